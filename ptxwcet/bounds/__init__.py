@@ -1,0 +1,1 @@
+"""Block bounds, one file a method."""

@@ -1,0 +1,1 @@
+"""The command line (click's door); no analysis in it."""

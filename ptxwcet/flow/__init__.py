@@ -1,0 +1,1 @@
+"""Control flow of one kernel: CFG, dominance, loops, divergence, values, bounds, paths."""

@@ -1,0 +1,1 @@
+"""Machine descriptions: units, timings, limits, and the assumptions they satisfy."""

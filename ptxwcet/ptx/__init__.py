@@ -1,0 +1,1 @@
+"""PTX text to IR: lexing, grammar (lark's door), scopes, lowering."""

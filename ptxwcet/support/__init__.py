@@ -1,0 +1,1 @@
+"""Source spans, diagnostics and graph algorithms; knows neither PTX nor GPUs."""

@@ -1,0 +1,71 @@
+"""Source files and spans: where in the input a fact comes from."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SourceFile:
+    """A named input text.
+
+    ``name`` is what diagnostics print. Equality is identity: two reads of one path are two files.
+    """
+
+    name: str
+    text: str
+    _line_starts: list[int] = field(default_factory=list, repr=False)
+
+    def line_starts(self) -> list[int]:
+        """Offsets of the first character of each line. Cost: linear, once a file."""
+        starts = self._line_starts
+        if not starts:
+            text = self.text
+            starts.append(0)
+            position = text.find("\n")
+            while position >= 0:
+                starts.append(position + 1)
+                position = text.find("\n", position + 1)
+        return starts
+
+    def position(self, offset: int) -> tuple[int, int]:
+        """Line and column of a character offset, both counted from 1. Cost: O(log lines)."""
+        starts = self.line_starts()
+        index = bisect_right(starts, offset) - 1
+        return index + 1, offset - starts[index] + 1
+
+    def line_text(self, line: int) -> str:
+        """The text of a line (counted from 1) without its line terminator."""
+        starts = self.line_starts()
+        begin = starts[line - 1]
+        end = starts[line] if line < len(starts) else len(self.text)
+        return self.text[begin:end].rstrip("\r\n")
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Half-open character range ``[start, end)`` of a source file."""
+
+    source: SourceFile
+    start: int
+    end: int
+
+    @property
+    def line(self) -> int:
+        """Line of the first character, counted from 1."""
+        return self.source.position(self.start)[0]
+
+    @property
+    def column(self) -> int:
+        """Column of the first character, counted from 1."""
+        return self.source.position(self.start)[1]
+
+    @property
+    def text(self) -> str:
+        """The characters of the span."""
+        return self.source.text[self.start : self.end]
+
+    def __str__(self) -> str:
+        line, column = self.source.position(self.start)
+        return f"{self.source.name}:{line}:{column}"

@@ -1,0 +1,1 @@
+"""Instruction costs and the phases of one warp (Algorithm 1)."""

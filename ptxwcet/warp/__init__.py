@@ -1,0 +1,1 @@
+"""The waist: what one warp executes, as timed instructions, barriers and repeats."""

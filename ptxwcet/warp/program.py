@@ -1,0 +1,154 @@
+"""The waist: what one warp executes, with times, and nothing else.
+
+Path extraction, trace import and random generators all produce a :class:`WarpProgram`; bounds and
+simulators know only this. A program is a tree: timed instructions and barriers in issue order,
+loops as :class:`Repeat` (never unrolled), sides of a divergent branch whose order the hardware
+chooses as :class:`Unordered`, and alternatives that the analysis cannot decide as :class:`Choice`.
+A program without Unordered, Choice and inexact Repeat is a *single known path*.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+from functools import cached_property
+
+
+class Scoreboard(Enum):
+    """Which registers must be ready before an instruction may issue."""
+
+    RAW = "raw"  # those it reads
+    RAW_WAW = "raw+waw"  # those it reads and those it writes
+
+
+@dataclass(frozen=True, slots=True)
+class TimedInstruction:
+    """One issued instruction: unit, timing, registers.
+
+    It occupies ``unit`` for ``initiation_cycles`` (>= 1) from its dispatch; its ``writes`` are ready
+    ``initiation_cycles + latency_cycles`` after dispatch. ``conditional`` marks a guarded
+    instruction: its destinations are ready at the later of the old and the new time. After its issue the
+    warp issues nothing for ``bubble_cycles`` more cycles (a taken branch). ``origin`` is the index of the
+    kernel's instruction it came from (-1: synthetic); timing must not depend on it.
+    """
+
+    unit: str
+    initiation_cycles: int
+    latency_cycles: int
+    reads: tuple[str, ...] = ()
+    writes: tuple[str, ...] = ()
+    conditional: bool = False
+    bubble_cycles: int = 0
+    origin: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Barrier:
+    """A block-wide barrier: an instruction that also waits for all warps of the block."""
+
+    instruction: TimedInstruction
+    name: str = "0"
+
+
+@dataclass(frozen=True)
+class Repeat:
+    """``body`` executed ``count`` times in a row; at least ``least`` times when inexact.
+
+    ``least == count`` is an exact loop. ``count`` may be astronomically large: no consumer unrolls.
+    """
+
+    count: int
+    body: tuple[Node, ...]
+    least: int = -1  # -1 means: exactly count
+
+    def __post_init__(self) -> None:
+        if self.least == -1:
+            object.__setattr__(self, "least", self.count)
+        if not 0 <= self.least <= self.count:
+            raise ValueError(f"repeat of {self.least}..{self.count} times")
+
+    @property
+    def exact(self) -> bool:
+        """Whether the number of executions is known."""
+        return self.least == self.count
+
+
+@dataclass(frozen=True)
+class Unordered:
+    """Both sides of a divergent branch, each executed once, in an order chosen by the hardware."""
+
+    first: tuple[Node, ...]
+    second: tuple[Node, ...]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Exactly one of the alternatives is executed; which one is not known."""
+
+    alternatives: tuple[tuple[Node, ...], ...]
+
+
+Node = TimedInstruction | Barrier | Repeat | Unordered | Choice
+
+
+@dataclass(frozen=True)
+class WarpProgram:
+    """What one warp executes, from its first instruction to its last."""
+
+    body: tuple[Node, ...]
+
+    @cached_property
+    def is_single_path(self) -> bool:
+        """Whether exactly one instruction sequence is possible (E, GUB and lower bounds need it)."""
+        return _is_single_path(self.body)
+
+
+def _is_single_path(body: tuple[Node, ...]) -> bool:
+    for node in body:
+        match node:
+            case Unordered() | Choice():
+                return False
+            case Repeat(body=inner):
+                if not node.exact or not _is_single_path(inner):
+                    return False
+            case _:
+                pass
+    return True
+
+
+@dataclass(frozen=True)
+class WarpClass:
+    """Warps of a block that execute the same program. ``warps`` are their numbers (0 = oldest)."""
+
+    program: WarpProgram
+    warps: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class BlockWorkload:
+    """All warps of one thread block, grouped by program, and the scoreboard of the machine."""
+
+    classes: tuple[WarpClass, ...]
+    scoreboard: Scoreboard
+
+    @property
+    def warp_count(self) -> int:
+        """Number of warps in the block."""
+        return sum(len(warp_class.warps) for warp_class in self.classes)
+
+
+def unroll(body: tuple[Node, ...]) -> Iterator[TimedInstruction | Barrier]:
+    """The instructions of a single-path body one by one. For tests and oracles only.
+
+    Raises ValueError on nodes without a single order. Cost: linear in the executed length.
+    """
+    for node in body:
+        match node:
+            case TimedInstruction() | Barrier():
+                yield node
+            case Repeat() if node.exact:
+                for _ in range(node.count):
+                    yield from unroll(node.body)
+            case _:
+                raise ValueError("not a single path")

@@ -1,102 +1,38 @@
 """Modules, kernels and instructions: what the parser lowers PTX to.
 
 Everything here is immutable. An :class:`Instruction` shares its :class:`InstructionForm` (opcode,
-modifiers, operand kinds, roles) with all instructions of the same shape; only the texts that fill the
-operand slots and the position are its own. That keeps an instruction small and its creation cheap.
+modifiers, operand kinds, roles) with all instructions of the same shape; only the names and
+literals that fill the operand slots and the position are its own. That keeps an instruction small
+and its creation cheap.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from enum import Enum
+from dataclasses import dataclass
+from typing import NamedTuple
 
+from ptxwcet.ir.forms import InstructionForm as InstructionForm
 from ptxwcet.ir.op_classes import ControlEffect, OpClass
+from ptxwcet.ir.op_classes import Space as Space
+from ptxwcet.ir.opcodes import CARRY as CARRY
+from ptxwcet.ir.opcodes import Opcode
+from ptxwcet.ir.operands import Address as Address
+from ptxwcet.ir.operands import Arguments as Arguments
+from ptxwcet.ir.operands import Bracket as Bracket
+from ptxwcet.ir.operands import Element as Element
+from ptxwcet.ir.operands import Immediate as Immediate
+from ptxwcet.ir.operands import Minus as Minus
+from ptxwcet.ir.operands import Negated as Negated
+from ptxwcet.ir.operands import Operand as Operand
+from ptxwcet.ir.operands import Pair as Pair
+from ptxwcet.ir.operands import Register as Register
+from ptxwcet.ir.operands import Selected as Selected
+from ptxwcet.ir.operands import Sink as Sink
+from ptxwcet.ir.operands import SpecialRegister as SpecialRegister
+from ptxwcet.ir.operands import SymbolRef as SymbolRef
+from ptxwcet.ir.operands import Vector as Vector
 from ptxwcet.support.source import SourceFile, Span
-
-
-class Space(Enum):
-    """PTX state space of a memory access or variable."""
-
-    GENERIC = "generic"
-    GLOBAL = "global"
-    SHARED = "shared"
-    LOCAL = "local"
-    PARAM = "param"
-    CONST = "const"
-    NONE = "none"
-
-
-# --- operands -----------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Register:
-    """A virtual register. ``name`` is unique within its kernel: inner scopes get a ``@n`` suffix."""
-
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
-class SpecialRegister:
-    """A predefined register such as ``%tid.x`` or ``%clock64``; ``name`` includes the ``%``."""
-
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
-class Immediate:
-    """A literal. Integers are exact; floats carry their value; ``text`` is the spelling."""
-
-    value: int | float
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class SymbolRef:
-    """The name of a variable, parameter, function or label used as an operand."""
-
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
-class Address:
-    """``[base + offset]``: base is a register, a symbol or an absolute immediate."""
-
-    base: Register | SpecialRegister | SymbolRef | Immediate
-    offset: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Vector:
-    """``{a, b, ...}``; also the brace and bracket groups of texture and tensor operands."""
-
-    elements: tuple[Operand, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Pair:
-    """``a|b``: two destinations in one operand."""
-
-    first: Operand
-    second: Operand
-
-
-@dataclass(frozen=True, slots=True)
-class Negated:
-    """``!p``: a predicate operand used negated."""
-
-    operand: Operand
-
-
-@dataclass(frozen=True, slots=True)
-class Sink:
-    """``_``: a result that is thrown away."""
-
-
-Operand = (
-    Register | SpecialRegister | Immediate | SymbolRef | Address | Vector | Pair | Negated | Sink
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,3 +51,283 @@ class SourceLocation:
     line: int
     column: int
     inlined_at: SourceLocation | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Origin:
+    """The PTX file and the ``.loc`` in force; shared by the instructions that follow it."""
+
+    source: SourceFile
+    location: SourceLocation | None
+
+
+class Instruction(NamedTuple):
+    """One PTX instruction. ``start`` and ``end`` are offsets into the source text.
+
+    ``names`` and ``immediates`` fill the slots of ``form``; use the properties. ``targets`` are the
+    unique names of the labels that it may branch to, in table order for ``brx.idx``.
+    """
+
+    form: InstructionForm
+    names: tuple[str, ...]
+    immediates: tuple[Immediate, ...]
+    start: int
+    end: int
+    origin: Origin
+    targets: tuple[str, ...] = ()
+
+    @property
+    def opcode(self) -> Opcode | None:
+        """The row of the opcode table, None for an opcode that has none."""
+        return self.form.opcode
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the opcode table has a row for it; if not, op class and roles are guesses."""
+        return self.form.opcode is not None
+
+    @property
+    def mnemonic(self) -> str:
+        """Opcode with modifiers as written, e.g. ``mul.lo.s32``."""
+        return self.form.mnemonic
+
+    @property
+    def modifiers(self) -> tuple[str, ...]:
+        """The words after the row's name, without dots: ``('lo', 's32')``."""
+        return self.form.modifiers
+
+    @property
+    def op_class(self) -> OpClass | None:
+        """The timing class, None for an opcode without a row."""
+        return self.form.op_class
+
+    @property
+    def control(self) -> ControlEffect:
+        """What it does to the flow of control."""
+        return self.form.control
+
+    @property
+    def space(self) -> Space:
+        """State space accessed, ``Space.NONE`` if it accesses no memory."""
+        return self.form.space
+
+    @property
+    def guard(self) -> Guard | None:
+        """The guard predicate, if any."""
+        form = self.form
+        if form.guard_slot < 0:
+            return None
+        return Guard(self.names[form.guard_slot], form.guard_negated)
+
+    @property
+    def operands(self) -> tuple[Operand, ...]:
+        """The operands in order, guard excluded. Built on each access: linear in their number."""
+        return self.form.fill(self.names, self.immediates)
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """Unique names of the registers read: guard, sources, address registers, elements.
+
+        Contains :data:`CARRY` for instructions that read the carry flag; no special registers.
+        """
+        names = self.names
+        form = self.form
+        return (*dict.fromkeys([names[slot] for slot in form.read_slots]), *form.implicit_reads)
+
+    @property
+    def writes(self) -> tuple[str, ...]:
+        """Unique names of the registers written; several for vectors, ``a|b`` and calls."""
+        names = self.names
+        form = self.form
+        return (*dict.fromkeys([names[slot] for slot in form.write_slots]), *form.implicit_writes)
+
+    @property
+    def callee(self) -> str | None:
+        """Name of the function of a direct call; None for anything else."""
+        slot = self.form.callee_slot
+        return None if slot < 0 else self.names[slot]
+
+    @property
+    def span(self) -> Span:
+        """Its place in the PTX text, from guard or opcode to the semicolon included."""
+        return Span(self.origin.source, self.start, self.end)
+
+    @property
+    def location(self) -> SourceLocation | None:
+        """The source line named by the last ``.loc`` before it."""
+        return self.origin.location
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A parameter of an entry or function, in declaration order from index 0.
+
+    ``count`` is the number of elements (1 for scalars); ``size_bytes`` the size of the whole.
+    ``is_pointer`` is True where ``.ptr`` says so and None where nothing is said.
+    ``declaration`` is its canonical PTX text.
+    """
+
+    name: str
+    type: str
+    size_bytes: int
+    alignment: int
+    index: int
+    count: int = 1
+    is_array: bool = False
+    is_pointer: bool | None = None
+    space: str = "param"
+    declaration: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """A variable of a module, function or scope.
+
+    ``name`` is unique (``@n`` in inner scopes). ``size_bytes`` is 0 for unsized externals
+    (dynamic shared memory). ``declaration`` is its canonical PTX text, semicolon included.
+    """
+
+    name: str
+    space: str
+    type: str
+    size_bytes: int
+    alignment: int
+    linkage: str
+    declaration: str
+
+
+@dataclass(frozen=True, slots=True)
+class RegisterDeclaration:
+    """``.reg type name`` or, with a count, ``.reg type name<count>``; ``vector`` is 0, 2 or 4."""
+
+    name: str
+    type: str
+    vector: int = 0
+    count: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LabelDefinition:
+    """``name:``; ``unique`` is the key in :attr:`Kernel.labels`."""
+
+    name: str
+    unique: str
+
+
+@dataclass(frozen=True, slots=True)
+class ScopeBegin:
+    """``{`` inside a body. ``number`` is the n of the ``@n`` suffix of names declared in it."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class ScopeEnd:
+    """``}`` inside a body."""
+
+
+@dataclass(frozen=True, slots=True)
+class Directive:
+    """Any other directive as canonical PTX text: .loc, .file, .pragma, .section, prototypes ..."""
+
+    keyword: str
+    text: str
+
+
+BodyItem = RegisterDeclaration | Variable | LabelDefinition | ScopeBegin | ScopeEnd | Directive
+
+
+@dataclass(frozen=True, slots=True)
+class PerformanceDirective:
+    """``.maxntid 256, 1, 1`` and its kin: the keyword with its dot, and its numbers."""
+
+    keyword: str
+    values: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Kernel:
+    """An entry or a device function; equality is identity.
+
+    ``labels`` maps the unique name of each label (its spelling; spelling + ``@n`` in inner scopes)
+    to the index of the instruction that it precedes, ``len(instructions)`` at the end.
+    ``registers`` maps the unique name of every register that an instruction names to its type
+    (``b32``, ``pred``). ``branch_tables`` maps a ``.branchtargets`` label to unique label names.
+    ``body`` holds what is not an instruction, each with the index of the instruction it precedes.
+    A prototype has ``has_body`` False and no instructions.
+    """
+
+    name: str
+    is_entry: bool
+    parameters: tuple[Parameter, ...]
+    instructions: tuple[Instruction, ...]
+    labels: Mapping[str, int]
+    registers: Mapping[str, str]
+    branch_tables: Mapping[str, tuple[str, ...]]
+    variables: tuple[Variable, ...]
+    performance: tuple[PerformanceDirective, ...]
+    body: tuple[tuple[int, BodyItem], ...]
+    span: Span
+    linkage: str = ""
+    results: tuple[Parameter, ...] = ()
+    attributes: tuple[str, ...] = ()
+    has_body: bool = True
+
+    @property
+    def required_threads(self) -> tuple[int, int, int] | None:
+        """``.reqntid`` as (x, y, z), None if absent."""
+        return self._dimensions(".reqntid")
+
+    @property
+    def max_threads(self) -> tuple[int, int, int] | None:
+        """``.maxntid`` as (x, y, z), None if absent."""
+        return self._dimensions(".maxntid")
+
+    @property
+    def shared_bytes(self) -> int:
+        """Bytes of statically sized shared variables declared in the kernel."""
+        return sum(v.size_bytes for v in self.variables if v.space == "shared")
+
+    def _dimensions(self, keyword: str) -> tuple[int, int, int] | None:
+        for directive in self.performance:
+            if directive.keyword == keyword:
+                x, y, z = (*directive.values, 1, 1)[:3]
+                return x, y, z
+        return None
+
+
+ModuleItem = Kernel | Variable | Directive
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Module:
+    """A PTX file. ``items`` holds everything after the header in order, for printing."""
+
+    source: SourceFile
+    version: tuple[int, int]
+    target: str
+    target_options: tuple[str, ...]
+    address_size: int
+    items: tuple[ModuleItem, ...]
+
+    @property
+    def kernels(self) -> tuple[Kernel, ...]:
+        """The entries that have a body, in file order."""
+        return tuple(i for i in self.items if isinstance(i, Kernel) and i.is_entry and i.has_body)
+
+    @property
+    def functions(self) -> tuple[Kernel, ...]:
+        """The device functions that have a body, in file order."""
+        return tuple(
+            i for i in self.items if isinstance(i, Kernel) and not i.is_entry and i.has_body
+        )
+
+    @property
+    def variables(self) -> tuple[Variable, ...]:
+        """The module's variables, in file order."""
+        return tuple(i for i in self.items if isinstance(i, Variable))
+
+
+def unknown_instructions(kernel: Kernel) -> tuple[Instruction, ...]:
+    """The instructions whose opcode has no row, in order. Cost: linear."""
+    return tuple(i for i in kernel.instructions if i.form.opcode is None)

@@ -1,4 +1,4 @@
-"""Op classes: what a machine file gives timings for, and control effects.
+"""Op classes: what a machine file gives timings for; state spaces; control effects.
 
 An op class groups PTX instructions that any published machine description times alike. The map
 (opcode row, type modifiers, state space) -> op class lives in :mod:`ptxwcet.ir.opcodes`; the map
@@ -79,6 +79,18 @@ class OpClass(Enum):
     CONTROL_OTHER = "control_other"  # setmaxnreg, griddepcontrol, pmevent, alloca, stacksave, ...
 
 
+class Space(Enum):
+    """PTX state space of a memory access or variable."""
+
+    GENERIC = "generic"
+    GLOBAL = "global"
+    SHARED = "shared"
+    LOCAL = "local"
+    PARAM = "param"
+    CONST = "const"
+    NONE = "none"
+
+
 class ControlEffect(Enum):
     """What an instruction does to the flow of control of the threads that execute it."""
 
@@ -89,4 +101,5 @@ class ControlEffect(Enum):
     RETURN = "return"  # ret: ends the function (the thread, in an entry)
     EXIT = "exit"  # exit: ends the thread
     TRAP = "trap"  # ends the kernel abnormally
-    BARRIER = "barrier"  # waits for other warps of the block
+    BARRIER = "barrier"  # waits for other warps of the block (or cluster: CLUSTER_BARRIER)
+    ARRIVE = "arrive"  # takes part in a block barrier without waiting (bar.arrive)

@@ -1,0 +1,405 @@
+"""The opcode table: one row per base opcode of PTX (ISA 9.x), and the rules that read it.
+
+A row's name is the fixed leading words of a mnemonic (``add``, ``cp.async.bulk``, ``bar.sync``);
+what follows are modifiers, in any order, as ptxas has it. The longest matching row counts. A new
+instruction is a new row here; the grammar knows no opcodes. Source: the PTX ISA manual, chapter
+"Instruction Set"; a second opinion for each row is ptxas.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from ptxwcet.ir.op_classes import ControlEffect, OpClass, Space
+
+CARRY = "CC.CF"
+"""Pseudo register of the carry flag, written by ``.cc`` and read by addc, subc and madc."""
+
+BEFORE_ADDRESS = -1
+"""Destination count of opcodes whose destinations are all operands before the first address."""
+
+
+@dataclass(frozen=True, slots=True)
+class ByType:
+    """Op class by the kind of the first type modifier; ``integer`` counts where none is written."""
+
+    integer: OpClass
+    half: OpClass
+    single: OpClass
+    double: OpClass
+
+
+@dataclass(frozen=True, slots=True)
+class BySpace:
+    """Op class by the state space modifier; the generic class counts where none is written."""
+
+    classes: Mapping[Space, OpClass]
+
+
+ClassRule = OpClass | ByType | BySpace
+
+
+@dataclass(frozen=True, slots=True)
+class Opcode:
+    """A row: the name, how to class it, how many leading operands are destinations, and effects.
+
+    ``operands`` is the least and largest number of operands that ptxas takes. A destination that is
+    an address is none: memory is no register. ``accumulates``: the destination is read as well.
+    ``reads_carry``: it reads the carry flag. ``special_sources``: a special register may be a
+    source.
+    """
+
+    name: str
+    rule: ClassRule
+    operands: tuple[int, int]
+    destinations: int = 1
+    control: ControlEffect = ControlEffect.NONE
+    accumulates: bool = False
+    reads_carry: bool = False
+    special_sources: bool = False
+
+    def op_class(self, modifiers: Sequence[str]) -> OpClass:
+        """The timing class for these modifiers. Cost: linear in their number."""
+        rule = self.rule
+        if isinstance(rule, OpClass):
+            return rule
+        if isinstance(rule, BySpace):
+            return rule.classes[state_space(modifiers)]
+        match type_kind(modifiers):
+            case "half":
+                return rule.half
+            case "single":
+                return rule.single
+            case "double":
+                return rule.double
+            case _:
+                return rule.integer
+
+    def space(self, modifiers: Sequence[str]) -> Space:
+        """The state space that it accesses, ``Space.NONE`` for opcodes that access no memory."""
+        return state_space(modifiers) if self.name in _MEMORY_OPCODES else Space.NONE
+
+
+_SPACES: Mapping[str, Space] = {
+    "global": Space.GLOBAL,
+    "shared": Space.SHARED,
+    "shared::cta": Space.SHARED,
+    "shared::cluster": Space.SHARED,
+    "local": Space.LOCAL,
+    "param": Space.PARAM,
+    "param::entry": Space.PARAM,
+    "param::func": Space.PARAM,
+    "const": Space.CONST,
+}
+
+_TYPE_KINDS: Mapping[str, str] = {
+    **dict.fromkeys(("f16", "f16x2", "bf16", "bf16x2"), "half"),
+    **dict.fromkeys(("f32", "f32x2", "tf32"), "single"),
+    "f64": "double",
+}
+
+_TYPE = re.compile(r"(?:[sub]|b?f|tf)\d+(?:x2)?\Z")
+_NUMERIC_TYPE = re.compile(r"(?:[subf]|bf|tf)(\d+)\Z")
+_WIDTHS = frozenset({"1", "2", "4", "8", "16", "32", "64", "128", "256", "512", "1024"})
+
+
+def state_space(modifiers: Iterable[str]) -> Space:
+    """The first state space among the modifiers, generic if there is none (PTX ISA, ``ld``)."""
+    for modifier in modifiers:
+        space = _SPACES.get(modifier)
+        if space is not None:
+            return space
+        if modifier.startswith("const["):
+            return Space.CONST
+    return Space.GENERIC
+
+
+def type_kind(modifiers: Iterable[str]) -> str:
+    """``half``, ``single``, ``double`` or ``integer`` by the first type modifier."""
+    for modifier in modifiers:
+        if _TYPE.match(modifier):
+            return _TYPE_KINDS.get(modifier, "integer")
+    return "integer"
+
+
+def is_impossible_type(modifier: str) -> bool:
+    """Whether a modifier is spelled like a type of a width that no PTX type has (``s33``)."""
+    found = _NUMERIC_TYPE.match(modifier)
+    return found is not None and found.group(1) not in _WIDTHS
+
+
+def find_opcode(words: Sequence[str]) -> tuple[Opcode | None, int]:
+    """The row with the longest name that ``words`` begins with, and how many words that is.
+
+    ``words`` is the mnemonic split at its dots. Returns (None, 1) for an opcode without a row.
+    """
+    for count in range(min(len(words), _LONGEST), 0, -1):
+        row = OPCODES.get(".".join(words[:count]))
+        if row is not None:
+            return row, count
+    return None, 1
+
+
+# --- class rules ----------------------------------------------------------------------------------
+
+_C = OpClass
+_ADD = ByType(_C.INT_ADD, _C.FP16_ARITH, _C.FP32_ADD, _C.FP64_ADD)
+_MINMAX = ByType(_C.INT_MINMAX, _C.FP16_ARITH, _C.FP32_MINMAX, _C.FP64_MINMAX)
+_MUL = ByType(_C.INT_MUL, _C.FP16_ARITH, _C.FP32_MUL, _C.FP64_MUL)
+_MAD = ByType(_C.INT_MAD, _C.FP16_ARITH, _C.FP32_FMA, _C.FP64_FMA)
+_DIV = ByType(_C.INT_DIV, _C.FP32_DIV, _C.FP32_DIV, _C.FP64_DIV)
+_SFU = ByType(_C.FP32_SFU, _C.FP16_SFU, _C.FP32_SFU, _C.FP64_SFU)
+_SIGN = ByType(_C.SIGN, _C.FP16_ARITH, _C.SIGN, _C.SIGN)
+_LOAD = BySpace(
+    MappingProxyType(
+        {
+            Space.GENERIC: _C.LOAD_GENERIC,
+            Space.GLOBAL: _C.LOAD_GLOBAL,
+            Space.SHARED: _C.LOAD_SHARED,
+            Space.LOCAL: _C.LOAD_LOCAL,
+            Space.PARAM: _C.LOAD_PARAM,
+            Space.CONST: _C.LOAD_CONST,
+        }
+    )
+)
+_STORE = BySpace(
+    MappingProxyType(
+        {
+            Space.GENERIC: _C.STORE_GENERIC,
+            Space.GLOBAL: _C.STORE_GLOBAL,
+            Space.SHARED: _C.STORE_SHARED,
+            Space.LOCAL: _C.STORE_LOCAL,
+            Space.PARAM: _C.STORE_PARAM,
+            Space.CONST: _C.STORE_GENERIC,
+        }
+    )
+)
+_ATOMIC = BySpace(
+    MappingProxyType(
+        {
+            Space.GENERIC: _C.ATOMIC_GENERIC,
+            Space.GLOBAL: _C.ATOMIC_GLOBAL,
+            Space.SHARED: _C.ATOMIC_SHARED,
+            Space.LOCAL: _C.ATOMIC_GENERIC,
+            Space.PARAM: _C.ATOMIC_GENERIC,
+            Space.CONST: _C.ATOMIC_GENERIC,
+        }
+    )
+)
+
+
+# --- rows -----------------------------------------------------------------------------------------
+
+
+def _rows() -> Iterable[Opcode]:
+    yield from _arithmetic_rows()
+    yield from _data_rows()
+    yield from _memory_rows()
+    yield from _asynchronous_rows()
+    yield from _warp_rows()
+    yield from _matrix_rows()
+    yield from _texture_rows()
+    yield from _video_rows()
+    yield from _control_rows()
+
+
+def _arithmetic_rows() -> Iterable[Opcode]:
+    yield Opcode("add", _ADD, (3, 3))
+    yield Opcode("sub", _ADD, (3, 3))
+    yield Opcode("addc", _ADD, (3, 3), reads_carry=True)
+    yield Opcode("subc", _ADD, (3, 3), reads_carry=True)
+    yield Opcode("mul", _MUL, (3, 3))
+    yield Opcode("mad", _MAD, (4, 4))
+    yield Opcode("madc", _MAD, (4, 4), reads_carry=True)
+    yield Opcode("fma", _MAD, (4, 4))
+    yield Opcode("mul24", _C.INT_MUL24, (3, 3))
+    yield Opcode("mad24", _C.INT_MUL24, (4, 4))
+    yield Opcode("div", _DIV, (3, 3))
+    yield Opcode("rem", _C.INT_DIV, (3, 3))
+    yield Opcode("min", _MINMAX, (3, 4))
+    yield Opcode("max", _MINMAX, (3, 4))
+    yield Opcode("sad", _C.SIGN, (4, 4))
+    yield Opcode("abs", _SIGN, (2, 2))
+    yield Opcode("neg", _SIGN, (2, 2))
+    yield Opcode("copysign", _C.SIGN, (3, 3))
+    yield Opcode("dp4a", _C.INT_DOT, (4, 4))
+    yield Opcode("dp2a", _C.INT_DOT, (4, 4))
+    for name in ("rcp", "sqrt", "rsqrt", "sin", "cos", "lg2", "ex2", "tanh"):
+        yield Opcode(name, _SFU, (2, 2))
+    yield Opcode("testp", _C.COMPARE, (2, 2))
+    yield Opcode("set", _C.COMPARE, (3, 4))
+    yield Opcode("setp", _C.COMPARE, (3, 4))
+    for name in ("and", "or", "xor"):
+        yield Opcode(name, _C.LOGIC, (3, 3))
+    yield Opcode("not", _C.LOGIC, (2, 2))
+    yield Opcode("cnot", _C.LOGIC, (2, 2))
+    yield Opcode("lop3", _C.LOGIC, (5, 6))
+    yield Opcode("shl", _C.SHIFT, (3, 3))
+    yield Opcode("shr", _C.SHIFT, (3, 3))
+    yield Opcode("shf", _C.SHIFT, (4, 4))
+    for name, count in (("popc", 2), ("clz", 2), ("bfind", 2), ("brev", 2), ("fns", 4)):
+        yield Opcode(name, _C.BITFIELD, (count, count))
+    for name, count in (("bfe", 4), ("bfi", 5), ("szext", 3), ("bmsk", 3), ("prmt", 4)):
+        yield Opcode(name, _C.BITFIELD, (count, count))
+
+
+def _data_rows() -> Iterable[Opcode]:
+    yield Opcode("mov", _C.MOVE, (2, 2), special_sources=True)
+    yield Opcode("cvt", _C.MOVE, (2, 4), special_sources=True)
+    yield Opcode("cvt.pack", _C.MOVE, (3, 4))
+    yield Opcode("cvta", _C.MOVE, (2, 2))
+    yield Opcode("isspacep", _C.MOVE, (2, 2))
+    yield Opcode("istypep", _C.MOVE, (2, 2))
+    yield Opcode("selp", _C.MOVE, (4, 4))
+    yield Opcode("slct", _C.MOVE, (4, 4))
+    yield Opcode("mapa", _C.MOVE, (3, 3))
+    yield Opcode("getctarank", _C.MOVE, (2, 2))
+
+
+def _memory_rows() -> Iterable[Opcode]:
+    yield Opcode("ld", _LOAD, (2, 4))
+    yield Opcode("ldu", _LOAD, (2, 2))
+    yield Opcode("st", _STORE, (2, 3), destinations=0)
+    yield Opcode("atom", _ATOMIC, (3, 5))
+    yield Opcode("red", _ATOMIC, (2, 3), destinations=0)
+    yield Opcode("multimem.ld_reduce", _ATOMIC, (2, 3))
+    yield Opcode("multimem.st", _STORE, (2, 3), destinations=0)
+    yield Opcode("multimem.red", _ATOMIC, (2, 3), destinations=0)
+    yield Opcode("prefetch", _C.PREFETCH, (1, 2), destinations=0)
+    yield Opcode("prefetchu", _C.PREFETCH, (1, 1), destinations=0)
+    yield Opcode("applypriority", _C.PREFETCH, (2, 2), destinations=0)
+    yield Opcode("discard", _C.PREFETCH, (2, 2), destinations=0)
+    yield Opcode("createpolicy", _C.PREFETCH, (1, 5))
+    yield Opcode("membar", _C.FENCE, (0, 0), destinations=0)
+    yield Opcode("fence", _C.FENCE, (0, 4), destinations=0)
+
+
+def _asynchronous_rows() -> Iterable[Opcode]:
+    yield Opcode("cp.async", _C.ASYNC_COPY, (3, 5), destinations=0)
+    yield Opcode("cp.async.commit_group", _C.ASYNC_COPY, (0, 0), destinations=0)
+    yield Opcode("cp.async.wait_group", _C.ASYNC_WAIT, (1, 1), destinations=0)
+    yield Opcode("cp.async.wait_all", _C.ASYNC_WAIT, (0, 0), destinations=0)
+    yield Opcode("cp.async.mbarrier.arrive", _C.MBARRIER, (1, 1), destinations=0)
+    yield Opcode("cp.async.bulk", _C.ASYNC_BULK, (2, 8), destinations=0)
+    yield Opcode("cp.async.bulk.commit_group", _C.ASYNC_BULK, (0, 0), destinations=0)
+    yield Opcode("cp.async.bulk.wait_group", _C.ASYNC_WAIT, (1, 1), destinations=0)
+    yield Opcode("cp.reduce.async.bulk", _C.ASYNC_BULK, (2, 8), destinations=0)
+    yield Opcode("multimem.cp.async.bulk", _C.ASYNC_BULK, (2, 8), destinations=0)
+    yield Opcode("multimem.cp.reduce.async.bulk", _C.ASYNC_BULK, (2, 8), destinations=0)
+    yield Opcode("st.async", _C.ASYNC_BULK, (2, 4), destinations=0)
+    yield Opcode("st.bulk", _C.ASYNC_BULK, (2, 3), destinations=0)
+    yield Opcode("red.async", _C.ASYNC_BULK, (2, 4), destinations=0)
+    yield Opcode("tensormap.replace", _C.ASYNC_BULK, (2, 3), destinations=0)
+    yield Opcode("tensormap.cp_fenceproxy", _C.ASYNC_BULK, (3, 3), destinations=0)
+    yield Opcode("mbarrier.init", _C.MBARRIER, (2, 2), destinations=0)
+    yield Opcode("mbarrier.inval", _C.MBARRIER, (1, 1), destinations=0)
+    yield Opcode("mbarrier.expect_tx", _C.MBARRIER, (2, 2), destinations=0)
+    yield Opcode("mbarrier.complete_tx", _C.MBARRIER, (2, 2), destinations=0)
+    yield Opcode("mbarrier.arrive", _C.MBARRIER, (1, 3))
+    yield Opcode("mbarrier.arrive_drop", _C.MBARRIER, (1, 3))
+    yield Opcode("mbarrier.pending_count", _C.MBARRIER, (2, 2))
+    yield Opcode("mbarrier.test_wait", _C.MBARRIER_WAIT, (3, 3))
+    yield Opcode("mbarrier.try_wait", _C.MBARRIER_WAIT, (3, 4))
+    yield Opcode("clusterlaunchcontrol.try_cancel", _C.ASYNC_BULK, (2, 2), destinations=0)
+    yield Opcode("clusterlaunchcontrol.query_cancel", _C.MOVE, (2, 2))
+
+
+def _warp_rows() -> Iterable[Opcode]:
+    yield Opcode("shfl", _C.SHUFFLE, (4, 5))
+    yield Opcode("vote", _C.VOTE, (2, 3))
+    yield Opcode("match", _C.VOTE, (3, 3))
+    yield Opcode("activemask", _C.VOTE, (1, 1))
+    yield Opcode("redux", _C.VOTE, (3, 3))
+    yield Opcode("elect", _C.VOTE, (2, 2))
+    yield Opcode("bar.warp.sync", _C.VOTE, (1, 1), destinations=0)
+
+
+def _matrix_rows() -> Iterable[Opcode]:
+    yield Opcode("mma", _C.MMA, (4, 9))
+    yield Opcode("wmma.mma", _C.MMA, (4, 4))
+    yield Opcode("wmma.load", _C.MATRIX_MOVE, (2, 3))
+    yield Opcode("wmma.store", _C.MATRIX_MOVE, (2, 3), destinations=0)
+    yield Opcode("ldmatrix", _C.MATRIX_MOVE, (2, 2))
+    yield Opcode("stmatrix", _C.MATRIX_MOVE, (2, 2), destinations=0)
+    yield Opcode("movmatrix", _C.MATRIX_MOVE, (2, 2))
+    yield Opcode("wgmma.mma_async", _C.MMA_ASYNC, (4, 10), accumulates=True)
+    yield Opcode("wgmma.fence", _C.FENCE, (0, 0), destinations=0)
+    yield Opcode("wgmma.commit_group", _C.MMA_ASYNC, (0, 0), destinations=0)
+    yield Opcode("wgmma.wait_group", _C.ASYNC_WAIT, (1, 1), destinations=0)
+    yield Opcode("tcgen05.alloc", _C.MMA_ASYNC, (2, 2), destinations=0)
+    yield Opcode("tcgen05.dealloc", _C.MMA_ASYNC, (2, 2), destinations=0)
+    yield Opcode("tcgen05.relinquish_alloc_permit", _C.MMA_ASYNC, (0, 0), destinations=0)
+    yield Opcode("tcgen05.ld", _C.MMA_ASYNC, (2, 4), destinations=BEFORE_ADDRESS)
+    yield Opcode("tcgen05.st", _C.MMA_ASYNC, (2, 3), destinations=0)
+    yield Opcode("tcgen05.cp", _C.MMA_ASYNC, (2, 2), destinations=0)
+    yield Opcode("tcgen05.shift", _C.MMA_ASYNC, (1, 1), destinations=0)
+    yield Opcode("tcgen05.mma", _C.MMA_ASYNC, (4, 12), destinations=0)
+    yield Opcode("tcgen05.commit", _C.MMA_ASYNC, (1, 2), destinations=0)
+    yield Opcode("tcgen05.wait::ld", _C.ASYNC_WAIT, (0, 0), destinations=0)
+    yield Opcode("tcgen05.wait::st", _C.ASYNC_WAIT, (0, 0), destinations=0)
+    yield Opcode("tcgen05.fence::before_thread_sync", _C.FENCE, (0, 0), destinations=0)
+    yield Opcode("tcgen05.fence::after_thread_sync", _C.FENCE, (0, 0), destinations=0)
+
+
+def _texture_rows() -> Iterable[Opcode]:
+    yield Opcode("tex", _C.TEXTURE, (2, 6))
+    yield Opcode("tld4", _C.TEXTURE, (2, 6))
+    yield Opcode("txq", _C.TEXTURE, (2, 3))
+    yield Opcode("suld", _C.SURFACE, (2, 2))
+    yield Opcode("sust", _C.SURFACE, (2, 2), destinations=0)
+    yield Opcode("sured", _C.SURFACE, (2, 2), destinations=0)
+    yield Opcode("suq", _C.SURFACE, (2, 2))
+
+
+def _video_rows() -> Iterable[Opcode]:
+    for stem in ("vadd", "vsub", "vabsdiff", "vmin", "vmax", "vset"):
+        yield Opcode(stem, _C.VIDEO, (3, 4))
+        yield Opcode(stem + "2", _C.VIDEO, (3, 4))
+        yield Opcode(stem + "4", _C.VIDEO, (3, 4))
+    yield Opcode("vshl", _C.VIDEO, (3, 4))
+    yield Opcode("vshr", _C.VIDEO, (3, 4))
+    yield Opcode("vmad", _C.VIDEO, (4, 4))
+    yield Opcode("vavrg2", _C.VIDEO, (3, 4))
+    yield Opcode("vavrg4", _C.VIDEO, (3, 4))
+
+
+def _control_rows() -> Iterable[Opcode]:
+    effect = ControlEffect
+    yield Opcode("bra", _C.BRANCH, (1, 1), 0, effect.BRANCH)
+    yield Opcode("brx.idx", _C.BRANCH, (2, 2), 0, effect.INDIRECT_BRANCH)
+    yield Opcode("call", _C.CALL, (1, 4), 0, effect.CALL)
+    yield Opcode("ret", _C.RETURN, (0, 0), 0, effect.RETURN)
+    yield Opcode("exit", _C.RETURN, (0, 0), 0, effect.EXIT)
+    yield Opcode("trap", _C.TRAP, (0, 0), 0, effect.TRAP)
+    yield Opcode("brkpt", _C.TRAP, (0, 0), 0)
+    for family in ("bar", "bar.cta", "barrier", "barrier.cta"):
+        yield Opcode(f"{family}.sync", _C.BARRIER, (1, 2), 0, effect.BARRIER)
+        yield Opcode(f"{family}.red", _C.BARRIER, (3, 4), 1, effect.BARRIER)
+        yield Opcode(f"{family}.arrive", _C.BARRIER, (2, 2), 0, effect.ARRIVE)
+    yield Opcode("barrier.cluster.arrive", _C.CLUSTER_BARRIER, (0, 0), 0, effect.ARRIVE)
+    yield Opcode("barrier.cluster.wait", _C.CLUSTER_BARRIER, (0, 0), 0, effect.BARRIER)
+    yield Opcode("nanosleep", _C.NANOSLEEP, (1, 1), 0)
+    yield Opcode("griddepcontrol.wait", _C.CONTROL_OTHER, (0, 0), 0)
+    yield Opcode("griddepcontrol.launch_dependents", _C.CONTROL_OTHER, (0, 0), 0)
+    yield Opcode("setmaxnreg", _C.CONTROL_OTHER, (1, 1), 0)
+    yield Opcode("pmevent", _C.CONTROL_OTHER, (1, 1), 0)
+    yield Opcode("alloca", _C.CONTROL_OTHER, (2, 3))
+    yield Opcode("stacksave", _C.CONTROL_OTHER, (1, 1))
+    yield Opcode("stackrestore", _C.CONTROL_OTHER, (1, 1), 0)
+
+
+OPCODES: Mapping[str, Opcode] = MappingProxyType({row.name: row for row in _rows()})
+"""All rows by name."""
+
+_LONGEST = max(name.count(".") + 1 for name in OPCODES)
+
+_MEMORY_OPCODES = frozenset(
+    name
+    for name, row in OPCODES.items()
+    if isinstance(row.rule, BySpace)
+    or name.startswith(("cp.", "mbarrier.", "multimem.", "ldmatrix", "stmatrix", "wmma.load"))
+    or name in {"wmma.store", "st.async", "st.bulk", "red.async", "prefetch", "discard"}
+) - {"cp.async.commit_group", "cp.async.wait_group", "cp.async.wait_all", "mbarrier.pending_count"}

@@ -1,0 +1,129 @@
+"""Operands of instructions: registers, literals, symbols, addresses and groups of these."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Register:
+    """A virtual register. ``name`` is unique within its kernel: inner scopes get a ``@n`` suffix.
+
+    A member of a vector register is a register of its own, named ``v.x`` (``r g b a`` are spelled
+    ``x y z w``).
+    """
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class SpecialRegister:
+    """A predefined register such as ``%tid.x`` or ``%clock64``; ``name`` includes the ``%``."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Immediate:
+    """A literal. Integers are exact; floats carry their value; ``text`` is the spelling."""
+
+    value: int | float
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class SymbolRef:
+    """The name of a variable, parameter, function or label, plus a byte offset (``sym+8``)."""
+
+    name: str
+    offset: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """``[base + offset]``: base is a register, a symbol or an absolute immediate."""
+
+    base: Register | SpecialRegister | SymbolRef | Immediate
+    offset: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Element:
+    """``array[index]``: memory named by a variable and an index in brackets."""
+
+    array: SymbolRef
+    index: Register | SpecialRegister | SymbolRef | Immediate
+
+
+@dataclass(frozen=True, slots=True)
+class Vector:
+    """``{a, b, ...}``."""
+
+    elements: tuple[Operand, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Bracket:
+    """``[a, {x, y}]``: a texture, surface or tensor-map operand with its coordinates."""
+
+    elements: tuple[Operand, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Arguments:
+    """``(a, b)``: the results or the arguments of a call."""
+
+    elements: tuple[Operand, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """``a|b``: two destinations in one operand."""
+
+    first: Operand
+    second: Operand
+
+
+@dataclass(frozen=True, slots=True)
+class Negated:
+    """``!p``: a predicate operand used negated."""
+
+    operand: Operand
+
+
+@dataclass(frozen=True, slots=True)
+class Minus:
+    """``-a``: an operand of a video instruction with its sign changed."""
+
+    operand: Operand
+
+
+@dataclass(frozen=True, slots=True)
+class Selected:
+    """``a.b0``: bytes or a half of a register in a video instruction; ``selector`` has no dot."""
+
+    operand: Register
+    selector: str
+
+
+@dataclass(frozen=True, slots=True)
+class Sink:
+    """``_``: a result that is thrown away."""
+
+
+Operand = (
+    Register
+    | SpecialRegister
+    | Immediate
+    | SymbolRef
+    | Address
+    | Element
+    | Vector
+    | Bracket
+    | Arguments
+    | Pair
+    | Negated
+    | Minus
+    | Selected
+    | Sink
+)

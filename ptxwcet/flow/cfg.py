@@ -1,0 +1,231 @@
+"""Control-flow graphs: basic blocks of a kernel, joined by the transfers between them.
+
+Blocks are numbered in program order; the last id is a virtual exit block without instructions, to
+which ``ret``, ``exit``, ``trap`` and falling off the end lead. A block ends after a branch or an
+ending instruction and before a label that some branch names; calls and barriers end no block::
+
+    0: setp %p, ...          successors[0] = (2, 1): taken target first, then the fall-through
+       @%p bra L2
+    1: add ...               successors[1] = (2,)
+    L2:
+    2: ret                   successors[2] = (3,) = (exit,)
+
+Blocks that no path from the entry reaches keep their id but take no part: they have no edges.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, NewType
+
+from ptxwcet.ir.kernel import Instruction, Kernel
+from ptxwcet.ir.op_classes import ControlEffect
+
+BlockId = NewType("BlockId", int)
+Edge = tuple[BlockId, BlockId]
+
+_BRANCHES = (ControlEffect.BRANCH, ControlEffect.INDIRECT_BRANCH)
+_ENDINGS = (ControlEffect.RETURN, ControlEffect.EXIT, ControlEffect.TRAP)
+
+
+@dataclass(frozen=True, slots=True)
+class BasicBlock:
+    """Instructions ``[start, end)`` of the kernel; ``label`` is a label at its start, if any."""
+
+    id: BlockId
+    start: int
+    end: int
+    label: str | None = None
+
+
+class Transfer(NamedTuple):
+    """Where control goes at the end of a block; see :class:`ControlFlowGraph`."""
+
+    successors: tuple[BlockId, ...]
+    taken: BlockId | None = None
+    fallthrough: BlockId | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ControlFlowGraph:
+    """Blocks and edges; everything is indexed by block id.
+
+    ``taken[b]`` is where the ``bra`` (or ``ret``, ``exit``, ``trap``) at the end of ``b`` leads,
+    None without one and for ``brx``; ``fallthrough[b]`` is where control goes if it is not taken.
+    Both are set for a guarded branch, and equal if it branches to the next instruction.
+    ``barriers`` are the indices of the instructions that wait at a barrier. ``reverse_postorder``
+    holds the reachable blocks of a depth-first search from the entry.
+    """
+
+    blocks: tuple[BasicBlock, ...]
+    successors: tuple[tuple[BlockId, ...], ...]
+    predecessors: tuple[tuple[BlockId, ...], ...]
+    taken: tuple[BlockId | None, ...]
+    fallthrough: tuple[BlockId | None, ...]
+    reverse_postorder: tuple[BlockId, ...]
+    unreachable: tuple[BlockId, ...] = ()
+    barriers: tuple[int, ...] = ()
+
+    @property
+    def entry(self) -> BlockId:
+        """The block where the kernel starts."""
+        return BlockId(0)
+
+    @property
+    def exit(self) -> BlockId:
+        """The virtual exit: an empty block, the last id. It may be unreachable."""
+        return BlockId(len(self.blocks) - 1)
+
+    def taken_successor(self, block: BlockId) -> BlockId | None:
+        """Where the branch at the end of ``block`` leads; None without one and for ``brx``."""
+        return self.taken[block]
+
+    def fallthrough_successor(self, block: BlockId) -> BlockId | None:
+        """Where control goes after ``block`` without a taken branch; None if it cannot."""
+        return self.fallthrough[block]
+
+    def edges(self) -> Iterable[Edge]:
+        """All edges, by source and then in successor order."""
+        for source, targets in enumerate(self.successors):
+            for target in targets:
+                yield BlockId(source), target
+
+    def name(self, block: BlockId) -> str:
+        """What people call the block: its label, ``entry``, ``exit`` or ``block <id>``."""
+        label = self.blocks[block].label
+        if label is not None:
+            return label
+        if block == self.exit:
+            return "exit"
+        return "entry" if block == self.entry else f"block {block}"
+
+
+def build_cfg(kernel: Kernel) -> ControlFlowGraph:
+    """The control-flow graph of a kernel. Cost: linear in instructions, labels and branch targets.
+
+    Every branch target must be a key of ``kernel.labels``, which the parser ensures.
+    """
+    instructions = kernel.instructions
+    plain = ControlEffect.NONE
+    control = [i for i, one in enumerate(instructions) if one.form.control is not plain]
+    starts = _block_starts(kernel, control)
+    exit_block = BlockId(len(starts))
+    block_at = {start: BlockId(b) for b, start in enumerate(starts)}
+    block_at[len(instructions)] = exit_block
+    ends = [*starts[1:], len(instructions)]
+    names = _labels_at(kernel.labels, block_at)
+    blocks = [
+        BasicBlock(BlockId(b), start, end, names.get(start))
+        for b, (start, end) in enumerate(zip(starts, ends, strict=True))
+    ]
+    targets = {
+        label: block_at[index] for label, index in kernel.labels.items() if index in block_at
+    }
+    transfers = [
+        _transfer(instructions[block.end - 1] if block.end else None, targets, block.id, exit_block)
+        for block in blocks
+    ]
+    barriers = tuple(i for i in control if instructions[i].form.control is ControlEffect.BARRIER)
+    return assemble_cfg(blocks, transfers, barriers)
+
+
+def _block_starts(kernel: Kernel, control: Sequence[int]) -> list[int]:
+    """Sorted indices of the first instructions of blocks; ``[0]`` for a kernel without any."""
+    instructions = kernel.instructions
+    starts = {0}
+    for index in control:
+        effect = instructions[index].form.control
+        if effect in _BRANCHES:
+            starts.update([kernel.labels[target] for target in instructions[index].targets])
+            starts.add(index + 1)
+        elif effect in _ENDINGS:
+            starts.add(index + 1)
+    if instructions:
+        starts.discard(len(instructions))  # that is the virtual exit
+    return sorted(starts)
+
+
+def _labels_at(labels: Mapping[str, int], block_at: Mapping[int, BlockId]) -> dict[int, str]:
+    """The first label at each block start."""
+    names: dict[int, str] = {}
+    for label, index in labels.items():
+        if index in block_at:
+            names.setdefault(index, label)
+    return names
+
+
+def _transfer(
+    last: Instruction | None, targets: Mapping[str, BlockId], block: BlockId, exit_block: BlockId
+) -> Transfer:
+    """Where control goes after a block whose last instruction is ``last`` (None: it has none)."""
+    following = BlockId(block + 1)
+    effect = ControlEffect.NONE if last is None else last.form.control
+    if last is None or (effect not in _BRANCHES and effect not in _ENDINGS):
+        return Transfer((following,), None, following)
+    reached = [exit_block] if effect in _ENDINGS else [targets[label] for label in last.targets]
+    taken = None if effect is ControlEffect.INDIRECT_BRANCH else reached[0]
+    if last.guard is None:
+        return Transfer(tuple(dict.fromkeys(reached)), taken, None)
+    return Transfer(tuple(dict.fromkeys([*reached, following])), taken, following)
+
+
+def assemble_cfg(
+    blocks: Sequence[BasicBlock], transfers: Sequence[Transfer], barriers: Sequence[int] = ()
+) -> ControlFlowGraph:
+    """The graph of the given blocks, in order, and of what follows each; the exit is added.
+
+    Transfers may lead to the exit, ``len(blocks)``. Those of unreachable blocks are dropped.
+    Cost: linear in blocks and edges.
+    """
+    end = blocks[-1].end
+    exit_block = BasicBlock(BlockId(len(blocks)), end, end)
+    order = reverse_postorder([*(transfer.successors for transfer in transfers), ()], BlockId(0))
+    reached = set(order)
+    none = Transfer((), None, None)
+    kept = [t if block in reached else none for block, t in enumerate(transfers)]
+    kept.append(none)
+    successors = tuple(transfer.successors for transfer in kept)
+    return ControlFlowGraph(
+        blocks=(*blocks, exit_block),
+        successors=successors,
+        predecessors=transpose(successors),
+        taken=tuple(transfer.taken for transfer in kept),
+        fallthrough=tuple(transfer.fallthrough for transfer in kept),
+        reverse_postorder=order,
+        unreachable=tuple(block.id for block in blocks if block.id not in reached),
+        barriers=tuple(barriers),
+    )
+
+
+def transpose(successors: Sequence[Iterable[BlockId]]) -> tuple[tuple[BlockId, ...], ...]:
+    """For each block the sources of its incoming edges, ascending. Cost: linear."""
+    predecessors: list[list[BlockId]] = [[] for _ in successors]
+    for source, targets in enumerate(successors):
+        for target in targets:
+            predecessors[target].append(BlockId(source))
+    return tuple(map(tuple, predecessors))
+
+
+def reverse_postorder(
+    successors: Sequence[Sequence[BlockId]], root: BlockId
+) -> tuple[BlockId, ...]:
+    """Blocks reachable from ``root``, each before its descendants unless an edge goes back.
+
+    Successors are visited in order, so the result is deterministic. Cost: linear; no recursion.
+    """
+    order: list[BlockId] = []
+    seen = {root}
+    stack = [(root, iter(successors[root]))]
+    while stack:
+        block, pending = stack[-1]
+        for target in pending:
+            if target not in seen:
+                seen.add(target)
+                stack.append((target, iter(successors[target])))
+                break
+        else:
+            order.append(block)
+            stack.pop()
+    order.reverse()
+    return tuple(order)

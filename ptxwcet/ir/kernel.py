@@ -32,6 +32,8 @@ from ptxwcet.ir.operands import Sink as Sink
 from ptxwcet.ir.operands import SpecialRegister as SpecialRegister
 from ptxwcet.ir.operands import SymbolRef as SymbolRef
 from ptxwcet.ir.operands import Vector as Vector
+from ptxwcet.ir.operands import WholeVector as WholeVector
+from ptxwcet.support.diagnostics import Diagnostic
 from ptxwcet.support.source import SourceFile, Span
 
 
@@ -239,10 +241,11 @@ BodyItem = RegisterDeclaration | Variable | LabelDefinition | ScopeBegin | Scope
 
 @dataclass(frozen=True, slots=True)
 class PerformanceDirective:
-    """``.maxntid 256, 1, 1`` and its kin: the keyword with its dot, and its numbers."""
+    """``.maxntid 256, 1, 1`` and its kin: the keyword with its dot, its numbers, its PTX text."""
 
     keyword: str
-    values: tuple[int, ...] = ()
+    values: tuple[int, ...]
+    text: str
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -254,7 +257,7 @@ class Kernel:
     ``registers`` maps the unique name of every register that an instruction names to its type
     (``b32``, ``pred``). ``branch_tables`` maps a ``.branchtargets`` label to unique label names.
     ``body`` holds what is not an instruction, each with the index of the instruction it precedes.
-    A prototype has ``has_body`` False and no instructions.
+    A prototype has ``has_body`` False and no instructions. ``attributes`` are PTX texts.
     """
 
     name: str
@@ -309,6 +312,7 @@ class Module:
     target_options: tuple[str, ...]
     address_size: int
     items: tuple[ModuleItem, ...]
+    warnings: tuple[Diagnostic, ...] = ()
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:

@@ -49,10 +49,10 @@ class Address:
 
 @dataclass(frozen=True, slots=True)
 class Element:
-    """``array[index]``: memory named by a variable and an index in brackets."""
+    """``array[base + offset]``: memory named by a variable and an index in brackets."""
 
     array: SymbolRef
-    index: Register | SpecialRegister | SymbolRef | Immediate
+    index: Address
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +60,13 @@ class Vector:
     """``{a, b, ...}``."""
 
     elements: tuple[Operand, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WholeVector:
+    """A vector register (``.reg .v4``) used as a whole; its members are registers of their own."""
+
+    name: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +126,7 @@ Operand = (
     | Address
     | Element
     | Vector
+    | WholeVector
     | Bracket
     | Arguments
     | Pair

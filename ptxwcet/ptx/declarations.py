@@ -1,0 +1,229 @@
+"""Declarations: from syntax trees of registers, variables, parameters and heads to the IR."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lark import Token, Tree
+
+from ptxwcet.ir.kernel import Parameter, PerformanceDirective, RegisterDeclaration, Variable
+from ptxwcet.ptx.literals import integer_value
+from ptxwcet.ptx.operand_builder import tokens
+from ptxwcet.ptx.statements import canonical
+
+_TYPE_BITS = re.compile(r"\.(?:[subf]|bf)([0-9]+)(x2)?\Z")
+_OPAQUE_BYTES = 8  # texref, samplerref, surfref: a 64-bit handle
+
+_NUMBER = (
+    r"\s*+-?(?:0[xX][0-9A-Fa-f]++|0[fF][0-9A-Fa-f]{8}|0[dD][0-9A-Fa-f]{16}|[1-9][0-9]*+|0)U?+"
+    r"(?![\w.$])\s*+"
+)
+_FLAT_LIST = re.compile(rf"(?<=\{{)((?:{_NUMBER},)++)(?={_NUMBER}\}})", re.ASCII)
+
+
+def type_bytes(type_name: str) -> int:
+    """Size of a PTX type such as ``.u32`` in bytes; 1 for ``.pred``."""
+    found = _TYPE_BITS.match(type_name)
+    if found is None:
+        return 1 if type_name == ".pred" else _OPAQUE_BYTES
+    return int(found.group(1)) // 8 * (2 if found.group(2) else 1)
+
+
+def shorten_lists(text: str) -> str:
+    """The text with all but the last element of flat lists of literals blanked, offsets kept.
+
+    A list of n literals has the syntax of a list of one: Lark need not read tables of megabytes.
+    """
+    return _FLAT_LIST.sub(lambda match: " " * len(match.group()), text)
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """A name with the offsets of its token in the declaration's text."""
+
+    name: str
+    start: int
+    end: int
+
+
+def lower_registers(tree: Tree[Token]) -> list[tuple[RegisterDeclaration, Declared]]:
+    """The registers of a ``.reg`` directive, one entry a declarator."""
+    vector, register_type = 0, ""
+    found = []
+    for child in tree.children:
+        if isinstance(child, Token):
+            if child.type == "VECTOR":
+                vector = int(child[2:])
+            elif child.type == "TYPE":
+                register_type = child[1:]
+        elif child.data == "register":
+            name, *count = tokens(child)
+            number = integer_value(count[0]) if count else None
+            declaration = RegisterDeclaration(str(name), register_type, vector, number)
+            found.append((declaration, _declared(name)))
+    return found
+
+
+def lower_variables(tree: Tree[Token], text: str) -> list[tuple[Variable, Declared]]:
+    """The variables of a declaration, one entry a declarator; ``text`` is what the tree is of.
+
+    Sizes are in bytes. Names are as spelled: the caller makes them unique.
+    """
+    linkage, space, variable_type, alignment, vector = "", "", "", 0, 1
+    declarators = []
+    for child in tree.children:
+        if isinstance(child, Token):
+            if child.type == "SPACE":
+                space = child[1:]
+            elif child.type == "TYPE":
+                variable_type = str(child)
+            elif child.type == "VECTOR":
+                vector = int(child[2:])
+        elif child.data == "linkage":
+            linkage = tokens(child)[0][1:]
+        elif child.data == "align":
+            alignment = integer_value(tokens(child)[0])
+        elif child.data == "declarator":
+            declarators.append(child)
+    unit = type_bytes(variable_type) * vector
+    return [
+        _variable(
+            declarator,
+            texts,
+            Variable("", space, variable_type[1:], unit, alignment or unit, linkage, ""),
+        )
+        for declarator, texts in zip(declarators, _split(declarators, text), strict=True)
+    ]
+
+
+def _split(declarators: Sequence[Tree[Token]], text: str) -> list[str]:
+    """The canonical text of each declarator as a declaration of its own."""
+    starts = [_start(tokens(declarator)[0]) for declarator in declarators]
+    prefix = canonical(text[: starts[0]])
+    ends = [*starts[1:], len(text)]
+    found = []
+    for start, end in zip(starts, ends, strict=True):
+        found.append(f"{prefix} {canonical(text[start:end]).rstrip(',; ')};")
+    return found
+
+
+def _variable(declarator: Tree[Token], text: str, common: Variable) -> tuple[Variable, Declared]:
+    name = tokens(declarator)[0]
+    sizes: list[int | None] = []
+    initial: Tree[Token] | Token | None = None
+    for child in declarator.children[1:]:
+        if isinstance(child, Tree) and child.data == "dimensions":
+            sizes = _dimensions(child)
+        else:
+            initial = child
+    count = 1
+    for size in sizes:
+        count *= _list_length(initial, text) if size is None else size
+    variable = Variable(
+        str(name),
+        common.space,
+        common.type,
+        common.size_bytes * count,
+        common.alignment,
+        common.linkage,
+        text,
+    )
+    return variable, _declared(name)
+
+
+def _dimensions(tree: Tree[Token]) -> list[int | None]:
+    """Array sizes in order; an empty pair of brackets is None."""
+    found: list[int | None] = []
+    for dimension in tree.children:
+        size = tokens(dimension)
+        found.append(integer_value(size[0]) if size else None)
+    return found
+
+
+def _list_length(initial: Tree[Token] | Token | None, text: str) -> int:
+    """Elements of the outermost initialiser list; 0 for an unsized array without one."""
+    flat = _FLAT_LIST.search(text)
+    if flat is not None and text[: flat.start()].count("{") == 1:
+        return flat.group(1).count(",") + 1
+    return len(initial.children) if isinstance(initial, Tree) else 0
+
+
+def refusal(variable: Variable) -> str | None:
+    """Why ptxas would not take a variable of a body or module, None if it would."""
+    is_initialised = "=" in variable.declaration
+    if is_initialised and variable.space not in ("global", "const"):
+        return f"a .{variable.space} variable cannot be initialised"
+    if "[]" in variable.declaration and not is_initialised and variable.linkage != "extern":
+        return f"'{variable.name}' has no size; only .extern variables may omit it"
+    return None
+
+
+def lower_parameter(tree: Tree[Token], text: str, index: int) -> tuple[Parameter, Declared]:
+    """A parameter of a function head; ``text`` is what the tree's offsets refer to."""
+    space, parameter_type, vector, alignments = "param", "", 1, []
+    is_pointer: bool | None = None
+    sizes: list[int | None] = []
+    name: Token | None = None
+    for child in tree.children:
+        if isinstance(child, Token):
+            if child.type == "TYPE":
+                parameter_type = str(child)
+            elif child.type == "VECTOR":
+                vector = int(child[2:])
+            else:
+                name = child
+        elif child.data == "param_space":
+            space = tokens(child)[0][1:]
+        elif child.data == "align":
+            alignments.append(integer_value(tokens(child)[0]))
+        elif child.data == "pointer":
+            is_pointer = True
+        elif child.data == "dimensions":
+            sizes = _dimensions(child)
+    assert name is not None
+    start, end = _parameter_extent(tree, name, text)
+    unit = type_bytes(parameter_type) * vector
+    count = 1
+    for size in sizes:
+        count *= size or 0
+    own = alignments[:1] if is_pointer is None else []
+    return Parameter(
+        name=str(name),
+        type=parameter_type[1:],
+        size_bytes=unit * count,
+        alignment=own[0] if own else unit,
+        index=index,
+        count=count,
+        is_array=bool(sizes),
+        is_pointer=is_pointer,
+        space=space,
+        declaration=canonical(text[start:end]),
+    ), _declared(name)
+
+
+def _parameter_extent(tree: Tree[Token], name: Token, text: str) -> tuple[int, int]:
+    """Offsets of a parameter's text: from its state space to the comma or parenthesis."""
+    start = text.rfind(".", 0, _start(tokens(tree)[0]) + 1)
+    found = re.compile(r"[,)]").search(text, _start(name))
+    return start, found.start() if found else len(text)
+
+
+def lower_performance(tree: Tree[Token]) -> PerformanceDirective:
+    """One performance directive of an entry, ``.pragma`` included."""
+    first, *rest = tokens(tree)
+    if first.type == "STRING":
+        text = ".pragma " + ", ".join(str(token) for token in (first, *rest)) + ";"
+        return PerformanceDirective(".pragma", (), text)
+    values = tuple(integer_value(token) for token in rest)
+    return PerformanceDirective(str(first), values, " ".join((first, ", ".join(map(str, values)))))
+
+
+def _start(token: Token) -> int:
+    assert token.start_pos is not None
+    return token.start_pos
+
+
+def _declared(token: Token) -> Declared:
+    return Declared(str(token), _start(token), _start(token) + len(token))

@@ -1,0 +1,110 @@
+"""The first directives of a file: ``.version``, ``.target``, ``.address_size``."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from lark import UnexpectedInput
+
+from ptxwcet.ptx import statements
+from ptxwcet.ptx.grammar import parse_rule
+from ptxwcet.ptx.operand_builder import tokens
+from ptxwcet.ptx.problems import Problems
+from ptxwcet.ptx.statements import SKIP
+from ptxwcet.support.source import SourceFile
+
+_SKIP = re.compile(SKIP)
+_HEADER = re.compile(
+    rf"\.version\b{SKIP}[\w.]*(?:{SKIP}\.target\b(?:{SKIP}\w+(?:{SKIP},{SKIP}\w+)*+)?)?"
+    rf"(?:{SKIP}\.address_size\b(?:{SKIP}\w+)?)?",
+    re.ASCII,
+)
+
+_ARCHITECTURES = (
+    *("10", "11", "12", "13", "20", "21", "30", "32", "35", "37", "50", "52", "53"),
+    *("60", "61", "62", "70", "72", "75", "80", "86", "87", "88", "89", "90", "90a"),
+    *(f"{number}{kind}" for number in (100, 101, 103, 110, 120, 121) for kind in ("", "a", "f")),
+)
+TARGETS = frozenset(f"{kind}_{number}" for kind in ("sm", "compute") for number in _ARCHITECTURES)
+"""Names that ``.target`` takes."""
+
+_OPTIONS = frozenset(("texmode_unified", "texmode_independent", "debug", "map_f64_to_f32"))
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """``.version`` as (major, minor), the first target, the other words of ``.target``."""
+
+    version: tuple[int, int]
+    target: str
+    options: tuple[str, ...]
+    address_size: int
+
+
+def read_header(source: SourceFile, problems: Problems) -> tuple[Header | None, int]:
+    """The header and the offset behind it; None if the file cannot be PTX."""
+    text = source.text
+    start = _start(text)
+    found = _HEADER.match(text, start)
+    if found is None:
+        _no_version(text, start, problems)
+        return None, start
+    try:
+        tree = parse_rule(found.group(), "header")
+    except UnexpectedInput as error:
+        if ".target" not in found.group():
+            message = "no .target directive after .version"
+            help_text = "the second directive is, e.g., '.target sm_90'; neither ends with ';'"
+            problems.add("PW109", message, (start, found.end()), help_text)
+        else:
+            problems.add_syntax(error, start, (start, found.end()))
+        return None, found.end()
+    words = tokens(tree)
+    major, _, minor = words[0].partition(".")
+    names = [word for word in words if word.type == "NAME"]
+    for name in names:
+        if name not in TARGETS and name not in _OPTIONS:
+            _unknown_target(str(name), start + (name.start_pos or 0), problems)
+    sizes = [int(word) for word in words if word.type == "INT"]
+    options = tuple(str(name) for name in names[1:])
+    version = (int(major), int(minor or "0"))
+    return Header(version, str(names[0]), options, sizes[0] if sizes else 64), found.end()
+
+
+def _start(text: str) -> int:
+    position = 0
+    while True:
+        found = _SKIP.match(text, position)
+        assert found is not None
+        position = found.end()
+        if text[position : position + 1] != "#":
+            return position
+        marker = statements.line_marker_end(text, position)
+        if marker < 0:
+            return position
+        position = marker
+
+
+def _no_version(text: str, start: int, problems: Problems) -> None:
+    place = (min(start, max(0, len(text) - 1)), start + 1)
+    if re.search(r"^\s*\.version\b", text, re.MULTILINE):
+        message = "the first directive of a PTX file must be .version"
+        problems.add("PW109", message, place, "move .version and .target to the top")
+    elif re.search(r"\.(?:entry|func)\b", text):
+        message = "no .version directive at the start of the file"
+        problems.add(
+            "PW109", message, place, "begin with, e.g., '.version 8.8' and '.target sm_90'"
+        )
+    else:
+        message = "not a PTX file: it has no .version directive"
+        problems.add("PW109", message, place, "PTX is made with 'nvcc -ptx kernel.cu'")
+
+
+def _unknown_target(name: str, start: int, problems: Problems) -> None:
+    problems.add(
+        "PW110",
+        f"unknown target '{name}'",
+        (start, start + len(name)),
+        "targets are sm_75, sm_80, sm_86, sm_90, sm_90a, sm_100, sm_120 and their kin",
+    )

@@ -1,0 +1,124 @@
+"""From the syntax tree of one instruction to its :class:`InstructionForm`.
+
+The form is built for one combination of operand syntax and kinds of names (register, variable
+...); instructions of the same shape share it. Names and literals are numbered in textual order:
+these are the slots. Everything that ptxas calls a mismatch of arguments and that depends on the
+shape alone is refused here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ptxwcet.ir.forms import InstructionForm
+from ptxwcet.ir.op_classes import ControlEffect, Space
+from ptxwcet.ir.opcodes import BEFORE_ADDRESS, CARRY, Opcode, find_opcode, is_impossible_type
+from ptxwcet.ir.operands import Immediate
+from ptxwcet.ptx.operand_builder import LoweringError, Node, OperandBuilder, is_tree
+
+
+@dataclass(frozen=True, slots=True)
+class LoweredForm:
+    """A form with what is needed to make instructions of it.
+
+    ``literals`` are the literals of the statement that it was built from, in slot order;
+    ``shareable`` is False if their values are part of the form (constant expressions).
+    ``members`` lists (slot, member) of vector registers: their names are appended to the slots.
+    ``target_slot`` and ``table_slot`` are the label of a branch and the table of brx.idx, or -1.
+    """
+
+    form: InstructionForm
+    literals: tuple[Immediate, ...]
+    shareable: bool
+    members: tuple[tuple[int, str], ...]
+    target_slot: int
+    table_slot: int
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether resolved names in textual order are all that an instruction needs."""
+        return not self.members and self.target_slot < 0 and self.table_slot < 0
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """The parts of an instruction's syntax tree; ``guard`` is None, ``""`` or ``"!"``."""
+
+    guard: str | None
+    mnemonic: str
+    operands: tuple[Node, ...]
+    is_call: bool
+
+
+def lower(statement: Statement, kinds: Sequence[str]) -> LoweredForm:
+    """The form of an instruction. ``kinds``: the kind of each name of the operands, in order.
+
+    Raises LoweringError for a wrong number of operands, an undeclared name, a destination that
+    cannot be written and the like, LiteralError for constants without a value. Cost: linear.
+    """
+    words = statement.mnemonic.split(".")
+    opcode, count = find_opcode(words)
+    modifiers = tuple(words[count:])
+    for modifier in modifiers:
+        if is_impossible_type(modifier):
+            raise LoweringError("PW113", f"unknown modifier '.{modifier}'")
+    space = Space.NONE if opcode is None else opcode.space(modifiers)
+    first_slot = 0 if statement.guard is None else 1
+    builder = OperandBuilder(kinds, opcode, first_slot, space not in (Space.NONE, Space.LOCAL))
+    if statement.is_call:
+        templates = builder.call(statement.operands)
+    else:
+        _check_count(statement, opcode)
+        templates = builder.operands(statement.operands, _destinations(statement, opcode))
+    reads = ([] if statement.guard is None else [0]) + builder.reads
+    carry_read = opcode is not None and opcode.reads_carry
+    form = InstructionForm(
+        opcode=opcode,
+        modifiers=modifiers,
+        mnemonic=statement.mnemonic,
+        op_class=None if opcode is None else opcode.op_class(modifiers),
+        control=ControlEffect.NONE if opcode is None else opcode.control,
+        space=space,
+        guard_slot=-1 if statement.guard is None else 0,
+        guard_negated=statement.guard == "!",
+        templates=templates,
+        read_slots=tuple(reads),
+        write_slots=tuple(builder.writes),
+        callee_slot=builder.callee_slot,
+        implicit_reads=(CARRY,) if carry_read else (),
+        implicit_writes=(CARRY,) if "cc" in modifiers else (),
+    )
+    return LoweredForm(
+        form,
+        tuple(builder.literals),
+        builder.shareable,
+        tuple(builder.members),
+        builder.target_slot,
+        builder.table_slot,
+    )
+
+
+def _check_count(statement: Statement, opcode: Opcode | None) -> None:
+    if opcode is None:
+        return
+    least, most = opcode.operands
+    given = len(statement.operands)
+    if not least <= given <= most:
+        wanted = str(least) if least == most else f"{least} to {most}"
+        plural = "" if wanted == "1" else "s"
+        raise LoweringError("PW108", f"{opcode.name} takes {wanted} operand{plural}, {given} given")
+
+
+def _destinations(statement: Statement, opcode: Opcode | None) -> int:
+    """How many leading operands are written. An address is never a destination register."""
+    if opcode is None:
+        return 0
+    before_address = 0
+    for node in statement.operands:
+        if is_tree(node, "bracket", "element"):
+            break
+        before_address += 1
+    if opcode.destinations == BEFORE_ADDRESS:
+        return before_address
+    return min(opcode.destinations, before_address)

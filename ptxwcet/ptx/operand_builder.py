@@ -1,0 +1,419 @@
+"""Operands of one instruction: templates that make them, and the roles of the registers in them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from lark import Token, Tree
+
+from ptxwcet.ir.forms import Template
+from ptxwcet.ir.op_classes import ControlEffect, OpClass
+from ptxwcet.ir.opcodes import Opcode
+from ptxwcet.ir.operands import (
+    Address,
+    Arguments,
+    Bracket,
+    Element,
+    Immediate,
+    Minus,
+    Negated,
+    Operand,
+    Pair,
+    Register,
+    Selected,
+    Sink,
+    SpecialRegister,
+    SymbolRef,
+    Vector,
+    WholeVector,
+)
+from ptxwcet.ptx import scopes
+from ptxwcet.ptx.literals import LiteralError, evaluate, immediate
+
+Node = Tree[Token] | Token
+
+_LITERALS = frozenset({"INT", "FLOAT", "HEXFLOAT"})
+_SAME_MEMBER = {"r": "x", "g": "y", "b": "z", "a": "w"}
+_VECTOR_KINDS = frozenset("248")
+_SYMBOLS = frozenset({scopes.VARIABLE, scopes.FUNCTION})
+
+
+class LoweringError(Exception):
+    """An instruction with a syntax but no meaning; ``token`` is the operand at fault, if any."""
+
+    def __init__(
+        self, code: str, message: str, token: Token | None = None, help_text: str | None = None
+    ) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.token = token
+        self.help_text = help_text
+
+
+@dataclass(slots=True)
+class OperandBuilder:
+    """Walks operands in textual order, numbering slots and collecting roles."""
+
+    kinds: Sequence[str]
+    opcode: Opcode | None
+    first_slot: int
+    absolute_addresses_refused: bool
+    reads: list[int] = field(default_factory=list)
+    writes: list[int] = field(default_factory=list)
+    literals: list[Immediate] = field(default_factory=list)
+    members: list[tuple[int, str]] = field(default_factory=list)
+    shareable: bool = True
+    target_slot: int = -1
+    table_slot: int = -1
+    callee_slot: int = -1
+    _used: int = 0
+
+    def operands(self, nodes: Sequence[Node], destinations: int) -> tuple[Template, ...]:
+        """Templates of the operands, the first ``destinations`` of which are written."""
+        control = ControlEffect.NONE if self.opcode is None else self.opcode.control
+        if control is ControlEffect.BRANCH:
+            return (self._target(nodes[0]),)
+        templates = []
+        for index, node in enumerate(nodes):
+            if control is ControlEffect.INDIRECT_BRANCH and index == 1:
+                templates.append(self._table(node))
+            elif index < destinations:
+                templates.append(self._destination(node))
+            else:
+                templates.append(self._source(node))
+        if self.opcode is None:
+            self.writes.extend(self.reads[:1])
+        return tuple(templates)
+
+    def call(self, nodes: Sequence[Node]) -> tuple[Template, ...]:
+        """Templates of results, callee, arguments and prototype of a call."""
+        templates = []
+        seen_callee = False
+        for node in nodes:
+            if is_tree(node, "arguments"):
+                assert isinstance(node, Tree)
+                read = self._source if seen_callee else self._result
+                templates.append(_group(Arguments, [read(child) for child in node.children]))
+            elif is_tree(node, "callee"):
+                seen_callee = True
+                templates.append(self._callee(node))
+            else:
+                templates.append(self._prototype(node))
+        return tuple(templates)
+
+    # --- names ---
+
+    def _next(self) -> tuple[int, str]:
+        slot = self._used
+        self._used += 1
+        return slot + self.first_slot, self.kinds[slot]
+
+    def _target(self, node: Node) -> Template:
+        token = _plain_name(node)
+        slot, kind = self._next()
+        if kind not in (scopes.UNKNOWN, scopes.REGISTER, scopes.VARIABLE):
+            raise LoweringError("PW106", f"'{token}' is not a label", token)
+        self.target_slot = slot
+        return lambda names, _: SymbolRef(names[slot])
+
+    def _table(self, node: Node) -> Template:
+        token = _plain_name(node)
+        slot, kind = self._next()
+        if kind != scopes.TABLE:
+            raise LoweringError(
+                "PW106",
+                f"'{token}' is no branch table declared before this instruction",
+                token,
+                f"declare it above: {token}: .branchtargets L0, L1;",
+            )
+        self.table_slot = slot
+        return lambda names, _: SymbolRef(names[slot])
+
+    def _callee(self, node: Node) -> Template:
+        token = _first_token(node)
+        slot, kind = self._next()
+        if kind == scopes.FUNCTION:
+            self.callee_slot = slot
+            return lambda names, _: SymbolRef(names[slot])
+        if kind == scopes.REGISTER:
+            self.reads.append(slot)
+            return lambda names, _: Register(names[slot])
+        raise LoweringError(
+            "PW104",
+            f"call of '{token}', which is no function declared above",
+            token,
+            f"declare it first, e.g. '.extern .func {token};'",
+        )
+
+    def _prototype(self, node: Node) -> Template:
+        token = _first_token(node)
+        slot, kind = self._next()
+        if kind not in (scopes.PROTOTYPE, scopes.TABLE):
+            raise LoweringError(
+                "PW104", f"'{token}' is no .callprototype or .calltargets declared above", token
+            )
+        return lambda names, _: SymbolRef(names[slot])
+
+    def _destination(self, node: Node) -> Template:
+        accumulates = self.opcode is not None and self.opcode.accumulates
+        return self._operand(node, reads=accumulates, writes=True)
+
+    def _result(self, node: Node) -> Template:
+        return self._operand(node, reads=False, writes=True)
+
+    def _source(self, node: Node) -> Template:
+        return self._operand(node, reads=True, writes=False)
+
+    def _operand(self, node: Node, reads: bool, writes: bool) -> Template:
+        if isinstance(node, Token):
+            return self._token(node, writes)
+        children = node.children
+        match str(node.data):
+            case "plain" | "member":
+                return self._name(children, reads, writes)
+            case "vector":
+                return _group(Vector, [self._operand(c, reads, writes) for c in children])
+            case "pair":
+                first, second = (self._operand(c, reads, writes) for c in children)
+                return lambda names, values: Pair(first(names, values), second(names, values))
+            case "bracket":
+                return self._bracket(children)
+            case "element":
+                return self._element(children)
+        if writes:
+            raise LoweringError("PW108", "a result cannot be written to this operand")
+        match str(node.data):
+            case "negated":
+                inner = self._source(children[-1])
+                return lambda names, values: Negated(inner(names, values))
+            case "minus":
+                return self._minus(node)
+            case "base_offset":
+                return self._symbol_offset(children)
+            case _:
+                return self._constant(node)
+
+    def _token(self, token: Token, writes: bool) -> Template:
+        if token.type == "SINK":
+            self._next()
+            if not writes:
+                raise LoweringError("PW108", "'_' may only stand for a result", token)
+            return lambda _, __: Sink()
+        if writes:
+            raise LoweringError("PW108", f"a result cannot be written to '{token}'", token)
+        return self._constant(token)
+
+    def _name(self, children: Sequence[Node], reads: bool, writes: bool) -> Template:
+        token = _first_token(children[0])
+        member = str(children[1])[1:] if len(children) > 1 else ""
+        slot, kind = self._next()
+        if kind == scopes.REGISTER:
+            return self._register(slot, token, member, reads, writes)
+        if kind in _VECTOR_KINDS:
+            return self._vector_register(slot, int(kind), member, (reads, writes))
+        if kind in (scopes.TABLE, scopes.PROTOTYPE):
+            raise LoweringError("PW108", f"'{token}' is no operand", token)
+        if kind == scopes.UNKNOWN:
+            raise LoweringError(
+                "PW104",
+                f"'{token}' is not declared here",
+                token,
+                "declare it before its use, in this block or in one around it",
+            )
+        if writes and not (self.opcode is not None and self.opcode.name == "call"):
+            raise LoweringError("PW108", f"a result cannot be written to '{token}'", token)
+        if kind == scopes.SPECIAL:
+            return self._special(slot, token, member)
+        if member:
+            raise LoweringError("PW108", f"'{token}' has no members", token)
+        return lambda names, _: SymbolRef(names[slot])
+
+    def _register(
+        self, slot: int, token: Token, selector: str, reads: bool, writes: bool
+    ) -> Template:
+        if reads:
+            self.reads.append(slot)
+        if writes:
+            self.writes.append(slot)
+        if not selector:
+            return lambda names, _: Register(names[slot])
+        if selector[0] not in "bh" or len(selector) < 2:
+            raise LoweringError("PW108", f"'{token}' is no vector register", token)
+        if self.opcode is not None and self.opcode.rule is not OpClass.VIDEO:
+            raise LoweringError("PW108", f"{self.opcode.name} takes no byte selector", token)
+        return lambda names, _: Selected(Register(names[slot]), selector)
+
+    def _vector_register(
+        self, slot: int, width: int, member: str, roles: tuple[bool, bool]
+    ) -> Template:
+        """Each member is a register with a slot of its own, after those of the written names."""
+        wanted = [_SAME_MEMBER.get(member, member)] if member else scopes.MEMBERS[:width]
+        places = []
+        for name in wanted:
+            places.append(self.first_slot + len(self.kinds) + len(self.members))
+            self.members.append((slot, name))
+        if roles[0]:
+            self.reads.extend(places)
+        if roles[1]:
+            self.writes.extend(places)
+        if member:
+            place = places[0]
+            return lambda names, _: Register(names[place])
+        return lambda names, _: WholeVector(names[slot])
+
+    def _special(self, slot: int, token: Token, member: str) -> Template:
+        if self.opcode is not None and not self.opcode.special_sources:
+            raise LoweringError(
+                "PW108",
+                f"{self.opcode.name} cannot read the special register '{token}'",
+                token,
+                "copy it to a register with mov first",
+            )
+        suffix = f".{member}" if member else ""
+        return lambda names, _: SpecialRegister(names[slot] + suffix)
+
+    # --- memory ---
+
+    def _bracket(self, items: Sequence[Node]) -> Template:
+        parts = [self._bracket_item(item) for item in items]
+        return parts[0] if len(parts) == 1 else _group(Bracket, parts)
+
+    def _bracket_item(self, node: Node) -> Template:
+        if is_tree(node, "vector"):
+            return self._source(node)
+        if self.absolute_addresses_refused and not is_tree(node, "plain", "base_offset"):
+            message = "only local memory has immediate addresses"
+            raise LoweringError("PW108", message, _first_token(node))
+        return self._base(node)
+
+    def _base(self, node: Node) -> Template:
+        if not is_tree(node, "plain", "base_offset"):
+            value = self._offset(node)
+            return lambda names, values: _absolute(value(names, values))
+        assert isinstance(node, Tree)
+        base = self._name(node.children[:1], reads=True, writes=False)
+        if len(node.children) == 1:
+            return lambda names, values: _address(base(names, values), 0)
+        offset = self._offset(node.children[1])
+        return lambda names, values: _address(base(names, values), _integer(offset(names, values)))
+
+    def _element(self, children: Sequence[Node]) -> Template:
+        array = self._name(children[:1], reads=True, writes=False)
+        index = self._base(children[1])
+        return lambda names, values: _element(array(names, values), index(names, values))
+
+    def _symbol_offset(self, children: Sequence[Node]) -> Template:
+        token = _first_token(children[0])
+        slot, kind = self._next()
+        if kind not in _SYMBOLS:
+            raise LoweringError("PW108", f"'{token}' is no variable: it takes no offset", token)
+        offset = self._offset(children[1])
+        return lambda names, values: SymbolRef(names[slot], _integer(offset(names, values)))
+
+    # --- constants ---
+
+    def _minus(self, node: Tree[Token]) -> Template:
+        if self.opcode is not None and self.opcode.name != "vmad":
+            raise LoweringError(
+                "PW108",
+                f"{self.opcode.name} takes no negated register",
+                _first_token(node),
+                "negate it with neg first",
+            )
+        inner = self._source(node.children[0])
+        return lambda names, values: Minus(inner(names, values))
+
+    def _offset(self, node: Node) -> Template:
+        if isinstance(evaluate(node), float):
+            raise LoweringError("PW108", "an address offset is an integer", _first_token(node))
+        return self._constant(node)
+
+    def _constant(self, node: Node) -> Template:
+        text = _literal_text(node)
+        if text is not None:
+            index = len(self.literals)
+            self.literals.append(immediate(*text))
+            return lambda _, values: values[index]
+        self.shareable = False
+        for token in tokens(node):
+            if token.type == "WARP_SZ":
+                self._next()
+        fixed = _fixed(evaluate(node))
+        return lambda _, __: fixed
+
+
+def _literal_text(node: Node) -> tuple[str, str] | None:
+    """Terminal and text of a literal or of minus a decimal or integer literal."""
+    if isinstance(node, Token):
+        return (node.type, str(node)) if node.type in _LITERALS else None
+    if node.data == "unary_minus" and isinstance(node.children[0], Token):
+        inner = node.children[0]
+        if inner.type in ("INT", "FLOAT"):
+            return inner.type, f"-{inner}"
+    return None
+
+
+def _fixed(value: int | float) -> Immediate:
+    """A folded constant expression; its text is the value, which ptxas reads alike."""
+    if isinstance(value, float) and not math.isfinite(value):
+        raise LiteralError("constant expression overflows")
+    return Immediate(value, repr(value))
+
+
+def is_tree(node: Node, *rules: str) -> bool:
+    """Whether a node is a tree of one of these rules."""
+    return isinstance(node, Tree) and node.data in rules
+
+
+def tokens(node: Node) -> list[Token]:
+    """All tokens below a node in textual order. No recursion: nesting is the input's choice."""
+    found: list[Token] = []
+    stack: list[Node] = [node]
+    while stack:
+        top = stack.pop()
+        if isinstance(top, Token):
+            found.append(top)
+        else:
+            stack.extend(reversed(top.children))
+    return found
+
+
+def _first_token(node: Node) -> Token:
+    return tokens(node)[0]
+
+
+def _plain_name(node: Node) -> Token:
+    if not is_tree(node, "plain"):
+        raise LoweringError("PW106", "a label is expected here", _first_token(node))
+    return _first_token(node)
+
+
+# --- making operands ------------------------------------------------------------------------
+
+
+def _group(make: Callable[[tuple[Operand, ...]], Operand], parts: Sequence[Template]) -> Template:
+    return lambda names, values: make(tuple([part(names, values) for part in parts]))
+
+
+def _address(base: Operand, offset: int) -> Address:
+    assert isinstance(base, Register | SpecialRegister | SymbolRef)
+    return Address(base, offset)
+
+
+def _absolute(value: Operand) -> Address:
+    assert isinstance(value, Immediate)
+    return Address(value)
+
+
+def _integer(value: Operand) -> int:
+    assert isinstance(value, Immediate)
+    return int(value.value)
+
+
+def _element(array: Operand, index: Operand) -> Element:
+    assert isinstance(array, SymbolRef)
+    assert isinstance(index, Address)
+    return Element(array, index)

@@ -1,0 +1,136 @@
+"""Diagnostics of the parser: collecting them, and what to say about each kind of syntax error."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from lark import Token, UnexpectedCharacters, UnexpectedInput, UnexpectedToken
+
+from ptxwcet.ptx.grammar import terminal_text
+from ptxwcet.support.diagnostics import Diagnostic
+from ptxwcet.support.source import SourceFile, Span
+
+MOST_PROBLEMS = 20
+"""Diagnostics kept for one file: enough to work on, little enough to read."""
+
+_WORD = re.compile(r"[.@]?[A-Za-z0-9_$%]+|\S", re.ASCII)
+_BAD_NUMBER = re.compile(r"-?\.?[0-9][A-Za-z0-9_.]*", re.ASCII)
+_MOST_EXPECTED = 6
+
+
+class TooManyProblemsError(Exception):
+    """Raised by :meth:`Problems.add` when the file is not worth reading further."""
+
+
+@dataclass(slots=True)
+class Problems:
+    """The errors found in one file so far."""
+
+    source: SourceFile
+    found: list[Diagnostic] = field(default_factory=list)
+
+    def add(self, code: str, message: str, place: tuple[int, int], help_text: str = "") -> None:
+        """One error at ``place`` (start and end offset). Raises TooManyProblemsError at the cap."""
+        start, end = place
+        span = Span(self.source, start, max(end, start + 1))
+        self.found.append(Diagnostic(code, message, span, help=help_text or None))
+        if len(self.found) >= MOST_PROBLEMS:
+            raise TooManyProblemsError
+
+    def add_syntax(self, error: UnexpectedInput, base: int, statement: tuple[int, int]) -> int:
+        """An error of Lark in the text that starts at ``base``; returns the offset at fault."""
+        text = self.source.text
+        offset = _offset(error, base, statement[1])
+        code, message, help_text = _explain(text, statement, offset, error)
+        found = _WORD.match(text, offset)
+        end = found.end() if found else offset + 1
+        if code == "PW102":
+            offset = _last_character(text, offset)
+            end = offset + 1
+        self.add(code, message, (offset, end), help_text)
+        return _offset(error, base, statement[1])
+
+
+def _offset(error: UnexpectedInput, base: int, end: int) -> int:
+    position = getattr(error, "pos_in_stream", None)
+    if position is None or position < 0 or _is_end(error):
+        return end
+    return base + int(position)
+
+
+def _is_end(error: UnexpectedInput) -> bool:
+    return isinstance(error, UnexpectedToken) and error.token.type == "$END"
+
+
+def _last_character(text: str, offset: int) -> int:
+    """Offset of the last character before ``offset`` that is no white space."""
+    return max(0, len(text[:offset].rstrip()) - 1)
+
+
+def _expected(error: UnexpectedInput) -> set[str]:
+    if isinstance(error, UnexpectedCharacters):
+        return set(error.allowed or ())
+    if isinstance(error, UnexpectedToken):
+        return set(error.accepts or error.expected)
+    return set()
+
+
+def _explain(
+    text: str, statement: tuple[int, int], offset: int, error: UnexpectedInput
+) -> tuple[str, str, str]:
+    """Code, message and help for a syntax error at ``offset`` of a statement."""
+    expected = _expected(error)
+    found = _WORD.match(text, offset)
+    word = found.group() if found and offset < statement[1] else ""
+    number = _broken_number(text, statement[0], offset)
+    if number is not None:
+        return "PW107", f"malformed literal '{number}'", _number_help(number)
+    on_new_line = not text[text.rfind("\n", 0, offset) + 1 : offset].strip()
+    if "SEMICOLON" in expected and (on_new_line or word in ("", "}") or word[0] == "@"):
+        return "PW102", "missing ';' at the end of the statement", "end the statement with ';'"
+    if word == ";":
+        return "PW101", "unexpected ';'", _wanted(expected)
+    if "COMMA" in expected and (word[:1].isalnum() or word[:1] in tuple("%_${[")):
+        return "PW101", f"missing ',' before '{word}'", "separate operands with ','"
+    if word == "-" and "[" in text[statement[0] : offset]:
+        return "PW101", "unexpected '-' in an address", "write a negative offset as [%r+-4]"
+    if isinstance(error, UnexpectedToken) and isinstance(error.token, Token) and word:
+        return "PW101", f"unexpected '{word}'", _wanted(expected)
+    if not word:
+        return "PW101", "the statement is incomplete", _wanted(expected)
+    return "PW101", f"unexpected '{word}'", _wanted(expected)
+
+
+def _wanted(expected: set[str]) -> str:
+    words = sorted({terminal_text(name) for name in expected})
+    if not words or len(words) > _MOST_EXPECTED:
+        return ""
+    return "expected " + " or ".join(words)
+
+
+def _broken_number(text: str, begin: int, offset: int) -> str | None:
+    """The malformed literal that ends in or begins at ``offset``, None if there is none."""
+    start = offset
+    while start > begin and (text[start - 1].isalnum() or text[start - 1] in "._$%"):
+        start -= 1
+    if text[start : start + 1] == "." and not text[start + 1 : start + 2].isdigit():
+        return None
+    found = _BAD_NUMBER.match(text, start)
+    if found is None or found.end() <= offset:
+        return None
+    from ptxwcet.ptx.literals import LITERAL
+
+    whole = LITERAL.match(found.group())
+    return None if whole is not None and whole.end() == len(found.group()) else found.group()
+
+
+def _number_help(number: str) -> str:
+    prefix = number[:2].lower()
+    if prefix == "0f":
+        return "0f is followed by exactly 8 hexadecimal digits"
+    if prefix == "0d":
+        return "0d is followed by exactly 16 hexadecimal digits"
+    if number[:1] == "0" and number[1:].isdigit():
+        return "a leading 0 makes a literal octal: digits 0 to 7 only"
+    return "integers take no suffix but U, floats none at all"

@@ -1,0 +1,55 @@
+"""Reading a PTX file from disk: one clear diagnostic for what cannot be PTX text."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.support.source import SourceFile
+
+_MARKS = (
+    (b"\xff\xfe", "UTF-16"),
+    (b"\xfe\xff", "UTF-16"),
+    (b"\x7fELF", "an ELF file (a cubin?)"),
+    (b"\x50\xed\x55\xba", "a fat binary"),
+)
+
+
+def read_source(path: str | os.PathLike[str]) -> SourceFile:
+    """The text of the file at ``path``; diagnostics print the path as given.
+
+    Raises PtxwcetError (PW112) for a file that cannot be read, is empty, binary, or in another
+    encoding than UTF-8. Cost: linear in the size.
+    """
+    name = os.fspath(path)
+    try:
+        data = Path(path).read_bytes()
+    except IsADirectoryError:
+        raise _refused(f"'{name}' is a folder", "give a .ptx file") from None
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        raise _refused(f"cannot read '{name}': {reason}", None) from None
+    if not data.strip():
+        raise _refused(f"'{name}' is empty", "PTX is made with 'nvcc -ptx kernel.cu'")
+    for mark, what in _MARKS:
+        if data.startswith(mark):
+            raise _refused(f"'{name}' is {what}, not PTX text", "save it as plain ASCII text")
+    if b"\0" in data:
+        offset = data.index(b"\0")
+        raise _refused(
+            f"'{name}' is a binary file: byte {offset} is zero",
+            "PTX is text; take it out of a binary with 'cuobjdump -ptx'",
+        )
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise _refused(
+            f"'{name}' is not UTF-8: bad byte on line {line}", "save it as plain ASCII text"
+        ) from None
+    return SourceFile(name, text)
+
+
+def _refused(message: str, help_text: str | None) -> PtxwcetError:
+    return PtxwcetError(Diagnostic("PW112", message, help=help_text))

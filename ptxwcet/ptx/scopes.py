@@ -1,0 +1,198 @@
+"""Names and block scopes of a function.
+
+PTX scopes registers, variables and labels by ``{ }``. A name declared in an inner scope gets the
+unique name ``spelling@n``, n being the scope's number within the function. A register or variable
+must be declared before its use; a label may follow its use. Labels live beside the registers of a
+``.reg %r<n>`` range (``%r1:`` is legal), but not beside names declared one by one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+VARIABLE, FUNCTION, TABLE, PROTOTYPE = "y", "f", "t", "o"
+REGISTER, SPECIAL, SINK, CONSTANT, UNKNOWN = "r", "s", "_", "c", "u"
+"""Kinds of names, one letter each; a vector register's kind is its width (``2``, ``4``, ``8``)."""
+
+MEMBERS = "xyzw"
+"""Members of a vector register; ``r g b a`` are other spellings of them."""
+
+_INDEXED = re.compile(r"(.*?)([0-9]+)\Z", re.ASCII | re.DOTALL)
+
+_SPECIAL = frozenset(
+    [
+        "tid",
+        "ntid",
+        "laneid",
+        "warpid",
+        "nwarpid",
+        "ctaid",
+        "nctaid",
+        "smid",
+        "nsmid",
+        "gridid",
+        "clusterid",
+        "nclusterid",
+        "cluster_ctaid",
+        "cluster_nctaid",
+        "cluster_ctarank",
+        "cluster_nctarank",
+        "is_explicit_cluster",
+        "lanemask_eq",
+        "lanemask_le",
+        "lanemask_lt",
+        "lanemask_ge",
+        "lanemask_gt",
+        "clock",
+        "clock_hi",
+        "clock64",
+        "globaltimer",
+        "globaltimer_lo",
+        "globaltimer_hi",
+        "total_smem_size",
+        "aggr_smem_size",
+        "dynamic_smem_size",
+        "current_graph_exec",
+        "reserved_smem_offset_begin",
+        "reserved_smem_offset_end",
+        "reserved_smem_offset_cap",
+        "reserved_smem_offset_0",
+        "reserved_smem_offset_1",
+        *(f"envreg{n}" for n in range(32)),
+        *(f"pm{n}" for n in range(8)),
+        *(f"pm{n}_64" for n in range(8)),
+    ]
+)
+
+
+def is_special_register(name: str) -> bool:
+    """Whether PTX predefines a register of this name (``%`` included)."""
+    return name[:1] == "%" and name[1:] in _SPECIAL
+
+
+@dataclass(slots=True)
+class FunctionNames:
+    """What one function accumulates: the type of each register by unique name, and counters."""
+
+    types: dict[str, str] = field(default_factory=dict)
+    scopes: int = 0
+    labels: dict[str, int] = field(default_factory=dict)
+    tables: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+class Scope(dict[str, str]):
+    """One block; as a dict, the cache from spelling to unique name of the registers it sees.
+
+    A lookup that misses asks the enclosing scopes; KeyError means that the name is no scalar
+    register here, and :meth:`kind` tells what it is.
+    """
+
+    __slots__ = ("function", "labels", "others", "own", "parent", "ranges", "suffix")
+
+    def __init__(self, parent: Scope | None, function: FunctionNames) -> None:
+        super().__init__()
+        self.parent = parent
+        self.function = function
+        self.suffix = f"@{function.scopes}" if function.scopes else ""
+        function.scopes += 1
+        self.own: dict[str, str] = {}
+        self.ranges: dict[str, tuple[int, str]] = {}
+        self.others: dict[str, str] = {}
+        self.labels: dict[str, str] = {}
+
+    def __missing__(self, name: str) -> str:
+        scope: Scope | None = self
+        while scope is not None:
+            if name in scope.others:
+                raise KeyError(name)
+            unique = scope.own.get(name) or (scope._in_range(name) if scope.ranges else None)
+            if unique is not None:
+                self[name] = unique
+                return unique
+            scope = scope.parent
+        raise KeyError(name)
+
+    def _in_range(self, name: str) -> str | None:
+        """Members of ``%r<n>``: ``%r0`` to ``%r(n-1)``, leading zeros allowed."""
+        found = _INDEXED.match(name)
+        if found is None or len(found.group(2)) > 12:
+            return None
+        for split in range(found.start(2), len(name)):
+            entry = self.ranges.get(name[:split])
+            if entry is not None and int(name[split:]) < entry[0]:
+                unique = f"{name[:split]}{int(name[split:])}{self.suffix}"
+                self.function.types[unique] = entry[1]
+                return unique
+        return None
+
+    def enclosing(self) -> Iterator[Scope]:
+        """This scope and those around it, innermost first."""
+        scope: Scope | None = self
+        while scope is not None:
+            yield scope
+            scope = scope.parent
+
+    def kind(self, name: str) -> tuple[str, str]:
+        """Kind letter and unique name of anything that may be used as an operand."""
+        try:
+            return REGISTER, self[name]
+        except KeyError:
+            pass
+        for scope in self.enclosing():
+            kind = scope.others.get(name)
+            if kind is not None:
+                return kind, name + scope.suffix
+        if name == "_":
+            return SINK, name
+        if name == "WARP_SZ":
+            return CONSTANT, name
+        return (SPECIAL if is_special_register(name) else UNKNOWN), name
+
+    def is_taken(self, name: str) -> bool:
+        """Whether this very scope already declares the name as register or variable."""
+        return name in self.own or name in self.others or self._in_own_range(name)
+
+    def _in_own_range(self, name: str) -> bool:
+        return bool(self.ranges) and self._in_range(name) is not None
+
+    def declare_register(self, name: str, register_type: str) -> None:
+        """A scalar register; the caller has checked :meth:`is_taken`."""
+        unique = name + self.suffix
+        self.own[name] = self[name] = unique
+        self.function.types[unique] = register_type
+
+    def declare_vector(self, name: str, width: int, register_type: str) -> None:
+        """A vector register: its members are the registers ``name.x``, ``name.y`` ..."""
+        unique = self.declare(name, str(width))
+        for member in MEMBERS:
+            self.function.types[f"{unique}.{member}"] = register_type
+
+    def declare_range(self, stem: str, count: int, register_type: str) -> bool:
+        """``stem<count>``. False when it collides with a name of this scope."""
+        if stem in self.ranges:
+            return False
+        for name in (*self.own, *self.others):
+            if name.startswith(stem) and name[len(stem) :].isdigit():
+                digits = name[len(stem) :]
+                if len(digits) <= 12 and int(digits) < count:
+                    return False
+        self.ranges[stem] = (count, register_type)
+        for cached in [name for name in self if name not in self.own and name.startswith(stem)]:
+            del self[cached]  # seen through from an outer scope until now
+        return True
+
+    def declare(self, name: str, kind: str) -> str:
+        """Anything that is no scalar register: variable, vector register, table. Unique name."""
+        self.others[name] = kind
+        self.pop(name, None)
+        return name + self.suffix
+
+    def find_label(self, name: str) -> str | None:
+        """Unique name of the innermost visible label of this spelling, None if there is none."""
+        for scope in self.enclosing():
+            unique = scope.labels.get(name)
+            if unique is not None:
+                return unique
+        return None

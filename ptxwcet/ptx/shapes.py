@@ -1,0 +1,199 @@
+"""Statement shapes: Lark parses each distinct shape once, all other statements reuse the result.
+
+A statement's *raw shape* is its text with every name replaced by a mark::
+
+    ld.global.f32 %f1, [%rd4+16];      ->  ld.global.f32 @, [@+16]      names %f1, %rd4
+    ld.global.f32 %f2, [%rd4+20];      ->  ld.global.f32 @, [@+20]
+
+and its *shape* has marks in place of the literals too, one mark a kind of literal, so that these
+two share a shape. The marks stand where the lexer would find a token of that kind, therefore two
+statements of one shape have the same syntax tree up to the texts of names and literals. Statements
+with constant expressions share nothing: their values are folded into the form.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from lark import Token, Tree, UnexpectedInput
+
+from ptxwcet.ir.forms import InstructionForm
+from ptxwcet.ir.operands import Immediate
+from ptxwcet.ptx.grammar import keywords, parse_rule
+from ptxwcet.ptx.literals import LITERAL, LiteralError, immediate
+from ptxwcet.ptx.lowering import LoweredForm, Statement, lower
+from ptxwcet.ptx.operand_builder import LoweringError, Node
+from ptxwcet.ptx.scopes import REGISTER
+
+NAME = re.compile(r"(?<![\w.$])([%$A-Za-z_][\w$]*+)", re.ASCII)
+"""A name in the text of operands or of a directive; must agree with the grammar's NAME and SINK."""
+
+NAME_MARK = "\0"
+_LITERAL_MARKS = {"INT": "\2", "FLOAT": "\3", "HEXFLOAT": "\4"}
+
+
+@dataclass(frozen=True, slots=True)
+class ShapedForm:
+    """A form and the literals of one raw shape."""
+
+    lowered: LoweredForm
+    literals: tuple[Immediate, ...]
+
+
+@dataclass(slots=True)
+class ShapeCache:
+    """Forms by shape; lives as long as one file is parsed.
+
+    ``plain`` maps the raw shapes whose names are all scalar registers straight to what an
+    instruction needs; the parser's inner loop reads it directly.
+    """
+
+    plain: dict[str, tuple[InstructionForm, tuple[Immediate, ...]]] = field(default_factory=dict)
+    _raw: dict[tuple[str, str], ShapedForm | None] = field(default_factory=dict)
+    _shapes: dict[tuple[str, str], LoweredForm] = field(default_factory=dict)
+    _mnemonics: dict[str, bool] = field(default_factory=dict)
+    _operands: dict[tuple[str, bool], tuple[Node, ...]] = field(default_factory=dict)
+
+    def find(self, parts: StatementText, kinds: str) -> ShapedForm | None:
+        """The form of a statement; None if it has none (the slow path tells why).
+
+        Cost: a look-up for a known raw shape, a few microseconds for a known shape, one run of Lark
+        over the operands for a new one.
+        """
+        key = (parts.raw, kinds)
+        try:
+            return self._raw[key]
+        except KeyError:
+            pass
+        found = self._make(parts, kinds)
+        self._raw[key] = found
+        if found is not None and found.lowered.is_plain and kinds == REGISTER * len(kinds):
+            self.plain[parts.raw] = (found.lowered.form, found.literals)
+        return found
+
+    def _make(self, parts: StatementText, kinds: str) -> ShapedForm | None:
+        literals: list[tuple[str, str]] = []
+        shape = LITERAL.sub(lambda match: _mark(match, literals), parts.raw_operands)
+        key = (f"{parts.guard}{parts.mnemonic} {shape}", kinds)
+        try:
+            lowered = self._shapes.get(key)
+            values = tuple([immediate(kind, text) for kind, text in literals])
+            if lowered is not None:
+                return ShapedForm(lowered, values)
+            lowered = self._lower(parts, shape, kinds)
+        except (UnexpectedInput, LoweringError, LiteralError):
+            return None
+        if lowered.shareable:
+            self._shapes[key] = lowered
+            return ShapedForm(lowered, values)
+        return ShapedForm(lowered, lowered.literals)
+
+    def _lower(self, parts: StatementText, shape: str, kinds: str) -> LoweredForm:
+        is_call = self._mnemonics.get(parts.mnemonic)
+        if is_call is None:
+            is_call = parts.mnemonic.partition(".")[0] == "call"
+            parse_rule(parts.mnemonic, "call" if is_call else "mnemonic")
+            self._mnemonics[parts.mnemonic] = is_call
+        guard = None if not parts.guard else parts.guard[1:]
+        key = (shape, is_call)
+        known = self._operands.get(key)
+        if known is not None:
+            return lower(Statement(guard, parts.mnemonic, known, is_call), kinds)
+        tree = parse_rule(parts.operands, "call_operands" if is_call else "operands")
+        operands = tuple(tree.children)
+        lowered = lower(Statement(guard, parts.mnemonic, operands, is_call), kinds)
+        if lowered.shareable:
+            self._operands[key] = operands
+        return lowered
+
+
+@dataclass(frozen=True, slots=True)
+class StatementText:
+    """An instruction split by the statement regex. ``guard`` is ``""``, ``@`` or ``@!``."""
+
+    guard: str
+    mnemonic: str
+    operands: str
+    raw_operands: str
+    raw: str
+
+
+def _mark(match: re.Match[str], literals: list[tuple[str, str]]) -> str:
+    kind = match.lastgroup
+    assert kind is not None
+    text = match.group()
+    if kind == "HEXFLOAT" and text[0] == "-":  # no grammar rule: keep the sign in the shape
+        literals.append((kind, text[1:].lstrip()))
+        return "-" + _LITERAL_MARKS[kind]
+    literals.append((kind, text))
+    return _LITERAL_MARKS[kind]
+
+
+# --- directives -----------------------------------------------------------------------------------
+
+_SLOT = re.compile(r'"[^"\n]*+"|(?<![\w.$])(?:[%$A-Za-z_][\w$]*+|[0-9][\w.]*+)', re.ASCII)
+_INTEGER = re.compile(r"(?:0[xX][0-9A-Fa-f]+|0[bB][01]+|0[0-7]*|[1-9][0-9]*)U?\Z", re.ASCII)
+_PLAIN_NAME = re.compile(r"[A-Za-z][\w$]*\Z|[_$%][\w$]+\Z", re.ASCII)
+_PLAIN_DIRECTIVE = re.compile(r"[^{/#]*\Z")
+
+
+@dataclass(slots=True)
+class DirectiveCache:
+    """Syntax trees of directives by shape: names, strings and integers are the slots."""
+
+    _templates: dict[tuple[str, str], Tree[Token]] = field(default_factory=dict)
+    _keywords: frozenset[str] = field(default_factory=keywords)
+
+    def parse(self, text: str, start: str) -> Tree[Token]:
+        """The tree of a directive; tokens carry offsets into ``text``.
+
+        Raises lark.UnexpectedInput. Cost: one run of Lark for a new shape, linear otherwise.
+        """
+        if not _PLAIN_DIRECTIVE.match(text):
+            return parse_rule(text, start)
+        slots: list[re.Match[str]] = []
+        shape = _SLOT.sub(lambda match: self._mark(match, slots), text)
+        key = (start, shape)
+        template = self._templates.get(key)
+        if template is not None:
+            return _instantiate(template, iter(slots))
+        tree = parse_rule(text, start)
+        if [t.start_pos for t in _slot_tokens(tree)] == [match.start() for match in slots]:
+            self._templates[key] = tree
+        return tree
+
+    def _mark(self, match: re.Match[str], slots: list[re.Match[str]]) -> str:
+        text = match.group()
+        if text[0] == '"':
+            mark = "\1"
+        elif _INTEGER.match(text):
+            mark = "\2"
+        elif text not in self._keywords and _PLAIN_NAME.match(text):
+            mark = NAME_MARK
+        else:
+            return text
+        slots.append(match)
+        return mark
+
+
+_SLOT_TYPES = frozenset({"NAME", "INT", "STRING"})
+
+
+def _slot_tokens(tree: Tree[Token]) -> Sequence[Token]:
+    return list(tree.scan_values(lambda t: isinstance(t, Token) and t.type in _SLOT_TYPES))
+
+
+def _instantiate(tree: Tree[Token], slots: Iterator[re.Match[str]]) -> Tree[Token]:
+    """A copy of the tree with the texts of the slots. Depth is that of the grammar's rules."""
+    children: list[Node] = []
+    for child in tree.children:
+        if isinstance(child, Tree):
+            children.append(_instantiate(child, slots))
+        elif child.type in _SLOT_TYPES:
+            match = next(slots)
+            children.append(Token(child.type, match.group(), match.start()))
+        else:
+            children.append(child)
+    return Tree(tree.data, children)

@@ -1,0 +1,109 @@
+"""Where statements begin and end: the regular expressions and scans that split a PTX text.
+
+They only split: what a statement may contain is the grammar's business. Comments and white space
+between statements are skipped here; inside a statement Lark ignores them.
+"""
+
+from __future__ import annotations
+
+import re
+
+COMMENT = r"//[^\n]*+|/\*[^*]*+(?:\*(?!/)[^*]*+)*+\*/"
+SKIP = rf"(?:[ \t\r\n\f\v]++|{COMMENT})*+"
+
+_TABLE = r"\.(?:branchtargets|callprototype|calltargets)\b"
+_LOCATION = (
+    rf"\.loc\b(?:{SKIP}[0-9]\w*+){{0,3}}+"
+    rf"(?:{SKIP},{SKIP}function_name\b[^;{{}}]*?inlined_at(?:{SKIP}[0-9]\w*+){{0,3}}+)?+"
+)
+
+STATEMENT = re.compile(
+    rf"""{SKIP}(?:
+      (@\s*+!?+\s*+[%$\w]++(?=[\s]))?+\s*+
+        ([a-z][\w$]*+(?:(?:\.|::)\w++)*+)\s*+
+        ([^;{{}}/"\#:@]*+(?:\{{[^;{{}}/"\#:@]*+\}}[^;{{}}/"\#:@]*+)*+);
+    | ({_LOCATION})
+    | ([$%\w]++{SKIP}:{SKIP}{_TABLE}[^;{{}}"]*+;)
+    | ([$%\w]++){SKIP}:(?!:)
+    | ([{{}}])
+    | (\.[A-Za-z][^;{{}}"/\#]*+;)
+    | ([^\s])
+    )""",
+    re.VERBOSE | re.ASCII,
+)
+"""The next statement of a body. Groups: 1 guard, 2 mnemonic, 3 operands of an instruction; 4 .loc;
+5 a table with its label; 6 a label; 7 a brace; 8 a directive; 9 the first character of what needs a
+closer look. No match: the end of the text."""
+
+INSTRUCTION, LOCATION, TABLE, LABEL, BRACE, DIRECTIVE = 3, 4, 5, 6, 7, 8
+
+LINE_MARKER = re.compile(r"[ \t]*#[ \t]*(?:line[ \t]+)?[0-9]+[^\n]*", re.ASCII)
+
+_PUNCTUATION = re.compile(rf'"[^"\n]*+"|{COMMENT}|[;{{}}]')
+_BRACES = re.compile(rf'"[^"\n]*+"|{COMMENT}|[{{}}]')
+
+LONGEST_STATEMENT = 1 << 16
+"""Characters of the longest instruction that is looked at; real ones stay below 2,000."""
+
+
+def line_marker_end(text: str, offset: int) -> int:
+    """End of the ``# 1 "x.cu"`` line at ``offset``, -1 if there is none on a line of its own."""
+    if text[text.rfind("\n", 0, offset) + 1 : offset].strip(" \t"):
+        return -1
+    found = LINE_MARKER.match(text, offset)
+    return -1 if found is None else found.end()
+
+
+def statement_end(text: str, start: int) -> tuple[int, bool]:
+    """Where the statement at ``start`` ends, and whether a semicolon ends it.
+
+    The end is past the semicolon, else at the closing brace of an enclosing block, else the end of
+    the text. Cost: linear in the statement.
+    """
+    depth = 0
+    for match in _PUNCTUATION.finditer(text, start):
+        character = match.group()
+        if character == ";":
+            return match.end(), True
+        if character == "{":
+            depth += 1
+        elif character == "}":
+            if depth == 0:
+                return match.start(), False
+            depth -= 1
+    return len(text), False
+
+
+def matching_brace(text: str, start: int) -> int:
+    """Past the ``}`` that closes the ``{`` at ``start``; the end of the text if there is none."""
+    depth = 0
+    for match in _BRACES.finditer(text, start):
+        character = match.group()
+        if character == "{":
+            depth += 1
+        elif character == "}":
+            depth -= 1
+            if depth == 0:
+                return match.end()
+    return len(text)
+
+
+_SPACES = re.compile(rf"(?:\s|{COMMENT})++")
+_PADDED = re.compile(r" ?([,;:(){}\[\]<>=+]) ?")
+
+
+def canonical(text: str) -> str:
+    """A directive's text on one line, without comments and with one way of spacing."""
+    pieces = re.split(r'("[^"\n]*")', text)
+    for index in range(0, len(pieces), 2):
+        pieces[index] = _SPACES.sub(" ", pieces[index])
+    line = "".join(pieces).strip()
+    pieces = re.split(r'("[^"\n]*")', line)
+    for index in range(0, len(pieces), 2):
+        pieces[index] = _PADDED.sub(_pad, pieces[index])
+    return "".join(pieces).strip()
+
+
+def _pad(match: re.Match[str]) -> str:
+    mark = match.group(1)
+    return mark + " " if mark in ",:" else mark

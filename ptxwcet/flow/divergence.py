@@ -67,7 +67,8 @@ def add_branch_divergent_edges(
     ``pred`` and ``succ`` are those of the given graph throughout, not of the growing one. Where the
     post-dominator is a loop header, only those of its predecessors are considered that the branch
     reaches without passing it. Raises ValueError for an irreducible graph: the algorithm is
-    not defined for it. Cost: O(blocks * edges / word size + branches * predecessors of post-dominators).
+    not defined for it. Cost: O(blocks * edges) bit operations for the sets, and one membership test
+    a branch and predecessor of its post-dominator.
     """
     if not forest.is_reducible:
         raise ValueError("branch-divergent edges are defined for reducible graphs only")

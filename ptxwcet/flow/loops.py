@@ -91,7 +91,7 @@ class LoopForest:
 def find_loops(cfg: ControlFlowGraph, dominators: DominatorTree) -> LoopForest:
     """All natural loops and irreducible regions.
 
-    Cost: linear in edges times nesting depth. Raises PtxwcetError (PW204) for a nest deeper than
+    Cost: linear in edges times nesting depth. Raises PtxwcetError (PW231) for a nest deeper than
     ``MAX_LOOP_DEPTH``.
     """
     rank = [-1] * len(cfg.blocks)
@@ -195,7 +195,7 @@ def _depths(
         if depths[-1] > MAX_LOOP_DEPTH:
             raise PtxwcetError(
                 Diagnostic(
-                    "PW204",
+                    "PW231",
                     f"loops are nested more than {MAX_LOOP_DEPTH} deep (at {cfg.name(header)})",
                     help="split the kernel: no bound is computed for such a nest",
                 )
@@ -263,14 +263,14 @@ def _irreducible(kernel: Kernel, cfg: ControlFlowGraph, region: IrreducibleRegio
 def endless_diagnostics(
     kernel: Kernel, cfg: ControlFlowGraph, postdominators: DominatorTree
 ) -> tuple[Diagnostic, ...]:
-    """At most one error (PW202): the reachable blocks from which no path leads to the end."""
+    """At most one error (PW230): the reachable blocks from which no path leads to the end."""
     stuck = [b for b in sorted(cfg.reverse_postorder) if not postdominators.covers(b)]
     if not stuck:
         return ()
     names = ", ".join(describe_block(kernel, cfg, block) for block in stuck)
     return (
         Diagnostic(
-            "PW202",
+            "PW230",
             f"{kernel.name} may run for ever: {cfg.name(stuck[0])} cannot reach its end",
             span=kernel.instructions[cfg.blocks[stuck[0]].end - 1].span,
             notes=(f"blocks without a way to the end of the kernel: {names}",),

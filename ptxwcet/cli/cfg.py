@@ -1,0 +1,139 @@
+"""``ptxwcet cfg``: the control-flow graph of kernels as DOT text or as a picture."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import click
+
+from ptxwcet.flow.dot import DivergentSet, draw_cfg
+from ptxwcet.ir.kernel import Kernel, Module
+from ptxwcet.ptx.parser import parse_module
+from ptxwcet.ptx.reading import read_source
+from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError, render_all
+
+_PICTURES = (".svg", ".png")
+_TEXTS = (".dot", ".gv")
+_LAYOUT_SECONDS = 120
+"""Graphviz takes seconds for the largest kernels that a person can still look at."""
+
+
+@click.command("cfg")
+@click.argument("file", type=click.Path())
+@click.option("-k", "--kernel", "name", help="Draw this kernel (or device function) only.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    help="Write to a .dot file, or to a .svg or .png one with Graphviz.  [default: DOT on stdout]",
+)
+@click.option(
+    "--divergent/--no-divergent",
+    default=True,
+    help="Show branch-divergent edges, dashed.  [default: shown]",
+)
+@click.option(
+    "--divergent-set",
+    type=click.Choice([DivergentSet.PUBLISHED.value, DivergentSet.COMPLETE.value]),
+    default=DivergentSet.PUBLISHED.value,
+    show_default=True,
+    help="Those of Betts and Donaldson, or all that a warp can take.",
+)
+def cfg(
+    file: str, name: str | None, output: Path | None, divergent: bool, divergent_set: str
+) -> None:
+    """Draw the control-flow graph of the kernels in FILE.
+
+    Loops are nested boxes, barriers are highlighted, T and F mark the taken edge and the
+    fall-through of a branch; dashed edges are those that only a diverged warp takes.
+    """
+    if output is not None and output.suffix not in _PICTURES + _TEXTS:
+        raise click.BadParameter(
+            f"'{output}' should end in one of {', '.join(_PICTURES + _TEXTS)}", param_hint="'-o'"
+        )
+    kernels = _select(parse_module(read_source(file)), name)
+    if output is not None and output.suffix in _PICTURES and len(kernels) > 1:
+        names = ", ".join(kernel.name for kernel in kernels)
+        raise click.UsageError(f"a picture shows one kernel: choose with -k among {names}")
+    shown = DivergentSet(divergent_set) if divergent else DivergentSet.NONE
+    drawings = [draw_cfg(kernel, shown) for kernel in kernels]
+    for drawing in drawings:
+        if drawing.warnings:
+            click.echo(render_all(drawing.warnings), err=True)
+    text = "".join(drawing.text for drawing in drawings)
+    if output is None:
+        click.echo(text, nl=False)
+    elif output.suffix in _TEXTS:
+        _write(output, text)
+    else:
+        _render(text, output)
+
+
+def _select(module: Module, name: str | None) -> tuple[Kernel, ...]:
+    """The named kernel or function, or all kernels of the file."""
+    if name is None:
+        if not module.kernels:
+            raise PtxwcetError(
+                Diagnostic(
+                    "PW232",
+                    f"{module.source.name} contains no kernel (.entry with a body)",
+                    help="name a device function with -k to draw it",
+                )
+            )
+        return module.kernels
+    everything = (*module.kernels, *module.functions)
+    chosen = tuple(kernel for kernel in everything if kernel.name == name)
+    if not chosen:
+        names = ", ".join(kernel.name for kernel in everything) or "nothing"
+        raise PtxwcetError(
+            Diagnostic(
+                "PW232", f"no kernel '{name}' in {module.source.name}", help=f"it contains {names}"
+            )
+        )
+    return chosen
+
+
+def _write(output: Path, text: str) -> None:
+    try:
+        output.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise PtxwcetError(
+            Diagnostic("PW233", f"cannot write '{output}': {error.strerror}")
+        ) from None
+
+
+def _render(text: str, output: Path) -> None:
+    """Runs Graphviz. Raises PtxwcetError (PW233) if it is missing or fails."""
+    dot = shutil.which("dot")
+    if dot is None:
+        raise PtxwcetError(
+            Diagnostic(
+                "PW233",
+                f"cannot render '{output}': Graphviz's 'dot' is not on the PATH",
+                help="install Graphviz, or write the text with -o FILE.dot",
+            )
+        )
+    try:
+        subprocess.run(
+            [dot, f"-T{output.suffix[1:]}", "-o", str(output)],
+            input=text,
+            encoding="utf-8",
+            capture_output=True,
+            check=True,
+            timeout=_LAYOUT_SECONDS,
+        )
+    except subprocess.TimeoutExpired:
+        reason = f"no layout within {_LAYOUT_SECONDS} s: the graph is too large to look at"
+    except subprocess.CalledProcessError as error:
+        reason = (error.stderr or "").strip().split("\n")[0] or f"exit code {error.returncode}"
+    else:
+        return
+    raise PtxwcetError(
+        Diagnostic(
+            "PW233",
+            f"Graphviz could not render '{output}': {reason}",
+            help="try --no-divergent, or write the text with -o FILE.dot",
+        )
+    )

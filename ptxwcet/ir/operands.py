@@ -64,9 +64,10 @@ class Vector:
 
 @dataclass(frozen=True, slots=True)
 class WholeVector:
-    """A vector register (``.reg .v4``) used as a whole; its members are registers of their own."""
+    """A vector register (``.reg .v4``) used as a whole; ``members`` are registers of their own."""
 
     name: str
+    members: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)

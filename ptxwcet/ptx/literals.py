@@ -58,7 +58,7 @@ def immediate(kind: str, text: str) -> Immediate:
     negative = text.startswith("-")
     digits = text[1:].strip() if negative else text
     value = integer_value(digits) if kind == "INT" else float_value(digits)
-    return Immediate(-value if negative else value, text)
+    return Immediate(-value, f"-{digits}") if negative else Immediate(value, text)
 
 
 def evaluate(node: Tree[Token] | Token) -> int | float:
@@ -202,7 +202,7 @@ def _wrap(value: int, unsigned: bool) -> _Value:
 
 _END = r"(?![A-Za-z0-9_$.])"
 LITERAL = re.compile(
-    rf"""-?[ \t]*+(?<![A-Za-z0-9_$.\x00])(?:
+    rf"""(?:-[ \t]*+)?+(?<![A-Za-z0-9_$.\x00])(?:
       (?P<HEXFLOAT>0[fF][0-9A-Fa-f]{{8}}{_END}|0[dD][0-9A-Fa-f]{{16}}{_END})
     | (?P<INT>(?:0[xX][0-9A-Fa-f]+|0[bB][01]+|0[0-7]*|[1-9][0-9]*)U?{_END})
     | (?P<FLOAT>(?:[0-9]+\.[0-9]*(?:[eE][+-]?[0-9]+)?|\.[0-9]+(?:[eE][+-]?[0-9]+)?

@@ -262,7 +262,8 @@ class OperandBuilder:
         if member:
             place = places[0]
             return lambda names, _: Register(names[place])
-        return lambda names, _: WholeVector(names[slot])
+        first, last = places[0], places[-1] + 1
+        return lambda names, _: WholeVector(names[slot], names[first:last])
 
     def _special(self, slot: int, token: Token, member: str) -> Template:
         if self.opcode is not None and not self.opcode.special_sources:

@@ -30,7 +30,7 @@ from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError, Severity
 from ptxwcet.support.source import SourceFile, Span
 
 _SKIP = re.compile(SKIP)
-_FILE_NUMBER = re.compile(r'^[^/"\n]*?\.file\s+([0-9]+)\s+"([^"\n]*)"', re.MULTILINE)
+_FILE_NUMBER = re.compile(r'\.file\s+([0-9]+)\s+"([^"\n]*)"')
 _FILE = re.compile(
     rf'\.file\b{SKIP}[0-9]\w*{SKIP}"[^"\n]*"(?:{SKIP},{SKIP}[0-9]\w*){{0,2}}', re.ASCII
 )
@@ -66,12 +66,19 @@ def parse_module(source: SourceFile) -> Module:
 
 @contextmanager
 def _without_collector() -> Iterator[None]:
-    """No cyclic garbage collection meanwhile: nothing of what is built here is garbage."""
+    """No cyclic garbage collection meanwhile: nothing of what is built here is garbage.
+
+    Freezing and unfreezing moves the new objects to the oldest generation at no cost; without it
+    the next allocation would traverse them all. Left alone if someone else froze objects.
+    """
     enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
+        if gc.get_freeze_count() == 0:
+            gc.freeze()
+            gc.unfreeze()
         if enabled:
             gc.enable()
 
@@ -83,8 +90,8 @@ class _ModuleReader:
         self.source = source
         self.text = source.text
         self.problems = problems
-        files = {int(number): name for number, name in _FILE_NUMBER.findall(source.text)}
-        self.context = FileContext(source, problems, files, Scope(None, FunctionNames()))
+        module = Scope(None, FunctionNames())
+        self.context = FileContext(source, problems, _file_names(source.text), module)
         self.items: list[ModuleItem] = []
         self.heads: dict[str, tuple[bool, str, tuple[int, int]]] = {}
         self.variables: dict[str, str] = {}
@@ -308,6 +315,16 @@ class _ModuleReader:
                     place,
                     "define it, or declare it .extern",
                 )
+
+
+def _file_names(text: str) -> dict[int, str]:
+    """The names that ``.file`` gives; nvcc writes it behind the code that refers to it."""
+    found = {}
+    for match in _FILE_NUMBER.finditer(text):
+        line = text.rfind("\n", 0, match.start()) + 1
+        if "//" not in text[line : match.start()]:
+            found[int(match.group(1))] = match.group(2)
+    return found
 
 
 def _warnings(source: SourceFile) -> tuple[Diagnostic, ...]:

@@ -19,6 +19,11 @@ REGISTER, SPECIAL, SINK, CONSTANT, UNKNOWN = "r", "s", "_", "c", "u"
 MEMBERS = "xyzw"
 """Members of a vector register; ``r g b a`` are other spellings of them."""
 
+_MOST_SPELLED_OUT = 1 << 16
+_FEW = 64
+"""Ranges up to this size are entered name by name at once, in the function's scope and in inner
+ones: most members will be used, and a lookup that misses costs ten times as much."""
+
 _INDEXED = re.compile(r"(.*?)([0-9]+)\Z", re.ASCII | re.DOTALL)
 
 _SPECIAL = frozenset(
@@ -179,8 +184,14 @@ class Scope(dict[str, str]):
                 if len(digits) <= 12 and int(digits) < count:
                     return False
         self.ranges[stem] = (count, register_type)
-        for cached in [name for name in self if name not in self.own and name.startswith(stem)]:
+        own = self.own
+        for cached in [n for n in self if n.startswith(stem) and n not in own] if self else ():
             del self[cached]  # seen through from an outer scope until now
+        if count <= (_MOST_SPELLED_OUT if not self.suffix else _FEW):
+            names = [f"{stem}{number}" for number in range(count)]
+            uniques = [name + self.suffix for name in names] if self.suffix else names
+            self.update(zip(names, uniques, strict=True))
+            self.function.types.update(dict.fromkeys(uniques, register_type))
         return True
 
     def declare(self, name: str, kind: str) -> str:

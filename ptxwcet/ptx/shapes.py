@@ -158,7 +158,7 @@ class DirectiveCache:
         key = (start, shape)
         template = self._templates.get(key)
         if template is not None:
-            return _instantiate(template, iter(slots))
+            return _Copier(iter(slots)).copy(template)
         tree = parse_rule(text, start)
         if [t.start_pos for t in _slot_tokens(tree)] == [match.start() for match in slots]:
             self._templates[key] = tree
@@ -185,15 +185,25 @@ def _slot_tokens(tree: Tree[Token]) -> Sequence[Token]:
     return list(tree.scan_values(lambda t: isinstance(t, Token) and t.type in _SLOT_TYPES))
 
 
-def _instantiate(tree: Tree[Token], slots: Iterator[re.Match[str]]) -> Tree[Token]:
-    """A copy of the tree with the texts of the slots. Depth is that of the grammar's rules."""
-    children: list[Node] = []
-    for child in tree.children:
-        if isinstance(child, Tree):
-            children.append(_instantiate(child, slots))
-        elif child.type in _SLOT_TYPES:
-            match = next(slots)
-            children.append(Token(child.type, match.group(), match.start()))
-        else:
-            children.append(child)
-    return Tree(tree.data, children)
+@dataclass(slots=True)
+class _Copier:
+    """Copies a tree with other texts in its slots; ``shift`` is how far offsets have moved."""
+
+    slots: Iterator[re.Match[str]]
+    shift: int = 0
+
+    def copy(self, tree: Tree[Token]) -> Tree[Token]:
+        """The copy. Recursion is as deep as the rules of directives nest: no list in a list."""
+        children: list[Node] = []
+        for child in tree.children:
+            if isinstance(child, Tree):
+                children.append(self.copy(child))
+                continue
+            assert child.start_pos is not None
+            if child.type in _SLOT_TYPES:
+                match = next(self.slots)
+                children.append(Token(child.type, match.group(), match.start()))
+                self.shift = match.end() - (child.start_pos + len(child))
+            else:
+                children.append(Token(child.type, str(child), child.start_pos + self.shift))
+        return Tree(tree.data, children)

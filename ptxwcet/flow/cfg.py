@@ -29,8 +29,7 @@ _BRANCHES = (ControlEffect.BRANCH, ControlEffect.INDIRECT_BRANCH)
 _ENDINGS = (ControlEffect.RETURN, ControlEffect.EXIT, ControlEffect.TRAP)
 
 
-@dataclass(frozen=True, slots=True)
-class BasicBlock:
+class BasicBlock(NamedTuple):
     """Instructions ``[start, end)`` of the kernel; ``label`` is a label at its start, if any."""
 
     id: BlockId
@@ -132,12 +131,13 @@ def build_cfg(kernel: Kernel) -> ControlFlowGraph:
 
 def _block_starts(kernel: Kernel, control: Sequence[int]) -> list[int]:
     """Sorted indices of the first instructions of blocks; ``[0]`` for a kernel without any."""
-    instructions = kernel.instructions
+    instructions, labels = kernel.instructions, kernel.labels
     starts = {0}
     for index in control:
         effect = instructions[index].form.control
         if effect in _BRANCHES:
-            starts.update([kernel.labels[target] for target in instructions[index].targets])
+            for target in instructions[index].targets:
+                starts.add(labels[target])
             starts.add(index + 1)
         elif effect in _ENDINGS:
             starts.add(index + 1)
@@ -163,11 +163,16 @@ def _transfer(
     effect = ControlEffect.NONE if last is None else last.form.control
     if last is None or (effect not in _BRANCHES and effect not in _ENDINGS):
         return Transfer((following,), None, following)
-    reached = [exit_block] if effect in _ENDINGS else [targets[label] for label in last.targets]
-    taken = None if effect is ControlEffect.INDIRECT_BRANCH else reached[0]
-    if last.guard is None:
-        return Transfer(tuple(dict.fromkeys(reached)), taken, None)
-    return Transfer(tuple(dict.fromkeys([*reached, following])), taken, following)
+    guarded = last.form.guard_slot >= 0
+    if effect is ControlEffect.INDIRECT_BRANCH:
+        reached = [targets[label] for label in last.targets]
+        if guarded:
+            reached.append(following)
+        return Transfer(tuple(dict.fromkeys(reached)), None, following if guarded else None)
+    taken = targets[last.targets[0]] if effect is ControlEffect.BRANCH else exit_block
+    if not guarded:
+        return Transfer((taken,), taken, None)
+    return Transfer((taken, following) if taken != following else (taken,), taken, following)
 
 
 def assemble_cfg(
@@ -185,13 +190,13 @@ def assemble_cfg(
     none = Transfer((), None, None)
     kept = [t if block in reached else none for block, t in enumerate(transfers)]
     kept.append(none)
-    successors = tuple(transfer.successors for transfer in kept)
+    successors, taken, fallthrough = zip(*kept, strict=True)
     return ControlFlowGraph(
         blocks=(*blocks, exit_block),
         successors=successors,
         predecessors=transpose(successors),
-        taken=tuple(transfer.taken for transfer in kept),
-        fallthrough=tuple(transfer.fallthrough for transfer in kept),
+        taken=taken,
+        fallthrough=fallthrough,
         reverse_postorder=order,
         unreachable=tuple(block.id for block in blocks if block.id not in reached),
         barriers=tuple(barriers),
@@ -215,17 +220,17 @@ def reverse_postorder(
     Successors are visited in order, so the result is deterministic. Cost: linear; no recursion.
     """
     order: list[BlockId] = []
-    seen = {root}
-    stack = [(root, iter(successors[root]))]
+    seen = [False] * len(successors)
+    stack: list[int] = [root]
     while stack:
-        block, pending = stack[-1]
-        for target in pending:
-            if target not in seen:
-                seen.add(target)
-                stack.append((target, iter(successors[target])))
-                break
-        else:
-            order.append(block)
-            stack.pop()
+        block = stack.pop()
+        if block < 0:  # ~b, met again when all that b leads to is done
+            order.append(BlockId(~block))
+        elif not seen[block]:
+            seen[block] = True
+            stack.append(~block)
+            for target in reversed(successors[block]):
+                if not seen[target]:
+                    stack.append(target)
     order.reverse()
     return tuple(order)

@@ -8,7 +8,7 @@ on its own (by removing blocks). The transfers that it sees are exactly those th
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import permutations, product
+from itertools import combinations, permutations, product
 
 import pytest
 from hypothesis import given, settings
@@ -179,7 +179,9 @@ def test_published_edges_cover_acyclic_graphs_of_two_way_branches(successors: Su
 COUNTEREXAMPLES = {
     # an indirect branch, no loop: two of three sides reach block 2, so only the third is expected
     "three-way branch": ([[1, 2, 3], [2], [3], []], {(2, 1), (2, 2)}),
-    # a loop with a break: neither its header (one successor is outside) nor its latch (one
+    # the least of all: a block that repeats, goes on to 1 or ends
+    "three-way loop": ([[0, 1, 2], [2], []], {(1, 0), (1, 1)}),
+    # the least with two-way branches, a loop with a break: neither its header (one successor is outside) nor its latch (one
     # successor without the back edge) is a forward branch, yet threads leave on both ways
     "two exits": ([[1, 2], [0, 3], [3], []], {(1, 2), (2, 1), (2, 2)}),
     # one way out: threads that go round again and meet the side that the others wait at
@@ -194,6 +196,23 @@ def test_published_edges_miss_transfers(name: str) -> None:
     successors, missed = COUNTEREXAMPLES[name]
     assert divergent(successors) - published(successors) == missed
     assert divergent(successors) == complete(successors)
+
+
+@pytest.mark.parametrize(("ways", "blocks"), [(3, 1), (2, 2)])
+def test_there_is_no_smaller_counterexample(ways: int, blocks: int) -> None:
+    """All reducible graphs that can end, with fewer blocks than the least one above."""
+    choices = [
+        list(targets)
+        for size in range(1, ways + 1)
+        for targets in combinations(range(blocks + 1), size)
+    ]
+    for chosen in product(choices, repeat=blocks):
+        successors: Successors = [*map(list, chosen), []]
+        if any(blocks not in reachable(successors, block) for block in range(blocks)):
+            continue
+        cfg = graph(successors)
+        if not cfg.unreachable and find_loops(cfg, compute_dominators(cfg)).is_reducible:
+            assert divergent(successors) <= published(successors)
 
 
 def test_published_edges_may_be_impossible() -> None:

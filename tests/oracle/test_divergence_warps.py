@@ -181,8 +181,8 @@ COUNTEREXAMPLES = {
     "three-way branch": ([[1, 2, 3], [2], [3], []], {(2, 1), (2, 2)}),
     # the least of all: a block that repeats, goes on to 1 or ends
     "three-way loop": ([[0, 1, 2], [2], []], {(1, 0), (1, 1)}),
-    # the least with two-way branches, a loop with a break: neither its header (one successor is outside) nor its latch (one
-    # successor without the back edge) is a forward branch, yet threads leave on both ways
+    # the least with two-way branches, a loop with a break: neither its header (one successor is
+    # outside) nor its latch (one successor besides the back edge) is a forward branch
     "two exits": ([[1, 2], [0, 3], [3], []], {(1, 2), (2, 1), (2, 2)}),
     # one way out: threads that go round again and meet the side that the others wait at
     "one exit target": ([[1, 2], [0, 3], [3, 1], []], {(2, 2)}),

@@ -34,7 +34,7 @@ from ptxwcet.ptx.lowering import LoweredForm, Statement, lower
 from ptxwcet.ptx.operand_builder import LoweringError, tokens
 from ptxwcet.ptx.problems import Problems, TooManyProblemsError
 from ptxwcet.ptx.scopes import FunctionNames, Scope
-from ptxwcet.ptx.shapes import NAME, DirectiveCache, ShapeCache, StatementText
+from ptxwcet.ptx.shapes import NAME, DirectiveCache, LocationCache, ShapeCache, StatementText
 from ptxwcet.ptx.statements import STATEMENT, canonical
 from ptxwcet.support.source import SourceFile
 
@@ -57,6 +57,7 @@ class FileContext:
     is_incomplete: bool = False  # an item could not be read: what it declares is not known
     shapes: ShapeCache = field(default_factory=ShapeCache)
     directives: DirectiveCache = field(default_factory=DirectiveCache)
+    locations: LocationCache = field(default_factory=LocationCache)
     registers: dict[str, list[tuple[RegisterDeclaration, Declared]]] = field(default_factory=dict)
 
 
@@ -113,6 +114,7 @@ class BodyReader:
     def _run(self, position: int) -> int:
         """The inner loop: statements of known shape, until something needs a closer look."""
         plain = self.context.shapes.plain
+        branches = self.context.shapes.branches
         append = self.instructions.append
         lookup = self.scope.__getitem__
         types = self.names.types
@@ -139,16 +141,20 @@ class BodyReader:
                 start = match.start(1)
             raw = f"{mark}{mnemonic} {raw_operands}"
             entry = plain.get(raw)
-            if entry is not None:
-                try:
+            try:
+                if entry is not None:
                     names = tuple(map(lookup, spelled))
-                except KeyError:
-                    pass
-                else:
                     if guard is None or types[names[0]] == "pred":
                         fields = (entry[0], names, entry[1], start, match.end(), origin, ())
                         append(_new(Instruction, fields))
                         continue
+                elif raw in branches and (guard is None or types[lookup(spelled[0])] == "pred"):
+                    names = (*map(lookup, spelled[:-1]), spelled[-1])
+                    append(Instruction(branches[raw], names, (), start, match.end(), origin))
+                    self._branch(spelled[-1])
+                    continue
+            except KeyError:
+                pass
             shape = StatementText(mark, mnemonic, operands, raw_operands, raw)
             if not self._shaped(shape, spelled, start, match.end()):
                 return self._closer_look(start)
@@ -183,14 +189,17 @@ class BodyReader:
         names, spelled = names_and_spellings
         for slot, member in lowered.members:
             names.append(f"{names[slot]}.{member}")
-        index = len(self.instructions)
-        if lowered.target_slot >= 0:
-            self._branches.append(_Branch(index, spelled[lowered.target_slot], self.scope))
-        if lowered.table_slot >= 0:
-            self._indirect.append((index, names[lowered.table_slot]))
         self.instructions.append(
             Instruction(lowered.form, tuple(names), literals, *place, self._origin)
         )
+        if lowered.target_slot >= 0:
+            self._branch(spelled[lowered.target_slot])
+        if lowered.table_slot >= 0:
+            self._indirect.append((len(self.instructions) - 1, names[lowered.table_slot]))
+
+    def _branch(self, label: str) -> None:
+        """The last instruction branches to ``label``, which may yet have to come."""
+        self._branches.append(_Branch(len(self.instructions) - 1, label, self.scope))
 
     def _closer_look(self, start: int) -> int:
         """A statement that the inner loop does not know: Lark reads it as it stands.
@@ -334,20 +343,19 @@ class BodyReader:
         known = self._locations.get(text)
         if known is None:
             try:
-                tree = self.context.directives.parse(text, "declaration")
+                numbers, line = self.context.locations.read(text)
             except UnexpectedInput as error:
                 place = (start, start + len(text))
                 self.context.problems.add_syntax(error, start, place)
                 return place[1]
-            origin = Origin(self.context.source, self._source_location(tokens(tree)))
-            known = origin, Directive(".loc", canonical(text))
-            self._locations[text] = known
+            origin = Origin(self.context.source, self._source_location(numbers))
+            known = self._locations[text] = origin, Directive(".loc", line)
         self._origin = known[0]
         self._item(known[1])
         return -1
 
-    def _source_location(self, words: list[Token]) -> SourceLocation:
-        numbers = [integer_value(word) for word in words if word.type == "INT"]
+    def _source_location(self, numbers: list[int]) -> SourceLocation:
+        """From file, line, column and, behind them, those of the place that it was inlined at."""
         outer: SourceLocation | None = None
         if len(numbers) > 3:
             key = (numbers[-3], numbers[-2], numbers[-1])

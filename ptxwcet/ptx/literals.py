@@ -6,6 +6,7 @@ an operation is unsigned when an operand is. Floats are IEEE double unless spell
 
 from __future__ import annotations
 
+import math
 import operator
 import re
 import struct
@@ -44,13 +45,15 @@ def integer_value(text: str) -> int:
 
 
 def float_value(text: str) -> float:
-    """The value of a float literal: decimal, ``0f`` + 8 hex digits or ``0d`` + 16."""
-    prefix = text[:2].lower()
-    if prefix == "0f":
-        return float(struct.unpack(">f", bytes.fromhex(text[2:]))[0])
-    if prefix == "0d":
-        return float(struct.unpack(">d", bytes.fromhex(text[2:]))[0])
-    return float(text)
+    """The value of a float literal: decimal, ``0f`` + 8 hex digits or ``0d`` + 16.
+
+    Every NaN is the object ``math.nan``, so that equal literals compare equal.
+    """
+    form = {"0f": ">f", "0d": ">d"}.get(text[:2].lower())
+    if form is None:
+        return float(text)
+    value = float(struct.unpack(form, bytes.fromhex(text[2:]))[0])
+    return math.nan if math.isnan(value) else value
 
 
 def immediate(kind: str, text: str) -> Immediate:

@@ -94,7 +94,7 @@ class Scope(dict[str, str]):
     register here, and :meth:`kind` tells what it is.
     """
 
-    __slots__ = ("function", "labels", "others", "own", "parent", "ranges", "suffix")
+    __slots__ = ("_kinds", "function", "labels", "others", "own", "parent", "ranges", "suffix")
 
     def __init__(self, parent: Scope | None, function: FunctionNames) -> None:
         super().__init__()
@@ -106,13 +106,14 @@ class Scope(dict[str, str]):
         self.ranges: dict[str, tuple[int, str]] = {}
         self.others: dict[str, str] = {}
         self.labels: dict[str, str] = {}
+        self._kinds: dict[str, tuple[str, str]] = {}
 
     def __missing__(self, name: str) -> str:
         scope: Scope | None = self
         while scope is not None:
             if name in scope.others:
                 raise KeyError(name)
-            unique = scope.own.get(name) or (scope._in_range(name) if scope.ranges else None)
+            unique = scope.get(name) or (scope._in_range(name) if scope.ranges else None)
             if unique is not None:
                 self[name] = unique
                 return unique
@@ -141,6 +142,14 @@ class Scope(dict[str, str]):
 
     def kind(self, name: str) -> tuple[str, str]:
         """Kind letter and unique name of anything that may be used as an operand."""
+        found = self._kinds.get(name)
+        if found is None:
+            found = self._find_kind(name)
+            if found[0] != UNKNOWN:
+                self._kinds[name] = found
+        return found
+
+    def _find_kind(self, name: str) -> tuple[str, str]:
         try:
             return REGISTER, self[name]
         except KeyError:
@@ -166,6 +175,7 @@ class Scope(dict[str, str]):
         """A scalar register; the caller has checked :meth:`is_taken`."""
         unique = name + self.suffix
         self.own[name] = self[name] = unique
+        self._kinds.clear()
         self.function.types[unique] = register_type
 
     def declare_vector(self, name: str, width: int, register_type: str) -> None:
@@ -184,6 +194,7 @@ class Scope(dict[str, str]):
                 if len(digits) <= 12 and int(digits) < count:
                     return False
         self.ranges[stem] = (count, register_type)
+        self._kinds.clear()
         own = self.own
         for cached in [n for n in self if n.startswith(stem) and n not in own] if self else ():
             del self[cached]  # seen through from an outer scope until now
@@ -198,6 +209,7 @@ class Scope(dict[str, str]):
         """Anything that is no scalar register: variable, vector register, table. Unique name."""
         self.others[name] = kind
         self.pop(name, None)
+        self._kinds.clear()
         return name + self.suffix
 
     def find_label(self, name: str) -> str | None:

@@ -283,7 +283,7 @@ def _asynchronous_rows() -> Iterable[Opcode]:
     yield Opcode("cp.async.wait_group", _C.ASYNC_WAIT, (1, 1), destinations=0)
     yield Opcode("cp.async.wait_all", _C.ASYNC_WAIT, (0, 0), destinations=0)
     yield Opcode("cp.async.mbarrier.arrive", _C.MBARRIER, (1, 1), destinations=0)
-    yield Opcode("cp.async.bulk", _C.ASYNC_BULK, (2, 8), destinations=0)
+    yield Opcode("cp.async.bulk", _C.ASYNC_BULK, (1, 8), destinations=0)
     yield Opcode("cp.async.bulk.commit_group", _C.ASYNC_BULK, (0, 0), destinations=0)
     yield Opcode("cp.async.bulk.wait_group", _C.ASYNC_WAIT, (1, 1), destinations=0)
     yield Opcode("cp.reduce.async.bulk", _C.ASYNC_BULK, (2, 8), destinations=0)
@@ -400,6 +400,14 @@ _MEMORY_OPCODES = frozenset(
     name
     for name, row in OPCODES.items()
     if isinstance(row.rule, BySpace)
-    or name.startswith(("cp.", "mbarrier.", "multimem.", "ldmatrix", "stmatrix", "wmma.load"))
-    or name in {"wmma.store", "st.async", "st.bulk", "red.async", "prefetch", "discard"}
-) - {"cp.async.commit_group", "cp.async.wait_group", "cp.async.wait_all", "mbarrier.pending_count"}
+    or name.startswith(("cp.", "multimem.cp.", "mbarrier.", "tensormap.", "ldmatrix", "stmatrix"))
+    or name in {"wmma.load", "wmma.store", "st.async", "st.bulk", "red.async"}
+    or name in {"prefetch", "applypriority", "discard"}
+) - {
+    "cp.async.commit_group",
+    "cp.async.wait_group",
+    "cp.async.wait_all",
+    "cp.async.bulk.commit_group",
+    "cp.async.bulk.wait_group",
+    "mbarrier.pending_count",
+}

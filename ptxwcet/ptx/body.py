@@ -3,81 +3,33 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, replace
 
 from lark import Token, Tree, UnexpectedInput
 
 from ptxwcet.ir.kernel import (
-    BodyItem,
-    Directive,
     Immediate,
     Instruction,
-    LabelDefinition,
     Origin,
-    RegisterDeclaration,
-    ScopeBegin,
-    ScopeEnd,
-    SourceLocation,
-    Variable,
 )
 from ptxwcet.ptx import scopes, statements
+from ptxwcet.ptx.blocks import Blocks
+from ptxwcet.ptx.context import FileContext
 from ptxwcet.ptx.declarations import (
-    Declared,
     lower_registers,
-    lower_variables,
-    refusal,
     shorten_lists,
 )
 from ptxwcet.ptx.grammar import parse_rule
-from ptxwcet.ptx.literals import LiteralError, integer_value
+from ptxwcet.ptx.literals import LiteralError
+from ptxwcet.ptx.locations import Locations
 from ptxwcet.ptx.lowering import LoweredForm, Statement, lower
-from ptxwcet.ptx.operand_builder import LoweringError, tokens
-from ptxwcet.ptx.problems import Problems, TooManyProblemsError
 from ptxwcet.ptx.scopes import FunctionNames, Scope
-from ptxwcet.ptx.shapes import NAME, DirectiveCache, LocationCache, ShapeCache, StatementText
-from ptxwcet.ptx.statements import STATEMENT, canonical
-from ptxwcet.support.source import SourceFile
-
-DEEPEST_NESTING = 1000
-"""Blocks inside blocks; compilers stay below 20."""
+from ptxwcet.ptx.shapes import NAME, StatementText
+from ptxwcet.ptx.statements import STATEMENT
+from ptxwcet.ptx.templates import LoweringError, tokens
 
 _new = tuple.__new__
 _split = NAME.split
 _GUARD = "@! \t\r\n\f\v"
-
-
-@dataclass(slots=True)
-class FileContext:
-    """What all bodies of one file share while it is parsed."""
-
-    source: SourceFile
-    problems: Problems
-    files: dict[int, str]
-    module: Scope
-    is_incomplete: bool = False  # an item could not be read: what it declares is not known
-    shapes: ShapeCache = field(default_factory=ShapeCache)
-    directives: DirectiveCache = field(default_factory=DirectiveCache)
-    locations: LocationCache = field(default_factory=LocationCache)
-    registers: dict[str, list[tuple[RegisterDeclaration, Declared]]] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class _Branch:
-    """A branch whose label is resolved at the end of the function, when all labels are known."""
-
-    index: int
-    spelled: str
-    scope: Scope
-
-
-@dataclass(frozen=True, slots=True)
-class _Table:
-    """A branch table, likewise; ``place`` is its extent in the text."""
-
-    unique: str
-    spelled: tuple[str, ...]
-    scope: Scope
-    place: tuple[int, int]
 
 
 class BodyReader:
@@ -87,27 +39,20 @@ class BodyReader:
         self.context = context
         self.text = context.source.text
         self.names = names
-        self.scope = scope
         self.instructions: list[Instruction] = []
-        self.items: list[tuple[int, BodyItem]] = []
-        self.variables: list[Variable] = []
+        self.blocks = Blocks(context.problems, names, scope, self.instructions)
         self._origin = Origin(context.source, None)
-        self._locations: dict[str, tuple[Origin, Directive]] = {}
-        self._places: dict[tuple[int, int, int], SourceLocation] = {}
-        self._opened: list[int] = []
+        self._locations = Locations(context.source, context.files, context.locations)
         self._undeclared: set[str] = set()
-        self._branches: list[_Branch] = []
-        self._tables: list[_Table] = []
-        self._indirect: list[tuple[int, str]] = []
 
     def read(self, start: int) -> int:
         """Read from past the opening brace; returns the offset past the closing one.
 
         Cost: about 2 microseconds an instruction of a known shape.
         """
-        self._opened.append(start - 1)
+        self.blocks.opened.append(start - 1)
         position = start
-        while self._opened:
+        while self.blocks.opened:
             position = self._run(position)
         return position
 
@@ -116,7 +61,8 @@ class BodyReader:
         plain = self.context.shapes.plain
         branches = self.context.shapes.branches
         append = self.instructions.append
-        lookup = self.scope.__getitem__
+        add_branch = self.blocks.targets.add_branch
+        lookup = self.blocks.scope.__getitem__
         types = self.names.types
         origin = self._origin
         for match in STATEMENT.finditer(self.text, position):
@@ -125,7 +71,7 @@ class BodyReader:
                 resume = self._other(match)
                 if resume >= 0:
                     return resume
-                lookup = self.scope.__getitem__
+                lookup = self.blocks.scope.__getitem__
                 origin = self._origin
                 continue
             guard, mnemonic, operands = match.group(1, 2, 3)
@@ -151,14 +97,15 @@ class BodyReader:
                 elif raw in branches and (guard is None or types[lookup(spelled[0])] == "pred"):
                     names = (*map(lookup, spelled[:-1]), spelled[-1])
                     append(Instruction(branches[raw], names, (), start, match.end(), origin))
-                    self._branch(spelled[-1])
+                    add_branch(len(self.instructions) - 1, spelled[-1], self.blocks.scope)
                     continue
             except KeyError:
                 pass
             shape = StatementText(mark, mnemonic, operands, raw_operands, raw)
             if not self._shaped(shape, spelled, start, match.end()):
                 return self._closer_look(start)
-        return self._end_of_text()
+        self.blocks.end_of_text(self.text)
+        return len(self.text)
 
     # --- instructions ---
 
@@ -166,7 +113,7 @@ class BodyReader:
         """An instruction with a name that is no register, or of a new shape. False: look closer."""
         kinds, names = [], []
         for name in spelled:
-            kind, unique = self.scope.kind(name)
+            kind, unique = self.blocks.scope.kind(name)
             kinds.append(kind)
             names.append(unique)
         if shape.guard:
@@ -192,14 +139,11 @@ class BodyReader:
         self.instructions.append(
             Instruction(lowered.form, tuple(names), literals, *place, self._origin)
         )
+        index = len(self.instructions) - 1
         if lowered.target_slot >= 0:
-            self._branch(spelled[lowered.target_slot])
+            self.blocks.targets.add_branch(index, spelled[lowered.target_slot], self.blocks.scope)
         if lowered.table_slot >= 0:
-            self._indirect.append((len(self.instructions) - 1, names[lowered.table_slot]))
-
-    def _branch(self, label: str) -> None:
-        """The last instruction branches to ``label``, which may yet have to come."""
-        self._branches.append(_Branch(len(self.instructions) - 1, label, self.scope))
+            self.blocks.targets.add_indirect(index, names[lowered.table_slot])
 
     def _closer_look(self, start: int) -> int:
         """A statement that the inner loop does not know: Lark reads it as it stands.
@@ -234,7 +178,7 @@ class BodyReader:
         words = "".join(tokens(mnemonic))
         statement = Statement(mark, words, tuple(operands.children), mnemonic.data == "call")
         spelled = [token for token in tokens(operands) if token.type in _NAME_TOKENS]
-        pairs = [self.scope.kind(token) for token in spelled]
+        pairs = [self.blocks.scope.kind(token) for token in spelled]
         names = [unique for _, unique in pairs]
         texts = [str(token) for token in spelled]
         try:
@@ -251,7 +195,7 @@ class BodyReader:
             self._finish(lowered, (names, texts), lowered.literals, (start, end))
 
     def _guard(self, token: Token) -> str:
-        kind, unique = self.scope.kind(token)
+        kind, unique = self.blocks.scope.kind(token)
         if kind != scopes.REGISTER:
             raise LoweringError("PW104", f"'{token}' is not declared here", token)
         if self.names.types[unique] != "pred":
@@ -278,97 +222,29 @@ class BodyReader:
         if kind == statements.LOCATION:
             return self._location(match.group(kind), start)
         if kind == statements.LABEL:
-            self._label(match.group(kind), start)
+            self.blocks.label(match.group(kind), start)
             return -1
         if kind == statements.BRACE:
-            return self._brace(match.group(kind) == "{", start)
+            if match.group(kind) == "}":
+                return end if self.blocks.close() else -1
+            self.blocks.open(start)
+            return -1
         if kind in (statements.TABLE, statements.DIRECTIVE):
             return self._directive(start, end)
         return self._closer_look(start)
 
-    def _brace(self, opening: bool, start: int) -> int:
-        if opening:
-            self._opened.append(start)
-            if len(self._opened) > DEEPEST_NESTING:
-                message = f"blocks nested more than {DEEPEST_NESTING} deep"
-                self.context.problems.add("PW117", message, (start, start + 1))
-                raise TooManyProblemsError
-            self._item(ScopeBegin(self.names.scopes))
-            self.scope = Scope(self.scope, self.names)
-            return -1
-        self._opened.pop()
-        if not self._opened:
-            self._resolve()
-            return start + 1
-        self._item(ScopeEnd())
-        assert self.scope.parent is not None
-        self.scope = self.scope.parent
-        return -1
-
-    def _end_of_text(self) -> int:
-        opened = self._opened[-1]
-        line = self.context.source.position(opened)[0]
-        end = len(self.text.rstrip())
-        self.context.problems.add(
-            "PW111",
-            f"the file ends inside the block opened on line {line}",
-            (max(0, end - 1), end),
-            "add the missing '}', or check that the file is complete",
-        )
-        self._opened.clear()
-        return len(self.text)
-
-    def _item(self, item: BodyItem) -> None:
-        self.items.append((len(self.instructions), item))
-
-    def _duplicate(self, name: str, place: tuple[int, int]) -> None:
-        self.context.problems.add(
-            "PW105",
-            f"'{name}' is declared twice in one block",
-            place,
-            "rename one of them, or open a block with '{ }' around the second",
-        )
-
-    def _label(self, text: str, start: int) -> None:
-        scope = self.scope
-        if text in scope.labels or text in scope.own or text in scope.others:
-            self._duplicate(text, (start, start + len(text)))
-            return
-        unique = text + scope.suffix
-        scope.labels[text] = unique
-        self.names.labels[unique] = len(self.instructions)
-        self._item(LabelDefinition(text, unique))
-
     def _location(self, text: str, start: int) -> int:
-        known = self._locations.get(text)
-        if known is None:
-            try:
-                numbers, line = self.context.locations.read(text)
-            except UnexpectedInput as error:
-                place = (start, start + len(text))
-                self.context.problems.add_syntax(error, start, place)
-                return place[1]
-            origin = Origin(self.context.source, self._source_location(numbers))
-            known = self._locations[text] = origin, Directive(".loc", line)
-        self._origin = known[0]
-        self._item(known[1])
+        place = (start, start + len(text))
+        try:
+            self._origin, directive = self._locations.read(text)
+        except UnexpectedInput as error:
+            self.context.problems.add_syntax(error, start, place)
+            return place[1]
+        except LiteralError as error:
+            self.context.problems.add("PW107", str(error), place)
+            return place[1]
+        self.blocks.add(directive)
         return -1
-
-    def _source_location(self, numbers: list[int]) -> SourceLocation:
-        """From file, line, column and, behind them, those of the place that it was inlined at."""
-        outer: SourceLocation | None = None
-        if len(numbers) > 3:
-            key = (numbers[-3], numbers[-2], numbers[-1])
-            outer = self._places.get(key)
-            if outer is None:
-                outer = SourceLocation(self._file(key[0]), key[1], key[2])
-        number, line, column = numbers[:3]
-        location = SourceLocation(self._file(number), line, column, outer)
-        self._places[number, line, column] = location
-        return location
-
-    def _file(self, number: int) -> str:
-        return self.context.files.get(number, f"file {number}")
 
     def _directive(self, start: int, end: int) -> int:
         """Registers, variables, tables, pragmas. Returns where to go on."""
@@ -378,7 +254,7 @@ class BodyReader:
             try:
                 tree = self.context.directives.parse(shorten_lists(text), "declaration")
                 if tree.data != "registers":
-                    self._declare(tree, text, (start, end))
+                    self.blocks.declare(tree, text, (start, end))
                     return end
                 registers = self.context.registers[text] = lower_registers(tree)
             except UnexpectedInput as error:
@@ -388,115 +264,8 @@ class BodyReader:
                 self.context.problems.add("PW107", str(error), (start, end))
                 return end
         for declaration, declared in registers:
-            self._declare_register(declaration, declared, start)
+            self.blocks.declare_register(declaration, declared, start)
         return end
-
-    def _declare_register(
-        self, declaration: RegisterDeclaration, declared: Declared, start: int
-    ) -> None:
-        scope, name = self.scope, declaration.name
-        place = (start + declared.start, start + declared.end)
-        if declaration.count is None:
-            if scope.is_taken(name) or name in scope.labels:
-                self._duplicate(name, place)
-            elif declaration.vector:
-                scope.declare_vector(name, declaration.vector, declaration.type)
-            else:
-                scope.declare_register(name, declaration.type)
-        elif declaration.vector:
-            for number in range(min(declaration.count, _MOST_VECTORS)):
-                scope.declare_vector(f"{name}{number}", declaration.vector, declaration.type)
-        elif not scope.declare_range(name, declaration.count, declaration.type):
-            self._duplicate(f"{name}<{declaration.count}>", place)
-        self._item(declaration)
-
-    def _declare(self, tree: Tree[Token], text: str, place: tuple[int, int]) -> None:
-        if tree.data == "pragma":
-            self._item(Directive(".pragma", canonical(text)))
-        elif tree.data == "local_variable":
-            for variable, declared in lower_variables(tree, text):
-                self._declare_variable(variable, declared, place[0])
-        else:
-            self._declare_table(tree, text, place)
-
-    def _declare_variable(self, variable: Variable, declared: Declared, start: int) -> None:
-        place = (start + declared.start, start + declared.end)
-        if self.scope.is_taken(variable.name) or variable.name in self.scope.labels:
-            self._duplicate(variable.name, place)
-            return
-        reason = refusal(variable)
-        if reason is not None:
-            self.context.problems.add("PW118", reason, place)
-        unique = self.scope.declare(variable.name, scopes.VARIABLE)
-        unique_variable = replace(variable, name=unique)
-        self.variables.append(unique_variable)
-        self._item(unique_variable)
-
-    def _declare_table(self, tree: Tree[Token], text: str, place: tuple[int, int]) -> None:
-        name, *words = tokens(tree)
-        if self.scope.is_taken(name) or name in self.scope.labels:
-            self._duplicate(name, (place[0], place[0] + len(name)))
-            return
-        if tree.data == "branch_targets":
-            unique = self.scope.declare(str(name), scopes.TABLE)
-            labels = _table_labels(tree)
-            self._tables.append(_Table(unique, labels, self.scope, place))
-        else:
-            self.scope.declare(str(name), scopes.PROTOTYPE)
-            if tree.data == "call_targets":
-                for word in words:
-                    if self.scope.kind(word)[0] != scopes.FUNCTION:
-                        message = f"'{word}' is no function declared above"
-                        self.context.problems.add("PW104", message, place)
-        self._item(Directive(f".{str(tree.data).replace('_', '')}", canonical(text)))
-
-    def _resolve(self) -> None:
-        """Give every branch and branch table the unique names of its labels."""
-        for branch in self._branches:
-            unique = branch.scope.find_label(branch.spelled)
-            instruction = self.instructions[branch.index]
-            if unique is None:
-                self._nowhere(branch.spelled, (instruction.start, instruction.end))
-                continue
-            self.instructions[branch.index] = instruction._replace(
-                names=(*instruction.names[:-1], unique), targets=(unique,)
-            )
-        for table in self._tables:
-            found = []
-            for spelled in table.spelled:
-                unique = table.scope.find_label(spelled)
-                if unique is None:
-                    self._nowhere(spelled, table.place)
-                else:
-                    found.append(unique)
-            self.names.tables[table.unique] = tuple(found)
-        for index, name in self._indirect:
-            instruction = self.instructions[index]
-            self.instructions[index] = instruction._replace(targets=self.names.tables[name])
-
-    def _nowhere(self, label: str, place: tuple[int, int]) -> None:
-        inside = any(unique.split("@")[0] == label for unique in self.names.labels)
-        self.context.problems.add(
-            "PW106",
-            f"branch to '{label}', which is no label here",
-            place,
-            "a label inside a block cannot be reached from outside it" if inside else "",
-        )
 
 
 _NAME_TOKENS = frozenset({"NAME", "SINK", "WARP_SZ"})
-_MOST_VECTORS = 1 << 16
-
-
-def _table_labels(tree: Tree[Token]) -> tuple[str, ...]:
-    """The labels of a ``.branchtargets``, ranges ``L<2>`` written out."""
-    found: list[str] = []
-    for child in tree.children:
-        if isinstance(child, Tree) and child.data == "branch_target":
-            name, *count = tokens(child)
-            if count:
-                size = min(integer_value(count[0]), _MOST_VECTORS)
-                found.extend(f"{name}{number}" for number in range(size))
-            else:
-                found.append(str(name))
-    return tuple(found)

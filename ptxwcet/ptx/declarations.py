@@ -10,8 +10,8 @@ from lark import Token, Tree
 
 from ptxwcet.ir.kernel import Parameter, PerformanceDirective, RegisterDeclaration, Variable
 from ptxwcet.ptx.literals import integer_value
-from ptxwcet.ptx.operand_builder import tokens
 from ptxwcet.ptx.statements import canonical
+from ptxwcet.ptx.templates import tokens
 
 _TYPE_BITS = re.compile(r"\.(?:[subf]|bf)([0-9]+)(x2)?\Z")
 _OPAQUE_BYTES = 8  # texref, samplerref, surfref: a 64-bit handle

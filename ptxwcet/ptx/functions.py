@@ -9,8 +9,8 @@ from lark import Token, Tree
 
 from ptxwcet.ir.kernel import Parameter, PerformanceDirective
 from ptxwcet.ptx.declarations import Declared, lower_parameter, lower_performance
-from ptxwcet.ptx.operand_builder import tokens
 from ptxwcet.ptx.statements import COMMENT, SKIP, canonical
+from ptxwcet.ptx.templates import tokens
 
 IS_FUNCTION = re.compile(
     rf"(?:\.(?:extern|visible|weak|common)\b{SKIP})?\.(?:entry|func)\b", re.ASCII

@@ -9,9 +9,9 @@ from lark import UnexpectedInput
 
 from ptxwcet.ptx import statements
 from ptxwcet.ptx.grammar import parse_rule
-from ptxwcet.ptx.operand_builder import tokens
 from ptxwcet.ptx.problems import Problems
 from ptxwcet.ptx.statements import SKIP
+from ptxwcet.ptx.templates import tokens
 from ptxwcet.support.source import SourceFile
 
 _SKIP = re.compile(SKIP)

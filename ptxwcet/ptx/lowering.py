@@ -15,7 +15,8 @@ from ptxwcet.ir.forms import InstructionForm
 from ptxwcet.ir.op_classes import ControlEffect, Space
 from ptxwcet.ir.opcodes import BEFORE_ADDRESS, CARRY, Opcode, find_opcode, is_impossible_type
 from ptxwcet.ir.operands import Immediate
-from ptxwcet.ptx.operand_builder import LoweringError, Node, OperandBuilder, is_tree
+from ptxwcet.ptx.operand_builder import OperandBuilder
+from ptxwcet.ptx.templates import LoweringError, Node, is_tree
 
 
 @dataclass(frozen=True, slots=True)

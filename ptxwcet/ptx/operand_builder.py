@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from lark import Token, Tree
@@ -12,14 +11,11 @@ from ptxwcet.ir.forms import Template
 from ptxwcet.ir.op_classes import ControlEffect, OpClass
 from ptxwcet.ir.opcodes import Opcode
 from ptxwcet.ir.operands import (
-    Address,
     Arguments,
     Bracket,
-    Element,
     Immediate,
     Minus,
     Negated,
-    Operand,
     Pair,
     Register,
     Selected,
@@ -30,27 +26,26 @@ from ptxwcet.ir.operands import (
     WholeVector,
 )
 from ptxwcet.ptx import scopes
-from ptxwcet.ptx.literals import LiteralError, evaluate, immediate
+from ptxwcet.ptx.literals import evaluate, immediate
+from ptxwcet.ptx.templates import (
+    LoweringError,
+    Node,
+    absolute,
+    address,
+    element,
+    first_token,
+    fixed_immediate,
+    group,
+    integer,
+    is_tree,
+    literal_text,
+    plain_name,
+    tokens,
+)
 
-Node = Tree[Token] | Token
-
-_LITERALS = frozenset({"INT", "FLOAT", "HEXFLOAT"})
 _SAME_MEMBER = {"r": "x", "g": "y", "b": "z", "a": "w"}
 _VECTOR_KINDS = frozenset("248")
 _SYMBOLS = frozenset({scopes.VARIABLE, scopes.FUNCTION})
-
-
-class LoweringError(Exception):
-    """An instruction with a syntax but no meaning; ``token`` is the operand at fault, if any."""
-
-    def __init__(
-        self, code: str, message: str, token: Token | None = None, help_text: str | None = None
-    ) -> None:
-        super().__init__(message)
-        self.code = code
-        self.message = message
-        self.token = token
-        self.help_text = help_text
 
 
 @dataclass(slots=True)
@@ -96,7 +91,7 @@ class OperandBuilder:
             if is_tree(node, "arguments"):
                 assert isinstance(node, Tree)
                 read = self._source if seen_callee else self._result
-                templates.append(_group(Arguments, [read(child) for child in node.children]))
+                templates.append(group(Arguments, [read(child) for child in node.children]))
             elif is_tree(node, "callee"):
                 seen_callee = True
                 templates.append(self._callee(node))
@@ -112,7 +107,7 @@ class OperandBuilder:
         return slot + self.first_slot, self.kinds[slot]
 
     def _target(self, node: Node) -> Template:
-        token = _plain_name(node)
+        token = plain_name(node)
         slot, kind = self._next()
         if kind not in (scopes.UNKNOWN, scopes.REGISTER, scopes.VARIABLE):
             raise LoweringError("PW106", f"'{token}' is not a label", token)
@@ -120,7 +115,7 @@ class OperandBuilder:
         return lambda names, _: SymbolRef(names[slot])
 
     def _table(self, node: Node) -> Template:
-        token = _plain_name(node)
+        token = plain_name(node)
         slot, kind = self._next()
         if kind != scopes.TABLE:
             raise LoweringError(
@@ -133,7 +128,7 @@ class OperandBuilder:
         return lambda names, _: SymbolRef(names[slot])
 
     def _callee(self, node: Node) -> Template:
-        token = _first_token(node)
+        token = first_token(node)
         slot, kind = self._next()
         if kind == scopes.FUNCTION:
             self.callee_slot = slot
@@ -149,7 +144,7 @@ class OperandBuilder:
         )
 
     def _prototype(self, node: Node) -> Template:
-        token = _first_token(node)
+        token = first_token(node)
         slot, kind = self._next()
         if kind not in (scopes.PROTOTYPE, scopes.TABLE):
             raise LoweringError(
@@ -175,7 +170,7 @@ class OperandBuilder:
             case "plain" | "member":
                 return self._name(children, reads, writes)
             case "vector":
-                return _group(Vector, [self._operand(c, reads, writes) for c in children])
+                return group(Vector, [self._operand(c, reads, writes) for c in children])
             case "pair":
                 first, second = (self._operand(c, reads, writes) for c in children)
                 return lambda names, values: Pair(first(names, values), second(names, values))
@@ -207,7 +202,7 @@ class OperandBuilder:
         return self._constant(token)
 
     def _name(self, children: Sequence[Node], reads: bool, writes: bool) -> Template:
-        token = _first_token(children[0])
+        token = first_token(children[0])
         member = str(children[1])[1:] if len(children) > 1 else ""
         slot, kind = self._next()
         if kind == scopes.REGISTER:
@@ -280,39 +275,39 @@ class OperandBuilder:
 
     def _bracket(self, items: Sequence[Node]) -> Template:
         parts = [self._bracket_item(item) for item in items]
-        return parts[0] if len(parts) == 1 else _group(Bracket, parts)
+        return parts[0] if len(parts) == 1 else group(Bracket, parts)
 
     def _bracket_item(self, node: Node) -> Template:
         if is_tree(node, "vector"):
             return self._source(node)
         if self.absolute_addresses_refused and not is_tree(node, "plain", "base_offset"):
             message = "only local memory has immediate addresses"
-            raise LoweringError("PW108", message, _first_token(node))
+            raise LoweringError("PW108", message, first_token(node))
         return self._base(node)
 
     def _base(self, node: Node) -> Template:
         if not is_tree(node, "plain", "base_offset"):
             value = self._offset(node)
-            return lambda names, values: _absolute(value(names, values))
+            return lambda names, values: absolute(value(names, values))
         assert isinstance(node, Tree)
         base = self._name(node.children[:1], reads=True, writes=False)
         if len(node.children) == 1:
-            return lambda names, values: _address(base(names, values), 0)
+            return lambda names, values: address(base(names, values), 0)
         offset = self._offset(node.children[1])
-        return lambda names, values: _address(base(names, values), _integer(offset(names, values)))
+        return lambda names, values: address(base(names, values), integer(offset(names, values)))
 
     def _element(self, children: Sequence[Node]) -> Template:
         array = self._name(children[:1], reads=True, writes=False)
         index = self._base(children[1])
-        return lambda names, values: _element(array(names, values), index(names, values))
+        return lambda names, values: element(array(names, values), index(names, values))
 
     def _symbol_offset(self, children: Sequence[Node]) -> Template:
-        token = _first_token(children[0])
+        token = first_token(children[0])
         slot, kind = self._next()
         if kind not in _SYMBOLS:
             raise LoweringError("PW108", f"'{token}' is no variable: it takes no offset", token)
         offset = self._offset(children[1])
-        return lambda names, values: SymbolRef(names[slot], _integer(offset(names, values)))
+        return lambda names, values: SymbolRef(names[slot], integer(offset(names, values)))
 
     # --- constants ---
 
@@ -321,7 +316,7 @@ class OperandBuilder:
             raise LoweringError(
                 "PW108",
                 f"{self.opcode.name} takes no negated register",
-                _first_token(node),
+                first_token(node),
                 "negate it with neg first",
             )
         inner = self._source(node.children[0])
@@ -329,11 +324,11 @@ class OperandBuilder:
 
     def _offset(self, node: Node) -> Template:
         if isinstance(evaluate(node), float):
-            raise LoweringError("PW108", "an address offset is an integer", _first_token(node))
+            raise LoweringError("PW108", "an address offset is an integer", first_token(node))
         return self._constant(node)
 
     def _constant(self, node: Node) -> Template:
-        text = _literal_text(node)
+        text = literal_text(node)
         if text is not None:
             index = len(self.literals)
             self.literals.append(immediate(*text))
@@ -342,79 +337,5 @@ class OperandBuilder:
         for token in tokens(node):
             if token.type == "WARP_SZ":
                 self._next()
-        fixed = _fixed(evaluate(node))
+        fixed = fixed_immediate(evaluate(node))
         return lambda _, __: fixed
-
-
-def _literal_text(node: Node) -> tuple[str, str] | None:
-    """Terminal and text of a literal or of minus a decimal or integer literal."""
-    if isinstance(node, Token):
-        return (node.type, str(node)) if node.type in _LITERALS else None
-    if node.data == "unary_minus" and isinstance(node.children[0], Token):
-        inner = node.children[0]
-        if inner.type in ("INT", "FLOAT"):
-            return inner.type, f"-{inner}"
-    return None
-
-
-def _fixed(value: int | float) -> Immediate:
-    """A folded constant expression; its text is the value, which ptxas reads alike."""
-    if isinstance(value, float) and not math.isfinite(value):
-        raise LiteralError("constant expression overflows")
-    return Immediate(value, repr(value))
-
-
-def is_tree(node: Node, *rules: str) -> bool:
-    """Whether a node is a tree of one of these rules."""
-    return isinstance(node, Tree) and node.data in rules
-
-
-def tokens(node: Node) -> list[Token]:
-    """All tokens below a node in textual order. No recursion: nesting is the input's choice."""
-    found: list[Token] = []
-    stack: list[Node] = [node]
-    while stack:
-        top = stack.pop()
-        if isinstance(top, Token):
-            found.append(top)
-        else:
-            stack.extend(reversed(top.children))
-    return found
-
-
-def _first_token(node: Node) -> Token:
-    return tokens(node)[0]
-
-
-def _plain_name(node: Node) -> Token:
-    if not is_tree(node, "plain"):
-        raise LoweringError("PW106", "a label is expected here", _first_token(node))
-    return _first_token(node)
-
-
-# --- making operands ------------------------------------------------------------------------
-
-
-def _group(make: Callable[[tuple[Operand, ...]], Operand], parts: Sequence[Template]) -> Template:
-    return lambda names, values: make(tuple([part(names, values) for part in parts]))
-
-
-def _address(base: Operand, offset: int) -> Address:
-    assert isinstance(base, Register | SpecialRegister | SymbolRef)
-    return Address(base, offset)
-
-
-def _absolute(value: Operand) -> Address:
-    assert isinstance(value, Immediate)
-    return Address(value)
-
-
-def _integer(value: Operand) -> int:
-    assert isinstance(value, Immediate)
-    return int(value.value)
-
-
-def _element(array: Operand, index: Operand) -> Element:
-    assert isinstance(array, SymbolRef)
-    assert isinstance(index, Address)
-    return Element(array, index)

@@ -17,15 +17,16 @@ from lark import Token, Tree, UnexpectedInput
 
 from ptxwcet.ir.kernel import Directive, Kernel, Module, ModuleItem, Variable
 from ptxwcet.ptx import scopes, statements
-from ptxwcet.ptx.body import BodyReader, FileContext
+from ptxwcet.ptx.body import BodyReader
+from ptxwcet.ptx.context import FileContext
 from ptxwcet.ptx.declarations import lower_variables, refusal, shorten_lists
 from ptxwcet.ptx.functions import IS_FUNCTION, FunctionHead, head_end, lower_head
 from ptxwcet.ptx.header import Header, read_header
 from ptxwcet.ptx.literals import LiteralError
-from ptxwcet.ptx.operand_builder import tokens
 from ptxwcet.ptx.problems import Problems, TooManyProblemsError
 from ptxwcet.ptx.scopes import FunctionNames, Scope
 from ptxwcet.ptx.statements import SKIP, canonical
+from ptxwcet.ptx.templates import tokens
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError, Severity
 from ptxwcet.support.source import SourceFile, Span
 
@@ -296,9 +297,9 @@ class _ModuleReader:
             labels=MappingProxyType(names.labels),
             registers=MappingProxyType(names.types),
             branch_tables=MappingProxyType(names.tables),
-            variables=tuple(reader.variables),
+            variables=tuple(reader.blocks.variables),
             performance=head.performance,
-            body=tuple(reader.items),
+            body=tuple(reader.blocks.items),
             span=span,
             linkage=head.linkage,
             results=tuple(parameter for parameter, _ in head.results),

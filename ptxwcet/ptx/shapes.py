@@ -22,11 +22,10 @@ from lark import Token, Tree, UnexpectedInput
 from ptxwcet.ir.forms import InstructionForm
 from ptxwcet.ir.operands import Immediate
 from ptxwcet.ptx.grammar import keywords, parse_rule
-from ptxwcet.ptx.literals import LITERAL, LiteralError, immediate, integer_value
+from ptxwcet.ptx.literals import LITERAL, LiteralError, immediate
 from ptxwcet.ptx.lowering import LoweredForm, Statement, lower
-from ptxwcet.ptx.operand_builder import LoweringError, Node
 from ptxwcet.ptx.scopes import REGISTER
-from ptxwcet.ptx.statements import canonical
+from ptxwcet.ptx.templates import LoweringError, Node
 
 NAME = re.compile(r"(?<![\w.$])([%$A-Za-z_][\w$]*+)", re.ASCII)
 """A name in the text of operands or of a directive; must agree with the grammar's NAME and SINK."""
@@ -166,7 +165,7 @@ class DirectiveCache:
         if template is not None:
             return _Copier(iter(slots)).copy(template)
         tree = parse_rule(text, start)
-        if [t.start_pos for t in _slot_tokens(tree)] == [match.start() for match in slots]:
+        if [t.start_pos for t in slot_tokens(tree)] == [match.start() for match in slots]:
             self._templates[key] = tree
         return tree
 
@@ -187,7 +186,8 @@ class DirectiveCache:
 _SLOT_TYPES = frozenset({"NAME", "INT", "STRING"})
 
 
-def _slot_tokens(tree: Tree[Token]) -> Sequence[Token]:
+def slot_tokens(tree: Tree[Token]) -> Sequence[Token]:
+    """The names, integers and strings of a tree in textual order."""
     return list(tree.scan_values(lambda t: isinstance(t, Token) and t.type in _SLOT_TYPES))
 
 
@@ -213,37 +213,3 @@ class _Copier:
             else:
                 children.append(Token(child.type, str(child), child.start_pos + self.shift))
         return Tree(tree.data, children)
-
-
-_DIGITS = re.compile(r"[0-9]+")
-_NUMBER = re.compile(r"(?<![\w$%.])(?:0|[1-9][0-9]*)(?![\w$.])", re.ASCII)
-
-
-@dataclass(slots=True)
-class LocationCache:
-    """``.loc`` directives by shape, digits being the slots. A file may have one per instruction.
-
-    A shape's value is its canonical text cut at the digits, and how many integers it has.
-    """
-
-    _shapes: dict[str, tuple[list[str], int]] = field(default_factory=dict)
-
-    def read(self, text: str) -> tuple[list[int], str]:
-        """The integers of the directive (without ``+n``) and its canonical text.
-
-        Raises lark.UnexpectedInput. Cost: about 3 microseconds for a known shape.
-        """
-        shape = _DIGITS.sub("0", text)
-        known = self._shapes.get(shape)
-        numbers = _NUMBER.findall(text)
-        if known is None or len(numbers) != known[1]:
-            tree = parse_rule(text, "declaration")
-            count = sum(token.type == "INT" for token in _slot_tokens(tree))
-            if len(numbers) != count:  # hexadecimal, octal: keep out of the cache
-                values = [integer_value(t) for t in _slot_tokens(tree) if t.type == "INT"]
-                return values, canonical(text)
-            known = self._shapes[shape] = (canonical(shape).split("0"), count)
-        pieces = [""] * (2 * len(known[0]) - 1)
-        pieces[::2] = known[0]
-        pieces[1::2] = _DIGITS.findall(text)
-        return [int(number) for number in numbers], "".join(pieces)

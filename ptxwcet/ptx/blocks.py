@@ -1,0 +1,164 @@
+"""Blocks of a function body: scopes, labels and declarations, in the order of the text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from lark import Token, Tree
+
+from ptxwcet.ir.kernel import (
+    BodyItem,
+    Directive,
+    Instruction,
+    LabelDefinition,
+    RegisterDeclaration,
+    ScopeBegin,
+    ScopeEnd,
+    Variable,
+)
+from ptxwcet.ptx import scopes
+from ptxwcet.ptx.declarations import Declared, lower_variables, refusal
+from ptxwcet.ptx.problems import Problems, TooManyProblemsError
+from ptxwcet.ptx.scopes import FunctionNames, Scope
+from ptxwcet.ptx.statements import canonical
+from ptxwcet.ptx.targets import Targets
+from ptxwcet.ptx.templates import tokens
+
+DEEPEST_NESTING = 1000
+"""Blocks inside blocks; compilers stay below 20."""
+
+MOST_VECTORS = 1 << 16
+"""Vector registers of one range ``.reg .v4 .f32 %v<n>``."""
+
+
+@dataclass(slots=True)
+class Blocks:
+    """The open blocks of one function, and what stands between its instructions.
+
+    ``opened`` are the offsets of the braces that are open; the function's own is the first.
+    """
+
+    problems: Problems
+    names: FunctionNames
+    scope: Scope
+    instructions: list[Instruction]
+    items: list[tuple[int, BodyItem]] = field(default_factory=list)
+    variables: list[Variable] = field(default_factory=list)
+    opened: list[int] = field(default_factory=list)
+    targets: Targets = field(default_factory=Targets)
+
+    def open(self, start: int) -> None:
+        """A brace opens a block at offset ``start``."""
+        self.opened.append(start)
+        if len(self.opened) > DEEPEST_NESTING:
+            message = f"blocks nested more than {DEEPEST_NESTING} deep"
+            self.problems.add("PW117", message, (start, start + 1))
+            raise TooManyProblemsError
+        self.add(ScopeBegin(self.names.scopes))
+        self.scope = Scope(self.scope, self.names)
+
+    def close(self) -> bool:
+        """A brace closes the innermost block. Whether that was the function."""
+        self.opened.pop()
+        if not self.opened:
+            self.targets.resolve(self.instructions, self.names, self.problems)
+            return True
+        self.add(ScopeEnd())
+        assert self.scope.parent is not None
+        self.scope = self.scope.parent
+        return False
+
+    def end_of_text(self, text: str) -> None:
+        """The text ends with blocks open: one error for all of them."""
+        line = self.problems.source.position(self.opened[-1])[0]
+        end = len(text.rstrip())
+        self.problems.add(
+            "PW111",
+            f"the file ends inside the block opened on line {line}",
+            (max(0, end - 1), end),
+            "add the missing '}', or check that the file is complete",
+        )
+        self.opened.clear()
+
+    def add(self, item: BodyItem) -> None:
+        """Something that is no instruction, in front of the next instruction."""
+        self.items.append((len(self.instructions), item))
+
+    def _duplicate(self, name: str, place: tuple[int, int]) -> None:
+        self.problems.add(
+            "PW105",
+            f"'{name}' is declared twice in one block",
+            place,
+            "rename one of them, or open a block with '{ }' around the second",
+        )
+
+    def label(self, text: str, start: int) -> None:
+        """A label with this spelling, at offset ``start``."""
+        scope = self.scope
+        if text in scope.labels or text in scope.own or text in scope.others:
+            self._duplicate(text, (start, start + len(text)))
+            return
+        unique = text + scope.suffix
+        scope.labels[text] = unique
+        self.names.labels[unique] = len(self.instructions)
+        self.add(LabelDefinition(text, unique))
+
+    def declare_register(
+        self, declaration: RegisterDeclaration, declared: Declared, start: int
+    ) -> None:
+        """A declarator of a ``.reg`` that stands at offset ``start``."""
+        scope, name = self.scope, declaration.name
+        place = (start + declared.start, start + declared.end)
+        if declaration.count is None:
+            if scope.is_taken(name) or name in scope.labels:
+                self._duplicate(name, place)
+            elif declaration.vector:
+                scope.declare_vector(name, declaration.vector, declaration.type)
+            else:
+                scope.declare_register(name, declaration.type)
+        elif declaration.vector:
+            for number in range(min(declaration.count, MOST_VECTORS)):
+                scope.declare_vector(f"{name}{number}", declaration.vector, declaration.type)
+        elif not scope.declare_range(name, declaration.count, declaration.type):
+            self._duplicate(f"{name}<{declaration.count}>", place)
+        self.add(declaration)
+
+    def declare(self, tree: Tree[Token], text: str, place: tuple[int, int]) -> None:
+        """Any directive but ``.reg`` and ``.loc``. Raises LiteralError."""
+        if tree.data == "pragma":
+            self.add(Directive(".pragma", canonical(text)))
+        elif tree.data == "local_variable":
+            for variable, declared in lower_variables(tree, text):
+                self._declare_variable(variable, declared, place[0])
+        else:
+            self._declare_table(tree, text, place)
+
+    def _declare_variable(self, variable: Variable, declared: Declared, start: int) -> None:
+        place = (start + declared.start, start + declared.end)
+        if self.scope.is_taken(variable.name) or variable.name in self.scope.labels:
+            self._duplicate(variable.name, place)
+            return
+        reason = refusal(variable)
+        if reason is not None:
+            self.problems.add("PW118", reason, place)
+        unique = self.scope.declare(variable.name, scopes.VARIABLE)
+        unique_variable = replace(variable, name=unique)
+        self.variables.append(unique_variable)
+        self.add(unique_variable)
+
+    def _declare_table(self, tree: Tree[Token], text: str, place: tuple[int, int]) -> None:
+        name, *words = tokens(tree)
+        if self.scope.is_taken(name) or name in self.scope.labels:
+            self._duplicate(name, (place[0], place[0] + len(name)))
+            return
+        if tree.data == "branch_targets":
+            unique = self.scope.declare(str(name), scopes.TABLE)
+            self.targets.add_table(unique, tree, self.scope, place)
+        else:
+            self.scope.declare(str(name), scopes.PROTOTYPE)
+            if tree.data == "call_targets":
+                for word in words:
+                    if self.scope.kind(word)[0] != scopes.FUNCTION:
+                        message = f"'{word}' is no function declared above"
+                        self.problems.add("PW104", message, place)
+        self.add(Directive(f".{str(tree.data).replace('_', '')}", canonical(text)))

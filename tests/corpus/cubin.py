@@ -1,0 +1,53 @@
+"""Sections of a cubin that tell whether two PTX texts are one program to ptxas."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import struct
+import subprocess
+from collections import Counter
+from pathlib import Path
+
+_COMPARED = re.compile(r"\.(text|nv\.constant|nv\.info|nv\.global\.init|nv\.callgraph)")
+_HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
+_SECTION = struct.Struct("<IIQQQQIIQQ")
+_NO_BITS = 8
+
+PTXAS = shutil.which("ptxas")
+
+
+def sections(data: bytes) -> Counter[tuple[str, bytes]]:
+    """(kind, bytes) of the compared sections of an ELF file; names of functions are left out."""
+    header = _HEADER.unpack_from(data)
+    assert header[0][:5] == b"\x7fELF\x02", "a 64-bit ELF file"
+    offset, size, count, names_index = header[6], header[11], header[12], header[13]
+    table = [_SECTION.unpack_from(data, offset + index * size) for index in range(count)]
+    names = table[names_index][4]
+    found: Counter[tuple[str, bytes]] = Counter()
+    for section in table:
+        start = names + section[0]
+        name = data[start : data.index(b"\0", start)].decode("ascii")
+        match = _COMPARED.match(name)
+        if match is not None and section[1] != _NO_BITS:
+            found[match.group(1), data[section[4] : section[4] + section[5]]] += 1
+    return found
+
+
+def architecture(text: str) -> str:
+    """The ``-arch`` for a PTX text: its own target."""
+    found = re.search(r"\.target\s+(?:sm|compute)_(\w+)", text)
+    assert found is not None
+    return f"sm_{found.group(1)}"
+
+
+def assemble(text: str, folder: Path, name: str) -> bytes | str:
+    """The cubin that ``ptxas -c`` makes of a PTX text, or its first message if it refuses."""
+    assert PTXAS is not None
+    source, output = folder / f"{name}.ptx", folder / f"{name}.cubin"
+    source.write_text(text, encoding="utf-8")
+    command = [PTXAS, "-c", "-arch", architecture(text), str(source), "-o", str(output)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        return (done.stdout + done.stderr).strip().splitlines()[0]
+    return output.read_bytes()

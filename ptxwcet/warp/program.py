@@ -26,11 +26,12 @@ class Scoreboard(Enum):
 class TimedInstruction:
     """One issued instruction: unit, timing, registers.
 
-    It occupies ``unit`` for ``initiation_cycles`` (>= 1) from its dispatch; its ``writes`` are ready
-    ``initiation_cycles + latency_cycles`` after dispatch. ``conditional`` marks a guarded
-    instruction: its destinations are ready at the later of the old and the new time. After its issue the
-    warp issues nothing for ``bubble_cycles`` more cycles (a taken branch). ``origin`` is the index of the
-    kernel's instruction it came from (-1: synthetic); timing must not depend on it.
+    It occupies ``unit`` for ``initiation_cycles`` (>= 1) from its dispatch; its ``writes`` are
+    ready ``initiation_cycles + latency_cycles`` after dispatch. ``conditional`` marks a guarded
+    instruction: its destinations are ready at the later of the old and the new time. After its
+    issue the warp issues nothing for ``bubble_cycles`` more cycles (a taken branch). ``origin`` is
+    the index of the kernel's instruction it came from (-1: synthetic); timing must not depend on
+    it.
     """
 
     unit: str
@@ -100,17 +101,18 @@ class WarpProgram:
 
     @cached_property
     def is_single_path(self) -> bool:
-        """Whether exactly one instruction sequence is possible (E, GUB and lower bounds need it)."""
-        return _is_single_path(self.body)
+        """Whether exactly one instruction sequence is possible (E, GUB, lower bounds need it)."""
+        return is_single_path(self.body)
 
 
-def _is_single_path(body: tuple[Node, ...]) -> bool:
+def is_single_path(body: tuple[Node, ...]) -> bool:
+    """Whether a body stands for exactly one instruction sequence. Cost: linear in the tree."""
     for node in body:
         match node:
             case Unordered() | Choice():
                 return False
             case Repeat(body=inner):
-                if not node.exact or not _is_single_path(inner):
+                if not node.exact or not is_single_path(inner):
                     return False
             case _:
                 pass

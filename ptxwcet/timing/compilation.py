@@ -1,0 +1,247 @@
+"""Warp programs as integer tuples, ready for the profile engine, and what loops depend on.
+
+Registers and units become indices. For every loop two sets are computed that make its closed form
+possible (docs/methods/phases.md):
+
+* its *carried registers*: those whose ready time before an iteration can change an issue in it or
+  in a later one (liveness over the cyclic body; a conditional write does not end a life);
+* its *coupled units*: those on which some instruction writes a register that a later instruction
+  of the loop waits for. The queue of any other unit (a *free-running* unit) never delays an issue
+  of the loop, and may grow without limit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ptxwcet.warp.program import (
+    Barrier,
+    Choice,
+    Node,
+    Repeat,
+    Scoreboard,
+    TimedInstruction,
+    Unordered,
+)
+
+Step = tuple[tuple[int, ...], tuple[int, ...], int, int, int, bool, int]
+"""Waited-for registers, written ones, unit, init, init + lat, conditional, 1 + bubble."""
+
+
+@dataclass(frozen=True, slots=True)
+class Straight:
+    """Instructions without control; ``exposed`` and ``killed`` summarise them for liveness."""
+
+    steps: tuple[Step, ...]
+    exposed: frozenset[int]
+    killed: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """A repeat; ``demand`` maps each unit to the largest total initiation of one body."""
+
+    count: int
+    least: int
+    body: tuple[Compiled, ...]
+    carried_registers: tuple[int, ...]
+    coupled_units: tuple[int, ...]
+    free_units: tuple[int, ...]
+    demand: dict[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class BothOrders:
+    """Two sides executed in either order."""
+
+    first: tuple[Compiled, ...]
+    second: tuple[Compiled, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OneOf:
+    """One of several alternatives."""
+
+    alternatives: tuple[tuple[Compiled, ...], ...]
+
+
+Compiled = Straight | Loop | BothOrders | OneOf
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledProgram:
+    """A compiled body, and how many registers and which units it names."""
+
+    body: tuple[Compiled, ...]
+    register_count: int
+    units: tuple[str, ...]
+
+
+def compile_body(body: Sequence[Node], scoreboard: Scoreboard) -> CompiledProgram:
+    """Compiles a body for a scoreboard. Cost: linear in the tree, times its loop depth."""
+    compiler = _Compiler(scoreboard)
+    nodes = compiler.compile(body)
+    return CompiledProgram(nodes, len(compiler.registers), tuple(compiler.units))
+
+
+class _Compiler:
+    def __init__(self, scoreboard: Scoreboard) -> None:
+        self.registers: dict[str, int] = {}
+        self.units: dict[str, int] = {}
+        self._waits_for_writes = scoreboard is Scoreboard.RAW_WAW
+
+    def compile(self, body: Sequence[Node]) -> tuple[Compiled, ...]:
+        out: list[Compiled] = []
+        steps: list[Step] = []
+        for node in body:
+            match node:
+                case TimedInstruction():
+                    steps.append(self._step(node))
+                    continue
+                case Barrier(instruction=instruction):
+                    steps.append(self._step(instruction))
+                    continue
+                case _:
+                    pass
+            if steps:
+                out.append(_straight(steps))
+                steps = []
+            match node:
+                case Repeat():
+                    if node.count:
+                        out.append(_loop(node.count, node.least, self.compile(node.body)))
+                case Unordered(first, second):
+                    out.append(BothOrders(self.compile(first), self.compile(second)))
+                case Choice(alternatives):
+                    out.append(OneOf(tuple(self.compile(side) for side in alternatives)))
+        if steps:
+            out.append(_straight(steps))
+        return tuple(out)
+
+    def _step(self, instruction: TimedInstruction) -> Step:
+        registers = self.registers
+        waits = instruction.reads
+        if self._waits_for_writes and instruction.writes:
+            waits = tuple(dict.fromkeys((*waits, *instruction.writes)))
+        initiation = instruction.initiation_cycles
+        return (
+            tuple([registers.setdefault(name, len(registers)) for name in waits]),
+            tuple([registers.setdefault(name, len(registers)) for name in instruction.writes]),
+            self.units.setdefault(instruction.unit, len(self.units)),
+            initiation,
+            initiation + instruction.latency_cycles,
+            instruction.conditional,
+            1 + instruction.bubble_cycles,
+        )
+
+
+def _straight(steps: list[Step]) -> Straight:
+    exposed: set[int] = set()
+    killed: set[int] = set()
+    for waits, writes, _unit, _init, _total, conditional, _advance in steps:
+        exposed.update([register for register in waits if register not in killed])
+        if not conditional:
+            killed.update(writes)
+    return Straight(tuple(steps), frozenset(exposed), frozenset(killed))
+
+
+def _loop(count: int, least: int, body: tuple[Compiled, ...]) -> Loop:
+    carried = _cyclic_live(body, frozenset())
+    coupled: set[int] = set()
+    _couple(body, carried, coupled)
+    demand: dict[int, int] = {}
+    _add_demand(body, demand, 1)
+    return Loop(
+        count,
+        least,
+        body,
+        tuple(sorted(carried)),
+        tuple(sorted(coupled & demand.keys())),
+        tuple(sorted(demand.keys() - coupled)),
+        demand,
+    )
+
+
+# --- liveness: which ready times can still delay an issue -----------------------------------------
+
+
+def _live_before(body: Sequence[Compiled], live: frozenset[int]) -> frozenset[int]:
+    for node in reversed(body):
+        match node:
+            case Straight(_, exposed, killed):
+                live = (live - killed) | exposed
+            case Loop():
+                inside = _loop_live_out(node, live)
+                before = _live_before(node.body, inside)
+                live = before | live if node.least == 0 else before
+            case BothOrders(first, second):
+                live = _live_before(first, _live_before(second, live)) | _live_before(
+                    second, _live_before(first, live)
+                )
+            case OneOf(alternatives):
+                live = frozenset().union(*[_live_before(side, live) for side in alternatives])
+    return live
+
+
+def _loop_live_out(loop: Loop, live: frozenset[int]) -> frozenset[int]:
+    if loop.count == 1:
+        return live
+    return live | _cyclic_live(loop.body, live)
+
+
+def _cyclic_live(body: Sequence[Compiled], after: frozenset[int]) -> frozenset[int]:
+    """Registers live before the body when another iteration or ``after`` may follow it."""
+    live: frozenset[int] = frozenset()
+    while True:
+        wider = _live_before(body, after | live) | live
+        if wider == live:
+            return live
+        live = wider
+
+
+def _couple(body: Sequence[Compiled], live: frozenset[int], coupled: set[int]) -> None:
+    """Adds the units on which a register is written that is live afterwards."""
+    for node in reversed(body):
+        match node:
+            case Straight(steps):
+                _couple_steps(steps, live, coupled)
+            case Loop():
+                _couple(node.body, _loop_live_out(node, live), coupled)
+            case BothOrders(first, second):
+                _couple(first, live | _live_before(second, live), coupled)
+                _couple(second, live | _live_before(first, live), coupled)
+            case OneOf(alternatives):
+                for side in alternatives:
+                    _couple(side, live, coupled)
+        live = _live_before((node,), live)
+
+
+def _couple_steps(steps: Sequence[Step], after: frozenset[int], coupled: set[int]) -> None:
+    live = set(after)
+    for waits, writes, unit, _init, _total, conditional, _advance in reversed(steps):
+        if unit not in coupled and not live.isdisjoint(writes):
+            coupled.add(unit)
+        if not conditional:
+            live.difference_update(writes)
+        live.update(waits)
+
+
+def _add_demand(body: Sequence[Compiled], demand: dict[int, int], times: int) -> None:
+    for node in body:
+        match node:
+            case Straight(steps):
+                for step in steps:
+                    demand[step[2]] = demand.get(step[2], 0) + times * step[3]
+            case Loop():
+                for unit, cycles in node.demand.items():
+                    demand[unit] = demand.get(unit, 0) + times * node.count * cycles
+            case BothOrders(first, second):
+                _add_demand((*first, *second), demand, times)
+            case OneOf(alternatives):
+                sides: list[dict[int, int]] = []
+                for side in alternatives:
+                    sides.append({})
+                    _add_demand(side, sides[-1], times)
+                for unit in set().union(*sides):
+                    demand[unit] = demand.get(unit, 0) + max(s.get(unit, 0) for s in sides)

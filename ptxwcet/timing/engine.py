@@ -1,0 +1,279 @@
+"""The isolated run of one warp, with loops in closed form.
+
+The state is absolute: the first cycle ``t`` at which the next instruction may issue, the ready
+time of every register, the free time of every unit. One instruction (model, rules 1-3): it issues
+at ``s = max(t, ready of what it waits for)``, is dispatched at ``d = max(s, free of its unit)``,
+frees the unit at ``d + init`` and makes its destinations ready at ``d + init + lat``.
+
+A loop is run until the state relative to ``t`` repeats in its carried registers and coupled units
+(clipped at 0); from there on every period takes the same time, so whole periods are skipped and
+the last one is run again. Free-running units follow ``f' = max(f + H, c)`` per period, which has a
+closed form of its own. Why this is exact: docs/methods/phases.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.timing.compilation import BothOrders, Compiled, Loop, OneOf, Step, Straight
+
+# Instructions simulated for one profile, closed forms apart. Kernels of real programs need a few
+# times their static size (below 10^5); the limit is about five seconds of work.
+_MOST_STEPS = 8_000_000
+# Iterations for which a loop whose issues already repeat may wait for its idle phases to repeat
+# too; after that E is given up, L is not. Loops of real kernels need at most three.
+_MOST_PHASE_ITERATIONS = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class Idle:
+    """No initiation is under way in ``[start, end)``."""
+
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class IdleRepeat:
+    """The idle intervals of a period, ``count`` times more, each ``period_cycles`` later."""
+
+    count: int
+    period_cycles: int
+    items: tuple[Idle | IdleRepeat, ...]
+
+
+@dataclass(slots=True)
+class WarpState:
+    """What one warp alone has made of the machine; all times are absolute cycles.
+
+    ``gap`` is the number of idle cycles so far, None once the path is not single or E was given up.
+    """
+
+    ready: list[int]
+    free: list[int]
+    t: int = 0
+    completion: int = 0
+    gap: int | None = 0
+    idles: list[Idle | IdleRepeat] = field(default_factory=list)
+
+    def copy(self) -> WarpState:
+        """A state to explore an alternative from; alternatives do not track phases."""
+        return WarpState(self.ready[:], self.free[:], self.t, self.completion, None)
+
+    def join(self, other: WarpState) -> None:
+        """Becomes the pointwise maximum of both states."""
+        self.ready = [a if a > b else b for a, b in zip(self.ready, other.ready, strict=True)]
+        self.free = [a if a > b else b for a, b in zip(self.free, other.free, strict=True)]
+        self.t = max(self.t, other.t)
+        self.completion = max(self.completion, other.completion)
+        self.gap = None
+
+
+class Engine:
+    """Runs compiled bodies on a state. ``steps`` counts the instructions it executed one by one."""
+
+    def __init__(self) -> None:
+        self.steps = 0
+
+    def run(self, body: Sequence[Compiled], state: WarpState) -> None:
+        """Executes a body. Raises PW404 when its closed form needs too long to settle."""
+        for node in body:
+            match node:
+                case Straight(steps):
+                    self._straight(steps, state)
+                case Loop():
+                    self._loop(node, state)
+                case BothOrders(first, second):
+                    other = state.copy()
+                    self.run(second, other)
+                    self.run(first, other)
+                    state.gap = None
+                    self.run(first, state)
+                    self.run(second, state)
+                    state.join(other)
+                case OneOf(alternatives):
+                    self._one_of(alternatives, state)
+
+    def _straight(self, steps: Sequence[Step], state: WarpState) -> None:
+        self.steps += len(steps)
+        if self.steps > _MOST_STEPS:
+            raise PtxwcetError(_too_complex())
+        ready, free, t, completion = state.ready, state.free, state.t, state.completion
+        busy = max(free)
+        gap = 0
+        for waits, writes, unit, initiation, total, conditional, advance in steps:
+            for register in waits:
+                if ready[register] > t:
+                    t = ready[register]
+            dispatch = free[unit]
+            if dispatch < t:
+                dispatch = t
+                if t > busy:
+                    gap += t - busy
+                    state.idles.append(Idle(busy, t))
+            end = dispatch + initiation
+            free[unit] = end
+            if end > busy:
+                busy = end
+            done = dispatch + total
+            if done > completion:
+                completion = done
+            for register in writes:
+                if not conditional or done > ready[register]:
+                    ready[register] = done
+            t += advance
+        state.t, state.completion = t, completion
+        if state.gap is None:
+            state.idles.clear()
+        else:
+            state.gap += gap
+
+    def _one_of(self, alternatives: Sequence[Sequence[Compiled]], state: WarpState) -> None:
+        if not alternatives:
+            return
+        others = [state.copy() for _ in alternatives[1:]]
+        state.gap = None
+        self.run(alternatives[0], state)
+        for side, other in zip(alternatives[1:], others, strict=True):
+            self.run(side, other)
+            state.join(other)
+
+    # --- loops ------------------------------------------------------------------------------------
+
+    def _loop(self, loop: Loop, state: WarpState) -> None:
+        if loop.least == loop.count:
+            self._iterate(loop, state)
+            return
+        skipped = state.copy() if loop.least == 0 else None
+        state.gap = None
+        self._iterate(loop, state)
+        if skipped is not None:
+            state.join(skipped)
+
+    def _iterate(self, loop: Loop, state: WarpState) -> None:
+        seen: dict[tuple[int, ...], _Snapshot] = {}
+        remaining = loop.count
+        waiting = 0
+        while remaining:
+            self.run(loop.body, state)
+            remaining -= 1
+            key = _relative(state, loop)
+            before = seen.get(key)
+            seen[key] = _Snapshot.of(state, loop, remaining)
+            if before is None:
+                continue
+            period = before.remaining - remaining
+            periods = remaining // period - 1
+            if periods <= 0:
+                continue
+            skipped = self._skip(loop, state, before, period, periods)
+            remaining -= skipped * period
+            waiting = 0 if skipped else waiting + 1
+            if waiting > _MOST_PHASE_ITERATIONS:
+                state.gap = None
+                state.idles.clear()
+            if skipped:
+                seen.clear()
+
+    def _skip(
+        self, loop: Loop, state: WarpState, before: _Snapshot, period: int, periods: int
+    ) -> int:
+        """Skips up to ``periods`` periods; returns how many, 0 while idle phases do not repeat."""
+        growth = state.t - before.t
+        if state.gap is None:
+            self._skip_free_units(loop, state, period, periods, growth)
+        elif _phase_key(state, loop) == before.phase_key:
+            assert before.gap is not None
+            state.gap += periods * (state.gap - before.gap)
+            items = tuple(state.idles[before.idle_count :])
+            if items:
+                state.idles.append(IdleRepeat(periods, growth, items))
+            for unit in loop.free_units:
+                state.free[unit] += periods * growth
+        else:
+            periods = _covered_periods(loop, state, period, growth, periods)
+            self._skip_free_units(loop, state, period, periods, growth)
+        _shift(loop, state, periods * growth)
+        return periods
+
+    def _skip_free_units(
+        self, loop: Loop, state: WarpState, period: int, periods: int, growth: int
+    ) -> None:
+        """Advances each free-running unit: ``f' = max(f + H, c)`` a period, c later by the growth.
+
+        c is when the unit would be free after one period that finds it free.
+        """
+        if not loop.free_units or not periods:
+            return
+        probe = state.copy()
+        for unit in loop.free_units:
+            probe.free[unit] = min(probe.free[unit], state.t)
+        for _ in range(period):
+            self.run(loop.body, probe)
+        for unit in loop.free_units:
+            demand = period * loop.demand[unit]
+            state.free[unit] = max(
+                state.free[unit] + periods * demand,
+                probe.free[unit] + (periods - 1) * max(growth, demand),
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class _Snapshot:
+    remaining: int
+    t: int
+    gap: int | None
+    idle_count: int
+    phase_key: tuple[int, ...]
+
+    @staticmethod
+    def of(state: WarpState, loop: Loop, remaining: int) -> _Snapshot:
+        return _Snapshot(remaining, state.t, state.gap, len(state.idles), _phase_key(state, loop))
+
+
+def _relative(state: WarpState, loop: Loop) -> tuple[int, ...]:
+    """The part of the state that can delay a later issue of the loop, relative to t."""
+    t, ready, free = state.t, state.ready, state.free
+    key = [ready[register] - t for register in loop.carried_registers]
+    key += [free[unit] - t for unit in loop.coupled_units]
+    return tuple([value if value > 0 else 0 for value in key])
+
+
+def _phase_key(state: WarpState, loop: Loop) -> tuple[int, ...]:
+    """What the idle phases of later iterations depend on besides: all queues, and when all end."""
+    t, free = state.t, state.free
+    return (max(free) - t, *[max(free[unit] - t, 0) for unit in loop.free_units])
+
+
+def _covered_periods(loop: Loop, state: WarpState, period: int, growth: int, periods: int) -> int:
+    """For how many of ``periods`` some unit is busy throughout, so that no cycle there is idle."""
+    best = 0
+    for unit, free in enumerate(state.free):
+        ahead = free - state.t
+        demand = loop.demand.get(unit)
+        if demand is None:
+            best = max(best, ahead // growth)
+        elif unit in loop.free_units and ahead >= growth:
+            lag = growth - period * demand
+            best = max(best, periods if lag <= 0 else (ahead - growth) // lag + 1)
+    return min(best, periods)
+
+
+def _shift(loop: Loop, state: WarpState, cycles: int) -> None:
+    """The state ``cycles`` later in everything that repeats with the loop's issues."""
+    state.t += cycles
+    for register in loop.carried_registers:
+        state.ready[register] += cycles
+    for unit in loop.coupled_units:
+        state.free[unit] += cycles
+
+
+def _too_complex() -> Diagnostic:
+    return Diagnostic(
+        "PW404",
+        "the warp's timing did not settle into a repeating pattern within the work limit",
+        notes=(f"{_MOST_STEPS} instructions were executed one by one",),
+        help="lower loop bounds, or bound the kernel in parts",
+    )

@@ -1,0 +1,150 @@
+"""Algorithm 1: the multi-phase profile of one warp in isolation ([J] 3.1; model, section 1).
+
+An execution phase is a maximal interval in which at least one initiation of the warp is under way,
+an idle phase is the rest, up to the end of the last latency. ``L`` is the length of the whole run,
+``E`` the sum of its execution phases.
+
+Example ([J] Fig. 2): i0 on A (2, 6); i1, i2 on B (3, 4); i3 on C (2, 4) reading i0's result gives
+exec [0, 7), idle [7, 8), exec [8, 10), idle [10, 14): E = 9, L = 14.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import NamedTuple
+
+from ptxwcet.timing.compilation import compile_body
+from ptxwcet.timing.engine import Engine, Idle, IdleRepeat, WarpState
+from ptxwcet.warp.program import (
+    Barrier,
+    Node,
+    Scoreboard,
+    TimedInstruction,
+    is_single_path,
+)
+
+
+class PhaseKind(Enum):
+    """What a warp does in a phase."""
+
+    EXECUTION = "exec"
+    IDLE = "idle"
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """Phi: ``duration`` cycles from cycle ``start`` of the isolated run."""
+
+    kind: PhaseKind
+    start: int
+    duration: int
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseRepeat:
+    """``phases`` (the first time) and ``count - 1`` copies, ``period_cycles`` apart."""
+
+    count: int
+    period_cycles: int
+    phases: tuple[Phase | PhaseRepeat, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WarpProfile:
+    """The isolated run of a warp.
+
+    ``isolated_cycles`` is L: exact for a single known path, else no path takes longer.
+    ``execution_cycles`` is E and ``phases`` the phases in order; both None without a single known
+    path (E is not monotone) or if the idle phases of a loop did not settle.
+    ``issue_end_cycles`` is the first cycle after the last issue and its bubble.
+    ``simulated_steps`` is the number of instructions executed one by one to find out.
+    """
+
+    isolated_cycles: int
+    execution_cycles: int | None
+    issue_end_cycles: int
+    phases: tuple[Phase | PhaseRepeat, ...] | None
+    simulated_steps: int
+
+
+def profile_warp(body: Sequence[Node], scoreboard: Scoreboard) -> WarpProfile:
+    """The profile of a body from a clean machine; barriers count as ordinary instructions.
+
+    Raises PW404 if a loop does not settle within the work limit. Cost: a few executions of each
+    loop body a loop entry, whatever the trip counts.
+    """
+    program = compile_body(body, scoreboard)
+    single = is_single_path(tuple(body))
+    state = WarpState(
+        [0] * program.register_count, [0] * max(1, len(program.units)), gap=0 if single else None
+    )
+    engine = Engine()
+    engine.run(program.body, state)
+    execution = None if state.gap is None else max(state.free) - state.gap
+    phases = None if execution is None else _phases(state)
+    return WarpProfile(state.completion, execution, state.t, phases, engine.steps)
+
+
+def _phases(state: WarpState) -> tuple[Phase | PhaseRepeat, ...]:
+    out, end = _alternate(state.idles, 0, 0)
+    busy = max(state.free)
+    if busy > end:
+        out.append(Phase(PhaseKind.EXECUTION, end, busy - end))
+    if state.completion > busy:
+        out.append(Phase(PhaseKind.IDLE, busy, state.completion - busy))
+    return tuple(out)
+
+
+def _alternate(
+    idles: Iterable[Idle | IdleRepeat], end: int, offset: int
+) -> tuple[list[Phase | PhaseRepeat], int]:
+    """Execution phases between idle intervals, all ``offset`` later; the last one's end."""
+    out: list[Phase | PhaseRepeat] = []
+    for item in idles:
+        match item:
+            case Idle(start, stop):
+                out.append(Phase(PhaseKind.EXECUTION, end, start + offset - end))
+                out.append(Phase(PhaseKind.IDLE, start + offset, stop - start))
+                end = stop + offset
+            case IdleRepeat(count, period, items):
+                inner, last = _alternate(items, end, offset + period)
+                out.append(PhaseRepeat(count, period, tuple(inner)))
+                end = last + (count - 1) * period
+    return out, end
+
+
+class IssueRecord(NamedTuple):
+    """When an instruction of an isolated run issues and dispatches, and its results are ready."""
+
+    issue: int
+    dispatch: int
+    ready: int
+
+
+def trace_issue(
+    instructions: Iterable[TimedInstruction | Barrier], scoreboard: Scoreboard
+) -> list[IssueRecord]:
+    """The isolated run of an explicit instruction sequence, instruction by instruction.
+
+    Written apart from the profile engine, from the model's rules 1-3 and 7. Cost: linear.
+    """
+    ready: dict[str, int] = {}
+    free: dict[str, int] = {}
+    records: list[IssueRecord] = []
+    earliest = 0
+    for node in instructions:
+        instruction = node.instruction if isinstance(node, Barrier) else node
+        waits = instruction.reads
+        if scoreboard is Scoreboard.RAW_WAW:
+            waits += instruction.writes
+        issue = max([earliest, *[ready.get(name, 0) for name in waits]])
+        dispatch = max(issue, free.get(instruction.unit, 0))
+        free[instruction.unit] = dispatch + instruction.initiation_cycles
+        done = free[instruction.unit] + instruction.latency_cycles
+        for name in instruction.writes:
+            ready[name] = max(done, ready.get(name, 0)) if instruction.conditional else done
+        records.append(IssueRecord(issue, dispatch, done))
+        earliest = issue + 1 + instruction.bubble_cycles
+    return records

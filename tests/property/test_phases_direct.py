@@ -1,0 +1,227 @@
+"""The closed-form profile against a direct interpretation that executes every iteration."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ptxwcet.timing.phases import Phase, PhaseRepeat, profile_warp, trace_issue
+from ptxwcet.warp.program import (
+    Barrier,
+    Choice,
+    Node,
+    Repeat,
+    Scoreboard,
+    TimedInstruction,
+    Unordered,
+    is_single_path,
+    unroll,
+)
+
+REGISTERS = ("a", "b", "c", "d")
+UNITS = ("A", "B", "C")
+
+
+def instructions() -> st.SearchStrategy[TimedInstruction]:
+    names = st.lists(st.sampled_from(REGISTERS), max_size=2, unique=True).map(tuple)
+    return st.builds(
+        TimedInstruction,
+        unit=st.sampled_from(UNITS),
+        initiation_cycles=st.integers(1, 6),
+        latency_cycles=st.integers(0, 12),
+        reads=names,
+        writes=names,
+        conditional=st.booleans(),
+        bubble_cycles=st.sampled_from((0, 0, 0, 1, 3)),
+    )
+
+
+def bodies(leaves: st.SearchStrategy[Node], most: int = 5) -> st.SearchStrategy[tuple[Node, ...]]:
+    return st.lists(leaves, max_size=most).map(tuple)
+
+
+def exact_nodes(most_count: int) -> st.SearchStrategy[Node]:
+    return st.recursive(
+        instructions(),
+        lambda inner: st.builds(Repeat, st.integers(0, most_count), bodies(inner)),
+        max_leaves=12,
+    )
+
+
+def repeats(inner: st.SearchStrategy[Node], most_count: int) -> st.SearchStrategy[Repeat]:
+    counts = st.tuples(st.integers(0, most_count), st.integers(0, most_count)).map(sorted)
+    return st.builds(lambda pair, body: Repeat(pair[1], body, pair[0]), counts, bodies(inner, 4))
+
+
+def any_nodes(most_count: int) -> st.SearchStrategy[Node]:
+    return st.recursive(
+        instructions(),
+        lambda inner: st.one_of(
+            repeats(inner, most_count),
+            st.builds(Unordered, bodies(inner, 3), bodies(inner, 3)),
+            st.builds(Choice, st.lists(bodies(inner, 3), min_size=1, max_size=3).map(tuple)),
+        ),
+        max_leaves=10,
+    )
+
+
+class Direct:
+    """Dictionaries, no indices, no closed forms: the joined state by the definition."""
+
+    def __init__(self, scoreboard: Scoreboard) -> None:
+        self.waw = scoreboard is Scoreboard.RAW_WAW
+        self.ready: dict[str, int] = {}
+        self.free: dict[str, int] = {}
+        self.t = 0
+        self.completion = 0
+        self.busy: set[int] = set()
+
+    def copy(self) -> Direct:
+        other = Direct(Scoreboard.RAW)
+        other.waw = self.waw
+        other.ready, other.free = dict(self.ready), dict(self.free)
+        other.t, other.completion, other.busy = self.t, self.completion, set(self.busy)
+        return other
+
+    def join(self, other: Direct) -> Direct:
+        for mine, theirs in ((self.ready, other.ready), (self.free, other.free)):
+            for key, value in theirs.items():
+                mine[key] = max(mine.get(key, 0), value)
+        self.t = max(self.t, other.t)
+        self.completion = max(self.completion, other.completion)
+        return self
+
+    def run(self, body: tuple[Node, ...]) -> Direct:
+        state = self
+        for node in body:
+            match node:
+                case TimedInstruction():
+                    state.execute(node)
+                case Barrier(instruction=instruction):
+                    state.execute(instruction)
+                case Repeat():
+                    before = state.copy() if node.least == 0 and node.count else None
+                    for _ in range(node.count):
+                        state = state.run(node.body)
+                    if before is not None:
+                        state = state.join(before)
+                case Unordered(first, second):
+                    other = state.copy().run(second).run(first)
+                    state = state.run(first).run(second).join(other)
+                case Choice(alternatives):
+                    results = [state.copy().run(side) for side in alternatives]
+                    state = results[0]
+                    for result in results[1:]:
+                        state = state.join(result)
+        return state
+
+    def execute(self, i: TimedInstruction) -> None:
+        waits = i.reads + (i.writes if self.waw else ())
+        issue = max([self.t, *[self.ready.get(r, 0) for r in waits]])
+        dispatch = max(issue, self.free.get(i.unit, 0))
+        end = dispatch + i.initiation_cycles
+        self.busy |= set(range(dispatch, end))
+        self.free[i.unit] = end
+        done = end + i.latency_cycles
+        self.completion = max(self.completion, done)
+        for r in i.writes:
+            self.ready[r] = max(done, self.ready.get(r, 0)) if i.conditional else done
+        self.t = issue + 1 + i.bubble_cycles
+
+
+def expand(phases: tuple[Phase | PhaseRepeat, ...], offset: int = 0) -> list[Phase]:
+    out: list[Phase] = []
+    for item in phases:
+        if isinstance(item, Phase):
+            out.append(replace(item, start=item.start + offset))
+        else:
+            for k in range(item.count):
+                out += expand(item.phases, offset + k * item.period_cycles)
+    return out
+
+
+def phases_of(busy: set[int], completion: int) -> list[tuple[str, int, int]]:
+    out: list[tuple[str, int, int]] = []
+    for cycle in range(completion):
+        kind = "exec" if cycle in busy else "idle"
+        if out and out[-1][0] == kind:
+            out[-1] = (kind, out[-1][1], out[-1][2] + 1)
+        else:
+            out.append((kind, cycle, 1))
+    return out
+
+
+def merged(phases: list[Phase]) -> list[tuple[str, int, int]]:
+    for before, after in pairwise(phases):
+        assert before.start + before.duration == after.start
+        assert before.kind is not after.kind
+    return [(p.kind.value, p.start, p.duration) for p in phases]
+
+
+@settings(max_examples=100, deadline=None)
+@given(bodies(exact_nodes(40)), st.sampled_from(Scoreboard))
+def test_profile_is_the_direct_run(body: tuple[Node, ...], scoreboard: Scoreboard) -> None:
+    profile = profile_warp(body, scoreboard)
+    direct = Direct(scoreboard).run(body)
+    assert profile.isolated_cycles == direct.completion
+    assert profile.issue_end_cycles == direct.t
+    assert profile.execution_cycles == len(direct.busy)
+    assert profile.phases is not None
+    assert merged(expand(profile.phases)) == phases_of(direct.busy, direct.completion)
+
+
+@settings(max_examples=80, deadline=None)
+@given(bodies(any_nodes(25)), st.sampled_from(Scoreboard))
+def test_joined_profile_is_the_direct_join(body: tuple[Node, ...], scoreboard: Scoreboard) -> None:
+    profile = profile_warp(body, scoreboard)
+    direct = Direct(scoreboard).run(body)
+    assert profile.isolated_cycles == direct.completion
+    assert profile.issue_end_cycles == direct.t
+    assert (profile.execution_cycles is None) == (not is_single_path(body))
+
+
+def resolutions(body: tuple[Node, ...], draw: st.DrawFn) -> tuple[Node, ...]:
+    """One instruction sequence that the body allows."""
+    out: list[Node] = []
+    for node in body:
+        match node:
+            case Repeat():
+                for _ in range(draw(st.integers(node.least, node.count))):
+                    out += resolutions(node.body, draw)
+            case Unordered(first, second):
+                sides = (first, second) if draw(st.booleans()) else (second, first)
+                for side in sides:
+                    out += resolutions(side, draw)
+            case Choice(alternatives):
+                out += resolutions(draw(st.sampled_from(alternatives)), draw)
+            case _:
+                out.append(node)
+    return tuple(out)
+
+
+@st.composite
+def resolved(draw: st.DrawFn) -> tuple[tuple[Node, ...], tuple[Node, ...]]:
+    body = draw(bodies(any_nodes(5)))
+    return body, resolutions(body, draw)
+
+
+@settings(max_examples=100, deadline=None)
+@given(resolved(), st.sampled_from(Scoreboard))
+def test_no_allowed_path_takes_longer(
+    case: tuple[tuple[Node, ...], tuple[Node, ...]], scoreboard: Scoreboard
+) -> None:
+    body, path = case
+    records = trace_issue(unroll(path), scoreboard)
+    longest = max((r.ready for r in records), default=0)
+    assert profile_warp(body, scoreboard).isolated_cycles >= longest
+
+
+@settings(max_examples=30, deadline=None)
+@given(bodies(exact_nodes(6), most=4), st.sampled_from(Scoreboard))
+def test_trip_count_costs_nothing(body: tuple[Node, ...], scoreboard: Scoreboard) -> None:
+    small = profile_warp((Repeat(5040, body),), scoreboard)
+    large = profile_warp((Repeat(5040 * 10**15, body),), scoreboard)
+    assert large.simulated_steps == small.simulated_steps

@@ -1,0 +1,113 @@
+"""Sections of a warp program between barriers ([J] 4.2; model, section 2).
+
+Cutting keeps loops closed. With ``B`` a barrier, ``p Repeat(N, x B y B z) q`` becomes::
+
+    p x B | y B | ( z x B | y B ) * (N - 1) | z q
+
+A section includes the barrier that ends it (its own initiation and latency count there); the last
+section of a program ends at its exit instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.warp.program import (
+    Barrier,
+    Choice,
+    Node,
+    Repeat,
+    TimedInstruction,
+    Unordered,
+    WarpProgram,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """What a warp executes between two barriers. ``barrier`` is its last node, None at the exit."""
+
+    body: tuple[Node, ...]
+    barrier: Barrier | None
+
+
+@dataclass(frozen=True, slots=True)
+class SectionRepeat:
+    """A sequence of sections executed ``count`` (>= 1) times in a row."""
+
+    count: int
+    sections: tuple[Section | SectionRepeat, ...]
+
+
+SectionNode = Section | SectionRepeat
+
+
+def has_barrier(body: Sequence[Node]) -> bool:
+    """Whether a barrier occurs anywhere in a body. Cost: linear in the tree."""
+    for node in body:
+        match node:
+            case Barrier():
+                return True
+            case TimedInstruction():
+                continue
+            case Repeat(count=count, body=inner):
+                found = count > 0 and has_barrier(inner)
+            case Unordered(first, second):
+                found = has_barrier(first) or has_barrier(second)
+            case Choice(alternatives):
+                found = any(has_barrier(side) for side in alternatives)
+        if found:
+            return True
+    return False
+
+
+def cut_at_barriers(program: WarpProgram) -> tuple[SectionNode, ...]:
+    """The sections of a program in order; the last one ends at the exit and may be empty.
+
+    A loop that holds barriers and runs at least once may be inexact: its largest count is taken,
+    and more sections never make a sum of section bounds smaller. Raises PW501 for a barrier inside
+    a divergent or undecided branch, or inside a loop that may not run at all. Cost: linear in the
+    tree, times two for every level of loops that hold barriers.
+    """
+    sections, tail = _cut(program.body, ())
+    return (*sections, Section(tail, None))
+
+
+def _cut(
+    body: Sequence[Node], prefix: tuple[Node, ...]
+) -> tuple[list[SectionNode], tuple[Node, ...]]:
+    """Sections that end inside ``body`` when ``prefix`` was executed before, and what is left."""
+    sections: list[SectionNode] = []
+    tail = list(prefix)
+    for node in body:
+        match node:
+            case Barrier():
+                sections.append(Section((*tail, node), node))
+                tail = []
+            case Repeat() if node.count and has_barrier(node.body):
+                if node.least == 0:
+                    raise PtxwcetError(_refusal("a loop that may not run at all"))
+                first, rest = _cut(node.body, tuple(tail))
+                sections += first
+                if node.count > 1:
+                    again, rest = _cut(node.body, rest)
+                    sections.append(SectionRepeat(node.count - 1, tuple(again)))
+                tail = list(rest)
+            case Unordered(one, other) if has_barrier(one) or has_barrier(other):
+                raise PtxwcetError(_refusal("a branch that lanes of one warp decide differently"))
+            case Choice(sides) if any(has_barrier(side) for side in sides):
+                raise PtxwcetError(_refusal("a branch whose outcome is not known"))
+            case _:
+                tail.append(node)
+    return sections, tuple(tail)
+
+
+def _refusal(place: str) -> Diagnostic:
+    return Diagnostic(
+        "PW501",
+        f"a barrier lies inside {place}: the warps of the block may meet different barriers",
+        notes=("the bounds are proved for warps that all meet the same sequence of barriers",),
+        help="give the parameters or loop bounds that decide the branch",
+    )

@@ -1,0 +1,221 @@
+"""What a warp executes, block by block, as a tree: the result of path extraction.
+
+``Visit`` is one execution of a basic block, ``PathRepeat`` a loop iteration pattern and its count,
+``PathGrowing`` a pattern whose count grows with each iteration around it (a triangular loop), ``PathLoop`` groups what one entry of a source loop executes, ``PathUnordered`` the two sides of a divergent
+branch, ``PathChoice`` alternatives that are not decided. Loops are never unrolled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from ptxwcet.flow.facts import BoundOrigin, Dim3
+from ptxwcet.flow.regions import Symbol
+
+
+@dataclass(frozen=True, slots=True)
+class AffineCount:
+    """``base + sum(slopes)``: a count that may depend on counters of enclosing loops."""
+
+    base: int
+    slopes: tuple[tuple[Symbol, int], ...] = ()
+
+    def plus(self, other: AffineCount) -> AffineCount:
+        """Sum of two counts."""
+        slopes = dict(self.slopes)
+        for symbol, slope in other.slopes:
+            slopes[symbol] = slopes.get(symbol, 0) + slope
+        return AffineCount(
+            self.base + other.base, tuple((s, c) for s, c in slopes.items() if c)
+        )
+
+    def times(self, factor: int) -> AffineCount:
+        """The count multiplied by a non-negative constant."""
+        return AffineCount(self.base * factor, tuple((s, c * factor) for s, c in self.slopes))
+
+    def extreme(self, symbol: Symbol, *, largest: bool) -> AffineCount:
+        """The largest (smallest) value over the range of ``symbol``, affine in the other symbols."""
+        rest = tuple((s, c) for s, c in self.slopes if s is not symbol)
+        slope = next((c for s, c in self.slopes if s is symbol), 0)
+        result = AffineCount(self.base, rest)
+        if slope == 0 or (slope > 0) != largest:
+            return result
+        assert symbol.count is not None
+        last = AffineCount(symbol.count - 1, tuple(symbol.slopes.items()))
+        return result.plus(
+            AffineCount(last.base * slope, tuple((s, c * slope) for s, c in last.slopes))
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """One execution of a basic block; ``taken``: some lane takes the branch that ends it."""
+
+    block: int
+    taken: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PathRepeat:
+    """``body`` executed at least ``least`` and at most ``count`` times in a row."""
+
+    count: AffineCount
+    least: AffineCount
+    body: tuple[PathNode, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PathGrowing:
+    """``body`` executed ``first + step * i`` times in iteration i of the PathRepeat around it."""
+
+    first: int
+    step: int
+    body: tuple[PathNode, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PathLoop:
+    """Everything that one entry of loop ``loop`` executes; at most ``iterations`` bodies."""
+
+    loop: int
+    body: tuple[PathNode, ...]
+    iterations: AffineCount
+    origin: BoundOrigin
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class PathUnordered:
+    """Both sides of a divergent branch, in an order that the hardware chooses."""
+
+    first: tuple[PathNode, ...]
+    second: tuple[PathNode, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PathChoice:
+    """Exactly one alternative is executed; which one is not known."""
+
+    alternatives: tuple[tuple[PathNode, ...], ...]
+
+
+PathNode = Visit | PathRepeat | PathGrowing | PathLoop | PathUnordered | PathChoice
+Path = tuple[PathNode, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WarpPath:
+    """What the warps numbered ``warps`` execute, from entry to exit."""
+
+    nodes: Path
+    warps: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BlockPaths:
+    """The paths of all warps of the blocks whose index lies in ``first`` .. ``last`` (inclusive)."""
+
+    first: Dim3
+    last: Dim3
+    warps: tuple[WarpPath, ...]
+
+
+def close_symbol(nodes: Path, symbol: Symbol, *, growing: bool = False) -> Path:
+    """Removes a symbol from all counts below: their extremes over its range take its place.
+
+    With ``growing``, ``nodes`` are the iterations that ``symbol`` counts: counts that are affine in it
+    alone become PathGrowing instead, and stay exact.
+    """
+    growing = growing and not symbol.slopes
+    return tuple(_close_node(node, symbol, growing) for node in nodes)
+
+
+def _close_node(node: PathNode, symbol: Symbol, growing: bool) -> PathNode:
+    match node:
+        case Visit() | PathGrowing():
+            return node
+        case PathRepeat(count, least, body):
+            inside = close_symbol(body, symbol)
+            if growing and count == least and len(count.slopes) == 1 and inside == body:
+                (counter, step) = count.slopes[0]
+                if counter is symbol:
+                    return PathGrowing(count.base, step, body)
+            return PathRepeat(
+                count.extreme(symbol, largest=True),
+                least.extreme(symbol, largest=False),
+                inside,
+            )
+        case PathLoop(body=body, iterations=iterations):
+            return replace(
+                node,
+                body=close_symbol(body, symbol, growing=growing),
+                iterations=iterations.extreme(symbol, largest=True),
+            )
+        case PathUnordered(first, second):
+            return PathUnordered(close_symbol(first, symbol), close_symbol(second, symbol))
+        case PathChoice(alternatives):
+            return PathChoice(tuple(close_symbol(side, symbol) for side in alternatives))
+
+
+def is_exact(nodes: Path) -> bool:
+    """Whether all iteration counts below are known exactly."""
+    for node in nodes:
+        match node:
+            case PathRepeat(count, least, body):
+                if count != least or not is_exact(body):
+                    return False
+            case PathLoop(body=body) | PathGrowing(body=body):
+                if not is_exact(body):
+                    return False
+            case PathUnordered(first, second):
+                if not is_exact(first + second):
+                    return False
+            case PathChoice():
+                return False
+            case _:
+                pass
+    return True
+
+
+def grows(nodes: Path) -> bool:
+    """Whether a count depends on the number of the iteration that ``nodes`` are."""
+    return any(
+        isinstance(node, PathGrowing) or (isinstance(node, PathLoop) and grows(node.body))
+        for node in nodes
+    )
+
+
+def visited_blocks(nodes: Path) -> Iterator[int]:
+    """The blocks of a path, each occurrence in the tree once."""
+    for node in nodes:
+        match node:
+            case Visit(block):
+                yield block
+            case PathRepeat(body=body) | PathLoop(body=body) | PathGrowing(body=body):
+                yield from visited_blocks(body)
+            case PathUnordered(first, second):
+                yield from visited_blocks(first)
+                yield from visited_blocks(second)
+            case PathChoice(alternatives):
+                for side in alternatives:
+                    yield from visited_blocks(side)
+
+
+def loop_entries(nodes: Path) -> Iterator[PathLoop]:
+    """All loops of a path, outer before inner."""
+    for node in nodes:
+        match node:
+            case PathLoop(body=body):
+                yield node
+                yield from loop_entries(body)
+            case PathRepeat(body=body) | PathGrowing(body=body):
+                yield from loop_entries(body)
+            case PathUnordered(first, second):
+                yield from loop_entries(first)
+                yield from loop_entries(second)
+            case PathChoice(alternatives):
+                for side in alternatives:
+                    yield from loop_entries(side)
+            case _:
+                pass

@@ -1,0 +1,114 @@
+"""Affine constraints over iteration counters and block indices.
+
+While a loop is being summarised, its iteration number is a :class:`Symbol` ``k`` with range
+``0 <= k < limit``; the limit may be affine in the symbols of the enclosing loops (a triangular
+loop). A block index that the launch leaves open is a symbol too. Values are affine in the symbols, so every
+decision of the program is the sign of an affine form over this region.
+
+:func:`require_negative` makes ``form < 0`` true on the whole region, given that it is true where all
+symbols are 0, by *shrinking* the range of a loop symbol ("for the first K iterations the same path is
+taken") or, for a block index, by raising :class:`SplitRequest` ("analyse the blocks below K
+apart from the others"). Shrinking keeps every constraint that was established before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+Terms = Mapping["Symbol", int]
+
+
+@dataclass(eq=False, slots=True)
+class Symbol:
+    """An integer unknown ``0 <= k < limit``; ``limit`` = ``count + sum(slopes[s] * s)``.
+
+    ``serial`` grows with nesting: a symbol's limit mentions only symbols of smaller serial. ``count``
+    None means that nothing limits the range yet. ``splittable`` marks a block index.
+    """
+
+    name: str
+    serial: int
+    count: int | None = None
+    slopes: dict[Symbol, int] = field(default_factory=dict)
+    splittable: bool = False
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+class SplitRequest(Exception):
+    """A decision is not uniform over a block index: analyse ``[0, at)`` and ``[at, ...)`` apart."""
+
+    def __init__(self, symbol: Symbol, at: int) -> None:
+        super().__init__(f"split {symbol.name} at {at}")
+        self.symbol = symbol
+        self.at = at
+
+
+def require_negative(base: int, terms: Terms) -> None:
+    """Shrink the region until ``base + sum(terms) < 0`` holds everywhere on it.
+
+    ``base < 0`` must hold already. Eliminates symbols from the innermost outwards; a linear form over
+    ``0 <= k < limit`` is largest at one of the ends, and limits are affine, so the elimination is
+    exact. Cost: O(symbols^2). Raises SplitRequest if a block index would have to shrink.
+    """
+    if base >= 0:
+        raise ValueError("constraint does not hold at the origin")
+    terms = {symbol: c for symbol, c in terms.items() if c}
+    while terms:
+        symbol = max(terms, key=lambda s: s.serial)
+        slope = terms.pop(symbol)
+        if slope < 0:
+            continue  # largest at k = 0
+        if symbol.count is not None:
+            last = base + slope * (symbol.count - 1)
+            if last < 0:
+                base = last
+                for outer, c in symbol.slopes.items():
+                    terms[outer] = terms.get(outer, 0) + slope * c
+                terms = {s: c for s, c in terms.items() if c}
+                continue
+        if not _shrink(symbol, base, slope, terms):
+            base += slope * (_count(symbol) - 1)
+            continue
+        return
+
+
+def require_nonnegative(base: int, terms: Terms) -> None:
+    """Shrink the region until ``base + sum(terms) >= 0`` holds everywhere; see require_negative."""
+    require_negative(-base - 1, {symbol: -c for symbol, c in terms.items()})
+
+
+def require_zero(terms: Terms) -> None:
+    """Shrink the region until a form that is 0 at the origin is 0 everywhere."""
+    require_negative(-1, terms)
+    require_nonnegative(0, terms)
+
+
+def _count(symbol: Symbol) -> int:
+    assert symbol.count is not None
+    return symbol.count
+
+
+def _shrink(symbol: Symbol, base: int, slope: int, rest: Terms) -> bool:
+    """Limit ``symbol`` so that ``base + slope * symbol + rest`` stays negative.
+
+    True: the limit is affine in the outer symbols and settles the whole constraint. False: the limit
+    is a constant that settles it where the outer symbols are 0; the caller goes on with them.
+    """
+    count = (-1 - base) // slope + 1
+    if symbol.splittable:
+        raise SplitRequest(symbol, count)
+    exact = all(c % slope == 0 for c in rest.values())
+    slopes = {s: -(c // slope) for s, c in rest.items()} if exact else {}
+    old_count, old_slopes = symbol.count, symbol.slopes
+    symbol.count, symbol.slopes = count, slopes
+    if slopes:
+        require_nonnegative(count - 1, slopes)
+    if old_count is not None:
+        difference = {s: -c for s, c in slopes.items()}
+        for s, c in old_slopes.items():
+            difference[s] = difference.get(s, 0) + c
+        require_nonnegative(old_count - count, difference)
+    return exact

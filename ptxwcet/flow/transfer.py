@@ -1,0 +1,471 @@
+"""Transfer functions: what an instruction does to the values of control-relevant registers.
+
+:func:`compile_transfer` turns an instruction into a function from a :class:`LaneState` (how to read
+registers, special registers and parameters in the active lanes) to the values it writes. Integer and
+predicate instructions are evaluated exactly (:mod:`ptxwcet.flow.integers`); everything else, above
+all what comes from memory and floating point, is Unknown with its cause. Never a guess: an operation without
+a rule here yields Unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+import numpy as np
+
+from ptxwcet.flow import integers, scalar
+from ptxwcet.flow.integers import IntegerType, integer_type
+from ptxwcet.flow.values import (
+    Cause,
+    CauseKind,
+    Known,
+    Mask,
+    Number,
+    Unknown,
+    Value,
+    combine,
+    per_lane,
+    scale_by,
+    wrap,
+)
+from ptxwcet.ir.kernel import (
+    Address,
+    Immediate,
+    Instruction,
+    Negated,
+    Operand,
+    Pair,
+    Register,
+    Sink,
+    Space,
+    SpecialRegister,
+    SymbolRef,
+)
+
+
+class LaneState(Protocol):
+    """What a transfer function may read, in the lanes that are active."""
+
+    @property
+    def active(self) -> Mask:
+        """The lanes that execute the instruction."""
+        ...
+
+    def register(self, name: str) -> Value:
+        """The register's value; Unknown unless known in all active lanes."""
+        ...
+
+    def special(self, name: str) -> Value:
+        """A special register's value."""
+        ...
+
+    def parameter(self, name: str, offset: int, kind: IntegerType) -> Value:
+        """A kernel parameter, or part of one, loaded as ``kind``."""
+        ...
+
+
+Transfer = Callable[[LaneState], tuple[Value, ...]]
+Rule = Callable[[LaneState, list[Known]], Value]
+
+_FLOAT_TYPES = frozenset(
+    {"f16", "f16x2", "bf16", "bf16x2", "tf32", "f32", "f32x2", "f64"}
+)
+
+
+def compile_transfer(instruction: Instruction, index: int) -> Transfer:
+    """The transfer function of an instruction; values come in the order of ``instruction.writes``.
+
+    ``index`` is the instruction's index, for the causes. Cost: constant.
+    """
+    rule = _value_rule(instruction, index)
+    count = len(instruction.writes)
+    if rule is None or count == 0:
+        unknown = Unknown(frozenset({_opaque_cause(instruction, index)}))
+        return lambda state: (unknown,) * count
+    return rule
+
+
+def reads_matter(instruction: Instruction) -> bool:
+    """Whether the written value depends on the registers read, as far as this analysis knows.
+
+    False for loads and other opaque operations: their operands need not be tracked.
+    """
+    return _value_rule(instruction, 0) is not None
+
+
+def _opaque_cause(instruction: Instruction, index: int) -> Cause:
+    name = instruction.mnemonic
+    if instruction.space is not Space.NONE:
+        return Cause(CauseKind.MEMORY, name, index)
+    if any(modifier in _FLOAT_TYPES for modifier in instruction.modifiers):
+        return Cause(CauseKind.FLOAT, name, index)
+    return Cause(CauseKind.OPERATION, name, index)
+
+
+def _value_rule(instruction: Instruction, index: int) -> Transfer | None:
+    name = instruction.opcode.name if instruction.opcode is not None else ""
+    if name == "ld":
+        return _load_parameter(instruction)
+    if name == "setp":
+        return _setp(instruction, index)
+    if any(modifier in _FLOAT_TYPES for modifier in instruction.modifiers):
+        return None
+    if len(instruction.writes) != 1 or not isinstance(instruction.operands[0], Register):
+        return None
+    builder = _RULES.get(name)
+    kind = _instruction_type(instruction)
+    if builder is None or kind is None:
+        return None
+    rule = builder(instruction, kind)
+    if rule is None:
+        return None
+    cause = Unknown(frozenset({Cause(CauseKind.NOT_AFFINE, instruction.mnemonic, index)}))
+    sources = instruction.operands[1:]
+
+    def transfer(state: LaneState) -> tuple[Value, ...]:
+        values = [read_operand(state, operand, kind.bits, index) for operand in sources]
+        unknown = [value for value in values if isinstance(value, Unknown)]
+        if unknown:
+            return (_join_unknown(unknown),)
+        result = rule(state, [value for value in values if isinstance(value, Known)])
+        return (cause if isinstance(result, Unknown) else result,)
+
+    return transfer
+
+
+_NOT_AFFINE = Unknown(frozenset())
+_PREDICATE = IntegerType(1, signed=False)
+
+
+def _instruction_type(instruction: Instruction) -> IntegerType | None:
+    for modifier in reversed(instruction.modifiers):
+        if modifier == "pred":
+            return _PREDICATE
+        kind = integer_type(modifier)
+        if kind is not None:
+            return kind
+    return None
+
+
+def _join_unknown(values: list[Unknown]) -> Unknown:
+    causes: frozenset[Cause] = frozenset()
+    for value in values:
+        causes |= value.causes
+    return Unknown(causes)
+
+
+def read_operand(state: LaneState, operand: Operand, bits: int, index: int) -> Value:
+    """The value of a source operand, reduced to ``bits`` (predicates: 0 or 1)."""
+    match operand:
+        case Register(name):
+            return state.register(name)
+        case Immediate(value) if isinstance(value, int):
+            return Known(value & 1 if bits == 1 else wrap(value, bits))
+        case SpecialRegister(name):
+            return state.special(name)
+        case Negated(inner):
+            value = read_operand(state, inner, bits, index)
+            return Known(1 - value.base) if isinstance(value, Known) else value
+        case SymbolRef(name):
+            return Unknown(frozenset({Cause(CauseKind.LAUNCH, f"address of {name}", index)}))
+        case _:
+            return Unknown(frozenset({Cause(CauseKind.OPERATION, "operand", index)}))
+
+
+def _load_parameter(instruction: Instruction) -> Transfer | None:
+    kind = _instruction_type(instruction)
+    address = instruction.operands[1]
+    if instruction.space is not Space.PARAM or kind is None or len(instruction.writes) != 1:
+        return None
+    if not isinstance(address, Address) or not isinstance(address.base, SymbolRef):
+        return None
+    name, offset = address.base.name, address.offset
+    return lambda state: (state.parameter(name, offset, kind),)
+
+
+# --- setp ---------------------------------------------------------------------------------------
+
+
+def _setp(instruction: Instruction, index: int) -> Transfer | None:
+    kind = _instruction_type(instruction)
+    if kind is None:
+        return None
+    operator = instruction.modifiers[0]
+    joined = next((m for m in instruction.modifiers[1:] if m in ("and", "or", "xor")), None)
+    target, *sources = instruction.operands
+    outputs = _setp_outputs(target)
+    if outputs is None:
+        return None
+
+    def transfer(state: LaneState) -> tuple[Value, ...]:
+        values = [
+            read_operand(state, operand, 1 if position == 2 else kind.bits, index)
+            for position, operand in enumerate(sources)
+        ]
+        unknown = [value for value in values if isinstance(value, Unknown)]
+        if unknown:
+            return (_join_unknown(unknown),) * len(instruction.writes)
+        known = [value for value in values if isinstance(value, Known)]
+        outcome = integers.compare(known[0], known[1], operator, kind, state.active)
+        if outcome is None:
+            return (_NOT_AFFINE,) * len(instruction.writes)
+        return tuple(_combine(value, joined, known[2:]) for value in outputs(outcome))
+
+    return transfer
+
+
+def _setp_outputs(target: Operand) -> Callable[[Number], list[Number]] | None:
+    match target:
+        case Register():
+            return lambda outcome: [outcome]
+        case Pair(Register(), Register()):
+            return lambda outcome: [outcome, 1 - outcome]
+        case Pair(Register(), Sink()):
+            return lambda outcome: [outcome]
+        case Pair(Sink(), Register()):
+            return lambda outcome: [1 - outcome]
+        case _:
+            return None
+
+
+def _combine(outcome: Number, operator: str | None, others: list[Known]) -> Value:
+    if operator is None or not others:
+        return Known(outcome)
+    other = others[0].base
+    if operator == "and":
+        return Known(outcome & other)
+    return Known(outcome | other if operator == "or" else outcome ^ other)
+
+
+# --- rules by opcode ----------------------------------------------------------------------------
+
+_Builder = Callable[[Instruction, IntegerType], Rule | None]
+
+
+def _ring(sign: int) -> _Builder:
+    def build(instruction: Instruction, kind: IntegerType) -> Rule | None:
+        if "sat" in instruction.modifiers or "cc" in instruction.modifiers:
+            return None
+        return lambda state, v: combine(v[0], v[1], sign, kind.bits)
+
+    return build
+
+
+def _copy(instruction: Instruction, kind: IntegerType) -> Rule | None:
+    if kind is _PREDICATE:
+        return lambda state, v: v[0]
+    return lambda state, v: _resize(v[0], kind.bits)
+
+
+def _resize(value: Known, bits: int) -> Known:
+    return scale_by(value, 1, bits)
+
+
+def _cvt(instruction: Instruction, kind: IntegerType) -> Rule | None:
+    types = [t for t in map(integer_type, instruction.modifiers) if t is not None]
+    if len(types) != 2 or "sat" in instruction.modifiers:
+        return None
+    target, source = types
+
+    def rule(state: LaneState, v: list[Known]) -> Value:
+        if target.bits <= source.bits:
+            return _resize(v[0], target.bits)
+        return integers.from_exact(integers.as_exact(v[0], source, state.active), target.bits)
+
+    return rule
+
+
+def _product(state: LaneState, a: Known, b: Known, kind: IntegerType, mode: str) -> Known | None:
+    """``mul`` in mode lo, hi or wide; affine when one factor is free of symbols."""
+    if a.terms and b.terms:
+        return None
+    if b.terms:
+        a, b = b, a
+    if mode == "lo":
+        return scale_by(a, b.base, kind.bits)
+    if mode == "wide":
+        wide = 2 * kind.bits
+        left = integers.from_exact(integers.as_exact(a, kind, state.active), wide)
+        right = integers.from_exact(integers.as_exact(b, kind, state.active), wide)
+        return scale_by(left, right.base, wide)
+    if a.terms:
+        return None
+    left_exact = integers.as_exact(a, kind, state.active).base
+    right_exact = integers.as_exact(b, kind, state.active).base
+    high = integers.per_lane_exact(lambda x, y: (x * y) >> kind.bits, left_exact, right_exact)
+    return integers.from_exact(integers.Exact(high, {}), kind.bits)
+
+
+def _multiply(instruction: Instruction, kind: IntegerType) -> Rule | None:
+    mode = next((m for m in instruction.modifiers if m in ("lo", "hi", "wide")), None)
+    if mode is None:
+        return None
+    return lambda state, v: _product(state, v[0], v[1], kind, mode) or _NOT_AFFINE
+
+
+def _multiply_add(instruction: Instruction, kind: IntegerType) -> Rule | None:
+    mode = next((m for m in instruction.modifiers if m in ("lo", "hi", "wide")), None)
+    if mode is None or "sat" in instruction.modifiers or "cc" in instruction.modifiers:
+        return None
+    bits = 2 * kind.bits if mode == "wide" else kind.bits
+
+    def rule(state: LaneState, v: list[Known]) -> Value:
+        product = _product(state, v[0], v[1], kind, mode)
+        return _NOT_AFFINE if product is None else combine(product, v[2], 1, bits)
+
+    return rule
+
+
+def _shift_left(instruction: Instruction, kind: IntegerType) -> Rule | None:
+    def rule(state: LaneState, v: list[Known]) -> Value:
+        if v[1].terms:
+            return _NOT_AFFINE
+        amount = integers.as_exact(v[1], IntegerType(32, signed=False), state.active).base
+        factor: Number
+        if isinstance(amount, int):
+            factor = 0 if amount >= kind.bits else 1 << amount
+        else:
+            factor = per_lane(lambda n: wrap_int(0 if n >= kind.bits else 1 << n), amount)
+        return scale_by(v[0], factor, kind.bits)
+
+    return rule
+
+
+def wrap_int(number: int) -> int:
+    """A Python int as the canonical int64 that stands for it."""
+    wrapped = wrap(number, 64)
+    assert isinstance(wrapped, int)
+    return wrapped
+
+
+def _shift_right(instruction: Instruction, kind: IntegerType) -> Rule | None:
+    def rule(state: LaneState, v: list[Known]) -> Value:
+        if v[1].terms:
+            return _NOT_AFFINE
+        amount = integers.as_exact(v[1], IntegerType(32, signed=False), state.active).base
+        if isinstance(amount, int):
+            return integers.shift_right(v[0], amount, kind, state.active) or _NOT_AFFINE
+        if v[0].terms:
+            return _NOT_AFFINE
+        exact = integers.as_exact(v[0], kind, state.active).base
+        lanes = integers.per_lane_exact(lambda x, n: x >> min(n, kind.bits), exact, amount)
+        return integers.from_exact(integers.Exact(lanes, {}), kind.bits)
+
+    return rule
+
+
+def _bitwise(operator: str) -> _Builder:
+    def build(instruction: Instruction, kind: IntegerType) -> Rule | None:
+        return lambda state, v: (
+            integers.bitwise(v[0], v[1], operator, kind.bits) or _NOT_AFFINE
+        )
+
+    return build
+
+
+def _not(instruction: Instruction, kind: IntegerType) -> Rule | None:
+    if kind is _PREDICATE:
+        return lambda state, v: Known(1 - v[0].base)
+    return lambda state, v: combine(Known(-1), v[0], -1, kind.bits)
+
+
+def _negate(instruction: Instruction, kind: IntegerType) -> Rule | None:
+    return lambda state, v: combine(Known(0), v[0], -1, kind.bits)
+
+
+def _extremum(largest: bool) -> _Builder:
+    def build(instruction: Instruction, kind: IntegerType) -> Rule | None:
+        if len(instruction.operands) != 3 or "relu" in instruction.modifiers:
+            return None
+        return lambda state, v: (
+            integers.extremum(v[0], v[1], kind, state.active, largest=largest) or _NOT_AFFINE
+        )
+
+    return build
+
+
+def _absolute(instruction: Instruction, kind: IntegerType) -> Rule | None:
+    def rule(state: LaneState, v: list[Known]) -> Value:
+        negative = integers.compare(v[0], Known(0), "lt", kind, state.active)
+        flipped = combine(Known(0), v[0], -1, kind.bits)
+        if isinstance(negative, int):
+            return flipped if negative else v[0]
+        return integers.select(flipped, v[0], np.asarray(negative, dtype=bool))
+
+    return rule
+
+
+def _divide(remainder: bool) -> _Builder:
+    def build(instruction: Instruction, kind: IntegerType) -> Rule | None:
+        def rule(state: LaneState, v: list[Known]) -> Value:
+            quotient = integers.divide(v[0], v[1], kind, state.active)
+            if quotient is None:
+                return _NOT_AFFINE
+            if not remainder:
+                return quotient
+            product = scale_by(quotient, v[1].base, kind.bits)
+            return combine(v[0], product, -1, kind.bits)
+
+        return rule
+
+    return build
+
+
+def _select(instruction: Instruction, kind: IntegerType) -> Rule | None:
+    def rule(state: LaneState, v: list[Known]) -> Value:
+        taken = v[2].base
+        if isinstance(taken, int):
+            return v[0] if taken else v[1]
+        return integers.select(v[0], v[1], taken.astype(bool))
+
+    return rule
+
+
+def _pointwise(function: scalar.ScalarOperation) -> _Builder:
+    def build(instruction: Instruction, kind: IntegerType) -> Rule | None:
+        if instruction.modifiers[-1] not in _POINTWISE_TYPES:
+            return None
+
+        def rule(state: LaneState, v: list[Known]) -> Value:
+            if any(value.terms for value in v):
+                return _NOT_AFFINE
+            bits = [wrap(value.base, 64) for value in v]
+            return Known(
+                wrap(per_lane(lambda *xs: wrap_int(function(kind, *xs)), *bits), 64)
+            )
+
+        return rule
+
+    return build
+
+
+_POINTWISE_TYPES = frozenset({"u32", "s32", "b32", "u64", "s64", "b64"})
+
+_RULES: dict[str, _Builder] = {
+    "mov": _copy,
+    "cvta": _copy,
+    "cvt": _cvt,
+    "add": _ring(1),
+    "sub": _ring(-1),
+    "mul": _multiply,
+    "mad": _multiply_add,
+    "shl": _shift_left,
+    "shr": _shift_right,
+    "and": _bitwise("and"),
+    "or": _bitwise("or"),
+    "xor": _bitwise("xor"),
+    "not": _not,
+    "neg": _negate,
+    "abs": _absolute,
+    "min": _extremum(False),
+    "max": _extremum(True),
+    "div": _divide(False),
+    "rem": _divide(True),
+    "selp": _select,
+    "bfe": _pointwise(scalar.bit_field_extract),
+    "popc": _pointwise(scalar.population_count),
+    "clz": _pointwise(scalar.leading_zeros),
+    "brev": _pointwise(scalar.reverse_bits),
+    "lop3": _pointwise(scalar.three_input_logic),
+}

@@ -1,0 +1,219 @@
+"""Abstract values of control-relevant registers: known lanes, affine in symbols, or unknown.
+
+A value describes one register for all lanes of a group of warps that have followed the same path so
+far. ``Known``: lane ``i`` holds ``base[i] + sum(terms[s][i] * s)`` modulo ``2**width``, exactly, for
+every value of the symbols in the current region (:mod:`ptxwcet.flow.regions`); base and
+coefficients are Python ints when all lanes agree and int64 arrays otherwise, in the canonical signed
+representation of their width. ``Unknown``: anything; it remembers why.
+
+A value written under a partial mask is known only in those lanes: ``valid`` says which, and
+``otherwise`` why the other lanes are not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptxwcet.flow.regions import Symbol
+
+Lanes = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+Number = int | Lanes
+Terms = Mapping[Symbol, Number]
+
+_NO_TERMS: Terms = MappingProxyType({})
+
+
+class CauseKind(Enum):
+    """Why a value is not known."""
+
+    PARAMETER = "parameter"  # a kernel parameter without a value
+    LAUNCH = "launch"  # a special register that the launch does not fix
+    MEMORY = "memory"  # loaded or returned by an instruction that is not evaluated
+    FLOAT = "float"  # floating-point arithmetic
+    NOT_AFFINE = "not-affine"  # known in one iteration, but not as a closed form over all
+    UNDEFINED = "undefined"  # read before any write
+    LOOP = "loop"  # changed by a loop whose iterations are not known one by one
+    OPERATION = "operation"  # an operation without a transfer function
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """One reason for an unknown value: ``name`` is a parameter, register or mnemonic.
+
+    ``instruction`` is the index of the instruction where knowledge was lost (-1: none).
+    """
+
+    kind: CauseKind
+    name: str
+    instruction: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """A value about which nothing is known."""
+
+    causes: frozenset[Cause]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Known:
+    """A value known in every lane (or in the ``valid`` ones); see the module docstring."""
+
+    base: Number
+    terms: Terms = field(default=_NO_TERMS)
+    valid: Mask | None = None
+    otherwise: frozenset[Cause] = frozenset()
+
+    @property
+    def is_uniform_constant(self) -> bool:
+        """Whether all lanes hold one and the same number, free of symbols."""
+        return isinstance(self.base, int) and not self.terms and self.valid is None
+
+
+Value = Known | Unknown
+
+
+def wrap(number: Number, width: int) -> Number:
+    """The canonical signed representative modulo ``2**width`` (int64 arrays: width <= 64)."""
+    if isinstance(number, int):
+        half = 1 << (width - 1)
+        return ((number + half) & ((1 << width) - 1)) - half
+    if width >= 64:
+        return number
+    half = 1 << (width - 1)
+    wrapped: Lanes = ((number + half) & ((1 << width) - 1)) - half
+    return wrapped
+
+
+def add(a: Number, b: Number, width: int) -> Number:
+    """Sum modulo ``2**width``."""
+    with np.errstate(over="ignore"):
+        return wrap(a + b, width)
+
+
+def multiply(a: Number, b: Number, width: int) -> Number:
+    """Product modulo ``2**width``. Arrays wrap modulo 2**64 first, which divides out exactly."""
+    if isinstance(a, int) and isinstance(b, int):
+        return wrap(a * b, width)
+    with np.errstate(over="ignore"):
+        product: Lanes = np.multiply(_as_int64(a), _as_int64(b))
+    return wrap(product, width)
+
+
+def _as_int64(number: Number) -> Any:
+    return np.int64(wrap(number, 64)) if isinstance(number, int) else number
+
+
+def is_zero(number: Number) -> bool:
+    """Whether all lanes are 0."""
+    return number == 0 if isinstance(number, int) else not number.any()
+
+
+def clean_terms(terms: Mapping[Symbol, Number]) -> Terms:
+    """Terms without zero coefficients."""
+    if not terms:
+        return _NO_TERMS
+    kept = {symbol: c for symbol, c in terms.items() if not is_zero(c)}
+    return kept or _NO_TERMS
+
+
+def combine(a: Known, b: Known, scale: int, width: int) -> Known:
+    """``a + scale * b`` modulo ``2**width``."""
+    base = add(a.base, multiply(b.base, scale, width), width)
+    if not a.terms and not b.terms:
+        return Known(base)
+    terms = dict(a.terms)
+    for symbol, c in b.terms.items():
+        terms[symbol] = add(terms.get(symbol, 0), multiply(c, scale, width), width)
+    return Known(base, clean_terms(terms))
+
+
+def scale_by(a: Known, factor: Number, width: int) -> Known:
+    """``a * factor`` modulo ``2**width``."""
+    base = multiply(a.base, factor, width)
+    if not a.terms:
+        return Known(base)
+    return Known(
+        base, clean_terms({s: multiply(c, factor, width) for s, c in a.terms.items()})
+    )
+
+
+def substitute(value: Known, symbol: Symbol, base: int, terms: Terms, width: int) -> Known:
+    """``value`` with ``symbol`` replaced by ``base + sum(terms)``, modulo ``2**width``."""
+    coefficient = value.terms.get(symbol)
+    if coefficient is None:
+        return value
+    new = {s: c for s, c in value.terms.items() if s is not symbol}
+    for other, slope in terms.items():
+        new[other] = add(new.get(other, 0), multiply(coefficient, slope, width), width)
+    return Known(
+        add(value.base, multiply(coefficient, base, width), width),
+        clean_terms(new),
+        value.valid,
+        value.otherwise,
+    )
+
+
+def same(a: Value, b: Value, lanes: Mask) -> bool:
+    """Whether two values are the same function of the symbols in ``lanes``, known in the same ones."""
+    if isinstance(a, Unknown) or isinstance(b, Unknown):
+        return isinstance(a, Unknown) and isinstance(b, Unknown)
+    if a.valid is not None or b.valid is not None:
+        valid_a = lanes if a.valid is None else lanes & a.valid
+        valid_b = lanes if b.valid is None else lanes & b.valid
+        if not np.array_equal(valid_a, valid_b):
+            return False
+        lanes = valid_a
+    symbols = a.terms.keys() | b.terms.keys()
+    return _equal_in(a.base, b.base, lanes) and all(
+        _equal_in(a.terms.get(s, 0), b.terms.get(s, 0), lanes) for s in symbols
+    )
+
+
+def _equal_in(a: Number, b: Number, lanes: Mask) -> bool:
+    if isinstance(a, int) and isinstance(b, int):
+        return a == b
+    return not bool((lanes & (np.asarray(a) != np.asarray(b))).any())
+
+
+def merge(old: Value, new: Value, mask: Mask) -> Value:
+    """``new`` in the lanes of ``mask``, ``old`` in the others."""
+    if isinstance(new, Unknown):
+        if isinstance(old, Unknown):
+            return Unknown(old.causes | new.causes)
+        valid = ~mask if old.valid is None else old.valid & ~mask
+        return Known(old.base, old.terms, valid, old.otherwise | new.causes)
+    if isinstance(old, Unknown):
+        return Known(new.base, new.terms, mask.copy(), old.causes)
+    valid_or_none = None if old.valid is None else old.valid | mask
+    symbols = old.terms.keys() | new.terms.keys()
+    terms = {s: _select(mask, new.terms.get(s, 0), old.terms.get(s, 0)) for s in symbols}
+    return Known(
+        _select(mask, new.base, old.base), clean_terms(terms), valid_or_none, old.otherwise
+    )
+
+
+def _select(mask: Mask, new: Number, old: Number) -> Number:
+    if isinstance(new, int) and isinstance(old, int) and new == old:
+        return new
+    chosen: Lanes = np.where(mask, new, old)
+    return chosen
+
+
+def per_lane(function: Callable[..., int], *numbers: Number) -> Number:
+    """``function`` on Python ints, lane by lane. Cost: one call a lane (one if uniform)."""
+    if all(isinstance(number, int) for number in numbers):
+        return function(*numbers)
+    arrays = np.broadcast_arrays(*[np.asarray(number, dtype=np.int64) for number in numbers])
+    return np.array(
+        [function(*lane) for lane in zip(*(array.tolist() for array in arrays), strict=True)],
+        dtype=np.int64,
+    )

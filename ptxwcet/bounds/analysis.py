@@ -1,0 +1,162 @@
+"""What all bound methods start from: the aligned barrier sections of a block, each warp profiled.
+
+Warps are dealt to the schedulers (sub-cores) of the SM round robin by their number. Interference
+is confined to a sub-core, whose issue port and units are private. A machine that does not have each
+used unit once per scheduler is refused (PW510): no bound is proved for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from ptxwcet.claims import Assumption
+from ptxwcet.machine.model import Machine
+from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.timing.demand import issue_count, most_cycles, unit_demand, used_units
+from ptxwcet.timing.phases import WarpProfile, profile_warp
+from ptxwcet.warp.alignment import align_sections
+from ptxwcet.warp.program import Barrier, BlockWorkload, Node, Scoreboard
+from ptxwcet.warp.segments import Section, cut_at_barriers
+
+
+@dataclass(frozen=True)
+class WarpSection:
+    """What each warp of one class executes in one section, alone on a clean machine."""
+
+    body: tuple[Node, ...]
+    barrier: Barrier | None
+    scoreboard: Scoreboard
+
+    @cached_property
+    def profile(self) -> WarpProfile:
+        """L, E and phases of the section. Raises PW404."""
+        return profile_warp(self.body, self.scoreboard)
+
+    @cached_property
+    def units(self) -> frozenset[str]:
+        """Units that the section uses on some allowed path."""
+        return used_units(self.body)
+
+    @cached_property
+    def issues(self) -> int:
+        """Largest number of instructions issued."""
+        return issue_count(self.body)
+
+    @cached_property
+    def unit_demand(self) -> dict[str, int]:
+        """Largest total initiation on each unit, in cycles."""
+        return dict(unit_demand(self.body))
+
+    def interference(self, units: frozenset[str]) -> int:
+        """Largest sum of ``c_w(j)`` over the section, for a delayed warp w that uses ``units``.
+
+        ``c_w(j)`` is ``init(j)`` on a unit that w uses, else 1, j's issue slot (model, section 2).
+        """
+        known = self._interferences
+        if units not in known:
+            known[units] = most_cycles(
+                self.body, lambda i: i.initiation_cycles if i.unit in units else 1
+            )
+        return known[units]
+
+    @cached_property
+    def _interferences(self) -> dict[frozenset[str], int]:
+        return {}
+
+
+@dataclass(frozen=True, slots=True)
+class BlockSection:
+    """One section of the block, run ``multiplicity`` times.
+
+    ``warps`` has an entry for each class, None for a class whose warps have exited before.
+    """
+
+    multiplicity: int
+    warps: tuple[WarpSection | None, ...]
+
+    @property
+    def barrier(self) -> Barrier | None:
+        """The barrier that ends it, None if all warps end with it."""
+        return next((w.barrier for w in self.warps if w is not None and w.barrier), None)
+
+
+@dataclass(frozen=True)
+class BlockAnalysis:
+    """A block's workload on a machine, cut into sections.
+
+    ``cores`` holds, for each kind of sub-core, how many warps of each class it runs; sub-cores that
+    run the same are listed once. ``assumptions`` are those that the workload itself needs.
+    """
+
+    workload: BlockWorkload
+    machine: Machine
+    sections: tuple[BlockSection, ...]
+    cores: tuple[tuple[int, ...], ...]
+    assumptions: tuple[Assumption, ...] = ()
+
+    @property
+    def is_single_path(self) -> bool:
+        """Whether every warp executes one known instruction sequence."""
+        return all(c.program.is_single_path for c in self.workload.classes)
+
+    @cached_property
+    def uncut(self) -> tuple[WarpSection, ...]:
+        """Each class's whole program, barriers as ordinary instructions."""
+        scoreboard = self.workload.scoreboard
+        return tuple(WarpSection(c.program.body, None, scoreboard) for c in self.workload.classes)
+
+
+def analyse_block(
+    workload: BlockWorkload, machine: Machine, assumptions: Sequence[Assumption] = ()
+) -> BlockAnalysis:
+    """Cuts and aligns the sections of a block; profiles are computed when a method asks for them.
+
+    Raises PW501 to PW503 for barriers that the warps do not meet alike, PW510 for a unit without a
+    private server for each scheduler. Cost: linear in the programs' trees.
+    """
+    _check_units(workload, machine)
+    aligned = align_sections([cut_at_barriers(c.program) for c in workload.classes])
+    known: dict[int, WarpSection] = {}
+
+    def prepared(section: Section | None) -> WarpSection | None:
+        if section is None:
+            return None
+        if id(section) not in known:
+            body, barrier = section.body, section.barrier
+            known[id(section)] = WarpSection(body, barrier, workload.scoreboard)
+        return known[id(section)]
+
+    sections = [
+        BlockSection(entry.multiplicity, tuple(prepared(s) for s in entry.sections))
+        for entry in aligned
+    ]
+    cores = _deal_warps(workload, machine.schedulers_per_sm)
+    return BlockAnalysis(workload, machine, tuple(sections), cores, tuple(assumptions))
+
+
+def _deal_warps(workload: BlockWorkload, schedulers: int) -> tuple[tuple[int, ...], ...]:
+    counts = [[0] * len(workload.classes) for _ in range(schedulers)]
+    for index, warp_class in enumerate(workload.classes):
+        for warp in warp_class.warps:
+            counts[warp % schedulers][index] += 1
+    return tuple(dict.fromkeys(tuple(core) for core in counts if any(core)))
+
+
+def _check_units(workload: BlockWorkload, machine: Machine) -> None:
+    used = frozenset[str]().union(*(used_units(c.program.body) for c in workload.classes))
+    problems = []
+    for unit in machine.units:
+        if unit.name in used and unit.count != machine.schedulers_per_sm:
+            problems.append(
+                Diagnostic(
+                    "PW510",
+                    f"machine {machine.name} has {unit.count} of unit {unit.name} for "
+                    f"{machine.schedulers_per_sm} schedulers: no bound is proved for shared units "
+                    "or units with several servers",
+                    help="bounds hold for one private unit of each kind a scheduler",
+                )
+            )
+    if problems:
+        raise PtxwcetError(problems)

@@ -1,0 +1,89 @@
+"""What a bound method answers: cycles per section and in total with a claim, or a refusal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ptxwcet.bounds.analysis import BlockAnalysis, BlockSection
+from ptxwcet.claims import (
+    Assumption,
+    AssumptionState,
+    Citation,
+    Guarantee,
+    Refusal,
+    TimingClaim,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SectionBound:
+    """``cycles`` for one execution of a section that the block executes ``multiplicity`` times.
+
+    ``barrier_origin`` is the index of the instruction that ends it, None at the exit.
+    """
+
+    multiplicity: int
+    cycles: int
+    barrier_origin: int | None
+
+    @staticmethod
+    def of(section: BlockSection, cycles: int) -> SectionBound:
+        """The bound of a section of the analysis."""
+        barrier = section.barrier
+        origin = None if barrier is None else barrier.instruction.origin
+        return SectionBound(section.multiplicity, cycles, origin)
+
+
+@dataclass(frozen=True, slots=True)
+class BlockBound:
+    """A method's answer for a block. ``claim.cycles`` is the total.
+
+    ``note`` says why the total is not the sum over sections, where it is not.
+    """
+
+    method: str
+    claim: TimingClaim
+    sections: tuple[SectionBound, ...]
+    note: str = ""
+
+    @property
+    def cycles(self) -> int:
+        """The total for the block."""
+        return self.claim.cycles
+
+
+Outcome = BlockBound | Refusal
+
+NEEDED = (
+    "work-conserving",
+    "single-issue",
+    "constant-initiation",
+    "constant-memory-latency",
+    "no-bank-conflicts",
+    "no-write-port-hazard",
+    "units-independent",
+    "perfect-instruction-supply",
+    "ptx-is-executed",
+)
+"""Keys of the machine's assumptions that every block bound needs."""
+
+
+def state_claim(
+    analysis: BlockAnalysis,
+    cycles: int,
+    method: str,
+    guarantee: Guarantee,
+    citations: Iterable[Citation],
+) -> TimingClaim:
+    """A claim of at most ``guarantee`` with the assumptions that are not true by definition.
+
+    An assumption that the machine file calls doubtful weakens the claim to an estimate.
+    """
+    ledger = [analysis.machine.assumption(key) for key in NEEDED]
+    open_assumptions: list[Assumption] = [
+        a for a in (*ledger, *analysis.assumptions) if a.state is not AssumptionState.BY_DEFINITION
+    ]
+    if any(a.state is AssumptionState.DOUBTFUL for a in open_assumptions):
+        guarantee = Guarantee.weakest((guarantee, Guarantee.ESTIMATE))
+    return TimingClaim(cycles, guarantee, method, tuple(open_assumptions), tuple(citations))

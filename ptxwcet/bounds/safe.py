@@ -1,0 +1,66 @@
+"""SAFE: the bound that is reported (model, section 2; docs/methods/safe.md).
+
+``WUB_S(w) = L_w + sum over other warps, over their instructions j, of c_w(j)`` with ``c_w(j)`` the
+initiation of j on a unit that w uses, else 1; a section's bound is the maximum over its warps, the
+block's the sum over its sections. Several sub-cores with private units are bounded one by one.
+
+Example ([J] Example 1): two warps of L = 14 and initiations 2 + 3 + 3 + 2 give 14 + 10 = 24; the
+worst schedule takes 18.
+"""
+
+from __future__ import annotations
+
+from ptxwcet.bounds.analysis import BlockAnalysis, BlockSection
+from ptxwcet.bounds.outcome import BlockBound, SectionBound, state_claim
+from ptxwcet.claims import Citation, Guarantee
+
+_CITATIONS = (
+    Citation("docs/methods/safe.md", "Theorem (SAFE)"),
+    Citation("Jeanmougin, Carle, Rochange, ECRTS 2025", "sections 3.2 and 4.2"),
+)
+
+
+def bound_safe(analysis: BlockAnalysis) -> BlockBound:
+    """An upper bound for every work-conserving schedule and all timings up to the model's.
+
+    A block of one warp also ends within its isolated length L, barriers being ordinary instructions
+    for it: the smaller value counts. Raises PW404 if a profile does not settle. Cost: one profile
+    a class and section, and a pass over the trees for each pair of classes.
+    """
+    sections = tuple(
+        SectionBound.of(section, section_upper_bound(analysis, section))
+        for section in analysis.sections
+    )
+    cycles = sum(section.multiplicity * section.cycles for section in sections)
+    note = ""
+    if analysis.workload.warp_count == 1:
+        isolated = analysis.uncut[0].profile.isolated_cycles
+        if isolated < cycles:
+            cycles = isolated
+            note = "one warp waits for no other: its isolated length bounds it"
+    claim = state_claim(analysis, cycles, "safe", Guarantee.SAFE_BOUND, _CITATIONS)
+    return BlockBound("safe", claim, sections, note)
+
+
+def section_upper_bound(analysis: BlockAnalysis, section: BlockSection) -> int:
+    """The largest ``WUB_S`` over the warps of a section."""
+    return max(
+        (
+            warp_upper_bound(section, core, index)
+            for core in analysis.cores
+            for index, count in enumerate(core)
+            if count and section.warps[index] is not None
+        ),
+        default=0,
+    )
+
+
+def warp_upper_bound(section: BlockSection, core: tuple[int, ...], index: int) -> int:
+    """``WUB_S`` of a warp of class ``index`` on a sub-core with ``core[k]`` warps of class k."""
+    own = section.warps[index]
+    assert own is not None
+    total = own.profile.isolated_cycles - own.interference(own.units)
+    for count, other in zip(core, section.warps, strict=True):
+        if count and other is not None:
+            total += count * other.interference(own.units)
+    return total

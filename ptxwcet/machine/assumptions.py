@@ -1,0 +1,29 @@
+"""The assumptions that bounds rest on. A machine file gives each of them a state and a source."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+ASSUMPTIONS: Mapping[str, str] = MappingProxyType(
+    {
+        "work-conserving": (
+            "in every cycle in which a warp of a scheduler is eligible, the scheduler issues one"
+        ),
+        "single-issue": "a scheduler issues at most one instruction a cycle",
+        "constant-initiation": (
+            "no instruction occupies its unit longer, or finishes later, than its op class says"
+        ),
+        "constant-memory-latency": (
+            "no global memory access takes longer than the memory latency; there are no caches"
+        ),
+        "no-bank-conflicts": "shared-memory accesses are never serialised by bank conflicts",
+        "no-write-port-hazard": "a unit never delays a dispatch to keep results from colliding",
+        "units-independent": (
+            "an instruction waits only for instructions of its own unit and scheduler"
+        ),
+        "perfect-instruction-supply": "instruction and constant fetch never delay an issue",
+        "ptx-is-executed": "the machine executes the PTX instructions as written, in their order",
+    }
+)
+"""Key -> what is assumed, one sentence each. Every machine file has an entry for every key."""

@@ -1,0 +1,267 @@
+"""Checks on the text of a machine file: keys, types, ranges, totality; all problems at once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ptxwcet.claims import AssumptionState
+from ptxwcet.ir.op_classes import OpClass
+from ptxwcet.machine.assumptions import ASSUMPTIONS
+from ptxwcet.machine.model import Evidence, TimingMeaning
+from ptxwcet.support.diagnostics import Diagnostic
+from ptxwcet.support.source import SourceFile, Span
+from ptxwcet.warp.program import Scoreboard
+
+SCHEMA = 1
+"""Schema number of the machine files that this version reads."""
+
+MOST_CYCLES = 10**6
+"""Upper limit of every initiation, latency and of the memory latency: far above any device."""
+
+Table = dict[str, Any]
+
+_SCALARS: Mapping[str, type] = {
+    "schema": int,
+    "name": str,
+    "description": str,
+    "extends": str,
+    "scoreboard": str,
+    "timings": str,
+    "issues_return": bool,
+    "taken_branch_bubble_cycles": int,
+    "schedulers_per_sm": int,
+    "clock_mhz": int,
+    "memory_latency_cycles": int,
+}
+_TABLES = ("limits", "units", "sources", "ops", "satisfies")
+LIMITS = (
+    "threads_per_block",
+    "shared_bytes_per_block",
+    "threads_per_sm",
+    "blocks_per_sm",
+    "registers_per_sm",
+    "shared_bytes_per_sm",
+)
+"""Keys of the ``limits`` table."""
+_RANGES: Mapping[str, tuple[int, int]] = {
+    "taken_branch_bubble_cycles": (0, MOST_CYCLES),
+    "schedulers_per_sm": (1, 64),
+    "clock_mhz": (1, 100_000),
+    "memory_latency_cycles": (1, MOST_CYCLES),
+}
+_CHOICES: Mapping[str, tuple[str, ...]] = {
+    "scoreboard": tuple(kind.value for kind in Scoreboard),
+    "timings": tuple(kind.value for kind in TimingMeaning),
+}
+_TIMING_KEYS = ("unit", "initiation_cycles", "latency_cycles", "evidence", "source")
+_LATENCY_KEYS = ("memory_latency", "plus", "at_least")
+_ASSUMPTION_KEYS = ("state", "source")
+
+
+def locate(file: SourceFile, table: str, key: str) -> Span | None:
+    """Where ``key`` of ``table`` is written in a TOML text; None if it is not found."""
+    in_table = "" if not table else rf"^\[{re.escape(table)}\]$(?:(?!^\[).)*?"
+    for pattern in (
+        rf"^\[{re.escape(f'{table}.{key}' if table else key)}\]$",
+        rf"{in_table}^\s*({re.escape(key)})\s*=[^\n]*",
+    ):
+        found = re.search(pattern, file.text, re.MULTILINE | re.DOTALL)
+        if found:
+            group = found.lastindex or 0
+            return Span(file, found.start(group), found.end(group))
+    return None
+
+
+class Checker:
+    """Collects the problems of one file: ``check_text`` of its own keys, ``check_whole`` of all."""
+
+    def __init__(self, file: SourceFile) -> None:
+        self.file = file
+        self.problems: list[Diagnostic] = []
+
+    def report(self, code: str, message: str, place: tuple[str, str], help: str = "") -> None:
+        """Adds a problem at ``place``, a pair of table name ("" for the top level) and key."""
+        self.problems.append(
+            Diagnostic(code, message, locate(self.file, *place), help=help or None)
+        )
+
+    def check_text(self, data: Table) -> None:
+        """Keys and types of what the file itself writes."""
+        for key, value in data.items():
+            if key in _TABLES:
+                if not isinstance(value, dict):
+                    self.report("PW306", f"{key} must be a table", ("", key))
+            elif key not in _SCALARS:
+                known = ", ".join((*_SCALARS, *_TABLES))
+                self.report("PW305", f"unknown key {key}", ("", key), f"known keys: {known}")
+            elif not _has_type(value, _SCALARS[key]):
+                wanted = _SCALARS[key].__name__
+                self.report("PW306", f"{key} must be of type {wanted}", ("", key))
+            elif key in _CHOICES and value not in _CHOICES[key]:
+                allowed = " or ".join(_CHOICES[key])
+                self.report("PW306", f"{key} must be {allowed}, not {value!r}", ("", key))
+            elif key in _RANGES:
+                self._integer(value, _RANGES[key], key, ("", key))
+        self._schema(data.get("schema"))
+        for name, value in _entries(data, "ops"):
+            self._op(name, value)
+        for name, value in _entries(data, "units"):
+            self._integer(value, (1, 64), f"the count of unit {name}", ("units", name))
+        for name, value in _entries(data, "limits"):
+            if name not in LIMITS:
+                self.report("PW305", f"unknown limit {name}", ("limits", name))
+            else:
+                self._integer(value, (1, 1 << 30), name, ("limits", name))
+        for name, value in _entries(data, "satisfies"):
+            self._assumption(name, value)
+        for name, value in _entries(data, "sources"):
+            if not isinstance(value, str) or not value.strip():
+                self.report("PW306", f"source {name} must be a text", ("sources", name))
+
+    def check_whole(self, data: Table) -> None:
+        """What only the file and the one that it extends together tell: totality, references."""
+        for key in (*_SCALARS, *_TABLES):
+            if key != "extends" and key not in data:
+                self.report("PW306", f"{key} is missing", ("", key))
+        for name in LIMITS:
+            if name not in data.get("limits", {}):
+                self.report("PW306", f"limit {name} is missing", ("", "limits"))
+        ops, units = data.get("ops", {}), data.get("units", {})
+        missing = [op.value for op in OpClass if op.value not in ops]
+        if missing:
+            self.report(
+                "PW308",
+                f"no row for op class {', '.join(missing)}",
+                ("", "ops"),
+                'give a timing, or { refuse = "reason" }',
+            )
+        for name, row in ops.items():
+            unit = row.get("unit") if isinstance(row, dict) else None
+            if isinstance(unit, str) and unit not in units:
+                known = ", ".join(units) or "none"
+                self.report(
+                    "PW309",
+                    f"op class {name} uses unit {unit}, which is not declared",
+                    ("ops", name),
+                    f"declared units: {known}",
+                )
+            self._source(name, row, data.get("sources", {}), ("ops", name))
+        for name, row in data.get("satisfies", {}).items():
+            self._source(name, row, data.get("sources", {}), ("satisfies", name))
+        absent = [key for key in ASSUMPTIONS if key not in data.get("satisfies", {})]
+        if absent:
+            self.report("PW312", f"no state for assumption {', '.join(absent)}", ("", "satisfies"))
+
+    # --- entries ----------------------------------------------------------------------------------
+
+    def _schema(self, schema: object) -> None:
+        if schema is None:
+            self.report("PW304", "the file has no schema number", ("", "schema"))
+        elif schema != SCHEMA:
+            self.report(
+                "PW304",
+                f"schema {schema} is not supported: this version reads schema {SCHEMA}",
+                ("", "schema"),
+            )
+
+    def _op(self, name: str, row: object) -> None:
+        place = ("ops", name)
+        if name not in _OP_NAMES:
+            self.report(
+                "PW307", f"unknown op class {name}", place, f"known: {', '.join(_OP_NAMES)}"
+            )
+            return
+        if not isinstance(row, dict):
+            self.report("PW306", f"op class {name} must be a table", place)
+            return
+        if "refuse" in row:
+            if set(row) != {"refuse"} or not _is_text(row["refuse"]):
+                message = f"op class {name}: refuse takes a reason and nothing else"
+                self.report("PW306", message, place)
+            return
+        for key in row:
+            if key not in _TIMING_KEYS:
+                self.report("PW305", f"op class {name}: unknown key {key}", place)
+        for key in _TIMING_KEYS:
+            if key not in row:
+                self.report("PW306", f"op class {name}: {key} is missing", place)
+        for key in ("unit", "source"):
+            if key in row and not _is_text(row[key]):
+                self.report("PW306", f"op class {name}: {key} must be a text", place)
+        if "initiation_cycles" in row:
+            what = f"op class {name}: initiation_cycles"
+            self._integer(row["initiation_cycles"], (1, MOST_CYCLES), what, place)
+        if "latency_cycles" in row:
+            self._latency(name, row["latency_cycles"])
+        evidences = [kind.value for kind in Evidence]
+        if "evidence" in row and row["evidence"] not in evidences:
+            allowed = ", ".join(evidences)
+            self.report("PW306", f"op class {name}: evidence must be one of {allowed}", place)
+
+    def _latency(self, name: str, value: object) -> None:
+        place, what = ("ops", name), f"op class {name}: latency_cycles"
+        if not isinstance(value, dict):
+            self._integer(value, (0, MOST_CYCLES), what, place)
+            return
+        for key in value:
+            if key not in _LATENCY_KEYS:
+                self.report("PW305", f"{what}: unknown key {key}", place)
+        if value.get("memory_latency") is not True:
+            self.report("PW306", f"{what}: a table needs memory_latency = true", place)
+        for key in ("plus", "at_least"):
+            if key in value:
+                self._integer(value[key], (0, MOST_CYCLES), f"{what}: {key}", place)
+
+    def _assumption(self, name: str, row: object) -> None:
+        place = ("satisfies", name)
+        if name not in ASSUMPTIONS:
+            known = ", ".join(ASSUMPTIONS)
+            self.report("PW312", f"unknown assumption {name}", place, f"known: {known}")
+            return
+        if not isinstance(row, dict) or sorted(row) != sorted(_ASSUMPTION_KEYS):
+            self.report("PW306", f"assumption {name} needs state and source, only", place)
+            return
+        states = [state.value for state in AssumptionState]
+        if row["state"] not in states:
+            self.report(
+                "PW306", f"assumption {name}: state must be one of {', '.join(states)}", place
+            )
+
+    def _source(
+        self, name: str, row: object, sources: Mapping[str, object], place: tuple[str, str]
+    ) -> None:
+        source = row.get("source") if isinstance(row, dict) else None
+        if isinstance(source, str) and source.partition(":")[0] not in sources:
+            key = source.partition(":")[0]
+            self.report("PW311", f"{name}: source {key} is not in the table of sources", place)
+
+    def _integer(
+        self, value: object, limits: tuple[int, int], what: str, place: tuple[str, str]
+    ) -> None:
+        if not _has_type(value, int):
+            self.report("PW306", f"{what} must be an integer", place)
+            return
+        assert isinstance(value, int)
+        low, high = limits
+        if not low <= value <= high:
+            message = f"{what} is {value}: it must lie between {low} and {high}"
+            self.report("PW310", message, place)
+
+
+_OP_NAMES = tuple(op.value for op in OpClass)
+
+
+def _entries(data: Table, table: str) -> Iterable[tuple[str, Any]]:
+    value = data.get(table, {})
+    return value.items() if isinstance(value, dict) else ()
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and bool(value.strip())
+
+
+def _has_type(value: object, wanted: type) -> bool:
+    """Exactly that type: TOML's true is no integer."""
+    return type(value) is wanted

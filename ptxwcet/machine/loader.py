@@ -1,0 +1,183 @@
+"""Machine files: finding, reading, extending, checking and resolving them.
+
+Problems are PW301 (no such machine), PW302 (unreadable), PW303 (TOML syntax), PW304 (schema), PW305
+(unknown key), PW306 (missing or malformed value), PW307/PW308 (unknown, missing op class), PW309
+(undeclared unit), PW310 (out of range), PW311 (unknown source), PW312 (assumptions), PW313
+(extends), PW314 (memory latency).
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from ptxwcet.claims import Assumption, AssumptionState
+from ptxwcet.ir.op_classes import OpClass
+from ptxwcet.machine.assumptions import ASSUMPTIONS
+from ptxwcet.machine.checks import LIMITS, MOST_CYCLES, Checker, Table, locate
+from ptxwcet.machine.model import (
+    Evidence,
+    FunctionalUnit,
+    Machine,
+    OpTiming,
+    RefusedOp,
+    ResidencyLimits,
+    TimingMeaning,
+)
+from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.support.source import SourceFile, Span
+from ptxwcet.warp.program import Scoreboard
+
+DEFAULT_MACHINE = "orin-ecrts2025"
+"""The machine file used when none is named; every report prints it."""
+
+_MODELS = Path(__file__).parent / "models"
+
+
+def machine_names() -> tuple[str, ...]:
+    """Names of the machine files that come with the tool, sorted."""
+    return tuple(sorted(path.stem for path in _MODELS.glob("*.toml")))
+
+
+def load_machine(name_or_path: str = DEFAULT_MACHINE, memory_latency: int | None = None) -> Machine:
+    """The machine of that name or path, with global memory of ``memory_latency`` cycles.
+
+    None takes the file's own memory latency. Raises PtxwcetError with all PW3xx problems found.
+    """
+    file, data = _read(name_or_path)
+    checker = Checker(file)
+    checker.check_text(data)
+    whole = _extended(file, data, checker)
+    if not checker.problems:
+        checker.check_whole(whole)
+    if memory_latency is not None and not 1 <= memory_latency <= MOST_CYCLES:
+        message = f"memory latency {memory_latency}: it must lie between 1 and {MOST_CYCLES} cycles"
+        checker.problems.append(Diagnostic("PW314", message))
+    if checker.problems:
+        raise PtxwcetError(checker.problems)
+    latency = whole["memory_latency_cycles"] if memory_latency is None else memory_latency
+    return _build(whole, latency)
+
+
+def _read(name_or_path: str) -> tuple[SourceFile, Table]:
+    path = _find(name_or_path)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise PtxwcetError(
+            Diagnostic("PW302", f"cannot read machine file {name_or_path}: {reason}")
+        ) from None
+    file = SourceFile(name_or_path if path.suffix in name_or_path else path.name, text)
+    try:
+        return file, tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise PtxwcetError(_syntax_error(file, str(error))) from None
+
+
+def _find(name_or_path: str) -> Path:
+    if name_or_path in machine_names():
+        return _MODELS / f"{name_or_path}.toml"
+    path = Path(name_or_path)
+    try:
+        if path.is_file():
+            return path
+    except (OSError, ValueError):
+        pass
+    known = ", ".join(machine_names())
+    raise PtxwcetError(
+        Diagnostic(
+            "PW301",
+            f"no machine {name_or_path!r}: it is neither a known name nor a file",
+            help=f"known machines: {known}",
+        )
+    )
+
+
+def _syntax_error(file: SourceFile, message: str) -> Diagnostic:
+    found = re.search(r" \(at line (\d+), column (\d+)\)", message)
+    if found is None:
+        return Diagnostic(
+            "PW303", f"not TOML: {message}", Span(file, len(file.text), len(file.text))
+        )
+    offset = file.line_starts()[int(found.group(1)) - 1] + int(found.group(2)) - 1
+    text = message[: found.start()]
+    return Diagnostic("PW303", f"not TOML: {text}", Span(file, offset, offset + 1))
+
+
+def _extended(file: SourceFile, data: Table, checker: Checker) -> Table:
+    """The file's values over those of the file that it extends (one level)."""
+    base_name = data.get("extends")
+    if not isinstance(base_name, str):
+        return data
+    span = locate(file, "", "extends")
+    if base_name not in machine_names():
+        known = ", ".join(machine_names())
+        message = f"extends {base_name!r}, which is not one of the machines that come with the tool"
+        checker.problems.append(Diagnostic("PW313", message, span, help=f"known: {known}"))
+        return data
+    _, base = _read(base_name)
+    if "extends" in base:
+        message = f"extends {base_name}, which itself extends another file: one level is allowed"
+        checker.problems.append(Diagnostic("PW313", message, span))
+        return data
+    merged = dict(base)
+    for key, value in data.items():
+        both = isinstance(value, dict) and isinstance(base.get(key), dict)
+        merged[key] = {**base[key], **value} if both else value
+    return merged
+
+
+def _build(data: Table, memory_latency: int) -> Machine:
+    sources = data["sources"]
+    timings = {op: _timing(data["ops"][op.value], sources, memory_latency) for op in OpClass}
+    satisfies = tuple(
+        Assumption(
+            key,
+            text,
+            AssumptionState(data["satisfies"][key]["state"]),
+            _source_text(data["satisfies"][key]["source"], sources),
+        )
+        for key, text in ASSUMPTIONS.items()
+    )
+    return Machine(
+        name=data["name"],
+        description=data["description"],
+        schema=data["schema"],
+        units=tuple(FunctionalUnit(name, count) for name, count in data["units"].items()),
+        timings=MappingProxyType(timings),
+        timing_meaning=TimingMeaning(data["timings"]),
+        scoreboard=Scoreboard(data["scoreboard"]),
+        issues_return=data["issues_return"],
+        taken_branch_bubble_cycles=data["taken_branch_bubble_cycles"],
+        schedulers_per_sm=data["schedulers_per_sm"],
+        clock_mhz=data["clock_mhz"],
+        memory_latency_cycles=memory_latency,
+        limits=ResidencyLimits(**{key: data["limits"][key] for key in LIMITS}),
+        satisfies=satisfies,
+    )
+
+
+def _timing(
+    row: dict[str, Any], sources: dict[str, str], memory_latency: int
+) -> OpTiming | RefusedOp:
+    if "refuse" in row:
+        return RefusedOp(row["refuse"])
+    latency = row["latency_cycles"]
+    if isinstance(latency, dict):
+        latency = max(memory_latency + latency.get("plus", 0), latency.get("at_least", 0))
+    return OpTiming(
+        row["unit"],
+        row["initiation_cycles"],
+        latency,
+        Evidence(row["evidence"]),
+        _source_text(row["source"], sources),
+    )
+
+
+def _source_text(source: str, sources: dict[str, str]) -> str:
+    key, colon, detail = source.partition(":")
+    return f"{sources[key]}; {detail.strip()}" if colon else sources[key]

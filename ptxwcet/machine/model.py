@@ -1,0 +1,114 @@
+"""What a machine is to the analysis: units, a timing for every op class, issue rules, limits.
+
+A :class:`Machine` is complete: each op class either has a timing or is refused with a reason, and
+each assumption that a bound may need has a state. Machine files (``models/*.toml``) give the
+values; docs/machine-files.md describes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from ptxwcet.claims import Assumption
+from ptxwcet.ir.op_classes import OpClass
+from ptxwcet.warp.program import Scoreboard
+
+WARP_SIZE = 32
+"""Threads of a warp, on every CUDA machine so far."""
+
+
+class Evidence(Enum):
+    """Where a number comes from, most reliable first."""
+
+    VENDOR = "vendor"  # documented by the manufacturer
+    MEASURED = "measured"  # microbenchmark, of hardware or of a simulator
+    SIMULATOR_CONFIG = "simulator-config"  # a public configuration file
+    PAPER = "paper"  # stated in a publication without a measurement of its own
+    ASSUMED = "assumed"  # our decision; the source says why
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionalUnit:
+    """A kind of unit, and how many of it an SM has."""
+
+    name: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class OpTiming:
+    """Unit, ``init`` and ``lat`` of an op class, in cycles of the issue axis (model, section 1)."""
+
+    unit: str
+    initiation_cycles: int
+    latency_cycles: int
+    evidence: Evidence
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedOp:
+    """An op class that the machine file gives no timing for, and why."""
+
+    reason: str
+
+
+class TimingMeaning(Enum):
+    """What the numbers of a machine file are to the machine that it describes."""
+
+    EXACT = "exact"  # its nominal timings: lower bounds make sense
+    UPPER = "upper"  # charged or rounded up: no lower bound follows from them
+
+
+@dataclass(frozen=True, slots=True)
+class ResidencyLimits:
+    """What one block may use and what one SM holds."""
+
+    threads_per_block: int
+    shared_bytes_per_block: int
+    threads_per_sm: int
+    blocks_per_sm: int
+    registers_per_sm: int
+    shared_bytes_per_sm: int
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A machine file, resolved for one global-memory latency.
+
+    ``memory_latency_cycles`` is the parameter that was put into the timings. ``issues_return``:
+    ``ret`` and ``exit`` are issued like other instructions. ``satisfies`` holds every known
+    assumption.
+    """
+
+    name: str
+    description: str
+    schema: int
+    units: tuple[FunctionalUnit, ...]
+    timings: Mapping[OpClass, OpTiming | RefusedOp]
+    timing_meaning: TimingMeaning
+    scoreboard: Scoreboard
+    issues_return: bool
+    taken_branch_bubble_cycles: int
+    schedulers_per_sm: int
+    clock_mhz: int
+    memory_latency_cycles: int
+    limits: ResidencyLimits
+    satisfies: tuple[Assumption, ...]
+    warp_size: int = WARP_SIZE
+
+    def unit(self, name: str) -> FunctionalUnit:
+        """The unit of that name. Raises KeyError if the machine has none."""
+        for unit in self.units:
+            if unit.name == name:
+                return unit
+        raise KeyError(name)
+
+    def assumption(self, key: str) -> Assumption:
+        """The ledger entry of an assumption. Raises KeyError for an unknown key."""
+        for assumption in self.satisfies:
+            if assumption.key == key:
+                return assumption
+        raise KeyError(key)

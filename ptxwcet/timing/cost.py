@@ -1,0 +1,233 @@
+"""What one PTX instruction costs on a machine: the only place where op classes become timings.
+
+Codes: PW401 an opcode without a row, PW402 an op class that the machine refuses, PW403 a form of a
+barrier or asynchronous wait that no bound is proved for.
+
+Asynchronous copies (``cp.async``) write a pseudo register when they complete, and
+``cp.async.wait_*`` reads all of them: a wait for all copies, which is never earlier than the wait
+for all but the N youngest that ``wait_group N`` asks for. More waiting than the machine does keeps
+the bounds safe (docs/methods/safe.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ptxwcet.claims import Assumption, AssumptionState
+from ptxwcet.ir.kernel import Immediate, Instruction
+from ptxwcet.ir.op_classes import ControlEffect, OpClass, Space
+from ptxwcet.machine.model import Machine, OpTiming, RefusedOp
+from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.warp.program import Barrier, TimedInstruction
+
+Cost = TimedInstruction | Barrier | Diagnostic | None
+"""A timed instruction or barrier; a refusal; None for a return that the machine does not issue."""
+
+UNKNOWN_OPCODES = Assumption(
+    "unknown-opcodes-bounded",
+    "an opcode without a row is one instruction, no slower than the machine's slowest row, on one "
+    "of its units or on a unit of its own; it is neither a barrier nor a branch",
+    AssumptionState.ASSUMED,
+    "--on-unknown worst",
+)
+"""What a bound needs that charges unknown opcodes their worst case."""
+
+# Static copies whose origins agree modulo this number share a pseudo register: a later one then
+# waits for an earlier one, which is safe. More pseudo registers only make waits slower to compute.
+_COPY_REGISTERS = 64
+_COPIES = tuple(f"cp.async.{number}" for number in range(_COPY_REGISTERS))
+_MODELLED_WAITS = frozenset({"cp.async.wait_group", "cp.async.wait_all"})
+
+
+def cost_instruction(
+    instruction: Instruction,
+    machine: Machine,
+    *,
+    taken: bool = False,
+    origin: int = -1,
+    block_threads: int | None = None,
+) -> Cost:
+    """The cost of one execution of an instruction.
+
+    ``taken``: some lane takes the branch that it is. ``origin`` is its index in the kernel.
+    ``block_threads`` is needed to accept a barrier that names its number of threads. Cost:
+    constant.
+    """
+    op_class = instruction.op_class
+    if op_class is None:
+        return Diagnostic(
+            "PW401",
+            f"opcode {instruction.mnemonic} is not known",
+            instruction.span,
+            help="add a row to the opcode table, or charge the slowest row (--on-unknown worst)",
+        )
+    timing = machine.timings[_timing_class(instruction, op_class, machine)]
+    if isinstance(timing, RefusedOp):
+        return _refused(instruction, op_class, timing.reason, machine)
+    match op_class:
+        case OpClass.BARRIER:
+            return _barrier(instruction, _timed(instruction, timing, origin), block_threads)
+        case OpClass.RETURN if not machine.issues_return and instruction.guard is None:
+            return None
+        case OpClass.BRANCH:
+            bubble = machine.taken_branch_bubble_cycles if taken else 0
+            return _timed(instruction, timing, origin, bubble=bubble)
+        case OpClass.ASYNC_COPY if _name(instruction) == "cp.async":
+            return _timed(instruction, timing, origin, copies=(_COPIES[origin % _COPY_REGISTERS],))
+        case OpClass.ASYNC_WAIT:
+            if _name(instruction) not in _MODELLED_WAITS:
+                reason = "only the waits of cp.async (non-bulk) are modelled"
+                return _refused(instruction, op_class, reason, machine)
+            return _timed(instruction, timing, origin, waits=_COPIES)
+        case _:
+            return _timed(instruction, timing, origin)
+
+
+def charge_unknown(
+    instruction: Instruction, machine: Machine, *, origin: int = -1
+) -> tuple[TimedInstruction, ...]:
+    """An opcode without a row at its worst: the slowest timing, on every unit of the machine.
+
+    Every register that it names counts as read, and as written at the latest of all times. A bound
+    for this sequence holds for one instruction on any one of the units (docs/methods/safe.md).
+    """
+    rows = [timing for timing in machine.timings.values() if isinstance(timing, OpTiming)]
+    initiation = max(row.initiation_cycles for row in rows)
+    latency = max(row.latency_cycles for row in rows)
+    registers = tuple(dict.fromkeys((*instruction.reads, *instruction.writes)))
+    return tuple(
+        TimedInstruction(
+            unit.name, initiation, latency, registers, registers, conditional=True, origin=origin
+        )
+        for unit in machine.units
+    )
+
+
+class InstructionCosts:
+    """Costs of a kernel's instructions, computed once each; collects every refusal."""
+
+    def __init__(
+        self, machine: Machine, block_threads: int | None = None, *, unknown_at_worst: bool = False
+    ) -> None:
+        self._machine = machine
+        self._block_threads = block_threads
+        self._unknown_at_worst = unknown_at_worst
+        self._known: dict[tuple[int, bool], tuple[TimedInstruction | Barrier, ...]] = {}
+        self._refusals: dict[int, Diagnostic] = {}
+        self.charged_unknown = False
+        """Whether an unknown opcode was charged: the bound needs :data:`UNKNOWN_OPCODES`."""
+
+    def nodes(
+        self, index: int, instruction: Instruction, *, taken: bool = False
+    ) -> tuple[TimedInstruction | Barrier, ...]:
+        """What one execution of instruction ``index`` adds to a warp program.
+
+        Empty for one that is not issued and for a refused one; see :meth:`raise_refusals`.
+        """
+        key = (index, taken)
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = self._cost(index, instruction, taken)
+        return found
+
+    def raise_refusals(self) -> None:
+        """Raises PtxwcetError with every refusal so far, in the order of the kernel."""
+        if self._refusals:
+            raise PtxwcetError([self._refusals[index] for index in sorted(self._refusals)])
+
+    def _cost(
+        self, index: int, instruction: Instruction, taken: bool
+    ) -> tuple[TimedInstruction | Barrier, ...]:
+        if self._unknown_at_worst and instruction.op_class is None:
+            self.charged_unknown = True
+            return charge_unknown(instruction, self._machine, origin=index)
+        cost = cost_instruction(
+            instruction,
+            self._machine,
+            taken=taken,
+            origin=index,
+            block_threads=self._block_threads,
+        )
+        if isinstance(cost, Diagnostic):
+            self._refusals[index] = cost
+            return ()
+        return () if cost is None else (cost,)
+
+
+def _timing_class(instruction: Instruction, op_class: OpClass, machine: Machine) -> OpClass:
+    """The row to take: a commit costs what a wait does, a shared matrix move a shared access."""
+    if op_class is OpClass.ASYNC_COPY and _name(instruction) != "cp.async":
+        return OpClass.ASYNC_WAIT
+    if (
+        op_class is OpClass.MATRIX_MOVE
+        and instruction.space is Space.SHARED
+        and isinstance(machine.timings[op_class], OpTiming)
+    ):
+        return OpClass.LOAD_SHARED if instruction.writes else OpClass.STORE_SHARED
+    return op_class
+
+
+def _name(instruction: Instruction) -> str:
+    return instruction.opcode.name if instruction.opcode is not None else instruction.mnemonic
+
+
+def _timed(
+    instruction: Instruction,
+    timing: OpTiming,
+    origin: int,
+    *,
+    bubble: int = 0,
+    waits: Iterable[str] = (),
+    copies: tuple[str, ...] = (),
+) -> TimedInstruction:
+    return TimedInstruction(
+        timing.unit,
+        timing.initiation_cycles,
+        timing.latency_cycles,
+        reads=(*instruction.reads, *waits),
+        writes=(*instruction.writes, *copies),
+        conditional=instruction.guard is not None or bool(copies),
+        bubble_cycles=bubble,
+        origin=origin,
+    )
+
+
+def _barrier(
+    instruction: Instruction, timed: TimedInstruction, block_threads: int | None
+) -> Barrier | Diagnostic:
+    if instruction.control is not ControlEffect.BARRIER:
+        return _unproved(instruction, "a warp that only arrives at a barrier does not wait there")
+    if instruction.guard is not None:
+        return _unproved(instruction, "lanes or warps for which the guard is false skip it")
+    reduces = ".red" in f".{_name(instruction)}"
+    operands = instruction.operands[1:-1] if reduces else instruction.operands
+    name = operands[0]
+    if not isinstance(name, Immediate):
+        return _unproved(instruction, "its number is in a register")
+    if len(operands) > 1:
+        count = operands[1]
+        threads = count.value if isinstance(count, Immediate) else None
+        if block_threads is None or threads not in (block_threads, -(-block_threads // 32) * 32):
+            return _unproved(instruction, "it may be meant for a part of the block")
+    return Barrier(timed, str(name.value))
+
+
+def _unproved(instruction: Instruction, reason: str) -> Diagnostic:
+    return Diagnostic(
+        "PW403",
+        f"{instruction.mnemonic}: no bound is proved for this barrier: {reason}",
+        instruction.span,
+        notes=("sections are bounded for barriers at which every warp of the block waits",),
+    )
+
+
+def _refused(
+    instruction: Instruction, op_class: OpClass, reason: str, machine: Machine
+) -> Diagnostic:
+    return Diagnostic(
+        "PW402",
+        f"{instruction.mnemonic} has no timing on machine {machine.name}: {reason}",
+        instruction.span,
+        notes=(f"its op class is {op_class.value}",),
+        help="choose a machine file that has a row for it (ptxwcet machine show NAME)",
+    )

@@ -1,0 +1,67 @@
+"""What a warp asks of the issue port and of the units, whatever its timing: sums over its path."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from ptxwcet.warp.program import (
+    Barrier,
+    Choice,
+    Node,
+    Repeat,
+    TimedInstruction,
+    Unordered,
+)
+
+
+def most_cycles(body: Sequence[Node], weight: Callable[[TimedInstruction], int]) -> int:
+    """The largest sum of ``weight >= 0`` over the instructions of a path that the body allows.
+
+    Cost: linear in the tree.
+    """
+    total = 0
+    for node in body:
+        match node:
+            case TimedInstruction():
+                total += weight(node)
+            case Barrier(instruction=instruction):
+                total += weight(instruction)
+            case Repeat(count=count, body=inner):
+                total += count * most_cycles(inner, weight) if count else 0
+            case Unordered(first, second):
+                total += most_cycles(first, weight) + most_cycles(second, weight)
+            case Choice(alternatives):
+                total += max((most_cycles(side, weight) for side in alternatives), default=0)
+    return total
+
+
+def used_units(body: Sequence[Node]) -> frozenset[str]:
+    """The units of all instructions that some allowed path executes. Cost: linear in the tree."""
+    units: set[str] = set()
+    for node in body:
+        match node:
+            case TimedInstruction(unit=unit):
+                units.add(unit)
+            case Barrier(instruction=instruction):
+                units.add(instruction.unit)
+            case Repeat(count=count, body=inner):
+                units |= used_units(inner) if count else frozenset()
+            case Unordered(first, second):
+                units |= used_units(first) | used_units(second)
+            case Choice(alternatives):
+                units = units.union(*(used_units(side) for side in alternatives))
+    return frozenset(units)
+
+
+def issue_count(body: Sequence[Node]) -> int:
+    """The largest number of instructions that a path of the body executes."""
+    return most_cycles(body, lambda _: 1)
+
+
+def unit_demand(body: Sequence[Node]) -> Mapping[str, int]:
+    """For each unit used, the largest total initiation on it, in cycles."""
+
+    def demand_on(unit: str) -> int:
+        return most_cycles(body, lambda i: i.initiation_cycles if i.unit == unit else 0)
+
+    return {unit: demand_on(unit) for unit in sorted(used_units(body))}

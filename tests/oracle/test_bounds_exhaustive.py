@@ -1,0 +1,337 @@
+"""Bounds against an exhaustive search over all work-conserving schedules of tiny blocks.
+
+The search knows the model (section 1) and nothing of the bounds. It reproduces the published worst
+cases, refutes GUB where it is known to fail, and attacks SAFE and the lower bound at random.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ptxwcet.bounds.analysis import BlockAnalysis, analyse_block
+from ptxwcet.bounds.gub import bound_gub
+from ptxwcet.bounds.lower import bound_lower
+from ptxwcet.bounds.outcome import BlockBound
+from ptxwcet.bounds.safe import bound_safe
+from ptxwcet.machine.loader import load_machine
+from ptxwcet.machine.model import FunctionalUnit, Machine
+from ptxwcet.warp.program import (
+    Barrier,
+    BlockWorkload,
+    Repeat,
+    Scoreboard,
+    TimedInstruction,
+    WarpClass,
+    WarpProgram,
+)
+
+Path = tuple[TimedInstruction | Barrier, ...]
+
+
+def i(unit: str, init: int, lat: int, writes: str = "", reads: str = "") -> TimedInstruction:
+    return TimedInstruction(unit, init, lat, tuple(reads.split()), tuple(writes.split()))
+
+
+# --- the search -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Warp:
+    """What one warp has done; times are relative to the current cycle, clipped at 0."""
+
+    position: int
+    earliest: int
+    ready: tuple[tuple[str, int], ...]
+    ends: int  # until the last of its initiations and latencies has ended
+    waiting: bool  # at a barrier
+
+
+State = tuple[tuple[Warp, ...], tuple[tuple[str, int], ...]]
+
+
+class Search:
+    """Largest or smallest end of a block over all work-conserving schedules, by memoised search."""
+
+    def __init__(self, paths: tuple[Path, ...], scoreboard: Scoreboard, *, worst: bool) -> None:
+        self.paths = paths
+        self.waw = scoreboard is Scoreboard.RAW_WAW
+        self.extreme = max if worst else min
+        self.known: dict[State, int] = {}
+
+    def run(self) -> int:
+        warps = tuple(Warp(0, 0, (), 0, False) for _ in self.paths)
+        return self.end((warps, ()))
+
+    def end(self, state: State) -> int:
+        """Cycles from now until everything has ended."""
+        if state not in self.known:
+            self.known[state] = self.search(state)
+        return self.known[state]
+
+    def search(self, state: State) -> int:
+        warps, units = self.release(state[0]), state[1]
+        times = [self.eligible_in(n, warp) for n, warp in enumerate(warps)]
+        pending = max((warp.ends for warp in warps), default=0)
+        known = [time for time in times if time is not None]
+        if not known:
+            blocked = [w.ends for n, w in enumerate(warps) if not w.waiting and self.done(n, w)]
+            if any(warp.waiting for warp in warps):  # until a finished warp has ended
+                step = min(time for time in blocked if time > 0)
+                return step + self.end(later((warps, units), step))
+            return pending
+        first = min(known)
+        # A finished warp may end, and so release others, before anything is eligible.
+        if any(w.waiting for w in warps):
+            ends = [w.ends for n, w in enumerate(warps) if self.done(n, w) and 0 < w.ends < first]
+            if ends:
+                return min(ends) + self.end(later((warps, units), min(ends)))
+        if first:
+            return first + self.end(later((warps, units), first))
+        choices = [n for n, time in enumerate(times) if time == 0]
+        return self.extreme(self.issue((warps, units), n, pending) for n in choices)
+
+    def done(self, n: int, warp: Warp) -> bool:
+        return warp.position == len(self.paths[n])
+
+    def release(self, warps: tuple[Warp, ...]) -> tuple[Warp, ...]:
+        """Opens the barrier if every warp waits there or has ended; they may issue from now on."""
+        held = [w.waiting or (self.done(n, w) and w.ends == 0) for n, w in enumerate(warps)]
+        if all(held) and any(w.waiting for w in warps):
+            return tuple(replace(w, waiting=False) for w in warps)
+        return warps
+
+    def eligible_in(self, n: int, warp: Warp) -> int | None:
+        if warp.waiting or self.done(n, warp):
+            return None
+        node = self.paths[n][warp.position]
+        instruction = node.instruction if isinstance(node, Barrier) else node
+        waits = instruction.reads + (instruction.writes if self.waw else ())
+        ready = dict(warp.ready)
+        return max([warp.earliest, *[ready.get(name, 0) for name in waits]])
+
+    def issue(self, state: State, n: int, pending: int) -> int:
+        warps, units = state
+        warp, node = warps[n], self.paths[n][warps[n].position]
+        k = node.instruction if isinstance(node, Barrier) else node
+        free = dict(units)
+        dispatch = free.get(k.unit, 0)
+        free[k.unit] = dispatch + k.initiation_cycles
+        ends = free[k.unit] + k.latency_cycles
+        ready = dict(warp.ready)
+        for name in k.writes:
+            ready[name] = max(ends, ready.get(name, 0)) if k.conditional else ends
+        after = Warp(
+            warp.position + 1,
+            1 + k.bubble_cycles,
+            tuple(sorted(ready.items())),
+            max(warp.ends, ends),
+            isinstance(node, Barrier),
+        )
+        following = (*warps[:n], after, *warps[n + 1 :])
+        rest = 1 + self.end(later((following, tuple(sorted(free.items()))), 1))
+        return max(pending, ends, rest)
+
+
+def later(state: State, cycles: int) -> State:
+    warps, units = state
+    return (
+        tuple(
+            Warp(
+                w.position,
+                max(0, w.earliest - cycles),
+                tuple((name, t - cycles) for name, t in w.ready if t > cycles),
+                max(0, w.ends - cycles),
+                w.waiting,
+            )
+            for w in warps
+        ),
+        tuple((name, t - cycles) for name, t in units if t > cycles),
+    )
+
+
+# --- bounds on the same blocks --------------------------------------------------------------------
+
+
+def machine_with(units: set[str]) -> Machine:
+    """A one-scheduler machine that has these units; bounds ask it for nothing else."""
+    return replace(
+        load_machine(),
+        units=tuple(FunctionalUnit(unit, 1) for unit in sorted(units)),
+        timings=MappingProxyType({}),
+    )
+
+
+def analysis_of(paths: tuple[Path, ...], scoreboard: Scoreboard) -> BlockAnalysis:
+    classes = tuple(WarpClass(WarpProgram(path), (n,)) for n, path in enumerate(paths))
+    nodes = [n.instruction if isinstance(n, Barrier) else n for path in paths for n in path]
+    return analyse_block(BlockWorkload(classes, scoreboard), machine_with({n.unit for n in nodes}))
+
+
+def cycles(outcome: object) -> int:
+    assert isinstance(outcome, BlockBound)
+    return outcome.cycles
+
+
+GOLDEN: Path = (i("A", 2, 6, "r0"), i("B", 3, 4), i("B", 3, 4), i("C", 2, 4, "r3", "r0"))
+THREE: Path = (i("B", 3, 0, "r1"), i("A", 1, 0, "r2"), i("A", 2, 0, "r3", "r2"))
+SAME: Path = (*THREE, i("B", 2, 0, "r4", "r1"))
+ONE_INIT: Path = (
+    i("C", 4, 0, "r2"),
+    i("A", 2, 0, "r0"),
+    i("A", 2, 0),
+    i("C", 4, 0, "", "r0"),
+    i("B", 3, 0, "", "r2"),
+    i("A", 2, 0),
+    i("B", 3, 0),
+)
+DIFFERING: tuple[Path, ...] = (
+    (i("C", 3, 0), i("A", 1, 0, "x"), i("B", 2, 0, "", "x")),
+    (i("C", 2, 0, "y"), i("A", 2, 0), i("B", 1, 0, "", "y")),
+)
+LATENCIES: tuple[Path, ...] = (
+    (i("P", 1, 9, "q"), i("M", 1, 10, "X"), i("A", 4, 0, "u", "q"), i("B", 4, 0, "v", "X")),
+    (
+        i("Z", 1, 8, "z"),
+        *[i("C", 1, 0)] * 8,
+        i("A", 4, 0, "a", "z"),
+        i("B", 4, 0, "b", "a"),
+        i("T", 1, 20, "t", "b"),
+    ),
+)
+
+
+@pytest.mark.parametrize(
+    ("paths", "gub", "worst", "safe"),
+    [
+        pytest.param((GOLDEN, GOLDEN), 23, 18, 24, id="paper example 1"),
+        pytest.param(DIFFERING, 7, 8, 9, id="differing"),
+        pytest.param((SAME, SAME), 10, 11, 13, id="identical"),
+        pytest.param((ONE_INIT, ONE_INIT), 20, 21, 30, id="one initiation per unit"),
+        pytest.param(LATENCIES, 46, 48, 48, id="latencies"),
+    ],
+)
+def test_published_worst_cases(paths: tuple[Path, ...], gub: int, worst: int, safe: int) -> None:
+    analysis = analysis_of(paths, Scoreboard.RAW)
+    assert Search(paths, Scoreboard.RAW, worst=True).run() == worst
+    assert cycles(bound_gub(analysis)) == gub
+    assert cycles(bound_safe(analysis)) == safe
+    assert safe >= worst
+
+
+@pytest.mark.parametrize(
+    ("path", "execution", "isolated"),
+    [(GOLDEN, 9, 14), (SAME, 5, 5), (ONE_INIT, 10, 10), (LATENCIES[0], 8, 16)],
+)
+def test_published_isolated_runs(path: Path, execution: int, isolated: int) -> None:
+    profile = analysis_of((path,), Scoreboard.RAW).uncut[0].profile
+    assert (profile.execution_cycles, profile.isolated_cycles) == (execution, isolated)
+
+
+def test_lower_bound_of_overlapping_sections() -> None:
+    path: Path = (i("A", 1, 10), Barrier(i("barrier", 1, 0)), i("C", 1, 10))
+    analysis = analysis_of((path,), Scoreboard.RAW)
+    assert cycles(bound_lower(analysis)) == 13
+    assert Search((path,), Scoreboard.RAW, worst=True).run() == 13
+    assert cycles(bound_safe(analysis)) == 13
+
+
+# --- random blocks --------------------------------------------------------------------------------
+
+
+@st.composite
+def instructions(draw: st.DrawFn) -> TimedInstruction:
+    names = st.lists(st.sampled_from("abc"), max_size=1).map(tuple)
+    return TimedInstruction(
+        draw(st.sampled_from("AAB")),
+        draw(st.integers(1, 4)),
+        draw(st.sampled_from((0, 0, 1, 3, 7))),
+        draw(names),
+        draw(names),
+        conditional=draw(st.booleans()),
+        bubble_cycles=draw(st.sampled_from((0, 0, 0, 2))),
+    )
+
+
+BARRIER = Barrier(TimedInstruction("A", 1, 2))
+
+
+@st.composite
+def blocks(draw: st.DrawFn, most_warps: int = 3) -> tuple[Path, ...]:
+    """Two or three warps that meet the same barriers as long as they live."""
+    count = draw(st.integers(0, 2))
+    paths: list[Path] = []
+    for _ in range(draw(st.integers(2, most_warps))):
+        barriers = draw(st.sampled_from((count, count, max(0, count - 1))))
+        sections = [
+            tuple(draw(st.lists(instructions(), max_size=3 if count else 4)))
+            for _ in range(barriers + 1)
+        ]
+        path: Path = sections[0]
+        for section in sections[1:]:
+            path = (*path, BARRIER, *section)
+        paths.append(path)
+    return tuple(paths)
+
+
+@settings(max_examples=100, deadline=None)
+@given(blocks(), st.sampled_from(Scoreboard))
+def test_safe_covers_every_schedule(paths: tuple[Path, ...], scoreboard: Scoreboard) -> None:
+    analysis = analysis_of(paths, scoreboard)
+    assert Search(paths, scoreboard, worst=True).run() <= cycles(bound_safe(analysis))
+
+
+@settings(max_examples=100, deadline=None)
+@given(blocks(), st.sampled_from(Scoreboard))
+def test_no_schedule_is_faster_than_the_lower_bound(
+    paths: tuple[Path, ...], scoreboard: Scoreboard
+) -> None:
+    analysis = analysis_of(paths, scoreboard)
+    assert cycles(bound_lower(analysis)) <= Search(paths, scoreboard, worst=False).run()
+
+
+@st.composite
+def faster(draw: st.DrawFn, paths: tuple[Path, ...]) -> tuple[Path, ...]:
+    """The same paths, each initiation and latency anywhere at or below the model's."""
+
+    def shorten(node: TimedInstruction | Barrier) -> TimedInstruction | Barrier:
+        if isinstance(node, Barrier):
+            return node
+        return replace(
+            node,
+            initiation_cycles=draw(st.integers(1, node.initiation_cycles)),
+            latency_cycles=draw(st.integers(0, node.latency_cycles)),
+        )
+
+    return tuple(tuple(shorten(node) for node in path) for path in paths)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data(), blocks(), st.sampled_from(Scoreboard))
+def test_safe_covers_faster_timings(
+    data: st.DataObject, paths: tuple[Path, ...], scoreboard: Scoreboard
+) -> None:
+    actual = data.draw(faster(paths))
+    bound = cycles(bound_safe(analysis_of(paths, scoreboard)))
+    assert Search(actual, scoreboard, worst=True).run() <= bound
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(instructions(), min_size=1, max_size=3), st.integers(2, 3))
+def test_classes_of_warps_and_loops_change_nothing(
+    body: list[TimedInstruction], count: int
+) -> None:
+    """Repeat against its unrolling, and one class of two warps against two classes of one."""
+    loop = WarpProgram((Repeat(count, (*body, BARRIER)),))
+    flat: Path = (*body, BARRIER) * count
+    units = {"A", "B"}
+    together = analyse_block(
+        BlockWorkload((WarpClass(loop, (0, 1)),), Scoreboard.RAW), machine_with(units)
+    )
+    apart = analysis_of((flat, flat), Scoreboard.RAW)
+    for method in (bound_safe, bound_gub, bound_lower):
+        assert cycles(method(together)) == cycles(method(apart))

@@ -50,7 +50,7 @@ class AffineCount:
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """One execution of a basic block; ``taken``: some lane takes the branch that ends it."""
+    """One execution of a basic block; ``taken``: the warp goes on at the target of its branch."""
 
     block: int
     taken: bool

@@ -374,10 +374,12 @@ class Walk:
             assert fallthrough is not None
             self._out.append(Visit(block, taken=False))
             return fallthrough, mask
-        self._out.append(Visit(block, taken=True))
         others: Mask = mask & ~lanes
         if fallthrough is None or taken == fallthrough or not others.any():
+            self._out.append(Visit(block, taken=True))
             return taken, mask
+        # Lanes that branch straight to the join only wait there: the warp itself falls through.
+        self._out.append(Visit(block, taken=taken != self._graph.postdominators[block]))
         return self._diverge(block, (taken, lanes), (fallthrough, others))
 
     def _diverge(

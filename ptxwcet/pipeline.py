@@ -1,0 +1,158 @@
+"""The main job on one screen: from a kernel to the bound of one of its blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ptxwcet.bounds.analysis import BlockAnalysis, analyse_block
+from ptxwcet.bounds.methods import METHODS
+from ptxwcet.bounds.outcome import BlockBound, Outcome
+from ptxwcet.claims import Assumption, AssumptionState
+from ptxwcet.flow.cfg import ControlFlowGraph, build_cfg
+from ptxwcet.flow.dominance import compute_dominators, compute_postdominators
+from ptxwcet.flow.extraction import extract_paths
+from ptxwcet.flow.facts import BoundOrigin, Launch, check_launch
+from ptxwcet.flow.loops import LoopForest, find_loops, irreducible_diagnostics
+from ptxwcet.flow.paths import BlockPaths, loop_entries
+from ptxwcet.ir.kernel import Kernel
+from ptxwcet.machine.model import Machine
+from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.timing.cost import UNKNOWN_OPCODES, InstructionCosts
+from ptxwcet.timing.programs import build_workload
+
+USER_LOOP_BOUNDS = Assumption(
+    "user-loop-bounds",
+    "the loop bounds given by the user hold for every thread and every entry of the loop",
+    AssumptionState.ASSUMED,
+    "--loop-bound",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class AnalysedPiece:
+    """The blocks of one range of indices, their workload and every method's answer."""
+
+    paths: BlockPaths
+    analysis: BlockAnalysis
+    outcomes: Mapping[str, Outcome]
+
+    @property
+    def bound(self) -> BlockBound:
+        """The reported bound: the first method's, which always answers."""
+        outcome = self.outcomes[METHODS[0].name]
+        assert isinstance(outcome, BlockBound)
+        return outcome
+
+
+@dataclass(frozen=True, slots=True)
+class KernelAnalysis:
+    """A kernel bounded for a launch on a machine; ``worst`` is the piece with the largest bound."""
+
+    kernel: Kernel
+    cfg: ControlFlowGraph
+    forest: LoopForest
+    launch: Launch
+    machine: Machine
+    pieces: tuple[AnalysedPiece, ...]
+
+    @property
+    def worst(self) -> AnalysedPiece:
+        """The range of block indices whose blocks may take longest."""
+        return max(self.pieces, key=lambda piece: piece.bound.cycles)
+
+
+def analyse_kernel(
+    kernel: Kernel,
+    launch: Launch,
+    machine: Machine,
+    loop_bounds: Mapping[str, int],
+    *,
+    unknown_at_worst: bool = False,
+) -> KernelAnalysis:
+    """Bounds the execution time of any one block of a launch.
+
+    ``loop_bounds`` are the user's, by block label or source line. Raises PtxwcetError with every
+    reason for a refusal. Cost: independent of trip counts.
+    """
+    check_launch(launch, kernel)
+    _require_known_opcodes(kernel, unknown_at_worst=unknown_at_worst)
+    cfg = build_cfg(kernel)
+    forest = find_loops(cfg, compute_dominators(cfg))
+    if not forest.is_reducible:
+        raise PtxwcetError(irreducible_diagnostics(kernel, cfg, forest))
+    postdominators = compute_postdominators(cfg).immediate
+    bounds = place_loop_bounds(kernel, cfg, forest, loop_bounds)
+    found = extract_paths(kernel, cfg, forest, tuple(postdominators), launch, bounds)
+    costs = InstructionCosts(machine, launch.threads, unknown_at_worst=unknown_at_worst)
+    pieces = []
+    for paths in found:
+        workload = build_workload(paths.warps, kernel, cfg, costs, machine.scoreboard)
+        analysis = analyse_block(workload, machine, _assumptions(paths, costs))
+        outcomes = {method.name: method.evaluate(analysis) for method in METHODS}
+        pieces.append(AnalysedPiece(paths, analysis, outcomes))
+    return KernelAnalysis(kernel, cfg, forest, launch, machine, tuple(pieces))
+
+
+def place_loop_bounds(
+    kernel: Kernel, cfg: ControlFlowGraph, forest: LoopForest, bounds: Mapping[str, int]
+) -> dict[int, int]:
+    """The user's loop bounds by loop id; a place names a header's label or a source line.
+
+    Raises PtxwcetError (PW219) for a place that is not exactly one loop.
+    """
+    placed: dict[int, int] = {}
+    for place, iterations in bounds.items():
+        matches = [
+            loop.id
+            for loop in forest.loops
+            if place in (cfg.name(loop.header), cfg.name(loop.header).partition("@")[0])
+            or place in _source_lines(kernel, cfg, loop.header)
+        ]
+        if len(matches) != 1 or placed.get(matches[0], iterations) != iterations:
+            raise PtxwcetError(_misplaced(kernel, cfg, forest, place, len(matches)))
+        placed[matches[0]] = iterations
+    return placed
+
+
+def _source_lines(kernel: Kernel, cfg: ControlFlowGraph, header: int) -> set[str]:
+    block = cfg.blocks[header]
+    locations = (kernel.instructions[i].location for i in range(block.start, block.end))
+    return {str(location.line) for location in locations if location is not None}
+
+
+def _misplaced(
+    kernel: Kernel, cfg: ControlFlowGraph, forest: LoopForest, place: str, matches: int
+) -> Diagnostic:
+    loops = ", ".join(cfg.name(loop.header) for loop in forest.loops) or "none"
+    problem = "no loop starts" if matches == 0 else f"{matches} loops start, or two bounds meet,"
+    return Diagnostic(
+        "PW219",
+        f"--loop-bound {place}: {problem} there in kernel {kernel.name}",
+        kernel.span,
+        notes=(f"its loops: {loops}",),
+        help="name the label of the loop's first block",
+    )
+
+
+def _require_known_opcodes(kernel: Kernel, *, unknown_at_worst: bool) -> None:
+    unknown = [one for one in kernel.instructions if not one.is_known]
+    if unknown and not unknown_at_worst:
+        raise PtxwcetError(
+            Diagnostic(
+                "PW401",
+                f"opcode {instruction.mnemonic} is not known",
+                instruction.span,
+                help="add a row to the opcode table, or charge the slowest row of the machine: "
+                "--on-unknown worst",
+            )
+            for instruction in unknown
+        )
+
+
+def _assumptions(paths: BlockPaths, costs: InstructionCosts) -> list[Assumption]:
+    found = [UNKNOWN_OPCODES] if costs.charged_unknown else []
+    loops = (loop for warp in paths.warps for loop in loop_entries(warp.nodes))
+    if any(loop.origin is BoundOrigin.USER for loop in loops):
+        found.append(USER_LOOP_BOUNDS)
+    return found

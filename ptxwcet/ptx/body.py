@@ -68,6 +68,8 @@ class BodyReader:
         for match in STATEMENT.finditer(self.text, position):
             kind = match.lastindex
             if kind != statements.INSTRUCTION:
+                if kind is None:
+                    break
                 resume = self._other(match)
                 if resume >= 0:
                     return resume
@@ -111,6 +113,8 @@ class BodyReader:
 
     def _shaped(self, shape: StatementText, spelled: list[str], start: int, end: int) -> bool:
         """An instruction with a name that is no register, or of a new shape. False: look closer."""
+        if end - start > statements.LONGEST_STATEMENT:
+            return False
         kinds, names = [], []
         for name in spelled:
             kind, unique = self.blocks.scope.kind(name)

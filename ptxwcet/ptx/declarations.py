@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from lark import Token, Tree
 
 from ptxwcet.ir.kernel import Parameter, PerformanceDirective, RegisterDeclaration, Variable
-from ptxwcet.ptx.literals import integer_value
+from ptxwcet.ptx.literals import LiteralError, integer_value
 from ptxwcet.ptx.statements import canonical
 from ptxwcet.ptx.templates import tokens
 
@@ -20,6 +20,7 @@ _NUMBER = (
     r"\s*+-?(?:0[xX][0-9A-Fa-f]++|0[fF][0-9A-Fa-f]{8}|0[dD][0-9A-Fa-f]{16}|[1-9][0-9]*+|0)U?+"
     r"(?![\w.$])\s*+"
 )
+_TOO_DEEP = re.compile(r"\{(?:\s*\{){15}")
 _FLAT_LIST = re.compile(rf"(?<=\{{)((?:{_NUMBER},)++)(?={_NUMBER}\}})", re.ASCII)
 
 
@@ -35,7 +36,10 @@ def shorten_lists(text: str) -> str:
     """The text with all but the last element of flat lists of literals blanked, offsets kept.
 
     A list of n literals has the syntax of a list of one: Lark need not read tables of megabytes.
+    Raises LiteralError for lists nested as no array is.
     """
+    if _TOO_DEEP.search(text):
+        raise LiteralError("initialiser lists nested more than 15 deep")
     return _FLAT_LIST.sub(lambda match: " " * len(match.group()), text)
 
 

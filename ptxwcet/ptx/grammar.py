@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from functools import cache
 from pathlib import Path
 
@@ -32,7 +33,7 @@ STARTS = (
 @cache
 def grammar() -> Lark:
     """The LALR parser for all start rules. Cost: 0.02 s from the cache, 0.1 s otherwise; once."""
-    text = _grammar_path().read_text(encoding="utf-8")
+    text = _grammar_text()
     return Lark(
         text,
         parser="lalr",
@@ -60,6 +61,12 @@ def keywords() -> frozenset[str]:
             if word[0].isalpha() or word == "_":
                 found.add(word)
     return frozenset(found)
+
+
+@cache
+def directive_words() -> frozenset[str]:
+    """Every word with a dot that the grammar spells out: ``.reg``, ``.global``, ``.maxntid`` ..."""
+    return frozenset(re.findall(r"\.[a-z_]+\b", _grammar_text()))
 
 
 def terminal_text(name: str) -> str:
@@ -91,11 +98,12 @@ def terminal_text(name: str) -> str:
     return f"'{pattern.value}'" if isinstance(pattern, lark.lexer.PatternStr) else name.lower()
 
 
-def _grammar_path() -> Path:
-    """Beside this module in an installed wheel, in ``grammar/`` in a checkout."""
+def _grammar_text() -> str:
+    """The file beside this module in an installed wheel, in ``grammar/`` in a checkout."""
     here = Path(__file__).resolve()
     installed = here.with_name("ptx.lark")
-    return installed if installed.exists() else here.parents[2] / "grammar" / "ptx.lark"
+    path = installed if installed.exists() else here.parents[2] / "grammar" / "ptx.lark"
+    return path.read_text(encoding="utf-8")
 
 
 def _cache_file(text: str) -> str | None:

@@ -88,7 +88,7 @@ def _start(text: str) -> int:
 
 def _no_version(text: str, start: int, problems: Problems) -> None:
     place = (min(start, max(0, len(text) - 1)), start + 1)
-    if re.search(r"^\s*\.version\b", text, re.MULTILINE):
+    if re.search(r"^[ \t]*\.version\b", text, re.MULTILINE):
         message = "the first directive of a PTX file must be .version"
         problems.add("PW109", message, place, "move .version and .target to the top")
     elif re.search(r"\.(?:entry|func)\b", text):

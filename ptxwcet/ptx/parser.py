@@ -32,6 +32,7 @@ from ptxwcet.support.source import SourceFile, Span
 
 _SKIP = re.compile(SKIP)
 _FILE_NUMBER = re.compile(r'\.file\s+([0-9]+)\s+"([^"\n]*)"')
+_LONGEST_INDENT = 200
 _FILE = re.compile(
     rf'\.file\b{SKIP}[0-9]\w*{SKIP}"[^"\n]*"(?:{SKIP},{SKIP}[0-9]\w*){{0,2}}', re.ASCII
 )
@@ -59,9 +60,9 @@ def parse_module(source: SourceFile) -> Module:
             reader = _ModuleReader(source, problems)
             module = reader.read()
         except TooManyProblemsError:
-            raise PtxwcetError(problems.found) from None
+            raise PtxwcetError(problems.in_order()) from None
     if problems.found:
-        raise PtxwcetError(problems.found)
+        raise PtxwcetError(problems.in_order())
     return module
 
 
@@ -322,8 +323,8 @@ def _file_names(text: str) -> dict[int, str]:
     """The names that ``.file`` gives; nvcc writes it behind the code that refers to it."""
     found = {}
     for match in _FILE_NUMBER.finditer(text):
-        line = text.rfind("\n", 0, match.start()) + 1
-        if "//" not in text[line : match.start()]:
+        before = text[max(0, match.start() - _LONGEST_INDENT) : match.start()]
+        if "//" not in before.rpartition("\n")[2]:
             found[int(match.group(1))] = match.group(2)
     return found
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 from lark import Token, UnexpectedCharacters, UnexpectedInput, UnexpectedToken
 
-from ptxwcet.ptx.grammar import terminal_text
+from ptxwcet.ptx.grammar import directive_words, terminal_text
+from ptxwcet.ptx.literals import LITERAL
 from ptxwcet.support.diagnostics import Diagnostic
 from ptxwcet.support.source import SourceFile, Span
 
@@ -29,6 +30,10 @@ class Problems:
 
     source: SourceFile
     found: list[Diagnostic] = field(default_factory=list)
+
+    def in_order(self) -> list[Diagnostic]:
+        """The errors by their place in the file."""
+        return sorted(self.found, key=lambda found: found.span.start if found.span else 0)
 
     def add(self, code: str, message: str, place: tuple[int, int], help_text: str = "") -> None:
         """One error at ``place`` (start and end offset). Raises TooManyProblemsError at the cap."""
@@ -86,6 +91,8 @@ def _explain(
     number = _broken_number(text, statement[0], offset)
     if number is not None:
         return "PW107", f"malformed literal '{number}'", _number_help(number)
+    if word[:1] == "." and offset == statement[0] and word not in directive_words():
+        return "PW103", f"unknown directive '{word}'", _wanted(expected)
     on_new_line = not text[text.rfind("\n", 0, offset) + 1 : offset].strip()
     if "SEMICOLON" in expected and (on_new_line or word in ("", "}") or word[0] == "@"):
         return "PW102", "missing ';' at the end of the statement", "end the statement with ';'"
@@ -119,8 +126,6 @@ def _broken_number(text: str, begin: int, offset: int) -> str | None:
     found = _BAD_NUMBER.match(text, start)
     if found is None or found.end() <= offset:
         return None
-    from ptxwcet.ptx.literals import LITERAL
-
     whole = LITERAL.match(found.group())
     return None if whole is not None and whole.end() == len(found.group()) else found.group()
 

@@ -19,10 +19,10 @@ REGISTER, SPECIAL, SINK, CONSTANT, UNKNOWN = "r", "s", "_", "c", "u"
 MEMBERS = "xyzw"
 """Members of a vector register; ``r g b a`` are other spellings of them."""
 
-_MOST_SPELLED_OUT = 1 << 16
+_MOST_SPELLED_OUT = 1 << 18
 _FEW = 64
-"""Ranges up to this size are entered name by name at once, in the function's scope and in inner
-ones: most members will be used, and a lookup that misses costs ten times as much."""
+"""Registers of ranges that a function enters name by name at once, in all and by one range in an
+inner scope: most will be used, and a lookup that misses costs ten times as much."""
 
 _INDEXED = re.compile(r"(.*?)([0-9]+)\Z", re.ASCII | re.DOTALL)
 
@@ -79,10 +79,14 @@ def is_special_register(name: str) -> bool:
 
 @dataclass(slots=True)
 class FunctionNames:
-    """What one function accumulates: the type of each register by unique name, and counters."""
+    """What one function accumulates: the type of each register by unique name, and so on.
+
+    ``room`` is how many more registers may be entered before they are used.
+    """
 
     types: dict[str, str] = field(default_factory=dict)
     scopes: int = 0
+    room: int = _MOST_SPELLED_OUT
     labels: dict[str, int] = field(default_factory=dict)
     tables: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
@@ -198,7 +202,8 @@ class Scope(dict[str, str]):
         own = self.own
         for cached in [n for n in self if n.startswith(stem) and n not in own] if self else ():
             del self[cached]  # seen through from an outer scope until now
-        if count <= (_MOST_SPELLED_OUT if not self.suffix else _FEW):
+        if count <= (self.function.room if not self.suffix else min(self.function.room, _FEW)):
+            self.function.room -= count
             names = [f"{stem}{number}" for number in range(count)]
             uniques = [name + self.suffix for name in names] if self.suffix else names
             self.update(zip(names, uniques, strict=True))

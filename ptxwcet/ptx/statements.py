@@ -28,12 +28,14 @@ STATEMENT = re.compile(
     | ([{{}}])
     | (\.[A-Za-z][^;{{}}"/\#]*+;)
     | ([^\s])
+    | \Z
     )""",
     re.VERBOSE | re.ASCII,
 )
 """The next statement of a body. Groups: 1 guard, 2 mnemonic, 3 operands of an instruction; 4 .loc;
 5 a table with its label; 6 a label; 7 a brace; 8 a directive; 9 the first character of what needs a
-closer look. No match: the end of the text."""
+closer look; none of them at the end of the text. It matches everywhere: a search that skips text
+would look at white space once for each of its characters."""
 
 INSTRUCTION, LOCATION, TABLE, LABEL, BRACE, DIRECTIVE = 3, 4, 5, 6, 7, 8
 
@@ -48,6 +50,8 @@ LONGEST_STATEMENT = 1 << 16
 
 def line_marker_end(text: str, offset: int) -> int:
     """End of the ``# 1 "x.cu"`` line at ``offset``, -1 if there is none on a line of its own."""
+    if text[offset : offset + 1] != "#":
+        return -1
     if text[text.rfind("\n", 0, offset) + 1 : offset].strip(" \t"):
         return -1
     found = LINE_MARKER.match(text, offset)

@@ -1,4 +1,4 @@
-"""213 small PTX files with ptxas's verdict: what it takes parses and lowers, what it refuses not."""
+"""213 small PTX files with ptxas's verdict: what it takes parses and lowers, the rest does not."""
 
 from __future__ import annotations
 

@@ -1,0 +1,160 @@
+"""The library's front door: bound the kernels of a PTX file.
+
+>>> from ptxwcet.api import Request, bound_file
+>>> answer = bound_file(Request("samples/vector_add.ptx", block="256", parameters=("n=1000",)))
+>>> [row.worst.bound.cycles for row in answer.bounded]  # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ptxwcet.flow.cuda_names import parameter_names
+from ptxwcet.flow.facts import (
+    Dim3,
+    Launch,
+    parse_dim3,
+    parse_loop_bounds,
+    resolve_parameters,
+)
+from ptxwcet.ir.kernel import Kernel
+from ptxwcet.machine.loader import DEFAULT_MACHINE, load_machine
+from ptxwcet.machine.model import Machine
+from ptxwcet.pipeline import KernelAnalysis, analyse_kernel
+from ptxwcet.ptx.parser import parse_module
+from ptxwcet.ptx.reading import read_source
+from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What to bound, with the launch facts as the user writes them.
+
+    ``kernels`` empty: all of the file. ``block`` None: the kernel's ``.reqntid``. ``source`` is the CUDA
+    source that names the parameters; None: the ``.cu`` beside the ``.ptx``, if there is one.
+    """
+
+    path: str
+    kernels: tuple[str, ...] = ()
+    block: str | None = None
+    grid: str | None = None
+    parameters: tuple[str, ...] = ()
+    source: str | None = None
+    loop_bounds: tuple[str, ...] = ()
+    machine: str = DEFAULT_MACHINE
+    memory_latency_cycles: int | None = None
+    unknown_at_worst: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedKernel:
+    """A kernel without a bound, and every reason."""
+
+    kernel: Kernel
+    diagnostics: tuple[Diagnostic, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FileAnswer:
+    """The answer for each kernel asked for, in file order."""
+
+    path: str
+    sha256: str
+    machine: Machine
+    kernels: tuple[KernelAnalysis | RefusedKernel, ...]
+
+    @property
+    def bounded(self) -> tuple[KernelAnalysis, ...]:
+        """The kernels that have a bound."""
+        return tuple(row for row in self.kernels if isinstance(row, KernelAnalysis))
+
+    @property
+    def refused(self) -> tuple[RefusedKernel, ...]:
+        """The kernels that have none."""
+        return tuple(row for row in self.kernels if isinstance(row, RefusedKernel))
+
+
+def bound_file(request: Request) -> FileAnswer:
+    """Bounds each requested kernel. Raises PtxwcetError for input that concerns no single kernel.
+
+    Cost: linear in the file, independent of trip counts.
+    """
+    machine = load_machine(request.machine, request.memory_latency_cycles)
+    text = read_source(request.path)
+    kernels = select_kernels(parse_module(text).kernels, request.kernels, request.path)
+    loop_bounds = parse_loop_bounds(request.loop_bounds)
+    rows: list[KernelAnalysis | RefusedKernel] = []
+    for kernel in kernels:
+        try:
+            launch = build_launch(kernel, request)
+            rows.append(
+                analyse_kernel(
+                    kernel,
+                    launch,
+                    machine,
+                    loop_bounds,
+                    unknown_at_worst=request.unknown_at_worst,
+                )
+            )
+        except PtxwcetError as error:
+            rows.append(RefusedKernel(kernel, error.diagnostics))
+    digest = hashlib.sha256(Path(request.path).read_bytes()).hexdigest()
+    return FileAnswer(request.path, digest, machine, tuple(rows))
+
+
+def select_kernels(kernels: Sequence[Kernel], names: Sequence[str], path: str) -> list[Kernel]:
+    """The kernels named, or all. Raises PtxwcetError (PW208) if there is no such kernel."""
+    bodies = [kernel for kernel in kernels if kernel.has_body]
+    missing = [name for name in names if name not in {kernel.name for kernel in bodies}]
+    if missing or not bodies:
+        known = ", ".join(kernel.name for kernel in bodies) or "none"
+        what = f"{path} has no kernel {missing[0]!r}" if missing else f"{path} has no kernel"
+        raise PtxwcetError(
+            Diagnostic(
+                "PW208",
+                what,
+                notes=(f"its kernels: {known}",),
+                help="a kernel is an .entry with a body; --kernel names one",
+            )
+        )
+    return [kernel for kernel in bodies if not names or kernel.name in names]
+
+
+def build_launch(kernel: Kernel, request: Request) -> Launch:
+    """The launch facts of a request for one kernel. Raises PtxwcetError (PW209 to PW215)."""
+    block: Dim3
+    if request.block is not None:
+        block = parse_dim3(request.block, "block")
+    elif kernel.required_threads is not None:
+        block = kernel.required_threads
+    else:
+        raise PtxwcetError(
+            Diagnostic(
+                "PW209",
+                f"the block size of kernel {kernel.name} is not known",
+                kernel.span,
+                help="give the threads of a block, for example --block 256 or --block 32x8",
+            )
+        )
+    grid = None if request.grid is None else parse_dim3(request.grid, "grid")
+    names = cuda_parameter_names(kernel, request)
+    return Launch(block, grid, resolve_parameters(kernel, request.parameters, names))
+
+
+def cuda_parameter_names(kernel: Kernel, request: Request) -> tuple[str, ...] | None:
+    """Names from the CUDA source given or lying beside the file; None without one that fits."""
+    given = request.source is not None
+    path = Path(request.source) if request.source is not None else Path(request.path).with_suffix(".cu")
+    try:
+        text = path.read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        if not given:
+            return None
+        raise PtxwcetError(
+            Diagnostic("PW213", f"cannot read --source '{path}': {error.strerror}")
+        ) from None
+    names = parameter_names(text, kernel.name)
+    return names if names is not None and len(names) == len(kernel.parameters) else None

@@ -1,0 +1,98 @@
+"""``ptxwcet FILE`` (``ptxwcet bound FILE``): the main job."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from ptxwcet.api import FileAnswer, Request, bound_file
+from ptxwcet.claims import Guarantee
+from ptxwcet.cli.options import analysis_options
+from ptxwcet.report.build import build_report
+from ptxwcet.report.json_format import render_json
+from ptxwcet.report.text import render_text
+from ptxwcet.support.diagnostics import Diagnostic, render_all
+
+
+@click.command()
+@analysis_options
+@click.option(
+    "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True
+)
+@click.option("--budget", type=click.IntRange(min=0), help="Fail if a bound exceeds these cycles.")
+@click.option(
+    "--require",
+    type=click.Choice([Guarantee.SAFE_BOUND.value, Guarantee.ESTIMATE.value]),
+    default=Guarantee.ESTIMATE.value,
+    show_default=True,
+    help="Fail if a bound has a weaker guarantee.",
+)
+def bound(form: str, budget: int | None, require: str, **options: Any) -> int:
+    """Bound the execution time of one thread block of each kernel in FILE.
+
+    Exit code: 0 all bounded; 1 a kernel refused, over the budget or below the guarantee; 2 usage.
+    """
+    answer = bound_file(request_from(**options))
+    report = build_report(answer)
+    single = len(answer.kernels) == 1 and answer.refused
+    if form == "json" or not single:
+        click.echo(render_json(report) if form == "json" else render_text(report), nl=False)
+    diagnostics = [one for row in answer.refused for one in row.diagnostics]
+    diagnostics += _failed_checks(answer, budget, Guarantee(require))
+    if diagnostics:
+        click.echo(render_all(diagnostics), err=True)
+    return 1 if diagnostics else 0
+
+
+def request_from(
+    file: str,
+    kernels: tuple[str, ...],
+    block: str | None,
+    grid: str | None,
+    parameters: tuple[str, ...],
+    source: str | None,
+    loop_bounds: tuple[str, ...],
+    machine: str,
+    mem_latency: int | None,
+    on_unknown: str,
+) -> Request:
+    """The shared options as a request."""
+    return Request(
+        file,
+        kernels,
+        block,
+        grid,
+        parameters,
+        source,
+        loop_bounds,
+        machine,
+        mem_latency,
+        on_unknown == "worst",
+    )
+
+
+def _failed_checks(
+    answer: FileAnswer, budget: int | None, required: Guarantee
+) -> list[Diagnostic]:
+    failed = []
+    for row in answer.bounded:
+        claim = row.worst.bound.claim
+        if budget is not None and claim.cycles > budget:
+            failed.append(
+                Diagnostic(
+                    "PW520",
+                    f"kernel {row.kernel.name}: the bound of {claim.cycles} cycles is over the "
+                    f"budget of {budget}",
+                )
+            )
+        if claim.guarantee.rank > required.rank:
+            failed.append(
+                Diagnostic(
+                    "PW521",
+                    f"kernel {row.kernel.name}: the bound is only an {claim.guarantee.value}, "
+                    f"{required.value} is required",
+                    notes=tuple(f"{a.key} is {a.state.value}" for a in claim.assumptions),
+                )
+            )
+    return failed

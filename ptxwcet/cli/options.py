@@ -1,0 +1,57 @@
+"""Options that several commands share: which kernel, which launch, which machine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from ptxwcet.machine.loader import DEFAULT_MACHINE
+
+_OPTIONS = (
+    click.argument("file", type=click.Path()),
+    click.option("-k", "--kernel", "kernels", multiple=True, help="Only this kernel.  [default: all]"),
+    click.option("--block", help="Threads of a block: 256, 32x8, 8x8x4.  [default: .reqntid]"),
+    click.option("--grid", help="Blocks of the grid.  [default: any grid]"),
+    click.option(
+        "--param",
+        "parameters",
+        multiple=True,
+        metavar="NAME=VALUE",
+        help="Value of a scalar parameter, by index, PTX name or CUDA name.",
+    ),
+    click.option(
+        "--source",
+        type=click.Path(),
+        help="CUDA source that names the parameters.  [default: the .cu beside FILE]",
+    ),
+    click.option(
+        "--loop-bound",
+        "loop_bounds",
+        multiple=True,
+        metavar="PLACE=N",
+        help="Most body executions of a loop for each entry; PLACE is a label or a source line.",
+    ),
+    click.option(
+        "--machine",
+        default=DEFAULT_MACHINE,
+        show_default=True,
+        help="Machine file: a name (ptxwcet machine list) or a path.",
+    ),
+    click.option("--mem-latency", type=int, help="Global-memory latency in cycles.  [default: the machine's]"),
+    click.option(
+        "--on-unknown",
+        type=click.Choice(["refuse", "worst"]),
+        default="refuse",
+        show_default=True,
+        help="An opcode without a row: refuse, or charge the machine's slowest row.",
+    ),
+)
+
+
+def analysis_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds the shared options to a command."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command

@@ -1,0 +1,180 @@
+"""From the analysis to the report: gathers, counts and names, computes no bound."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from ptxwcet import __version__
+from ptxwcet.api import FileAnswer, RefusedKernel
+from ptxwcet.bounds.methods import METHODS
+from ptxwcet.bounds.outcome import BlockBound, SectionBound
+from ptxwcet.claims import AssumptionState
+from ptxwcet.flow.paths import PathLoop, loop_entries
+from ptxwcet.ir.kernel import Kernel
+from ptxwcet.pipeline import AnalysedPiece, KernelAnalysis
+from ptxwcet.report.model import (
+    SCHEMA,
+    AssumptionRow,
+    BoundedKernel,
+    BoundRow,
+    DiagnosticRow,
+    LineRow,
+    LoopRow,
+    MachineRow,
+    Refused,
+    Report,
+    SectionRow,
+    WarpRow,
+)
+from ptxwcet.support.diagnostics import Diagnostic
+from ptxwcet.timing.shares import initiations_by_instruction
+
+_COSTLIEST_LINES = 5
+
+
+def build_report(answer: FileAnswer) -> Report:
+    """The report of a run; deterministic for equal input."""
+    machine = answer.machine
+    by_definition = tuple(
+        a.key for a in machine.satisfies if a.state is AssumptionState.BY_DEFINITION
+    )
+    return Report(
+        SCHEMA,
+        "ptxwcet",
+        __version__,
+        answer.path,
+        answer.sha256,
+        MachineRow(
+            machine.name,
+            machine.description,
+            machine.memory_latency_cycles,
+            machine.clock_mhz,
+            by_definition,
+        ),
+        tuple(
+            _refused(row) if isinstance(row, RefusedKernel) else _bounded(row)
+            for row in answer.kernels
+        ),
+    )
+
+
+def _refused(row: RefusedKernel) -> Refused:
+    return Refused(row.kernel.name, tuple(diagnostic_row(one) for one in row.diagnostics))
+
+
+def diagnostic_row(diagnostic: Diagnostic) -> DiagnosticRow:
+    """A diagnostic as plain data."""
+    span = diagnostic.span
+    return DiagnosticRow(
+        diagnostic.code,
+        diagnostic.severity.value,
+        diagnostic.message,
+        span.source.name if span is not None else None,
+        span.line if span is not None else None,
+        span.column if span is not None else None,
+        diagnostic.notes,
+        diagnostic.help,
+    )
+
+
+def _bounded(row: KernelAnalysis) -> BoundedKernel:
+    worst = row.worst
+    claim = worst.bound.claim
+    bounds = tuple(_bound_row(worst, method.name, method.title) for method in METHODS)
+    lower = next((bound.cycles for bound in bounds if bound.method == "lower"), None)
+    pessimism = round((claim.cycles / lower - 1) * 100, 2) if lower else None
+    return BoundedKernel(
+        kernel=row.kernel.name,
+        block=row.launch.block,
+        grid=row.launch.grid,
+        parameters=tuple(sorted(row.launch.parameters.items())),
+        warp_count=row.launch.warps,
+        bound_cycles=claim.cycles,
+        microseconds=round(claim.cycles / row.machine.clock_mhz, 3),
+        guarantee=claim.guarantee.value,
+        assumptions=tuple(
+            AssumptionRow(a.key, a.text, a.state.value, a.source) for a in claim.assumptions
+        ),
+        bounds=bounds,
+        largest_pessimism_percent=pessimism,
+        block_ranges=len(row.pieces),
+        worst_block_first=worst.paths.first,
+        worst_block_last=worst.paths.last,
+        warps=_warp_rows(worst),
+        sections=tuple(_section_row(row.kernel, section) for section in worst.bound.sections),
+        loops=_loop_rows(row),
+        costliest_lines=_line_rows(row),
+    )
+
+
+def _bound_row(piece: AnalysedPiece, name: str, title: str) -> BoundRow:
+    outcome = piece.outcomes[name]
+    if isinstance(outcome, BlockBound):
+        claim = outcome.claim
+        citations = tuple(f"{citation.paper}, {citation.place}" for citation in claim.citations)
+        return BoundRow(
+            name, title, outcome.cycles, claim.guarantee.value, citations, outcome.note
+        )
+    return BoundRow(name, title, None, None, (), outcome.reason)
+
+
+def _warp_rows(piece: AnalysedPiece) -> tuple[WarpRow, ...]:
+    return tuple(
+        WarpRow(path.warps, section.profile.isolated_cycles, section.profile.execution_cycles)
+        for path, section in zip(piece.paths.warps, piece.analysis.uncut, strict=True)
+    )
+
+
+def _section_row(kernel: Kernel, section: SectionBound) -> SectionRow:
+    origin = section.barrier_origin
+    if origin is None:
+        return SectionRow(section.multiplicity, section.cycles, "end of the kernel")
+    return SectionRow(section.multiplicity, section.cycles, _place(kernel, origin))
+
+
+def _place(kernel: Kernel, index: int) -> str:
+    """Where an instruction comes from: the source line, else the PTX line."""
+    instruction = kernel.instructions[index]
+    location = instruction.location
+    if location is not None:
+        return f"{location.file}:{location.line}"
+    return f"PTX line {instruction.span.line}"
+
+
+def _loop_rows(row: KernelAnalysis) -> tuple[LoopRow, ...]:
+    most: dict[int, PathLoop] = {}
+    for piece in row.pieces:
+        for warp in piece.paths.warps:
+            for entry in loop_entries(warp.nodes):
+                known = most.get(entry.loop)
+                if known is None or entry.iterations.base > known.iterations.base:
+                    most[entry.loop] = entry
+    rows = []
+    for loop in row.forest.loops:
+        entry_or_none = most.get(loop.id)
+        if entry_or_none is None:
+            continue
+        start = row.cfg.blocks[loop.header].start
+        rows.append(
+            LoopRow(
+                row.cfg.name(loop.header),
+                _place(row.kernel, start),
+                entry_or_none.iterations.base,
+                entry_or_none.origin.value,
+                " ".join(entry_or_none.reason.split()),
+            )
+        )
+    return tuple(rows)
+
+
+def _line_rows(row: KernelAnalysis) -> tuple[LineRow, ...]:
+    shares: Counter[str] = Counter()
+    by_instruction = initiations_by_instruction(row.worst.analysis.workload)
+    for index, cycles in by_instruction.items():
+        shares[_place(row.kernel, index)] += cycles
+    total = sum(shares.values())
+    ordered = sorted(shares.items(), key=lambda item: (-item[1], item[0]))
+    return tuple(
+        LineRow(place, cycles, round(100 * cycles / total, 2))
+        for place, cycles in ordered[:_COSTLIEST_LINES]
+    )

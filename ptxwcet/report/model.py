@@ -1,0 +1,145 @@
+"""The report as plain data: what every format shows, in field order. Schema number 1.
+
+Cycle counts come with their claim; what is not given is None with a reason beside it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+SCHEMA = 1
+
+
+@dataclass(frozen=True, slots=True)
+class AssumptionRow:
+    """An assumption: stable key, sentence, state, who states it."""
+
+    key: str
+    text: str
+    state: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class BoundRow:
+    """A method's total for a block, in cycles, with its claim; or why there is none."""
+
+    method: str
+    title: str
+    cycles: int | None
+    guarantee: str | None
+    citations: tuple[str, ...] = ()
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SectionRow:
+    """A barrier section, executed ``multiplicity`` times, ``cycles`` each; ends at a PTX line."""
+
+    multiplicity: int
+    cycles: int
+    ends_at: str
+
+
+@dataclass(frozen=True, slots=True)
+class LoopRow:
+    """A loop with the largest number of body executions of an entry, and who says so."""
+
+    block: str
+    source_line: str
+    iterations: int
+    origin: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class LineRow:
+    """A source line with the initiation cycles of its instructions over all warps."""
+
+    place: str
+    cycles: int
+    share_percent: float
+
+
+@dataclass(frozen=True, slots=True)
+class WarpRow:
+    """Warps that execute the same path: isolated length L and execution time E, in cycles."""
+
+    warps: tuple[int, ...]
+    isolated_cycles: int
+    execution_cycles: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class DiagnosticRow:
+    """A diagnostic: code, place, message, notes, help."""
+
+    code: str
+    severity: str
+    message: str
+    file: str | None
+    line: int | None
+    column: int | None
+    notes: tuple[str, ...]
+    help: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class BoundedKernel:
+    """A bounded kernel. ``bounds[0]`` is what is reported; ``microseconds`` at the machine's clock.
+
+    ``largest_pessimism_percent`` is (bound / lower bound - 1) * 100, None without a lower bound.
+    """
+
+    kernel: str
+    block: tuple[int, int, int]
+    grid: tuple[int, int, int] | None
+    parameters: tuple[tuple[str, int | float], ...]
+    warp_count: int
+    bound_cycles: int
+    microseconds: float
+    guarantee: str
+    assumptions: tuple[AssumptionRow, ...]
+    bounds: tuple[BoundRow, ...]
+    largest_pessimism_percent: float | None
+    block_ranges: int
+    worst_block_first: tuple[int, int, int]
+    worst_block_last: tuple[int, int, int]
+    warps: tuple[WarpRow, ...]
+    sections: tuple[SectionRow, ...]
+    loops: tuple[LoopRow, ...]
+    costliest_lines: tuple[LineRow, ...]
+    status: str = "bounded"
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A kernel without a bound, and every reason."""
+
+    kernel: str
+    diagnostics: tuple[DiagnosticRow, ...]
+    status: str = "refused"
+
+
+@dataclass(frozen=True, slots=True)
+class MachineRow:
+    """The machine that the bounds are for."""
+
+    name: str
+    description: str
+    memory_latency_cycles: int
+    clock_mhz: int
+    by_definition: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Everything about one run of the main job."""
+
+    schema: int
+    tool: str
+    version: str
+    file: str
+    sha256: str
+    machine: MachineRow
+    kernels: tuple[BoundedKernel | Refused, ...]

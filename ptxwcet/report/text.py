@@ -1,0 +1,142 @@
+"""The report as text for people: one screen a kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ptxwcet.report.model import BoundedKernel, Refused, Report
+
+_MOST_ROWS = 8
+
+
+def render_text(report: Report) -> str:
+    """The whole report; refused kernels get one row each (their diagnostics are printed apart)."""
+    parts = [_head(report)]
+    parts += [
+        _refused(kernel) if isinstance(kernel, Refused) else _bounded(kernel)
+        for kernel in report.kernels
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _head(report: Report) -> str:
+    machine = report.machine
+    return "\n".join(
+        [
+            f"{report.tool} {report.version}  {report.file}",
+            f"machine    {machine.name}: {machine.description}",
+            f"           global memory latency {machine.memory_latency_cycles} cycles, "
+            f"{machine.clock_mhz} MHz",
+        ]
+    )
+
+
+def _refused(kernel: Refused) -> str:
+    first = kernel.diagnostics[0]
+    return f"kernel     {kernel.kernel}\nREFUSED    [{first.code}] {first.message}"
+
+
+def _bounded(kernel: BoundedKernel) -> str:
+    lines = [f"kernel     {kernel.kernel}", f"launch     {_launch(kernel)}", ""]
+    lines.append(
+        f"BOUND      {kernel.bound_cycles:,} cycles for any one block "
+        f"({kernel.microseconds:,} us)   {kernel.guarantee}"
+    )
+    for bound in kernel.bounds[1:]:
+        lines.append(_bound_line(bound.method, bound.cycles, bound.guarantee, bound.note))
+    if kernel.largest_pessimism_percent is None:
+        lines.append("pessimism  not given: there is no lower bound")
+    else:
+        lines.append(f"pessimism  at most {kernel.largest_pessimism_percent} % over the true worst case")
+    lines += ["", *_safe_under(kernel)]
+    lines += _warps(kernel)
+    lines += _table(
+        "sections (times, cycles each, up to the barrier at)",
+        [
+            (f"{s.multiplicity:,} x", f"{s.cycles:,}", s.ends_at) for s in kernel.sections
+        ],
+    )
+    lines += _table(
+        "loops (block, line, body executions an entry, origin)",
+        [
+            (loop.block, loop.source_line, f"{loop.iterations:,}", f"{loop.origin}: {loop.reason}")
+            for loop in kernel.loops
+        ],
+    )
+    lines += _table(
+        "costliest lines (initiation cycles of all warps)",
+        [
+            (line.place, f"{line.cycles:,}", f"{line.share_percent} %")
+            for line in kernel.costliest_lines
+        ],
+    )
+    return "\n".join(lines)
+
+
+def _launch(kernel: BoundedKernel) -> str:
+    def dims(sizes: tuple[int, int, int]) -> str:
+        return "x".join(map(str, sizes))
+
+    grid = "any grid" if kernel.grid is None else f"grid {dims(kernel.grid)}"
+    values = ", ".join(f"{name}={value}" for name, value in kernel.parameters)
+    plural = "" if kernel.warp_count == 1 else "s"
+    text = f"block {dims(kernel.block)} ({kernel.warp_count} warp{plural}), {grid}"
+    return f"{text}; {values}" if values else text
+
+
+def _bound_line(method: str, cycles: int | None, guarantee: str | None, note: str) -> str:
+    if cycles is None:
+        return f"{method:<10} not given: {note}"
+    remark = f" ({note})" if note else ""
+    return f"{method:<10} {cycles:,} cycles   {guarantee}{remark}"
+
+
+def _safe_under(kernel: BoundedKernel) -> list[str]:
+    if not kernel.assumptions:
+        return ["safe under the machine's own definition: any work-conserving warp scheduler"]
+    head = "safe under" if kernel.guarantee == "safe-bound" else "holds only if"
+    return [
+        f"{head}",
+        *(f"  - {a.text} [{a.state}]" for a in kernel.assumptions),
+    ]
+
+
+def _warps(kernel: BoundedKernel) -> list[str]:
+    rows = []
+    for warp in kernel.warps:
+        execution = "not given" if warp.execution_cycles is None else f"{warp.execution_cycles:,}"
+        rows.append((_ranges(warp.warps), f"L {warp.isolated_cycles:,}", f"E {execution}"))
+    title = "warps alone (isolated length L, execution time E)"
+    if kernel.block_ranges > 1:
+        first, last = kernel.worst_block_first, kernel.worst_block_last
+        title += f", in blocks {first} to {last}, the worst of {kernel.block_ranges} kinds"
+    return _table(title, rows)
+
+
+def _ranges(numbers: tuple[int, ...]) -> str:
+    """``(0, 1, 2, 5)`` as ``0-2, 5``."""
+    parts: list[list[int]] = []
+    for number in numbers:
+        if parts and parts[-1][1] == number - 1:
+            parts[-1][1] = number
+        else:
+            parts.append([number, number])
+    return ", ".join(f"{a}" if a == b else f"{a}-{b}" for a, b in parts)
+
+
+def _table(title: str, rows: Iterable[tuple[str, ...]]) -> list[str]:
+    rows = list(rows)
+    if not rows:
+        return []
+    shown = rows[:_MOST_ROWS]
+    widths = [max(len(row[i]) for row in shown) for i in range(len(shown[0]))]
+    lines = ["", title]
+    for row in shown:
+        cells = [
+            cell.rjust(width) if cell[:1].isdigit() and i < len(row) - 1 else cell.ljust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        lines.append("  " + "  ".join(cells).rstrip())
+    if len(rows) > len(shown):
+        lines.append(f"  and {len(rows) - len(shown)} more (--format json lists all)")
+    return lines

@@ -1,0 +1,52 @@
+"""The report: its JSON follows the published schema, its text carries what the JSON says."""
+
+import json
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from ptxwcet.api import Request, bound_file
+from ptxwcet.report.build import build_report
+from ptxwcet.report.json_format import render_json
+from ptxwcet.report.model import Report
+from ptxwcet.report.text import render_text
+
+ROOT = Path(__file__).parents[2]
+SCHEMA = json.loads((ROOT / "ptxwcet/report/schema-1.json").read_text())
+KERNELS = "tests/data/reference-sim/ptx/kernels.ptx"
+
+
+@pytest.fixture(scope="module")
+def report() -> Report:
+    request = Request(
+        str(ROOT / KERNELS), block="32x32", parameters=("3=32", "4=64"), memory_latency_cycles=200
+    )
+    return build_report(bound_file(request))
+
+
+def test_json_follows_the_schema(report: Report) -> None:
+    data = json.loads(render_json(report))
+    jsonschema.Draft202012Validator(SCHEMA).validate(data)
+    assert {row["status"] for row in data["kernels"]} == {"bounded", "refused"}
+
+
+def test_schema_rejects_a_missing_claim(report: Report) -> None:
+    data = json.loads(render_json(report))
+    bounded = next(row for row in data["kernels"] if row["status"] == "bounded")
+    del bounded["guarantee"]
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.Draft202012Validator(SCHEMA).validate(data)
+
+
+def test_text_shows_bound_and_claim(report: Report) -> None:
+    text = render_text(report)
+    assert "BOUND      10,152 cycles for any one block (10.916 us)   safe-bound" in text
+    assert "gub        10,152 cycles   estimate" in text
+    assert "lower      8,033 cycles" in text
+    assert "REFUSED" in text
+
+
+def test_equal_input_gives_equal_bytes(report: Report) -> None:
+    request = Request(str(ROOT / KERNELS), block="32x32", parameters=("3=32", "4=64"))
+    assert render_json(build_report(bound_file(request))) == render_json(report)

@@ -88,7 +88,9 @@ def analyse_kernel(
     pieces = []
     for paths in found:
         workload = build_workload(paths.warps, kernel, cfg, costs, machine.scoreboard)
-        analysis = analyse_block(workload, machine, _assumptions(paths, costs))
+        analysis = analyse_block(
+            workload, machine, _assumptions(paths, costs), is_nominal=costs.is_nominal
+        )
         outcomes = {method.name: method.evaluate(analysis) for method in METHODS}
         pieces.append(AnalysedPiece(paths, analysis, outcomes))
     return KernelAnalysis(kernel, cfg, forest, launch, machine, tuple(pieces))

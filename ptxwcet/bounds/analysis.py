@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from ptxwcet.claims import Assumption
-from ptxwcet.machine.model import Machine
+from ptxwcet.machine.model import Machine, TimingMeaning
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.timing.demand import issue_count, most_cycles, unit_demand, used_units
 from ptxwcet.timing.phases import WarpProfile, profile_warp
@@ -87,13 +87,15 @@ class BlockAnalysis:
     """A block's workload on a machine, cut into sections.
 
     ``cores`` holds, for each kind of sub-core, how many warps of each class it runs; sub-cores that
-    run the same are listed once. ``assumptions`` are those that the workload itself needs.
+    run the same are listed once. ``is_nominal``: no timing is charged above the machine's own.
+    ``assumptions`` are those that the workload itself needs.
     """
 
     workload: BlockWorkload
     machine: Machine
     sections: tuple[BlockSection, ...]
     cores: tuple[tuple[int, ...], ...]
+    is_nominal: bool
     assumptions: tuple[Assumption, ...] = ()
 
     @property
@@ -109,9 +111,15 @@ class BlockAnalysis:
 
 
 def analyse_block(
-    workload: BlockWorkload, machine: Machine, assumptions: Sequence[Assumption] = ()
+    workload: BlockWorkload,
+    machine: Machine,
+    assumptions: Sequence[Assumption] = (),
+    *,
+    is_nominal: bool = True,
 ) -> BlockAnalysis:
     """Cuts and aligns the sections of a block; profiles are computed when a method asks for them.
+
+    ``is_nominal`` False says that some timing of the workload is charged above the machine's own.
 
     Raises PW501 to PW503 for barriers that the warps do not meet alike, PW510 for a unit without a
     private server for each scheduler. Cost: linear in the programs' trees.
@@ -133,7 +141,8 @@ def analyse_block(
         for entry in aligned
     ]
     cores = _deal_warps(workload, machine.schedulers_per_sm)
-    return BlockAnalysis(workload, machine, tuple(sections), cores, tuple(assumptions))
+    is_nominal = is_nominal and machine.timing_meaning is TimingMeaning.EXACT
+    return BlockAnalysis(workload, machine, tuple(sections), cores, is_nominal, tuple(assumptions))
 
 
 def _deal_warps(workload: BlockWorkload, schedulers: int) -> tuple[tuple[int, ...], ...]:

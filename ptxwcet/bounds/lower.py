@@ -11,8 +11,6 @@ from __future__ import annotations
 from ptxwcet.bounds.analysis import BlockAnalysis, BlockSection
 from ptxwcet.bounds.outcome import BlockBound, Outcome, SectionBound, state_claim
 from ptxwcet.claims import Citation, Guarantee, Refusal
-from ptxwcet.machine.model import TimingMeaning
-from ptxwcet.timing.cost import UNKNOWN_OPCODES
 
 _CITATIONS = (Citation("docs/methods/lower-bound.md", "Theorem (lower bound)"),)
 
@@ -26,10 +24,8 @@ def bound_lower(analysis: BlockAnalysis) -> Outcome:
     """
     if not analysis.is_single_path:
         return Refusal("a lower bound is given for warps with a single known path only")
-    if analysis.machine.timing_meaning is not TimingMeaning.EXACT:
-        return Refusal(f"the timings of {analysis.machine.name} are upper bounds, not nominal")
-    if UNKNOWN_OPCODES in analysis.assumptions:
-        return Refusal("unknown opcodes are charged their worst case")
+    if not analysis.is_nominal:
+        return Refusal("some timings are upper bounds, not the machine's nominal ones")
     begin = 0
     best = max(_total_demand(analysis, core) for core in analysis.cores)
     sections = []
@@ -57,7 +53,14 @@ def _begin_of_next(analysis: BlockAnalysis, section: BlockSection) -> int:
         )
         for core in analysis.cores
     )
-    alone = max((w.profile.issue_end_cycles for w in section.warps if w is not None), default=0)
+    alone = max(
+        (
+            warp.profile.issue_end_cycles - warp.barrier.instruction.bubble_cycles
+            for warp in section.warps
+            if warp is not None and warp.barrier is not None
+        ),
+        default=0,
+    )
     return max(issued, alone)
 
 

@@ -56,6 +56,7 @@ _CHOICES: Mapping[str, tuple[str, ...]] = {
     "timings": tuple(kind.value for kind in TimingMeaning),
 }
 _TIMING_KEYS = ("unit", "initiation_cycles", "latency_cycles", "evidence", "source")
+_OPTIONAL_KEYS = ("upper",)
 _LATENCY_KEYS = ("memory_latency", "plus", "at_least")
 _ASSUMPTION_KEYS = ("state", "source")
 
@@ -182,11 +183,13 @@ class Checker:
                 self.report("PW306", message, place)
             return
         for key in row:
-            if key not in _TIMING_KEYS:
+            if key not in _TIMING_KEYS + _OPTIONAL_KEYS:
                 self.report("PW305", f"op class {name}: unknown key {key}", place)
         for key in _TIMING_KEYS:
             if key not in row:
                 self.report("PW306", f"op class {name}: {key} is missing", place)
+        if not _has_type(row.get("upper", False), bool):
+            self.report("PW306", f"op class {name}: upper must be true or false", place)
         for key in ("unit", "source"):
             if key in row and not _is_text(row[key]):
                 self.report("PW306", f"op class {name}: {key} must be a text", place)

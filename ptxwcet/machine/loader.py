@@ -175,6 +175,7 @@ def _timing(
         latency,
         Evidence(row["evidence"]),
         _source_text(row["source"], sources),
+        row.get("upper", False),
     )
 
 

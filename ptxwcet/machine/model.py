@@ -39,13 +39,17 @@ class FunctionalUnit:
 
 @dataclass(frozen=True, slots=True)
 class OpTiming:
-    """Unit, ``init`` and ``lat`` of an op class, in cycles of the issue axis (model, section 1)."""
+    """Unit, ``init`` and ``lat`` of an op class, in cycles of the issue axis (model, section 1).
+
+    ``is_upper``: charged above what the machine may take, so no lower bound can use it.
+    """
 
     unit: str
     initiation_cycles: int
     latency_cycles: int
     evidence: Evidence
     source: str
+    is_upper: bool = False
 
 
 @dataclass(frozen=True, slots=True)

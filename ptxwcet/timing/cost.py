@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from ptxwcet.claims import Assumption, AssumptionState
 from ptxwcet.ir.kernel import Immediate, Instruction
 from ptxwcet.ir.op_classes import ControlEffect, OpClass, Space
-from ptxwcet.machine.model import Machine, OpTiming, RefusedOp
+from ptxwcet.machine.model import Machine, OpTiming, RefusedOp, TimingMeaning
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.warp.program import Barrier, TimedInstruction
 
@@ -116,6 +116,8 @@ class InstructionCosts:
         self._refusals: dict[int, Diagnostic] = {}
         self.charged_unknown = False
         """Whether an unknown opcode was charged: the bound needs :data:`UNKNOWN_OPCODES`."""
+        self.is_nominal = machine.timing_meaning is TimingMeaning.EXACT
+        """Whether all costs so far are the machine's nominal timings, charged nowhere."""
 
     def nodes(
         self, index: int, instruction: Instruction, *, taken: bool = False
@@ -140,6 +142,7 @@ class InstructionCosts:
     ) -> tuple[TimedInstruction | Barrier, ...]:
         if self._unknown_at_worst and instruction.op_class is None:
             self.charged_unknown = True
+            self.is_nominal = False
             return charge_unknown(instruction, self._machine, origin=index)
         cost = cost_instruction(
             instruction,
@@ -151,7 +154,18 @@ class InstructionCosts:
         if isinstance(cost, Diagnostic):
             self._refusals[index] = cost
             return ()
+        if is_charged(instruction, self._machine):
+            self.is_nominal = False
         return () if cost is None else (cost,)
+
+
+def is_charged(instruction: Instruction, machine: Machine) -> bool:
+    """Whether the machine file charges a known instruction above its nominal timing."""
+    op_class = instruction.op_class
+    if op_class is None:
+        return True
+    row = machine.timings[_timing_class(instruction, op_class, machine)]
+    return isinstance(row, OpTiming) and row.is_upper
 
 
 def _timing_class(instruction: Instruction, op_class: OpClass, machine: Machine) -> OpClass:

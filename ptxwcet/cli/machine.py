@@ -1,0 +1,99 @@
+"""``ptxwcet machine list|show|check``: machine files, their numbers and where these come from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import click
+
+from ptxwcet.machine.loader import DEFAULT_MACHINE, load_machine, machine_names
+from ptxwcet.machine.model import Machine, OpTiming, RefusedOp
+
+
+@click.group()
+def machine() -> None:
+    """Show and check machine files."""
+
+
+@machine.command("list")
+def list_machines() -> None:
+    """List the machine files that come with the tool."""
+    rows = []
+    for name in machine_names():
+        described = load_machine(name)
+        mark = " (default)" if name == DEFAULT_MACHINE else ""
+        rows.append((name + mark, described.description))
+    _print_table(("machine", "description"), rows)
+
+
+@machine.command()
+@click.argument("name", default=DEFAULT_MACHINE)
+@click.option("--mem-latency", type=int, help="Global-memory latency in cycles.")
+def show(name: str, mem_latency: int | None) -> None:
+    """Show units, timings with evidence and source, and assumptions of machine NAME (or a file)."""
+    shown = load_machine(name, mem_latency)
+    click.echo(f"{shown.name}: {shown.description}")
+    for label, value in _facts(shown):
+        click.echo(f"  {label:<28} {value}")
+    click.echo("\nunits")
+    _print_table(("unit", "count"), [(unit.name, str(unit.count)) for unit in shown.units])
+    click.echo("\ntimings (cycles; a result is ready init + lat after dispatch)")
+    timed, refused = _timing_rows(shown)
+    _print_table(("op class", "unit", "init", "lat", "evidence", "source"), timed)
+    if refused:
+        click.echo("\nrefused")
+        _print_table(("op class", "reason"), refused)
+    click.echo("\nassumptions")
+    _print_table(
+        ("assumption", "state", "meaning", "source"),
+        [(a.key, a.state.value, a.text, a.source) for a in shown.satisfies],
+    )
+
+
+@machine.command()
+@click.argument("path")
+def check(path: str) -> None:
+    """Check machine file PATH (or a known machine): every problem, or one line if there is none."""
+    checked = load_machine(path)
+    timed = sum(isinstance(row, OpTiming) for row in checked.timings.values())
+    refused = len(checked.timings) - timed
+    click.echo(f"{path}: machine {checked.name}: {timed} op classes timed, {refused} refused")
+
+
+def _facts(shown: Machine) -> Iterable[tuple[str, str]]:
+    limits = shown.limits
+    yield "schema", str(shown.schema)
+    yield "timings", shown.timing_meaning.value
+    yield "schedulers per SM", str(shown.schedulers_per_sm)
+    yield "scoreboard", shown.scoreboard.value
+    yield "ret and exit are issued", "yes" if shown.issues_return else "no"
+    yield "taken-branch bubble", f"{shown.taken_branch_bubble_cycles} cycles"
+    yield "global-memory latency", f"{shown.memory_latency_cycles} cycles"
+    yield "clock", f"{shown.clock_mhz} MHz"
+    yield "threads per block / SM", f"{limits.threads_per_block} / {limits.threads_per_sm}"
+    yield "blocks per SM", str(limits.blocks_per_sm)
+    yield "registers per SM", str(limits.registers_per_sm)
+    yield (
+        "shared memory per block / SM",
+        f"{limits.shared_bytes_per_block} / {limits.shared_bytes_per_sm} bytes",
+    )
+
+
+def _timing_rows(shown: Machine) -> tuple[list[Sequence[str]], list[Sequence[str]]]:
+    timed: list[Sequence[str]] = []
+    refused: list[Sequence[str]] = []
+    for op_class, row in shown.timings.items():
+        match row:
+            case OpTiming(unit, initiation, latency, evidence, source):
+                cells = (unit, str(initiation), str(latency), evidence.value, source)
+                timed.append((op_class.value, *cells))
+            case RefusedOp(reason):
+                refused.append((op_class.value, reason))
+    return timed, refused
+
+
+def _print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    widths = [max(len(row[k]) for row in (header, *rows)) for k in range(len(header))]
+    for row in (header, *rows):
+        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
+        click.echo("  " + "  ".join(cells).rstrip())

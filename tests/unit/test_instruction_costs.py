@@ -1,0 +1,230 @@
+"""From PTX instructions to timed instructions: classes, guards, branches, copies, refusals."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from ptxwcet.ir.kernel import Instruction
+from ptxwcet.machine.loader import load_machine
+from ptxwcet.machine.model import OpTiming
+from ptxwcet.ptx.parser import parse_module
+from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.support.source import SourceFile
+from ptxwcet.timing.cost import (
+    Cost,
+    InstructionCosts,
+    charge_unknown,
+    cost_instruction,
+)
+from ptxwcet.timing.phases import profile_warp
+from ptxwcet.warp.program import Barrier, Scoreboard, TimedInstruction
+
+MACHINE = load_machine("orin-ecrts2025", 100)
+
+
+def parsed(*statements: str) -> tuple[Instruction, ...]:
+    text = (
+        ".version 8.7\n.target sm_90a\n.address_size 64\n.visible .entry k()\n{\n"
+        ".reg .b16 %h<9>; .reg .b32 %r<19>; .reg .b64 %rd<9>; .reg .f32 %f<9>; .reg .pred %p<3>;\n"
+        ".shared .align 16 .b8 s[1024];\nL:\n"
+        + "\n".join(f"{s};" for s in statements)
+        + "\nret;\n}\n"
+    )
+    return parse_module(SourceFile("k.ptx", text)).kernels[0].instructions
+
+
+def cost(statement: str, *, taken: bool = False, threads: int | None = None) -> Cost:
+    (instruction, _) = parsed(statement)
+    return cost_instruction(instruction, MACHINE, taken=taken, origin=7, block_threads=threads)
+
+
+def timed(statement: str, *, taken: bool = False) -> TimedInstruction:
+    result = cost(statement, taken=taken)
+    assert isinstance(result, TimedInstruction)
+    return result
+
+
+def refused(statement: str, threads: int | None = None) -> Diagnostic:
+    result = cost(statement, threads=threads)
+    assert isinstance(result, Diagnostic)
+    assert result.span is not None
+    assert result.span.text.startswith(statement.split()[0])
+    return result
+
+
+def test_a_plain_instruction() -> None:
+    assert timed("fma.rn.f32 %f1, %f2, %f3, %f4") == TimedInstruction(
+        "SP", 1, 7, ("%f2", "%f3", "%f4"), ("%f1",), origin=7
+    )
+
+
+def test_a_guard_is_read_and_makes_the_write_conditional() -> None:
+    node = timed("@!%p1 add.s32 %r1, %r2, 1")
+    assert node.conditional
+    assert set(node.reads) == {"%p1", "%r2"}
+    assert not timed("add.s32 %r1, %r2, 1").conditional
+
+
+def test_vector_loads_write_several_registers() -> None:
+    node = timed("ld.global.v4.u32 {%r1, %r2, %r3, %r4}, [%rd1+16]")
+    assert (node.unit, node.initiation_cycles, node.latency_cycles) == ("GMEM", 1, 103)
+    assert node.writes == ("%r1", "%r2", "%r3", "%r4")
+    assert node.reads == ("%rd1",)
+
+
+def test_a_taken_branch_leaves_a_bubble() -> None:
+    assert timed("@%p1 bra L", taken=True).bubble_cycles == 1
+    assert timed("@%p1 bra L").bubble_cycles == 0
+
+
+def test_returns_are_issued_where_the_machine_says_so() -> None:
+    plain, guarded, _ = parsed("ret", "@%p1 ret")
+    silent = replace(MACHINE, issues_return=False)
+    assert isinstance(cost_instruction(plain, MACHINE), TimedInstruction)
+    assert cost_instruction(plain, silent) is None
+    assert isinstance(cost_instruction(guarded, silent), TimedInstruction)
+
+
+@pytest.mark.parametrize(
+    ("statement", "name"),
+    [
+        ("bar.sync 0", "0"),
+        ("barrier.sync 3", "3"),
+        ("bar.red.popc.u32 %r1, 2, %p1", "2"),
+        ("bar.sync 1, 128", "1"),
+        ("bar.red.and.pred %p2, 1, 128, %p1", "1"),
+    ],
+)
+def test_barriers(statement: str, name: str) -> None:
+    result = cost(statement, threads=128)
+    assert isinstance(result, Barrier)
+    assert result.name == name
+    assert result.instruction.unit == "INT"
+
+
+@pytest.mark.parametrize(
+    ("statement", "threads"),
+    [
+        ("bar.sync 1, 64", 128),
+        ("bar.sync 1, 64", None),
+        ("bar.sync 1, %r1", 128),
+        ("bar.sync %r1", 128),
+        ("bar.arrive 1, 128", 128),
+        ("@%p1 bar.sync 0", 128),
+    ],
+)
+def test_barriers_without_a_proof(statement: str, threads: int | None) -> None:
+    assert refused(statement, threads).code == "PW403"
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "mbarrier.try_wait.shared.b64 %p1, [s], %rd1",
+        "cp.async.bulk.wait_group 0",
+        "wgmma.wait_group.sync.aligned 0",
+        "nanosleep.u32 100",
+        "trap",
+        "tex.2d.v4.f32.f32 {%f1,%f2,%f3,%f4}, [%rd1, {%f1,%f2}]",
+        "barrier.cluster.wait",
+    ],
+)
+def test_refused_by_name(statement: str) -> None:
+    problem = refused(statement)
+    assert problem.code == "PW402"
+    assert problem.message.startswith(statement.split()[0])
+    assert MACHINE.name in problem.message
+
+
+def test_shared_matrix_moves_cost_what_shared_accesses_do() -> None:
+    load = timed("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r1,%r2,%r3,%r4}, [%r5]")
+    plain = timed("ld.shared.u32 %r1, [%r5]")
+    assert (load.unit, load.latency_cycles) == (plain.unit, plain.latency_cycles)
+
+
+# --- asynchronous copies --------------------------------------------------------------------------
+
+
+def program(*statements: str) -> tuple[TimedInstruction, ...]:
+    costs = InstructionCosts(MACHINE)
+    nodes = [n for k, ins in enumerate(parsed(*statements)[:-1]) for n in costs.nodes(k, ins)]
+    costs.raise_refusals()
+    assert all(isinstance(node, TimedInstruction) for node in nodes)
+    return tuple(node for node in nodes if isinstance(node, TimedInstruction))
+
+
+COPY = "cp.async.cg.shared.global [%r1], [%rd1], 16"
+
+
+@pytest.mark.parametrize("scoreboard", Scoreboard)
+def test_a_wait_waits_for_every_copy(scoreboard: Scoreboard) -> None:
+    copies = [COPY] * 5
+    nodes = program(*copies, "cp.async.commit_group", "cp.async.wait_group 0")
+    profile = profile_warp(nodes, scoreboard)
+    wait = nodes[-1].initiation_cycles + nodes[-1].latency_cycles
+    assert profile.isolated_cycles == 4 + 104 + wait  # the fifth copy, issued in cycle 4
+    unwaited = profile_warp(nodes[:-1], scoreboard)
+    assert unwaited.issue_end_cycles == 6
+    assert unwaited.isolated_cycles == 4 + 104  # a copy that nothing waits for still ends
+
+
+def test_commit_groups_do_not_wait() -> None:
+    assert program("cp.async.commit_group")[0].reads == ()
+    assert program("cp.async.wait_all")[0].reads != ()
+
+
+# --- unknown opcodes ------------------------------------------------------------------------------
+
+UNKNOWN = "frobnicate.b32 %r1, %r2, %r3"
+
+
+def test_unknown_opcodes_are_refused_by_name() -> None:
+    assert refused(UNKNOWN).code == "PW401"
+    assert "frobnicate" in refused(UNKNOWN).message
+
+
+def test_all_refusals_are_listed_at_once_in_order() -> None:
+    costs = InstructionCosts(MACHINE)
+    for index, instruction in reversed(
+        list(enumerate(parsed("trap", "add.s32 %r1,%r1,1", UNKNOWN)))
+    ):
+        costs.nodes(index, instruction)
+        costs.nodes(index, instruction)
+    with pytest.raises(PtxwcetError) as caught:
+        costs.raise_refusals()
+    assert [d.code for d in caught.value.diagnostics] == ["PW402", "PW401"]
+
+
+def test_the_worst_case_of_an_unknown_opcode_covers_every_row() -> None:
+    """Before and after any instruction: at least as slow as the opcode would be on any row."""
+    (unknown, _) = parsed(UNKNOWN)
+    worst = charge_unknown(unknown, MACHINE)
+    assert {node.unit for node in worst} == {unit.name for unit in MACHINE.units}
+    rows = {row for row in MACHINE.timings.values() if isinstance(row, OpTiming)}
+    for scoreboard in Scoreboard:
+        for unit in MACHINE.units:
+            before = TimedInstruction(unit.name, 3, 5, (), ("%r2",))
+            after = TimedInstruction(unit.name, 2, 9, ("%r1", "%r3"))
+            bound = profile_warp((before, *worst, after), scoreboard).isolated_cycles
+            for row in rows:
+                real = TimedInstruction(
+                    row.unit,
+                    row.initiation_cycles,
+                    row.latency_cycles,
+                    ("%r2", "%r3"),
+                    ("%r1",),
+                )
+                run = profile_warp((before, real, after), scoreboard).isolated_cycles
+                assert run <= bound
+
+
+def test_charging_unknown_opcodes_is_recorded() -> None:
+    costs = InstructionCosts(MACHINE, unknown_at_worst=True)
+    instructions = parsed("add.s32 %r1,%r1,1", UNKNOWN)
+    costs.nodes(0, instructions[0])
+    assert not costs.charged_unknown
+    assert len(costs.nodes(1, instructions[1])) == len(MACHINE.units)
+    assert costs.charged_unknown
+    costs.raise_refusals()

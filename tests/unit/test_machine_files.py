@@ -1,0 +1,231 @@
+"""Machine files: the ones that ship, against golden tables, and what is refused in others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from ptxwcet.claims import AssumptionState
+from ptxwcet.cli.machine import machine as machine_command
+from ptxwcet.ir.op_classes import OpClass
+from ptxwcet.machine.assumptions import ASSUMPTIONS
+from ptxwcet.machine.loader import DEFAULT_MACHINE, load_machine, machine_names
+from ptxwcet.machine.model import Evidence, OpTiming, TimingMeaning
+from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+
+GOLDEN = Path(__file__).parents[1] / "data" / "machines"
+NAMES = ("ampere-realistic", "orin-ecrts2025", "orin-ecrts2025-hazard", "rtx3070-gpgpusim")
+
+
+def test_names() -> None:
+    assert machine_names() == NAMES
+    assert load_machine().name == DEFAULT_MACHINE == "orin-ecrts2025"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_op_class_against_the_golden_table(name: str) -> None:
+    machine = load_machine(name)
+    table = [
+        f"{op.value} {row.unit} {row.initiation_cycles} {row.latency_cycles}"
+        if isinstance(row, OpTiming)
+        else f"{op.value} refused"
+        for op, row in machine.timings.items()
+    ]
+    assert table == (GOLDEN / f"{name}.txt").read_text().splitlines()
+    assert {line.split()[0] for line in table} == {op.value for op in OpClass}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_number_has_a_source_and_every_assumption_a_state(name: str) -> None:
+    machine = load_machine(name)
+    assert machine.name == name
+    units = {unit.name for unit in machine.units}
+    for row in machine.timings.values():
+        if isinstance(row, OpTiming):
+            assert len(row.source) > 10
+            assert row.unit in units
+        else:
+            assert len(row.reason) > 10
+    assert [a.key for a in machine.satisfies] == list(ASSUMPTIONS)
+    assert all(a.source for a in machine.satisfies)
+
+
+def test_states_of_the_ledger() -> None:
+    def states(name: str) -> set[AssumptionState]:
+        return {a.state for a in load_machine(name).satisfies}
+
+    assert states("orin-ecrts2025") == {AssumptionState.BY_DEFINITION}
+    assert states("orin-ecrts2025-hazard") == {
+        AssumptionState.BY_DEFINITION,
+        AssumptionState.ASSUMED,
+    }
+    for name in ("rtx3070-gpgpusim", "ampere-realistic"):
+        assert AssumptionState.DOUBTFUL in states(name)
+
+
+def test_the_charge_of_the_hazard_machine() -> None:
+    """One more initiation, the same latency, on every latency-1 INT operation and nothing else."""
+    nominal, charged = load_machine("orin-ecrts2025"), load_machine("orin-ecrts2025-hazard")
+    for op, row in nominal.timings.items():
+        other = charged.timings[op]
+        if isinstance(row, OpTiming) and (row.unit, row.initiation_cycles) == ("INT", 1):
+            assert isinstance(other, OpTiming)
+            assert other.unit == "INT"
+            assert (other.initiation_cycles, other.latency_cycles) == (2, row.latency_cycles)
+        else:
+            assert other == row
+    assert charged.timing_meaning is TimingMeaning.UPPER
+
+
+@pytest.mark.parametrize("latency", [1, 5, 50, 400, 10**6])
+def test_memory_latency_is_a_parameter(latency: int) -> None:
+    machine = load_machine("orin-ecrts2025", latency)
+    assert machine.memory_latency_cycles == latency
+    load = machine.timings[OpClass.LOAD_GLOBAL]
+    atomic = machine.timings[OpClass.ATOMIC_GLOBAL]
+    assert isinstance(load, OpTiming)
+    assert isinstance(atomic, OpTiming)
+    assert load.latency_cycles == latency + 3
+    assert atomic.latency_cycles == max(latency + 3, 36)
+    shared = machine.timings[OpClass.LOAD_SHARED]
+    assert shared == load_machine("orin-ecrts2025").timings[OpClass.LOAD_SHARED]
+
+
+@pytest.mark.parametrize("latency", [0, -1, 10**6 + 1])
+def test_memory_latency_out_of_range(latency: int) -> None:
+    assert codes_of("orin-ecrts2025", latency) == ["PW314"]
+
+
+def test_assumed_numbers_say_so() -> None:
+    row = load_machine("orin-ecrts2025").timings[OpClass.LOAD_GENERIC]
+    assert isinstance(row, OpTiming)
+    assert row.evidence is Evidence.ASSUMED
+
+
+# --- files that are refused -----------------------------------------------------------------------
+
+
+def problems_of(name: str, latency: int | None = None) -> tuple[Diagnostic, ...]:
+    with pytest.raises(PtxwcetError) as caught:
+        load_machine(name, latency)
+    return caught.value.diagnostics
+
+
+def codes_of(name: str, latency: int | None = None) -> list[str]:
+    return [problem.code for problem in problems_of(name, latency)]
+
+
+HEAD = 'schema = 1\nextends = "orin-ecrts2025"\nname = "mine"\n'
+ROW = (
+    'move = {{ unit = "INT", initiation_cycles = {init}, latency_cycles = {lat}, '
+    'evidence = "{evidence}", source = "{source}" }}\n'
+)
+
+
+def row(init: str = "1", lat: str = "4", evidence: str = "assumed", source: str = "machine") -> str:
+    return "[ops]\n" + ROW.format(init=init, lat=lat, evidence=evidence, source=source)
+
+
+@pytest.mark.parametrize(
+    ("text", "codes"),
+    [
+        ("schema = = 1\n", ["PW303"]),
+        ("a = " + "[" * 5000, ["PW303"]),
+        (HEAD.replace("schema = 1", "schema = 2"), ["PW304"]),
+        (HEAD.replace("schema = 1\n", ""), ["PW304"]),
+        (HEAD + "speed = 3\n", ["PW305"]),
+        (HEAD + "[limits]\nwarps = 3\n", ["PW305"]),
+        (HEAD + "issues_return = 1\n", ["PW306"]),
+        (HEAD + "clock_mhz = true\n", ["PW306"]),
+        (HEAD + 'scoreboard = "none"\n', ["PW306"]),
+        (HEAD + "ops = 3\n", ["PW306"]),
+        (HEAD + '[ops]\nmove = "free"\n', ["PW306"]),
+        (HEAD + "[ops]\nmove = { refuse = 3 }\n", ["PW306"]),
+        (HEAD + '[ops]\nmove = { refuse = "no", unit = "INT" }\n', ["PW306"]),
+        (HEAD + '[ops]\nmove = { unit = "INT" }\n', ["PW306"] * 4),
+        (HEAD + row(evidence="guess"), ["PW306"]),
+        (HEAD + row(init="1.5"), ["PW306"]),
+        (HEAD + row(lat="{ plus = 3 }"), ["PW306"]),
+        (HEAD + row(lat="{ memory_latency = true, times = 3 }"), ["PW305"]),
+        (HEAD + '[ops]\nteleport = { refuse = "no" }\n', ["PW307"]),
+        (HEAD + row().replace('"INT"', '"ALU"'), ["PW309"]),
+        (HEAD + row(lat="-1"), ["PW310"]),
+        (HEAD + row(init="0"), ["PW310"]),
+        (HEAD + "[units]\nINT = 0\n", ["PW310"]),
+        (HEAD + "memory_latency_cycles = 0\n", ["PW310"]),
+        (HEAD + "taken_branch_bubble_cycles = -1\n", ["PW310"]),
+        (HEAD + row(source="rumour: someone"), ["PW311"]),
+        (HEAD + "[satisfies]\nluck = { state = 'assumed', source = 'machine' }\n", ["PW312"]),
+        (HEAD + "[satisfies]\nsingle-issue = { state = 'sure', source = 'machine' }\n", ["PW306"]),
+        (HEAD + "[satisfies]\nsingle-issue = { state = 'assumed' }\n", ["PW306"]),
+        (HEAD.replace("orin-ecrts2025", "nowhere"), ["PW313"]),
+        (HEAD.replace("orin-ecrts2025", "orin-ecrts2025-hazard"), ["PW313"]),
+    ],
+)
+def test_refused_files(text: str, codes: list[str], tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(text)
+    assert codes_of(str(path)) == codes
+
+
+def test_a_file_without_a_base_must_be_complete(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    text = (Path(__file__).parents[2] / "ptxwcet/machine/models/orin-ecrts2025.toml").read_text()
+    without = [
+        line for line in text.splitlines() if not line.startswith(("fence", "GMEM", "clock"))
+    ]
+    path.write_text("\n".join(without))
+    found = codes_of(str(path))
+    assert found.count("PW308") == 1
+    assert found.count("PW306") == 1
+    assert found.count("PW309") > 3  # every row on the missing unit
+
+
+def test_diagnostics_point_at_the_line(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(HEAD + row(lat="-1"))
+    (problem,) = problems_of(str(path))
+    assert problem.span is not None
+    assert problem.span.line == 5
+    assert problem.span.text == "move"
+    assert "mine.toml:5:1: error[PW310]" in problem.render()
+
+
+def test_unreadable_files(tmp_path: Path) -> None:
+    assert codes_of(str(tmp_path)) == ["PW301"]
+    assert codes_of("no such\0file") == ["PW301"]
+    binary = tmp_path / "binary.toml"
+    binary.write_bytes(b"\xff\xfe\x00")
+    assert codes_of(str(binary)) == ["PW302"]
+
+
+def test_an_extension_changes_only_what_it_says(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(HEAD + row(init="3", lat="9"))
+    mine, base = load_machine(str(path)), load_machine()
+    changed = {op for op in OpClass if mine.timings[op] != base.timings[op]}
+    assert changed == {OpClass.MOVE}
+    assert mine.units == base.units
+
+
+# --- the command ----------------------------------------------------------------------------------
+
+
+def test_command_list_and_check() -> None:
+    result = CliRunner().invoke(machine_command, ["list"])
+    assert result.exit_code == 0
+    assert all(name in result.output for name in NAMES)
+    result = CliRunner().invoke(machine_command, ["check", "ampere-realistic"])
+    assert result.exit_code == 0
+    assert "op classes timed" in result.output
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_command_show(name: str) -> None:
+    result = CliRunner().invoke(machine_command, ["show", name, "--mem-latency", "77"])
+    assert result.exit_code == 0
+    assert "77 cycles" in result.output
+    assert all(op.value in result.output for op in OpClass)
+    assert all(key in result.output for key in ASSUMPTIONS)

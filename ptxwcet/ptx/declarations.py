@@ -221,7 +221,8 @@ def lower_performance(tree: Tree[Token]) -> PerformanceDirective:
         text = ".pragma " + ", ".join(str(token) for token in (first, *rest)) + ";"
         return PerformanceDirective(".pragma", (), text)
     values = tuple(integer_value(token) for token in rest)
-    return PerformanceDirective(str(first), values, " ".join((first, ", ".join(map(str, values)))))
+    text = f"{first} {', '.join(map(str, values))}".rstrip()
+    return PerformanceDirective(str(first), values, text)
 
 
 def _start(token: Token) -> int:

@@ -33,8 +33,8 @@ from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 class Request:
     """What to bound, with the launch facts as the user writes them.
 
-    ``kernels`` empty: all of the file. ``block`` None: the kernel's ``.reqntid``. ``source`` is the CUDA
-    source that names the parameters; None: the ``.cu`` beside the ``.ptx``, if there is one.
+    ``kernels`` empty: all of the file. ``block`` None: the kernel's ``.reqntid``. ``source`` is the
+    CUDA source that names the parameters; None: the ``.cu`` beside the ``.ptx``, if there is one.
     """
 
     path: str
@@ -147,7 +147,11 @@ def build_launch(kernel: Kernel, request: Request) -> Launch:
 def cuda_parameter_names(kernel: Kernel, request: Request) -> tuple[str, ...] | None:
     """Names from the CUDA source given or lying beside the file; None without one that fits."""
     given = request.source is not None
-    path = Path(request.source) if request.source is not None else Path(request.path).with_suffix(".cu")
+    path = (
+        Path(request.source)
+        if request.source is not None
+        else Path(request.path).with_suffix(".cu")
+    )
     try:
         text = path.read_text(encoding="utf-8", errors="replace")
     except OSError as error:

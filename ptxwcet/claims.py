@@ -39,7 +39,7 @@ class AssumptionState(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Assumption:
-    """Something a bound needs to be true. ``key`` is stable, ``text`` is one sentence for people."""
+    """Something a bound needs to be true: a stable ``key``, a sentence for people."""
 
     key: str
     text: str

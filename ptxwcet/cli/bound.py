@@ -72,9 +72,7 @@ def request_from(
     )
 
 
-def _failed_checks(
-    answer: FileAnswer, budget: int | None, required: Guarantee
-) -> list[Diagnostic]:
+def _failed_checks(answer: FileAnswer, budget: int | None, required: Guarantee) -> list[Diagnostic]:
     failed = []
     for row in answer.bounded:
         claim = row.worst.bound.claim

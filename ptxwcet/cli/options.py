@@ -11,7 +11,9 @@ from ptxwcet.machine.loader import DEFAULT_MACHINE
 
 _OPTIONS = (
     click.argument("file", type=click.Path()),
-    click.option("-k", "--kernel", "kernels", multiple=True, help="Only this kernel.  [default: all]"),
+    click.option(
+        "-k", "--kernel", "kernels", multiple=True, help="Only this kernel.  [default: all]"
+    ),
     click.option("--block", help="Threads of a block: 256, 32x8, 8x8x4.  [default: .reqntid]"),
     click.option("--grid", help="Blocks of the grid.  [default: any grid]"),
     click.option(
@@ -39,7 +41,9 @@ _OPTIONS = (
         show_default=True,
         help="Machine file: a name (ptxwcet machine list) or a path.",
     ),
-    click.option("--mem-latency", type=int, help="Global-memory latency in cycles.  [default: the machine's]"),
+    click.option(
+        "--mem-latency", type=int, help="Global-memory latency in cycles.  [default: the machine's]"
+    ),
     click.option(
         "--on-unknown",
         type=click.Choice(["refuse", "worst"]),

@@ -17,7 +17,9 @@ from ptxwcet.timing.phases import Phase, PhaseRepeat
 
 @click.command()
 @analysis_options
-@click.option("--warp", type=click.IntRange(min=0), default=0, show_default=True, help="Its number.")
+@click.option(
+    "--warp", type=click.IntRange(min=0), default=0, show_default=True, help="Its number."
+)
 def phases(warp: int, **options: Any) -> int:
     """Print the execution and idle phases of one warp, run alone, barriers not waiting.
 

@@ -112,9 +112,7 @@ def _bound_row(piece: AnalysedPiece, name: str, title: str) -> BoundRow:
     if isinstance(outcome, BlockBound):
         claim = outcome.claim
         citations = tuple(f"{citation.paper}, {citation.place}" for citation in claim.citations)
-        return BoundRow(
-            name, title, outcome.cycles, claim.guarantee.value, citations, outcome.note
-        )
+        return BoundRow(name, title, outcome.cycles, claim.guarantee.value, citations, outcome.note)
     return BoundRow(name, title, None, None, (), outcome.reason)
 
 

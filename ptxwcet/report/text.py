@@ -47,14 +47,14 @@ def _bounded(kernel: BoundedKernel) -> str:
     if kernel.largest_pessimism_percent is None:
         lines.append("pessimism  not given: there is no lower bound")
     else:
-        lines.append(f"pessimism  at most {kernel.largest_pessimism_percent} % over the true worst case")
+        lines.append(
+            f"pessimism  at most {kernel.largest_pessimism_percent} % over the true worst case"
+        )
     lines += ["", *_safe_under(kernel)]
     lines += _warps(kernel)
     lines += _table(
         "sections (times, cycles each, up to the barrier at)",
-        [
-            (f"{s.multiplicity:,} x", f"{s.cycles:,}", s.ends_at) for s in kernel.sections
-        ],
+        [(f"{s.multiplicity:,} x", f"{s.cycles:,}", s.ends_at) for s in kernel.sections],
     )
     lines += _table(
         "loops (block, line, body executions an entry, origin)",

@@ -34,7 +34,7 @@ class Severity(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """One message. ``code`` is e.g. ``PW203``; ``span`` is None only if no input text is at fault."""
+    """One message; ``span`` is None only if no place in an input text is at fault."""
 
     code: str
     message: str

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ptxwcet.flow.regions import SplitRequest, Symbol, require_negative, require_nonnegative
-import pytest
 
 
 def points(symbols: list[Symbol], most: int) -> Iterator[dict[Symbol, int]]:

@@ -74,6 +74,7 @@ def terminal_text(name: str) -> str:
     words = {
         "NAME": "a name",
         "INT": "an integer",
+        "VERSION": "a version such as 8.8",
         "FLOAT": "a number",
         "HEXFLOAT": "a float",
         "STRING": "a string",

@@ -24,13 +24,16 @@ from ptxwcet.ir.operands import Immediate
 from ptxwcet.ptx.grammar import keywords, parse_rule
 from ptxwcet.ptx.literals import LITERAL, LiteralError, immediate
 from ptxwcet.ptx.lowering import LoweredForm, Statement, lower
-from ptxwcet.ptx.scopes import REGISTER
+from ptxwcet.ptx.scopes import CONSTANT, REGISTER, SINK
 from ptxwcet.ptx.templates import LoweringError, Node
 
 NAME = re.compile(r"(?<![\w.$])([%$A-Za-z_][\w$]*+)", re.ASCII)
 """A name in the text of operands or of a directive; must agree with the grammar's NAME and SINK."""
 
 NAME_MARK = "\0"
+_OTHER_KINDS = re.compile(f"[^{SINK}{CONSTANT}]")
+"""Kinds whose names are the grammar's NAME; ``_`` and WARP_SZ are terminals of their own."""
+
 _LITERAL_MARKS = {"INT": "\2", "FLOAT": "\3", "HEXFLOAT": "\4"}
 
 
@@ -55,7 +58,7 @@ class ShapeCache:
     _raw: dict[tuple[str, str], ShapedForm | None] = field(default_factory=dict)
     _shapes: dict[tuple[str, str], LoweredForm] = field(default_factory=dict)
     _mnemonics: dict[str, bool] = field(default_factory=dict)
-    _operands: dict[tuple[str, bool], tuple[Node, ...]] = field(default_factory=dict)
+    _operands: dict[tuple[str, bool, str], tuple[Node, ...]] = field(default_factory=dict)
 
     def find(self, parts: StatementText, kinds: str) -> ShapedForm | None:
         """The form of a statement; None if it has none (the slow path tells why).
@@ -102,7 +105,7 @@ class ShapeCache:
             parse_rule(parts.mnemonic, "call" if is_call else "mnemonic")
             self._mnemonics[parts.mnemonic] = is_call
         guard = None if not parts.guard else parts.guard[1:]
-        key = (shape, is_call)
+        key = (shape, is_call, _OTHER_KINDS.sub(REGISTER, kinds))
         known = self._operands.get(key)
         if known is not None:
             return lower(Statement(guard, parts.mnemonic, known, is_call), kinds)

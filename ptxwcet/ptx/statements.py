@@ -11,6 +11,7 @@ import re
 COMMENT = r"//[^\n]*+|/\*[^*]*+(?:\*(?!/)[^*]*+)*+\*/"
 SKIP = rf"(?:[ \t\r\n\f\v]++|{COMMENT})*+"
 
+_NAME = r"(?:[A-Za-z][\w$]*+|[_$%][\w$]++)"
 _TABLE = r"\.(?:branchtargets|callprototype|calltargets)\b"
 _LOCATION = (
     rf"\.loc\b(?:{SKIP}[0-9]\w*+){{0,3}}+"
@@ -19,12 +20,12 @@ _LOCATION = (
 
 STATEMENT = re.compile(
     rf"""{SKIP}(?:
-      (@\s*+!?+\s*+[%$\w]++(?=[\s]))?+\s*+
+      (@\s*+!?+\s*+{_NAME}(?=[\s]))?+\s*+
         ([a-z][\w$]*+(?:(?:\.|::)\w++)*+)\s*+
         ([^;{{}}/"\#:@]*+(?:\{{[^;{{}}/"\#:@]*+\}}[^;{{}}/"\#:@]*+)*+);
     | ({_LOCATION})
-    | ([$%\w]++{SKIP}:{SKIP}{_TABLE}[^;{{}}"]*+;)
-    | ([$%\w]++){SKIP}:(?!:)
+    | ({_NAME}{SKIP}:{SKIP}{_TABLE}[^;{{}}"]*+;)
+    | ({_NAME}){SKIP}:(?!:)
     | ([{{}}])
     | (\.[A-Za-z][^;{{}}"/\#]*+;)
     | ([^\s])

@@ -1,14 +1,21 @@
 """From paths to the waist: a kernel's extracted paths as warp programs on a machine.
 
 Before: blocks visited, loops counted, no machine. After: timed instructions, barriers, repeats.
+
+A triangular loop (:class:`~ptxwcet.flow.paths.PathGrowing`) becomes a row of at most 32 repeats of
+the loop around it, each with the range of inner counts of its share of the iterations: exact up
+to 32
+iterations; beyond that at most about 1/32 above the sum of the counts, whatever their number.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 from ptxwcet.flow.cfg import ControlFlowGraph
 from ptxwcet.flow.paths import (
+    AffineCount,
     Path,
     PathChoice,
     PathGrowing,
@@ -17,6 +24,7 @@ from ptxwcet.flow.paths import (
     PathUnordered,
     Visit,
     WarpPath,
+    grows,
 )
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.timing.cost import InstructionCosts
@@ -31,6 +39,10 @@ from ptxwcet.warp.program import (
     WarpProgram,
 )
 
+# Shares into which the iterations around a growing loop are cut: the bound's excess is about one
+# part in so many, the warp program grows by as much.
+_SHARES = 32
+
 
 def build_workload(
     paths: Sequence[WarpPath],
@@ -44,9 +56,7 @@ def build_workload(
     Raises PtxwcetError with all instructions on the paths that the machine refuses.
     """
     builder = _Builder(kernel, cfg, costs)
-    classes = tuple(
-        WarpClass(WarpProgram(builder.body(path.nodes, 1)), path.warps) for path in paths
-    )
+    classes = tuple(WarpClass(WarpProgram(builder.body(path.nodes)), path.warps) for path in paths)
     costs.raise_refusals()
     return BlockWorkload(classes, scoreboard)
 
@@ -58,27 +68,38 @@ class _Builder:
         self._costs = costs
         self._visits: dict[Visit, tuple[Node, ...]] = {}
 
-    def body(self, nodes: Path, around: int) -> tuple[Node, ...]:
-        """The nodes as timed nodes; ``around`` is the count of the repeat that they stand in."""
+    def body(self, nodes: Path, first: int = 0, last: int = 0) -> tuple[Node, ...]:
+        """The nodes as timed nodes, for iterations ``first`` to ``last`` of the repeat around."""
         out: list[Node] = []
         for node in nodes:
             match node:
                 case Visit():
                     out += self._visit(node)
+                case PathRepeat(count, least, body) if grows(body):
+                    out += self._shares(count, least, body)
                 case PathRepeat(count, least, body):
                     assert not count.slopes, "an open count left path extraction"
-                    inner = self.body(body, count.base)
-                    out.append(Repeat(count.base, inner, least.base))
-                case PathGrowing(first, step, body):
-                    ends = (first, first + step * (around - 1))
-                    out.append(Repeat(max(ends), self.body(body, max(ends)), min(ends)))
+                    out.append(Repeat(count.base, self.body(body), least.base))
+                case PathGrowing(start, step, body):
+                    ends = (start + step * first, start + step * last)
+                    out.append(Repeat(max(ends), self.body(body), min(ends)))
                 case PathLoop(body=body):
-                    out += self.body(body, around)
+                    out += self.body(body, first, last)
                 case PathUnordered(one, two):
-                    out.append(Unordered(self.body(one, 1), self.body(two, 1)))
+                    out.append(Unordered(self.body(one), self.body(two)))
                 case PathChoice(alternatives):
-                    out.append(Choice(tuple(self.body(side, 1) for side in alternatives)))
+                    out.append(Choice(tuple(self.body(side) for side in alternatives)))
         return tuple(out)
+
+    def _shares(self, count: AffineCount, least: AffineCount, body: Path) -> list[Node]:
+        """A repeat around growing loops, cut into shares of its iterations."""
+        assert count == least, "only an exact loop lets inner counts grow"
+        assert not count.slopes, "only a loop with a constant count lets inner counts grow"
+        shares = min(_SHARES, count.base)
+        edges = [count.base * share // shares for share in range(shares + 1)]
+        return [
+            Repeat(end - begin, self.body(body, begin, end - 1)) for begin, end in pairwise(edges)
+        ]
 
     def _visit(self, visit: Visit) -> tuple[Node, ...]:
         found = self._visits.get(visit)

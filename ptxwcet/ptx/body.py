@@ -60,7 +60,10 @@ class BodyReader:
         """The inner loop: statements of known shape, until something needs a closer look."""
         plain = self.context.shapes.plain
         branches = self.context.shapes.branches
-        append = self.instructions.append
+        instructions = self.instructions
+        append = instructions.append
+        add_item = self.blocks.items.append
+        locations = self._locations.known
         add_branch = self.blocks.targets.add_branch
         lookup = self.blocks.scope.__getitem__
         types = self.names.types
@@ -70,6 +73,12 @@ class BodyReader:
             if kind != statements.INSTRUCTION:
                 if kind is None:
                     break
+                location = locations.get(match.group(kind))
+                if location is not None:
+                    self._origin, directive = location
+                    origin = self._origin
+                    add_item((len(instructions), directive))
+                    continue
                 resume = self._other(match)
                 if resume >= 0:
                     return resume
@@ -99,7 +108,7 @@ class BodyReader:
                 elif raw in branches and (guard is None or types[lookup(spelled[0])] == "pred"):
                     names = (*map(lookup, spelled[:-1]), spelled[-1])
                     append(Instruction(branches[raw], names, (), start, match.end(), origin))
-                    add_branch(len(self.instructions) - 1, spelled[-1], self.blocks.scope)
+                    add_branch(len(instructions) - 1, spelled[-1], self.blocks.scope)
                     continue
             except KeyError:
                 pass

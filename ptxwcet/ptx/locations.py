@@ -20,40 +20,49 @@ _NUMBER = re.compile(r"(?<![\w$%.])(?:0|[1-9][0-9]*)(?![\w$.])", re.ASCII)
 class LocationCache:
     """``.loc`` directives by shape, digits being the slots. A file may have one per instruction.
 
-    A shape's value is its canonical text cut at the digits, and how many integers it has.
+    A shape's value is how many integers it has, and whether only tabs keep it from being canonical.
     """
 
-    _shapes: dict[str, tuple[list[str], int]] = field(default_factory=dict)
+    _shapes: dict[str, tuple[int, bool]] = field(default_factory=dict)
+    _read: dict[str, tuple[list[int], Directive]] = field(default_factory=dict)
 
-    def read(self, text: str) -> tuple[list[int], str]:
-        """The integers of the directive (without ``+n``) and its canonical text.
+    def read(self, text: str) -> tuple[list[int], Directive]:
+        """The integers of the directive, and how to print it.
 
         Raises lark.UnexpectedInput. Cost: about 3 microseconds for a known shape.
         """
+        found = self._read.get(text)
+        if found is None:
+            numbers, line = self._parse(text)
+            found = self._read[text] = numbers, Directive(".loc", line)
+        return found
+
+    def _parse(self, text: str) -> tuple[list[int], str]:
         shape = _DIGITS.sub("0", text)
         known = self._shapes.get(shape)
         numbers = _NUMBER.findall(text)
-        if known is None or len(numbers) != known[1]:
+        if known is None or len(numbers) != known[0]:
             tree = parse_rule(text, "declaration")
             count = sum(token.type == "INT" for token in slot_tokens(tree))
             if len(numbers) != count:  # hexadecimal, octal: keep out of the cache
                 values = [integer_value(t) for t in slot_tokens(tree) if t.type == "INT"]
                 return values, canonical(text)
-            known = self._shapes[shape] = (canonical(shape).split("0"), count)
-        pieces = [""] * (2 * len(known[0]) - 1)
-        pieces[::2] = known[0]
-        pieces[1::2] = _DIGITS.findall(text)
-        return [int(number) for number in numbers], "".join(pieces)
+            known = self._shapes[shape] = (count, canonical(shape) == shape.replace("\t", " "))
+        line = text.replace("\t", " ") if known[1] else canonical(text)
+        return [int(number) for number in numbers], line
 
 
 @dataclass(slots=True)
 class Locations:
-    """The ``.loc`` directives of one function; ``files`` are the names that ``.file`` gives."""
+    """The ``.loc`` directives of one function; ``files`` are the names that ``.file`` gives.
+
+    ``known`` maps the texts seen so far to their meaning; the parser's inner loop reads it.
+    """
 
     source: SourceFile
     files: dict[int, str]
     cache: LocationCache
-    _known: dict[str, tuple[Origin, Directive]] = field(default_factory=dict)
+    known: dict[str, tuple[Origin, Directive]] = field(default_factory=dict)
     _places: dict[tuple[int, int, int], SourceLocation] = field(default_factory=dict)
 
     def read(self, text: str) -> tuple[Origin, Directive]:
@@ -61,12 +70,9 @@ class Locations:
 
         Raises lark.UnexpectedInput, LiteralError.
         """
-        known = self._known.get(text)
-        if known is None:
-            numbers, line = self.cache.read(text)
-            origin = Origin(self.source, self._location(numbers))
-            known = self._known[text] = origin, Directive(".loc", line)
-        return known
+        numbers, directive = self.cache.read(text)
+        found = self.known[text] = Origin(self.source, self._location(numbers)), directive
+        return found
 
     def _location(self, numbers: list[int]) -> SourceLocation:
         """From file, line, column and, behind them, those of the place that it was inlined at.

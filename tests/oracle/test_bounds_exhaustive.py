@@ -6,11 +6,13 @@ cases, refutes GUB where it is known to fail, and attacks SAFE and the lower bou
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from itertools import product
 from types import MappingProxyType
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from ptxwcet.bounds.analysis import BlockAnalysis, analyse_block
@@ -20,12 +22,16 @@ from ptxwcet.bounds.outcome import BlockBound
 from ptxwcet.bounds.safe import bound_safe
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.machine.model import FunctionalUnit, Machine
+from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.warp.program import (
     Barrier,
     BlockWorkload,
+    Choice,
+    Node,
     Repeat,
     Scoreboard,
     TimedInstruction,
+    Unordered,
     WarpClass,
     WarpProgram,
 )
@@ -57,8 +63,11 @@ State = tuple[tuple[Warp, ...], tuple[tuple[str, int], ...]]
 class Search:
     """Largest or smallest end of a block over all work-conserving schedules, by memoised search."""
 
-    def __init__(self, paths: tuple[Path, ...], scoreboard: Scoreboard, *, worst: bool) -> None:
+    def __init__(
+        self, paths: tuple[Path, ...], scoreboard: Scoreboard, *, worst: bool, cores: int = 1
+    ) -> None:
         self.paths = paths
+        self.cores = cores
         self.waw = scoreboard is Scoreboard.RAW_WAW
         self.extreme = max if worst else min
         self.known: dict[State, int] = {}
@@ -92,8 +101,10 @@ class Search:
                 return min(ends) + self.end(later((warps, units), min(ends)))
         if first:
             return first + self.end(later((warps, units), first))
-        choices = [n for n, time in enumerate(times) if time == 0]
-        return self.extreme(self.issue((warps, units), n, pending) for n in choices)
+        eligible = [n for n, time in enumerate(times) if time == 0]
+        ports = [[n for n in eligible if n % self.cores == core] for core in range(self.cores)]
+        choices = product(*[port for port in ports if port])
+        return self.extreme(self.issue((warps, units), chosen, pending) for chosen in choices)
 
     def done(self, n: int, warp: Warp) -> bool:
         return warp.position == len(self.paths[n])
@@ -114,14 +125,21 @@ class Search:
         ready = dict(warp.ready)
         return max([warp.earliest, *[ready.get(name, 0) for name in waits]])
 
-    def issue(self, state: State, n: int, pending: int) -> int:
-        warps, units = state
-        warp, node = warps[n], self.paths[n][warps[n].position]
+    def issue(self, state: State, chosen: Iterable[int], pending: int) -> int:
+        """One instruction of each chosen warp (one a sub-core) is issued in this cycle."""
+        warps, units = list(state[0]), dict(state[1])
+        for n in chosen:
+            warps[n], ends = self.issued(n, warps[n], units)
+            pending = max(pending, ends)
+        following = (tuple(warps), tuple(sorted(units.items())))
+        return max(pending, 1 + self.end(later(following, 1)))
+
+    def issued(self, n: int, warp: Warp, free: dict[str, int]) -> tuple[Warp, int]:
+        node = self.paths[n][warp.position]
         k = node.instruction if isinstance(node, Barrier) else node
-        free = dict(units)
-        dispatch = free.get(k.unit, 0)
-        free[k.unit] = dispatch + k.initiation_cycles
-        ends = free[k.unit] + k.latency_cycles
+        unit = f"{k.unit}{n % self.cores}"
+        free[unit] = free.get(unit, 0) + k.initiation_cycles
+        ends = free[unit] + k.latency_cycles
         ready = dict(warp.ready)
         for name in k.writes:
             ready[name] = max(ends, ready.get(name, 0)) if k.conditional else ends
@@ -132,9 +150,7 @@ class Search:
             max(warp.ends, ends),
             isinstance(node, Barrier),
         )
-        following = (*warps[:n], after, *warps[n + 1 :])
-        rest = 1 + self.end(later((following, tuple(sorted(free.items()))), 1))
-        return max(pending, ends, rest)
+        return after, ends
 
 
 def later(state: State, cycles: int) -> State:
@@ -157,19 +173,21 @@ def later(state: State, cycles: int) -> State:
 # --- bounds on the same blocks --------------------------------------------------------------------
 
 
-def machine_with(units: set[str]) -> Machine:
-    """A one-scheduler machine that has these units; bounds ask it for nothing else."""
+def machine_with(units: set[str], cores: int = 1) -> Machine:
+    """A machine that has each of these units once a scheduler; bounds ask it for nothing else."""
     return replace(
         load_machine(),
-        units=tuple(FunctionalUnit(unit, 1) for unit in sorted(units)),
+        schedulers_per_sm=cores,
+        units=tuple(FunctionalUnit(unit, cores) for unit in sorted(units)),
         timings=MappingProxyType({}),
     )
 
 
-def analysis_of(paths: tuple[Path, ...], scoreboard: Scoreboard) -> BlockAnalysis:
+def analysis_of(paths: tuple[Path, ...], scoreboard: Scoreboard, cores: int = 1) -> BlockAnalysis:
     classes = tuple(WarpClass(WarpProgram(path), (n,)) for n, path in enumerate(paths))
     nodes = [n.instruction if isinstance(n, Barrier) else n for path in paths for n in path]
-    return analyse_block(BlockWorkload(classes, scoreboard), machine_with({n.unit for n in nodes}))
+    machine = machine_with({n.unit for n in nodes}, cores)
+    return analyse_block(BlockWorkload(classes, scoreboard), machine)
 
 
 def cycles(outcome: object) -> int:
@@ -296,7 +314,7 @@ def test_no_schedule_is_faster_than_the_lower_bound(
 
 @st.composite
 def faster(draw: st.DrawFn, paths: tuple[Path, ...]) -> tuple[Path, ...]:
-    """The same paths, each initiation and latency anywhere at or below the model's."""
+    """The same paths with shorter initiations and latencies and fewer registers to wait for."""
 
     def shorten(node: TimedInstruction | Barrier) -> TimedInstruction | Barrier:
         if isinstance(node, Barrier):
@@ -305,6 +323,8 @@ def faster(draw: st.DrawFn, paths: tuple[Path, ...]) -> tuple[Path, ...]:
             node,
             initiation_cycles=draw(st.integers(1, node.initiation_cycles)),
             latency_cycles=draw(st.integers(0, node.latency_cycles)),
+            reads=node.reads if draw(st.booleans()) else (),
+            conditional=node.conditional and draw(st.booleans()),
         )
 
     return tuple(tuple(shorten(node) for node in path) for path in paths)
@@ -318,6 +338,85 @@ def test_safe_covers_faster_timings(
     actual = data.draw(faster(paths))
     bound = cycles(bound_safe(analysis_of(paths, scoreboard)))
     assert Search(actual, scoreboard, worst=True).run() <= bound
+
+
+# --- programs with several paths ------------------------------------------------------------------
+
+
+def open_nodes() -> st.SearchStrategy[Node]:
+    def wider(inner: st.SearchStrategy[Node]) -> st.SearchStrategy[Node]:
+        side = st.lists(inner, max_size=2).map(tuple)
+        return st.one_of(
+            st.builds(Unordered, side, side),
+            st.builds(Choice, st.tuples(side, side)),
+            st.builds(lambda body, least: Repeat(2, body, least), side, st.integers(0, 2)),
+        )
+
+    return st.recursive(instructions(), wider, max_leaves=4)
+
+
+def resolved(body: tuple[Node, ...], draw: st.DrawFn) -> Path:
+    """One instruction sequence that the body allows."""
+    out: list[TimedInstruction | Barrier] = []
+    for node in body:
+        match node:
+            case Repeat():
+                for _ in range(draw(st.integers(node.least, node.count))):
+                    out += resolved(node.body, draw)
+            case Unordered(one, two):
+                for side in ((one, two), (two, one))[draw(st.integers(0, 1))]:
+                    out += resolved(side, draw)
+            case Choice(alternatives):
+                out += resolved(draw(st.sampled_from(alternatives)), draw)
+            case _:
+                out.append(node)
+    return tuple(out)
+
+
+@st.composite
+def open_blocks(draw: st.DrawFn) -> tuple[tuple[WarpProgram, ...], tuple[Path, ...]]:
+    """Programs that allow several paths, and one path of each."""
+    nodes = st.lists(open_nodes(), max_size=3).map(tuple)
+    count = draw(st.integers(0, 1))
+    programs = []
+    for _ in range(2):
+        first, second = draw(nodes), draw(nodes)
+        programs.append(WarpProgram((*first, BARRIER, *second) if count else first))
+    return tuple(programs), tuple(resolved(p.body, draw) for p in programs)
+
+
+@settings(max_examples=100, deadline=None)
+@given(open_blocks(), st.sampled_from(Scoreboard))
+def test_safe_covers_every_path(
+    case: tuple[tuple[WarpProgram, ...], tuple[Path, ...]], scoreboard: Scoreboard
+) -> None:
+    programs, paths = case
+    assume(sum(len(path) for path in paths) <= 12)
+    classes = tuple(WarpClass(program, (n,)) for n, program in enumerate(programs))
+    analysis = analyse_block(BlockWorkload(classes, scoreboard), machine_with({"A", "B"}))
+    assert Search(paths, scoreboard, worst=True).run() <= cycles(bound_safe(analysis))
+
+
+@settings(max_examples=60, deadline=None)
+@given(blocks(most_warps=4), st.sampled_from(Scoreboard), st.integers(2, 3))
+def test_sub_cores_with_private_units(
+    paths: tuple[Path, ...], scoreboard: Scoreboard, cores: int
+) -> None:
+    analysis = analysis_of(paths, scoreboard, cores)
+    worst = Search(paths, scoreboard, worst=True, cores=cores).run()
+    best = Search(paths, scoreboard, worst=False, cores=cores).run()
+    assert cycles(bound_lower(analysis)) <= best <= worst <= cycles(bound_safe(analysis))
+
+
+def test_shared_units_are_refused() -> None:
+    path: Path = (i("A", 1, 0), i("B", 1, 0))
+    units = (FunctionalUnit("A", 4), FunctionalUnit("B", 2))
+    machine = replace(machine_with({"A", "B"}, 4), units=units)
+    workload = BlockWorkload((WarpClass(WarpProgram(path), (0, 1)),), Scoreboard.RAW)
+    with pytest.raises(PtxwcetError) as caught:
+        analyse_block(workload, machine)
+    assert [d.code for d in caught.value.diagnostics] == ["PW510"]
+    assert "unit B" in caught.value.diagnostics[0].message
 
 
 @settings(max_examples=100, deadline=None)

@@ -64,6 +64,7 @@ NEEDED = (
     "no-write-port-hazard",
     "units-independent",
     "perfect-instruction-supply",
+    "stack-reconvergence",
     "ptx-is-executed",
 )
 """Keys of the machine's assumptions that every block bound needs."""

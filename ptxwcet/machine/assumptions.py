@@ -23,6 +23,10 @@ ASSUMPTIONS: Mapping[str, str] = MappingProxyType(
             "an instruction waits only for instructions of its own unit and scheduler"
         ),
         "perfect-instruction-supply": "instruction and constant fetch never delay an issue",
+        "stack-reconvergence": (
+            "the sides of a divergent branch run one after the other, in any order, up to its "
+            "immediate post-dominator, where the lanes go on together"
+        ),
         "ptx-is-executed": "the machine executes the PTX instructions as written, in their order",
     }
 )

@@ -9,7 +9,7 @@ from ptxwcet.bounds.analysis import BlockAnalysis, analyse_block
 from ptxwcet.bounds.methods import METHODS
 from ptxwcet.bounds.outcome import BlockBound, Outcome
 from ptxwcet.claims import Assumption, AssumptionState
-from ptxwcet.flow.cfg import ControlFlowGraph, build_cfg
+from ptxwcet.flow.cfg import BlockId, ControlFlowGraph, build_cfg
 from ptxwcet.flow.dominance import compute_dominators, compute_postdominators
 from ptxwcet.flow.extraction import extract_paths
 from ptxwcet.flow.facts import BoundOrigin, Launch, check_launch
@@ -19,7 +19,9 @@ from ptxwcet.ir.kernel import Kernel
 from ptxwcet.machine.model import Machine
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.timing.cost import UNKNOWN_OPCODES, InstructionCosts
+from ptxwcet.timing.phases import profile_warp
 from ptxwcet.timing.programs import build_workload
+from ptxwcet.warp.program import Node
 
 USER_LOOP_BOUNDS = Assumption(
     "user-loop-bounds",
@@ -94,6 +96,23 @@ def analyse_kernel(
         outcomes = {method.name: method.evaluate(analysis) for method in METHODS}
         pieces.append(AnalysedPiece(paths, analysis, outcomes))
     return KernelAnalysis(kernel, cfg, forest, launch, machine, tuple(pieces))
+
+
+def block_costs(kernel: Kernel, machine: Machine) -> dict[BlockId, int]:
+    """Cycles of each basic block alone: one warp on a clean machine, no branch taken.
+
+    Blocks with an instruction that the machine refuses are left out. Cost: linear in the kernel.
+    """
+    cfg = build_cfg(kernel)
+    costs: dict[BlockId, int] = {}
+    for block in cfg.blocks[:-1]:
+        nodes: list[Node] = []
+        timed = InstructionCosts(machine)
+        for index in range(block.start, block.end):
+            nodes += timed.nodes(index, kernel.instructions[index])
+        if not timed.has_refusals:
+            costs[block.id] = profile_warp(nodes, machine.scoreboard).isolated_cycles
+    return costs
 
 
 def place_loop_bounds(

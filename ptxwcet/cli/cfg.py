@@ -10,6 +10,8 @@ import click
 
 from ptxwcet.flow.dot import DivergentSet, draw_cfg
 from ptxwcet.ir.kernel import Kernel, Module
+from ptxwcet.machine.loader import DEFAULT_MACHINE, load_machine
+from ptxwcet.pipeline import block_costs
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.ptx.reading import read_source
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError, render_all
@@ -41,8 +43,19 @@ _LAYOUT_SECONDS = 120
     show_default=True,
     help="Those of Betts and Donaldson, or all that a warp can take.",
 )
+@click.option(
+    "--machine",
+    default=DEFAULT_MACHINE,
+    show_default=True,
+    help="Machine whose timings give each block's cycles (one warp alone).",
+)
 def cfg(
-    file: str, name: str | None, output: Path | None, divergent: bool, divergent_set: str
+    file: str,
+    name: str | None,
+    output: Path | None,
+    divergent: bool,
+    divergent_set: str,
+    machine: str,
 ) -> None:
     """Draw the control-flow graph of the kernels in FILE.
 
@@ -58,7 +71,8 @@ def cfg(
         names = ", ".join(kernel.name for kernel in kernels)
         raise click.UsageError(f"a picture shows one kernel: choose with -k among {names}")
     shown = DivergentSet(divergent_set) if divergent else DivergentSet.NONE
-    drawings = [draw_cfg(kernel, shown) for kernel in kernels]
+    timings = load_machine(machine)
+    drawings = [draw_cfg(kernel, shown, block_costs(kernel, timings)) for kernel in kernels]
     for drawing in drawings:
         if drawing.warnings:
             click.echo(render_all(drawing.warnings), err=True)

@@ -132,6 +132,11 @@ class InstructionCosts:
             found = self._known[key] = self._cost(index, instruction, taken)
         return found
 
+    @property
+    def has_refusals(self) -> bool:
+        """Whether the machine refused an instruction so far."""
+        return bool(self._refusals)
+
     def raise_refusals(self) -> None:
         """Raises PtxwcetError with every refusal so far, in the order of the kernel."""
         if self._refusals:

@@ -165,7 +165,12 @@ def refusal(*arguments: str) -> str:
 def test_dot_text_goes_to_standard_output() -> None:
     result = run("one.ptx")
     assert result.exit_code == 0
-    assert result.output == nest_text().replace(", 17 cycles", "")
+    assert ", 5 cycles" in result.output  # a block that is one branch: issue, 1 + 4 on INT
+
+    def without_costs(text: str) -> str:
+        return re.sub(r", \d+ cycles", "", text)
+
+    assert without_costs(result.output) == without_costs(nest_text())
     assert "dashed" not in run("one.ptx", "--no-divergent").output
 
 

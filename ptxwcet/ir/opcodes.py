@@ -49,7 +49,8 @@ class Opcode:
     ``operands`` is the least and largest number of operands that ptxas takes. A destination that is
     an address is none: memory is no register. ``accumulates``: the destination is read as well.
     ``reads_carry``: it reads the carry flag. ``special_sources``: a special register may be a
-    source.
+    source. ``discards``: ``_`` may be the whole result. ``types`` is the least and largest number
+    of type modifiers, where that is checked.
     """
 
     name: str
@@ -60,6 +61,8 @@ class Opcode:
     accumulates: bool = False
     reads_carry: bool = False
     special_sources: bool = False
+    discards: bool = False
+    types: tuple[int, int] | None = None
 
     def op_class(self, modifiers: Sequence[str]) -> OpClass:
         """The timing class for these modifiers. Cost: linear in their number."""
@@ -101,7 +104,7 @@ _TYPE_KINDS: Mapping[str, str] = {
     "f64": "double",
 }
 
-_TYPE = re.compile(r"(?:[sub]|b?f|tf)\d+(?:x2)?\Z")
+_TYPE = re.compile(r"(?:(?:[sub]|b?f|tf)\d+(?:x\d+)?|pred)\Z")
 _NUMERIC_TYPE = re.compile(r"(?:[subf]|bf|tf)(\d+)\Z")
 _WIDTHS = frozenset({"1", "2", "4", "8", "16", "32", "64", "128", "256", "512", "1024"})
 
@@ -123,6 +126,16 @@ def type_kind(modifiers: Iterable[str]) -> str:
         if _TYPE.match(modifier):
             return _TYPE_KINDS.get(modifier, "integer")
     return "integer"
+
+
+def count_types(modifiers: Iterable[str]) -> int:
+    """How many modifiers are types such as ``u32``, ``f16x2`` or ``pred``."""
+    return sum(_TYPE.match(modifier) is not None for modifier in modifiers)
+
+
+def count_spaces(modifiers: Iterable[str]) -> int:
+    """How many modifiers are state spaces."""
+    return sum(modifier in _SPACES for modifier in modifiers)
 
 
 def is_impossible_type(modifier: str) -> bool:
@@ -207,64 +220,64 @@ def _rows() -> Iterable[Opcode]:
 
 
 def _arithmetic_rows() -> Iterable[Opcode]:
-    yield Opcode("add", _ADD, (3, 3))
-    yield Opcode("sub", _ADD, (3, 3))
-    yield Opcode("addc", _ADD, (3, 3), reads_carry=True)
-    yield Opcode("subc", _ADD, (3, 3), reads_carry=True)
-    yield Opcode("mul", _MUL, (3, 3))
-    yield Opcode("mad", _MAD, (4, 4))
-    yield Opcode("madc", _MAD, (4, 4), reads_carry=True)
-    yield Opcode("fma", _MAD, (4, 4))
-    yield Opcode("mul24", _C.INT_MUL24, (3, 3))
-    yield Opcode("mad24", _C.INT_MUL24, (4, 4))
-    yield Opcode("div", _DIV, (3, 3))
-    yield Opcode("rem", _C.INT_DIV, (3, 3))
-    yield Opcode("min", _MINMAX, (3, 4))
-    yield Opcode("max", _MINMAX, (3, 4))
-    yield Opcode("sad", _C.SIGN, (4, 4))
-    yield Opcode("abs", _SIGN, (2, 2))
-    yield Opcode("neg", _SIGN, (2, 2))
-    yield Opcode("copysign", _C.SIGN, (3, 3))
-    yield Opcode("dp4a", _C.INT_DOT, (4, 4))
-    yield Opcode("dp2a", _C.INT_DOT, (4, 4))
+    yield Opcode("add", _ADD, (3, 3), types=(1, 2))
+    yield Opcode("sub", _ADD, (3, 3), types=(1, 2))
+    yield Opcode("addc", _ADD, (3, 3), reads_carry=True, types=(1, 1))
+    yield Opcode("subc", _ADD, (3, 3), reads_carry=True, types=(1, 1))
+    yield Opcode("mul", _MUL, (3, 3), types=(1, 1))
+    yield Opcode("mad", _MAD, (4, 4), types=(1, 1))
+    yield Opcode("madc", _MAD, (4, 4), reads_carry=True, types=(1, 1))
+    yield Opcode("fma", _MAD, (4, 4), types=(1, 2))
+    yield Opcode("mul24", _C.INT_MUL24, (3, 3), types=(1, 1))
+    yield Opcode("mad24", _C.INT_MUL24, (4, 4), types=(1, 1))
+    yield Opcode("div", _DIV, (3, 3), types=(1, 1))
+    yield Opcode("rem", _C.INT_DIV, (3, 3), types=(1, 1))
+    yield Opcode("min", _MINMAX, (3, 4), types=(1, 1))
+    yield Opcode("max", _MINMAX, (3, 4), types=(1, 1))
+    yield Opcode("sad", _C.SIGN, (4, 4), types=(1, 1))
+    yield Opcode("abs", _SIGN, (2, 2), types=(1, 1))
+    yield Opcode("neg", _SIGN, (2, 2), types=(1, 1))
+    yield Opcode("copysign", _C.SIGN, (3, 3), types=(1, 1))
+    yield Opcode("dp4a", _C.INT_DOT, (4, 4), types=(2, 2))
+    yield Opcode("dp2a", _C.INT_DOT, (4, 4), types=(2, 2))
     for name in ("rcp", "sqrt", "rsqrt", "sin", "cos", "lg2", "ex2", "tanh"):
-        yield Opcode(name, _SFU, (2, 2))
-    yield Opcode("testp", _C.COMPARE, (2, 2))
-    yield Opcode("set", _C.COMPARE, (3, 4))
-    yield Opcode("setp", _C.COMPARE, (3, 4))
+        yield Opcode(name, _SFU, (2, 2), types=(1, 1))
+    yield Opcode("testp", _C.COMPARE, (2, 2), types=(1, 1))
+    yield Opcode("set", _C.COMPARE, (3, 4), types=(2, 2))
+    yield Opcode("setp", _C.COMPARE, (3, 4), discards=True, types=(1, 1))
     for name in ("and", "or", "xor"):
-        yield Opcode(name, _C.LOGIC, (3, 3))
-    yield Opcode("not", _C.LOGIC, (2, 2))
-    yield Opcode("cnot", _C.LOGIC, (2, 2))
-    yield Opcode("lop3", _C.LOGIC, (5, 6))
-    yield Opcode("shl", _C.SHIFT, (3, 3))
-    yield Opcode("shr", _C.SHIFT, (3, 3))
-    yield Opcode("shf", _C.SHIFT, (4, 4))
+        yield Opcode(name, _C.LOGIC, (3, 3), types=(1, 1))
+    yield Opcode("not", _C.LOGIC, (2, 2), types=(1, 1))
+    yield Opcode("cnot", _C.LOGIC, (2, 2), types=(1, 1))
+    yield Opcode("lop3", _C.LOGIC, (5, 6), discards=True, types=(1, 1))
+    yield Opcode("shl", _C.SHIFT, (3, 3), types=(1, 1))
+    yield Opcode("shr", _C.SHIFT, (3, 3), types=(1, 1))
+    yield Opcode("shf", _C.SHIFT, (4, 4), types=(1, 1))
     for name, count in (("popc", 2), ("clz", 2), ("bfind", 2), ("brev", 2), ("fns", 4)):
-        yield Opcode(name, _C.BITFIELD, (count, count))
+        yield Opcode(name, _C.BITFIELD, (count, count), types=(1, 1))
     for name, count in (("bfe", 4), ("bfi", 5), ("szext", 3), ("bmsk", 3), ("prmt", 4)):
-        yield Opcode(name, _C.BITFIELD, (count, count))
+        yield Opcode(name, _C.BITFIELD, (count, count), types=(1, 1))
 
 
 def _data_rows() -> Iterable[Opcode]:
-    yield Opcode("mov", _C.MOVE, (2, 2), special_sources=True)
+    yield Opcode("mov", _C.MOVE, (2, 2), special_sources=True, types=(1, 1))
     yield Opcode("cvt", _C.MOVE, (2, 4), special_sources=True)
     yield Opcode("cvt.pack", _C.MOVE, (3, 4))
     yield Opcode("cvta", _C.MOVE, (2, 2))
     yield Opcode("isspacep", _C.MOVE, (2, 2))
     yield Opcode("istypep", _C.MOVE, (2, 2))
-    yield Opcode("selp", _C.MOVE, (4, 4))
-    yield Opcode("slct", _C.MOVE, (4, 4))
+    yield Opcode("selp", _C.MOVE, (4, 4), types=(1, 1))
+    yield Opcode("slct", _C.MOVE, (4, 4), types=(2, 2))
     yield Opcode("mapa", _C.MOVE, (3, 3))
     yield Opcode("getctarank", _C.MOVE, (2, 2))
 
 
 def _memory_rows() -> Iterable[Opcode]:
-    yield Opcode("ld", _LOAD, (2, 4))
-    yield Opcode("ldu", _LOAD, (2, 2))
-    yield Opcode("st", _STORE, (2, 3), destinations=0)
-    yield Opcode("atom", _ATOMIC, (3, 5))
-    yield Opcode("red", _ATOMIC, (2, 3), destinations=0)
+    yield Opcode("ld", _LOAD, (2, 4), types=(1, 1))
+    yield Opcode("ldu", _LOAD, (2, 2), types=(1, 1))
+    yield Opcode("st", _STORE, (2, 3), destinations=0, types=(1, 1))
+    yield Opcode("atom", _ATOMIC, (3, 5), discards=True, types=(1, 1))
+    yield Opcode("red", _ATOMIC, (2, 3), destinations=0, types=(1, 1))
     yield Opcode("multimem.ld_reduce", _ATOMIC, (2, 3))
     yield Opcode("multimem.st", _STORE, (2, 3), destinations=0)
     yield Opcode("multimem.red", _ATOMIC, (2, 3), destinations=0)
@@ -298,8 +311,8 @@ def _asynchronous_rows() -> Iterable[Opcode]:
     yield Opcode("mbarrier.inval", _C.MBARRIER, (1, 1), destinations=0)
     yield Opcode("mbarrier.expect_tx", _C.MBARRIER, (2, 2), destinations=0)
     yield Opcode("mbarrier.complete_tx", _C.MBARRIER, (2, 2), destinations=0)
-    yield Opcode("mbarrier.arrive", _C.MBARRIER, (1, 3))
-    yield Opcode("mbarrier.arrive_drop", _C.MBARRIER, (1, 3))
+    yield Opcode("mbarrier.arrive", _C.MBARRIER, (1, 3), discards=True)
+    yield Opcode("mbarrier.arrive_drop", _C.MBARRIER, (1, 3), discards=True)
     yield Opcode("mbarrier.pending_count", _C.MBARRIER, (2, 2))
     yield Opcode("mbarrier.test_wait", _C.MBARRIER_WAIT, (3, 3))
     yield Opcode("mbarrier.try_wait", _C.MBARRIER_WAIT, (3, 4))
@@ -308,11 +321,11 @@ def _asynchronous_rows() -> Iterable[Opcode]:
 
 
 def _warp_rows() -> Iterable[Opcode]:
-    yield Opcode("shfl", _C.SHUFFLE, (4, 5))
-    yield Opcode("vote", _C.VOTE, (2, 3))
-    yield Opcode("match", _C.VOTE, (3, 3))
-    yield Opcode("activemask", _C.VOTE, (1, 1))
-    yield Opcode("redux", _C.VOTE, (3, 3))
+    yield Opcode("shfl", _C.SHUFFLE, (4, 5), types=(1, 1))
+    yield Opcode("vote", _C.VOTE, (2, 3), types=(1, 1))
+    yield Opcode("match", _C.VOTE, (3, 3), discards=True, types=(1, 1))
+    yield Opcode("activemask", _C.VOTE, (1, 1), types=(1, 1))
+    yield Opcode("redux", _C.VOTE, (3, 3), types=(1, 1))
     yield Opcode("elect", _C.VOTE, (2, 2))
     yield Opcode("bar.warp.sync", _C.VOTE, (1, 1), destinations=0)
 

@@ -69,6 +69,13 @@ def directive_words() -> frozenset[str]:
     return frozenset(re.findall(r"\.[a-z_]+\b", _grammar_text()))
 
 
+@cache
+def section_pattern() -> re.Pattern[str]:
+    """The terminal SECTION without its closing brace: it ends at the brace or at what is wrong."""
+    whole = grammar().get_terminal("SECTION").pattern.to_regexp()
+    return re.compile(whole.removesuffix("\\}"))
+
+
 def terminal_text(name: str) -> str:
     """How a terminal looks to people: its spelling, or a word for what it stands for."""
     words = {

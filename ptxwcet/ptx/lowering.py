@@ -13,7 +13,16 @@ from dataclasses import dataclass
 
 from ptxwcet.ir.forms import InstructionForm
 from ptxwcet.ir.op_classes import ControlEffect, Space
-from ptxwcet.ir.opcodes import BEFORE_ADDRESS, CARRY, Opcode, find_opcode, is_impossible_type
+from ptxwcet.ir.opcodes import (
+    BEFORE_ADDRESS,
+    CARRY,
+    BySpace,
+    Opcode,
+    count_spaces,
+    count_types,
+    find_opcode,
+    is_impossible_type,
+)
 from ptxwcet.ir.operands import Immediate
 from ptxwcet.ptx.operand_builder import OperandBuilder
 from ptxwcet.ptx.templates import LoweringError, Node, is_tree
@@ -61,9 +70,7 @@ def lower(statement: Statement, kinds: Sequence[str]) -> LoweredForm:
     words = statement.mnemonic.split(".")
     opcode, count = find_opcode(words)
     modifiers = tuple(words[count:])
-    for modifier in modifiers:
-        if is_impossible_type(modifier):
-            raise LoweringError("PW113", f"unknown modifier '.{modifier}'")
+    _check_modifiers(opcode, modifiers)
     space = Space.NONE if opcode is None else opcode.space(modifiers)
     first_slot = 0 if statement.guard is None else 1
     builder = OperandBuilder(kinds, opcode, first_slot, space not in (Space.NONE, Space.LOCAL))
@@ -98,6 +105,34 @@ def lower(statement: Statement, kinds: Sequence[str]) -> LoweredForm:
         builder.target_slot,
         builder.table_slot,
     )
+
+
+_DIRECTIVES = frozenset(
+    (
+        *("reg", "entry", "func", "loc", "file", "section", "pragma", "alias", "align", "ptr"),
+        *("version", "target", "address_size", "extern", "visible", "weak", "common", "maxntid"),
+        *("reqntid", "minnctapersm", "maxnreg", "branchtargets", "calltargets", "callprototype"),
+    )
+)
+
+
+def _check_modifiers(opcode: Opcode | None, modifiers: Sequence[str]) -> None:
+    for modifier in modifiers:
+        if is_impossible_type(modifier):
+            raise LoweringError("PW113", f"unknown modifier '.{modifier}'")
+        if modifier in _DIRECTIVES:
+            raise LoweringError("PW101", f"unexpected directive '.{modifier}' in an instruction")
+    if opcode is None:
+        return
+    if (
+        opcode.types is not None
+        and not opcode.types[0] <= count_types(modifiers) <= opcode.types[1]
+    ):
+        wanted = " or ".join(str(count) for count in dict.fromkeys(opcode.types))
+        given = count_types(modifiers)
+        raise LoweringError("PW113", f"{opcode.name} takes {wanted} type modifiers, {given} given")
+    if isinstance(opcode.rule, BySpace) and count_spaces(modifiers) > 1:
+        raise LoweringError("PW113", f"{opcode.name} takes one state space")
 
 
 def _check_count(statement: Statement, opcode: Opcode | None) -> None:

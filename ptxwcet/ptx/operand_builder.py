@@ -153,6 +153,9 @@ class OperandBuilder:
         return lambda names, _: SymbolRef(names[slot])
 
     def _destination(self, node: Node) -> Template:
+        is_sink = isinstance(node, Token) and node.type == "SINK"
+        if is_sink and self.opcode is not None and not self.opcode.discards:
+            raise LoweringError("PW108", f"{self.opcode.name} needs a result", first_token(node))
         accumulates = self.opcode is not None and self.opcode.accumulates
         return self._operand(node, reads=accumulates, writes=True)
 
@@ -172,6 +175,8 @@ class OperandBuilder:
             case "vector":
                 return group(Vector, [self._operand(c, reads, writes) for c in children])
             case "pair":
+                if all(isinstance(c, Token) and c.type == "SINK" for c in children):
+                    raise LoweringError("PW101", "'_|_' throws everything away")
                 first, second = (self._operand(c, reads, writes) for c in children)
                 return lambda names, values: Pair(first(names, values), second(names, values))
             case "bracket":

@@ -21,6 +21,7 @@ from ptxwcet.ptx.body import BodyReader
 from ptxwcet.ptx.context import FileContext
 from ptxwcet.ptx.declarations import lower_variables, refusal, shorten_lists
 from ptxwcet.ptx.functions import IS_FUNCTION, FunctionHead, head_end, lower_head
+from ptxwcet.ptx.grammar import section_pattern
 from ptxwcet.ptx.header import Header, read_header
 from ptxwcet.ptx.literals import LiteralError
 from ptxwcet.ptx.problems import Problems, TooManyProblemsError
@@ -35,10 +36,6 @@ _FILE_NUMBER = re.compile(r'\.file\s+([0-9]+)\s+"([^"\n]*)"')
 _LONGEST_INDENT = 200
 _FILE = re.compile(
     rf'\.file\b{SKIP}[0-9]\w*{SKIP}"[^"\n]*"(?:{SKIP},{SKIP}[0-9]\w*){{0,2}}', re.ASCII
-)
-_SECTION = re.compile(
-    r"\.section\s+[.\w$]+\s*\{[^}/]*+(?:(?://[^\n]*+|/\*[^*]*+(?:\*(?!/)[^*]*+)*+\*/|/)[^}/]*+)*+\}",
-    re.ASCII,
 )
 _NEXT_ITEM = re.compile(
     r"^[ \t]*"
@@ -135,16 +132,13 @@ class _ModuleReader:
         """One item; returns where to go on."""
         text = self.text
         if text.startswith(".section", start):
-            found = _SECTION.match(text, start)
-            if found is not None:
-                self.items.append(Directive(".section", found.group()))
-                return found.end()
-        elif text.startswith(".file", start):
+            return self._section(start)
+        if text.startswith(".file", start):
             found = _FILE.match(text, start)
             if found is not None:
                 self.items.append(Directive(".file", canonical(found.group())))
                 return self._parse_item(start, found.end())
-        elif text[start] == "{" and self._is_after_prototype():
+        if text[start] == "{" and self._is_after_prototype():
             return self._cut_off_body(start)
         head = IS_FUNCTION.match(text, start)
         if head is not None:
@@ -153,6 +147,21 @@ class _ModuleReader:
         if text[start] != "." or not ended:
             return self._misplaced(start, end)
         return self._parse_item(start, end)
+
+    def _section(self, start: int) -> int:
+        """Debug data: kept as text."""
+        found = section_pattern().match(self.text, start)
+        end = start + len(".section") if found is None else found.end()
+        if found is not None and self.text[end : end + 1] == "}":
+            self.items.append(Directive(".section", self.text[start : end + 1]))
+            return end + 1
+        self.problems.add("PW101", "unexpected text in a section", (end, end + 1))
+        return self._next_item(end)
+
+    def _next_item(self, start: int) -> int:
+        """The next line from ``start`` on that begins like an item; the end of the text if none."""
+        found = _NEXT_ITEM.search(self.text, start)
+        return len(self.text) if found is None else found.start(1)
 
     def _is_after_prototype(self) -> bool:
         last = self.items[-1] if self.items else None
@@ -171,8 +180,7 @@ class _ModuleReader:
 
     def _misplaced(self, start: int, end: int) -> int:
         """Something that begins no item, or an item without end."""
-        known = _NEXT_ITEM.search(self.text, start + 1)
-        resume = known.start(1) if known is not None else len(self.text)
+        resume = self._next_item(start + 1)
         if self.text[start] == ".":
             return self._parse_item(start, min(end, resume), resume)
         found = re.compile(r"[\w$%.]+|\S").match(self.text, start)

@@ -40,7 +40,9 @@ would look at white space once for each of its characters."""
 
 INSTRUCTION, LOCATION, TABLE, LABEL, BRACE, DIRECTIVE = 3, 4, 5, 6, 7, 8
 
-LINE_MARKER = re.compile(r"[ \t]*#[ \t]*(?:line[ \t]+)?[0-9]+[^\n]*", re.ASCII)
+LINE_MARKER = re.compile(
+    r'#[ \t]*(?:line[ \t]+)?[0-9]+[ \t]+"[^"\n]*"(?:[ \t]+[0-9]+)*[ \t]*(?=\r?(?:\n|\Z))', re.ASCII
+)
 
 _PUNCTUATION = re.compile(rf'"[^"\n]*+"|{COMMENT}|[;{{}}]')
 _BRACES = re.compile(rf'"[^"\n]*+"|{COMMENT}|[{{}}]')

@@ -261,7 +261,7 @@ def _arithmetic_rows() -> Iterable[Opcode]:
 
 def _data_rows() -> Iterable[Opcode]:
     yield Opcode("mov", _C.MOVE, (2, 2), special_sources=True, types=(1, 1))
-    yield Opcode("cvt", _C.MOVE, (2, 4), special_sources=True)
+    yield Opcode("cvt", _C.MOVE, (2, 5), special_sources=True)
     yield Opcode("cvt.pack", _C.MOVE, (3, 4))
     yield Opcode("cvta", _C.MOVE, (2, 2))
     yield Opcode("isspacep", _C.MOVE, (2, 2))
@@ -331,7 +331,7 @@ def _warp_rows() -> Iterable[Opcode]:
 
 
 def _matrix_rows() -> Iterable[Opcode]:
-    yield Opcode("mma", _C.MMA, (4, 9))
+    yield Opcode("mma", _C.MMA, (4, 10))
     yield Opcode("wmma.mma", _C.MMA, (4, 4))
     yield Opcode("wmma.load", _C.MATRIX_MOVE, (2, 3))
     yield Opcode("wmma.store", _C.MATRIX_MOVE, (2, 3), destinations=0)

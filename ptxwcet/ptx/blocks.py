@@ -17,7 +17,7 @@ from ptxwcet.ir.kernel import (
     Variable,
 )
 from ptxwcet.ptx import scopes
-from ptxwcet.ptx.declarations import Declared, lower_variables, refusal
+from ptxwcet.ptx.declarations import MOST_NAMES, Declared, lower_variables, names_of, refusal
 from ptxwcet.ptx.problems import Problems, TooManyProblemsError
 from ptxwcet.ptx.scopes import FunctionNames, Scope
 from ptxwcet.ptx.statements import canonical
@@ -26,9 +26,6 @@ from ptxwcet.ptx.templates import tokens
 
 DEEPEST_NESTING = 1000
 """Blocks inside blocks; compilers stay below 20."""
-
-MOST_VECTORS = 1 << 16
-"""Vector registers of one range ``.reg .v4 .f32 %v<n>``."""
 
 
 @dataclass(slots=True)
@@ -117,7 +114,7 @@ class Blocks:
             else:
                 scope.declare_register(name, declaration.type)
         elif declaration.vector:
-            for number in range(min(declaration.count, MOST_VECTORS)):
+            for number in range(min(declaration.count, MOST_NAMES)):
                 scope.declare_vector(f"{name}{number}", declaration.vector, declaration.type)
         elif not scope.declare_range(name, declaration.count, declaration.type):
             self._duplicate(f"{name}<{declaration.count}>", place)
@@ -135,14 +132,17 @@ class Blocks:
 
     def _declare_variable(self, variable: Variable, declared: Declared, start: int) -> None:
         place = (start + declared.start, start + declared.end)
-        if self.scope.is_taken(variable.name) or variable.name in self.scope.labels:
-            self._duplicate(variable.name, place)
-            return
+        names = names_of(variable)
+        for name in names:
+            if self.scope.is_taken(name) or name in self.scope.labels:
+                self._duplicate(name, place)
+                return
         reason = refusal(variable)
         if reason is not None:
             self.problems.add("PW118", reason, place)
-        unique = self.scope.declare(variable.name, scopes.VARIABLE)
-        unique_variable = replace(variable, name=unique)
+        for name in names:
+            self.scope.declare(name, scopes.VARIABLE)
+        unique_variable = replace(variable, name=variable.name + self.scope.suffix)
         self.variables.append(unique_variable)
         self.add(unique_variable)
 

@@ -16,6 +16,11 @@ from ptxwcet.ptx.templates import tokens
 _TYPE_BITS = re.compile(r"\.(?:[subf]|bf)([0-9]+)(x2)?\Z")
 _OPAQUE_BYTES = 8  # texref, samplerref, surfref: a 64-bit handle
 
+MOST_NAMES = 1 << 16
+"""Names of one range of variables or vector registers, ``name<n>``."""
+
+_RANGE = re.compile(r"<([^>]*)>;\Z")
+
 _NUMBER = (
     r"\s*+-?(?:0[xX][0-9A-Fa-f]++|0[fF][0-9A-Fa-f]{8}|0[dD][0-9A-Fa-f]{16}|[1-9][0-9]*+|0)U?+"
     r"(?![\w.$])\s*+"
@@ -73,7 +78,8 @@ def lower_registers(tree: Tree[Token]) -> list[tuple[RegisterDeclaration, Declar
 def lower_variables(tree: Tree[Token], text: str) -> list[tuple[Variable, Declared]]:
     """The variables of a declaration, one entry a declarator; ``text`` is what the tree is of.
 
-    Sizes are in bytes. Names are as spelled: the caller makes them unique.
+    ``name<n>`` is one entry with the size of all of them: :func:`names_of` tells their names. Sizes
+    are in bytes. Names are as spelled: the caller makes them unique.
     """
     linkage, space, variable_type, alignment, vector = "", "", "", 0, 1
     declarators = []
@@ -118,7 +124,9 @@ def _variable(declarator: Tree[Token], text: str, common: Variable) -> tuple[Var
     sizes: list[int | None] = []
     initial: Tree[Token] | Token | None = None
     for child in declarator.children[1:]:
-        if isinstance(child, Tree) and child.data == "dimensions":
+        if isinstance(child, Tree) and child.data == "range":
+            sizes = [integer_value(tokens(child)[0])]
+        elif isinstance(child, Tree) and child.data == "dimensions":
             sizes = _dimensions(child)
         else:
             initial = child
@@ -152,6 +160,15 @@ def _list_length(initial: Tree[Token] | Token | None, text: str) -> int:
     if flat is not None and text[: flat.start()].count("{") == 1:
         return flat.group(1).count(",") + 1
     return len(initial.children) if isinstance(initial, Tree) else 0
+
+
+def names_of(variable: Variable) -> list[str]:
+    """The names that a variable declares: its own, or ``name0`` to ``name(n-1)``."""
+    found = _RANGE.search(variable.declaration)
+    if found is None:
+        return [variable.name]
+    count = min(integer_value(found.group(1)), MOST_NAMES)
+    return [f"{variable.name}{number}" for number in range(count)]
 
 
 def refusal(variable: Variable) -> str | None:

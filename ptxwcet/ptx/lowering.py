@@ -116,6 +116,18 @@ _DIRECTIVES = frozenset(
 )
 
 
+_PLAIN_CONTROL = frozenset(
+    {
+        ControlEffect.BRANCH,
+        ControlEffect.INDIRECT_BRANCH,
+        ControlEffect.CALL,
+        ControlEffect.RETURN,
+        ControlEffect.EXIT,
+        ControlEffect.TRAP,
+    }
+)
+
+
 def _check_modifiers(opcode: Opcode | None, modifiers: Sequence[str]) -> None:
     for modifier in modifiers:
         if is_impossible_type(modifier):
@@ -124,6 +136,8 @@ def _check_modifiers(opcode: Opcode | None, modifiers: Sequence[str]) -> None:
             raise LoweringError("PW101", f"unexpected directive '.{modifier}' in an instruction")
     if opcode is None:
         return
+    if opcode.control in _PLAIN_CONTROL and set(modifiers) - {"uni"}:
+        raise LoweringError("PW113", f"{opcode.name} takes no modifier but '.uni'")
     if (
         opcode.types is not None
         and not opcode.types[0] <= count_types(modifiers) <= opcode.types[1]

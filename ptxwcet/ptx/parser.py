@@ -19,7 +19,7 @@ from ptxwcet.ir.kernel import Directive, Kernel, Module, ModuleItem, Variable
 from ptxwcet.ptx import scopes, statements
 from ptxwcet.ptx.body import BodyReader
 from ptxwcet.ptx.context import FileContext
-from ptxwcet.ptx.declarations import lower_variables, refusal, shorten_lists
+from ptxwcet.ptx.declarations import lower_variables, names_of, refusal, shorten_lists
 from ptxwcet.ptx.functions import IS_FUNCTION, FunctionHead, head_end, lower_head
 from ptxwcet.ptx.grammar import section_pattern
 from ptxwcet.ptx.header import Header, read_header
@@ -226,7 +226,8 @@ class _ModuleReader:
             if reason is not None:
                 self.problems.add("PW118", reason, place)
             self.variables[name] = variable.linkage
-            self.context.module.declare(name, scopes.VARIABLE)
+            for one in names_of(variable):
+                self.context.module.declare(one, scopes.VARIABLE)
             self.items.append(variable)
 
     def _target_refusal(self, variable: Variable) -> str | None:

@@ -294,6 +294,18 @@ def test_variables() -> None:
     assert entry.shared_bytes == 24
 
 
+def test_ranges_of_variables() -> None:
+    text = """.global .b32 g<3>;
+        .entry k() { .reg .b32 r; { .shared .b64 s<4>; mov.b32 r, s3; mov.b32 r, g2; ret; } }"""
+    found = module(text)
+    (entry,) = found.kernels
+    assert [(v.name, v.size_bytes) for v in (*found.variables, *entry.variables)] == [
+        ("g", 12),
+        ("s@1", 32),
+    ]
+    assert [i.operands[1] for i in entry.instructions[:2]] == [SymbolRef("s3@1"), SymbolRef("g2")]
+
+
 def test_prototypes_are_no_kernels() -> None:
     text = (
         ".extern .func (.param .b32 r) vprintf (.param .b64 a, .param .b64 b)\n.func f { ret; }\n"

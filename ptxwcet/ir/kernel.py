@@ -12,6 +12,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from ptxwcet.ir.declarations import BodyItem as BodyItem
+from ptxwcet.ir.declarations import Directive as Directive
+from ptxwcet.ir.declarations import LabelDefinition as LabelDefinition
+from ptxwcet.ir.declarations import Parameter as Parameter
+from ptxwcet.ir.declarations import PerformanceDirective as PerformanceDirective
+from ptxwcet.ir.declarations import RegisterDeclaration as RegisterDeclaration
+from ptxwcet.ir.declarations import ScopeBegin as ScopeBegin
+from ptxwcet.ir.declarations import ScopeEnd as ScopeEnd
+from ptxwcet.ir.declarations import Variable as Variable
 from ptxwcet.ir.forms import InstructionForm as InstructionForm
 from ptxwcet.ir.op_classes import ControlEffect, OpClass
 from ptxwcet.ir.op_classes import Space as Space
@@ -158,94 +167,6 @@ class Instruction(NamedTuple):
     def location(self) -> SourceLocation | None:
         """The source line named by the last ``.loc`` before it."""
         return self.origin.location
-
-
-@dataclass(frozen=True, slots=True)
-class Parameter:
-    """A parameter of an entry or function, in declaration order from index 0.
-
-    ``count`` is the number of elements (1 for scalars); ``size_bytes`` the size of the whole.
-    ``is_pointer`` is True where ``.ptr`` says so and None where nothing is said.
-    ``declaration`` is its canonical PTX text.
-    """
-
-    name: str
-    type: str
-    size_bytes: int
-    alignment: int
-    index: int
-    count: int = 1
-    is_array: bool = False
-    is_pointer: bool | None = None
-    space: str = "param"
-    declaration: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Variable:
-    """A variable of a module, function or scope.
-
-    ``name`` is unique (``@n`` in inner scopes). ``size_bytes`` is 0 for unsized externals
-    (dynamic shared memory). ``declaration`` is its canonical PTX text, semicolon included.
-    """
-
-    name: str
-    space: str
-    type: str
-    size_bytes: int
-    alignment: int
-    linkage: str
-    declaration: str
-
-
-@dataclass(frozen=True, slots=True)
-class RegisterDeclaration:
-    """``.reg type name`` or, with a count, ``.reg type name<count>``; ``vector`` is 0, 2 or 4."""
-
-    name: str
-    type: str
-    vector: int = 0
-    count: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class LabelDefinition:
-    """``name:``; ``unique`` is the key in :attr:`Kernel.labels`."""
-
-    name: str
-    unique: str
-
-
-@dataclass(frozen=True, slots=True)
-class ScopeBegin:
-    """``{`` inside a body. ``number`` is the n of the ``@n`` suffix of names declared in it."""
-
-    number: int
-
-
-@dataclass(frozen=True, slots=True)
-class ScopeEnd:
-    """``}`` inside a body."""
-
-
-@dataclass(frozen=True, slots=True)
-class Directive:
-    """Any other directive as canonical PTX text: .loc, .file, .pragma, .section, prototypes ..."""
-
-    keyword: str
-    text: str
-
-
-BodyItem = RegisterDeclaration | Variable | LabelDefinition | ScopeBegin | ScopeEnd | Directive
-
-
-@dataclass(frozen=True, slots=True)
-class PerformanceDirective:
-    """``.maxntid 256, 1, 1`` and its kin: the keyword with its dot, its numbers, its PTX text."""
-
-    keyword: str
-    values: tuple[int, ...]
-    text: str
 
 
 @dataclass(frozen=True, slots=True, eq=False)

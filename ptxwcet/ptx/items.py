@@ -1,0 +1,302 @@
+"""Items of a module: functions, variables, directives, debug sections, in the order of the text."""
+
+from __future__ import annotations
+
+import re
+from types import MappingProxyType
+
+from lark import Token, Tree, UnexpectedInput
+
+from ptxwcet.ir.kernel import Directive, Kernel, Module, ModuleItem, Variable
+from ptxwcet.ptx import scopes, statements
+from ptxwcet.ptx.body import BodyReader
+from ptxwcet.ptx.context import FileContext
+from ptxwcet.ptx.declarations import lower_variables, names_of, refusal, shorten_lists
+from ptxwcet.ptx.functions import IS_FUNCTION, FunctionHead, head_end, lower_head
+from ptxwcet.ptx.grammar import section_pattern
+from ptxwcet.ptx.header import Header, read_header
+from ptxwcet.ptx.literals import LiteralError
+from ptxwcet.ptx.problems import Problems
+from ptxwcet.ptx.scopes import FunctionNames, Scope
+from ptxwcet.ptx.statements import SKIP, canonical
+from ptxwcet.ptx.templates import tokens
+from ptxwcet.support.diagnostics import Diagnostic, Severity
+from ptxwcet.support.source import SourceFile, Span
+
+_SKIP = re.compile(SKIP)
+_FILE_NUMBER = re.compile(r'\.file\s+([0-9]+)\s+"([^"\n]*)"')
+_LONGEST_INDENT = 200
+_FILE = re.compile(
+    rf'\.file\b{SKIP}[0-9]\w*{SKIP}"[^"\n]*"(?:{SKIP},{SKIP}[0-9]\w*){{0,2}}', re.ASCII
+)
+_NEXT_ITEM = re.compile(
+    r"^[ \t]*"
+    r"(\.(?:visible|extern|weak|common|entry|func|global|const|shared|section|file|alias)\b)",
+    re.MULTILINE,
+)
+
+
+class ModuleReader:
+    """Reads the items of one file in order."""
+
+    def __init__(self, source: SourceFile, problems: Problems) -> None:
+        self.source = source
+        self.text = source.text
+        self.problems = problems
+        module = Scope(None, FunctionNames())
+        self.context = FileContext(source, problems, _file_names(source.text), module)
+        self.items: list[ModuleItem] = []
+        self.heads: dict[str, tuple[bool, str, tuple[int, int]]] = {}
+        self.variables: dict[str, str] = {}
+
+    def read(self) -> Module:
+        """The module, as far as it can be read; errors go to ``problems``."""
+        header, position = read_header(self.source, self.problems)
+        self.header = header
+        if header is not None:
+            position = self._skip(position)
+            while position < len(self.text):
+                position = self._skip(self._item(position))
+            self._check_prototypes()
+        header = header or Header((0, 0), "", (), 64)
+        return Module(
+            source=self.source,
+            version=header.version,
+            target=header.target,
+            target_options=header.options,
+            address_size=header.address_size,
+            items=tuple(self.items),
+            warnings=_warnings(self.source),
+        )
+
+    def _skip(self, position: int) -> int:
+        """Past white space, comments and line markers."""
+        while True:
+            found = _SKIP.match(self.text, position)
+            assert found is not None
+            position = found.end()
+            if self.text[position : position + 1] != "#":
+                return position
+            marker = statements.line_marker_end(self.text, position)
+            if marker < 0:
+                return position
+            position = marker
+
+    def _item(self, start: int) -> int:
+        """One item; returns where to go on."""
+        text = self.text
+        if text.startswith(".section", start):
+            return self._section(start)
+        if text.startswith(".file", start):
+            found = _FILE.match(text, start)
+            if found is not None:
+                self.items.append(Directive(".file", canonical(found.group())))
+                return self._parse_item(start, found.end())
+        if text[start] == "{" and self._is_after_prototype():
+            return self._cut_off_body(start)
+        head = IS_FUNCTION.match(text, start)
+        if head is not None:
+            return self._function(start, head.end())
+        end, ended = statements.statement_end(text, start)
+        if text[start] != "." or not ended:
+            return self._misplaced(start, end)
+        return self._parse_item(start, end)
+
+    def _section(self, start: int) -> int:
+        """Debug data: kept as text."""
+        found = section_pattern().match(self.text, start)
+        end = start + len(".section") if found is None else found.end()
+        if found is not None and self.text[end : end + 1] == "}":
+            self.items.append(Directive(".section", self.text[start : end + 1]))
+            return end + 1
+        self.problems.add("PW101", "unexpected text in a section", (end, end + 1))
+        return self._next_item(end)
+
+    def _next_item(self, start: int) -> int:
+        """The next line from ``start`` on that begins like an item; the end of the text if none."""
+        found = _NEXT_ITEM.search(self.text, start)
+        return len(self.text) if found is None else found.start(1)
+
+    def _is_after_prototype(self) -> bool:
+        last = self.items[-1] if self.items else None
+        return isinstance(last, Kernel) and not last.has_body
+
+    def _cut_off_body(self, start: int) -> int:
+        """A body behind ``;``: the semicolon made a prototype of the head."""
+        semicolon = len(self.text[:start].rstrip()) - 1
+        place = (semicolon, semicolon + 1)
+        help_text = "performance directives end without ';'"
+        self.problems.add("PW101", "unexpected ';' before the body of a function", place, help_text)
+        last = self.items[-1]
+        assert isinstance(last, Kernel)
+        self.heads[last.name] = (True, last.linkage, place)
+        return statements.matching_brace(self.text, start)
+
+    def _misplaced(self, start: int, end: int) -> int:
+        """Something that begins no item, or an item without end."""
+        resume = self._next_item(start + 1)
+        if self.text[start] == ".":
+            return self._parse_item(start, min(end, resume), resume)
+        found = re.compile(r"[\w$%.]+|\S").match(self.text, start)
+        word = found.group() if found else ""
+        help_text = "a '}' too many above?" if word == "}" else ""
+        place = (start, start + len(word))
+        self.problems.add("PW101", f"unexpected '{word[:40]}' outside a function", place, help_text)
+        return resume
+
+    def _parse_item(self, start: int, end: int, resume: int = -1) -> int:
+        text = self.text[start:end]
+        resume = end if resume < 0 else resume
+        try:
+            tree = self.context.directives.parse(shorten_lists(text), "item")
+            if tree.data == "variable":
+                self._variables(tree, text, start)
+            elif tree.data in ("alias", "pragma"):
+                self._directive(tree, text)
+        except UnexpectedInput as error:
+            self.context.is_incomplete = True
+            self.problems.add_syntax(error, start, (start, end))
+        except LiteralError as error:
+            self.problems.add("PW107", str(error), (start, end))
+        return resume
+
+    def _directive(self, tree: Tree[Token], text: str) -> None:
+        if tree.data == "alias":
+            alias = str(tokens(tree)[0])
+            _, linkage, place = self.heads.get(alias, (True, "", (0, 0)))
+            self.heads[alias] = (True, linkage, place)
+        self.items.append(Directive(f".{tree.data}", canonical(text)))
+
+    def _variables(self, tree: Tree[Token], text: str, start: int) -> None:
+        for variable, declared in lower_variables(tree, text):
+            place = (start + declared.start, start + declared.end)
+            name = variable.name
+            earlier = self.variables.get(name)
+            if name in self.heads or (
+                earlier is not None and "extern" not in (earlier, variable.linkage)
+            ):
+                self._duplicate(name, place)
+            reason = refusal(variable) or self._target_refusal(variable)
+            if reason is not None:
+                self.problems.add("PW118", reason, place)
+            self.variables[name] = variable.linkage
+            for one in names_of(variable):
+                self.context.module.declare(one, scopes.VARIABLE)
+            self.items.append(variable)
+
+    def _target_refusal(self, variable: Variable) -> str | None:
+        assert self.header is not None
+        if variable.type == "samplerref" and "texmode_independent" not in self.header.options:
+            return ".samplerref needs '.target ..., texmode_independent'"
+        if "[" in variable.space and self.header.version >= (2, 2):
+            return "constant banks ended with PTX 2.2"
+        if variable.space in ("local", "param"):
+            return f"a .{variable.space} variable belongs into a function"
+        return None
+
+    def _duplicate(self, name: str, place: tuple[int, int]) -> None:
+        self.problems.add("PW105", f"'{name}' is defined twice", place, "rename one of them")
+
+    # --- functions ---
+
+    def _function(self, start: int, keyword_end: int) -> int:
+        """A definition or a prototype; returns the offset behind it."""
+        text = self.text
+        end = head_end(text, keyword_end)
+        has_body = text[end : end + 1] == "{"
+        resume = end + 1 if text[end : end + 1] == ";" else end
+        try:
+            tree = self.context.directives.parse(text[start:end], "function_head")
+            head = lower_head(tree, text[start:end])
+        except UnexpectedInput as error:
+            self.context.is_incomplete = True
+            self.problems.add_syntax(error, start, (start, end))
+            return statements.matching_brace(text, end) if has_body else resume
+        except LiteralError as error:
+            self.problems.add("PW107", str(error), (start, end))
+            return statements.matching_brace(text, end) if has_body else resume
+        self._declare_function(head, start, has_body)
+        names = FunctionNames()
+        scope = Scope(self.context.module, names)
+        self._declare_parameters(head, scope, start)
+        reader = BodyReader(self.context, names, scope)
+        if has_body:
+            resume = reader.read(end + 1)
+        self.items.append(self._kernel(head, reader, has_body, Span(self.source, start, resume)))
+        return resume
+
+    def _declare_function(self, head: FunctionHead, start: int, has_body: bool) -> None:
+        name = head.name.name
+        place = (start + head.name.start, start + head.name.end)
+        earlier = self.heads.get(name)
+        if name in self.variables or (earlier is not None and earlier[0] and has_body):
+            self._duplicate(name, place)
+        defined = has_body or (earlier is not None and earlier[0])
+        linkage = "extern" if earlier is not None and earlier[1] == "extern" else head.linkage
+        self.heads[name] = (defined, linkage, place)
+        self.context.module.declare(name, scopes.FUNCTION)
+
+    def _declare_parameters(self, head: FunctionHead, scope: Scope, start: int) -> None:
+        for parameter, declared in (*head.results, *head.parameters):
+            name = parameter.name
+            place = (start + declared.start, start + declared.end)
+            if name == "_":
+                continue
+            if scope.is_taken(name):
+                self._duplicate(name, place)
+            elif parameter.space != "reg":
+                scope.declare(name, scopes.VARIABLE)
+            elif head.is_entry:
+                self.problems.add("PW118", "parameters of an entry are .param", place)
+            else:
+                scope.declare_register(name, parameter.type)
+
+    def _kernel(self, head: FunctionHead, reader: BodyReader, has_body: bool, span: Span) -> Kernel:
+        names = reader.names
+        return Kernel(
+            name=head.name.name,
+            is_entry=head.is_entry,
+            parameters=tuple(parameter for parameter, _ in head.parameters),
+            instructions=tuple(reader.instructions),
+            labels=MappingProxyType(names.labels),
+            registers=MappingProxyType(names.types),
+            branch_tables=MappingProxyType(names.tables),
+            variables=tuple(reader.blocks.variables),
+            performance=head.performance,
+            body=tuple(reader.blocks.items),
+            span=span,
+            linkage=head.linkage,
+            results=tuple(parameter for parameter, _ in head.results),
+            attributes=head.attributes,
+            has_body=has_body,
+        )
+
+    def _check_prototypes(self) -> None:
+        for name, (defined, linkage, place) in self.heads.items():
+            if not defined and linkage != "extern":
+                self.problems.add(
+                    "PW104",
+                    f"function '{name}' is declared but not defined",
+                    place,
+                    "define it, or declare it .extern",
+                )
+
+
+def _file_names(text: str) -> dict[int, str]:
+    """The names that ``.file`` gives; nvcc writes it behind the code that refers to it."""
+    found = {}
+    for match in _FILE_NUMBER.finditer(text):
+        before = text[max(0, match.start() - _LONGEST_INDENT) : match.start()]
+        if "//" not in before.rpartition("\n")[2]:
+            found[int(match.group(1))] = match.group(2)
+    return found
+
+
+def _warnings(source: SourceFile) -> tuple[Diagnostic, ...]:
+    if source.text.isascii():
+        return ()
+    found = re.search(r"[^\x00-\x7f]+", source.text)
+    assert found is not None
+    span = Span(source, found.start(), found.end())
+    message = "a character outside ASCII: ptxas refuses the file"
+    return (Diagnostic("PW116", message, span, severity=Severity.WARNING),)

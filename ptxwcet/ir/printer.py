@@ -105,7 +105,8 @@ def _module_lines(module: Module) -> Iterator[str]:
     major, minor = module.version
     yield f".version {major}.{minor}"
     yield f".target {', '.join((module.target, *module.target_options))}"
-    yield f".address_size {module.address_size}"
+    if module.version >= (2, 3):  # the directive came with PTX 2.3
+        yield f".address_size {module.address_size}"
     for item in module.items:
         if isinstance(item, Kernel):
             yield from _kernel_lines(item)

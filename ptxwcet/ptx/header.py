@@ -14,7 +14,6 @@ from ptxwcet.ptx.statements import SKIP
 from ptxwcet.ptx.templates import tokens
 from ptxwcet.support.source import SourceFile
 
-_SKIP = re.compile(SKIP)
 _HEADER = re.compile(
     rf"\.version\b{SKIP}[\w.]*(?:{SKIP}\.target\b(?:{SKIP}\w+(?:{SKIP},{SKIP}\w+)*+)?)?"
     rf"(?:{SKIP}\.address_size\b(?:{SKIP}\w+)?)?",
@@ -45,7 +44,7 @@ class Header:
 def read_header(source: SourceFile, problems: Problems) -> tuple[Header | None, int]:
     """The header and the offset behind it; None if the file cannot be PTX."""
     text = source.text
-    start = _start(text)
+    start = statements.skip(text, 0)
     found = _HEADER.match(text, start)
     if found is None:
         _no_version(text, start, problems)
@@ -70,20 +69,6 @@ def read_header(source: SourceFile, problems: Problems) -> tuple[Header | None, 
     options = tuple(str(name) for name in names[1:])
     version = (int(major), int(minor or "0"))
     return Header(version, str(names[0]), options, sizes[0] if sizes else 64), found.end()
-
-
-def _start(text: str) -> int:
-    position = 0
-    while True:
-        found = _SKIP.match(text, position)
-        assert found is not None
-        position = found.end()
-        if text[position : position + 1] != "#":
-            return position
-        marker = statements.line_marker_end(text, position)
-        if marker < 0:
-            return position
-        position = marker
 
 
 def _no_version(text: str, start: int, problems: Problems) -> None:

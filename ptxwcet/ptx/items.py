@@ -23,7 +23,6 @@ from ptxwcet.ptx.templates import tokens
 from ptxwcet.support.diagnostics import Diagnostic, Severity
 from ptxwcet.support.source import SourceFile, Span
 
-_SKIP = re.compile(SKIP)
 _FILE_NUMBER = re.compile(r'\.file\s+([0-9]+)\s+"([^"\n]*)"')
 _LONGEST_INDENT = 200
 _FILE = re.compile(
@@ -54,9 +53,9 @@ class ModuleReader:
         header, position = read_header(self.source, self.problems)
         self.header = header
         if header is not None:
-            position = self._skip(position)
+            position = statements.skip(self.text, position)
             while position < len(self.text):
-                position = self._skip(self._item(position))
+                position = statements.skip(self.text, self._item(position))
             self._check_prototypes()
         header = header or Header((0, 0), "", (), 64)
         return Module(
@@ -68,19 +67,6 @@ class ModuleReader:
             items=tuple(self.items),
             warnings=_warnings(self.source),
         )
-
-    def _skip(self, position: int) -> int:
-        """Past white space, comments and line markers."""
-        while True:
-            found = _SKIP.match(self.text, position)
-            assert found is not None
-            position = found.end()
-            if self.text[position : position + 1] != "#":
-                return position
-            marker = statements.line_marker_end(self.text, position)
-            if marker < 0:
-                return position
-            position = marker
 
     def _item(self, start: int) -> int:
         """One item; returns where to go on."""

@@ -44,6 +44,7 @@ LINE_MARKER = re.compile(
     r'#[ \t]*(?:line[ \t]+)?[0-9]+[ \t]+"[^"\n]*"(?:[ \t]+[0-9]+)*[ \t]*(?=\r?(?:\n|\Z))', re.ASCII
 )
 
+_SKIP = re.compile(SKIP)
 _PUNCTUATION = re.compile(rf'"[^"\n]*+"|{COMMENT}|[;{{}}]')
 _BRACES = re.compile(rf'"[^"\n]*+"|{COMMENT}|[{{}}]')
 
@@ -59,6 +60,18 @@ def line_marker_end(text: str, offset: int) -> int:
         return -1
     found = LINE_MARKER.match(text, offset)
     return -1 if found is None else found.end()
+
+
+def skip(text: str, position: int) -> int:
+    """Past white space, comments and line markers."""
+    while True:
+        found = _SKIP.match(text, position)
+        assert found is not None
+        position = found.end()
+        marker = line_marker_end(text, position)
+        if marker < 0:
+            return position
+        position = marker
 
 
 def statement_end(text: str, start: int) -> tuple[int, bool]:

@@ -1,0 +1,403 @@
+"""What each diagnostic code means, for ``ptxwcet explain`` and docs/diagnostics.md."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """One code: a title, why it happens, what to do."""
+
+    title: str
+    cause: str
+    remedy: str
+
+
+def _table(*rows: tuple[str, str, str, str]) -> Mapping[str, Explanation]:
+    return MappingProxyType(
+        {code: Explanation(title, cause, remedy) for code, title, cause, remedy in rows}
+    )
+
+
+_COMPILER = "PTX from a compiler does not have this: check whether the file was edited or cut."
+_ARITY = "Compare with the instruction's syntax in the PTX ISA manual."
+
+EXPLANATIONS: Mapping[str, Explanation] = _table(
+    # --- syntax ---------------------------------------------------------------------------------
+    (
+        "PW101",
+        "syntax error",
+        "The text is not PTX at this place: a stray character, a lost comma, an operand that the "
+        "instruction cannot have.",
+        _COMPILER,
+    ),
+    (
+        "PW102",
+        "missing semicolon",
+        "Every instruction and most directives end with ';' (not .version, .target, .loc, .file).",
+        "End the statement with ';'.",
+    ),
+    (
+        "PW103",
+        "unknown directive",
+        "The word after the dot is no directive of PTX ISA 9.x.",
+        "Check its spelling; a newer ISA may need a newer ptxwcet.",
+    ),
+    (
+        "PW104",
+        "undeclared name",
+        "A register, variable or function is used outside the braces that declare it.",
+        "Declare it before use; names declared inside '{ }' end with the block.",
+    ),
+    (
+        "PW105",
+        "declared twice",
+        "Two declarations in one block have the same name.",
+        "Rename one, or open a block with '{ }' around the second.",
+    ),
+    (
+        "PW106",
+        "branch to nowhere",
+        "The target of a branch is no label that is visible there; a branch into a block from "
+        "outside is not legal.",
+        "Check the label's spelling and its block.",
+    ),
+    (
+        "PW107",
+        "malformed literal",
+        "Numbers are 12, 0x1F, 017, 0b101, 1U, 1.5, 0f3F800000 (8 digits), 0d (16 digits).",
+        "Write the literal in one of these forms.",
+    ),
+    (
+        "PW108",
+        "wrong operand",
+        "An operand's kind does not fit its place: a guard that is no predicate, a missing result.",
+        _ARITY,
+    ),
+    (
+        "PW109",
+        "header missing or out of place",
+        "A PTX file starts with .version and .target.",
+        "Move both to the top of the file; a file without them is not PTX.",
+    ),
+    (
+        "PW110",
+        "unknown target",
+        "The architecture of .target is none that PTX names.",
+        "Compile for sm_75 or newer, for example nvcc -arch=sm_86.",
+    ),
+    (
+        "PW111",
+        "file ends inside a block",
+        "A '{' is never closed: the file is probably cut off.",
+        "Compile it again, or add the missing '}'.",
+    ),
+    (
+        "PW112",
+        "not a PTX text file",
+        "The file is missing, empty, binary, or in another encoding than UTF-8.",
+        "Give the text that 'nvcc -ptx kernel.cu' writes.",
+    ),
+    (
+        "PW113",
+        "unknown modifier",
+        "A word after the opcode is no modifier of PTX.",
+        _ARITY,
+    ),
+    (
+        "PW116",
+        "character outside ASCII",
+        "ptxas refuses files with such a character, in comments too.",
+        "Save the file as plain ASCII.",
+    ),
+    (
+        "PW117",
+        "blocks nested too deeply",
+        "More '{' inside one another than any compiler writes.",
+        "Check whether the file is PTX at all.",
+    ),
+    (
+        "PW118",
+        "malformed parameter list",
+        "Parameters of an entry are .param; those of a function are .param or .reg.",
+        _COMPILER,
+    ),
+    # --- flow -----------------------------------------------------------------------------------
+    (
+        "PW201",
+        "irreducible loop",
+        "A cycle can be entered at several blocks, so that it has no header and no loop bound.",
+        "Avoid gotos into loops; compile with another optimisation level.",
+    ),
+    (
+        "PW202",
+        "undecided branch",
+        "The launch facts do not decide which way the branch goes: it depends on data or on a "
+        "parameter without a value.",
+        "Give the parameters named (--param). A branch on data is not bounded yet: use a select "
+        "or a predicated instruction.",
+    ),
+    (
+        "PW203",
+        "loop without a bound",
+        "How often the loop runs depends on data, or on a parameter without a value.",
+        "Give the parameter, or a bound you can answer for: --loop-bound '$L__BB0_2=64'.",
+    ),
+    (
+        "PW204",
+        "loop without a closed form",
+        "The counters are known but change irregularly, and the loop is too long to enumerate.",
+        "Give a bound: --loop-bound LABEL=N.",
+    ),
+    (
+        "PW205",
+        "loop that never ends",
+        "With these facts nothing that changes in the loop decides whether it goes on.",
+        "Check the parameters: the kernel would hang.",
+    ),
+    (
+        "PW206",
+        "path too complex",
+        "The path was not settled within the work limit, mostly because of nested irregular loops.",
+        "Bound the inner loops with --loop-bound.",
+    ),
+    (
+        "PW207",
+        "too many kinds of blocks",
+        "The path depends on %ctaid in more than 64 ways; without --grid every index up to the "
+        "hardware's limit counts, where 32-bit indices wrap around.",
+        "Give --grid; with a grid, a smaller one.",
+    ),
+    ("PW208", "no such kernel", "--kernel names no entry of the file.", "Use one of those listed."),
+    (
+        "PW209",
+        "block size missing",
+        "Neither --block nor .reqntid says how many threads a block has.",
+        "Give --block, for example --block 32x8.",
+    ),
+    ("PW210", "malformed size", "A size is one to three positive numbers.", "Write 256 or 32x8x2."),
+    (
+        "PW211",
+        "launch over a limit",
+        "A block has at most 1024 threads (64 in z); a grid at most 2^31-1 x 65535 x 65535 blocks.",
+        "Give a smaller size.",
+    ),
+    (
+        "PW212",
+        "launch against the kernel's directives",
+        "The kernel declares .reqntid or .maxntid, and the block does not fit.",
+        "Use the size required, or recompile the kernel with other launch bounds.",
+    ),
+    (
+        "PW213",
+        "no such parameter",
+        "A parameter is named by index, PTX name, or CUDA name when the source is at hand.",
+        "Use one of the names listed, or give --source.",
+    ),
+    (
+        "PW214",
+        "value does not fit",
+        "The value is no number of the parameter's type, or the parameter is no scalar.",
+        "Give a value within the type's range.",
+    ),
+    ("PW215", "given twice", "Two different values for one thing.", "Give each value once."),
+    (
+        "PW216",
+        "malformed loop bound",
+        "A bound is PLACE=N: a label or a source line, and body executions for each entry.",
+        "For example --loop-bound '$L__BB0_2=64'.",
+    ),
+    (
+        "PW217",
+        "contradictory loop bound",
+        "The analysis proves more iterations than --loop-bound allows, or a bound of 0 for a loop "
+        "that runs at least once.",
+        "Correct the bound or the launch facts.",
+    ),
+    (
+        "PW218",
+        "exits to different places",
+        "The loop may be left in ways that go on differently; an iteration bound does not say "
+        "which is taken.",
+        "Give the parameters that decide the exits.",
+    ),
+    (
+        "PW219",
+        "loop bound without a loop",
+        "The place of --loop-bound is not exactly one loop.",
+        "Name the label of the loop's first block.",
+    ),
+    (
+        "PW220",
+        "call on the path",
+        "The time of a called function (printf, malloc, a function not inlined) is not bounded.",
+        "Let the compiler inline it (__forceinline__), or remove the call.",
+    ),
+    (
+        "PW221",
+        "indexed branch on the path",
+        "brx.idx chooses among a table of targets; the choice is not followed yet.",
+        "Write the switch as comparisons.",
+    ),
+    (
+        "PW222",
+        "barrier in divergent code",
+        "Only some of the running threads of a warp reach the barrier.",
+        "Move the barrier out of the divergent code.",
+    ),
+    (
+        "PW223",
+        "barrier of a part of the block",
+        "The barrier does not wait for all warps of the block, or for how many is not a constant.",
+        "Use __syncthreads().",
+    ),
+    (
+        "PW224",
+        "no reconvergence point",
+        "No block lies on all paths from the divergent branch to the end.",
+        "Make every path end.",
+    ),
+    (
+        "PW230",
+        "no path to the end",
+        "From these blocks the kernel never ends.",
+        "Check for loops without an exit.",
+    ),
+    ("PW231", "loops too deep", "More than 200 nested loops.", "Split the kernel."),
+    ("PW232", "no such kernel to draw", "The file has no kernel of that name.", "See the list."),
+    (
+        "PW233",
+        "cannot write the picture",
+        "Graphviz is missing or failed, or the file cannot be written.",
+        "Install Graphviz, or write DOT text with -o FILE.dot.",
+    ),
+    (
+        "PW234",
+        "too many divergent edges",
+        "More than 200,000 branch-divergent edges: no one could look at them.",
+        "Draw with --no-divergent.",
+    ),
+    # --- machine --------------------------------------------------------------------------------
+    ("PW301", "no such machine", "Neither a known name nor a file.", "See ptxwcet machine list."),
+    ("PW302", "machine file unreadable", "The file cannot be read.", "Check path and rights."),
+    ("PW303", "machine file is not TOML", "A syntax error of TOML.", "Correct it at that place."),
+    (
+        "PW304",
+        "schema not supported",
+        "A machine file states the schema it is written for.",
+        "Write schema = 1, and check the file.",
+    ),
+    (
+        "PW305",
+        "unknown key",
+        "Keys are checked: a misspelt one is not ignored.",
+        "Use a known key.",
+    ),
+    (
+        "PW306",
+        "malformed entry",
+        "An entry has the wrong type, misses a field, or has a negative or impossible number.",
+        "Initiations are at least 1, latencies at least 0, in cycles.",
+    ),
+    ("PW307", "unknown op class", "The table names no such class.", "See docs/machine-files.md."),
+    (
+        "PW308",
+        "missing op class",
+        "Every op class needs a timing or an explicit refusal; nothing has a default.",
+        'Add a row, or refuse = "reason".',
+    ),
+    ("PW309", "missing unit", "A row uses a unit that is not declared.", "Declare it in [units]."),
+    (
+        "PW310",
+        "figure out of range",
+        "An initiation below 1, a negative latency, a count below 1.",
+        "Correct the figure.",
+    ),
+    ("PW311", "missing source", "A figure names no source of the table.", "Add the source."),
+    (
+        "PW312",
+        "incomplete ledger",
+        "Every assumption needs a state: by-definition, assumed or doubtful.",
+        "Add the missing entry.",
+    ),
+    ("PW313", "bad inheritance", "extends works one level deep.", "Extend a complete file."),
+    (
+        "PW314",
+        "memory latency out of range",
+        "The global-memory latency is a positive number of cycles, at most a million.",
+        "Correct --mem-latency or the machine file.",
+    ),
+    # --- timing ---------------------------------------------------------------------------------
+    (
+        "PW401",
+        "unknown opcode",
+        "The opcode table has no row: registers, class and time are not known.",
+        "Add a row to ptxwcet/ir/opcodes.py, or charge the slowest row: --on-unknown worst.",
+    ),
+    (
+        "PW402",
+        "operation without a timing",
+        "The machine file refuses this op class, with its reason.",
+        "Choose a machine that has a figure, or write a machine file with one.",
+    ),
+    (
+        "PW403",
+        "barrier form not proved",
+        "Sections are bounded for barriers at which all warps of the block wait.",
+        "Use __syncthreads().",
+    ),
+    (
+        "PW404",
+        "timing does not settle",
+        "The warp's timing did not become periodic within the work limit.",
+        "Lower the loop bounds, or bound the kernel in parts.",
+    ),
+    # --- bounds ---------------------------------------------------------------------------------
+    (
+        "PW501",
+        "barrier inside an undecided part",
+        "The warps of the block might meet different barriers.",
+        "Decide the loop or branch around the barrier with facts.",
+    ),
+    (
+        "PW502",
+        "mismatched barriers",
+        "Warps of the block wait at different barriers, or different numbers of them: a deadlock.",
+        "All warps must meet the same sequence of barriers.",
+    ),
+    (
+        "PW503",
+        "barriers cannot be aligned",
+        "The warps repeat their barriers in patterns without a small common period.",
+        "Make the loops around barriers the same for all warps.",
+    ),
+    (
+        "PW510",
+        "shared unit",
+        "No bound is proved for units that several schedulers share.",
+        "Use a machine with private units.",
+    ),
+    ("PW520", "over the budget", "The bound exceeds --budget.", "Optimise, or raise the budget."),
+    (
+        "PW521",
+        "guarantee too weak",
+        "An assumption of the bound is doubtful on this machine, so it is only an estimate.",
+        "Use a machine file whose assumptions hold, or lower --require.",
+    ),
+    # --- internal -------------------------------------------------------------------------------
+    (
+        "PW900",
+        "internal inconsistency",
+        "The verifier found an inconsistency in the program representation: a bug of ptxwcet.",
+        "Please report it with the input.",
+    ),
+    (
+        "PW901",
+        "internal error",
+        "A bug of ptxwcet.",
+        "Please report it with the input; PTXWCET_TRACEBACK=1 shows where it happened.",
+    ),
+)

@@ -1,9 +1,9 @@
 """Parameter names of a CUDA kernel, read from its source text.
 
-PTX numbers parameters (``k_param_3``); people know them as ``K``. This module finds the declaration of a
-``__global__`` function in CUDA C++ text and returns the names in order. It reads declarations only
-as far as that takes: comments and literals are skipped, macros are not expanded. Finding nothing, or two
-declarations that disagree, is an honest None: names are then simply not available.
+PTX numbers parameters (``k_param_3``); people know them as ``K``. This module finds the declaration
+of a ``__global__`` function in CUDA C++ text and returns the names in order. It reads declarations
+only as far as that takes: comments and literals are skipped, macros are not expanded. Finding
+nothing, or two declarations that disagree, is an honest None: names are then simply not available.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ _IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
 def parameter_names(source: str, kernel_name: str) -> tuple[str, ...] | None:
     """Names of the parameters of the kernel whose PTX name is ``kernel_name``, or None.
 
-    C++ mangled names (``_Z4sgemPKfi``, nested and template ones too) are matched by their last identifier.
-    Cost: linear in the source.
+    C++ mangled names (``_Z4sgemPKfi``, nested and template ones too) are matched by their last
+    identifier. Cost: linear in the source.
     """
     wanted = source_name(kernel_name)
     text = _COMMENT.sub(" ", source)
@@ -34,7 +34,7 @@ def parameter_names(source: str, kernel_name: str) -> tuple[str, ...] | None:
 
 
 def source_name(ptx_name: str) -> str:
-    """The unqualified source name of a PTX entry: itself, or the last identifier of a mangled one."""
+    """The source name of a PTX entry: itself, or the last identifier of a mangled name."""
     if not ptx_name.startswith("_Z"):
         return ptx_name
     text = ptx_name[2:]

@@ -1,8 +1,8 @@
 """Path extraction: the paths of all warps of a block, for every block index that the launch allows.
 
-Warps start in one group and are split where their paths part; block indices start as whole ranges and
-are split where a decision is not the same for all of them. What cannot be decided is
-refused with a diagnostic that names the branch, what it depends on and the option that settles it.
+Warps start in one group and are split where their paths part; block indices start as whole ranges
+and are split where a decision is not the same for all of them. What cannot be decided is refused
+with a diagnostic that names the branch, what it depends on and the option that settles it.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ def extract_paths(
 ) -> tuple[BlockPaths, ...]:
     """The paths of all warps, one entry for each range of block indices that behaves alike.
 
-    ``bounds`` are the user's loop bounds by loop id. Without a grid, all indices that any grid can have are
-    covered. Raises PtxwcetError (PW2xx). Cost: independent of trip counts; linear in the path
-    tree for each group of warps and range of indices.
+    ``bounds`` are the user's loop bounds by loop id. Without a grid, all indices that any grid can
+    have are covered. Raises PtxwcetError (PW2xx). Cost: independent of trip counts; linear in the
+    path tree for each group of warps and range of indices.
     """
     graph = FlowGraph(kernel, cfg, forest, postdominators, control_slice(kernel))
     open_pieces = [_all_indices(kernel, launch, graph)]
@@ -156,7 +156,9 @@ def _undecided(graph: FlowGraph, undecided: Undecided, bounds: dict[int, int]) -
     leaves = loop is not None and any(source == block for source, _ in loop.exits)
     instruction = graph.kernel.instructions[index]
     guard = instruction.guard
-    what = f"{instruction.mnemonic} on {guard.register}" if guard is not None else instruction.mnemonic
+    what = (
+        f"{instruction.mnemonic} on {guard.register}" if guard is not None else instruction.mnemonic
+    )
     if leaves and loop is not None:
         message = f"the number of iterations of this loop is not known: {what} is not decided"
         code = "PW203"
@@ -188,9 +190,9 @@ _CAUSE_TEXTS = {
     CauseKind.LAUNCH: "it depends on {name}, which the launch facts do not fix",
     CauseKind.MEMORY: "it depends on data: {name} reads memory",
     CauseKind.FLOAT: "it depends on floating-point data: {name}",
-    CauseKind.NOT_AFFINE: "it depends on {name}, which changes irregularly from iteration to iteration",
+    CauseKind.NOT_AFFINE: "it depends on {name}, which changes irregularly",
     CauseKind.UNDEFINED: "it depends on {name}, which is read before it is written",
-    CauseKind.LOOP: "it depends on what the loop at {name} computes, whose iterations are not known",
+    CauseKind.LOOP: "it depends on what the loop at {name} computes",
     CauseKind.OPERATION: "it depends on the result of {name}, which is not analysed",
 }
 

@@ -1,8 +1,8 @@
 """What the user says about a run: block, grid, scalar arguments, loop bounds.
 
-Arguments are named by 0-based index (``3``), by PTX name (``k_param_3``) or by the CUDA name when the
-source is at hand (:mod:`ptxwcet.flow.cuda_names`). Every fact is checked against the kernel; a fact that
-fits nothing is an error, never ignored.
+Arguments are named by 0-based index (``3``), by PTX name (``k_param_3``) or by the CUDA name when
+the source is at hand (:mod:`ptxwcet.flow.cuda_names`). Every fact is checked against the kernel; a
+fact that fits nothing is an error, never ignored.
 """
 
 from __future__ import annotations
@@ -145,8 +145,8 @@ def resolve_parameters(
 ) -> dict[str, int | float]:
     """``["K=1024", "4=7"]`` as values by PTX parameter name, checked against the declared types.
 
-    ``cuda_names`` are the parameter names of the CUDA source in order, or None when it is not at hand.
-    Raises PtxwcetError (PW213 no such parameter, PW214 does not fit, PW215 given twice).
+    ``cuda_names`` are the parameter names of the CUDA source in order, or None when it is not at
+    hand. Raises PtxwcetError (PW213 no such parameter, PW214 does not fit, PW215 given twice).
     """
     values: dict[str, int | float] = {}
     for assignment in assignments:
@@ -177,7 +177,10 @@ def _find_parameter(kernel: Kernel, name: str, cuda_names: Sequence[str] | None)
             return parameter
     if cuda_names is not None and len(cuda_names) == len(parameters) and name in cuda_names:
         return parameters[list(cuda_names).index(name)]
-    known = [f"{index} ({parameter.name}, .{parameter.type})" for index, parameter in enumerate(parameters)]
+    known = [
+        f"{index} ({parameter.name}, .{parameter.type})"
+        for index, parameter in enumerate(parameters)
+    ]
     if cuda_names is not None and len(cuda_names) == len(parameters):
         known = [f"{cuda} = {text}" for cuda, text in zip(cuda_names, known, strict=True)]
     raise PtxwcetError(
@@ -197,7 +200,7 @@ def _parse_value(parameter: Parameter, text: str, assignment: str) -> int | floa
     if parameter.is_array:
         raise _usage(
             "PW214",
-            f"--param {assignment}: {parameter.name} is an aggregate of {parameter.size_bytes} bytes",
+            f"--param {assignment}: {parameter.name} is an aggregate",
             "only scalar parameters can be given a value",
         )
     if kind[0] == "f":

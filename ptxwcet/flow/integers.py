@@ -1,9 +1,9 @@
 """Integer operations of PTX on known lanes, and the conditions under which they stay affine.
 
-All functions here compute exactly what PTX defines, modulo the width of the type, for operands without
-symbols. With symbols (see :mod:`ptxwcet.flow.regions`) ring operations stay affine by themselves; the
-others are affine only where no operand wraps around, which they require of the region, or
-return None ("not affine").
+All functions here compute exactly what PTX defines, modulo the width of the type, for operands
+without symbols. With symbols (see :mod:`ptxwcet.flow.regions`) ring operations stay affine by
+themselves; the others are affine only where no operand wraps around, which they require of the
+region, or return None ("not affine").
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ptxwcet.flow.regions import Symbol, require_negative, require_nonnegative, require_zero
-from ptxwcet.flow.values import Known, Mask, Number, clean_terms, per_lane, wrap
+from ptxwcet.flow.values import Known, Mask, Number, clean_terms, wrap
 
 Rows = Iterator[tuple[int, dict[Symbol, int]]]
 
@@ -50,7 +50,7 @@ def integer_type(modifier: str) -> IntegerType | None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Exact:
-    """Lanes as true integers (not modulo anything): base is an int or an array (int64 or object)."""
+    """Lanes as true integers, modulo nothing: base is an int or an array (int64 or object)."""
 
     base: Any
     terms: Mapping[Symbol, Number]
@@ -71,7 +71,10 @@ def rows(exact: Exact, active: Mask, *, largest: bool) -> Rows:
             yield int(lanes.max() if largest else lanes.min()), uniform
         return
     count = len(active)
-    columns = [np.broadcast_to(np.asarray(x, dtype=object), (count,))[active] for x in (base, *terms.values())]
+    columns = [
+        np.broadcast_to(np.asarray(x, dtype=object), (count,))[active]
+        for x in (base, *terms.values())
+    ]
     for row in set(zip(*(column.tolist() for column in columns), strict=True)):
         yield row[0], dict(zip(terms, row[1:], strict=True))
 
@@ -166,7 +169,9 @@ _ORDER: dict[str, tuple[bool, int]] = {
 
 
 def compare(a: Known, b: Known, operator: str, kind: IntegerType, active: Mask) -> Number | None:
-    """0 or 1 a lane; the same for all symbol values of the (shrunk) region. None: no such operator."""
+    """0 or 1 a lane; the same for all symbol values of the (shrunk) region. None: no such
+    operator.
+    """
     if operator in ("lo", "ls", "hi", "hs"):
         kind = IntegerType(kind.bits, signed=False)
     if operator in ("eq", "ne"):
@@ -248,9 +253,9 @@ def bitwise(a: Known, b: Known, operator: str, bits: int) -> Known | None:
     other = b.base & ((1 << bits) - 1)
     free = _free_low_bits(a)
     if operator == "and" and other < (1 << free):
-        return Known(a.base & other)  # type: ignore[operator]
+        return Known(a.base & other)
     if operator != "and" and other < (1 << free):
-        low = a.base & ((1 << free) - 1)  # type: ignore[operator]
+        low = a.base & ((1 << free) - 1)
         mixed = low | other if operator == "or" else low ^ other
         return Known(wrap(a.base - low + mixed, bits), a.terms)
     return None
@@ -265,7 +270,9 @@ def _free_low_bits(value: Known) -> int:
 
 
 def divide(a: Known, b: Known, kind: IntegerType, active: Mask) -> Known | None:
-    """``a / b`` truncated, as PTX; with symbols, ``a`` must stay >= 0 and ``b`` divide their coefficients."""
+    """``a / b`` truncated, as PTX; with symbols, ``a`` must stay >= 0 and ``b`` divide their
+    coefficients.
+    """
     quotient = _quotient(a, b, kind, active)
     return None if quotient is None else from_exact(quotient, kind.bits)
 
@@ -322,7 +329,7 @@ def per_lane_exact(function: Callable[..., int], *numbers: Any) -> Any:
 
 
 def extremum(a: Known, b: Known, kind: IntegerType, active: Mask, *, largest: bool) -> Known | None:
-    """``min`` or ``max``: the operand that wins, the same one over the whole region in each lane."""
+    """``min`` or ``max``: the operand that wins, in each lane the same over the region."""
     less = compare(a, b, "lt", kind, active)
     if less is None:
         return None
@@ -344,5 +351,3 @@ def select(a: Known, b: Known, take_a: Any) -> Known:
         pick(a.base, b.base),
         clean_terms({s: pick(a.terms.get(s, 0), b.terms.get(s, 0)) for s in symbols}),
     )
-
-

@@ -17,7 +17,7 @@ _AXES = {"x": 0, "y": 1, "z": 2}
 
 @dataclass(frozen=True, slots=True)
 class BlockIndex:
-    """The block indices under analysis: ``first + symbol`` on each axis (symbol None: just first)."""
+    """The block indices under analysis: on each axis ``first + symbol``, or just ``first``."""
 
     first: tuple[int, int, int]
     symbols: tuple[Symbol | None, Symbol | None, Symbol | None]
@@ -26,8 +26,9 @@ class BlockIndex:
 class LaneState:
     """Values of registers in the lanes of some warps that have followed one path so far.
 
-    ``warps`` are warp numbers; lane ``i`` of row ``w`` of the masks is a thread. ``alive`` are the threads
-    that exist and have not exited, ``active`` those that execute now. Mutable: owned by one walk.
+    ``warps`` are warp numbers; lane ``i`` of row ``w`` of the masks is a thread. ``alive`` are the
+    threads that exist and have not exited, ``active`` those that execute now. Mutable: owned by one
+    walk.
     """
 
     def __init__(

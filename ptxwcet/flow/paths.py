@@ -1,8 +1,9 @@
 """What a warp executes, block by block, as a tree: the result of path extraction.
 
 ``Visit`` is one execution of a basic block, ``PathRepeat`` a loop iteration pattern and its count,
-``PathGrowing`` a pattern whose count grows with each iteration around it (a triangular loop), ``PathLoop`` groups what one entry of a source loop executes, ``PathUnordered`` the two sides of a divergent
-branch, ``PathChoice`` alternatives that are not decided. Loops are never unrolled.
+``PathGrowing`` a pattern whose count grows with each iteration around it (a triangular loop),
+``PathLoop`` groups what one entry of a source loop executes, ``PathUnordered`` the two sides of a
+divergent branch, ``PathChoice`` alternatives that are not decided. Loops are never unrolled.
 """
 
 from __future__ import annotations
@@ -26,16 +27,14 @@ class AffineCount:
         slopes = dict(self.slopes)
         for symbol, slope in other.slopes:
             slopes[symbol] = slopes.get(symbol, 0) + slope
-        return AffineCount(
-            self.base + other.base, tuple((s, c) for s, c in slopes.items() if c)
-        )
+        return AffineCount(self.base + other.base, tuple((s, c) for s, c in slopes.items() if c))
 
     def times(self, factor: int) -> AffineCount:
         """The count multiplied by a non-negative constant."""
         return AffineCount(self.base * factor, tuple((s, c * factor) for s, c in self.slopes))
 
     def extreme(self, symbol: Symbol, *, largest: bool) -> AffineCount:
-        """The largest (smallest) value over the range of ``symbol``, affine in the other symbols."""
+        """The largest (smallest) value over the symbol's range, affine in the other symbols."""
         rest = tuple((s, c) for s, c in self.slopes if s is not symbol)
         slope = next((c for s, c in self.slopes if s is symbol), 0)
         result = AffineCount(self.base, rest)
@@ -114,7 +113,7 @@ class WarpPath:
 
 @dataclass(frozen=True, slots=True)
 class BlockPaths:
-    """The paths of all warps of the blocks whose index lies in ``first`` .. ``last`` (inclusive)."""
+    """The paths of all warps of the blocks with an index from ``first`` to ``last``."""
 
     first: Dim3
     last: Dim3
@@ -124,8 +123,8 @@ class BlockPaths:
 def close_symbol(nodes: Path, symbol: Symbol, *, growing: bool = False) -> Path:
     """Removes a symbol from all counts below: their extremes over its range take its place.
 
-    With ``growing``, ``nodes`` are the iterations that ``symbol`` counts: counts that are affine in it
-    alone become PathGrowing instead, and stay exact.
+    With ``growing``, ``nodes`` are the iterations that ``symbol`` counts: counts that are affine in
+    it alone become PathGrowing instead, and stay exact.
     """
     growing = growing and not symbol.slopes
     return tuple(_close_node(node, symbol, growing) for node in nodes)

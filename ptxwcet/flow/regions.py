@@ -2,12 +2,12 @@
 
 While a loop is being summarised, its iteration number is a :class:`Symbol` ``k`` with range
 ``0 <= k < limit``; the limit may be affine in the symbols of the enclosing loops (a triangular
-loop). A block index that the launch leaves open is a symbol too. Values are affine in the symbols, so every
-decision of the program is the sign of an affine form over this region.
+loop). A block index that the launch leaves open is a symbol too. Values are affine in the symbols,
+so every decision of the program is the sign of an affine form over this region.
 
-:func:`require_negative` makes ``form < 0`` true on the whole region, given that it is true where all
-symbols are 0, by *shrinking* the range of a loop symbol ("for the first K iterations the same path is
-taken") or, for a block index, by raising :class:`SplitRequest` ("analyse the blocks below K
+:func:`require_negative` makes ``form < 0`` true on the whole region, given that it is true where
+all symbols are 0, by *shrinking* the range of a loop symbol ("for the first K iterations the same
+path is taken") or, for a block index, by raising :class:`SplitRequest` ("analyse the blocks below K
 apart from the others"). Shrinking keeps every constraint that was established before.
 """
 
@@ -23,8 +23,8 @@ Terms = Mapping["Symbol", int]
 class Symbol:
     """An integer unknown ``0 <= k < limit``; ``limit`` = ``count + sum(slopes[s] * s)``.
 
-    ``serial`` grows with nesting: a symbol's limit mentions only symbols of smaller serial. ``count``
-    None means that nothing limits the range yet. ``splittable`` marks a block index.
+    ``serial`` grows with nesting: a symbol's limit mentions only symbols of smaller serial.
+    ``count`` None means that nothing limits the range yet. ``splittable`` marks a block index.
     """
 
     name: str
@@ -49,9 +49,9 @@ class SplitRequest(Exception):
 def require_negative(base: int, terms: Terms) -> None:
     """Shrink the region until ``base + sum(terms) < 0`` holds everywhere on it.
 
-    ``base < 0`` must hold already. Eliminates symbols from the innermost outwards; a linear form over
-    ``0 <= k < limit`` is largest at one of the ends, and limits are affine, so the elimination is
-    exact. Cost: O(symbols^2). Raises SplitRequest if a block index would have to shrink.
+    ``base < 0`` must hold already. Eliminates symbols from the innermost outwards; a linear form
+    over ``0 <= k < limit`` is largest at one of the ends, and limits are affine, so the elimination
+    is exact. Cost: O(symbols^2). Raises SplitRequest if a block index would have to shrink.
     """
     if base >= 0:
         raise ValueError("constraint does not hold at the origin")
@@ -94,8 +94,8 @@ def _count(symbol: Symbol) -> int:
 def _shrink(symbol: Symbol, base: int, slope: int, rest: Terms) -> bool:
     """Limit ``symbol`` so that ``base + slope * symbol + rest`` stays negative.
 
-    True: the limit is affine in the outer symbols and settles the whole constraint. False: the limit
-    is a constant that settles it where the outer symbols are 0; the caller goes on with them.
+    True: the limit is affine in the outer symbols and settles the whole constraint. False: the
+    limit is a constant that settles it where the outer symbols are 0; the caller goes on with them.
     """
     count = (-1 - base) // slope + 1
     if symbol.splittable:

@@ -1,8 +1,9 @@
 """The control slice: the registers that can influence which path is taken.
 
-Backward closure from the guards of branches, exits, barriers and calls over the instructions that define
-them; loads and other opaque operations end it (their results are unknown whatever their operands).
-Flow-insensitive: a register is in the slice everywhere or nowhere. Cost: linear in the kernel.
+Backward closure from the guards of branches, exits, barriers and calls over the instructions that
+define them; loads and other opaque operations end it (their results are unknown whatever their
+operands). Flow-insensitive: a register is in the slice everywhere or nowhere. Cost: linear in the
+kernel.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Transfer functions: what an instruction does to the values of control-relevant registers.
 
 :func:`compile_transfer` turns an instruction into a function from a :class:`LaneState` (how to read
-registers, special registers and parameters in the active lanes) to the values it writes. Integer and
-predicate instructions are evaluated exactly (:mod:`ptxwcet.flow.integers`); everything else, above
-all what comes from memory and floating point, is Unknown with its cause. Never a guess: an operation without
-a rule here yields Unknown.
+registers, special registers and parameters in the active lanes) to the values it writes. Integer
+and predicate instructions are evaluated exactly (:mod:`ptxwcet.flow.integers`); everything else,
+above all what comes from memory and floating point, is Unknown with its cause. Never a guess: an
+operation without a rule here yields Unknown.
 """
 
 from __future__ import annotations
@@ -68,9 +68,7 @@ class LaneState(Protocol):
 Transfer = Callable[[LaneState], tuple[Value, ...]]
 Rule = Callable[[LaneState, list[Known]], Value]
 
-_FLOAT_TYPES = frozenset(
-    {"f16", "f16x2", "bf16", "bf16x2", "tf32", "f32", "f32x2", "f64"}
-)
+_FLOAT_TYPES = frozenset({"f16", "f16x2", "bf16", "bf16x2", "tf32", "f32", "f32x2", "f64"})
 
 
 def compile_transfer(instruction: Instruction, index: int) -> Transfer:
@@ -165,8 +163,8 @@ def read_operand(state: LaneState, operand: Operand, bits: int, index: int) -> V
         case SpecialRegister(name):
             return state.special(name)
         case Negated(inner):
-            value = read_operand(state, inner, bits, index)
-            return Known(1 - value.base) if isinstance(value, Known) else value
+            positive = read_operand(state, inner, bits, index)
+            return Known(1 - positive.base) if isinstance(positive, Known) else positive
         case SymbolRef(name):
             return Unknown(frozenset({Cause(CauseKind.LAUNCH, f"address of {name}", index)}))
         case _:
@@ -357,9 +355,7 @@ def _shift_right(instruction: Instruction, kind: IntegerType) -> Rule | None:
 
 def _bitwise(operator: str) -> _Builder:
     def build(instruction: Instruction, kind: IntegerType) -> Rule | None:
-        return lambda state, v: (
-            integers.bitwise(v[0], v[1], operator, kind.bits) or _NOT_AFFINE
-        )
+        return lambda state, v: integers.bitwise(v[0], v[1], operator, kind.bits) or _NOT_AFFINE
 
     return build
 
@@ -431,9 +427,7 @@ def _pointwise(function: scalar.ScalarOperation) -> _Builder:
             if any(value.terms for value in v):
                 return _NOT_AFFINE
             bits = [wrap(value.base, 64) for value in v]
-            return Known(
-                wrap(per_lane(lambda *xs: wrap_int(function(kind, *xs)), *bits), 64)
-            )
+            return Known(wrap(per_lane(lambda *xs: wrap_int(function(kind, *xs)), *bits), 64))
 
         return rule
 

@@ -1,10 +1,10 @@
 """Abstract values of control-relevant registers: known lanes, affine in symbols, or unknown.
 
 A value describes one register for all lanes of a group of warps that have followed the same path so
-far. ``Known``: lane ``i`` holds ``base[i] + sum(terms[s][i] * s)`` modulo ``2**width``, exactly, for
-every value of the symbols in the current region (:mod:`ptxwcet.flow.regions`); base and
-coefficients are Python ints when all lanes agree and int64 arrays otherwise, in the canonical signed
-representation of their width. ``Unknown``: anything; it remembers why.
+far. ``Known``: lane ``i`` holds ``base[i] + sum(terms[s][i] * s)`` modulo ``2**width``, exactly,
+for every value of the symbols in the current region (:mod:`ptxwcet.flow.regions`); base and
+coefficients are Python ints when all lanes agree and int64 arrays otherwise, in the canonical
+signed representation of their width. ``Unknown``: anything; it remembers why.
 
 A value written under a partial mask is known only in those lanes: ``valid`` says which, and
 ``otherwise`` why the other lanes are not.
@@ -33,7 +33,6 @@ _NO_TERMS: Terms = MappingProxyType({})
 
 def _no_terms() -> Terms:
     return _NO_TERMS
-
 
 
 class CauseKind(Enum):
@@ -146,9 +145,7 @@ def scale_by(a: Known, factor: Number, width: int) -> Known:
     base = multiply(a.base, factor, width)
     if not a.terms:
         return Known(base)
-    return Known(
-        base, clean_terms({s: multiply(c, factor, width) for s, c in a.terms.items()})
-    )
+    return Known(base, clean_terms({s: multiply(c, factor, width) for s, c in a.terms.items()}))
 
 
 def substitute(value: Known, symbol: Symbol, base: int, terms: Terms, width: int) -> Known:
@@ -168,7 +165,9 @@ def substitute(value: Known, symbol: Symbol, base: int, terms: Terms, width: int
 
 
 def same(a: Value, b: Value, lanes: Mask) -> bool:
-    """Whether two values are the same function of the symbols in ``lanes``, known in the same ones."""
+    """Whether two values are the same function of the symbols in ``lanes``, known in the same
+    ones.
+    """
     if isinstance(a, Unknown) or isinstance(b, Unknown):
         return isinstance(a, Unknown) and isinstance(b, Unknown)
     if a.valid is not None or b.valid is not None:

@@ -1,16 +1,18 @@
 """The walk: executes a kernel's control flow on abstract lanes and records the path.
 
-One walk follows a group of warps that take the same path; where warps disagree it asks to be restarted
-on smaller groups (:class:`SplitWarps`), where block indices disagree on smaller index ranges
-(:class:`~ptxwcet.flow.regions.SplitRequest`). A branch that lanes of one warp decide differently is
-divergent: both sides are executed with partial masks up to its immediate post-dominator
-([B] III-B). What a decision depends on and is not known ends the walk (:class:`Undecided`).
+One walk follows a group of warps that take the same path; where warps disagree it asks to be
+restarted on smaller groups (:class:`SplitWarps`), where block indices disagree on smaller index
+ranges (:class:`~ptxwcet.flow.regions.SplitRequest`). A branch that lanes of one warp decide
+differently is divergent: both sides are executed with partial masks up to its immediate
+post-dominator ([B] III-B). What a decision depends on and is not known ends the walk
+(:class:`Undecided`).
 
-Loops are summarised, not unrolled: from the register changes of ``p`` iterations the walk guesses that
-every further ``p`` iterations change them alike, executes ``p`` iterations once more with the
-iteration number as a symbol, and so *proves* the guess by induction for the largest number of iterations
-over which no decision changes (:mod:`ptxwcet.flow.regions`). Registers that break the guess become
-unknown. Loops that double or halve their counter end after at most 64 plain iterations.
+Loops are summarised, not unrolled: from the register changes of ``p`` iterations the walk guesses
+that every further ``p`` iterations change them alike, executes ``p`` iterations once more with the
+iteration number as a symbol, and so *proves* the guess by induction for the largest number of
+iterations over which no decision changes (:mod:`ptxwcet.flow.regions`). Registers that break the
+guess become unknown. Loops that double or halve their counter end after at most 64 plain
+iterations.
 """
 
 from __future__ import annotations
@@ -61,7 +63,8 @@ from ptxwcet.ir.op_classes import ControlEffect, OpClass
 # Plain iterations of one loop entry before it is refused as not summarisable: halving and doubling
 # loops need at most 64, table-driven ones in the corpus at most 1024.
 _MOST_PLAIN_ITERATIONS = 4096
-# Loops whose inner counts vary with the iteration are enumerated exactly up to this many iterations.
+# Loops whose inner counts vary with the iteration are enumerated exactly up to this many
+# iterations.
 _ENUMERATED_ITERATIONS = 64
 _PERIODS = (1, 2, 3, 4, 8)
 # Block visits of one walk, far above what any kernel of the samples and the corpus needs (8,000).
@@ -78,7 +81,7 @@ class SplitWarps(Exception):
 
 
 class Undecided(Exception):
-    """The outcome at ``instruction`` (an index) is not known; ``causes`` says what it depends on."""
+    """The outcome at ``instruction`` (an index) is not known; ``causes`` says why."""
 
     def __init__(self, instruction: int, causes: frozenset[Cause]) -> None:
         super().__init__(f"instruction {instruction} is undecided")
@@ -165,7 +168,7 @@ class Walk:
                 break
             if loop is not None and block not in loop.body:
                 break
-            entered = self._graph.forest.loop_at(block)
+            entered = self._graph.forest.loop_at(BlockId(block))
             if entered is not None and not (first and loop is not None and block == loop.header):
                 block, mask = self._loop(entered, mask, stop)
             else:
@@ -195,8 +198,8 @@ class Walk:
                 if left is not None:
                     return self._leave(block, step, left, mask)
         taken, fallthrough = (
-            self._cfg.taken_successor(block),
-            self._cfg.fallthrough_successor(block),
+            self._cfg.taken_successor(BlockId(block)),
+            self._cfg.fallthrough_successor(BlockId(block)),
         )
         if taken is None:
             assert fallthrough is not None
@@ -254,7 +257,9 @@ class Walk:
         return mask & chosen
 
     def _guard_lanes(self, index: int, guard: Guard | None, mask: Mask) -> Mask:
-        """The lanes in which a control instruction is executed; the same in all warps of the group."""
+        """The lanes in which a control instruction is executed; the same in all warps of the
+        group.
+        """
         if guard is None:
             return mask
         self._state.active = mask
@@ -274,10 +279,10 @@ class Walk:
             groups.setdefault(row.tobytes(), []).append(warp)
         raise SplitWarps(tuple(tuple(group) for group in groups.values()))
 
-    # --- control instructions ----------------------------------------------------------------------
+    # --- control instructions ---------------------------------------------------------------------
 
     def _control(self, step: _Step, mask: Mask) -> Mask | None:
-        """Checks a barrier or call; for an instruction that ends threads, the lanes that it ends."""
+        """Checks a barrier or call; for an end of threads, gives the lanes that it ends."""
         control = step.instruction.control
         if control in (ControlEffect.RETURN, ControlEffect.EXIT, ControlEffect.TRAP):
             return self._guard_lanes(step.index, step.guard, mask)
@@ -355,11 +360,11 @@ class Walk:
         rest = mask & ~left
         if not rest.any():
             return self._cfg.exit, rest
-        following = self._cfg.fallthrough_successor(block)
+        following = self._cfg.fallthrough_successor(BlockId(block))
         assert following is not None, "an unguarded exit ends all lanes"
         return following, rest
 
-    # --- branches ----------------------------------------------------------------------------------
+    # --- branches ---------------------------------------------------------------------------------
 
     def _branch(
         self, block: int, mask: Mask, taken: int, fallthrough: int | None
@@ -426,7 +431,7 @@ class Walk:
             for step in self._block_steps(block)
         )
 
-    # --- loops -------------------------------------------------------------------------------------
+    # --- loops ------------------------------------------------------------------------------------
 
     def _loop(self, loop: Loop, mask: Mask, stop: int | None) -> tuple[int, Mask]:
         """One entry of a loop, from its header to wherever its lanes go next."""
@@ -644,9 +649,9 @@ class Walk:
         if counter.count < 2 and not counter.slopes:
             return None
         closed = close_symbol(nodes, counter, growing=True)
-        if counter.count <= _ENUMERATED_ITERATIONS and not counter.slopes:
-            if is_exact(nodes) and not is_exact(closed):
-                return None
+        few = counter.count <= _ENUMERATED_ITERATIONS and not counter.slopes
+        if few and is_exact(nodes) and not is_exact(closed):
+            return None
         slopes = tuple(counter.slopes.items())
         last = AffineCount(counter.count - 1, slopes)
         for name, value in self._state.registers.items():
@@ -713,9 +718,7 @@ class Walk:
         ends = tuple(dict.fromkeys(recorder.paths))
         last: Path = ends[0] if len(ends) == 1 else (PathChoice(ends),)
         self._out.append(
-            PathLoop(
-                loop.id, (repeat, *last), AffineCount(bound), BoundOrigin.USER, "--loop-bound"
-            )
+            PathLoop(loop.id, (repeat, *last), AffineCount(bound), BoundOrigin.USER, "--loop-bound")
         )
         return target, mask
 
@@ -729,7 +732,7 @@ class Walk:
                         if name in self._graph.control_registers:
                             self._state.registers[name] = cause
 
-    # --- undo --------------------------------------------------------------------------------------
+    # --- undo -------------------------------------------------------------------------------------
 
     def _snapshot(self) -> _Snapshot:
         limits = tuple((s, s.count, s.slopes) for s in self._symbols)
@@ -819,5 +822,3 @@ class _ExitRecorder:
             self.target, self._consistent = None, False
         out.append(Visit(block, taken=not leaves_when_taken))
         return inside
-
-

@@ -54,8 +54,7 @@ class Guard:
     negated: bool
 
 
-@dataclass(frozen=True, slots=True)
-class SourceLocation:
+class SourceLocation(NamedTuple):
     """Where an instruction came from in the high-level source (``.loc``), and what inlined it."""
 
     file: str
@@ -64,8 +63,7 @@ class SourceLocation:
     inlined_at: SourceLocation | None = None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Origin:
+class Origin(NamedTuple):
     """The PTX file and the ``.loc`` in force; shared by the instructions that follow it."""
 
     source: SourceFile

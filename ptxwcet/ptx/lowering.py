@@ -133,7 +133,11 @@ def _check_modifiers(opcode: Opcode | None, modifiers: Sequence[str]) -> None:
         if is_impossible_type(modifier):
             raise LoweringError("PW113", f"unknown modifier '.{modifier}'")
         if modifier in _DIRECTIVES:
-            raise LoweringError("PW101", f"unexpected directive '.{modifier}' in an instruction")
+            raise LoweringError(
+                "PW113",
+                f"unknown modifier '.{modifier}'",
+                help_text="a directive: end a label before it with ':', a statement with ';'",
+            )
     if opcode is None:
         return
     if opcode.control in _PLAIN_CONTROL and set(modifiers) - {"uni"}:

@@ -176,7 +176,7 @@ class OperandBuilder:
                 return group(Vector, [self._operand(c, reads, writes) for c in children])
             case "pair":
                 if all(isinstance(c, Token) and c.type == "SINK" for c in children):
-                    raise LoweringError("PW101", "'_|_' throws everything away")
+                    raise LoweringError("PW108", "'_|_' throws everything away")
                 first, second = (self._operand(c, reads, writes) for c in children)
                 return lambda names, values: Pair(first(names, values), second(names, values))
             case "bracket":

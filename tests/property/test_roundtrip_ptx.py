@@ -162,7 +162,7 @@ def whole_grammar_takes(text: str) -> bool:
     return True
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(mutants())
 @example(HEAD + "add.s32 %r1, %r2 %r3; }\n")
 @example(HEAD + "L0: @%p1 L1: bra L0; }\n")
@@ -182,7 +182,7 @@ def test_splitting_by_shape_agrees_with_the_whole_grammar(text: str) -> None:
 # --- literals -------------------------------------------------------------------------------------
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(st.from_regex(r"-?[0-9.xXbBfFdDeEU+a-f]{1,20}", fullmatch=True))
 @pytest.mark.filterwarnings("ignore")
 def test_the_literal_regex_agrees_with_the_grammar(text: str) -> None:

@@ -109,8 +109,8 @@ def lower(statement: Statement, kinds: Sequence[str]) -> LoweredForm:
 
 _DIRECTIVES = frozenset(
     (
-        *("reg", "entry", "func", "loc", "file", "section", "pragma", "alias", "align", "ptr"),
-        *("version", "target", "address_size", "extern", "visible", "weak", "common", "maxntid"),
+        *("reg", "entry", "func", "loc", "file", "section", "pragma", "align", "ptr"),
+        *("version", "target", "address_size", "extern", "visible", "common", "maxntid"),
         *("reqntid", "minnctapersm", "maxnreg", "branchtargets", "calltargets", "callprototype"),
     )
 )

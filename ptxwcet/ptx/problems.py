@@ -32,8 +32,19 @@ class Problems:
     found: list[Diagnostic] = field(default_factory=list)
 
     def in_order(self) -> list[Diagnostic]:
-        """The errors by their place in the file."""
-        return sorted(self.found, key=lambda found: found.span.start if found.span else 0)
+        """The errors by their place in the file.
+
+        A file that is cut off breaks its last statement too: only the cut is told.
+        """
+        cut = max(
+            (one.span.end for one in self.found if one.code == "PW111" and one.span), default=0
+        )
+        told = [
+            one
+            for one in self.found
+            if not (one.code != "PW111" and one.span and one.span.end == cut)
+        ]
+        return sorted(told, key=lambda found: found.span.start if found.span else 0)
 
     def add(self, code: str, message: str, place: tuple[int, int], help_text: str = "") -> None:
         """One error at ``place`` (start and end offset). Raises TooManyProblemsError at the cap."""

@@ -119,23 +119,25 @@ def _unsigned(base: Any, bits: int) -> Any:
 
 def from_exact(exact: Exact, bits: int) -> Known:
     """Integers back to lanes modulo ``2**bits``."""
-    base = exact.base
-    if not isinstance(base, int) and base.dtype == object:
-        base = np.array([wrap(int(lane), 64) for lane in base], dtype=np.int64)
-    return Known(wrap(base, bits), clean_terms({s: wrap(c, bits) for s, c in exact.terms.items()}))
+    terms = {s: wrap(_as_lanes(c), bits) for s, c in exact.terms.items()}
+    return Known(wrap(_as_lanes(exact.base), bits), clean_terms(terms))
+
+
+def _as_lanes(numbers: Any) -> Number:
+    if isinstance(numbers, int) or numbers.dtype != object:
+        lanes: Number = numbers
+        return lanes
+    return np.array([wrap(int(lane), 64) for lane in numbers], dtype=np.int64)
 
 
 def difference(a: Exact, b: Exact) -> Exact:
     """``a - b`` as true integers."""
     terms: dict[Symbol, Number] = dict(a.terms)
     for symbol, c in b.terms.items():
-        terms[symbol] = terms.get(symbol, 0) - c
-    return Exact(_wide(a.base) - _wide(b.base), clean_terms(terms))
-
-
-def negated(exact: Exact) -> Exact:
-    """``-exact``."""
-    return Exact(-exact.base, {s: -c for s, c in exact.terms.items()})
+        minuend, subtrahend = _widest(terms.get(symbol, 0), c)
+        terms[symbol] = minuend - subtrahend
+    left, right = _widest(a.base, b.base)
+    return Exact(left - right, clean_terms(terms))
 
 
 def shifted(exact: Exact, offset: int) -> Exact:
@@ -143,14 +145,24 @@ def shifted(exact: Exact, offset: int) -> Exact:
     return Exact(exact.base + offset, exact.terms)
 
 
-def _wide(base: Any) -> Any:
-    """Keeps int64 where a difference cannot overflow, Python ints elsewhere."""
-    if isinstance(base, int) or base.dtype == object:
-        return base
+def _is_small(base: Any) -> bool:
     limit = 1 << 61
-    if bool((np.abs(base) < limit).all()):
-        return base
-    return base.astype(object)
+    if isinstance(base, int):
+        return -limit < base < limit
+    return base.dtype != object and bool(((base > -limit) & (base < limit)).all())
+
+
+def _widest(a: Any, b: Any) -> tuple[Any, Any]:
+    """Keeps int64 where a sum or difference cannot overflow, Python ints elsewhere."""
+    if isinstance(a, int) and isinstance(b, int):
+        return a, b
+    if _is_small(a) and _is_small(b):
+        return a, b
+    return _as_objects(a), _as_objects(b)
+
+
+def _as_objects(base: Any) -> Any:
+    return base if isinstance(base, int) else base.astype(object)
 
 
 # --- comparison ---------------------------------------------------------------------------------
@@ -299,7 +311,9 @@ def _quotient(a: Known, b: Known, kind: IntegerType, active: Mask) -> Exact | No
 
 
 def _divisible(c: Number, divisor: int) -> bool:
-    return c % divisor == 0 if isinstance(c, int) else not (c % divisor).any()
+    if isinstance(c, int):
+        return c % divisor == 0
+    return divisor < 1 << 63 and not (c % divisor).any()
 
 
 def _truncated(x: int, y: int) -> int:

@@ -9,7 +9,7 @@ operation without a rule here yields Unknown.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 import numpy as np
@@ -71,17 +71,45 @@ Rule = Callable[[LaneState, list[Known]], Value]
 _FLOAT_TYPES = frozenset({"f16", "f16x2", "bf16", "bf16x2", "tf32", "f32", "f32x2", "f64"})
 
 
-def compile_transfer(instruction: Instruction, index: int) -> Transfer:
+def compile_transfer(
+    instruction: Instruction, index: int, registers: Mapping[str, str]
+) -> Transfer:
     """The transfer function of an instruction; values come in the order of ``instruction.writes``.
 
-    ``index`` is the instruction's index, for the causes. Cost: constant.
+    ``index`` is the instruction's index, for the causes; ``registers`` the types of the kernel's
+    registers: loads and conversions extend to the width of their target. Cost: constant.
     """
     rule = _value_rule(instruction, index)
     count = len(instruction.writes)
     if rule is None or count == 0:
         unknown = Unknown(frozenset({_opaque_cause(instruction, index)}))
         return lambda state: (unknown,) * count
+    name = instruction.opcode.name if instruction.opcode is not None else ""
+    kind = next((t for t in map(integer_type, instruction.modifiers) if t is not None), None)
+    width = register_width(registers[instruction.writes[0]])
+    if name in ("ld", "cvt") and kind is not None and width > kind.bits:
+        return _extending(rule, kind, width)
     return rule
+
+
+def register_width(kind: str) -> int:
+    """Bits of a register of a declared type: 1 for ``pred``, 32 for ``f16x2``, else its number."""
+    if kind == "pred":
+        return 1
+    bits, _, count = kind.lstrip("abfsu").partition("x")
+    return int(bits) * int(count or 1)
+
+
+def _extending(rule: Transfer, kind: IntegerType, width: int) -> Transfer:
+    """A target wider than the type receives the value with its sign or zeros in front."""
+
+    def transfer(state: LaneState) -> tuple[Value, ...]:
+        (value,) = rule(state)
+        if isinstance(value, Unknown):
+            return (value,)
+        return (integers.from_exact(integers.as_exact(value, kind, state.active), width),)
+
+    return transfer
 
 
 def reads_matter(instruction: Instruction) -> bool:
@@ -119,10 +147,13 @@ def _value_rule(instruction: Instruction, index: int) -> Transfer | None:
     if rule is None:
         return None
     cause = Unknown(frozenset({Cause(CauseKind.NOT_AFFINE, instruction.mnemonic, index)}))
-    sources = instruction.operands[1:]
+    sources = [
+        (operand, _operand_bits(name, instruction, kind, position))
+        for position, operand in enumerate(instruction.operands[1:])
+    ]
 
     def transfer(state: LaneState) -> tuple[Value, ...]:
-        values = [read_operand(state, operand, kind.bits, index) for operand in sources]
+        values = [read_operand(state, operand, bits, index) for operand, bits in sources]
         unknown = [value for value in values if isinstance(value, Unknown)]
         if unknown:
             return (_join_unknown(unknown),)
@@ -130,6 +161,15 @@ def _value_rule(instruction: Instruction, index: int) -> Transfer | None:
         return (cause if isinstance(result, Unknown) else result,)
 
     return transfer
+
+
+def _operand_bits(name: str, instruction: Instruction, kind: IntegerType, position: int) -> int:
+    """The width of a source operand, where it is not the instruction type's."""
+    if position > 0 and name in ("shl", "shr", "bfe"):
+        return 32
+    if position == 2 and name == "mad" and "wide" in instruction.modifiers:
+        return 2 * kind.bits
+    return kind.bits
 
 
 _NOT_AFFINE = Unknown(frozenset())
@@ -159,7 +199,7 @@ def read_operand(state: LaneState, operand: Operand, bits: int, index: int) -> V
         case Register(name):
             return state.register(name)
         case Immediate(value) if isinstance(value, int):
-            return Known(value & 1 if bits == 1 else wrap(value, bits))
+            return Known(int(value != 0) if bits == 1 else wrap(value, bits))
         case SpecialRegister(name):
             return state.special(name)
         case Negated(inner):

@@ -42,7 +42,7 @@ from ptxwcet.flow.paths import (
     visited_blocks,
 )
 from ptxwcet.flow.regions import Symbol
-from ptxwcet.flow.transfer import Transfer, compile_transfer, read_operand
+from ptxwcet.flow.transfer import Transfer, compile_transfer, read_operand, register_width
 from ptxwcet.flow.values import (
     Cause,
     CauseKind,
@@ -228,7 +228,12 @@ class Walk:
             return _Step(index, instruction, instruction.guard, None)
         if not any(name in self._graph.control_registers for name in instruction.writes):
             return None
-        return _Step(index, instruction, instruction.guard, compile_transfer(instruction, index))
+        return _Step(
+            index,
+            instruction,
+            instruction.guard,
+            compile_transfer(instruction, index, self._graph.kernel.registers),
+        )
 
     def _evaluate(self, step: _Step, mask: Mask) -> None:
         state = self._state
@@ -604,8 +609,7 @@ class Walk:
         return int(distinct[0]) if len(distinct) == 1 and mask.all() else lanes
 
     def _width(self, name: str) -> int:
-        kind = self._graph.kernel.registers[name]
-        return 1 if kind == "pred" else int(kind[1:])
+        return register_width(self._graph.kernel.registers[name])
 
     def _iterate(self, loop: Loop, mask: Mask, stop: int | None, period: int) -> Path | None:
         outer, self._out = self._out, []

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import pairwise
 
-from hypothesis import given, settings
+import pytest
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from ptxwcet.timing.phases import Phase, PhaseRepeat, profile_warp, trace_issue
@@ -164,6 +165,7 @@ def merged(phases: list[Phase]) -> list[tuple[str, int, int]]:
 @settings(max_examples=100, deadline=None)
 @given(bodies(exact_nodes(40)), st.sampled_from(Scoreboard))
 def test_profile_is_the_direct_run(body: tuple[Node, ...], scoreboard: Scoreboard) -> None:
+    assume(direct_steps(body) <= 3000)
     profile = profile_warp(body, scoreboard)
     direct = Direct(scoreboard).run(body)
     assert profile.isolated_cycles == direct.completion
@@ -173,9 +175,26 @@ def test_profile_is_the_direct_run(body: tuple[Node, ...], scoreboard: Scoreboar
     assert merged(expand(profile.phases)) == phases_of(direct.busy, direct.completion)
 
 
+def direct_steps(body: tuple[Node, ...]) -> int:
+    """How many instructions the direct interpretation executes: both orders, all alternatives."""
+    steps = 0
+    for node in body:
+        match node:
+            case Repeat():
+                steps += node.count * direct_steps(node.body)
+            case Unordered(first, second):
+                steps += 2 * (direct_steps(first) + direct_steps(second))
+            case Choice(alternatives):
+                steps += sum(direct_steps(side) for side in alternatives)
+            case _:
+                steps += 1
+    return steps
+
+
 @settings(max_examples=80, deadline=None)
 @given(bodies(any_nodes(25)), st.sampled_from(Scoreboard))
 def test_joined_profile_is_the_direct_join(body: tuple[Node, ...], scoreboard: Scoreboard) -> None:
+    assume(direct_steps(body) <= 5000)
     profile = profile_warp(body, scoreboard)
     direct = Direct(scoreboard).run(body)
     assert profile.isolated_cycles == direct.completion
@@ -217,6 +236,127 @@ def test_no_allowed_path_takes_longer(
     records = trace_issue(unroll(path), scoreboard)
     longest = max((r.ready for r in records), default=0)
     assert profile_warp(body, scoreboard).isolated_cycles >= longest
+
+
+def k(
+    unit: str, init: int, lat: int, reads: str = "", writes: str = "", *, guarded: bool = False
+) -> TimedInstruction:
+    return TimedInstruction(
+        unit, init, lat, tuple(reads.split()), tuple(writes.split()), conditional=guarded
+    )
+
+
+SLOW = (k("A", 1, 0, "", "r"), k("A", 6, 0))
+
+# Each case breaks a closed form that forgets one thing; the name says which.
+HARD: dict[str, tuple[Node, ...]] = {
+    "queue of a coupled unit": (
+        Repeat(50, (k("A", 1, 0, "", "r"), k("A", 6, 0), k("B", 1, 0, "r"))),
+    ),
+    "queue of a free-running unit": (
+        Repeat(50, (k("A", 7, 3, "", "r"), k("B", 2, 1, "s", "s"))),
+        k("C", 1, 0, "r"),
+        k("A", 1, 0),
+    ),
+    "a skipped loop leaves a long latency": (
+        k("A", 1, 90, "", "r"),
+        Repeat(3, (k("B", 1, 0, "", "r"),), least=0),
+        k("B", 1, 0, "r"),
+    ),
+    "an inner loop that may be skipped keeps a life": (
+        Repeat(
+            40,
+            (
+                k("B", 1, 11),
+                k("A", 5, 0),
+                Repeat(1, (k("A", 1, 0, "", "r"),), least=0),
+                Repeat(1, (k("A", 8, 1, "r", "r"), k("A", 3, 11, "", "r", guarded=True)), least=0),
+            ),
+        ),
+    ),
+    "a conditional write keeps a life": (
+        Repeat(
+            40,
+            (
+                k("A", 2, 1, "r", "r", guarded=True),
+                k("B", 4, 0, "", "r", guarded=True),
+                Repeat(3, (k("A", 7, 4, "r"), k("B", 4, 1), k("A", 5, 0)), least=1),
+                k("A", 1, 11),
+            ),
+        ),
+    ),
+    "one order couples a unit": (
+        Repeat(
+            40,
+            (
+                Unordered((k("B", 9, 1, "r", "s"), k("B", 1, 0)), (k("A", 6, 1, "s"),)),
+                k("A", 3, 0, "r", "s"),
+                k("A", 4, 0),
+            ),
+        ),
+    ),
+    "the other order couples a unit": (
+        Repeat(
+            40,
+            (
+                k("B", 7, 0, "", "r"),
+                k("B", 5, 0, "", "s"),
+                Unordered(
+                    (k("A", 9, 11, "r", "r", guarded=True), k("A", 6, 11)),
+                    (k("A", 7, 4, "s"), k("A", 1, 11, "", "r", guarded=True)),
+                ),
+            ),
+        ),
+    ),
+    "an inner iteration couples a unit": (
+        Repeat(
+            40,
+            (
+                Repeat(
+                    2,
+                    (k("A", 4, 0, "r"), k("A", 2, 11), k("A", 5, 1, "", "r", guarded=True)),
+                    least=0,
+                ),
+                k("B", 5, 1, "", "r"),
+                k("B", 6, 11),
+            ),
+        ),
+    ),
+    "an alternative couples a unit": (
+        Repeat(50, (k("C", 1, 0, "", "r"), Choice((SLOW, ())), k("B", 1, 0, "r"))),
+    ),
+    "a drained queue lets phases change": (
+        Repeat(9, (k("A", 50, 0),)),
+        Repeat(300, (k("B", 1, 3, "b", "b"), k("A", 3, 0))),
+    ),
+    "an untouched unit covers idle phases for a while": (
+        Repeat(9, (k("A", 50, 0),)),
+        Repeat(300, (k("B", 1, 3, "b", "b"),)),
+    ),
+    "two rates that cross late": (
+        k("A", 60, 0, "", "a"),
+        Repeat(200, (k("A", 1, 5, "a", "a"), k("B", 3, 4, "b", "b"), k("C", 1, 0, "b"))),
+    ),
+}
+
+
+UNDECIDED = Choice(((), ()))  # changes nothing but that phases are no longer tracked
+
+
+@pytest.mark.parametrize("scoreboard", Scoreboard)
+@pytest.mark.parametrize("before", [(), (UNDECIDED,)], ids=["tracked", "untracked"])
+@pytest.mark.parametrize("name", HARD)
+def test_hard_loops(name: str, before: tuple[Node, ...], scoreboard: Scoreboard) -> None:
+    body = (*before, *HARD[name])
+    for after in ((), (k("A", 1, 1, "r b"),), (k("C", 1, 1, "a r"), k("B", 2, 2))):
+        profile = profile_warp((*body, *after), scoreboard)
+        direct = Direct(scoreboard).run((*body, *after))
+        assert profile.isolated_cycles == direct.completion
+        assert profile.issue_end_cycles == direct.t
+        if is_single_path(body):
+            assert profile.execution_cycles == len(direct.busy)
+            assert profile.phases is not None
+            assert merged(expand(profile.phases)) == phases_of(direct.busy, direct.completion)
 
 
 @settings(max_examples=30, deadline=None)

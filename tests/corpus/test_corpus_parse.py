@@ -5,6 +5,7 @@ Where ptxas is installed, it makes the same cubin sections of the printed text a
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
@@ -31,6 +32,8 @@ FILES = sorted(
 )
 NOT_FOR_THIS_PTXAS: dict[str, str] = {}
 """File name -> why ptxas is not asked."""
+ZERO_OFFSET = re.compile(r"\+0(?=\])")
+"""For ``.target debug``, ptxas makes other code of ``[x+0]`` than of ``[x]``, which is printed."""
 
 
 def name(path: Path) -> str:
@@ -58,7 +61,7 @@ def test_the_corpus_is_there_and_is_lowered() -> None:
     for module in map(load, FILES):
         for kernel in module.kernels + module.functions:
             lowered += sum(i.op_class is not None for i in kernel.instructions)
-    assert lowered >= 9_000
+    assert lowered >= 30_000
 
 
 @pytest.mark.skipif(PTXAS is None, reason="ptxas is not installed")
@@ -66,7 +69,8 @@ def test_the_corpus_is_there_and_is_lowered() -> None:
 def test_ptxas_sees_no_difference(path: Path, tmp_path: Path) -> None:
     if path.name in NOT_FOR_THIS_PTXAS:
         pytest.skip(NOT_FOR_THIS_PTXAS[path.name])
-    original = assemble(path.read_text(encoding="utf-8"), tmp_path, "original")
+    text = ZERO_OFFSET.sub("", path.read_text(encoding="utf-8"))
+    original = assemble(text, tmp_path, "original")
     assert isinstance(original, bytes), original
     printed = assemble(print_module(load(path)), tmp_path, "printed")
     assert isinstance(printed, bytes), printed

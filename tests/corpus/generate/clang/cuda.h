@@ -1,0 +1,10 @@
+// The few names of CUDA that these files need, so that no toolkit has to be installed.
+#define __global__ __attribute__((global))
+#define __device__ __attribute__((device))
+#define __shared__ __attribute__((shared))
+#define __constant__ __attribute__((constant))
+#define __launch_bounds__(...) __attribute__((launch_bounds(__VA_ARGS__)))
+#define TID __nvvm_read_ptx_sreg_tid_x()
+#define NTID __nvvm_read_ptx_sreg_ntid_x()
+#define BARRIER() __syncthreads()
+#define CTAID __nvvm_read_ptx_sreg_ctaid_x()

@@ -1,8 +1,8 @@
 """Transfer functions against the operation itself, lane by lane and point by point of the region.
 
-The reference below is written from the PTX ISA's definitions on Python ints. Operands are constants or
-affine in two loop counters; after the transfer the result must be the operation's at every point
-of the region as the transfer left it, in the canonical form of the register that receives it.
+The reference below is written from the PTX ISA's definitions on Python ints. Operands are constants
+or affine in two loop counters; after the transfer the result must be the operation's at every
+point of the region as the transfer left it, in the canonical form of the receiving register.
 """
 
 from __future__ import annotations

@@ -1,0 +1,302 @@
+"""A slow SIMT interpreter for one warp; extracted paths compared with what it executes.
+
+The interpreter shares nothing with path extraction: lanes are dictionaries of Python ints, blocks
+and post-dominators are found from their definitions, loops simply run. Loads give 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import product
+
+from ptxwcet.flow.cfg import build_cfg
+from ptxwcet.flow.dominance import compute_dominators, compute_postdominators
+from ptxwcet.flow.extraction import extract_paths
+from ptxwcet.flow.facts import Launch
+from ptxwcet.flow.loops import find_loops
+from ptxwcet.flow.paths import (
+    PathChoice,
+    PathGrowing,
+    PathLoop,
+    PathNode,
+    PathRepeat,
+    PathUnordered,
+    Visit,
+)
+from ptxwcet.ir.kernel import Address, Immediate, Kernel, Negated, Pair, Register, SpecialRegister
+from ptxwcet.ptx.parser import parse_module
+from ptxwcet.support.diagnostics import PtxwcetError
+from ptxwcet.support.source import SourceFile
+
+Executed = list[tuple[int, bool]]  # first instruction of the block, taken
+
+# --- the interpreter ------------------------------------------------------------------------------
+
+OPERATIONS = {
+    "add": lambda a, b: a + b,
+    "sub": lambda a, b: a - b,
+    "mul": lambda a, b: a * b,
+    "mad": lambda a, b, c: a * b + c,
+    "shl": lambda a, b: a << b if b < 64 else 0,
+    "shr": lambda a, b: a >> min(b, 64),
+    "and": lambda a, b: a & b,
+    "or": lambda a, b: a | b,
+    "xor": lambda a, b: a ^ b,
+    "min": min,
+    "max": max,
+    "mov": lambda a: a,
+    "cvt": lambda a: a,
+    "cvta": lambda a: a,
+    "neg": lambda a: -a,
+    "not": lambda a: ~a,
+    "div": lambda a, b: abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1) if b else 0,
+    "rem": lambda a, b: (abs(a) % abs(b)) * (1 if a >= 0 else -1) if b else 0,
+    "selp": lambda a, b, p: a if p else b,
+}
+COMPARISONS = {
+    "lt": lambda a, b: a < b,
+    "le": lambda a, b: a <= b,
+    "gt": lambda a, b: a > b,
+    "ge": lambda a, b: a >= b,
+    "eq": lambda a, b: a == b,
+    "ne": lambda a, b: a != b,
+}
+
+
+class Interpreter:
+    """Executes one warp; ``trace`` is the sequence of blocks, taken sides first."""
+
+    def __init__(
+        self, kernel: Kernel, launch: Launch, warp: int, block: tuple[int, int, int]
+    ) -> None:
+        self.kernel = kernel
+        self.trace: Executed = []
+        ends = {"bra", "ret", "exit"}
+        code = kernel.instructions
+        self.ends = {
+            i for i, one in enumerate(code) if one.opcode is not None and one.opcode.name in ends
+        }
+        targets = {kernel.labels[t] for one in code for t in one.targets}
+        self.leaders = sorted(({0} | targets | {i + 1 for i in self.ends}) - {len(code)})
+        self.join = self._postdominators()
+        x, y, _ = launch.block
+        self.lanes = {}
+        for lane in range(32):
+            thread = warp * 32 + lane
+            if thread < launch.threads:
+                tid = (thread % x, thread // x % y, thread // (x * y))
+                self.lanes[lane] = {
+                    f"%{name}.{axis}": value[i]
+                    for name, value in (
+                        ("tid", tid),
+                        ("ctaid", block),
+                        ("ntid", launch.block),
+                        ("nctaid", launch.grid or (1, 1, 1)),
+                    )
+                    for i, axis in enumerate("xyz")
+                }
+                self.lanes[lane]["%laneid"] = lane
+        self.parameters = launch.parameters
+        self.run(0, set(self.lanes), len(code))
+
+    def end_of(self, leader: int) -> int:
+        later = [one for one in self.leaders if one > leader]
+        return later[0] if later else len(self.kernel.instructions)
+
+    def successors(self, leader: int) -> list[int]:
+        last = self.end_of(leader) - 1
+        one = self.kernel.instructions[last]
+        if last not in self.ends:
+            return [last + 1]
+        away = [self.kernel.labels[t] for t in one.targets] or [len(self.kernel.instructions)]
+        return away if one.guard is None else [*away, last + 1]
+
+    def _postdominators(self) -> dict[int, int]:
+        """The nearest block on all paths to the end, by removing each block in turn."""
+        end = len(self.kernel.instructions)
+        join = {}
+        for block in self.leaders:
+            strict = [
+                other
+                for other in (*self.leaders, end)
+                if other != block and not self._reaches(block, end, without=other)
+            ]
+            join[block] = self._nearest(strict, end)
+        return join
+
+    def _nearest(self, candidates: list[int], end: int) -> int:
+        """The candidate that all the others still lie behind."""
+        for one in candidates:
+            others = [o for o in candidates if o != one]
+            if one != end and all(not self._reaches(one, end, without=o) for o in others):
+                return one
+        return end
+
+    def _reaches(self, start: int, end: int, without: int) -> bool:
+        if without == end:
+            return False
+        seen, stack = {start}, [start]
+        while stack:
+            block = stack.pop()
+            if block == end:
+                return True
+            for following in self.successors(block):
+                if following != without and following not in seen:
+                    seen.add(following)
+                    stack.append(following)
+        return False
+
+    def run(self, block: int, mask: set[int], stop: int) -> set[int]:
+        end = len(self.kernel.instructions)
+        while mask and block not in (stop, end):
+            last = self.end_of(block) - 1
+            for index in range(block, last + 1):
+                if index not in self.ends:
+                    self.execute(index, mask)
+            if last not in self.ends:
+                self.trace.append((block, False))
+                block = last + 1
+                continue
+            one = self.kernel.instructions[last]
+            leaving = {lane for lane in mask if self.holds(one.guard, lane)}
+            staying = mask - leaving
+            if not one.targets:
+                self.trace.append((block, False))
+                mask, block = staying, last + 1
+                continue
+            target = self.kernel.labels[one.targets[0]]
+            if not leaving or not staying or target == last + 1:
+                self.trace.append((block, bool(leaving)))
+                block = target if leaving else last + 1
+                continue
+            join = self.join[block]
+            self.trace.append((block, target != join))
+            mask = self.run(target, leaving, join) | self.run(last + 1, staying, join)
+            block = join
+        return mask
+
+    def holds(self, guard: object, lane: int) -> bool:
+        if guard is None:
+            return True
+        return bool(self.lanes[lane][guard.register]) != guard.negated  # type: ignore[attr-defined]
+
+    @staticmethod
+    def typed(raw: int, modifier: str) -> int:
+        bits = int(modifier[1:])
+        raw &= (1 << bits) - 1
+        return raw - (1 << bits) if modifier[0] == "s" and raw >> (bits - 1) else raw
+
+    def value(self, operand: object, lane: int, modifier: str) -> int:
+        match operand:
+            case Register(name):
+                raw = self.lanes[lane].get(name, 0)
+            case SpecialRegister(name):
+                raw = self.lanes[lane].get(name, 0)
+            case Immediate(value):
+                raw = int(value)
+            case Negated(inner):
+                return int(not self.value(inner, lane, "pred"))
+            case _:
+                raw = 0
+        return raw if modifier == "pred" else self.typed(raw, modifier)
+
+    def execute(self, index: int, mask: set[int]) -> None:
+        one = self.kernel.instructions[index]
+        name = one.opcode.name if one.opcode is not None else ""
+        types = [m for m in one.modifiers if m == "pred" or (m[0] in "usb" and m[1:].isdigit())]
+        for lane in mask:
+            if one.writes and self.holds(one.guard, lane):
+                results = self.results(name, one, types, lane)
+                for register, result in zip(one.writes, results, strict=False):
+                    self.lanes[lane][register] = result
+
+    def results(self, name: str, one: object, types: list[str], lane: int) -> list[int]:
+        operands = one.operands  # type: ignore[attr-defined]
+        modifiers = one.modifiers  # type: ignore[attr-defined]
+        if name == "ld" and isinstance(operands[1], Address) and "param" in modifiers:
+            return [int(self.parameters.get(operands[1].base.name, 0)) & (2**64 - 1)]
+        if name == "setp" and types:
+            a, b = (self.value(o, lane, types[-1]) for o in operands[1:3])
+            outcome = COMPARISONS[modifiers[0]](a, b)
+            pair = [int(outcome), int(not outcome)]
+            joined = next((m for m in modifiers[1:] if m in ("and", "or", "xor")), None)
+            if joined is not None:
+                other = self.value(operands[3], lane, "pred")
+                pair = [OPERATIONS[joined](one, other) for one in pair]
+            return pair if isinstance(operands[0], Pair) else pair[:1]
+        if name not in OPERATIONS or not types:
+            return [0] * 4
+        source = types[-1] if name in ("cvt", "mul", "mad") else types[0]
+        inputs = [self.value(o, lane, source) for o in operands[1:]]
+        if name == "mad" and "wide" in modifiers:
+            inputs[2] = self.value(operands[3], lane, f"{source[0]}{2 * int(source[1:])}")
+        if name == "selp":
+            inputs[2] = self.value(operands[3], lane, "pred")
+        result = OPERATIONS[name](*inputs)
+        return [self.typed(result, types[0]) if name == "cvt" else result]
+
+
+# --- matching paths -------------------------------------------------------------------------------
+
+
+def match_path(
+    nodes: tuple[PathNode, ...], trace: Executed, starts: list[int], at: set[int], index: int = 0
+) -> set[int]:
+    """The positions of the trace that the nodes can end at, from any position of ``at``."""
+    for node in nodes:
+        match node:
+            case Visit(block, taken):
+                step = (starts[block], taken)
+                at = {p + 1 for p in at if p < len(trace) and trace[p] == step}
+            case PathRepeat(count, least, body):
+                at = repeated(body, trace, starts, at, (least.base, count.base))
+            case PathGrowing(first, step, body):
+                count = first + step * index
+                at = repeated(body, trace, starts, at, (count, count))
+            case PathLoop(body=body):
+                at = match_path(body, trace, starts, at, index)
+            case PathUnordered(first, second):
+                at = match_path(first + second, trace, starts, at)
+            case PathChoice(alternatives):
+                at = set().union(*(match_path(one, trace, starts, at) for one in alternatives))
+    return at
+
+
+def repeated(
+    body: tuple[PathNode, ...],
+    trace: Executed,
+    starts: list[int],
+    at: set[int],
+    counts: tuple[int, int],
+) -> set[int]:
+    least, most = counts
+    ends = set(at) if least == 0 else set()
+    for i in range(most):
+        at = match_path(body, trace, starts, at, i)
+        if i + 1 >= least:
+            ends |= at
+        if not at:
+            break
+    return ends
+
+
+def check(kernel: Kernel, launch: Launch, bounds: Mapping[int, int] | None = None) -> bool:
+    """Compares every warp of every block; False if the analysis refuses the kernel."""
+    cfg = build_cfg(kernel)
+    forest = find_loops(cfg, compute_dominators(cfg))
+    joins = tuple(compute_postdominators(cfg).immediate)
+    try:
+        pieces = extract_paths(kernel, cfg, forest, joins, launch, bounds or {})
+    except PtxwcetError:
+        return False
+    starts = [block.start for block in cfg.blocks]
+    assert launch.grid is not None
+    for x, y, warp in product(*map(range, (*launch.grid[:2], launch.warps))):
+        trace = Interpreter(kernel, launch, warp, (x, y, 0)).trace
+        paths = [path.nodes for piece in pieces for path in piece.warps if warp in path.warps]
+        assert any(len(trace) in match_path(nodes, trace, starts, {0}) for nodes in paths)
+    return True
+
+
+def parse(text: str) -> Kernel:
+    return parse_module(SourceFile("random.ptx", text)).kernels[0]

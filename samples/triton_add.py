@@ -24,7 +24,7 @@ def main() -> None:
     aligned = {(i,): [["tt.divisibility", 16]] for i in range(3)}
     source = ASTSource(triton_add, signature, constexprs={"BLOCK": 512}, attrs=aligned)
     compiled = triton.compile(source, target=GPUTarget("cuda", 86, 32), options={"ptx_version": 88})
-    here = Path(__file__)
+    here = Path(__file__).resolve()
     text = compiled.asm["ptx"].replace(f"{here.parent}/", "")
     text = re.sub(r"\t\.section.*", "", text, flags=re.DOTALL)  # debug data: names of folders
     here.with_suffix(".ptx").write_text(text)

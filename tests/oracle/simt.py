@@ -6,7 +6,9 @@ and post-dominators are found from their definitions, loops simply run. Loads gi
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
 from itertools import product
 
 from ptxwcet.flow.cfg import build_cfg
@@ -23,7 +25,19 @@ from ptxwcet.flow.paths import (
     PathUnordered,
     Visit,
 )
-from ptxwcet.ir.kernel import Address, Immediate, Kernel, Negated, Pair, Register, SpecialRegister
+from ptxwcet.ir.kernel import (
+    Address,
+    Guard,
+    Immediate,
+    Instruction,
+    Kernel,
+    Negated,
+    Operand,
+    Pair,
+    Register,
+    SpecialRegister,
+    SymbolRef,
+)
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.support.source import SourceFile
@@ -32,7 +46,7 @@ Executed = list[tuple[int, bool]]  # first instruction of the block, taken
 
 # --- the interpreter ------------------------------------------------------------------------------
 
-OPERATIONS = {
+OPERATIONS: dict[str, Callable[..., int]] = {
     "add": lambda a, b: a + b,
     "sub": lambda a, b: a - b,
     "mul": lambda a, b: a * b,
@@ -53,7 +67,7 @@ OPERATIONS = {
     "rem": lambda a, b: (abs(a) % abs(b)) * (1 if a >= 0 else -1) if b else 0,
     "selp": lambda a, b, p: a if p else b,
 }
-COMPARISONS = {
+COMPARISONS: dict[str, Callable[..., bool]] = {
     "lt": lambda a, b: a < b,
     "le": lambda a, b: a <= b,
     "gt": lambda a, b: a > b,
@@ -63,57 +77,57 @@ COMPARISONS = {
 }
 
 
-class Interpreter:
-    """Executes one warp; ``trace`` is the sequence of blocks, taken sides first."""
+@dataclass(frozen=True)
+class Decoded:
+    """What executing an instruction needs, looked up once."""
 
-    def __init__(
-        self, kernel: Kernel, launch: Launch, warp: int, block: tuple[int, int, int]
-    ) -> None:
+    name: str
+    types: tuple[str, ...]
+    operands: tuple[Operand, ...]
+    modifiers: tuple[str, ...]
+    writes: tuple[str, ...]
+    guard: Guard | None
+    target: int | None
+
+
+class Blocks:
+    """The blocks of a kernel by their first instruction, and where divergent lanes meet again."""
+
+    def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
-        self.trace: Executed = []
-        ends = {"bra", "ret", "exit"}
         code = kernel.instructions
-        self.ends = {
-            i for i, one in enumerate(code) if one.opcode is not None and one.opcode.name in ends
-        }
-        targets = {kernel.labels[t] for one in code for t in one.targets}
+        self.code = [self._decoded(one) for one in code]
+        self.ends = {i for i, one in enumerate(self.code) if one.name in ("bra", "ret", "exit")}
+        targets = {one.target for one in self.code if one.target is not None}
         self.leaders = sorted(({0} | targets | {i + 1 for i in self.ends}) - {len(code)})
+        self.last = {
+            start: end - 1
+            for start, end in zip(self.leaders, [*self.leaders[1:], len(code)], strict=True)
+        }
         self.join = self._postdominators()
-        x, y, _ = launch.block
-        self.lanes = {}
-        for lane in range(32):
-            thread = warp * 32 + lane
-            if thread < launch.threads:
-                tid = (thread % x, thread // x % y, thread // (x * y))
-                self.lanes[lane] = {
-                    f"%{name}.{axis}": value[i]
-                    for name, value in (
-                        ("tid", tid),
-                        ("ctaid", block),
-                        ("ntid", launch.block),
-                        ("nctaid", launch.grid or (1, 1, 1)),
-                    )
-                    for i, axis in enumerate("xyz")
-                }
-                self.lanes[lane]["%laneid"] = lane
-        self.parameters = launch.parameters
-        self.run(0, set(self.lanes), len(code))
 
-    def end_of(self, leader: int) -> int:
-        later = [one for one in self.leaders if one > leader]
-        return later[0] if later else len(self.kernel.instructions)
+    def _decoded(self, one: Instruction) -> Decoded:
+        return Decoded(
+            one.opcode.name if one.opcode is not None else "",
+            tuple(m for m in one.modifiers if m == "pred" or (m[0] in "usb" and m[1:].isdigit())),
+            one.operands,
+            one.modifiers,
+            one.writes,
+            one.guard,
+            self.kernel.labels[one.targets[0]] if one.targets else None,
+        )
 
     def successors(self, leader: int) -> list[int]:
-        last = self.end_of(leader) - 1
-        one = self.kernel.instructions[last]
+        last = self.last[leader]
+        one = self.code[last]
         if last not in self.ends:
             return [last + 1]
-        away = [self.kernel.labels[t] for t in one.targets] or [len(self.kernel.instructions)]
-        return away if one.guard is None else [*away, last + 1]
+        away = len(self.code) if one.target is None else one.target
+        return [away] if one.guard is None else [away, last + 1]
 
     def _postdominators(self) -> dict[int, int]:
         """The nearest block on all paths to the end, by removing each block in turn."""
-        end = len(self.kernel.instructions)
+        end = len(self.code)
         join = {}
         for block in self.leaders:
             strict = [
@@ -146,39 +160,72 @@ class Interpreter:
                     stack.append(following)
         return False
 
+
+@lru_cache(maxsize=8)
+def blocks_of(kernel: Kernel) -> Blocks:
+    return Blocks(kernel)
+
+
+class Interpreter:
+    """Executes one warp; ``trace`` is the sequence of blocks, taken sides first."""
+
+    def __init__(
+        self, kernel: Kernel, launch: Launch, warp: int, block: tuple[int, int, int]
+    ) -> None:
+        self.blocks = blocks_of(kernel)
+        self.trace: Executed = []
+        x, y, _ = launch.block
+        self.lanes: dict[int, dict[str, int]] = {}
+        for lane in range(32):
+            thread = warp * 32 + lane
+            if thread < launch.threads:
+                tid = (thread % x, thread // x % y, thread // (x * y))
+                self.lanes[lane] = {
+                    f"%{name}.{axis}": value[i]
+                    for name, value in (
+                        ("tid", tid),
+                        ("ctaid", block),
+                        ("ntid", launch.block),
+                        ("nctaid", launch.grid or (1, 1, 1)),
+                    )
+                    for i, axis in enumerate("xyz")
+                }
+                self.lanes[lane]["%laneid"] = lane
+        self.parameters = launch.parameters
+        self.run(0, set(self.lanes), len(self.blocks.code))
+
     def run(self, block: int, mask: set[int], stop: int) -> set[int]:
-        end = len(self.kernel.instructions)
+        blocks = self.blocks
+        end = len(blocks.code)
         while mask and block not in (stop, end):
-            last = self.end_of(block) - 1
+            last = blocks.last[block]
             for index in range(block, last + 1):
-                if index not in self.ends:
+                if index not in blocks.ends:
                     self.execute(index, mask)
-            if last not in self.ends:
+            if last not in blocks.ends:
                 self.trace.append((block, False))
                 block = last + 1
                 continue
-            one = self.kernel.instructions[last]
+            one = blocks.code[last]
             leaving = {lane for lane in mask if self.holds(one.guard, lane)}
             staying = mask - leaving
-            if not one.targets:
+            target = one.target
+            if target is None:
                 self.trace.append((block, False))
                 mask, block = staying, last + 1
                 continue
-            target = self.kernel.labels[one.targets[0]]
             if not leaving or not staying or target == last + 1:
                 self.trace.append((block, bool(leaving)))
                 block = target if leaving else last + 1
                 continue
-            join = self.join[block]
+            join = blocks.join[block]
             self.trace.append((block, target != join))
             mask = self.run(target, leaving, join) | self.run(last + 1, staying, join)
             block = join
         return mask
 
-    def holds(self, guard: object, lane: int) -> bool:
-        if guard is None:
-            return True
-        return bool(self.lanes[lane][guard.register]) != guard.negated  # type: ignore[attr-defined]
+    def holds(self, guard: Guard | None, lane: int) -> bool:
+        return guard is None or bool(self.lanes[lane][guard.register]) != guard.negated
 
     @staticmethod
     def typed(raw: int, modifier: str) -> int:
@@ -201,20 +248,18 @@ class Interpreter:
         return raw if modifier == "pred" else self.typed(raw, modifier)
 
     def execute(self, index: int, mask: set[int]) -> None:
-        one = self.kernel.instructions[index]
-        name = one.opcode.name if one.opcode is not None else ""
-        types = [m for m in one.modifiers if m == "pred" or (m[0] in "usb" and m[1:].isdigit())]
+        one = self.blocks.code[index]
         for lane in mask:
             if one.writes and self.holds(one.guard, lane):
-                results = self.results(name, one, types, lane)
+                results = self.results(one, lane)
                 for register, result in zip(one.writes, results, strict=False):
                     self.lanes[lane][register] = result
 
-    def results(self, name: str, one: object, types: list[str], lane: int) -> list[int]:
-        operands = one.operands  # type: ignore[attr-defined]
-        modifiers = one.modifiers  # type: ignore[attr-defined]
-        if name == "ld" and isinstance(operands[1], Address) and "param" in modifiers:
-            return [int(self.parameters.get(operands[1].base.name, 0)) & (2**64 - 1)]
+    def results(self, one: Decoded, lane: int) -> list[int]:
+        name, types, operands, modifiers = one.name, one.types, one.operands, one.modifiers
+        if name == "ld" and types and isinstance(operands[1], Address) and "param" in modifiers:
+            assert isinstance(operands[1].base, SymbolRef)
+            return [self.typed(int(self.parameters.get(operands[1].base.name, 0)), types[-1])]
         if name == "setp" and types:
             a, b = (self.value(o, lane, types[-1]) for o in operands[1:3])
             outcome = COMPARISONS[modifiers[0]](a, b)
@@ -222,7 +267,7 @@ class Interpreter:
             joined = next((m for m in modifiers[1:] if m in ("and", "or", "xor")), None)
             if joined is not None:
                 other = self.value(operands[3], lane, "pred")
-                pair = [OPERATIONS[joined](one, other) for one in pair]
+                pair = [OPERATIONS[joined](side, other) for side in pair]
             return pair if isinstance(operands[0], Pair) else pair[:1]
         if name not in OPERATIONS or not types:
             return [0] * 4
@@ -251,8 +296,8 @@ def match_path(
             case PathRepeat(count, least, body):
                 at = repeated(body, trace, starts, at, (least.base, count.base))
             case PathGrowing(first, step, body):
-                count = first + step * index
-                at = repeated(body, trace, starts, at, (count, count))
+                exactly = first + step * index
+                at = repeated(body, trace, starts, at, (exactly, exactly))
             case PathLoop(body=body):
                 at = match_path(body, trace, starts, at, index)
             case PathUnordered(first, second):

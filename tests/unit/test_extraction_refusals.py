@@ -1,0 +1,219 @@
+"""What path extraction refuses: the code, what it names, and the option that settles it."""
+
+from __future__ import annotations
+
+import pytest
+
+from ptxwcet.flow.cfg import build_cfg
+from ptxwcet.flow.dominance import compute_dominators, compute_postdominators
+from ptxwcet.flow.extraction import extract_paths
+from ptxwcet.flow.facts import BoundOrigin, Launch
+from ptxwcet.flow.loops import find_loops
+from ptxwcet.flow.paths import BlockPaths, PathLoop, PathRepeat, loop_entries
+from ptxwcet.ptx.parser import parse_module
+from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.support.source import SourceFile
+
+HEAD = """.version 8.0
+.target sm_80
+.address_size 64
+.visible .entry k(.param .u64 p, .param .u32 n)
+{
+.reg .b32 %r<9>; .reg .b64 %d<9>; .reg .pred %p<9>; .reg .f32 %f<9>;
+ld.param.u32 %r1, [n]; mov.u32 %r2, %tid.x; mov.u32 %r3, 0; ld.param.u64 %d1, [p];
+"""
+
+
+def paths(
+    body: str, bound: int | None = None, launch: Launch | None = None
+) -> tuple[BlockPaths, ...]:
+    kernel = parse_module(SourceFile("k.ptx", f"{HEAD}{body}\nret;\n}}\n")).kernels[0]
+    cfg = build_cfg(kernel)
+    forest = find_loops(cfg, compute_dominators(cfg))
+    joins = tuple(compute_postdominators(cfg).immediate)
+    bounds = {} if bound is None else {forest.loops[0].id: bound}
+    launch = launch or Launch((32, 1, 1), (4, 1, 1), {})
+    return extract_paths(kernel, cfg, forest, joins, launch, bounds)
+
+
+def refusal(body: str, bound: int | None = None, launch: Launch | None = None) -> Diagnostic:
+    with pytest.raises(PtxwcetError) as raised:
+        paths(body, bound, launch)
+    return raised.value.diagnostics[0]
+
+
+def remedy(diagnostic: Diagnostic) -> str:
+    assert diagnostic.help is not None
+    return diagnostic.help
+
+
+WITH_N = Launch((32, 1, 1), (4, 1, 1), {"n": 5})
+DATA_BRANCH = "ld.global.u32 %r4, [%d1]; setp.eq.s32 %p1, %r4, 0; @%p1 bra L; membar.cta; L:"
+FLOAT_BRANCH = "ld.global.f32 %f1, [%d1]; setp.lt.f32 %p1, %f1, 0f00000000; @%p1 bra L; ret; L:"
+COUNTED = "L: add.u32 %r3, %r3, 1; setp.lt.u32 %p1, %r3, %r1; @%p1 bra L;"
+WHILE = "L: setp.ge.u32 %p1, %r3, %r1; @%p1 bra M; add.u32 %r3, %r3, 1; bra L; M:"
+DATA_ROTATED = "L: ld.global.u32 %r4, [%d1]; setp.ne.s32 %p1, %r4, 0; @%p1 bra L;"
+DATA_WHILE = (
+    "L: ld.global.u32 %r4, [%d1]; setp.eq.s32 %p1, %r4, 0; @%p1 bra M;"
+    "add.u32 %r3, %r3, 1; bra L; M:"
+)
+
+
+def test_branch_on_data() -> None:
+    diagnostic = refusal(DATA_BRANCH)
+    assert diagnostic.code == "PW202"
+    assert diagnostic.span is not None
+    assert "bra" in diagnostic.span.text
+    assert any("ld.global.u32 reads memory" in note for note in diagnostic.notes)
+    assert "--param" not in remedy(diagnostic)
+
+
+def test_branch_on_floating_point_data() -> None:
+    diagnostic = refusal(FLOAT_BRANCH)
+    assert diagnostic.code == "PW202"
+    assert any("floating-point" in note for note in diagnostic.notes)
+
+
+@pytest.mark.parametrize("loop", [COUNTED, WHILE])
+def test_loop_on_an_unknown_parameter(loop: str) -> None:
+    diagnostic = refusal(loop)
+    assert diagnostic.code == "PW203"
+    assert any("parameter n" in note for note in diagnostic.notes)
+    assert "--param n=VALUE" in remedy(diagnostic)
+    assert "--loop-bound 'L=ITERATIONS'" in remedy(diagnostic)
+
+
+def test_branch_on_an_unknown_parameter() -> None:
+    diagnostic = refusal("setp.eq.u32 %p1, %r1, 3; @%p1 bra L; membar.cta; L:")
+    assert diagnostic.code == "PW202"
+    assert remedy(diagnostic) == "give --param n=VALUE"
+
+
+def test_grid_size_without_a_grid() -> None:
+    loop = "mov.u32 %r1, %nctaid.x;" + COUNTED
+    diagnostic = refusal(loop, launch=Launch((32, 1, 1), None, {}))
+    assert diagnostic.code == "PW203"
+    assert any("%nctaid.x" in note for note in diagnostic.notes)
+    assert "--grid SIZE" in remedy(diagnostic)
+    assert paths(loop)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "setp.lt.u32 %p1, %r2, 5; @%p1 bra L; bar.sync 0; L:",
+        "setp.lt.u32 %p1, %r2, 5; @%p1 bar.sync 0;",
+        "setp.lt.u32 %p1, %r2, 5; @%p1 bra L; bar.sync 0; bra M; L: bar.sync 0; M:",
+        "L: add.u32 %r3, %r3, 1; bar.sync 0; setp.lt.u32 %p1, %r3, %r2; @%p1 bra L;",
+    ],
+)
+def test_barrier_in_divergent_code(body: str) -> None:
+    diagnostic = refusal(body)
+    assert diagnostic.code == "PW222"
+    assert "divergent" in remedy(diagnostic)
+
+
+def test_barrier_after_some_lanes_have_exited_is_fine() -> None:
+    assert paths("setp.ge.u32 %p1, %r2, 5; @%p1 ret; bar.sync 0;")
+
+
+def test_barrier_of_a_part_of_the_block() -> None:
+    two_warps = Launch((64, 1, 1), (1, 1, 1), {})
+    assert refusal("bar.sync 0, 32;", launch=two_warps).code == "PW223"
+    assert refusal("bar.arrive 0, 64;", launch=two_warps).code == "PW223"
+    assert paths("bar.sync 0, 64;", launch=two_warps)
+
+
+def test_loop_that_never_ends() -> None:
+    assert refusal("L: setp.ne.u32 %p1, %r3, 7; @%p1 bra L;").code == "PW205"
+
+
+@pytest.mark.parametrize("step", [2, 3])
+def test_counter_that_steps_over_its_limit(step: int) -> None:
+    """No closed form may cross the wrap-around: a step of 2 never ends, one of 3 after billions."""
+    loop = f"L: add.u32 %r3, %r3, {step}; setp.ne.u32 %p1, %r3, 1000001; @%p1 bra L;"
+    try:
+        found = paths(loop)
+    except PtxwcetError as refused:
+        assert refused.diagnostics[0].code in ("PW204", "PW205", "PW206")
+        return
+    (entry,) = loop_entries(found[0].warps[0].nodes)
+    assert step == 3
+    assert entry.iterations.base == 1000001 * pow(3, -1, 1 << 32) % (1 << 32)
+
+
+# --- bounds given by the user ---------------------------------------------------------------------
+
+
+def bounded(body: str, bound: int, launch: Launch | None = None) -> tuple[PathLoop, list[int]]:
+    """The loop of a path and the most repetitions of each repeat in it."""
+    (piece,) = paths(body, bound, launch)
+    (entry,) = loop_entries(piece.warps[0].nodes)
+    return entry, [node.count.base for node in entry.body if isinstance(node, PathRepeat)]
+
+
+def test_bound_on_a_loop_that_tests_at_its_end() -> None:
+    entry, repeats = bounded(DATA_ROTATED, 7)
+    assert (entry.origin, entry.iterations.base) == (BoundOrigin.USER, 7)
+    assert repeats == [6]  # the last body is the one that leaves
+
+
+def test_bound_on_a_loop_that_tests_first() -> None:
+    entry, repeats = bounded(DATA_WHILE, 7)
+    assert (entry.origin, entry.iterations.base) == (BoundOrigin.USER, 7)
+    assert repeats == [7]
+
+
+def test_bound_of_zero() -> None:
+    assert refusal(DATA_ROTATED, 0).code == "PW217"
+    _, repeats = bounded(DATA_WHILE, 0)
+    assert repeats == [0]
+
+
+@pytest.mark.parametrize("loop", [COUNTED, WHILE])
+def test_bound_below_what_the_loop_does(loop: str) -> None:
+    diagnostic = refusal(loop, 4, WITH_N)
+    assert diagnostic.code == "PW217"
+    assert "says 4" in diagnostic.message
+    assert "runs 5" in diagnostic.message
+
+
+@pytest.mark.parametrize("loop", [COUNTED, WHILE])
+def test_bound_above_what_the_loop_does_changes_nothing(loop: str) -> None:
+    entry, _ = bounded(loop, 9, WITH_N)
+    assert (entry.origin, entry.iterations.base) == (BoundOrigin.ANALYSIS, 5)
+
+
+def test_values_computed_by_a_bounded_loop_are_unknown_after_it() -> None:
+    loop = "L: add.u32 %r3, %r3, 1; ld.global.u32 %r4, [%d1]; setp.ne.s32 %p1, %r4, 0; @%p1 bra L;"
+    after = "setp.lt.u32 %p2, %r3, 3; @%p2 bra N; membar.cta; N:"
+    diagnostic = refusal(loop + after, 5)
+    assert diagnostic.code == "PW202"
+    assert any("the loop at L" in note for note in diagnostic.notes)
+
+
+def test_exits_to_different_places() -> None:
+    loop = (
+        "L: ld.global.u32 %r4, [%d1]; setp.eq.s32 %p1, %r4, 0; @%p1 bra M;"
+        "setp.ne.s32 %p2, %r4, 9; @%p2 bra L; membar.cta; M:"
+    )
+    assert refusal(loop, 5).code == "PW218"
+
+
+# --- calls ----------------------------------------------------------------------------------------
+
+
+def test_calls() -> None:
+    text = (
+        ".version 8.0\n.target sm_80\n.address_size 64\n.func f() { ret; }\n"
+        ".visible .entry k() { call f; ret; }\n"
+    )
+    kernel = parse_module(SourceFile("k.ptx", text)).kernels[0]
+    cfg = build_cfg(kernel)
+    forest = find_loops(cfg, compute_dominators(cfg))
+    joins = tuple(compute_postdominators(cfg).immediate)
+    with pytest.raises(PtxwcetError) as raised:
+        extract_paths(kernel, cfg, forest, joins, Launch((32, 1, 1)), {})
+    diagnostic = raised.value.diagnostics[0]
+    assert diagnostic.code == "PW220"
+    assert "call of f" in diagnostic.message

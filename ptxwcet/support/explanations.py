@@ -375,6 +375,12 @@ EXPLANATIONS: Mapping[str, Explanation] = _table(
         "Make the loops around barriers the same for all warps.",
     ),
     (
+        "PW504",
+        "barrier of a part of the block",
+        "No bound is proved for barriers at which only some warps of the block meet.",
+        "Simulate the block, or use a barrier of the whole block.",
+    ),
+    (
         "PW510",
         "shared unit",
         "No bound is proved for units that several schedulers share.",
@@ -386,6 +392,48 @@ EXPLANATIONS: Mapping[str, Explanation] = _table(
         "guarantee too weak",
         "An assumption of the bound is doubtful on this machine, so it is only an estimate.",
         "Use a machine file whose assumptions hold, or lower --require.",
+    ),
+    (
+        "PW530",
+        "unknown policy",
+        "No warp scheduler has this name.",
+        "Choose one of the names that the message lists.",
+    ),
+    (
+        "PW531",
+        "impossible jitter",
+        "Timings can be shortened by 0 to 100 percent of their length.",
+        "Give a number from 0 to 100.",
+    ),
+    (
+        "PW532",
+        "deadlock",
+        "Warps wait at a barrier that the others can no longer reach.",
+        "Make all warps meet the same barriers.",
+    ),
+    (
+        "PW533",
+        "run too long",
+        "The run needs more steps than its limit, and its state does not repeat.",
+        "Raise the limit, or lower the trip counts or the memory latency.",
+    ),
+    (
+        "PW534",
+        "too many schedules",
+        "The exhaustive search would explore more states than its cap.",
+        "Search a smaller block, or raise the cap.",
+    ),
+    (
+        "PW535",
+        "bound exceeded",
+        "A run contradicts a bound: a bug of ptxwcet, or a machine that breaks its ledger.",
+        "Please report the witness schedule with the input.",
+    ),
+    (
+        "PW536",
+        "not schedulable as known",
+        "The claim of a known schedule needs one known path and exact timings.",
+        "Give the facts that decide all branches, and a machine with exact timings.",
     ),
     # --- internal -------------------------------------------------------------------------------
     (

@@ -19,6 +19,7 @@ from ptxwcet.warp.program import (
     Barrier,
     Choice,
     Node,
+    PartialBarrier,
     Repeat,
     Scoreboard,
     TimedInstruction,
@@ -99,7 +100,7 @@ class _Compiler:
                 case TimedInstruction():
                     steps.append(self._step(node))
                     continue
-                case Barrier(instruction=instruction):
+                case Barrier(instruction=instruction) | PartialBarrier(instruction=instruction):
                     steps.append(self._step(instruction))
                     continue
                 case _:

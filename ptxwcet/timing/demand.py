@@ -8,6 +8,7 @@ from ptxwcet.warp.program import (
     Barrier,
     Choice,
     Node,
+    PartialBarrier,
     Repeat,
     TimedInstruction,
     Unordered,
@@ -24,7 +25,7 @@ def most_cycles(body: Sequence[Node], weight: Callable[[TimedInstruction], int])
         match node:
             case TimedInstruction():
                 total += weight(node)
-            case Barrier(instruction=instruction):
+            case Barrier(instruction=instruction) | PartialBarrier(instruction=instruction):
                 total += weight(instruction)
             case Repeat(count=count, body=inner):
                 total += count * most_cycles(inner, weight) if count else 0
@@ -42,7 +43,7 @@ def used_units(body: Sequence[Node]) -> frozenset[str]:
         match node:
             case TimedInstruction(unit=unit):
                 units.add(unit)
-            case Barrier(instruction=instruction):
+            case Barrier(instruction=instruction) | PartialBarrier(instruction=instruction):
                 units.add(instruction.unit)
             case Repeat(count=count, body=inner):
                 units |= used_units(inner) if count else frozenset()

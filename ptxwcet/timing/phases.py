@@ -20,6 +20,7 @@ from ptxwcet.timing.engine import Engine, Idle, IdleRepeat, WarpState
 from ptxwcet.warp.program import (
     Barrier,
     Node,
+    PartialBarrier,
     Scoreboard,
     TimedInstruction,
     is_single_path,
@@ -124,7 +125,7 @@ class IssueRecord(NamedTuple):
 
 
 def trace_issue(
-    instructions: Iterable[TimedInstruction | Barrier], scoreboard: Scoreboard
+    instructions: Iterable[TimedInstruction | Barrier | PartialBarrier], scoreboard: Scoreboard
 ) -> list[IssueRecord]:
     """The isolated run of an explicit instruction sequence, instruction by instruction.
 
@@ -135,7 +136,7 @@ def trace_issue(
     records: list[IssueRecord] = []
     earliest = 0
     for node in instructions:
-        instruction = node.instruction if isinstance(node, Barrier) else node
+        instruction = node if isinstance(node, TimedInstruction) else node.instruction
         waits = instruction.reads
         if scoreboard is Scoreboard.RAW_WAW:
             waits += instruction.writes

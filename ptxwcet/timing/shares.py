@@ -10,6 +10,7 @@ from ptxwcet.warp.program import (
     BlockWorkload,
     Choice,
     Node,
+    PartialBarrier,
     Repeat,
     TimedInstruction,
     Unordered,
@@ -33,7 +34,7 @@ def _add(body: Sequence[Node], times: int, shares: Counter[int]) -> None:
         match node:
             case TimedInstruction(origin=origin, initiation_cycles=cycles):
                 shares[origin] += times * cycles
-            case Barrier(instruction=instruction):
+            case Barrier(instruction=instruction) | PartialBarrier(instruction=instruction):
                 shares[instruction.origin] += times * instruction.initiation_cycles
             case Repeat(count=count, body=inner):
                 _add(inner, times * count, shares)

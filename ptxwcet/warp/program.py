@@ -52,6 +52,20 @@ class Barrier:
     name: str = "0"
 
 
+@dataclass(frozen=True, slots=True)
+class PartialBarrier:
+    """A barrier that opens when ``warps`` warps have arrived (``bar.sync a, b``).
+
+    A warp that does not ``wait`` only arrives (``bar.arrive``). Bounds refuse it, simulators run
+    it. Arrivals meet if name and number of warps are the same.
+    """
+
+    instruction: TimedInstruction
+    name: str
+    warps: int
+    waits: bool = True
+
+
 @dataclass(frozen=True)
 class Repeat:
     """``body`` executed ``count`` times in a row; at least ``least`` times when inexact.
@@ -90,7 +104,7 @@ class Choice:
     alternatives: tuple[tuple[Node, ...], ...]
 
 
-Node = TimedInstruction | Barrier | Repeat | Unordered | Choice
+Node = TimedInstruction | Barrier | PartialBarrier | Repeat | Unordered | Choice
 
 
 @dataclass(frozen=True)
@@ -140,14 +154,14 @@ class BlockWorkload:
         return sum(len(warp_class.warps) for warp_class in self.classes)
 
 
-def unroll(body: tuple[Node, ...]) -> Iterator[TimedInstruction | Barrier]:
+def unroll(body: tuple[Node, ...]) -> Iterator[TimedInstruction | Barrier | PartialBarrier]:
     """The instructions of a single-path body one by one. For tests and oracles only.
 
     Raises ValueError on nodes without a single order. Cost: linear in the executed length.
     """
     for node in body:
         match node:
-            case TimedInstruction() | Barrier():
+            case TimedInstruction() | Barrier() | PartialBarrier():
                 yield node
             case Repeat() if node.exact:
                 for _ in range(node.count):

@@ -18,6 +18,7 @@ from ptxwcet.warp.program import (
     Barrier,
     Choice,
     Node,
+    PartialBarrier,
     Repeat,
     TimedInstruction,
     Unordered,
@@ -45,10 +46,10 @@ SectionNode = Section | SectionRepeat
 
 
 def has_barrier(body: Sequence[Node]) -> bool:
-    """Whether a barrier occurs anywhere in a body. Cost: linear in the tree."""
+    """Whether a barrier (of all warps or of some) occurs anywhere in a body. Cost: linear in the tree."""
     for node in body:
         match node:
-            case Barrier():
+            case Barrier() | PartialBarrier():
                 return True
             case TimedInstruction():
                 continue
@@ -68,7 +69,8 @@ def cut_at_barriers(program: WarpProgram) -> tuple[SectionNode, ...]:
 
     A loop that holds barriers and runs at least once may be inexact: its largest count is taken,
     and more sections never make a sum of section bounds smaller. Raises PW501 for a barrier inside
-    a divergent or undecided branch, or inside a loop that may not run at all. Cost: linear in the
+    a divergent or undecided branch, or inside a loop that may not run at all, PW504 for a barrier
+    of a part of the block. Cost: linear in the
     tree, times two for every level of loops that hold barriers.
     """
     sections, tail = _cut(program.body, ())
@@ -86,6 +88,8 @@ def _cut(
             case Barrier():
                 sections.append(Section((*tail, node), node))
                 tail = []
+            case PartialBarrier():
+                raise PtxwcetError(_partial(node))
             case Repeat() if node.count and has_barrier(node.body):
                 if node.least == 0:
                     raise PtxwcetError(_refusal("a loop that may not run at all"))
@@ -102,6 +106,15 @@ def _cut(
             case _:
                 tail.append(node)
     return sections, tuple(tail)
+
+
+def _partial(node: PartialBarrier) -> Diagnostic:
+    return Diagnostic(
+        "PW504",
+        f"barrier {node.name} is one of {node.warps} warps, not of the whole block",
+        notes=("sections are bounded for barriers at which every warp of the block waits",),
+        help="simulate the block, or use a barrier of the whole block",
+    )
 
 
 def _refusal(place: str) -> Diagnostic:

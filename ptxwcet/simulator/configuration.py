@@ -1,0 +1,58 @@
+"""The shape of the simulated SM: how many schedulers, how many servers of each unit.
+
+A unit with a multiple of the schedulers' number of servers is private: each sub-core has its share
+of the servers behind one FIFO queue. With fewer servers than schedulers that divide their number,
+neighbouring sub-cores share a server and its queue. Otherwise one queue feeds all servers. In a
+queue, instructions issued in the same cycle are ordered by their sub-core's number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ptxwcet.machine.model import Machine
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """A FIFO queue of a unit: its number among all queues, and how many servers it feeds."""
+
+    index: int
+    servers: int
+
+
+@dataclass(frozen=True)
+class SmConfiguration:
+    """Schedulers (sub-cores) of the SM and servers of each unit (not listed: one a scheduler)."""
+
+    schedulers: int = 1
+    servers: Mapping[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.schedulers < 1 or any(count < 1 for count in self.servers.values()):
+            raise ValueError("an SM has at least one scheduler and one server of each unit")
+
+    @staticmethod
+    def of(machine: Machine) -> SmConfiguration:
+        """The shape that a machine file describes."""
+        servers = {unit.name: unit.count for unit in machine.units}
+        return SmConfiguration(machine.schedulers_per_sm, servers)
+
+    def queues(self, units: tuple[str, ...]) -> dict[tuple[int, str], Queue]:
+        """For each (sub-core, unit) the queue that its instructions enter."""
+        found: dict[tuple[int, str], Queue] = {}
+        first = 0
+        for unit in units:
+            count = self.servers.get(unit, self.schedulers)
+            if count % self.schedulers == 0:
+                groups, servers = self.schedulers, count // self.schedulers
+            elif self.schedulers % count == 0:
+                groups, servers = count, 1
+            else:
+                groups, servers = 1, count
+            for core in range(self.schedulers):
+                group = core * groups // self.schedulers
+                found[core, unit] = Queue(first + group, servers)
+            first += groups
+        return found

@@ -1,0 +1,1 @@
+"""Bounds against runs: the only place that sees both."""

@@ -46,7 +46,7 @@ SectionNode = Section | SectionRepeat
 
 
 def has_barrier(body: Sequence[Node]) -> bool:
-    """Whether a barrier (of all warps or of some) occurs anywhere in a body. Cost: linear in the tree."""
+    """Whether a barrier, of all warps or of some, occurs in a body. Cost: linear in the tree."""
     for node in body:
         match node:
             case Barrier() | PartialBarrier():

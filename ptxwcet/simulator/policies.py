@@ -70,6 +70,10 @@ class Jitter:
             )
 
 
+NO_JITTER = Jitter()
+"""Every instruction takes exactly the model's time."""
+
+
 def mix(seed: int, a: int, b: int) -> int:
     """A random 64-bit number that depends on nothing but its arguments.
 

@@ -435,6 +435,12 @@ EXPLANATIONS: Mapping[str, Explanation] = _table(
         "The claim of a known schedule needs one known path and exact timings.",
         "Give the facts that decide all branches, and a machine with exact timings.",
     ),
+    (
+        "PW537",
+        "no warps",
+        "A block without warps has no run.",
+        "Give the block at least one thread.",
+    ),
     # --- internal -------------------------------------------------------------------------------
     (
         "PW900",

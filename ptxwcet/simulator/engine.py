@@ -1,0 +1,276 @@
+"""The simulator: a workload prepared once and run under many policies, seeds and jitters."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ptxwcet.simulator.configuration import SmConfiguration
+from ptxwcet.simulator.image import Image, build_image
+from ptxwcet.simulator.policies import NO_JITTER, Jitter, Policy
+from ptxwcet.simulator.run import IssueEvent, SectionRun, SimulatedRun, Stalls, WarpRun
+from ptxwcet.simulator.stepping import (
+    AFTER,
+    DEADLOCK,
+    EVENT_COLUMNS,
+    FIXED,
+    LAST_END,
+    ORIGIN,
+    OVER_LIMIT,
+    PHASE,
+    SCRIPTED,
+    SINCE,
+    STALLS,
+    UNIT,
+    WAITING,
+    WAITS_AT,
+    Integers,
+    Layout,
+    Options,
+    Outcome,
+    Program,
+    State,
+    run,
+)
+from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.warp.program import BlockWorkload
+
+DEFAULT_LIMIT = 2_000_000_000
+"""Instructions issued one by one before a run is given up: about a minute."""
+
+_NONE = np.zeros(0, np.int64)
+_NO_EVENTS = np.zeros((0, EVENT_COLUMNS), np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptedRun:
+    """A run by decisions: its length, and the decision of each cycle in which there was a choice.
+
+    A decision is the index of the issued warp among the eligible ones, in ascending order.
+    """
+
+    cycles: int
+    decisions: Integers
+
+
+class Simulator:
+    """The machine of the model (section 1) with one block on it.
+
+    Raises ValueError if a program of the workload is not a single path. Memory is linear in the
+    program trees and the number of warps, and independent of trip counts.
+    """
+
+    def __init__(self, workload: BlockWorkload, configuration: SmConfiguration) -> None:
+        if workload.warp_count == 0:
+            raise PtxwcetError(
+                Diagnostic("PW537", "a block of no warps cannot be run", help="give it a warp")
+            )
+        self._schedulers = configuration.schedulers
+        self._image = build_image(workload, configuration)
+        image = self._image
+        self._layout = _lay_out(image, configuration.schedulers)
+        self._program = Program(
+            image.code,
+            image.registers,
+            image.starts,
+            image.queue_of,
+            image.servers,
+            image.wide,
+            self._layout,
+        )
+        self._saved: State | None = None
+
+    @property
+    def instructions(self) -> int:
+        """Instructions that all warps issue together."""
+        return self._image.instructions
+
+    def cycles(
+        self,
+        policy: Policy,
+        *,
+        seed: int = 0,
+        jitter: Jitter = NO_JITTER,
+        skip_repeats: bool = True,
+        limit: int = DEFAULT_LIMIT,
+    ) -> int:
+        """The length of a run in cycles; see :meth:`run`."""
+        options = self._options(policy, seed, jitter, skip_repeats, limit)
+        return self._execute(options)[0].cycles
+
+    def run(
+        self,
+        policy: Policy,
+        *,
+        seed: int = 0,
+        jitter: Jitter = NO_JITTER,
+        record: int = 0,
+        skip_repeats: bool = True,
+        limit: int = DEFAULT_LIMIT,
+    ) -> SimulatedRun:
+        """Runs the block. ``record``: how many issues to keep, from the first one on.
+
+        ``skip_repeats`` skips repetitions of the joint state in closed form; without effect with
+        jitter, a random policy or recording. Raises PtxwcetError PW532 for a deadlock, PW533 if
+        more than ``limit`` instructions would have to be issued one by one. Cost: about a scan over
+        the warps for each of these.
+        """
+        skip = skip_repeats and record == 0
+        options = self._options(policy, seed, jitter, skip, limit)
+        events = np.zeros((record, EVENT_COLUMNS), np.int64)
+        outcome, state = self._execute(options, events=events)
+        return SimulatedRun(
+            outcome.cycles,
+            policy,
+            seed,
+            jitter,
+            self._schedulers,
+            outcome.instructions,
+            outcome.stepped,
+            tuple(self._warp(state, w, outcome.cycles) for w in range(len(state.warps))),
+            tuple(self._event(row) for row in events[: outcome.events].tolist()),
+        )
+
+    def run_script(
+        self, script: Sequence[int] | Integers, *, limit: int = DEFAULT_LIMIT
+    ) -> ScriptedRun:
+        """Runs the block by decisions, one for each cycle in which a sub-core has a choice.
+
+        ``d >= 0`` issues the eligible warp of index ``d`` modulo their number; ``-w - 1`` the first
+        eligible one other than warp ``w``. After the last decision the oldest warp goes first.
+        Errors and cost as for :meth:`run`.
+        """
+        options = Options(SCRIPTED, 0, 0, 0, False, limit)
+        log = np.zeros(self.instructions, np.int64)
+        outcome, _ = self._execute(options, script=np.asarray(script, np.int64), log=log)
+        return ScriptedRun(outcome.cycles, log[: outcome.decisions].copy())
+
+    def decide(self, policy: Policy, *, seed: int = 0) -> ScriptedRun:
+        """A run under a policy, as decisions that :meth:`run_script` repeats."""
+        options = self._options(policy, seed, Jitter(), False, DEFAULT_LIMIT)
+        log = np.zeros(self.instructions, np.int64)
+        outcome, _ = self._execute(options, log=log)
+        return ScriptedRun(outcome.cycles, log[: outcome.decisions].copy())
+
+    def _options(
+        self, policy: Policy, seed: int, jitter: Jitter, skip: bool, limit: int
+    ) -> Options:
+        skip = skip and jitter.percent == 0 and policy is not Policy.RANDOM
+        return Options(policy.code, seed, jitter.percent, jitter.seed, skip, limit)
+
+    def _execute(
+        self,
+        options: Options,
+        *,
+        script: Integers = _NONE,
+        log: Integers = _NONE,
+        events: Integers = _NO_EVENTS,
+    ) -> tuple[Outcome, State]:
+        warps = len(self._image.starts)
+        state = _zeros(warps, self._layout, ())
+        if self._saved is None:  # a saved state is written before it is read: kept between runs
+            self._saved = _zeros(warps, self._layout, (self._layout.depths,))
+        outcome = Outcome(*run(self._program, state, self._saved, options, script, log, events))
+        if outcome.status == DEADLOCK:
+            raise PtxwcetError(_deadlock(self._image, state))
+        if outcome.status == OVER_LIMIT:
+            raise PtxwcetError(_over_limit(self._image, options.limit))
+        return outcome, state
+
+    def _warp(self, state: State, warp: int, cycles: int) -> WarpRun:
+        layout = self._layout
+        row = state.warps[warp].tolist()
+        sections = []
+        for section, origin in enumerate(self._image.section_origins):
+            executions = row[layout.executions + section]
+            begin = layout.stalls + section * STALLS
+            if executions:
+                stalls = Stalls(*row[begin : begin + STALLS])
+                sections.append(SectionRun(origin, executions, stalls))
+        spent = sum(section.stalls.cycles for section in sections)
+        end = row[LAST_END]
+        return WarpRun(warp, end, tuple(sections), end - spent, cycles - end)
+
+    def _event(self, event: Sequence[int]) -> IssueEvent:
+        warp, row, issue, dispatch, freed, end = event
+        code = self._image.code
+        unit = self._image.units[code[row, UNIT]]
+        return IssueEvent(warp, int(code[row, ORIGIN]), unit, issue, dispatch, freed, end)
+
+
+def _lay_out(image: Image, schedulers: int) -> Layout:
+    depths, registers, sections = image.depth, image.register_count, len(image.section_origins)
+    counters = FIXED
+    entries = counters + depths
+    ready = entries + depths
+    queued = ready + registers
+    stalls = queued + registers
+    executions = stalls + sections * STALLS
+    queues, servers = len(image.servers), int(image.servers.max())
+    heads = schedulers
+    free = heads + queues
+    arrivals = free + queues * servers
+    barriers = len(image.barrier_names)
+    return Layout(
+        depths=depths,
+        registers=registers,
+        counters=counters,
+        entries=entries,
+        ready=ready,
+        queued=queued,
+        stalls=stalls,
+        executions=executions,
+        width=executions + sections,
+        cores=schedulers,
+        servers=servers,
+        heads=heads,
+        free=free,
+        arrivals=arrivals,
+        shared_width=arrivals + barriers,
+    )
+
+
+def _zeros(warps: int, layout: Layout, front: tuple[int, ...]) -> State:
+    state = State(
+        np.zeros((*front, warps), np.int64),
+        np.zeros((*front, warps, layout.width), np.int64),
+        np.zeros((*front, layout.shared_width), np.int64),
+    )
+    state.shared[..., : layout.cores] = -1
+    return state
+
+
+def _deadlock(image: Image, state: State) -> Diagnostic:
+    waits: dict[str, list[int]] = {}
+    ended: list[str] = []
+    since = 0
+    for warp, row in enumerate(state.warps.tolist()):
+        if row[PHASE] != WAITING:
+            ended.append(str(warp))
+            continue
+        since = max(since, row[SINCE])
+        origin = image.section_origins[row[AFTER]]
+        place = image.barrier_names[row[WAITS_AT]]
+        if origin is not None and origin >= 0:
+            place += f" (instruction {origin} of the kernel)"
+        waits.setdefault(place, []).append(warp)
+    notes = [f"at {place}: warps {', '.join(map(str, on))}" for place, on in sorted(waits.items())]
+    if ended:
+        notes.append(f"ended: warps {', '.join(ended)}")
+    return Diagnostic(
+        "PW532",
+        f"deadlock: from cycle {since} on, every warp that has not ended waits at a barrier",
+        notes=tuple(notes),
+        help="all warps must meet the same barriers",
+    )
+
+
+def _over_limit(image: Image, limit: int) -> Diagnostic:
+    return Diagnostic(
+        "PW533",
+        f"the run was given up after {limit:,} of {image.instructions:,} instructions",
+        notes=("no repetition of the joint state of all warps allowed the rest to be skipped",),
+        help="raise the limit, or simulate smaller trip counts",
+    )

@@ -1,0 +1,229 @@
+"""A workload as flat arrays: what the compiled engine executes.
+
+Every node becomes a row of ``code``; loops become a LOOP_BEGIN and a LOOP_END row around their
+body, never copies of it, so an image is as large as the program tree. Classes lie one after the
+other, each closed by an END row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ptxwcet.simulator.configuration import SmConfiguration
+from ptxwcet.simulator.stepping import (
+    ARGUMENT,
+    ARRIVE,
+    BARRIER,
+    BUBBLE,
+    COLUMNS,
+    CONDITIONAL,
+    COUNT,
+    DEPTH,
+    END,
+    INITIATION,
+    INSTRUCTION,
+    KIND,
+    LATENCY,
+    LOOP_BEGIN,
+    LOOP_END,
+    ORIGIN,
+    PARTIAL,
+    TARGET,
+    UNIT,
+    WAITS_BEGIN,
+    WAITS_END,
+    WRITES_BEGIN,
+    WRITES_END,
+    Integers,
+)
+from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.warp.program import (
+    Barrier,
+    BlockWorkload,
+    Node,
+    PartialBarrier,
+    Repeat,
+    Scoreboard,
+    TimedInstruction,
+)
+
+# Cycle and instruction counts must stay far from the end of 64-bit integers.
+_MOST_INSTRUCTIONS = 2**50
+
+
+@dataclass(frozen=True)
+class Image:
+    """Arrays of one workload. ``starts[w]`` is the first row of warp w's program.
+
+    ``section_origins[s]`` is the barrier (its origin) that section s follows, None for section 0.
+    ``barrier_names[b]`` names barrier b for messages.
+    """
+
+    code: Integers
+    registers: Integers
+    starts: Integers
+    queue_of: Integers  # [sub-core, unit]
+    servers: Integers  # [queue]
+    wide: Integers  # [barrier] 1: of the whole block
+    units: tuple[str, ...]
+    register_count: int
+    depth: int
+    section_origins: tuple[int | None, ...]
+    barrier_names: tuple[str, ...]
+    instructions: int  # issued by all warps together
+
+
+def build_image(workload: BlockWorkload, configuration: SmConfiguration) -> Image:
+    """The image of a workload. Raises ValueError if a program is not a single path.
+
+    Cost: linear in the program trees.
+    """
+    builder = _Builder(workload.scoreboard)
+    starts = np.zeros(workload.warp_count, np.int64)
+    instructions = 0
+    for warp_class in workload.classes:
+        if not warp_class.program.is_single_path:
+            raise ValueError("only a single known path can be simulated")
+        starts[list(warp_class.warps)] = len(builder.rows)
+        builder.begin_program()
+        executed = builder.add(warp_class.program.body, 0)
+        builder.row(END)
+        instructions += executed * len(warp_class.warps)
+    units = tuple(builder.units)
+    queues = configuration.queues(units)
+    queue_of = np.zeros((configuration.schedulers, max(1, len(units))), np.int64)
+    servers = np.ones(1 + max((q.index for q in queues.values()), default=0), np.int64)
+    for (core, unit), queue in queues.items():
+        queue_of[core, builder.units[unit]] = queue.index
+        servers[queue.index] = queue.servers
+    return Image(
+        np.array(builder.rows, np.int64).reshape(-1, COLUMNS),
+        np.array([*builder.registers, 0], np.int64),
+        starts,
+        queue_of,
+        servers,
+        np.array([*builder.wide, 0], np.int64),
+        units,
+        builder.register_count,
+        builder.depth,
+        tuple(builder.section_origins),
+        tuple(builder.barriers),
+        instructions,
+    )
+
+
+class _Builder:
+    def __init__(self, scoreboard: Scoreboard) -> None:
+        self.rows: list[list[int]] = []
+        self.registers: list[int] = []  # operands of all rows, by range
+        self.units: dict[str, int] = {}
+        self.section_origins: list[int | None] = [None]
+        self.barriers: dict[str, int] = {}
+        self.wide: list[int] = []
+        self.register_count = 1
+        self.depth = 1
+        self._waits_for_writes = scoreboard is Scoreboard.RAW_WAW
+        self._names: dict[str, int] = {}
+        self._sections: dict[int, int] = {}
+
+    def begin_program(self) -> None:
+        """Registers are private to a warp: each program numbers its own."""
+        self._names = {}
+        self._sections = {}
+
+    def row(self, kind: int) -> list[int]:
+        row = [0] * COLUMNS
+        row[KIND] = kind
+        self.rows.append(row)
+        return row
+
+    def add(self, body: Sequence[Node], depth: int) -> int:
+        """Appends a body inside ``depth`` loops; the number of instructions it executes."""
+        self.depth = max(self.depth, depth)
+        executed = 0
+        for node in body:
+            match node:
+                case TimedInstruction():
+                    self._instruction(INSTRUCTION, node, depth)
+                    executed += 1
+                case Barrier(instruction, name):
+                    row = self._instruction(BARRIER, instruction, depth)
+                    self._barrier(row, f"barrier {name}", instruction.origin)
+                    executed += 1
+                case PartialBarrier(instruction, name, warps, waits):
+                    row = self._instruction(PARTIAL if waits else ARRIVE, instruction, depth)
+                    row[COUNT] = warps
+                    label = f"barrier {name} of {warps} warps"
+                    if waits:
+                        self._barrier(row, label, instruction.origin)
+                    else:
+                        row[ARGUMENT] = self._number(label, wide=False)
+                    executed += 1
+                case Repeat(count=count, body=inner):
+                    executed += self._repeat(count, inner, depth)
+                case _:
+                    raise ValueError("not a single path")
+        return executed
+
+    def _repeat(self, count: int, body: Sequence[Node], depth: int) -> int:
+        if count == 0:
+            return 0
+        if count == 1:
+            return self.add(body, depth)
+        begin = self.row(LOOP_BEGIN)
+        first = len(self.rows)
+        executed = self.add(body, depth + 1)
+        if executed == 0:  # an engine must not spin through iterations without instructions
+            del self.rows[first - 1 :]
+            return 0
+        if executed * count >= _MOST_INSTRUCTIONS:
+            raise PtxwcetError(
+                Diagnostic(
+                    "PW533",
+                    f"a warp executes {executed * count} instructions: more than can be simulated",
+                    help="lower the trip counts",
+                )
+            )
+        begin[ARGUMENT], begin[COUNT], begin[DEPTH] = depth, count, depth
+        end = self.row(LOOP_END)
+        end[ARGUMENT], end[TARGET], end[DEPTH] = depth, first, depth + 1
+        return executed * count
+
+    def _barrier(self, row: list[int], label: str, origin: int) -> None:
+        row[ARGUMENT] = self._number(label, wide=row[KIND] == BARRIER)
+        # Copies of a barrier with the same origin (a loop cut into shares) open the same section.
+        if origin not in self._sections:
+            self._sections[origin] = len(self.section_origins)
+            self.section_origins.append(origin)
+        row[TARGET] = self._sections[origin]
+
+    def _number(self, label: str, *, wide: bool) -> int:
+        if label not in self.barriers:
+            self.barriers[label] = len(self.barriers)
+            self.wide.append(int(wide))
+        return self.barriers[label]
+
+    def _instruction(self, kind: int, instruction: TimedInstruction, depth: int) -> list[int]:
+        row = self.row(kind)
+        row[UNIT] = self.units.setdefault(instruction.unit, len(self.units))
+        row[INITIATION] = instruction.initiation_cycles
+        row[LATENCY] = instruction.latency_cycles
+        row[BUBBLE] = instruction.bubble_cycles
+        row[CONDITIONAL] = int(instruction.conditional)
+        row[ORIGIN] = instruction.origin
+        row[DEPTH] = depth
+        waits = instruction.reads
+        if self._waits_for_writes:
+            waits = tuple(dict.fromkeys((*waits, *instruction.writes)))
+        row[WAITS_BEGIN], row[WAITS_END] = self._operands(waits)
+        row[WRITES_BEGIN], row[WRITES_END] = self._operands(instruction.writes)
+        return row
+
+    def _operands(self, names: Sequence[str]) -> tuple[int, int]:
+        begin = len(self.registers)
+        self.registers += [self._names.setdefault(name, len(self._names)) for name in names]
+        self.register_count = max(self.register_count, len(self._names))
+        return begin, len(self.registers)

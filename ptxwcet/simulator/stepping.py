@@ -1,0 +1,764 @@
+"""The inner loop of the simulator, compiled: one block of warps, cycle by cycle.
+
+The machine is that of the model, section 1. Because a warp issues in order and only its own
+instructions write its registers, the first cycle in which its next instruction is eligible is known
+as soon as the previous one has been issued (and its barrier has opened): ``next_cycle``. A unit's
+queue needs no storage either: what enters it is dispatched when what is ahead has ended. So a cycle
+costs one scan over the warps, and cycles in which no warp is eligible are skipped.
+
+With ``skip`` the joint state of all warps, relative to the current cycle, is compared with a saved
+one whenever a warp begins another iteration of a loop (Brent's cycle detection, one saved state a
+nesting depth). When it repeats, the schedule does, for as long as every loop that is open at this
+point has iterations left: that many periods are skipped at once (docs/methods/scheduled.md).
+
+All compiled code is in this module, so that its cache is renewed as a whole.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptxwcet.support.jit import compiled
+
+Integers: TypeAlias = NDArray[np.int64]
+
+# Kinds of rows, and columns of a row (ptxwcet.simulator.image).
+INSTRUCTION, BARRIER, PARTIAL, ARRIVE, LOOP_BEGIN, LOOP_END, END = range(7)
+COLUMNS = 15
+(
+    KIND,
+    UNIT,
+    INITIATION,
+    LATENCY,
+    BUBBLE,
+    CONDITIONAL,
+    WAITS_BEGIN,
+    WAITS_END,
+    WRITES_BEGIN,
+    WRITES_END,
+    ARGUMENT,  # barrier: its number; loop: nesting depth
+    COUNT,  # loop: iterations; partial barrier: warps
+    TARGET,  # loop end: first row of the body; barrier: the section that follows it
+    DEPTH,  # loops around the row
+    ORIGIN,
+) = range(COLUMNS)
+
+RUNNING, WAITING, ENDED = range(3)
+ISSUED, DEPENDENCY, UNIT_BUSY, ISSUE_SLOT, AT_BARRIER, BRANCH = range(6)
+STALLS = 6
+LRR, GTO, GTY, OLDEST, YOUNGEST, RANDOM, SCRIPTED = range(7)
+COMPLETE, DEADLOCK, OVER_LIMIT = range(3)
+EVENT_COLUMNS = 6  # warp, row, issue, dispatch, end of the initiation, end
+NEVER = 1 << 62
+
+
+# Columns of a warp's row of the state; loops, registers and sections follow (Layout).
+(
+    PC,  # row of the next instruction
+    LAST_END,  # end of its initiations and latencies so far
+    PHASE,  # RUNNING, WAITING or ENDED
+    SECTION,
+    WAITS_AT,  # barrier
+    SINCE,  # start of the wait at the barrier
+    AFTER,  # the section that begins when it opens
+    DONE,  # instructions issued so far
+    FIXED,
+) = range(9)
+
+
+class Layout(NamedTuple):
+    """Where the state keeps what: first columns and numbers of columns.
+
+    A warp's row holds, after the FIXED columns, for each depth the iterations left (the current one
+    included) and how often a loop at this depth was entered, for each register its ready cycle and
+    how long its producer queued, for each section the cycles by cause and the executions. The
+    shared row holds the warp issued last by each sub-core (-1: none), the last dispatch of
+    each queue, the end of the last initiation on each server of each queue, and the arrivals at
+    each partial barrier.
+    """
+
+    depths: int
+    registers: int
+    counters: int
+    entries: int
+    ready: int
+    queued: int
+    stalls: int
+    executions: int
+    width: int
+    cores: int
+    servers: int
+    heads: int
+    free: int
+    arrivals: int
+    shared_width: int
+
+
+class Program(NamedTuple):
+    """What is executed (see :class:`ptxwcet.simulator.image.Image`)."""
+
+    code: Integers
+    registers: Integers
+    starts: Integers
+    queue_of: Integers
+    servers: Integers
+    wide: Integers  # [barrier] 1: all warps of the block meet there
+    layout: Layout
+
+
+class State(NamedTuple):
+    """Everything that changes during a run; with one more axis in front, saved states by depth."""
+
+    next_cycle: Integers  # [warp] its next instruction is eligible; NEVER if waiting or ended
+    warps: Integers  # [warp, column]
+    shared: Integers  # [column]
+
+
+class Options(NamedTuple):
+    """How to run: numbers of the policy and random streams, and what to record."""
+
+    policy: int
+    seed: int
+    jitter_percent: int
+    jitter_seed: int
+    skip: bool
+    limit: int  # instructions issued one by one
+
+
+class Outcome(NamedTuple):
+    """How a run ended. ``decisions``: cycles in which a sub-core had a choice."""
+
+    status: int
+    cycles: int
+    instructions: int
+    stepped: int
+    events: int
+    decisions: int
+
+
+# --- policies, one function each; ``step``: number of sub-cores; -1: no warp is eligible ----------
+
+
+@compiled
+def _loose_round_robin(next_cycle: Integers, cycle: int, core: int, step: int, last: int) -> int:
+    count = next_cycle.shape[0]
+    begin = core if last < 0 else last + step
+    for warp in range(begin, count, step):
+        if next_cycle[warp] <= cycle:
+            return warp
+    for warp in range(core, min(begin, count), step):
+        if next_cycle[warp] <= cycle:
+            return warp
+    return -1
+
+
+@compiled
+def _oldest(next_cycle: Integers, cycle: int, core: int, step: int) -> int:
+    for warp in range(core, next_cycle.shape[0], step):
+        if next_cycle[warp] <= cycle:
+            return warp
+    return -1
+
+
+@compiled
+def _youngest(next_cycle: Integers, cycle: int, core: int, step: int) -> int:
+    count = next_cycle.shape[0]
+    youngest = core + (count - 1 - core) // step * step
+    for warp in range(youngest, -1, -step):
+        if next_cycle[warp] <= cycle:
+            return warp
+    return -1
+
+
+@compiled
+def _greedy_then_oldest(next_cycle: Integers, cycle: int, core: int, step: int, last: int) -> int:
+    if last >= 0 and next_cycle[last] <= cycle:
+        return last
+    return _oldest(next_cycle, cycle, core, step)
+
+
+@compiled
+def _greedy_then_youngest(next_cycle: Integers, cycle: int, core: int, step: int, last: int) -> int:
+    if last >= 0 and next_cycle[last] <= cycle:
+        return last
+    return _youngest(next_cycle, cycle, core, step)
+
+
+@compiled
+def _eligible(next_cycle: Integers, cycle: int, core: int, step: int) -> int:
+    """Number of eligible warps of a sub-core."""
+    found = 0
+    for warp in range(core, next_cycle.shape[0], step):
+        if next_cycle[warp] <= cycle:
+            found += 1
+    return found
+
+
+@compiled
+def _nth(next_cycle: Integers, cycle: int, core: int, step: int, index: int) -> int:
+    """The eligible warp of a sub-core with that index in ascending order."""
+    for warp in range(core, next_cycle.shape[0], step):
+        if next_cycle[warp] <= cycle:
+            if index == 0:
+                return warp
+            index -= 1
+    return -1
+
+
+@compiled
+def _mix(seed: int, a: int, b: int) -> np.uint64:
+    """See :func:`ptxwcet.simulator.policies.mix`."""
+    x = (
+        np.uint64(seed) * np.uint64(0x9E3779B97F4A7C15)
+        + np.uint64(a) * np.uint64(0xBF58476D1CE4E5B9)
+        + np.uint64(b) * np.uint64(0x94D049BB133111EB)
+    )
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
+
+
+@compiled
+def _random(next_cycle: Integers, cycle: int, core: int, step: int, seed: int) -> int:
+    count = _eligible(next_cycle, cycle, core, step)
+    if count == 0:
+        return -1
+    index = int(_mix(seed, cycle, core) % np.uint64(count))
+    return _nth(next_cycle, cycle, core, step, index)
+
+
+@compiled
+def _scripted(next_cycle: Integers, cycle: int, core: int, step: int, decision: int) -> int:
+    """``decision >= 0``: the eligible warp of that index, modulo their number; ``-w - 1``: the
+    first eligible warp that is not w, if there is one."""
+    count = _eligible(next_cycle, cycle, core, step)
+    if count == 0:
+        return -1
+    if decision >= 0:
+        return _nth(next_cycle, cycle, core, step, decision % count)
+    spared = -decision - 1
+    for warp in range(core, next_cycle.shape[0], step):
+        if next_cycle[warp] <= cycle and warp != spared:
+            return warp
+    return spared
+
+
+# --- one instruction ------------------------------------------------------------------------------
+
+
+@compiled
+def _advance(
+    code: Integers, warps: Integers, counters: int, entries: int, warp: int, row: int
+) -> int:
+    """Moves a warp past ``row`` to its next instruction or its end.
+
+    Returns the depth of the outermost loop of which another iteration began, -1 if none did.
+    """
+    row += 1
+    outermost = -1
+    while code[row, KIND] >= LOOP_BEGIN and code[row, KIND] != END:
+        depth = code[row, ARGUMENT]
+        if code[row, KIND] == LOOP_BEGIN:
+            warps[warp, counters + depth] = code[row, COUNT]
+            warps[warp, entries + depth] += 1
+            row += 1
+            continue
+        warps[warp, counters + depth] -= 1
+        if warps[warp, counters + depth] > 0:
+            row = code[row, TARGET]
+            outermost = depth
+        else:
+            row += 1
+    warps[warp, PC] = row
+    return outermost
+
+
+@compiled
+def _expect(program: Program, state: State, layout: Layout, warp: int, earliest: int) -> None:
+    """Sets the cycle in which the next instruction is eligible, and books the wait until then."""
+    warps = state.warps
+    row = warps[warp, PC]
+    eligible = earliest
+    queued = 0
+    for k in range(program.code[row, WAITS_BEGIN], program.code[row, WAITS_END]):
+        register = program.registers[k]
+        if warps[warp, layout.ready + register] > eligible:
+            eligible = warps[warp, layout.ready + register]
+            queued = warps[warp, layout.queued + register]
+    if eligible > earliest:
+        stalls = layout.stalls + warps[warp, SECTION] * STALLS
+        busy = min(queued, eligible - earliest)
+        warps[warp, stalls + UNIT_BUSY] += busy
+        warps[warp, stalls + DEPENDENCY] += eligible - earliest - busy
+    state.next_cycle[warp] = eligible
+    warps[warp, PHASE] = RUNNING
+
+
+@compiled
+def _finish(state: State, warp: int) -> None:
+    state.warps[warp, PHASE] = ENDED
+    state.next_cycle[warp] = NEVER
+
+
+@compiled
+def _release(program: Program, state: State, barrier: int, cycle: int) -> None:
+    """Opens a barrier: its warps may issue from ``cycle`` on."""
+    warps = state.warps
+    layout = program.layout
+    for warp in range(state.next_cycle.shape[0]):
+        if warps[warp, PHASE] != WAITING or warps[warp, WAITS_AT] != barrier:
+            continue
+        warps[warp, WAITS_AT] = -1
+        if program.code[warps[warp, PC], KIND] == END:
+            _finish(state, warp)
+            continue
+        earliest = max(cycle, warps[warp, SINCE])
+        warps[warp, layout.stalls + warps[warp, SECTION] * STALLS + AT_BARRIER] += (
+            earliest - warps[warp, SINCE]
+        )
+        warps[warp, SECTION] = warps[warp, AFTER]
+        warps[warp, layout.executions + warps[warp, SECTION]] += 1
+        _expect(program, state, program.layout, warp, earliest)
+
+
+@compiled
+def _open_for_all(program: Program, state: State, cycle: int) -> None:
+    """Opens a block-wide barrier at which every warp waits that has not ended.
+
+    ``cycle`` is that of the last issue.
+    """
+    barrier = -1
+    opens = cycle + 1
+    for warp in range(state.next_cycle.shape[0]):
+        if state.warps[warp, PHASE] == RUNNING:
+            return
+        if state.warps[warp, PHASE] == ENDED:
+            opens = max(opens, state.warps[warp, LAST_END])
+        elif barrier < 0:
+            barrier = state.warps[warp, WAITS_AT]
+        elif barrier != state.warps[warp, WAITS_AT]:
+            return
+    if barrier >= 0 and program.wide[barrier]:
+        _release(program, state, barrier, opens)
+
+
+@compiled
+def _arrive(program: Program, state: State, row: int, cycle: int) -> None:
+    """One more warp has arrived at a barrier of some warps of the block."""
+    barrier = program.code[row, ARGUMENT]
+    column = program.layout.arrivals + barrier
+    state.shared[column] += 1
+    if state.shared[column] == program.code[row, COUNT]:
+        state.shared[column] = 0
+        _release(program, state, barrier, cycle + 1)
+
+
+@compiled
+def _stop(program: Program, state: State, warp: int, row: int, cycle: int) -> None:
+    """After ``row``, a barrier or the last instruction, has been issued in ``cycle``."""
+    warps = state.warps
+    kind = program.code[row, KIND]
+    following = cycle + 1 + program.code[row, BUBBLE]
+    if kind in (BARRIER, PARTIAL):
+        warps[warp, PHASE] = WAITING
+        state.next_cycle[warp] = NEVER
+        warps[warp, WAITS_AT] = program.code[row, ARGUMENT]
+        warps[warp, SINCE] = following
+        warps[warp, AFTER] = program.code[row, TARGET]
+    elif program.code[warps[warp, PC], KIND] == END:
+        _finish(state, warp)
+    else:
+        _expect(program, state, program.layout, warp, following)
+    if kind in (PARTIAL, ARRIVE):
+        _arrive(program, state, row, cycle)
+    _open_for_all(program, state, cycle)
+
+
+@compiled
+def _first_free(shared: Integers, first: int, servers: int) -> int:
+    """The column of the server, of several from ``first`` on, that is free first."""
+    best = first
+    for server in range(first + 1, first + servers):
+        if shared[server] < shared[best]:
+            best = server
+    return best
+
+
+@compiled
+def _shortened(options: Options, warp: int, n: int, initiation: int, latency: int) -> int:
+    """Initiation and latency of instruction ``n`` of a warp with jitter, packed into one number."""
+    percent = options.jitter_percent
+    cut = min(initiation - 1, initiation * percent // 100)
+    draw = _mix(options.jitter_seed, 2 * warp, n)
+    initiation -= int(draw % np.uint64(cut + 1))
+    draw = _mix(options.jitter_seed, 2 * warp + 1, n)
+    latency -= int(draw % np.uint64(latency * percent // 100 + 1))
+    return initiation << 32 | latency
+
+
+# --- repetition of the joint state ----------------------------------------------------------------
+
+
+@compiled
+def _settle(program: Program, state: State, cycle: int) -> None:
+    """Books all waits up to ``cycle``, so that what was booked belongs to the past alone."""
+    warps = state.warps
+    layout = program.layout
+    for warp in range(state.next_cycle.shape[0]):
+        section = warps[warp, SECTION]
+        if warps[warp, PHASE] == RUNNING and state.next_cycle[warp] < cycle:
+            warps[warp, layout.stalls + section * STALLS + ISSUE_SLOT] += (
+                cycle - state.next_cycle[warp]
+            )
+            state.next_cycle[warp] = cycle
+        if warps[warp, PHASE] == WAITING and warps[warp, SINCE] < cycle:
+            warps[warp, layout.stalls + section * STALLS + AT_BARRIER] += cycle - warps[warp, SINCE]
+            warps[warp, SINCE] = cycle
+
+
+@compiled
+def _same_warp(
+    program: Program,
+    state: State,
+    cycle: int,
+    saved: State,
+    depth: int,
+    saved_cycle: int,
+    warp: int,
+) -> bool:
+    warps = state.warps
+    old = saved.warps
+    layout = program.layout
+    phase = warps[warp, PHASE]
+    if phase != old[depth, warp, PHASE]:
+        return False
+    if phase == RUNNING:
+        if state.next_cycle[warp] - cycle != saved.next_cycle[depth, warp] - saved_cycle:
+            return False
+    elif phase == WAITING:
+        if warps[warp, WAITS_AT] != old[depth, warp, WAITS_AT]:
+            return False
+        if warps[warp, AFTER] != old[depth, warp, AFTER]:
+            return False
+        if warps[warp, SINCE] - cycle != old[depth, warp, SINCE] - saved_cycle:
+            return False
+    if max(warps[warp, LAST_END] - cycle, 0) != max(old[depth, warp, LAST_END] - saved_cycle, 0):
+        return False
+    for register in range(layout.registers):
+        remaining = max(warps[warp, layout.ready + register] - cycle, 0)
+        if remaining != max(old[depth, warp, layout.ready + register] - saved_cycle, 0):
+            return False
+        if (
+            remaining > 0
+            and warps[warp, layout.queued + register] != old[depth, warp, layout.queued + register]
+        ):
+            return False
+    return True
+
+
+@compiled
+def _same(
+    program: Program, state: State, cycle: int, saved: State, depth: int, saved_cycle: int
+) -> bool:
+    """Whether the joint state equals the one saved for a depth, loop counters aside."""
+    layout = program.layout
+    for warp in range(state.next_cycle.shape[0]):
+        if state.warps[warp, PC] != saved.warps[depth, warp, PC]:
+            return False
+        if state.warps[warp, SECTION] != saved.warps[depth, warp, SECTION]:
+            return False
+    for column in range(layout.heads):
+        if state.shared[column] != saved.shared[depth, column]:
+            return False
+    for column in range(layout.heads, layout.arrivals):  # servers in order: misses some repeats
+        remaining = max(state.shared[column] - cycle, 0)
+        if remaining != max(saved.shared[depth, column] - saved_cycle, 0):
+            return False
+    for column in range(layout.arrivals, layout.shared_width):
+        if state.shared[column] != saved.shared[depth, column]:
+            return False
+    for warp in range(state.next_cycle.shape[0]):
+        if not _same_warp(program, state, cycle, saved, depth, saved_cycle, warp):
+            return False
+    return True
+
+
+@compiled
+def _periods_left(program: Program, state: State, saved: State, depth: int) -> int:
+    """How many more periods are certain to run alike: every open loop must stay open throughout."""
+    warps = state.warps
+    old = saved.warps
+    layout = program.layout
+    periods = NEVER
+    for warp in range(state.next_cycle.shape[0]):
+        for level in range(program.code[warps[warp, PC], DEPTH]):
+            before = old[depth, warp, layout.counters + level]
+            now = warps[warp, layout.counters + level]
+            if warps[warp, layout.entries + level] != old[depth, warp, layout.entries + level]:
+                if before != now:  # another instance of the loop, at another iteration
+                    return 0
+            elif before != now:
+                periods = min(periods, (now - 1) // (before - now))
+    return periods if periods < NEVER else 0
+
+
+@compiled
+def _skip(
+    program: Program,
+    state: State,
+    cycle: int,
+    saved: State,
+    depth: int,
+    saved_cycle: int,
+    times: int,
+) -> int:
+    """Repeats the period since the saved state ``times`` more; returns the cycles that takes."""
+    warps = state.warps
+    old = saved.warps
+    layout = program.layout
+    shift = times * (cycle - saved_cycle)
+    for warp in range(state.next_cycle.shape[0]):
+        if warps[warp, PHASE] == RUNNING:
+            state.next_cycle[warp] += shift
+        elif warps[warp, PHASE] == WAITING:
+            warps[warp, SINCE] += shift
+        if warps[warp, PHASE] != ENDED and warps[warp, LAST_END] > cycle:
+            warps[warp, LAST_END] += shift
+        warps[warp, DONE] += times * (warps[warp, DONE] - old[depth, warp, DONE])
+        for level in range(layout.depths):
+            if warps[warp, layout.entries + level] == old[depth, warp, layout.entries + level]:
+                done = (
+                    old[depth, warp, layout.counters + level] - warps[warp, layout.counters + level]
+                )
+                warps[warp, layout.counters + level] -= times * done
+        for register in range(layout.registers):
+            if warps[warp, layout.ready + register] > cycle:
+                warps[warp, layout.ready + register] += shift
+        for column in range(layout.stalls, layout.width):  # and executions
+            spent = warps[warp, column] - old[depth, warp, column]
+            warps[warp, column] += times * spent
+    for column in range(layout.heads, layout.arrivals):
+        if state.shared[column] > cycle:
+            state.shared[column] += shift
+    return shift
+
+
+@compiled
+def _checkpoint(
+    program: Program, state: State, saved: State, cycle: int, depth: int, brent: Integers
+) -> int:
+    """A warp has begun another iteration of a loop at ``depth``: looks for a repeated state.
+
+    ``brent`` has a row a depth: cycle of the saved state (-1: none), checkpoints since, and after
+    how many of them the next state is saved. Returns the cycles skipped.
+    """
+    for deeper in range(depth + 1, brent.shape[0]):
+        brent[deeper, 0], brent[deeper, 1], brent[deeper, 2] = -1, 0, 1
+    _settle(program, state, cycle)
+    skipped = 0
+    if brent[depth, 0] >= 0 and _same(program, state, cycle, saved, depth, brent[depth, 0]):
+        times = _periods_left(program, state, saved, depth)
+        if times > 0:
+            skipped = _skip(program, state, cycle, saved, depth, brent[depth, 0], times)
+            brent[depth, 1], brent[depth, 2] = 0, 1
+    brent[depth, 1] += 1
+    if brent[depth, 1] >= brent[depth, 2]:
+        saved.next_cycle[depth] = state.next_cycle
+        saved.warps[depth] = state.warps
+        saved.shared[depth] = state.shared
+        brent[depth, 0] = cycle + skipped
+        brent[depth, 1] = 0
+        brent[depth, 2] *= 2
+    return skipped
+
+
+# --- the run --------------------------------------------------------------------------------------
+
+
+@compiled
+def _choose(
+    upcoming: Integers, policy: int, last: int, cycle: int, core: int, step: int, draw: int
+) -> int:
+    """The warp that a sub-core issues; ``draw`` is the seed or the scripted decision."""
+    if policy == LRR:
+        return _loose_round_robin(upcoming, cycle, core, step, last)
+    if policy == GTO:
+        return _greedy_then_oldest(upcoming, cycle, core, step, last)
+    if policy == GTY:
+        return _greedy_then_youngest(upcoming, cycle, core, step, last)
+    if policy == YOUNGEST:
+        return _youngest(upcoming, cycle, core, step)
+    if policy == RANDOM:
+        return _random(upcoming, cycle, core, step, draw)
+    if policy == SCRIPTED:
+        return _scripted(upcoming, cycle, core, step, draw)
+    return _oldest(upcoming, cycle, core, step)
+
+
+@compiled
+def _log(
+    next_cycle: Integers, log: Integers, decisions: int, warp: int, core: int, cycle: int, step: int
+) -> int:
+    """Counts a cycle in which a sub-core has a choice, and writes down what is chosen."""
+    index = 0
+    count = 0
+    for other in range(core, next_cycle.shape[0], step):
+        if next_cycle[other] <= cycle:
+            count += 1
+            if other < warp:
+                index += 1
+    if count < 2:
+        return 0
+    if decisions < log.shape[0]:
+        log[decisions] = index
+    return 1
+
+
+@compiled
+def _first_eligible(next_cycle: Integers) -> int:
+    earliest = NEVER
+    for warp in range(next_cycle.shape[0]):
+        if next_cycle[warp] < earliest:
+            earliest = next_cycle[warp]
+    return earliest
+
+
+@compiled
+def _begin(program: Program, state: State) -> None:
+    layout = program.layout
+    for warp in range(state.next_cycle.shape[0]):
+        state.warps[warp, layout.executions] = 1
+        row = program.starts[warp] - 1
+        _advance(program.code, state.warps, layout.counters, layout.entries, warp, row)
+        if program.code[state.warps[warp, PC], KIND] == END:
+            _finish(state, warp)
+        else:
+            _expect(program, state, layout, warp, 0)
+
+
+@compiled
+def run(
+    program: Program,
+    state: State,
+    saved: State,
+    options: Options,
+    script: Integers,
+    log: Integers,
+    events: Integers,
+) -> Outcome:
+    """Runs a block to its end on a fresh state; see :class:`ptxwcet.simulator.engine.Simulator`.
+
+    ``script`` holds decisions for the policy SCRIPTED, ``log`` takes those of this run, ``events``
+    takes the first issues, a row each. Cost: about a scan over the warps for each issued
+    instruction. The issue of an ordinary instruction is written out here, on local names: passing
+    the state to a function costs more than the work itself.
+    """
+    code, registers, queue_of = program.code, program.registers, program.queue_of
+    next_cycle, warps, shared = state.next_cycle, state.warps, state.shared
+    layout = program.layout
+    counters, entries = layout.counters, layout.entries
+    ready, queued, stalls = layout.ready, layout.queued, layout.stalls
+    heads, free, servers, cores = layout.heads, layout.free, layout.servers, layout.cores
+    policy = options.policy
+    counts_decisions = log.shape[0] > 0 or policy == SCRIPTED
+    brent = np.zeros((layout.depths, 3), np.int64)
+    brent[:, 0] = -1
+    brent[:, 2] = 1
+    recorded = 0
+    decisions = 0
+    stepped = 0
+    cycle = 0
+    status = COMPLETE
+    _begin(program, state)
+    while True:
+        issued = 0
+        begun = NEVER
+        for core in range(min(cores, next_cycle.shape[0])):
+            draw = options.seed
+            if policy == SCRIPTED:  # past its end: the oldest, which is index 0
+                draw = script[decisions] if decisions < script.shape[0] else 0
+            warp = _choose(next_cycle, policy, shared[core], cycle, core, cores, draw)
+            if warp < 0:
+                continue
+            if counts_decisions:
+                decisions += _log(next_cycle, log, decisions, warp, core, cycle, cores)
+            issued += 1
+            shared[core] = warp
+            row = warps[warp, PC]
+            booked = stalls + warps[warp, SECTION] * STALLS
+            warps[warp, booked + ISSUE_SLOT] += cycle - next_cycle[warp]
+            warps[warp, booked + ISSUED] += 1
+            initiation = code[row, INITIATION]
+            latency = code[row, LATENCY]
+            if options.jitter_percent > 0:
+                packed = _shortened(options, warp, warps[warp, DONE], initiation, latency)
+                initiation, latency = packed >> 32, packed & 0xFFFFFFFF
+            warps[warp, DONE] += 1
+            queue = queue_of[core, code[row, UNIT]]
+            server = free + queue * servers
+            if servers > 1:
+                server = _first_free(shared, server, program.servers[queue])
+            dispatch = max(cycle, shared[heads + queue], shared[server])
+            shared[heads + queue] = dispatch
+            freed = dispatch + initiation
+            shared[server] = freed
+            end = freed + latency
+            if end > warps[warp, LAST_END]:
+                warps[warp, LAST_END] = end
+            for k in range(code[row, WRITES_BEGIN], code[row, WRITES_END]):
+                register = registers[k]
+                if code[row, CONDITIONAL] == 0 or end > warps[warp, ready + register]:
+                    warps[warp, ready + register] = end
+                    warps[warp, queued + register] = dispatch - cycle
+            if recorded < events.shape[0]:
+                events[recorded, 0], events[recorded, 1] = warp, row
+                events[recorded, 2], events[recorded, 3] = cycle, dispatch
+                events[recorded, 4], events[recorded, 5] = freed, end
+                recorded += 1
+            following = row + 1
+            if code[following, KIND] >= LOOP_BEGIN:
+                depth = _advance(code, warps, counters, entries, warp, row)
+                if depth >= 0:
+                    begun = min(begun, depth)
+                following = warps[warp, PC]
+            warps[warp, PC] = following
+            if code[following, KIND] != END:
+                warps[warp, booked + BRANCH] += code[row, BUBBLE]
+                if code[row, KIND] == INSTRUCTION:
+                    earliest = cycle + 1 + code[row, BUBBLE]
+                    eligible = earliest
+                    wait = 0
+                    for k in range(code[following, WAITS_BEGIN], code[following, WAITS_END]):
+                        register = registers[k]
+                        if warps[warp, ready + register] > eligible:
+                            eligible = warps[warp, ready + register]
+                            wait = warps[warp, queued + register]
+                    next_cycle[warp] = eligible
+                    wait = min(wait, eligible - earliest)
+                    warps[warp, booked + UNIT_BUSY] += wait
+                    warps[warp, booked + DEPENDENCY] += eligible - earliest - wait
+                    continue
+            _stop(program, state, warp, row, cycle)
+        if issued == 0:
+            cycle = _first_eligible(next_cycle)
+            if cycle == NEVER:
+                break
+            continue
+        stepped += issued
+        cycle += 1
+        if options.skip and begun < NEVER:
+            cycle += _checkpoint(program, state, saved, cycle, begun, brent)
+        if stepped >= options.limit and _first_eligible(next_cycle) < NEVER:
+            status = OVER_LIMIT
+            break
+    total = 0
+    instructions = 0
+    for warp in range(next_cycle.shape[0]):
+        total = max(total, warps[warp, LAST_END])
+        instructions += warps[warp, DONE]
+        if status == COMPLETE and warps[warp, PHASE] != ENDED:
+            status = DEADLOCK
+    return Outcome(status, total, instructions, stepped, recorded, decisions)

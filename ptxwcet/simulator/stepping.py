@@ -415,7 +415,9 @@ def _settle(program: Program, state: State, cycle: int) -> None:
             )
             state.next_cycle[warp] = cycle
         if warps[warp, PHASE] == WAITING and warps[warp, SINCE] < cycle:
-            warps[warp, layout.stalls + section * STALLS + AT_BARRIER] += cycle - warps[warp, SINCE]
+            if program.code[warps[warp, PC], KIND] != END:  # else it has nothing to wait for
+                waited = cycle - warps[warp, SINCE]
+                warps[warp, layout.stalls + section * STALLS + AT_BARRIER] += waited
             warps[warp, SINCE] = cycle
 
 

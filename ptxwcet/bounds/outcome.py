@@ -6,14 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ptxwcet.bounds.analysis import BlockAnalysis, BlockSection
-from ptxwcet.claims import (
-    Assumption,
-    AssumptionState,
-    Citation,
-    Guarantee,
-    Refusal,
-    TimingClaim,
-)
+from ptxwcet.claims import Citation, Guarantee, Refusal, TimingClaim
+from ptxwcet.machine.ledger import EXECUTION, claim_on
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,18 +49,7 @@ class BlockBound:
 
 Outcome = BlockBound | Refusal
 
-NEEDED = (
-    "work-conserving",
-    "single-issue",
-    "constant-initiation",
-    "constant-memory-latency",
-    "no-bank-conflicts",
-    "no-write-port-hazard",
-    "units-independent",
-    "perfect-instruction-supply",
-    "stack-reconvergence",
-    "ptx-is-executed",
-)
+NEEDED = ("work-conserving", *EXECUTION)
 """Keys of the machine's assumptions that every block bound needs."""
 
 
@@ -81,10 +64,5 @@ def state_claim(
 
     An assumption that the machine file calls doubtful weakens the claim to an estimate.
     """
-    ledger = [analysis.machine.assumption(key) for key in NEEDED]
-    open_assumptions: list[Assumption] = [
-        a for a in (*ledger, *analysis.assumptions) if a.state is not AssumptionState.BY_DEFINITION
-    ]
-    if any(a.state is AssumptionState.DOUBTFUL for a in open_assumptions):
-        guarantee = Guarantee.weakest((guarantee, Guarantee.ESTIMATE))
-    return TimingClaim(cycles, guarantee, method, tuple(open_assumptions), tuple(citations))
+    stated = TimingClaim(cycles, guarantee, method, tuple(analysis.assumptions), tuple(citations))
+    return claim_on(analysis.machine, NEEDED, stated)

@@ -1,0 +1,117 @@
+"""The claim of a known schedule: when nothing varies, one run is every run.
+
+With one known path a warp, exact timings and a known deterministic policy, the block takes the same
+cycles for every input: those of the simulated run. Nothing is left to bound, and nothing may be
+relaxed: with any timing shorter than stated the run can become *longer* ([J] Fig. 4; the test of
+this page reproduces such an anomaly). docs/methods/scheduled.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ptxwcet.claims import (
+    Assumption,
+    AssumptionState,
+    Citation,
+    Guarantee,
+    Refusal,
+    TimingClaim,
+)
+from ptxwcet.machine.ledger import EXECUTION, claim_on
+from ptxwcet.machine.model import Machine, TimingMeaning
+from ptxwcet.simulator.configuration import SmConfiguration
+from ptxwcet.simulator.engine import DEFAULT_LIMIT, Simulator
+from ptxwcet.simulator.policies import Policy
+from ptxwcet.simulator.run import SimulatedRun
+from ptxwcet.support.diagnostics import PtxwcetError
+from ptxwcet.warp.program import BlockWorkload
+
+_TIES = {
+    Policy.LRR: "the first eligible warp after the one issued last, by warp number",
+    Policy.GTO: "the warp issued last while it is eligible, else the one with the lowest number",
+    Policy.GTY: "the warp issued last while it is eligible, else the one with the highest number",
+    Policy.OLDEST: "the eligible warp with the lowest number",
+    Policy.YOUNGEST: "the eligible warp with the highest number",
+}
+
+_CITATIONS = (
+    Citation("docs/methods/scheduled.md", "Proposition (one run is every run)"),
+    Citation("Jeanmougin, Carle, Rochange, ECRTS 2025", "section 3.1, Fig. 4: anomalies"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduledClaim:
+    """The exact length of every run under the claim's assumptions, and the run that shows it."""
+
+    claim: TimingClaim
+    run: SimulatedRun
+
+    @property
+    def note(self) -> str:
+        """How the run was obtained."""
+        run = self.run
+        policy = run.policy.value
+        if run.repeats:
+            return (
+                f"exact under {policy}; the joint state of all warps repeats: {run.stepped:,} of "
+                f"{run.instructions:,} instructions were stepped"
+            )
+        return f"exact under {policy}; no joint state repeats: the run was stepped whole"
+
+
+def claim_schedule(
+    workload: BlockWorkload,
+    machine: Machine,
+    policy: Policy,
+    assumptions: Iterable[Assumption] = (),
+    *,
+    is_nominal: bool = True,
+    limit: int = DEFAULT_LIMIT,
+) -> ScheduledClaim | Refusal:
+    """The length of a block's run under a known policy, exact under the claim's assumptions.
+
+    ``assumptions`` are those that the workload needs; ``is_nominal`` False says that some of its
+    timings are upper bounds. Refused with a reason where the run is not the same for every input.
+    Cost: the steps of one run, without what repeats.
+    """
+    if policy not in _TIES:
+        return Refusal(f"the policy {policy.value} does not fix the schedule")
+    if not all(c.program.is_single_path for c in workload.classes):
+        return Refusal("the run is known only for warps with a single known path")
+    if not is_nominal or machine.timing_meaning is not TimingMeaning.EXACT:
+        return Refusal("some timings are upper bounds: the real run may be a different schedule")
+    try:
+        run = Simulator(workload, SmConfiguration.of(machine)).run(policy, limit=limit)
+    except PtxwcetError as error:
+        return Refusal(error.diagnostics[0].message)
+    stated = TimingClaim(
+        run.cycles, Guarantee.SAFE_BOUND, "scheduled", (*_own(policy), *assumptions), _CITATIONS
+    )
+    return ScheduledClaim(claim_on(machine, EXECUTION, stated), run)
+
+
+def _own(policy: Policy) -> tuple[Assumption, ...]:
+    """What the claim needs besides the machine's ledger."""
+
+    def assumed(key: str, text: str) -> Assumption:
+        return Assumption(key, text, AssumptionState.ASSUMED, "--policy")
+
+    return (
+        assumed(
+            "known-policy",
+            f"every warp scheduler follows {policy.value} with this tie rule: {_TIES[policy]}",
+        ),
+        assumed(
+            "exact-latencies",
+            "every instruction takes exactly the stated time; not safe under jitter: a timing that "
+            "is shorter can make the run longer (scheduling anomaly)",
+        ),
+        assumed(
+            "input-independent-path",
+            "path and masks of every warp are the same for all inputs that the given facts allow",
+        ),
+        assumed("common-start", "all warps of the block start together on an idle SM"),
+    )

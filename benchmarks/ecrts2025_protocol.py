@@ -295,7 +295,7 @@ def page_3(rows: Sequence[Comparison]) -> str:
     head = [
         "latency",
         "policy",
-        *(f"{who} {s}" for who in ("paper", "GUB", "SAFE") for s in statistic),
+        *(f"{by} {s}" for by in ("paper", "GUB", "SAFE") for s in statistic),
     ]
     return markdown([*head, "lower mean", "lower max"], body)
 
@@ -378,7 +378,8 @@ def page(four: Sequence[Comparison], three: Sequence[Comparison]) -> str:
 
 Made by `python benchmarks/ecrts2025_protocol.py`; machine `orin-ecrts2025`. Percentages are
 over-estimations, (bound / simulated cycles - 1) * 100; "lower" is (simulated / lower bound - 1)
-* 100. The paper's columns are its GUB against its simulator (Jeanmougin, Carle, Rochange, ECRTS 2025, Tables 3 and 4).
+* 100. The paper's columns are its GUB against its simulator (Jeanmougin, Carle, Rochange,
+ECRTS 2025, Tables 3 and 4).
 
 {runs} runs: SAFE or the lower bound violated in {violated}, GUB exceeded in {exceeded}.
 

@@ -23,9 +23,10 @@ from ptxwcet.flow.facts import (
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.machine.loader import DEFAULT_MACHINE, load_machine
 from ptxwcet.machine.model import Machine
-from ptxwcet.pipeline import KernelAnalysis, analyse_kernel
+from ptxwcet.pipeline import SCHEDULED, KernelAnalysis, analyse_kernel
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.ptx.reading import read_source
+from ptxwcet.simulator.policies import Policy, find_policy
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 
 
@@ -35,6 +36,8 @@ class Request:
 
     ``kernels`` empty: all of the file. ``block`` None: the kernel's ``.reqntid``. ``source`` is the
     CUDA source that names the parameters; None: the ``.cu`` beside the ``.ptx``, if there is one.
+    ``policy`` names a known warp scheduler, for the method ``scheduled``; ``method`` is the one
+    that is reported as the bound, ``safe`` or ``scheduled``.
     """
 
     path: str
@@ -47,6 +50,8 @@ class Request:
     machine: str = DEFAULT_MACHINE
     memory_latency_cycles: int | None = None
     unknown_at_worst: bool = False
+    policy: str | None = None
+    method: str = "safe"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +91,7 @@ def bound_file(request: Request) -> FileAnswer:
     text = read_source(request.path)
     kernels = select_kernels(parse_module(text).kernels, request.kernels, request.path)
     loop_bounds = parse_loop_bounds(request.loop_bounds)
+    policy = _policy(request)
     rows: list[KernelAnalysis | RefusedKernel] = []
     for kernel in kernels:
         try:
@@ -97,12 +103,29 @@ def bound_file(request: Request) -> FileAnswer:
                     machine,
                     loop_bounds,
                     unknown_at_worst=request.unknown_at_worst,
+                    policy=policy,
+                    method=request.method,
                 )
             )
         except PtxwcetError as error:
             rows.append(RefusedKernel(kernel, error.diagnostics))
     digest = hashlib.sha256(Path(request.path).read_bytes()).hexdigest()
     return FileAnswer(request.path, digest, machine, tuple(rows))
+
+
+def _policy(request: Request) -> Policy | None:
+    """The known policy. Raises PtxwcetError (PW530, PW536)."""
+    if request.policy is not None:
+        return find_policy(request.policy)
+    if request.method == SCHEDULED:
+        raise PtxwcetError(
+            Diagnostic(
+                "PW536",
+                "the method scheduled needs to know the scheduling policy",
+                help="name it, for example --policy gto",
+            )
+        )
+    return None
 
 
 def select_kernels(kernels: Sequence[Kernel], names: Sequence[str], path: str) -> list[Kernel]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from ptxwcet.bounds.analysis import BlockAnalysis, analyse_block
 from ptxwcet.bounds.methods import METHODS
 from ptxwcet.bounds.outcome import BlockBound, Outcome
-from ptxwcet.claims import Assumption, AssumptionState
+from ptxwcet.claims import Assumption, AssumptionState, Refusal
 from ptxwcet.flow.cfg import BlockId, ControlFlowGraph, build_cfg
 from ptxwcet.flow.dominance import compute_dominators, compute_postdominators
 from ptxwcet.flow.extraction import extract_paths
@@ -23,6 +24,12 @@ from ptxwcet.timing.phases import profile_warp
 from ptxwcet.timing.programs import build_workload
 from ptxwcet.warp.program import Node
 
+if TYPE_CHECKING:
+    from ptxwcet.simulator.policies import Policy
+
+SCHEDULED = "scheduled"
+"""Name of the method that takes a known schedule's run for the bound."""
+
 USER_LOOP_BOUNDS = Assumption(
     "user-loop-bounds",
     "the loop bounds given by the user hold for every thread and every entry of the loop",
@@ -33,16 +40,20 @@ USER_LOOP_BOUNDS = Assumption(
 
 @dataclass(frozen=True, slots=True)
 class AnalysedPiece:
-    """The blocks of one range of indices, their workload and every method's answer."""
+    """The blocks of one range of indices, their workload and every method's answer.
+
+    ``reported`` names the method whose answer is the bound; it has one.
+    """
 
     paths: BlockPaths
     analysis: BlockAnalysis
     outcomes: Mapping[str, Outcome]
+    reported: str = METHODS[0].name
 
     @property
     def bound(self) -> BlockBound:
-        """The reported bound: the first method's, which always answers."""
-        outcome = self.outcomes[METHODS[0].name]
+        """The reported bound."""
+        outcome = self.outcomes[self.reported]
         assert isinstance(outcome, BlockBound)
         return outcome
 
@@ -71,11 +82,15 @@ def analyse_kernel(
     loop_bounds: Mapping[str, int],
     *,
     unknown_at_worst: bool = False,
+    policy: Policy | None = None,
+    method: str = METHODS[0].name,
 ) -> KernelAnalysis:
     """Bounds the execution time of any one block of a launch.
 
-    ``loop_bounds`` are the user's, by block label or source line. Raises PtxwcetError with every
-    reason for a refusal. Cost: independent of trip counts.
+    ``loop_bounds`` are the user's, by block label or source line. With a ``policy`` the method
+    ``scheduled`` answers too; ``method`` names the one that is reported. Raises PtxwcetError with
+    every reason for a refusal. Cost: independent of trip counts, but for a known schedule that
+    never repeats.
     """
     check_launch(launch, kernel)
     _require_known_opcodes(kernel, unknown_at_worst=unknown_at_worst)
@@ -93,9 +108,38 @@ def analyse_kernel(
         analysis = analyse_block(
             workload, machine, _assumptions(paths, costs), is_nominal=costs.is_nominal
         )
-        outcomes = {method.name: method.evaluate(analysis) for method in METHODS}
-        pieces.append(AnalysedPiece(paths, analysis, outcomes))
+        outcomes = {known.name: known.evaluate(analysis) for known in METHODS}
+        if policy is not None:
+            outcomes[SCHEDULED] = _evaluate_schedule(analysis, policy, is_nominal=costs.is_nominal)
+        _require_answer(kernel, outcomes, method)
+        pieces.append(AnalysedPiece(paths, analysis, outcomes, method))
     return KernelAnalysis(kernel, cfg, forest, launch, machine, tuple(pieces))
+
+
+def _evaluate_schedule(analysis: BlockAnalysis, policy: Policy, *, is_nominal: bool) -> Outcome:
+    """The run under a known policy, as a method's answer."""
+    # here: its compiled code is loaded only when it is asked for
+    from ptxwcet.simulator.scheduled import claim_schedule
+
+    found = claim_schedule(
+        analysis.workload, analysis.machine, policy, analysis.assumptions, is_nominal=is_nominal
+    )
+    if isinstance(found, Refusal):
+        return found
+    return BlockBound(SCHEDULED, found.claim, (), found.note)
+
+
+def _require_answer(kernel: Kernel, outcomes: Mapping[str, Outcome], method: str) -> None:
+    outcome = outcomes[method]
+    if isinstance(outcome, Refusal):
+        raise PtxwcetError(
+            Diagnostic(
+                "PW536",
+                f"method {method} gives no bound for kernel {kernel.name}: {outcome.reason}",
+                kernel.span,
+                help="the method safe answers for every kernel that can be analysed",
+            )
+        )
 
 
 def block_costs(kernel: Kernel, machine: Machine) -> dict[BlockId, int]:

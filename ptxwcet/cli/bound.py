@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -28,12 +29,27 @@ from ptxwcet.support.diagnostics import Diagnostic, render_all
     show_default=True,
     help="Fail if a bound has a weaker guarantee.",
 )
-def bound(form: str, budget: int | None, require: str, **options: Any) -> int:
+@click.option("--policy", help="Known warp scheduler: adds the method scheduled (lrr, gto, ...).")
+@click.option(
+    "--method",
+    type=click.Choice(["safe", "scheduled"]),
+    default="safe",
+    show_default=True,
+    help="What to report as the bound.",
+)
+def bound(
+    form: str,
+    budget: int | None,
+    require: str,
+    policy: str | None,
+    method: str,
+    **options: Any,
+) -> int:
     """Bound the execution time of one thread block of each kernel in FILE.
 
     Exit code: 0 all bounded; 1 a kernel refused, over the budget or below the guarantee; 2 usage.
     """
-    answer = bound_file(request_from(**options))
+    answer = bound_file(replace(request_from(**options), policy=policy, method=method))
     report = build_report(answer)
     single = len(answer.kernels) == 1 and answer.refused
     if form == "json" or not single:

@@ -11,7 +11,7 @@ from ptxwcet.bounds.outcome import BlockBound, SectionBound
 from ptxwcet.claims import AssumptionState
 from ptxwcet.flow.paths import PathLoop, loop_entries
 from ptxwcet.ir.kernel import Kernel
-from ptxwcet.pipeline import AnalysedPiece, KernelAnalysis
+from ptxwcet.pipeline import SCHEDULED, AnalysedPiece, KernelAnalysis
 from ptxwcet.report.model import (
     SCHEMA,
     AssumptionRow,
@@ -80,7 +80,10 @@ def diagnostic_row(diagnostic: Diagnostic) -> DiagnosticRow:
 def _bounded(row: KernelAnalysis) -> BoundedKernel:
     worst = row.worst
     claim = worst.bound.claim
-    bounds = tuple(_bound_row(worst, method.name, method.title) for method in METHODS)
+    titles = {method.name: method.title for method in METHODS}
+    titles[SCHEDULED] = "known schedule"
+    order = sorted(worst.outcomes, key=lambda name: name != worst.reported)
+    bounds = tuple(_bound_row(worst, name, titles[name]) for name in order)
     lower = next((bound.cycles for bound in bounds if bound.method == "lower"), None)
     pessimism = round((claim.cycles / lower - 1) * 100, 2) if lower else None
     return BoundedKernel(
@@ -101,10 +104,17 @@ def _bounded(row: KernelAnalysis) -> BoundedKernel:
         worst_block_first=worst.paths.first,
         worst_block_last=worst.paths.last,
         warps=_warp_rows(worst),
-        sections=tuple(_section_row(row.kernel, section) for section in worst.bound.sections),
+        sections=tuple(_section_row(row.kernel, section) for section in _safe(worst).sections),
         loops=_loop_rows(row),
         costliest_lines=_line_rows(row),
     )
+
+
+def _safe(piece: AnalysedPiece) -> BlockBound:
+    """The first method's answer: the one that has sections, and is always given."""
+    outcome = piece.outcomes[METHODS[0].name]
+    assert isinstance(outcome, BlockBound)
+    return outcome
 
 
 def _bound_row(piece: AnalysedPiece, name: str, title: str) -> BoundRow:

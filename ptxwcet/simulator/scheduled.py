@@ -56,10 +56,13 @@ class ScheduledClaim:
         policy = run.policy.value
         if run.repeats:
             return (
-                f"exact under {policy}; the joint state of all warps repeats: {run.stepped:,} of "
+                f"exact under {policy} if no timing varies; the joint state of all warps repeats: {run.stepped:,} of "
                 f"{run.instructions:,} instructions were stepped"
             )
-        return f"exact under {policy}; no joint state repeats: the run was stepped whole"
+        return (
+            f"exact under {policy} if no timing varies; no joint state repeats: the run was "
+            "stepped whole"
+        )
 
 
 def claim_schedule(

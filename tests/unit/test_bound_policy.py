@@ -1,0 +1,72 @@
+"""``ptxwcet FILE --policy P``: the known schedule beside or instead of SAFE."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from ptxwcet.cli.main import commands, main
+
+SAMPLES = Path(__file__).parents[2] / "samples"
+SGEMM = ["bound", str(SAMPLES / "sgemm_naive.ptx"), "--block", "32x32", "--param", "K=1024"]
+
+
+def report(*options: str) -> dict[str, Any]:
+    result = CliRunner().invoke(commands, [*SGEMM, "--format", "json", *options])
+    assert result.exit_code == 0, result.output
+    (kernel,) = json.loads(result.stdout)["kernels"]
+    return dict(kernel)
+
+
+def test_scheduled_stands_beside_safe() -> None:
+    without, kernel = report(), report("--policy", "gto")
+    assert kernel["bound_cycles"] == without["bound_cycles"] == 133_702
+    assert [row["method"] for row in kernel["bounds"]] == ["safe", "gub", "lower", "scheduled"]
+    assert kernel["bounds"][3]["cycles"] == 124_463
+    assert kernel["assumptions"] == without["assumptions"]
+
+
+def test_scheduled_is_reported_on_request_with_its_assumptions() -> None:
+    kernel = report("--policy", "lrr", "--method", "scheduled")
+    assert kernel["bound_cycles"] == 124_805
+    assert kernel["bounds"][0]["method"] == "scheduled"
+    assert "exact-latencies" in [row["key"] for row in kernel["assumptions"]]
+    assert kernel["sections"] == report()["sections"]
+
+
+def failing(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    with pytest.raises(SystemExit) as stop:
+        main(arguments)
+    assert stop.value.code == 1
+    return capsys.readouterr().err
+
+
+def test_budget_counts_for_the_reported_method(capsys: pytest.CaptureFixture[str]) -> None:
+    budget = ("--budget", "130000", "--policy", "lrr")
+    assert "PW520" in failing(capsys, *SGEMM, *budget)
+    assert report(*budget, "--method", "scheduled")["bound_cycles"] < 130_000
+
+
+@pytest.mark.parametrize(
+    ("options", "code"),
+    [(("--policy", "fifo"), "PW530"), (("--method", "scheduled"), "PW536")],
+)
+def test_policy_has_to_be_known(
+    options: tuple[str, ...], code: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert code in failing(capsys, *SGEMM, *options)
+
+
+def test_no_schedule_is_known_on_several_paths(capsys: pytest.CaptureFixture[str]) -> None:
+    file = str(SAMPLES / "mandelbrot.ptx")
+    facts = ("--block", "32x8", "--param", "most=100", "--loop-bound", "$L__BB0_2=100")
+    found = failing(capsys, file, *facts, "--policy", "gto", "--method", "scheduled")
+    assert "PW536" in found
+    assert "single known path" in found
+    result = CliRunner().invoke(commands, ["bound", file, *facts, "--policy", "gto"])
+    assert result.exit_code == 0
+    assert "scheduled  not given" in result.stdout

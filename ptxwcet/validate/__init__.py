@@ -1,1 +1,1 @@
-"""Bounds against runs: the only place that sees both."""
+"""Bounds against runs: random and fixed cases, the checks, shrinking, the self-test."""

@@ -1,0 +1,81 @@
+"""A case: a small workload on a machine that has each of its units once a scheduler."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from types import MappingProxyType
+
+from ptxwcet.bounds.analysis import BlockAnalysis, analyse_block
+from ptxwcet.machine.loader import load_machine
+from ptxwcet.machine.model import FunctionalUnit, Machine
+from ptxwcet.simulator.configuration import SmConfiguration
+from ptxwcet.timing.demand import issue_count, used_units
+from ptxwcet.warp.program import BlockWorkload, Node, Scoreboard, WarpClass, WarpProgram, unroll
+
+
+@dataclass(frozen=True)
+class Case:
+    """A workload and the number of sub-cores it runs on; ``name`` says how to make it again."""
+
+    name: str
+    workload: BlockWorkload
+    schedulers: int = 1
+
+    @property
+    def configuration(self) -> SmConfiguration:
+        """The simulated SM: one private server of each unit for each scheduler."""
+        return SmConfiguration(self.schedulers)
+
+    @property
+    def instructions(self) -> int:
+        """Instructions that all warps issue together. Cost: linear in the program trees."""
+        return sum(
+            len(c.warps) * issue_count(c.program.body) for c in self.workload.classes if c.warps
+        )
+
+    def analyse(self) -> BlockAnalysis:
+        """The block analysis that bounds start from. Raises PtxwcetError as it does."""
+        units = frozenset[str]().union(*(used_units(c.program.body) for c in self.workload.classes))
+        return analyse_block(self.workload, machine_with(units, self.schedulers))
+
+
+@lru_cache(maxsize=256)
+def machine_with(units: frozenset[str], schedulers: int = 1) -> Machine:
+    """An idealised machine with these units once a scheduler; it times no opcode.
+
+    Its ledger is the default machine's, where every assumption is true by definition.
+    """
+    return replace(
+        load_machine(),
+        name="synthetic",
+        description="units of a synthetic workload, one a scheduler",
+        schedulers_per_sm=schedulers,
+        units=tuple(FunctionalUnit(unit, schedulers) for unit in sorted(units)),
+        timings=MappingProxyType({}),
+    )
+
+
+def deal(programs: Sequence[tuple[Node, ...]], scoreboard: Scoreboard) -> BlockWorkload:
+    """The block whose warp ``w`` executes ``programs[w]``; equal programs become one class."""
+    classes: dict[tuple[Node, ...], list[int]] = {}
+    for warp, program in enumerate(programs):
+        classes.setdefault(program, []).append(warp)
+    return BlockWorkload(
+        tuple(WarpClass(WarpProgram(body), tuple(warps)) for body, warps in classes.items()),
+        scoreboard,
+    )
+
+
+def unrolled(workload: BlockWorkload) -> BlockWorkload:
+    """The workload without loops: the reference for their closed forms.
+
+    Raises ValueError unless every warp has a single path. Cost: linear in the executed length.
+    """
+    return BlockWorkload(
+        tuple(
+            WarpClass(WarpProgram(tuple(unroll(c.program.body))), c.warps) for c in workload.classes
+        ),
+        workload.scoreboard,
+    )

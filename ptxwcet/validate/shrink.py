@@ -1,0 +1,192 @@
+"""Shrinking: from a case that shows a violation to a small one that still does.
+
+Greedy: of all ways to make the case simpler (fewer warps, instructions, iterations, registers,
+sub-cores, smaller times) the first that keeps the violation is taken, until none does or the time
+is up. Large steps are tried before small ones, so a kernel's workload comes down in few tries.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from ptxwcet.support.diagnostics import PtxwcetError
+from ptxwcet.validate.cases import Case
+from ptxwcet.warp.program import (
+    Barrier,
+    BlockWorkload,
+    Node,
+    Repeat,
+    TimedInstruction,
+    WarpClass,
+    WarpProgram,
+)
+
+Body = tuple[Node, ...]
+
+
+def shrink(case: Case, persists: Callable[[Case], bool], *, seconds: float = 10.0) -> Case:
+    """A case as simple as can be found for which ``persists`` still holds.
+
+    A candidate that is refused or deadlocks does not count. Deterministic unless the time runs out.
+    Cost: one call of ``persists`` a candidate.
+    """
+    end = time.monotonic() + seconds
+
+    def still(candidate: Case) -> bool:
+        try:
+            return persists(candidate)
+        except PtxwcetError:
+            return False
+
+    progress = True
+    while progress and time.monotonic() < end:
+        progress = False
+        for step in (_fewer_warps, _smaller_programs, _fewer_barriers, _fewer_cores):
+            case, changed = _descend(case, step, still, end)
+            progress = progress or changed
+    return replace(case, name=f"shrunk from {case.name}")
+
+
+def _descend(
+    case: Case,
+    step: Callable[[Case], Iterator[Case]],
+    still: Callable[[Case], bool],
+    end: float,
+) -> tuple[Case, bool]:
+    """Takes simplifications of one kind for as long as one keeps the violation."""
+    changed = False
+    found = True
+    while found:
+        found = False
+        for candidate in step(case):
+            if time.monotonic() > end:
+                return case, changed
+            if still(candidate):
+                case, changed, found = candidate, True, True
+                break
+    return case, changed
+
+
+def _fewer_cores(case: Case) -> Iterator[Case]:
+    if case.schedulers > 1:
+        yield replace(case, schedulers=1)
+        yield replace(case, schedulers=case.schedulers - 1)
+
+
+def _fewer_warps(case: Case) -> Iterator[Case]:
+    """Without a class of warps; with half of its warps; without one warp."""
+    classes = case.workload.classes
+    if len(classes) > 1:
+        for index in range(len(classes)):
+            yield _with_classes(case, (*classes[:index], *classes[index + 1 :]))
+    for halve in (True, False):
+        for index, one in enumerate(classes):
+            count = len(one.warps) // 2 if halve else len(one.warps) - 1
+            if count:
+                fewer = replace(one, warps=one.warps[:count])
+                yield _with_classes(case, (*classes[:index], fewer, *classes[index + 1 :]))
+
+
+def _with_classes(case: Case, classes: tuple[WarpClass, ...]) -> Case:
+    """The case with these classes; warps are numbered from 0 again, in their old order."""
+    order = sorted(warp for one in classes for warp in one.warps)
+    number = {warp: index for index, warp in enumerate(order)}
+    renumbered = tuple(
+        WarpClass(one.program, tuple(number[warp] for warp in one.warps)) for one in classes
+    )
+    return replace(case, workload=BlockWorkload(renumbered, case.workload.scoreboard))
+
+
+def _smaller_programs(case: Case) -> Iterator[Case]:
+    classes = case.workload.classes
+    for index, one in enumerate(classes):
+        for body in _simpler(one.program.body):
+            changed = replace(one, program=WarpProgram(body))
+            smaller = (*classes[:index], changed, *classes[index + 1 :])
+            yield replace(case, workload=BlockWorkload(smaller, case.workload.scoreboard))
+
+
+def _fewer_barriers(case: Case) -> Iterator[Case]:
+    """Without barrier k of each program, written order: classes must agree on their barriers."""
+    classes = case.workload.classes
+    for k in range(max(_barriers(one.program.body) for one in classes)):
+        dropped = tuple(
+            replace(one, program=WarpProgram(_without_barrier(one.program.body, [k])))
+            for one in classes
+        )
+        yield replace(case, workload=BlockWorkload(dropped, case.workload.scoreboard))
+
+
+def _barriers(body: Body) -> int:
+    return sum(
+        _barriers(node.body) if isinstance(node, Repeat) else isinstance(node, Barrier)
+        for node in body
+    )
+
+
+def _without_barrier(body: Body, left: list[int]) -> Body:
+    """The body without the barrier before which ``left[0]`` others come."""
+    out: list[Node] = []
+    for node in body:
+        if isinstance(node, Barrier):
+            left[0] -= 1
+            if left[0] == -1:
+                continue
+        elif isinstance(node, Repeat):
+            node = Repeat(node.count, _without_barrier(node.body, left))
+        out.append(node)
+    return tuple(out)
+
+
+def _simpler(body: Body) -> Iterator[Body]:
+    """Bodies with a stretch dropped, longest first; then with one node simpler."""
+    size = len(body) // 2 if len(body) > 1 else len(body)
+    while size:
+        for begin in range(0, len(body), size):
+            yield body[:begin] + body[begin + size :]
+        size //= 2
+    for index, node in enumerate(body):
+        for nodes in _simpler_node(node):
+            yield (*body[:index], *nodes, *body[index + 1 :])
+
+
+def _simpler_node(node: Node) -> Iterator[Body]:
+    match node:
+        case Repeat(count=count, body=body):
+            yield body
+            for fewer in dict.fromkeys((2, count // 2, count - 1)):
+                if 0 < fewer < count:
+                    yield (Repeat(fewer, body),)
+            for inner in _simpler(body):
+                yield (Repeat(count, inner),)
+        case Barrier(instruction=instruction):
+            for simpler in _simpler_instruction(instruction):
+                yield (replace(node, instruction=simpler),)
+        case TimedInstruction():
+            for simpler in _simpler_instruction(node):
+                yield (simpler,)
+        case _:
+            return
+
+
+def _simpler_instruction(instruction: TimedInstruction) -> Iterator[TimedInstruction]:
+    for initiation in _smaller(instruction.initiation_cycles, 1):
+        yield replace(instruction, initiation_cycles=initiation)
+    for latency in _smaller(instruction.latency_cycles, 0):
+        yield replace(instruction, latency_cycles=latency)
+    for bubble in _smaller(instruction.bubble_cycles, 0):
+        yield replace(instruction, bubble_cycles=bubble)
+    for name in instruction.reads:
+        yield replace(instruction, reads=tuple(r for r in instruction.reads if r != name))
+    for name in instruction.writes:
+        yield replace(instruction, writes=tuple(w for w in instruction.writes if w != name))
+    if instruction.conditional:
+        yield replace(instruction, conditional=False)
+
+
+def _smaller(value: int, least: int) -> Iterator[int]:
+    yield from dict.fromkeys(
+        n for n in (least, (value + least) // 2, value - 1) if least <= n < value
+    )

@@ -1,0 +1,382 @@
+"""The machine of the model in plain Python, cycle by cycle: the test oracle of the engine.
+
+Written for reading, not for speed: every cycle is stepped, queues are lists of instructions, a
+program is a generator over its tree. It shares with the engine the types of what goes in and comes
+out, and the random numbers.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, fields
+
+from ptxwcet.simulator.configuration import SmConfiguration
+from ptxwcet.simulator.policies import NO_JITTER, Jitter, Policy, mix
+from ptxwcet.simulator.run import IssueEvent, SectionRun, SimulatedRun, Stalls, WarpRun
+from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.warp.program import (
+    Barrier,
+    BlockWorkload,
+    Node,
+    PartialBarrier,
+    Repeat,
+    Scoreboard,
+    TimedInstruction,
+)
+
+Choice = Callable[[int, int, tuple[int, ...]], int]
+"""Decides for (cycle, sub-core, eligible warps in ascending order) which warp is issued."""
+
+_Step = TimedInstruction | Barrier | PartialBarrier
+
+
+@dataclass
+class _InFlight:
+    """An issued instruction; ``dispatch`` is known when it leaves its queue."""
+
+    warp: int
+    node: TimedInstruction
+    issue: int
+    initiation: int
+    latency: int
+    dispatch: int | None = None
+
+    @property
+    def freed(self) -> int:
+        assert self.dispatch is not None
+        return self.dispatch + self.initiation
+
+    @property
+    def end(self) -> int:
+        return self.freed + self.latency
+
+
+@dataclass
+class _Warp:
+    number: int
+    steps: Iterator[_Step]
+    next: _Step | None = None
+    issued: list[_InFlight] = field(default_factory=list)
+    producers: dict[str, list[_InFlight]] = field(default_factory=dict)
+    waits_at: Barrier | PartialBarrier | None = None
+    earliest: int = 0  # the previous issue and its bubble are over
+    opened: int = 0  # the barrier waited at last is open
+    bubble_booked: bool = False
+    section: int | None = None
+    executions: dict[int | None, int] = field(default_factory=lambda: {None: 1})
+    spent: dict[int | None, dict[str, int]] = field(default_factory=dict)
+
+    def book(self, cause: str, cycles: int = 1) -> None:
+        row = self.spent.setdefault(self.section, {f.name: 0 for f in fields(Stalls)})
+        row[cause] += cycles
+
+    def is_ready(self, register: str, cycle: int) -> bool:
+        writers = self.producers.get(register, [])
+        return all(writer.dispatch is not None and writer.end <= cycle for writer in writers)
+
+    def last_writer(self, register: str) -> _InFlight | None:
+        """The producer whose result the register waits for: of several, the last to end."""
+        return max(self.producers.get(register, []), key=lambda one: one.end, default=None)
+
+    def ended(self, cycle: int) -> bool:
+        """Whether all its initiations and latencies are over at the start of ``cycle``."""
+        if self.next is not None or self.waits_at is not None:
+            return False
+        return all(one.dispatch is not None and one.end <= cycle for one in self.issued)
+
+
+def reference_run(
+    workload: BlockWorkload,
+    configuration: SmConfiguration,
+    policy: Policy,
+    *,
+    seed: int = 0,
+    jitter: Jitter = NO_JITTER,
+    choose: Choice | None = None,
+) -> SimulatedRun:
+    """Runs a block; ``choose`` decides instead of the policy. Model, section 1.
+
+    Raises ValueError if a program is not a single path, PtxwcetError PW532 for a deadlock. Cost:
+    linear in cycles and instructions; it keeps every issued instruction.
+    """
+    if any(not c.program.is_single_path for c in workload.classes):
+        raise ValueError("only a single known path can be simulated")
+    machine = _Machine(workload, configuration, policy, seed, jitter, choose)
+    machine.run()
+    return machine.summary()
+
+
+def _walk(body: Sequence[Node]) -> Iterator[_Step]:
+    for node in body:
+        match node:
+            case TimedInstruction() | Barrier() | PartialBarrier():
+                yield node
+            case Repeat(count=count, body=inner):
+                for _ in range(count):
+                    yield from _walk(inner)
+
+
+class _Machine:
+    def __init__(
+        self,
+        workload: BlockWorkload,
+        configuration: SmConfiguration,
+        policy: Policy,
+        seed: int,
+        jitter: Jitter,
+        choose: Choice | None,
+    ) -> None:
+        programs = {w: c.program for c in workload.classes for w in c.warps}
+        self.warps = [_Warp(w, _walk(programs[w].body)) for w in sorted(programs)]
+        for warp in self.warps:
+            warp.next = next(warp.steps, None)
+        self.policy, self.seed, self.jitter, self.choose = policy, seed, jitter, choose
+        self.cores = configuration.schedulers
+        self.waits_for_writes = workload.scoreboard is Scoreboard.RAW_WAW
+        units = {unit for c in workload.classes for unit in _units(c.program.body)}
+        self.queue_of = configuration.queues(tuple(sorted(units)))
+        self.waiting: dict[int, deque[_InFlight]] = {}
+        self.serving: dict[int, list[_InFlight]] = {}
+        self.servers: dict[int, int] = {}
+        for queue in self.queue_of.values():
+            self.waiting[queue.index] = deque()
+            self.serving[queue.index] = []
+            self.servers[queue.index] = queue.servers
+        self.last: dict[int, int] = {}
+        self.arrived: dict[tuple[str, int], int] = {}
+        self.log: list[_InFlight] = []
+        self.cycle = 0
+
+    # --- one cycle --------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        while not all(warp.ended(self.cycle) for warp in self.warps):
+            self.dispatch()
+            self.open_block_barrier()
+            issued = [self.issue(core) for core in range(self.cores)]
+            if not any(issued):
+                self.check_for_deadlock()
+            self.cycle += 1
+
+    def dispatch(self) -> None:
+        """Instructions leave their queues in order while servers are free."""
+        for index, queue in self.waiting.items():
+            busy = [one for one in self.serving[index] if one.freed > self.cycle]
+            while queue and len(busy) < self.servers[index]:
+                one = queue.popleft()
+                one.dispatch = self.cycle
+                busy.append(one)
+            self.serving[index] = busy
+
+    def issue(self, core: int) -> bool:
+        mine = [warp for warp in self.warps if warp.number % self.cores == core]
+        eligible = tuple(warp.number for warp in mine if self.is_eligible(warp))
+        if not eligible:
+            return False
+        chosen = self.pick(core, eligible)
+        self.last[core] = chosen
+        self.execute(self.warps[chosen], core)
+        self.dispatch()  # what enters an idle unit is dispatched in the cycle of its issue
+        return True
+
+    def is_eligible(self, warp: _Warp) -> bool:
+        if warp.next is None or warp.waits_at is not None:
+            return False
+        if self.cycle < max(warp.earliest, warp.opened):
+            return False
+        return all(warp.is_ready(name, self.cycle) for name in self.waits(warp.next))
+
+    def waits(self, step: _Step) -> tuple[str, ...]:
+        instruction = _instruction(step)
+        return instruction.reads + (instruction.writes if self.waits_for_writes else ())
+
+    def pick(self, core: int, eligible: tuple[int, ...]) -> int:
+        """The policies, as :class:`Policy` defines them."""
+        last = self.last.get(core, -1)
+        if self.choose is not None:
+            return self.choose(self.cycle, core, eligible)
+        match self.policy:
+            case Policy.LRR:
+                return next((w for w in eligible if w > last), eligible[0])
+            case Policy.GTO:
+                return last if last in eligible else eligible[0]
+            case Policy.GTY:
+                return last if last in eligible else eligible[-1]
+            case Policy.OLDEST:
+                return eligible[0]
+            case Policy.YOUNGEST:
+                return eligible[-1]
+            case Policy.RANDOM:
+                return eligible[mix(self.seed, self.cycle, core) % len(eligible)]
+
+    # --- one instruction --------------------------------------------------------------------------
+
+    def execute(self, warp: _Warp, core: int) -> None:
+        step = warp.next
+        assert step is not None
+        self.account(warp, step)
+        instruction = _instruction(step)
+        initiation, latency = self.shortened(warp, instruction)
+        one = _InFlight(warp.number, instruction, self.cycle, initiation, latency)
+        self.waiting[self.queue_of[core, instruction.unit].index].append(one)
+        self.log.append(one)
+        warp.issued.append(one)
+        for name in instruction.writes:
+            before = warp.producers.get(name, []) if instruction.conditional else []
+            warp.producers[name] = [*before, one]
+        warp.earliest = self.cycle + 1 + instruction.bubble_cycles
+        warp.next = next(warp.steps, None)
+        match step:
+            case Barrier():
+                warp.waits_at = step
+            case PartialBarrier(name=name, warps=warps):
+                if step.waits:
+                    warp.waits_at = step
+                self.arrived[name, warps] = self.arrived.get((name, warps), 0) + 1
+                if self.arrived[name, warps] == warps:
+                    self.arrived[name, warps] = 0
+                    self.open(lambda at: _is_partial(at, name, warps))
+            case _:
+                pass
+
+    def shortened(self, warp: _Warp, instruction: TimedInstruction) -> tuple[int, int]:
+        initiation, latency = instruction.initiation_cycles, instruction.latency_cycles
+        percent, n = self.jitter.percent, len(warp.issued)
+        if percent:
+            cut = min(initiation - 1, initiation * percent // 100)
+            initiation -= mix(self.jitter.seed, 2 * warp.number, n) % (cut + 1)
+            cut = latency * percent // 100
+            latency -= mix(self.jitter.seed, 2 * warp.number + 1, n) % (cut + 1)
+        return initiation, latency
+
+    def account(self, warp: _Warp, step: _Step) -> None:
+        """Books the cycles since the warp's previous issue; see :class:`Stalls`."""
+        warp.book("issued")
+        begin = max(warp.earliest, warp.opened)
+        determining = None
+        eligible = begin
+        for name in self.waits(step):
+            writer = warp.last_writer(name)
+            if writer is not None and writer.end > eligible:
+                determining, eligible = writer, writer.end
+        if determining is not None:
+            assert determining.dispatch is not None
+            busy = min(determining.dispatch - determining.issue, eligible - begin)
+            warp.book("unit_busy", busy)
+            warp.book("dependency", eligible - begin - busy)
+        warp.book("issue_slot", self.cycle - eligible)
+        if warp.issued and not warp.bubble_booked:
+            warp.book("branch", warp.issued[-1].node.bubble_cycles)
+        warp.bubble_booked = False
+
+    # --- barriers ---------------------------------------------------------------------------------
+
+    def open_block_barrier(self) -> None:
+        """Opens it when every warp waits there that has not ended by now."""
+        running = [warp for warp in self.warps if not warp.ended(self.cycle)]
+        names = {
+            warp.waits_at.name if isinstance(warp.waits_at, Barrier) else None for warp in running
+        }
+        if len(names) == 1 and None not in names:
+            (name,) = names
+            self.open(lambda at: isinstance(at, Barrier) and at.name == name, self.cycle)
+
+    def open(self, concerns: Callable[[_Step], bool], cycle: int | None = None) -> None:
+        """Warps that wait there may issue from ``cycle`` on (default: the next one)."""
+        for warp in self.warps:
+            if warp.waits_at is None or not concerns(warp.waits_at):
+                continue
+            barrier = warp.waits_at
+            warp.waits_at = None
+            if warp.next is None:
+                continue
+            warp.opened = self.cycle + 1 if cycle is None else cycle
+            warp.book("branch", barrier.instruction.bubble_cycles)
+            warp.bubble_booked = True
+            warp.book("barrier", max(0, warp.opened - warp.earliest))
+            warp.section = barrier.instruction.origin
+            warp.executions[warp.section] = warp.executions.get(warp.section, 0) + 1
+
+    def check_for_deadlock(self) -> None:
+        """Raises PW532 if nothing can change any more."""
+        if any(self.waiting.values()):
+            return
+        if any(one.end > self.cycle for warp in self.warps for one in warp.issued[-64:]):
+            return
+        stuck = [warp for warp in self.warps if not warp.ended(self.cycle)]
+        if not stuck or any(warp.waits_at is None for warp in stuck):
+            return
+        notes = []
+        for warp in stuck:
+            assert warp.waits_at is not None
+            origin = warp.waits_at.instruction.origin
+            notes.append(f"warp {warp.number} at barrier {warp.waits_at.name} (origin {origin})")
+        raise PtxwcetError(
+            Diagnostic(
+                "PW532",
+                f"deadlock: from cycle {self.cycle} on, every warp that has not ended waits at a "
+                "barrier",
+                notes=tuple(notes),
+                help="all warps must meet the same barriers",
+            )
+        )
+
+    # --- what it was ------------------------------------------------------------------------------
+
+    def summary(self) -> SimulatedRun:
+        cycles = max((one.end for one in self.log), default=0)
+        return SimulatedRun(
+            cycles,
+            self.policy,
+            self.seed,
+            self.jitter,
+            self.cores,
+            len(self.log),
+            len(self.log),
+            tuple(_describe(warp, cycles) for warp in self.warps),
+            tuple(
+                IssueEvent(
+                    one.warp,
+                    one.node.origin,
+                    one.node.unit,
+                    one.issue,
+                    one.freed - one.initiation,
+                    one.freed,
+                    one.end,
+                )
+                for one in self.log
+            ),
+        )
+
+
+def _describe(warp: _Warp, cycles: int) -> WarpRun:
+    sections = tuple(
+        SectionRun(after, executions, Stalls(**warp.spent.get(after, {})))
+        for after, executions in warp.executions.items()
+    )
+    end = max((one.end for one in warp.issued), default=0)
+    last_issue = warp.issued[-1].issue + 1 if warp.issued else 0
+    return WarpRun(warp.number, end, sections, end - last_issue, cycles - end)
+
+
+def _instruction(step: _Step) -> TimedInstruction:
+    return step if isinstance(step, TimedInstruction) else step.instruction
+
+
+def _is_partial(at: _Step, name: str, warps: int) -> bool:
+    return isinstance(at, PartialBarrier) and (at.name, at.warps) == (name, warps)
+
+
+def _units(body: Sequence[Node]) -> Iterator[str]:
+    for node in body:
+        match node:
+            case Repeat(count=count, body=inner):
+                if count:
+                    yield from _units(inner)
+            case TimedInstruction():
+                yield node.unit
+            case Barrier(instruction=instruction) | PartialBarrier(instruction=instruction):
+                yield instruction.unit
+            case _:
+                raise ValueError("only a single known path can be simulated")

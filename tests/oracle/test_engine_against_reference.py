@@ -1,0 +1,125 @@
+"""The compiled engine against the plain reference: two programs, one machine.
+
+Cycles, every event, and where every cycle of every warp went must agree, for all policies, with
+jitter, barriers of the block and of a part of it, several sub-cores and several servers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ptxwcet.simulator.configuration import SmConfiguration
+from ptxwcet.simulator.engine import Simulator
+from ptxwcet.simulator.policies import Jitter, Policy
+from ptxwcet.simulator.reference import reference_run
+from ptxwcet.support.diagnostics import PtxwcetError
+from ptxwcet.warp.program import (
+    Barrier,
+    BlockWorkload,
+    Node,
+    PartialBarrier,
+    Repeat,
+    Scoreboard,
+    TimedInstruction,
+    WarpClass,
+    WarpProgram,
+)
+
+CONFIGURATIONS = [
+    SmConfiguration(),
+    SmConfiguration(2),
+    SmConfiguration(3, {"A": 1, "B": 3, "C": 6}),
+    SmConfiguration(2, {"A": 1, "B": 3}),
+    SmConfiguration(1, {"A": 2, "C": 3}),
+]
+
+
+def instructions() -> st.SearchStrategy[TimedInstruction]:
+    names = st.lists(st.sampled_from("abcd"), max_size=2).map(tuple)
+    return st.builds(
+        TimedInstruction,
+        st.sampled_from("ABC"),
+        st.integers(1, 4),
+        st.sampled_from((0, 1, 3, 7, 20)),
+        names,
+        names,
+        st.booleans(),
+        st.sampled_from((0, 0, 1, 2)),
+    )
+
+
+def bodies() -> st.SearchStrategy[tuple[Node, ...]]:
+    def wider(inner: st.SearchStrategy[Node]) -> st.SearchStrategy[Node]:
+        body = st.lists(inner, min_size=1, max_size=3).map(tuple)
+        return st.builds(Repeat, st.integers(0, 4), body)
+
+    return st.lists(st.recursive(instructions(), wider, max_leaves=4), max_size=4).map(tuple)
+
+
+@st.composite
+def barriers(draw: st.DrawFn, count: int) -> Node:
+    """Of the block, under one of two names, or of some warps, who may only arrive."""
+    instruction = replace(draw(instructions()), origin=draw(st.integers(5, 6)))
+    if draw(st.integers(0, 3)):
+        return Barrier(instruction, draw(st.sampled_from(("0", "0", "0", "1"))))
+    return PartialBarrier(instruction, "2", draw(st.integers(1, count)), draw(st.booleans()))
+
+
+@st.composite
+def workloads(draw: st.DrawFn) -> BlockWorkload:
+    """Warps that may well deadlock: then both programs must say so."""
+    count = draw(st.integers(1, 6))
+    programs: list[tuple[Node, ...]] = []
+    shared = [draw(barriers(count)) for _ in range(draw(st.integers(0, 2)))]
+    for _ in range(draw(st.integers(1, min(3, count)))):
+        body = draw(bodies())
+        for barrier in shared if draw(st.integers(0, 4)) else shared[1:]:
+            section = (barrier, *draw(bodies()))
+            times = draw(st.sampled_from((1, 1, 1, 3)))
+            body = (*body, Repeat(times, section))
+        programs.append(body)
+    dealt = [draw(st.integers(0, len(programs) - 1)) for _ in range(count)]
+    classes = tuple(
+        WarpClass(WarpProgram(program), tuple(w for w in range(count) if dealt[w] == index))
+        for index, program in enumerate(programs)
+    )
+    return BlockWorkload(classes, draw(st.sampled_from(Scoreboard)))
+
+
+def code_of(error: PtxwcetError) -> str:
+    return error.diagnostics[0].code
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    workloads(),
+    st.sampled_from(Policy),
+    st.sampled_from(CONFIGURATIONS),
+    st.sampled_from((0, 0, 30, 100)),
+    st.integers(0, 2**62),
+)
+def test_both_simulators_agree(
+    workload: BlockWorkload,
+    policy: Policy,
+    configuration: SmConfiguration,
+    percent: int,
+    seed: int,
+) -> None:
+    jitter = Jitter(percent, seed // 3)
+    simulator = Simulator(workload, configuration)
+    try:
+        expected = reference_run(workload, configuration, policy, seed=seed, jitter=jitter)
+    except PtxwcetError as error:
+        try:
+            simulator.run(policy, seed=seed, jitter=jitter)
+        except PtxwcetError as other:
+            assert code_of(error) == code_of(other) == "PW532"
+            return
+        raise AssertionError("only the reference deadlocks") from error
+    found = simulator.run(policy, seed=seed, jitter=jitter, record=10_000)
+    assert found == expected
+    skipped = simulator.run(policy, seed=seed, jitter=jitter)
+    assert replace(skipped, stepped=found.stepped, events=found.events) == found

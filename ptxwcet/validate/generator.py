@@ -14,7 +14,6 @@ from itertools import pairwise
 from typing import TypeVar
 
 from ptxwcet.simulator.policies import mix
-from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.validate.cases import Case, deal
 from ptxwcet.warp.program import Barrier, Node, Repeat, Scoreboard, TimedInstruction
 
@@ -253,17 +252,6 @@ FAMILIES: tuple[Family, ...] = (
     ),
 )
 """All families; a case's index deals them round robin (:func:`mixed_case`)."""
-
-
-def find_family(name: str) -> Family:
-    """The family of that name. Raises PtxwcetError (PW538)."""
-    for family in FAMILIES:
-        if family.name == name:
-            return family
-    known = ", ".join(family.name for family in FAMILIES)
-    raise PtxwcetError(
-        Diagnostic("PW538", f"no family of cases is called {name!r}", help=f"choose one: {known}")
-    )
 
 
 def mixed_case(seed: int, index: int) -> tuple[Family, Case]:

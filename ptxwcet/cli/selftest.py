@@ -1,0 +1,108 @@
+"""``ptxwcet selftest``: the built-in checks, as a summary for a certification dossier."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import click
+
+from ptxwcet.support.diagnostics import render_all
+from ptxwcet.validate.attack import Tally, quantile
+from ptxwcet.validate.selftest import SelfTest, run_selftest
+
+
+@click.command()
+@click.option(
+    "--seconds",
+    type=click.FloatRange(min=0),
+    default=45.0,
+    show_default=True,
+    help="Time for random cases.",
+)
+@click.option(
+    "--cases",
+    type=click.IntRange(min=0),
+    help="Exactly so many random cases, whatever the time: the summary can be reproduced.",
+)
+@click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True)
+@click.option(
+    "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True
+)
+def selftest(seconds: float, cases: int | None, seed: int, form: str) -> int:
+    """Check bounds, profiles and simulator against each other on known and random blocks.
+
+    The summary depends on the installed files, the seed and the number of cases alone. Exit code: 0
+    nothing violated; 1 something was, with a witness.
+    """
+    summary = run_selftest(seed, seconds=seconds, cases=cases)
+    if form == "json":
+        click.echo(json.dumps(_plain(summary), indent=2))
+    else:
+        click.echo("\n".join(_lines(summary)))
+    if summary.witnesses:
+        click.echo(render_all([w.diagnostic() for w in summary.witnesses]), err=True)
+    return 0 if summary.passed else 1
+
+
+def _plain(summary: SelfTest) -> dict[str, Any]:
+    return {
+        "schema": 1,
+        "versions": dict(summary.versions),
+        "sha256": {digest.what: digest.sha256 for digest in summary.digests},
+        "seed": summary.seed,
+        "known_cases": {name: list(problems) for name, problems in summary.known},
+        "random_cases": summary.cases,
+        "checks": dict(summary.checks),
+        "families": {name: _family(tally) for name, tally in summary.families},
+        "violations": summary.violations,
+        "witnesses": [list(witness.lines()) for witness in summary.witnesses],
+        "passed": summary.passed,
+    }
+
+
+def _family(tally: Tally) -> dict[str, Any]:
+    return {
+        "cases": tally.cases,
+        "searched_exhaustively": tally.searched,
+        "runs": tally.runs,
+        "violations": tally.violations,
+        "gub_exceeded": dict(sorted(tally.gub_exceeded.items())),
+        "safe_over_longest_permille": {
+            "least": quantile(tally.safe_permille, 0.0),
+            "median": quantile(tally.safe_permille, 0.5),
+            "most": quantile(tally.safe_permille, 1.0),
+        },
+    }
+
+
+def _lines(summary: SelfTest) -> Iterator[str]:
+    yield "ptxwcet self-test"
+    for name, version in summary.versions:
+        yield f"  {name:<28} {version}"
+    yield "sha256"
+    for digest in summary.digests:
+        yield f"  {digest.what:<28} {digest.sha256}"
+    yield f"known cases: {len(summary.known)}"
+    for name, problems in summary.known:
+        yield f"  {name:<34} {'; '.join(problems) or 'as known'}"
+    yield f"random cases: {summary.cases:,} (seed {summary.seed}, indices 0 to {summary.cases - 1})"
+    columns = ("family", "cases", "searched", "runs", "violations", "SAFE / longest observed")
+    yield (
+        f"  {columns[0]:<16}" + "".join(f"{name:>12}" for name in columns[1:5]) + f"  {columns[5]}"
+    )
+    for name, tally in summary.families:
+        counts = (tally.cases, tally.searched, tally.runs, tally.violations)
+        yield f"  {name:<16}" + "".join(f"{n:>12,}" for n in counts) + f"  {_tightness(tally)}"
+    yield "checks made"
+    for name, count in summary.checks:
+        yield f"  {name:<52} {count:>12,}"
+    yield f"violations: {summary.violations}"
+    yield "passed" if summary.passed else "FAILED"
+
+
+def _tightness(tally: Tally) -> str:
+    """Least, median and largest ratio of the bound to the longest observed schedule."""
+    values = [quantile(tally.safe_permille, share) for share in (0.0, 0.5, 1.0)]
+    return " .. ".join("-" if value is None else f"{value / 1000:.3f}" for value in values)

@@ -1,0 +1,148 @@
+"""The self-test: known cases, random cases, the engine against its two oracles.
+
+Everything in a :class:`SelfTest` is a function of the installed files, the seed and the number of
+cases: two runs with these three equal print the same.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+import time
+from collections import Counter
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+
+import ptxwcet
+from ptxwcet.validate.attack import MOST_STATES, Tally, attack
+from ptxwcet.validate.cases import Case
+from ptxwcet.validate.checks import Bounds, Violation, check_case
+from ptxwcet.validate.corpus import CORPUS, KnownCase
+from ptxwcet.validate.generator import FAMILIES
+from ptxwcet.validate.plans import Plan, standard_plan
+from ptxwcet.validate.witness import Witness, find_witness
+
+_CHUNK = 240
+_LIBRARIES = ("numpy", "numba")
+_MOST_WITNESSES = 3
+_SHRINKING_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Digest:
+    """SHA-256 of a file, or of a folder's files (paths and contents, sorted by path)."""
+
+    what: str
+    sha256: str
+
+
+@dataclass(frozen=True)
+class SelfTest:
+    """The summary: what was tested, with what, and what was found.
+
+    ``known`` are the corpus cases with, for those that fail, what differs.
+    """
+
+    versions: tuple[tuple[str, str], ...]
+    digests: tuple[Digest, ...]
+    seed: int
+    cases: int
+    known: tuple[tuple[str, tuple[str, ...]], ...]
+    checks: tuple[tuple[str, int], ...]
+    families: tuple[tuple[str, Tally], ...]
+    violations: int
+    witnesses: tuple[Witness, ...]
+
+    @property
+    def passed(self) -> bool:
+        """Whether nothing was violated."""
+        return self.violations == 0
+
+
+def run_selftest(
+    seed: int, *, seconds: float = 45.0, cases: int | None = None, bounds: Bounds | None = None
+) -> SelfTest:
+    """Runs the self-test: the corpus, then random cases until the time is up or all are done.
+
+    ``cases`` None: as many as the time allows, in whole chunks; else exactly so many, whatever
+    the time. Up to three violations are shrunk to witnesses.
+    """
+    end = time.monotonic() + seconds
+    known, failing, checks = _check_corpus(bounds)
+    tallies = {family.name: Tally() for family in FAMILIES}
+    done = 0
+    while done < cases if cases is not None else (time.monotonic() < end and not failing):
+        size = _CHUNK if cases is None else min(_CHUNK, cases - done)
+        found, violating = attack(seed, range(done, done + size), bounds)
+        done += size
+        failing += violating
+        for name, tally in found.items():
+            tallies[name].merge(tally)
+    for tally in tallies.values():
+        checks.update(tally.checks)
+    wrong = sum(bool(problems) for _, problems in known)
+    return SelfTest(
+        _versions(),
+        _digests(),
+        seed,
+        done,
+        known,
+        tuple(sorted(checks.items())),
+        tuple(tallies.items()),
+        wrong + sum(tally.violations for tally in tallies.values()),
+        tuple(
+            find_witness(case, violation, plan, bounds, seconds=_SHRINKING_SECONDS)
+            for case, plan, violation in failing[:_MOST_WITNESSES]
+        ),
+    )
+
+
+_Failing = list[tuple[Case, Plan, Violation]]
+
+
+def _check_corpus(
+    bounds: Bounds | None,
+) -> tuple[tuple[tuple[str, tuple[str, ...]], ...], _Failing, Counter[str]]:
+    rows = []
+    failing: _Failing = []
+    checks: Counter[str] = Counter()
+    for number, known in enumerate(CORPUS):
+        plan = standard_plan(number, most_states=MOST_STATES)
+        findings = check_case(known.case, plan, bounds)
+        checks.update({check.value: n for check, n in findings.checks.items()})
+        if findings.violations:
+            failing.append((known.case, plan, findings.violations[0]))
+        values = (findings.worst, findings.safe, findings.gub, findings.lower)
+        problems = [str(violation) for violation in findings.violations]
+        rows.append((known.case.name, (*_differences(known, values), *problems)))
+    return tuple(rows), failing, checks
+
+
+def _differences(known: KnownCase, values: tuple[int | None, ...]) -> list[str]:
+    expected = (known.worst, known.safe, known.gub, known.lower)
+    names = ("worst case", "SAFE", "GUB", "lower bound")
+    return [
+        f"{name} is {value}, known is {right}"
+        for name, value, right in zip(names, values, expected, strict=True)
+        if value != right
+    ]
+
+
+def _versions() -> tuple[tuple[str, str], ...]:
+    libraries = ((name, metadata.version(name)) for name in _LIBRARIES)
+    return (("ptxwcet", ptxwcet.__version__), ("python", platform.python_version()), *libraries)
+
+
+def _digests() -> tuple[Digest, ...]:
+    """Of the package's Python sources together, and of each machine file."""
+    package = Path(ptxwcet.__file__).parent
+    whole = hashlib.sha256()
+    for path in sorted(package.rglob("*.py"), key=lambda path: path.relative_to(package).parts):
+        whole.update(path.relative_to(package).as_posix().encode() + b"\0")
+        whole.update(hashlib.sha256(path.read_bytes()).digest())
+    machines = (
+        Digest(f"machine {path.stem}", hashlib.sha256(path.read_bytes()).hexdigest())
+        for path in sorted((package / "machine" / "models").glob("*.toml"))
+    )
+    return (Digest("sources", whole.hexdigest()), *machines)

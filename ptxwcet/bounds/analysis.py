@@ -35,6 +35,16 @@ class WarpSection:
         return profile_warp(self.body, self.scoreboard)
 
     @cached_property
+    def length_cycles(self) -> int:
+        """L, but not before the bubble of the barrier at its end is over.
+
+        The next section starts on a clean machine: what delays it must have ended here.
+        """
+        if self.barrier is None:
+            return self.profile.isolated_cycles
+        return max(self.profile.isolated_cycles, self.profile.issue_end_cycles)
+
+    @cached_property
     def units(self) -> frozenset[str]:
         """Units that the section uses on some allowed path."""
         return used_units(self.body)

@@ -49,6 +49,6 @@ def _section_bound(analysis: BlockAnalysis, section: BlockSection) -> int | None
             if own is None:
                 return None
             execution += count * own
-            excess = max(excess, warp.profile.isolated_cycles - own)
+            excess = max(excess, warp.length_cycles - own)
         best = max(best, execution + excess)
     return best

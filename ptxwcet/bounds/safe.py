@@ -59,7 +59,7 @@ def warp_upper_bound(section: BlockSection, core: tuple[int, ...], index: int) -
     """``WUB_S`` of a warp of class ``index`` on a sub-core with ``core[k]`` warps of class k."""
     own = section.warps[index]
     assert own is not None
-    total = own.profile.isolated_cycles - own.interference(own.units)
+    total = own.length_cycles - own.interference(own.units)
     for count, other in zip(core, section.warps, strict=True):
         if count and other is not None:
             total += count * other.interference(own.units)

@@ -25,6 +25,7 @@ _COMMANDS = {
     "explain": "ptxwcet.cli.explain",
     "machine": "ptxwcet.cli.machine",
     "phases": "ptxwcet.cli.phases",
+    "selftest": "ptxwcet.cli.selftest",
 }
 
 

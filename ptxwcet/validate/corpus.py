@@ -85,6 +85,7 @@ _LATENCIES = _raw(
     ),
 )
 _BARRIER = Barrier(_i("barrier", 1, 0))
+_LATE_BARRIER = Barrier(_i("barrier", 1, 0, bubble=2))
 _STORES = (_i("A", 4, 3),)
 _CHAIN = (_i("A", 1, 6, "x"), _i("A", 1, 6, "x", "x"), _i("A", 1, 6, "x", "x"))
 _GUARDED = (
@@ -124,6 +125,7 @@ CORPUS: tuple[KnownCase, ...] = (
         17,
         10,
     ),
+    KnownCase(Case("bubble of a barrier", _raw((_LATE_BARRIER, _i("A", 1, 0)), ())), 4, 4, 4, 4),
     KnownCase(
         Case("barrier of busy ports", _raw(*[(_i("A", 1, 0), _BARRIER, _i("B", 1, 0))] * 3)),
         9,

@@ -31,7 +31,7 @@ _SHRINKING_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Digest:
-    """SHA-256 of a file, or of a folder's files (paths and contents, sorted by path)."""
+    """SHA-256 of a file, or of several together."""
 
     what: str
     sha256: str
@@ -134,15 +134,21 @@ def _versions() -> tuple[tuple[str, str], ...]:
     return (("ptxwcet", ptxwcet.__version__), ("python", platform.python_version()), *libraries)
 
 
-def _digests() -> tuple[Digest, ...]:
-    """Of the package's Python sources together, and of each machine file."""
+def describe_sources() -> str:
+    """SHA-256 of the package's Python sources together: paths and contents, sorted by path."""
     package = Path(ptxwcet.__file__).parent
     whole = hashlib.sha256()
     for path in sorted(package.rglob("*.py"), key=lambda path: path.relative_to(package).parts):
         whole.update(path.relative_to(package).as_posix().encode() + b"\0")
         whole.update(hashlib.sha256(path.read_bytes()).digest())
+    return whole.hexdigest()
+
+
+def _digests() -> tuple[Digest, ...]:
+    """Of the package's Python sources together, and of each machine file."""
+    package = Path(ptxwcet.__file__).parent
     machines = (
         Digest(f"machine {path.stem}", hashlib.sha256(path.read_bytes()).hexdigest())
         for path in sorted((package / "machine" / "models").glob("*.toml"))
     )
-    return (Digest("sources", whole.hexdigest()), *machines)
+    return (Digest("sources", describe_sources()), *machines)

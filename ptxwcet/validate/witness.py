@@ -123,7 +123,10 @@ def find_witness(
     narrow = _narrowed(plan, violation)
 
     def persists(candidate: Case) -> bool:
-        return _same(candidate, violation, narrow, bounds) is not None
+        # a block without instructions shows nothing, even if a broken bound fails on it
+        return (
+            candidate.instructions > 0 and _same(candidate, violation, narrow, bounds) is not None
+        )
 
     small = shrink(case, persists, seconds=seconds) if persists(case) else case
     found = _same(small, violation, narrow, bounds) or violation

@@ -1,0 +1,86 @@
+"""``ptxwcet selftest``: reproducible summary, exit codes."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import ptxwcet
+from ptxwcet.bounds.gub import bound_gub
+from ptxwcet.cli import selftest as command
+from ptxwcet.cli.main import main
+from ptxwcet.validate.checks import Bounds
+from ptxwcet.validate.corpus import CORPUS
+from ptxwcet.validate.generator import FAMILIES
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    with pytest.raises(SystemExit) as stop:
+        main(["selftest", *arguments])
+    out, err = capsys.readouterr()
+    assert isinstance(stop.value.code, int)
+    return stop.value.code, out, err
+
+
+def test_json_is_complete_and_reproducible(capsys: pytest.CaptureFixture[str]) -> None:
+    code, first, _ = run(capsys, "--cases", "36", "--seed", "7", "--format", "json")
+    _, second, _ = run(capsys, "--cases", "36", "--seed", "7", "--format", "json")
+    assert first == second
+    data: dict[str, Any] = json.loads(first)
+    assert code == 0
+    assert data["passed"] is True
+    assert data["violations"] == 0
+    assert set(data["versions"]) == {"ptxwcet", "python", "numpy", "numba"}
+    assert data["known_cases"] == {known.case.name: [] for known in CORPUS}
+    assert data["random_cases"] == 36
+    assert {name: row["cases"] for name, row in data["families"].items()} == {
+        family.name: 3 for family in FAMILIES
+    }
+    for family in FAMILIES:
+        row = data["families"][family.name]
+        assert row["searched_exhaustively"] == (3 if family.exhaustive else 0)
+        assert row["safe_over_longest_permille"]["least"] >= 1000
+    assert min(data["checks"].values()) > 0
+
+
+def test_machine_digests_are_those_of_the_files(capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = run(capsys, "--cases", "0", "--format", "json")
+    digests = json.loads(out)["sha256"]
+    models = sorted((Path(ptxwcet.__file__).parent / "machine" / "models").glob("*.toml"))
+    assert len(models) >= 4
+    for path in models:
+        assert digests[f"machine {path.stem}"] == hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def test_text(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = run(capsys, "--seconds", "0")
+    assert (code, err) == (0, "")
+    assert "violations: 0" in out
+    assert out.rstrip().endswith("passed")
+    for known in CORPUS:
+        assert known.case.name in out
+
+
+def test_a_broken_bound_fails(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    right = command.run_selftest
+
+    def broken(seed: int, *, seconds: float, cases: int | None) -> command.SelfTest:
+        return right(seed, seconds=seconds, cases=cases, bounds=Bounds(safe=bound_gub))
+
+    monkeypatch.setattr(command, "run_selftest", broken)
+    code, out, err = run(capsys, "--cases", "0")
+    assert code == 1
+    assert out.rstrip().endswith("FAILED")
+    assert "SAFE is 10, known is 13" in out
+    assert "error[PW535]" in err
+
+
+def test_usage(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(capsys, "--cases", "-1")[0] == 2
+    assert run(capsys, "--format", "yaml")[0] == 2

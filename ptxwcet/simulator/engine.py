@@ -209,8 +209,7 @@ def _lay_out(image: Image, schedulers: int) -> Layout:
     stalls = queued + registers
     executions = stalls + sections * STALLS
     queues, servers = len(image.servers), int(image.servers.max())
-    heads = schedulers
-    free = heads + queues
+    free = schedulers
     arrivals = free + queues * servers
     barriers = len(image.barrier_names)
     return Layout(
@@ -225,7 +224,6 @@ def _lay_out(image: Image, schedulers: int) -> Layout:
         width=executions + sections,
         cores=schedulers,
         servers=servers,
-        heads=heads,
         free=free,
         arrivals=arrivals,
         shared_width=arrivals + barriers,

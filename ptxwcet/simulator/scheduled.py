@@ -56,8 +56,8 @@ class ScheduledClaim:
         policy = run.policy.value
         if run.repeats:
             return (
-                f"exact under {policy} if no timing varies; the joint state of all warps repeats: {run.stepped:,} of "
-                f"{run.instructions:,} instructions were stepped"
+                f"exact under {policy} if no timing varies; the joint state of all warps "
+                f"repeats: {run.stepped:,} of {run.instructions:,} instructions were stepped"
             )
         return (
             f"exact under {policy} if no timing varies; no joint state repeats: the run was "

@@ -75,9 +75,9 @@ class Layout(NamedTuple):
     A warp's row holds, after the FIXED columns, for each depth the iterations left (the current one
     included) and how often a loop at this depth was entered, for each register its ready cycle and
     how long its producer queued, for each section the cycles by cause and the executions. The
-    shared row holds the warp issued last by each sub-core (-1: none), the last dispatch of
-    each queue, the end of the last initiation on each server of each queue, and the arrivals at
-    each partial barrier.
+    shared row holds the warp issued last by each sub-core (-1: none), the end of the last
+    initiation on each server of each queue, and the arrivals at each partial barrier. (A queue
+    dispatches in order by itself: neither issues nor the earliest free server go back in time.)
     """
 
     depths: int
@@ -91,7 +91,6 @@ class Layout(NamedTuple):
     width: int
     cores: int
     servers: int
-    heads: int
     free: int
     arrivals: int
     shared_width: int
@@ -472,10 +471,10 @@ def _same(
             return False
         if state.warps[warp, SECTION] != saved.warps[depth, warp, SECTION]:
             return False
-    for column in range(layout.heads):
+    for column in range(layout.cores):
         if state.shared[column] != saved.shared[depth, column]:
             return False
-    for column in range(layout.heads, layout.arrivals):  # servers in order: misses some repeats
+    for column in range(layout.free, layout.arrivals):  # servers in order: misses some repeats
         remaining = max(state.shared[column] - cycle, 0)
         if remaining != max(saved.shared[depth, column] - saved_cycle, 0):
             return False
@@ -542,7 +541,7 @@ def _skip(
         for column in range(layout.stalls, layout.width):  # and executions
             spent = warps[warp, column] - old[depth, warp, column]
             warps[warp, column] += times * spent
-    for column in range(layout.heads, layout.arrivals):
+    for column in range(layout.free, layout.arrivals):
         if state.shared[column] > cycle:
             state.shared[column] += shift
     return shift
@@ -663,7 +662,7 @@ def run(
     layout = program.layout
     counters, entries = layout.counters, layout.entries
     ready, queued, stalls = layout.ready, layout.queued, layout.stalls
-    heads, free, servers, cores = layout.heads, layout.free, layout.servers, layout.cores
+    free, servers, cores = layout.free, layout.servers, layout.cores
     policy = options.policy
     counts_decisions = log.shape[0] > 0 or policy == SCRIPTED
     brent = np.zeros((layout.depths, 3), np.int64)
@@ -703,8 +702,7 @@ def run(
             server = free + queue * servers
             if servers > 1:
                 server = _first_free(shared, server, program.servers[queue])
-            dispatch = max(cycle, shared[heads + queue], shared[server])
-            shared[heads + queue] = dispatch
+            dispatch = max(cycle, shared[server])
             freed = dispatch + initiation
             shared[server] = freed
             end = freed + latency

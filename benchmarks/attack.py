@@ -179,14 +179,14 @@ def page(summary: dict[str, Any]) -> Iterator[str]:
         yield from ("", *(f"    {line}" for line in lines))
     yield from tightness(families)
     yield from exceeded(families)
-    yield from NOTES.strip().splitlines()
+    yield from ("", *NOTES.strip().splitlines())
 
 
 def tightness(families: list[dict[str, Any]]) -> Iterator[str]:
     yield from ("", "## How tight", "")
     yield (
         "Bound / longest observed: the exact worst case where it was searched, else the longest "
-        "run with nominal timings (all policies, and the adversary in one case of four)."
+        "run with nominal timings (all policies, and the adversary in one case of eight)."
     )
     yield ""
     labels = " | ".join(SHARES)
@@ -224,7 +224,6 @@ def exceeded(families: list[dict[str, Any]]) -> Iterator[str]:
 
 
 NOTES = """
-
 ## Notes
 
 * Columns of the second table are the number of blocks for which a schedule of that kind exceeds

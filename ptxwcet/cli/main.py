@@ -26,6 +26,7 @@ _COMMANDS = {
     "machine": "ptxwcet.cli.machine",
     "phases": "ptxwcet.cli.phases",
     "selftest": "ptxwcet.cli.selftest",
+    "validate": "ptxwcet.cli.validate",
 }
 
 

@@ -112,11 +112,12 @@ def validate_block(
     analysis: BlockAnalysis,
     outcomes: Mapping[str, Outcome],
     effort: Effort,
-    resolve: Callable[[BlockWorkload, int], BlockWorkload],
+    resolve: Callable[[BlockWorkload, int | None], BlockWorkload],
 ) -> BlockValidation:
     """Runs a block in every way that the effort allows and compares.
 
-    ``resolve`` makes a single path of a workload that is not one, at random by seed. Deterministic
+    ``resolve`` makes a single path of a workload that is not one: the largest, without a seed, else
+    at random. Deterministic
     policies with nominal timings are always run; nothing new is begun after the time limit. Raises
     PtxwcetError as the simulator does (PW532).
     """
@@ -148,7 +149,7 @@ class _Runs:
 
     analysis: BlockAnalysis
     effort: Effort
-    resolve: Callable[[BlockWorkload, int], BlockWorkload]
+    resolve: Callable[[BlockWorkload, int | None], BlockWorkload]
     made: int = 0
     schedules: int = 0
     resolutions: int = 0
@@ -169,7 +170,7 @@ class _Runs:
                 break
             if simulator is None or not known:
                 if not known:
-                    workload = self.resolve(self.analysis.workload, seed)
+                    workload = self.resolve(self.analysis.workload, seed or None)
                 simulator = Simulator(workload, configuration)
                 self.resolutions += 1
             for run in self._plan(seed, again=known and seed > 0):

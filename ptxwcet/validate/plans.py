@@ -64,7 +64,7 @@ class Plan:
 def standard_plan(number: int, *, most_states: int = 0) -> Plan:
     """Every policy, two random seeds and four jittered runs; seeds differ from case to case.
 
-    One case of four meets the adversary, another one the plain reference, a third, if tiny, the
+    One case of eight meets the adversary, another one the plain reference, a third, if tiny, the
     enumeration of its schedules.
     """
     jittered = (
@@ -78,7 +78,7 @@ def standard_plan(number: int, *, most_states: int = 0) -> Plan:
         Run(Policy.RANDOM, 2 * number),
         Run(Policy.RANDOM, 2 * number + 1),
     )
-    turn = number // 16 % 4  # families take turns by the lowest digits
+    turn = number // 16 % 8  # families take turns by the lowest digits
     referenced = (runs[number % len(runs)], jittered[number % len(jittered)])
     return Plan(
         runs,

@@ -11,8 +11,19 @@ from ptxwcet.bounds.analysis import BlockAnalysis, analyse_block
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.machine.model import FunctionalUnit, Machine
 from ptxwcet.simulator.configuration import SmConfiguration
+from ptxwcet.simulator.policies import Jitter, mix
 from ptxwcet.timing.demand import issue_count, used_units
-from ptxwcet.warp.program import BlockWorkload, Node, Scoreboard, WarpClass, WarpProgram, unroll
+from ptxwcet.warp.program import (
+    Barrier,
+    BlockWorkload,
+    Node,
+    PartialBarrier,
+    Scoreboard,
+    TimedInstruction,
+    WarpClass,
+    WarpProgram,
+    unroll,
+)
 
 
 @dataclass(frozen=True)
@@ -78,4 +89,36 @@ def unrolled(workload: BlockWorkload) -> BlockWorkload:
             WarpClass(WarpProgram(tuple(unroll(c.program.body))), c.warps) for c in workload.classes
         ),
         workload.scoreboard,
+    )
+
+
+def shortened(workload: BlockWorkload, jitter: Jitter) -> BlockWorkload:
+    """The workload with the timings that the simulator takes under ``jitter``, loops unrolled.
+
+    Raises ValueError unless every warp has a single path. Cost: linear
+    in the executed length.
+    """
+    programs: list[tuple[Node, ...]] = [()] * workload.warp_count
+    for warp_class in workload.classes:
+        for warp in warp_class.warps:
+            path = enumerate(unroll(warp_class.program.body))
+            programs[warp] = tuple(_shorten(node, warp, n, jitter) for n, node in path)
+    return deal(programs, workload.scoreboard)
+
+
+def _shorten(
+    node: TimedInstruction | Barrier | PartialBarrier, warp: int, index: int, jitter: Jitter
+) -> Node:
+    """The formula of :class:`Jitter`."""
+    if not isinstance(node, TimedInstruction):
+        inner = _shorten(node.instruction, warp, index, jitter)
+        assert isinstance(inner, TimedInstruction)
+        return replace(node, instruction=inner)
+    initiation, latency = node.initiation_cycles, node.latency_cycles
+    most = min(initiation - 1, initiation * jitter.percent // 100)
+    return replace(
+        node,
+        initiation_cycles=initiation - mix(jitter.seed, 2 * warp, index) % (most + 1),
+        latency_cycles=latency
+        - mix(jitter.seed, 2 * warp + 1, index) % (latency * jitter.percent // 100 + 1),
     )

@@ -24,7 +24,7 @@ from ptxwcet.simulator.policies import Policy
 from ptxwcet.simulator.reference import reference_run
 from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.timing.phases import profile_warp
-from ptxwcet.validate.cases import Case, unrolled
+from ptxwcet.validate.cases import Case, shortened, unrolled
 from ptxwcet.validate.plans import DETERMINISTIC, Plan, Run
 from ptxwcet.validate.schedules import longest_of_all
 from ptxwcet.warp.program import BlockWorkload, Repeat, Scoreboard, WarpClass, WarpProgram
@@ -36,6 +36,8 @@ class Check(Enum):
     """A relation that must hold; the value is how it is printed."""
 
     SAFE_WORST = "SAFE >= exhaustive worst case"
+    SAFE_SHORTENED = "SAFE >= exhaustive worst case of shortened timings"
+    WORST_SHORTENED = "exhaustive worst case of shortened timings >= run with this jitter"
     SAFE_RUN = "SAFE >= run of a policy"
     SAFE_JITTER = "SAFE >= run with jitter"
     LOWER_RUN = "lower bound <= run of a policy"
@@ -136,7 +138,8 @@ class _Checker:
             raise ValueError("the safe bound answers every case")
         lengths = self._run_all(self._plan.runs)
         jittered = self._run_all(self._plan.jittered)
-        worst, schedule, states = self._search()
+        worst, schedule, states = self._search(self._case.workload)
+        self._search_jittered(safe, jittered)
         searched = self._attack()
         self._enumerate(worst)
         self._refer()
@@ -185,18 +188,28 @@ class _Checker:
     def _run_all(self, runs: tuple[Run, ...]) -> tuple[tuple[Run, int], ...]:
         return tuple((run, run.cycles(self._simulator)) for run in runs)
 
-    def _search(self) -> tuple[int | None, tuple[int, ...], int]:
+    def _search(self, workload: BlockWorkload) -> tuple[int | None, tuple[int, ...], int]:
         if not self._plan.most_states:
             return None, (), 0
         try:
             found = search_worst(
-                self._case.workload, self._case.configuration, most_states=self._plan.most_states
+                workload, self._case.configuration, most_states=self._plan.most_states
             )
         except PtxwcetError as error:
             if error.diagnostics[0].code != "PW534":
                 raise
             return None, (), 0
         return found.cycles, tuple(found.schedule), found.states
+
+    def _search_jittered(self, safe: int, jittered: tuple[tuple[Run, int], ...]) -> None:
+        """All schedules of one jitter's timings: what a faster machine may do."""
+        if not self._plan.search_jittered or not jittered:
+            return
+        run, cycles = jittered[0]
+        worst, _, _ = self._search(shortened(self._case.workload, run.jitter))
+        if worst is not None:
+            self._expect(Check.SAFE_SHORTENED, safe >= worst, (safe, worst), run)
+            self._expect(Check.WORST_SHORTENED, worst >= cycles, (worst, cycles), run)
 
     def _attack(self) -> LongSchedule | None:
         if not self._plan.schedules:

@@ -44,7 +44,8 @@ class Run:
 class Plan:
     """What to do with a case: ``most_states`` 0 leaves out the exhaustive search.
 
-    ``jittered`` are compared with upper bounds only. ``schedules`` are tried by the adversary.
+    ``jittered`` are compared with upper bounds only; with ``search_jittered`` the timings of the
+    first of them are searched exhaustively too. ``schedules`` are tried by the adversary.
     ``most_enumerated``: largest number of schedules that are run one by one. ``referenced`` runs
     are compared with the plain reference, instruction by instruction. ``most_referenced`` and
     ``most_unrolled``: longest case, in instructions, that the reference runs and whose loops are
@@ -54,6 +55,7 @@ class Plan:
     runs: tuple[Run, ...]
     jittered: tuple[Run, ...] = ()
     most_states: int = 0
+    search_jittered: bool = False
     schedules: int = 0
     most_enumerated: int = 0
     referenced: tuple[Run, ...] = ()
@@ -65,7 +67,7 @@ def standard_plan(number: int, *, most_states: int = 0) -> Plan:
     """Every policy, two random seeds and four jittered runs; seeds differ from case to case.
 
     One case of eight meets the adversary, another one the plain reference, a third, if tiny, the
-    enumeration of its schedules.
+    enumeration of its schedules; two, if tiny, are searched with shortened timings too.
     """
     jittered = (
         Run(Policy.LRR, 0, Jitter(25, number)),
@@ -80,10 +82,12 @@ def standard_plan(number: int, *, most_states: int = 0) -> Plan:
     )
     turn = number // 16 % 8  # families take turns by the lowest digits
     referenced = (runs[number % len(runs)], jittered[number % len(jittered)])
+    first = number % len(jittered)
     return Plan(
         runs,
-        jittered,
+        (*jittered[first:], *jittered[:first]),
         most_states,
+        search_jittered=turn in (3, 4),
         schedules=60 if turn == 0 else 0,
         most_enumerated=1000 if turn == 1 else 0,
         referenced=referenced if turn == 2 else (),

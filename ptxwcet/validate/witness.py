@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from ptxwcet.simulator.engine import Simulator
+from ptxwcet.simulator.exhaustive import search_worst
 from ptxwcet.simulator.run import SimulatedRun
 from ptxwcet.support.diagnostics import Diagnostic
-from ptxwcet.validate.cases import Case
+from ptxwcet.validate.cases import Case, shortened
 from ptxwcet.validate.checks import Bounds, Check, Violation, check_case
 from ptxwcet.validate.plans import Plan
 from ptxwcet.validate.shrink import shrink
@@ -134,6 +135,10 @@ def find_witness(
         shown = check_case(small, narrow, bounds)
         decisions = () if shown.searched is None else tuple(shown.searched.decisions.tolist())
         return Witness(small, found, shown.schedule, None, decisions)
+    if found.check is Check.SAFE_SHORTENED:
+        faster = replace(small, workload=shortened(small.workload, found.run.jitter))
+        schedule = search_worst(faster.workload, faster.configuration).schedule
+        return Witness(faster, found, schedule)
     simulator = Simulator(small.workload, small.configuration)
     run = simulator.run(
         found.run.policy, seed=found.run.seed, jitter=found.run.jitter, record=_MOST_EVENTS
@@ -157,7 +162,8 @@ def _narrowed(plan: Plan, violation: Violation) -> Plan:
         jittered=tuple(run for run in plan.jittered if run == violation.run),
         referenced=tuple(run for run in plan.referenced if run == violation.run),
     )
-    if violation.check.name.startswith("WORST") or violation.check is Check.SAFE_WORST:
+    searched = (Check.SAFE_WORST, Check.SAFE_SHORTENED)
+    if violation.check.name.startswith("WORST") or violation.check in searched:
         return kept
     kept = replace(kept, most_states=0)
     return kept if violation.check is Check.SAFE_SEARCHED else replace(kept, schedules=0)

@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ptxwcet.simulator.engine import Simulator
 from ptxwcet.simulator.exhaustive import search_worst
 from ptxwcet.simulator.policies import Jitter, Policy
 from ptxwcet.validate.attack import MOST_STATES, Tally, attack, quantile
-from ptxwcet.validate.cases import Case, deal, unrolled
+from ptxwcet.validate.cases import Case, deal, shortened, unrolled
 from ptxwcet.validate.checks import Check, check_case
 from ptxwcet.validate.generator import FAMILIES, Family, mixed_case, random_case
 from ptxwcet.validate.plans import DETERMINISTIC, Plan, Run
@@ -75,6 +76,16 @@ def test_tiny_blocks(case: Case, seed: int, percent: int) -> None:
 @given(cases(8, 6, 9), st.integers(0, 1000), st.integers(1, 100))
 def test_larger_blocks(case: Case, seed: int, percent: int) -> None:
     assert check_case(case, plan(seed, percent, most_states=0)).violations == ()
+
+
+@settings(max_examples=60, deadline=None)
+@given(cases(1, 6, 3), st.integers(0, 1000), st.integers(0, 100))
+def test_shortened_timings_are_the_simulators(case: Case, seed: int, percent: int) -> None:
+    """One warp has one schedule: both programs must take the same times for its instructions."""
+    jitter = Jitter(percent, seed)
+    faster = shortened(case.workload, jitter)
+    alone = search_worst(faster, case.configuration).cycles
+    assert Run(Policy.GTO, 0, jitter).cycles(Simulator(case.workload, case.configuration)) == alone
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)

@@ -131,6 +131,19 @@ def test_witness_of_a_policy_shows_dispatches() -> None:
     assert any("issues to B, dispatch 0, end 1" in line for line in witness.lines())
 
 
+def test_witness_of_shortened_timings_shows_their_schedule() -> None:
+    plan = replace(standard_plan(48, most_states=MOST_STATES), runs=())
+    case = Case("queue", deal([(TimedInstruction("A", 6, 8),)] * 3, Scoreboard.RAW))
+    bounds = Bounds(safe=shifted(bound_safe, -15))
+    violation = next(
+        v for v in check_case(case, plan, bounds).violations if v.check is Check.SAFE_SHORTENED
+    )
+    witness = find_witness(case, violation, plan, bounds)
+    found = search_worst(witness.case.workload, witness.case.configuration)
+    assert found.cycles == witness.violation.found > witness.violation.expected
+    assert witness.issues == found.schedule
+
+
 def slow(name: str) -> TimedInstruction:
     return TimedInstruction("M", 3, 300, ("q",), (name,), conditional=True, bubble_cycles=2)
 

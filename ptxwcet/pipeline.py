@@ -22,7 +22,7 @@ from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.timing.cost import UNKNOWN_OPCODES, InstructionCosts
 from ptxwcet.timing.phases import profile_warp
 from ptxwcet.timing.programs import build_workload
-from ptxwcet.warp.program import Node
+from ptxwcet.warp.program import BlockWorkload, Node
 
 if TYPE_CHECKING:
     from ptxwcet.simulator.policies import Policy
@@ -75,6 +75,63 @@ class KernelAnalysis:
         return max(self.pieces, key=lambda piece: piece.bound.cycles)
 
 
+@dataclass(frozen=True, slots=True)
+class PreparedPiece:
+    """The blocks of one range of indices and what their warps execute on a machine.
+
+    ``assumptions`` are those that the workload rests on; ``is_nominal``: no timing of it is charged
+    above the machine's own.
+    """
+
+    paths: BlockPaths
+    workload: BlockWorkload
+    assumptions: tuple[Assumption, ...]
+    is_nominal: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedKernel:
+    """A kernel whose warps' programs are known, before any bound or run."""
+
+    kernel: Kernel
+    cfg: ControlFlowGraph
+    forest: LoopForest
+    launch: Launch
+    machine: Machine
+    pieces: tuple[PreparedPiece, ...]
+
+
+def prepare_kernel(
+    kernel: Kernel,
+    launch: Launch,
+    machine: Machine,
+    loop_bounds: Mapping[str, int],
+    *,
+    unknown_at_worst: bool = False,
+) -> PreparedKernel:
+    """Finds what every warp of any block of a launch executes.
+
+    ``loop_bounds`` are the user's, by block label or source line. Raises PtxwcetError with every
+    reason for a refusal. Cost: independent of trip counts.
+    """
+    check_launch(launch, kernel)
+    _require_known_opcodes(kernel, unknown_at_worst=unknown_at_worst)
+    cfg = build_cfg(kernel)
+    forest = find_loops(cfg, compute_dominators(cfg))
+    if not forest.is_reducible:
+        raise PtxwcetError(irreducible_diagnostics(kernel, cfg, forest))
+    postdominators = compute_postdominators(cfg).immediate
+    bounds = place_loop_bounds(kernel, cfg, forest, loop_bounds)
+    found = extract_paths(kernel, cfg, forest, tuple(postdominators), launch, bounds)
+    costs = InstructionCosts(machine, launch.threads, unknown_at_worst=unknown_at_worst)
+    pieces = []
+    for paths in found:
+        workload = build_workload(paths.warps, kernel, cfg, costs, machine.scoreboard)
+        assumptions = tuple(_assumptions(paths, costs))
+        pieces.append(PreparedPiece(paths, workload, assumptions, costs.is_nominal))
+    return PreparedKernel(kernel, cfg, forest, launch, machine, tuple(pieces))
+
+
 def analyse_kernel(
     kernel: Kernel,
     launch: Launch,
@@ -92,28 +149,19 @@ def analyse_kernel(
     every reason for a refusal. Cost: independent of trip counts, but for a known schedule that
     never repeats.
     """
-    check_launch(launch, kernel)
-    _require_known_opcodes(kernel, unknown_at_worst=unknown_at_worst)
-    cfg = build_cfg(kernel)
-    forest = find_loops(cfg, compute_dominators(cfg))
-    if not forest.is_reducible:
-        raise PtxwcetError(irreducible_diagnostics(kernel, cfg, forest))
-    postdominators = compute_postdominators(cfg).immediate
-    bounds = place_loop_bounds(kernel, cfg, forest, loop_bounds)
-    found = extract_paths(kernel, cfg, forest, tuple(postdominators), launch, bounds)
-    costs = InstructionCosts(machine, launch.threads, unknown_at_worst=unknown_at_worst)
+    prepared = prepare_kernel(
+        kernel, launch, machine, loop_bounds, unknown_at_worst=unknown_at_worst
+    )
     pieces = []
-    for paths in found:
-        workload = build_workload(paths.warps, kernel, cfg, costs, machine.scoreboard)
-        analysis = analyse_block(
-            workload, machine, _assumptions(paths, costs), is_nominal=costs.is_nominal
-        )
+    for piece in prepared.pieces:
+        nominal = piece.is_nominal
+        analysis = analyse_block(piece.workload, machine, piece.assumptions, is_nominal=nominal)
         outcomes = {known.name: known.evaluate(analysis) for known in METHODS}
         if policy is not None:
-            outcomes[SCHEDULED] = _evaluate_schedule(analysis, policy, is_nominal=costs.is_nominal)
+            outcomes[SCHEDULED] = _evaluate_schedule(analysis, policy, is_nominal=nominal)
         _require_answer(kernel, outcomes, method)
-        pieces.append(AnalysedPiece(paths, analysis, outcomes, method))
-    return KernelAnalysis(kernel, cfg, forest, launch, machine, tuple(pieces))
+        pieces.append(AnalysedPiece(piece.paths, analysis, outcomes, method))
+    return KernelAnalysis(kernel, prepared.cfg, prepared.forest, launch, machine, tuple(pieces))
 
 
 def _evaluate_schedule(analysis: BlockAnalysis, policy: Policy, *, is_nominal: bool) -> Outcome:

@@ -26,6 +26,7 @@ from ptxwcet.report.model import (
     SectionRow,
     WarpRow,
 )
+from ptxwcet.report.places import place
 from ptxwcet.support.diagnostics import Diagnostic
 from ptxwcet.timing.shares import initiations_by_instruction
 
@@ -137,16 +138,7 @@ def _section_row(kernel: Kernel, section: SectionBound) -> SectionRow:
     origin = section.barrier_origin
     if origin is None:
         return SectionRow(section.multiplicity, section.cycles, "end of the kernel")
-    return SectionRow(section.multiplicity, section.cycles, _place(kernel, origin))
-
-
-def _place(kernel: Kernel, index: int) -> str:
-    """Where an instruction comes from: the source line, else the PTX line."""
-    instruction = kernel.instructions[index]
-    location = instruction.location
-    if location is not None:
-        return f"{location.file}:{location.line}"
-    return f"PTX line {instruction.span.line}"
+    return SectionRow(section.multiplicity, section.cycles, place(kernel, origin))
 
 
 def _loop_rows(row: KernelAnalysis) -> tuple[LoopRow, ...]:
@@ -166,7 +158,7 @@ def _loop_rows(row: KernelAnalysis) -> tuple[LoopRow, ...]:
         rows.append(
             LoopRow(
                 row.cfg.name(loop.header),
-                _place(row.kernel, start),
+                place(row.kernel, start),
                 entry_or_none.iterations.base,
                 entry_or_none.origin.value,
                 " ".join(entry_or_none.reason.split()),
@@ -179,10 +171,10 @@ def _line_rows(row: KernelAnalysis) -> tuple[LineRow, ...]:
     shares: Counter[str] = Counter()
     by_instruction = initiations_by_instruction(row.worst.analysis.workload)
     for index, cycles in by_instruction.items():
-        shares[_place(row.kernel, index)] += cycles
+        shares[place(row.kernel, index)] += cycles
     total = sum(shares.values())
     ordered = sorted(shares.items(), key=lambda item: (-item[1], item[0]))
     return tuple(
-        LineRow(place, cycles, round(100 * cycles / total, 2))
-        for place, cycles in ordered[:_COSTLIEST_LINES]
+        LineRow(where, cycles, round(100 * cycles / total, 2))
+        for where, cycles in ordered[:_COSTLIEST_LINES]
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ptxwcet.report.model import BoundedKernel, Refused, Report
+from ptxwcet.report.places import number_ranges
 
 _MOST_ROWS = 8
 
@@ -105,23 +106,12 @@ def _warps(kernel: BoundedKernel) -> list[str]:
     rows = []
     for warp in kernel.warps:
         execution = "not given" if warp.execution_cycles is None else f"{warp.execution_cycles:,}"
-        rows.append((_ranges(warp.warps), f"L {warp.isolated_cycles:,}", f"E {execution}"))
+        rows.append((number_ranges(warp.warps), f"L {warp.isolated_cycles:,}", f"E {execution}"))
     title = "warps alone (isolated length L, execution time E)"
     if kernel.block_ranges > 1:
         first, last = kernel.worst_block_first, kernel.worst_block_last
         title += f", in blocks {first} to {last}, the worst of {kernel.block_ranges} kinds"
     return _table(title, rows)
-
-
-def _ranges(numbers: tuple[int, ...]) -> str:
-    """``(0, 1, 2, 5)`` as ``0-2, 5``."""
-    parts: list[list[int]] = []
-    for number in numbers:
-        if parts and parts[-1][1] == number - 1:
-            parts[-1][1] = number
-        else:
-            parts.append([number, number])
-    return ", ".join(f"{a}" if a == b else f"{a}-{b}" for a, b in parts)
 
 
 def _table(title: str, rows: Iterable[tuple[str, ...]]) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -59,15 +59,22 @@ class Simulator:
     """The machine of the model (section 1) with one block on it.
 
     Raises ValueError if a program of the workload is not a single path. Memory is linear in the
-    program trees and the number of warps, and independent of trip counts.
+    program trees and the number of warps, and independent of trip counts. ``name_origin`` names an
+    instruction of the kernel in messages.
     """
 
-    def __init__(self, workload: BlockWorkload, configuration: SmConfiguration) -> None:
+    def __init__(
+        self,
+        workload: BlockWorkload,
+        configuration: SmConfiguration,
+        name_origin: Callable[[int], str] = "instruction {}".format,
+    ) -> None:
         if workload.warp_count == 0:
             raise PtxwcetError(
                 Diagnostic("PW537", "a block of no warps cannot be run", help="give it a warp")
             )
         self._schedulers = configuration.schedulers
+        self._name_origin = name_origin
         self._image = build_image(workload, configuration)
         image = self._image
         self._layout = _lay_out(image, configuration.schedulers)
@@ -174,7 +181,7 @@ class Simulator:
             self._saved = _zeros(warps, self._layout, (self._layout.depths,))
         outcome = Outcome(*run(self._program, state, self._saved, options, script, log, events))
         if outcome.status == DEADLOCK:
-            raise PtxwcetError(_deadlock(self._image, state))
+            raise PtxwcetError(_deadlock(self._image, state, self._name_origin))
         if outcome.status == OVER_LIMIT:
             raise PtxwcetError(_over_limit(self._image, options.limit))
         return outcome, state
@@ -240,7 +247,7 @@ def _zeros(warps: int, layout: Layout, front: tuple[int, ...]) -> State:
     return state
 
 
-def _deadlock(image: Image, state: State) -> Diagnostic:
+def _deadlock(image: Image, state: State, name_origin: Callable[[int], str]) -> Diagnostic:
     waits: dict[str, list[int]] = {}
     ended: list[str] = []
     since = 0
@@ -252,7 +259,7 @@ def _deadlock(image: Image, state: State) -> Diagnostic:
         origin = image.section_origins[row[AFTER]]
         place = image.barrier_names[row[WAITS_AT]]
         if origin is not None and origin >= 0:
-            place += f" (instruction {origin} of the kernel)"
+            place += f" ({name_origin(origin)})"
         waits.setdefault(place, []).append(warp)
     notes = [f"at {place}: warps {', '.join(map(str, on))}" for place, on in sorted(waits.items())]
     if ended:

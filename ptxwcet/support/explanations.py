@@ -270,9 +270,9 @@ EXPLANATIONS: Mapping[str, Explanation] = _table(
     ("PW232", "no such kernel to draw", "The file has no kernel of that name.", "See the list."),
     (
         "PW233",
-        "cannot write the picture",
+        "cannot write a picture or timeline",
         "Graphviz is missing or failed, or the file cannot be written.",
-        "Install Graphviz, or write DOT text with -o FILE.dot.",
+        "Choose a folder that can be written; for cfg, install Graphviz or write -o FILE.dot.",
     ),
     (
         "PW234",

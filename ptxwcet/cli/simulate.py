@@ -1,0 +1,127 @@
+"""``ptxwcet simulate FILE``: run a block on the simulated machine."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ptxwcet.cli.bound import request_from
+from ptxwcet.cli.options import analysis_options
+from ptxwcet.report.chrome_trace import render_trace
+from ptxwcet.report.gantt import draw_gantt
+from ptxwcet.report.run_model import build_run_report
+from ptxwcet.report.run_text import render_run_text
+from ptxwcet.simulation import KernelSimulation, SimulationOptions, simulate_file
+from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError, render_all
+
+_PICTURES = (".png", ".svg")
+_TIMELINE_EVENTS = 200_000
+_GANTT_EVENTS = 200
+
+
+@click.command()
+@analysis_options
+@click.option(
+    "--policy", required=True, help="Warp scheduler: lrr, gto, gty, oldest, youngest, random."
+)
+@click.option(
+    "--seed",
+    type=click.IntRange(0, 2**62),
+    default=0,
+    show_default=True,
+    help="Of the random policy and of jitter.",
+)
+@click.option(
+    "--jitter",
+    type=int,
+    default=0,
+    show_default=True,
+    metavar="PERCENT",
+    help="Shorten each initiation and latency at random by up to so much.",
+)
+@click.option(
+    "--paths",
+    "path_seed",
+    type=click.IntRange(0, 2**62),
+    help="Take decisions that are open at random, by this seed.  [default: first, longest]",
+)
+@click.option(
+    "--timeline",
+    type=click.Path(path_type=Path),
+    help="Write the run in Chrome's trace event format (ui.perfetto.dev opens it).",
+)
+@click.option(
+    "--gantt", type=click.Path(path_type=Path), help="Draw the run's beginning: a .png or .svg."
+)
+@click.option(
+    "--events",
+    type=click.IntRange(min=1),
+    help=f"Issues to record.  [default: {_TIMELINE_EVENTS:,}; for --gantt {_GANTT_EVENTS}]",
+)
+@click.option(
+    "--limit",
+    type=click.IntRange(min=1),
+    default=2_000_000_000,
+    show_default=True,
+    help="Give up after so many instructions that were issued one by one.",
+)
+@click.option(
+    "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True
+)
+def simulate(
+    policy: str,
+    seed: int,
+    jitter: int,
+    path_seed: int | None,
+    timeline: Path | None,
+    gantt: Path | None,
+    events: int | None,
+    limit: int,
+    form: str,
+    **options: Any,
+) -> int:
+    """Run one thread block of each kernel in FILE on the simulated machine.
+
+    What is printed is one run, not a bound: cycles, use of the issue slots, and where each warp's
+    cycles went. Exit code: 0 all were run; 1 a kernel refused; 2 usage.
+    """
+    if gantt is not None and gantt.suffix not in _PICTURES:
+        raise click.BadParameter(f"'{gantt}' should end in .png or .svg", param_hint="'--gantt'")
+    recorded = 0
+    if timeline is not None or gantt is not None:
+        recorded = events or (_TIMELINE_EVENTS if timeline is not None else _GANTT_EVENTS)
+    chosen = SimulationOptions(policy, seed, jitter, recorded, limit, path_seed)
+    answer = simulate_file(request_from(**options), chosen)
+    if recorded and len(answer.simulated) > 1:
+        names = ", ".join(row.prepared.kernel.name for row in answer.simulated)
+        raise click.UsageError(f"a timeline shows one kernel: choose with -k among {names}")
+    report = build_run_report(answer)
+    single = len(answer.kernels) == 1 and answer.refused
+    if form == "json":
+        click.echo(json.dumps(asdict(report), indent=2, ensure_ascii=False))
+    elif not single:
+        click.echo(render_run_text(report), nl=False)
+    for row in answer.simulated:
+        _write_pictures(row, timeline, gantt, events or _GANTT_EVENTS)
+    diagnostics = [one for refused in answer.refused for one in refused.diagnostics]
+    if diagnostics:
+        click.echo(render_all(diagnostics), err=True)
+    return 1 if diagnostics else 0
+
+
+def _write_pictures(
+    row: KernelSimulation, timeline: Path | None, gantt: Path | None, most_drawn: int
+) -> None:
+    if timeline is not None:
+        try:
+            timeline.write_text(render_trace(row), encoding="utf-8")
+        except OSError as error:
+            raise PtxwcetError(
+                Diagnostic("PW233", f"cannot write '{timeline}': {error.strerror}")
+            ) from None
+    if gantt is not None:
+        draw_gantt(row.beginning(most_drawn), gantt)

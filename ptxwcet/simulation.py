@@ -1,0 +1,134 @@
+"""Simulating the kernels of a file: the library's front door to the simulator.
+
+>>> from ptxwcet.api import Request
+>>> from ptxwcet.simulation import SimulationOptions, simulate_file
+>>> request = Request("samples/vector_add.ptx", block="256", grid="4", parameters=("n=1000",))
+>>> answer = simulate_file(request, SimulationOptions("gto"))
+>>> [row.run.cycles for row in answer.simulated]  # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ptxwcet.api import RefusedKernel, Request, build_launch, select_kernels
+from ptxwcet.flow.facts import parse_loop_bounds
+from ptxwcet.machine.loader import load_machine
+from ptxwcet.machine.model import Machine
+from ptxwcet.pipeline import PreparedKernel, PreparedPiece, prepare_kernel
+from ptxwcet.ptx.parser import parse_module
+from ptxwcet.ptx.reading import read_source
+from ptxwcet.simulator.configuration import SmConfiguration
+from ptxwcet.simulator.policies import Jitter, Policy, find_policy
+from ptxwcet.simulator.resolution import resolve_workload
+from ptxwcet.simulator.run import SimulatedRun
+from ptxwcet.support.diagnostics import PtxwcetError
+
+
+@dataclass(frozen=True, slots=True)
+class SimulationOptions:
+    """How to simulate: policy, seed of random choices, jitter in percent, events to keep, limit.
+
+    ``path_seed`` takes decisions that the analysis left open at random; None: the first side of a
+    divergent branch first, the first alternative, the largest loop count.
+    """
+
+    policy: str
+    seed: int = 0
+    jitter_percent: int = 0
+    events: int = 0
+    limit: int = 2_000_000_000
+    path_seed: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class KernelSimulation:
+    """The longest of the runs of a kernel's pieces; ``is_resolved``: open decisions were taken."""
+
+    prepared: PreparedKernel
+    piece: PreparedPiece
+    run: SimulatedRun
+    is_resolved: bool
+
+    def beginning(self, events: int) -> KernelSimulation:
+        """The same run with its first ``events`` issues only."""
+        return replace(self, run=replace(self.run, events=self.run.events[:events]))
+
+
+@dataclass(frozen=True, slots=True)
+class SimulationAnswer:
+    """The run of each kernel asked for, or its refusal, in file order."""
+
+    path: str
+    sha256: str
+    machine: Machine
+    kernels: tuple[KernelSimulation | RefusedKernel, ...]
+
+    @property
+    def simulated(self) -> tuple[KernelSimulation, ...]:
+        """The kernels that were run."""
+        return tuple(row for row in self.kernels if isinstance(row, KernelSimulation))
+
+    @property
+    def refused(self) -> tuple[RefusedKernel, ...]:
+        """The kernels that were not."""
+        return tuple(row for row in self.kernels if isinstance(row, RefusedKernel))
+
+
+def simulate_file(request: Request, options: SimulationOptions) -> SimulationAnswer:
+    """Runs a block of each requested kernel on the simulated machine.
+
+    Raises PtxwcetError for input that concerns no single kernel. Cost: that of the runs.
+    """
+    policy = find_policy(options.policy)
+    jitter = Jitter(options.jitter_percent, options.seed)
+    machine = load_machine(request.machine, request.memory_latency_cycles)
+    kernels = select_kernels(
+        parse_module(read_source(request.path)).kernels, request.kernels, request.path
+    )
+    loop_bounds = parse_loop_bounds(request.loop_bounds)
+    rows: list[KernelSimulation | RefusedKernel] = []
+    for kernel in kernels:
+        try:
+            prepared = prepare_kernel(
+                kernel,
+                build_launch(kernel, request),
+                machine,
+                loop_bounds,
+                unknown_at_worst=request.unknown_at_worst,
+            )
+            runs = [
+                simulate_piece(prepared, piece, policy, jitter, options)
+                for piece in prepared.pieces
+            ]
+            rows.append(max(runs, key=lambda simulation: simulation.run.cycles))
+        except PtxwcetError as error:
+            rows.append(RefusedKernel(kernel, error.diagnostics))
+    digest = hashlib.sha256(Path(request.path).read_bytes()).hexdigest()
+    return SimulationAnswer(request.path, digest, machine, tuple(rows))
+
+
+def simulate_piece(
+    prepared: PreparedKernel,
+    piece: PreparedPiece,
+    policy: Policy,
+    jitter: Jitter,
+    options: SimulationOptions,
+) -> KernelSimulation:
+    """Runs the blocks of one range of indices. Raises PtxwcetError (PW532, PW533)."""
+    # here: its compiled code is loaded only when something is simulated
+    from ptxwcet.simulator.engine import Simulator
+
+    workload = resolve_workload(piece.workload, options.path_seed)
+    instructions = prepared.kernel.instructions
+    simulator = Simulator(
+        workload,
+        SmConfiguration.of(prepared.machine),
+        lambda origin: f"PTX line {instructions[origin].span.line}",
+    )
+    run = simulator.run(
+        policy, seed=options.seed, jitter=jitter, record=options.events, limit=options.limit
+    )
+    return KernelSimulation(prepared, piece, run, workload is not piece.workload)

@@ -377,8 +377,8 @@ def page(four: Sequence[Comparison], three: Sequence[Comparison]) -> str:
     return f"""# The protocol of the multi-phase paper on our samples
 
 Made by `python benchmarks/ecrts2025_protocol.py`; machine `orin-ecrts2025`. Percentages are
-over-estimations, 100 * (bound / simulated cycles - 1); "lower" is the same of the run
-over the lower bound. The paper's columns are its GUB against its simulator (Jeanmougin, Carle, Rochange,
+over-estimations, 100 * (bound / simulated cycles - 1); "lower" is the same of the run over the
+lower bound. The paper's columns are its GUB against its simulator (Jeanmougin, Carle, Rochange,
 ECRTS 2025, Tables 3 and 4).
 
 {runs} runs: SAFE or the lower bound violated in {violated}, GUB exceeded in {exceeded}.

@@ -87,7 +87,7 @@ def _lines(summary: SelfTest) -> Iterator[str]:
     yield f"known cases: {len(summary.known)}"
     for name, problems in summary.known:
         yield f"  {name:<34} {'; '.join(problems) or 'as known'}"
-    yield f"random cases: {summary.cases:,} (seed {summary.seed}, indices 0 to {summary.cases - 1})"
+    yield f"random cases: {summary.cases:,}, the first ones of seed {summary.seed}"
     columns = ("family", "cases", "searched", "runs", "violations", "SAFE / longest observed")
     yield (
         f"  {columns[0]:<16}" + "".join(f"{name:>12}" for name in columns[1:5]) + f"  {columns[5]}"

@@ -1,19 +1,18 @@
 """What all bound methods start from: the aligned barrier sections of a block, each warp profiled.
 
-Warps are dealt to the schedulers (sub-cores) of the SM round robin by their number. Interference
-is confined to a sub-core, whose issue port and units are private. A machine that does not have each
-used unit once per scheduler is refused (PW510): no bound is proved for it.
+Warps are dealt to the schedulers (sub-cores) of the SM round robin by their number. Warps of a
+sub-core compete for its issue port and its units, those of different ones only for units that they
+share (docs/methods/safe.md).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from ptxwcet.claims import Assumption
 from ptxwcet.machine.model import Machine, TimingMeaning
-from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.timing.demand import issue_count, most_cycles, unit_demand, used_units
 from ptxwcet.timing.phases import WarpProfile, profile_warp
 from ptxwcet.warp.alignment import align_sections
@@ -71,9 +70,25 @@ class WarpSection:
             )
         return known[units]
 
+    def demand_on(self, units: frozenset[str]) -> int:
+        """Largest total initiation on these units, in cycles."""
+        return most_cycles(self.body, lambda i: i.initiation_cycles if i.unit in units else 0)
+
     @cached_property
     def _interferences(self) -> dict[frozenset[str], int]:
         return {}
+
+
+@dataclass(frozen=True, slots=True)
+class SubCore:
+    """A scheduler's warps, and those that it shares units with.
+
+    ``warps`` counts the warps of each class. ``others`` has, for each other sub-core that shares a
+    queue with it, the units concerned and the warps of each class there.
+    """
+
+    warps: tuple[int, ...]
+    others: tuple[tuple[frozenset[str], tuple[int, ...]], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,15 +111,16 @@ class BlockSection:
 class BlockAnalysis:
     """A block's workload on a machine, cut into sections.
 
-    ``cores`` holds, for each kind of sub-core, how many warps of each class it runs; sub-cores that
-    run the same are listed once. ``is_nominal``: no timing is charged above the machine's own.
-    ``assumptions`` are those that the workload itself needs.
+    ``sub_cores`` that are alike are listed once. ``has_private_units``: each sub-core has one
+    server of its own of every unit that is used. ``is_nominal``: no timing is charged above the
+    machine's own. ``assumptions`` are those that the workload itself needs.
     """
 
     workload: BlockWorkload
     machine: Machine
     sections: tuple[BlockSection, ...]
-    cores: tuple[tuple[int, ...], ...]
+    sub_cores: tuple[SubCore, ...]
+    has_private_units: bool
     is_nominal: bool
     assumptions: tuple[Assumption, ...] = ()
 
@@ -112,6 +128,11 @@ class BlockAnalysis:
     def is_single_path(self) -> bool:
         """Whether every warp executes one known instruction sequence."""
         return all(c.program.is_single_path for c in self.workload.classes)
+
+    @property
+    def cores(self) -> tuple[tuple[int, ...], ...]:
+        """How many warps of each class the sub-cores run, each kind once."""
+        return tuple(dict.fromkeys(core.warps for core in self.sub_cores))
 
     @cached_property
     def uncut(self) -> tuple[WarpSection, ...]:
@@ -131,10 +152,9 @@ def analyse_block(
 
     ``is_nominal`` False says that some timing of the workload is charged above the machine's own.
 
-    Raises PW501 to PW503 for barriers that the warps do not meet alike, PW510 for a unit without a
-    private server for each scheduler. Cost: linear in the programs' trees.
+    Raises PW501 to PW504 for barriers that the warps do not meet alike. Cost: linear in the
+    programs' trees.
     """
-    _check_units(workload, machine)
     aligned = align_sections([cut_at_barriers(c.program) for c in workload.classes])
     known: dict[int, WarpSection] = {}
 
@@ -150,32 +170,52 @@ def analyse_block(
         BlockSection(entry.multiplicity, tuple(prepared(s) for s in entry.sections))
         for entry in aligned
     ]
-    cores = _deal_warps(workload, machine.schedulers_per_sm)
-    is_nominal = is_nominal and machine.timing_meaning is TimingMeaning.EXACT
-    return BlockAnalysis(workload, machine, tuple(sections), cores, is_nominal, tuple(assumptions))
+    used = frozenset[str]().union(*(used_units(c.program.body) for c in workload.classes))
+    counts = {unit.name: unit.count for unit in machine.units if unit.name in used}
+    return BlockAnalysis(
+        workload,
+        machine,
+        tuple(sections),
+        _deal_warps(workload, machine.schedulers_per_sm, counts),
+        all(count == machine.schedulers_per_sm for count in counts.values()),
+        is_nominal and machine.timing_meaning is TimingMeaning.EXACT,
+        tuple(assumptions),
+    )
 
 
-def _deal_warps(workload: BlockWorkload, schedulers: int) -> tuple[tuple[int, ...], ...]:
+def _deal_warps(
+    workload: BlockWorkload, schedulers: int, units: Mapping[str, int]
+) -> tuple[SubCore, ...]:
+    """The kinds of sub-cores that run warps; ``units`` counts the servers of each unit."""
     counts = [[0] * len(workload.classes) for _ in range(schedulers)]
     for index, warp_class in enumerate(workload.classes):
         for warp in warp_class.warps:
             counts[warp % schedulers][index] += 1
-    return tuple(dict.fromkeys(tuple(core) for core in counts if any(core)))
-
-
-def _check_units(workload: BlockWorkload, machine: Machine) -> None:
-    used = frozenset[str]().union(*(used_units(c.program.body) for c in workload.classes))
-    problems = []
-    for unit in machine.units:
-        if unit.name in used and unit.count != machine.schedulers_per_sm:
-            problems.append(
-                Diagnostic(
-                    "PW510",
-                    f"machine {machine.name} has {unit.count} of unit {unit.name} for "
-                    f"{machine.schedulers_per_sm} schedulers: no bound is proved for shared units "
-                    "or units with several servers",
-                    help="bounds hold for one private unit of each kind a scheduler",
-                )
+    cores = []
+    for core in range(schedulers):
+        others = []
+        for other in range(schedulers):
+            shared = frozenset(
+                unit
+                for unit, servers in units.items()
+                if other != core and _share_queue(servers, schedulers, core, other)
             )
-    if problems:
-        raise PtxwcetError(problems)
+            if shared and any(counts[other]):
+                others.append((shared, tuple(counts[other])))
+        if any(counts[core]):
+            ordered = sorted(others, key=lambda one: (sorted(one[0]), one[1]))
+            cores.append(SubCore(tuple(counts[core]), tuple(ordered)))
+    return tuple(dict.fromkeys(cores))
+
+
+def _share_queue(servers: int, schedulers: int, one: int, other: int) -> bool:
+    """Whether two sub-cores share the queue of a unit with so many servers.
+
+    A multiple of the schedulers gives each its own; a divisor of their number is shared by
+    neighbours; any other number stands behind one queue for all.
+    """
+    if servers % schedulers == 0:
+        return one == other
+    if schedulers % servers == 0:
+        return one * servers // schedulers == other * servers // schedulers
+    return True

@@ -24,6 +24,8 @@ def bound_gub(analysis: BlockAnalysis) -> Outcome:
     Several sub-cores, of which the paper does not speak, are taken one by one. Raises PW404. Cost:
     one profile a class and section.
     """
+    if not analysis.has_private_units:
+        return Refusal("GUB is given for one private server of each unit a scheduler")
     if not analysis.is_single_path:
         return Refusal("E is not monotone: GUB is defined for warps with a single known path")
     sections = []

@@ -23,6 +23,8 @@ def bound_lower(analysis: BlockAnalysis) -> Outcome:
     ``sections`` gives for each section the cycles until the next one can begin (for the last one,
     until its warps end). Raises PW404. Cost: one profile a class and section.
     """
+    if not analysis.has_private_units:
+        return Refusal("a lower bound is given for one private server of each unit a scheduler")
     if not analysis.is_single_path:
         return Refusal("a lower bound is given for warps with a single known path only")
     if not analysis.is_nominal:

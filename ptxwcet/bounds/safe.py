@@ -2,7 +2,8 @@
 
 ``WUB_S(w) = L_w + sum over other warps, over their instructions j, of c_w(j)`` with ``c_w(j)`` the
 initiation of j on a unit that w uses, else 1; a section's bound is the maximum over its warps, the
-block's the sum over its sections. Several sub-cores with private units are bounded one by one.
+block's the sum over its sections. Sub-cores are bounded one by one; on units that they share, and
+on units with several servers, the initiations of all others count.
 
 Example ([J] Example 1): two warps of L = 14 and initiations 2 + 3 + 3 + 2 give 14 + 10 = 24; the
 worst schedule takes 18.
@@ -10,7 +11,7 @@ worst schedule takes 18.
 
 from __future__ import annotations
 
-from ptxwcet.bounds.analysis import BlockAnalysis, BlockSection
+from ptxwcet.bounds.analysis import BlockAnalysis, BlockSection, SubCore
 from ptxwcet.bounds.outcome import BlockBound, SectionBound, state_claim
 from ptxwcet.claims import Citation, Guarantee
 
@@ -47,20 +48,27 @@ def section_upper_bound(analysis: BlockAnalysis, section: BlockSection) -> int:
     return max(
         (
             warp_upper_bound(section, core, index)
-            for core in analysis.cores
-            for index, count in enumerate(core)
+            for core in analysis.sub_cores
+            for index, count in enumerate(core.warps)
             if count and section.warps[index] is not None
         ),
         default=0,
     )
 
 
-def warp_upper_bound(section: BlockSection, core: tuple[int, ...], index: int) -> int:
-    """``WUB_S`` of a warp of class ``index`` on a sub-core with ``core[k]`` warps of class k."""
+def warp_upper_bound(section: BlockSection, core: SubCore, index: int) -> int:
+    """``WUB_S`` of a warp of class ``index`` on a sub-core.
+
+    Warps of other sub-cores delay it on shared units only: by their initiations there.
+    """
     own = section.warps[index]
     assert own is not None
     total = own.length_cycles - own.interference(own.units)
-    for count, other in zip(core, section.warps, strict=True):
+    for count, other in zip(core.warps, section.warps, strict=True):
         if count and other is not None:
             total += count * other.interference(own.units)
+    for units, counts in core.others:
+        for count, other in zip(counts, section.warps, strict=True):
+            if count and other is not None:
+                total += count * other.demand_on(units & own.units)
     return total

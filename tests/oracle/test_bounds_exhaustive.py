@@ -22,7 +22,6 @@ from ptxwcet.bounds.outcome import BlockBound
 from ptxwcet.bounds.safe import bound_safe
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.machine.model import FunctionalUnit, Machine
-from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.warp.program import (
     Barrier,
     BlockWorkload,
@@ -406,17 +405,6 @@ def test_sub_cores_with_private_units(
     worst = Search(paths, scoreboard, worst=True, cores=cores).run()
     best = Search(paths, scoreboard, worst=False, cores=cores).run()
     assert cycles(bound_lower(analysis)) <= best <= worst <= cycles(bound_safe(analysis))
-
-
-def test_shared_units_are_refused() -> None:
-    path: Path = (i("A", 1, 0), i("B", 1, 0))
-    units = (FunctionalUnit("A", 4), FunctionalUnit("B", 2))
-    machine = replace(machine_with({"A", "B"}, 4), units=units)
-    workload = BlockWorkload((WarpClass(WarpProgram(path), (0, 1)),), Scoreboard.RAW)
-    with pytest.raises(PtxwcetError) as caught:
-        analyse_block(workload, machine)
-    assert [d.code for d in caught.value.diagnostics] == ["PW510"]
-    assert "unit B" in caught.value.diagnostics[0].message
 
 
 @settings(max_examples=100, deadline=None)

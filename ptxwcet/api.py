@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ptxwcet.flow.cuda_names import parameter_names
@@ -20,7 +20,7 @@ from ptxwcet.flow.facts import (
     parse_loop_bounds,
     resolve_parameters,
 )
-from ptxwcet.ir.kernel import Kernel
+from ptxwcet.ir.kernel import Kernel, Module
 from ptxwcet.machine.loader import DEFAULT_MACHINE, load_machine
 from ptxwcet.machine.model import Machine
 from ptxwcet.pipeline import SCHEDULED, KernelAnalysis, analyse_kernel
@@ -37,7 +37,8 @@ class Request:
     ``kernels`` empty: all of the file. ``block`` None: the kernel's ``.reqntid``. ``source`` is the
     CUDA source that names the parameters; None: the ``.cu`` beside the ``.ptx``, if there is one.
     ``policy`` names a known warp scheduler, for the method ``scheduled``; ``method`` is the one
-    that is reported as the bound, ``safe`` or ``scheduled``.
+    that is reported as the bound, ``safe`` or ``scheduled``. ``launch_file`` is a launch file that
+    says kernel, block, grid and scalar parameters.
     """
 
     path: str
@@ -52,6 +53,7 @@ class Request:
     unknown_at_worst: bool = False
     policy: str | None = None
     method: str = "safe"
+    launch_file: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +91,9 @@ def bound_file(request: Request) -> FileAnswer:
     """
     machine = load_machine(request.machine, request.memory_latency_cycles)
     text = read_source(request.path)
-    kernels = select_kernels(parse_module(text).kernels, request.kernels, request.path)
+    module = parse_module(text)
+    request = with_launch_file(request, module)
+    kernels = select_kernels(module.kernels, request.kernels, request.path)
     loop_bounds = parse_loop_bounds(request.loop_bounds)
     policy = _policy(request)
     rows: list[KernelAnalysis | RefusedKernel] = []
@@ -144,6 +148,54 @@ def select_kernels(kernels: Sequence[Kernel], names: Sequence[str], path: str) -
             )
         )
     return [kernel for kernel in bodies if not names or kernel.name in names]
+
+
+def with_launch_file(request: Request, module: Module) -> Request:
+    """The request with the facts of its launch file, if it names one, written as options.
+
+    Raises PtxwcetError: the file's problems (PW420 to PW425), and PW426 for an option that
+    contradicts it. Its arrays are not built.
+    """
+    if request.launch_file is None:
+        return request
+    # here: only commands with a launch file load numpy
+    from ptxwcet.emulator.launch_files import read_launch_file
+
+    launch = read_launch_file(
+        request.launch_file, module, lambda kernel: cuda_parameter_names(kernel, request)
+    )
+    name, scalars = launch.kernel.name, launch.scalars
+    if request.kernels and set(request.kernels) != {name}:
+        raise _contradiction(f"--kernel {request.kernels[0]}", launch.place("kernel"), name)
+    sizes = {"block": launch.block, "grid": launch.grid}
+    for key, given in (("block", request.block), ("grid", request.grid)):
+        if given is not None and parse_dim3(given, key) != sizes[key]:
+            shown = "x".join(map(str, sizes[key]))
+            raise _contradiction(f"--{key} {given}", launch.place(key), shown)
+    names = cuda_parameter_names(launch.kernel, request)
+    for text in request.parameters:
+        for key, value in resolve_parameters(launch.kernel, (text,), names).items():
+            if key not in scalars or value != scalars[key]:
+                shown = str(scalars.get(key, "an array"))
+                raise _contradiction(f"--param {text}", launch.argument_place(key), shown)
+    return replace(
+        request,
+        kernels=(name,),
+        block="x".join(map(str, launch.block)),
+        grid="x".join(map(str, launch.grid)),
+        parameters=tuple(f"{key}={value}" for key, value in scalars.items()),
+        launch_file=None,
+    )
+
+
+def _contradiction(option: str, place: str, written: str) -> PtxwcetError:
+    return PtxwcetError(
+        Diagnostic(
+            "PW426",
+            f"{option} contradicts {place}, which says {written}",
+            help="leave the option out, or change the launch file",
+        )
+    )
 
 
 def build_launch(kernel: Kernel, request: Request) -> Launch:

@@ -13,7 +13,13 @@ import hashlib
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ptxwcet.api import RefusedKernel, Request, build_launch, select_kernels
+from ptxwcet.api import (
+    RefusedKernel,
+    Request,
+    build_launch,
+    select_kernels,
+    with_launch_file,
+)
 from ptxwcet.flow.facts import parse_loop_bounds
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.machine.model import Machine
@@ -85,9 +91,9 @@ def simulate_file(request: Request, options: SimulationOptions) -> SimulationAns
     policy = find_policy(options.policy)
     jitter = Jitter(options.jitter_percent, options.seed)
     machine = load_machine(request.machine, request.memory_latency_cycles)
-    kernels = select_kernels(
-        parse_module(read_source(request.path)).kernels, request.kernels, request.path
-    )
+    module = parse_module(read_source(request.path))
+    request = with_launch_file(request, module)
+    kernels = select_kernels(module.kernels, request.kernels, request.path)
     loop_bounds = parse_loop_bounds(request.loop_bounds)
     rows: list[KernelSimulation | RefusedKernel] = []
     for kernel in kernels:

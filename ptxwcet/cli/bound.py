@@ -72,6 +72,7 @@ def request_from(
     machine: str,
     mem_latency: int | None,
     on_unknown: str,
+    launch_file: str | None,
 ) -> Request:
     """The shared options as a request."""
     return Request(
@@ -85,6 +86,7 @@ def request_from(
         machine,
         mem_latency,
         on_unknown == "worst",
+        launch_file=launch_file,
     )
 
 

@@ -24,6 +24,12 @@ _OPTIONS = (
         help="Value of a scalar parameter, by index, PTX name or CUDA name.",
     ),
     click.option(
+        "--launch",
+        "launch_file",
+        type=click.Path(),
+        help="Launch file: says kernel, block, grid and scalar parameters.",
+    ),
+    click.option(
         "--source",
         type=click.Path(),
         help="CUDA source that names the parameters.  [default: the .cu beside FILE]",

@@ -1,0 +1,277 @@
+"""Arrays of a launch file: from a description in TOML to data, and the comparison of results.
+
+A description is checked in full before an array is built, so that commands which need only the
+launch (``ptxwcet FILE --launch``) build none. Problems are PW424 (malformed description) and PW425
+(does not fit). Random numbers come from NumPy's ``RandomState`` (MT19937), whose streams are frozen
+across NumPy versions, so that a seed means the same data everywhere.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.support.source import Span
+
+DTYPES = (
+    *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)),
+    "float16",
+    "float32",
+    "float64",
+)
+"""Element types of a launch file's arrays, by NumPy's names; bfloat16 is given as uint16 bits."""
+
+MOST_BYTES = 1 << 31
+"""Largest array: more is a slip of the pen, and would be allocated before anyone noticed."""
+
+_SEEDS = (0, 2**32 - 1)
+# settings of each initialiser: name -> default, None where it must be given
+_SETTINGS: Mapping[str, Mapping[str, int | None]] = {
+    "zeros": {},
+    "ones": {},
+    "value": {"value": None},
+    "arange": {"start": 0, "step": 1},
+    "uniform": {"low": None, "high": None, "seed": None},
+    "integers": {"low": None, "high": None, "seed": None},
+}
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+class Malformed(Exception):
+    """A description that is wrong; carries message and help, the reader adds the place."""
+
+    def __init__(self, message: str, help: str | None = None, code: str = "PW424") -> None:
+        super().__init__(message)
+        self.message, self.help, self.code = message, help, code
+
+
+@dataclass(frozen=True, slots=True)
+class ArraySource:
+    """Where the data of an array come from: a ``.npy`` file, listed values, or an initialiser."""
+
+    span: Span | None = field(repr=False)
+    dtype: str = ""
+    shape: tuple[int, ...] = ()
+    initialiser: str = ""
+    settings: Mapping[str, int | float] = field(default_factory=dict)
+    values: tuple[int | float, ...] = ()
+    file: Path | None = None
+
+    def build(self) -> Array:
+        """The array: C-contiguous, native byte order, newly allocated. Cost: linear in its size.
+
+        Raises PtxwcetError (PW420 unreadable file, PW425 file with an array that cannot be used).
+        """
+        if self.file is not None:
+            return _load(self.file, self.span)
+        if self.initialiser == "values":
+            return np.array(self.values, dtype=self.dtype).reshape(self.shape)
+        return _initialised(self).astype(self.dtype).reshape(self.shape)
+
+
+def array_source(table: Mapping[str, Any], folder: Path, span: Span | None) -> ArraySource:
+    """The description in ``table``; paths are relative to ``folder``. Raises Malformed."""
+    if "file" in table:
+        _only(table, ("file",), "an array from a file")
+        if not isinstance(table["file"], str) or not table["file"].endswith(".npy"):
+            raise Malformed("file must be the path of a .npy file, relative to the launch file")
+        return ArraySource(span, file=folder / table["file"])
+    dtype = table.get("dtype")
+    if not isinstance(dtype, str) or dtype not in DTYPES:
+        what = "dtype is missing" if dtype is None else f"dtype {dtype!r} is not known"
+        raise Malformed(what, f"one of {', '.join(DTYPES)}; bfloat16 is given as uint16 bits")
+    if "values" in table:
+        _only(table, ("dtype", "shape", "values"), "an array of listed values")
+        return _listed(table, dtype, span)
+    kind = table.get("init")
+    if not isinstance(kind, str) or kind not in _SETTINGS:
+        what = "init is missing" if kind is None else f"init {kind!r} is not known"
+        raise Malformed(what, f"one of {', '.join(_SETTINGS)}; or give values or file")
+    _only(table, ("dtype", "shape", "init", *_SETTINGS[kind]), f"init {kind}")
+    shape = _shape(table.get("shape"), dtype)
+    settings = _settings(kind, table, dtype, math.prod(shape))
+    return ArraySource(span, dtype, shape, kind, settings)
+
+
+def _only(table: Mapping[str, Any], allowed: tuple[str, ...], what: str) -> None:
+    unknown = [key for key in table if key not in allowed]
+    if unknown:
+        raise Malformed(
+            f"unknown key {unknown[0]!r}", f"{what} takes {', '.join(allowed)}", code="PW422"
+        )
+
+
+def _shape(value: object, dtype: str) -> tuple[int, ...]:
+    sizes = value if isinstance(value, list) else [value]
+    if not sizes or any(type(size) is not int or size < 1 for size in sizes):
+        what = "shape is missing" if value is None else f"shape {value!r} is not a shape"
+        raise Malformed(what, "a positive number, or a list of them: shape = [64, 32]")
+    total = math.prod(sizes) * np.dtype(dtype).itemsize
+    if total > MOST_BYTES or len(sizes) > 32:
+        raise Malformed(
+            f"shape {value!r} is too large: {total:,} bytes",
+            f"at most {MOST_BYTES:,} bytes and 32 dimensions",
+            code="PW425",
+        )
+    return tuple(sizes)
+
+
+def _settings(
+    kind: str, table: Mapping[str, Any], dtype: str, count: int
+) -> dict[str, int | float]:
+    found: dict[str, int | float] = {}
+    for key, default in _SETTINGS[kind].items():
+        value = table.get(key, default)
+        if value is None:
+            raise Malformed(f"init {kind} needs {key}")
+        whole = key == "seed" or kind == "integers"
+        if type(value) is not int and (whole or type(value) is not float):
+            wanted = "an integer" if whole else "a number"
+            raise Malformed(f"{key} must be {wanted}, not {value!r}")
+        found[key] = value
+    if "seed" in found and not _SEEDS[0] <= found["seed"] <= _SEEDS[1]:
+        raise Malformed(f"seed {found['seed']} must lie between {_SEEDS[0]} and {_SEEDS[1]}")
+    if kind == "uniform" and dtype[0] != "f":
+        raise Malformed(f"init uniform gives no {dtype}", 'init = "integers" does')
+    if "high" in found and not -math.inf < found["low"] < found["high"] < math.inf:
+        raise Malformed(f"low {found['low']} and high {found['high']}: low must be less than high")
+    _check_range(kind, found, dtype, count)
+    return found
+
+
+def _check_range(kind: str, found: Mapping[str, int | float], dtype: str, count: int) -> None:
+    """All values of the array must be values of its type."""
+    ends = {
+        "value": lambda: [found["value"]],
+        "arange": lambda: [found["start"], found["start"] + (count - 1) * found["step"]],
+        "uniform": lambda: [found["low"], found["high"]],
+        "integers": lambda: [found["low"], found["high"] - 1],
+    }
+    numbers = ends[kind]() if kind in ends else []
+    if kind == "integers" and not -(2**63) <= numbers[0] <= numbers[1] < 2**63:
+        raise Malformed("low and high must lie within 64 signed bits", code="PW425")
+    if kind == "arange" and dtype[0] != "f" and type(found["step"]) is not int:
+        raise Malformed(f"step {found['step']} is not an integer, as {dtype} needs")
+    for number in numbers:
+        check_fits(number, dtype)
+
+
+def check_fits(number: int | float, dtype: str) -> None:
+    """Raises Malformed unless ``number`` is a value of ``dtype`` (floats are rounded to it)."""
+    if dtype[0] == "f":
+        most = float(np.finfo(dtype).max)
+        finite = isinstance(number, int) or math.isfinite(number)
+        if finite and abs(number) > most:
+            raise Malformed(f"{number} is over the largest {dtype}", code="PW425")
+        return
+    limits = np.iinfo(dtype)
+    if type(number) is not int:
+        raise Malformed(f"{number!r} is not an integer, as {dtype} needs")
+    if not int(limits.min) <= number <= int(limits.max):
+        raise Malformed(f"{number} does not fit {dtype}", code="PW425")
+
+
+def _listed(table: Mapping[str, Any], dtype: str, span: Span | None) -> ArraySource:
+    values = table["values"]
+    if not isinstance(values, list) or not values:
+        raise Malformed("values must be a list of numbers")
+    for value in values:
+        if type(value) not in (int, float):
+            raise Malformed(f"values must be numbers, not {value!r}", "nest by shape = [2, 3]")
+        check_fits(value, dtype)
+    shape = _shape(table.get("shape", len(values)), dtype)
+    if math.prod(shape) != len(values):
+        raise Malformed(
+            f"shape {table['shape']!r} has {math.prod(shape)} elements, values {len(values)}",
+            code="PW425",
+        )
+    return ArraySource(span, dtype, shape, "values", values=tuple(values))
+
+
+def _initialised(source: ArraySource) -> Array:
+    count, settings = math.prod(source.shape), source.settings
+    match source.initialiser:
+        case "zeros":
+            return np.zeros(count, source.dtype)
+        case "ones":
+            return np.ones(count, source.dtype)
+        case "value":
+            return np.full(count, settings["value"], source.dtype)
+        case "arange":
+            start, step = settings["start"], settings["step"]
+            if source.dtype[0] == "f":
+                return np.arange(count, dtype=np.float64) * step + start
+            # modulo 2^64, then 2^bits: exact, as first and last element fit the type
+            steps = np.arange(count, dtype=np.uint64)
+            return steps * np.uint64(int(step) % 2**64) + np.uint64(int(start) % 2**64)
+    random = np.random.RandomState(int(settings["seed"]))
+    if source.initialiser == "uniform":
+        return random.uniform(settings["low"], settings["high"], count)
+    return random.randint(int(settings["low"]), int(settings["high"]), count, dtype=np.int64)
+
+
+def _load(path: Path, span: Span | None) -> Array:
+    try:
+        data = np.load(path, allow_pickle=False)
+    except OSError as error:
+        reason = error.strerror or "it is no .npy file"
+        raise PtxwcetError(Diagnostic("PW420", f"cannot read '{path}': {reason}", span)) from None
+    except (ValueError, EOFError, SyntaxError, TypeError, MemoryError) as error:
+        message = f"'{path}' is no array that can be read: {str(error).splitlines()[0]}"
+        raise PtxwcetError(Diagnostic("PW425", message, span)) from None
+    if not isinstance(data, np.ndarray) or data.dtype.newbyteorder("=").name not in DTYPES:
+        kind = data.dtype if isinstance(data, np.ndarray) else "no array"
+        message = f"'{path}' holds {kind}, which no kernel can take"
+        help_text = f"use one of {', '.join(DTYPES)}"
+        raise PtxwcetError(Diagnostic("PW425", message, span, help=help_text))
+    if data.size == 0:
+        raise PtxwcetError(Diagnostic("PW425", f"'{path}' holds an array without elements", span))
+    return np.ascontiguousarray(data, dtype=data.dtype.newbyteorder("="))
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """How a result differs from what was expected: elements, the first one and the worst one."""
+
+    wrong: int
+    total: int
+    first: tuple[int, ...]
+    found: int | float
+    wanted: int | float
+    worst_absolute: float
+
+
+def difference(
+    result: Array, expected: Array, relative: float, absolute: float
+) -> Difference | None:
+    """Elements with ``|result - expected| > absolute + relative * |expected|``; None if there are
+    none.
+
+    NaN equals NaN, an infinity only itself. Integers are compared exactly when both tolerances are
+    0. The shapes must be equal. Cost: linear.
+    """
+    with np.errstate(all="ignore"):
+        equal = (result == expected) | ((result != result) & (expected != expected))
+        apart = np.abs(result.astype(np.float64) - expected.astype(np.float64))
+        room = absolute + relative * np.abs(expected.astype(np.float64))
+    finite = np.isfinite(expected) & np.isfinite(result)
+    wrong = ~(equal | (finite & (apart <= room) & (room > 0)))
+    if not wrong.any():
+        return None
+    first = tuple(int(i) for i in np.unravel_index(int(np.argmax(wrong)), result.shape))
+    worst = float(np.max(np.where(finite & wrong, apart, 0.0)))
+    return Difference(
+        int(wrong.sum()),
+        int(result.size),
+        first,
+        result[first].item(),
+        expected[first].item(),
+        worst,
+    )

@@ -1,0 +1,320 @@
+"""Launch files: which kernel runs, with which grid, block and arguments, and what should come out.
+
+TOML, described in ``docs/launch-files.md``. Reading a launch file checks everything that needs no
+data; :meth:`LaunchFile.values` builds the arrays. Problems are PW420 (unreadable), PW421 (not
+TOML), PW422 (unknown key or name), PW423 (missing), PW424 (malformed) and PW425 (does not fit),
+each with its place in the file; all problems of a file are reported at once.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ptxwcet.emulator.launch_arrays import (
+    ArraySource,
+    Malformed,
+    array_source,
+    check_fits,
+)
+from ptxwcet.emulator.launch_model import (
+    ExpectedOutput,
+    LaunchArgument,
+    LaunchFile,
+    LaunchVariable,
+)
+from ptxwcet.emulator.launch_text import locate, read_toml
+from ptxwcet.flow.facts import Dim3
+from ptxwcet.ir.kernel import Kernel, Module, Parameter
+from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.support.source import SourceFile, Span
+
+CudaNames = Callable[[Kernel], Sequence[str] | None]
+"""The parameter names of a kernel's CUDA source, None when it is not at hand."""
+
+_KEYS = ("kernel", "grid", "block", "arguments", "variables", "expected")
+_TOLERANCES = ("relative", "absolute")
+_FLOATS = {"float16": "<e", "float32": "<f", "float64": "<d"}
+
+
+def read_launch_file(path: str, module: Module, cuda_names: CudaNames) -> LaunchFile:
+    """The launch file at ``path``, checked against the kernels of ``module``.
+
+    Raises PtxwcetError with all problems found. Cost: linear in the file.
+    """
+    file, data = read_toml(path)
+    reader = _Reader(file, module)
+    launch = reader.read(data, cuda_names)
+    if reader.problems or launch is None:
+        raise PtxwcetError(reader.problems)
+    return launch
+
+
+class _Reader:
+    """Reads one file and collects its problems."""
+
+    def __init__(self, file: SourceFile, module: Module) -> None:
+        self.file = file
+        self.module = module
+        self.folder = Path(file.name).parent
+        self.problems: list[Diagnostic] = []
+
+    def report(self, code: str, message: str, place: tuple[str, str], help: str | None) -> None:
+        """Adds a problem at ``place``, a pair of table name ("" for the top level) and key."""
+        span = locate(self.file, *place)
+        where = "" if span is not None else f"{self.file.name}: "
+        self.problems.append(Diagnostic(code, where + message, span, help=help))
+
+    def read(self, data: Mapping[str, Any], cuda_names: CudaNames) -> LaunchFile | None:
+        for key in data:
+            if key not in _KEYS:
+                self.report("PW422", f"unknown key {key!r}", ("", key), f"known: {_list(_KEYS)}")
+        kernel = self._kernel(data.get("kernel"))
+        if kernel is None:
+            return None
+        block = self._size("block", data.get("block", kernel.required_threads))
+        grid = self._size("grid", data.get("grid"))
+        arguments = self._arguments(kernel, data, cuda_names(kernel))
+        variables = self._variables(data)
+        expected = self._expected(data, arguments)
+        if self.problems or block is None or grid is None:
+            return None
+        return LaunchFile(self.file, kernel, block, grid, arguments, variables, expected)
+
+    def _kernel(self, name: object) -> Kernel | None:
+        kernels = self.module.kernels
+        known = f"its kernels: {_list(kernel.name for kernel in kernels)}"
+        source = self.module.source.name
+        if name is None and len(kernels) == 1:
+            return kernels[0]
+        found = [kernel for kernel in kernels if kernel.name == name]
+        if found:
+            return found[0]
+        if not kernels:
+            self.report("PW208", f"{source} has no kernel", ("", "kernel"), None)
+        elif name is None:
+            message = f"kernel is missing, and {source} has {len(kernels)} of them"
+            self.report("PW423", message, ("", "kernel"), known)
+        elif not isinstance(name, str):
+            self.report("PW424", f"kernel must be a name, not {name!r}", ("", "kernel"), known)
+        else:
+            self.report("PW208", f"{source} has no kernel {name!r}", ("", "kernel"), known)
+        return None
+
+    def _size(self, key: str, value: object) -> Dim3 | None:
+        """``256``, ``"32x8"`` or ``[32, 8]``."""
+        example = f'for example {key} = 256, {key} = "32x8" or {key} = [32, 8]'
+        if value is None:
+            self.report("PW423", f"{key} is missing", ("", key), example)
+            return None
+        sizes: list[object]
+        if isinstance(value, str) and re.fullmatch(r"\s*[0-9]{1,10}([x,]\s*[0-9]{1,10})*", value):
+            sizes = [int(part) for part in re.split("[x,]", value)]
+        else:
+            sizes = list(value) if isinstance(value, (list, tuple)) else [value]
+        numbers = [size for size in sizes if type(size) is int]
+        if len(numbers) != len(sizes) or not 1 <= len(numbers) <= 3:
+            message = f"{key} {value!r} is not a size: one to three positive numbers"
+            self.report("PW424", message, ("", key), example)
+            return None
+        if min(numbers) < 1:
+            what = "blocks" if key == "grid" else "threads"
+            message = f"{key} {value!r} has no {what}: each size is at least 1"
+            self.report("PW424", message, ("", key), example)
+            return None
+        x, y, z = (*numbers, 1, 1)[:3]
+        return x, y, z
+
+    def _table(self, data: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+        value = data.get(key, {})
+        if isinstance(value, dict):
+            return value
+        self.report("PW424", f"{key} must be a table", ("", key), f"write [{key}]")
+        return {}
+
+    # --- arguments --------------------------------------------------------------------------------
+
+    def _arguments(
+        self, kernel: Kernel, data: Mapping[str, Any], names: Sequence[str] | None
+    ) -> tuple[LaunchArgument, ...]:
+        given: dict[int, LaunchArgument] = {}
+        before = len(self.problems)
+        seen: dict[int, str] = {}
+        for name, value in self._table(data, "arguments").items():
+            parameter = _find_parameter(kernel, name, names)
+            if parameter is None:
+                message = f"kernel {kernel.name} has no parameter {name!r}"
+                known = f"its parameters: {_parameters(kernel, names)}"
+                self.report("PW422", message, ("arguments", name), known)
+            elif parameter.index in seen:
+                message = f"{seen[parameter.index]!r} and {name!r} are the same parameter"
+                self.report("PW215", message, ("arguments", name), "give each parameter once")
+            else:
+                seen[parameter.index] = name
+                argument = self._argument(parameter, name, value)
+                if argument is not None:
+                    given[parameter.index] = argument
+        missing = [p for p in kernel.parameters if p.index not in seen]
+        if missing and len(self.problems) == before:
+            shown = "; ".join(_describe(p, names) for p in missing)
+            message = f"no argument for {shown}"
+            place = ("", "arguments") if "arguments" in data else ("", "kernel")
+            self.report("PW423", message, place, f"give all parameters of {kernel.name}")
+        return tuple(given[index] for index in sorted(given))
+
+    def _argument(self, parameter: Parameter, name: str, value: object) -> LaunchArgument | None:
+        place = ("arguments", name)
+        span = locate(self.file, *place)
+        try:
+            return LaunchArgument(parameter, name, self._value_of(parameter, value, span), span)
+        except Malformed as problem:
+            message = f"argument {name}: {problem.message}"
+            self.report(problem.code, message, place, problem.help)
+            return None
+
+    def _value_of(
+        self, parameter: Parameter, value: object, span: Span | None
+    ) -> int | float | ArraySource:
+        kind = parameter.type
+        if not isinstance(value, dict):
+            return _scalar(parameter, value)
+        if "value" in value and "init" not in value:
+            return _typed_scalar(parameter, value)
+        source = array_source(value, self.folder, span)
+        if not parameter.is_array and kind not in ("u64", "s64", "b64"):
+            raise Malformed(
+                f"an array does not fit the scalar parameter {parameter.name} of type .{kind}",
+                "give a number",
+                code="PW425",
+            )
+        return source
+
+    # --- variables and expectations ---------------------------------------------------------------
+
+    def _variables(self, data: Mapping[str, Any]) -> tuple[LaunchVariable, ...]:
+        found: list[LaunchVariable] = []
+        known = {v.name: v for v in self.module.variables if v.space in ("const", "global")}
+        for name, value in self._table(data, "variables").items():
+            place = ("variables", name)
+            if name not in known:
+                message = f"the module has no .const or .global variable {name!r}"
+                self.report("PW422", message, place, f"its variables: {_list(known) or 'none'}")
+                continue
+            try:
+                if not isinstance(value, dict):
+                    raise Malformed("give an array", "a table with dtype and init, values or file")
+                source = array_source(value, self.folder, locate(self.file, *place))
+                found.append(LaunchVariable(known[name], source))
+            except Malformed as problem:
+                message = f"variable {name}: {problem.message}"
+                self.report(problem.code, message, place, problem.help)
+        return tuple(found)
+
+    def _expected(
+        self, data: Mapping[str, Any], arguments: Sequence[LaunchArgument]
+    ) -> tuple[ExpectedOutput, ...]:
+        found: list[ExpectedOutput] = []
+        arrays = {
+            argument.name: argument.parameter.index
+            for argument in arguments
+            if isinstance(argument.value, ArraySource) and not argument.parameter.is_array
+        }
+        for name, value in self._table(data, "expected").items():
+            place = ("expected", name)
+            if name not in arrays:
+                if not self.problems:  # else the argument itself may be what was wrong
+                    message = f"expected {name!r} is not an array among the arguments"
+                    self.report("PW422", message, place, f"arrays: {_list(arrays) or 'none'}")
+                continue
+            try:
+                found.append(self._output(arrays[name], value, locate(self.file, *place)))
+            except Malformed as problem:
+                message = f"expected {name}: {problem.message}"
+                self.report(problem.code, message, place, problem.help)
+        return tuple(found)
+
+    def _output(self, index: int, value: object, span: Span | None) -> ExpectedOutput:
+        if not isinstance(value, dict):
+            raise Malformed("give an array", "a table with file, or with dtype and init or values")
+        tolerances = {key: value.get(key, 0.0) for key in _TOLERANCES}
+        for key, number in tolerances.items():
+            if type(number) not in (int, float) or not 0 <= number < float("inf"):
+                raise Malformed(f"{key} must be a tolerance of 0 or more, not {number!r}")
+        table = {key: entry for key, entry in value.items() if key not in _TOLERANCES}
+        source = array_source(table, self.folder, span)
+        return ExpectedOutput(index, source, tolerances["relative"], tolerances["absolute"])
+
+
+# --- values ---------------------------------------------------------------------------------------
+
+
+def _scalar(parameter: Parameter, value: object) -> int | float:
+    """A number for a scalar parameter. Raises Malformed."""
+    kind = parameter.type
+    if parameter.is_array:
+        raise Malformed(
+            f"{parameter.name} is an aggregate of {parameter.size_bytes} bytes, not a number",
+            'give its bytes: { dtype = "uint8", values = [...] }',
+        )
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise Malformed(
+            f"a .{kind} needs a number or an array, not {value!r}",
+            "numbers are written without quotes",
+        )
+    if kind[0] == "f":
+        check_fits(value, f"float{kind[1:]}")
+        return float(value)
+    if isinstance(value, float):
+        raise Malformed(
+            f"{value!r} is not an integer, as .{kind} needs",
+            'bits of a float: { value = 1.5, dtype = "float32" }',
+        )
+    bits = int(kind[1:])
+    # .u32 holds C's int and unsigned alike: any value that fits either reading is meant
+    if not -(1 << (bits - 1)) <= value < (1 << bits):
+        raise Malformed(f"{value} does not fit .{kind}", f"at most {bits} bits", code="PW425")
+    return value
+
+
+def _typed_scalar(parameter: Parameter, table: Mapping[str, Any]) -> int | float:
+    """``{ value = 1.5, dtype = "float32" }``: the type as written, bits for integer parameters."""
+    unknown = [key for key in table if key not in ("value", "dtype")]
+    if unknown:
+        raise Malformed(f"unknown key {unknown[0]!r}", "a scalar takes value and dtype", "PW422")
+    dtype, value = table.get("dtype"), table["value"]
+    if dtype not in _FLOATS or parameter.type[0] == "f":
+        return _scalar(parameter, value)
+    if type(value) not in (int, float):
+        raise Malformed(f"value must be a number, not {value!r}")
+    check_fits(value, dtype)
+    data = struct.pack(_FLOATS[dtype], value)
+    if len(data) != parameter.size_bytes:
+        raise Malformed(f"{dtype} does not fit .{parameter.type}", code="PW425")
+    return int.from_bytes(data, "little")
+
+
+# --- names and places -----------------------------------------------------------------------------
+
+
+def _find_parameter(kernel: Kernel, name: str, names: Sequence[str] | None) -> Parameter | None:
+    for parameter in kernel.parameters:
+        cuda = names[parameter.index] if names is not None else None
+        if name in (str(parameter.index), parameter.name, cuda):
+            return parameter
+    return None
+
+
+def _describe(parameter: Parameter, names: Sequence[str] | None) -> str:
+    shown = f"{parameter.index} ({parameter.name}, .{parameter.type})"
+    return shown if names is None else f"{names[parameter.index]} = {shown}"
+
+
+def _parameters(kernel: Kernel, names: Sequence[str] | None) -> str:
+    return "; ".join(_describe(parameter, names) for parameter in kernel.parameters) or "none"
+
+
+def _list(names: Any) -> str:
+    return ", ".join(names)

@@ -1,0 +1,118 @@
+"""A launch as a launch file describes it, checked; its arrays are built on demand."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ptxwcet.emulator.launch_arrays import Array, ArraySource
+from ptxwcet.emulator.launch_text import locate
+from ptxwcet.flow.facts import Dim3
+from ptxwcet.ir.kernel import Kernel, Parameter, Variable
+from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.support.source import SourceFile, Span
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchArgument:
+    """The argument of one parameter. ``name`` is as the launch file writes it."""
+
+    parameter: Parameter
+    name: str
+    value: int | float | ArraySource
+    span: Span | None
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchVariable:
+    """What the host writes into a module variable before the launch."""
+
+    variable: Variable
+    source: ArraySource
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedOutput:
+    """What an array argument should hold afterwards, with the tolerances of the comparison."""
+
+    argument: int
+    source: ArraySource
+    relative: float
+    absolute: float
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchFile:
+    """A checked launch file. ``arguments`` are in parameter order."""
+
+    file: SourceFile
+    kernel: Kernel
+    block: Dim3
+    grid: Dim3
+    arguments: tuple[LaunchArgument, ...]
+    variables: tuple[LaunchVariable, ...]
+    expected: tuple[ExpectedOutput, ...]
+
+    @property
+    def scalars(self) -> dict[str, int | float]:
+        """The scalar arguments by PTX parameter name: what a bound can use."""
+        return {
+            argument.parameter.name: argument.value
+            for argument in self.arguments
+            if not isinstance(argument.value, ArraySource)
+        }
+
+    def place(self, key: str) -> str:
+        """``file:line:col`` of a top-level key, for messages about it."""
+        return str(locate(self.file, "", key) or self.file.name)
+
+    def argument_place(self, parameter: str) -> str:
+        """``file:line:col`` of the argument of a parameter, by PTX name, for messages about it."""
+        spans = {argument.parameter.name: argument.span for argument in self.arguments}
+        return str(spans[parameter] or self.file.name)
+
+    def values(self) -> tuple[int | float | bytes | Array, ...]:
+        """The arguments with their arrays built, in parameter order; aggregates as bytes.
+
+        Raises PtxwcetError (PW420, PW425). Cost: linear in the arrays.
+        """
+        return tuple(_value(argument) for argument in self.arguments)
+
+    def variable_bytes(self) -> dict[str, bytes]:
+        """The bytes of the module variables given, by name. Raises PtxwcetError (PW420, PW425)."""
+        return {
+            row.variable.name: _exact_bytes(row.source, row.variable.size_bytes, row.variable.name)
+            for row in self.variables
+        }
+
+    def expected_array(self, output: ExpectedOutput, result: Array) -> Array:
+        """The expected data in the shape of the result. Raises PtxwcetError (PW420, PW425)."""
+        wanted = output.source.build()
+        if wanted.size == result.size and wanted.dtype == result.dtype:
+            return wanted.reshape(result.shape)
+        name = self.arguments[output.argument].name
+        raise _error(
+            "PW425",
+            f"expected {name} has {wanted.size} elements of {wanted.dtype}, the argument "
+            f"{result.size} of {result.dtype}",
+            output.source.span,
+        )
+
+
+def _value(argument: LaunchArgument) -> int | float | bytes | Array:
+    if not isinstance(argument.value, ArraySource):
+        return argument.value
+    if argument.parameter.is_array:
+        return _exact_bytes(argument.value, argument.parameter.size_bytes, argument.name)
+    return argument.value.build()
+
+
+def _exact_bytes(source: ArraySource, size: int, name: str) -> bytes:
+    data = source.build().tobytes()
+    if len(data) != size:
+        message = f"{name} holds {size} bytes, the array given has {len(data)}"
+        raise _error("PW425", message, source.span)
+    return data
+
+
+def _error(code: str, message: str, span: Span | None) -> PtxwcetError:
+    return PtxwcetError(Diagnostic(code, message, span))

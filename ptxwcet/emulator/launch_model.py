@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ptxwcet.emulator.launch_arrays import Array, ArraySource
+from ptxwcet.emulator.launch_arrays import Array, ArraySource, Difference, difference
 from ptxwcet.emulator.launch_text import locate
 from ptxwcet.flow.facts import Dim3
 from ptxwcet.ir.kernel import Kernel, Parameter, Variable
@@ -38,6 +39,32 @@ class ExpectedOutput:
     source: ArraySource
     relative: float
     absolute: float
+
+
+@dataclass(frozen=True, slots=True)
+class OutputCheck:
+    """The comparison of one result with what was expected; ``difference`` None: it is right."""
+
+    name: str
+    expected: ExpectedOutput
+    difference: Difference | None
+
+    def diagnostic(self) -> Diagnostic | None:
+        """PW428 if the result is wrong."""
+        wrong, expected = self.difference, self.expected
+        if wrong is None:
+            return None
+        place = ", ".join(map(str, wrong.first))
+        return Diagnostic(
+            "PW428",
+            f"{wrong.wrong:,} of {wrong.total:,} elements of {self.name} are not as expected",
+            expected.source.span,
+            notes=(
+                f"the first is {self.name}[{place}] = {wrong.found}, expected {wrong.wanted}; the "
+                f"largest finite difference is {wrong.worst_absolute:.6g}",
+                f"tolerances: absolute = {expected.absolute:g}, relative = {expected.relative:g}",
+            ),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +110,20 @@ class LaunchFile:
             row.variable.name: _exact_bytes(row.source, row.variable.size_bytes, row.variable.name)
             for row in self.variables
         }
+
+    def check(self, results: Mapping[str, Array]) -> tuple[OutputCheck, ...]:
+        """Compares results, by argument name, with the expected ones.
+
+        Raises PtxwcetError (PW420, PW425: an expected array that fits no result).
+        """
+        rows = []
+        for output in self.expected:
+            name = self.arguments[output.argument].name
+            result = results[name]
+            wanted = self.expected_array(output, result)
+            wrong = difference(result, wanted, output.relative, output.absolute)
+            rows.append(OutputCheck(name, output, wrong))
+        return tuple(rows)
 
     def expected_array(self, output: ExpectedOutput, result: Array) -> Array:
         """The expected data in the shape of the result. Raises PtxwcetError (PW420, PW425)."""

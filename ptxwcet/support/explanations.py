@@ -355,6 +355,57 @@ EXPLANATIONS: Mapping[str, Explanation] = _table(
         "The warp's timing did not become periodic within the work limit.",
         "Lower the loop bounds, or bound the kernel in parts.",
     ),
+    # --- launch files and runs ------------------------------------------------------------------
+    (
+        "PW420",
+        "launch file or array unreadable",
+        "A launch file, or a .npy file that it names, cannot be read.",
+        "Paths in a launch file are relative to its folder.",
+    ),
+    ("PW421", "launch file is not TOML", "A syntax error of TOML.", "Correct it at that place."),
+    (
+        "PW422",
+        "unknown name in a launch file",
+        "Keys, parameters, variables and results are checked: a misspelt one is not ignored.",
+        "Use one of the names listed; CUDA names need the .cu beside the .ptx, or --source.",
+    ),
+    (
+        "PW423",
+        "launch file incomplete",
+        "Grid, block and an argument for every parameter are needed; nothing has a default.",
+        "Add what is missing.",
+    ),
+    (
+        "PW424",
+        "malformed entry of a launch file",
+        "A value has the wrong type or form, or a grid or block is empty.",
+        "See docs/launch-files.md.",
+    ),
+    (
+        "PW425",
+        "argument does not fit",
+        "An array or number does not fit its parameter, its type, its file or its size limit.",
+        "Compare shape, dtype and value with the kernel's parameter.",
+    ),
+    (
+        "PW426",
+        "option against the launch file",
+        "An option and the launch file say different things.",
+        "Leave the option out, or change the launch file.",
+    ),
+    (
+        "PW428",
+        "result not as expected",
+        "After the run an array differs from the launch file's expected one by more than the "
+        "tolerance.",
+        "Find the first wrong element's thread, or correct expectation and tolerance.",
+    ),
+    (
+        "PW429",
+        "cannot write results",
+        "The file for results or paths cannot be written. Nothing is left half-written.",
+        "Choose a folder that can be written.",
+    ),
     # --- bounds ---------------------------------------------------------------------------------
     (
         "PW501",
@@ -379,12 +430,6 @@ EXPLANATIONS: Mapping[str, Explanation] = _table(
         "barrier of a part of the block",
         "No bound is proved for barriers at which only some warps of the block meet.",
         "Simulate the block, or use a barrier of the whole block.",
-    ),
-    (
-        "PW510",
-        "shared unit",
-        "No bound is proved for units that several schedulers share.",
-        "Use a machine with private units.",
     ),
     ("PW520", "over the budget", "The bound exceeds --budget.", "Optimise, or raise the budget."),
     (

@@ -242,6 +242,16 @@ def test_expected(tmp_path: Path) -> None:
     assert launch.expected_array(output, zeros).tolist() == [[2.5] * 100] * 10
     ((code, _, line),) = refusal(lambda: launch.expected_array(output, zeros[:9]))
     assert (code, line) == ("PW425", 11)
+    (right,) = launch.check({"y": zeros + np.float32(2.5 + 2e-6)})
+    assert right.diagnostic() is None
+    zeros[3, 7] = 2.5
+    (wrong,) = launch.check({"y": zeros})
+    diagnostic = wrong.diagnostic()
+    assert diagnostic is not None
+    text = diagnostic.render()
+    assert "l.toml:11:1: error[PW428]: 999 of 1,000 elements of y are not as expected" in text
+    assert "y[0, 0] = 0.0, expected 2.5" in text
+    assert "relative = 1e-06" in text
     for text, code in [
         (entry.replace("y =", "z ="), "PW422"),
         (entry.replace("y =", "n ="), "PW422"),

@@ -289,6 +289,7 @@ def _witness(name: str, analysis: BlockAnalysis, row: MethodRow, effort: Effort)
         jittered=(run,) if run is not None and not nominal else (),
         schedules=min(100, observed.schedules),
     )
-    case = Case(name, observed.workload, analysis.machine.schedulers_per_sm)
+    servers = tuple((unit.name, unit.count) for unit in analysis.machine.units)
+    case = Case(name, observed.workload, analysis.machine.schedulers_per_sm, servers)
     violation = Violation(check, row.cycles, observed.cycles, run)
     return find_witness(case, violation, plan, seconds=effort.seconds)

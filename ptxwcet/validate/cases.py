@@ -1,4 +1,4 @@
-"""A case: a small workload on a machine that has each of its units once a scheduler."""
+"""A case: a small workload and the machine that it runs on."""
 
 from __future__ import annotations
 
@@ -28,16 +28,20 @@ from ptxwcet.warp.program import (
 
 @dataclass(frozen=True)
 class Case:
-    """A workload and the number of sub-cores it runs on; ``name`` says how to make it again."""
+    """A workload on so many sub-cores; ``name`` says how to make it again.
+
+    ``servers`` of a unit, if not one a sub-core; it may name units that the workload does not use.
+    """
 
     name: str
     workload: BlockWorkload
     schedulers: int = 1
+    servers: tuple[tuple[str, int], ...] = ()
 
     @property
     def configuration(self) -> SmConfiguration:
-        """The simulated SM: one private server of each unit for each scheduler."""
-        return SmConfiguration(self.schedulers)
+        """The simulated SM."""
+        return SmConfiguration(self.schedulers, dict(self.servers))
 
     @property
     def instructions(self) -> int:
@@ -49,23 +53,35 @@ class Case:
     def analyse(self) -> BlockAnalysis:
         """The block analysis that bounds start from. Raises PtxwcetError as it does."""
         units = frozenset[str]().union(*(used_units(c.program.body) for c in self.workload.classes))
-        return analyse_block(self.workload, machine_with(units, self.schedulers))
+        machine = machine_with(units, self.schedulers, self.servers)
+        return analyse_block(self.workload, machine)
 
 
 @lru_cache(maxsize=256)
-def machine_with(units: frozenset[str], schedulers: int = 1) -> Machine:
-    """An idealised machine with these units once a scheduler; it times no opcode.
+def machine_with(
+    units: frozenset[str], schedulers: int = 1, servers: tuple[tuple[str, int], ...] = ()
+) -> Machine:
+    """An idealised machine with these units, once a scheduler if not said otherwise.
 
-    Its ledger is the default machine's, where every assumption is true by definition.
+    It times no opcode. Its ledger is the default machine's, where every assumption is true by
+    definition.
     """
+    counts = dict.fromkeys(units, schedulers) | {
+        unit: count for unit, count in servers if unit in units
+    }
     return replace(
-        load_machine(),
+        _default_machine(),
         name="synthetic",
-        description="units of a synthetic workload, one a scheduler",
+        description="units of a synthetic workload",
         schedulers_per_sm=schedulers,
-        units=tuple(FunctionalUnit(unit, schedulers) for unit in sorted(units)),
+        units=tuple(FunctionalUnit(unit, counts[unit]) for unit in sorted(units)),
         timings=MappingProxyType({}),
     )
+
+
+@lru_cache(maxsize=1)
+def _default_machine() -> Machine:
+    return load_machine()
 
 
 def deal(programs: Sequence[tuple[Node, ...]], scoreboard: Scoreboard) -> BlockWorkload:

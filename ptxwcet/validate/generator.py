@@ -60,6 +60,7 @@ class Family:
     [J] feature 3 demands. ``reads`` and ``writes``: percentages of instructions that read and
     write a register. ``loops``: percentage of an instruction's places taken by a Repeat, with
     counts of ``trips``. ``barriers``: of each warp that does not leave early (one warp in eight).
+    ``servers`` of each unit are drawn from the tuple; empty: one a scheduler.
     """
 
     name: str
@@ -81,6 +82,7 @@ class Family:
     trips: tuple[int, ...] = (2,)
     barriers: tuple[int, int] = (0, 0)
     schedulers: tuple[int, int] = (1, 1)
+    servers: tuple[int, ...] = ()
 
 
 _SHORT = (0, 0, 0, 1, 2, 4)
@@ -183,6 +185,20 @@ FAMILIES: tuple[Family, ...] = (
         schedulers=(2, 4),
     ),
     Family(
+        "tiny-shared",
+        "one to three sub-cores, units with several servers or shared by sub-cores",
+        exhaustive=True,
+        warps=(2, 3),
+        differing=True,
+        length=(1, 3),
+        units=(1, 2),
+        initiations=(1, 6),
+        latencies=_SHORT,
+        barriers=(0, 1),
+        schedulers=(1, 3),
+        servers=(1, 1, 2, 3, 4, 8),
+    ),
+    Family(
         "block",
         "one to eight warps, loops",
         exhaustive=False,
@@ -250,6 +266,22 @@ FAMILIES: tuple[Family, ...] = (
         trips=(2, 3, 7),
         schedulers=(2, 4),
     ),
+    Family(
+        "block-shared",
+        "one to four sub-cores, units with several servers or shared by sub-cores",
+        exhaustive=False,
+        warps=(2, 8),
+        differing=True,
+        length=(1, 12),
+        units=(1, 4),
+        initiations=(1, 8),
+        latencies=_ALL,
+        barriers=(0, 3),
+        loops=12,
+        trips=(2, 3, 7),
+        schedulers=(1, 4),
+        servers=(1, 1, 2, 3, 4, 8),
+    ),
 )
 """All families; a case's index deals them round robin (:func:`mixed_case`)."""
 
@@ -285,7 +317,10 @@ class _Writer:
         programs = [self._program(rounds) for _ in range(count)]
         # Every program runs on some warp; who runs the others is drawn.
         dealt = [w if w < count else draws.below(count) for w in range(warps)]
-        return Case(name, deal([programs[n] for n in dealt], scoreboard), schedulers)
+        servers: tuple[tuple[str, int], ...] = ()
+        if family.servers:
+            servers = tuple((unit, draws.pick(family.servers)) for unit in self._units)
+        return Case(name, deal([programs[n] for n in dealt], scoreboard), schedulers, servers)
 
     def _skeleton(self) -> tuple[int, ...]:
         """How often each barrier (with the section before it) is executed in a row."""

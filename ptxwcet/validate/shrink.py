@@ -43,7 +43,13 @@ def shrink(case: Case, persists: Callable[[Case], bool], *, seconds: float = 10.
     progress = True
     while progress and time.monotonic() < end:
         progress = False
-        for step in (_fewer_warps, _smaller_programs, _fewer_barriers, _fewer_cores):
+        for step in (
+            _fewer_warps,
+            _smaller_programs,
+            _fewer_barriers,
+            _fewer_cores,
+            _plainer_units,
+        ):
             case, changed = _descend(case, step, still, end)
             progress = progress or changed
     return replace(case, name=f"shrunk from {case.name}")
@@ -73,6 +79,12 @@ def _fewer_cores(case: Case) -> Iterator[Case]:
     if case.schedulers > 1:
         yield replace(case, schedulers=1)
         yield replace(case, schedulers=case.schedulers - 1)
+
+
+def _plainer_units(case: Case) -> Iterator[Case]:
+    """With one server a sub-core of one more unit."""
+    for index in range(len(case.servers)):
+        yield replace(case, servers=(*case.servers[:index], *case.servers[index + 1 :]))
 
 
 def _fewer_warps(case: Case) -> Iterator[Case]:

@@ -52,9 +52,10 @@ class Witness:
         case = self.case
         yield f"case: {case.name}"
         sub_cores = f", {case.schedulers} sub-cores" if case.schedulers > 1 else ""
+        servers = "".join(f", {count} of unit {unit}" for unit, count in case.servers)
         yield (
             f"{case.workload.warp_count} warps, scoreboard {case.workload.scoreboard.value}"
-            f"{sub_cores}; notation unit(init, lat)"
+            f"{sub_cores}{servers}; notation unit(init, lat)"
         )
         for one in case.workload.classes:
             yield f"warp {_listed(one.warps)}: {describe(one.program.body)}"

@@ -43,9 +43,9 @@ def test_counts_and_page(
     for family, row in zip(FAMILIES, summary["families"], strict=True):
         tally = whole[family.name]
         assert row["distribution"]["name"] == family.name
-        assert row["cases"] == tally.cases == 5
+        assert row["cases"] == tally.cases >= 60 // len(FAMILIES)
         assert row["checks"] == dict(tally.checks)
-        assert sum(row["safe_over_longest"]["histogram"].values()) == 5
+        assert sum(row["safe_over_longest"]["histogram"].values()) == tally.cases
     page = out.with_suffix(".md").read_text()
     assert "60 random blocks (seed 4)" in page
     assert "Violations of what must hold: 0." in page

@@ -17,6 +17,8 @@ from ptxwcet.validate.checks import Bounds
 from ptxwcet.validate.corpus import CORPUS
 from ptxwcet.validate.generator import FAMILIES
 
+CASES = 3 * len(FAMILIES)
+
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
     with pytest.raises(SystemExit) as stop:
@@ -27,8 +29,8 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, 
 
 
 def test_json_is_complete_and_reproducible(capsys: pytest.CaptureFixture[str]) -> None:
-    code, first, _ = run(capsys, "--cases", "36", "--seed", "7", "--format", "json")
-    _, second, _ = run(capsys, "--cases", "36", "--seed", "7", "--format", "json")
+    code, first, _ = run(capsys, "--cases", str(CASES), "--seed", "7", "--format", "json")
+    _, second, _ = run(capsys, "--cases", str(CASES), "--seed", "7", "--format", "json")
     assert first == second
     data: dict[str, Any] = json.loads(first)
     assert code == 0
@@ -36,7 +38,7 @@ def test_json_is_complete_and_reproducible(capsys: pytest.CaptureFixture[str]) -
     assert data["violations"] == 0
     assert set(data["versions"]) == {"ptxwcet", "python", "numpy", "numba"}
     assert data["known_cases"] == {known.case.name: [] for known in CORPUS}
-    assert data["random_cases"] == 36
+    assert data["random_cases"] == CASES
     assert {name: row["cases"] for name, row in data["families"].items()} == {
         family.name: 3 for family in FAMILIES
     }

@@ -132,51 +132,51 @@ class _Checker:
 
     def findings(self) -> Findings:
         safe = _answer(self._bounds.safe(self._analysis))
-        gub = _answer(self._bounds.gub(self._analysis))
-        lower = _answer(self._bounds.lower(self._analysis))
         if safe is None:
             raise ValueError("the safe bound answers every case")
-        lengths = self._run_all(self._plan.runs)
-        jittered = self._run_all(self._plan.jittered)
         worst, schedule, states = self._search(self._case.workload)
-        self._search_jittered(safe, jittered)
-        searched = self._attack()
+        found = Findings(
+            self._case,
+            safe,
+            _answer(self._bounds.gub(self._analysis)),
+            _answer(self._bounds.lower(self._analysis)),
+            self._run_all(self._plan.runs),
+            self._run_all(self._plan.jittered),
+            worst,
+            schedule,
+            states,
+            bool(self._plan.most_states) and worst is None,
+            self._attack(),
+            self._checks,
+            (),
+        )
+        self._compare(found)
+        self._search_jittered(safe, found.jittered)
         self._enumerate(worst)
         self._refer()
-        for run, cycles in lengths:
+        self._check_profiles()
+        self._check_skipping(dict(found.lengths))
+        self._check_unrolling((safe, found.gub, found.lower))
+        return replace(found, violations=tuple(self._violations))
+
+    def _compare(self, found: Findings) -> None:
+        """The bounds and the exact worst case with every run of the case as it is."""
+        safe, lower, worst = found.safe, found.lower, found.worst
+        for run, cycles in found.lengths:
             self._expect(Check.SAFE_RUN, safe >= cycles, (safe, cycles), run)
             if lower is not None:
                 self._expect(Check.LOWER_RUN, lower <= cycles, (lower, cycles), run)
             if worst is not None:
                 self._expect(Check.WORST_RUN, worst >= cycles, (worst, cycles), run)
-        for run, cycles in jittered:
+        for run, cycles in found.jittered:
             self._expect(Check.SAFE_JITTER, safe >= cycles, (safe, cycles), run)
         if worst is not None:
             self._expect(Check.SAFE_WORST, safe >= worst, (safe, worst))
-        if searched is not None:
-            found = searched.cycles
-            self._expect(Check.SAFE_SEARCHED, safe >= found, (safe, found))
+        if found.searched is not None:
+            longest = found.searched.cycles
+            self._expect(Check.SAFE_SEARCHED, safe >= longest, (safe, longest))
             if worst is not None:
-                self._expect(Check.WORST_SEARCHED, worst >= found, (worst, found))
-        self._check_profiles()
-        self._check_skipping(dict(lengths))
-        self._check_unrolling((safe, gub, lower))
-        given_up = bool(self._plan.most_states) and worst is None
-        return Findings(
-            self._case,
-            safe,
-            gub,
-            lower,
-            lengths,
-            jittered,
-            worst,
-            schedule,
-            states,
-            given_up,
-            searched,
-            self._checks,
-            tuple(self._violations),
-        )
+                self._expect(Check.WORST_SEARCHED, worst >= longest, (worst, longest))
 
     def _expect(
         self, check: Check, holds: bool, sides: tuple[int, int], run: Run | None = None

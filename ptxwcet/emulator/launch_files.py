@@ -35,7 +35,16 @@ from ptxwcet.support.source import SourceFile, Span
 CudaNames = Callable[[Kernel], Sequence[str] | None]
 """The parameter names of a kernel's CUDA source, None when it is not at hand."""
 
-_KEYS = ("kernel", "grid", "block", "arguments", "variables", "expected")
+_KEYS = (
+    "kernel",
+    "grid",
+    "block",
+    "dynamic_shared_bytes",
+    "arguments",
+    "variables",
+    "expected",
+)
+_MOST_SHARED = 1 << 20  # bytes: above any device
 _TOLERANCES = ("relative", "absolute")
 _FLOATS = {"float16": "<e", "float32": "<f", "float64": "<d"}
 
@@ -77,12 +86,13 @@ class _Reader:
             return None
         block = self._size("block", data.get("block", kernel.required_threads))
         grid = self._size("grid", data.get("grid"))
+        shared = self._shared(data.get("dynamic_shared_bytes", 0))
         arguments = self._arguments(kernel, data, cuda_names(kernel))
         variables = self._variables(data)
         expected = self._expected(data, arguments)
         if self.problems or block is None or grid is None:
             return None
-        return LaunchFile(self.file, kernel, block, grid, arguments, variables, expected)
+        return LaunchFile(self.file, kernel, block, grid, shared, arguments, variables, expected)
 
     def _kernel(self, name: object) -> Kernel | None:
         kernels = self.module.kernels
@@ -127,6 +137,14 @@ class _Reader:
             return None
         x, y, z = (*numbers, 1, 1)[:3]
         return x, y, z
+
+    def _shared(self, value: object) -> int:
+        """The size of ``extern __shared__`` memory."""
+        if type(value) is int and 0 <= value <= _MOST_SHARED:
+            return value
+        message = f"dynamic_shared_bytes {value!r} is no number of bytes from 0 to {_MOST_SHARED}"
+        self.report("PW424", message, ("", "dynamic_shared_bytes"), None)
+        return 0
 
     def _table(self, data: Mapping[str, Any], key: str) -> Mapping[str, Any]:
         value = data.get(key, {})

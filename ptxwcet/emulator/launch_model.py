@@ -75,6 +75,7 @@ class LaunchFile:
     kernel: Kernel
     block: Dim3
     grid: Dim3
+    dynamic_shared_bytes: int
     arguments: tuple[LaunchArgument, ...]
     variables: tuple[LaunchVariable, ...]
     expected: tuple[ExpectedOutput, ...]

@@ -110,6 +110,8 @@ BAD = [
     ("grid = 4\n", "", "PW423", "grid is missing", None),
     ('block = "64"\n', "", "PW423", "block is missing", None),
     ('block = "64"', "block = [64, 0]", "PW424", "has no threads", 3),
+    ("grid = 4", "grid = 4\ndynamic_shared_bytes = -1", "PW424", "no number of bytes", 3),
+    ("grid = 4", "grid = 4\ndynamic_shared_bytes = 1.5", "PW424", "no number of bytes", 3),
     ("grid = 4", "grid = ", "PW421", "not TOML", 2),
     ("[arguments]", "[argument]", "PW422", "unknown key 'argument'", 5),
     ("n = 1000\n", "", "PW423", "no argument for n = 0 (saxpy_param_0, .u32)", 5),

@@ -1,0 +1,86 @@
+"""Runs a kernel functionally: blocks one after the other, each to its end."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ptxwcet.emulator.block_run import BlockRun, TooLongError
+from ptxwcet.emulator.launch import EmulatedLaunch, EmulatorOptions, Execution, WarpPath
+from ptxwcet.emulator.layout import Layout
+from ptxwcet.emulator.nodes import Node, compile_nodes
+from ptxwcet.emulator.path_recording import PathRecorder
+from ptxwcet.emulator.registers import (
+    Context,
+    Frame,
+    Stop,
+    register_dtype,
+    special_registers,
+)
+from ptxwcet.flow.cfg import ControlFlowGraph, build_cfg
+from ptxwcet.flow.dominance import compute_dominators, compute_postdominators
+from ptxwcet.flow.loops import describe_block, find_loops
+from ptxwcet.ir.kernel import Kernel, Module
+from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+
+
+def execute(
+    kernel: Kernel, module: Module, launch: EmulatedLaunch, *, options: EmulatorOptions
+) -> Execution:
+    """What the launch computes, with the findings.
+
+    Raises PtxwcetError: PW410 (instructions that are not executed, all of them), PW411 (more than
+    ``max_instructions``, with the loop), PW412 and PW413 (arguments, variables), PW414 (launch
+    without threads or with more than 1024 a block). Cost: linear in the warp instructions.
+    """
+    threads, blocks = math.prod(launch.block), math.prod(launch.grid)
+    if not 0 < threads <= 1024 or blocks <= 0 or min(*launch.block, *launch.grid) < 1:
+        message = f"a launch of {launch.grid} blocks of {launch.block} threads is not possible"
+        raise PtxwcetError(Diagnostic("PW414", message, kernel.span))
+    layout = Layout(kernel, module, launch)
+    lanes = -(-threads // 32) * 32
+    cfg = build_cfg(kernel)
+    context = Context(kernel, layout.symbols, lanes)
+    nodes = compile_nodes(context, cfg, compute_postdominators(cfg))
+    frame = Frame(lanes, layout.arena, options.checks, kernel)
+    frame.all_lanes = np.arange(lanes, dtype=np.int64)
+    executed, paths = 0, []
+    try:
+        for block in range(blocks if nodes else 0):
+            _enter(frame, launch, block)
+            run = BlockRun(frame, nodes, threads, options.max_instructions - executed)
+            if options.record_paths:
+                run.recorders = [PathRecorder() for _ in range(lanes // 32)]
+            try:
+                run.run()
+            finally:
+                executed += run.executed
+                for warp, recorder in enumerate(run.recorders or ()):
+                    paths.append(WarpPath(block, warp, recorder.runs()))
+            if options.progress is not None:
+                options.progress(block + 1, blocks)
+    except TooLongError as limit:
+        raise _endless(kernel, cfg, limit.node, options.max_instructions) from None
+    except Stop:
+        pass
+    return Execution(layout.results(), executed, tuple(frame.findings), tuple(paths))
+
+
+def _enter(frame: Frame, launch: EmulatedLaunch, block: int) -> None:
+    frame.block = block
+    frame.arena.start_block()
+    frame.specials = special_registers(launch.block, launch.grid, block, frame.lanes)
+    frame.registers = {
+        name: np.zeros(frame.lanes, dtype=register_dtype(type_name))
+        for name, type_name in frame.kernel.registers.items()
+    }
+
+
+def _endless(kernel: Kernel, cfg: ControlFlowGraph, node: Node, limit: int) -> PtxwcetError:
+    forest = find_loops(cfg, compute_dominators(cfg))
+    loop = forest.innermost(cfg.blocks[node.block].id)
+    block = cfg.blocks[node.block].id if loop is None else loop.header
+    place = "in no loop" if loop is None else f"in the loop at {describe_block(kernel, cfg, block)}"
+    message = f"more than {limit:,} warp instructions; the last one {place}"
+    return PtxwcetError(Diagnostic("PW411", message, node.last.span, help="--max-instructions"))

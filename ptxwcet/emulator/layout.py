@@ -1,0 +1,144 @@
+"""Places arguments, variables, shared and local memory of a launch in an arena."""
+
+from __future__ import annotations
+
+import math
+import re
+
+import numpy as np
+
+from ptxwcet.emulator.launch import Argument, Array, EmulatedLaunch
+from ptxwcet.emulator.memory import BASE, LOCAL_GAP, Arena
+from ptxwcet.emulator.registers import dtype_of
+from ptxwcet.ir.kernel import Kernel, Module, Parameter, Variable
+from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+
+_NUMBER = re.compile(r"-?(?:0[fFdD][0-9a-fA-F]+|0[xX][0-9a-fA-F]+U?|[0-9][0-9.eE+-]*U?)")
+
+
+class Layout:
+    """The arena of a launch, its symbols as ``mov`` sees them, and where the buffers are.
+
+    Raises PtxwcetError (PW412: an argument does not fit, PW413: an initialiser cannot be read).
+    """
+
+    def __init__(self, kernel: Kernel, module: Module, launch: EmulatedLaunch) -> None:
+        self.arena = Arena()
+        self.symbols: dict[str, int] = {}
+        self.buffers: list[tuple[int, Array] | None] = []
+        self._threads = math.prod(launch.block)
+        self._arguments(kernel, launch)
+        given = dict(launch.variables)
+        for variable in module.variables:
+            if variable.space in ("global", "const"):
+                data = given.get(variable.name) or initial_bytes(variable)
+                self.symbols[variable.name] = BASE + self.arena.reserve(len(data), data)
+        variables = (*module.variables, *kernel.variables)
+        self._shared([v for v in variables if v.space == "shared"], launch.dynamic_shared)
+        self._local([v for v in variables if v.space == "local"])
+        self.arena.build()
+
+    def _arguments(self, kernel: Kernel, launch: EmulatedLaunch) -> None:
+        if len(launch.arguments) != len(kernel.parameters):
+            raise _misfit(
+                kernel, f"{len(launch.arguments)} arguments for {len(kernel.parameters)} parameters"
+            )
+        for parameter, argument in zip(kernel.parameters, launch.arguments, strict=True):
+            buffer = None
+            value: Argument = argument
+            if isinstance(argument, np.ndarray):
+                start = self.arena.reserve(argument.nbytes, argument.tobytes())
+                buffer, value = (start, argument), BASE + start
+            self.buffers.append(buffer)
+            data = argument_bytes(kernel, parameter, value)
+            self.symbols[parameter.name] = BASE + self.arena.reserve(len(data), data)
+
+    def _shared(self, variables: list[Variable], dynamic: int) -> None:
+        offsets, size = _offsets(variables)
+        for variable in variables:
+            if variable.size_bytes == 0:
+                offsets[variable.name] = (size + 15) // 16 * 16
+        total = (size + 15) // 16 * 16 + dynamic if dynamic else size
+        self.arena.shared = self.arena.reserve(total, None)
+        self.arena.shared_end = self.arena.shared + total
+        self.symbols.update(offsets)
+        self.symbols["window.shared"] = BASE + self.arena.shared
+
+    def _local(self, variables: list[Variable]) -> None:
+        offsets, size = _offsets(variables)
+        if size:
+            self.arena.local_size = (size + 15) // 16 * 16 + LOCAL_GAP
+        lanes = -(-self._threads // 32) * 32
+        total = self.arena.local_size * lanes
+        self.arena.local = self.arena.reserve(total, None)
+        self.arena.local_end = self.arena.local + total
+        self.symbols.update(offsets)
+        self.symbols["window.local"] = BASE + self.arena.local
+
+    def results(self) -> tuple[Array | None, ...]:
+        """Copies of the buffers as they are now, in parameter order."""
+        return tuple(self._result(buffer) for buffer in self.buffers)
+
+    def _result(self, buffer: tuple[int, Array] | None) -> Array | None:
+        if buffer is None:
+            return None
+        start, given = buffer
+        data = self.arena.read(start, given.nbytes)
+        return np.frombuffer(data, dtype=given.dtype).reshape(given.shape).copy()
+
+
+def _offsets(variables: list[Variable]) -> tuple[dict[str, int], int]:
+    offsets: dict[str, int] = {}
+    end = 0
+    for variable in variables:
+        alignment = max(variable.alignment, 1)
+        offsets[variable.name] = end = (end + alignment - 1) // alignment * alignment
+        end += variable.size_bytes
+    return offsets, end
+
+
+def argument_bytes(kernel: Kernel, parameter: Parameter, value: Argument) -> bytes:
+    """The bytes of an argument in parameter memory. Raises PtxwcetError (PW412)."""
+    size = parameter.size_bytes
+    if isinstance(value, bytes):
+        if len(value) == size:
+            return value
+        raise _misfit(kernel, f"{parameter.name} has {size} bytes, {len(value)} are given")
+    if parameter.is_array or isinstance(value, np.ndarray):
+        raise _misfit(kernel, f"{parameter.name} needs {size} bytes")
+    dtype = dtype_of(parameter.type)
+    if dtype.kind == "f":
+        return np.array(value, dtype=dtype).tobytes()
+    if isinstance(value, int) and -(1 << 8 * size - 1) <= value < 1 << 8 * size:
+        return (value & (1 << 8 * size) - 1).to_bytes(size, "little")
+    raise _misfit(kernel, f"{value} does not fit {parameter.name} (.{parameter.type})")
+
+
+def initial_bytes(variable: Variable) -> bytes:
+    """The initial bytes of a module variable, zeros where it has no initialiser.
+
+    Raises PtxwcetError (PW413) for initialisers with names.
+    """
+    _, equal, text = variable.declaration.partition("=")
+    if not equal:
+        return bytes(variable.size_bytes)
+    words = text.strip(" ;\n").replace("{", " ").replace("}", " ").replace(",", " ").split()
+    dtype = dtype_of(variable.type)
+    if not all(_NUMBER.fullmatch(word) for word in words):
+        message = f"the initialiser of {variable.name} is not made of numbers"
+        raise PtxwcetError(Diagnostic("PW413", message))
+    data = b"".join(_number_bytes(word, dtype) for word in words)
+    return data.ljust(variable.size_bytes, b"\0")[: variable.size_bytes]
+
+
+def _number_bytes(word: str, dtype: np.dtype[np.generic]) -> bytes:
+    if word[:2].lower() in ("0f", "0d"):
+        return bytes.fromhex(word[2:])[::-1]
+    if dtype.kind == "f":
+        return np.array(float(word), dtype=dtype).tobytes()
+    size = dtype.itemsize
+    return (int(word.rstrip("U"), 0) & (1 << 8 * size) - 1).to_bytes(size, "little")
+
+
+def _misfit(kernel: Kernel, message: str) -> PtxwcetError:
+    return PtxwcetError(Diagnostic("PW412", message, kernel.span))

@@ -1,0 +1,291 @@
+"""Loads, stores, atomics and asynchronous copies, with their checks.
+
+Races are looked for between warps, by the first byte of each access to shared memory: two accesses
+of different warps with no barrier of the block between them, one of them a write, atomics apart.
+Accesses that overlap but start at different bytes are not compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from ptxwcet.emulator.floating import maximum, minimum
+from ptxwcet.emulator.launch import Array
+from ptxwcet.emulator.memory import NOBODY, SEVERAL
+from ptxwcet.emulator.registers import (
+    Context,
+    Frame,
+    Place,
+    Step,
+    Unsupported,
+    dtype_of,
+    reader,
+    writer,
+)
+from ptxwcet.ir.kernel import Address, Instruction, Operand, Register, SymbolRef
+from ptxwcet.ir.operands import Immediate, Vector
+
+Locate = Callable[[Frame], Array]
+_WIDTHS = {1: 0x01, 2: 0x0101, 4: 0x01010101, 8: 0x0101010101010101}
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """What an access is: its instruction, state space, address, element type and count."""
+
+    instruction: Instruction
+    space: str
+    address: Locate
+    type_name: str
+    count: int
+
+    @property
+    def size(self) -> int:
+        """Bytes of one element."""
+        return dtype_of(self.type_name).itemsize
+
+
+def address_reader(context: Context, operand: Operand) -> Locate:
+    """The address of an operand as unsigned 64-bit numbers."""
+    if not isinstance(operand, Address):
+        raise Unsupported(f"address operand {type(operand).__name__}")
+    base, offset = operand.base, operand.offset
+    if not isinstance(base, (Register, SymbolRef, Immediate)):
+        raise Unsupported("address in a special register")
+    value = reader(context, base, "u64")
+    if not offset:
+        return value
+    step = np.int64(offset).view(np.uint64)
+    return lambda frame: value(frame) + step
+
+
+def space_of(instruction: Instruction) -> str:
+    """The state space by name."""
+    return instruction.space.value
+
+
+def placed(frame: Frame, access: Access, lanes: Array, writes: bool) -> Array:
+    """Checked arena indices of an access for the lanes given. Raises Stop on a fatal finding."""
+    arena, size, whole = frame.arena, access.size, access.size * access.count
+    index = arena.index(access.address(frame)[lanes], access.space, lanes)
+    wrong = index & (whole - 1) != 0
+    if wrong.any():
+        _report(frame, access, lanes, (wrong, "PW431", f"address not a multiple of {whole}"))
+    last = index + (whole - size)
+    outside = (index < 0) | (last >= arena.bytes.size)
+    if access.space == "shared":
+        outside |= (index < arena.shared) | (last >= arena.shared_end)
+    if outside.any():
+        _report(frame, access, lanes, (outside, "PW430", "access outside every allocation"))
+    _check_state(frame, access, lanes, (index, writes))
+    return index
+
+
+def _check_state(frame: Frame, access: Access, lanes: Array, at: tuple[Array, bool]) -> None:
+    index, writes = at
+    states = frame.arena.states[access.size]
+    ones = states.dtype.type(_WIDTHS[access.size])
+    for element in range(access.count):
+        state = states[(index + element * access.size) // access.size]
+        bad = state & ones != ones
+        if bad.any():
+            _report(frame, access, lanes, (bad, "PW430", "access outside every allocation"))
+        if not writes and "uninitialised" in frame.checks:
+            bad = state != ones * states.dtype.type(3)
+            if bad.any():
+                _report(frame, access, lanes, (bad, "PW432", "read of memory never written"), False)
+
+
+def _report(
+    frame: Frame, access: Access, lanes: Array, what: tuple[Array, str, str], fatal: bool = True
+) -> None:
+    wrong, code, message = what
+    lane = int(lanes[np.flatnonzero(wrong)[0]])
+    address = int(access.address(frame)[lane])
+    text = f"{access.space} {message}"
+    frame.report(code, text, access.instruction, Place(lane, address, fatal))
+
+
+def _race(frame: Frame, access: Access, lanes: Array, index: Array, writes: bool) -> None:
+    arena = frame.arena
+    if "race" not in frame.checks:
+        return
+    if access.space != "shared":
+        inside = (index >= arena.shared) & (index < arena.shared_end)
+        if access.space != "generic" or not inside.any():
+            return
+        lanes, index = lanes[inside], index[inside]
+    warp = (lanes >> 5).astype(np.int32)
+    for element in range(access.count):
+        cell = index - arena.shared + element * access.size
+        other = arena.writer[cell]
+        bad = (other != NOBODY) & (other != warp)
+        previous = arena.reader[cell]
+        foreign = (previous != NOBODY) & (previous != warp)
+        if writes:
+            bad |= foreign
+            arena.writer[cell] = warp
+            bad |= arena.writer[cell] != warp
+        else:
+            _note_readers(arena.reader, cell, warp, foreign)
+        if bad.any():
+            what = (bad, "PW434", "memory accessed by two warps without a barrier between")
+            _report(frame, access, lanes, what, False)
+
+
+def _note_readers(readers: Array, cell: Array, warp: Array, foreign: Array) -> None:
+    readers[cell] = np.where(foreign, SEVERAL, warp)
+    mixed = readers[cell] != np.where(foreign, SEVERAL, warp)
+    if mixed.any():
+        readers[cell[mixed]] = SEVERAL
+
+
+def _active(frame: Frame) -> Array:
+    return frame.all_lanes if frame.mask is None else np.flatnonzero(frame.mask)
+
+
+def _elements(operand: Operand) -> tuple[Operand, ...]:
+    return operand.elements if isinstance(operand, Vector) else (operand,)
+
+
+def _type_name(instruction: Instruction) -> str:
+    return instruction.modifiers[-1]
+
+
+def load(context: Context, instruction: Instruction) -> Step:
+    """``ld``, ``ldu``: of any space, vectors as well."""
+    destination, source, *rest = instruction.operands
+    if rest:
+        raise Unsupported("a cache policy operand")
+    targets = [writer(context, element) for element in _elements(destination)]
+    name = _type_name(instruction)
+    dtype = dtype_of(name)
+    access = Access(
+        instruction, space_of(instruction), address_reader(context, source), name, len(targets)
+    )
+
+    def step(frame: Frame) -> None:
+        lanes = _active(frame)
+        index = placed(frame, access, lanes, False)
+        _race(frame, access, lanes, index, False)
+        for element, target in enumerate(targets):
+            place = (index + element * access.size) // access.size
+            value = frame.arena.views[access.size][place].view(dtype)
+            if frame.mask is not None:
+                spread = np.zeros(frame.lanes, dtype=dtype)
+                spread[lanes] = value
+                value = spread
+            target(frame, value)
+
+    return step
+
+
+def store(context: Context, instruction: Instruction) -> Step:
+    """``st``: to any space but const and param, vectors as well."""
+    target, source, *rest = instruction.operands
+    if rest or space_of(instruction) in ("param", "const"):
+        raise Unsupported("this form of st")
+    name = _type_name(instruction)
+    values = [reader(context, element, name) for element in _elements(source)]
+    access = Access(
+        instruction, space_of(instruction), address_reader(context, target), name, len(values)
+    )
+    unsigned = f"u{access.size}"
+
+    def step(frame: Frame) -> None:
+        lanes = _active(frame)
+        index = placed(frame, access, lanes, True)
+        _race(frame, access, lanes, index, True)
+        for element, value in enumerate(values):
+            place = (index + element * access.size) // access.size
+            frame.arena.views[access.size][place] = value(frame).view(unsigned)[lanes]
+            frame.arena.states[access.size][place] = _WIDTHS[access.size] * 3
+
+    return step
+
+
+_ATOMICS: dict[str, Callable[[Array, Array], Array]] = {
+    "add": lambda old, b: old + b,
+    "min": lambda old, b: minimum(old, b) if old.dtype.kind == "f" else np.minimum(old, b),
+    "max": lambda old, b: maximum(old, b) if old.dtype.kind == "f" else np.maximum(old, b),
+    "and": lambda old, b: old & b,
+    "or": lambda old, b: old | b,
+    "xor": lambda old, b: old ^ b,
+    "exch": lambda old, b: b,
+    "inc": lambda old, b: np.where(old >= b, np.zeros_like(old), old + np.ones_like(old)),
+    "dec": lambda old, b: np.where((old == 0) | (old > b), b, old - np.ones_like(old)),
+}
+
+
+def atomic(context: Context, instruction: Instruction) -> Step:
+    """``atom`` and ``red``: lane by lane in the order of the lanes."""
+    assert instruction.opcode is not None
+    returns = instruction.opcode.name == "atom"
+    operands = instruction.operands
+    target = writer(context, operands[0]) if returns else None
+    location, *sources = operands[1:] if returns else operands
+    name = _type_name(instruction)
+    swap = "cas" in instruction.modifiers
+    kind = next((m for m in instruction.modifiers if m in _ATOMICS), None)
+    if len(sources) != 1 + swap or (kind is None and not swap):
+        raise Unsupported("this form of atomic")
+    values = [reader(context, source, name) for source in sources]
+    dtype = dtype_of(name)
+    access = Access(instruction, space_of(instruction), address_reader(context, location), name, 1)
+
+    def step(frame: Frame) -> None:
+        lanes = _active(frame)
+        place = placed(frame, access, lanes, False) // access.size
+        memory = frame.arena.views[access.size].view(dtype)
+        given = [value(frame) for value in values]
+        old = np.zeros(frame.lanes, dtype=dtype)
+        with np.errstate(all="ignore"):
+            for at, lane in zip(place.tolist(), lanes.tolist(), strict=True):
+                before = memory[at : at + 1].copy()
+                old[lane] = before[0]
+                if swap:
+                    if before[0] == given[0][lane]:
+                        memory[at] = given[1][lane]
+                elif kind is not None:
+                    memory[at : at + 1] = _ATOMICS[kind](before, given[0][lane : lane + 1])
+        if target is not None:
+            target(frame, old)
+
+    return step
+
+
+def copy_async(context: Context, instruction: Instruction) -> Step:
+    """``cp.async``: copied at once, so that a missing wait is not seen."""
+    to, source, size, *rest = instruction.operands
+    if rest or not isinstance(size, Immediate) or int(size.value) not in (4, 8, 16):
+        raise Unsupported("a source size or cache policy of cp.async")
+    word, count = ("u4", 1) if size.value == 4 else ("u8", int(size.value) // 8)
+    name = "b32" if word == "u4" else "b64"
+    reads = Access(instruction, "global", address_reader(context, source), name, count)
+    writes = Access(instruction, "shared", address_reader(context, to), name, count)
+
+    def step(frame: Frame) -> None:
+        lanes = _active(frame)
+        origin = placed(frame, reads, lanes, False)
+        index = placed(frame, writes, lanes, True)
+        _race(frame, writes, lanes, index, True)
+        view, state = frame.arena.views[reads.size], frame.arena.states[reads.size]
+        for element in range(count):
+            place = index // reads.size + element
+            view[place] = view[origin // reads.size + element]
+            state[place] = _WIDTHS[reads.size] * 3
+
+    return step
+
+
+def divide_checked(frame: Frame, instruction: Instruction, b: Array) -> None:
+    """Reports a division by zero of an active lane."""
+    if "division" in frame.checks:
+        zero = (b == 0) & frame.active()
+        if zero.any():
+            lane = int(np.flatnonzero(zero)[0])
+            place = Place(lane, None, False)
+            frame.report("PW435", "integer division by zero", instruction, place)

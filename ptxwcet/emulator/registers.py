@@ -1,0 +1,231 @@
+"""Registers as vectors over the lanes of a block, and typed access to them.
+
+A register holds bit patterns (``uint16``, ``uint32``, ``uint64``, predicates ``bool``). An operand
+read at a type is a view of these, cut to the width of the type; a result narrower than its register
+is extended by its sign if its type is signed, else by zeros.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ptxwcet.emulator.launch import Array, Finding
+from ptxwcet.emulator.memory import Arena
+from ptxwcet.flow.facts import Dim3
+from ptxwcet.ir.kernel import Immediate, Instruction, Kernel, Negated, Operand, Register
+from ptxwcet.ir.operands import SpecialRegister, SymbolRef
+
+Mask = Array | None
+Read = Callable[["Frame"], Array]
+Step = Callable[["Frame"], None]
+
+
+class Unsupported(Exception):
+    """The instruction has no semantics here; carries what exactly."""
+
+
+class Stop(Exception):
+    """A fatal finding was added: the run ends."""
+
+
+@dataclass(slots=True)
+class Frame:
+    """The running block: registers, the mask of the group that executes now, memory, findings.
+
+    ``mask`` is None if all lanes are active and none is padding.
+    """
+
+    lanes: int
+    arena: Arena
+    checks: frozenset[str]
+    kernel: Kernel
+    block: int = 0
+    registers: dict[str, Array] = field(default_factory=dict)
+    specials: dict[str, Array] = field(default_factory=dict)
+    mask: Mask = None
+    findings: list[Finding] = field(default_factory=list)
+    seen: set[tuple[str, int]] = field(default_factory=set)
+    all_lanes: Array = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+
+    def active(self) -> Array:
+        """The bool mask of the active lanes."""
+        return np.ones(self.lanes, dtype=bool) if self.mask is None else self.mask
+
+    def report(self, code: str, message: str, instruction: Instruction, place: Place) -> None:
+        """Adds a finding, one for each code and instruction; raises Stop if it is fatal."""
+        key = (code, instruction.start)
+        if key not in self.seen:
+            self.seen.add(key)
+            location = instruction.location
+            line = location.line if location else None
+            self.findings.append(
+                Finding(code, message, self.kernel.name, instruction.span, line, self.block,
+                        place.thread, place.address, place.fatal)
+            )  # fmt: skip
+        if place.fatal:
+            raise Stop
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a finding is."""
+
+    thread: int
+    address: int | None = None
+    fatal: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What compiling an instruction needs: the kernel and the addresses of its symbols."""
+
+    kernel: Kernel
+    symbols: dict[str, int]
+    lanes: int
+
+
+_DTYPES = {"f16": "f2", "f32": "f4", "f64": "f8", "pred": "?"}
+
+
+def dtype_of(type_name: str) -> np.dtype[np.generic]:
+    """The numpy type of a PTX type: b and u are unsigned. Raises Unsupported."""
+    if type_name in _DTYPES:
+        return np.dtype(_DTYPES[type_name])
+    kind, width = type_name[0], type_name[1:]
+    if kind in "bus" and width in ("8", "16", "32", "64"):
+        return np.dtype(("i" if kind == "s" else "u") + str(int(width) // 8))
+    raise Unsupported(f"type .{type_name}")
+
+
+def register_dtype(type_name: str) -> np.dtype[np.generic]:
+    """The storage of a register of a type. Raises Unsupported."""
+    if type_name == "pred":
+        return np.dtype("?")
+    return np.dtype(f"u{dtype_of(type_name).itemsize}")
+
+
+def literal(value: Immediate, dtype: np.dtype[np.generic]) -> Array:
+    """The literal at a type, as an array of no dimension."""
+    number = value.value
+    if dtype.kind == "f":
+        with np.errstate(all="ignore"):
+            return np.array(number, dtype=dtype)
+    if dtype.kind == "b":
+        return np.array(bool(number))
+    if isinstance(number, float):
+        single = value.text.lower().lstrip("-").startswith("0f")
+        number = int.from_bytes(struct.pack("<f" if single else "<d", number), "little")
+    bits = int(number) & ((1 << 8 * dtype.itemsize) - 1)
+    return np.array(bits, dtype=f"u{dtype.itemsize}").view(dtype)
+
+
+def reader(context: Context, operand: Operand, type_name: str) -> Read:
+    """A function that gives the operand's value at a type, one element a lane or one for all."""
+    dtype = dtype_of(type_name)
+    if isinstance(operand, Register):
+        return _register_reader(context, operand.name, dtype)
+    if isinstance(operand, Negated):
+        inner = reader(context, operand.operand, "pred")
+        return lambda frame: ~inner(frame)
+    if isinstance(operand, Immediate):
+        constant = np.broadcast_to(literal(operand, dtype), (context.lanes,)).copy()
+        return lambda frame: constant
+    if isinstance(operand, SpecialRegister):
+        name = operand.name
+        if name not in SPECIALS:
+            raise Unsupported(f"special register {name}")
+        return lambda frame: frame.specials[name].astype(dtype)
+    if isinstance(operand, SymbolRef):
+        return _symbol_reader(context, operand, dtype)
+    raise Unsupported(f"operand {type(operand).__name__}")
+
+
+def _symbol_reader(context: Context, operand: SymbolRef, dtype: np.dtype[np.generic]) -> Read:
+    if operand.name not in context.symbols:
+        raise Unsupported(f"symbol {operand.name}")
+    address = np.uint64(context.symbols[operand.name] + operand.offset)
+    value = np.full(context.lanes, address).astype(dtype)
+    return lambda frame: value
+
+
+def _register_reader(context: Context, name: str, dtype: np.dtype[np.generic]) -> Read:
+    stored = register_dtype(context.kernel.registers[name])
+    if stored == dtype:
+        return lambda frame: frame.registers[name]
+    if stored.kind == "b" or dtype.kind == "b":
+        raise Unsupported("a predicate as a number")
+    if stored.itemsize == dtype.itemsize:
+        return lambda frame: frame.registers[name].view(dtype)
+    if stored.itemsize < dtype.itemsize:
+        return lambda frame: frame.registers[name].astype(dtype)
+    narrow = np.dtype(f"u{dtype.itemsize}")
+    return lambda frame: frame.registers[name].astype(narrow).view(dtype)
+
+
+def writer(context: Context, operand: Operand) -> Callable[[Frame, Array], None]:
+    """A function that writes a typed result under the frame's mask."""
+    if type(operand).__name__ == "Sink":
+        return lambda frame, value: None
+    if not isinstance(operand, Register):
+        raise Unsupported(f"destination {type(operand).__name__}")
+    name = operand.name
+    stored = register_dtype(context.kernel.registers[name])
+    signed = np.dtype(f"i{stored.itemsize}")
+
+    def write(frame: Frame, value: Array) -> None:
+        bits = value
+        if value.dtype != stored:
+            if value.dtype.itemsize == stored.itemsize:
+                bits = value.view(stored)
+            elif value.dtype.kind == "i":
+                bits = value.astype(signed).view(stored)
+            else:
+                bits = value.view(f"u{value.dtype.itemsize}").astype(stored)
+        if frame.mask is not None:
+            bits = np.where(frame.mask, bits, frame.registers[name])
+        frame.registers[name] = bits
+
+    return write
+
+
+SPECIALS = tuple(
+    [f"%{name}.{axis}" for name in ("tid", "ntid", "ctaid", "nctaid") for axis in "xyz"]
+    + ["%laneid", "%warpid", "%nwarpid", "%smid", "%nsmid"]
+    + [f"%lanemask_{name}" for name in ("eq", "lt", "le", "gt", "ge")]
+)
+
+
+def special_registers(block: Dim3, grid: Dim3, index: int, lanes: int) -> dict[str, Array]:
+    """The values of the special registers in block ``index`` (x fastest)."""
+    thread = np.arange(lanes, dtype=np.uint32)
+    lane = thread & np.uint32(31)
+    one = np.uint32(1)
+    equal = one << lane
+    values: dict[str, Array] = {
+        "%laneid": lane,
+        "%warpid": thread >> np.uint32(5),
+        "%nwarpid": np.uint32(lanes // 32) + 0 * thread,
+        "%smid": 0 * thread,
+        "%nsmid": 0 * thread + one,
+        "%lanemask_eq": equal,
+        "%lanemask_lt": equal - one,
+        "%lanemask_le": equal | (equal - one),
+        "%lanemask_gt": ~(equal | (equal - one)),
+        "%lanemask_ge": ~(equal - one),
+    }
+    shape, span = block, grid
+    for axis, tid, cta in zip("xyz", _split(thread, shape), _split(index, span), strict=True):
+        size = "xyz".index(axis)
+        values[f"%tid.{axis}"] = (tid + 0 * thread).astype(np.uint32)
+        values[f"%ctaid.{axis}"] = (cta + 0 * thread).astype(np.uint32)
+        values[f"%ntid.{axis}"] = np.full(lanes, shape[size], dtype=np.uint32)
+        values[f"%nctaid.{axis}"] = np.full(lanes, span[size], dtype=np.uint32)
+    return values
+
+
+def _split(index: Array | int, shape: tuple[int, int, int]) -> tuple[Array | int, ...]:
+    return index % shape[0], index // shape[0] % shape[1], index // (shape[0] * shape[1])

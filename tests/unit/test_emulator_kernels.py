@@ -1,0 +1,38 @@
+"""Kernels run functionally, against numpy."""
+
+from pathlib import Path
+
+import numpy as np
+
+from ptxwcet.emulator.execute import execute
+from ptxwcet.emulator.launch import EmulatedLaunch, EmulatorOptions
+from ptxwcet.ptx.parser import parse_module
+from ptxwcet.support.source import SourceFile
+
+SAMPLES = Path(__file__).parents[2] / "samples"
+
+
+def run(name, block, grid, *arguments):
+    path = SAMPLES / f"{name}.ptx"
+    module = parse_module(SourceFile(path.name, path.read_text()))
+    launch = EmulatedLaunch(block, grid, arguments)
+    return execute(module.kernels[0], module, launch, options=EmulatorOptions(record_paths=True))
+
+
+def test_sgemm_is_numpys_product():
+    random = np.random.default_rng(1)
+    a, b = random.random((32, 96), dtype="f4"), random.random((96, 64), dtype="f4")
+    result = run("sgemm_naive", (32, 32, 1), (2, 1, 1), a, b, np.zeros((32, 64), "f4"), 32, 64, 96)
+    assert not result.findings
+    np.testing.assert_allclose(result.buffers[2], a @ b, rtol=1e-5)
+    assert [run.repeats for run in result.paths[0].runs] == [1, 1, 3, 1]
+
+
+def test_vector_add_with_a_partial_warp_and_out_of_bounds():
+    a, b = np.arange(100, dtype="f4"), np.ones(100, "f4")
+    result = run("vector_add", (50, 1, 1), (2, 1, 1), a, b, np.zeros(100, "f4"), 100)
+    assert not result.findings
+    np.testing.assert_array_equal(result.buffers[2], a + b)
+    wrong = run("vector_add", (50, 1, 1), (2, 1, 1), a, b[:60], np.zeros(100, "f4"), 100)
+    assert [finding.code for finding in wrong.findings] == ["PW430"]
+    assert not wrong.is_complete

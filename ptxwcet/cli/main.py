@@ -25,6 +25,7 @@ _COMMANDS = {
     "explain": "ptxwcet.cli.explain",
     "machine": "ptxwcet.cli.machine",
     "phases": "ptxwcet.cli.phases",
+    "run": "ptxwcet.cli.run",
     "simulate": "ptxwcet.cli.simulate",
     "selftest": "ptxwcet.cli.selftest",
     "validate": "ptxwcet.cli.validate",

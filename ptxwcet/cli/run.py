@@ -1,0 +1,153 @@
+"""``ptxwcet run FILE --launch L``: execute a kernel, without a GPU."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ptxwcet.emulator.launch_arrays import Array
+from ptxwcet.execution import MOST_INSTRUCTIONS, RunAnswer, RunRequest, run_file, write_results
+from ptxwcet.support.diagnostics import render_all
+
+_QUIET_SECONDS = 2.0
+_BETWEEN_SECONDS = 0.5
+_SHOWN = 4
+_BAR = 30
+
+
+@click.command()
+@click.argument("file", type=click.Path())
+@click.option(
+    "--launch", "launch_file", type=click.Path(), required=True, help="Launch file: what to run."
+)
+@click.option(
+    "--out", type=click.Path(path_type=Path), help="Write the arrays after the run: a .npz."
+)
+@click.option(
+    "--paths", type=click.Path(path_type=Path), help="Write what each warp executed: JSON lines."
+)
+@click.option(
+    "--max-instructions",
+    type=click.IntRange(min=1),
+    default=MOST_INSTRUCTIONS,
+    show_default=True,
+    help="Give up after so many warp-instructions.",
+)
+@click.option(
+    "--source",
+    type=click.Path(),
+    help="CUDA source that names the parameters.  [default: the .cu beside FILE]",
+)
+@click.option(
+    "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True
+)
+def run(
+    file: str,
+    launch_file: str,
+    out: Path | None,
+    paths: Path | None,
+    max_instructions: int,
+    source: str | None,
+    form: str,
+) -> int:
+    """Execute a kernel of FILE as a launch file says, and check it on the way.
+
+    Exit code: 0 it ran, nothing was found and the results are as expected; 1 refused, a fault was
+    found or a result is wrong; 2 usage. A run that is stopped writes no results.
+    """
+    if out is not None and out.suffix != ".npz":
+        raise click.BadParameter(f"'{out}' should end in .npz", param_hint="'--out'")
+    request = RunRequest(file, launch_file, source, max_instructions, paths is not None)
+    with _Progress() as progress:
+        answer = run_file(request, progress.show)
+    if answer.is_complete:
+        write_results(answer, out, paths)
+    click.echo(
+        json.dumps(_plain(answer), indent=2, ensure_ascii=False)
+        if form == "json"
+        else "\n".join(_lines(answer))
+    )
+    if answer.diagnostics:
+        click.echo(render_all(answer.diagnostics), err=True)
+    if not answer.is_complete and (out is not None or paths is not None):
+        click.echo("the run was stopped: no results are written", err=True)
+    return 1 if answer.diagnostics or not answer.is_complete else 0
+
+
+class _Progress:
+    """A line on standard error, from two seconds on; it is wiped at the end."""
+
+    def __init__(self) -> None:
+        self._start = time.monotonic()
+        self._next = self._start + _QUIET_SECONDS
+        self._width = 0
+
+    def __enter__(self) -> _Progress:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._width:
+            click.echo("\r" + " " * self._width + "\r", err=True, nl=False)
+
+    def show(self, done: int, blocks: int) -> None:
+        """Called by the emulator after each block."""
+        now = time.monotonic()
+        if now < self._next:
+            return
+        self._next = now + _BETWEEN_SECONDS
+        filled = _BAR * done // blocks
+        text = f"[{'#' * filled}{'.' * (_BAR - filled)}] {done:,} of {blocks:,} blocks"
+        self._width = len(text)
+        click.echo("\r" + text, err=True, nl=False)
+
+
+def _lines(answer: RunAnswer) -> Iterator[str]:
+    launch, execution = answer.launch, answer.execution
+    block, grid = ("x".join(map(str, size)) for size in (launch.block, launch.grid))
+    yield f"kernel     {launch.kernel.name}, block {block}, grid {grid}"
+    rate = execution.warp_instructions / max(answer.seconds, 1e-9)
+    state = "ran to the end" if answer.is_complete else "was stopped"
+    yield (
+        f"run        {state}: {execution.warp_instructions:,} warp-instructions in "
+        f"{answer.seconds:.2f} s ({rate:,.0f}/s)"
+    )
+    yield f"findings   {len(execution.findings)}"
+    for name, array in answer.outputs.items():
+        yield f"array      {name}: {array.dtype} {_shape(array)}  {_beginning(array)}"
+    for check in answer.checks:
+        verdict = "as expected" if check.difference is None else "NOT as expected"
+        yield f"expected   {check.name}: {verdict}"
+
+
+def _shape(array: Array) -> str:
+    return "x".join(map(str, array.shape))
+
+
+def _beginning(array: Array) -> str:
+    shown = " ".join(f"{value:g}" for value in array.reshape(-1)[:_SHOWN].tolist())
+    return shown + (" ..." if array.size > _SHOWN else "")
+
+
+def _plain(answer: RunAnswer) -> dict[str, Any]:
+    launch, execution = answer.launch, answer.execution
+    return {
+        "schema": 1,
+        "file": answer.path,
+        "sha256": answer.sha256,
+        "kernel": launch.kernel.name,
+        "block": launch.block,
+        "grid": launch.grid,
+        "complete": answer.is_complete,
+        "warp_instructions": execution.warp_instructions,
+        "seconds": round(answer.seconds, 6),
+        "findings": [
+            {"code": row.code, "message": row.message, "notes": row.notes}
+            for row in answer.diagnostics
+        ],
+        "expected": {check.name: check.difference is None for check in answer.checks},
+    }

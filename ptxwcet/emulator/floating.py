@@ -7,6 +7,7 @@ inputs and results of f32 to zeros of their sign.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
 
 import numpy as np
@@ -87,10 +88,11 @@ def saturate(a: Array) -> Array:
     return np.where(np.isnan(a) | (a <= 0), np.zeros_like(a), np.where(a > 1, np.ones_like(a), a))
 
 
-def _in_double(function: np.ufunc) -> object:
+def _in_double(function: np.ufunc) -> Callable[[Array], Array]:
     def operation(a: Array) -> Array:
         with np.errstate(all="ignore"):
-            return function(a.astype(np.float64)).astype(a.dtype)
+            result: Array = function(a.astype(np.float64)).astype(a.dtype)
+            return result
 
     return operation
 

@@ -258,25 +258,47 @@ def atomic(context: Context, instruction: Instruction) -> Step:
 
 
 def copy_async(context: Context, instruction: Instruction) -> Step:
-    """``cp.async``: copied at once, so that a missing wait is not seen."""
+    """``cp.async``: copied at once, so that a missing wait is not seen; the rest is zeros.
+
+    Of a source that is cut short by its size operand the first and the last byte are checked.
+    """
     to, source, size, *rest = instruction.operands
-    if rest or not isinstance(size, Immediate) or int(size.value) not in (4, 8, 16):
-        raise Unsupported("a source size or cache policy of cp.async")
-    word, count = ("u4", 1) if size.value == 4 else ("u8", int(size.value) // 8)
-    name = "b32" if word == "u4" else "b64"
-    reads = Access(instruction, "global", address_reader(context, source), name, count)
+    if len(rest) > 1 or not isinstance(size, Immediate) or int(size.value) not in (4, 8, 16):
+        raise Unsupported("a cache policy of cp.async")
+    if "cache_hint" in "".join(instruction.modifiers):
+        raise Unsupported("a cache policy of cp.async")
+    whole = int(size.value)
+    name = "b32" if whole == 4 else "b64"
+    count = max(1, whole // 8)
+    given = reader(context, rest[0], "u32") if rest else None
+    origin = address_reader(context, source)
+    reads = Access(instruction, "global", origin, name, count)
+    first = Access(instruction, "global", origin, "b8", 1)
     writes = Access(instruction, "shared", address_reader(context, to), name, count)
+    offsets = np.arange(whole)
 
     def step(frame: Frame) -> None:
         lanes = _active(frame)
-        origin = placed(frame, reads, lanes, False)
+        amount = np.full(frame.lanes, whole, np.int64) if given is None else given(frame)
+        kept = np.minimum(amount.astype(np.int64)[lanes], whole)
+        placed(frame, reads, lanes[kept == whole], False)
+        cut = lanes[(kept > 0) & (kept < whole)]
+        placed(frame, first, cut, False)
+        ends = Access(
+            instruction,
+            "global",
+            lambda f: origin(f) + amount.astype(np.uint64) - np.uint64(1),
+            "b8",
+            1,
+        )
+        placed(frame, ends, cut, False)
         index = placed(frame, writes, lanes, True)
         _race(frame, writes, lanes, index, True)
-        view, state = frame.arena.views[reads.size], frame.arena.states[reads.size]
-        for element in range(count):
-            place = index // reads.size + element
-            view[place] = view[origin // reads.size + element]
-            state[place] = _WIDTHS[reads.size] * 3
+        inside = offsets < kept[:, None]
+        start = frame.arena.index(origin(frame)[lanes], "global", lanes)
+        data = frame.arena.bytes[np.where(inside, start[:, None] + offsets, 0)]
+        frame.arena.bytes[index[:, None] + offsets] = np.where(inside, data, np.uint8(0))
+        frame.arena.state[index[:, None] + offsets] = 3
 
     return step
 

@@ -357,6 +357,36 @@ EXPLANATIONS: Mapping[str, Explanation] = _table(
     ),
     # --- launch files and runs ------------------------------------------------------------------
     (
+        "PW410",
+        "instruction not executed",
+        "The emulator has no semantics for the instruction or its form.",
+        "Bounds do not need it; only a functional run does.",
+    ),
+    (
+        "PW411",
+        "too many instructions",
+        "The run reached --max-instructions; it may never end.",
+        "See the loop named, or raise --max-instructions.",
+    ),
+    (
+        "PW412",
+        "argument does not fit the kernel",
+        "Number or size of the arguments differs from the parameters.",
+        "Give one argument a parameter, each of its size.",
+    ),
+    (
+        "PW413",
+        "initialiser not read",
+        "A module variable is initialised with names, not numbers.",
+        "Give its bytes in the launch file.",
+    ),
+    (
+        "PW414",
+        "impossible launch",
+        "Blocks have 1 to 1024 threads, grids at least one block.",
+        "Correct block and grid.",
+    ),
+    (
         "PW420",
         "launch file or array unreadable",
         "A launch file, or a .npy file that it names, cannot be read.",
@@ -405,6 +435,48 @@ EXPLANATIONS: Mapping[str, Explanation] = _table(
         "cannot write results",
         "The file for results or paths cannot be written. Nothing is left half-written.",
         "Choose a folder that can be written.",
+    ),
+    (
+        "PW430",
+        "access out of bounds",
+        "A thread accessed memory outside every allocation.",
+        "Check index and size at that line.",
+    ),
+    (
+        "PW431",
+        "misaligned access",
+        "An address is no multiple of the size of the access.",
+        "Check the pointer arithmetic.",
+    ),
+    (
+        "PW432",
+        "uninitialised read",
+        "Shared or local memory was read before it was written.",
+        "Write it first, with a barrier between.",
+    ),
+    (
+        "PW433",
+        "barrier deadlock",
+        "Warps wait at a barrier that no other warp will reach.",
+        "All threads must reach the same barrier.",
+    ),
+    (
+        "PW434",
+        "shared-memory race",
+        "Two warps accessed the same bytes, one wrote, with no barrier between.",
+        "Put __syncthreads() between.",
+    ),
+    (
+        "PW435",
+        "integer division by zero",
+        "The result is unspecified.",
+        "Check the divisor.",
+    ),
+    (
+        "PW436",
+        "barrier in divergent code",
+        "Only a part of a warp's lanes executes the barrier.",
+        "Move it out of the branch.",
     ),
     # --- bounds ---------------------------------------------------------------------------------
     (

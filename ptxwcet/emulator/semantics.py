@@ -115,7 +115,8 @@ def _multiply_add(context: Context, instruction: Instruction) -> Step:
         return same_type(None, floating.fused, 3)(context, instruction)
     words = _restricted(instruction, frozenset({"wide", "hi", "lo"}))
     if "lo" in words:
-        return apply(context, instruction, lambda a, b, c: a * b + c, (name,) * 3)
+        low: Operation = lambda a, b, c: a * b + c  # noqa: E731
+        return apply(context, instruction, low, (name,) * 3)
     if "hi" in words:
         high: Operation = lambda a, b, c: integer.multiply_high(a, b) + c  # noqa: E731
         return apply(context, instruction, high, (name,) * 3)

@@ -78,14 +78,16 @@ def shift_right(a: Array, b: Array) -> Array:
 def population(a: Array) -> Array:
     """The number of ones."""
     bytes_ = np.ascontiguousarray(a).view(np.uint8).reshape(a.size, -1)
-    return np.unpackbits(bytes_, axis=1).sum(axis=1).astype(np.uint32)
+    ones: Array = np.unpackbits(bytes_, axis=1).sum(axis=1).astype(np.uint32)
+    return ones
 
 
 def leading_zeros(a: Array) -> Array:
     """The number of zeros above the highest one, the width for 0."""
     bytes_ = np.ascontiguousarray(a).view(np.uint8).reshape(a.size, -1)[:, ::-1]
     bits = np.unpackbits(bytes_, axis=1)
-    return np.where(a == 0, bits.shape[1], bits.argmax(axis=1)).astype(np.uint32)
+    zeros: Array = np.where(a == 0, bits.shape[1], bits.argmax(axis=1)).astype(np.uint32)
+    return zeros
 
 
 def reversed_bits(a: Array) -> Array:
@@ -98,13 +100,15 @@ def reversed_bits(a: Array) -> Array:
 def saturated_add(a: Array, b: Array) -> Array:
     """``add.sat.s32``: the sum held within the type."""
     limits = np.iinfo(a.dtype.str)
-    return np.clip(widened(a) + widened(b), limits.min, limits.max).astype(a.dtype)
+    held: Array = np.clip(widened(a) + widened(b), limits.min, limits.max).astype(a.dtype)
+    return held
 
 
 def saturated_subtract(a: Array, b: Array) -> Array:
     """``sub.sat.s32``."""
     limits = np.iinfo(a.dtype.str)
-    return np.clip(widened(a) - widened(b), limits.min, limits.max).astype(a.dtype)
+    held: Array = np.clip(widened(a) - widened(b), limits.min, limits.max).astype(a.dtype)
+    return held
 
 
 def negate(a: Array) -> Array:

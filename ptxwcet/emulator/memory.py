@@ -73,12 +73,13 @@ class Arena:
 
     def index(self, address: Array, space: str, lanes: Array) -> Array:
         """Arena indices (int64) of addresses of a space, for the lanes given."""
-        index = address.astype(np.int64)
+        index: Array = address.astype(np.int64)
         if space == "shared":
             index += self.shared
             return index
         if space == "local":
-            return index + (self.local + lanes * self.local_size)
+            local: Array = index + (self.local + lanes * self.local_size)
+            return local
         index -= BASE
         if space == "generic" and self.local_size:
             offset = index - self.local

@@ -200,7 +200,11 @@ def _set_predicate(context: Context, instruction: Instruction) -> Step:
 
 def _select(context: Context, instruction: Instruction) -> Step:
     name = types_of(instruction)[-1]
-    choose: Operation = lambda a, b, p: np.where(p, a, b)  # noqa: E731
+
+    def choose(a: Array, b: Array, p: Array) -> Array:
+        chosen: Array = np.where(p, a, b)
+        return chosen
+
     return apply(context, instruction, choose, (name, name, "pred"))
 
 

@@ -1,0 +1,104 @@
+"""The kernels of the reference data, executed and compared with numpy and plain Python."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ptxwcet.emulator.execute import execute
+from ptxwcet.emulator.launch import Argument, EmulatedLaunch, EmulatorOptions, Execution
+from ptxwcet.ir.kernel import Module
+from ptxwcet.ptx.parser import parse_module
+from ptxwcet.support.source import SourceFile
+
+PTX = Path(__file__).parents[1] / "data" / "reference-sim" / "ptx"
+RANDOM = np.random.default_rng(3)
+
+
+@cache
+def module(name: str) -> Module:
+    path = PTX / f"{name}.ptx"
+    return parse_module(SourceFile(path.name, path.read_text()))
+
+
+def run(name: str, block: tuple[int, int, int], *arguments: Argument) -> Execution:
+    kernels = {kernel.name: kernel for kernel in module("kernels").kernels}
+    launch = EmulatedLaunch(block, (1, 1, 1), arguments)
+    result = execute(kernels[name], module("kernels"), launch, options=EmulatorOptions())
+    assert result.is_complete
+    assert not result.findings
+    return result
+
+
+@pytest.mark.parametrize("warps", [1, 4, 32])
+def test_vecadd(warps: int) -> None:
+    n = 32 * warps
+    a, b = RANDOM.random((2, n), dtype="f4")
+    result = run("vecadd", (n, 1, 1), a, b, np.zeros(n, "f4"), n)
+    np.testing.assert_array_equal(result.buffers[2], a + b)
+
+
+@pytest.mark.parametrize("warps", [1, 8])
+def test_saxpy_loop(warps: int) -> None:
+    n = 256 * warps
+    x, y = RANDOM.random((2, n), dtype="f4")
+    result = run("saxpy_loop", (32 * warps, 1, 1), x, y, 2.0, n)
+    exact = (x.astype("f8") * 2 + y).astype("f4")
+    np.testing.assert_array_equal(result.buffers[1], exact)
+
+
+@pytest.mark.parametrize("warps", [4, 8, 16, 32])
+def test_sgemm_naive(warps: int) -> None:
+    """Whatever its number of warps, a block computes 32 x 32 elements."""
+    a, b = RANDOM.random((32, 64), dtype="f4"), RANDOM.random((64, 32), dtype="f4")
+    c = np.zeros((32, 32), "f4")
+    result = run(f"sgemm_naive_{warps}", (32, warps, 1), a, b, c, 32, 64)
+    np.testing.assert_allclose(result.buffers[2], a @ b, rtol=1e-5)
+
+
+@pytest.mark.parametrize("warps", [1, 8])
+def test_reduce_smem(warps: int) -> None:
+    n = 128 * warps
+    values = RANDOM.integers(0, 100, n).astype("f4")  # sums are exact
+    result = run("reduce_smem", (32 * warps, 1, 1), values, np.zeros(1, "f4"), n)
+    assert result.buffers[1] is not None
+    assert result.buffers[1][0] == values.sum()
+
+
+def test_matvec_in_double_precision() -> None:
+    n = 64
+    matrix, vector = RANDOM.integers(-9, 9, (8, n)).astype("f8"), RANDOM.integers(-9, 9, 8)
+    result = run("matvec_f64", (n, 1, 1), matrix, vector.astype("f8"), np.zeros(n, "f8"), 8)
+    assert result.buffers[2] is not None
+    columns, rows = matrix.T @ vector, matrix.reshape(n, 8) @ vector
+    assert np.array_equal(result.buffers[2], columns) or np.array_equal(result.buffers[2], rows)
+
+
+def test_diverge() -> None:
+    n, iterations = 96, 13
+    start = RANDOM.integers(0, 50, n).astype("i4")
+    result = run("diverge", (n, 1, 1), start, np.zeros(n, "i4"), iterations)
+
+    def collatz(value: int) -> int:
+        for _ in range(iterations):
+            value = 3 * value + 1 if value & 1 else value >> 1
+        return value
+
+    expected = [collatz(int(value) + lane) for lane, value in enumerate(start)]
+    assert result.buffers[1] is not None
+    assert result.buffers[1].tolist() == expected
+
+
+def test_every_reference_kernel_can_be_executed() -> None:
+    """All instructions are known: what is not supported is refused before anything runs."""
+    for name in sorted(path.stem for path in PTX.glob("*.ptx")):
+        for kernel in module(name).kernels:
+            arguments: list[Argument] = [
+                np.zeros(1 << 16, "u1") if p.type in ("u64", "b64") else 0
+                for p in kernel.parameters
+            ]
+            launch = EmulatedLaunch((32, 1, 1), (1, 1, 1), tuple(arguments))
+            execute(kernel, module(name), launch, options=EmulatorOptions())

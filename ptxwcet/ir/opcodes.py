@@ -128,9 +128,14 @@ def type_kind(modifiers: Iterable[str]) -> str:
     return "integer"
 
 
+def is_type(modifier: str) -> bool:
+    """Whether a modifier is a type such as ``u32``, ``f16x2`` or ``pred``."""
+    return _TYPE.match(modifier) is not None
+
+
 def count_types(modifiers: Iterable[str]) -> int:
     """How many modifiers are types such as ``u32``, ``f16x2`` or ``pred``."""
-    return sum(_TYPE.match(modifier) is not None for modifier in modifiers)
+    return sum(is_type(modifier) for modifier in modifiers)
 
 
 def count_spaces(modifiers: Iterable[str]) -> int:

@@ -8,20 +8,17 @@ with periods. The interpreter (simt.py) simply runs them.
 from __future__ import annotations
 
 import random
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from simt import check, parse
 
 from ptxwcet.flow.facts import Launch
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.support.source import SourceFile
-
-sys.path.insert(0, str(Path(__file__).parent))
-from simt import check, parse
 
 DATA = Path(__file__).parents[1] / "data" / "reference-sim" / "ptx"
 

@@ -7,19 +7,16 @@ and post-dominators are found from their definitions, loops simply run.
 from __future__ import annotations
 
 import random
-import sys
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from simt import check, parse
 
 from ptxwcet.flow.facts import Launch
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.support.source import SourceFile
-
-sys.path.insert(0, str(Path(__file__).parent))
-from simt import check, parse
 
 ROOT = Path(__file__).parents[2]
 

@@ -35,7 +35,7 @@ class Layout:
                 self.symbols[variable.name] = BASE + self.arena.reserve(len(data), data)
         variables = (*module.variables, *kernel.variables)
         self._shared([v for v in variables if v.space == "shared"], launch.dynamic_shared)
-        self._local([v for v in variables if v.space == "local"])
+        self._private(variables)
         self.arena.build()
 
     def _arguments(self, kernel: Kernel, launch: EmulatedLaunch) -> None:
@@ -64,16 +64,20 @@ class Layout:
         self.symbols.update(offsets)
         self.symbols["window.shared"] = BASE + self.arena.shared
 
-    def _local(self, variables: list[Variable]) -> None:
-        offsets, size = _offsets(variables)
+    def _private(self, variables: tuple[Variable, ...]) -> None:
+        """Local variables, and ``.param`` variables of a body: they belong to one thread too."""
+        private = [v for v in variables if v.space in ("local", "param")]
+        offsets, size = _offsets(private)
         if size:
             self.arena.local_size = (size + 15) // 16 * 16 + LOCAL_GAP
         lanes = -(-self._threads // 32) * 32
         total = self.arena.local_size * lanes
         self.arena.local = self.arena.reserve(total, None)
         self.arena.local_end = self.arena.local + total
-        self.symbols.update(offsets)
-        self.symbols["window.local"] = BASE + self.arena.local
+        window = self.symbols["window.local"] = BASE + self.arena.local
+        for variable in private:
+            start = offsets[variable.name]
+            self.symbols[variable.name] = start + window * (variable.space == "param")
 
     def results(self) -> tuple[Array | None, ...]:
         """Copies of the buffers as they are now, in parameter order."""

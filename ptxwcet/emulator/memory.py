@@ -81,7 +81,7 @@ class Arena:
             local: Array = index + (self.local + lanes * self.local_size)
             return local
         index -= BASE
-        if space == "generic" and self.local_size:
+        if space in ("generic", "param") and self.local_size:
             offset = index - self.local
             private = (offset >= 0) & (offset < self.local_size)
             if private.any():

@@ -184,9 +184,9 @@ def load(context: Context, instruction: Instruction) -> Step:
 
 
 def store(context: Context, instruction: Instruction) -> Step:
-    """``st``: to any space but const and param, vectors as well."""
+    """``st``: to any space but const, vectors as well."""
     target, source, *rest = instruction.operands
-    if rest or space_of(instruction) in ("param", "const"):
+    if rest or space_of(instruction) == "const":
         raise Unsupported("this form of st")
     name = _type_name(instruction)
     values = [reader(context, element, name) for element in _elements(source)]

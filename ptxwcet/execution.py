@@ -143,5 +143,5 @@ def write_results(answer: RunAnswer, out: Path | None, paths: Path | None) -> No
         write_arrays(out, answer.outputs)
     if paths is not None:
         launch = answer.launch
-        lines = path_lines(launch.kernel, launch.block, launch.grid, answer.path, answer.execution)
+        lines = path_lines(answer.execution, launch.block, launch.grid, answer.path)
         write_lines(paths, lines)

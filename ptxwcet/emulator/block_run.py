@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import groupby
 
 import numpy as np
 
 from ptxwcet.emulator.launch import Array
-from ptxwcet.emulator.nodes import Barrier, Node
-from ptxwcet.emulator.path_recording import PathRecorder
+from ptxwcet.emulator.nodes import Barrier, Node, Reduction, Table
+from ptxwcet.emulator.path_recording import BlockRecorder
 from ptxwcet.emulator.registers import Frame, Place
 from ptxwcet.emulator.stack import Stack
+from ptxwcet.ir.kernel import Guard
 
 _FAIR = 64  # rounds after which the warp that waited longest goes first
 
@@ -25,10 +27,13 @@ class TooLongError(Exception):
 
 @dataclass(slots=True)
 class _Gate:
-    """A barrier that some wait at: threads arrived, waiting warps, instruction."""
+    """A barrier that some wait at: threads and warps arrived, lanes and values of a reduction."""
 
     arrived: int = 0
+    warps: list[int] = field(default_factory=list)
     waiting: list[int] = field(default_factory=list)
+    reduction: Reduction | None = None
+    lanes: list[int] = field(default_factory=list)
 
 
 class BlockRun:
@@ -36,14 +41,14 @@ class BlockRun:
 
     def __init__(self, frame: Frame, nodes: tuple[Node, ...], threads: int, budget: int) -> None:
         self._frame, self._nodes, self._budget = frame, nodes, budget
-        self._threads = threads
         warps = frame.lanes // 32
         self._stacks = [Stack(0, (1 << min(32, threads - 32 * warp)) - 1) for warp in range(warps)]
-        self._waiting: set[int] = set()
+        self._waiting: dict[int, Barrier] = {}
         self._gates: dict[tuple[int, int], _Gate] = {}
+        self._predicates = np.zeros(frame.lanes, dtype=bool)
         self._last_run = [0] * warps
         self.executed = 0
-        self.recorders: list[PathRecorder] | None = None
+        self.recorder: BlockRecorder | None = None
 
     def run(self) -> None:
         """Raises Stop (a fatal finding) and TooLongError."""
@@ -76,77 +81,139 @@ class BlockRun:
         for warp in group:
             masks[warp] = stacks[warp].entries[-1].mask
             self._last_run[warp] = turn
-        self._record(node, group)
         frame = self._frame
-        lanes = np.unpackbits(masks.view(np.uint8), bitorder="little").view(np.bool_)
-        frame.mask = None if lanes.all() else lanes
+        frame.ticks = self.executed
+        frame.mask = _lanes(masks)
         for step in node.steps:
             step(frame)
+        if node.barrier is not None:
+            self._arrive(node.barrier, group, masks)
         self._transfer(node, group, masks)
-
-    def _record(self, node: Node, group: list[int]) -> None:
-        if self.recorders is not None and node.is_start:
-            for warp in group:
-                mask = self._stacks[warp].entries[-1].mask
-                self.recorders[warp].add((node.block, mask))
+        if self._gates:
+            self._open_gates()
 
     def _transfer(self, node: Node, group: list[int], masks: Array) -> None:
         stacks = self._stacks
-        if node.barrier is not None:
-            self._arrive(node.barrier, group)
-        if node.taken is None:
+        taken = self._taken(node, masks)
+        if self.recorder is not None and node.is_end:
+            rows = list(zip(group, masks[group].tolist(), taken[group].tolist(), strict=True))
+            self.recorder.add(node.block, rows)
+        if node.table is not None:
+            self._jump(node, node.table, group, taken)
+        elif node.taken is None or node.guard is None:
+            target = node.other if node.taken is None else node.taken
             for warp in group:
-                stacks[warp].go(node.other)
-        elif node.guard is None:
-            for warp in group:
-                stacks[warp].go(node.taken)
+                stacks[warp].go(target)
         else:
-            predicate = self._frame.registers[node.guard.register]
-            words = np.packbits(predicate, bitorder="little").view(np.uint32)
-            taken = ((~words if node.guard.negated else words) & masks).tolist()
+            lanes = taken.tolist()
             for warp in group:
                 if node.taken < 0:
                     stack = stacks[warp]
-                    rest = stack.entries[-1].mask & ~taken[warp]
-                    stack.end(taken[warp])
+                    rest = stack.entries[-1].mask & ~lanes[warp]
+                    stack.end(lanes[warp])
                     if rest:
                         stack.go(node.other)
                 else:
-                    stacks[warp].branch(taken[warp], node.taken, node.other, node.meet)
-        self._open_gates()
+                    stacks[warp].branch(lanes[warp], node.taken, node.other, node.meet)
 
-    def _arrive(self, barrier: Barrier, group: list[int]) -> None:
-        names = barrier.name(self._frame)
-        counts = None if barrier.threads is None else barrier.threads(self._frame)
+    def _taken(self, node: Node, masks: Array) -> Array:
+        """The lanes of each warp that take the node's branch."""
+        if node.taken is None and node.table is None:
+            return np.zeros_like(masks)
+        return masks if node.guard is None else masks & self._where(node.guard)
+
+    def _where(self, guard: Guard) -> Array:
+        """The lanes of each warp whose guard holds."""
+        words = np.packbits(self._frame.registers[guard.register], bitorder="little")
+        words = words.view(np.uint32)
+        return ~words if guard.negated else words
+
+    def _jump(self, node: Node, table: Table, group: list[int], taken: Array) -> None:
+        index = table.index(self._frame)
+        count = len(table.targets)
         for warp in group:
-            stack = self._stacks[warp]
-            if stack.entries[-1].mask != stack.live:
-                lane = 32 * warp + (stack.entries[-1].mask & -stack.entries[-1].mask).bit_length()
+            lanes = int(taken[warp])
+            sides: dict[int, int] = {}
+            for lane in (bit for bit in range(32) if lanes >> bit & 1):
+                place = int(index[32 * warp + lane])
+                if place >= count:
+                    message = f"branch index {place} in a table of {count} targets"
+                    self._frame.report("PW440", message, node.last, Place(32 * warp + lane))
+                target = table.targets[place]
+                sides[target] = sides.get(target, 0) | 1 << lane
+            self._stacks[warp].scatter(sides, node.other, node.meet)
+
+    def _arrive(self, barrier: Barrier, group: list[int], masks: Array) -> None:
+        frame = self._frame
+        arriving = masks if barrier.guard is None else masks & self._where(barrier.guard)
+        names = barrier.name(frame)
+        counts = None if barrier.threads is None else barrier.threads(frame)
+        if barrier.reduction is not None:
+            now = np.unpackbits(arriving.view(np.uint8), bitorder="little").view(np.bool_)
+            values = barrier.reduction.predicate(frame)
+            self._predicates = np.where(now, values, self._predicates)
+        for warp in group:
+            lanes = int(arriving[warp])
+            if not lanes:
+                continue
+            first = 32 * warp + (lanes & -lanes).bit_length() - 1
+            if lanes != self._stacks[warp].live:
                 message = "barrier executed by a part of a warp; the others count as arrived"
-                place = Place(lane - 1, None, False)
-                self._frame.report("PW436", message, barrier.instruction, place)
-            count = 0 if counts is None else int(counts[32 * warp])
-            gate = self._gates.setdefault((int(names[32 * warp]), count), _Gate())
+                frame.report("PW436", message, barrier.instruction, Place(first, None, False))
+            count = 0 if counts is None else int(counts[first])
+            gate = self._gates.setdefault((int(names[first]), count), _Gate())
             gate.arrived += 32
+            gate.warps.append(warp)
             if barrier.waits:
                 gate.waiting.append(warp)
-                self._waiting.add(warp)
+                gate.lanes.append(lanes)
+                gate.reduction = barrier.reduction
+                self._waiting[warp] = barrier
 
     def _open_gates(self) -> None:
-        if not self._gates:
-            return
         live = sum(1 for stack in self._stacks if stack.entries)
-        for (name, count), gate in list(self._gates.items()):
-            if gate.arrived >= (count or 32 * live):
+        for key, gate in list(self._gates.items()):
+            if gate.arrived >= (key[1] or 32 * live):
                 if len(gate.waiting) == live:
                     self._frame.arena.forget_accesses()
-                self._waiting.difference_update(gate.waiting)
-                del self._gates[name, count]
+                if gate.reduction is not None:
+                    self._reduce(gate, gate.reduction)
+                for warp in gate.waiting:
+                    del self._waiting[warp]
+                del self._gates[key]
+
+    def _reduce(self, gate: _Gate, reduction: Reduction) -> None:
+        """Writes the result of ``bar.red`` for all that waited."""
+        masks = np.zeros(len(self._stacks), dtype=np.uint32)
+        masks[gate.waiting] = np.array(gate.lanes, dtype=np.uint32)
+        lanes = np.unpackbits(masks.view(np.uint8), bitorder="little").view(np.bool_)
+        values = self._predicates[lanes]
+        size = self._frame.lanes
+        self._frame.mask = lanes
+        if reduction.kind == "popc":
+            reduction.write(self._frame, np.full(size, values.sum(), dtype=np.uint32))
+        else:
+            result = values.all() if reduction.kind == "and" else values.any()
+            reduction.write(self._frame, np.full(size, bool(result)))
 
     def _deadlock(self) -> None:
-        warp = min(self._waiting)
-        node = self._stacks[warp].entries[-1].node
-        last = self._nodes[max(node - 1, 0)].last
-        waiting = len(self._waiting)
-        message = f"deadlock: {waiting} warps wait at barriers that no other warp will reach"
-        self._frame.report("PW433", message, last, Place(32 * warp))
+        """Reports who waits where. Raises Stop."""
+        rows = sorted(self._waiting.items(), key=lambda row: (row[1].instruction.start, row[0]))
+        parts = []
+        for line, waiting in groupby(rows, key=lambda row: row[1].instruction.span.line):
+            warps = [warp for warp, _ in waiting]
+            shown = ", ".join(map(str, warps[:8])) + (", ..." if len(warps) > 8 else "")
+            parts.append(f"warps {shown} at line {line}")
+        ended = sum(1 for stack in self._stacks if not stack.entries)
+        message = (
+            f"deadlock: {len(rows)} warps wait at barriers that no other warp will reach "
+            f"({'; '.join(parts)}; {ended} warps have ended)"
+        )
+        warp, barrier = rows[0]
+        self._frame.report("PW433", message, barrier.instruction, Place(32 * warp))
+
+
+def _lanes(masks: Array) -> Array | None:
+    """The masks of the warps as flags of the lanes; None if all are active."""
+    lanes = np.unpackbits(masks.view(np.uint8), bitorder="little").view(np.bool_)
+    return None if lanes.all() else lanes

@@ -7,10 +7,11 @@ import math
 import numpy as np
 
 from ptxwcet.emulator.block_run import BlockRun, TooLongError
+from ptxwcet.emulator.inlining import inline_calls
 from ptxwcet.emulator.launch import EmulatedLaunch, EmulatorOptions, Execution, WarpPath
 from ptxwcet.emulator.layout import Layout
 from ptxwcet.emulator.nodes import Node, compile_nodes
-from ptxwcet.emulator.path_recording import PathRecorder
+from ptxwcet.emulator.path_recording import BlockRecorder, PathBook
 from ptxwcet.emulator.registers import (
     Context,
     Frame,
@@ -21,7 +22,7 @@ from ptxwcet.emulator.registers import (
 from ptxwcet.flow.cfg import ControlFlowGraph, build_cfg
 from ptxwcet.flow.dominance import compute_dominators, compute_postdominators
 from ptxwcet.flow.loops import describe_block, find_loops
-from ptxwcet.ir.kernel import Kernel, Module
+from ptxwcet.ir.kernel import CARRY, Kernel, Module
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 
 
@@ -38,6 +39,7 @@ def execute(
     if not 0 < threads <= 1024 or blocks <= 0 or min(*launch.block, *launch.grid) < 1:
         message = f"a launch of {launch.grid} blocks of {launch.block} threads is not possible"
         raise PtxwcetError(Diagnostic("PW414", message, kernel.span))
+    kernel = inline_calls(kernel, module)
     layout = Layout(kernel, module, launch)
     lanes = -(-threads // 32) * 32
     cfg = build_cfg(kernel)
@@ -45,36 +47,38 @@ def execute(
     nodes = compile_nodes(context, cfg, compute_postdominators(cfg))
     frame = Frame(lanes, layout.arena, options.checks, kernel)
     frame.all_lanes = np.arange(lanes, dtype=np.int64)
-    executed, paths = 0, []
+    executed, paths, book = 0, [], PathBook()
     try:
         for block in range(blocks if nodes else 0):
             _enter(frame, launch, block)
             run = BlockRun(frame, nodes, threads, options.max_instructions - executed)
             if options.record_paths:
-                run.recorders = [PathRecorder() for _ in range(lanes // 32)]
+                run.recorder = BlockRecorder(book, lanes // 32)
             try:
                 run.run()
             finally:
                 executed += run.executed
-                for warp, recorder in enumerate(run.recorders or ()):
-                    paths.append(WarpPath(block, warp, recorder.runs()))
+            if run.recorder is not None:
+                bodies = run.recorder.paths()
+                paths += [WarpPath(block, warp, body) for warp, body in enumerate(bodies)]
             if options.progress is not None:
                 options.progress(block + 1, blocks)
     except TooLongError as limit:
         raise _endless(kernel, cfg, limit.node, options.max_instructions) from None
     except Stop:
         pass
-    return Execution(layout.results(), executed, tuple(frame.findings), tuple(paths))
+    return Execution(kernel, layout.results(), executed, tuple(frame.findings), tuple(paths))
 
 
 def _enter(frame: Frame, launch: EmulatedLaunch, block: int) -> None:
     frame.block = block
     frame.arena.start_block()
-    frame.specials = special_registers(launch.block, launch.grid, block, frame.lanes)
+    frame.specials = special_registers(launch, block, frame.lanes)
     frame.registers = {
         name: np.zeros(frame.lanes, dtype=register_dtype(type_name))
         for name, type_name in frame.kernel.registers.items()
     }
+    frame.registers[CARRY] = np.zeros(frame.lanes, dtype=bool)
 
 
 def _endless(kernel: Kernel, cfg: ControlFlowGraph, node: Node, limit: int) -> PtxwcetError:

@@ -9,6 +9,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from ptxwcet.flow.facts import Dim3
+from ptxwcet.ir.kernel import Kernel
 from ptxwcet.support.source import Span
 
 Array = NDArray[Any]
@@ -60,29 +61,46 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class PathRun:
-    """``repeats`` times the basic ``blocks`` in order, each with its 32-bit mask of lanes.
+class PathStep:
+    """One execution of a basic block, by its id in the control-flow graph of the executed kernel.
 
-    ``blocks`` are (block id, mask) pairs; the ids are those of the kernel's control-flow graph.
+    ``mask`` has the lanes that executed it, ``taken`` those that took the branch or left the kernel
+    at its end (bit 0 is lane 0).
     """
 
-    blocks: tuple[tuple[int, int], ...]
+    block: int
+    mask: int
+    taken: int
+
+
+@dataclass(frozen=True, slots=True)
+class PathRun:
+    """``body`` in order, ``repeats`` times in a row."""
+
     repeats: int
+    body: tuple[PathNode, ...]
+
+
+PathNode = PathStep | PathRun
 
 
 @dataclass(frozen=True, slots=True)
 class WarpPath:
-    """The executed basic blocks of one warp, run-length compressed."""
+    """What one warp executed, in order, run-length compressed; ``block`` is the linear index."""
 
     block: int
     warp: int
-    runs: tuple[PathRun, ...]
+    body: tuple[PathNode, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Execution:
-    """The result: buffers in parameter order (None for scalars), complete if nothing was fatal."""
+    """The result: buffers in parameter order (None for scalars), complete if nothing was fatal.
 
+    ``kernel`` is what was executed: the kernel with the functions it calls in place of the calls.
+    """
+
+    kernel: Kernel
     buffers: tuple[Array | None, ...]
     warp_instructions: int
     findings: tuple[Finding, ...]

@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
-from ptxwcet.emulator.registers import Context, Frame, Read, Step, Unsupported, reader
+from ptxwcet.emulator.inlining import ASSERTION
+from ptxwcet.emulator.launch import Array
+from ptxwcet.emulator.registers import (
+    Context,
+    Frame,
+    Place,
+    Read,
+    Step,
+    Unsupported,
+    reader,
+    writer,
+)
 from ptxwcet.emulator.semantics import SEMANTICS
 from ptxwcet.emulator.stack import EXIT
 from ptxwcet.flow.cfg import ControlFlowGraph
@@ -15,31 +27,55 @@ from ptxwcet.ir.kernel import Guard, Instruction
 from ptxwcet.ir.op_classes import ControlEffect
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 
-_ENDINGS = (ControlEffect.RETURN, ControlEffect.EXIT, ControlEffect.TRAP)
+_ENDINGS = (ControlEffect.RETURN, ControlEffect.EXIT)
+_FAMILIES = ("bar", "bar.cta", "barrier", "barrier.cta")
+
+
+@dataclass(frozen=True, slots=True)
+class Reduction:
+    """What ``bar.red`` computes of a predicate of all threads: ``popc``, ``and`` or ``or``."""
+
+    kind: str
+    predicate: Read
+    write: Callable[[Frame, Array], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Barrier:
-    """``bar.sync`` or ``bar.arrive``: name and count of threads (None: the whole block)."""
+    """A barrier of the block: name and count of threads (None: all of the block)."""
 
     name: Read
     threads: Read | None
     waits: bool
     instruction: Instruction
+    guard: Guard | None = None
+    reduction: Reduction | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """``brx.idx``: the node of each index."""
+
+    index: Read
+    targets: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """Steps, then a transfer: to ``taken`` under ``guard``, else to ``other``."""
+    """Steps, then a transfer: to ``taken`` (or into ``table``) under ``guard``, else to ``other``.
+
+    ``is_end``: it is the last piece of its basic block. ``length`` counts its instructions.
+    """
 
     block: int
-    is_start: bool
+    is_end: bool
     steps: tuple[Step, ...]
     length: int
     taken: int | None
     other: int
     meet: int
     guard: Guard | None
+    table: Table | None
     barrier: Barrier | None
     last: Instruction
 
@@ -85,57 +121,92 @@ class _Compiler:
         cfg = self._cfg
         instructions = self._context.kernel.instructions[start:end]
         steps = [step for i in instructions if (step := self._step(i)) is not None]
-        is_last = end == cfg.blocks[block].end
-        taken = cfg.taken[block] if is_last else None
+        is_end = end == cfg.blocks[block].end
+        last = instructions[-1]
+        taken = cfg.taken[block] if is_end else None
         fall = cfg.fallthrough[block]
         meet = self._tree.immediate[block]
         other = EXIT if fall is None else self._first[fall]
+        is_table = last.control is ControlEffect.INDIRECT_BRANCH
         return Node(
             block=block,
-            is_start=start == cfg.blocks[block].start,
+            is_end=is_end,
             steps=tuple(steps),
             length=len(instructions),
             taken=None if taken is None else self._first[taken],
-            other=other if is_last else number + 1,
+            other=other if is_end else number + 1,
             meet=EXIT if meet is None else self._first[meet],
-            guard=instructions[-1].guard if taken is not None else None,
-            barrier=self._barrier(instructions[-1]) if self._is_barrier(end - 1) else None,
-            last=instructions[-1],
+            guard=last.guard if taken is not None or is_table else None,
+            table=self._table(last) if is_table else None,
+            barrier=self._barrier(last) if self._is_barrier(end - 1) else None,
+            last=last,
         )
+
+    def _table(self, instruction: Instruction) -> Table:
+        index = reader(self._context, instruction.operands[0], "u32")
+        starts = {block.start: block.id for block in self._cfg.blocks}
+        labels = self._context.kernel.labels
+        targets = (self._first[starts[labels[label]]] for label in instruction.targets)
+        return Table(index, tuple(targets))
 
     def _step(self, instruction: Instruction) -> Step | None:
         control = instruction.control
-        if control is ControlEffect.BRANCH or control in _ENDINGS:
-            if control is ControlEffect.TRAP:
-                self._refuse(instruction, "")
+        if control in (ControlEffect.BRANCH, ControlEffect.INDIRECT_BRANCH, *_ENDINGS):
             return None
         if control in (ControlEffect.BARRIER, ControlEffect.ARRIVE):
             return None
         name = instruction.opcode.name if instruction.opcode else ""
-        if name not in SEMANTICS:
+        step: Step
+        if control is ControlEffect.TRAP or name == "brkpt":
+            step = _fault(instruction, f"{instruction.mnemonic} executed")
+        elif control is ControlEffect.CALL and instruction.callee == ASSERTION:
+            step = _fault(instruction, "assertion failed")
+        elif name not in SEMANTICS:
             self._refuse(instruction, "")
             return None
-        try:
-            step = SEMANTICS[name](self._context, instruction)
-        except Unsupported as reason:
-            self._refuse(instruction, f": {reason}")
-            return None
+        else:
+            try:
+                step = SEMANTICS[name](self._context, instruction)
+            except Unsupported as reason:
+                self._refuse(instruction, f": {reason}")
+                return None
         return step if instruction.guard is None else guarded(step, instruction.guard)
 
     def _barrier(self, instruction: Instruction) -> Barrier | None:
         name = instruction.opcode.name if instruction.opcode else ""
-        family = name.rpartition(".")[0]
-        kind = name.rpartition(".")[2]
-        if family.startswith("barrier.cluster") or kind == "red" or instruction.guard:
+        family, _, kind = name.rpartition(".")
+        if family not in _FAMILIES:
             self._refuse(instruction, "")
             return None
-        reads = [reader(self._context, operand, "u32") for operand in instruction.operands]
+        context, operands = self._context, list(instruction.operands)
+        try:
+            reduction = None
+            if kind == "red":
+                words = instruction.modifiers
+                operation = next(word for word in words if word in ("popc", "and", "or"))
+                predicate = reader(context, operands.pop(), "pred")
+                reduction = Reduction(operation, predicate, writer(context, operands.pop(0)))
+            reads = [reader(context, operand, "u32") for operand in operands]
+        except Unsupported as reason:
+            self._refuse(instruction, f": {reason}")
+            return None
         threads = reads[1] if len(reads) > 1 else None
-        return Barrier(reads[0], threads, kind == "sync", instruction)
+        guard, waits = instruction.guard, kind != "arrive"
+        return Barrier(reads[0], threads, waits, instruction, guard, reduction)
 
     def _refuse(self, instruction: Instruction, reason: str) -> None:
         message = f"{instruction.mnemonic} is not executed{reason}"
         self.problems.append(Diagnostic("PW410", message, instruction.span))
+
+
+def _fault(instruction: Instruction, message: str) -> Step:
+    """A step that ends the run with a finding."""
+
+    def step(frame: Frame) -> None:
+        lane = int(np.flatnonzero(frame.active())[0])
+        frame.report("PW439", message, instruction, Place(lane))
+
+    return step
 
 
 def guarded(step: Step, guard: Guard) -> Step:

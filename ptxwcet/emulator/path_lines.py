@@ -1,4 +1,4 @@
-"""Executed paths as JSON lines: a header, then a line a warp (docs/launch-files.md)."""
+"""Executed paths as JSON lines: a header, the paths, the warps (docs/launch-files.md)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from ptxwcet.emulator.launch import Execution, PathRun
+from ptxwcet.emulator.launch import Execution, PathNode, PathStep
 from ptxwcet.flow.cfg import build_cfg
 from ptxwcet.flow.facts import Dim3
 from ptxwcet.ir.kernel import Kernel
@@ -15,25 +15,27 @@ SCHEMA = 1
 """Schema number of the format."""
 
 
-def path_lines(
-    kernel: Kernel, block: Dim3, grid: Dim3, file: str, execution: Execution
-) -> Iterator[str]:
-    """The lines, without their ends. Cost: linear in the folded paths."""
+def path_lines(execution: Execution, block: Dim3, grid: Dim3, file: str) -> Iterator[str]:
+    """The lines, without their ends. Cost: linear in the distinct paths and in the warps."""
     yield _json(
         {
             "schema": SCHEMA,
             "file": file,
-            "kernel": kernel.name,
+            "kernel": execution.kernel.name,
             "block": block,
             "grid": grid,
-            "basic_blocks": _basic_blocks(kernel),
+            "basic_blocks": _basic_blocks(execution.kernel),
         }
     )
+    numbers: dict[int, int] = {}  # by identity: equal paths are one object
     for row in execution.paths:
+        number = numbers.get(id(row.body))
+        if number is None:
+            number = numbers[id(row.body)] = len(numbers)
+            yield _json({"path": number, "steps": [_plain(node) for node in row.body]})
         x, y, _ = grid
         index = (row.block % x, row.block // x % y, row.block // (x * y))
-        runs = [_plain(run) for run in row.runs]
-        yield _json({"block": index, "warp": row.warp, "path": runs})
+        yield _json({"block": index, "warp": row.warp, "path": number})
 
 
 def _basic_blocks(kernel: Kernel) -> list[dict[str, Any]]:
@@ -51,9 +53,10 @@ def _basic_blocks(kernel: Kernel) -> list[dict[str, Any]]:
     ]
 
 
-def _plain(run: PathRun) -> dict[str, Any]:
-    path = [[block, f"{mask:08x}"] for block, mask in run.blocks]
-    return {"times": run.repeats, "path": path}
+def _plain(node: PathNode) -> Any:
+    if isinstance(node, PathStep):
+        return [node.block, f"{node.mask:08x}", f"{node.taken:08x}"]
+    return {"times": node.repeats, "steps": [_plain(inner) for inner in node.body]}
 
 
 def _json(value: Any) -> str:

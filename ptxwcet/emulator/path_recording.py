@@ -1,39 +1,122 @@
-"""Executed paths, compressed as they grow: short repeated sequences are counted."""
+"""Executed paths, compressed as they grow: repeated sequences are counted, nested ones too.
+
+Warps that have executed the same so far share one recorder, so that recording costs little more
+for a block of equal warps than for one warp.
+"""
 
 from __future__ import annotations
 
-from ptxwcet.emulator.launch import PathRun
+from collections.abc import Sequence
 
-LONGEST_PERIOD = 12
-Item = tuple[int, int]
+from ptxwcet.emulator.launch import PathNode, PathRun, PathStep
+
+LONGEST_PERIOD = 48
+"""The longest sequence, in steps and runs, whose repetitions are counted."""
+
+Entry = tuple[int, int]  # number of a content in the book, times in a row
 
 
-class PathRecorder:
-    """The executed (block, mask) pairs of a warp. Memory: that of the runs."""
+class PathBook:
+    """The distinct steps and sequences of a launch by number. Memory: one row for each."""
 
     def __init__(self) -> None:
-        self._runs: list[tuple[tuple[Item, ...], int]] = []
+        self._numbers: dict[PathStep | tuple[Entry, ...], int] = {}
+        self._contents: list[PathStep | tuple[Entry, ...]] = []
+        self._nodes: dict[Entry, PathNode] = {}
+        self._bodies: dict[tuple[Entry, ...], tuple[PathNode, ...]] = {}
 
-    def add(self, item: Item) -> None:
-        """One more executed block. Cost: constant."""
-        runs = self._runs
-        runs.append(((item,), 1))
-        for period in range(1, LONGEST_PERIOD + 1):
-            tail = runs[-period:]
-            if len(tail) < period or any(len(b) != 1 or n != 1 for b, n in tail[:1]):
-                return
-            blocks = tuple(b[0] for b, _ in tail)
-            if len(runs) > period and runs[-period - 1][0] == blocks:
-                repeats = runs[-period - 1][1] + 1
-                del runs[-period - 1 :]
-                runs.append((blocks, repeats))
-                return
-            before = runs[-2 * period : -period]
-            if len(before) == period and before == tail:
-                del runs[-2 * period :]
-                runs.append((blocks, 2))
-                return
+    def number(self, content: PathStep | tuple[Entry, ...]) -> int:
+        """The number of a step or sequence. Cost: linear in its length."""
+        found = self._numbers.get(content)
+        if found is None:
+            found = self._numbers[content] = len(self._contents)
+            self._contents.append(content)
+        return found
 
-    def runs(self) -> tuple[PathRun, ...]:
-        """What was recorded."""
-        return tuple(PathRun(blocks, repeats) for blocks, repeats in self._runs)
+    def sequence(self, number: int) -> tuple[Entry, ...] | None:
+        """The sequence of a number; None if it is a step."""
+        content = self._contents[number]
+        return None if isinstance(content, PathStep) else content
+
+    def body(self, entries: Sequence[Entry]) -> tuple[PathNode, ...]:
+        """The entries as path nodes; equal entries give the same object."""
+        key = tuple(entries)
+        found = self._bodies.get(key)
+        if found is None:
+            found = self._bodies[key] = tuple(self._node(entry) for entry in key)
+        return found
+
+    def _node(self, entry: Entry) -> PathNode:
+        found = self._nodes.get(entry)
+        if found is None:
+            number, times = entry
+            content = self._contents[number]
+            inner = (content,) if isinstance(content, PathStep) else self.body(content)
+            whole = times == 1 and isinstance(content, PathStep)
+            found = self._nodes[entry] = inner[0] if whole else PathRun(times, inner)
+        return found
+
+
+class _Recorder:
+    """What some warps have executed alike."""
+
+    def __init__(self, warps: set[int], entries: list[Entry]) -> None:
+        self.warps = warps
+        self.entries = entries
+
+    def add(self, book: PathBook, number: int) -> None:
+        """One more executed step; then repeats are folded until none is left."""
+        entries = self.entries
+        if entries and entries[-1][0] == number:
+            entries[-1] = (number, entries[-1][1] + 1)
+        else:
+            entries.append((number, 1))
+        while self._fold(book):
+            pass
+
+    def _fold(self, book: PathBook) -> bool:
+        entries = self.entries
+        count, last = len(entries), entries[-1]
+        for period in range(1, min(LONGEST_PERIOD, count - 1) + 1):
+            before = entries[-period - 1]
+            body = book.sequence(before[0])
+            if body is not None and len(body) == period and body == tuple(entries[-period:]):
+                entries[-period - 1 :] = [(before[0], before[1] + 1)]
+                return True
+            if before == last and 2 * period <= count and period > 1:
+                tail = entries[-period:]
+                if entries[-2 * period : -period] == tail:
+                    entries[-2 * period :] = [(book.number(tuple(tail)), 2)]
+                    return True
+        return False
+
+
+class BlockRecorder:
+    """The executed paths of the warps of one block."""
+
+    def __init__(self, book: PathBook, warps: int) -> None:
+        self._book = book
+        together = _Recorder(set(range(warps)), [])
+        self._of = [together] * warps
+
+    def add(self, block: int, rows: Sequence[tuple[int, int, int]]) -> None:
+        """Each row's warp executed a basic block with a mask, of which some lanes took its branch.
+
+        Rows are (warp, mask, taken). Cost: linear in the rows; linear in its entries for each
+        recorder that is split.
+        """
+        parts: dict[tuple[int, int, int], list[int]] = {}
+        for warp, mask, taken in rows:
+            parts.setdefault((id(self._of[warp]), mask, taken), []).append(warp)
+        for (_, mask, taken), warps in parts.items():
+            recorder = self._of[warps[0]]
+            if len(warps) < len(recorder.warps):
+                recorder.warps.difference_update(warps)
+                recorder = _Recorder(set(warps), recorder.entries.copy())
+                for warp in warps:
+                    self._of[warp] = recorder
+            recorder.add(self._book, self._book.number(PathStep(block, mask, taken)))
+
+    def paths(self) -> list[tuple[PathNode, ...]]:
+        """The path of each warp; those of warps that executed the same are one object."""
+        return [self._book.body(recorder.entries) for recorder in self._of]

@@ -13,9 +13,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ptxwcet.emulator.launch import Array, Finding
+from ptxwcet.emulator.launch import Array, EmulatedLaunch, Finding
 from ptxwcet.emulator.memory import Arena
-from ptxwcet.flow.facts import Dim3
 from ptxwcet.ir.kernel import Immediate, Instruction, Kernel, Negated, Operand, Register
 from ptxwcet.ir.operands import SpecialRegister, SymbolRef
 
@@ -44,6 +43,7 @@ class Frame:
     checks: frozenset[str]
     kernel: Kernel
     block: int = 0
+    ticks: int = 0  # warp instructions of the block so far
     registers: dict[str, Array] = field(default_factory=dict)
     specials: dict[str, Array] = field(default_factory=dict)
     mask: Mask = None
@@ -136,6 +136,9 @@ def reader(context: Context, operand: Operand, type_name: str) -> Read:
         return lambda frame: constant
     if isinstance(operand, SpecialRegister):
         name = operand.name
+        if name in CLOCKS:
+            shift = 32 if name.endswith("_hi") else 0
+            return lambda frame: np.full(context.lanes, frame.ticks >> shift).astype(dtype)
         if name not in SPECIALS:
             raise Unsupported(f"special register {name}")
         return lambda frame: frame.specials[name].astype(dtype)
@@ -192,38 +195,54 @@ def writer(context: Context, operand: Operand) -> Callable[[Frame, Array], None]
     return write
 
 
+CLOCKS = ("%clock", "%clock_hi", "%clock64", "%globaltimer", "%globaltimer_lo", "%globaltimer_hi")
+"""Registers that count instructions here: they grow, and are no time."""
+
 SPECIALS = tuple(
-    [f"%{name}.{axis}" for name in ("tid", "ntid", "ctaid", "nctaid") for axis in "xyz"]
-    + ["%laneid", "%warpid", "%nwarpid", "%smid", "%nsmid"]
+    [
+        f"%{name}.{axis}"
+        for name in ("tid", "ntid", "ctaid", "nctaid", "clusterid", "nclusterid")
+        for axis in "xyz"
+    ]
+    + [f"%cluster_{name}.{axis}" for name in ("ctaid", "nctaid") for axis in "xyz"]
+    + ["%cluster_ctarank", "%cluster_nctarank", "%is_explicit_cluster"]
+    + ["%laneid", "%warpid", "%nwarpid", "%smid", "%nsmid", "%gridid", "%dynamic_smem_size"]
     + [f"%lanemask_{name}" for name in ("eq", "lt", "le", "gt", "ge")]
 )
+"""The special registers that have a value: one multiprocessor, clusters of one block."""
 
 
-def special_registers(block: Dim3, grid: Dim3, index: int, lanes: int) -> dict[str, Array]:
-    """The values of the special registers in block ``index`` (x fastest)."""
+def special_registers(launch: EmulatedLaunch, index: int, lanes: int) -> dict[str, Array]:
+    """The values of :data:`SPECIALS` in block ``index`` (x fastest)."""
     thread = np.arange(lanes, dtype=np.uint32)
     lane = thread & np.uint32(31)
-    one = np.uint32(1)
-    equal = one << lane
+    equal = np.uint32(1) << lane
+    below = equal - np.uint32(1)
     values: dict[str, Array] = {
         "%laneid": lane,
         "%warpid": thread >> np.uint32(5),
-        "%nwarpid": np.uint32(lanes // 32) + 0 * thread,
-        "%smid": 0 * thread,
-        "%nsmid": 0 * thread + one,
         "%lanemask_eq": equal,
-        "%lanemask_lt": equal - one,
-        "%lanemask_le": equal | (equal - one),
-        "%lanemask_gt": ~(equal | (equal - one)),
-        "%lanemask_ge": ~(equal - one),
+        "%lanemask_lt": below,
+        "%lanemask_le": equal | below,
+        "%lanemask_gt": ~(equal | below),
+        "%lanemask_ge": ~below,
+        "%is_explicit_cluster": np.zeros(lanes, dtype=bool),
     }
-    shape, span = block, grid
-    for axis, tid, cta in zip("xyz", _split(thread, shape), _split(index, span), strict=True):
-        size = "xyz".index(axis)
+    numbers = {
+        "%nwarpid": lanes // 32, "%smid": 0, "%nsmid": 1, "%gridid": 0, "%cluster_ctarank": 0,
+        "%cluster_nctarank": 1, "%dynamic_smem_size": launch.dynamic_shared,
+    }  # fmt: skip
+    place = _split(index, launch.grid)
+    for axis, tid, number in zip("xyz", _split(thread, launch.block), range(3), strict=True):
         values[f"%tid.{axis}"] = (tid + 0 * thread).astype(np.uint32)
-        values[f"%ctaid.{axis}"] = (cta + 0 * thread).astype(np.uint32)
-        values[f"%ntid.{axis}"] = np.full(lanes, shape[size], dtype=np.uint32)
-        values[f"%nctaid.{axis}"] = np.full(lanes, span[size], dtype=np.uint32)
+        for kind in ("ctaid", "clusterid"):
+            numbers[f"%{kind}.{axis}"] = int(place[number])
+        for kind in ("nctaid", "nclusterid"):
+            numbers[f"%{kind}.{axis}"] = launch.grid[number]
+        numbers[f"%ntid.{axis}"] = launch.block[number]
+        numbers[f"%cluster_ctaid.{axis}"], numbers[f"%cluster_nctaid.{axis}"] = 0, 1
+    for name, value in numbers.items():
+        values[name] = np.full(lanes, value, dtype=np.uint32)
     return values
 
 

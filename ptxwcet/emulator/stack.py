@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 EXIT = -1
@@ -34,19 +35,30 @@ class Stack:
 
     def branch(self, taken: int, target: int, other: int, meet: int) -> None:
         """Lanes ``taken`` of the top go to ``target``, the rest to ``other``; they meet again."""
+        self.scatter({target: taken} if taken else {}, other, meet)
+
+    def scatter(self, sides: Mapping[int, int], other: int, meet: int) -> None:
+        """The lanes of each side of the top go to its node, the rest to ``other``.
+
+        Sides run one after the other, the first one first and the rest last.
+        """
         top = self.entries[-1]
-        rest = top.mask & ~taken
-        if not rest or not taken:
-            self.go(target if taken else other)
+        rest = top.mask
+        for lanes in sides.values():
+            rest &= ~lanes
+        parts = dict(sides)
+        if rest:
+            parts[other] = parts.get(other, 0) | rest
+        if len(parts) == 1:
+            self.go(next(iter(parts)))
             return
         if top.meet == meet and len(self.entries) > 1:
             self.entries.pop()
         else:
             top.node = meet
-        self.entries.append(Entry(other, rest, meet))
-        if other == meet:
-            self.entries.pop()
-        self.entries.append(Entry(target, taken, meet))
+        for node, lanes in reversed(parts.items()):
+            if node != meet:
+                self.entries.append(Entry(node, lanes, meet))
         self._settle()
 
     def end(self, lanes: int) -> None:

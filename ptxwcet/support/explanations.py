@@ -478,6 +478,18 @@ EXPLANATIONS: Mapping[str, Explanation] = _table(
         "Only a part of a warp's lanes executes the barrier.",
         "Move it out of the branch.",
     ),
+    (
+        "PW439",
+        "trap or failed assertion",
+        "A thread executed trap, brkpt or a failed assertion.",
+        "The kernel found an error of its own: see the source line.",
+    ),
+    (
+        "PW440",
+        "branch outside of its table",
+        "The index of brx.idx is not less than the number of its targets.",
+        "Check the value before the branch.",
+    ),
     # --- bounds ---------------------------------------------------------------------------------
     (
         "PW501",

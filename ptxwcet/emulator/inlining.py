@@ -1,0 +1,220 @@
+"""Calls replaced by the bodies of the functions called, before a kernel is executed.
+
+Each call gets a copy of its own of the function: registers, labels, local and ``.param`` variables
+renamed, formal ``.param`` parameters replaced by the caller's variables, ``ret`` by a branch to
+what follows the call. Positions stay those of the text, so that findings name the function's lines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+
+from ptxwcet.ir.forms import InstructionForm
+from ptxwcet.ir.kernel import (
+    Immediate,
+    Instruction,
+    Kernel,
+    Module,
+    Operand,
+    Parameter,
+    Register,
+    SymbolRef,
+    Variable,
+)
+from ptxwcet.ir.op_classes import ControlEffect
+from ptxwcet.ir.operands import Arguments, Sink
+from ptxwcet.ptx.parser import parse_module
+from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.support.source import SourceFile
+
+ASSERTION = "__assertfail"
+"""The function that a failed assertion calls: no body, never returns, a finding of the run."""
+
+
+def inline_calls(kernel: Kernel, module: Module) -> Kernel:
+    """The kernel without calls, itself if it has none.
+
+    Raises PtxwcetError with one PW410 for each call that cannot be replaced: of a function without
+    a body (but :data:`ASSERTION`), through a register, or of a function by itself. Cost: linear in
+    the instructions of all copies.
+    """
+    if not any(one.control is ControlEffect.CALL for one in kernel.instructions):
+        return kernel
+    inliner = _Inliner(kernel, {function.name: function for function in module.functions})
+    inliner.splice(kernel, _Site("", {}, None, ()))
+    if inliner.problems:
+        raise PtxwcetError(inliner.problems)
+    return replace(
+        kernel,
+        instructions=tuple(inliner.instructions),
+        labels=inliner.labels,
+        registers=inliner.registers,
+        branch_tables=inliner.tables,
+        variables=tuple(inliner.variables.values()),
+        body=(),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Site:
+    """A copy of a body: the prefix of its names, its parameters, where it returns to, callers."""
+
+    prefix: str
+    parameters: Mapping[str, str]
+    after: str | None
+    active: tuple[str, ...]
+
+    def name(self, function: Kernel, name: str) -> str:
+        """The name that an operand of the function's has in the copy."""
+        if name in self.parameters:
+            return self.parameters[name]
+        own = name in function.registers or name in function.labels
+        private = any(v.name == name and v.space != "shared" for v in function.variables)
+        return self.prefix + name if own or private else name
+
+
+class _Inliner:
+    def __init__(self, kernel: Kernel, functions: Mapping[str, Kernel]) -> None:
+        self._functions = functions
+        self._copies = 0
+        self.instructions: list[Instruction] = []
+        self.labels: dict[str, int] = {}
+        self.registers: dict[str, str] = {}
+        self.tables: dict[str, tuple[str, ...]] = {}
+        self.variables: dict[str, Variable] = {}
+        self.problems: list[Diagnostic] = []
+
+    def splice(self, function: Kernel, site: _Site) -> None:
+        """Appends a copy of a body."""
+        labels_at: dict[int, list[str]] = {}
+        for label, index in function.labels.items():
+            labels_at.setdefault(index, []).append(label)
+        for name, kind in function.registers.items():
+            self.registers[site.name(function, name)] = kind
+        for variable in function.variables:
+            name = site.name(function, variable.name)
+            self.variables[name] = replace(variable, name=name)
+        for table, names in function.branch_tables.items():
+            self.tables[site.prefix + table] = tuple(site.prefix + name for name in names)
+        for index, instruction in enumerate(function.instructions):
+            for label in labels_at.get(index, ()):
+                self.labels[site.prefix + label] = len(self.instructions)
+            self._instruction(function, instruction, site)
+        for label in labels_at.get(len(function.instructions), ()):
+            self.labels[site.prefix + label] = len(self.instructions)
+
+    def _instruction(self, function: Kernel, instruction: Instruction, site: _Site) -> None:
+        names = tuple(site.name(function, name) for name in instruction.names)
+        targets = tuple(site.prefix + target for target in instruction.targets)
+        copy = instruction._replace(names=names, targets=targets)
+        if instruction.control is ControlEffect.CALL and instruction.callee != ASSERTION:
+            self._call(copy, site)
+        elif instruction.control is ControlEffect.RETURN and site.after is not None:
+            self._branch(copy, site.after, inverted=False)
+        else:
+            self.instructions.append(copy)
+
+    def _branch(self, at: Instruction, target: str, *, inverted: bool) -> None:
+        """A branch with the guard of ``at``, or its opposite."""
+        guard = at.guard
+        kind = 0 if guard is None else 1 + (guard.negated != inverted)
+        names = (guard.register,) if guard is not None else ()
+        form = _forms("bra L;", "@%p bra L;", "@!%p bra L;")[kind]
+        self.instructions.append(
+            at._replace(form=form, names=names, immediates=(), targets=(target,))
+        )
+
+    def _call(self, call: Instruction, site: _Site) -> None:
+        function = self._functions.get(call.callee or "")
+        if function is None or function.name in site.active:
+            what = "recursive" if function is not None else "indirect, or of what has no body"
+            message = f"{call.mnemonic} is not executed: the call is {what}"
+            self.problems.append(Diagnostic("PW410", message, call.span))
+            return
+        self._copies += 1
+        prefix = f"{function.name}#{self._copies}:"
+        after = prefix + "return"
+        results, arguments = _actuals(call)
+        pairs = _paired(call, function, results, arguments)
+        if pairs is None:
+            message = f"{call.mnemonic} is not executed: its arguments are not {function.name}'s"
+            self.problems.append(Diagnostic("PW410", message, call.span))
+            return
+        aliases = {
+            formal.name: actual.name for formal, actual in pairs if isinstance(actual, SymbolRef)
+        }
+        inner = _Site(prefix, aliases, after, (*site.active, function.name))
+        if call.guard is not None:
+            self._branch(call, after, inverted=True)
+        else:
+            self._branch(call, prefix + "entry", inverted=False)
+        self.labels[prefix + "entry"] = len(self.instructions)
+        count = len(function.results)
+        for formal, actual in pairs[count:]:
+            if not isinstance(actual, SymbolRef):
+                self._copy(call, Register(prefix + formal.name), actual, formal.type)
+        self.splice(function, inner)
+        self.labels[after] = len(self.instructions)
+        for formal, actual in pairs[:count]:
+            if isinstance(actual, Register):
+                self._copy(call, actual, Register(prefix + formal.name), formal.type)
+
+    def _copy(self, at: Instruction, target: Register, value: Operand, kind: str) -> None:
+        """A ``mov`` at the place of the call."""
+        self.registers.setdefault(target.name, kind)
+        if isinstance(value, Register):
+            self.registers.setdefault(value.name, kind)
+            (form,) = _forms(f"mov.{kind} %{kind}, %{kind};")
+            copy = at._replace(form=form, names=(target.name, value.name), immediates=())
+        else:
+            assert isinstance(value, Immediate)
+            (form,) = _forms(f"mov.{kind} %{kind}, {value.text};")
+            copy = at._replace(form=form, names=(target.name,), immediates=(value,))
+        self.instructions.append(copy._replace(targets=()))
+
+
+def _actuals(call: Instruction) -> tuple[tuple[Operand, ...], tuple[Operand, ...]]:
+    """Results and arguments of a direct call."""
+    groups: list[tuple[Operand, ...]] = [(), ()]
+    place = 0
+    for operand in call.operands:
+        if isinstance(operand, SymbolRef) and operand.name == call.callee:
+            place = 1
+        elif isinstance(operand, Arguments):
+            groups[place] = operand.elements
+    return groups[0], groups[1]
+
+
+def _paired(
+    call: Instruction,
+    function: Kernel,
+    results: tuple[Operand, ...],
+    arguments: tuple[Operand, ...],
+) -> list[tuple[Parameter, Operand]] | None:
+    """Formal and actual parameters, results first; None if they do not fit."""
+    formals = (*function.results, *function.parameters)
+    actuals = (*results, *arguments)
+    if len(results) != len(function.results) or len(formals) != len(actuals):
+        return None
+    for place, (formal, actual) in enumerate(zip(formals, actuals, strict=True)):
+        expected = (Register, Sink) if place < len(results) else (Register, Immediate)
+        if formal.space == "param" and not isinstance(actual, SymbolRef):
+            return None
+        if formal.space != "param" and not isinstance(actual, expected):
+            return None
+    return list(zip(formals, actuals, strict=True))
+
+
+@cache
+def _forms(*statements: str) -> tuple[InstructionForm, ...]:
+    """The forms of statements that name ``%p``, ``L`` and registers called after their types."""
+    kinds = ("b16", "b32", "b64", "u16", "u32", "u64", "s16", "s32", "s64", "f16", "f32", "f64")
+    declared = " ".join(f".reg .{kind} %{kind};" for kind in kinds)
+    text = (
+        ".version 9.0\n.target sm_90\n.address_size 64\n.entry k()\n{\n"
+        f".reg .pred %p, %pred; {declared}\nL:\n" + "\n".join(statements) + "\nret;\n}\n"
+    )
+    kernel = parse_module(SourceFile("forms", text)).kernels[0]
+    return tuple(instruction.form for instruction in kernel.instructions[:-1])

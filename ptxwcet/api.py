@@ -95,7 +95,7 @@ def bound_file(request: Request) -> FileAnswer:
     request = with_launch_file(request, module)
     kernels = select_kernels(module.kernels, request.kernels, request.path)
     loop_bounds = parse_loop_bounds(request.loop_bounds)
-    policy = _policy(request)
+    policy = find_named_policy(request)
     rows: list[KernelAnalysis | RefusedKernel] = []
     for kernel in kernels:
         try:
@@ -117,8 +117,8 @@ def bound_file(request: Request) -> FileAnswer:
     return FileAnswer(request.path, digest, machine, tuple(rows))
 
 
-def _policy(request: Request) -> Policy | None:
-    """The known policy. Raises PtxwcetError (PW530, PW536)."""
+def find_named_policy(request: Request) -> Policy | None:
+    """The known policy, None without one. Raises PtxwcetError (PW530, PW536)."""
     if request.policy is not None:
         return find_policy(request.policy)
     if request.method == SCHEDULED:

@@ -9,22 +9,40 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ptxwcet.api import Request, cuda_parameter_names
+from ptxwcet.api import (
+    FileAnswer,
+    RefusedKernel,
+    Request,
+    build_launch,
+    cuda_parameter_names,
+    find_named_policy,
+    with_launch_file,
+)
 from ptxwcet.emulator.execute import execute
-from ptxwcet.emulator.launch import EmulatedLaunch, EmulatorOptions, Execution, Finding
+from ptxwcet.emulator.launch import (
+    EmulatedLaunch,
+    EmulatorOptions,
+    Execution,
+    Finding,
+    Progress,
+)
 from ptxwcet.emulator.launch_arrays import Array
 from ptxwcet.emulator.launch_files import read_launch_file
 from ptxwcet.emulator.launch_model import LaunchFile, OutputCheck
 from ptxwcet.emulator.path_lines import path_lines
 from ptxwcet.emulator.result_files import write_arrays, write_lines
 from ptxwcet.flow.facts import Dim3, Launch, check_launch
+from ptxwcet.ir.kernel import Kernel, Module
+from ptxwcet.machine.loader import load_machine
+from ptxwcet.machine.model import Machine
+from ptxwcet.pipeline import KernelAnalysis, PreparedKernel, analyse_prepared, prepare_executed
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.ptx.reading import read_source
-from ptxwcet.support.diagnostics import Diagnostic
+from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 
 MOST_INSTRUCTIONS = 10**9
 """Warp-instructions after which a run is given up unless told otherwise."""
@@ -63,34 +81,24 @@ class RunAnswer:
         return self.execution.is_complete
 
 
-def run_file(request: RunRequest, progress: Callable[[int, int], None] | None = None) -> RunAnswer:
+def run_file(request: RunRequest, progress: Progress | None = None) -> RunAnswer:
     """Executes the launch that a launch file describes.
 
-    ``progress`` is called every now and then with the blocks done and all. Raises PtxwcetError:
-    problems of the inputs, instructions that cannot be executed (all at once, before anything
-    runs), a run over ``max_instructions``, expected arrays that fit no result. Faults found while
-    it runs are diagnostics of the answer. Cost: that of the run.
+    ``progress`` is called every now and then with the blocks done, all blocks, and the
+    warp-instructions executed. Raises PtxwcetError: problems of the inputs, instructions that
+    cannot be executed (all at once, before anything runs), a run over ``max_instructions``,
+    expected arrays that fit no result. Faults found while it runs are diagnostics of the answer.
+    Cost: that of the run.
     """
     module = parse_module(read_source(request.path))
-    names = Request(request.path, source=request.source)
-    launch = read_launch_file(
-        request.launch_file, module, lambda kernel: cuda_parameter_names(kernel, names)
-    )
-    check_launch(Launch(launch.block, launch.grid), launch.kernel)
-    emulated = EmulatedLaunch(
-        launch.block,
-        launch.grid,
-        launch.values(),
-        tuple(launch.variable_bytes().items()),
-        launch.dynamic_shared_bytes,
-    )
+    launch = _read_launch(request.launch_file, module, Request(request.path, source=request.source))
     options = EmulatorOptions(
         max_instructions=request.max_instructions,
         record_paths=request.record_paths,
         progress=progress,
     )
     begin = time.monotonic()
-    execution = execute(launch.kernel, module, emulated, options=options)
+    execution = execute_launch(module, launch, options)
     seconds = time.monotonic() - begin
     outputs: dict[str, Array] = {}
     checks: tuple[OutputCheck, ...] = ()
@@ -112,6 +120,82 @@ def run_file(request: RunRequest, progress: Callable[[int, int], None] | None = 
             *(row for row in wrong if row is not None),
         ),
     )
+
+
+def bound_executed(request: Request, progress: Progress | None = None) -> FileAnswer:
+    """Bounds what the warps of a launch execute for the inputs of its launch file: estimates.
+
+    Raises PtxwcetError for input that concerns no single kernel. Cost: that of the run.
+    """
+    machine = load_machine(request.machine, request.memory_latency_cycles)
+    module = parse_module(read_source(request.path))
+    policy = find_named_policy(request)
+    row: KernelAnalysis | RefusedKernel
+    try:
+        prepared = prepare_launch(request, module, machine, progress)
+        row = analyse_prepared(prepared, policy=policy, method=request.method)
+    except RefusedLaunch as refused:
+        row = RefusedKernel(refused.kernel, refused.diagnostics)
+    digest = hashlib.sha256(Path(request.path).read_bytes()).hexdigest()
+    return FileAnswer(request.path, digest, machine, (row,))
+
+
+class RefusedLaunch(PtxwcetError):
+    """The kernel of a launch has no executed path that can be timed; carries the kernel."""
+
+    def __init__(self, kernel: Kernel, diagnostics: tuple[Diagnostic, ...]) -> None:
+        super().__init__(diagnostics)
+        self.kernel = kernel
+
+
+def prepare_launch(
+    request: Request, module: Module, machine: Machine, progress: Progress | None = None
+) -> PreparedKernel:
+    """Runs the launch file of a request and gives what its warps executed.
+
+    Raises PtxwcetError: PW427 (no launch file, or an option that an executed path leaves without
+    effect), problems of the launch file; RefusedLaunch: what the run or the machine refuses, and
+    every finding of the run (a kernel that reads what nothing wrote takes arbitrary paths).
+    """
+    if request.launch_file is None or request.loop_bounds:
+        option = "--loop-bound" if request.launch_file else "no launch file"
+        raise PtxwcetError(
+            Diagnostic(
+                "PW427",
+                f"--executed with {option}",
+                help="executed paths come from the inputs of a launch file: give --launch, and no "
+                "loop bounds",
+            )
+        )
+    launch = _read_launch(request.launch_file, module, request)
+    facts = build_launch(launch.kernel, with_launch_file(request, module))
+    options = EmulatorOptions(record_paths=True, progress=progress)
+    try:
+        execution = execute_launch(module, launch, options)
+        if execution.findings:
+            raise PtxwcetError(_diagnostic(finding, launch) for finding in execution.findings)
+        return prepare_executed(
+            launch.kernel, execution, facts, machine, unknown_at_worst=request.unknown_at_worst
+        )
+    except PtxwcetError as error:
+        raise RefusedLaunch(launch.kernel, error.diagnostics) from None
+
+
+def execute_launch(module: Module, launch: LaunchFile, options: EmulatorOptions) -> Execution:
+    """Executes a launch on the arrays of its file. Raises PtxwcetError. Cost: that of the run."""
+    check_launch(Launch(launch.block, launch.grid), launch.kernel)
+    emulated = EmulatedLaunch(
+        launch.block,
+        launch.grid,
+        launch.values(),
+        tuple(launch.variable_bytes().items()),
+        launch.dynamic_shared_bytes,
+    )
+    return execute(launch.kernel, module, emulated, options=options)
+
+
+def _read_launch(path: str, module: Module, names: Request) -> LaunchFile:
+    return read_launch_file(path, module, lambda kernel: cuda_parameter_names(kernel, names))
 
 
 def _diagnostic(finding: Finding, launch: LaunchFile) -> Diagnostic:

@@ -10,6 +10,8 @@ from ptxwcet.bounds.analysis import BlockAnalysis, analyse_block
 from ptxwcet.bounds.methods import METHODS
 from ptxwcet.bounds.outcome import BlockBound, Outcome
 from ptxwcet.claims import Assumption, AssumptionState, Refusal
+from ptxwcet.emulator.executed_paths import executed_blocks
+from ptxwcet.emulator.launch import Execution
 from ptxwcet.flow.cfg import BlockId, ControlFlowGraph, build_cfg
 from ptxwcet.flow.dominance import compute_dominators, compute_postdominators
 from ptxwcet.flow.extraction import extract_paths
@@ -17,6 +19,7 @@ from ptxwcet.flow.facts import BoundOrigin, Launch, check_launch
 from ptxwcet.flow.loops import LoopForest, find_loops, irreducible_diagnostics
 from ptxwcet.flow.paths import BlockPaths, loop_entries
 from ptxwcet.ir.kernel import Kernel
+from ptxwcet.ir.op_classes import ControlEffect
 from ptxwcet.machine.model import Machine
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.timing.cost import UNKNOWN_OPCODES, InstructionCosts
@@ -36,6 +39,14 @@ USER_LOOP_BOUNDS = Assumption(
     AssumptionState.ASSUMED,
     "--loop-bound",
 )
+
+EXECUTED_PATHS = Assumption(
+    "executed-paths",
+    "every run takes the paths that the emulator saw for this launch; other inputs may take others",
+    AssumptionState.DOUBTFUL,
+    "--executed",
+)
+"""What bounds of executed paths rest on: they are estimates."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +143,48 @@ def prepare_kernel(
     return PreparedKernel(kernel, cfg, forest, launch, machine, tuple(pieces))
 
 
+def prepare_executed(
+    kernel: Kernel,
+    execution: Execution,
+    launch: Launch,
+    machine: Machine,
+    *,
+    unknown_at_worst: bool = False,
+) -> PreparedKernel:
+    """What the warps of a launch have executed, as if it were known for every input.
+
+    The workloads rest on :data:`EXECUTED_PATHS`, which makes estimates of all bounds. Raises
+    PtxwcetError: PW415 for a kernel with calls, whose paths hold the bodies of the functions
+    without the instructions of the calls; PW402 and PW403 as in :func:`prepare_kernel`. Cost:
+    linear in the folded paths.
+    """
+    assert launch.grid is not None, "an executed launch has a grid"
+    calls = [one for one in kernel.instructions if one.control is ControlEffect.CALL]
+    if calls:
+        raise PtxwcetError(
+            Diagnostic(
+                "PW415",
+                f"{one.mnemonic}: executed paths of kernels with calls are not timed",
+                one.span,
+                help="let the compiler inline the function (__forceinline__)",
+            )
+            for one in calls
+        )
+    cfg = build_cfg(execution.kernel)
+    forest = find_loops(cfg, compute_dominators(cfg))
+    meetings = compute_postdominators(cfg).immediate
+    costs = InstructionCosts(machine, launch.threads, unknown_at_worst=unknown_at_worst)
+    pieces = []
+    for kind in executed_blocks(execution, cfg, meetings, launch.grid):
+        workload = build_workload(
+            kind.paths.warps, execution.kernel, cfg, costs, machine.scoreboard
+        )
+        assumptions = [EXECUTED_PATHS]
+        assumptions += [UNKNOWN_OPCODES] if costs.charged_unknown else []
+        pieces.append(PreparedPiece(kind.paths, workload, tuple(assumptions), costs.is_nominal))
+    return PreparedKernel(execution.kernel, cfg, forest, launch, machine, tuple(pieces))
+
+
 def analyse_kernel(
     kernel: Kernel,
     launch: Launch,
@@ -152,6 +205,14 @@ def analyse_kernel(
     prepared = prepare_kernel(
         kernel, launch, machine, loop_bounds, unknown_at_worst=unknown_at_worst
     )
+    return analyse_prepared(prepared, policy=policy, method=method)
+
+
+def analyse_prepared(
+    prepared: PreparedKernel, *, policy: Policy | None = None, method: str = METHODS[0].name
+) -> KernelAnalysis:
+    """Bounds what the warps of a prepared kernel execute; options as in :func:`analyse_kernel`."""
+    kernel, machine = prepared.kernel, prepared.machine
     pieces = []
     for piece in prepared.pieces:
         nominal = piece.is_nominal
@@ -161,7 +222,8 @@ def analyse_kernel(
             outcomes[SCHEDULED] = _evaluate_schedule(analysis, policy, is_nominal=nominal)
         _require_answer(kernel, outcomes, method)
         pieces.append(AnalysedPiece(piece.paths, analysis, outcomes, method))
-    return KernelAnalysis(kernel, prepared.cfg, prepared.forest, launch, machine, tuple(pieces))
+    cfg, forest = prepared.cfg, prepared.forest
+    return KernelAnalysis(kernel, cfg, forest, prepared.launch, machine, tuple(pieces))
 
 
 def _evaluate_schedule(analysis: BlockAnalysis, policy: Policy, *, is_nominal: bool) -> Outcome:

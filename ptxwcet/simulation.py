@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -20,7 +21,9 @@ from ptxwcet.api import (
     select_kernels,
     with_launch_file,
 )
+from ptxwcet.execution import RefusedLaunch, prepare_launch
 from ptxwcet.flow.facts import parse_loop_bounds
+from ptxwcet.ir.kernel import Module
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.machine.model import Machine
 from ptxwcet.pipeline import PreparedKernel, PreparedPiece, prepare_kernel
@@ -38,7 +41,8 @@ class SimulationOptions:
     """How to simulate: policy, seed of random choices, jitter in percent, events to keep, limit.
 
     ``path_seed`` takes decisions that the analysis left open at random; None: the first side of a
-    divergent branch first, the first alternative, the largest loop count.
+    divergent branch first, the first alternative, the largest loop count. ``executed``: what the
+    launch file's inputs execute is simulated instead of what path extraction finds.
     """
 
     policy: str
@@ -47,6 +51,7 @@ class SimulationOptions:
     events: int = 0
     limit: int = 2_000_000_000
     path_seed: int | None = None
+    executed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,28 +97,46 @@ def simulate_file(request: Request, options: SimulationOptions) -> SimulationAns
     jitter = Jitter(options.jitter_percent, options.seed)
     machine = load_machine(request.machine, request.memory_latency_cycles)
     module = parse_module(read_source(request.path))
-    request = with_launch_file(request, module)
-    kernels = select_kernels(module.kernels, request.kernels, request.path)
-    loop_bounds = parse_loop_bounds(request.loop_bounds)
     rows: list[KernelSimulation | RefusedKernel] = []
-    for kernel in kernels:
+    for prepared in _prepare(request, module, machine, executed=options.executed):
+        if isinstance(prepared, RefusedKernel):
+            rows.append(prepared)
+            continue
         try:
-            prepared = prepare_kernel(
-                kernel,
-                build_launch(kernel, request),
-                machine,
-                loop_bounds,
-                unknown_at_worst=request.unknown_at_worst,
-            )
             runs = [
                 simulate_piece(prepared, piece, policy, jitter, options)
                 for piece in prepared.pieces
             ]
             rows.append(max(runs, key=lambda simulation: simulation.run.cycles))
         except PtxwcetError as error:
-            rows.append(RefusedKernel(kernel, error.diagnostics))
+            rows.append(RefusedKernel(prepared.kernel, error.diagnostics))
     digest = hashlib.sha256(Path(request.path).read_bytes()).hexdigest()
     return SimulationAnswer(request.path, digest, machine, tuple(rows))
+
+
+def _prepare(
+    request: Request, module: Module, machine: Machine, *, executed: bool
+) -> Iterator[PreparedKernel | RefusedKernel]:
+    """What the warps of each kernel execute: as it was executed, or as the analysis finds it."""
+    if executed:
+        try:
+            yield prepare_launch(request, module, machine)
+        except RefusedLaunch as refused:
+            yield RefusedKernel(refused.kernel, refused.diagnostics)
+        return
+    request = with_launch_file(request, module)
+    loop_bounds = parse_loop_bounds(request.loop_bounds)
+    for kernel in select_kernels(module.kernels, request.kernels, request.path):
+        try:
+            yield prepare_kernel(
+                kernel,
+                build_launch(kernel, request),
+                machine,
+                loop_bounds,
+                unknown_at_worst=request.unknown_at_worst,
+            )
+        except PtxwcetError as error:
+            yield RefusedKernel(kernel, error.diagnostics)
 
 
 def simulate_piece(

@@ -10,6 +10,7 @@ import click
 from ptxwcet.api import FileAnswer, Request, bound_file
 from ptxwcet.claims import Guarantee
 from ptxwcet.cli.options import analysis_options
+from ptxwcet.cli.progress import ProgressLine
 from ptxwcet.report.build import build_report
 from ptxwcet.report.json_format import render_json
 from ptxwcet.report.text import render_text
@@ -37,19 +38,26 @@ from ptxwcet.support.diagnostics import Diagnostic, render_all
     show_default=True,
     help="What to report as the bound.",
 )
+@click.option(
+    "--executed",
+    is_flag=True,
+    help="Run the launch file's inputs and bound the paths that they take: an estimate.",
+)
 def bound(
     form: str,
     budget: int | None,
     require: str,
     policy: str | None,
     method: str,
+    executed: bool,
     **options: Any,
 ) -> int:
     """Bound the execution time of one thread block of each kernel in FILE.
 
     Exit code: 0 all bounded; 1 a kernel refused, over the budget or below the guarantee; 2 usage.
     """
-    answer = bound_file(replace(request_from(**options), policy=policy, method=method))
+    request = replace(request_from(**options), policy=policy, method=method)
+    answer = _bound_executed(request) if executed else bound_file(request)
     report = build_report(answer)
     single = len(answer.kernels) == 1 and answer.refused
     if form == "json" or not single:
@@ -59,6 +67,14 @@ def bound(
     if diagnostics:
         click.echo(render_all(diagnostics), err=True)
     return 1 if diagnostics else 0
+
+
+def _bound_executed(request: Request) -> FileAnswer:
+    # here: the emulator is loaded only when something is executed
+    from ptxwcet.execution import bound_executed
+
+    with ProgressLine() as progress:
+        return bound_executed(request, progress.show)
 
 
 def request_from(

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import click
 
+from ptxwcet.cli.progress import ProgressLine
 from ptxwcet.emulator.launch_arrays import Array
 from ptxwcet.execution import MOST_INSTRUCTIONS, RunAnswer, RunRequest, run_file, write_results
 from ptxwcet.support.diagnostics import render_all
 
-_QUIET_SECONDS = 2.0
-_BETWEEN_SECONDS = 0.5
 _SHOWN = 4
-_BAR = 30
 
 
 @click.command()
@@ -63,7 +60,7 @@ def run(
     if out is not None and out.suffix != ".npz":
         raise click.BadParameter(f"'{out}' should end in .npz", param_hint="'--out'")
     request = RunRequest(file, launch_file, source, max_instructions, paths is not None)
-    with _Progress() as progress:
+    with ProgressLine() as progress:
         answer = run_file(request, progress.show)
     if answer.is_complete:
         write_results(answer, out, paths)
@@ -77,33 +74,6 @@ def run(
     if not answer.is_complete and (out is not None or paths is not None):
         click.echo("the run was stopped: no results are written", err=True)
     return 1 if answer.diagnostics or not answer.is_complete else 0
-
-
-class _Progress:
-    """A line on standard error, from two seconds on; it is wiped at the end."""
-
-    def __init__(self) -> None:
-        self._start = time.monotonic()
-        self._next = self._start + _QUIET_SECONDS
-        self._width = 0
-
-    def __enter__(self) -> _Progress:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._width:
-            click.echo("\r" + " " * self._width + "\r", err=True, nl=False)
-
-    def show(self, done: int, blocks: int) -> None:
-        """Called by the emulator after each block."""
-        now = time.monotonic()
-        if now < self._next:
-            return
-        self._next = now + _BETWEEN_SECONDS
-        filled = _BAR * done // blocks
-        text = f"[{'#' * filled}{'.' * (_BAR - filled)}] {done:,} of {blocks:,} blocks"
-        self._width = len(text)
-        click.echo("\r" + text, err=True, nl=False)
 
 
 def _lines(answer: RunAnswer) -> Iterator[str]:

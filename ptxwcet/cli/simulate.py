@@ -70,6 +70,11 @@ _GANTT_EVENTS = 200
     help="Give up after so many instructions that were issued one by one.",
 )
 @click.option(
+    "--executed",
+    is_flag=True,
+    help="Simulate the paths that the launch file's inputs take.",
+)
+@click.option(
     "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True
 )
 def simulate(
@@ -81,6 +86,7 @@ def simulate(
     gantt: Path | None,
     events: int | None,
     limit: int,
+    executed: bool,
     form: str,
     **options: Any,
 ) -> int:
@@ -94,7 +100,7 @@ def simulate(
     recorded = 0
     if timeline is not None or gantt is not None:
         recorded = events or (_TIMELINE_EVENTS if timeline is not None else _GANTT_EVENTS)
-    chosen = SimulationOptions(policy, seed, jitter, recorded, limit, path_seed)
+    chosen = SimulationOptions(policy, seed, jitter, recorded, limit, path_seed, executed)
     answer = simulate_file(request_from(**options), chosen)
     if recorded and len(answer.simulated) > 1:
         names = ", ".join(row.prepared.kernel.name for row in answer.simulated)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import groupby
 
@@ -15,6 +16,7 @@ from ptxwcet.emulator.stack import Stack
 from ptxwcet.ir.kernel import Guard
 
 _FAIR = 64  # rounds after which the warp that waited longest goes first
+_BETWEEN_REPORTS = 1024  # rounds
 
 
 class TooLongError(Exception):
@@ -49,6 +51,7 @@ class BlockRun:
         self._last_run = [0] * warps
         self.executed = 0
         self.recorder: BlockRecorder | None = None
+        self.report: Callable[[int], None] | None = None
 
     def run(self) -> None:
         """Raises Stop (a fatal finding) and TooLongError."""
@@ -65,6 +68,8 @@ class BlockRun:
                 self._deadlock()
             turn += 1
             self._round(ready, turn)
+            if self.report is not None and turn % _BETWEEN_REPORTS == 0:
+                self.report(self.executed)
 
     def _round(self, ready: list[int], turn: int) -> None:
         stacks = self._stacks

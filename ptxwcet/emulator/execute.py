@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 
 from ptxwcet.emulator.block_run import BlockRun, TooLongError
 from ptxwcet.emulator.inlining import inline_calls
-from ptxwcet.emulator.launch import EmulatedLaunch, EmulatorOptions, Execution, WarpPath
+from ptxwcet.emulator.launch import EmulatedLaunch, EmulatorOptions, Execution, Progress, WarpPath
 from ptxwcet.emulator.layout import Layout
 from ptxwcet.emulator.nodes import Node, compile_nodes
 from ptxwcet.emulator.path_recording import BlockRecorder, PathBook
@@ -52,6 +53,8 @@ def execute(
         for block in range(blocks if nodes else 0):
             _enter(frame, launch, block)
             run = BlockRun(frame, nodes, threads, options.max_instructions - executed)
+            if options.progress is not None:
+                run.report = partial(_report, options.progress, (block, blocks, executed))
             if options.record_paths:
                 run.recorder = BlockRecorder(book, lanes // 32)
             try:
@@ -62,12 +65,17 @@ def execute(
                 bodies = run.recorder.paths()
                 paths += [WarpPath(block, warp, body) for warp, body in enumerate(bodies)]
             if options.progress is not None:
-                options.progress(block + 1, blocks)
+                options.progress(block + 1, blocks, executed)
     except TooLongError as limit:
         raise _endless(kernel, cfg, limit.node, options.max_instructions) from None
     except Stop:
         pass
     return Execution(kernel, layout.results(), executed, tuple(frame.findings), tuple(paths))
+
+
+def _report(progress: Progress, at: tuple[int, int, int], executed: int) -> None:
+    block, blocks, before = at
+    progress(block, blocks, before + executed)
 
 
 def _enter(frame: Frame, launch: EmulatedLaunch, block: int) -> None:

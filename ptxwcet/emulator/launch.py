@@ -31,14 +31,18 @@ class EmulatedLaunch:
     dynamic_shared: int = 0
 
 
+Progress = Callable[[int, int, int], None]
+"""Called now and then with the blocks done, all blocks, and the warp instructions executed."""
+
+
 @dataclass(frozen=True, slots=True)
 class EmulatorOptions:
-    """``progress`` is called with (blocks done, blocks) after each block."""
+    """Limits and checks of a run, and whether executed paths are recorded."""
 
     max_instructions: int = 10**9
     checks: frozenset[str] = CHECKS
     record_paths: bool = False
-    progress: Callable[[int, int], None] | None = None
+    progress: Progress | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,23 +9,27 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ptxwcet.emulator.launch import PathNode, PathRun, PathStep
+from ptxwcet.flow.paths import Visit
 
 LONGEST_PERIOD = 48
 """The longest sequence, in steps and runs, whose repetitions are counted."""
 
-Entry = tuple[int, int]  # number of a content in the book, times in a row
+Entry = tuple[int, int]
+"""The number of a content in the book, and how often it comes in a row."""
+
+Content = PathStep | Visit | tuple[Entry, ...]
 
 
 class PathBook:
     """The distinct steps and sequences of a launch by number. Memory: one row for each."""
 
     def __init__(self) -> None:
-        self._numbers: dict[PathStep | tuple[Entry, ...], int] = {}
-        self._contents: list[PathStep | tuple[Entry, ...]] = []
+        self._numbers: dict[Content, int] = {}
+        self._contents: list[Content] = []
         self._nodes: dict[Entry, PathNode] = {}
         self._bodies: dict[tuple[Entry, ...], tuple[PathNode, ...]] = {}
 
-    def number(self, content: PathStep | tuple[Entry, ...]) -> int:
+    def number(self, content: Content) -> int:
         """The number of a step or sequence. Cost: linear in its length."""
         found = self._numbers.get(content)
         if found is None:
@@ -33,10 +37,14 @@ class PathBook:
             self._contents.append(content)
         return found
 
+    def content(self, number: int) -> Content:
+        """What a number stands for."""
+        return self._contents[number]
+
     def sequence(self, number: int) -> tuple[Entry, ...] | None:
         """The sequence of a number; None if it is a step."""
         content = self._contents[number]
-        return None if isinstance(content, PathStep) else content
+        return content if isinstance(content, tuple) else None
 
     def body(self, entries: Sequence[Entry]) -> tuple[PathNode, ...]:
         """The entries as path nodes; equal entries give the same object."""
@@ -51,26 +59,34 @@ class PathBook:
         if found is None:
             number, times = entry
             content = self._contents[number]
+            assert not isinstance(content, Visit), "visits are no executed steps"
             inner = (content,) if isinstance(content, PathStep) else self.body(content)
             whole = times == 1 and isinstance(content, PathStep)
             found = self._nodes[entry] = inner[0] if whole else PathRun(times, inner)
         return found
 
 
-class _Recorder:
-    """What some warps have executed alike."""
+class Folder:
+    """A sequence that is folded while it grows: what ``warps`` have executed alike."""
 
     def __init__(self, warps: set[int], entries: list[Entry]) -> None:
         self.warps = warps
         self.entries = entries
 
-    def add(self, book: PathBook, number: int) -> None:
-        """One more executed step; then repeats are folded until none is left."""
+    def add(self, book: PathBook, number: int, times: int = 1) -> None:
+        """A content comes next, so often in a row; then repeats are folded until none is left.
+
+        Cost: a comparison for each period, up to :data:`LONGEST_PERIOD`.
+        """
         entries = self.entries
+        body = book.sequence(number)
+        if body is not None and tuple(entries[-len(body) :]) == body:
+            del entries[-len(body) :]
+            times += 1
         if entries and entries[-1][0] == number:
-            entries[-1] = (number, entries[-1][1] + 1)
+            entries[-1] = (number, entries[-1][1] + times)
         else:
-            entries.append((number, 1))
+            entries.append((number, times))
         while self._fold(book):
             pass
 
@@ -96,7 +112,7 @@ class BlockRecorder:
 
     def __init__(self, book: PathBook, warps: int) -> None:
         self._book = book
-        together = _Recorder(set(range(warps)), [])
+        together = Folder(set(range(warps)), [])
         self._of = [together] * warps
 
     def add(self, block: int, rows: Sequence[tuple[int, int, int]]) -> None:
@@ -112,7 +128,7 @@ class BlockRecorder:
             recorder = self._of[warps[0]]
             if len(warps) < len(recorder.warps):
                 recorder.warps.difference_update(warps)
-                recorder = _Recorder(set(warps), recorder.entries.copy())
+                recorder = Folder(set(warps), recorder.entries.copy())
                 for warp in warps:
                     self._of[warp] = recorder
             recorder.add(self._book, self._book.number(PathStep(block, mask, taken)))

@@ -387,6 +387,12 @@ EXPLANATIONS: Mapping[str, Explanation] = _table(
         "Correct block and grid.",
     ),
     (
+        "PW415",
+        "executed path with calls",
+        "Executed paths hold the bodies of called functions, not the calls: they cannot be timed.",
+        "Let the compiler inline the function.",
+    ),
+    (
         "PW420",
         "launch file or array unreadable",
         "A launch file, or a .npy file that it names, cannot be read.",
@@ -422,6 +428,12 @@ EXPLANATIONS: Mapping[str, Explanation] = _table(
         "option against the launch file",
         "An option and the launch file say different things.",
         "Leave the option out, or change the launch file.",
+    ),
+    (
+        "PW427",
+        "executed paths without inputs",
+        "--executed needs a launch file, and loop bounds have no effect beside it.",
+        "Give --launch, and leave --loop-bound out.",
     ),
     (
         "PW428",

@@ -1,0 +1,41 @@
+"""Progress of a run on standard error."""
+
+from __future__ import annotations
+
+import time
+
+import click
+
+_QUIET_SECONDS = 2.0
+_BETWEEN_SECONDS = 0.5
+_BAR = 30
+
+
+class ProgressLine:
+    """A line on standard error, from two seconds on; it is wiped at the end."""
+
+    def __init__(self) -> None:
+        self._start = time.monotonic()
+        self._next = self._start + _QUIET_SECONDS
+        self._width = 0
+
+    def __enter__(self) -> ProgressLine:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._width:
+            click.echo("\r" + " " * self._width + "\r", err=True, nl=False)
+
+    def show(self, done: int, blocks: int, instructions: int) -> None:
+        """Called by the emulator now and then."""
+        now = time.monotonic()
+        if now < self._next:
+            return
+        self._next = now + _BETWEEN_SECONDS
+        filled = _BAR * done // blocks
+        text = (
+            f"[{'#' * filled}{'.' * (_BAR - filled)}] {done:,} of {blocks:,} blocks, "
+            f"{instructions:,} warp-instructions"
+        )
+        click.echo("\r" + text.ljust(self._width), err=True, nl=False)
+        self._width = len(text)

@@ -1,0 +1,111 @@
+"""Executed paths as paths of the analysis: the form that bounds and simulators start from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ptxwcet.emulator.launch import Execution, PathNode, PathStep
+from ptxwcet.emulator.path_recording import Entry, Folder, PathBook
+from ptxwcet.flow.cfg import ControlFlowGraph
+from ptxwcet.flow.facts import Dim3
+from ptxwcet.flow.paths import AffineCount, BlockPaths, Path, PathRepeat, Visit, WarpPath
+from ptxwcet.ir.op_classes import ControlEffect
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutedBlocks:
+    """Blocks whose warps executed the same: the first of them, with its paths, and how many."""
+
+    paths: BlockPaths
+    count: int
+
+
+def executed_blocks(
+    execution: Execution, cfg: ControlFlowGraph, postdominators: Sequence[int | None], grid: Dim3
+) -> tuple[ExecutedBlocks, ...]:
+    """The kinds of blocks of a launch, in the order of their first blocks.
+
+    ``cfg`` is that of the executed kernel. Masks are dropped: of a step it matters which block was
+    executed and whether the warp went on at the target of its branch (some lanes took it, and it
+    leads elsewhere than to where they meet the others). Cost: linear in the distinct paths and in
+    the warps.
+    """
+    reader = _Reader(execution, cfg, postdominators)
+    kinds: dict[tuple[WarpPath, ...], int] = {}
+    first: dict[tuple[WarpPath, ...], int] = {}
+    rows: dict[int, dict[Path, list[int]]] = {}
+    for row in execution.paths:
+        rows.setdefault(row.block, {}).setdefault(reader.path(row.body), []).append(row.warp)
+    for block, found in rows.items():
+        warps = tuple(WarpPath(nodes, tuple(numbers)) for nodes, numbers in found.items())
+        kinds[warps] = kinds.get(warps, 0) + 1
+        first.setdefault(warps, block)
+    x, y, _ = grid
+    answer = []
+    for warps, count in kinds.items():
+        block = first[warps]
+        index = (block % x, block // x % y, block // (x * y))
+        answer.append(ExecutedBlocks(BlockPaths(index, index, warps), count))
+    return tuple(answer)
+
+
+class _Reader:
+    """Turns executed paths into visits, folded again without their masks."""
+
+    def __init__(
+        self, execution: Execution, cfg: ControlFlowGraph, postdominators: Sequence[int | None]
+    ) -> None:
+        instructions = execution.kernel.instructions
+        branches = (ControlEffect.BRANCH, ControlEffect.INDIRECT_BRANCH)
+        self._ends_in_branch = [
+            block.end > block.start and instructions[block.end - 1].control in branches
+            for block in cfg.blocks
+        ]
+        self._to_meeting = [
+            target is not None and target == meeting
+            for target, meeting in zip(cfg.taken, postdominators, strict=True)
+        ]
+        self._book = PathBook()
+        self._known: dict[int, Path] = {}
+        self._kept: list[object] = []  # identities stay taken
+
+    def path(self, body: tuple[PathNode, ...]) -> Path:
+        """The path of an executed path; the same object for the same object."""
+        found = self._known.get(id(body))
+        if found is None:
+            found = self._known[id(body)] = self._nodes(self._entries(body))
+            self._kept.append(body)
+        return found
+
+    def _visit(self, step: PathStep) -> Visit:
+        taken = bool(step.taken) and self._ends_in_branch[step.block]
+        if taken and step.taken != step.mask:
+            taken = not self._to_meeting[step.block]
+        return Visit(step.block, taken)
+
+    def _entries(self, body: tuple[PathNode, ...]) -> list[Entry]:
+        book, folder = self._book, Folder(set(), [])
+        for node in body:
+            if isinstance(node, PathStep):
+                folder.add(book, book.number(self._visit(node)))
+                continue
+            inner = self._entries(node.body)
+            if len(inner) == 1:
+                folder.add(book, inner[0][0], inner[0][1] * node.repeats)
+            else:
+                folder.add(book, book.number(tuple(inner)), node.repeats)
+        return folder.entries
+
+    def _nodes(self, entries: Sequence[Entry]) -> Path:
+        nodes: list[Visit | PathRepeat] = []
+        for number, times in entries:
+            content = self._book.content(number)
+            assert not isinstance(content, PathStep), "steps were turned into visits"
+            inner = (content,) if isinstance(content, Visit) else self._nodes(content)
+            if times == 1:
+                nodes += inner
+            else:
+                count = AffineCount(times)
+                nodes.append(PathRepeat(count, count, inner))
+        return tuple(nodes)

@@ -1,50 +1,96 @@
-"""``cvt``: between integer and floating-point types, with PTX's rounding and saturation."""
+"""Conversion of vectors between numbers, with PTX's rounding, saturation and NaN (``cvt``)."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from ptxwcet.emulator.floating import flush, saturate
+from ptxwcet.emulator.conversion_formats import FORMATS, exact_floats, exact_integers, round_to
+from ptxwcet.emulator.floating import flush
 from ptxwcet.emulator.launch import Array
 
-_INTEGRAL = {"rni": np.rint, "rzi": np.trunc, "rmi": np.floor, "rpi": np.ceil}
+INTEGRAL = {"rni": np.rint, "rzi": np.trunc, "rmi": np.floor, "rpi": np.ceil}
+"""Roundings to an integral value."""
+
+_NATIVE: dict[str, np.dtype[np.generic]] = {
+    "f16": np.dtype("f2"), "f32": np.dtype("f4"), "f64": np.dtype("f8")
+}  # fmt: skip
 
 
-def convert(a: Array, to: np.dtype[np.generic], modifiers: frozenset[str]) -> Array:
-    """``a`` at another type. Integers out of range of a float source are clamped, NaN gives 0."""
+def as_float(bits: Array, name: str) -> Array:
+    """Patterns of a 16-, 32- or 64-bit format as a numpy format that holds their values."""
+    if name == "bf16":
+        return (bits.astype(np.uint32) << np.uint32(16)).view(np.float32)
+    return bits.view(_NATIVE[name])
+
+
+def to_float(a: Array, name: str, rounding: str, words: frozenset[str]) -> Array:
+    """Numbers as patterns of a format, rounded once.
+
+    ``words``: ``satfinite`` (overflow gives the largest number), ``relu`` (negative gives +0),
+    ``sat`` (held within 0 and 1, NaN gives +0), ``ftz`` (a subnormal f32 result becomes zero). NaN
+    results have the one pattern of the format, but for f64, which keeps the payload.
+    """
+    target = FORMATS[name]
+    if rounding == "rn" and name in _NATIVE and "satfinite" not in words:
+        bits = _native(a, name)
+    else:
+        value = exact_floats(a) if a.dtype.kind == "f" else exact_integers(a)
+        wide = round_to(value, target, rounding, "satfinite" in words)
+        bits = wide.astype(f"u{max(8, target.width) // 8}")
+    if "ftz" in words and name == "f32":
+        bits = flush(bits.view(np.float32)).view(np.uint32)
+    sign = np.array(1 << target.bits - 1, dtype=bits.dtype)
+    if "relu" in words:
+        bits = np.where(bits & sign != 0, np.zeros_like(bits), bits)
+    if "sat" in words:
+        one = np.array(target.one, dtype=bits.dtype)
+        none = (bits & sign != 0) | (a != a)
+        bits = np.where(none, np.zeros_like(bits), np.minimum(bits, one))
+    return bits
+
+
+def _native(a: Array, name: str) -> Array:
+    """Rounded to nearest by numpy, whose conversions between these formats round once."""
+    dtype = _NATIVE[name]
     with np.errstate(all="ignore"):
-        if a.dtype.kind == "f":
-            source = flush(a) if "ftz" in modifiers and a.dtype == np.float32 else a
-            result = _from_float(source, to, modifiers)
-        elif to.kind == "f":
-            result = a.astype(to)
-        else:
-            result = _between_integers(a, to, "sat" in modifiers)
-        if to.kind == "f":
-            if "ftz" in modifiers and to == np.float32:
-                result = flush(result)
-            if "sat" in modifiers:
-                result = saturate(result)
-        return result
+        result = a.astype(dtype)
+    bits = result.view(f"u{dtype.itemsize}")
+    if name == "f64" or a.dtype.kind != "f":
+        return bits
+    nan = np.array(FORMATS[name].nan, dtype=bits.dtype)
+    return np.where(np.isnan(a), nan, bits)
 
 
-def _from_float(a: Array, to: np.dtype[np.generic], modifiers: frozenset[str]) -> Array:
-    rounding = next((r for r in _INTEGRAL if r in modifiers), None)
-    if rounding is not None:
-        a = _INTEGRAL[rounding](a)
-    if to.kind == "f":
-        return a.astype(to)
+def to_integral(a: Array, rounding: str) -> Array:
+    """Floats rounded to integral values, in their format."""
+    with np.errstate(all="ignore"):
+        result: Array = INTEGRAL[rounding](a)
+    return result
+
+
+def to_integer(a: Array, to: np.dtype[np.generic], rounding: str) -> Array:
+    """Floats as integers, clamped to the type.
+
+    NaN gives 0, but 2^(width-1) where the source is f64 or the result has 64 bits (PTX ISA, cvt).
+    """
     limits = np.iinfo(to.str)
-    wide = a.astype(np.float64)
-    low, high = wide <= float(limits.min), wide >= float(limits.max)
-    inside = np.where(low | high | np.isnan(wide), 0.0, wide).astype(to)
-    clamped = np.where(
-        low, np.array(limits.min, to), np.where(high, np.array(limits.max, to), inside)
-    )
-    return np.where(np.isnan(wide), np.zeros_like(inside), clamped)
+    with np.errstate(all="ignore"):
+        wide = INTEGRAL[rounding](a).astype(np.float64)
+        nan = np.isnan(wide)
+        # float(max) is 2^64 or 2^63 for 64 bits: what reaches it does not fit
+        low, high = wide <= float(limits.min), wide >= float(limits.max)
+        inside = np.where(low | high | nan, 0.0, wide).astype(to)
+    clamped = np.where(low, np.array(limits.min, to), inside)
+    clamped = np.where(high, np.array(limits.max, to), clamped)
+    if a.dtype == np.float64 or to.itemsize == 8:
+        indefinite = np.array(1 << 8 * to.itemsize - 1, f"u{to.itemsize}").view(to)
+    else:
+        indefinite = np.array(0, to)
+    return np.where(nan, indefinite, clamped)
 
 
-def _between_integers(a: Array, to: np.dtype[np.generic], clamp: bool) -> Array:
+def between_integers(a: Array, to: np.dtype[np.generic], clamp: bool) -> Array:
+    """Integers at another type: the low bits, or with ``clamp`` the nearest number that fits."""
     if not clamp:
         return a.astype(to)
     limits, own = np.iinfo(to.str), np.iinfo(a.dtype.str)

@@ -91,7 +91,7 @@ def run_file(request: RunRequest, progress: Progress | None = None) -> RunAnswer
     Cost: that of the run.
     """
     module = parse_module(read_source(request.path))
-    launch = _read_launch(request.launch_file, module, Request(request.path, source=request.source))
+    launch = read_launch(request.launch_file, module, Request(request.path, source=request.source))
     options = EmulatorOptions(
         max_instructions=request.max_instructions,
         record_paths=request.record_paths,
@@ -116,7 +116,7 @@ def run_file(request: RunRequest, progress: Progress | None = None) -> RunAnswer
         outputs=outputs,
         checks=checks,
         diagnostics=(
-            *(_diagnostic(finding, launch) for finding in execution.findings),
+            *diagnostics_of(execution, launch),
             *(row for row in wrong if row is not None),
         ),
     )
@@ -167,13 +167,13 @@ def prepare_launch(
                 "loop bounds",
             )
         )
-    launch = _read_launch(request.launch_file, module, request)
+    launch = read_launch(request.launch_file, module, request)
     facts = build_launch(launch.kernel, with_launch_file(request, module))
     options = EmulatorOptions(record_paths=True, progress=progress)
     try:
         execution = execute_launch(module, launch, options)
         if execution.findings:
-            raise PtxwcetError(_diagnostic(finding, launch) for finding in execution.findings)
+            raise PtxwcetError(diagnostics_of(execution, launch))
         return prepare_executed(
             launch.kernel, execution, facts, machine, unknown_at_worst=request.unknown_at_worst
         )
@@ -194,8 +194,17 @@ def execute_launch(module: Module, launch: LaunchFile, options: EmulatorOptions)
     return execute(launch.kernel, module, emulated, options=options)
 
 
-def _read_launch(path: str, module: Module, names: Request) -> LaunchFile:
+def read_launch(path: str, module: Module, names: Request) -> LaunchFile:
+    """The launch file at ``path``; ``names`` says where parameters have their CUDA names from.
+
+    Raises PtxwcetError (PW420 to PW425).
+    """
     return read_launch_file(path, module, lambda kernel: cuda_parameter_names(kernel, names))
+
+
+def diagnostics_of(execution: Execution, launch: LaunchFile) -> tuple[Diagnostic, ...]:
+    """The findings of a run, each at its PTX instruction."""
+    return tuple(_diagnostic(finding, launch) for finding in execution.findings)
 
 
 def _diagnostic(finding: Finding, launch: LaunchFile) -> Diagnostic:

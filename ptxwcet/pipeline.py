@@ -91,13 +91,14 @@ class PreparedPiece:
     """The blocks of one range of indices and what their warps execute on a machine.
 
     ``assumptions`` are those that the workload rests on; ``is_nominal``: no timing of it is charged
-    above the machine's own.
+    above the machine's own. ``count``: how many blocks executed just this, 0 if none was executed.
     """
 
     paths: BlockPaths
     workload: BlockWorkload
     assumptions: tuple[Assumption, ...]
     is_nominal: bool
+    count: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +182,8 @@ def prepare_executed(
         )
         assumptions = [EXECUTED_PATHS]
         assumptions += [UNKNOWN_OPCODES] if costs.charged_unknown else []
-        pieces.append(PreparedPiece(kind.paths, workload, tuple(assumptions), costs.is_nominal))
+        nominal = costs.is_nominal
+        pieces.append(PreparedPiece(kind.paths, workload, tuple(assumptions), nominal, kind.count))
     return PreparedKernel(execution.kernel, cfg, forest, launch, machine, tuple(pieces))
 
 

@@ -7,10 +7,13 @@ from typing import Any
 
 import click
 
-from ptxwcet.api import bound_file
+from ptxwcet.api import Request, bound_file
 from ptxwcet.cli.bound import request_from
 from ptxwcet.cli.options import analysis_options
+from ptxwcet.machine.loader import load_machine
 from ptxwcet.pipeline import KernelAnalysis
+from ptxwcet.ptx.parser import parse_module
+from ptxwcet.ptx.reading import read_source
 from ptxwcet.simulator.policies import Jitter
 from ptxwcet.simulator.resolution import resolve_workload
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError, render_all
@@ -42,20 +45,33 @@ from ptxwcet.validate.block import BlockValidation, Effort, validate_block
     show_default=True,
     help="Seconds for each kind of block; runs that do not fit are left out and counted.",
 )
-def validate(seeds: int, jitter: int, seconds: float, **options: Any) -> int:
+@click.option(
+    "--inputs",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    help="Execute the launch file's input and others with other seeds, so many in all.",
+)
+def validate(seeds: int, jitter: int, seconds: float, inputs: int, **options: Any) -> int:
     """Check the bounds of each kernel in FILE against runs of every policy.
+
+    With --inputs, kernels are executed too: each executed path must be one of the analysed ones
+    (PW538), and its simulated time at most the safe bound.
 
     Exit code: 0 all hold; 1 a kernel is refused or a proved bound is contradicted (PW535, with a
     shrunk witness). GUB is an estimate: exceeding it is printed, and no failure.
     """
     effort = Effort(seeds, Jitter(jitter).percent, seconds)
-    answer = bound_file(request_from(**options))
+    request = request_from(**options)
+    answer = bound_file(request)
     diagnostics: list[Diagnostic] = []
     for row in answer.bounded:
         try:
             diagnostics += _validate_kernel(row, effort)
         except PtxwcetError as error:
             diagnostics += error.diagnostics
+    if inputs and not answer.refused:
+        diagnostics += _validate_inputs(request, inputs)
     diagnostics += [one for refused in answer.refused for one in refused.diagnostics]
     if diagnostics:
         click.echo(render_all(diagnostics), err=True)
@@ -74,6 +90,31 @@ def _validate_kernel(row: KernelAnalysis, effort: Effort) -> list[Diagnostic]:
         if result.witness is not None:
             found.append(result.witness.diagnostic())
     return found
+
+
+def _validate_inputs(request: Request, inputs: int) -> list[Diagnostic]:
+    # here: the emulator is loaded only when something is executed
+    from ptxwcet.validation import validate_inputs
+
+    machine = load_machine(request.machine, request.memory_latency_cycles)
+    module = parse_module(read_source(request.path))
+    blocks = runs = instructions = done = 0
+    closest = 0.0
+    found: dict[str, Diagnostic] = {}
+    for row in validate_inputs(request, module, machine, inputs):
+        done += 1
+        runs += row.runs
+        instructions += row.warp_instructions
+        for kind in row.rows:
+            blocks += kind.blocks
+            if kind.safe_cycles:
+                closest = max(closest, kind.longest_cycles / kind.safe_cycles)
+        found.update({str(one): one for one in row.diagnostics})
+    click.echo(
+        f"executed   {done} inputs, {blocks:,} blocks, {instructions:,} warp-instructions; "
+        f"{runs:,} runs, the longest {closest:.4f} of SAFE"
+    )
+    return list(found.values())
 
 
 def _lines(name: str, result: BlockValidation) -> Iterator[str]:

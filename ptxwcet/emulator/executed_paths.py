@@ -5,11 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ptxwcet.emulator.launch import Execution, PathNode, PathStep
+from ptxwcet.emulator.launch import Execution, PathStep
+from ptxwcet.emulator.launch import PathNode as ExecutedNode
 from ptxwcet.emulator.path_recording import Entry, Folder, PathBook
 from ptxwcet.flow.cfg import ControlFlowGraph
 from ptxwcet.flow.facts import Dim3
-from ptxwcet.flow.paths import AffineCount, BlockPaths, Path, PathRepeat, Visit, WarpPath
+from ptxwcet.flow.paths import (
+    AffineCount,
+    BlockPaths,
+    Path,
+    PathNode,
+    PathRepeat,
+    Visit,
+    WarpPath,
+)
 from ptxwcet.ir.op_classes import ControlEffect
 
 
@@ -63,14 +72,16 @@ class _Reader:
             for block in cfg.blocks
         ]
         self._to_meeting = [
-            target is not None and target == meeting
-            for target, meeting in zip(cfg.taken, postdominators, strict=True)
+            target is not None and target == meeting != following
+            for target, meeting, following in zip(
+                cfg.taken, postdominators, cfg.fallthrough, strict=True
+            )
         ]
         self._book = PathBook()
         self._known: dict[int, Path] = {}
         self._kept: list[object] = []  # identities stay taken
 
-    def path(self, body: tuple[PathNode, ...]) -> Path:
+    def path(self, body: tuple[ExecutedNode, ...]) -> Path:
         """The path of an executed path; the same object for the same object."""
         found = self._known.get(id(body))
         if found is None:
@@ -84,7 +95,7 @@ class _Reader:
             taken = not self._to_meeting[step.block]
         return Visit(step.block, taken)
 
-    def _entries(self, body: tuple[PathNode, ...]) -> list[Entry]:
+    def _entries(self, body: tuple[ExecutedNode, ...]) -> list[Entry]:
         book, folder = self._book, Folder(set(), [])
         for node in body:
             if isinstance(node, PathStep):
@@ -98,7 +109,7 @@ class _Reader:
         return folder.entries
 
     def _nodes(self, entries: Sequence[Entry]) -> Path:
-        nodes: list[Visit | PathRepeat] = []
+        nodes: list[PathNode] = []
         for number, times in entries:
             content = self._book.content(number)
             assert not isinstance(content, PathStep), "steps were turned into visits"

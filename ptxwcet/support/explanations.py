@@ -582,6 +582,18 @@ EXPLANATIONS: Mapping[str, Explanation] = _table(
         "A block without warps has no run.",
         "Give the block at least one thread.",
     ),
+    (
+        "PW538",
+        "executed path outside of the analysed ones",
+        "An execution took a path that path extraction did not find: its bounds may be wrong.",
+        "Report it: this is a bug of ptxwcet.",
+    ),
+    (
+        "PW539",
+        "executed path too long to compare",
+        "Executed and analysed paths are compared basic block by basic block.",
+        "Give a smaller launch.",
+    ),
     # --- internal -------------------------------------------------------------------------------
     (
         "PW900",

@@ -1,0 +1,116 @@
+"""Whether a sequence of basic blocks is one of those that a path of the analysis stands for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ptxwcet.flow.paths import (
+    AffineCount,
+    Path,
+    PathChoice,
+    PathGrowing,
+    PathLoop,
+    PathNode,
+    PathRepeat,
+    PathUnordered,
+    Visit,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Departure:
+    """Where a sequence leaves a path: after so many steps, at ``step`` (None: it ends too soon)."""
+
+    position: int
+    step: Visit | None
+
+
+def find_departure(path: Path, executed: Path) -> Departure | None:
+    """None if ``executed``, a single sequence, is one that ``path`` allows.
+
+    The order of the sides of a divergent branch is free, a loop may run any number of times within
+    its range, one alternative of a choice is taken. Cost: linear in the sequence for paths without
+    choices, unrolled; at most quadratic with choices.
+    """
+    steps = tuple(unrolled(executed))
+    matcher = _Matcher(steps)
+    if len(steps) in matcher.body(path, frozenset({0})):
+        return None
+    place = matcher.furthest
+    return Departure(place, steps[place] if place < len(steps) else None)
+
+
+def unrolled(path: Path) -> Iterator[Visit]:
+    """The visits of a path with exact counts and one order, one by one. Raises ValueError."""
+    for node in path:
+        match node:
+            case Visit():
+                yield node
+            case PathRepeat(count, least, body) if count == least:
+                for _ in range(_number(count)):
+                    yield from unrolled(body)
+            case _:
+                raise ValueError("an executed path has one order and exact counts")
+
+
+def length(path: Path) -> int:
+    """How many visits :func:`unrolled` gives. Cost: linear in the tree."""
+    return sum(
+        _number(node.count) * length(node.body) if isinstance(node, PathRepeat) else 1
+        for node in path
+    )
+
+
+def _number(count: AffineCount) -> int:
+    if count.slopes:
+        raise ValueError("a count depends on another loop")
+    return count.base
+
+
+class _Matcher:
+    """From a set of positions in the sequence to those that a path may lead to."""
+
+    def __init__(self, steps: tuple[Visit, ...]) -> None:
+        self._steps = steps
+        self.furthest = 0
+
+    def body(self, nodes: Path, starts: frozenset[int], iteration: int = 0) -> frozenset[int]:
+        """Where ``nodes``, in iteration ``iteration`` of the repeat around them, may end."""
+        for node in nodes:
+            if not starts:
+                break
+            starts = self._node(node, starts, iteration)
+        return starts
+
+    def _node(self, node: PathNode, starts: frozenset[int], iteration: int) -> frozenset[int]:
+        match node:
+            case Visit():
+                steps = self._steps
+                ends = frozenset(p + 1 for p in starts if p < len(steps) and steps[p] == node)
+                self.furthest = max(self.furthest, *ends, 0)
+                return ends
+            case PathRepeat(count, least, body):
+                return self._repeat(body, starts, (_number(least), _number(count)))
+            case PathGrowing(first, step, body):
+                times = first + step * iteration
+                return self._repeat(body, starts, (times, times))
+            case PathLoop(body=body):
+                return self.body(body, starts, iteration)
+            case PathUnordered(one, two):
+                return self.body(two, self.body(one, starts)) | self.body(
+                    one, self.body(two, starts)
+                )
+            case PathChoice(alternatives):
+                return frozenset[int]().union(*(self.body(side, starts) for side in alternatives))
+
+    def _repeat(self, body: Path, starts: frozenset[int], times: tuple[int, int]) -> frozenset[int]:
+        least, most = times
+        ends = starts if least <= 0 else frozenset[int]()
+        for iteration in range(most):
+            starts = self.body(body, starts, iteration)
+            if not starts:
+                break
+            if iteration + 1 >= least:
+                ends |= starts
+        return ends

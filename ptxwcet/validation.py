@@ -1,0 +1,194 @@
+"""Bounds against executions: for inputs of a launch, paths and times within what is claimed.
+
+For each input the kernel is executed; every warp's path must be one of those that path extraction
+found for its block, and the simulated time of what was executed at most the safe bound of that
+block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from ptxwcet.api import Request, build_launch, with_launch_file
+from ptxwcet.bounds.outcome import BlockBound
+from ptxwcet.emulator.launch import EmulatorOptions, Execution
+from ptxwcet.emulator.launch_arrays import ArraySource
+from ptxwcet.emulator.launch_model import LaunchFile
+from ptxwcet.execution import diagnostics_of, execute_launch, read_launch
+from ptxwcet.flow.facts import parse_loop_bounds
+from ptxwcet.flow.paths import BlockPaths
+from ptxwcet.ir.kernel import Module
+from ptxwcet.machine.model import Machine
+from ptxwcet.pipeline import (
+    AnalysedPiece,
+    KernelAnalysis,
+    PreparedPiece,
+    analyse_kernel,
+    prepare_executed,
+)
+from ptxwcet.simulator.configuration import SmConfiguration
+from ptxwcet.simulator.engine import Simulator
+from ptxwcet.simulator.policies import Jitter, Policy
+from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.validate.containment import Departure, find_departure, length
+from ptxwcet.validate.plans import Run
+
+MOST_STEPS = 1_000_000
+"""Basic blocks that the warps of a block may have executed to be compared one by one."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutedRow:
+    """A kind of blocks of one execution: its longest run against the safe bound of its block.
+
+    ``blocks`` counts the blocks that executed the same. ``safe_cycles`` is the bound of the range
+    of block indices whose paths hold what was executed, None if none does.
+    """
+
+    blocks: int
+    longest_cycles: int
+    by: str
+    safe_cycles: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class InputValidation:
+    """One input: what was executed, and every contradiction (PW535, PW538) or finding."""
+
+    rows: tuple[ExecutedRow, ...]
+    runs: int
+    warp_instructions: int
+    diagnostics: tuple[Diagnostic, ...]
+
+
+def validate_inputs(
+    request: Request, module: Module, machine: Machine, inputs: int
+) -> Iterator[InputValidation]:
+    """Validates the bound of a launch by executions: the file's own input first, then others.
+
+    The other inputs have other seeds in the arrays that have one. Raises PtxwcetError: PW427
+    without a launch file, problems of the inputs, a kernel without a static bound. Cost: that of
+    the executions; a run for each policy and kind of block.
+    """
+    if request.launch_file is None:
+        raise PtxwcetError(
+            Diagnostic("PW427", "--inputs without a launch file", help="give --launch")
+        )
+    launch = read_launch(request.launch_file, module, request)
+    request = with_launch_file(request, module)
+    analysis = analyse_kernel(
+        launch.kernel,
+        build_launch(launch.kernel, request),
+        machine,
+        parse_loop_bounds(request.loop_bounds),
+        unknown_at_worst=request.unknown_at_worst,
+    )
+    for number in range(inputs):
+        yield validate_input(analysis, module, reseeded(launch, number), number)
+
+
+def reseeded(launch: LaunchFile, number: int) -> LaunchFile:
+    """The launch with the seeds of its random arrays moved on; itself for number 0."""
+    if number == 0:
+        return launch
+    arguments = []
+    for row in launch.arguments:
+        value = row.value
+        if isinstance(value, ArraySource) and "seed" in value.settings:
+            seed = (int(value.settings["seed"]) + 0x9E3779B1 * number) % 2**32
+            value = replace(value, settings={**value.settings, "seed": seed})
+        arguments.append(replace(row, value=value))
+    return replace(launch, arguments=tuple(arguments), expected=())
+
+
+def validate_input(
+    analysis: KernelAnalysis, module: Module, launch: LaunchFile, seed: int
+) -> InputValidation:
+    """One execution against the analysis. Raises PtxwcetError for what cannot be executed."""
+    execution = execute_launch(module, launch, EmulatorOptions(record_paths=True))
+    found = [*diagnostics_of(execution, launch)]
+    if not execution.is_complete:
+        return InputValidation((), 0, execution.warp_instructions, tuple(found))
+    checker = _Checker(analysis, execution, seed)
+    prepared = prepare_executed(launch.kernel, execution, analysis.launch, analysis.machine)
+    rows = tuple(checker.check(piece) for piece in prepared.pieces)
+    found += checker.diagnostics
+    return InputValidation(rows, checker.runs, execution.warp_instructions, tuple(found))
+
+
+class _Checker:
+    def __init__(self, analysis: KernelAnalysis, execution: Execution, seed: int) -> None:
+        self._analysis = analysis
+        self._execution = execution
+        self._plan = (
+            *(Run(policy) for policy in (Policy.LRR, Policy.GTO, Policy.YOUNGEST)),
+            Run(Policy.RANDOM, seed),
+            Run(Policy.LRR, 0, Jitter(50, seed)),
+        )
+        self.runs = 0
+        self.diagnostics: list[Diagnostic] = []
+
+    def check(self, piece: PreparedPiece) -> ExecutedRow:
+        """A kind of blocks: paths within the analysed ones, runs within the bound."""
+        holding, departures = _holding(self._analysis.pieces, piece.paths)
+        if holding is None:
+            self._report_path(piece.paths, departures)
+        simulator = Simulator(piece.workload, SmConfiguration.of(self._analysis.machine))
+        longest, by = max(
+            ((run.cycles(simulator), str(run)) for run in self._plan), key=lambda row: row[0]
+        )
+        self.runs += len(self._plan)
+        safe = None if holding is None else _safe_cycles(holding)
+        if safe is not None and longest > safe:
+            self.diagnostics.append(
+                Diagnostic(
+                    "PW535",
+                    f"a bound is contradicted: kernel {self._analysis.kernel.name}, block "
+                    f"{piece.paths.first}: {longest} cycles executed ({by}), SAFE is {safe}",
+                )
+            )
+        return ExecutedRow(piece.count, longest, by, safe)
+
+    def _report_path(self, paths: BlockPaths, departures: Sequence[Departure]) -> None:
+        furthest = max(departures, key=lambda departure: departure.position)
+        kernel, cfg = self._execution.kernel, self._analysis.cfg
+        where, span = "at its end", None
+        if furthest.step is not None:
+            block = furthest.step.block
+            where = f"at {cfg.name(cfg.blocks[block].id)}"
+            span = kernel.instructions[cfg.blocks[block].start].span
+        self.diagnostics.append(
+            Diagnostic(
+                "PW538",
+                f"kernel {kernel.name}, block {paths.first}: an executed path leaves the analysed "
+                f"ones after {furthest.position} basic blocks, {where}",
+                span,
+                help="this is a bug of ptxwcet: please report the kernel and its launch",
+            )
+        )
+
+
+def _safe_cycles(piece: AnalysedPiece) -> int:
+    outcome = piece.outcomes["safe"]
+    assert isinstance(outcome, BlockBound)
+    return outcome.cycles
+
+
+def _holding(
+    pieces: Sequence[AnalysedPiece], paths: BlockPaths
+) -> tuple[AnalysedPiece | None, list[Departure]]:
+    """The analysed blocks with the least bound that allow the paths; else how far each goes."""
+    steps = sum(len(warp.warps) * length(warp.nodes) for warp in paths.warps)
+    if steps > MOST_STEPS:
+        message = f"{steps:,} executed basic blocks of a block: too many to compare"
+        raise PtxwcetError(Diagnostic("PW539", message, help="give a smaller launch"))
+    departures: list[Departure] = []
+    for piece in sorted(pieces, key=_safe_cycles):
+        of_warp = {warp: path.nodes for path in piece.paths.warps for warp in path.warps}
+        pairs = dict.fromkeys((of_warp[w], path.nodes) for path in paths.warps for w in path.warps)
+        left = [row for row in (find_departure(*pair) for pair in pairs) if row is not None]
+        if not left:
+            return piece, []
+        departures += left
+    return None, departures

@@ -17,7 +17,7 @@ _NATIVE: dict[str, np.dtype[np.generic]] = {
 
 
 def as_float(bits: Array, name: str) -> Array:
-    """Patterns of a 16-, 32- or 64-bit format as a numpy format that holds their values."""
+    """Patterns of f16, bf16, f32 or f64 as a numpy format that holds their values."""
     if name == "bf16":
         return (bits.astype(np.uint32) << np.uint32(16)).view(np.float32)
     return bits.view(_NATIVE[name])

@@ -62,8 +62,8 @@ def _convert(context: Context, instruction: Instruction) -> Step:
     if parts.source not in _SCALARS:
         raise Unsupported(f"type .{parts.source}")
     operation = _from_float(parts)
-    storage = f"b{FORMATS[parts.source].bits}"
-    return apply(context, instruction, operation, (storage,))
+    name = "b16" if parts.source == "bf16" else parts.source
+    return apply(context, instruction, operation, (name,))
 
 
 def _from_integer(parts: _Conversion) -> Operation:

@@ -426,6 +426,16 @@ def test_pack(narrow):
 
 
 @pytest.mark.parametrize(
+    ("text", "kind", "value"),
+    [("cvt.rn.f16.f32 %r0, 1.5;", "f2", 1.5), ("cvt.rzi.s32.f64 %r0, -7.75;", "i4", -7),
+     ("cvt.rn.f32.f64 %r0, 0d3FF8000000000000;", "f4", 1.5), ("cvt.s32.s8 %r0, 300;", "i4", 44),
+     ("cvt.rn.f32.s8 %r0, -1;", "f4", -1), ("cvt.rn.f32.u32 %r0, %tid.x;", "f4", 0)],
+)  # fmt: skip
+def test_sources_without_a_register(text, kind, value):
+    assert evaluate(text, [np.zeros(1, "u4")], [kind]).tolist() == [value]
+
+
+@pytest.mark.parametrize(
     "form", ["cvt.rs.f16x2.f32 %r0, %a, %a, %a;", "cvt.s32.f32 %r0, %a;", "cvt.f16.f32 %r0, %a;",
              "cvt.rn.foo.f32.s32 %r0, %a;", "cvt.rzi.f64.f32 %r0, %a;"],
 )  # fmt: skip

@@ -171,7 +171,8 @@ TRUE = {"u32": 2**32 - 1, "s32": 2**32 - 1, "u16": 65535, "s16": 65535, "f32": 0
 @pytest.mark.parametrize(
     ("to", "source"),
     [("u32", "s32"), ("s32", "f32"), ("f32", "u64"), ("f32", "f64"), ("f16", "s16"),
-     ("bf16", "f16"), ("u16", "f16"), ("s16", "bf16"), ("u32", "f16"), ("f16", "f16"), ("bf16", "bf16")],
+     ("bf16", "f16"), ("u16", "f16"), ("s16", "bf16"), ("u32", "f16"), ("f16", "f16"),
+     ("bf16", "bf16")],
 )  # fmt: skip
 @pytest.mark.parametrize("combine", ["", "or"])
 def test_set(to, source, combine):

@@ -27,7 +27,6 @@ from ptxwcet.emulator.launch import (
     EmulatedLaunch,
     EmulatorOptions,
     Execution,
-    Finding,
     Progress,
 )
 from ptxwcet.emulator.launch_arrays import Array
@@ -116,7 +115,7 @@ def run_file(request: RunRequest, progress: Progress | None = None) -> RunAnswer
         outputs=outputs,
         checks=checks,
         diagnostics=(
-            *diagnostics_of(execution, launch),
+            *diagnostics_of(execution, launch.block, launch.grid),
             *(row for row in wrong if row is not None),
         ),
     )
@@ -173,7 +172,7 @@ def prepare_launch(
     try:
         execution = execute_launch(module, launch, options)
         if execution.findings:
-            raise PtxwcetError(diagnostics_of(execution, launch))
+            raise PtxwcetError(diagnostics_of(execution, launch.block, launch.grid))
         return prepare_executed(
             launch.kernel, execution, facts, machine, unknown_at_worst=request.unknown_at_worst
         )
@@ -184,14 +183,18 @@ def prepare_launch(
 def execute_launch(module: Module, launch: LaunchFile, options: EmulatorOptions) -> Execution:
     """Executes a launch on the arrays of its file. Raises PtxwcetError. Cost: that of the run."""
     check_launch(Launch(launch.block, launch.grid), launch.kernel)
-    emulated = EmulatedLaunch(
+    return execute(launch.kernel, module, emulated(launch), options=options)
+
+
+def emulated(launch: LaunchFile) -> EmulatedLaunch:
+    """The launch with its arrays built. Raises PtxwcetError (PW420, PW425)."""
+    return EmulatedLaunch(
         launch.block,
         launch.grid,
         launch.values(),
         tuple(launch.variable_bytes().items()),
         launch.dynamic_shared_bytes,
     )
-    return execute(launch.kernel, module, emulated, options=options)
 
 
 def read_launch(path: str, module: Module, names: Request) -> LaunchFile:
@@ -202,23 +205,21 @@ def read_launch(path: str, module: Module, names: Request) -> LaunchFile:
     return read_launch_file(path, module, lambda kernel: cuda_parameter_names(kernel, names))
 
 
-def diagnostics_of(execution: Execution, launch: LaunchFile) -> tuple[Diagnostic, ...]:
-    """The findings of a run, each at its PTX instruction."""
-    return tuple(_diagnostic(finding, launch) for finding in execution.findings)
-
-
-def _diagnostic(finding: Finding, launch: LaunchFile) -> Diagnostic:
-    """A finding at its PTX instruction, with block, thread, address and source line."""
-    block = _position(finding.block, launch.grid)
-    notes = [f"block {block}, thread {_position(finding.thread, launch.block)}"]
-    if finding.address is not None:
-        notes.append(f"address 0x{finding.address:x}")
-    places = {row.start: row.location for row in launch.kernel.instructions}
-    location = places.get(finding.span.start)
-    if location is not None:
-        notes.append(f"source line {location.file}:{location.line}")
-    message = f"kernel {finding.kernel}: {finding.message}"
-    return Diagnostic(finding.code, message, finding.span, notes=tuple(notes))
+def diagnostics_of(execution: Execution, block: Dim3, grid: Dim3) -> tuple[Diagnostic, ...]:
+    """The findings of a run, each at its PTX instruction, with block, thread and address."""
+    places = {row.start: row.location for row in execution.kernel.instructions}
+    rows = []
+    for finding in execution.findings:
+        place = _position(finding.block, grid), _position(finding.thread, block)
+        notes = ["block {}, thread {}".format(*place)]
+        if finding.address is not None:
+            notes.append(f"address 0x{finding.address:x}")
+        location = places.get(finding.span.start)
+        if location is not None:
+            notes.append(f"source line {location.file}:{location.line}")
+        message = f"kernel {finding.kernel}: {finding.message}"
+        rows.append(Diagnostic(finding.code, message, finding.span, notes=tuple(notes)))
+    return tuple(rows)
 
 
 def _position(linear: int, size: Dim3) -> Dim3:

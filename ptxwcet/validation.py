@@ -12,10 +12,11 @@ from dataclasses import dataclass, replace
 
 from ptxwcet.api import Request, build_launch, with_launch_file
 from ptxwcet.bounds.outcome import BlockBound
-from ptxwcet.emulator.launch import EmulatorOptions, Execution
+from ptxwcet.emulator.execute import execute
+from ptxwcet.emulator.launch import EmulatedLaunch, EmulatorOptions, Execution
 from ptxwcet.emulator.launch_arrays import ArraySource
 from ptxwcet.emulator.launch_model import LaunchFile
-from ptxwcet.execution import diagnostics_of, execute_launch, read_launch
+from ptxwcet.execution import diagnostics_of, emulated, read_launch
 from ptxwcet.flow.facts import parse_loop_bounds
 from ptxwcet.flow.paths import BlockPaths
 from ptxwcet.ir.kernel import Module
@@ -85,7 +86,7 @@ def validate_inputs(
         unknown_at_worst=request.unknown_at_worst,
     )
     for number in range(inputs):
-        yield validate_input(analysis, module, reseeded(launch, number), number)
+        yield validate_input(analysis, module, emulated(reseeded(launch, number)), number)
 
 
 def reseeded(launch: LaunchFile, number: int) -> LaunchFile:
@@ -103,15 +104,19 @@ def reseeded(launch: LaunchFile, number: int) -> LaunchFile:
 
 
 def validate_input(
-    analysis: KernelAnalysis, module: Module, launch: LaunchFile, seed: int
+    analysis: KernelAnalysis, module: Module, launch: EmulatedLaunch, seed: int
 ) -> InputValidation:
-    """One execution against the analysis. Raises PtxwcetError for what cannot be executed."""
-    execution = execute_launch(module, launch, EmulatorOptions(record_paths=True))
-    found = [*diagnostics_of(execution, launch)]
+    """One execution against the analysis of its launch; ``seed`` is that of random choices.
+
+    Raises PtxwcetError for what cannot be executed.
+    """
+    options = EmulatorOptions(record_paths=True)
+    execution = execute(analysis.kernel, module, launch, options=options)
+    found = [*diagnostics_of(execution, launch.block, launch.grid)]
     if not execution.is_complete:
         return InputValidation((), 0, execution.warp_instructions, tuple(found))
     checker = _Checker(analysis, execution, seed)
-    prepared = prepare_executed(launch.kernel, execution, analysis.launch, analysis.machine)
+    prepared = prepare_executed(analysis.kernel, execution, analysis.launch, analysis.machine)
     rows = tuple(checker.check(piece) for piece in prepared.pieces)
     found += checker.diagnostics
     return InputValidation(rows, checker.runs, execution.warp_instructions, tuple(found))

@@ -1,0 +1,136 @@
+"""Random launches of the samples, executed: paths and times against the analysis.
+
+    python benchmarks/executed_launches.py --launches 10000 \\
+        --out docs/experiments/executed-launches.md
+
+Launch number i runs kernel ``KINDS[i % len(KINDS)]`` with seed i, on one machine of ``MACHINES``
+after the other: it is executed, every warp's path must be one that path extraction found for its
+block, and its simulated time under five schedules at most the safe bound of its block. Exit code 1
+if anything is contradicted. Beside the page stands a JSON file with the same counts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from random_launches import KINDS, Kind, load, random_launch
+
+from ptxwcet.machine.loader import load_machine
+from ptxwcet.pipeline import analyse_kernel
+from ptxwcet.support.diagnostics import PtxwcetError
+from ptxwcet.validation import validate_input
+
+MACHINES = ("orin-ecrts2025", "orin-ecrts2025-hazard", "rtx3070-gpgpusim", "ampere-realistic")
+
+
+@dataclass
+class Row:
+    """What was seen of one kernel."""
+
+    kernel: str
+    launches: int = 0
+    blocks: int = 0
+    warp_instructions: int = 0
+    runs: int = 0
+    closest: float = 0.0
+    refused: dict[str, int] = field(default_factory=dict)
+    contradictions: list[str] = field(default_factory=list)
+
+
+def validate(kind: Kind, seed: int, machine_name: str, row: Row) -> None:
+    """One launch, added to the row of its kernel."""
+    machine = load_machine(machine_name)
+    kernel, facts, launch, bounds = random_launch(kind, seed)
+    try:
+        analysis = analyse_kernel(kernel, facts, machine, bounds)
+    except PtxwcetError as error:
+        reason = f"{error.diagnostics[0].code} on {machine_name}"
+        row.refused[reason] = row.refused.get(reason, 0) + 1
+        return
+    result = validate_input(analysis, load(kind.file), launch, seed)
+    row.launches += 1
+    row.runs += result.runs
+    row.warp_instructions += result.warp_instructions
+    for seen in result.rows:
+        row.blocks += seen.blocks
+        if seen.safe_cycles:
+            row.closest = max(row.closest, seen.longest_cycles / seen.safe_cycles)
+    row.contradictions += [
+        f"seed {seed}, {machine_name}: [{one.code}] {one.message}" for one in result.diagnostics
+    ]
+
+
+def page(rows: list[Row], command: str) -> str:
+    """The results as Markdown."""
+    total = Row(
+        "all",
+        sum(row.launches for row in rows),
+        sum(row.blocks for row in rows),
+        sum(row.warp_instructions for row in rows),
+        sum(row.runs for row in rows),
+        max(row.closest for row in rows),
+    )
+    wrong = [line for row in rows for line in row.contradictions]
+    refused = sum(sum(row.refused.values()) for row in rows)
+    lines = [
+        "# Random launches, executed",
+        "",
+        f"`{command}`",
+        "",
+        "Every kernel of the samples and of the reference data, with random sizes, shapes and",
+        "data, on four machines in turn. Each launch is executed functionally; every warp's",
+        "executed path must be one that path extraction found for its block, and the simulated",
+        "time of what was executed, under LRR, GTO, youngest first, a random policy and LRR with",
+        "shortened timings, at most the safe bound of that block. (Method: docs/validation.md.)",
+        "",
+        f"**{total.launches:,} launches, {total.blocks:,} blocks, {total.warp_instructions:,} warp "
+        f"instructions, {total.runs:,} simulated runs: {len(wrong)} contradictions.** "
+        f"{refused:,} more launches have no static bound.",
+        "",
+        "| kernel | launches | blocks | warp instructions | runs | longest / SAFE | no bound |",
+        "|---|---:|---:|---:|---:|---:|---|",
+    ]
+    for row in [*rows, total]:
+        reasons = ", ".join(f"{count} {reason}" for reason, count in sorted(row.refused.items()))
+        lines.append(
+            f"| {row.kernel} | {row.launches:,} | {row.blocks:,} | {row.warp_instructions:,} | "
+            f"{row.runs:,} | {row.closest:.4f} | {reasons} |"
+        )
+    if wrong:
+        lines += ["", "## Contradictions", "", *(f"* {line}" for line in wrong)]
+    return "\n".join([*lines, ""])
+
+
+def main() -> int:
+    """Runs the command."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--launches", type=int, default=10_000)
+    parser.add_argument("--first", type=int, default=0, help="number of the first launch")
+    parser.add_argument("--out", type=Path)
+    options = parser.parse_args()
+    rows = [Row(kind.name) for kind in KINDS]
+    begin = time.monotonic()
+    for number in range(options.first, options.first + options.launches):
+        kind = number % len(KINDS)
+        machine = MACHINES[number // len(KINDS) % len(MACHINES)]
+        validate(KINDS[kind], number, machine, rows[kind])
+    command = f"python benchmarks/executed_launches.py --launches {options.launches}"
+    if options.first:
+        command += f" --first {options.first}"
+    text = page(rows, command)
+    print(text)
+    print(f"{time.monotonic() - begin:.0f} s", file=sys.stderr)
+    if options.out is not None:
+        options.out.write_text(text, encoding="utf-8")
+        data = json.dumps([asdict(row) for row in rows], indent=1)
+        options.out.with_suffix(".json").write_text(data + "\n", encoding="utf-8")
+    return int(any(row.contradictions for row in rows))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -12,7 +12,7 @@ from ptxwcet.emulator.launch import Array
 from ptxwcet.emulator.nodes import Barrier, Node, Reduction, Table
 from ptxwcet.emulator.path_recording import BlockRecorder
 from ptxwcet.emulator.registers import Frame, Place
-from ptxwcet.emulator.stack import Stack
+from ptxwcet.emulator.stack import EXIT, Stack
 from ptxwcet.ir.kernel import Guard
 
 _FAIR = 64  # rounds after which the warp that waited longest goes first
@@ -49,6 +49,7 @@ class BlockRun:
         self._gates: dict[tuple[int, int], _Gate] = {}
         self._predicates = np.zeros(frame.lanes, dtype=bool)
         self._last_run = [0] * warps
+        frame.live = self._live
         self.executed = 0
         self.recorder: BlockRecorder | None = None
         self.report: Callable[[int], None] | None = None
@@ -70,6 +71,31 @@ class BlockRun:
             self._round(ready, turn)
             if self.report is not None and turn % _BETWEEN_REPORTS == 0:
                 self.report(self.executed)
+
+    def _live(self) -> Array:
+        """Flags of the lanes that have not ended and will execute something before they do.
+
+        Which side of a branch runs first is the stack's choice, so ``ret`` alone counts as ended.
+        """
+        masks = np.zeros(len(self._stacks), dtype=np.uint32)
+        for warp, stack in enumerate(self._stacks):
+            live, seen = 0, 0
+            for entry in reversed(stack.entries):
+                if not self._only_ends(entry.node):
+                    live |= entry.mask & ~seen
+                seen |= entry.mask
+            masks[warp] = live
+        return np.unpackbits(masks.view(np.uint8), bitorder="little").view(np.bool_)
+
+    def _only_ends(self, number: int) -> bool:
+        for _ in self._nodes:
+            if number == EXIT:
+                return True
+            node = self._nodes[number]
+            if node.steps or node.table or node.barrier or node.guard:
+                return False
+            number = node.other if node.taken is None else node.taken
+        return False
 
     def _round(self, ready: list[int], turn: int) -> None:
         stacks = self._stacks

@@ -35,7 +35,8 @@ class Stop(Exception):
 class Frame:
     """The running block: registers, the mask of the group that executes now, memory, findings.
 
-    ``mask`` is None if all lanes are active and none is padding.
+    ``mask`` is None if all lanes are active and none is padding. ``live`` gives the flags of the
+    lanes that have not ended and do not stand right before their end.
     """
 
     lanes: int
@@ -47,6 +48,7 @@ class Frame:
     registers: dict[str, Array] = field(default_factory=dict)
     specials: dict[str, Array] = field(default_factory=dict)
     mask: Mask = None
+    live: Callable[[], Array] | None = None
     findings: list[Finding] = field(default_factory=list)
     seen: set[tuple[str, int]] = field(default_factory=set)
     all_lanes: Array = field(default_factory=lambda: np.zeros(0, dtype=np.int64))

@@ -1,50 +1,55 @@
-"""Exchanges within a warp: shfl, vote, match, activemask, redux."""
+"""Exchanges within a warp: shfl, vote, match, activemask, elect (PTX ISA)."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import numpy as np
 
 from ptxwcet.emulator.launch import Array
 from ptxwcet.emulator.registers import Context, Frame, Step, Unsupported, reader, writer
-from ptxwcet.ir.kernel import Instruction, Pair
+from ptxwcet.emulator.rows import restricted, types_of
+from ptxwcet.emulator.warp_masks import BITS, FULL, ballots, members, report, together
+from ptxwcet.ir.kernel import Immediate, Instruction, Operand, Pair
 
-_BITS = np.uint32(1) << np.arange(32, dtype=np.uint32)
+_SHUFFLES = frozenset({"up", "down", "bfly", "idx"})
 
 
-def ballots(flags: Array) -> Array:
-    """Each lane's warp's flags as a 32-bit mask."""
-    words = np.packbits(flags, bitorder="little").view(np.uint32)
-    return np.repeat(words, 32)
+def _mode(instruction: Instruction, modes: frozenset[str], types: frozenset[str]) -> str:
+    """The one mode among the modifiers. Raises Unsupported for others and for other types."""
+    found = restricted(instruction, modes | {"sync"}) - {"sync"}
+    if len(found) != 1 or not set(types_of(instruction)) <= types:
+        raise Unsupported("this form")
+    return min(found)
+
+
+def _two(operand: Operand) -> tuple[Operand, Operand | None]:
+    return (operand.first, operand.second) if isinstance(operand, Pair) else (operand, None)
 
 
 def shuffle(context: Context, instruction: Instruction) -> Step:
-    """``shfl.sync``; lanes outside the segment keep their own value."""
-    destination, source, other, clamp, *_ = instruction.operands
-    valid = None
-    if isinstance(destination, Pair):
-        valid = writer(context, destination.second)
-        destination = destination.first
-    target, value = writer(context, destination), reader(context, source, "b32")
-    amount, segment = reader(context, other, "u32"), reader(context, clamp, "u32")
-    mode = next(m for m in instruction.modifiers if m in ("up", "down", "bfly", "idx"))
+    """``shfl``: a lane out of its segment keeps its own value.
+
+    Reading a lane that takes no part is undefined (finding PW437); here it gives what that lane's
+    register holds.
+    """
+    mode = _mode(instruction, _SHUFFLES, frozenset({"b32"}))
+    destination, source, other, clamp, *mask = instruction.operands
+    if bool(mask) != ("sync" in instruction.modifiers):
+        raise Unsupported("this form")
+    first, second = _two(destination)
+    target, value = writer(context, first), reader(context, source, "b32")
+    valid = None if second is None else writer(context, second)
+    origin = _origin(context, mode, other, clamp)
+    group = together(context, instruction, mask[0] if mask else None)
 
     def step(frame: Frame) -> None:
-        lane = frame.all_lanes & 31
-        b = amount(frame).astype(np.int64) & 31
-        c = segment(frame).astype(np.int64)
-        mask, top = c >> 8 & 31, c & 31
-        limit = (lane & mask) | (top & ~mask)
-        least = lane & mask
-        if mode == "up":
-            wanted = lane - b
-            inside = wanted >= limit
-        elif mode == "down":
-            wanted = lane + b
-            inside = wanted <= limit
-        else:
-            wanted = lane ^ b if mode == "bfly" else least | (b & ~mask)
-            inside = wanted <= limit
-        taken = np.where(inside, wanted, lane) + (frame.all_lanes & ~31)
+        words = group(frame)
+        taken, inside = origin(frame)
+        if not (words == FULL).all():
+            absent = frame.active() & (words & BITS[taken & 31] == 0)
+            if absent.any():
+                report(frame, instruction, absent, "reads a lane that takes no part")
         result = value(frame)[taken]
         if valid is not None:
             valid(frame, inside)
@@ -53,22 +58,61 @@ def shuffle(context: Context, instruction: Instruction) -> Step:
     return step
 
 
+def _origin(
+    context: Context, mode: str, other: Operand, clamp: Operand
+) -> Callable[[Frame], tuple[Array, Array]]:
+    """The thread that each lane reads, and whether it lies within the segment."""
+    amount, segment = reader(context, other, "u32"), reader(context, clamp, "u32")
+    thread = np.arange(context.lanes, dtype=np.int64)
+    lane, warp = thread & 31, thread & ~31
+
+    def origin(frame: Frame) -> tuple[Array, Array]:
+        b = amount(frame).astype(np.int64) & 31
+        c = segment(frame).astype(np.int64)
+        mask, top = c >> 8 & 31, c & 31
+        limit = (lane & mask) | (top & ~mask)
+        if mode == "up":
+            wanted = lane - b
+            inside = wanted >= limit
+        else:
+            places = {"down": lane + b, "bfly": lane ^ b, "idx": (lane & mask) | (b & ~mask)}
+            wanted = places[mode]
+            inside = wanted <= limit
+        return np.where(inside, wanted, lane) + warp, inside
+
+    if isinstance(other, Immediate) and isinstance(clamp, Immediate):
+        constant: list[tuple[Array, Array]] = []
+
+        def once(frame: Frame) -> tuple[Array, Array]:
+            if not constant:
+                constant.append(origin(frame))
+            return constant[0]
+
+        return once
+    return origin
+
+
 def vote(context: Context, instruction: Instruction) -> Step:
-    """``vote.sync``: all, any, uni, ballot over the active lanes."""
-    destination, source, *_ = instruction.operands
+    """``vote``: all, any, uni, ballot over the lanes that take part."""
+    modes = frozenset({"all", "any", "uni", "ballot"})
+    mode = _mode(instruction, modes, frozenset({"pred", "b32"}))
+    destination, source, *mask = instruction.operands
+    if bool(mask) != ("sync" in instruction.modifiers):
+        raise Unsupported("this form")
     target, value = writer(context, destination), reader(context, source, "pred")
-    mode = next(m for m in instruction.modifiers if m in ("all", "any", "uni", "ballot"))
+    group = together(context, instruction, mask[0] if mask else None)
 
     def step(frame: Frame) -> None:
-        active = frame.active()
-        ones, zeros = ballots(value(frame) & active), ballots(~value(frame) & active)
-        results = {
-            "all": zeros == 0,
-            "any": ones != 0,
-            "uni": (zeros == 0) | (ones == 0),
-            "ballot": ones,
-        }
-        target(frame, results[mode])
+        words, flags = group(frame), ballots(value(frame))
+        if mode == "ballot":
+            result = flags & words
+        elif mode == "all":
+            result = ~flags & words == 0
+        elif mode == "any":
+            result = flags & words != 0
+        else:
+            result = (~flags & words == 0) | (flags & words == 0)
+        target(frame, result)
 
     return step
 
@@ -79,49 +123,62 @@ def active_mask(context: Context, instruction: Instruction) -> Step:
     return lambda frame: target(frame, ballots(frame.active()))
 
 
-_REDUCTIONS = {
-    "add": np.add,
-    "min": np.minimum,
-    "max": np.maximum,
-    "and": np.bitwise_and,
-    "or": np.bitwise_or,
-    "xor": np.bitwise_xor,
-}
+def match(context: Context, instruction: Instruction) -> Step:
+    """``match.any``: the lanes with the same value.
 
-
-def reduce_warp(context: Context, instruction: Instruction) -> Step:
-    """``redux.sync`` on integers, over the active lanes."""
-    destination, source, *_ = instruction.operands
-    name = instruction.modifiers[-1]
-    kind = next((m for m in instruction.modifiers if m in _REDUCTIONS), None)
-    if kind is None or name == "f32":
-        raise Unsupported("this redux")
-    target, value = writer(context, destination), reader(context, source, name)
+    ``match.all``: all that take part if they have the same value, else none; and whether they have.
+    """
+    mode = _mode(instruction, frozenset({"any", "all"}), frozenset({"b32", "b64"}))
+    destination, source, mask = instruction.operands
+    first, second = _two(destination)
+    if second is not None and mode == "any":
+        raise Unsupported("a predicate of match.any")
+    target = writer(context, first)
+    predicate = None if second is None else writer(context, second)
+    value = reader(context, source, types_of(instruction)[-1])
+    group = together(context, instruction, mask)
 
     def step(frame: Frame) -> None:
-        values, active = value(frame), frame.active()
-        result = np.zeros_like(values)
-        for start in range(0, frame.lanes, 32):
-            part = active[start : start + 32]
-            if part.any():
-                chosen = values[start : start + 32][part]
-                result[start : start + 32] = _REDUCTIONS[kind].reduce(chosen, dtype=values.dtype)
-        target(frame, result)
+        words = group(frame)
+        rows = value(frame).reshape(-1, 32)
+        equal = (rows[:, :, None] == rows[:, None, :]).reshape(-1, 32) & members(words)
+        found = (equal * BITS).sum(axis=1, dtype=np.uint32)
+        if mode == "any":
+            target(frame, found)
+            return
+        same = found == words
+        target(frame, np.where(same, words, np.uint32(0)))
+        if predicate is not None:
+            predicate(frame, same)
 
     return step
 
 
-def match(context: Context, instruction: Instruction) -> Step:
-    """``match.any.sync`` over the active lanes."""
-    destination, source, *_ = instruction.operands
-    if "any" not in instruction.modifiers:
-        raise Unsupported("match.all")
-    target = writer(context, destination)
-    value = reader(context, source, instruction.modifiers[-1])
+def elect(context: Context, instruction: Instruction) -> Step:
+    """``elect.sync``: the lowest lane that takes part; PTX leaves open which one it is."""
+    restricted(instruction, frozenset({"sync"}))
+    destination, mask = instruction.operands
+    if not isinstance(destination, Pair):
+        raise Unsupported("elect without a predicate")
+    target, leader = writer(context, destination.first), writer(context, destination.second)
+    group = together(context, instruction, mask)
+    own = np.tile(BITS, context.lanes // 32)
 
     def step(frame: Frame) -> None:
-        values, active = value(frame).reshape(-1, 32), frame.active().reshape(-1, 32)
-        equal = (values[:, :, None] == values[:, None, :]) & active[:, None, :]
-        target(frame, (equal * _BITS).sum(axis=2).astype(np.uint32).reshape(-1))
+        flags = members(group(frame))
+        lowest = flags.argmax(axis=1).astype(np.uint32)
+        chosen = BITS[lowest] == own
+        leader(frame, chosen)
+        target(frame, lowest)
+
+    return step
+
+
+def synchronise(context: Context, instruction: Instruction) -> Step:
+    """``bar.warp.sync``: lanes run in step here, so only that they come together is checked."""
+    group = together(context, instruction, instruction.operands[0])
+
+    def step(frame: Frame) -> None:
+        group(frame)
 
     return step

@@ -491,6 +491,14 @@ EXPLANATIONS: Mapping[str, Explanation] = _table(
         "Move it out of the branch.",
     ),
     (
+        "PW437",
+        "warp exchange without all its lanes",
+        "A lane outside the member mask executes it, a lane that the mask names does not execute "
+        "it together with the others, or a shuffle reads a lane that takes no part: what it gives "
+        "is undefined.",
+        "Name the lanes that execute it in the mask, or move it out of the branch.",
+    ),
+    (
         "PW439",
         "trap or failed assertion",
         "A thread executed trap, brkpt or a failed assertion.",

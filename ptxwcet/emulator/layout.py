@@ -32,7 +32,10 @@ class Layout:
         for variable in module.variables:
             if variable.space in ("global", "const"):
                 data = given.get(variable.name) or initial_bytes(variable)
-                self.symbols[variable.name] = BASE + self.arena.reserve(len(data), data)
+                start = self.arena.reserve(len(data), data)
+                self.symbols[variable.name] = BASE + start
+                if variable.space == "const":
+                    self.arena.constant.append((start, start + len(data)))
         variables = (*module.variables, *kernel.variables)
         self._shared([v for v in variables if v.space == "shared"], launch.dynamic_shared)
         self._private(variables)

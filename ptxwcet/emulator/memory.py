@@ -30,6 +30,7 @@ class Arena:
         self.local = 0
         self.local_size = 0  # bytes a thread, LOCAL_GAP unallocated ones included
         self.local_end = 0
+        self.constant: list[tuple[int, int]] = []  # first and last index + 1 of each variable
 
     def reserve(self, size: int, data: bytes | None) -> int:
         """The arena index of ``size`` new bytes, uninitialised if ``data`` is None."""

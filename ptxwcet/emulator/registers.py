@@ -7,7 +7,6 @@ is extended by its sign if its type is signed, else by zeros.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -111,17 +110,29 @@ def register_dtype(type_name: str) -> np.dtype[np.generic]:
 
 
 def literal(value: Immediate, dtype: np.dtype[np.generic]) -> Array:
-    """The literal at a type, as an array of no dimension."""
+    """The literal at a type, as an array of no dimension; ``0f`` and ``0d`` keep their bits."""
     number = value.value
-    if dtype.kind == "f":
-        with np.errstate(all="ignore"):
-            return np.array(number, dtype=dtype)
     if dtype.kind == "b":
         return np.array(bool(number))
     if isinstance(number, float):
-        single = value.text.lower().lstrip("-").startswith("0f")
-        number = int.from_bytes(struct.pack("<f" if single else "<d", number), "little")
-    bits = int(number) & ((1 << 8 * dtype.itemsize) - 1)
+        return _float_literal(value.text.lower(), number, dtype)
+    if dtype.kind == "f":
+        with np.errstate(all="ignore"):
+            return np.array(number, dtype=dtype)
+    bits = number & ((1 << 8 * dtype.itemsize) - 1)
+    return np.array(bits, dtype=f"u{dtype.itemsize}").view(dtype)
+
+
+def _float_literal(text: str, number: float, dtype: np.dtype[np.generic]) -> Array:
+    size = 4 if text.lstrip("-").startswith("0f") else 8
+    exact = np.array(number, dtype=f"f{size}")
+    if text.lstrip("-").startswith(("0f", "0d")):  # a NaN has a payload
+        sign = (text[0] == "-") << 8 * size - 1
+        exact = np.array(int(text.lstrip("-")[2:], 16) ^ sign, dtype=f"u{size}").view(f"f{size}")
+    if dtype.kind == "f":
+        with np.errstate(all="ignore"):
+            return exact if dtype.itemsize == size else exact.astype(dtype)
+    bits = int(exact.view(f"u{size}")) & ((1 << 8 * dtype.itemsize) - 1)
     return np.array(bits, dtype=f"u{dtype.itemsize}").view(dtype)
 
 

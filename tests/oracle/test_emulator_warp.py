@@ -101,6 +101,18 @@ def test_shuffle_with_amounts_and_clamps_of_each_lane():
             assert found[thread] == VALUES[thread // 32 * 32 + source], (mode, thread)
 
 
+def test_shuffle_by_amounts_that_change_in_a_loop():
+    body = """mov.u32 %r0, %lane; mov.u32 %r1, 1;
+    AGAIN: shfl.sync.up.b32 %r0, %r0, %r1, 0, -1; add.u32 %r1, %r1, 1;
+    setp.lt.u32 %p0, %r1, 4; @%p0 bra AGAIN;"""
+    found, findings = run(body, 64)
+    lanes = list(range(64))
+    for by in (1, 2, 3):
+        lanes = [lanes[t - by] if t % 32 >= by else lanes[t] for t in range(64)]
+    assert found == [lanes]
+    assert not findings
+
+
 # --- vote, match, activemask, elect ---------------------------------------------------------------
 
 

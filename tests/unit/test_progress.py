@@ -1,0 +1,62 @@
+"""The progress line: nothing for two seconds, then one line that is wiped at the end."""
+
+import numpy as np
+import pytest
+
+from ptxwcet.cli import progress
+from ptxwcet.cli.progress import ProgressLine
+from ptxwcet.emulator.execute import execute
+from ptxwcet.emulator.launch import EmulatedLaunch, EmulatorOptions
+from ptxwcet.ptx.parser import parse_module
+from ptxwcet.support.source import SourceFile
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    return now
+
+
+def test_short_runs_show_nothing(clock, capsys):
+    with ProgressLine() as line:
+        clock[0] += 1.9
+        line.show(1, 2, 10)
+    assert capsys.readouterr().err == ""
+
+
+def test_long_runs_show_blocks_and_instructions_and_leave_nothing(clock, capsys):
+    with ProgressLine() as line:
+        clock[0] += 2.1
+        line.show(15, 30, 1_234_567)
+        clock[0] += 0.1
+        line.show(16, 30, 2_000_000)  # too soon after the last one
+        shown = capsys.readouterr().err
+    assert shown == "\r[" + "#" * 15 + "." * 15 + "] 15 of 30 blocks, 1,234,567 warp-instructions"
+    assert capsys.readouterr().err == "\r" + " " * (len(shown) - 1) + "\r"
+
+
+KERNEL = """.version 9.0
+.target sm_90
+.address_size 64
+.entry slow(.param .u32 n)
+{
+  .reg .b32 %r<3>; .reg .pred %p;
+  ld.param.u32 %r1, [n];
+L: add.u32 %r2, %r2, 1;
+  setp.lt.u32 %p, %r2, %r1;
+  @%p bra L;
+  ret;
+}
+"""
+
+
+def test_a_long_block_reports_while_it_runs():
+    module = parse_module(SourceFile("slow.ptx", KERNEL))
+    seen = []
+    options = EmulatorOptions(progress=lambda *numbers: seen.append(numbers))
+    launch = EmulatedLaunch((32, 1, 1), (2, 1, 1), (3000,))
+    done = execute(module.kernels[0], module, launch, options=options)
+    assert len(seen) > 4
+    assert [row[:2] for row in seen if row[2] == done.warp_instructions] == [(2, 2)]
+    assert np.all(np.diff([row[2] for row in seen]) > 0)

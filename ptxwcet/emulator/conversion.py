@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from ptxwcet.emulator.conversion_formats import FORMATS, exact_floats, exact_integers, round_to
+from ptxwcet.emulator.conversion_formats import (
+    FORMATS,
+    Format,
+    exact_floats,
+    exact_integers,
+    round_to,
+)
 from ptxwcet.emulator.floating import flush
 from ptxwcet.emulator.launch import Array
 
@@ -33,6 +39,8 @@ def to_float(a: Array, name: str, rounding: str, words: frozenset[str]) -> Array
     target = FORMATS[name]
     if rounding == "rn" and name in _NATIVE and "satfinite" not in words:
         bits = _native(a, name)
+    elif a.dtype == np.float32 and name in ("bf16", "tf32") and rounding in ("rn", "rna", "rz"):
+        bits = _shortened(a, target, rounding, "satfinite" in words)
     else:
         value = exact_floats(a) if a.dtype.kind == "f" else exact_integers(a)
         wide = round_to(value, target, rounding, "satfinite" in words)
@@ -59,6 +67,23 @@ def _native(a: Array, name: str) -> Array:
         return bits
     nan = np.array(FORMATS[name].nan, dtype=bits.dtype)
     return np.where(np.isnan(a), nan, bits)
+
+
+def _shortened(a: Array, target: Format, rounding: str, finite: bool) -> Array:
+    """f32 rounded to a format with its exponents and a shorter fraction, within the pattern."""
+    bits, drop = a.view(np.uint32), np.uint32(23 - target.fraction)
+    half = np.uint32(1 << 22 - target.fraction)
+    if rounding == "rna":
+        bits = bits + half
+    elif rounding == "rn":
+        bits = bits + (half - np.uint32(1)) + (bits >> drop & np.uint32(1))
+    bits = bits >> drop
+    if finite:
+        sign = np.uint32(1 << 31 - int(drop))
+        bits = np.minimum(bits & ~sign, np.uint32(target.largest)) | bits & sign
+    nan = np.uint32(target.nan or 0)
+    result = np.where(np.isnan(a), nan, bits << np.uint32(target.low_zeros))
+    return result.astype(f"u{target.bits // 8}")
 
 
 def to_integral(a: Array, rounding: str) -> Array:

@@ -124,11 +124,11 @@ def literal(value: Immediate, dtype: np.dtype[np.generic]) -> Array:
 
 
 def _float_literal(text: str, number: float, dtype: np.dtype[np.generic]) -> Array:
-    size = 4 if text.lstrip("-").startswith("0f") else 8
-    exact = np.array(number, dtype=f"f{size}")
-    if text.lstrip("-").startswith(("0f", "0d")):  # a NaN has a payload
-        sign = (text[0] == "-") << 8 * size - 1
-        exact = np.array(int(text.lstrip("-")[2:], 16) ^ sign, dtype=f"u{size}").view(f"f{size}")
+    size = 4 if text.startswith("0f") else 8
+    if text.startswith(("0f", "0d")):  # a NaN has a payload
+        exact = np.array(int(text[2:], 16), dtype=f"u{size}").view(f"f{size}")
+    else:
+        exact = np.array(number, dtype=np.float64)
     if dtype.kind == "f":
         with np.errstate(all="ignore"):
             return exact if dtype.itemsize == size else exact.astype(dtype)

@@ -7,7 +7,7 @@ import numpy as np
 from ptxwcet.emulator.launch import Array
 from ptxwcet.emulator.registers import Context, Frame, Step, Unsupported, reader, writer
 from ptxwcet.emulator.rows import restricted, types_of
-from ptxwcet.emulator.warp_masks import members, together
+from ptxwcet.emulator.warp_masks import FULL, members, together
 from ptxwcet.ir.kernel import Instruction
 
 _NAN = np.uint32(0x7FFFFFFF)
@@ -40,14 +40,18 @@ def reduce_warp(context: Context, instruction: Instruction) -> Step:
     target = writer(context, destination)
     value = reader(context, source, name)
     group = together(context, instruction, mask)
+    operation = _OPERATIONS[kinds[0]]
 
     def step(frame: Frame) -> None:
-        chosen = members(group(frame))
-        values = value(frame)
+        words, values = group(frame), value(frame)
         if name == "f32":
-            target(frame, _extreme(values.view(np.uint32), chosen, kinds[0], options))
+            bits = values.view(np.uint32)
+            target(frame, _extreme(bits, members(words), kinds[0], options))
+        elif (words == FULL).all():
+            rows = values.reshape(-1, 32)
+            target(frame, np.repeat(operation.reduce(rows, axis=1, dtype=values.dtype), 32))
         else:
-            target(frame, _reduced(values, chosen, kinds[0]))
+            target(frame, _reduced(values, members(words), kinds[0]))
 
     return step
 

@@ -3,7 +3,8 @@
 ``Visit`` is one execution of a basic block, ``PathRepeat`` a loop iteration pattern and its count,
 ``PathGrowing`` a pattern whose count grows with each iteration around it (a triangular loop),
 ``PathLoop`` groups what one entry of a source loop executes, ``PathUnordered`` the two sides of a
-divergent branch, ``PathChoice`` alternatives that are not decided. Loops are never unrolled.
+divergent branch, ``PathFork`` a branch that is not decided and its sides, ``PathChoice`` one of some
+alternatives. Loops are never unrolled.
 """
 
 from __future__ import annotations
@@ -93,13 +94,37 @@ class PathUnordered:
 
 
 @dataclass(frozen=True, slots=True)
+class PathFork:
+    """A visit of ``block`` whose branch is not decided, and what follows it up to the meeting.
+
+    The warp executes ``first``, where the branch leads, or ``second``, or both in either order,
+    because some of its lanes may go one way and some the other. ``straight``: the branch leads to
+    the meeting itself, so that a warp whose lanes part does not take it. ``jumps`` is False for a
+    guarded end of threads: lanes that take it leave the kernel.
+    """
+
+    block: int
+    first: tuple[PathNode, ...]
+    second: tuple[PathNode, ...]
+    straight: bool
+    jumps: bool
+
+    @property
+    def visits(self) -> tuple[Visit, Visit, Visit]:
+        """How the block is visited before ``first`` alone, ``second`` alone, and both."""
+        parting = self.jumps and not self.straight
+        block = self.block
+        return Visit(block, self.jumps), Visit(block, False), Visit(block, parting)
+
+
+@dataclass(frozen=True, slots=True)
 class PathChoice:
     """Exactly one alternative is executed; which one is not known."""
 
     alternatives: tuple[tuple[PathNode, ...], ...]
 
 
-PathNode = Visit | PathRepeat | PathGrowing | PathLoop | PathUnordered | PathChoice
+PathNode = Visit | PathRepeat | PathGrowing | PathLoop | PathUnordered | PathFork | PathChoice
 Path = tuple[PathNode, ...]
 
 
@@ -153,6 +178,9 @@ def _close_node(node: PathNode, symbol: Symbol, growing: bool) -> PathNode:
             )
         case PathUnordered(first, second):
             return PathUnordered(close_symbol(first, symbol), close_symbol(second, symbol))
+        case PathFork(first=first, second=second):
+            sides = close_symbol(first, symbol), close_symbol(second, symbol)
+            return replace(node, first=sides[0], second=sides[1])
         case PathChoice(alternatives):
             return PathChoice(tuple(close_symbol(side, symbol) for side in alternatives))
 
@@ -170,7 +198,7 @@ def is_exact(nodes: Path) -> bool:
             case PathUnordered(first, second):
                 if not is_exact(first + second):
                     return False
-            case PathChoice():
+            case PathChoice() | PathFork():
                 return False
             case _:
                 pass
@@ -196,6 +224,10 @@ def visited_blocks(nodes: Path) -> Iterator[int]:
             case PathUnordered(first, second):
                 yield from visited_blocks(first)
                 yield from visited_blocks(second)
+            case PathFork(block, first, second):
+                yield block
+                yield from visited_blocks(first)
+                yield from visited_blocks(second)
             case PathChoice(alternatives):
                 for side in alternatives:
                     yield from visited_blocks(side)
@@ -210,7 +242,7 @@ def loop_entries(nodes: Path) -> Iterator[PathLoop]:
                 yield from loop_entries(body)
             case PathRepeat(body=body) | PathGrowing(body=body):
                 yield from loop_entries(body)
-            case PathUnordered(first, second):
+            case PathUnordered(first, second) | PathFork(first=first, second=second):
                 yield from loop_entries(first)
                 yield from loop_entries(second)
             case PathChoice(alternatives):

@@ -205,6 +205,39 @@ def merge(old: Value, new: Value, mask: Mask) -> Value:
     )
 
 
+def meet(one: Value, two: Value, masks: tuple[Mask, Mask], causes: frozenset[Cause]) -> Value:
+    """A register after two sides of a branch, each walked from the same state.
+
+    A lane of both masks may have come from either side: it is known where both agree. A lane of one
+    mask came from that side, any other lane from none, so that both hold what was there before.
+    ``causes`` say why lanes are not known.
+    """
+    if one is two:
+        return one
+    merged = merge(one, two, masks[1])
+    if isinstance(merged, Unknown):
+        return merged
+    either = masks[0] & masks[1]
+    differs = either & ~_agreement(one, two, either)
+    if not differs.any():
+        return merged
+    valid = ~differs if merged.valid is None else merged.valid & ~differs
+    return Known(merged.base, merged.terms, valid, merged.otherwise | causes)
+
+
+def _agreement(one: Value, two: Value, lanes: Mask) -> Mask:
+    """The lanes in which both values are known and equal."""
+    if isinstance(one, Unknown) or isinstance(two, Unknown):
+        return np.zeros_like(lanes)
+    equal: Mask = lanes & (np.asarray(one.base) == np.asarray(two.base))
+    for symbol in one.terms.keys() | two.terms.keys():
+        equal &= np.asarray(one.terms.get(symbol, 0)) == np.asarray(two.terms.get(symbol, 0))
+    for value in (one, two):
+        if value.valid is not None:
+            equal &= value.valid
+    return equal
+
+
 def _select(mask: Mask, new: Number, old: Number) -> Number:
     if isinstance(new, int) and isinstance(old, int) and new == old:
         return new

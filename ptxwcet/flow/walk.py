@@ -30,6 +30,7 @@ from ptxwcet.flow.paths import (
     AffineCount,
     Path,
     PathChoice,
+    PathFork,
     PathLoop,
     PathNode,
     PathRepeat,
@@ -53,6 +54,7 @@ from ptxwcet.flow.values import (
     Value,
     add,
     clean_terms,
+    meet,
     multiply,
     same,
     substitute,
@@ -70,6 +72,9 @@ _PERIODS = (1, 2, 3, 4, 8)
 # Block visits of one walk, far above what any kernel of the samples and the corpus needs (8,000).
 _MOST_VISITS = 300_000
 _MOST_HAVOC_ROUNDS = 12
+# Branches with open or divergent outcomes inside of each other: a level takes a few Python frames.
+_MOST_SIDES = 100
+_ENDINGS = (ControlEffect.RETURN, ControlEffect.EXIT, ControlEffect.TRAP)
 
 
 class SplitWarps(Exception):
@@ -146,6 +151,12 @@ class Walk:
         self._symbols: list[Symbol] = [s for s in state.index.symbols if s is not None]
         self._exits: _ExitRecorder | None = None
         self._visits = 0
+        self._is_exact = True  # the masks are those of the run; else a warp may have fewer lanes
+        self._apart = 0  # undecided branches around whose other lanes may wait somewhere else
+        self._open: list[_OpenLoop] = []
+        self._depth = 0  # sides of branches around
+        self._proofs = 0  # proofs of closed forms around
+        self._open_branches: set[int] = set()
 
     def run(self) -> Path:
         """The path from entry to exit. Raises SplitWarps, SplitRequest, Undecided, Refused."""
@@ -183,20 +194,17 @@ class Walk:
         state = self._state
         self._visits += 1
         if self._visits > _MOST_VISITS:
-            raise Refused(
-                "PW206",
-                self._cfg.blocks[block].start,
-                f"the path was not settled in {_MOST_VISITS} block visits",
-                "bound the irregular loops of the kernel with --loop-bound",
-            )
+            raise self._too_long(block)
         for step in self._block_steps(block):
             state.active = mask
             if step.transfer is not None:
                 self._evaluate(step, mask)
+            elif step.instruction.control in _ENDINGS:
+                sure, unsure, _ = self._outcomes(step.guard, mask)
+                if self._is_exact and not unsure.any():
+                    return self._leave(block, step, sure, mask)
             else:
-                left = self._control(step, mask)
-                if left is not None:
-                    return self._leave(block, step, left, mask)
+                self._control(step, mask)
         taken, fallthrough = (
             self._cfg.taken_successor(BlockId(block)),
             self._cfg.fallthrough_successor(BlockId(block)),
@@ -206,6 +214,15 @@ class Walk:
             self._out.append(Visit(block, taken=False))
             return fallthrough, mask
         return self._branch(block, mask, taken, fallthrough)
+
+    def _too_long(self, block: int) -> Refused:
+        return Refused(
+            "PW206",
+            self._cfg.blocks[block].start,
+            f"the path was not settled in {_MOST_VISITS} block visits and {_MOST_SIDES} branches "
+            "inside of each other",
+            "bound the irregular loops of the kernel with --loop-bound",
+        )
 
     def _block_steps(self, block: int) -> tuple[_Step, ...]:
         steps = self._steps.get(block)
@@ -286,15 +303,13 @@ class Walk:
 
     # --- control instructions ---------------------------------------------------------------------
 
-    def _control(self, step: _Step, mask: Mask) -> Mask | None:
-        """Checks a barrier or call; for an end of threads, gives the lanes that it ends."""
+    def _control(self, step: _Step, mask: Mask) -> None:
+        """Checks a barrier or call."""
         control = step.instruction.control
-        if control in (ControlEffect.RETURN, ControlEffect.EXIT, ControlEffect.TRAP):
-            return self._guard_lanes(step.index, step.guard, mask)
         if control is ControlEffect.CALL:
             if self._guard_lanes(step.index, step.guard, mask).any():
                 raise self._call_refusal(step)
-            return None
+            return
         if control is ControlEffect.INDIRECT_BRANCH:
             raise Refused(
                 "PW221",
@@ -303,7 +318,6 @@ class Walk:
                 "compile the switch statement to comparisons, or pass a facts-free kernel",
             )
         self._barrier(step, mask)
-        return None
 
     def _call_refusal(self, step: _Step) -> Refused:
         callee = step.instruction.callee
@@ -318,7 +332,7 @@ class Walk:
     def _barrier(self, step: _Step, mask: Mask) -> None:
         instruction = step.instruction
         lanes = self._guard_lanes(step.index, step.guard, mask)
-        if not bool((lanes == self._state.alive).all()):
+        if self._apart or not bool((lanes == self._state.alive).all()):
             raise Refused(
                 "PW222",
                 step.index,
@@ -379,18 +393,160 @@ class Walk:
         recorder = self._exits
         if recorder is not None and block in recorder.blocks:
             return recorder.leave_or_stay(block, taken, fallthrough, self._out), mask
-        lanes = self._guard_lanes(index, guard, mask)
-        if not lanes.any():
+        sure, unsure, causes = self._outcomes(guard, mask)
+        going, staying = sure | unsure, mask & ~sure
+        if not going.any():
             assert fallthrough is not None
             self._out.append(Visit(block, taken=False))
             return fallthrough, mask
-        others: Mask = mask & ~lanes
-        if fallthrough is None or taken == fallthrough or not others.any():
-            self._out.append(Visit(block, taken=True))
+        jumps = self._jumps(block)
+        if fallthrough is None or taken == fallthrough or not staying.any():
+            self._out.append(Visit(block, taken=jumps))
             return taken, mask
-        # Lanes that branch straight to the join only wait there: the warp itself falls through.
-        self._out.append(Visit(block, taken=taken != self._graph.postdominators[block]))
-        return self._diverge(block, (taken, lanes), (fallthrough, others))
+        if not unsure.any() and self._is_exact:
+            # Lanes that branch straight to the join only wait there: the warp falls through.
+            straight = taken == self._graph.postdominators[block]
+            self._out.append(Visit(block, taken=jumps and not straight))
+            return self._diverge(block, (taken, going), (fallthrough, staying))
+        if unsure.any():
+            self._note_open(block, causes)
+        if unsure.any() and self._open:
+            body = self._open[-1].loop.body
+            at_own_level = self._depth == self._open[-1].depth
+            if (taken in body) != (fallthrough in body) and at_own_level:
+                leaves = taken not in body
+                targets = (taken, fallthrough) if leaves else (fallthrough, taken)
+                masks = (going, staying) if leaves else (staying, going)
+                return self._may_leave(block, targets, masks, causes)
+            meeting = self._graph.postdominators[block]
+            if meeting not in body and meeting not in (taken, fallthrough):
+                raise Undecided(index, causes)
+        return self._fork(block, (taken, going), (fallthrough, staying), causes)
+
+    def _note_open(self, block: int, causes: frozenset[Cause]) -> None:
+        """A branch is open for good only if it was so in an iteration executed plainly.
+
+        In the proof of a closed form more is unknown: there a new open branch ends the proof.
+        """
+        if self._proofs and block not in self._open_branches:
+            raise Undecided(self._cfg.blocks[block].end - 1, causes)
+        self._open_branches.add(block)
+
+    def _jumps(self, block: int) -> bool:
+        last = self._graph.kernel.instructions[self._cfg.blocks[block].end - 1]
+        return last.control is ControlEffect.BRANCH
+
+    # --- branches that are not decided ------------------------------------------------------------
+
+    def _outcomes(self, guard: Guard | None, mask: Mask) -> tuple[Mask, Mask, frozenset[Cause]]:
+        """The lanes in which the guard holds, those in which it may hold, and why it is open."""
+        nowhere = np.zeros_like(mask)
+        if guard is None:
+            return mask, nowhere, frozenset()
+        value = self._state.registers.get(guard.register)
+        if value is None:
+            return nowhere, mask, frozenset({Cause(CauseKind.UNDEFINED, guard.register)})
+        if isinstance(value, Unknown):
+            return nowhere, mask, value.causes
+        unsure: Mask = nowhere if value.valid is None else mask & ~value.valid
+        sure = self._lanes_where(value.base, guard.negated, mask & ~unsure)
+        self._require_agreement(sure)
+        self._require_agreement(unsure)
+        return sure, unsure, value.otherwise
+
+    def _fork(
+        self,
+        block: int,
+        first: tuple[int, Mask],
+        second: tuple[int, Mask],
+        causes: frozenset[Cause],
+    ) -> tuple[int, Mask]:
+        """Both sides of a branch of which each lane may go one way, or of which lanes may be gone.
+
+        Each side starts from the state at the branch. Where they meet, a register is known in a
+        lane that may have come either way only if both sides agree on it.
+        """
+        join = self._graph.postdominators[block]
+        if join is None:
+            raise self._no_meeting(block)
+        before, exact = self._snapshot(), self._is_exact
+        self._is_exact = False
+        try:
+            sides = self._sides((first, second), join)
+        except Refused as refused:
+            if refused.code != "PW222":
+                raise
+            # a barrier is fine on the side that goes on if the lanes of the other one have exited
+            self._restore(before)
+            sides = self._sides((second, first), join)[::-1]
+        one, two = sides
+        state = self._state
+        cause = Unknown(
+            causes or frozenset({Cause(CauseKind.LOOP, self._cfg.name(BlockId(block)))})
+        )
+        state.registers = {
+            name: meet(
+                one.registers.get(name, cause),
+                two.registers.get(name, cause),
+                (one.mask, two.mask),
+                cause.causes,
+            )
+            for name in one.registers.keys() | two.registers.keys()
+        }
+        elsewhere = before.alive & ~(one.mask | two.mask)
+        state.alive = elsewhere | one.mask & one.alive | two.mask & two.alive
+        arrive = all(not bool((side.mask & ~side.arrived).any()) for side in sides)
+        self._is_exact = exact and arrive
+        straight = first[0] == join
+        self._out.append(PathFork(block, one.path, two.path, straight, self._jumps(block)))
+        return join, one.arrived | two.arrived
+
+    def _sides(self, sides: tuple[tuple[int, Mask], tuple[int, Mask]], join: int) -> list[_Side]:
+        """Walks both sides up to their meeting, each from the state as it is now."""
+        state = self._state
+        registers, alive = dict(state.registers), state.alive.copy()
+        done: list[_Side] = []
+        for position, (block, mask) in enumerate(sides):
+            state.registers = dict(registers)
+            state.alive = alive.copy()
+            apart = 1
+            if done:
+                other = sides[1 - position][1]
+                state.alive &= ~(other & ~mask & ~done[0].alive)
+                apart = int(bool(done[0].arrived.any()))
+            self._apart += apart
+            try:
+                path, arrived = self._side(block, mask, join)
+            finally:
+                self._apart -= apart
+            done.append(_Side(path, mask, arrived, state.registers, state.alive))
+        return done
+
+    def _may_leave(
+        self,
+        block: int,
+        targets: tuple[int, int],
+        masks: tuple[Mask, Mask],
+        causes: frozenset[Cause],
+    ) -> tuple[int, Mask]:
+        """A branch out of the loop that lanes may take: noted, and the others go on inside.
+
+        ``targets`` and ``masks`` are those of the way out and of the way on.
+        """
+        opened = self._open[-1]
+        index = self._cfg.blocks[block].end - 1
+        outside, inside = targets
+        if opened.is_bounded or self._graph.postdominators[block] != outside:
+            raise Undecided(index, causes)
+        jumps = self._jumps(block)
+        leaves_when_taken = self._cfg.taken_successor(BlockId(block)) == outside
+        way_out = (*self._out, Visit(block, taken=jumps and leaves_when_taken))
+        if opened.exit is None:
+            self._apart += 1
+        opened.note(way_out, outside, masks[0], (index, causes))
+        self._is_exact = False
+        self._out.append(Visit(block, taken=not leaves_when_taken))
+        return inside, masks[1]
 
     def _diverge(
         self, block: int, first: tuple[int, Mask], second: tuple[int, Mask]
@@ -398,12 +554,7 @@ class Walk:
         index = self._cfg.blocks[block].end - 1
         join = self._graph.postdominators[block]
         if join is None:
-            raise Refused(
-                "PW224",
-                index,
-                "a divergent branch has no point where its sides meet again",
-                "every path from the branch must be able to end",
-            )
+            raise self._no_meeting(block)
         one, arrived_one = self._side(*first, join)
         two, arrived_two = self._side(*second, join)
         if one and two:
@@ -420,14 +571,26 @@ class Walk:
             self._out.extend(one + two)
         return join, arrived_one | arrived_two
 
+    def _no_meeting(self, block: int) -> Refused:
+        return Refused(
+            "PW224",
+            self._cfg.blocks[block].end - 1,
+            "a divergent branch has no point where its sides meet again",
+            "every path from the branch must be able to end",
+        )
+
     def _side(self, block: int, mask: Mask, join: int) -> tuple[Path, Mask]:
         outer, outer_exits = self._out, self._exits
         self._out, self._exits = [], None
+        self._depth += 1
+        if self._depth > _MOST_SIDES:
+            raise self._too_long(block)
         try:
             _, arrived = self._region(block, mask, join, None)
             return tuple(self._out), arrived
         finally:
             self._out, self._exits = outer, outer_exits
+            self._depth -= 1
 
     def _has_barrier(self, nodes: Path) -> bool:
         return any(
@@ -442,16 +605,39 @@ class Walk:
         """One entry of a loop, from its header to wherever its lanes go next."""
         bound = self._bounds.get(loop.id)
         outer_exits, self._exits = self._exits, None
-        before = self._snapshot()
+        before, apart, exact = self._snapshot(), self._apart, self._is_exact
+        opened = _OpenLoop(loop, bound is not None, self._depth, mask)
+        self._open.append(opened)
         try:
-            return self._analysed_loop(loop, mask, stop, bound)
+            block, arrived = self._analysed_loop(loop, mask, stop, bound)
         except Undecided as undecided:
             if bound is None or not self._is_exit_of(undecided.instruction, loop):
                 raise
             self._restore(before)
-            return self._bounded_loop(loop, mask, bound)
+            self._apart, self._is_exact = apart, False
+            block, arrived = self._bounded_loop(loop, mask, bound)
         finally:
             self._exits = outer_exits
+            del self._open[-1]
+        if opened.exit is not None:
+            block, arrived = self._after_leaving(opened, block, arrived)
+        self._apart = apart
+        self._is_exact = exact and np.array_equal(before.alive, self._state.alive)
+        return block, arrived
+
+    def _after_leaving(self, opened: _OpenLoop, block: int, arrived: Mask) -> tuple[int, Mask]:
+        """Goes on where lanes that may have left meet those that ended the loop."""
+        meeting = opened.exit
+        assert meeting is not None
+        if arrived.any() and block != meeting:
+            path, arrived = self._side(block, arrived, meeting)
+            self._out.append(PathChoice((path, ())))
+        self._forget(opened.loop)
+        left = opened.left & self._state.alive
+        if meeting == self._cfg.exit:
+            self._state.alive &= ~left
+            left = np.zeros_like(left)
+        return meeting, arrived | left
 
     def _is_exit_of(self, index: int, loop: Loop) -> bool:
         block = self._graph.block_of(index)
@@ -493,14 +679,14 @@ class Walk:
                         history, plain = [], 0
         finally:
             self._out = outer
+        opened = self._open[-1]
         bodies = iterations.bodies(loop.id, rotated=_is_rotated(loop))
         if claimed is not None and not bodies.slopes and bodies.base > claimed:
             raise self._contradiction(loop, claimed, bodies.base)
-        self._out.append(
-            PathLoop(
-                loop.id, iterations.path(), bodies, BoundOrigin.ANALYSIS, reason or "enumerated"
-            )
-        )
+        path, reason = iterations.path(tuple(opened.ways_out)), reason or "enumerated"
+        if opened.exit is not None:
+            reason += "; it may end earlier"
+        self._out.append(PathLoop(loop.id, path, bodies, BoundOrigin.ANALYSIS, reason))
         return block, arrived
 
     def _not_summarisable(self, loop: Loop) -> Refused:
@@ -541,16 +727,20 @@ class Walk:
         self, loop: Loop, mask: Mask, stop: int | None, earlier: dict[str, Value], period: int
     ) -> _Summary | None:
         before = self._snapshot()
+        opened = self._open[-1]
+        ways_out = dict(opened.ways_out)
         havoc: set[str] = set()
         for _ in range(_MOST_HAVOC_ROUNDS):
             counter = Symbol(f"k{len(self._symbols)}", len(self._symbols))
             self._symbols.append(counter)
             start = self._guess(earlier, counter, mask, havoc)
+            self._proofs += 1
             try:
                 nodes = self._iterate(loop, mask, stop, period)
             except (Undecided, Refused):
                 nodes = None
             finally:
+                self._proofs -= 1
                 self._symbols.pop()
             if nodes is None:
                 break
@@ -559,10 +749,15 @@ class Walk:
                 summary = self._accept(loop, counter, nodes, period, start)
                 if summary is None:
                     break
+                found = [way for way in opened.ways_out if way not in ways_out]
+                closed = (close_symbol(way, counter) for way in found)
+                opened.ways_out = {**ways_out, **dict.fromkeys(closed)}
                 return summary
             havoc |= broken
             self._restore(before)
+            opened.ways_out = dict(ways_out)
         self._restore(before)
+        opened.ways_out = ways_out
         return None
 
     def _guess(
@@ -644,6 +839,9 @@ class Walk:
         self, loop: Loop, counter: Symbol, nodes: Path, period: int, start: dict[str, Value]
     ) -> _Summary | None:
         if counter.count is None:
+            undecided = self._open[-1].undecided
+            if undecided is not None:
+                raise Undecided(*undecided)
             raise Refused(
                 "PW205",
                 self._cfg.blocks[loop.header].start,
@@ -753,6 +951,41 @@ class Walk:
 
 
 @dataclass(frozen=True, slots=True)
+class _Side:
+    """A walked side of an open branch: path, lanes that may start and arrive, state at its end."""
+
+    path: Path
+    mask: Mask
+    arrived: Mask
+    registers: dict[str, Value]
+    alive: Mask
+
+
+class _OpenLoop:
+    """A loop that is being walked; ``note`` collects the ways out that lanes may take early."""
+
+    def __init__(self, loop: Loop, is_bounded: bool, depth: int, lanes: Mask) -> None:
+        self.loop = loop
+        self.is_bounded = is_bounded
+        self.depth = depth
+        self.exit: int | None = None
+        self.left: Mask = np.zeros_like(lanes)
+        self.ways_out: dict[Path, None] = {}
+        self.undecided: tuple[int, frozenset[Cause]] | None = None
+
+    def note(
+        self, way_out: Path, exit_block: int, left: Mask, undecided: tuple[int, frozenset[Cause]]
+    ) -> None:
+        """Lanes ``left`` may leave to ``exit_block``. Raises Undecided at a second such block."""
+        if self.exit not in (None, exit_block):
+            raise Undecided(*undecided)
+        self.exit = exit_block
+        self.left |= left
+        self.undecided = undecided
+        self.ways_out[way_out] = None
+
+
+@dataclass(frozen=True, slots=True)
 class _Summary:
     nodes: Path
     count: AffineCount
@@ -783,13 +1016,18 @@ class _Iterations:
         total = self._total.plus(AffineCount(1 if rotated or nested is not None else 0))
         return total if nested is None else total.plus(nested.iterations)
 
-    def path(self) -> Path:
+    def path(self, ways_out: tuple[Path, ...]) -> Path:
+        """The iterations and the last one; with ``ways_out``, any of which may end it earlier."""
         nodes: list[PathNode] = []
         for body, count in self._runs:
-            if count == AffineCount(1):
+            if ways_out:
+                nodes.append(PathRepeat(count, AffineCount(0), body))
+            elif count == AffineCount(1):
                 nodes += body
             else:
                 nodes.append(PathRepeat(count, count, body))
+        if ways_out:
+            return (*nodes, PathChoice((self.last, *ways_out)))
         return (*nodes, *self.last)
 
 

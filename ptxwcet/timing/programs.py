@@ -18,6 +18,7 @@ from ptxwcet.flow.paths import (
     AffineCount,
     Path,
     PathChoice,
+    PathFork,
     PathGrowing,
     PathLoop,
     PathRepeat,
@@ -38,6 +39,7 @@ from ptxwcet.warp.program import (
     WarpClass,
     WarpProgram,
 )
+from ptxwcet.warp.segments import conditional, has_barrier, split_at_barrier
 
 # Shares into which the iterations around a growing loop are cut: the bound's excess is about one
 # part in so many, the warp program grows by as much.
@@ -89,16 +91,35 @@ class _Builder:
                     out.append(Unordered(self.body(one), self.body(two)))
                 case PathChoice(alternatives):
                     out.append(Choice(tuple(self.body(side) for side in alternatives)))
+                case PathFork():
+                    out += self._fork(node)
         return tuple(out)
+
+    def _fork(self, fork: PathFork) -> list[Node]:
+        """Both sides of an undecided branch, which take no less than one of them.
+
+        Writes in them count as conditional: a side that is not executed leaves a register ready as
+        late as it was (docs/methods/path-analysis.md). The lanes of a side without a barrier have
+        exited when those of the other one are through their first barrier.
+        """
+        out = list(self._visit(Visit(fork.block, fork.jumps)))
+        one = conditional(self.body(fork.first))
+        two = conditional(self.body(fork.second))
+        if has_barrier(one):
+            one, two = two, one
+        before, after = split_at_barrier(two)
+        out.append(Unordered(one, before) if one and before else Choice((one or before, ())))
+        return [*out, *after]
 
     def _shares(self, count: AffineCount, least: AffineCount, body: Path) -> list[Node]:
         """A repeat around growing loops, cut into shares of its iterations."""
-        assert count == least, "only an exact loop lets inner counts grow"
         assert not count.slopes, "only a loop with a constant count lets inner counts grow"
         shares = min(_SHARES, count.base)
         edges = [count.base * share // shares for share in range(shares + 1)]
+        exact = count == least
         return [
-            Repeat(end - begin, self.body(body, begin, end - 1)) for begin, end in pairwise(edges)
+            Repeat(end - begin, self.body(body, begin, end - 1), end - begin if exact else 0)
+            for begin, end in pairwise(edges)
         ]
 
     def _visit(self, visit: Visit) -> tuple[Node, ...]:

@@ -9,6 +9,7 @@ from ptxwcet.flow.paths import (
     AffineCount,
     Path,
     PathChoice,
+    PathFork,
     PathGrowing,
     PathLoop,
     PathNode,
@@ -101,6 +102,12 @@ class _Matcher:
                 return self.body(two, self.body(one, starts)) | self.body(
                     one, self.body(two, starts)
                 )
+            case PathFork(first=one, second=two):
+                taken, past, parting = (self._node(v, starts, 0) for v in node.visits)
+                both = self.body(two, self.body(one, parting)) | self.body(
+                    one, self.body(two, parting)
+                )
+                return self.body(one, taken) | self.body(two, past) | both
             case PathChoice(alternatives):
                 return frozenset[int]().union(*(self.body(side, starts) for side in alternatives))
 

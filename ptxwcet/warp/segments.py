@@ -11,7 +11,7 @@ section of a program ends at its exit instead.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.warp.program import (
@@ -62,6 +62,44 @@ def has_barrier(body: Sequence[Node]) -> bool:
         if found:
             return True
     return False
+
+
+def conditional(body: Sequence[Node]) -> tuple[Node, ...]:
+    """The body with all instructions conditional: their results are ready at the later of times.
+
+    Then executing more of it never makes anything ready earlier. Cost: linear in the tree.
+    """
+    out: list[Node] = []
+    for node in body:
+        match node:
+            case TimedInstruction():
+                out.append(replace(node, conditional=True))
+            case Barrier() | PartialBarrier():
+                out.append(replace(node, instruction=replace(node.instruction, conditional=True)))
+            case Repeat(body=inner):
+                out.append(replace(node, body=conditional(inner)))
+            case Unordered(first, second):
+                out.append(Unordered(conditional(first), conditional(second)))
+            case Choice(alternatives):
+                out.append(Choice(tuple(conditional(side) for side in alternatives)))
+    return tuple(out)
+
+
+def split_at_barrier(body: tuple[Node, ...]) -> tuple[tuple[Node, ...], tuple[Node, ...]]:
+    """The nodes before the first barrier, and the rest. A loop that holds it is peeled once.
+
+    Both together are the body. Cost: linear in the tree.
+    """
+    for place, node in enumerate(body):
+        if not has_barrier((node,)):
+            continue
+        before, after = body[:place], body[place + 1 :]
+        if isinstance(node, Repeat) and node.exact:
+            inside, rest = split_at_barrier(node.body)
+            again = (Repeat(node.count - 1, node.body),) if node.count > 1 else ()
+            return (*before, *inside), (*rest, *again, *after)
+        return before, (node, *after)
+    return body, ()
 
 
 def cut_at_barriers(program: WarpProgram) -> tuple[SectionNode, ...]:

@@ -18,6 +18,7 @@ from ptxwcet.flow.facts import Launch
 from ptxwcet.flow.loops import find_loops
 from ptxwcet.flow.paths import (
     PathChoice,
+    PathFork,
     PathGrowing,
     PathLoop,
     PathNode,
@@ -302,6 +303,17 @@ def match_path(
                 at = match_path(body, trace, starts, at, index)
             case PathUnordered(first, second):
                 at = match_path(first + second, trace, starts, at)
+            case PathFork(first=first, second=second):
+                at = set().union(
+                    *(
+                        match_path((visit, *side), trace, starts, at)
+                        for visit, side in zip(
+                            (*node.visits, node.visits[2]),
+                            (first, second, first + second, second + first),
+                            strict=True,
+                        )
+                    )
+                )
             case PathChoice(alternatives):
                 at = set().union(*(match_path(one, trace, starts, at) for one in alternatives))
     return at

@@ -1,0 +1,124 @@
+"""Random kernels that branch on data: executions lie within the analysed paths and bounds.
+
+The kernels load words from an array and branch, leave loops and return on them, so that lanes part
+in ways that the analysis cannot know. Each kernel is analysed once and executed on several arrays.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_walk_against_execution import Writer
+
+from ptxwcet.emulator.launch import EmulatedLaunch
+from ptxwcet.flow.facts import Launch
+from ptxwcet.machine.loader import load_machine
+from ptxwcet.pipeline import analyse_kernel
+from ptxwcet.ptx.parser import parse_module
+from ptxwcet.support.diagnostics import PtxwcetError
+from ptxwcet.support.source import SourceFile
+from ptxwcet.validation import validate_input
+
+MACHINE = load_machine("orin-ecrts2025")
+WORDS = 256
+
+
+class DataWriter(Writer):
+    """Structured kernels whose branches, breaks and returns may depend on loaded words."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self.breaks: list[str] = []
+
+    def data(self, counters: list[str]) -> str:
+        """A register with a word of the array, another one for each thread and iteration."""
+        index, word = self.register(), self.register()
+        self.lines.append(f"mad.lo.u32 {index}, %r2, 5, {self.random.randint(0, 200)};")
+        for counter in counters:
+            self.lines.append(f"mad.lo.u32 {index}, {counter}, 3, {index};")
+        self.lines += [
+            f"and.b32 {index}, {index}, {WORDS - 1};",
+            f"mad.wide.u32 %d2, {index}, 4, %d1;",
+            f"ld.global.u32 {word}, [%d2];",
+        ]
+        return word
+
+    def on_data(self, counters: list[str]) -> str:
+        return self.predicate(f"lt.u32 {{}}, {self.data(counters)}, {self.random.randint(1, 99)}")
+
+    def body(self, depth: int, counters: list[str]) -> None:
+        super().body(depth, counters)
+        chance = self.random.random()
+        if depth == 0 and chance < 0.3:
+            self.lines.append("bar.sync 0;")
+        elif depth > 0 and chance < 0.15 and self.breaks:
+            self.lines.append(f"@{self.on_data(counters)} bra {self.breaks[-1]};")
+        elif chance > 0.93:
+            self.lines.append(f"@{self.on_data(counters)} ret;")
+
+    def loop(self, depth: int, counters: list[str]) -> None:
+        out = self.label()
+        self.breaks.append(out)
+        super().loop(depth, counters)
+        self.breaks.pop()
+        self.lines.append(f"{out}:")
+
+    def branch(self, depth: int, counters: list[str]) -> None:
+        if self.random.random() < 0.4:
+            super().branch(depth, counters)
+            return
+        other, out = self.label(), self.label()
+        breaks, self.breaks = self.breaks, []
+        self.lines.append(f"@{self.on_data(counters)} bra {other};")
+        self.body(depth + 1, counters)
+        if self.random.random() < 0.6:
+            self.lines += [f"bra {out};", f"{other}:"]
+            self.body(depth + 1, counters)
+            self.lines.append(f"{out}:")
+        else:
+            self.lines.append(f"{other}:")
+        self.breaks = breaks
+
+    def move(self, counters: list[str]) -> None:
+        if self.random.random() < 0.3:
+            self.lines.append(f"and.b32 %r5, {self.data(counters)}, 3;")
+        else:
+            super().move(counters)
+
+    def text(self) -> str:
+        plain = super().text()
+        return plain.replace("(.param .u32 n)", "(.param .u32 n, .param .u64 data)").replace(
+            "ld.param.u32 %r1, [n];",
+            ".reg .b64 %d<3>;\nld.param.u64 %d1, [data];\nld.param.u32 %r1, [n];",
+        )
+
+
+def check(seed: int, n: int, threads: int, executions: int) -> int | None:
+    """The contradictions' number is asserted to be 0; None if the kernel is refused."""
+    module = parse_module(SourceFile("random.ptx", DataWriter(seed).text()))
+    kernel = module.kernels[0]
+    facts = Launch((threads, 1, 1), (1, 1, 1), {"n": n})
+    try:
+        analysis = analyse_kernel(kernel, facts, MACHINE, {})
+    except PtxwcetError as error:
+        assert not any(one.code in ("PW205",) for one in error.diagnostics)
+        return None
+    random = np.random.default_rng(seed)
+    for number in range(executions):
+        data = random.integers(0, 100, WORDS).astype("u4") if number else np.zeros(WORDS, "u4")
+        launch = EmulatedLaunch((threads, 1, 1), (1, 1, 1), (n, data))
+        result = validate_input(analysis, module, launch, number)
+        assert not result.diagnostics, [str(one) for one in result.diagnostics]
+    return len(analysis.pieces)
+
+
+@settings(max_examples=80, deadline=None)
+@given(seed=st.integers(0, 10**9), n=st.integers(-1, 6), threads=st.sampled_from([8, 32, 48]))
+def test_executions_lie_within_the_analysis(seed: int, n: int, threads: int) -> None:
+    check(seed, n, threads, 3)
+
+
+def test_many_kernels_are_answered() -> None:
+    answered = [check(seed, 4, 48, 2) is not None for seed in range(60)]
+    assert sum(answered) >= 30

@@ -3,8 +3,8 @@
 ``Visit`` is one execution of a basic block, ``PathRepeat`` a loop iteration pattern and its count,
 ``PathGrowing`` a pattern whose count grows with each iteration around it (a triangular loop),
 ``PathLoop`` groups what one entry of a source loop executes, ``PathUnordered`` the two sides of a
-divergent branch, ``PathFork`` a branch that is not decided and its sides, ``PathChoice`` one of some
-alternatives. Loops are never unrolled.
+divergent branch, ``PathFork`` a branch that is not decided and its sides, ``PathChoice`` some
+alternatives of which one is executed. Loops are never unrolled.
 """
 
 from __future__ import annotations

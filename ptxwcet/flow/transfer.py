@@ -141,6 +141,8 @@ def _value_rule(instruction: Instruction, index: int) -> Transfer | None:
         return None
     builder = _RULES.get(name)
     kind = _instruction_type(instruction)
+    if kind is _PREDICATE and name in _DECISIVE:
+        return _junction(instruction, index, name)
     if builder is None or kind is None:
         return None
     rule = builder(instruction, kind)
@@ -159,6 +161,32 @@ def _value_rule(instruction: Instruction, index: int) -> Transfer | None:
             return (_join_unknown(unknown),)
         result = rule(state, [value for value in values if isinstance(value, Known)])
         return (cause if isinstance(result, Unknown) else result,)
+
+    return transfer
+
+
+_DECISIVE = {"and": 0, "or": 1}
+
+
+def _junction(instruction: Instruction, index: int, name: str) -> Transfer:
+    """``and``, ``or`` of predicates: one operand may decide where the other is not known."""
+    decisive = _DECISIVE[name]
+
+    def transfer(state: LaneState) -> tuple[Value, ...]:
+        values = [read_operand(state, operand, 1, index) for operand in instruction.operands[1:]]
+        unknown = [value for value in values if isinstance(value, Unknown)]
+        known = [value for value in values if isinstance(value, Known)]
+        if not unknown:
+            return (_combine(known[0].base, name, known[1:]),)
+        causes = _join_unknown(unknown)
+        if not known:
+            return (causes,)
+        decided: Mask = np.broadcast_to(np.asarray(known[0].base) == decisive, state.active.shape)
+        if not (state.active & decided).any():
+            return (causes,)
+        if not (state.active & ~decided).any():
+            return (Known(decisive),)
+        return (Known(decisive, valid=decided.copy(), otherwise=causes.causes),)
 
     return transfer
 

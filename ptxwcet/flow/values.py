@@ -190,6 +190,10 @@ def _equal_in(a: Number, b: Number, lanes: Mask) -> bool:
 
 def merge(old: Value, new: Value, mask: Mask) -> Value:
     """``new`` in the lanes of ``mask``, ``old`` in the others."""
+    if isinstance(new, Known) and new.valid is not None:
+        unknown = Unknown(new.otherwise)
+        old = merge(old, unknown, mask & ~new.valid)
+        return merge(old, Known(new.base, new.terms), mask & new.valid)
     if isinstance(new, Unknown):
         if isinstance(old, Unknown):
             return Unknown(old.causes | new.causes)

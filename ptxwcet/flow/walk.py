@@ -152,7 +152,7 @@ class Walk:
         self._exits: _ExitRecorder | None = None
         self._visits = 0
         self._is_exact = True  # the masks are those of the run; else a warp may have fewer lanes
-        self._apart = 0  # undecided branches around whose other lanes may wait somewhere else
+        self._apart: list[int] = []  # open branches around whose other lanes may be elsewhere
         self._open: list[_OpenLoop] = []
         self._depth = 0  # sides of branches around
         self._proofs = 0  # proofs of closed forms around
@@ -332,7 +332,16 @@ class Walk:
     def _barrier(self, step: _Step, mask: Mask) -> None:
         instruction = step.instruction
         lanes = self._guard_lanes(step.index, step.guard, mask)
-        if self._apart or not bool((lanes == self._state.alive).all()):
+        if self._apart:
+            branch = self._graph.kernel.instructions[self._cfg.blocks[self._apart[-1]].end - 1]
+            raise Refused(
+                "PW222",
+                step.index,
+                "a block-wide barrier may be reached by only some of the running threads of a "
+                f"warp: {branch.mnemonic} in line {branch.span.line} is not decided",
+                "move the barrier out of the branch, or give what decides it (--param, --grid)",
+            )
+        if not bool((lanes == self._state.alive).all()):
             raise Refused(
                 "PW222",
                 step.index,
@@ -472,13 +481,13 @@ class Walk:
         before, exact = self._snapshot(), self._is_exact
         self._is_exact = False
         try:
-            sides = self._sides((first, second), join)
+            sides = self._sides(block, (first, second), join)
         except Refused as refused:
             if refused.code != "PW222":
                 raise
             # a barrier is fine on the side that goes on if the lanes of the other one have exited
             self._restore(before)
-            sides = self._sides((second, first), join)[::-1]
+            sides = self._sides(block, (second, first), join)[::-1]
         one, two = sides
         state = self._state
         cause = Unknown(
@@ -501,24 +510,26 @@ class Walk:
         self._out.append(PathFork(block, one.path, two.path, straight, self._jumps(block)))
         return join, one.arrived | two.arrived
 
-    def _sides(self, sides: tuple[tuple[int, Mask], tuple[int, Mask]], join: int) -> list[_Side]:
-        """Walks both sides up to their meeting, each from the state as it is now."""
+    def _sides(
+        self, branch: int, sides: tuple[tuple[int, Mask], tuple[int, Mask]], join: int
+    ) -> list[_Side]:
+        """Walks both sides of a branch up to their meeting, each from the state as it is now."""
         state = self._state
         registers, alive = dict(state.registers), state.alive.copy()
         done: list[_Side] = []
         for position, (block, mask) in enumerate(sides):
             state.registers = dict(registers)
             state.alive = alive.copy()
-            apart = 1
+            before = self._apart
             if done:
                 other = sides[1 - position][1]
                 state.alive &= ~(other & ~mask & ~done[0].alive)
-                apart = int(bool(done[0].arrived.any()))
-            self._apart += apart
+            if not done or done[0].arrived.any():
+                self._apart = [*before, branch]
             try:
                 path, arrived = self._side(block, mask, join)
             finally:
-                self._apart -= apart
+                self._apart = before
             done.append(_Side(path, mask, arrived, state.registers, state.alive))
         return done
 
@@ -542,7 +553,7 @@ class Walk:
         leaves_when_taken = self._cfg.taken_successor(BlockId(block)) == outside
         way_out = (*self._out, Visit(block, taken=jumps and leaves_when_taken))
         if opened.exit is None:
-            self._apart += 1
+            self._apart = [*self._apart, block]
         opened.note(way_out, outside, masks[0], (index, causes))
         self._is_exact = False
         self._out.append(Visit(block, taken=not leaves_when_taken))

@@ -9,7 +9,7 @@ from ptxwcet.flow.dominance import compute_dominators, compute_postdominators
 from ptxwcet.flow.extraction import extract_paths
 from ptxwcet.flow.facts import BoundOrigin, Launch
 from ptxwcet.flow.loops import find_loops
-from ptxwcet.flow.paths import BlockPaths, PathLoop, PathRepeat, loop_entries
+from ptxwcet.flow.paths import BlockPaths, PathFork, PathLoop, PathRepeat, Visit, loop_entries
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.source import SourceFile
@@ -59,19 +59,32 @@ DATA_WHILE = (
 )
 
 
+def fork(body: str, bound: int | None = None) -> PathFork:
+    """The only open branch of the only path."""
+    (piece,) = paths(body, bound)
+    (warp,) = piece.warps
+    (found,) = [node for node in warp.nodes if isinstance(node, PathFork)]
+    return found
+
+
 def test_branch_on_data() -> None:
-    diagnostic = refusal(DATA_BRANCH)
-    assert diagnostic.code == "PW202"
-    assert diagnostic.span is not None
-    assert "bra" in diagnostic.span.text
-    assert any("ld.global.u32 reads memory" in note for note in diagnostic.notes)
-    assert "--param" not in remedy(diagnostic)
+    found = fork(DATA_BRANCH)
+    assert found.first == ()
+    assert [type(node) for node in found.second] == [Visit]
+    assert found.straight
 
 
-def test_branch_on_floating_point_data() -> None:
-    diagnostic = refusal(FLOAT_BRANCH)
-    assert diagnostic.code == "PW202"
-    assert any("floating-point" in note for note in diagnostic.notes)
+def test_return_on_floating_point_data() -> None:
+    found = fork(FLOAT_BRANCH)
+    assert [len(side) for side in (found.first, found.second)] == [1, 1]
+    assert not found.straight
+
+
+def test_barrier_behind_a_branch_on_data() -> None:
+    diagnostic = refusal(DATA_BRANCH.replace("membar.cta", "bar.sync 0"))
+    assert diagnostic.code == "PW222"
+    assert "bra in line" in diagnostic.message
+    assert paths(FLOAT_BRANCH + "bar.sync 0;")  # lanes that have exited are not waited for
 
 
 @pytest.mark.parametrize("loop", [COUNTED, WHILE])
@@ -84,9 +97,7 @@ def test_loop_on_an_unknown_parameter(loop: str) -> None:
 
 
 def test_branch_on_an_unknown_parameter() -> None:
-    diagnostic = refusal("setp.eq.u32 %p1, %r1, 3; @%p1 bra L; membar.cta; L:")
-    assert diagnostic.code == "PW202"
-    assert remedy(diagnostic) == "give --param n=VALUE"
+    assert fork("setp.eq.u32 %p1, %r1, 3; @%p1 bra L; membar.cta; L:").first == ()
 
 
 def test_grid_size_without_a_grid() -> None:
@@ -184,9 +195,7 @@ def test_bound_above_what_the_loop_does_changes_nothing(loop: str) -> None:
 def test_values_computed_by_a_bounded_loop_are_unknown_after_it() -> None:
     loop = "L: add.u32 %r3, %r3, 1; ld.global.u32 %r4, [%d1]; setp.ne.s32 %p1, %r4, 0; @%p1 bra L;"
     after = "setp.lt.u32 %p2, %r3, 3; @%p2 bra N; membar.cta; N:"
-    diagnostic = refusal(loop + after, 5)
-    assert diagnostic.code == "PW202"
-    assert any("the loop at L" in note for note in diagnostic.notes)
+    assert fork(loop + after, 5).straight
 
 
 def test_exits_to_different_places() -> None:

@@ -1,5 +1,5 @@
 // Escape times of the Mandelbrot set. The inner loop ends when the point escapes: how often it runs
-// depends on data, so that no bound exists without a word from the user (--loop-bound).
+// depends on data, but never more than `most` times, which is what bounds it.
 extern "C" __global__ void mandelbrot(int* out, int width, float x0, float y0, float step, int most) {
   const int x = blockIdx.x * blockDim.x + threadIdx.x, y = blockIdx.y * blockDim.y + threadIdx.y;
   const float cr = x0 + x * step, ci = y0 + y * step;

@@ -212,8 +212,8 @@ def _remedy(causes: frozenset[Cause], loop_label: str) -> str:
     if options and not others:
         return f"give {' and '.join(options)}"
     return (
-        "a branch that depends on data needs path analysis over all its outcomes, which is not "
-        "available; make it a predicated instruction or a select"
+        "its lanes would meet again only after the loop around: move a return or break out of the "
+        "branch, or make it a predicated instruction or a select"
     )
 
 

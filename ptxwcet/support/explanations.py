@@ -135,10 +135,9 @@ EXPLANATIONS: Mapping[str, Explanation] = _table(
     (
         "PW202",
         "undecided branch",
-        "The launch facts do not decide which way the branch goes: it depends on data or on a "
-        "parameter without a value.",
-        "Give the parameters named (--param). A branch on data is not bounded yet: use a select "
-        "or a predicated instruction.",
+        "The launch facts do not decide which way the branch goes, and lanes that part there meet "
+        "again only after the loop around: each part would run the rest of the loop alone.",
+        "Give the parameters named (--param), or move the return or break out of the branch.",
     ),
     (
         "PW203",

@@ -74,15 +74,24 @@ class _Matcher:
 
     def __init__(self, steps: tuple[Visit, ...]) -> None:
         self._steps = steps
+        self._known: dict[tuple[int, frozenset[int], int], frozenset[int]] = {}
         self.furthest = 0
 
     def body(self, nodes: Path, starts: frozenset[int], iteration: int = 0) -> frozenset[int]:
-        """Where ``nodes``, in iteration ``iteration`` of the repeat around them, may end."""
-        for node in nodes:
-            if not starts:
-                break
-            starts = self._node(node, starts, iteration)
-        return starts
+        """Where ``nodes``, in iteration ``iteration`` of the repeat around them, may end.
+
+        Known answers are kept: the sides of nested forks are asked for again and again.
+        """
+        key = (id(nodes), starts, iteration)
+        ends = self._known.get(key)
+        if ends is None:
+            ends = starts
+            for node in nodes:
+                if not ends:
+                    break
+                ends = self._node(node, ends, iteration)
+            self._known[key] = ends
+        return ends
 
     def _node(self, node: PathNode, starts: frozenset[int], iteration: int) -> frozenset[int]:
         match node:

@@ -20,6 +20,7 @@ from ptxwcet.flow.facts import (
     parse_loop_bounds,
     resolve_parameters,
 )
+from ptxwcet.flow.inlining import inline_calls
 from ptxwcet.ir.kernel import Kernel, Module
 from ptxwcet.machine.loader import DEFAULT_MACHINE, load_machine
 from ptxwcet.machine.model import Machine
@@ -102,7 +103,7 @@ def bound_file(request: Request) -> FileAnswer:
             launch = build_launch(kernel, request)
             rows.append(
                 analyse_kernel(
-                    kernel,
+                    inline_calls(kernel, module),
                     launch,
                     machine,
                     loop_bounds,

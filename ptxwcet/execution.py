@@ -174,7 +174,7 @@ def prepare_launch(
         if execution.findings:
             raise PtxwcetError(diagnostics_of(execution, launch.block, launch.grid))
         return prepare_executed(
-            launch.kernel, execution, facts, machine, unknown_at_worst=request.unknown_at_worst
+            execution, facts, machine, unknown_at_worst=request.unknown_at_worst
         )
     except PtxwcetError as error:
         raise RefusedLaunch(launch.kernel, error.diagnostics) from None

@@ -19,7 +19,6 @@ from ptxwcet.flow.facts import BoundOrigin, Launch, check_launch
 from ptxwcet.flow.loops import LoopForest, find_loops, irreducible_diagnostics
 from ptxwcet.flow.paths import BlockPaths, loop_entries
 from ptxwcet.ir.kernel import Kernel
-from ptxwcet.ir.op_classes import ControlEffect
 from ptxwcet.machine.model import Machine
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.timing.cost import UNKNOWN_OPCODES, InstructionCosts
@@ -145,7 +144,6 @@ def prepare_kernel(
 
 
 def prepare_executed(
-    kernel: Kernel,
     execution: Execution,
     launch: Launch,
     machine: Machine,
@@ -155,22 +153,9 @@ def prepare_executed(
     """What the warps of a launch have executed, as if it were known for every input.
 
     The workloads rest on :data:`EXECUTED_PATHS`, which makes estimates of all bounds. Raises
-    PtxwcetError: PW415 for a kernel with calls, whose paths hold the bodies of the functions
-    without the instructions of the calls; PW402 and PW403 as in :func:`prepare_kernel`. Cost:
-    linear in the folded paths.
+    PtxwcetError (PW402, PW403) as :func:`prepare_kernel` does. Cost: linear in the folded paths.
     """
     assert launch.grid is not None, "an executed launch has a grid"
-    calls = [one for one in kernel.instructions if one.control is ControlEffect.CALL]
-    if calls:
-        raise PtxwcetError(
-            Diagnostic(
-                "PW415",
-                f"{one.mnemonic}: executed paths of kernels with calls are not timed",
-                one.span,
-                help="let the compiler inline the function (__forceinline__)",
-            )
-            for one in calls
-        )
     cfg = build_cfg(execution.kernel)
     forest = find_loops(cfg, compute_dominators(cfg))
     meetings = compute_postdominators(cfg).immediate

@@ -23,6 +23,7 @@ from ptxwcet.api import (
 )
 from ptxwcet.execution import RefusedLaunch, prepare_launch
 from ptxwcet.flow.facts import parse_loop_bounds
+from ptxwcet.flow.inlining import inline_calls
 from ptxwcet.ir.kernel import Module
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.machine.model import Machine
@@ -129,7 +130,7 @@ def _prepare(
     for kernel in select_kernels(module.kernels, request.kernels, request.path):
         try:
             yield prepare_kernel(
-                kernel,
+                inline_calls(kernel, module),
                 build_launch(kernel, request),
                 machine,
                 loop_bounds,

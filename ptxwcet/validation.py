@@ -18,6 +18,7 @@ from ptxwcet.emulator.launch_arrays import ArraySource
 from ptxwcet.emulator.launch_model import LaunchFile
 from ptxwcet.execution import diagnostics_of, emulated, read_launch
 from ptxwcet.flow.facts import parse_loop_bounds
+from ptxwcet.flow.inlining import inline_calls
 from ptxwcet.flow.paths import BlockPaths
 from ptxwcet.ir.kernel import Module
 from ptxwcet.machine.model import Machine
@@ -79,7 +80,7 @@ def validate_inputs(
     launch = read_launch(request.launch_file, module, request)
     request = with_launch_file(request, module)
     analysis = analyse_kernel(
-        launch.kernel,
+        inline_calls(launch.kernel, module),
         build_launch(launch.kernel, request),
         machine,
         parse_loop_bounds(request.loop_bounds),
@@ -116,7 +117,7 @@ def validate_input(
     if not execution.is_complete:
         return InputValidation((), 0, execution.warp_instructions, tuple(found))
     checker = _Checker(analysis, execution, seed)
-    prepared = prepare_executed(analysis.kernel, execution, analysis.launch, analysis.machine)
+    prepared = prepare_executed(execution, analysis.launch, analysis.machine)
     rows = tuple(checker.check(piece) for piece in prepared.pieces)
     found += checker.diagnostics
     return InputValidation(rows, checker.runs, execution.warp_instructions, tuple(found))

@@ -8,7 +8,6 @@ from functools import partial
 import numpy as np
 
 from ptxwcet.emulator.block_run import BlockRun, TooLongError
-from ptxwcet.emulator.inlining import inline_calls
 from ptxwcet.emulator.launch import EmulatedLaunch, EmulatorOptions, Execution, Progress, WarpPath
 from ptxwcet.emulator.layout import Layout
 from ptxwcet.emulator.nodes import Node, compile_nodes
@@ -22,6 +21,7 @@ from ptxwcet.emulator.registers import (
 )
 from ptxwcet.flow.cfg import ControlFlowGraph, build_cfg
 from ptxwcet.flow.dominance import compute_dominators, compute_postdominators
+from ptxwcet.flow.inlining import inline_calls
 from ptxwcet.flow.loops import describe_block, find_loops
 from ptxwcet.ir.kernel import CARRY, Kernel, Module
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError

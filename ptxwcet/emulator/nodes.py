@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ptxwcet.emulator.inlining import ASSERTION
 from ptxwcet.emulator.launch import Array
 from ptxwcet.emulator.registers import (
     Context,
@@ -23,6 +22,7 @@ from ptxwcet.emulator.semantics import SEMANTICS
 from ptxwcet.emulator.stack import EXIT
 from ptxwcet.flow.cfg import ControlFlowGraph
 from ptxwcet.flow.dominance import DominatorTree
+from ptxwcet.flow.inlining import ASSERTION
 from ptxwcet.ir.kernel import Guard, Instruction
 from ptxwcet.ir.op_classes import ControlEffect
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
@@ -161,6 +161,9 @@ class _Compiler:
             step = _fault(instruction, f"{instruction.mnemonic} executed")
         elif control is ControlEffect.CALL and instruction.callee == ASSERTION:
             step = _fault(instruction, "assertion failed")
+        elif control is ControlEffect.CALL:
+            self._refuse(instruction, ": recursive, indirect, or of a function without a body")
+            return None
         elif name not in SEMANTICS:
             self._refuse(instruction, "")
             return None

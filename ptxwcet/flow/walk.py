@@ -135,6 +135,7 @@ class _Snapshot:
     registers: dict[str, Value]
     alive: Mask
     nodes: int
+    is_exact: bool
     limits: tuple[tuple[Symbol, int | None, dict[Symbol, int]], ...]
 
 
@@ -152,7 +153,8 @@ class Walk:
         self._exits: _ExitRecorder | None = None
         self._visits = 0
         self._is_exact = True  # the masks are those of the run; else a warp may have fewer lanes
-        self._apart: list[int] = []  # open branches around whose other lanes may be elsewhere
+        # open branches around whose other lanes may wait elsewhere, and why they are open
+        self._apart: list[tuple[int, frozenset[Cause]]] = []
         self._open: list[_OpenLoop] = []
         self._depth = 0  # sides of branches around
         self._proofs = 0  # proofs of closed forms around
@@ -333,13 +335,17 @@ class Walk:
         instruction = step.instruction
         lanes = self._guard_lanes(step.index, step.guard, mask)
         if self._apart:
-            branch = self._graph.kernel.instructions[self._cfg.blocks[self._apart[-1]].end - 1]
+            block, causes = self._apart[-1]
+            index = self._cfg.blocks[block].end - 1
+            if any(cause.kind in (CauseKind.PARAMETER, CauseKind.LAUNCH) for cause in causes):
+                raise Undecided(index, causes)
+            branch = self._graph.kernel.instructions[index]
             raise Refused(
                 "PW222",
                 step.index,
                 "a block-wide barrier may be reached by only some of the running threads of a "
                 f"warp: {branch.mnemonic} in line {branch.span.line} is not decided",
-                "move the barrier out of the branch, or give what decides it (--param, --grid)",
+                "move the barrier out of the branch",
             )
         if not bool((lanes == self._state.alive).all()):
             raise Refused(
@@ -478,16 +484,20 @@ class Walk:
         join = self._graph.postdominators[block]
         if join is None:
             raise self._no_meeting(block)
-        before, exact = self._snapshot(), self._is_exact
+        before = self._snapshot()
         self._is_exact = False
         try:
-            sides = self._sides(block, (first, second), join)
-        except Refused as refused:
-            if refused.code != "PW222":
+            sides = self._sides(block, causes, (first, second), join)
+        except (Refused, Undecided) as refused:
+            here = self._cfg.blocks[block].end - 1
+            if getattr(refused, "code", "PW222") != "PW222" or (
+                isinstance(refused, Undecided) and refused.instruction != here
+            ):
                 raise
             # a barrier is fine on the side that goes on if the lanes of the other one have exited
             self._restore(before)
-            sides = self._sides(block, (second, first), join)[::-1]
+            self._is_exact = False
+            sides = self._sides(block, causes, (second, first), join)[::-1]
         one, two = sides
         state = self._state
         cause = Unknown(
@@ -505,13 +515,17 @@ class Walk:
         elsewhere = before.alive & ~(one.mask | two.mask)
         state.alive = elsewhere | one.mask & one.alive | two.mask & two.alive
         arrive = all(not bool((side.mask & ~side.arrived).any()) for side in sides)
-        self._is_exact = exact and arrive
+        self._is_exact = before.is_exact and arrive
         straight = first[0] == join
         self._out.append(PathFork(block, one.path, two.path, straight, self._jumps(block)))
         return join, one.arrived | two.arrived
 
     def _sides(
-        self, branch: int, sides: tuple[tuple[int, Mask], tuple[int, Mask]], join: int
+        self,
+        branch: int,
+        causes: frozenset[Cause],
+        sides: tuple[tuple[int, Mask], tuple[int, Mask]],
+        join: int,
     ) -> list[_Side]:
         """Walks both sides of a branch up to their meeting, each from the state as it is now."""
         state = self._state
@@ -525,7 +539,7 @@ class Walk:
                 other = sides[1 - position][1]
                 state.alive &= ~(other & ~mask & ~done[0].alive)
             if not done or done[0].arrived.any():
-                self._apart = [*before, branch]
+                self._apart = [*before, (branch, causes)]
             try:
                 path, arrived = self._side(block, mask, join)
             finally:
@@ -553,7 +567,7 @@ class Walk:
         leaves_when_taken = self._cfg.taken_successor(BlockId(block)) == outside
         way_out = (*self._out, Visit(block, taken=jumps and leaves_when_taken))
         if opened.exit is None:
-            self._apart = [*self._apart, block]
+            self._apart = [*self._apart, (block, causes)]
         opened.note(way_out, outside, masks[0], (index, causes))
         self._is_exact = False
         self._out.append(Visit(block, taken=not leaves_when_taken))
@@ -616,7 +630,7 @@ class Walk:
         """One entry of a loop, from its header to wherever its lanes go next."""
         bound = self._bounds.get(loop.id)
         outer_exits, self._exits = self._exits, None
-        before, apart, exact = self._snapshot(), self._apart, self._is_exact
+        before, apart = self._snapshot(), self._apart
         opened = _OpenLoop(loop, bound is not None, self._depth, mask)
         self._open.append(opened)
         try:
@@ -633,7 +647,7 @@ class Walk:
         if opened.exit is not None:
             block, arrived = self._after_leaving(opened, block, arrived)
         self._apart = apart
-        self._is_exact = exact and np.array_equal(before.alive, self._state.alive)
+        self._is_exact = before.is_exact and np.array_equal(before.alive, self._state.alive)
         return block, arrived
 
     def _after_leaving(self, opened: _OpenLoop, block: int, arrived: Mask) -> tuple[int, Mask]:
@@ -950,13 +964,18 @@ class Walk:
     def _snapshot(self) -> _Snapshot:
         limits = tuple((s, s.count, s.slopes) for s in self._symbols)
         return _Snapshot(
-            dict(self._state.registers), self._state.alive.copy(), len(self._out), limits
+            dict(self._state.registers),
+            self._state.alive.copy(),
+            len(self._out),
+            self._is_exact,
+            limits,
         )
 
     def _restore(self, snapshot: _Snapshot) -> None:
         self._state.registers = dict(snapshot.registers)
         self._state.alive = snapshot.alive.copy()
         del self._out[snapshot.nodes :]
+        self._is_exact = snapshot.is_exact
         for symbol, count, slopes in snapshot.limits:
             symbol.count, symbol.slopes = count, slopes
 

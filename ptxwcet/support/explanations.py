@@ -232,7 +232,8 @@ EXPLANATIONS: Mapping[str, Explanation] = _table(
     (
         "PW220",
         "call on the path",
-        "The time of a called function (printf, malloc, a function not inlined) is not bounded.",
+        "Functions are analysed in place of their calls, but not those without a body (printf, "
+        "malloc), those called through a register, and those that call themselves.",
         "Let the compiler inline it (__forceinline__), or remove the call.",
     ),
     (
@@ -384,12 +385,6 @@ EXPLANATIONS: Mapping[str, Explanation] = _table(
         "impossible launch",
         "Blocks have 1 to 1024 threads, grids at least one block.",
         "Correct block and grid.",
-    ),
-    (
-        "PW415",
-        "executed path with calls",
-        "Executed paths hold the bodies of called functions, not the calls: they cannot be timed.",
-        "Let the compiler inline the function.",
     ),
     (
         "PW420",

@@ -64,14 +64,14 @@ def cost_instruction(
     timing = machine.timings[_timing_class(instruction, op_class, machine)]
     if isinstance(timing, RefusedOp):
         return _refused(instruction, op_class, timing.reason, machine)
+    if instruction.control is ControlEffect.BRANCH:  # calls and returns of functions as well
+        bubble = machine.taken_branch_bubble_cycles if taken else 0
+        return _timed(instruction, timing, origin, bubble=bubble)
     match op_class:
         case OpClass.BARRIER:
             return _barrier(instruction, _timed(instruction, timing, origin), block_threads)
         case OpClass.RETURN if not machine.issues_return and instruction.guard is None:
             return None
-        case OpClass.BRANCH:
-            bubble = machine.taken_branch_bubble_cycles if taken else 0
-            return _timed(instruction, timing, origin, bubble=bubble)
         case OpClass.ASYNC_COPY if _name(instruction) == "cp.async":
             return _timed(instruction, timing, origin, copies=(_COPIES[origin % _COPY_REGISTERS],))
         case OpClass.ASYNC_WAIT:

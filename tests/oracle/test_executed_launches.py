@@ -72,7 +72,7 @@ def test_executed_programs_keep_their_instructions():
         kernel, facts, launch, _ = random_launch(kind, 7)
         options = EmulatorOptions(record_paths=True)
         done = execute(kernel, load(kind.file), launch, options=options)
-        prepared = prepare_executed(kernel, done, facts, MACHINE)
+        prepared = prepare_executed(done, facts, MACHINE)
         sizes = [block.end - block.start for block in prepared.cfg.blocks]
 
         def instructions(nodes, sizes=sizes):

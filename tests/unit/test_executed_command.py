@@ -111,7 +111,7 @@ WRONG = """.version 9.0
     ("function", "body", "expected"),
     [
         ("", "ld.global.u32 %r, [%p+400];", "PW430"),
-        (".func nothing { ret; }", "call nothing;", "PW415"),
+        (".extern .func nothing;", "call nothing;", "PW410"),
         ("", "suq.width.b32 %r, [%p];", "PW410"),
     ],
 )

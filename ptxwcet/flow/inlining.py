@@ -1,8 +1,9 @@
-"""Calls replaced by the bodies of the functions called, before a kernel is executed.
+"""Calls replaced by the bodies of the functions called.
 
 Each call gets a copy of its own of the function: registers, labels, local and ``.param`` variables
-renamed, formal ``.param`` parameters replaced by the caller's variables, ``ret`` by a branch to
-what follows the call. Positions stay those of the text, so that findings name the function's lines.
+renamed, formal ``.param`` parameters replaced by the caller's variables. The call becomes a branch
+into it and its ``ret`` a branch to what follows, both with their own op classes. Positions stay
+those of the text, so that messages name the function's lines.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 
-from ptxwcet.ir.forms import InstructionForm
 from ptxwcet.ir.kernel import (
     Immediate,
     Instruction,
@@ -26,7 +26,6 @@ from ptxwcet.ir.kernel import (
 from ptxwcet.ir.op_classes import ControlEffect
 from ptxwcet.ir.operands import Arguments, Sink
 from ptxwcet.ptx.parser import parse_module
-from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.source import SourceFile
 
 ASSERTION = "__assertfail"
@@ -34,18 +33,16 @@ ASSERTION = "__assertfail"
 
 
 def inline_calls(kernel: Kernel, module: Module) -> Kernel:
-    """The kernel without calls, itself if it has none.
+    """The kernel with functions in place of their calls, itself if it has no calls.
 
-    Raises PtxwcetError with one PW410 for each call that cannot be replaced: of a function without
-    a body (but :data:`ASSERTION`), through a register, or of a function by itself. Cost: linear in
-    the instructions of all copies.
+    A call stays that cannot be replaced: of a function without a body, through a register, of a
+    function by itself, with arguments that do not fit; the rest is refused where it is reached.
+    Cost: linear in the instructions of all copies.
     """
     if not any(one.control is ControlEffect.CALL for one in kernel.instructions):
         return kernel
     inliner = _Inliner(kernel, {function.name: function for function in module.functions})
-    inliner.splice(kernel, _Site("", {}, None, ()))
-    if inliner.problems:
-        raise PtxwcetError(inliner.problems)
+    inliner.splice(kernel, _Site("", {}, None, (kernel.name,)))
     return replace(
         kernel,
         instructions=tuple(inliner.instructions),
@@ -84,7 +81,6 @@ class _Inliner:
         self.registers: dict[str, str] = {}
         self.tables: dict[str, tuple[str, ...]] = {}
         self.variables: dict[str, Variable] = {}
-        self.problems: list[Diagnostic] = []
 
     def splice(self, function: Kernel, site: _Site) -> None:
         """Appends a copy of a body."""
@@ -109,39 +105,41 @@ class _Inliner:
         names = tuple(site.name(function, name) for name in instruction.names)
         targets = tuple(site.prefix + target for target in instruction.targets)
         copy = instruction._replace(names=names, targets=targets)
-        if instruction.control is ControlEffect.CALL and instruction.callee != ASSERTION:
-            self._call(copy, site)
+        if instruction.control is ControlEffect.CALL:
+            if not self._call(copy, site):
+                self.instructions.append(copy)
         elif instruction.control is ControlEffect.RETURN and site.after is not None:
             self._branch(copy, site.after, inverted=False)
         else:
             self.instructions.append(copy)
 
     def _branch(self, at: Instruction, target: str, *, inverted: bool) -> None:
-        """A branch with the guard of ``at``, or its opposite."""
+        """A branch with the guard of ``at``, or its opposite, and the op class of ``at``."""
         guard = at.guard
         kind = 0 if guard is None else 1 + (guard.negated != inverted)
-        names = (guard.register,) if guard is not None else ()
-        form = _forms("bra L;", "@%p bra L;", "@!%p bra L;")[kind]
+        model = _models("bra L;", "@%p bra L;", "@!%p bra L;")[kind]
+        names = {"L": target, "%p": "" if guard is None else guard.register}
         self.instructions.append(
-            at._replace(form=form, names=names, immediates=(), targets=(target,))
+            at._replace(
+                form=replace(model.form, op_class=at.op_class),
+                names=tuple(names[name] for name in model.names),
+                immediates=(),
+                targets=(target,),
+            )
         )
 
-    def _call(self, call: Instruction, site: _Site) -> None:
+    def _call(self, call: Instruction, site: _Site) -> bool:
+        """Splices in the function that is called; False if that cannot be."""
         function = self._functions.get(call.callee or "")
         if function is None or function.name in site.active:
-            what = "recursive" if function is not None else "indirect, or of what has no body"
-            message = f"{call.mnemonic} is not executed: the call is {what}"
-            self.problems.append(Diagnostic("PW410", message, call.span))
-            return
+            return False
+        results, arguments = _actuals(call)
+        pairs = _paired(function, results, arguments)
+        if pairs is None:
+            return False
         self._copies += 1
         prefix = f"{function.name}#{self._copies}:"
         after = prefix + "return"
-        results, arguments = _actuals(call)
-        pairs = _paired(call, function, results, arguments)
-        if pairs is None:
-            message = f"{call.mnemonic} is not executed: its arguments are not {function.name}'s"
-            self.problems.append(Diagnostic("PW410", message, call.span))
-            return
         aliases = {
             formal.name: actual.name for formal, actual in pairs if isinstance(actual, SymbolRef)
         }
@@ -160,19 +158,23 @@ class _Inliner:
         for formal, actual in pairs[:count]:
             if isinstance(actual, Register):
                 self._copy(call, actual, Register(prefix + formal.name), formal.type)
+        return True
 
     def _copy(self, at: Instruction, target: Register, value: Operand, kind: str) -> None:
         """A ``mov`` at the place of the call."""
         self.registers.setdefault(target.name, kind)
+        names = {f"%to_{kind}": target.name}
         if isinstance(value, Register):
             self.registers.setdefault(value.name, kind)
-            (form,) = _forms(f"mov.{kind} %{kind}, %{kind};")
-            copy = at._replace(form=form, names=(target.name, value.name), immediates=())
+            names[f"%from_{kind}"] = value.name
+            (model,) = _models(f"mov.{kind} %to_{kind}, %from_{kind};")
+            numbers: tuple[Immediate, ...] = ()
         else:
             assert isinstance(value, Immediate)
-            (form,) = _forms(f"mov.{kind} %{kind}, {value.text};")
-            copy = at._replace(form=form, names=(target.name,), immediates=(value,))
-        self.instructions.append(copy._replace(targets=()))
+            (model,) = _models(f"mov.{kind} %to_{kind}, {value.text};")
+            numbers = (value,)
+        copy = at._replace(form=model.form, immediates=numbers, targets=())
+        self.instructions.append(copy._replace(names=tuple(names[name] for name in model.names)))
 
 
 def _actuals(call: Instruction) -> tuple[tuple[Operand, ...], tuple[Operand, ...]]:
@@ -188,7 +190,6 @@ def _actuals(call: Instruction) -> tuple[tuple[Operand, ...], tuple[Operand, ...
 
 
 def _paired(
-    call: Instruction,
     function: Kernel,
     results: tuple[Operand, ...],
     arguments: tuple[Operand, ...],
@@ -208,13 +209,15 @@ def _paired(
 
 
 @cache
-def _forms(*statements: str) -> tuple[InstructionForm, ...]:
-    """The forms of statements that name ``%p``, ``L`` and registers called after their types."""
-    kinds = ("b16", "b32", "b64", "u16", "u32", "u64", "s16", "s32", "s64", "f16", "f32", "f64")
-    declared = " ".join(f".reg .{kind} %{kind};" for kind in kinds)
+def _models(*statements: str) -> tuple[Instruction, ...]:
+    """Statements that name ``%p``, ``L`` and registers ``%to_u32``, ``%from_u32``, as parsed."""
+    kinds = (
+        "b16", "b32", "b64", "u16", "u32", "u64", "s16", "s32", "s64", "f16", "f32", "f64", "pred"
+    )  # fmt: skip
+    declared = " ".join(f".reg .{kind} %to_{kind}, %from_{kind};" for kind in kinds)
     text = (
         ".version 9.0\n.target sm_90\n.address_size 64\n.entry k()\n{\n"
-        f".reg .pred %p, %pred; {declared}\nL:\n" + "\n".join(statements) + "\nret;\n}\n"
+        f".reg .pred %p; {declared}\nL:\n" + "\n".join(statements) + "\nret;\n}\n"
     )
-    kernel = parse_module(SourceFile("forms", text)).kernels[0]
-    return tuple(instruction.form for instruction in kernel.instructions[:-1])
+    kernel = parse_module(SourceFile("models", text)).kernels[0]
+    return kernel.instructions[:-1]

@@ -34,7 +34,7 @@ def to_float(a: Array, name: str, rounding: str, words: frozenset[str]) -> Array
 
     ``words``: ``satfinite`` (overflow gives the largest number), ``relu`` (negative gives +0),
     ``sat`` (held within 0 and 1, NaN gives +0), ``ftz`` (a subnormal f32 result becomes zero). NaN
-    results have the one pattern of the format, but for f64, which keeps the payload.
+    results have the one pattern of the format, but for f64, which keeps the payload of an f32.
     """
     target = FORMATS[name]
     if rounding == "rn" and name in _NATIVE and "satfinite" not in words:

@@ -8,7 +8,7 @@ import numpy as np
 
 from ptxwcet.emulator import conversion
 from ptxwcet.emulator.conversion_formats import FORMATS, VALUES
-from ptxwcet.emulator.floating import flush
+from ptxwcet.emulator.floating import canonical, flush
 from ptxwcet.emulator.launch import Array
 from ptxwcet.emulator.registers import Context, Frame, Step, Unsupported, dtype_of, reader, writer
 from ptxwcet.emulator.rows import Operation, Rows, apply
@@ -81,9 +81,12 @@ def _from_integer(parts: _Conversion) -> Operation:
 def _from_float(parts: _Conversion) -> Operation:
     source, to, rounding, words = parts.source, parts.to, parts.rounding, parts.words
     ftz = "ftz" in words and source == "f32"
+    by_single = to == "f64" and (ftz or source in ("f16", "bf16"))
 
     def read(bits: Array) -> Array:
         a = conversion.as_float(bits, source)
+        if by_single:  # NaN results are then those of f32, as ptxas folds constants
+            a = canonical(a.astype(np.float32))
         return flush(a) if ftz else a
 
     if to in _INTEGERS:

@@ -489,7 +489,8 @@ EXPLANATIONS: Mapping[str, Explanation] = _table(
         "warp exchange without all its lanes",
         "A lane outside the member mask executes it, a lane that the mask names does not execute "
         "it together with the others, or a shuffle reads a lane that takes no part: what it gives "
-        "is undefined.",
+        "is undefined. Lanes that part at a branch meet again here only where all its paths to the "
+        "end of the kernel pass: a return inside keeps them apart, which a GPU might not.",
         "Name the lanes that execute it in the mask, or move it out of the branch.",
     ),
     (

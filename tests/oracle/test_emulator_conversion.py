@@ -238,6 +238,17 @@ def test_nan_is_canonical(form, nan):
     assert evaluate(f"cvt.{form} %r0, %a;", [bits], [kind]).tolist() == [nan] * 3
 
 
+@pytest.mark.parametrize(
+    ("form", "nan", "result"),
+    [("f64.f32", 0x7FC12345, 0x7FF82468A0000000), ("f64.f32", 0xFFA00001, 0xFFFC000020000000),
+     ("ftz.f64.f32", 0x7FC12345, 0x7FFFFFFFE0000000), ("f64.f16", 0xFDFF, 0x7FFFFFFFE0000000),
+     ("f64.bf16", 0x7FC1, 0x7FFFFFFFE0000000)],
+)  # fmt: skip
+def test_nan_at_double_precision_is_what_ptxas_folds(form, nan, result):
+    bits = np.array([nan], dtype="u4" if nan > 65535 else "u2")
+    assert evaluate(f"cvt.{form} %r0, %a;", [bits], ["u8"]).tolist() == [result]
+
+
 @pytest.mark.parametrize("to", ["f16", "bf16"])
 @pytest.mark.parametrize("mode", ["rn", "rz"])
 @pytest.mark.parametrize("words", ["relu", "satfinite", "relu.satfinite"])
@@ -282,6 +293,16 @@ def test_flushed_subnormal_results_and_sources():
         found = evaluate(f"cvt.{form} %r0, %a;", [singles], [kind])
         assert found.tolist() == [tiny, 0, 0]
         assert np.signbit(found).tolist() == [False, False, True]
+
+
+def test_only_single_precision_is_flushed():
+    halves = np.array([0x0001, 0x83FF], dtype="u2")
+    found = evaluate("cvt.ftz.f32.f16 %r0, %a;", [halves], ["f4"])
+    assert found.tolist() == [2.0**-24, -1023 * 2.0**-24]
+    singles = np.array([2.0**-24, -(2.0**-127)], dtype="f4")
+    assert evaluate("cvt.rn.ftz.f16.f32 %r0, %a;", [singles], ["u2"]).tolist() == [1, 0x8000]
+    assert evaluate("cvt.rn.bf16.f32 %r0, %a;", [singles], ["u2"]).tolist() == [0x3380, 0x8040]
+    assert evaluate("cvt.rn.ftz.bf16.f32 %r0, %a;", [singles], ["u2"]).tolist() == [0x3380, 0x8000]
 
 
 # --- tf32 and packed formats ----------------------------------------------------------------------

@@ -26,9 +26,16 @@ def multiply_high(a: Array, b: Array) -> Array:
     """The upper half of the product."""
     if a.dtype.itemsize < 8:
         return (widened(a) * widened(b) >> (8 * a.dtype.itemsize)).astype(a.dtype)
-    product = a.astype(object) * b.astype(object)
-    bits = np.array([int(p) >> 64 & (2**64 - 1) for p in product], dtype=np.uint64)
-    return bits.view(a.dtype)
+    x, y = a.view(np.uint64), b.view(np.uint64)
+    mask, half = np.uint64(0xFFFFFFFF), np.uint64(32)
+    low_x, high_x, low_y, high_y = x & mask, x >> half, y & mask, y >> half
+    middle = high_x * low_y + (low_x * low_y >> half)
+    other = low_x * high_y + (middle & mask)
+    high = high_x * high_y + (middle >> half) + (other >> half)
+    if a.dtype.kind == "i":
+        high -= np.where(a < 0, y, np.uint64(0)) + np.where(b < 0, x, np.uint64(0))
+    bits: Array = high.view(a.dtype)
+    return bits
 
 
 def multiply_wide(a: Array, b: Array) -> Array:
@@ -94,7 +101,8 @@ def reversed_bits(a: Array) -> Array:
     """The bits in the opposite order."""
     bytes_ = np.ascontiguousarray(a).view(np.uint8).reshape(a.size, -1)
     bits = np.unpackbits(bytes_, axis=1, bitorder="little")
-    return np.packbits(bits, axis=1).reshape(-1).view(a.dtype)
+    backwards = np.ascontiguousarray(np.packbits(bits, axis=1)[:, ::-1])
+    return backwards.reshape(-1).view(a.dtype)
 
 
 def saturated_add(a: Array, b: Array) -> Array:
@@ -132,32 +140,90 @@ def logic3(a: Array, b: Array, c: Array, table: int) -> Array:
 
 def field_extract(a: Array, b: Array, c: Array) -> Array:
     """``bfe``: c bits of a from bit b, extended by the field's top bit if signed."""
+    kind = np.dtype(f"u{a.dtype.itemsize}")
     width = 8 * a.dtype.itemsize
-    out = []
-    for value, start, length in zip(
-        a.tolist(), (b & 255).tolist(), (c & 255).tolist(), strict=True
-    ):
-        bits = value & ((1 << width) - 1)
-        top = min(start + length - 1, width - 1)
-        sign = a.dtype.kind == "i" and length > 0 and bits >> top & 1
-        field = bits >> start & ((1 << length) - 1)
-        kept = max(0, min(length, width - start))
-        if sign:
-            field |= -1 << kept
-        out.append(field & ((1 << width) - 1))
-    return np.array(out, dtype=f"u{a.dtype.itemsize}").view(a.dtype)
+    bits, start, length = a.view(kind), b & 255, c & 255
+    field = shift_right(bits, start) & low_ones(length, kind)
+    if a.dtype.kind == "u":
+        return field
+    top = np.minimum(start + np.maximum(length, 1) - 1, width - 1).astype(np.uint32)
+    negative = (length > 0) & (shift_right(bits, top) & kind.type(1) != 0)
+    kept = np.where(start >= width, 0, np.minimum(length, width - start)).astype(np.uint32)
+    return np.where(negative, field | ~low_ones(kept, kind), field).view(a.dtype)
 
 
 def field_insert(a: Array, b: Array, c: Array, d: Array) -> Array:
     """``bfi``: the low d bits of a put into b at bit c."""
+    start = c & 255
+    field = shift_left(low_ones(d & 255, a.dtype), start)
+    return b & ~field | shift_left(a, start) & field
+
+
+def low_ones(count: Array, kind: np.dtype[np.generic]) -> Array:
+    """Numbers with ``count`` (u32) ones at the bottom, all ones from the width on."""
+    ones: Array = ~shift_left(np.full(count.shape, -1, dtype=f"i{kind.itemsize}").view(kind), count)
+    return ones
+
+
+def highest_bit(a: Array, *, as_shift: bool) -> Array:
+    """``bfind``: place of the highest bit that is no sign, all ones if there is none.
+
+    ``as_shift``: how far it has to be shifted to the top instead.
+    """
     width = 8 * a.dtype.itemsize
-    rows = zip(a.tolist(), b.tolist(), (c & 255).tolist(), (d & 255).tolist(), strict=True)
-    whole = (1 << width) - 1
-    out = []
-    for value, base, start, length in rows:
-        field = ((1 << length) - 1) << start & whole
-        out.append(base & ~field | (value << start) & field)
-    return np.array(out, dtype=a.dtype)
+    bits = np.where(a < 0, ~a, a) if a.dtype.kind == "i" else a
+    zeros = leading_zeros(np.ascontiguousarray(bits).view(f"u{a.dtype.itemsize}"))
+    place = zeros if as_shift else np.uint32(width - 1) - zeros
+    return np.where(zeros == width, np.uint32(0xFFFFFFFF), place)
+
+
+def chosen_bytes(a: Array, b: Array, c: Array) -> Array:
+    """``prmt``: bytes of the pair b:a by the nibbles of c; bit 3 of a nibble spreads the sign."""
+    pair = b.astype(np.uint64) << np.uint64(32) | a.astype(np.uint64)
+    result = np.zeros_like(a)
+    for place in range(4):
+        nibble = c >> np.uint32(4 * place)
+        byte = (pair >> (nibble & 7).astype(np.uint64) * np.uint64(8)).astype(np.uint32) & 0xFF
+        sign = np.where(byte & 0x80 != 0, np.uint32(0xFF), np.uint32(0))
+        result |= np.where(nibble & 8 != 0, sign, byte) << np.uint32(8 * place)
+    return result
+
+
+def dot_product(a: Array, b: Array, c: Array, steps: tuple[tuple[int, int], ...]) -> Array:
+    """``dp4a``, ``dp2a``: c plus products of parts of a and b, wrapping.
+
+    ``a`` and ``b`` are vectors of parts, one row a lane; ``steps`` the pairs multiplied.
+    """
+    total = c.astype(np.int64)
+    for left, right in steps:
+        total = total + a[:, left].astype(np.int64) * b[:, right].astype(np.int64)
+    bits: Array = total.astype(np.uint64).astype(np.uint32).view(c.dtype)
+    return bits
+
+
+def difference_added(a: Array, b: Array, c: Array) -> Array:
+    """``sad``: c + |a - b|, wrapping."""
+    total: Array = c + np.where(a < b, b - a, a - b).astype(a.dtype)
+    return total
+
+
+def nth_set(mask: Array, base: Array, offset: Array) -> Array:
+    """``fns``: place of the ``offset``-th set bit of mask from ``base`` on, all ones without one.
+
+    A negative offset counts downwards; 0 asks whether bit ``base`` itself is set.
+    """
+    found = np.full(mask.shape, 0xFFFFFFFF, dtype=np.uint32)
+    rows = zip(mask.tolist(), base.tolist(), offset.tolist(), strict=True)
+    for lane, (word, start, wanted) in enumerate(rows):
+        step = -1 if wanted < 0 else 1
+        left = max(abs(wanted), 1)
+        places = [start] if wanted == 0 else range(start, 32 if step > 0 else -1, step)
+        for place in places:
+            left -= word >> place & 1
+            if left == 0:
+                found[lane] = place
+                break
+    return found
 
 
 def funnel(a: Array, b: Array, c: Array, left: bool, wrap: bool) -> Array:

@@ -7,15 +7,48 @@ import operator
 import numpy as np
 
 from ptxwcet.emulator import integer, memory_ops
-from ptxwcet.emulator.registers import Context, Frame, Step, Unsupported, reader
+from ptxwcet.emulator.carry_rows import CARRY_ROWS, WITH_CARRY
+from ptxwcet.emulator.launch import Array
+from ptxwcet.emulator.registers import Context, Frame, Step, Unsupported, reader, writer
 from ptxwcet.emulator.rows import Builder, Operation, Rows, apply, restricted, types_of
-from ptxwcet.ir.kernel import Immediate, Instruction
+from ptxwcet.ir.kernel import Immediate, Instruction, Pair
 
 
 def _same_type(operation: Operation, arity: int) -> Builder:
     def build(context: Context, instruction: Instruction) -> Step:
         restricted(instruction, frozenset())
-        return apply(context, instruction, operation, (types_of(instruction)[-1],) * arity)
+        name = types_of(instruction)[-1]
+        if name in ("u16x2", "s16x2"):
+            return apply(context, instruction, _in_halves(operation, name), ("b32",) * arity)
+        return apply(context, instruction, operation, (name,) * arity)
+
+    return build
+
+
+def _in_halves(operation: Operation, name: str) -> Operation:
+    """The operation on both halves of 32-bit words."""
+
+    def run(*values: Array) -> Array:
+        parts = [
+            np.ascontiguousarray(value).view(f"{name[0].replace('s', 'i')}2") for value in values
+        ]
+        return np.ascontiguousarray(operation(*parts)).view(np.uint32)
+
+    return run
+
+
+def _extremum(operation: Operation) -> Builder:
+    ordinary = _same_type(operation, 2)
+
+    def build(context: Context, instruction: Instruction) -> Step:
+        if "relu" not in instruction.modifiers:
+            return ordinary(context, instruction)
+        restricted(instruction, frozenset({"relu"}))
+        name = types_of(instruction)[-1]
+        clamped: Operation = lambda a, b: np.maximum(operation(a, b), np.zeros_like(a))  # noqa: E731
+        if name == "s16x2":
+            return apply(context, instruction, _in_halves(clamped, name), ("b32", "b32"))
+        return apply(context, instruction, clamped, (name, name))
 
     return build
 
@@ -26,6 +59,9 @@ def _saturating(plain: Operation, clamped: Operation) -> Builder:
     def build(context: Context, instruction: Instruction) -> Step:
         if instruction.modifiers == ("sat", "s32"):
             return apply(context, instruction, clamped, ("s32", "s32"))
+        if "cc" in instruction.modifiers:
+            assert instruction.opcode is not None
+            return WITH_CARRY[instruction.opcode.name](context, instruction)
         return ordinary(context, instruction)
 
     return build
@@ -44,7 +80,14 @@ def _multiply(context: Context, instruction: Instruction) -> Step:
 
 def _multiply_add(context: Context, instruction: Instruction) -> Step:
     name = types_of(instruction)[0]
-    words = restricted(instruction, frozenset({"wide", "hi", "lo"}))
+    if "cc" in instruction.modifiers:
+        return WITH_CARRY["mad"](context, instruction)
+    words = restricted(instruction, frozenset({"wide", "hi", "lo", "sat"}))
+    if "sat" in words:
+        held: Operation = lambda a, b, c: integer.saturated_add(  # noqa: E731
+            integer.multiply_high(a, b), c
+        )
+        return apply(context, instruction, held, (name,) * 3)
     if "lo" in words:
         low: Operation = lambda a, b, c: a * b + c  # noqa: E731
         return apply(context, instruction, low, (name,) * 3)
@@ -86,18 +129,144 @@ def _counted(operation: Operation) -> Builder:
 
 
 def _logic3(context: Context, instruction: Instruction) -> Step:
-    *_, table = instruction.operands
-    if not isinstance(table, Immediate) or len(instruction.operands) != 5:
-        raise Unsupported("this form of lop3")
+    words = restricted(instruction, frozenset({"and", "or"}))
+    destination, *sources = instruction.operands
+    table = sources[3]
+    if not isinstance(table, Immediate):
+        raise Unsupported("a table that is not a literal")
     number = int(table.value)
-    operation: Operation = lambda a, b, c, _: integer.logic3(a, b, c, number)  # noqa: E731
-    return apply(context, instruction, operation, ("b32",) * 4)
+    reads = [reader(context, source, "b32") for source in sources[:3]]
+    pair = isinstance(destination, Pair)
+    target = writer(context, destination.first if isinstance(destination, Pair) else destination)
+    second = writer(context, destination.second) if isinstance(destination, Pair) else None
+    other = reader(context, sources[4], "pred") if pair else None
+
+    def step(frame: Frame) -> None:
+        a, b, c = (read(frame) for read in reads)
+        result = integer.logic3(a, b, c, number)
+        predicate = other(frame) if other is not None else None
+        target(frame, result)
+        if second is not None and predicate is not None:
+            any_bit = result != 0
+            second(frame, any_bit & predicate if "and" in words else any_bit | predicate)
+
+    return step
 
 
 def _funnel(context: Context, instruction: Instruction) -> Step:
     left, wrap = "l" in instruction.modifiers, "wrap" in instruction.modifiers
     operation: Operation = lambda a, b, c: integer.funnel(a, b, c, left, wrap)  # noqa: E731
     return apply(context, instruction, operation, ("u32",) * 3)
+
+
+def _multiply24(context: Context, instruction: Instruction) -> Step:
+    """The product of the low 24 bits, its low 32 bits or its bits 16 to 47, plus an addend."""
+    words = restricted(instruction, frozenset({"lo", "hi", "sat"}))
+    name = types_of(instruction)[-1]
+    arity = len(instruction.operands) - 1
+
+    def operation(a: Array, b: Array, *rest: Array) -> Array:
+        left, right = ((x << np.uint8(8) >> np.uint8(8)).astype(np.int64) for x in (a, b))
+        product = left * right
+        result = (product >> 16 if "hi" in words else product).astype(np.uint64)
+        low = result.astype(np.uint32).view(a.dtype)
+        if not rest:
+            return low
+        return integer.saturated_add(low, rest[0]) if "sat" in words else low + rest[0]
+
+    return apply(context, instruction, operation, (name,) * arity)
+
+
+def _dot4(context: Context, instruction: Instruction) -> Step:
+    return _dot(context, instruction, (1, 1), tuple((i, i) for i in range(4)))
+
+
+def _dot2(context: Context, instruction: Instruction) -> Step:
+    words = frozenset(instruction.modifiers)
+    first = 2 if "hi" in words else 0
+    return _dot(context, instruction, (2, 1), ((0, first), (1, first + 1)))
+
+
+def _dot(
+    context: Context,
+    instruction: Instruction,
+    sizes: tuple[int, int],
+    steps: tuple[tuple[int, int], ...],
+) -> Step:
+    left, right = types_of(instruction)
+    restricted(instruction, frozenset({"lo", "hi"}))
+    kinds = [
+        f"{'i' if name[0] == 's' else 'u'}{size}"
+        for name, size in zip((left, right), sizes, strict=True)
+    ]
+    total = "s32" if "s32" in (left, right) else "u32"
+
+    def operation(a: Array, b: Array, c: Array) -> Array:
+        parts = [
+            np.ascontiguousarray(value).view(kind).reshape(value.size, -1)
+            for value, kind in zip((a, b), kinds, strict=True)
+        ]
+        return integer.dot_product(parts[0], parts[1], c, steps)
+
+    return apply(context, instruction, operation, ("b32", "b32", total))
+
+
+def _find(context: Context, instruction: Instruction) -> Step:
+    words = restricted(instruction, frozenset({"shiftamt"}))
+    operation: Operation = lambda a: integer.highest_bit(a, as_shift="shiftamt" in words)  # noqa: E731
+    return apply(context, instruction, operation, (types_of(instruction)[-1],))
+
+
+_PERMUTATIONS: dict[str, tuple[int, ...]] = {
+    "f4e": (0x3210, 0x4321, 0x5432, 0x6543),
+    "b4e": (0x5670, 0x6701, 0x7012, 0x0123),
+    "rc8": (0x0000, 0x1111, 0x2222, 0x3333),
+    "ecl": (0x3210, 0x3211, 0x3222, 0x3333),
+    "ecr": (0x0000, 0x1110, 0x2210, 0x3210),
+    "rc16": (0x1010, 0x3232, 0x1010, 0x3232),
+}  # ISA, prmt, "pick modes": the nibbles that the low bits of the selector stand for
+
+
+def _permute(context: Context, instruction: Instruction) -> Step:
+    words = restricted(instruction, frozenset(_PERMUTATIONS))
+    operation: Operation = integer.chosen_bytes
+    if words:
+        table = np.array(_PERMUTATIONS[next(iter(words))], dtype=np.uint32)
+        operation = lambda a, b, c: integer.chosen_bytes(a, b, table[c & 3])  # noqa: E731
+    return apply(context, instruction, operation, ("b32",) * 3)
+
+
+def _sign_extend(context: Context, instruction: Instruction) -> Step:
+    words = restricted(instruction, frozenset({"clamp", "wrap"}))
+    name = types_of(instruction)[-1]
+    kind = np.dtype("i4" if name[0] == "s" else "u4")
+
+    def operation(a: Array, b: Array) -> Array:
+        length = b & 31 if "wrap" in words else np.minimum(b, 32)
+        zero = np.zeros_like(b)
+        return integer.field_extract(a.view(kind), zero, length.astype(np.uint32))
+
+    return apply(context, instruction, operation, ("b32", "u32"))
+
+
+def _bit_mask(context: Context, instruction: Instruction) -> Step:
+    words = restricted(instruction, frozenset({"clamp", "wrap"}))
+
+    def operation(a: Array, b: Array) -> Array:
+        if "wrap" in words:
+            a, b = a & 31, b & 31
+        return integer.shift_left(integer.low_ones(np.minimum(b, 32), np.dtype(np.uint32)), a)
+
+    return apply(context, instruction, operation, ("u32", "u32"))
+
+
+def _nth_set(context: Context, instruction: Instruction) -> Step:
+    return apply(context, instruction, integer.nth_set, ("b32", "u32", "s32"))
+
+
+def _zero_test(context: Context, instruction: Instruction) -> Step:
+    operation: Operation = lambda a: (a == 0).astype(a.dtype)  # noqa: E731
+    return apply(context, instruction, operation, (types_of(instruction)[-1],))
 
 
 def _field_extract(context: Context, instruction: Instruction) -> Step:
@@ -117,8 +286,20 @@ INTEGER_ROWS: Rows = {
     "mad": _multiply_add,
     "div": _division(integer.divide),
     "rem": _division(integer.remainder),
-    "min": _same_type(np.minimum, 2),
-    "max": _same_type(np.maximum, 2),
+    "min": _extremum(np.minimum),
+    "max": _extremum(np.maximum),
+    "mul24": _multiply24,
+    "mad24": _multiply24,
+    "dp4a": _dot4,
+    "dp2a": _dot2,
+    "sad": _same_type(integer.difference_added, 3),
+    "cnot": _zero_test,
+    "bfind": _find,
+    "prmt": _permute,
+    "fns": _nth_set,
+    "szext": _sign_extend,
+    "bmsk": _bit_mask,
+    **CARRY_ROWS,
     "neg": _same_type(integer.negate, 1),
     "abs": _same_type(integer.absolute, 1),
     "and": _same_type(operator.and_, 2),

@@ -28,13 +28,13 @@ def evaluate(
     The sources are named ``%a``, ``%b``, ... and the destinations ``%r0``, ``%r1``, ...; their
     numpy types give the width of the registers, bool makes predicates. ``before`` is PTX that runs
     first. With ``findings`` the execution's findings come too. One thread an element, in blocks of
-    at most 1024; the elements are padded with zeros to whole warps.
+    at most 1024; the last elements are repeated to fill whole warps.
     """
     length = max(len(source) for source in sources)
     padded = -(-length // 32) * 32
     threads = min(padded, 1024)
     padded = -(-padded // threads) * threads
-    given = [np.resize(0, padded).astype(s.dtype) for s in sources]
+    given = [np.full(padded, s[-1], dtype=s.dtype) for s in sources]
     for array, source in zip(given, sources, strict=True):
         array[:length] = source
     kinds = [np.dtype(kind) for kind in results]

@@ -106,8 +106,7 @@ def test_saturation():
     text = "mad.hi.sat.s32 %r0, %a, %b, %c;"
     check(text, "s32", 3, lambda a, b, c: clamp((a * b >> 32) + c, low, high))
     text = "mad24.hi.sat.s32 %r0, %a, %b, %c;"
-    check(text, "s32", 3, lambda a, b, c: clamp(hi24(a, b), low, high) + c if False else clamp(
-        signed(hi24(a, b) & 0xFFFFFFFF, 32) + c, low, high))  # fmt: skip
+    check(text, "s32", 3, lambda a, b, c: clamp(signed(hi24(a, b) % 2**32, 32) + c, low, high))
 
 
 def low24(a):
@@ -139,7 +138,6 @@ def test_packed_halves(kind):
     for name, rule in rules.items():
         word = name.split(".")[0]
         text = f"{word}{'.relu' if 'relu' in name else ''}.{kind} %r0, %a, %b;"
-        text = text.replace(f".relu.{kind}", f".{kind}.relu") if False else text
         found = evaluate(text, [a, b], ["u4"]).tolist()
         for x, y, one in zip(a.tolist(), b.tolist(), found, strict=True):
             parts = [rule(half(x >> s & 0xFFFF), half(y >> s & 0xFFFF)) & 0xFFFF for s in (0, 16)]

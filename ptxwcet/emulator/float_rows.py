@@ -1,65 +1,244 @@
-"""Semantics of floating-point arithmetic, with ``.ftz``, ``.sat`` and rounding."""
+"""Semantics of floating-point arithmetic: formats, packed pairs, rounding, ``.ftz``, ``.sat``."""
 
 from __future__ import annotations
 
-import operator
+from collections.abc import Callable
 
 import numpy as np
 
 from ptxwcet.emulator import floating
+from ptxwcet.emulator.conversion import as_float, to_float
+from ptxwcet.emulator.floating import Arithmetic, Operation
 from ptxwcet.emulator.launch import Array
 from ptxwcet.emulator.registers import Context, Step, Unsupported
-from ptxwcet.emulator.rows import Builder, Operation, Rows, apply, restricted, types_of
+from ptxwcet.emulator.rows import Builder, Rows, apply, restricted, types_of
 from ptxwcet.ir.kernel import Instruction
 
+_ROUNDINGS = ("rn", "rz", "rm", "rp")
+_WORDS = frozenset({*_ROUNDINGS, "ftz", "sat", "relu", "approx", "full", "noftz"})
+_NARROW = ("f16", "bf16")
+Bits = Callable[..., Array]  # from bit patterns to bit patterns of one element
 
-def _same_type(operation: Operation, arity: int) -> Builder:
-    """A row whose sources all have the instruction's type, with its ``.ftz`` and ``.sat``."""
 
+def _apply_to(context: Context, instruction: Instruction, name: str, run: Bits, arity: int) -> Step:
+    """A step for scalars or, with ``x2``, for both elements of a register."""
+    element = name.removesuffix("x2")
+    size = {"f16": 2, "bf16": 2, "f32": 4, "f64": 8}[element]
+    if element == name:
+        return apply(context, instruction, run, (f"b{8 * size}",) * arity)
+
+    def both(*values: Array) -> Array:
+        parts = [np.ascontiguousarray(value).view(f"u{size}") for value in values]
+        return np.ascontiguousarray(run(*parts)).view(f"u{2 * size}")
+
+    return apply(context, instruction, both, (f"b{16 * size}",) * arity)
+
+
+def _name_of(instruction: Instruction) -> str:
+    names = types_of(instruction)
+    if len(names) != 1 or names[0].removesuffix("x2") not in ("f16", "bf16", "f32", "f64"):
+        raise Unsupported("type ." + ".".join(names))
+    return names[0]
+
+
+def _arithmetic(operation: Arithmetic, arity: int) -> Builder:
     def build(context: Context, instruction: Instruction) -> Step:
-        name = types_of(instruction)[-1]
-        words = restricted(instruction, frozenset({"rn", "ftz", "sat", "approx", "full"}))
-        if name not in ("f32", "f64"):
-            raise Unsupported(f"type .{name}")
-        return apply(context, instruction, _modes(operation, words, name), (name,) * arity)
+        name, words = _name_of(instruction), restricted(instruction, _WORDS)
+        element = name.removesuffix("x2")
+        rounding = next((word for word in _ROUNDINGS if word in words), "rn")
+        run = _rounded(operation, element, rounding, words)
+        return _apply_to(context, instruction, name, run, arity)
 
     return build
 
 
-def _modes(operation: Operation, words: frozenset[str], name: str) -> Operation:
+def _rounded(operation: Arithmetic, name: str, rounding: str, words: frozenset[str]) -> Bits:
+    if name == "f64" or (name == "f32" and rounding == "rn"):
+        chosen: Operation = operation.nearest
+        if rounding != "rn":
+            chosen = lambda *values: floating.directed(operation, list(values), rounding)  # noqa: E731
+        return _native(chosen, name, words)
+    return _from_double(lambda values: operation.odd(rounding, values), name, rounding, words)
+
+
+def _native(operation: Operation, name: str, words: frozenset[str]) -> Bits:
+    """An operation of numpy's own, rounded to nearest, on f32 or f64."""
+    kind = "f4" if name == "f32" else "f8"
     ftz, sat = "ftz" in words and name == "f32", "sat" in words
 
-    def run(*values: Array) -> Array:
+    def run(*bits: Array) -> Array:
         with np.errstate(all="ignore"):
-            given = [floating.flush(v) for v in values] if ftz else values
-            result = operation(*given)
+            values = [b.view(kind) for b in bits]
+            result = operation(*[floating.flush(v) for v in values] if ftz else values)
+            if result.dtype != kind:
+                result = result.astype(kind)
             if ftz:
                 result = floating.flush(result)
             if sat:
                 result = floating.saturate(result)
-            return floating.canonical(result)
+            return floating.canonical(result).view(f"u{kind[1]}")
 
     return run
 
 
+def _from_double(
+    operation: Callable[[list[Array]], Array], name: str, rounding: str, words: frozenset[str]
+) -> Bits:
+    """An operation whose result is a double from which any rounding is right."""
+
+    def run(*bits: Array) -> Array:
+        with np.errstate(all="ignore"):
+            values = [as_float(b, name) for b in bits]
+            if "ftz" in words:
+                values = [flushed(v, name) for v in values]
+            result = operation([v.astype(np.float64) for v in values])
+            patterns = to_float(result, name, rounding, words)
+            if "ftz" in words and name in _NARROW:
+                small = np.abs(as_float(patterns, name)) < _TINY[name]
+                sign = np.array(0x8000, patterns.dtype)
+                patterns = np.where(small, patterns & sign, patterns)
+            return patterns
+
+    return run
+
+
+_TINY = {"f16": 2.0**-14, "bf16": 2.0**-126, "f32": 2.0**-126}
+
+
+def flushed(value: Array, name: str) -> Array:
+    """Subnormals of a format become zeros of their sign."""
+    small = np.abs(value) < _TINY[name]
+    return np.where(small, np.copysign(np.zeros_like(value), value), value)
+
+
+def _approximation(operation: Operation) -> Builder:
+    """Computed in double precision and rounded once to nearest."""
+
+    def build(context: Context, instruction: Instruction) -> Step:
+        name, words = _name_of(instruction), restricted(instruction, _WORDS)
+        element = name.removesuffix("x2")
+        if element in ("f32", "f64"):
+            run = _native(operation, element, words)
+        else:
+            run = _from_double(lambda values: operation(values[0]), element, "rn", words)
+        return _apply_to(context, instruction, name, run, 1)
+
+    return build
+
+
+def _rounded_or_fast(precise: Builder, fast: Builder) -> Builder:
+    """``.approx`` takes another way than the forms with a rounding."""
+
+    def build(context: Context, instruction: Instruction) -> Step:
+        row = fast if "approx" in instruction.modifiers else precise
+        return row(context, instruction)
+
+    return build
+
+
+def _fast_division(context: Context, instruction: Instruction) -> Step:
+    words = restricted(instruction, _WORDS)
+    run = _native(floating.fast_quotient, "f32", words)
+    return _apply_to(context, instruction, _name_of(instruction), run, 2)
+
+
+def _extremum(operation: Operation) -> Builder:
+    """``min``, ``max`` of two or three; ``.NaN`` gives NaN if one is, ``.xorsign.abs`` the sign."""
+
+    def build(context: Context, instruction: Instruction) -> Step:
+        allowed = frozenset({"ftz", "NaN", "xorsign", "abs"})
+        name, words = _name_of(instruction), restricted(instruction, allowed)
+        element = name.removesuffix("x2")
+        width = {"f16": 16, "bf16": 16, "f32": 32, "f64": 64}[element]
+        sign = np.array(1 << width - 1, dtype=f"u{width // 8}")
+        nan = np.array(
+            {"f16": 0x7FFF, "bf16": 0x7FFF, "f32": 0x7FFFFFFF, "f64": 0x7FF8 << 48}[element],
+            dtype=sign.dtype,
+        )
+
+        def run(*bits: Array) -> Array:
+            given = [b & ~sign for b in bits] if "xorsign" in words else list(bits)
+            values = [as_float(b, element) for b in given]
+            if "ftz" in words and element != "f64":
+                values = [flushed(v, element) for v in values]
+            with np.errstate(all="ignore"):
+                result = values[0]
+                for value in values[1:]:
+                    result = operation(result, value)
+                if "NaN" in words:
+                    wrong = np.logical_or.reduce([np.isnan(v) for v in values])
+                    result = np.where(wrong, result.dtype.type(np.nan), result)
+            patterns = _narrowed(result, element)
+            patterns = np.where(np.isnan(result), nan, patterns)
+            if "xorsign" in words:
+                signs: Array = np.bitwise_xor.reduce([b & sign for b in bits])
+                patterns = np.where(np.isnan(result), patterns, patterns & ~sign | signs)
+            return patterns
+
+        return _apply_to(context, instruction, name, run, len(instruction.operands) - 1)
+
+    return build
+
+
+def _narrowed(value: Array, name: str) -> Array:
+    """Numbers that a format holds, as its patterns."""
+    if name == "bf16":
+        return (np.ascontiguousarray(value).view(np.uint32) >> np.uint32(16)).astype(np.uint16)
+    return np.ascontiguousarray(value).view(f"u{value.dtype.itemsize}")
+
+
+def _sign_bits(change: Callable[[Array, Array], Array]) -> Builder:
+    """``neg``, ``abs``: the sign bit alone changes; ``.ftz`` flushes."""
+
+    def build(context: Context, instruction: Instruction) -> Step:
+        name, words = _name_of(instruction), restricted(instruction, frozenset({"ftz"}))
+        element = name.removesuffix("x2")
+
+        def run(a: Array) -> Array:
+            sign = np.array(1 << 8 * a.dtype.itemsize - 1, dtype=a.dtype)
+            if "ftz" in words:
+                a = _narrowed(flushed(as_float(a, element), element), element)
+            changed = change(a, sign)
+            if element in ("f32", "f64"):
+                kind = f"f{a.dtype.itemsize}"
+                changed = floating.canonical(changed.view(kind)).view(a.dtype)
+            return changed
+
+        return _apply_to(context, instruction, name, run, 1)
+
+    return build
+
+
+def _copy_sign(context: Context, instruction: Instruction) -> Step:
+    restricted(instruction, frozenset())
+
+    def run(a: Array, b: Array) -> Array:
+        sign = np.array(1 << 8 * a.dtype.itemsize - 1, dtype=a.dtype)
+        chosen: Array = b & ~sign | a & sign
+        return chosen
+
+    return _apply_to(context, instruction, _name_of(instruction), run, 2)
+
+
 FLOAT_ROWS: Rows = {
-    "add": _same_type(operator.add, 2),
-    "sub": _same_type(operator.sub, 2),
-    "mul": _same_type(operator.mul, 2),
-    "mad": _same_type(floating.fused, 3),
-    "fma": _same_type(floating.fused, 3),
-    "div": _same_type(operator.truediv, 2),
-    "min": _same_type(floating.minimum, 2),
-    "max": _same_type(floating.maximum, 2),
-    "neg": _same_type(operator.neg, 1),
-    "abs": _same_type(np.abs, 1),
-    "rcp": _same_type(floating.reciprocal, 1),
-    "sqrt": _same_type(np.sqrt, 1),
-    "rsqrt": _same_type(floating.reciprocal_root, 1),
-    "sin": _same_type(floating.sine, 1),
-    "cos": _same_type(floating.cosine, 1),
-    "ex2": _same_type(floating.power_of_two, 1),
-    "lg2": _same_type(floating.logarithm, 1),
-    "tanh": _same_type(floating.tangent, 1),
+    "add": _arithmetic(floating.ADD, 2),
+    "sub": _arithmetic(floating.SUBTRACT, 2),
+    "mul": _arithmetic(floating.MULTIPLY, 2),
+    "mad": _arithmetic(floating.FUSED, 3),
+    "fma": _arithmetic(floating.FUSED, 3),
+    "div": _rounded_or_fast(_arithmetic(floating.DIVIDE, 2), _fast_division),
+    "min": _extremum(floating.minimum),
+    "max": _extremum(floating.maximum),
+    "neg": _sign_bits(lambda a, sign: a ^ sign),
+    "abs": _sign_bits(lambda a, sign: a & ~sign),
+    "copysign": _copy_sign,
+    "rcp": _arithmetic(floating.RECIPROCAL, 1),
+    "sqrt": _arithmetic(floating.ROOT, 1),
+    "rsqrt": _approximation(floating.reciprocal_root),
+    "sin": _approximation(floating.sine),
+    "cos": _approximation(floating.cosine),
+    "ex2": _approximation(floating.power_of_two),
+    "lg2": _approximation(floating.logarithm),
+    "tanh": _approximation(floating.tangent),
 }
 """Rows for the types of floating-point arithmetic (:data:`ptxwcet.emulator.rows.FLOATS`)."""

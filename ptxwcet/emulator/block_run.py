@@ -205,8 +205,10 @@ class BlockRun:
         live = sum(1 for stack in self._stacks if stack.entries)
         for key, gate in list(self._gates.items()):
             if gate.arrived >= (key[1] or 32 * live):
+                races = self._frame.arena.races
                 if len(gate.waiting) == live:
-                    self._frame.arena.forget_accesses()
+                    races.forget()
+                races.acquire(gate.waiting, races.released(gate.warps))
                 if gate.reduction is not None:
                     self._reduce(gate, gate.reduction)
                 for warp in gate.waiting:

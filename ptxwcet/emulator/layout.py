@@ -24,6 +24,7 @@ class Layout:
 
     def __init__(self, kernel: Kernel, module: Module, launch: EmulatedLaunch) -> None:
         self.arena = Arena()
+        self.arena.warps = -(-math.prod(launch.block) // 32)
         self.symbols: dict[str, int] = {}
         self.buffers: list[tuple[int, Array] | None] = []
         self._threads = math.prod(launch.block)

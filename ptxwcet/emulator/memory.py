@@ -2,8 +2,8 @@
 
 Global buffers, module variables, kernel parameters, the shared memory of the running block and the
 local memory of its threads lie in one arena with unallocated gaps between them, so a generic
-address is an arena index plus ``BASE``. Memory: two bytes a byte of data, and eight a byte of
-shared memory for the race check.
+address is an arena index plus ``BASE``. Memory: two bytes a byte of data, and two more a byte
+of shared memory for the race check.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from __future__ import annotations
 import numpy as np
 
 from ptxwcet.emulator.launch import Array
+from ptxwcet.emulator.races import Races
 
 BASE = 0x7000_0000_0000
 GAP = 256
 LOCAL_GAP = 64
 ALLOCATED, INITIALISED = 1, 3
-NOBODY, SEVERAL = -1, -2
 
 
 class Arena:
@@ -30,6 +30,7 @@ class Arena:
         self.local = 0
         self.local_size = 0  # bytes a thread, LOCAL_GAP unallocated ones included
         self.local_end = 0
+        self.warps = 0
         self.constant: list[tuple[int, int]] = []  # first and last index + 1 of each variable
 
     def reserve(self, size: int, data: bytes | None) -> int:
@@ -52,21 +53,14 @@ class Arena:
         if self.local_size:
             stride = np.arange(self.local_end - self.local) % self.local_size
             self.state[self.local : self.local_end][stride >= self.local_size - LOCAL_GAP] = 0
-        shared = self.shared_end - self.shared
-        self.writer = np.full(shared, NOBODY, dtype=np.int32)
-        self.reader = np.full(shared, NOBODY, dtype=np.int32)
+        self.races = Races(self.shared_end - self.shared, self.warps)
 
     def start_block(self) -> None:
         """Shared and local memory become uninitialised; nobody has accessed them."""
         for start, end in ((self.shared, self.shared_end), (self.local, self.local_end)):
             self.bytes[start:end] = 0
             self.state[start:end] = np.minimum(self.state[start:end], ALLOCATED)
-        self.forget_accesses()
-
-    def forget_accesses(self) -> None:
-        """After a barrier of the block earlier accesses race with nothing."""
-        self.writer.fill(NOBODY)
-        self.reader.fill(NOBODY)
+        self.races.forget()
 
     def read(self, start: int, size: int) -> bytes:
         """A copy of ``size`` bytes."""

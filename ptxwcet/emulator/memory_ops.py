@@ -1,9 +1,4 @@
-"""Loads, stores, atomics and asynchronous copies, with their checks.
-
-Races are looked for between warps, by the first byte of each access to shared memory: two accesses
-of different warps with no barrier of the block between them, one of them a write, atomics apart.
-Accesses that overlap but start at different bytes are not compared.
-"""
+"""Loads, stores, atomics and asynchronous copies, with their checks."""
 
 from __future__ import annotations
 
@@ -14,7 +9,7 @@ import numpy as np
 
 from ptxwcet.emulator.floating import maximum, minimum
 from ptxwcet.emulator.launch import Array
-from ptxwcet.emulator.memory import NOBODY, SEVERAL
+from ptxwcet.emulator.races import Kind
 from ptxwcet.emulator.registers import (
     Context,
     Frame,
@@ -109,7 +104,8 @@ def _report(
     frame.report(code, text, access.instruction, Place(lane, address, fatal))
 
 
-def _race(frame: Frame, access: Access, lanes: Array, index: Array, writes: bool) -> None:
+def check_race(frame: Frame, access: Access, lanes: Array, index: Array, kind: Kind) -> None:
+    """Notes an access to shared memory and reports it if it races with another warp's."""
     arena = frame.arena
     if "race" not in frame.checks:
         return
@@ -118,29 +114,12 @@ def _race(frame: Frame, access: Access, lanes: Array, index: Array, writes: bool
         if access.space != "generic" or not inside.any():
             return
         lanes, index = lanes[inside], index[inside]
-    warp = (lanes >> 5).astype(np.int32)
+    warp, cell = lanes >> 5, index - arena.shared
     for element in range(access.count):
-        cell = index - arena.shared + element * access.size
-        other = arena.writer[cell]
-        bad = (other != NOBODY) & (other != warp)
-        previous = arena.reader[cell]
-        foreign = (previous != NOBODY) & (previous != warp)
-        if writes:
-            bad |= foreign
-            arena.writer[cell] = warp
-            bad |= arena.writer[cell] != warp
-        else:
-            _note_readers(arena.reader, cell, warp, foreign)
+        bad = arena.races.access(warp, cell + element * access.size, access.size, kind)
         if bad.any():
             what = (bad, "PW434", "memory accessed by two warps without a barrier between")
             _report(frame, access, lanes, what, False)
-
-
-def _note_readers(readers: Array, cell: Array, warp: Array, foreign: Array) -> None:
-    readers[cell] = np.where(foreign, SEVERAL, warp)
-    mixed = readers[cell] != np.where(foreign, SEVERAL, warp)
-    if mixed.any():
-        readers[cell[mixed]] = SEVERAL
 
 
 def _active(frame: Frame) -> Array:
@@ -170,7 +149,7 @@ def load(context: Context, instruction: Instruction) -> Step:
     def step(frame: Frame) -> None:
         lanes = _active(frame)
         index = placed(frame, access, lanes, False)
-        _race(frame, access, lanes, index, False)
+        check_race(frame, access, lanes, index, Kind.READ)
         for element, target in enumerate(targets):
             place = (index + element * access.size) // access.size
             value = frame.arena.views[access.size][place].view(dtype)
@@ -198,7 +177,7 @@ def store(context: Context, instruction: Instruction) -> Step:
     def step(frame: Frame) -> None:
         lanes = _active(frame)
         index = placed(frame, access, lanes, True)
-        _race(frame, access, lanes, index, True)
+        check_race(frame, access, lanes, index, Kind.WRITE)
         for element, value in enumerate(values):
             place = (index + element * access.size) // access.size
             frame.arena.views[access.size][place] = value(frame).view(unsigned)[lanes]
@@ -238,7 +217,9 @@ def atomic(context: Context, instruction: Instruction) -> Step:
 
     def step(frame: Frame) -> None:
         lanes = _active(frame)
-        place = placed(frame, access, lanes, False) // access.size
+        index = placed(frame, access, lanes, False)
+        check_race(frame, access, lanes, index, Kind.ATOMIC)
+        place = index // access.size
         memory = frame.arena.views[access.size].view(dtype)
         given = [value(frame) for value in values]
         old = np.zeros(frame.lanes, dtype=dtype)
@@ -293,7 +274,7 @@ def copy_async(context: Context, instruction: Instruction) -> Step:
         )
         placed(frame, ends, cut, False)
         index = placed(frame, writes, lanes, True)
-        _race(frame, writes, lanes, index, True)
+        check_race(frame, writes, lanes, index, Kind.WRITE)
         inside = offsets < kept[:, None]
         start = frame.arena.index(origin(frame)[lanes], "global", lanes)
         data = frame.arena.bytes[np.where(inside, start[:, None] + offsets, 0)]

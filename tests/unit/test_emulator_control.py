@@ -180,7 +180,7 @@ def test_guarded_barrier_of_some_warps():
   @%p ld.shared.u32 %r1, [counter];"""
         + STORE
     )
-    assert run(body, 96).buffers[0].tolist() == [7] * 64 + [0] * 32
+    assert result(body, 96) == [7] * 64 + [0] * 32
 
 
 def test_deadlock_names_who_waits_where():

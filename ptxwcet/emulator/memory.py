@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from ptxwcet.emulator.launch import Array
+from ptxwcet.emulator.pending import AsyncCopies, MemoryBarriers
 from ptxwcet.emulator.races import Races
 
 BASE = 0x7000_0000_0000
@@ -54,6 +55,8 @@ class Arena:
             stride = np.arange(self.local_end - self.local) % self.local_size
             self.state[self.local : self.local_end][stride >= self.local_size - LOCAL_GAP] = 0
         self.races = Races(self.shared_end - self.shared, self.warps)
+        self.copies = AsyncCopies(self.shared_end - self.shared, self.warps)
+        self.barriers = MemoryBarriers()
 
     def start_block(self) -> None:
         """Shared and local memory become uninitialised; nobody has accessed them."""
@@ -61,6 +64,8 @@ class Arena:
             self.bytes[start:end] = 0
             self.state[start:end] = np.minimum(self.state[start:end], ALLOCATED)
         self.races.forget()
+        self.copies.forget()
+        self.barriers.forget()
 
     def read(self, start: int, size: int) -> bytes:
         """A copy of ``size`` bytes."""

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ptxwcet.emulator import floating
+from ptxwcet.emulator.float_rows import rounded
 from ptxwcet.emulator.floating import maximum, minimum
 from ptxwcet.emulator.launch import Array
 from ptxwcet.emulator.races import Kind
@@ -105,7 +107,10 @@ def _report(
 
 
 def check_race(frame: Frame, access: Access, lanes: Array, index: Array, kind: Kind) -> None:
-    """Notes an access to shared memory and reports it if it races with another warp's."""
+    """Notes an access to shared memory and reports it if it races with another warp's.
+
+    Reports, too, an access to where an asynchronous copy is under way.
+    """
     arena = frame.arena
     if "race" not in frame.checks:
         return
@@ -115,6 +120,11 @@ def check_race(frame: Frame, access: Access, lanes: Array, index: Array, kind: K
             return
         lanes, index = lanes[inside], index[inside]
     warp, cell = lanes >> 5, index - arena.shared
+    if arena.copies.count:
+        early = arena.copies.touched(cell, access.size * access.count)
+        if early.any():
+            what = (early, "PW438", "memory accessed before a wait for the copy to it")
+            _report(frame, access, lanes, what, False)
     for element in range(access.count):
         bad = arena.races.access(warp, cell + element * access.size, access.size, kind)
         if bad.any():
@@ -122,7 +132,8 @@ def check_race(frame: Frame, access: Access, lanes: Array, index: Array, kind: K
             _report(frame, access, lanes, what, False)
 
 
-def _active(frame: Frame) -> Array:
+def active_lanes(frame: Frame) -> Array:
+    """The numbers of the active lanes."""
     return frame.all_lanes if frame.mask is None else np.flatnonzero(frame.mask)
 
 
@@ -136,9 +147,7 @@ def _type_name(instruction: Instruction) -> str:
 
 def load(context: Context, instruction: Instruction) -> Step:
     """``ld``, ``ldu``: of any space, vectors as well."""
-    destination, source, *rest = instruction.operands
-    if rest:
-        raise Unsupported("a cache policy operand")
+    destination, source, *_ = instruction.operands  # a cache policy changes no value
     targets = [writer(context, element) for element in _elements(destination)]
     name = _type_name(instruction)
     dtype = dtype_of(name)
@@ -147,7 +156,7 @@ def load(context: Context, instruction: Instruction) -> Step:
     )
 
     def step(frame: Frame) -> None:
-        lanes = _active(frame)
+        lanes = active_lanes(frame)
         index = placed(frame, access, lanes, False)
         check_race(frame, access, lanes, index, Kind.READ)
         for element, target in enumerate(targets):
@@ -164,8 +173,8 @@ def load(context: Context, instruction: Instruction) -> Step:
 
 def store(context: Context, instruction: Instruction) -> Step:
     """``st``: to any space but const, vectors as well."""
-    target, source, *rest = instruction.operands
-    if rest or space_of(instruction) == "const":
+    target, source, *_ = instruction.operands
+    if space_of(instruction) == "const":
         raise Unsupported("this form of st")
     name = _type_name(instruction)
     values = [reader(context, element, name) for element in _elements(source)]
@@ -175,7 +184,7 @@ def store(context: Context, instruction: Instruction) -> Step:
     unsigned = f"u{access.size}"
 
     def step(frame: Frame) -> None:
-        lanes = _active(frame)
+        lanes = active_lanes(frame)
         index = placed(frame, access, lanes, True)
         check_race(frame, access, lanes, index, Kind.WRITE)
         for element, value in enumerate(values):
@@ -209,14 +218,20 @@ def atomic(context: Context, instruction: Instruction) -> Step:
     name = _type_name(instruction)
     swap = "cas" in instruction.modifiers
     kind = next((m for m in instruction.modifiers if m in _ATOMICS), None)
+    if "L2::cache_hint" in instruction.modifiers:
+        sources = sources[:-1]
     if len(sources) != 1 + swap or (kind is None and not swap):
         raise Unsupported("this form of atomic")
+    if name.removesuffix("x2") in ("f16", "bf16"):
+        if kind != "add":
+            raise Unsupported("this form of atomic")
+        return _atomic_halves(context, instruction, target, location, sources[0])
     values = [reader(context, source, name) for source in sources]
     dtype = dtype_of(name)
     access = Access(instruction, space_of(instruction), address_reader(context, location), name, 1)
 
     def step(frame: Frame) -> None:
-        lanes = _active(frame)
+        lanes = active_lanes(frame)
         index = placed(frame, access, lanes, False)
         check_race(frame, access, lanes, index, Kind.ATOMIC)
         place = index // access.size
@@ -238,16 +253,49 @@ def atomic(context: Context, instruction: Instruction) -> Step:
     return step
 
 
+def _atomic_halves(
+    context: Context,
+    instruction: Instruction,
+    target: Callable[[Frame, Array], None] | None,
+    location: Operand,
+    source: Operand,
+) -> Step:
+    """``add`` of f16, bf16 or a pair, each sum rounded to nearest."""
+    name = _type_name(instruction)
+    width = 32 if name.endswith("x2") else 16
+    value = reader(context, source, f"b{width}")
+    where = address_reader(context, location)
+    access = Access(instruction, space_of(instruction), where, f"b{width}", 1)
+    add = rounded(floating.ADD, name.removesuffix("x2"), "rn", frozenset())
+
+    def step(frame: Frame) -> None:
+        lanes = active_lanes(frame)
+        index = placed(frame, access, lanes, False)
+        check_race(frame, access, lanes, index, Kind.ATOMIC)
+        memory, given = frame.arena.views[2], value(frame).view(np.uint16).reshape(frame.lanes, -1)
+        old = np.zeros_like(given)
+        for at, lane in zip((index // 2).tolist(), lanes.tolist(), strict=True):
+            part = memory[at : at + width // 16]
+            old[lane] = part
+            part[:] = add(part.copy(), given[lane])
+        if target is not None:
+            target(frame, old.reshape(-1).view(f"u{width // 8}"))
+
+    return step
+
+
 def copy_async(context: Context, instruction: Instruction) -> Step:
-    """``cp.async``: copied at once, so that a missing wait is not seen; the rest is zeros.
+    """``cp.async``: copied at once, and under way until it is waited for; the rest is zeros.
 
     Of a source that is cut short by its size operand the first and the last byte are checked.
     """
     to, source, size, *rest = instruction.operands
-    if len(rest) > 1 or not isinstance(size, Immediate) or int(size.value) not in (4, 8, 16):
-        raise Unsupported("a cache policy of cp.async")
-    if "cache_hint" in "".join(instruction.modifiers):
-        raise Unsupported("a cache policy of cp.async")
+    if not isinstance(size, Immediate) or int(size.value) not in (4, 8, 16):
+        raise Unsupported("this size")
+    if "L2::cache_hint" in instruction.modifiers:
+        rest = rest[:-1]
+    if rest and context.kernel.registers.get(getattr(rest[0], "name", "")) == "pred":
+        raise Unsupported("ignore-src")
     whole = int(size.value)
     name = "b32" if whole == 4 else "b64"
     count = max(1, whole // 8)
@@ -259,7 +307,7 @@ def copy_async(context: Context, instruction: Instruction) -> Step:
     offsets = np.arange(whole)
 
     def step(frame: Frame) -> None:
-        lanes = _active(frame)
+        lanes = active_lanes(frame)
         amount = np.full(frame.lanes, whole, np.int64) if given is None else given(frame)
         kept = np.minimum(amount.astype(np.int64)[lanes], whole)
         placed(frame, reads, lanes[kept == whole], False)
@@ -280,8 +328,41 @@ def copy_async(context: Context, instruction: Instruction) -> Step:
         data = frame.arena.bytes[np.where(inside, start[:, None] + offsets, 0)]
         frame.arena.bytes[index[:, None] + offsets] = np.where(inside, data, np.uint8(0))
         frame.arena.state[index[:, None] + offsets] = 3
+        cells = index[:, None] - frame.arena.shared + offsets
+        frame.arena.copies.begin(lanes >> 5, cells)
 
     return step
+
+
+def commit_copies(context: Context, instruction: Instruction) -> Step:
+    """``cp.async.commit_group``."""
+
+    def step(frame: Frame) -> None:
+        frame.arena.copies.commit(np.unique(active_lanes(frame) >> 5).tolist())
+
+    return step
+
+
+def wait_for_copies(context: Context, instruction: Instruction) -> Step:
+    """``cp.async.wait_group N``, ``wait_all``."""
+    operands = instruction.operands
+    left = 0
+    if operands:
+        if not isinstance(operands[0], Immediate):
+            raise Unsupported("a count that is not a literal")
+        left = int(operands[0].value)
+
+    def step(frame: Frame) -> None:
+        warps = np.unique(active_lanes(frame) >> 5).tolist()
+        frame.arena.copies.wait(warps, left, also_open=not operands)
+
+    return step
+
+
+def make_policy(context: Context, instruction: Instruction) -> Step:
+    """``createpolicy``: a number without meaning here, as cache policies change no value."""
+    target = writer(context, instruction.operands[0])
+    return lambda frame: target(frame, np.zeros(frame.lanes, dtype=np.uint64))
 
 
 def divide_checked(frame: Frame, instruction: Instruction, b: Array) -> None:

@@ -11,6 +11,12 @@ MEMORY_ROWS: Rows = {
     "st": memory_ops.store,
     "atom": memory_ops.atomic,
     "red": memory_ops.atomic,
+    "prefetch": nothing,
+    "prefetchu": nothing,
+    "applypriority": nothing,
+    "discard": nothing,
+    "createpolicy": memory_ops.make_policy,
+    "nanosleep": nothing,
     "membar": nothing,
     "fence": nothing,
 }

@@ -494,6 +494,12 @@ EXPLANATIONS: Mapping[str, Explanation] = _table(
         "Name the lanes that execute it in the mask, or move it out of the branch.",
     ),
     (
+        "PW438",
+        "copy not waited for",
+        "Shared memory was accessed while an asynchronous copy (cp.async) to it was under way.",
+        "Wait for the group (cp.async.wait_group) first.",
+    ),
+    (
         "PW439",
         "trap or failed assertion",
         "A thread executed trap, brkpt or a failed assertion.",

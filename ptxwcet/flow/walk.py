@@ -568,6 +568,7 @@ class Walk:
         way_out = (*self._out, Visit(block, taken=jumps and leaves_when_taken))
         if opened.exit is None:
             self._apart = [*self._apart, (block, causes)]
+        opened.sources.add(block)
         opened.note(way_out, outside, masks[0], (index, causes))
         self._is_exact = False
         self._out.append(Visit(block, taken=not leaves_when_taken))
@@ -705,7 +706,7 @@ class Walk:
         finally:
             self._out = outer
         opened = self._open[-1]
-        bodies = iterations.bodies(loop.id, rotated=_is_rotated(loop))
+        bodies = iterations.bodies(loop.id, rotated=_is_rotated(loop, opened.sources))
         if claimed is not None and not bodies.slopes and bodies.base > claimed:
             raise self._contradiction(loop, claimed, bodies.base)
         path, reason = iterations.path(tuple(opened.ways_out)), reason or "enumerated"
@@ -913,7 +914,7 @@ class Walk:
     def _bounded_loop(self, loop: Loop, mask: Mask, bound: int) -> tuple[int, Mask]:
         """A loop whose exits are not decided, run at most ``bound`` times on the user's word."""
         header = self._cfg.blocks[loop.header].start
-        rotated = _is_rotated(loop)
+        rotated = _is_rotated(loop, set())
         if rotated and bound == 0:
             raise Refused(
                 "PW217",
@@ -1000,6 +1001,7 @@ class _OpenLoop:
         self.depth = depth
         self.exit: int | None = None
         self.left: Mask = np.zeros_like(lanes)
+        self.sources: set[int] = set()
         self.ways_out: dict[Path, None] = {}
         self.undecided: tuple[int, frozenset[Cause]] | None = None
 
@@ -1061,9 +1063,9 @@ class _Iterations:
         return (*nodes, *self.last)
 
 
-def _is_rotated(loop: Loop) -> bool:
+def _is_rotated(loop: Loop, apart_from: set[int]) -> bool:
     """Whether the loop is left only from blocks that also jump back: its test is at the end."""
-    return all(source in loop.latches for source, _ in loop.exits)
+    return all(source in loop.latches for source, _ in loop.exits if source not in apart_from)
 
 
 class _ExitRecorder:

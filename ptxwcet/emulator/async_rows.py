@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from ptxwcet.emulator import memory_ops
-from ptxwcet.emulator.rows import Rows, nothing
+from ptxwcet.emulator import async_copies
+from ptxwcet.emulator.rows import Rows
 
 ASYNC_ROWS: Rows = {
-    "cp.async": memory_ops.copy_async,
-    "cp.async.commit_group": nothing,
-    "cp.async.wait_group": nothing,
-    "cp.async.wait_all": nothing,
+    "cp.async": async_copies.copy_async,
+    "cp.async.commit_group": async_copies.commit,
+    "cp.async.wait_group": async_copies.wait_group,
+    "cp.async.wait_all": async_copies.wait_all,
 }
 """Rows for asynchronous operations."""

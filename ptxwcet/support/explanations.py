@@ -469,8 +469,9 @@ EXPLANATIONS: Mapping[str, Explanation] = _table(
     (
         "PW434",
         "shared-memory race",
-        "Two warps accessed the same bytes, one wrote, with no barrier between.",
-        "Put __syncthreads() between.",
+        "Two warps accessed the same bytes of shared memory, one wrote, with no barrier between; "
+        "or lanes of one warp stored different values at one address in one instruction.",
+        "Put __syncthreads() between, or let one lane write.",
     ),
     (
         "PW435",
@@ -492,6 +493,14 @@ EXPLANATIONS: Mapping[str, Explanation] = _table(
         "is undefined. Lanes that part at a branch meet again here only where all its paths to the "
         "end of the kernel pass: a return inside keeps them apart, which a GPU might not.",
         "Name the lanes that execute it in the mask, or move it out of the branch.",
+    ),
+    (
+        "PW438",
+        "asynchronous copy not waited for",
+        "What an asynchronous copy writes was read or written, or what it reads was written, "
+        "before a wait that covers it.",
+        "Commit its group and wait for it (then a barrier, for other threads), or wait for the "
+        "phase of its mbarrier.",
     ),
     (
         "PW439",

@@ -208,7 +208,10 @@ class BlockRun:
                 races = self._frame.arena.races
                 if len(gate.waiting) == live:
                     races.forget()
-                races.acquire(gate.waiting, races.released(gate.warps))
+                else:
+                    races.release(key, gate.warps)
+                    races.acquire(key, gate.waiting)
+                    races.drop(key)
                 if gate.reduction is not None:
                     self._reduce(gate, gate.reduction)
                 for warp in gate.waiting:

@@ -10,7 +10,7 @@ import numpy as np
 from ptxwcet.emulator.block_run import BlockRun, TooLongError
 from ptxwcet.emulator.launch import EmulatedLaunch, EmulatorOptions, Execution, Progress, WarpPath
 from ptxwcet.emulator.layout import Layout
-from ptxwcet.emulator.nodes import Node, compile_nodes, orders_some_warps, uses_memory_barriers
+from ptxwcet.emulator.nodes import Node, compile_nodes
 from ptxwcet.emulator.path_recording import BlockRecorder, PathBook
 from ptxwcet.emulator.registers import (
     Context,
@@ -48,8 +48,6 @@ def execute(
     nodes = compile_nodes(context, cfg, compute_postdominators(cfg))
     frame = Frame(lanes, layout.arena, options.checks, kernel)
     frame.all_lanes = np.arange(lanes, dtype=np.int64)
-    if any(orders_some_warps(node.barrier) for node in nodes) or uses_memory_barriers(kernel):
-        layout.arena.races.follow_clocks()
     executed, paths, book = 0, [], PathBook()
     try:
         for block in range(blocks if nodes else 0):

@@ -46,14 +46,13 @@ def _arithmetic(operation: Arithmetic, arity: int) -> Builder:
         name, words = _name_of(instruction), restricted(instruction, _WORDS)
         element = name.removesuffix("x2")
         rounding = next((word for word in _ROUNDINGS if word in words), "rn")
-        run = rounded(operation, element, rounding, words)
+        run = _rounded(operation, element, rounding, words)
         return _apply_to(context, instruction, name, run, arity)
 
     return build
 
 
-def rounded(operation: Arithmetic, name: str, rounding: str, words: frozenset[str]) -> Bits:
-    """The operation on patterns of f16, bf16, f32 or f64, with its rounding and modes."""
+def _rounded(operation: Arithmetic, name: str, rounding: str, words: frozenset[str]) -> Bits:
     if name == "f64" or (name == "f32" and rounding == "rn"):
         chosen: Operation = operation.nearest
         if rounding != "rn":

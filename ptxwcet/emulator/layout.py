@@ -9,8 +9,10 @@ import numpy as np
 
 from ptxwcet.emulator.launch import Argument, Array, EmulatedLaunch
 from ptxwcet.emulator.memory import BASE, LOCAL_GAP, Arena
+from ptxwcet.emulator.races import ClockRaces, EpochRaces, Races
 from ptxwcet.emulator.registers import dtype_of
-from ptxwcet.ir.kernel import Kernel, Module, Parameter, Variable
+from ptxwcet.ir.kernel import Instruction, Kernel, Module, Parameter, Variable
+from ptxwcet.ir.op_classes import ControlEffect
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 
 _NUMBER = re.compile(r"-?(?:0[fFdD][0-9a-fA-F]+|0[xX][0-9a-fA-F]+U?|[0-9][0-9.eE+-]*U?)")
@@ -24,7 +26,6 @@ class Layout:
 
     def __init__(self, kernel: Kernel, module: Module, launch: EmulatedLaunch) -> None:
         self.arena = Arena()
-        self.arena.warps = -(-math.prod(launch.block) // 32)
         self.symbols: dict[str, int] = {}
         self.buffers: list[tuple[int, Array] | None] = []
         self._threads = math.prod(launch.block)
@@ -33,7 +34,7 @@ class Layout:
         for variable in module.variables:
             if variable.space in ("global", "const"):
                 data = given.get(variable.name) or initial_bytes(variable)
-                start = self.arena.reserve(len(data), data)
+                start = self.arena.reserve(len(data), data, variable.name)
                 self.symbols[variable.name] = BASE + start
                 if variable.space == "const":
                     self.arena.constant.append((start, start + len(data)))
@@ -41,6 +42,7 @@ class Layout:
         self._shared([v for v in variables if v.space == "shared"], launch.dynamic_shared)
         self._private(variables)
         self.arena.build()
+        self.arena.races = self._races(kernel)
 
     def _arguments(self, kernel: Kernel, launch: EmulatedLaunch) -> None:
         if len(launch.arguments) != len(kernel.parameters):
@@ -51,11 +53,13 @@ class Layout:
             buffer = None
             value: Argument = argument
             if isinstance(argument, np.ndarray):
-                start = self.arena.reserve(argument.nbytes, argument.tobytes())
+                start = self.arena.reserve(argument.nbytes, argument.tobytes(), parameter.name)
                 buffer, value = (start, argument), BASE + start
             self.buffers.append(buffer)
             data = argument_bytes(kernel, parameter, value)
-            self.symbols[parameter.name] = BASE + self.arena.reserve(len(data), data)
+            self.symbols[parameter.name] = BASE + self.arena.reserve(
+                len(data), data, f"parameter {parameter.name}"
+            )
 
     def _shared(self, variables: list[Variable], dynamic: int) -> None:
         offsets, size = _offsets(variables)
@@ -65,6 +69,10 @@ class Layout:
         total = (size + 15) // 16 * 16 + dynamic if dynamic else size
         self.arena.shared = self.arena.reserve(total, None)
         self.arena.shared_end = self.arena.shared + total
+        for variable in variables:
+            start = self.arena.shared + offsets[variable.name]
+            end = start + variable.size_bytes if variable.size_bytes else self.arena.shared_end
+            self.arena.allocations.append((start, end, variable.name))
         self.symbols.update(offsets)
         self.symbols["window.shared"] = BASE + self.arena.shared
 
@@ -83,6 +91,11 @@ class Layout:
             start = offsets[variable.name]
             self.symbols[variable.name] = start + window * (variable.space == "param")
 
+    def _races(self, kernel: Kernel) -> Races:
+        size, warps = self.arena.shared_end - self.arena.shared, -(-self._threads // 32)
+        orders_some = any(map(_orders_some_warps, kernel.instructions))
+        return ClockRaces(size, warps) if orders_some and warps > 1 else EpochRaces(size, warps)
+
     def results(self) -> tuple[Array | None, ...]:
         """Copies of the buffers as they are now, in parameter order."""
         return tuple(self._result(buffer) for buffer in self.buffers)
@@ -93,6 +106,15 @@ class Layout:
         start, given = buffer
         data = self.arena.read(start, given.nbytes)
         return np.frombuffer(data, dtype=given.dtype).reshape(given.shape).copy()
+
+
+def _orders_some_warps(instruction: Instruction) -> bool:
+    """Whether it orders accesses of warps, but not those of all warps of the block."""
+    name = instruction.opcode.name if instruction.opcode else ""
+    if instruction.control is ControlEffect.ARRIVE or name == "mbarrier.init":
+        return True
+    partial = len(instruction.operands) > 1 + name.endswith(".red") * 2
+    return instruction.control is ControlEffect.BARRIER and partial
 
 
 def _offsets(variables: list[Variable]) -> tuple[dict[str, int], int]:

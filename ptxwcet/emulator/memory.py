@@ -2,8 +2,8 @@
 
 Global buffers, module variables, kernel parameters, the shared memory of the running block and the
 local memory of its threads lie in one arena with unallocated gaps between them, so a generic
-address is an arena index plus ``BASE``. Memory: two bytes a byte of data, and two more a byte
-of shared memory for the race check.
+address is an arena index plus ``BASE``. Memory: two bytes a byte of data, and for each byte of
+shared memory what :mod:`ptxwcet.emulator.races` keeps.
 """
 
 from __future__ import annotations
@@ -11,17 +11,22 @@ from __future__ import annotations
 import numpy as np
 
 from ptxwcet.emulator.launch import Array
-from ptxwcet.emulator.pending import AsyncCopies, MemoryBarriers
-from ptxwcet.emulator.races import Races
+from ptxwcet.emulator.pending import PendingCopies
+from ptxwcet.emulator.races import EpochRaces, Races
 
 BASE = 0x7000_0000_0000
 GAP = 256
 LOCAL_GAP = 64
 ALLOCATED, INITIALISED = 1, 3
+NOWHERE = -(1 << 40)
+"""The index of what lies in no memory of its space."""
 
 
 class Arena:
-    """Bytes and their state: 0 unallocated, 1 allocated, 3 allocated and initialised."""
+    """Bytes and their state.
+
+    A state has bits: 1 allocated, 2 initialised, and those of :mod:`ptxwcet.emulator.pending`.
+    """
 
     def __init__(self) -> None:
         self._chunks: list[tuple[int, int, bytes | None]] = []
@@ -31,13 +36,16 @@ class Arena:
         self.local = 0
         self.local_size = 0  # bytes a thread, LOCAL_GAP unallocated ones included
         self.local_end = 0
-        self.warps = 0
         self.constant: list[tuple[int, int]] = []  # first and last index + 1 of each variable
+        self.allocations: list[tuple[int, int, str]] = []  # first and last index + 1, name
+        self.races: Races = EpochRaces(0, 1)
 
-    def reserve(self, size: int, data: bytes | None) -> int:
+    def reserve(self, size: int, data: bytes | None, name: str = "") -> int:
         """The arena index of ``size`` new bytes, uninitialised if ``data`` is None."""
         start = self._end
         self._chunks.append((start, size, data))
+        if name:
+            self.allocations.append((start, start + size, name))
         self._end = (start + size + GAP + 255) // 256 * 256
         return start
 
@@ -54,36 +62,63 @@ class Arena:
         if self.local_size:
             stride = np.arange(self.local_end - self.local) % self.local_size
             self.state[self.local : self.local_end][stride >= self.local_size - LOCAL_GAP] = 0
-        self.races = Races(self.shared_end - self.shared, self.warps)
-        self.copies = AsyncCopies(self.shared_end - self.shared, self.warps)
-        self.barriers = MemoryBarriers()
+        self.pending = PendingCopies(self.states)
 
     def start_block(self) -> None:
         """Shared and local memory become uninitialised; nobody has accessed them."""
+        self.pending.clear()
         for start, end in ((self.shared, self.shared_end), (self.local, self.local_end)):
             self.bytes[start:end] = 0
-            self.state[start:end] = np.minimum(self.state[start:end], ALLOCATED)
+            self.state[start:end] &= ALLOCATED
+        self.forget_accesses()
+
+    def forget_accesses(self) -> None:
+        """After a barrier of the block earlier accesses race with nothing."""
         self.races.forget()
-        self.copies.forget()
-        self.barriers.forget()
 
     def read(self, start: int, size: int) -> bytes:
         """A copy of ``size`` bytes."""
         return self.bytes[start : start + size].tobytes()
 
     def index(self, address: Array, space: str, lanes: Array) -> Array:
-        """Arena indices (int64) of addresses of a space, for the lanes given."""
+        """Arena indices (int64) of addresses of a space, for the lanes given.
+
+        ``NOWHERE`` for an address outside its thread's local memory, or a global one in the windows
+        of shared and local memory.
+        """
         index: Array = address.astype(np.int64)
         if space == "shared":
             index += self.shared
             return index
         if space == "local":
-            local: Array = index + (self.local + lanes * self.local_size)
-            return local
+            return self._private(index, lanes)
         index -= BASE
-        if space in ("generic", "param") and self.local_size:
-            offset = index - self.local
-            private = (offset >= 0) & (offset < self.local_size)
+        if space == "global":
+            other = (index >= self.shared) & (index < self.local_end)
+            return np.where(other, NOWHERE, index) if other.any() else index
+        if self.local_size:
+            private = (index >= self.local) & (index < self.local_end)
             if private.any():
-                index = np.where(private, index + lanes * self.local_size, index)
+                return np.where(private, self._private(index - self.local, lanes), index)
         return index
+
+    def _private(self, offset: Array, lanes: Array) -> Array:
+        inside = (offset >= 0) & (offset < self.local_size)
+        return np.where(inside, offset + (self.local + lanes * self.local_size), NOWHERE)
+
+    def nearest(self, index: int) -> str:
+        """Where an index outside every allocation lies, by the nearest allocation with a name."""
+        if not self.allocations:
+            return "nothing is allocated"
+
+        def distance(allocation: tuple[int, int, str]) -> int:
+            start, end, _ = allocation
+            return start - index if index < start else index - end
+
+        found = min(self.allocations, key=distance)
+        start, end, name = found
+        if index < start:
+            return f"{start - index:,} bytes before the start of {name}"
+        if index >= end:
+            return f"{index - end:,} bytes after the end of {name} ({end - start:,} bytes)"
+        return f"it begins in {name} and passes its end ({end - start:,} bytes)"

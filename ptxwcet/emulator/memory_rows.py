@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from ptxwcet.emulator import memory_ops
+from ptxwcet.emulator.atomics import atomic, reduction
+from ptxwcet.emulator.memory_access import load, policy, store
 from ptxwcet.emulator.rows import Rows, nothing
 
 MEMORY_ROWS: Rows = {
-    "ld": memory_ops.load,
-    "ldu": memory_ops.load,
-    "st": memory_ops.store,
-    "atom": memory_ops.atomic,
-    "red": memory_ops.atomic,
-    "prefetch": nothing,
-    "prefetchu": nothing,
-    "applypriority": nothing,
-    "discard": nothing,
-    "createpolicy": memory_ops.make_policy,
-    "nanosleep": nothing,
+    "ld": load,
+    "ldu": load,
+    "st": store,
+    "atom": atomic,
+    "red": reduction,
     "membar": nothing,
     "fence": nothing,
+    "prefetch": nothing,
+    "prefetchu": nothing,
+    "discard": nothing,
+    "applypriority": nothing,
+    "createpolicy": policy,
 }
 """Rows for memory accesses in program order."""

@@ -23,7 +23,7 @@ from ptxwcet.emulator.stack import EXIT
 from ptxwcet.flow.cfg import ControlFlowGraph
 from ptxwcet.flow.dominance import DominatorTree
 from ptxwcet.flow.inlining import ASSERTION
-from ptxwcet.ir.kernel import Guard, Instruction, Kernel
+from ptxwcet.ir.kernel import Guard, Instruction
 from ptxwcet.ir.op_classes import ControlEffect
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 
@@ -78,19 +78,6 @@ class Node:
     table: Table | None
     barrier: Barrier | None
     last: Instruction
-
-
-def orders_some_warps(barrier: Barrier | None) -> bool:
-    """Whether a barrier may be one of a part of the block."""
-    if barrier is None:
-        return False
-    return barrier.threads is not None or barrier.guard is not None or not barrier.waits
-
-
-def uses_memory_barriers(kernel: Kernel) -> bool:
-    """Whether threads may wait for each other in memory."""
-    names = (one.opcode.name for one in kernel.instructions if one.opcode is not None)
-    return any(name.startswith("mbarrier.") for name in names)
 
 
 def compile_nodes(context: Context, cfg: ControlFlowGraph, tree: DominatorTree) -> tuple[Node, ...]:

@@ -1,88 +1,136 @@
-"""What is under way in shared memory: asynchronous copies, and who is behind which barrier."""
+"""Asynchronous copies in flight: from their start until a wait that covers them.
+
+The data are copied at the start, and the bytes are marked in the state of the memory: what is
+written (``INCOMING``) must be neither read nor written, what is read (``OUTGOING``) not written,
+before the wait. Groups are numbered for each thread and family; the open group has the number of
+committed ones.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from ptxwcet.emulator.launch import Array
 
+INCOMING, OUTGOING = 4, 8
+_THREADS = 1024
+_ONES = {1: 0x01, 2: 0x0101, 4: 0x01010101, 8: 0x0101010101010101}
+BarrierPhase = tuple[int, int]
+"""An mbarrier object by its arena index, and the parity of its phase."""
 
-class AsyncCopies:
-    """Destinations of copies that the issuing warp has not waited for, group by group.
 
-    The data are there at once; a byte counts as under way until its warp has waited for the group.
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """Copies of one instruction, one row a thread.
+
+    ``family`` is ``thread`` (cp.async) or ``bulk``; ``source`` and ``target`` are arena indices in
+    units of ``unit`` bytes, 0 for what is not read. ``phase`` waits for it if no group does.
     """
 
-    def __init__(self, size: int, warps: int) -> None:
-        self._under_way = np.zeros(size, dtype=np.uint8)
-        self._open: list[list[Array]] = [[] for _ in range(warps)]
-        self._groups: list[list[list[Array]]] = [[] for _ in range(warps)]
-        self.count = 0
+    family: str
+    lanes: Array
+    groups: Array
+    unit: int
+    source: Array
+    target: Array
+    phase: BarrierPhase | None = None
 
-    def forget(self) -> None:
-        """At the start of a block nothing is under way."""
-        self._under_way.fill(0)
-        self._open = [[] for _ in self._open]
-        self._groups = [[] for _ in self._groups]
-        self.count = 0
-
-    def begin(self, warp: Array, cells: Array) -> None:
-        """Copies to the bytes ``cells``, a row a lane, by the warps of the lanes."""
-        self._under_way[cells] = 1
-        for number in np.unique(warp).tolist():
-            self._open[number].append(cells[warp == number])
-            self.count += 1
-
-    def commit(self, warps: Iterable[int]) -> None:
-        """The copies since the last commit are a group."""
-        for warp in warps:
-            self._groups[warp].append(self._open[warp])
-            self._open[warp] = []
-
-    def wait(self, warps: Iterable[int], left: int, *, also_open: bool) -> None:
-        """All but the ``left`` youngest groups are over; with ``also_open`` the open one too."""
-        for warp in warps:
-            groups = self._groups[warp]
-            over = groups[: max(len(groups) - left, 0)]
-            del groups[: len(over)]
-            if also_open:
-                over.append(self._open[warp])
-                self._open[warp] = []
-            for group in over:
-                for cells in group:
-                    self._under_way[cells] = 0
-                    self.count -= 1
-
-    def touched(self, cell: Array, size: int) -> Array:
-        """Flags of the accesses of ``size`` bytes that meet a copy under way."""
-        hit = np.zeros(cell.shape, dtype=bool)
-        for byte in range(size):
-            hit |= self._under_way[cell + byte] != 0
-        return hit
+    def rows(self, flags: Array) -> Copy:
+        """Those of some threads."""
+        return replace(
+            self,
+            lanes=self.lanes[flags],
+            groups=self.groups[flags],
+            source=self.source[flags],
+            target=self.target[flags],
+        )
 
 
-class MemoryBarriers:
-    """What those know who find a phase of a barrier in memory over."""
+class PendingCopies:
+    """The copies in flight; the marks are in ``states``, the memory's state by width."""
 
-    def __init__(self) -> None:
-        self._arriving: dict[int, Array] = {}
-        self._over: dict[int, Array] = {}
+    def __init__(self, states: Mapping[int, Array]) -> None:
+        self._states = states
+        self.copies: list[Copy] = []
+        self._open: dict[str, Array] = {}
+        self.clear()
 
-    def forget(self) -> None:
-        """At the start of a block nobody has arrived."""
-        self._arriving.clear()
-        self._over.clear()
+    def clear(self) -> None:
+        """Nothing is in flight, no group is committed."""
+        for copy in self.copies:
+            self._mark(copy, False)
+        self.copies = []
+        self._open = {name: np.zeros(_THREADS, dtype=np.int64) for name in ("thread", "bulk")}
 
-    def arrive(self, place: int, released: Array, *, is_over: bool) -> None:
-        """An arrival at the object at ``place``, which may end the phase."""
-        known = self._arriving.get(place)
-        known = released if known is None else np.maximum(known, released)
-        self._arriving[place] = known
-        if is_over:
-            self._over[place] = known
+    def open_groups(self, family: str, lanes: Array) -> Array:
+        """The numbers of the groups that the threads would commit next."""
+        return self._open[family][lanes]
 
-    def known(self, place: int) -> Array | None:
-        """What the last phase that is over released."""
-        return self._over.get(place)
+    def add(self, copy: Copy) -> None:
+        """Starts copies."""
+        self.copies.append(copy)
+        self._mark(copy, True)
+
+    def commit(self, family: str, lanes: Array) -> None:
+        """The copies of the threads since their last commit become a group."""
+        self._open[family][lanes] += 1
+
+    def wait(self, family: str, lanes: Array, allowed: int) -> list[Copy]:
+        """Ends, for each thread, all groups but the last ``allowed``; gives what ended."""
+        limit = np.full(_THREADS, -1, dtype=np.int64)
+        limit[lanes] = self._open[family][lanes] - allowed
+        return self._end(
+            lambda copy: (copy.groups < limit[copy.lanes]) & _is(copy, family)  # commit order
+        )
+
+    def release_sources(self, lanes: Array, allowed: int) -> None:
+        """``wait_group.read`` of bulk copies: their sources may be written again."""
+        limit = np.full(_THREADS, -1, dtype=np.int64)
+        limit[lanes] = self._open["bulk"][lanes] - allowed
+        read = self._end(lambda copy: (copy.groups < limit[copy.lanes]) & _is(copy, "bulk"))
+        for copy in read:
+            self.add(replace(copy, source=np.zeros_like(copy.source)))
+
+    def hand_over(self, lanes: Array, phase: BarrierPhase) -> None:
+        """``cp.async.mbarrier.arrive``: a phase waits for the copies that the threads started."""
+        chosen = np.zeros(_THREADS, dtype=bool)
+        chosen[lanes] = True
+        moved = self._end(lambda copy: chosen[copy.lanes] & _is(copy, "thread"))
+        for copy in moved:
+            self.add(replace(copy, phase=phase))
+
+    def finish(self, phase: BarrierPhase) -> list[Copy]:
+        """Somebody has waited for a phase; gives the copies that ended with it."""
+        return self._end(lambda copy: np.full(len(copy.lanes), copy.phase == phase))
+
+    def _end(self, ended: Callable[[Copy], Array]) -> list[Copy]:
+        found, rest = [], []
+        for copy in self.copies:
+            flags = ended(copy)
+            if not flags.any():
+                rest.append(copy)
+            elif flags.all():
+                found.append(copy)
+            else:
+                found.append(copy.rows(flags))
+                rest.append(copy.rows(~flags))
+        for copy in found:
+            self._mark(copy, False)
+        self.copies = rest
+        if found:
+            for copy in rest:  # bytes that several copies touch stay marked
+                self._mark(copy, True)
+        return found
+
+    def _mark(self, copy: Copy, on: bool) -> None:
+        states = self._states[copy.unit]
+        for places, mark in ((copy.target, INCOMING), (copy.source, OUTGOING)):
+            bits = states.dtype.type(mark * _ONES[copy.unit])
+            states[places] = states[places] | bits if on else states[places] & ~bits
+
+
+def _is(copy: Copy, family: str) -> bool:
+    return copy.family == family and copy.phase is None

@@ -1,152 +1,210 @@
-"""Races on shared memory: accesses of different warps to a byte with nothing that orders them.
+"""Races on shared memory: who has accessed which byte, and which accesses are ordered.
 
-Two accesses race if one of them writes, not both are atomic, and no barrier lies between. Each
-byte remembers who wrote it last and who read it last. A barrier of the whole block forgets
-everything. Kernels with barriers of some warps, or barriers in memory, are followed with vector
-clocks: an access carries the clock of its warp, and a warp knows up to which time it is behind each
-other one. There, of several readers of a byte only the last is remembered, so that some races are
-not seen.
+Two accesses of different warps to one byte race if one of them writes, neither is ordered before
+the other, and not both are strong (atomic operations, accesses that are ``.volatile`` or ordered).
+:class:`EpochRaces` knows barriers of the whole block only and keeps a byte for each kind of access;
+:class:`ClockRaces` orders any warps by vector clocks and keeps a number for each warp and byte.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from enum import Enum
+from collections.abc import Hashable, Sequence
+from typing import Protocol
 
 import numpy as np
 
 from ptxwcet.emulator.launch import Array
 
-_SEVERAL = 0x7F
-_ATOMIC = 0x80  # flag beside the warp's number + 1
+WRITE, READ, STRONG, STRONG_READ = 0, 1, 2, 3
+"""Kinds of accesses; ``STRONG`` writes too."""
+
+_CONFLICTS = {
+    WRITE: (WRITE, READ, STRONG, STRONG_READ),
+    READ: (WRITE, STRONG),
+    STRONG: (WRITE, READ),
+    STRONG_READ: (WRITE,),
+}
 _ONES = {1: 0x01, 2: 0x0101, 4: 0x01010101, 8: 0x0101010101010101}
+_SEVERAL = 255
 
 
-class Kind(Enum):
-    """What an access does."""
+class Races(Protocol):
+    """The history of a block's accesses. Cells are byte offsets in shared memory."""
 
-    READ = "read"
-    WRITE = "write"
-    ATOMIC = "atomic"
+    def access(self, kind: int, warp: Array, cell: Array, size: int) -> Array | None:
+        """Notes an access of ``size`` aligned bytes a lane; flags of those that race, or None."""
 
-
-class Races:
-    """Who accessed which byte of shared memory since the last barrier of the block."""
-
-    def __init__(self, size: int, warps: int) -> None:
-        size = (size + 7) // 8 * 8
-        self._writer = np.zeros(size, dtype=np.uint8)
-        self._reader = np.zeros(size, dtype=np.uint8)
-        self._writers = {n: self._writer.view(f"u{n}") for n in _ONES}
-        self._readers = {n: self._reader.view(f"u{n}") for n in _ONES}
-        self._clock = np.ones(warps, dtype=np.int32)
-        self._known = np.zeros((warps, warps), dtype=np.int32)
-        self._written = np.zeros(0, dtype=np.int32)
-        self._read = np.zeros(0, dtype=np.int32)
-        self._is_precise = False
-
-    def follow_clocks(self) -> None:
-        """From now on accesses are ordered by vector clocks: eight more bytes a byte."""
-        self._is_precise = True
-        self._written = np.zeros(self._writer.size, dtype=np.int32)
-        self._read = np.zeros(self._writer.size, dtype=np.int32)
+    def complete(self, warp: Array, cells: Array) -> None:
+        """Notes bytes that an asynchronous copy of a warp has written by now."""
 
     def forget(self) -> None:
-        """After a barrier of the whole block: earlier accesses race with nothing."""
-        self._writer.fill(0)
-        self._reader.fill(0)
+        """A barrier of the whole block: all accesses so far are ordered before all later ones."""
 
-    def released(self, warps: Iterable[int]) -> Array:
-        """What is known to who waits for these warps, which have arrived somewhere."""
-        rows = list(warps)
-        known: Array = self._known[rows].max(axis=0)
-        known[rows] = np.maximum(known[rows], self._clock[rows])
-        self._clock[rows] += 1
-        return known
+    def order(self, warps: Sequence[int]) -> None:
+        """A barrier of some warps: their accesses so far are before the later ones of them all."""
 
-    def acquire(self, warps: Iterable[int], known: Array) -> None:
-        """These warps go on behind what was released."""
-        rows = list(warps)
-        self._known[rows] = np.maximum(self._known[rows], known)
+    def release(self, key: Hashable, warps: Sequence[int]) -> None:
+        """The accesses of warps so far are before what acquires ``key`` after this."""
 
-    def access(self, warp: Array, cell: Array, size: int, kind: Kind) -> Array:
-        """Flags of the accesses that race with an earlier one, or within this step.
+    def acquire(self, key: Hashable, warps: Sequence[int]) -> None:
+        """What was released to ``key`` is before the later accesses of the warps."""
 
-        ``cell`` are offsets in shared memory, multiples of ``size``.
-        """
-        if not self._is_precise:
-            fast = self._simple(warp, cell // size, size, kind)
-            if fast is not None:
-                return fast
-        bad = np.zeros(cell.shape, dtype=bool)
-        for byte in range(size):
-            bad |= self._byte(warp, cell + byte, kind)
+    def drop(self, key: Hashable) -> None:
+        """Forgets what was released to ``key``."""
+
+
+class EpochRaces:
+    """Accesses since the last barrier of the block: for each byte and kind of access nobody (0), a
+    warp (its number plus one) or several. Knows no other order."""
+
+    def __init__(self, size: int, warps: int) -> None:
+        self._alone = warps == 1
+        tags = [np.zeros(-(-size // 8) * 8, dtype=np.uint8) for _ in _CONFLICTS]
+        self._tags = [{n: tag.view(f"u{n}") for n in (1, 2, 4, 8)} for tag in tags]
+        self._used = [False] * len(_CONFLICTS)
+
+    def access(self, kind: int, warp: Array, cell: Array, size: int) -> Array | None:
+        """See :class:`Races`."""
+        if self._alone:
+            return None
+        tag, place = warp + 1, cell // size
+        mine = tag.astype(f"u{size}") * np.array(_ONES[size], dtype=f"u{size}")
+        bad: Array | None = None
+        for other in _CONFLICTS[kind]:
+            if self._used[other]:
+                found = self._tags[other][size][place]
+                wrong = _foreign(found, mine, tag, size)
+                if wrong is not None:
+                    bad = wrong if bad is None else bad | wrong
+        self._used[kind] = True
+        if kind != WRITE:
+            self._join(kind, mine, place, size)
+            return bad
+        writer = self._tags[WRITE][size]
+        writer[place] = mine
+        lost = writer[place] != mine
+        if lost.any():
+            bad = lost if bad is None else bad | lost
         return bad
 
-    def _simple(self, warp: Array, place: Array, size: int, kind: Kind) -> Array | None:
-        """The common case, all bytes of an element at once; None if it is not that simple."""
-        if kind is Kind.ATOMIC:
-            return None
-        writers, readers = self._writers[size], self._readers[size]
-        ones = writers.dtype.type(_ONES[size])
-        own = (warp + 1).astype(writers.dtype) * ones
-        written, read = writers[place], readers[place]
-        if ((written != 0) & (written != own)).any():
-            return None
-        if kind is Kind.WRITE:
-            if ((read != 0) & (read != own)).any():
-                return None
-            writers[place] = own
-            return np.asarray(writers[place] != own)
-        several = ones * writers.dtype.type(_SEVERAL)
-        if ((read & writers.dtype.type(0xFF)) * ones != read).any():
-            return None
-        mark = np.where((read == 0) | (read == own), own, several)
-        readers[place] = mark
-        mixed = readers[place] != mark
-        if mixed.any():
-            readers[place[mixed]] = several
-        return np.zeros(place.shape, dtype=bool)
-
-    def _byte(self, warp: Array, cell: Array, kind: Kind) -> Array:
-        own = (warp + 1).astype(np.uint8)
-        written, read = self._writer[cell], self._reader[cell]
-        by, atomic = written & ~np.uint8(_ATOMIC), written & np.uint8(_ATOMIC) != 0
-        foreign = (by != 0) & (by != own)
-        if self._is_precise:
-            behind = self._known[warp, np.maximum(by.astype(np.int64) - 1, 0) % len(self._clock)]
-            foreign &= (by == _SEVERAL) | (self._written[cell] > behind)
-        bad: Array = foreign & ~atomic if kind is Kind.ATOMIC else foreign
-        if kind is not Kind.READ:
-            bad |= self._read_elsewhere(warp, own, cell, read)
-        if kind is Kind.READ:
-            self._note_read(warp, own, cell, read)
-        elif kind is Kind.WRITE:
-            self._writer[cell] = own
-            bad |= self._writer[cell] != own
-        else:
-            mark = np.where((by == 0) | (by == own), own, np.uint8(_SEVERAL)) | np.uint8(_ATOMIC)
-            self._writer[cell] = mark
-            mixed = cell[self._writer[cell] != mark]
-            self._writer[mixed] = _SEVERAL | _ATOMIC
-        if self._is_precise and kind is not Kind.READ:
-            self._written[cell] = self._clock[warp]
-        return bad
-
-    def _read_elsewhere(self, warp: Array, own: Array, cell: Array, read: Array) -> Array:
-        """Whether another warp has read the byte and is not known to be before."""
-        elsewhere: Array = (read != 0) & (read != own)
-        if self._is_precise:
-            reader = np.maximum(read.astype(np.int64) - 1, 0) % len(self._clock)
-            elsewhere &= self._read[cell] > self._known[warp, reader]
-        return elsewhere
-
-    def _note_read(self, warp: Array, own: Array, cell: Array, read: Array) -> None:
-        if self._is_precise:
-            self._reader[cell] = own
-            self._read[cell] = self._clock[warp]
+    def _join(self, kind: int, mine: Array, place: Array, size: int) -> None:
+        tags = self._tags[kind][size]
+        found = tags[place]
+        several = mine.dtype.type(_SEVERAL * _ONES[size])
+        if size > 1 and not (found == (found & _SEVERAL) * mine.dtype.type(_ONES[size])).all():
+            cells = (place[:, None] * size + np.arange(size)).ravel()
+            self._join(kind, np.repeat(mine.astype(np.uint8), size), cells, 1)
             return
-        mark = np.where((read == 0) | (read == own), own, np.uint8(_SEVERAL))
-        self._reader[cell] = mark
-        mixed = cell[self._reader[cell] != mark]
-        self._reader[mixed] = _SEVERAL
+        joined = np.where((found == 0) | (found == mine), mine, several)
+        tags[place] = joined
+        mixed = tags[place] != joined  # warps that share a cell in this very access
+        if mixed.any():
+            tags[place[mixed]] = several
+
+    def complete(self, warp: Array, cells: Array) -> None:
+        """See :class:`Races`."""
+        self._used[WRITE] = True
+        self._tags[WRITE][1][cells] = warp + 1
+
+    def forget(self) -> None:
+        """See :class:`Races`."""
+        for kind, tags in enumerate(self._tags):
+            if self._used[kind]:
+                tags[1].fill(0)
+        self._used = [False] * len(_CONFLICTS)
+
+    def order(self, warps: Sequence[int]) -> None:
+        """Knows no order of some warps: kernels that have it use :class:`ClockRaces`."""
+
+    def release(self, key: Hashable, warps: Sequence[int]) -> None:
+        """See :meth:`order`."""
+
+    def acquire(self, key: Hashable, warps: Sequence[int]) -> None:
+        """See :meth:`order`."""
+
+    def drop(self, key: Hashable) -> None:
+        """See :meth:`order`."""
+
+
+def _foreign(found: Array, mine: Array, tag: Array, size: int) -> Array | None:
+    """Flags of the accesses of which a byte is another warp's, None if there is none."""
+    wrong = (found != 0) & (found != mine)
+    if not wrong.any():
+        return None
+    if size > 1:  # some bytes nobody's, others this warp's: not foreign
+        rows = np.flatnonzero(wrong)
+        single = np.ascontiguousarray(found[rows]).view(np.uint8).reshape(-1, size)
+        own = tag[rows, None]
+        wrong[rows] = ((single != 0) & (single != own)).any(axis=1)
+    return wrong if wrong.any() else None
+
+
+class ClockRaces:
+    """Vector clocks of the warps, and the times of the last accesses to each byte: of the last
+    write, and of the last access of each other kind of each warp. An access is ordered before those
+    of a warp if that warp's clock of the access's warp has reached its time."""
+
+    def __init__(self, size: int, warps: int) -> None:
+        self._all = range(warps)
+        self._clock = np.eye(warps, dtype=np.int32)
+        self._writer = np.zeros(size, dtype=np.int32)
+        self._written = np.zeros(size, dtype=np.int32)
+        self._times = {
+            kind: np.zeros((warps, size), dtype=np.int32) for kind in _CONFLICTS if kind != WRITE
+        }
+        self._keys: dict[Hashable, Array] = {}
+
+    def access(self, kind: int, warp: Array, cell: Array, size: int) -> Array | None:
+        """See :class:`Races`."""
+        cells = cell[:, None] + np.arange(size)
+        own = warp[:, None]
+        bad = np.zeros(len(cell), dtype=bool)
+        for other in _CONFLICTS[kind]:
+            if other == WRITE:
+                known = self._clock[own, self._writer[cells]]
+                bad |= (self._written[cells] > known).any(axis=1)
+            else:
+                times = self._times[other][:, cells]
+                bad |= (times > self._clock[warp].T[:, :, None]).any(axis=(0, 2))
+        if kind == WRITE:
+            self._write(own, cells)
+            bad |= (self._writer[cells] != own).any(axis=1)
+        else:
+            self._times[kind][own, cells] = self._clock[own, own]
+        return bad if bad.any() else None
+
+    def _write(self, warp: Array, cells: Array) -> None:
+        self._writer[cells] = warp
+        self._written[cells] = self._clock[warp, warp]
+
+    def complete(self, warp: Array, cells: Array) -> None:
+        """See :class:`Races`."""
+        self._write(warp, cells)
+
+    def forget(self) -> None:
+        """See :class:`Races`."""
+        self.order(self._all)
+
+    def order(self, warps: Sequence[int]) -> None:
+        """See :class:`Races`."""
+        rows = np.array(warps)
+        self._clock[rows] = self._clock[rows].max(axis=0)
+        self._clock[rows, rows] += 1
+
+    def release(self, key: Hashable, warps: Sequence[int]) -> None:
+        """See :class:`Races`."""
+        rows = np.array(warps)
+        known = self._clock[rows].max(axis=0)
+        before = self._keys.get(key)
+        self._keys[key] = known if before is None else np.maximum(before, known)
+        self._clock[rows, rows] += 1
+
+    def acquire(self, key: Hashable, warps: Sequence[int]) -> None:
+        """See :class:`Races`."""
+        if key in self._keys:
+            rows = np.array(warps)
+            self._clock[rows] = np.maximum(self._clock[rows], self._keys[key])
+
+    def drop(self, key: Hashable) -> None:
+        """See :class:`Races`."""
+        self._keys.pop(key, None)

@@ -469,8 +469,9 @@ EXPLANATIONS: Mapping[str, Explanation] = _table(
     (
         "PW434",
         "shared-memory race",
-        "Two warps accessed the same bytes, one wrote, with no barrier between.",
-        "Put __syncthreads() between.",
+        "Two warps accessed the same bytes of shared memory, one wrote, with no barrier between; "
+        "or lanes of one warp stored different values at one address in one instruction.",
+        "Put __syncthreads() between, or let one lane write.",
     ),
     (
         "PW435",
@@ -495,9 +496,11 @@ EXPLANATIONS: Mapping[str, Explanation] = _table(
     ),
     (
         "PW438",
-        "copy not waited for",
-        "Shared memory was accessed while an asynchronous copy (cp.async) to it was under way.",
-        "Wait for the group (cp.async.wait_group) first.",
+        "asynchronous copy not waited for",
+        "What an asynchronous copy writes was read or written, or what it reads was written, "
+        "before a wait that covers it.",
+        "Commit its group and wait for it (then a barrier, for other threads), or wait for the "
+        "phase of its mbarrier.",
     ),
     (
         "PW439",

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from ptxwcet.emulator.execute import execute
 from ptxwcet.emulator.launch import EmulatedLaunch, EmulatorOptions
-from ptxwcet.emulator.races import Kind, Races
+from ptxwcet.emulator.races import READ, STRONG, WRITE, ClockRaces, EpochRaces
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.support.source import SourceFile
 
@@ -77,39 +77,39 @@ def test_uninitialised_again_in_the_next_block():
     assert rows == [("PW432", 12, 1, 0)]
 
 
-WRITE, READ = "  @%p st.shared.u32 [tile+8], 7;", "  @%q ld.shared.u32 %r1, [tile+8];"
+STORE, LOAD = "  @%p st.shared.u32 [tile+8], 7;", "  @%q ld.shared.u32 %r1, [tile+8];"
 
 
 def test_races_between_warps():
-    rows, done = findings(f"{WRITE}\n{READ}")
+    rows, done = findings(f"{STORE}\n{LOAD}")
     assert rows == [("PW434", 11, 0, 32)]
     assert (done.findings[0].address, done.findings[0].fatal) == (8, False)
-    assert codes(f"{WRITE}\n  bar.sync 0;\n{READ}") == []
-    assert codes(f"{WRITE}\n  @%p ld.shared.u32 %r1, [tile+8];") == []  # its own warp
+    assert codes(f"{STORE}\n  bar.sync 0;\n{LOAD}") == []
+    assert codes(f"{STORE}\n  @%p ld.shared.u32 %r1, [tile+8];") == []  # its own warp
     assert codes("  st.shared.u32 [tile], 1;") == ["PW434"]
     assert codes("  st.shared.u32 [tile], 1;", threads=32) == []
-    assert codes(f"{WRITE}\n{READ}", checks=["uninitialised"]) == []
+    assert codes(f"{STORE}\n{LOAD}", checks=["uninitialised"]) == []
 
 
 def test_races_by_generic_address():
     generic = "  cvta.shared.u64 %d1, 8; @%q ld.u32 %r1, [%d1];"
-    assert codes(f"{WRITE}\n{generic}") == ["PW434"]
-    assert codes(f"{WRITE}\n  bar.sync 0;\n{generic}") == []
+    assert codes(f"{STORE}\n{generic}") == ["PW434"]
+    assert codes(f"{STORE}\n  bar.sync 0;\n{generic}") == []
 
 
 def test_races_of_bytes():
     byte = "  @%p st.shared.u8 [tile+{}], 7;"
-    assert codes(byte.format(9) + "\n" + READ, checks=["race"]) == ["PW434"]
-    assert codes(byte.format(12) + "\n" + READ, checks=["race"]) == []
+    assert codes(byte.format(9) + "\n" + LOAD, checks=["race"]) == ["PW434"]
+    assert codes(byte.format(12) + "\n" + LOAD, checks=["race"]) == []
     wide = "  @%q ld.shared.v2.u32 {%r1, %r2}, [tile+8];"
     assert codes(byte.format(15) + "\n" + wide, checks=["race"]) == ["PW434"]
 
 
 def test_reads_before_a_write():
     first = "  ld.shared.u32 %r1, [tile+8];\n"
-    assert codes(first + WRITE, checks=["race"]) == ["PW434"]
-    assert codes(first + "  bar.sync 0;\n" + WRITE, checks=["race"]) == []
-    assert codes("  @%p ld.shared.u32 %r1, [tile+8];\n" + WRITE, checks=["race"]) == []
+    assert codes(first + STORE, checks=["race"]) == ["PW434"]
+    assert codes(first + "  bar.sync 0;\n" + STORE, checks=["race"]) == []
+    assert codes("  @%p ld.shared.u32 %r1, [tile+8];\n" + STORE, checks=["race"]) == []
 
 
 def test_atomic_operations_race_with_plain_ones_only():
@@ -123,9 +123,9 @@ def test_atomic_operations_race_with_plain_ones_only():
 
 
 def test_barriers_of_some_warps_order_these():
-    body = f"""{WRITE}
+    body = f"""{STORE}
   setp.lt.u32 %p, %w, 2; @%p bar.sync 1, 64;
-{READ}"""
+{LOAD}"""
     assert codes(body, threads=96) == []
     outsider = body.replace("@%q ld", "ld")
     rows, _ = findings(outsider, threads=96)
@@ -140,15 +140,19 @@ def test_barriers_of_some_warps_order_these():
 
 
 ACCESS = st.tuples(
-    st.integers(0, 3), st.integers(0, 5), st.sampled_from([1, 2, 4]), st.sampled_from(list(Kind))
+    st.integers(0, 3),
+    st.integers(0, 5),
+    st.sampled_from([1, 2, 4]),
+    st.sampled_from([WRITE, READ, STRONG]),
 )
 
 
+@pytest.mark.parametrize("kind_of_races", [EpochRaces, ClockRaces])
 @given(st.lists(st.one_of(ACCESS, st.none()), max_size=25))
 @settings(max_examples=300, deadline=None)
-def test_the_first_race_is_found(sequence):
+def test_the_first_race_is_found(kind_of_races, sequence):
     """Against the definition: pairs of accesses since the last barrier that share a byte."""
-    races = Races(64, 4)
+    races = kind_of_races(64, 4)
     before = []
     for step in sequence:
         if step is None:
@@ -158,20 +162,20 @@ def test_the_first_race_is_found(sequence):
         warp, place, size, kind = step
         cells = range(place * size, place * size + size)
         expected = any(
-            (other != warp and Kind.WRITE in (kind, done))
-            or (other != warp and {kind, done} == {Kind.READ, Kind.ATOMIC})
+            other != warp and (WRITE in (kind, done) or {kind, done} == {READ, STRONG})
             for other, held, done in before
             if set(held) & set(cells)
         )
-        found = races.access(np.array([warp]), np.array([place * size]), size, kind)
-        assert bool(found[0]) == expected
+        found = races.access(kind, np.array([warp]), np.array([place * size]), size)
+        assert (found is not None and bool(found[0])) == expected
         if expected:
             return
         before.append((warp, cells, kind))
 
 
-@pytest.mark.parametrize("kind", [Kind.WRITE, Kind.ATOMIC, Kind.READ])
-def test_races_within_a_step(kind):
-    races = Races(64, 4)
-    found = races.access(np.array([0, 1]), np.array([8, 8]), 4, kind)
-    assert bool(found.any()) == (kind is Kind.WRITE)
+@pytest.mark.parametrize("kind_of_races", [EpochRaces, ClockRaces])
+@pytest.mark.parametrize("kind", [WRITE, STRONG, READ])
+def test_races_within_a_step(kind_of_races, kind):
+    races = kind_of_races(64, 4)
+    found = races.access(kind, np.array([0, 1]), np.array([8, 8]), 4)
+    assert (found is not None and bool(found.any())) == (kind == WRITE)

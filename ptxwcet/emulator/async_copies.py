@@ -1,0 +1,170 @@
+"""``cp.async``: copies that a thread waits for by groups, or an mbarrier for it.
+
+See :mod:`ptxwcet.emulator.pending` for when their bytes may be used.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ptxwcet.emulator.launch import Array
+from ptxwcet.emulator.memory_access import checked_words
+from ptxwcet.emulator.memory_ops import (
+    ONES,
+    Access,
+    active_lanes,
+    address_reader,
+    placed,
+    track,
+)
+from ptxwcet.emulator.pending import Copy
+from ptxwcet.emulator.races import WRITE
+from ptxwcet.emulator.registers import (
+    Context,
+    Frame,
+    Read,
+    Step,
+    Unsupported,
+    dtype_of,
+    reader,
+)
+from ptxwcet.emulator.rows import restricted
+from ptxwcet.ir.kernel import Instruction, Operand, Register
+from ptxwcet.ir.operands import Immediate, Negated
+
+_WORDS = frozenset({"ca", "cg", "shared", "shared::cta", "global"})
+
+
+def copy_async(context: Context, instruction: Instruction) -> Step:
+    """``cp.async``: what the source size (or an ignored source) cuts off is zeros.
+
+    Of a source that is cut short only its first and its last byte are checked.
+    """
+    checked_words(instruction, _WORDS)
+    to, source, size, *rest = instruction.operands
+    if not isinstance(size, Immediate) or int(size.value) not in (4, 8, 16):
+        raise Unsupported("a size that is not 4, 8 or 16")
+    whole = int(size.value)
+    if "L2::cache_hint" in instruction.modifiers:
+        rest = rest[:-1]
+    if len(rest) > 1:
+        raise Unsupported("a source size together with an ignored source")
+    kept = _kept(context, rest[0], whole) if rest else None
+    name = "b32" if whole == 4 else "b64"
+    origin = address_reader(context, source)
+    reads = Access(instruction, "global", origin, name, max(1, whole // 8))
+    writes = Access(instruction, "shared", address_reader(context, to), name, max(1, whole // 8))
+
+    def step(frame: Frame) -> None:
+        lanes = active_lanes(frame)
+        target = placed(frame, writes, lanes, True)
+        track(frame, writes, lanes, target, WRITE)
+        size = None if kept is None else np.minimum(kept(frame)[lanes].astype(np.int64), whole)
+        if size is None or bool((size == whole).all()):
+            begin, unit = placed(frame, reads, lanes, False), min(8, whole)
+            offsets = np.arange(0, whole, unit)
+            inside = np.ones((1, 1), dtype=bool)
+        else:
+            begin, unit = _cut_source(frame, reads, lanes, size), 1
+            offsets = np.arange(whole)
+            inside = offsets < size[:, None]
+        sources = np.where(inside, begin[:, None] + offsets, 0) // unit
+        targets = (target[:, None] + offsets) // unit
+        move(frame, (sources, targets, unit))
+        if "race" in frame.checks:
+            groups = frame.arena.pending.open_groups("thread", lanes)
+            frame.arena.pending.add(Copy("thread", lanes, groups, unit, sources, targets))
+
+    return step
+
+
+def move(frame: Frame, what: tuple[Array, Array, int]) -> None:
+    """Copies units of memory: sources (0, which holds zeros, for none), targets, bytes a unit."""
+    sources, targets, unit = what
+    arena = frame.arena
+    arena.views[unit][targets] = arena.views[unit][sources]
+    arena.states[unit][targets] = np.array(3 * ONES[unit], dtype=f"u{unit}")
+
+
+def _kept(context: Context, operand: Operand, whole: int) -> Read:
+    """How many bytes of the source are read: a size, or none if a predicate says to ignore it."""
+    is_predicate = isinstance(operand, Negated) or (
+        isinstance(operand, Register) and context.kernel.registers[operand.name] == "pred"
+    )
+    if not is_predicate:
+        return reader(context, operand, "u32")
+    ignored = reader(context, operand, "pred")
+    return lambda frame: np.where(ignored(frame), 0, whole)
+
+
+def _cut_source(frame: Frame, reads: Access, lanes: Array, size: Array) -> Array:
+    """The begin of the sources, their first and last byte checked where anything is read."""
+    arena, origin = frame.arena, reads.address
+    whole = dtype_of(reads.type_name).itemsize * reads.count
+    placed(frame, reads, lanes[size == whole], False)
+    cut = (size > 0) & (size < whole)
+    last = np.zeros(frame.lanes, dtype=np.uint64)
+    last[lanes] = np.maximum(size, 1) - 1
+
+    def end(frame: Frame) -> Array:
+        return origin(frame) + last
+
+    for locate in (origin, end):
+        byte = Access(reads.instruction, "global", locate, "b8", 1)
+        placed(frame, byte, lanes[cut], False)
+    return arena.index(origin(frame)[lanes], "global", lanes)
+
+
+def commit(context: Context, instruction: Instruction) -> Step:
+    """``cp.async.commit_group``, ``cp.async.bulk.commit_group``."""
+    restricted(instruction, frozenset())
+    family = _family(instruction)
+    return lambda frame: frame.arena.pending.commit(family, active_lanes(frame))
+
+
+def wait_group(context: Context, instruction: Instruction) -> Step:
+    """``cp.async.wait_group N``, ``cp.async.bulk.wait_group(.read) N``."""
+    words = restricted(instruction, frozenset({"read"}))
+    family = _family(instruction)
+    (count,) = instruction.operands
+    if not isinstance(count, Immediate):
+        raise Unsupported("a number of groups that is no literal")
+    allowed = int(count.value)
+
+    def step(frame: Frame) -> None:
+        pending, lanes = frame.arena.pending, active_lanes(frame)
+        if "read" in words:
+            pending.release_sources(lanes, allowed)
+        else:
+            finish(frame, pending.wait(family, lanes, allowed))
+
+    return step
+
+
+def wait_all(context: Context, instruction: Instruction) -> Step:
+    """``cp.async.wait_all``: commits, then waits for all groups."""
+    restricted(instruction, frozenset())
+
+    def step(frame: Frame) -> None:
+        pending, lanes = frame.arena.pending, active_lanes(frame)
+        pending.commit("thread", lanes)
+        finish(frame, pending.wait("thread", lanes, 0))
+
+    return step
+
+
+def finish(frame: Frame, copies: list[Copy]) -> None:
+    """What has been waited for was written now: others see it after a barrier."""
+    arena = frame.arena
+    for copy in copies:
+        place = copy.target * copy.unit
+        cells = (place[:, :, None] + np.arange(copy.unit)).reshape(len(copy.lanes), -1)
+        inside = (cells[:, 0] >= arena.shared) & (cells[:, 0] < arena.shared_end)
+        if inside.any():
+            warps = (copy.lanes >> 5)[inside, None]
+            arena.races.complete(warps, cells[inside] - arena.shared)
+
+
+def _family(instruction: Instruction) -> str:
+    assert instruction.opcode is not None
+    return "bulk" if ".bulk" in instruction.opcode.name else "thread"

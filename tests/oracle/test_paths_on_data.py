@@ -121,3 +121,40 @@ def test_executions_lie_within_the_analysis(seed: int, n: int, threads: int) -> 
 def test_many_kernels_are_answered() -> None:
     answered = [check(seed, 4, 48, 2) is not None for seed in range(60)]
     assert sum(answered) >= 30
+
+
+OVERWRITTEN = """.version 8.0
+.target sm_80
+.address_size 64
+.visible .entry k(.param .u32 n, .param .u64 data)
+{
+.reg .b32 %r<5>; .reg .b64 %d; .reg .pred %p;
+ld.param.u64 %d, [data];
+ld.global.u32 %r2, [%d];
+setp.eq.u32 %p, %r2, 0;
+ld.global.u32 %r1, [%d+4];
+@%p bra L;
+mov.u32 %r1, 1;
+L:
+add.u32 %r3, %r1, 1;
+st.global.u32 [%d+8], %r3;
+ret;
+}
+"""
+
+
+def test_a_side_that_is_not_executed_does_not_make_a_register_ready_early() -> None:
+    """The load's result is awaited unless the move overwrites it, which data decides."""
+    module = parse_module(SourceFile("overwritten.ptx", OVERWRITTEN))
+    facts = Launch((32, 1, 1), (1, 1, 1), {"n": 0})
+    analysis = analyse_kernel(module.kernels[0], facts, MACHINE, {})
+    bound = analysis.worst.bound.cycles
+    for word in (0, 1):
+        data = np.full(WORDS, word, "u4")
+        launch = EmulatedLaunch((32, 1, 1), (1, 1, 1), (0, data))
+        result = validate_input(analysis, module, launch, word)
+        assert not result.diagnostics
+        (row,) = result.rows
+        assert row.longest_cycles <= bound
+        if word == 0:
+            assert row.longest_cycles > bound - MACHINE.memory_latency_cycles // 2

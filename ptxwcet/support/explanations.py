@@ -514,6 +514,13 @@ EXPLANATIONS: Mapping[str, Explanation] = _table(
         "The index of brx.idx is not less than the number of its targets.",
         "Check the value before the branch.",
     ),
+    (
+        "PW441",
+        "mbarrier misused",
+        "No mbarrier object is at the address, its count is out of range, more threads arrive than "
+        "the phase expects, or more bytes are owed than it can count.",
+        "Initialise it once, with the number of arrivals of a phase, and a barrier after it.",
+    ),
     # --- bounds ---------------------------------------------------------------------------------
     (
         "PW501",

@@ -135,7 +135,10 @@ setp.eq.u32 %p, %r2, 0;
 ld.global.u32 %r1, [%d+4];
 @%p bra L;
 mov.u32 %r1, 1;
+bra M;
 L:
+mov.u32 %r4, 2;
+M:
 add.u32 %r3, %r1, 1;
 st.global.u32 [%d+8], %r3;
 ret;

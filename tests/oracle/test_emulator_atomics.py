@@ -262,9 +262,13 @@ def test_orders_scopes_policies_and_sinks(order):
 
 @pytest.mark.parametrize(
     "text",
-    ["atom.global.add.f16 %h0, [%d0], %h1;", "atom.global.inc.u64 %x0, [%d0], %x1;"]
-    + ["atom.global.exch.b128 %q, [%d0], %q;", "atom.global.add.b32 %r0, [%d0], %r1;"]
-    + ["multimem.red.relaxed.gpu.global.add.u32 [%d0], %r0;"],
+    [
+        "atom.global.add.f16 %h0, [%d0], %h1;",
+        "atom.global.inc.u64 %x0, [%d0], %x1;",
+        "atom.global.exch.b128 %q, [%d0], %q;",
+        "atom.global.add.b32 %r0, [%d0], %r1;",
+        "multimem.red.relaxed.gpu.global.add.u32 [%d0], %r0;",
+    ],
 )
 def test_refused(text):
     with pytest.raises(PtxwcetError) as refusal:

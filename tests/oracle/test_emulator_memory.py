@@ -12,11 +12,11 @@ from ptxwcet.support.source import SourceFile
 
 RANDOM = np.random.default_rng(21)
 EDGES = np.array(
-    [0, 1, 0x7F, 0x80, 0xFF, 0x7FFF, 0x8000, 0xFFFF, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF]
-    + [0x8000000000000000, 0x7FFFFFFFFFFFFFFF, 0xFFFFFFFFFFFFFFFF, 0xAAAAAAAAAAAAAAAA]
-    + [0x5555555555555555, 0x80FF7F0180FF7F01, 0x7F8000017FC00000],
+    [0, 1, 0x7F, 0x80, 0xFF, 0x7FFF, 0x8000, 0xFFFF, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF,
+     0x8000000000000000, 0x7FFFFFFFFFFFFFFF, 0xFFFFFFFFFFFFFFFF, 0xAAAAAAAAAAAAAAAA,
+     0x5555555555555555, 0x80FF7F0180FF7F01, 0x7F8000017FC00000],
     dtype="u8",
-)
+)  # fmt: skip
 WORDS = np.concatenate([EDGES, RANDOM.integers(0, 1 << 64, 500, dtype="u8")])
 PLACE = ".shared .b64 m[4096]; .reg .b32 %s; mov.u32 %s, %tid.x; mul.lo.u32 %s, %s, 32;"
 
@@ -79,9 +79,9 @@ def test_floats_keep_their_bits(kind):
 
 @pytest.mark.parametrize(
     ("count", "kind"),
-    [(2, "b8"), (4, "u8"), (4, "s8"), (2, "s16"), (4, "b16"), (2, "b32"), (4, "f32"), (2, "f64")]
-    + [(8, "b32"), (8, "f32"), (4, "b64")],
-)
+    [(2, "b8"), (4, "u8"), (4, "s8"), (2, "s16"), (4, "b16"), (2, "b32"), (4, "f32"), (2, "f64"),
+     (8, "b32"), (8, "f32"), (4, "b64")],
+)  # fmt: skip
 def test_vectors(count, kind):
     size = int(kind[1:]) // 8
     data = RANDOM.integers(0, 256, (32, count * size)).astype("u1")
@@ -118,9 +118,8 @@ ORDERED = ("volatile", "weak", "relaxed", "acquire", "release", "mmio")
 
 
 def placed(word, operation):
-    return (
-        f"{operation}.{word}.global" if word.startswith(ORDERED) else f"{operation}.global.{word}"
-    )
+    words = f"{word}.global" if word.startswith(ORDERED) else f"global.{word}"
+    return f"{operation}.{words}"
 
 
 @pytest.mark.parametrize("word", LOADS)
@@ -159,7 +158,8 @@ def test_addresses():
       mov.u32 %r3, 0xfffffff0; ld.shared.u32 %r4, [%r3+28];
       mov.u32 %r3, m; add.u32 %r3, %r3, 20; ld.shared.u32 %r5, [%r3+-4]; ld.shared.u32 %r6, [m+16];
       ld.global.u32 %r7, c[4]; ld.const.u32 %r8, [c2+4];
-      st.global.v4.u32 [%d1], {%r1, %r2, %r4, %r5}; st.global.v4.u32 [%d1+16], {%r6, %r7, %r8, 0};"""
+      st.global.v4.u32 [%d1], {%r1, %r2, %r4, %r5};
+      st.global.v4.u32 [%d1+16], {%r6, %r7, %r8, 0};"""
     fill = "".join(f"st.shared.u32 [m+{4 * n}], {100 + n};" for n in range(8))
     found = run(
         fill + body,

@@ -36,6 +36,7 @@ from ptxwcet.emulator.registers import (
     writer,
 )
 from ptxwcet.emulator.rows import types_of
+from ptxwcet.emulator.synchronisation import orders_through_memory
 from ptxwcet.ir.kernel import Instruction
 
 Combine = Callable[..., Array]
@@ -108,7 +109,8 @@ def _build(context: Context, instruction: Instruction, returns: bool) -> Step:
     if returns and len(targets) != length:
         raise Unsupported("vectors of different lengths")
     locate = address_reader(context, location)
-    access = Access(instruction, space_of(instruction), locate, bits, length)
+    orders = orders_through_memory(context.kernel, instruction)
+    access = Access(instruction, space_of(instruction), locate, bits, length, orders)
     size = access.size
     unsigned = np.dtype(f"u{size}")
 

@@ -11,8 +11,8 @@ from ptxwcet.emulator.launch import Argument, Array, EmulatedLaunch
 from ptxwcet.emulator.memory import BASE, LOCAL_GAP, Arena
 from ptxwcet.emulator.races import ClockRaces, EpochRaces, Races
 from ptxwcet.emulator.registers import dtype_of
-from ptxwcet.ir.kernel import Instruction, Kernel, Module, Parameter, Variable
-from ptxwcet.ir.op_classes import ControlEffect
+from ptxwcet.emulator.synchronisation import orders_some_warps
+from ptxwcet.ir.kernel import Kernel, Module, Parameter, Variable
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 
 _NUMBER = re.compile(r"-?(?:0[fFdD][0-9a-fA-F]+|0[xX][0-9a-fA-F]+U?|[0-9][0-9.eE+-]*U?)")
@@ -93,8 +93,8 @@ class Layout:
 
     def _races(self, kernel: Kernel) -> Races:
         size, warps = self.arena.shared_end - self.arena.shared, -(-self._threads // 32)
-        orders_some = any(map(_orders_some_warps, kernel.instructions))
-        return ClockRaces(size, warps) if orders_some and warps > 1 else EpochRaces(size, warps)
+        some = warps > 1 and orders_some_warps(kernel)
+        return ClockRaces(size, warps) if some else EpochRaces(size, warps)
 
     def results(self) -> tuple[Array | None, ...]:
         """Copies of the buffers as they are now, in parameter order."""
@@ -106,15 +106,6 @@ class Layout:
         start, given = buffer
         data = self.arena.read(start, given.nbytes)
         return np.frombuffer(data, dtype=given.dtype).reshape(given.shape).copy()
-
-
-def _orders_some_warps(instruction: Instruction) -> bool:
-    """Whether it orders accesses of warps, but not those of all warps of the block."""
-    name = instruction.opcode.name if instruction.opcode else ""
-    if instruction.control is ControlEffect.ARRIVE or name == "mbarrier.init":
-        return True
-    partial = len(instruction.operands) > 1 + name.endswith(".red") * 2
-    return instruction.control is ControlEffect.BARRIER and partial
 
 
 def _offsets(variables: list[Variable]) -> tuple[dict[str, int], int]:

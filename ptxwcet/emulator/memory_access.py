@@ -18,6 +18,7 @@ from ptxwcet.emulator.memory_ops import (
 from ptxwcet.emulator.races import READ, STRONG, STRONG_READ, WRITE
 from ptxwcet.emulator.registers import Context, Frame, Step, Unsupported, dtype_of, reader, writer
 from ptxwcet.emulator.rows import types_of
+from ptxwcet.emulator.synchronisation import orders_through_memory
 from ptxwcet.ir.kernel import Instruction, Operand, Register
 from ptxwcet.ir.opcodes import is_type
 from ptxwcet.ir.operands import Vector, WholeVector
@@ -81,9 +82,11 @@ def load(context: Context, instruction: Instruction) -> Step:
     targets = [writer(context, element) for element in elements_of(destination)]
     name = single_type(instruction)
     dtype = dtype_of(name)
-    access = Access(
-        instruction, space_of(instruction), address_reader(context, source), name, len(targets)
+    locate, orders = (
+        address_reader(context, source),
+        orders_through_memory(context.kernel, instruction),
     )
+    access = Access(instruction, space_of(instruction), locate, name, len(targets), orders)
     kind = STRONG_READ if words & _STRONG else READ
     size = access.size
 
@@ -109,9 +112,11 @@ def store(context: Context, instruction: Instruction) -> Step:
     target, source = without_policy(instruction, instruction.operands, 2)
     name = single_type(instruction)
     values = [reader(context, element, name) for element in elements_of(source)]
-    access = Access(
-        instruction, space_of(instruction), address_reader(context, target), name, len(values)
+    locate, orders = (
+        address_reader(context, target),
+        orders_through_memory(context.kernel, instruction),
     )
+    access = Access(instruction, space_of(instruction), locate, name, len(values), orders)
     kind = STRONG if words & _STRONG else WRITE
     checked = access.space in ("shared", "generic")
     size = access.size

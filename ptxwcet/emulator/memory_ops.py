@@ -14,6 +14,7 @@ import numpy as np
 from ptxwcet.emulator.launch import Array
 from ptxwcet.emulator.memory import ALLOCATED, BASE, INITIALISED, Arena
 from ptxwcet.emulator.pending import INCOMING, OUTGOING
+from ptxwcet.emulator.races import STRONG
 from ptxwcet.emulator.registers import (
     Context,
     Frame,
@@ -32,13 +33,17 @@ ONES = {1: 0x01, 2: 0x0101, 4: 0x01010101, 8: 0x0101010101010101}
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """What an access is: its instruction, state space, address, element type and count."""
+    """What an access is: its instruction, state space, address, element type and count.
+
+    ``orders``: warps take and hand over an order of their accesses at its address.
+    """
 
     instruction: Instruction
     space: str
     address: Locate
     type_name: str
     count: int
+    orders: bool = False
 
     @property
     def size(self) -> int:
@@ -183,3 +188,8 @@ def track(frame: Frame, access: Access, lanes: Array, index: Array, kind: int) -
         if bad is not None:
             what = (bad, "PW434", "memory accessed by two warps without a barrier between")
             report_access(frame, access, lanes, what, False)
+    if access.orders:
+        for key in dict.fromkeys(zip(index.tolist(), warp.tolist(), strict=True)):
+            arena.races.acquire(("address", key[0]), [key[1]])
+            if kind == STRONG:
+                arena.races.release(("address", key[0]), [key[1]])

@@ -234,6 +234,33 @@ def test_lanes_of_a_warp_that_write_one_place():
     assert not found("st.shared.u32 [%r4], %r0;")
 
 
+LOCK = """@%p0 st.shared.u32 [bar], 0; @%p0 st.shared.u32 [tile], 0; bar.sync 0;
+  setp.ne.u32 %p4, %r2, 0; @%p4 bra DONE;
+TAKE: atom.shared.cas.b32 %r7, [bar], 0, 1; setp.ne.u32 %p5, %r7, 0; @%p5 bra TAKE;
+  membar.cta; ld.shared.u32 %r8, [tile]; add.u32 %r8, %r8, 1; st.shared.u32 [tile], %r8; membar.cta;
+  atom.shared.exch.b32 %r7, [bar], 0; DONE:"""
+
+
+def test_a_lock_orders_its_holders():
+    assert not found(LOCK, threads=256)
+    open_ = found(LOCK.replace("membar.cta;", ""), threads=256)
+    assert {row[:2] for row in open_} == {("PW434", 4)}
+    words = LOCK.replace("membar.cta;", "")
+    words = words.replace("atom.shared.cas", "atom.acquire.cta.shared.cas")
+    words = words.replace("atom.shared.exch", "atom.release.cta.shared.exch")
+    assert not found(words, threads=256)
+
+
+def test_a_flag_hands_over():
+    lines = ["@%p0 st.shared.u32 [bar], 0; bar.sync 0; @%p2 bra WAIT;"]
+    lines += ["@%p0 st.shared.u32 [tile], 7; @%p0 st.release.cta.shared.u32 [bar], 1; bra DONE;"]
+    lines += ["WAIT: ld.acquire.cta.shared.u32 %r7, [bar]; setp.eq.u32 %p4, %r7, 0;"]
+    lines += ["@%p4 bra WAIT;", "ld.shared.u32 %r8, [tile]; DONE:"]
+    assert not found(*lines)
+    weaker = [line.replace("acquire", "relaxed").replace("release", "relaxed") for line in lines]
+    assert [row[:4] for row in found(*weaker)] == [("PW434", 5, 0, 32)]
+
+
 # --- asynchronous copies --------------------------------------------------------------------------
 
 COPY = "add.u64 %x1, %d0, %x0; cp.async.ca.shared.global [%r4], [%x1], 4;"

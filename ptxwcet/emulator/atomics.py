@@ -14,7 +14,6 @@ from ptxwcet.emulator.memory_access import (
     SCOPES,
     checked_words,
     elements_of,
-    single_type,
     without_policy,
 )
 from ptxwcet.emulator.memory_ops import (
@@ -101,7 +100,9 @@ def _build(context: Context, instruction: Instruction, returns: bool) -> Step:
     count = 3 if operation.name == "cas" else 2
     location, *sources = without_policy(instruction, operands[returns:], count)
     vectors = [elements_of(source) for source in sources]
-    bits = "b32" if operation.type_name.endswith("x2") else operation.type_name
+    bits = operation.type_name
+    if bits in _NARROW:
+        bits = "b32" if bits.endswith("x2") else "b16"
     values = [[reader(context, one, bits) for one in vector] for vector in vectors]
     length = len(values[0])
     if returns and len(targets) != length:
@@ -186,7 +187,9 @@ def _operation(instruction: Instruction) -> _Operation:
     if len(names) != 1:
         raise Unsupported("this form of atomic")
     name, kinds = names[0], types_of(instruction)
-    kind = kinds[0] if kinds and kinds[0].endswith("x2") else single_type(instruction)
+    if len(kinds) != 1:
+        raise Unsupported("type ." + ".".join(kinds))
+    kind = kinds[0]
     if kind not in _TYPES[name]:
         raise Unsupported(f".{name} of type .{kind}")
     if (kind in _NARROW) != ("noftz" in words):

@@ -10,8 +10,8 @@ from ptxwcet.emulator.semantics import SEMANTICS
 # Hints, fences and ends of life: they have no result that could be compared.
 WITHOUT_RESULT = {
     "applypriority", "bar.warp.sync", "cp.async.bulk.commit_group", "cp.async.bulk.wait_group",
-    "createpolicy", "discard", "fence", "ldu", "mbarrier.inval", "membar", "nanosleep", "prefetch",
-    "prefetchu",
+    "createpolicy", "discard", "fence", "griddepcontrol.launch_dependents", "griddepcontrol.wait",
+    "ldu", "mbarrier.inval", "membar", "nanosleep", "pmevent", "prefetch", "prefetchu", "setmaxnreg",
 }  # fmt: skip
 TESTS = Path(__file__).parent
 TEXT = "\n".join(path.read_text() for path in sorted(TESTS.glob("test_emulator_*.py")))

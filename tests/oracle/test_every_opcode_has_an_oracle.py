@@ -11,7 +11,8 @@ from ptxwcet.emulator.semantics import SEMANTICS
 WITHOUT_RESULT = {
     "applypriority", "bar.warp.sync", "cp.async.bulk.commit_group", "cp.async.bulk.wait_group",
     "createpolicy", "discard", "fence", "griddepcontrol.launch_dependents", "griddepcontrol.wait",
-    "ldu", "mbarrier.inval", "membar", "nanosleep", "pmevent", "prefetch", "prefetchu", "setmaxnreg",
+    "ldu", "mbarrier.inval", "membar", "nanosleep", "pmevent", "prefetch", "prefetchu",
+    "setmaxnreg",
 }  # fmt: skip
 TESTS = Path(__file__).parent
 TEXT = "\n".join(path.read_text() for path in sorted(TESTS.glob("test_emulator_*.py")))

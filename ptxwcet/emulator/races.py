@@ -152,6 +152,7 @@ class ClockRaces:
         self._times = {
             kind: np.zeros((warps, size), dtype=np.int32) for kind in _CONFLICTS if kind != WRITE
         }
+        self._used = [False] * len(_CONFLICTS)
         self._keys: dict[Hashable, Array] = {}
 
     def access(self, kind: int, warp: Array, cell: Array, size: int) -> Array | None:
@@ -160,12 +161,15 @@ class ClockRaces:
         own = warp[:, None]
         bad = np.zeros(len(cell), dtype=bool)
         for other in _CONFLICTS[kind]:
+            if not self._used[other]:
+                continue
             if other == WRITE:
                 known = self._clock[own, self._writer[cells]]
                 bad |= (self._written[cells] > known).any(axis=1)
             else:
                 times = self._times[other][:, cells]
                 bad |= (times > self._clock[warp].T[:, :, None]).any(axis=(0, 2))
+        self._used[kind] = True
         if kind == WRITE:
             self._write(own, cells)
             bad |= (self._writer[cells] != own).any(axis=1)
@@ -179,6 +183,7 @@ class ClockRaces:
 
     def complete(self, warp: Array, cells: Array) -> None:
         """See :class:`Races`."""
+        self._used[WRITE] = True
         self._write(warp, cells)
 
     def forget(self) -> None:

@@ -194,6 +194,12 @@ def _operation(instruction: Instruction) -> _Operation:
     kind = kinds[0]
     if kind not in _TYPES[name]:
         raise Unsupported(f".{name} of type .{kind}")
+    is_vector = bool(words & {"v2", "v4", "v8"})
+    if kind in _NARROW and name != "add" and not is_vector:
+        raise Unsupported(f".{name} of type .{kind} without a vector")
+    assert instruction.opcode is not None
+    if instruction.opcode.name == "red" and (words & {"acquire", "acq_rel", "exch", "cas"}):
+        raise Unsupported("this form of red")
     if (kind in _NARROW) != ("noftz" in words):
         raise Unsupported(f".{kind} {'without' if kind in _NARROW else 'with'} .noftz")
     flushes = kind == "f32" and name == "add"

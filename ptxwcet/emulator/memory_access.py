@@ -34,7 +34,7 @@ SCOPES = frozenset({"cta", "cluster", "gpu", "sys"})
 
 _STRONG = frozenset({"volatile", "relaxed", "acquire", "release", "mmio"})
 _CACHES = frozenset({"ca", "cg", "cs", "lu", "cv", "nc", "wb", "wt"})
-_WORDS = SPACES | SCOPES | _STRONG | _CACHES | {"weak", "v2", "v4", "v8", "unified"}
+_WORDS = SPACES | SCOPES | _STRONG | _CACHES | {"weak", "v2", "v4", "v8"}
 
 
 def checked_words(instruction: Instruction, allowed: frozenset[str]) -> frozenset[str]:

@@ -250,11 +250,12 @@ WORDS = ["relaxed.cta", "acquire.gpu", "release.sys", "acq_rel.cluster", ""]
 @pytest.mark.parametrize("order", WORDS)
 def test_orders_scopes_policies_and_sinks(order):
     dot = f".{order}" if order else ""
+    dot_red = dot if "acq" not in order else ""
     place, memory = np.zeros(LANES, int), np.array([7], "u4")
     given = RANDOM.integers(0, 1 << 32, LANES, dtype="u8").astype("u4")
     text = f"""createpolicy.fractional.L2::evict_last.b64 %x5, 1.0; mov.b32 %r5, 0;
       atom{dot}.global.add.L2::cache_hint.u32 _, [%d8], %r0, %x5;
-      red{dot}.global.xor.L2::cache_hint.b32 [%d8], %r0, %x5;"""
+      red{dot_red}.global.xor.L2::cache_hint.b32 [%d8], %r0, %x5;"""
     changed, _ = execute(text, 4, place, memory, given)
     expected = (7 + int(given.sum(dtype="u8"))) % 2**32 ^ int(np.bitwise_xor.reduce(given))
     assert changed.tolist() == [expected]
@@ -267,6 +268,9 @@ def test_orders_scopes_policies_and_sinks(order):
         "atom.global.inc.u64 %x0, [%d0], %x1;",
         "atom.global.exch.b128 %q, [%d0], %q;",
         "atom.global.add.b32 %r0, [%d0], %r1;",
+        "atom.global.min.noftz.f16 %h0, [%d0], %h1;",
+        "red.global.exch.b32 [%d0], %r0;",
+        "red.acquire.gpu.global.add.u32 [%d0], %r0;",
         "multimem.red.relaxed.gpu.global.add.u32 [%d0], %r0;",
     ],
 )

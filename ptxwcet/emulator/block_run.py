@@ -29,10 +29,9 @@ class TooLongError(Exception):
 
 @dataclass(slots=True)
 class _Gate:
-    """A barrier that some wait at: threads and warps arrived, lanes and values of a reduction."""
+    """A barrier that some wait at: threads arrived, who waits, lanes and values of a reduction."""
 
     arrived: int = 0
-    warps: list[int] = field(default_factory=list)
     waiting: list[int] = field(default_factory=list)
     reduction: Reduction | None = None
     lanes: list[int] = field(default_factory=list)
@@ -192,9 +191,10 @@ class BlockRun:
                 message = "barrier executed by a part of a warp; the others count as arrived"
                 frame.report("PW436", message, barrier.instruction, Place(first, None, False))
             count = 0 if counts is None else int(counts[first])
-            gate = self._gates.setdefault((int(names[first]), count), _Gate())
+            key = (int(names[first]), count)
+            gate = self._gates.setdefault(key, _Gate())
             gate.arrived += 32
-            gate.warps.append(warp)
+            frame.arena.races.release(key, [warp])
             if barrier.waits:
                 gate.waiting.append(warp)
                 gate.lanes.append(lanes)
@@ -209,9 +209,8 @@ class BlockRun:
                 if len(gate.waiting) == live:
                     races.forget()
                 else:
-                    races.release(key, gate.warps)
                     races.acquire(key, gate.waiting)
-                    races.drop(key)
+                races.drop(key)
                 if gate.reduction is not None:
                     self._reduce(gate, gate.reduction)
                 for warp in gate.waiting:

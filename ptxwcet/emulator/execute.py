@@ -85,6 +85,7 @@ def _enter(frame: Frame, launch: EmulatedLaunch, block: int) -> None:
     frame.registers = {
         name: np.zeros(frame.lanes, dtype=register_dtype(type_name))
         for name, type_name in frame.kernel.registers.items()
+        if type_name != "b128"  # what names one is refused; a declaration alone is fine
     }
     frame.registers[CARRY] = np.zeros(frame.lanes, dtype=bool)
 

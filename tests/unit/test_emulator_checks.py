@@ -179,3 +179,16 @@ def test_races_within_a_step(kind_of_races, kind):
     races = kind_of_races(64, 4)
     found = races.access(kind, np.array([0, 1]), np.array([8, 8]), 4)
     assert (found is not None and bool(found.any())) == (kind == WRITE)
+
+
+def test_an_arrival_releases_what_came_before_it_only():
+    """Warp 0 writes after it has arrived: that write is not ordered before the other's read."""
+    body = """  @%p bar.arrive 1, 64;
+  @%p st.shared.u32 [tile], 1;
+  @%q bar.sync 1, 64;
+  @%q ld.shared.u32 %r1, [tile];"""
+    assert codes(body, checks=["race"]) == ["PW434"]
+    first = body.replace("  @%p bar.arrive 1, 64;\n", "").replace(
+        "[tile], 1;", "[tile], 1; @%p bar.arrive 1, 64;"
+    )
+    assert codes(first, checks=["race"]) == []

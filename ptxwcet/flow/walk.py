@@ -415,10 +415,15 @@ class Walk:
             self._out.append(Visit(block, taken=False))
             return fallthrough, mask
         jumps = self._jumps(block)
-        if fallthrough is None or taken == fallthrough or not staying.any():
+        is_decided = not unsure.any() and self._is_exact
+        if fallthrough is None or not staying.any() or (taken == fallthrough and is_decided):
             self._out.append(Visit(block, taken=jumps))
             return taken, mask
-        if not unsure.any() and self._is_exact:
+        if taken == fallthrough:  # only the bubble of a taken branch is open
+            self._note_open(block, causes)
+            self._out.append(PathFork(block, (), (), straight=False, jumps=jumps))
+            return taken, mask
+        if is_decided:
             # Lanes that branch straight to the join only wait there: the warp falls through.
             straight = taken == self._graph.postdominators[block]
             self._out.append(Visit(block, taken=jumps and not straight))

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from simt import check, parse
 
@@ -199,6 +199,8 @@ LAUNCHES = st.builds(
 
 
 @settings(max_examples=25, deadline=None)
+# an open branch to the next instruction
+@example(seed=152867, launch=Launch((32, 1, 1), (1, 1, 1), {"n": 0}))
 @given(seed=st.integers(0, 10**9), launch=LAUNCHES)
 def test_awkward_kernels(seed: int, launch: Launch) -> None:
     check(parse(Awkward(seed).text()), launch)

@@ -221,7 +221,7 @@ def page(small: Coverage, forms: Coverage, large: dict[str, Any] | None) -> str:
             f"{share(large['timed_kernels'].get('orin-ecrts2025', 0), large['kernels'])} |"
         )
     lines += ["", "## What is missing most often", ""]
-    missing = Counter(large["missing"]) if large is not None else total.missing
+    missing = total.missing + Counter(large["missing"] if large is not None else {})
     lines += ["| instructions | refused by the emulator |", "|---:|---|"]
     lines += [f"| {count:,} | {message} |" for message, count in missing.most_common(15)]
     lines += [

@@ -191,6 +191,9 @@ def page(small: Coverage, forms: Coverage, large: dict[str, Any] | None) -> str:
         "`python benchmarks/isa_coverage.py --out docs/isa-coverage.md` makes this page from the",
         "opcode table, the machine files, the emulator's tables, and the instructions of a corpus.",
         "",
+        "*Parsed*: the opcode has a row. *Timed*: the machine file has a time for it. *Executed*: the",
+        "emulator accepts it; that the results are right is for the oracles (docs/emulator.md).",
+        "",
         "## Shares",
         "",
         "| corpus | files | kernels | instructions | parsed | executed | "

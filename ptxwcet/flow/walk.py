@@ -69,7 +69,7 @@ _MOST_PLAIN_ITERATIONS = 4096
 # iterations.
 _ENUMERATED_ITERATIONS = 64
 _PERIODS = (1, 2, 3, 4, 8)
-# Block visits of one walk: a few seconds, above what any kernel of samples and corpus needs (8,000).
+# Block visits of one walk: seconds, and above what any kernel of samples and corpus needs (8,000).
 _MOST_VISITS = 60_000
 _MOST_HAVOC_ROUNDS = 12
 # Branches with open or divergent outcomes inside of each other: a level takes a few Python frames.

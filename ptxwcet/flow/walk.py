@@ -931,6 +931,8 @@ class Walk:
                         continue
                     break
                 if limit is not None and opened.undecided and iterations.total.base >= limit:
+                    if limit < 0:
+                        raise self._runs_once(loop)
                     iterations.is_stopped = True  # by the user's word, lanes leave on noted ways
                     arrived = np.zeros_like(mask)
                     break
@@ -1169,13 +1171,7 @@ class Walk:
         header = self._cfg.blocks[loop.header].start
         rotated = _is_rotated(loop, set())
         if rotated and bound == 0:
-            raise Refused(
-                "PW217",
-                header,
-                "--loop-bound says 0 iterations, but this loop tests at its end: once entered, its "
-                "body runs at least once",
-                "give a bound of at least 1",
-            )
+            raise self._runs_once(loop)
         self._forget(loop)
         recorder = _ExitRecorder(loop, self._graph)
         outer, self._out, self._exits = self._out, [], recorder
@@ -1202,6 +1198,15 @@ class Walk:
             PathLoop(loop.id, (repeat, *last), AffineCount(bound), BoundOrigin.USER, "--loop-bound")
         )
         return target, mask
+
+    def _runs_once(self, loop: Loop) -> Refused:
+        return Refused(
+            "PW217",
+            self._cfg.blocks[loop.header].start,
+            "--loop-bound says 0 iterations, but this loop tests at its end: once entered, its "
+            "body runs at least once",
+            "give a bound of at least 1",
+        )
 
     def _forget(self, loop: Loop) -> None:
         """Makes everything that the loop may change unknown."""

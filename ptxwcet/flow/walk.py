@@ -753,6 +753,7 @@ class Walk:
         behind: Path = ()
         if way[0] != meeting:
             before = self._snapshot()
+            self._is_exact &= bool(sides.agreement)
             behind, _ = self._side(*way, meeting)
             self._restore(before)
             if self._has_barrier(behind):

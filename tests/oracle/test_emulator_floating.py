@@ -106,7 +106,8 @@ def special(name, values):
             "sqrt": lambda: np.sqrt(v[0]),
         }
         if name in ("fma", "mad"):
-            return float(v[0] * v[1] + v[2])
+            bounded = np.isfinite(v[:2]).all()  # their product is a number, if not a double
+            return float(v[2] if bounded else v[0] * v[1] + v[2])
         return float(rules[name]())
 
 

@@ -41,9 +41,10 @@ def _numbers(bits: Array, name: str) -> Array:
     if name in VALUES:
         return VALUES[name][bits].astype(np.float64)
     if name == "tf32":
-        return (bits & np.uint32(0xFFFFE000)).view(np.float32).astype(np.float64)
+        bits, name = bits & np.uint32(0xFFFFE000), "f32"
     if name in ("f16", "bf16", "f32", "f64"):
-        return as_float(bits, name).astype(np.float64)
+        with np.errstate(invalid="ignore"):  # a signalling NaN
+            return as_float(bits, name).astype(np.float64)
     kind = f"i{bits.dtype.itemsize}" if name[0] == "s" else f"u{bits.dtype.itemsize}"
     return bits.view(kind).astype(np.int64)
 

@@ -182,6 +182,14 @@ def test_rounded_arithmetic(name, form, rounding):
         check(text, name, form, rounding, arity, ftz=True)
 
 
+@pytest.mark.parametrize("rounding", ROUNDINGS)
+def test_an_infinite_addend_and_a_product_that_is_no_double(rounding):
+    a, c = np.array([2.0**600, -(2.0**600)] * 2), np.array([np.inf, np.inf, -np.inf, -np.inf])
+    values = [array.view("u8") for array in (a, np.abs(a), c)]
+    found = evaluate(f"fma.{rounding}.f64 %r0, %a, %b, %c;", values, ["u8"]).view("f8")
+    assert found.tolist() == c.tolist()
+
+
 @pytest.mark.parametrize("form", ["f16", "bf16"])
 @pytest.mark.parametrize("name", ["add", "sub", "mul", "fma"])
 def test_half_arithmetic(name, form):

@@ -1,15 +1,18 @@
 """Which forms of matrix instructions are executed, and what a form says.
 
-The table lists what the PTX ISA describes; anything else is refused. A form is spelled with its
-modifiers in one order, because PTX lets kinds of modifiers change places, but not two of a kind
-(``row.col``, ``.xor.popc``, the types of D, A, B and C).
+The table has forms that the PTX ISA describes; all others are refused, among them some of the ISA
+that nothing here computes (sparse matrices, block scales, formats of less than eight bits in
+floats and in ``wmma``). A form is spelled with its modifiers in one order, because PTX lets kinds
+of modifiers change places, but not two of a kind (``row.col``, ``.xor.popc``, the types of D, A, B
+and C).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from itertools import product
 
 from ptxwcet.emulator.memory_access import elements_of
@@ -24,9 +27,11 @@ BITS = {
 """Bits of an element."""
 _SHAPE = re.compile(r"m(\d+)n(\d+)(?:k(\d+))?\Z")
 _LAYOUTS = ("row", "col")
-_SIDES = ("a", "b", "c", "d")
-_SPACES = ("global", "shared", "shared::cta")
 _COUNTS = ("x1", "x2", "x4")
+_KINDS = (
+    ("sync",), ("aligned",), ("a", "b", "c", "d"), _LAYOUTS, (*BITS, "b16"), _COUNTS, ("trans",),
+    ("global", "shared", "shared::cta"),
+)  # fmt: skip
 ROUNDINGS = ("rn", "rz", "rm", "rp")
 """Rounding modifiers of f64 products."""
 
@@ -41,24 +46,23 @@ class Form:
     words: frozenset[str]
 
 
+@cache
 def _kind(word: str) -> int:
-    """The place of a modifier's kind in the spelling of a form."""
-    kinds = (("sync",), ("aligned",), _SIDES, (), _LAYOUTS, (*BITS, "b16"), _COUNTS, ("trans",))
+    """The place of a modifier's kind in the spelling of a form: shapes first, unknown ones last."""
     if _SHAPE.match(word):
-        return 3
-    if word in _SPACES:
-        return len(kinds)
-    return next((place for place, kind in enumerate(kinds) if word in kind), len(kinds) + 1)
+        return -1
+    return next((place for place, kind in enumerate(_KINDS) if word in kind), len(_KINDS))
 
 
-def _spelling(words: tuple[str, ...]) -> str:
+def _spelling(words: Iterable[str]) -> str:
     return ".".join(sorted(words, key=_kind))
 
 
 def _forms(*columns: str) -> Iterator[str]:
     """The forms that take one alternative of each column; ``-`` is none."""
-    for words in product(*(column.split() for column in columns)):
-        yield ".".join(("sync.aligned", *(word for word in words if word != "-")))
+    for chosen in product(*(column.split() for column in columns)):
+        words = ".".join(word for word in chosen if word != "-")
+        yield _spelling(("sync", "aligned", *words.split(".")))
 
 
 def _types(sums: str, factors: str) -> str:

@@ -28,17 +28,13 @@ def multiply(context: Context, instruction: Instruction) -> Step:
     """``mma.sync.aligned`` with dense matrices."""
     form = form_of(instruction)
     m, n, k = form.shape
-    _, left, right, _ = form.types
+    of_register = max(32 // BITS[form.types[1]], 1)  # A and B have elements of one size
     fragments = (
-        left_fragment(m, k, _per_register(left)),
-        right_fragment(k, n, _per_register(right)),
+        left_fragment(m, k, of_register),
+        right_fragment(k, n, of_register),
         sum_fragment(m, n),
     )
     return product_step(context, instruction, form, fragments)
-
-
-def _per_register(name: str) -> int:
-    return max(32 // BITS[name], 1)
 
 
 def product_step(

@@ -63,15 +63,14 @@ class _Tile:
 
     def _check_same(self, frame: Frame, base: Array, stride: Array) -> None:
         """Reports (PW437) lanes whose address or stride is not that of their warp's first lane."""
-        active = frame.active().reshape(-1, 32)
-        first = active.argmax(axis=1)
-        wrong = np.zeros_like(active)
+        differ = np.zeros((frame.lanes // 32, 32), dtype=bool)
         for values in (base, stride):
             rows = values.reshape(-1, 32)
-            wrong |= active & (rows != np.take_along_axis(rows, first[:, None], axis=1))
+            differ |= rows != rows[:, :1]
+        wrong = differ.reshape(-1) & frame.active()  # a part of a warp is reported in any case
         if wrong.any():
             message = "lanes of a warp give it different addresses or strides"
-            report(frame, self.instruction, wrong.reshape(-1), message)
+            report(frame, self.instruction, wrong, message)
 
 
 def _constant(value: Array) -> Read:

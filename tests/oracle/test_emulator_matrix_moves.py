@@ -136,13 +136,13 @@ def test_races(first, second, findings, count):
     run(body.replace("{barrier}", "bar.sync 0;"), np.zeros(1), threads=64)
 
 
-SIXTEEN = "{%r10, %r11, %r12, %r13}"
+FOUR = "{%r10, %r11, %r12, %r13}"
 WARP_WIDE = {
     "ldmatrix": LOAD.format(1, "%r10"),
     "stmatrix": STORE.format(1, "%r10"),
     "movmatrix": "movmatrix.sync.aligned.m8n8.trans.b16 %r10, %r11;",
-    "mma": f"mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {SIXTEEN}, {SIXTEEN}, {{%r10, %r11}}"
-    f", {SIXTEEN};",
+    "mma": f"mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {FOUR}, {FOUR}, {{%r10, %r11}}"
+    f", {FOUR};",
     "wmma.load": "wmma.load.c.sync.aligned.row.m16n16k16.shared.f16 "
     "{%r10, %r11, %r12, %r13}, [%r1];",
     "wmma.store": "wmma.store.d.sync.aligned.row.m16n16k16.shared.f16 "

@@ -103,6 +103,7 @@ def test_saturation():
     low, high = -(2**31), 2**31 - 1
     check("add.sat.s32 %r0, %a, %b;", "s32", 2, lambda a, b: clamp(a + b, low, high))
     check("sub.sat.s32 %r0, %a, %b;", "s32", 2, lambda a, b: clamp(a - b, low, high))
+    check("add.s32.sat %r0, %a, %b;", "s32", 2, lambda a, b: clamp(a + b, low, high))
     text = "mad.hi.sat.s32 %r0, %a, %b, %c;"
     check(text, "s32", 3, lambda a, b, c: clamp((a * b >> 32) + c, low, high))
     text = "mad24.hi.sat.s32 %r0, %a, %b, %c;"

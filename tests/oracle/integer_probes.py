@@ -1,4 +1,4 @@
-"""Integer instructions with all types and one or two modifiers each, and those that ptxas takes.
+"""Integer instructions with all types and up to three modifiers, and those that ptxas takes.
 
 ``python tests/oracle/integer_probes.py`` asks ptxas again and writes ``integer_probes.txt``: the
 legal ones. What is not listed there, ptxas refuses.
@@ -33,6 +33,7 @@ TYPES = [
     "pred",
 ]
 WORDS = ["", "sat", "cc", "lo", "hi", "relu", "clamp", "wrap", "shiftamt", "f4e", "and", "unheard"]
+PAIRS = [("sat", "cc"), ("clamp", "wrap"), ("f4e", "rc16"), ("and", "or")]
 HALVES = ("lo", "hi", "wide")
 SOURCES = {
     **dict.fromkeys(["add", "sub", "addc", "subc", "mul", "div", "rem", "min", "max", "mul24"], 2),
@@ -61,6 +62,11 @@ def probes() -> Iterator[str]:
                 yield statement(opcode, [lead, word], names)
             if word in ("sat", "cc", "lo", "relu", "clamp", "f4e") and len(names) == 1:
                 yield statement(opcode, [], (*names, word))
+        for name, pair in itertools.product(("u32", "s32", "b32"), PAIRS):
+            for lead in ("", *LEADING.get(opcode, ())):
+                yield statement(opcode, [lead, *pair], (name,))
+    for word in ("b4e", "rc8", "ecl", "ecr", "rc16"):
+        yield statement("prmt", [word], ("b32",))
     for word in ("and.", "or.", ""):
         yield f"lop3.{word}b32 %r0|%p1, %r1, %r2, %r3, 18, %p2;"
 

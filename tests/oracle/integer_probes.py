@@ -65,6 +65,8 @@ def probes() -> Iterator[str]:
         for name, pair in itertools.product(("u32", "s32", "b32"), PAIRS):
             for lead in ("", *LEADING.get(opcode, ())):
                 yield statement(opcode, [lead, *pair], (name,))
+    for opcode, name in itertools.product(("add", "sub"), ("u32", "s64", "u16x2")):
+        yield statement(opcode, [], (name, name))
     for word in ("b4e", "rc8", "ecl", "ecr", "rc16"):
         yield statement("prmt", [word], ("b32",))
     for word in ("and.", "or.", ""):

@@ -17,7 +17,8 @@ from pathlib import Path
 PTXAS = shutil.which("ptxas")
 LEGAL = Path(__file__).with_suffix(".txt")
 HEADER = ".version 9.0\n.target sm_100a\n.address_size 64\n"
-TYPES = "u8 u16 s16 b16 u32 s32 b32 u64 s64 b64 u16x2 s16x2 pred".split()
+TYPES = ["u8", "u16", "s16", "b16", "u32", "s32", "b32", "u64", "s64", "b64", "u16x2", "s16x2",
+         "pred"]  # fmt: skip
 WORDS = ["", "sat", "cc", "lo", "hi", "relu", "clamp", "wrap", "shiftamt", "f4e", "and", "unheard"]
 PAIRS = [("sat", "cc"), ("clamp", "wrap"), ("f4e", "rc16"), ("and", "or")]
 HALVES = ("lo", "hi", "wide")

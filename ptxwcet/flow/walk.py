@@ -581,6 +581,7 @@ class Walk:
                 return self._may_leave(sides, postdominator)
             if ends:
                 self._open[-1].undecided = (self._last(block), sides.causes)
+                self._open[-1].may_end = True
                 return self._may_end(sides, postdominator)
             if leaves:
                 raise Undecided(self._last(block), sides.causes)
@@ -987,6 +988,7 @@ class Walk:
                 if limit is not None and opened.undecided and iterations.total.base >= limit:
                     if limit < 0:
                         raise self._runs_once(loop)
+                    iterations.last = nodes if opened.may_end else ()
                     iterations.is_stopped = True  # by the user's word, lanes leave on noted ways
                     arrived = np.zeros_like(mask)
                     break
@@ -1325,6 +1327,7 @@ class _OpenLoop:
         self.sources: set[int] = set()
         self.ways_out: dict[Path, None] = {}
         self.causes: frozenset[Cause] = frozenset()
+        self.may_end = False  # lanes may leave it for the end of the kernel
         self.shrinks = False  # what decides a way out has fewer values in each iteration
         self._values = 0
         self.undecided: tuple[int, frozenset[Cause]] | None = None
@@ -1408,7 +1411,7 @@ class _Iterations:
             else:
                 nodes.append(PathRepeat(count, count, body))
         if self.is_stopped:
-            return (*nodes, PathChoice(ways_out, site))
+            return (*nodes, PathChoice((*ways_out, self.last) if self.last else ways_out, site))
         if ways_out:
             return (*nodes, PathChoice((self.last, *ways_out), site))
         return (*nodes, *self.last)

@@ -7,13 +7,14 @@ with a diagnostic that names the branch, what it depends on and the option that 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from dataclasses import replace
+from itertools import product
 
 from ptxwcet.flow.cfg import BlockId, ControlFlowGraph
-from ptxwcet.flow.facts import WARP_SIZE, Dim3, Launch
+from ptxwcet.flow.facts import WARP_SIZE, Dim3, Launch, PlacedFacts
 from ptxwcet.flow.lanes import BlockIndex, LaneState
 from ptxwcet.flow.loops import LoopForest
-from ptxwcet.flow.paths import BlockPaths, Path, WarpPath, close_symbol
+from ptxwcet.flow.paths import BlockPaths, Path, PathChoice, WarpPath, close_symbol
 from ptxwcet.flow.regions import SplitRequest, Symbol
 from ptxwcet.flow.slicing import control_slice
 from ptxwcet.flow.values import Cause, CauseKind
@@ -24,6 +25,8 @@ from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 # Ranges of block indices analysed apart: a kernel that tests its index against a size needs two or
 # three an axis; more means that every block is different, and the user should name the grid.
 _MOST_PIECES = 64
+_MOST_EXCLUSIVE = 6  # pairs of exclusive outcomes: 64 walks
+_CONTRADICTED = "PW217"
 _UNLIMITED: Dim3 = (2**31 - 1, 65535, 65535)
 
 Piece = tuple[Dim3, Dim3]  # first and last block index, inclusive
@@ -35,14 +38,15 @@ def extract_paths(
     forest: LoopForest,
     postdominators: tuple[BlockId | None, ...],
     launch: Launch,
-    bounds: Mapping[int, int],
+    facts: PlacedFacts,
 ) -> tuple[BlockPaths, ...]:
     """The paths of all warps, one entry for each range of block indices that behaves alike.
 
-    ``bounds`` are the user's loop bounds by loop id. Without a grid, all indices that any grid can
-    have are covered. Raises PtxwcetError (PW2xx). Cost: independent of trip counts; linear in the
-    path tree for each group of warps and range of indices.
+    Without a grid, all indices that any grid can have are covered. Raises PtxwcetError (PW2xx),
+    above all OpenDecision. Cost: independent of trip counts; linear in the path tree for each group
+    of warps and range of indices, times two for each pair of exclusive outcomes.
     """
+    _require_used(kernel, launch, facts)
     graph = FlowGraph(kernel, cfg, forest, postdominators, control_slice(kernel))
     open_pieces = [_all_indices(kernel, launch, graph)]
     done: list[BlockPaths] = []
@@ -51,7 +55,7 @@ def extract_paths(
         if len(done) + len(open_pieces) >= _MOST_PIECES:
             raise PtxwcetError(_too_many_pieces(kernel, launch))
         try:
-            done.append(BlockPaths(*piece, _paths_of_piece(graph, launch, dict(bounds), piece)))
+            done.append(BlockPaths(*piece, _paths_of_piece(graph, launch, facts, piece)))
         except SplitRequest as split:
             open_pieces += _split(piece, split)
     return tuple(_merge_equal(done))
@@ -84,7 +88,7 @@ def _split(piece: Piece, split: SplitRequest) -> list[Piece]:
 
 
 def _paths_of_piece(
-    graph: FlowGraph, launch: Launch, bounds: dict[int, int], piece: Piece
+    graph: FlowGraph, launch: Launch, facts: PlacedFacts, piece: Piece
 ) -> tuple[WarpPath, ...]:
     groups = [tuple(range(launch.warps))]
     if launch.threads % WARP_SIZE and launch.warps > 1:
@@ -92,22 +96,49 @@ def _paths_of_piece(
     found: dict[Path, list[int]] = {}
     while groups:
         group = groups.pop(0)
-        index = _block_index(piece)
-        state = LaneState(graph.kernel, launch, index, group)
         try:
-            nodes = Walk(graph, state, bounds).run()
-            for symbol in index.symbols:
-                nodes = nodes if symbol is None else close_symbol(nodes, symbol)
+            nodes = _path_of_group(graph, launch, facts, piece, group)
         except SplitWarps as split:
             groups = [*split.groups, *groups]
         except Undecided as undecided:
-            raise PtxwcetError(_undecided(graph, undecided, bounds)) from None
+            raise _open_decision(graph, undecided) from None
         except Refused as refused:
-            raise PtxwcetError(_refused(graph, refused)) from None
+            raise PtxwcetError(_refused(graph, refused, facts)) from None
         else:
             found.setdefault(nodes, []).extend(group)
     paths = [WarpPath(nodes, tuple(sorted(warps))) for nodes, warps in found.items()]
     return tuple(sorted(paths, key=lambda path: path.warps[0]))
+
+
+def _path_of_group(
+    graph: FlowGraph, launch: Launch, facts: PlacedFacts, piece: Piece, group: tuple[int, ...]
+) -> Path:
+    """The path of warps that go one way. Of two exclusive outcomes a run has at most one.
+
+    So each run is among those of one of the walks that exclude one outcome of every pair. A walk
+    that is contradicted has no runs; if all are, so are the facts.
+    """
+    paths: dict[Path, None] = {}
+    contradiction: Refused | None = None
+    for excluded in product(*facts.exclusive):
+        index = _block_index(piece)
+        state = LaneState(graph.kernel, launch, index, group)
+        never = facts.never | frozenset(excluded)
+        try:
+            nodes = Walk(graph, state, replace(facts, never=never)).run()
+        except Refused as refused:
+            if refused.code != _CONTRADICTED:
+                raise
+            contradiction = refused
+            continue
+        for symbol in index.symbols:
+            nodes = nodes if symbol is None else close_symbol(nodes, symbol)
+        paths[nodes] = None
+    if not paths:
+        assert contradiction is not None
+        raise contradiction
+    found = tuple(paths)
+    return found[0] if len(found) == 1 else (PathChoice(found),)
 
 
 def _block_index(piece: Piece) -> BlockIndex:
@@ -132,6 +163,44 @@ def _merge_equal(pieces: list[BlockPaths]) -> list[BlockPaths]:
 # --- diagnostics ----------------------------------------------------------------------------------
 
 
+class OpenDecision(PtxwcetError):
+    """PW203 or PW202: the branch at ``instruction`` (an index) is not decided, for ``causes``.
+
+    ``loop`` is the loop that it leaves, None for a branch that leaves none.
+    """
+
+    def __init__(
+        self, diagnostic: Diagnostic, instruction: int, loop: int | None, causes: frozenset[Cause]
+    ) -> None:
+        super().__init__(diagnostic)
+        self.instruction = instruction
+        self.loop = loop
+        self.causes = causes
+
+
+def _require_used(kernel: Kernel, launch: Launch, facts: PlacedFacts) -> None:
+    """Refuses facts that the walk does not use: none is ignored."""
+    if len(facts.exclusive) > _MOST_EXCLUSIVE:
+        raise PtxwcetError(
+            Diagnostic(
+                "PW247",
+                f"kernel {kernel.name}: {len(facts.exclusive)} pairs of exclusive outcomes; at "
+                f"most {_MOST_EXCLUSIVE} are combined",
+                kernel.span,
+                help="leave out those that matter least",
+            )
+        )
+    unused = [
+        (launch.ranges, "a range of a parameter", "give a value"),
+        (facts.never or facts.exclusive, "an outcome of a branch that is excluded", "leave it out"),
+        (facts.uniform, "a branch said to be uniform", "leave it out"),
+    ]
+    for given, what, remedy in unused:
+        if given:
+            message = f"kernel {kernel.name}: {what} is not used by the analysis yet"
+            raise PtxwcetError(Diagnostic("PW247", message, kernel.span, help=remedy))
+
+
 def _place(graph: FlowGraph, index: int) -> tuple[str, ...]:
     kernel, cfg = graph.kernel, graph.cfg
     block = graph.block_of(index)
@@ -142,14 +211,17 @@ def _place(graph: FlowGraph, index: int) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _refused(graph: FlowGraph, refused: Refused) -> Diagnostic:
+def _refused(graph: FlowGraph, refused: Refused, facts: PlacedFacts) -> Diagnostic:
     span = graph.kernel.instructions[refused.instruction].span
+    reason, loop = refused.reason, graph.forest.loop_at(graph.block_of(refused.instruction))
+    if refused.code == _CONTRADICTED and loop is not None:
+        reason = reason.replace("--loop-bound", facts.loop_sources.get(loop.id, "--loop-bound"), 1)
     return Diagnostic(
-        refused.code, refused.reason, span, _place(graph, refused.instruction), refused.remedy
+        refused.code, reason, span, _place(graph, refused.instruction), refused.remedy
     )
 
 
-def _undecided(graph: FlowGraph, undecided: Undecided, bounds: dict[int, int]) -> Diagnostic:
+def _open_decision(graph: FlowGraph, undecided: Undecided) -> OpenDecision:
     index = undecided.instruction
     block = graph.block_of(index)
     loop = graph.forest.innermost(block)
@@ -165,10 +237,11 @@ def _undecided(graph: FlowGraph, undecided: Undecided, bounds: dict[int, int]) -
     else:
         message, code = f"this branch is not decided: {what}", "PW202"
     notes = (*_place(graph, index), *_cause_notes(graph, undecided.causes))
-    label = graph.cfg.name(loop.header) if loop is not None else ""
-    return Diagnostic(
-        code, message, instruction.span, notes, _remedy(undecided.causes, label if leaves else "")
-    )
+    label = graph.cfg.name(loop.header) if loop is not None and leaves else ""
+    remedy = _remedy(undecided.causes, label)
+    diagnostic = Diagnostic(code, message, instruction.span, notes, remedy)
+    asked = loop.id if loop is not None and leaves else None
+    return OpenDecision(diagnostic, index, asked, undecided.causes)
 
 
 def _cause_notes(graph: FlowGraph, causes: frozenset[Cause]) -> list[str]:

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ptxwcet.flow.cfg import BlockId, ControlFlowGraph
-from ptxwcet.flow.facts import WARP_SIZE, BoundOrigin
+from ptxwcet.flow.facts import WARP_SIZE, BoundOrigin, PlacedFacts
 from ptxwcet.flow.lanes import LaneState
 from ptxwcet.flow.loops import Loop, LoopForest
 from ptxwcet.flow.paths import (
@@ -142,11 +142,11 @@ class _Snapshot:
 class Walk:
     """One walk over the kernel for a group of warps; ``run`` gives the path."""
 
-    def __init__(self, graph: FlowGraph, state: LaneState, bounds: dict[int, int]) -> None:
+    def __init__(self, graph: FlowGraph, state: LaneState, facts: PlacedFacts) -> None:
         self._graph = graph
         self._cfg = graph.cfg
         self._state = state
-        self._bounds = bounds
+        self._bounds = facts.loop_bounds
         self._steps: dict[int, tuple[_Step, ...]] = {}
         self._out: list[PathNode] = []
         self._symbols: list[Symbol] = [s for s in state.index.symbols if s is not None]

@@ -31,7 +31,10 @@ _STRING = re.compile(r'"[^"\n]*"')
 _LABEL = re.compile(r"[\w$%]\s*:(?!:)", re.ASCII)
 _LOC = re.compile(r"\.loc\s+(\d+)\s+(\d+)[^\n]*", re.ASCII)
 _FILE = re.compile(r'^[ \t]*\.file\s+(\d+)\s+"([^"\n]*)"', re.MULTILINE | re.ASCII)
-_NEVER_ON = frozenset({ControlEffect.RETURN, ControlEffect.EXIT, ControlEffect.TRAP})
+_TWO_LOOPS = (
+    "if one of them was in a loop inside that the compiler has unrolled completely, remove it or "
+    "write #pragma unroll 1 before that loop"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +188,7 @@ def _groups(
     groups: dict[tuple[int, object], tuple[Loop, _Group]] = {}
     looped: set[object] = set()
     seen: dict[object, Mark] = {}
+    gaps: set[object] = set()
     for number, mark in enumerate(marks):
         copies = zip(block_of.get(mark.anchor, ()), block_of.get(mark.other, ()), strict=False)
         for copy, (block, other) in enumerate(copies):
@@ -196,8 +200,10 @@ def _groups(
                 looped.add(comment)
                 empty = loop, _Group(mark, {})
                 _, group = groups.setdefault((loop.id, identity), empty)
-                if mark.is_sure:
+                gap = identity, block, mark.anchor, mark.other
+                if mark.is_sure and gap not in gaps:  # said twice in one place: one passing
                     group.counts[block] = group.counts.get(block, 0) + 1
+                    gaps.add(gap)
             seen.setdefault(comment, mark)
     lost = [mark for comment, mark in seen.items() if comment not in looped]
     if lost:
@@ -237,8 +243,13 @@ def _unusable(cfg: ControlFlowGraph, loop: Loop, mark: Mark, passed: int) -> Dia
     name = cfg.name(loop.header)
     if passed == 0:
         reason = "a way through the loop does not pass it"
-    elif len(loop.latches) > 1 and not mark.is_total:
+    elif not mark.is_total and len(loop.latches) > 1:
         reason = "the loop jumps back from several places, and may be two loops in one"
+    elif not mark.is_total and passed > 1 and mark.number < 2 * passed:
+        reason = (
+            f"an iteration passes it {passed} times, so that the loop would run no second time; "
+            "its own loop has probably been unrolled completely inside of this one"
+        )
     else:
         return None
     return Diagnostic(
@@ -261,5 +272,6 @@ def _together(cfg: ControlFlowGraph, loop: Loop, rows: list[MarkedBound]) -> Mar
         if other.most != bounds[0].most:
             one = str(bounds[0].most), bounds[0].source
             what = f"the loop at {cfg.name(loop.header)}"
-            raise PtxwcetError(conflict(what, one, (str(other.most), other.source)))
+            two = str(other.most), other.source
+            raise PtxwcetError(conflict(what, one, two, _TWO_LOOPS))
     return min(rows, key=lambda row: row.most)

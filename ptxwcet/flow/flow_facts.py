@@ -111,12 +111,12 @@ class _Reader:
         for name, value in table.items():
             if not isinstance(value, dict):
                 found += entry.parameter(name, value, None)
-            elif name not in self.kernels:
-                entry.report_kernel(name, name)
-            else:
-                inner = _Entry(self, f"parameters.{name}", 0, value)
-                for key, one in value.items():
-                    found += inner.parameter(key, one, name)
+                continue
+            inner = _Entry(self, f"parameters.{name}", 0, value)
+            if name not in self.kernels:
+                inner.report_kernel(name, "kernel")
+            for key, one in value.items():
+                found += inner.parameter(key, one, name)
         return found
 
 
@@ -136,8 +136,9 @@ class _Entry:
     def span(self, key: str) -> Span | None:
         """Where ``key`` is written, or the table if it is not."""
         file, table = self.reader.file, self.table
+        name, number = (table, self.number) if table else (key, 0)
         found = locate_key(file, table, key, self.number)
-        return found or locate_table(file, table or key, self.number)
+        return found or locate_table(file, name, number) or locate_key(file, "", name)
 
     def report(self, code: str, message: str, key: str, remedy: str | None = None) -> None:
         """Adds a problem of the value of ``key``."""

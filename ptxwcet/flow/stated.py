@@ -155,7 +155,12 @@ def parse_loop_bounds(assignments: Sequence[str]) -> tuple[LoopFact, ...]:
     return tuple(found)
 
 
-def conflict(what: str, one: tuple[str, FactSource], two: tuple[str, FactSource]) -> Diagnostic:
+def conflict(
+    what: str,
+    one: tuple[str, FactSource],
+    two: tuple[str, FactSource],
+    remedy: str = "give one of them, or let both say the same",
+) -> Diagnostic:
     """PW215: two sources contradict each other; each comes as what it says, and who it is."""
     (first, by), (second, other) = one, two
     span = other.span or by.span
@@ -164,5 +169,5 @@ def conflict(what: str, one: tuple[str, FactSource], two: tuple[str, FactSource]
         f"{what} is given twice: {by.name} says {first}, {other.name} says {second}",
         span,
         tuple(f"{source.name} stands at {source.span}" for source in (by, other) if source.span),
-        "give one of them, or let both say the same",
+        remedy,
     )

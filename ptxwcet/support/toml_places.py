@@ -12,7 +12,7 @@ from typing import Any
 
 from ptxwcet.support.source import SourceFile, Span
 
-_HEADER = re.compile(r"^[ \t]*(\[{1,2})([^\[\]\n]*)\]{1,2}[^\n]*", re.MULTILINE)
+_HEADER = re.compile(r"^[ \t]*(\[{1,2}([^\[\],\n]+)\]{1,2})[ \t]*(?:#[^\n]*)?$", re.MULTILINE)
 _POSITION = re.compile(r" \(at line (\d+), column (\d+)\)")
 
 
@@ -62,11 +62,10 @@ def locate_key(file: SourceFile, table: str, key: str, number: int = 0) -> Span 
 def _headers(file: SourceFile, name: str) -> list[tuple[Span, int, int]]:
     """Each header of a table, with where its entries begin and end. Cost: linear in the text."""
     rows = list(_HEADER.finditer(file.text))
-    ends = [row.start() for row in rows[1:]] + [len(file.text)]
+    ends = [*(row.start() for row in rows[1:]), len(file.text)]
     found = []
-    for row, end in zip(rows, ends, strict=True):
+    for row, end in zip(rows, ends, strict=False):  # without a header there is an end too many
         parts = [part.strip().strip("\"'") for part in row.group(2).split(".")]
         if ".".join(parts) == name:
-            start = row.start(1)
-            found.append((Span(file, start, row.end()), row.end(), end))
+            found.append((Span(file, row.start(1), row.end(1)), row.end(), end))
     return found

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ptxwcet.flow.asm_comments import marked_bounds
 from ptxwcet.flow.cfg import BlockId, ControlFlowGraph
 from ptxwcet.flow.facts import Outcome, PlacedFacts
 from ptxwcet.flow.loops import LoopForest
+from ptxwcet.flow.marked_loops import marked_bounds
 from ptxwcet.flow.stated import (
     BranchFact,
     ExclusiveFact,

@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 
 from ptxwcet.api import Request, bound_file
-from ptxwcet.flow.asm_comments import find_marks, marked_bounds
+from ptxwcet.flow.asm_comments import find_marks
 from ptxwcet.flow.cfg import build_cfg
 from ptxwcet.flow.dominance import compute_dominators
 from ptxwcet.flow.facts import BoundOrigin
 from ptxwcet.flow.loops import find_loops
+from ptxwcet.flow.marked_loops import marked_bounds
 from ptxwcet.flow.paths import loop_entries
 from ptxwcet.pipeline import KernelAnalysis
 from ptxwcet.ptx.parser import parse_module
@@ -163,7 +164,8 @@ def test_at_the_end_of_a_block_before_a_label() -> None:
 
 
 def test_the_way_with_the_fewest_copies_counts() -> None:
-    one, two = mark(12), mark(12) * 2
+    one = mark(12)
+    two = one + "mov.u32 %r3, 1;\n" + one
     body = f"L: {STEP}@%p1 bra M;\n{two}mov.u32 %r2, 1;\nbra N;\nM:\n{one}mov.u32 %r2, 2;\nN: "
     assert bounds(body + "setp.ne.s32 %p2, %r1, 7; @%p2 bra L;") == [(12, False)]
     assert bounds(body.replace(one, two) + "setp.ne.s32 %p2, %r1, 7; @%p2 bra L;") == [(6, False)]

@@ -125,6 +125,8 @@ class _Page:
             yield from self._loop(loop)
 
     def _parameter(self, parameter: OpenParameter) -> Iterator[str]:
+        if not parameter.branches:
+            yield "# Without it the paths are not settled in reasonable time"
         for index in parameter.branches:
             block = self._block(index)
             loop = self._left_from(block)

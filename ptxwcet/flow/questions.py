@@ -7,7 +7,7 @@ answers only find the next questions: nothing is bounded with them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from ptxwcet.flow.cfg import ControlFlowGraph
@@ -15,12 +15,15 @@ from ptxwcet.flow.dominance import compute_postdominators
 from ptxwcet.flow.extraction import OpenDecision, extract_paths
 from ptxwcet.flow.facts import Launch, PlacedFacts
 from ptxwcet.flow.loops import LoopForest
+from ptxwcet.flow.paths import loop_entries
+from ptxwcet.flow.slicing import control_slice
 from ptxwcet.flow.values import Cause, CauseKind
-from ptxwcet.ir.kernel import Kernel
+from ptxwcet.ir.kernel import Address, Kernel, Parameter, Space, SymbolRef
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 
 _MOST_WALKS = 200
 _ASSUMED_BOUND = 10**12  # above what a loop can be proved to run: contradicts nothing
+_TOO_HARD = frozenset({"PW204", "PW205", "PW206"})
 _ASSUMED_VALUES = (64, 1, 100_000)  # of a parameter that decides a branch
 
 
@@ -65,26 +68,54 @@ def find_questions(
     """The questions whose answers decide every loop. Cost: a path extraction for each question.
 
     A loop or branch that depends on nothing but scalar parameters asks for these; any other loop
-    asks for its bound. What is left open once all parameters have some value is asked for too.
+    asks for its bound. Once there are values for the parameters (any will do) fewer loops are open,
+    or others: then those are asked for, and those that were not reached.
     """
     search = _Search(kernel, cfg, forest, facts)
     search.run(launch, frozenset())
-    asked = dict.fromkeys(search.parameters, _ASSUMED_VALUES[0])
-    if asked and not search.refusals:
-        # once more with values and without the bounds assumed for loops that they should decide
-        search.settle(replace(launch, parameters={**launch.parameters, **asked}))
-    loops = tuple(search.loops[loop] for loop in sorted(search.loops))
+    asked, loops, refusals = search.parameters, search.loops, search.refusals
+    if any(problem.code in _TOO_HARD for problem in refusals):
+        # what takes too long without a value may be simple with it
+        asked = {**{name: {} for name in _deciding(kernel, launch)}, **asked}
+    if asked:
+        second = _Search(kernel, cfg, forest, facts, parameters=asked)
+        values = dict.fromkeys(asked, _ASSUMED_VALUES[0])
+        known = replace(launch, parameters={**launch.parameters, **values})
+        if second.run(known, frozenset()):
+            rest = {loop: row for loop, row in loops.items() if loop not in second.entered}
+            refusals, loops = (), {**rest, **second.loops}
+        else:
+            asked = search.parameters
     names = [parameter.name for parameter in kernel.parameters]
     parameters = tuple(
-        OpenParameter(name, tuple(search.parameters[name]))
-        for name in sorted(search.parameters, key=names.index)
+        OpenParameter(name, tuple(asked[name])) for name in sorted(asked, key=names.index)
     )
-    return Questions(loops, parameters, search.refusals)
+    return Questions(tuple(loops[loop] for loop in sorted(loops)), parameters, refusals)
+
+
+def _deciding(kernel: Kernel, launch: Launch) -> Iterator[str]:
+    """The integer parameters without a value that can influence which path is taken."""
+    decisive = control_slice(kernel)
+    loaded = {
+        operand.base.name
+        for instruction in kernel.instructions
+        if instruction.space is Space.PARAM and decisive.intersection(instruction.writes)
+        for operand in instruction.operands
+        if isinstance(operand, Address) and isinstance(operand.base, SymbolRef)
+    }
+    for parameter in kernel.parameters:
+        is_open = parameter.name in loaded and parameter.name not in launch.parameters
+        if is_open and _is_integer(parameter):
+            yield parameter.name
+
+
+def _is_integer(parameter: Parameter) -> bool:
+    return not parameter.is_array and parameter.type[0] != "f"
 
 
 @dataclass
 class _Search:
-    """The questions found so far, and the loop bounds assumed for them."""
+    """The questions found so far, the loop bounds assumed for them, and the loops reached."""
 
     kernel: Kernel
     cfg: ControlFlowGraph
@@ -94,6 +125,7 @@ class _Search:
     parameters: dict[str, dict[int, None]] = field(default_factory=dict)
     refusals: tuple[Diagnostic, ...] = ()
     assumed: dict[int, int] = field(default_factory=dict)
+    entered: set[int] = field(default_factory=set)
     walks: int = 0
 
     def run(self, launch: Launch, tried: frozenset[int]) -> bool:
@@ -107,7 +139,7 @@ class _Search:
             bounds = {**self.assumed, **self.facts.loop_bounds}
             facts = replace(self.facts, loop_bounds=bounds)
             try:
-                extract_paths(self.kernel, self.cfg, self.forest, meetings, launch, facts)
+                pieces = extract_paths(self.kernel, self.cfg, self.forest, meetings, launch, facts)
             except OpenDecision as decision:
                 if self.walks < _MOST_WALKS and self._note_loop(decision, bounds):
                     continue
@@ -118,16 +150,13 @@ class _Search:
             except PtxwcetError as error:
                 self.refusals = error.diagnostics
                 return False
+            self.entered |= {
+                entry.loop
+                for piece in pieces
+                for warp in piece.warps
+                for entry in loop_entries(warp.nodes)
+            }
             return True
-
-    def settle(self, launch: Launch) -> None:
-        """Asks for the loops that are open still when all parameters have a value.
-
-        What the assumed values lead to and refuses a bound is no concern of other values.
-        """
-        self.assumed = dict.fromkeys(self.loops, _ASSUMED_BOUND)
-        self.run(launch, frozenset())
-        self.refusals = ()
 
     def _note_loop(self, decision: OpenDecision, bounds: Mapping[int, int]) -> bool:
         loop, branch = decision.loop, decision.instruction
@@ -166,7 +195,7 @@ class _Search:
         return tuple(
             parameter.name
             for parameter in self.kernel.parameters
-            if parameter.name in named and not parameter.is_array and parameter.type[0] != "f"
+            if parameter.name in named and _is_integer(parameter)
         )
 
 

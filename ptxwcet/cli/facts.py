@@ -29,7 +29,9 @@ def facts(out: Path | None, **options: Any) -> int:
     the answers are; 2 usage.
     """
     template = facts_template(request_from(**options))
-    if not template.questions:
+    if not template.questions and template.refused:
+        click.echo("no answer would help", err=True)
+    elif not template.questions:
         click.echo("nothing is open: no facts are needed for this launch", err=out is None)
     elif out is None:
         click.echo(template.text, nl=False)

@@ -41,22 +41,22 @@ def keys(row: KernelAnalysis) -> list[str]:
 
 def test_a_comment_bounds_the_loop_around_it() -> None:
     row = analysis("csr")
-    assert user_bounds(row) == [(64, "asm comment marked.cu:8")]
+    assert user_bounds(row) == [(64, "asm comment marked.cu:7")]
     assert keys(row) == ["user-loop-bounds", "asm-comment-loops"]
-    assert row.worst.bound.claim.assumptions[0].source == "asm comment marked.cu:8"
+    assert row.worst.bound.claim.assumptions[0].source == "asm comment marked.cu:7"
 
 
 def test_copies_of_an_unrolled_loop_share_the_passings() -> None:
     """Four copies an iteration: 66 passings are 16 whole iterations; the rest is a loop too."""
     assert user_bounds(analysis("unrolled")) == [
-        (16, "asm comment marked.cu:19 (66 passings, 4 an iteration)"),
-        (66, "asm comment marked.cu:19"),
+        (16, "asm comment marked.cu:18 (66 passings, 4 an iteration)"),
+        (66, "asm comment marked.cu:18"),
     ]
 
 
 def test_a_total_holds_whatever_loop_it_was_in() -> None:
     row = analysis("total", "n=10")
-    assert user_bounds(row) == [(500, "asm comment marked.cu:30")]
+    assert user_bounds(row) == [(500, "asm comment marked.cu:29")]
     assert keys(row) == ["user-loop-bounds"]
 
 
@@ -66,10 +66,10 @@ def test_each_call_of_a_function_has_its_own_loop() -> None:
 
 REFUSED = [
     ("inner_gone", "PW249", "unrolled completely inside of this one"),
-    ("both", "PW215", "marked.cu:53 says 100, asm comment marked.cu:55"),
+    ("both", "PW215", "marked.cu:52 says 100, asm comment marked.cu:54"),
     ("all_gone", "PW249", "in no loop"),
     ("sometimes", "PW249", "does not pass it"),
-    ("counted", "PW217", "asm comment marked.cu:100 says 30 iterations, but the loop runs 40"),
+    ("counted", "PW217", "asm comment marked.cu:99 says 30 iterations, but the loop runs 40"),
 ]
 
 

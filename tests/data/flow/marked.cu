@@ -1,5 +1,4 @@
 // Loops whose bounds stand in asm comments, and comments that bound nothing.
-// nvcc -ptx -arch=sm_86 -lineinfo -I. marked.cu, with the folder taken out of the .file directive
 
 extern "C" __global__ void csr(const int* row, const float* v, float* y) {
   const int i = threadIdx.x;

@@ -7,7 +7,7 @@ import pytest
 from ptxwcet.flow.cfg import build_cfg
 from ptxwcet.flow.dominance import compute_dominators, compute_postdominators
 from ptxwcet.flow.extraction import extract_paths
-from ptxwcet.flow.facts import BoundOrigin, Launch
+from ptxwcet.flow.facts import BoundOrigin, Launch, PlacedFacts
 from ptxwcet.flow.loops import find_loops
 from ptxwcet.flow.paths import (
     BlockPaths,
@@ -40,9 +40,9 @@ def paths(
     cfg = build_cfg(kernel)
     forest = find_loops(cfg, compute_dominators(cfg))
     joins = tuple(compute_postdominators(cfg).immediate)
-    bounds = {} if bound is None else {forest.loops[0].id: bound}
+    facts = PlacedFacts({} if bound is None else {forest.loops[0].id: bound})
     launch = launch or Launch((32, 1, 1), (4, 1, 1), {})
-    return extract_paths(kernel, cfg, forest, joins, launch, bounds)
+    return extract_paths(kernel, cfg, forest, joins, launch, facts)
 
 
 def refusal(body: str, bound: int | None = None, launch: Launch | None = None) -> Diagnostic:
@@ -244,7 +244,7 @@ def test_calls() -> None:
     forest = find_loops(cfg, compute_dominators(cfg))
     joins = tuple(compute_postdominators(cfg).immediate)
     with pytest.raises(PtxwcetError) as raised:
-        extract_paths(kernel, cfg, forest, joins, Launch((32, 1, 1)), {})
+        extract_paths(kernel, cfg, forest, joins, Launch((32, 1, 1)), PlacedFacts())
     diagnostic = raised.value.diagnostics[0]
     assert diagnostic.code == "PW220"
     assert "call of f" in diagnostic.message

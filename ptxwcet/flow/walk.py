@@ -767,7 +767,11 @@ class Walk:
         leave = Visit(block, taken=jumps and ends_when_taken)
         last = () if meeting in (None, self._cfg.exit) else (Visit(meeting, taken=False),)
         self._out.append(PathEnd(leave, last, Visit(block, taken=jumps and not ends_when_taken)))
-        self._has_gone |= not sides.agreement
+        if not sides.agreement:
+            self._has_gone = True
+            if meeting != self._cfg.exit and (block, sides.causes) not in self._apart:
+                # they wait there for the others: a barrier is not for them
+                self._apart = [*self._apart, (block, sides.causes)]
         if not self._proofs:
             self._narrow(sides, taken=not ends_when_taken)
         return on, mask

@@ -2,9 +2,9 @@
 
     python benchmarks/path_table.py --out docs/experiments/path-analysis.md
 
-Each kernel is bounded from its launch facts; a loop that stays undecided is asked for, and the bound
-is tried again with the answer of ``benchmarks/kernels/suite/answers.toml``. Exit code 1 if a kernel
-has no bound after that.
+Each kernel is bounded from its launch facts; a loop that stays undecided is asked for, and the
+bound is tried again with the answer of ``benchmarks/kernels/suite/answers.toml``. Exit code 1 if a
+kernel has no bound after that.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 
 from kernel_suite import Outcome, bound_kernel, entries, read_answers
 
-MANY = 2
+SLOWEST = 3
 """Kernels named as the slowest."""
 
 
@@ -42,13 +42,14 @@ def summary(outcomes: Sequence[Outcome]) -> list[str]:
     """The figures that the targets of the analysis are stated in."""
     loops = sum(len(one.loops) for one in outcomes)
     automatic = sum(one.automatic for one in outcomes)
+    asked = sum(len(one.asked) for one in outcomes)
     alone = sum(one.bound_without_answers for one in outcomes)
     bounded = sum(one.bound is not None for one in outcomes)
-    slow = sorted(outcomes, key=lambda one: -one.seconds)[:MANY]
+    slow = sorted(outcomes, key=lambda one: -one.seconds)[:SLOWEST]
     slowest = ", ".join(f"{one.entry.kernel} {one.seconds:.2f} s" for one in slow)
     return [
         f"**{len(outcomes)} kernels, {loops} loops: {automatic} loops ({automatic / loops:.1%}) "
-        f"bounded from the launch facts alone, {sum(len(one.asked) for one in outcomes)} asked for. "
+        f"bounded from the launch facts alone, {asked} asked for. "
         f"{alone} kernels bounded without a question, {bounded} with the answers, "
         f"{len(outcomes) - bounded} not.** Slowest: {slowest}.",
     ]
@@ -61,12 +62,12 @@ def page(outcomes: Sequence[Outcome], command: str) -> str:
         "",
         f"`{command}`",
         "",
-        "The kernels of `benchmarks/kernels/suite`, written in the manner of the usual GPU benchmark",
-        "suites and compiled by nvcc at -O3, on the machine orin-ecrts2025. A kernel is bounded from",
-        "the facts of its launch file (block, grid, scalar parameters), never from its arrays. A loop",
-        "that these do not decide is asked for; the answers are in `answers.toml` beside the kernels.",
-        "A loop counts as automatic only if its kernel has a bound. Seconds: reading the whole PTX",
-        "file, which holds the other kernels of its domain too, and the last analysis.",
+        "The kernels of `benchmarks/kernels/suite`, written in the manner of the usual GPU",
+        "benchmark suites and compiled by nvcc at -O3, on the machine orin-ecrts2025. A kernel is",
+        "bounded from the facts of its launch file (block, grid, scalar parameters), never from its",
+        "arrays. A loop that these do not decide is asked for; the answers are in `answers.toml`",
+        "beside the kernels. A loop counts as automatic only if its kernel has a bound. Seconds:",
+        "reading the whole PTX file, with the other kernels of the domain, and the last analysis.",
         "",
         *summary(outcomes),
         "",

@@ -92,6 +92,26 @@ def _uniform(agreement: Agreement, align: int = 0) -> Shape:
     return Shape(agreement, 0, align) if agreement else VARYING
 
 
+class BranchAgreements:
+    """:func:`branch_agreement`, computed when the first branch is asked for."""
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        cfg: ControlFlowGraph,
+        postdominators: tuple[BlockId | None, ...],
+        launch: Launch,
+    ) -> None:
+        self._subject = (kernel, cfg, postdominators, launch)
+        self._found: tuple[Agreement, ...] = ()
+
+    def __getitem__(self, block: int) -> Agreement:
+        """Who takes the branch at the end of ``block`` alike."""
+        if not self._found:
+            self._found = branch_agreement(*self._subject)
+        return self._found[block]
+
+
 def branch_agreement(
     kernel: Kernel,
     cfg: ControlFlowGraph,

@@ -61,8 +61,8 @@ class Entry:
 class Outcome:
     """What came of a kernel. ``asked`` are labels of loops that needed an answer, in order.
 
-    ``refusal`` is the diagnostic that is left, None for a kernel with a bound; ``seconds`` those of
-    reading the file and the last try to bound the kernel.
+    ``refusal`` is the diagnostic that is left, None for a kernel with a bound; ``seconds`` are those
+    of the processor, for reading the file and the last try to bound the kernel.
     """
 
     entry: Entry
@@ -132,9 +132,9 @@ def bound_kernel(entry: Entry, answers: tuple[Answer, ...]) -> Outcome:
     known = {answer.loop: answer for answer in answers}
     given: tuple[Answer, ...] = ()
     while True:
-        begin = time.perf_counter()
+        begin = time.process_time()
         result = bound_file(request_for(entry, given))
-        outcome.seconds = time.perf_counter() - begin
+        outcome.seconds = time.process_time() - begin
         if result.bounded:
             outcome.bound = result.bounded[0].worst.bound.cycles
             outcome.bound_without_answers = not given

@@ -18,6 +18,8 @@ from kernel_suite import Outcome, bound_kernel, entries, read_answers
 
 SLOWEST = 3
 """Kernels named as the slowest."""
+SHOWN = 3
+"""Labels of loops named in a line."""
 
 
 def row(outcome: Outcome) -> str:
@@ -35,7 +37,9 @@ def note(outcome: Outcome) -> str:
     if outcome.refusal is not None:
         source = next((n for n in outcome.refusal.notes if n.startswith("source line: ")), "")
         return f"{outcome.refusal.code} {source.removeprefix('source line: ')}".strip()
-    return ", ".join(f"`{label}`" for label in outcome.asked)
+    labels = [f"`{label}`" for label in outcome.asked[:SHOWN]]
+    more = len(outcome.asked) - SHOWN
+    return ", ".join([*labels, f"and {more} more"] if more > 0 else labels)
 
 
 def summary(outcomes: Sequence[Outcome]) -> list[str]:
@@ -67,8 +71,8 @@ def page(outcomes: Sequence[Outcome], command: str) -> str:
         "bounded from the facts of its launch file (block, grid, scalar parameters), never from",
         "its arrays. A loop that these do not decide is asked for; the answers are in",
         "`answers.toml` beside the kernels. A loop counts as automatic only if its kernel has a",
-        "bound. Seconds: reading the whole PTX file, with the other kernels of the domain, and the",
-        "last analysis.",
+        "bound. Seconds of the processor: reading the whole PTX file, with the other kernels of the",
+        "domain, and the last analysis.",
         "",
         *summary(outcomes),
         "",

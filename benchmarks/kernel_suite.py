@@ -61,8 +61,8 @@ class Entry:
 class Outcome:
     """What came of a kernel. ``asked`` are labels of loops that needed an answer, in order.
 
-    ``refusal`` is the diagnostic that is left, None for a kernel with a bound; ``seconds`` are those
-    of the processor, for reading the file and the last try to bound the kernel.
+    ``refusal`` is the diagnostic that is left, None for a kernel with a bound; ``seconds`` are
+    those of the processor, for reading the file and the last try to bound the kernel.
     """
 
     entry: Entry

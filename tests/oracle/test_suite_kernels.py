@@ -115,9 +115,7 @@ def test_the_suite_has_every_domain() -> None:
 
 
 def test_every_source_is_compiled() -> None:
-    sources = {
-        name
-        for path in SUITE.glob("*.cu")
-        for name in re.findall(r'extern "C" __global__ void (?:__launch_bounds__\(\d+\) )?(\w+)\(', path.read_text())
-    }
+    head = r'extern "C" __global__ void (?:__launch_bounds__\(\d+\) )?(\w+)\('
+    texts = [path.read_text() for path in SUITE.glob("*.cu")]
+    sources = {name for text in texts for name in re.findall(head, text)}
     assert sources == set(BY_NAME)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from ptxwcet.timing.attribution import CycleParts, WarpAttribution, attribute_warp
@@ -79,7 +79,7 @@ def direct(body: Body, scoreboard: Scoreboard) -> WarpAttribution:
     made: dict[str, tuple[int, int, int]] = {}  # register -> ready, origin, dispatch
     free: dict[str, int] = {}
     charged: dict[tuple[int, str], int] = {}
-    executions: dict[int, int] = {}
+    steps: dict[tuple[int, str], int] = {}
     t = 0
     last = (0, -1, 0)
 
@@ -107,7 +107,7 @@ def direct(body: Body, scoreboard: Scoreboard) -> WarpAttribution:
                 made[name] = (done, node.origin, dispatch)
         if done > last[0]:
             last = (done, node.origin, dispatch)
-        executions[node.origin] = executions.get(node.origin, 0) + 1
+        steps[node.origin, node.unit] = steps.get((node.origin, node.unit), 0) + 1
         for _ in range(1 + node.bubble_cycles):
             charge(node.origin, "issue")
             t += 1
@@ -115,6 +115,10 @@ def direct(body: Body, scoreboard: Scoreboard) -> WarpAttribution:
     wait(last)
     if t > last[0]:
         charged[issued, "issue"] -= t - last[0]
+    # an unknown opcode is one step on each unit: it was executed as often as on any one of them
+    executions: dict[int, int] = {}
+    for (origin, _unit), times in steps.items():
+        executions[origin] = max(executions.get(origin, 0), times)
     parts = {
         origin: CycleParts(*[charged.get((origin, kind), 0) for kind in CycleParts._fields])
         for origin in executions
@@ -123,8 +127,9 @@ def direct(body: Body, scoreboard: Scoreboard) -> WarpAttribution:
 
 
 @given(body=bodies(exact_nodes(40)), scoreboard=scoreboards)
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=400, deadline=None)
 def test_loops_cost_what_their_unrolled_bodies_cost(body: Body, scoreboard: Scoreboard) -> None:
+    assume(most_cycles(body, lambda _: 1) < 3_000)
     found = attribute_warp(body, scoreboard)
     expected = direct(body, scoreboard)
     assert found.cycles == expected.cycles == profile_warp(body, scoreboard).isolated_cycles
@@ -133,7 +138,7 @@ def test_loops_cost_what_their_unrolled_bodies_cost(body: Body, scoreboard: Scor
 
 
 @given(body=bodies(any_nodes(10**9)), scoreboard=scoreboards, through=st.booleans())
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=400, deadline=None)
 def test_parts_add_up_to_the_length(body: Body, scoreboard: Scoreboard, through: bool) -> None:
     profile = profile_warp(body, scoreboard)
     found = attribute_warp(body, scoreboard, through_bubble=through)

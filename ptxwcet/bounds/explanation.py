@@ -2,8 +2,8 @@
 
 ``SAFE = sum over sections of multiplicity * (L_w + interference of the others)`` for the warp w
 that determines the section. L_w is attributed along w's isolated run
-(:mod:`ptxwcet.timing.attribution`); an instruction j of another warp pays what the bound charges it:
-``c_w(j)`` a execution on w's sub-core, its initiation on a shared unit elsewhere.
+(:mod:`ptxwcet.timing.attribution`); an instruction j of another warp pays what the bound charges
+for it: ``c_w(j)`` an execution on w's sub-core, its initiation on a shared unit elsewhere.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -95,35 +96,30 @@ def explanation_row(
 ) -> Explanation:
     """The explanation as plain data; rows with the largest totals first."""
     kernel = row.kernel
+    cycles, paid = explained.cycles, explained.paid
+    number = Counter(kernel.instructions[i].mnemonic for i in paid)
 
-    def by_line(paid: Mapping[int, PaidCycles]) -> tuple[PaidRow, ...]:
+    def by_line(one: SectionExplanation | BoundExplanation) -> tuple[PaidRow, ...]:
         return _paid_rows(
-            paid, lambda i: place(kernel, i), lambda i: sources.text(kernel, i), explained.cycles
+            one.paid, lambda i: place(kernel, i), lambda i: sources.text(kernel, i), one.cycles
         )
 
-    def by_ptx_line(paid: Mapping[int, PaidCycles]) -> tuple[PaidRow, ...]:
-        return _paid_rows(
-            paid,
-            lambda i: f"PTX line {kernel.instructions[i].span.line}",
-            lambda i: ptx_text(kernel, i),
-            explained.cycles,
-        )
+    def opcode(index: int) -> str:
+        return kernel.instructions[index].mnemonic
 
-    sections = tuple(
-        _section_row(row, one, _paid_rows_of(one, kernel, sources)) for one in explained.sections
-    )
-    paid = explained.paid
-    return Explanation("safe", explained.cycles, by_line(paid), by_ptx_line(paid), sections)
+    def count(index: int) -> str:
+        return f"{number[opcode(index)]} instruction{'s' * (number[opcode(index)] > 1)}"
 
+    def ptx_line(index: int) -> str:
+        return f"PTX line {kernel.instructions[index].span.line}"
 
-def _paid_rows_of(
-    section: SectionExplanation, kernel: Kernel, sources: SourceLines
-) -> tuple[PaidRow, ...]:
-    return _paid_rows(
-        section.paid,
-        lambda i: place(kernel, i),
-        lambda i: sources.text(kernel, i),
-        section.cycles,
+    return Explanation(
+        "safe",
+        cycles,
+        by_line(explained),
+        _paid_rows(paid, opcode, count, cycles),
+        _paid_rows(paid, ptx_line, lambda i: ptx_text(kernel, i), cycles),
+        tuple(_section_row(row, one, by_line(one)) for one in explained.sections),
     )
 
 

@@ -9,7 +9,7 @@ from ptxwcet.report.model import Explanation, PaidRow, PaidSectionRow
 from ptxwcet.report.places import number_ranges
 
 _MOST_LINES = 20
-_MOST_INSTRUCTIONS = 5
+_MOST_OTHERS = 5
 _MOST_SECTIONS = 8
 _MOST_TEXT = 48  # characters of a source line: the table then fits 120 columns
 
@@ -36,13 +36,18 @@ def explanation_lines(explanation: Explanation) -> list[str]:
     whole = _sum("all lines", explanation.lines, cycles)
     rows += [_line_cells(whole), _shares(whole)]
     lines += _columns(_LINE_HEAD, rows, _LINE_LEFT)
+    lines += _most("opcodes that pay most", ("opcode", ""), explanation.opcodes)
     if explanation.lines != explanation.ptx_lines:
-        lines += ["", "PTX instructions that pay most"]
-        first = [_line_cells(row) for row in explanation.ptx_lines[:_MOST_INSTRUCTIONS]]
-        lines += _columns(_LINE_HEAD, first, _LINE_LEFT)
+        lines += _most("PTX lines that pay most", ("line", "text"), explanation.ptx_lines)
     if len(explanation.sections) > 1:
         lines += _sections(explanation)
     return lines
+
+
+def _most(title: str, ends: tuple[str, str], rows: Sequence[PaidRow]) -> list[str]:
+    """The first rows of a longer table, whose first and last column are ``ends``."""
+    shown = [_line_cells(row) for row in rows[:_MOST_OTHERS]]
+    return ["", title, *_columns((ends[0], *_LINE_HEAD[1:-1], ends[1]), shown, _LINE_LEFT)]
 
 
 def _sections(explanation: Explanation) -> list[str]:

@@ -114,12 +114,14 @@ class PaidSectionRow:
 class Explanation:
     """Which lines pay the ``cycles`` of the bound of ``method``, every cycle of it once.
 
-    ``lines`` by source line, PTX line where there is none; ``ptx_lines`` by PTX line.
+    ``lines`` by source line, PTX line where there is none; ``opcodes`` by opcode with modifiers,
+    ``text`` being how many instructions have it; ``ptx_lines`` by PTX line.
     """
 
     method: str
     cycles: int
     lines: tuple[PaidRow, ...]
+    opcodes: tuple[PaidRow, ...]
     ptx_lines: tuple[PaidRow, ...]
     sections: tuple[PaidSectionRow, ...]
 

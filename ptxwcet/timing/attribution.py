@@ -31,8 +31,9 @@ from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.timing.compilation import BothOrders, Compiled, Loop, OneOf, Straight, compile_body
 from ptxwcet.warp.program import Node, Scoreboard
 
-# As many as the engine executes: real kernels need a few times their static size.
-_MOST_STEPS = 8_000_000
+# Real kernels need a few times their static size, below 10^5; the limit is about three seconds of
+# work, a fraction of the engine's: no bound waits longer for its explanation than for itself.
+_MOST_STEPS = 2_000_000
 
 
 class CycleParts(NamedTuple):

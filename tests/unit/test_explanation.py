@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import re
 import shlex
+from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 
 import jsonschema
 import pytest
@@ -17,6 +19,7 @@ from ptxwcet.bounds.explanation import BoundExplanation, PaidCycles, explain_saf
 from ptxwcet.bounds.safe import bound_safe
 from ptxwcet.cli.bound import bound
 from ptxwcet.machine.loader import load_machine
+from ptxwcet.machine.model import FunctionalUnit
 from ptxwcet.timing import attribution
 from ptxwcet.timing.attribution import CycleParts, attribute_warp
 from ptxwcet.warp.program import (
@@ -40,6 +43,10 @@ def timed(
     origin: int, unit: str, timing: tuple[int, int], reads: str = "", writes: str = ""
 ) -> TimedInstruction:
     return TimedInstruction(unit, *timing, tuple(reads), tuple(writes), origin=origin)
+
+
+def guarded(origin: int, unit: str, timing: tuple[int, int], writes: str) -> TimedInstruction:
+    return TimedInstruction(unit, *timing, (), tuple(writes), conditional=True, origin=origin)
 
 
 # [J] Figs. 2 and 3: i0 on A, i1 and i2 on B, i3 on C reads the result of i0
@@ -136,6 +143,50 @@ def test_choice_charges_the_later_alternative() -> None:
     assert found.cycles == 12
 
 
+def test_a_register_of_a_choice_is_made_by_the_alternative_where_it_is_ready_later() -> None:
+    """1 makes x ready in cycle 10; the cycle of issue is that of the first alternative."""
+    sides = ((timed(0, "A", (1, 2), writes="x"),), (timed(1, "A", (1, 9), writes="x"),))
+    found = attribute_warp((Choice(sides), timed(2, "B", (1, 0), reads="x")), Scoreboard.RAW)
+    assert found.parts == {0: CycleParts(1), 1: CycleParts(0, 9), 2: CycleParts(1)}
+
+
+def test_a_bubble_behind_the_last_issue_counts_only_before_a_barrier() -> None:
+    jump = TimedInstruction("A", 1, 0, bubble_cycles=5, origin=1)
+    body = (Choice(((timed(0, "A", (1, 0)),), (jump,))),)
+    assert attribute_warp(body, Scoreboard.RAW).parts == {1: CycleParts(1)}
+    found = attribute_warp(body, Scoreboard.RAW, through_bubble=True)
+    assert found.parts == {1: CycleParts(6)}
+
+
+def test_a_loop_repeats_only_when_the_same_instruction_is_waited_for() -> None:
+    """In the first iteration 2 makes x as late as 3 (the prefix keeps its unit), later 3 alone."""
+    prefix = timed(0, "A", (7, 0))
+    body = (
+        timed(1, "C", (1, 0), reads="x"),
+        guarded(2, "A", (1, 8), "x"),
+        guarded(3, "B", (1, 12), "x"),
+        *[timed(4, "C", (1, 0))] * 4,
+    )
+    looped = attribute_warp((prefix, Repeat(50, body)), Scoreboard.RAW)
+    assert looped == attribute_warp((prefix, *body * 50), Scoreboard.RAW)
+    assert looped.parts[2] == CycleParts(50, 8)
+
+
+def test_a_loop_repeats_only_when_what_is_waited_for_was_dispatched_alike() -> None:
+    """In the first iteration x comes as late from B, whose prefix delays it, later from A."""
+    prefix = timed(0, "B", (4, 0))
+    body = (
+        timed(1, "C", (1, 0), reads="x"),
+        guarded(2, "B", (1, 14), "x"),
+        timed(3, "A", (10, 0)),
+        guarded(2, "A", (1, 5), "x"),
+    )
+    looped = attribute_warp((prefix, Repeat(50, body)), Scoreboard.RAW)
+    assert looped == attribute_warp((prefix, *body * 50), Scoreboard.RAW)
+    # 14 cycles an iteration: results alone at first, then 8 in the queue behind 3
+    assert looped.parts[2] == CycleParts(100, 14 + 49 * 6, 49 * 8)
+
+
 def test_loop_that_may_not_run_is_charged() -> None:
     body = (Repeat(5, (timed(0, "A", (1, 0)),), 0),)
     assert attribute_warp(body, Scoreboard.RAW).executions == {0: 5}
@@ -169,6 +220,21 @@ def test_one_warp_is_explained_by_its_isolated_run() -> None:
     assert len(found.sections) == 1
 
 
+def test_shared_units_pay_their_initiations() -> None:
+    """Two sub-cores with one A for both and a B each: of the other warp only its A counts."""
+    machine = replace(
+        load_machine("orin-ecrts2025"),
+        schedulers_per_sm=2,
+        units=(FunctionalUnit("A", 1), FunctionalUnit("B", 2)),
+        timings=MappingProxyType({}),
+    )
+    body = (timed(0, "A", (4, 0)), timed(1, "B", (3, 0)))
+    workload = BlockWorkload((WarpClass(WarpProgram(body), (0, 1)),), Scoreboard.RAW)
+    found = explain_safe(analyse_block(workload, machine))
+    assert_adds_up(found)
+    assert {origin: paid.interference for origin, paid in found.paid.items()} == {0: 4, 1: 0}
+
+
 def sample_commands() -> list[list[str]]:
     table = (ROOT / "samples/README.md").read_text()
     return [shlex.split(text) for text in re.findall(r"`ptxwcet (samples/\S+ --[^`]*)`", table)]
@@ -187,7 +253,7 @@ def test_samples_add_up(command: list[str]) -> None:
     for kernel in kernels:
         found = kernel["explanation"]
         assert found["cycles"] == kernel["bound_cycles"]
-        for rows in (found["lines"], found["ptx_lines"]):
+        for rows in (found["lines"], found["opcodes"], found["ptx_lines"]):
             assert sum(row["total"] for row in rows) == found["cycles"]
         assert sum(s["multiplicity"] * s["cycles"] for s in found["sections"]) == found["cycles"]
         for section in found["sections"]:
@@ -221,6 +287,46 @@ def test_block_counts() -> None:
     """K = 1024 in tiles of 32; the loop's block has two barriers and still counts once."""
     counts = worst_path("sgemm_naive", "--block", "32x32", "--param", "K=1024")
     assert counts == {"entry": [1], "block 1": [1], "$L__BB0_2": [32], "$L__BB0_3": [1]}
+
+
+TWO_KINDS = """.version 8.0
+.target sm_80
+.address_size 64
+.visible .entry two_kinds()
+{
+    .reg .pred %p<2>;
+    .reg .b32 %r<3>;
+    mov.u32 %r1, %tid.x;
+    setp.lt.u32 %p1, %r1, 32;
+    @!%p1 bra meet;
+    add.s32 %r1, %r1, 1;
+    add.s32 %r1, %r1, 1;
+    add.s32 %r1, %r1, 1;
+meet:
+    bar.sync 0;
+    mov.u32 %r2, 0;
+    @%p1 bra done;
+    add.s32 %r2, %r2, 1;
+    add.s32 %r2, %r2, 1;
+done:
+    ret;
+}
+"""
+
+
+def test_a_block_that_a_barrier_cuts_counts_once(tmp_path: Path) -> None:
+    """Warp 0 determines the section before the barrier, warp 1 the one behind it."""
+    path = tmp_path / "two_kinds.ptx"
+    path.write_text(TWO_KINDS)
+    result = CliRunner().invoke(bound, [str(path), "--block", "64", "--format", "json"])
+    rows = json.loads(result.stdout)["kernels"][0]["worst_path"]
+    assert [(row["block"], row["executions"], row["warps"]) for row in rows] == [
+        ("entry", 1, [0]),
+        ("block 1", 1, [0]),
+        ("meet", 1, [0]),
+        ("block 3", 1, [1]),
+        ("done", 1, [1]),
+    ]
 
 
 def test_block_counts_are_exact_however_large() -> None:
@@ -264,7 +370,7 @@ def test_without_line_information_ptx_lines_pay() -> None:
     path = str(ROOT / "tests/data/reference-sim/ptx/kernels.ptx")
     arguments = [path, "-k", "diverge", "--block", "32", "--param", "2=9"]
     text = CliRunner().invoke(bound, [*arguments, "--explain"]).stdout
-    assert "PTX instructions that pay most" not in text
+    assert "PTX lines that pay most" not in text
     assert re.search(r"^  PTX line \d+ .* ld.global.u32 %r17, \[%rd6\];$", text, re.MULTILINE)
 
 

@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from types import MappingProxyType
+
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from ptxwcet.bounds.analysis import analyse_block
+from ptxwcet.bounds.explanation import explain_safe
+from ptxwcet.bounds.safe import bound_safe, section_upper_bound
+from ptxwcet.machine.loader import load_machine
+from ptxwcet.machine.model import FunctionalUnit
 from ptxwcet.timing.attribution import CycleParts, WarpAttribution, attribute_warp
 from ptxwcet.timing.demand import heaviest_cycles, most_cycles
 from ptxwcet.timing.phases import profile_warp
 from ptxwcet.warp.program import (
+    Barrier,
+    BlockWorkload,
     Choice,
     Node,
     Repeat,
     Scoreboard,
     TimedInstruction,
     Unordered,
+    WarpClass,
+    WarpProgram,
     unroll,
 )
 
@@ -157,3 +169,42 @@ def test_interference_adds_up(body: Body, weight: str) -> None:
         return 1 if weight == "all" else instruction.initiation_cycles
 
     assert sum(heaviest_cycles(body, cycles).values()) == most_cycles(body, cycles)
+
+
+def pieces(nodes: st.SearchStrategy[Node]) -> st.SearchStrategy[list[Body]]:
+    return st.lists(bodies(nodes, 3), min_size=3, max_size=3)
+
+
+@given(
+    classes=st.lists(pieces(any_nodes(10**6)), min_size=1, max_size=3),
+    times=st.integers(1, 10**9),
+    machine=st.sampled_from(((1, 1), (2, 2), (2, 1), (2, 3))),
+)
+@settings(max_examples=200, deadline=None)
+def test_blocks_add_up(classes: list[list[Body]], times: int, machine: tuple[int, int]) -> None:
+    """Several kinds of warps, a loop with a barrier, sub-cores with own and with shared units."""
+    barrier = Barrier(TimedInstruction("A", 1, 3, bubble_cycles=2, origin=20))
+    schedulers, servers = machine
+    workload = BlockWorkload(
+        tuple(
+            WarpClass(
+                WarpProgram((*first, Repeat(times, (*inner, barrier)), *last)),
+                tuple(range(3 * index, 3 * index + 1 + 2 * (index < 2))),
+            )
+            for index, (first, inner, last) in enumerate(classes)
+        ),
+        Scoreboard.RAW_WAW,
+    )
+    model = replace(
+        load_machine(),
+        schedulers_per_sm=schedulers,
+        units=tuple(FunctionalUnit(unit, servers) for unit in UNITS),
+        timings=MappingProxyType({}),
+    )
+    analysis = analyse_block(workload, model)
+    found = explain_safe(analysis)
+    assert found.cycles == bound_safe(analysis).cycles
+    assert sum(paid.total for paid in found.paid.values()) == found.cycles
+    for one, section in zip(found.sections, analysis.sections, strict=True):
+        assert one.cycles == section_upper_bound(analysis, section)
+        assert sum(paid.total for paid in one.paid.values()) == one.cycles

@@ -22,7 +22,7 @@ from ptxwcet.timing.demand import (
     used_units,
 )
 from ptxwcet.timing.phases import WarpProfile, profile_warp
-from ptxwcet.warp.alignment import align_sections
+from ptxwcet.warp.alignment import AlignedSection, AlignedStep, align_sections
 from ptxwcet.warp.program import Barrier, BlockWorkload, Node, Scoreboard
 from ptxwcet.warp.segments import Section, cut_at_barriers
 
@@ -128,22 +128,42 @@ class BlockSection:
         return next((w.barrier for w in self.warps if w is not None and w.barrier), None)
 
 
+@dataclass(frozen=True, slots=True)
+class SectionAlternatives:
+    """Sequences of sections of which the block runs one, ``multiplicity`` times one of them."""
+
+    multiplicity: int
+    alternatives: tuple[tuple[BlockStep, ...], ...]
+
+
+BlockStep = BlockSection | SectionAlternatives
+
+
 @dataclass(frozen=True)
 class BlockAnalysis:
     """A block's workload on a machine, cut into sections.
 
-    ``sub_cores`` that are alike are listed once. ``has_private_units``: each sub-core has one
-    server of its own of every unit that is used. ``is_nominal``: no timing is charged above the
+    ``steps`` are the sections in order, with alternatives where the warps of the block choose
+    together. ``sub_cores`` that are alike are listed once. ``has_private_units``: each sub-core has
+    one server of its own of every unit that is used. ``is_nominal``: no timing is charged above the
     machine's own. ``assumptions`` are those that the workload itself needs.
     """
 
     workload: BlockWorkload
     machine: Machine
-    sections: tuple[BlockSection, ...]
+    steps: tuple[BlockStep, ...]
     sub_cores: tuple[SubCore, ...]
     has_private_units: bool
     is_nominal: bool
     assumptions: tuple[Assumption, ...] = ()
+
+    @property
+    def sections(self) -> tuple[BlockSection, ...]:
+        """The sections in order, of a block without alternatives. Raises ValueError."""
+        sections = tuple(step for step in self.steps if isinstance(step, BlockSection))
+        if len(sections) < len(self.steps):
+            raise ValueError("the block may go different ways between its barriers")
+        return sections
 
     @property
     def is_single_path(self) -> bool:
@@ -187,16 +207,18 @@ def analyse_block(
             known[id(section)] = WarpSection(body, barrier, workload.scoreboard)
         return known[id(section)]
 
-    sections = [
-        BlockSection(entry.multiplicity, tuple(prepared(s) for s in entry.sections))
-        for entry in aligned
-    ]
+    def step(entry: AlignedStep) -> BlockStep:
+        if isinstance(entry, AlignedSection):
+            return BlockSection(entry.multiplicity, tuple(prepared(s) for s in entry.sections))
+        sides = tuple(tuple(step(inner) for inner in side) for side in entry.alternatives)
+        return SectionAlternatives(entry.multiplicity, sides)
+
     used = frozenset[str]().union(*(used_units(c.program.body) for c in workload.classes))
     counts = {unit.name: unit.count for unit in machine.units if unit.name in used}
     return BlockAnalysis(
         workload,
         machine,
-        tuple(sections),
+        tuple(step(entry) for entry in aligned),
         _deal_warps(workload, machine.schedulers_per_sm, counts),
         all(count == machine.schedulers_per_sm for count in counts.values()),
         is_nominal and machine.timing_meaning is TimingMeaning.EXACT,

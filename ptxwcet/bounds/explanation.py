@@ -1,9 +1,10 @@
 """Where the cycles of the safe bound go, instruction by instruction; the parts add up to the bound.
 
 ``SAFE = sum over sections of multiplicity * (L_w + interference of the others)`` for the warp w
-that determines the section. L_w is attributed along w's isolated run
-(:mod:`ptxwcet.timing.attribution`); an instruction j of another warp pays what the bound charges
-for it: ``c_w(j)`` an execution on w's sub-core, its initiation on a shared unit elsewhere.
+that determines the section, on the worst way where the block may go several. L_w is attributed
+along w's isolated run (:mod:`ptxwcet.timing.attribution`); an instruction j of another warp pays
+what the bound charges for it: ``c_w(j)`` an execution on w's sub-core, its initiation on a shared
+unit elsewhere.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ptxwcet.bounds.analysis import BlockAnalysis, BlockSection, SubCore, WarpSection
-from ptxwcet.bounds.safe import bound_safe, worst_warp
+from ptxwcet.bounds.safe import bound_safe, worst_warp, worst_way
 
 
 class PaidCycles(NamedTuple):
@@ -97,7 +98,7 @@ def explain_safe(analysis: BlockAnalysis) -> BoundExplanation:
         return BoundExplanation(bound.cycles, (_explain(whole, analysis.sub_cores[0], 0),))
     known: dict[tuple[int, ...], SectionExplanation] = {}
     rows = []
-    for section in analysis.sections:
+    for section, _ in worst_way(analysis, analysis.steps):
         key = (section.multiplicity, *(id(warp) for warp in section.warps))
         if key not in known:
             worst = worst_warp(analysis, section)

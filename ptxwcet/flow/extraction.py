@@ -16,6 +16,7 @@ from ptxwcet.flow.loops import LoopForest
 from ptxwcet.flow.paths import BlockPaths, Path, WarpPath, close_symbol
 from ptxwcet.flow.regions import SplitRequest, Symbol
 from ptxwcet.flow.slicing import control_slice
+from ptxwcet.flow.uniformity import BranchAgreements
 from ptxwcet.flow.values import Cause, CauseKind
 from ptxwcet.flow.walk import FlowGraph, Refused, SplitWarps, Undecided, Walk
 from ptxwcet.ir.kernel import Kernel, SpecialRegister
@@ -43,7 +44,8 @@ def extract_paths(
     have are covered. Raises PtxwcetError (PW2xx). Cost: independent of trip counts; linear in the
     path tree for each group of warps and range of indices.
     """
-    graph = FlowGraph(kernel, cfg, forest, postdominators, control_slice(kernel))
+    agreements = BranchAgreements(kernel, cfg, postdominators, launch)
+    graph = FlowGraph(kernel, cfg, forest, postdominators, control_slice(kernel), agreements)
     open_pieces = [_all_indices(kernel, launch, graph)]
     done: list[BlockPaths] = []
     while open_pieces:

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 from ptxwcet.warp.program import (
     Barrier,
+    BlockChoice,
     Choice,
     Node,
     PartialBarrier,
@@ -121,7 +122,7 @@ class _Compiler:
                         out.append(_loop(node.count, node.least, self.compile(node.body)))
                 case Unordered(first, second):
                     out.append(BothOrders(self.compile(first), self.compile(second)))
-                case Choice(alternatives):
+                case Choice(alternatives) | BlockChoice(alternatives=alternatives):
                     out.append(OneOf(tuple(self.compile(side) for side in alternatives)))
         if steps:
             out.append(_straight(steps, origins))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ptxwcet.bounds.analysis import analyse_block
 from ptxwcet.bounds.explanation import explain_safe
-from ptxwcet.bounds.safe import bound_safe, section_upper_bound
+from ptxwcet.bounds.safe import bound_safe, section_upper_bound, worst_way
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.machine.model import FunctionalUnit
 from ptxwcet.timing.attribution import CycleParts, WarpAttribution, attribute_warp
@@ -18,6 +18,7 @@ from ptxwcet.timing.demand import heaviest_cycles, most_cycles
 from ptxwcet.timing.phases import profile_warp
 from ptxwcet.warp.program import (
     Barrier,
+    BlockChoice,
     BlockWorkload,
     Choice,
     Node,
@@ -178,20 +179,25 @@ def pieces(nodes: st.SearchStrategy[Node]) -> st.SearchStrategy[list[Body]]:
 @given(
     classes=st.lists(pieces(any_nodes(10**6)), min_size=1, max_size=3),
     times=st.integers(1, 10**9),
+    together=st.booleans(),
     machine=st.sampled_from(((1, 1), (2, 2), (2, 1), (2, 3))),
 )
 @settings(max_examples=200, deadline=None)
-def test_blocks_add_up(classes: list[list[Body]], times: int, machine: tuple[int, int]) -> None:
-    """Several kinds of warps, a loop with a barrier, sub-cores with own and with shared units."""
+def test_blocks_add_up(
+    classes: list[list[Body]], times: int, together: bool, machine: tuple[int, int]
+) -> None:
+    """Several kinds of warps, a loop with a barrier, which the block may leave out altogether."""
     barrier = Barrier(TimedInstruction("A", 1, 3, bubble_cycles=2, origin=20))
     schedulers, servers = machine
+
+    def program(first: Body, inner: Body, last: Body) -> WarpProgram:
+        loop = Repeat(times, (*inner, barrier))
+        return WarpProgram((*first, BlockChoice(0, ((), (loop,))) if together else loop, *last))
+
     workload = BlockWorkload(
         tuple(
-            WarpClass(
-                WarpProgram((*first, Repeat(times, (*inner, barrier)), *last)),
-                tuple(range(3 * index, 3 * index + 1 + 2 * (index < 2))),
-            )
-            for index, (first, inner, last) in enumerate(classes)
+            WarpClass(program(*body), tuple(range(3 * index, 3 * index + 1 + 2 * (index < 2))))
+            for index, body in enumerate(classes)
         ),
         Scoreboard.RAW_WAW,
     )
@@ -205,6 +211,7 @@ def test_blocks_add_up(classes: list[list[Body]], times: int, machine: tuple[int
     found = explain_safe(analysis)
     assert found.cycles == bound_safe(analysis).cycles
     assert sum(paid.total for paid in found.paid.values()) == found.cycles
-    for one, section in zip(found.sections, analysis.sections, strict=True):
-        assert one.cycles == section_upper_bound(analysis, section)
+    way = worst_way(analysis, analysis.steps)
+    for one, (section, cycles) in zip(found.sections, way, strict=True):
+        assert one.cycles == cycles == section_upper_bound(analysis, section)
         assert sum(paid.total for paid in one.paid.values()) == one.cycles

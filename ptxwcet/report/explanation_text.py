@@ -83,7 +83,7 @@ def _shares(whole: PaidRow) -> tuple[str, ...]:
     """Each column's share of the total."""
     parts = (whole.issue, whole.waiting_for_result, whole.waiting_for_unit, whole.interference)
     shares = [f"{100 * part / (whole.total or 1):.1f} %" for part in parts]
-    return ("", *shares, "", "", "")
+    return ("share", *shares, "", "", "")
 
 
 def _line_cells(row: PaidRow) -> tuple[str, ...]:

@@ -342,7 +342,9 @@ def test_text_shows_lines_and_their_source() -> None:
     assert "which lines pay the 133,702 cycles of the safe bound" in text
     (row,) = re.findall(r"^  sgemm_naive\.cu:18 .* 104,262 .*$", text, re.MULTILINE)
     assert "sum += tileA" in row
-    assert re.search(r"^  all lines .* 133,702  100\.0 %$", text, re.MULTILINE)
+    assert re.search(r"^  all lines .* 133,702  100\.0 %\n  share  .* 83\.1 %$", text, re.MULTILINE)
+    assert re.search(r"^  ld\.shared\.f32 .* 52\.9 %  64 instructions$", text, re.MULTILINE)
+    assert re.search(r"^   32 x   3,270 .* sgemm_naive\.cu:18 99\.0 %$", text, re.MULTILINE)
     plain = CliRunner().invoke(bound, arguments).stdout
     assert "which lines pay" not in plain
     assert re.search(r"^  \$L__BB0_2  sgemm_naive\.cu:13-19  32 x  0-31$", plain, re.MULTILINE)

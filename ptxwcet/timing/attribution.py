@@ -23,30 +23,17 @@ log of a run is a linked list, so that alternatives share what they have in comm
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.timing.compilation import BothOrders, Compiled, Loop, OneOf, Straight, compile_body
+from ptxwcet.timing.wait_log import Again, CycleParts, Issued, Log, Waited, fold_log
 from ptxwcet.warp.program import Node, Scoreboard
 
 # Real kernels need a few times their static size, below 10^5; the limit is about three seconds of
 # work, a fraction of the engine's: no bound waits longer for its explanation than for itself.
 _MOST_STEPS = 2_000_000
-
-
-class CycleParts(NamedTuple):
-    """Cycles of a warp's isolated run that one instruction is charged."""
-
-    issue: int = 0
-    result: int = 0
-    unit: int = 0
-
-    @property
-    def total(self) -> int:
-        """All of them."""
-        return self.issue + self.result + self.unit
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,88 +68,11 @@ def attribute_warp(
     end = max(state.completion, state.t) if through_bubble else state.completion
     if end > state.t:
         state.wait(state.last_maker, state.last_started, end)
-    parts, executions = _fold(state.log)
+    parts, executions = fold_log(state.log)
     if end < state.t:  # the bubble behind the last issue outlasts the run
         own = parts[state.issued]
         parts[state.issued] = own._replace(issue=own.issue - (state.t - end))
     return WarpAttribution(end, parts, executions)
-
-
-# --- the log --------------------------------------------------------------------------------------
-
-
-class _Issued(NamedTuple):
-    """All instructions of a straight piece were issued once."""
-
-    before: _Log
-    piece: Straight
-
-
-class _Waited(NamedTuple):
-    """Cycles spent on the result of ``origin``, and on the queue that it stood in."""
-
-    before: _Log
-    origin: int
-    result: int
-    unit: int
-
-
-class _Again(NamedTuple):
-    """Everything after ``since`` happened ``times`` times more."""
-
-    before: _Log
-    since: _Log
-    times: int
-
-
-_Log = _Issued | _Waited | _Again | None
-
-
-def _fold(log: _Log) -> tuple[dict[int, CycleParts], dict[int, int]]:
-    """Cycles and executions by origin. Cost: linear in the log."""
-    pieces: dict[int, tuple[Straight, int]] = {}
-    waits: dict[int, tuple[int, int]] = {}
-    open_repeats: list[tuple[_Log, int]] = []
-    weight = 1
-    while log is not None:
-        while open_repeats and open_repeats[-1][0] is log:
-            weight = open_repeats.pop()[1]
-        match log:
-            case _Issued(_, piece):
-                pieces[id(piece)] = (piece, pieces.get(id(piece), (piece, 0))[1] + weight)
-            case _Waited(_, origin, result, unit):
-                before = waits.get(origin, (0, 0))
-                waits[origin] = (before[0] + weight * result, before[1] + weight * unit)
-            case _Again(_, since, times):
-                open_repeats.append((since, weight))
-                weight *= 1 + times
-        log = log.before
-    issues, executions = _issues(pieces.values())
-    parts = {
-        origin: CycleParts(issues.get(origin, 0), *waits.get(origin, (0, 0)))
-        for origin in issues.keys() | waits.keys()
-    }
-    return parts, executions
-
-
-def _issues(pieces: Iterable[tuple[Straight, int]]) -> tuple[dict[int, int], dict[int, int]]:
-    """Cycles of issue and executions by origin.
-
-    An unknown opcode is one step on each unit: an instruction is executed as often as on any one.
-    """
-    cycles: dict[int, int] = {}
-    steps: dict[tuple[int, int], int] = {}
-    for piece, times in pieces:
-        for step, origin in zip(piece.steps, piece.origins, strict=True):
-            cycles[origin] = cycles.get(origin, 0) + times * step[6]
-            steps[origin, step[2]] = steps.get((origin, step[2]), 0) + times
-    executions: dict[int, int] = {}
-    for (origin, _unit), times in steps.items():
-        executions[origin] = max(executions.get(origin, 0), times)
-    return cycles, executions
-
-
-# --- the run --------------------------------------------------------------------------------------
 
 
 @dataclass(slots=True)
@@ -182,7 +92,7 @@ class _State:
     last_maker: int = -1
     last_started: int = 0
     issued: int = -1
-    log: _Log = None
+    log: Log = None
 
     def copy(self) -> _State:
         """A state to explore an alternative from; the log so far is shared."""
@@ -211,7 +121,7 @@ class _State:
     def wait(self, maker: int, started: int, until: int) -> None:
         """Spends the cycles up to ``until`` waiting for ``maker``, dispatched at ``started``."""
         queued = max(started - self.t, 0)
-        self.log = _Waited(self.log, maker, until - self.t - queued, queued)
+        self.log = Waited(self.log, maker, until - self.t - queued, queued)
         self.t = until
 
 
@@ -258,7 +168,7 @@ class _Run:
                     state.maker[register], state.started[register] = origin, dispatch
             state.t += advance
         state.issued = piece.origins[-1]
-        state.log = _Issued(state.log, piece)
+        state.log = Issued(state.log, piece)
 
     def _one_of(self, alternatives: Sequence[Sequence[Compiled]], state: _State) -> None:
         if not alternatives:
@@ -277,7 +187,7 @@ class _Run:
 
     def _iterate(self, loop: Loop, state: _State) -> None:
         """All iterations; once waits and their causes repeat, whole periods are skipped."""
-        seen: dict[tuple[object, ...], tuple[int, int, _Log]] = {}
+        seen: dict[tuple[object, ...], tuple[int, int, Log]] = {}
         remaining = loop.count
         while remaining:
             self.run(loop.body, state)
@@ -296,7 +206,7 @@ class _Run:
             self._skip_free_units(loop, state, period, periods, growth)
             _shift(loop, state, periods * growth)
             if state.log is not log:
-                state.log = _Again(state.log, log, periods)
+                state.log = Again(state.log, log, periods)
             remaining -= periods * period
             seen.clear()
 

@@ -21,7 +21,8 @@ from ptxwcet.cli.bound import bound
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.machine.model import FunctionalUnit
 from ptxwcet.timing import attribution
-from ptxwcet.timing.attribution import CycleParts, attribute_warp
+from ptxwcet.timing.attribution import attribute_warp
+from ptxwcet.timing.wait_log import CycleParts
 from ptxwcet.warp.program import (
     Barrier,
     BlockWorkload,

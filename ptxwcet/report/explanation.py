@@ -41,7 +41,7 @@ class SourceLines:
         given = self._source
         path = given if given is not None and given.name == name else self._folder / name
         try:
-            if path.stat().st_size > _LARGEST_SOURCE_BYTES:
+            if not path.is_file() or path.stat().st_size > _LARGEST_SOURCE_BYTES:
                 return []
             return path.read_text(encoding="utf-8", errors="replace").splitlines()
         except (OSError, ValueError):

@@ -87,7 +87,8 @@ def _shares(whole: PaidRow) -> tuple[str, ...]:
 
 
 def _line_cells(row: PaidRow) -> tuple[str, ...]:
-    text = row.text or ""
+    words = " ".join((row.text or "").split())
+    text = "".join(letter if letter.isprintable() else "?" for letter in words)
     return (
         row.place,
         f"{row.issue:,}",

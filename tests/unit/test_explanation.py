@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 from dataclasses import replace
@@ -367,6 +368,23 @@ def test_source_is_looked_up_beside_the_ptx_only(tmp_path: Path) -> None:
     given = texts("--source", str(source))
     assert {line.strip() for line in source.read_text().splitlines()} >= given - {None}
     assert len(given) > 2
+
+
+def test_source_that_is_no_text_does_no_harm(tmp_path: Path) -> None:
+    """A folder of that name; control characters."""
+    ptx = tmp_path / "other.ptx"
+    ptx.write_text((ROOT / "samples/saxpy.ptx").read_text())
+    arguments = [str(ptx), "--block", "256", "--grid", "4", "--param", "0=1000", "--explain"]
+    source = tmp_path / "saxpy.cu"
+    source.write_bytes(b"\x1b[31m\xff\tred\n" * 20)
+    lines = CliRunner().invoke(bound, arguments).stdout.splitlines()
+    assert any(line.endswith("%  ?[31m\ufffd red") for line in lines)
+    source.unlink()
+    source.mkdir()
+    assert CliRunner().invoke(bound, arguments).exit_code == 0
+    source.rmdir()
+    os.mkfifo(source)  # reading it would never end
+    assert CliRunner().invoke(bound, arguments).exit_code == 0
 
 
 def test_without_line_information_ptx_lines_pay() -> None:

@@ -43,7 +43,7 @@ from ptxwcet.support.diagnostics import Diagnostic, render_all
     is_flag=True,
     help="Run the launch file's inputs and bound the paths that they take: an estimate.",
 )
-@click.option("--explain", is_flag=True, help="Show which lines pay the safe bound.")
+@click.option("--explain", is_flag=True, help="Show which lines pay the bound of method safe.")
 def bound(
     form: str,
     budget: int | None,

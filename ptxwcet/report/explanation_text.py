@@ -24,7 +24,7 @@ def explanation_lines(explanation: Explanation) -> list[str]:
     cycles = explanation.cycles
     lines = [
         "",
-        f"which lines pay the {cycles:,} cycles of the {explanation.method} bound, each cycle once",
+        f"which lines pay the {cycles:,} cycles of method {explanation.method}, each cycle once",
         "  the slowest warp issues the line (issue), waits for its result (result), waits while it "
         "queues for its unit (unit),",
         "  or stands back while the other warps execute it (other warps)",

@@ -341,7 +341,7 @@ def test_block_counts_are_exact_however_large() -> None:
 def test_text_shows_lines_and_their_source() -> None:
     arguments = [str(ROOT / "samples/sgemm_naive.ptx"), "--block", "32x32", "--param", "K=1024"]
     text = CliRunner().invoke(bound, [*arguments, "--explain"]).stdout
-    assert "which lines pay the 133,702 cycles of the safe bound" in text
+    assert "which lines pay the 133,702 cycles of method safe" in text
     (row,) = re.findall(r"^  sgemm_naive\.cu:18 .* 104,262 .*$", text, re.MULTILINE)
     assert "sum += tileA" in row
     assert re.search(r"^  all lines .* 133,702  100\.0 %\n  share  .* 83\.1 %$", text, re.MULTILINE)

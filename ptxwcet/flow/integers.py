@@ -280,7 +280,7 @@ def _open_outcome(
     causes = causes_of(form.terms)
     if (active & ~unsettled).any():
         return Known(_as_number(holds), valid=~unsettled, otherwise=causes)
-    return Unknown(causes, _condition(form, between))
+    return Unknown(causes, _condition(form, between, active))
 
 
 def _uniform_or_lanes(holds: Mask, active: Mask) -> Number:
@@ -299,16 +299,19 @@ def causes_of(terms: Mapping[Symbol, Number]) -> frozenset[Cause]:
     return found
 
 
-def _condition(form: Exact, between: tuple[int | None, int]) -> Condition | None:
+def _condition(form: Exact, between: tuple[int | None, int], active: Mask) -> Condition | None:
     """What the outcome says about a form's only symbol: ``low <= base + c * symbol <= high``."""
-    if len(form.terms) != 1 or not isinstance(form.base, int):
+    numbers = {symbol: _common(c, active) for symbol, c in form.terms.items()}
+    base = _common(form.base, active)
+    terms = [(symbol, c) for symbol, c in numbers.items() if c != 0]
+    if len(terms) != 1 or base is None:
         return None
-    ((symbol, c),) = form.terms.items()
-    if not symbol.fixed or not isinstance(c, int):
+    ((symbol, c),) = terms
+    if not symbol.fixed or c is None:
         return None
     low, high = between
     last = symbol.last
-    inside = _solutions(form.base, c, low, high, last)
+    inside = _solutions(base, c, low, high, last)
     if inside is None:
         return None
     first, final = inside
@@ -319,6 +322,14 @@ def _condition(form: Exact, between: tuple[int | None, int]) -> Condition | None
     else:
         return Condition(symbol, (first, final), None)
     return Condition(symbol, (first, final), rest if rest[0] <= rest[1] else None)
+
+
+def _common(number: Any, active: Mask) -> int | None:
+    """The number that all active lanes have, None if they differ."""
+    if isinstance(number, int):
+        return number
+    lanes = number[active]
+    return int(lanes[0]) if (lanes == lanes[0]).all() else None
 
 
 def _solutions(base: int, c: int, low: int | None, high: int, last: int) -> tuple[int, int] | None:

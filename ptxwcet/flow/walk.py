@@ -531,7 +531,7 @@ class Walk:
             agreement, if_race_free = self._agreement(block)
             if agreement:
                 going = staying = mask
-        condition = self._condition(guard) if unsure.any() else None
+        condition = self._condition(guard, mask) if unsure.any() else None
         sides = _Open(
             block,
             (taken, going),
@@ -556,10 +556,12 @@ class Walk:
         without_races = self._graph.agreements.without_races(block)
         return max(found, without_races), without_races > found
 
-    def _condition(self, guard: Guard | None) -> Condition | None:
+    def _condition(self, guard: Guard | None, mask: Mask) -> Condition | None:
         """What it says of a symbol that a guard holds."""
         value = None if guard is None else self._state.registers.get(guard.register)
         if guard is None or not isinstance(value, Unknown) or value.condition is None:
+            return None
+        if not value.condition.holds_in(mask):
             return None
         return value.condition.negated() if guard.negated else value.condition
 

@@ -73,6 +73,8 @@ _MOST_PLAIN_ITERATIONS = 4096
 # Loops whose inner counts vary with the iteration are enumerated exactly up to this many
 # iterations.
 _ENUMERATED_ITERATIONS = 64
+# Iterations after which a loop that data may leave is asked for: its counters have gone round.
+_MOST_ITERATIONS = 1 << 32
 _PERIODS = (1, 2, 3, 4, 8)
 # Block visits of one walk: seconds, and above what any kernel of samples and corpus needs (8,000).
 _MOST_VISITS = 60_000
@@ -1055,6 +1057,8 @@ class Walk:
                         iterations.add(summary.nodes, summary.count, summary.period)
                         reason = reason or summary.reason
                         history, plain = [], 0
+                        if iterations.total.base > _MOST_ITERATIONS and opened.undecided:
+                            raise Undecided(*opened.undecided)  # counters go round, for ever
         finally:
             self._out = outer
         if iterations.is_stopped:

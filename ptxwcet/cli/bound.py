@@ -11,6 +11,7 @@ from ptxwcet.api import FileAnswer, Request, bound_file
 from ptxwcet.claims import Guarantee
 from ptxwcet.cli.options import analysis_options
 from ptxwcet.cli.progress import ProgressLine
+from ptxwcet.machine.loader import DEFAULT_MACHINE
 from ptxwcet.report.build import build_report
 from ptxwcet.report.json_format import render_json
 from ptxwcet.report.text import render_text
@@ -87,12 +88,13 @@ def request_from(
     parameters: tuple[str, ...],
     source: str | None,
     loop_bounds: tuple[str, ...],
-    machine: str,
-    mem_latency: int | None,
-    on_unknown: str,
     launch_file: str | None,
+    facts_file: str | None,
+    machine: str = DEFAULT_MACHINE,
+    mem_latency: int | None = None,
+    on_unknown: str = "refuse",
 ) -> Request:
-    """The shared options as a request."""
+    """The shared options as a request; a command without a machine leaves out the last ones."""
     return Request(
         file,
         kernels,
@@ -105,6 +107,7 @@ def request_from(
         mem_latency,
         on_unknown == "worst",
         launch_file=launch_file,
+        facts_file=facts_file,
     )
 
 

@@ -10,6 +10,7 @@ from ptxwcet.bounds.explanation import BoundExplanation, explain_safe
 from ptxwcet.bounds.methods import METHODS
 from ptxwcet.bounds.outcome import BlockBound, SectionBound
 from ptxwcet.claims import AssumptionState, Refusal
+from ptxwcet.flow.facts import BoundOrigin
 from ptxwcet.flow.paths import PathLoop, loop_entries
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.pipeline import SCHEDULED, AnalysedPiece, KernelAnalysis
@@ -181,10 +182,17 @@ def _loop_rows(row: KernelAnalysis) -> tuple[LoopRow, ...]:
                 place(row.kernel, start),
                 entry_or_none.iterations.base,
                 entry_or_none.origin.value,
-                " ".join(entry_or_none.reason.split()),
+                _reason(row, entry_or_none),
             )
         )
     return tuple(rows)
+
+
+def _reason(row: KernelAnalysis, entry: PathLoop) -> str:
+    """Why the bound holds; for one of the user's, who states it."""
+    if entry.origin is BoundOrigin.USER:
+        return row.facts.loop_sources.get(entry.loop, entry.reason)
+    return " ".join(entry.reason.split())
 
 
 def _line_rows(row: KernelAnalysis) -> tuple[LineRow, ...]:

@@ -17,6 +17,7 @@ import numpy as np
 from ptxwcet.flow.regions import (
     Symbol,
     Wavers,
+    require_multiples,
     require_negative,
     require_nonnegative,
     require_zero,
@@ -405,6 +406,8 @@ def bitwise(a: Known, b: Known, operator: str, bits: int) -> Known | None:
     if b.terms or not isinstance(b.base, int):
         return None
     other = b.base & ((1 << bits) - 1)
+    if operator == "and" and other & (other + 1) == 0 and other < 1 << (bits - 1):
+        require_multiples(a.terms, other + 1)
     free = _free_low_bits(a)
     if operator == "and" and other < (1 << free):
         return Known(a.base & other)
@@ -445,6 +448,7 @@ def _quotient(a: Known, b: Known, kind: IntegerType, active: Mask) -> Exact | No
         return None
     exact = as_exact(a, kind, active)
     if any(not _divisible(c, divisor) for c in exact.terms.values()):
+        require_multiples(exact.terms, divisor)
         return None
     if not bool((np.broadcast_to(np.asarray(exact.base), active.shape)[active] >= 0).all()):
         return None
@@ -468,6 +472,8 @@ def shift_right(a: Known, amount: int, kind: IntegerType, active: Mask) -> Known
     amount = min(amount, kind.bits)
     exact = as_exact(a, kind, active)
     if exact.terms and any(not _divisible(c, 1 << amount) for c in exact.terms.values()):
+        if amount < kind.bits - 1:
+            require_multiples(exact.terms, 1 << amount)
         return None
     return from_exact(
         Exact(exact.base >> amount, {s: c >> amount for s, c in exact.terms.items()}), kind.bits

@@ -255,13 +255,17 @@ class Walk:
         self._proofs = 0  # proofs of closed forms around
         self._open_branches: set[int] = set()
 
-    def run(self) -> Path:
-        """The path from entry to exit. Raises SplitWarps, SplitRequest, Undecided, Refused."""
+    def run(self, symbolic: str | None = None) -> Path:
+        """The path from entry to exit. Raises SplitWarps, SplitRequest, Undecided, Refused.
+
+        Counts may depend on the parameter ``symbolic``, not on others.
+        """
         block, mask = self._region(self._cfg.entry, self._state.alive.copy(), None, None)
         assert block == self._cfg.exit or not mask.any()
         path = tuple(self._out)
         for symbol in self._parameters:
-            path = close_symbol(path, symbol)
+            if symbol.name != symbolic:
+                path = close_symbol(path, symbol)
         return path
 
     # --- blocks ----------------------------------------------------------------------------------
@@ -576,7 +580,7 @@ class Walk:
         if condition is None or interval is None:
             return None
         old, (first, last) = condition.symbol, interval
-        new = replace(old, name=f"{old.name}'", count=last - first + 1)
+        new = replace(old, name=f"{old.name}'", count=last - first + 1, slopes={})
         if not new.is_own:
             self._parameters.append(new)
         narrowed = _Narrowed(old, new, first)

@@ -143,8 +143,21 @@ class PathEnd:
     stay: Visit
 
 
+@dataclass(frozen=True, slots=True)
+class PathLate:
+    """At most ``most`` times one of ``sides``, in any order: left over from a loop that lanes left.
+
+    Each is what lanes that left alone execute before they meet the others; they may do so when
+    they leave or when the others have come to the meeting.
+    """
+
+    most: int
+    sides: tuple[tuple[PathNode, ...], ...]
+
+
+_Leaf = Visit | PathEnd
 PathNode = (
-    Visit | PathRepeat | PathGrowing | PathLoop | PathUnordered | PathFork | PathChoice | PathEnd
+    _Leaf | PathRepeat | PathGrowing | PathLoop | PathUnordered | PathFork | PathChoice | PathLate
 )
 Path = tuple[PathNode, ...]
 
@@ -202,6 +215,8 @@ def _close_node(node: PathNode, symbol: Symbol, growing: bool) -> PathNode:
         case PathFork(first=first, second=second):
             sides = close_symbol(first, symbol), close_symbol(second, symbol)
             return replace(node, first=sides[0], second=sides[1])
+        case PathLate(sides=late):
+            return replace(node, sides=tuple(close_symbol(side, symbol) for side in late))
         case PathChoice(alternatives):
             sides_closed = tuple(close_symbol(side, symbol) for side in alternatives)
             return replace(node, alternatives=sides_closed)
@@ -220,7 +235,7 @@ def is_exact(nodes: Path) -> bool:
             case PathUnordered(first, second):
                 if not is_exact(first + second):
                     return False
-            case PathChoice() | PathFork() | PathEnd():
+            case PathChoice() | PathFork() | PathEnd() | PathLate():
                 return False
             case _:
                 pass
@@ -237,7 +252,7 @@ def may_end(nodes: Path) -> bool:
                 found = may_end(body)
             case PathUnordered(first, second) | PathFork(first=first, second=second):
                 found = may_end(first) or may_end(second)
-            case PathChoice(alternatives):
+            case PathChoice(alternatives) | PathLate(sides=alternatives):
                 found = any(may_end(side) for side in alternatives)
             case Visit():
                 found = False
@@ -269,7 +284,7 @@ def visited_blocks(nodes: Path) -> Iterator[int]:
                 yield block
                 yield from visited_blocks(first)
                 yield from visited_blocks(second)
-            case PathChoice(alternatives):
+            case PathChoice(alternatives) | PathLate(sides=alternatives):
                 for side in alternatives:
                     yield from visited_blocks(side)
             case PathEnd(leave, last):
@@ -288,7 +303,7 @@ def loop_entries(nodes: Path) -> Iterator[PathLoop]:
             case PathUnordered(first, second) | PathFork(first=first, second=second):
                 yield from loop_entries(first)
                 yield from loop_entries(second)
-            case PathChoice(alternatives):
+            case PathChoice(alternatives) | PathLate(sides=alternatives):
                 for side in alternatives:
                     yield from loop_entries(side)
             case _:

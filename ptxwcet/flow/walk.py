@@ -33,6 +33,7 @@ from ptxwcet.flow.paths import (
     PathChoice,
     PathEnd,
     PathFork,
+    PathLate,
     PathLoop,
     PathNode,
     PathRepeat,
@@ -753,6 +754,7 @@ class Walk:
         behind: Path = ()
         if way[0] != meeting:
             before = self._snapshot()
+            self._is_exact &= bool(sides.agreement)
             behind, _ = self._side(*way, meeting)
             self._restore(before)
             if self._has_barrier(behind):
@@ -770,6 +772,7 @@ class Walk:
         if sides.agreement:
             self._out.append(staying)
         elif behind:
+            opened.late[meeting, behind] = None
             first, second = (behind, ()) if leaves_when_taken else ((), behind)
             self._out.append(PathFork(block, first, second, straight=False, jumps=jumps))
         else:  # lanes that branch straight to the meeting only wait there
@@ -891,6 +894,9 @@ class Walk:
                 chosen = opened.agree
                 path, arrived = self._side(block, arrived, meeting, chosen=chosen)
                 self._out.append(PathChoice((path, ()), opened.loop.header if chosen else None))
+            late = tuple(behind for place, behind in opened.late if place == meeting)
+            if late:
+                self._out.append(PathLate(WARP_SIZE, late))
             block, arrived = meeting, arrived | opened.left[meeting] & self._state.alive
         if block == self._cfg.exit:
             self._state.alive &= ~arrived
@@ -1005,7 +1011,7 @@ class Walk:
     ) -> _Summary | None:
         before = self._snapshot()
         opened = self._open[-1]
-        ways_out = dict(opened.ways_out)
+        noted = opened.noted()
         havoc: set[str] = set()
         for _ in range(_MOST_HAVOC_ROUNDS):
             counter = Symbol(f"k{len(self._symbols)}", len(self._symbols))
@@ -1026,15 +1032,13 @@ class Walk:
                 summary = self._accept(loop, counter, nodes, period, start)
                 if summary is None:
                     break
-                found = [way for way in opened.ways_out if way not in ways_out]
-                closed = (close_symbol(way, counter) for way in found)
-                opened.ways_out = {**ways_out, **dict.fromkeys(closed)}
+                opened.close(counter)
                 return summary
             havoc |= broken
             self._restore(before)
-            opened.ways_out = dict(ways_out)
+            opened.forget_but(noted)
         self._restore(before)
-        opened.ways_out = ways_out
+        opened.forget_but(noted)
         return None
 
     def _guess(
@@ -1267,6 +1271,7 @@ class _OpenLoop:
         self.chosen = chosen
         self.agree = True
         self.left: dict[int, Mask] = {}
+        self.late: dict[tuple[int, Path], None] = {}
         self.sources: set[int] = set()
         self.ways_out: dict[Path, None] = {}
         self.causes: frozenset[Cause] = frozenset()
@@ -1281,6 +1286,22 @@ class _OpenLoop:
         self.undecided = undecided
         self.causes |= undecided[1]
         self.ways_out[way_out] = None
+
+    def noted(self) -> _Noted:
+        """What has been noted so far."""
+        return dict(self.ways_out), dict(self.late)
+
+    def forget_but(self, noted: _Noted) -> None:
+        """Forgets what was noted since :meth:`noted`."""
+        self.ways_out, self.late = dict(noted[0]), dict(noted[1])
+
+    def close(self, counter: Symbol) -> None:
+        """Removes the number of an iteration from what was noted in it."""
+        self.ways_out = {close_symbol(way, counter): None for way in self.ways_out}
+        self.late = {(place, close_symbol(way, counter)): None for place, way in self.late}
+
+
+_Noted = tuple[dict[Path, None], dict[tuple[int, Path], None]]
 
 
 @dataclass(frozen=True, slots=True)

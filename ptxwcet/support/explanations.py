@@ -489,10 +489,12 @@ EXPLANATIONS: Mapping[str, Explanation] = _table(
         "PW437",
         "warp exchange without all its lanes",
         "A lane outside the member mask executes it, a lane that the mask names does not execute "
-        "it together with the others, or a shuffle reads a lane that takes no part: what it gives "
-        "is undefined. Lanes that part at a branch meet again here only where all its paths to the "
-        "end of the kernel pass: a return inside keeps them apart, which a GPU might not.",
-        "Name the lanes that execute it in the mask, or move it out of the branch.",
+        "it together with the others, a shuffle reads a lane that takes no part, or lanes give "
+        "wmma different addresses or strides: what it gives is undefined. Lanes that part at a "
+        "branch meet again here only where all its paths to the end of the kernel pass: a return "
+        "inside keeps them apart, which a GPU might not.",
+        "Name the lanes that execute it in the mask, or move it out of the branch; give wmma the "
+        "address of the tile in all lanes.",
     ),
     (
         "PW438",

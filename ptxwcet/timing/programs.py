@@ -21,6 +21,7 @@ from ptxwcet.flow.paths import (
     PathEnd,
     PathFork,
     PathGrowing,
+    PathLate,
     PathLoop,
     PathRepeat,
     PathUnordered,
@@ -100,6 +101,9 @@ class _Builder:
                     sides = tuple(self.body(side) for side in alternatives)
                     together = site is not None and has_barrier((Choice(sides),))
                     out.append(BlockChoice(site or 0, sides) if together else Choice(sides))
+                case PathLate(most, late):
+                    inside = Choice(tuple(conditional(self.body(side)) for side in late))
+                    out.append(Repeat(most, (inside,), 0))
                 case PathEnd():
                     out += self._may_end(node)
                 case PathFork():

@@ -12,6 +12,7 @@ from ptxwcet.flow.paths import (
     PathEnd,
     PathFork,
     PathGrowing,
+    PathLate,
     PathLoop,
     PathNode,
     PathRepeat,
@@ -135,12 +136,23 @@ class _Matcher:
                     one, self.side(two, parting)
                 )
                 return self.side(one, taken) | self.side(two, past) | both
+            case PathLate(most, sides):
+                return self._late(sides, starts, most)
             case PathEnd(leave, last, stay):
                 gone = self._node(leave, starts, 0)
                 self._gone |= gone | self.body(last, gone)
                 return self._node(stay, starts, 0)
             case PathChoice(alternatives):
                 return frozenset[int]().union(*(self.body(side, starts) for side in alternatives))
+
+    def _late(self, sides: tuple[Path, ...], starts: frozenset[int], most: int) -> frozenset[int]:
+        ends = starts
+        for _ in range(most):
+            starts = frozenset[int]().union(*(self.side(side, starts) for side in sides)) - ends
+            if not starts:
+                break
+            ends |= starts
+        return ends
 
     def _repeat(self, body: Path, starts: frozenset[int], times: tuple[int, int]) -> frozenset[int]:
         least, most = times

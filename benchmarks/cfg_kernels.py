@@ -131,7 +131,7 @@ class _Writer:
 
     def kernel(self) -> RandomKernel:
         chance = self.random.random
-        mode = self.random.choices(("known", "uniform", "any"), (2, 4, 5))[0]
+        mode = self.random.choices(("known", "uniform", "any"), (1, 4, 5))[0]
         self.classes = self.random.choice((1, 1, 2, 2, 4))
         self.lanes = self.classes if self.classes > 1 else self.random.randint(1, 3)
         self.known = self.random.randint(0, 3)
@@ -155,7 +155,7 @@ class _Writer:
         self.features.add("structured" if structured else "unstructured")
         self.mark_touch()
         if structured:
-            self.body(_Context(), 2)
+            self.body(_Context(), 4)
         else:
             self.graph()
         return self.finish(warps, TOUCH if same_units else ())
@@ -180,7 +180,7 @@ class _Writer:
             lines += touch if line == "TOUCH" else (line,)
         declared = "\n".join(
             f".reg .{kind} %{name}<{self.numbers.get(name, 0) + 1}>;"
-            for name, kind in (("k", "b32"), ("p", "pred"), ("q", "pred"))
+            for name, kind in (("k", "b32"), ("v", "b32"), ("p", "pred"), ("q", "pred"))
         )
         body = "\n".join(lines)
         text = (
@@ -309,8 +309,9 @@ class _Writer:
         self.mark_touch()
 
     def voter(self) -> str:
-        data = self.new("q")
-        self.lines.append(f"setp.ne.u32 {data}, %x{self.random.randint(0, 3)}, 0;")
+        data, value = self.new("q"), self.new("v")
+        self.lines.append(f"ld.global.u32 {value}, [%a1+{4 * self.random.randint(0, 9)}];")
+        self.lines.append(f"setp.ne.u32 {data}, {value}, 0;")
         return data
 
     # --- statements -------------------------------------------------------------------------------

@@ -156,6 +156,9 @@ class _Writer:
         self.mark_touch()
         if structured:
             self.body(_Context(), 4)
+            if chance() < 0.8:
+                self.data(1)
+                self.features.add("tail")
         else:
             self.graph()
         return self.finish(warps, TOUCH if same_units else ())
@@ -305,7 +308,7 @@ class _Writer:
     def _red(self, predicate: str, context: _Context) -> None:
         data = self.voter()
         self.lines.append(f"bar.red.or.pred {predicate}, 0, {data};")
-        self.features.add("barrier")
+        self.features |= {"barrier"} | ({"chosen barrier"} if context.is_open else set())
         self.mark_touch()
 
     def voter(self) -> str:
@@ -355,7 +358,7 @@ class _Writer:
         self.data()
 
     def _write_barrier(self, context: _Context) -> None:
-        self.features.add("barrier")
+        self.features |= {"barrier"} | ({"chosen barrier"} if context.is_open else set())
         self.lines.append("bar.sync 0;")
         self.mark_touch()
 

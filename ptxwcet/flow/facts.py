@@ -44,12 +44,13 @@ class Launch:
     """The launch facts: threads of a block, blocks of the grid (None: any), scalar arguments.
 
     ``parameters`` maps PTX parameter names to integers (floats are kept for completeness but do not
-    decide branches).
+    decide branches), ``ranges`` those of which only the smallest and the largest value are known.
     """
 
     block: Dim3
     grid: Dim3 | None = None
     parameters: Mapping[str, int | float] = field(default_factory=dict)
+    ranges: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
     @property
     def threads(self) -> int:

@@ -18,7 +18,7 @@ iterations.
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeGuard
 
 import numpy as np
@@ -51,6 +51,7 @@ from ptxwcet.flow.uniformity import Agreement, BranchAgreements
 from ptxwcet.flow.values import (
     Cause,
     CauseKind,
+    Condition,
     Known,
     Mask,
     Number,
@@ -76,6 +77,8 @@ _PERIODS = (1, 2, 3, 4, 8)
 # Block visits of one walk: seconds, and above what any kernel of samples and corpus needs (8,000).
 _MOST_VISITS = 60_000
 _MOST_HAVOC_ROUNDS = 12
+# A loop is followed iteration by iteration if a value with so few possibilities decides its end.
+_FEW_VALUES = 256
 # Branches with open or divergent outcomes inside of each other: a level takes a few Python frames.
 _MOST_SIDES = 100
 _ENDINGS = (ControlEffect.RETURN, ControlEffect.EXIT, ControlEffect.TRAP)
@@ -190,6 +193,16 @@ class _Open:
     fallthrough: tuple[int, Mask]
     causes: frozenset[Cause]
     agreement: Agreement
+    condition: Condition | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Narrowed:
+    """A fixed symbol and what stands for it on a side of a branch: ``old = new + first``."""
+
+    old: Symbol
+    new: Symbol
+    first: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,6 +247,7 @@ class Walk:
         # have chosen, and those of some lanes
         self._chosen: list[list[PathNode]] = []
         self._sides_around: list[list[PathNode]] = []
+        self._parameters: list[Symbol] = [*state.parameter_symbols]  # and narrowed ones
         self._proofs = 0  # proofs of closed forms around
         self._open_branches: set[int] = set()
 
@@ -241,7 +255,10 @@ class Walk:
         """The path from entry to exit. Raises SplitWarps, SplitRequest, Undecided, Refused."""
         block, mask = self._region(self._cfg.entry, self._state.alive.copy(), None, None)
         assert block == self._cfg.exit or not mask.any()
-        return tuple(self._out)
+        path = tuple(self._out)
+        for symbol in self._parameters:
+            path = close_symbol(path, symbol)
+        return path
 
     # --- blocks ----------------------------------------------------------------------------------
 
@@ -511,8 +528,44 @@ class Walk:
             agreement = self._graph.agreements[block]
             if agreement:
                 going = staying = mask
-        sides = _Open(block, (taken, going), (fallthrough, staying), causes, agreement)
+        condition = self._condition(guard) if unsure.any() else None
+        sides = _Open(block, (taken, going), (fallthrough, staying), causes, agreement, condition)
         return self._open_branch(sides)
+
+    def _condition(self, guard: Guard | None) -> Condition | None:
+        """What it says of a symbol that a guard holds."""
+        value = None if guard is None else self._state.registers.get(guard.register)
+        if guard is None or not isinstance(value, Unknown) or value.condition is None:
+            return None
+        return value.condition.negated() if guard.negated else value.condition
+
+    def _narrow(self, sides: _Open, *, taken: bool) -> _Narrowed | None:
+        """Makes use of what is known on one side of a branch, in all registers."""
+        condition = sides.condition
+        interval = None
+        if condition is not None:
+            interval = condition.when if taken else condition.otherwise
+        if condition is None or interval is None:
+            return None
+        old, (first, last) = condition.symbol, interval
+        new = replace(old, name=f"{old.name}'", count=last - first + 1)
+        if not new.is_own:
+            self._parameters.append(new)
+        narrowed = _Narrowed(old, new, first)
+        self._replace(old, first, new)
+        return narrowed
+
+    def _widen(self, narrowed: _Narrowed | None) -> None:
+        """Undoes :meth:`_narrow` in registers, where sides of a branch meet."""
+        if narrowed is not None:
+            self._replace(narrowed.new, -narrowed.first, narrowed.old)
+
+    def _replace(self, symbol: Symbol, offset: int, by: Symbol) -> None:
+        """Puts ``by + offset`` in the place of a symbol."""
+        for name, value in self._state.registers.items():
+            if isinstance(value, Known) and symbol in value.terms:
+                width = self._width(name)
+                self._state.registers[name] = substitute(value, symbol, offset, {by: 1}, width)
 
     def _open_branch(self, sides: _Open) -> tuple[int, Mask]:
         """Goes on behind a branch whose lanes may go either way."""
@@ -528,6 +581,7 @@ class Walk:
                 return self._may_leave(sides, postdominator)
             if ends:
                 self._open[-1].undecided = (self._last(block), sides.causes)
+                self._open[-1].may_end = True
                 return self._may_end(sides, postdominator)
             if leaves:
                 raise Undecided(self._last(block), sides.causes)
@@ -541,7 +595,7 @@ class Walk:
             raise self._no_meeting(block)
         if sides.agreement:
             return self._choose(sides, meeting, inside)
-        return self._fork(block, sides.taken, sides.fallthrough, sides.causes)
+        return self._fork(sides)
 
     def _last(self, block: int) -> int:
         """Index of the last instruction of a block."""
@@ -578,80 +632,77 @@ class Walk:
         self._require_agreement(unsure)
         return sure, unsure, value.otherwise
 
-    def _fork(
-        self,
-        block: int,
-        first: tuple[int, Mask],
-        second: tuple[int, Mask],
-        causes: frozenset[Cause],
-    ) -> tuple[int, Mask]:
+    def _fork(self, sides: _Open) -> tuple[int, Mask]:
         """Both sides of a branch of which each lane may go one way, or of which lanes may be gone.
 
         Each side starts from the state at the branch. Where they meet, a register is known in a
         lane that may have come either way only if both sides agree on it.
         """
+        block = sides.block
         join = self._graph.postdominators[block]
         if join is None:
             raise self._no_meeting(block)
         before = self._snapshot()
         self._is_exact = False
         try:
-            sides = self._sides(block, causes, (first, second), join)
+            one, two = self._sides(sides, join, (True, False))
         except (Refused, Undecided) as refused:
             if not self._is_barriers(refused, block):
                 raise
             # a barrier is fine on the side that goes on if the lanes of the other one have exited
             self._restore(before)
             self._is_exact = False
-            sides = self._sides(block, causes, (second, first), join)[::-1]
-        one, two = sides
+            two, one = self._sides(sides, join, (False, True))
         state = self._state
-        cause = Unknown(
-            causes or frozenset({Cause(CauseKind.LOOP, self._cfg.name(BlockId(block)))})
-        )
-        state.registers = {
-            name: meet(
-                one.registers.get(name, cause),
-                two.registers.get(name, cause),
-                (one.mask, two.mask),
-                cause.causes,
-            )
-            for name in one.registers.keys() | two.registers.keys()
-        }
+        causes = sides.causes or frozenset({Cause(CauseKind.LOOP, self._cfg.name(BlockId(block)))})
+        self._meet_registers(one, two, causes)
         elsewhere = before.alive & ~(one.mask | two.mask)
         state.alive = elsewhere | one.mask & one.alive | two.mask & two.alive
-        arrive = all(not bool((side.mask & ~side.arrived).any()) for side in sides)
+        arrive = all(not bool((side.mask & ~side.arrived).any()) for side in (one, two))
         self._is_exact = before.is_exact and arrive
         self._has_gone = one.has_gone or two.has_gone
-        straight = first[0] == join
+        straight = sides.taken[0] == join
         self._out.append(PathFork(block, one.path, two.path, straight, self._jumps(block)))
         return join, one.arrived | two.arrived
 
-    def _sides(
-        self,
-        branch: int,
-        causes: frozenset[Cause],
-        sides: tuple[tuple[int, Mask], tuple[int, Mask]],
-        join: int,
-    ) -> list[_Side]:
-        """Walks both sides of a branch up to their meeting, each from the state as it is now."""
+    def _meet_registers(self, one: _Side, two: _Side, causes: frozenset[Cause]) -> None:
+        """Registers behind two sides: known where a lane's sides agree."""
+        unknown = Unknown(causes)
+        self._state.registers = {
+            name: meet(
+                one.registers.get(name, unknown),
+                two.registers.get(name, unknown),
+                (one.mask, two.mask),
+                causes,
+            )
+            for name in one.registers.keys() | two.registers.keys()
+        }
+
+    def _sides(self, sides: _Open, join: int, order: tuple[bool, bool]) -> list[_Side]:
+        """Walks both sides of a branch up to their meeting, each from the state as it is now.
+
+        ``order`` says which side comes first: True for the one that the branch leads to.
+        """
         state = self._state
         registers, alive, has_gone = dict(state.registers), state.alive.copy(), self._has_gone
         done: list[_Side] = []
-        for position, (block, mask) in enumerate(sides):
+        for taken in order:
+            block, mask = sides.taken if taken else sides.fallthrough
+            _, other = sides.fallthrough if taken else sides.taken
             state.registers = dict(registers)
             state.alive = alive.copy()
             self._has_gone = has_gone
             before = self._apart
             if done:
-                other = sides[1 - position][1]
                 state.alive &= ~(other & ~mask & ~done[0].alive)
             if not done or done[0].arrived.any():
-                self._apart = [*before, (branch, causes)]
+                self._apart = [*before, (sides.block, sides.causes)]
+            narrowed = self._narrow(sides, taken=taken)
             try:
                 path, arrived = self._side(block, mask, join)
             finally:
                 self._apart = before
+            self._widen(narrowed)
             done.append(self._walked(path, mask, arrived))
         return done
 
@@ -674,6 +725,8 @@ class Walk:
         last = () if meeting in (None, self._cfg.exit) else (Visit(meeting, taken=False),)
         self._out.append(PathEnd(leave, last, Visit(block, taken=jumps and not ends_when_taken)))
         self._has_gone |= not sides.agreement
+        if not self._proofs:
+            self._narrow(sides, taken=not ends_when_taken)
         return on, mask
 
     def _choose(self, sides: _Open, meeting: int, inside: Loop | None) -> tuple[int, Mask]:
@@ -685,16 +738,18 @@ class Walk:
             self._apart = [*apart, (block, sides.causes)]
         found: list[_Side] = []
         try:
-            for target, mask in (sides.taken, sides.fallthrough):
+            for (target, mask), taken in ((sides.taken, True), (sides.fallthrough, False)):
                 self._restore(before)
+                narrowed = self._narrow(sides, taken=taken)
                 path, arrived = self._side(target, mask, meeting, chosen=True, inside=inside)
+                self._widen(narrowed)
                 found.append(self._walked(path, mask, arrived))
         except (Refused, Undecided) as refused:
             if sides.agreement is Agreement.BLOCK or not self._is_barriers(refused, block):
                 raise
             self._restore(before)  # fine if the warps of the other side have ended
             self._apart = apart
-            return self._fork(block, sides.taken, sides.fallthrough, sides.causes)
+            return self._fork(sides)
         finally:
             self._apart = apart
         self._meet(sides, found)
@@ -721,16 +776,7 @@ class Walk:
             state.registers, state.alive = only.registers, only.alive
             self._is_exact, self._has_gone = only.is_exact, only.has_gone
             return
-        unknown = Unknown(sides.causes)
-        state.registers = {
-            name: meet(
-                one.registers.get(name, unknown),
-                two.registers.get(name, unknown),
-                (one.mask, two.mask),
-                sides.causes,
-            )
-            for name in one.registers.keys() | two.registers.keys()
-        }
+        self._meet_registers(one, two, sides.causes)
         state.alive = one.alive | two.alive
         same = np.array_equal(one.alive, two.alive) and np.array_equal(one.arrived, two.arrived)
         self._is_exact = one.is_exact and two.is_exact and same
@@ -755,6 +801,7 @@ class Walk:
         if way[0] != meeting:
             before = self._snapshot()
             self._is_exact &= bool(sides.agreement)
+            self._narrow(sides, taken=leaves_when_taken)
             behind, _ = self._side(*way, meeting)
             self._restore(before)
             if self._has_barrier(behind):
@@ -769,6 +816,8 @@ class Walk:
         opened.sources.add(block)
         opened.note(way_out, meeting, way[1], undecided)
         self._is_exact &= bool(sides.agreement)
+        if not self._proofs:
+            opened.look(self._narrow(sides, taken=not leaves_when_taken))
         if sides.agreement:
             self._out.append(staying)
         elif behind:
@@ -939,6 +988,7 @@ class Walk:
                 if limit is not None and opened.undecided and iterations.total.base >= limit:
                     if limit < 0:
                         raise self._runs_once(loop)
+                    iterations.last = nodes if opened.may_end else ()
                     iterations.is_stopped = True  # by the user's word, lanes leave on noted ways
                     arrived = np.zeros_like(mask)
                     break
@@ -1024,7 +1074,7 @@ class Walk:
                 nodes = None
             finally:
                 self._proofs -= 1
-                self._symbols.pop()
+                self._symbols.remove(counter)
             if nodes is None:
                 break
             broken = self._broken(start, counter)
@@ -1125,6 +1175,8 @@ class Walk:
             if counter.count is None or (counter.count > rounds and not counter.slopes):
                 counter.count, counter.slopes = rounds, {}
         if counter.count is None:
+            if opened.shrinks:
+                return None
             if opened.undecided is not None:
                 raise Undecided(*opened.undecided)
             raise Refused(
@@ -1275,6 +1327,9 @@ class _OpenLoop:
         self.sources: set[int] = set()
         self.ways_out: dict[Path, None] = {}
         self.causes: frozenset[Cause] = frozenset()
+        self.may_end = False  # lanes may leave it for the end of the kernel
+        self.shrinks = False  # what decides a way out has fewer values in each iteration
+        self._values = 0
         self.undecided: tuple[int, frozenset[Cause]] | None = None
         self.remaining: int | None = None  # iterations that the user's bound leaves
 
@@ -1286,6 +1341,15 @@ class _OpenLoop:
         self.undecided = undecided
         self.causes |= undecided[1]
         self.ways_out[way_out] = None
+
+    def look(self, narrowed: _Narrowed | None) -> None:
+        """Notes whether the values that stay in the loop are soon used up."""
+        if narrowed is None:
+            self.shrinks = False
+            return
+        values = narrowed.new.last + 1
+        self.shrinks = values <= _FEW_VALUES or 2 * values <= self._values + 1 or not self._values
+        self._values = values
 
     def noted(self) -> _Noted:
         """What has been noted so far."""
@@ -1347,7 +1411,7 @@ class _Iterations:
             else:
                 nodes.append(PathRepeat(count, count, body))
         if self.is_stopped:
-            return (*nodes, PathChoice(ways_out, site))
+            return (*nodes, PathChoice((*ways_out, self.last) if self.last else ways_out, site))
         if ways_out:
             return (*nodes, PathChoice((self.last, *ways_out), site))
         return (*nodes, *self.last)

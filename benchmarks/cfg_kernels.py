@@ -240,9 +240,9 @@ class _Writer:
         if kind in OF_BLOCK and kind != "red" and context.times > 1:
             self.features.add("correlated")
         getattr(self, f"_{kind}")(predicate, context)
-        if kind not in KNOWN and self.classes > 1 and self.random.random() < 0.1:
+        if kind not in KNOWN and not context.whole_block and self.random.random() < 0.1:
             other, both = self.new("p"), self.new("p")
-            self._lane(other, context)
+            self._lane(other, context) if self.classes > 1 else self._warpid(other, context)
             operation = self.random.choice(("and", "or"))
             self.features.add("both")
             self.lines.append(f"{operation}.pred {both}, {predicate}, {other};")

@@ -395,7 +395,10 @@ class _Writer:
         out = self.new("L")
         for case in range(self.random.randint(2, 3)):
             after, predicate = self.new("L"), self.new("p")
-            self.lines += [f"setp.ne.s32 {predicate}, {value}, {case};", f"@{predicate} bra {after};"]
+            self.lines += [
+                f"setp.ne.s32 {predicate}, {value}, {case};",
+                f"@{predicate} bra {after};",
+            ]
             self.data(3)
             self.lines += [f"bra {out};", f"{after}:"]
         self.data(2)
@@ -438,20 +441,26 @@ class _Writer:
             times=context.times * 3,
             counters=(*context.counters, counter),
             breaks=(out, on) if may_break else None,
-            break_kinds=self.kinds + ("counter",),
+            break_kinds=(*self.kinds, "counter"),
         )
         tests_first = limit.startswith("%") or self.random.random() < 0.5
         predicate = self.new("p")
         self.features.add("loop")
         self.lines += [f"mov.u32 {counter}, 0;", f"{head}:"]
         if tests_first:
-            self.lines += [f"setp.ge.s32 {predicate}, {counter}, {limit};", f"@{predicate} bra {out};"]
+            self.lines += [
+                f"setp.ge.s32 {predicate}, {counter}, {limit};",
+                f"@{predicate} bra {out};",
+            ]
         self.body(inside, 2)
         self.lines += [f"{on}:", f"add.s32 {counter}, {counter}, 1;"]
         if tests_first:
             self.lines.append(f"bra {head};")
         else:
-            self.lines += [f"setp.lt.s32 {predicate}, {counter}, {limit};", f"@{predicate} bra {head};"]
+            self.lines += [
+                f"setp.lt.s32 {predicate}, {counter}, {limit};",
+                f"@{predicate} bra {head};",
+            ]
         self.lines.append(f"{out}:")
 
     def _write_data_loop(self, context: _Context) -> None:
@@ -522,15 +531,13 @@ class _Writer:
             first = self.random.randint(0, count - 2)
             last = self.random.randint(first + 1, count - 1)
             if all(
-                last < a or first > b or a < first and last < b or first < a and b < last
+                last < a or b < first or a < first <= last < b or first < a <= b < last
                 for a, b in loops
             ):
                 loops.append((first, last))
         return loops
 
-    def jump(
-        self, block: int, count: int, loops: list[tuple[int, int]], context: _Context
-    ) -> None:
+    def jump(self, block: int, count: int, loops: list[tuple[int, int]], context: _Context) -> None:
         """A branch to a later block, never into a loop but at its entry."""
         target = self.random.randint(block + 2, count)
         for first, last in sorted(loops):

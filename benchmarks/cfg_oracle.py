@@ -1,4 +1,4 @@
-"""All executions of a small kernel's warps, found by running it; the second opinion of path analysis.
+"""All executions of a small kernel's warps, found by running it: a second opinion of paths.
 
 A SIMT interpreter of its own (blocks, post-dominators and lanes from their definitions; it shares
 nothing with ``ptxwcet.flow``) runs a warp on a stack of (block, lanes, meeting). What data decides
@@ -114,9 +114,7 @@ class _Clock:
         return _Clock([0] * registers, [0] * units, [0] * units, [0] * units)
 
     def copy(self) -> _Clock:
-        return _Clock(
-            self.ready[:], self.free[:], self.inits[:], self.issues[:], self.t, self.end
-        )
+        return _Clock(self.ready[:], self.free[:], self.inits[:], self.issues[:], self.t, self.end)
 
     def run(self, steps: Sequence[Step]) -> None:
         ready, free, t = self.ready, self.free, self.t
@@ -224,8 +222,9 @@ class Executions:
                 away = len(starts)
             else:
                 away = number[end] if target is None else number[target]
+            falls = target is None and _word(last) != "ret"
             guarded = last.guard is not None and (target is not None or _word(last) == "ret")
-            following = number[end] if guarded or target is None and _word(last) != "ret" else away
+            following = number[end] if guarded or falls else away
             shapes.append((start, end, away, following))
         meetings = _meetings([(away, following) for _, _, away, following in shapes])
         return tuple(
@@ -233,9 +232,7 @@ class Executions:
             for block, (start, end, away, following) in enumerate(shapes)
         )
 
-    def _block(
-        self, code: Sequence[Instruction], start: int, ways: tuple[int, int, int]
-    ) -> _Block:
+    def _block(self, code: Sequence[Instruction], start: int, ways: tuple[int, int, int]) -> _Block:
         last = code[-1]
         branches = _word(last) in ("bra", "ret")
         guard = last.guard if branches else None
@@ -352,7 +349,10 @@ class Executions:
             kept = [(b, lanes & ~going, m) for b, lanes, m in below]
             warp.frames = (*kept, (block.following, mask & ~going, meeting))
             return
-        sides = [(block.following, mask & ~going, block.meeting), (block.target, going, block.meeting)]
+        sides = [
+            (block.following, mask & ~going, block.meeting),
+            (block.target, going, block.meeting),
+        ]
         if swapped:
             sides.reverse()
         sides = [side for side in sides if side[0] != block.meeting]
@@ -427,9 +427,7 @@ class _Lanes:
             return rows[0]
         operate = _COMPARISONS[words[0]] if operation == "setp" else _ARITHMETIC[operation]
         join = {"and": 0, "or": 1}.get(operation) if words[0] == "pred" else None
-        return tuple(
-            _apply(operate, join, a, b) for a, b in zip(rows[0], rows[1], strict=True)
-        )
+        return tuple(_apply(operate, join, a, b) for a, b in zip(rows[0], rows[1], strict=True))
 
     def _open(
         self, operation: str, words: Sequence[str], sources: Sequence[Operand], warp: _Warp

@@ -1,6 +1,7 @@
 """Path analysis against enumeration on random control flow: is a bound ever below the truth?
 
-    python benchmarks/random_cfgs.py --kernels 100000 --processes 2 --out docs/experiments/random-cfgs.md
+    python benchmarks/random_cfgs.py --kernels 100000 --processes 2 \\
+        --json docs/experiments/random-cfgs.json --out docs/experiments/random-cfgs.md
 
 Each kernel (:mod:`cfg_kernels`) is bounded for one warp and for a block of two to four, and all its
 executions are enumerated (:mod:`cfg_oracle`). The truth of one warp is the largest L; that of a
@@ -10,12 +11,19 @@ plus what the other warps take from it at most.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+import argparse
+import json
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
+from multiprocessing import get_context
+from pathlib import Path
 
 from cfg_kernels import RandomKernel, random_kernel
 from cfg_oracle import Executions, TooMany, Unresolved, WarpRun
+from cfg_report import Summary, Verdict, write_picture, write_report
 
 from ptxwcet.flow.facts import Launch
 from ptxwcet.ir.kernel import Kernel
@@ -28,27 +36,7 @@ from ptxwcet.support.source import SourceFile
 from ptxwcet.warp.program import Scoreboard
 
 MOST_EXECUTIONS = 1000
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """What came of one kernel. A bound or truth is 0 where there is none.
-
-    ``refusal`` is the code of the refusal, "too many" where the executions were not enumerated.
-    ``bounds`` and ``truths`` are of one warp and of a block.
-    """
-
-    seed: int
-    features: frozenset[str]
-    refusal: str = ""
-    executions: int = 0
-    bounds: tuple[int, int] = (0, 0)
-    truths: tuple[int, int] = (0, 0)
-
-    @property
-    def is_sound(self) -> bool:
-        """Whether no bound is below the truth."""
-        return all(b >= t for b, t in zip(self.bounds, self.truths, strict=True))
+CHUNK = 500
 
 
 @cache
@@ -143,3 +131,73 @@ def block_cycles(warps: Sequence[Sequence[WarpRun]]) -> int:
                 longest = max(longest, cycles + taken)
         total += longest
     return total
+
+
+# --- many kernels ---------------------------------------------------------------------------------
+
+
+def check_chunk(first: int) -> tuple[int, Summary]:
+    """What came of the kernels of :data:`CHUNK` seeds."""
+    started = time.process_time()
+    summary = Summary()
+    for seed in range(first, first + CHUNK):
+        summary.add(check_seed(seed))
+    summary.seconds = time.process_time() - started
+    return first, summary
+
+
+def chunks(todo: Sequence[int], processes: int) -> Iterator[tuple[int, Summary]]:
+    """Checks chunks, in this process if it is the only one."""
+    if processes == 1:
+        yield from map(check_chunk, todo)
+        return
+    with get_context("spawn").Pool(processes) as pool:
+        yield from pool.imap_unordered(check_chunk, todo)
+
+
+def run(arguments: argparse.Namespace) -> Summary:
+    """All chunks, those that an earlier run has left in the file beside ``--json`` excepted."""
+    done = Path(f"{arguments.json}.part")
+    total, known = Summary(), set()
+    if done.exists():
+        for line in done.read_text().splitlines():
+            entry = json.loads(line)
+            known.add(entry["first"])
+            total.merge(Summary.of(entry["summary"]))
+    first = arguments.first
+    todo = [seed for seed in range(first, first + arguments.kernels, CHUNK) if seed not in known]
+    started = time.monotonic()
+    with done.open("a") as log:
+        for number, (seed, summary) in enumerate(chunks(todo, arguments.processes), 1):
+            print(json.dumps({"first": seed, "summary": summary.data()}), file=log, flush=True)
+            total.merge(summary)
+            left = (time.monotonic() - started) / number * (len(todo) - number)
+            print(
+                f"{total.kernels} kernels, {len(total.unsound)} below, {left:.0f} s left",
+                file=sys.stderr,
+            )
+    return total
+
+
+def main() -> int:
+    """Runs the comparison; 1 if some bound is below the truth."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--kernels", type=int, default=10 * CHUNK, help=f"a multiple of {CHUNK}")
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
+    parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--json", type=Path, default=Path("random-cfgs.json"))
+    parser.add_argument("--out", type=Path, help="Markdown; the picture goes beside it")
+    arguments = parser.parse_args()
+    total = run(arguments)
+    arguments.json.write_text(json.dumps(total.data(), indent=1, sort_keys=True) + "\n")
+    Path(f"{arguments.json}.part").unlink()
+    text = write_report(total, " ".join(["python", *sys.argv]))
+    print(text)
+    if arguments.out is not None:
+        write_picture(total, arguments.out.with_suffix(".png"))
+        arguments.out.write_text(text + f"\n![distribution]({arguments.out.stem}.png)\n")
+    return 1 if total.unsound else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

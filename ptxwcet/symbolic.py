@@ -8,8 +8,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from ptxwcet.api import (
     RefusedKernel,
@@ -22,6 +23,7 @@ from ptxwcet.api import (
     with_launch_file,
 )
 from ptxwcet.bounds.analysis import analyse_block
+from ptxwcet.bounds.envelope import upper_envelope
 from ptxwcet.bounds.formula import Formula, formula_of, largest
 from ptxwcet.bounds.parametric import Progression, Range, Unsettled, solve
 from ptxwcet.bounds.safe import bound_safe
@@ -32,9 +34,10 @@ from ptxwcet.flow.fact_assumptions import fact_assumptions
 from ptxwcet.flow.facts import Launch
 from ptxwcet.flow.inlining import inline_calls
 from ptxwcet.flow.parameters import find_parameter, parse_parameters
+from ptxwcet.flow.paths import BlockPaths
 from ptxwcet.flow.placing import place_facts
 from ptxwcet.flow.stated import FactSource, ParameterFact, StatedFacts
-from ptxwcet.ir.kernel import Kernel, Module
+from ptxwcet.ir.kernel import Kernel
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.machine.model import Machine
 from ptxwcet.pipeline import build_flow, require_known_opcodes
@@ -105,28 +108,20 @@ def bound_symbolic(request: Request, symbolic: str) -> SymbolicAnswer:
     rows: list[SymbolicBound | RefusedKernel] = []
     for kernel in select_kernels(module.kernels, request.kernels, request.path):
         try:
-            rows.append(_bound(kernel, module, request, facts.of_kernel(kernel.name), symbolic))
+            own = facts.of_kernel(kernel.name)
+            launch, parameter = _open_parameter(kernel, request, own, symbolic)
+            job = _Job(
+                inline_calls(kernel, module),
+                launch,
+                machine,
+                own,
+                parameter,
+                unknown_at_worst=request.unknown_at_worst,
+            )
+            rows.append(job.bound())
         except PtxwcetError as error:
             rows.append(RefusedKernel(kernel, error.diagnostics))
     return SymbolicAnswer(request.path, file_digest(request.path), machine, tuple(rows))
-
-
-def _bound(
-    kernel: Kernel, module: Module, request: Request, facts: StatedFacts, symbolic: str
-) -> SymbolicBound:
-    launch, parameter = _open_parameter(kernel, request, facts, symbolic)
-    inlined = inline_calls(kernel, module)
-    machine = load_machine(request.machine, request.memory_latency_cycles)
-    unknown_at_worst = request.unknown_at_worst
-    job = _Job(inlined, launch, machine, facts, parameter, unknown_at_worst=unknown_at_worst)
-    try:
-        progressions = job.solve()
-        formula = formula_of(progressions)
-    except Unsettled as unsettled:
-        raise _no_formula(kernel, parameter, unsettled.reason) from None
-    cycles, place = largest(progressions)
-    claim = replace(job.claim(), cycles=cycles)
-    return SymbolicBound(kernel, launch, parameter, formula, claim, place)
 
 
 # --- the parameter --------------------------------------------------------------------------------
@@ -135,7 +130,7 @@ def _bound(
 def _open_parameter(
     kernel: Kernel, request: Request, facts: StatedFacts, symbolic: str
 ) -> tuple[Launch, OpenParameter]:
-    """The launch without the parameter, and the parameter with the range that all sources allow."""
+    """The launch, and its parameter with the range that all sources allow."""
     shown, separator, _ = (part.strip() for part in symbolic.partition("="))
     source = FactSource(f"--symbolic {symbolic}")
     names = cuda_parameter_names(kernel, request)
@@ -166,11 +161,8 @@ def _open_parameter(
                 help=f"say for which values the formula is to hold: --symbolic {shown}=1..4096",
             )
         )
-    low, high = launch.ranges[found.name]
-    others: Mapping[str, tuple[int, int]] = {
-        name: row for name, row in launch.ranges.items() if name != found.name
-    }
-    return replace(launch, ranges=others), OpenParameter(found.name, shown, low, high)
+    shown = found.name if shown.isdigit() else shown
+    return launch, OpenParameter(found.name, shown, *launch.ranges[found.name])
 
 
 def _has_a_value(kernel: Kernel, source: FactSource, value: str) -> PtxwcetError:
@@ -191,7 +183,8 @@ def _no_formula(kernel: Kernel, parameter: OpenParameter, reason: str) -> Ptxwce
             f"no formula in {parameter.shown} for kernel {kernel.name}: {reason}",
             kernel.span,
             notes=(f"asked for {parameter.low} <= {parameter.shown} <= {parameter.high}",),
-            help=f"ask for a smaller range, or bound single values: --param {parameter.shown}=VALUE",
+            help="ask for a smaller range, or bound single values: "
+            f"--param {parameter.shown}=VALUE",
         )
     )
 
@@ -200,7 +193,7 @@ def _no_formula(kernel: Kernel, parameter: OpenParameter, reason: str) -> Ptxwce
 
 
 class _Job:
-    """One kernel's formula: its paths for the whole range, and the bound on each piece of it."""
+    """One kernel's formula: its paths for the whole range, and the bound on each kind of them."""
 
     def __init__(
         self,
@@ -213,46 +206,61 @@ class _Job:
         unknown_at_worst: bool,
     ) -> None:
         require_known_opcodes(kernel, unknown_at_worst=unknown_at_worst)
-        self._kernel, self._launch, self._machine = kernel, launch, machine
+        self._kernel, self._machine = kernel, machine
+        self._launch = _without(launch, parameter)
         self._parameter = parameter
         self._cfg, forest = build_flow(kernel, launch)
         self._placed = place_facts(kernel, self._cfg, forest, facts)
         self._costs = InstructionCosts(machine, launch.threads, unknown_at_worst=unknown_at_worst)
         self._claims: list[TimingClaim] = []
         postdominators = tuple(compute_postdominators(self._cfg).immediate)
-        ends = parameter.low, parameter.high
-        self._pieces = extract_symbolic(
-            kernel, self._cfg, forest, postdominators, launch, self._placed, parameter.name, ends
+        pieces = extract_symbolic(
+            kernel, self._cfg, forest, postdominators, launch, self._placed, parameter.name
         )
+        if pieces is None:
+            raise _no_formula(kernel, parameter, "its paths are of too many kinds in this range")
+        self._pieces = pieces
 
-    def solve(self) -> tuple[Progression, ...]:
-        """The bound over the whole range, each number of it once. Raises Unsettled."""
-        out: list[Progression] = []
+    def bound(self) -> SymbolicBound:
+        """The answer. Raises PtxwcetError (PW543) without a formula."""
+        try:
+            progressions = self._solve()
+            formula = formula_of(progressions)
+        except Unsettled as unsettled:
+            raise _no_formula(self._kernel, self._parameter, unsettled.reason) from None
+        cycles, place = largest(progressions)
+        claim = replace(self._claim(), cycles=cycles)
+        return SymbolicBound(self._kernel, self._launch, self._parameter, formula, claim, place)
+
+    def _solve(self) -> tuple[Progression, ...]:
+        """The bound over the whole range, each number of it once. Raises Unsettled.
+
+        Pieces whose paths are the same functions of s have the same bound: it is solved once.
+        """
+        alike: dict[tuple[BlockPaths, ...], list[SymbolicPaths]] = {}
         for piece in self._pieces:
-            for one in solve(lambda s, piece=piece: self._bound(piece, s), piece.count):
-                numbers = one.numbers
-                first = piece.first + piece.step * numbers.first
-                range_ = Range(first, piece.step * numbers.step, numbers.count)
-                out.append(Progression(range_, one.base, one.slope))
-        covered = sum(one.numbers.count for one in out)
-        assert covered == self._parameter.high - self._parameter.low + 1, "pieces of the range"
-        return tuple(out)
+            # two values tell one affine count from another
+            key = tuple(_anywhere(piece.at(s)) for s in range(min(2, piece.count)))
+            alike.setdefault(key, []).append(piece)
+        out: list[Progression] = []
+        for pieces in alike.values():
+            longest = max(pieces, key=lambda piece: piece.count)
+            solved = solve(partial(self._bound, longest.paths), longest.count)
+            out += (found for piece in pieces for found in _placed_in(piece, solved))
+        return upper_envelope(out, self._parameter.low, self._parameter.high)
 
-    def _bound(self, piece: SymbolicPaths, s: int) -> int:
-        """SAFE of any block, for the s-th number of a piece."""
-        best = 0
-        for paths in piece.pieces:
-            workload = build_workload(
-                paths.warps, self._kernel, self._cfg, self._costs, self._machine.scoreboard, s
-            )
-            unknown = (UNKNOWN_OPCODES,) if self._costs.charged_unknown else ()
-            assumed = (*unknown, *fact_assumptions(paths, self._placed, self._launch))
-            bound = bound_safe(analyse_block(workload, self._machine, assumed))
-            self._claims.append(bound.claim)
-            best = max(best, bound.cycles)
-        return best
+    def _bound(self, paths: BlockPaths, s: int) -> int:
+        """SAFE of a block that executes the paths, for a value of their symbol."""
+        workload = build_workload(
+            paths.warps, self._kernel, self._cfg, self._costs, self._machine.scoreboard, s
+        )
+        unknown = (UNKNOWN_OPCODES,) if self._costs.charged_unknown else ()
+        assumed = (*unknown, *fact_assumptions(paths, self._placed, self._launch))
+        claim = bound_safe(analyse_block(workload, self._machine, assumed)).claim
+        self._claims.append(claim)
+        return claim.cycles
 
-    def claim(self) -> TimingClaim:
+    def _claim(self) -> TimingClaim:
         """What holds of every number of the range, with cycles left to fill in."""
         parameter = self._parameter
         in_range = Assumption(
@@ -265,3 +273,25 @@ class _Job:
         assumptions = dict.fromkeys(one for claim in self._claims for one in claim.assumptions)
         guarantee = Guarantee.weakest(claim.guarantee for claim in self._claims)
         return replace(first, guarantee=guarantee, assumptions=(*assumptions, in_range))
+
+
+def _without(launch: Launch, parameter: OpenParameter) -> Launch:
+    """The launch with nothing said about the parameter."""
+    ranges = {name: row for name, row in launch.ranges.items() if name != parameter.name}
+    return replace(launch, ranges=ranges)
+
+
+def _anywhere(paths: BlockPaths) -> BlockPaths:
+    """The paths of any block index: where they are taken does not matter."""
+    return replace(paths, first=(0, 0, 0), last=(0, 0, 0))
+
+
+def _placed_in(piece: SymbolicPaths, solved: Sequence[Progression]) -> Iterator[Progression]:
+    """What was solved for s as functions of the parameter, where the piece has such numbers."""
+    for one in solved:
+        numbers = one.numbers
+        count = min(numbers.count, -(-(piece.count - numbers.first) // numbers.step))
+        if count > 0:
+            first = piece.first + piece.step * numbers.first
+            placed = Range(first, piece.step * numbers.step, count)
+            yield Progression(placed, one.base, one.slope)

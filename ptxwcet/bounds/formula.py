@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import pairwise
 from math import gcd, lcm
 
 from ptxwcet.bounds.parametric import Progression, Range, Unsettled
@@ -109,7 +110,7 @@ def _regions(progressions: Sequence[Progression]) -> tuple[list[FormulaRow], dic
     active: list[Progression] = []
     rows: list[FormulaRow] = []
     points: dict[int, int] = {}
-    for begin, end in zip(edges, edges[1:], strict=False):
+    for begin, end in pairwise(edges):
         active = [one for one in active if one.numbers.last >= begin] + starts[begin]
         row = _turn_taking(active, begin, end - 1)
         if row is not None:
@@ -228,7 +229,7 @@ def _runs(points: dict[int, int]) -> list[FormulaRow]:
 
 def _prove(formula: Formula, progressions: Sequence[Progression]) -> None:
     """Rows and progressions have the same value everywhere, or an AssertionError is raised."""
-    for row, after in zip(formula.rows, formula.rows[1:], strict=False):
+    for row, after in pairwise(formula.rows):
         assert row.last + 1 == after.first, "the rows leave a gap"
     for one in progressions:
         numbers = one.numbers

@@ -40,14 +40,14 @@ def _staircase(row: FormulaRow, name: str) -> tuple[str, ...]:
 
 
 def _table(row: FormulaRow, name: str) -> tuple[str, ...]:
-    """Runs of remainders; they are counted from a number where a run begins."""
-    offset = row.first % row.period
-    for number in range(row.first, row.first + row.period):
-        if row.at(number) != row.at(number - 1):
-            offset = number % row.period
-            break
+    """Runs of remainders."""
+    # the steepest step begins a round
+    steps = {offset: abs(row.at(offset) - row.at(offset - 1)) for offset in range(row.period)}
+    offset = max(steps, key=lambda one: (steps[one], -one))
     rest = f"({name} - {offset:,})" if offset else name
-    lines = [f"with q = floor({_fraction(name, offset, row.period)}), r = {rest} mod {row.period:,}"]
+    lines = [
+        f"with q = floor({_fraction(name, offset, row.period)}), r = {rest} mod {row.period:,}"
+    ]
     values = [row.at(offset + r) for r in range(row.period)]
     increments = [row.at(offset + r + row.period) - values[r] for r in range(row.period)]
     begin = 0

@@ -56,11 +56,12 @@ def test_a_comparison_holds_for_all_numbers_or_is_cut(
     a: int, b: int, c: int, d: int, count: int, compare: Callable[[int, int], bool]
 ) -> None:
     outcomes = [compare(a + b * u, c + d * u) for u in range(count)]
-    try:
-        assert [compare(variable(a, b, count), variable(c, d, count))] * count == outcomes
-    except CutRange as cut:
-        assert 0 < cut.at < count
-        assert len(set(outcomes)) == 2
+    if len(set(outcomes)) == 2:
+        with pytest.raises(CutRange) as cut:
+            compare(variable(a, b, count), variable(c, d, count))
+        assert 0 < cut.value.at < count
+    else:
+        assert compare(variable(a, b, count), variable(c, d, count)) == outcomes[0]
 
 
 @settings(max_examples=500)
@@ -69,15 +70,17 @@ def test_a_division_holds_for_all_numbers_or_is_cut(
     a: int, b: int, count: int, divisor: int
 ) -> None:
     x = variable(a, b, count)
-    try:
-        quotient, remainder = divmod(x, divisor)
-        assert (quotient, remainder) == (x // divisor, x % divisor)
-    except CutResidues as cut:
-        for first in range(min(cut.modulus, count)):
-            assert len({(a + b * u) % divisor for u in range(first, count, cut.modulus)}) == 1
-    else:
-        for u in range(count):
-            assert (value(quotient, u), value(remainder, u)) == divmod(a + b * u, divisor)
+    if len({(a + b * u) % divisor for u in range(count)}) > 1:
+        with pytest.raises(CutResidues) as cut:
+            divmod(x, divisor)
+        modulus = cut.value.modulus
+        for first in range(min(modulus, count)):
+            assert len({(a + b * u) % divisor for u in range(first, count, modulus)}) == 1
+        return
+    quotient, remainder = divmod(x, divisor)
+    assert (quotient, remainder) == (x // divisor, x % divisor)
+    for u in range(count):
+        assert (value(quotient, u), value(remainder, u)) == divmod(a + b * u, divisor)
 
 
 def test_what_has_no_answer_is_refused() -> None:

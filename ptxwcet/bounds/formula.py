@@ -82,6 +82,15 @@ def largest(progressions: Sequence[Progression]) -> tuple[int, int]:
     return value, min(number for found, number in ends if found == value)
 
 
+def value_at(progressions: Sequence[Progression], number: int) -> int:
+    """The value of the progression that has the number. Raises ValueError if none does."""
+    for one in progressions:
+        u, remainder = divmod(number - one.numbers.first, one.numbers.step)
+        if not remainder and 0 <= u < one.numbers.count:
+            return one.base + one.slope * u
+    raise ValueError(f"{number} is in no progression")
+
+
 def formula_of(progressions: Sequence[Progression]) -> Formula:
     """The rows of a function whose progressions cover each number of a range once.
 

@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from ptxwcet import __version__
 from ptxwcet.api import RefusedKernel
 from ptxwcet.claims import AssumptionState
+from ptxwcet.parametric import SymbolicBound
 from ptxwcet.report.build import diagnostic_row
 from ptxwcet.report.formula_text import row_text
 from ptxwcet.report.model import AssumptionRow, MachineRow, Refused
-from ptxwcet.symbolic import SymbolicAnswer, SymbolicBound
+from ptxwcet.symbolic import SymbolicAnswer
 
 SCHEMA = 1
 

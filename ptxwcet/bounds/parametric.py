@@ -12,8 +12,8 @@ state of an outer loop does not repeat because an inner count depends on s, the 
 or a product of two numbers that depend on s comes up: refused. docs/methods/parametric.md has the
 argument and its limits.
 
-Example: ``Repeat(s, A(1, 0))`` on a clean machine, s below 10^9, takes s cycles: 0 and 1 apart, as
-the state is not yet seen to repeat, then ``0 + 1 s``.
+Example: ``Repeat(s, A(1, 0))`` takes s cycles. s = 0 to 3 are cut off one by one, since the state
+has to come twice and a whole period is always executed; the rest, up to 10^9, is one evaluation.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from dataclasses import dataclass
 
 from ptxwcet.support.affine import CutRange, CutResidues, NotAffine, parts, variable
 
-# Evaluations of the bound for one piece of a path. Kernels of real programs need five to some
-# hundreds (a piece for each remainder of the loops' periods and each step of their transients).
-_MOST_EVALUATIONS = 4_000
+# Evaluations of the bound for one kind of paths: one for each remainder of the loops' periods, each
+# step of their transients and each cut. The samples need at most 30, random programs some hundreds.
+_MOST_EVALUATIONS = 1_000
 
 
 @dataclass(frozen=True, slots=True)

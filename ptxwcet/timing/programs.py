@@ -23,7 +23,9 @@ from ptxwcet.flow.paths import (
     PathGrowing,
     PathLate,
     PathLoop,
+    PathPart,
     PathRepeat,
+    PathScatter,
     PathUnordered,
     Visit,
     WarpPath,
@@ -106,6 +108,12 @@ class _Builder:
                 case PathLate(most, late):
                     inside = Choice(tuple(conditional(self.body(side)) for side in late))
                     out.append(Repeat(most, (inside,), 0))
+                case PathPart(block, one, two, jumps):
+                    ways = (Visit(block, jumps), *one), (Visit(block, taken=False), *two)
+                    shared, sides = _without_shared_start(tuple(self.body(way) for way in ways))
+                    out += (*shared, Choice(sides))
+                case PathScatter(most, inner):
+                    out.append(Repeat(most, conditional(self.body(inner)), 1))
                 case PathEnd():
                     out += self._may_end(node)
                 case PathFork():

@@ -281,7 +281,7 @@ class Walk:
         self._chosen: list[list[PathNode]] = []
         self._sides_around: list[list[PathNode]] = []
         self._parameters: list[Symbol] = [*state.parameter_symbols]  # and narrowed ones
-        self._apart_in = 0  # loops around in which the warp falls apart
+        self._apart_in: list[Loop] = []  # loops around in which the warp falls apart
         self._meetings: set[int | None] = set()  # where the parts meet
         self._proofs = 0  # proofs of closed forms around
         self._open_branches: set[int] = set()
@@ -659,7 +659,7 @@ class Walk:
         # what lanes execute behind a loop that they have left early is walked while it is open
         within = bool(self._open) and block in self._open[-1].loop.body
         if self._apart_in and within and not sides.agreement:
-            body = self._open[-1].loop.body
+            body = self._apart_in[-1].body
             if not ends and (postdominator is None or postdominator not in body):
                 sides = replace(sides, agreement=Agreement.WARP, is_part=True)
         if within and (sides.causes or sides.is_part):
@@ -1072,7 +1072,7 @@ class Walk:
         """A loop in which the lanes of a warp part for good: each part goes on to the meeting."""
         outer, self._out = self._out, []
         meetings, self._meetings = self._meetings, set()
-        self._apart_in += 1
+        self._apart_in.append(loop)
         self._is_exact = False
         try:
             block, arrived = self._enter(loop, mask, None)
@@ -1086,7 +1086,7 @@ class Walk:
             parts = PathScatter(_most_lanes(mask), tuple(self._out))
         finally:
             self._out, self._meetings = outer, meetings
-            self._apart_in -= 1
+            self._apart_in.pop()
         self._out.append(parts)
         self._forget(loop)
         arrived = mask & self._state.alive

@@ -11,6 +11,7 @@ from ptxwcet.api import FileAnswer, Request, bound_file
 from ptxwcet.claims import Guarantee
 from ptxwcet.cli.options import analysis_options
 from ptxwcet.cli.progress import ProgressLine
+from ptxwcet.machine.loader import DEFAULT_MACHINE
 from ptxwcet.report.build import build_report
 from ptxwcet.report.json_format import render_json
 from ptxwcet.report.text import render_text
@@ -43,6 +44,7 @@ from ptxwcet.support.diagnostics import Diagnostic, render_all
     is_flag=True,
     help="Run the launch file's inputs and bound the paths that they take: an estimate.",
 )
+@click.option("--explain", is_flag=True, help="Show which lines pay the bound of method safe.")
 def bound(
     form: str,
     budget: int | None,
@@ -50,6 +52,7 @@ def bound(
     policy: str | None,
     method: str,
     executed: bool,
+    explain: bool,
     **options: Any,
 ) -> int:
     """Bound the execution time of one thread block of each kernel in FILE.
@@ -58,7 +61,7 @@ def bound(
     """
     request = replace(request_from(**options), policy=policy, method=method)
     answer = _bound_executed(request) if executed else bound_file(request)
-    report = build_report(answer)
+    report = build_report(answer, explain=explain, source=request.source)
     single = len(answer.kernels) == 1 and answer.refused
     if form == "json" or not single:
         click.echo(render_json(report) if form == "json" else render_text(report), nl=False)
@@ -85,12 +88,13 @@ def request_from(
     parameters: tuple[str, ...],
     source: str | None,
     loop_bounds: tuple[str, ...],
-    machine: str,
-    mem_latency: int | None,
-    on_unknown: str,
     launch_file: str | None,
+    facts_file: str | None,
+    machine: str = DEFAULT_MACHINE,
+    mem_latency: int | None = None,
+    on_unknown: str = "refuse",
 ) -> Request:
-    """The shared options as a request."""
+    """The shared options as a request; a command without a machine leaves out the last ones."""
     return Request(
         file,
         kernels,
@@ -103,6 +107,7 @@ def request_from(
         mem_latency,
         on_unknown == "worst",
         launch_file=launch_file,
+        facts_file=facts_file,
     )
 
 

@@ -123,11 +123,13 @@ class PathChoice:
     """Exactly one alternative is executed; which one is not known.
 
     ``site`` is the block whose branch decides it if all warps of the block take it alike (a loop's
-    header if that ends the loop), else None.
+    header if that ends the loop), else None. ``if_race_free``: they do if the kernel has no data
+    races.
     """
 
     alternatives: tuple[tuple[PathNode, ...], ...]
     site: int | None = None
+    if_race_free: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,6 +291,25 @@ def visited_blocks(nodes: Path) -> Iterator[int]:
                     yield from visited_blocks(side)
             case PathEnd(leave, last):
                 yield from (visit.block for visit in (leave, *last))
+
+
+def rests_on_no_races(nodes: Path) -> bool:
+    """Whether warps of a block go together only if the kernel has no data races."""
+    for node in nodes:
+        match node:
+            case PathChoice(alternatives, _, if_race_free):
+                found = if_race_free or any(rests_on_no_races(side) for side in alternatives)
+            case PathRepeat(body=body) | PathLoop(body=body) | PathGrowing(body=body):
+                found = rests_on_no_races(body)
+            case PathUnordered(first, second) | PathFork(first=first, second=second):
+                found = rests_on_no_races(first) or rests_on_no_races(second)
+            case PathLate(sides=sides):
+                found = any(rests_on_no_races(side) for side in sides)
+            case Visit() | PathEnd():
+                found = False
+        if found:
+            return True
+    return False
 
 
 def loop_entries(nodes: Path) -> Iterator[PathLoop]:

@@ -24,7 +24,7 @@ from typing import TypeGuard
 import numpy as np
 
 from ptxwcet.flow.cfg import BlockId, ControlFlowGraph
-from ptxwcet.flow.facts import WARP_SIZE, BoundOrigin
+from ptxwcet.flow.facts import WARP_SIZE, BoundOrigin, PlacedFacts
 from ptxwcet.flow.lanes import LaneState
 from ptxwcet.flow.loops import Loop, LoopForest
 from ptxwcet.flow.paths import (
@@ -194,6 +194,7 @@ class _Open:
     causes: frozenset[Cause]
     agreement: Agreement
     condition: Condition | None = None
+    if_race_free: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,11 +229,12 @@ class _Snapshot:
 class Walk:
     """One walk over the kernel for a group of warps; ``run`` gives the path."""
 
-    def __init__(self, graph: FlowGraph, state: LaneState, bounds: dict[int, int]) -> None:
+    def __init__(self, graph: FlowGraph, state: LaneState, facts: PlacedFacts) -> None:
         self._graph = graph
         self._cfg = graph.cfg
         self._state = state
-        self._bounds = bounds
+        self._facts = facts
+        self._bounds = facts.loop_bounds
         self._steps: dict[int, tuple[_Step, ...]] = {}
         self._out: list[PathNode] = []
         self._symbols: list[Symbol] = [s for s in state.index.symbols if s is not None]
@@ -503,6 +505,7 @@ class Walk:
         if recorder is not None and block in recorder.blocks:
             return recorder.leave_or_stay(block, taken, fallthrough, self._out), mask
         sure, unsure, causes = self._outcomes(guard, mask)
+        sure, unsure = self._possible(block, sure, unsure, mask)
         going, staying = sure | unsure, mask & ~sure
         if not going.any():
             assert fallthrough is not None
@@ -522,15 +525,36 @@ class Walk:
             straight = taken == self._graph.postdominators[block]
             self._out.append(Visit(block, taken=jumps and not straight))
             return self._diverge(block, (taken, going), (fallthrough, staying))
-        agreement = Agreement.NONE
+        agreement, if_race_free = Agreement.NONE, False
         if unsure.any():
             self._note_open(block, causes)
-            agreement = self._graph.agreements[block]
+            agreement, if_race_free = self._agreement(block)
             if agreement:
                 going = staying = mask
         condition = self._condition(guard) if unsure.any() else None
-        sides = _Open(block, (taken, going), (fallthrough, staying), causes, agreement, condition)
+        sides = _Open(
+            block,
+            (taken, going),
+            (fallthrough, staying),
+            causes,
+            agreement,
+            condition,
+            if_race_free,
+        )
         return self._open_branch(sides)
+
+    def _agreement(self, block: int) -> tuple[Agreement, bool]:
+        """Who takes a branch alike, and whether that needs a kernel without data races."""
+        stated = self._facts.uniform.get(block)
+        if stated == "block":
+            return Agreement.BLOCK, False
+        found = self._graph.agreements[block]
+        if stated == "warp":
+            found = max(found, Agreement.WARP)
+        if found is Agreement.BLOCK or not self._cfg.barriers:
+            return found, False
+        without_races = self._graph.agreements.without_races(block)
+        return max(found, without_races), without_races > found
 
     def _condition(self, guard: Guard | None) -> Condition | None:
         """What it says of a symbol that a guard holds."""
@@ -566,6 +590,25 @@ class Walk:
             if isinstance(value, Known) and symbol in value.terms:
                 width = self._width(name)
                 self._state.registers[name] = substitute(value, symbol, offset, {by: 1}, width)
+
+    def _possible(self, block: int, sure: Mask, unsure: Mask, mask: Mask) -> tuple[Mask, Mask]:
+        """The lanes that take a branch, and that may, less the outcomes that facts exclude."""
+        never = self._facts.never
+        for taken in (True, False):
+            if (block, taken) not in never:
+                continue
+            contrary = sure if taken else mask & ~(sure | unsure)
+            if contrary.any() and self._is_exact and not self._has_gone:
+                raise Refused(
+                    "PW217",
+                    self._last(block),
+                    f"a fact says that this branch is never {'taken' if taken else 'passed'}, but "
+                    "some lanes do so",
+                    "correct the fact or the launch facts: both cannot be true",
+                )
+            sure = np.zeros_like(mask) if taken else mask
+            unsure = np.zeros_like(mask)
+        return sure, unsure
 
     def _open_branch(self, sides: _Open) -> tuple[int, Mask]:
         """Goes on behind a branch whose lanes may go either way."""
@@ -724,7 +767,11 @@ class Walk:
         leave = Visit(block, taken=jumps and ends_when_taken)
         last = () if meeting in (None, self._cfg.exit) else (Visit(meeting, taken=False),)
         self._out.append(PathEnd(leave, last, Visit(block, taken=jumps and not ends_when_taken)))
-        self._has_gone |= not sides.agreement
+        if not sides.agreement:
+            self._has_gone = True
+            if meeting != self._cfg.exit and (block, sides.causes) not in self._apart:
+                # they wait there for the others: a barrier is not for them
+                self._apart = [*self._apart, (block, sides.causes)]
         if not self._proofs:
             self._narrow(sides, taken=not ends_when_taken)
         return on, mask
@@ -757,7 +804,7 @@ class Walk:
         one, two = found
         alternatives = (Visit(block, taken=jumps), *one.path), (Visit(block, False), *two.path)
         site = block if sides.agreement is Agreement.BLOCK else None
-        self._out.append(PathChoice(alternatives, site))
+        self._out.append(PathChoice(alternatives, site, sides.if_race_free))
         return meeting, one.arrived | two.arrived
 
     def _is_barriers(self, refused: Refused | Undecided, block: int) -> bool:
@@ -813,6 +860,7 @@ class Walk:
             opened.agree = False
             if (block, sides.causes) not in self._apart:
                 self._apart = [*self._apart, (block, sides.causes)]
+        opened.if_race_free |= sides.if_race_free
         opened.sources.add(block)
         opened.note(way_out, meeting, way[1], undecided)
         self._is_exact &= bool(sides.agreement)
@@ -942,7 +990,8 @@ class Walk:
             if arrived.any() and block != meeting:
                 chosen = opened.agree
                 path, arrived = self._side(block, arrived, meeting, chosen=chosen)
-                self._out.append(PathChoice((path, ()), opened.loop.header if chosen else None))
+                site = opened.loop.header if chosen else None
+                self._out.append(PathChoice((path, ()), site, opened.if_race_free))
             late = tuple(behind for place, behind in opened.late if place == meeting)
             if late:
                 self._out.append(PathLate(WARP_SIZE, late))
@@ -1008,15 +1057,14 @@ class Walk:
             self._out = outer
         if iterations.is_stopped:
             assert claimed is not None
-            path = iterations.path(tuple(opened.ways_out), loop.header if opened.agree else None)
+            path = iterations.path(opened)
             bodies = AffineCount(claimed)
             self._out.append(PathLoop(loop.id, path, bodies, BoundOrigin.USER, "--loop-bound"))
             return block, arrived
         bodies = iterations.bodies(loop.id, rotated=_is_rotated(loop, opened.sources))
         if claimed is not None and not bodies.slopes and bodies.base > claimed:
             raise self._contradiction(loop, claimed, bodies.base)
-        site = loop.header if opened.agree else None
-        path, reason = iterations.path(tuple(opened.ways_out), site), reason or "enumerated"
+        path, reason = iterations.path(opened), reason or "enumerated"
         if opened.undecided:
             reason += "; it may end earlier"
         self._out.append(PathLoop(loop.id, path, bodies, BoundOrigin.ANALYSIS, reason))
@@ -1322,6 +1370,7 @@ class _OpenLoop:
         self.depth = depth
         self.chosen = chosen
         self.agree = True
+        self.if_race_free = False
         self.left: dict[int, Mask] = {}
         self.late: dict[tuple[int, Path], None] = {}
         self.sources: set[int] = set()
@@ -1400,9 +1449,10 @@ class _Iterations:
         total = self.total.plus(AffineCount(1 if rotated or nested is not None else 0))
         return total if nested is None else total.plus(nested.iterations)
 
-    def path(self, ways_out: tuple[Path, ...], site: int | None) -> Path:
-        """The iterations and the last one; with ``ways_out``, any of which may end it earlier."""
+    def path(self, opened: _OpenLoop) -> Path:
+        """The iterations and the last one; where ways out were noted, any of them may end it."""
         nodes: list[PathNode] = []
+        ways_out = tuple(opened.ways_out)
         for body, count in self._runs:
             if ways_out:
                 nodes.append(PathRepeat(count, AffineCount(0), body))
@@ -1410,11 +1460,12 @@ class _Iterations:
                 nodes += body
             else:
                 nodes.append(PathRepeat(count, count, body))
-        if self.is_stopped:
-            return (*nodes, PathChoice((*ways_out, self.last) if self.last else ways_out, site))
-        if ways_out:
-            return (*nodes, PathChoice((self.last, *ways_out), site))
-        return (*nodes, *self.last)
+        if not ways_out:
+            return (*nodes, *self.last)
+        is_last = not self.is_stopped or bool(self.last)
+        ends = (self.last, *ways_out) if is_last else ways_out
+        site = opened.loop.header if opened.agree else None
+        return (*nodes, PathChoice(ends, site, opened.if_race_free))
 
 
 def _is_rotated(loop: Loop, apart_from: set[int]) -> bool:

@@ -1,0 +1,58 @@
+"""What a bound rests on when facts are stated: one assumption for each kind that was used."""
+
+from __future__ import annotations
+
+from ptxwcet.claims import Assumption, AssumptionState
+from ptxwcet.flow.facts import BoundOrigin, Launch, PlacedFacts
+from ptxwcet.flow.paths import BlockPaths, loop_entries, rests_on_no_races
+
+_LOOP_BOUNDS = "the loop bounds given by the user hold for every thread and every entry of the loop"
+_MARKED = (
+    "a loop around a loop_bound comment in the PTX is the one around it in the CUDA source: the "
+    "compiler has not unrolled that one completely inside of another loop"
+)
+_NO_RACES = (
+    "no thread writes what another thread reads between the same two barriers: warps that load "
+    "from one address and branch on it go the same way"
+)
+
+
+def fact_assumptions(
+    paths: BlockPaths, facts: PlacedFacts, launch: Launch
+) -> tuple[Assumption, ...]:
+    """The assumptions behind paths that were extracted with these facts, with who states them."""
+    entries = [entry for warp in paths.warps for entry in loop_entries(warp.nodes)]
+    used = {entry.loop for entry in entries if entry.origin is BoundOrigin.USER}
+    found = []
+    if used:
+        names = dict.fromkeys(facts.loop_sources.get(loop, "--loop-bound") for loop in sorted(used))
+        found.append(_assumed("user-loop-bounds", _LOOP_BOUNDS, ", ".join(names)))
+    marked = used & facts.marked
+    if marked:
+        names = dict.fromkeys(facts.loop_sources[loop] for loop in sorted(marked))
+        found.append(_assumed("asm-comment-loops", _MARKED, ", ".join(names)))
+    if launch.ranges:
+        shown = [f"{name} in {low}..{high}" for name, (low, high) in launch.ranges.items()]
+        found.append(
+            _assumed(
+                "parameter-ranges",
+                f"parameters lie in their ranges: {', '.join(shown)}",
+                "--param or facts file",
+            )
+        )
+    if facts.never:
+        text = "no warp takes the outcomes of branches that the user excludes"
+        found.append(_assumed("infeasible-branches", text))
+    if facts.exclusive:
+        text = "no warp has both outcomes of a pair that the user calls exclusive in one run"
+        found.append(_assumed("exclusive-branches", text))
+    if facts.uniform:
+        text = "branches that the user calls uniform are so: all threads of warp or block agree"
+        found.append(_assumed("uniform-branches", text))
+    if any(rests_on_no_races(warp.nodes) for warp in paths.warps):
+        found.append(_assumed("no-data-races", _NO_RACES, "path analysis"))
+    return tuple(found)
+
+
+def _assumed(key: str, text: str, source: str = "facts file") -> Assumption:
+    return Assumption(key, text, AssumptionState.ASSUMED, source)

@@ -1,0 +1,60 @@
+// Kernels that leave something open: loops on data, on parameters, barriers behind a parameter.
+
+// A loop over the entries of a row, unrolled by the compiler.
+extern "C" __global__ void csr(const int* row, const float* v, float* y) {
+  const int i = threadIdx.x;
+  float s = 0;
+  for (int j = row[i]; j < row[i + 1]; ++j) s += v[j];
+  y[i] = s;
+}
+
+// A linked list.
+extern "C" __global__ void chase(const int* next, int* y) {
+  int i = threadIdx.x;
+  do {
+    y[i] += 1;
+    i = next[i];
+  } while (i >= 0);
+}
+
+// The outer loop is a parameter's, the inner one data's.
+extern "C" __global__ void rows(const int* row, const float* v, float* y, int count) {
+#pragma unroll 1
+  for (int i = 0; i < count; ++i) {
+    float s = 0;
+#pragma unroll 1
+    for (int j = row[i]; j < row[i + 1]; ++j) s += v[j];
+    y[i] = s;
+  }
+}
+
+// A parameter decides whether all threads wait.
+extern "C" __global__ void barrier(const int* next, int* y, int mode) {
+  int i = threadIdx.x;
+#pragma unroll 1
+  while (next[i] > 0) i = next[i] + 1;
+  if (mode == 3) {
+    y[i] = 1;
+    __syncthreads();
+  }
+  y[i + 1] = 2;
+}
+
+__device__ __noinline__ int follow(const int* next, int i) {
+#pragma unroll 1
+  while (next[i] > 0) i = next[i] + 1;
+  return i;
+}
+
+// A loop of a function that is called twice.
+extern "C" __global__ void twice(const int* next, int* y) {
+  y[threadIdx.x] = follow(next, threadIdx.x) + follow(next, y[threadIdx.x]);
+}
+
+// A part of a warp waits: no answer helps.
+extern "C" __global__ void part(int* y) {
+  if (y[threadIdx.x] > 0) {
+    __syncthreads();
+    y[threadIdx.x] = 1;
+  }
+}

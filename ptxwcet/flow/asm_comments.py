@@ -103,12 +103,11 @@ def _mark(
     lead = _code(source, before.end, span.start)
     follow = _code(source, span.end, after.start)
     anchor, other, is_sure = after, before, True
-    if _LABEL.search(follow):
-        anchor, other = before, after
-        plain = before.control in (ControlEffect.NONE, ControlEffect.BARRIER)
-        is_sure = plain and not _LABEL.search(lead)
-    if anchor.control is ControlEffect.CALL:
-        is_sure = False  # its copies spread over several blocks when the function is put in place
+    # inlining puts several instructions, in several blocks, in the place of a call
+    if _LABEL.search(follow) or after.control is ControlEffect.CALL:
+        falls_through = before.control in (ControlEffect.NONE, ControlEffect.BARRIER)
+        is_sure = falls_through and not _LABEL.search(lead)
+        anchor, other = (before, after) if is_sure else (after, before)
     origin, name = None, f"PTX line {span.line}"
     locations = list(_LOC.finditer(lead))
     if locations:

@@ -11,6 +11,7 @@ from ptxwcet.flow.asm_comments import find_marks
 from ptxwcet.flow.cfg import build_cfg
 from ptxwcet.flow.dominance import compute_dominators
 from ptxwcet.flow.facts import BoundOrigin
+from ptxwcet.flow.inlining import inline_calls
 from ptxwcet.flow.loops import find_loops
 from ptxwcet.flow.marked_loops import marked_bounds
 from ptxwcet.flow.paths import loop_entries
@@ -212,3 +213,38 @@ def test_an_iteration_that_would_be_the_only_one() -> None:
 def test_copies_outside_of_the_loop_are_fine() -> None:
     """A first iteration that the compiler has taken out of the loop."""
     assert bounds(f"{mark(5)}mov.u32 %r2, 1;\nL:\n{mark(5)}{STEP}@%p1 bra L;") == [(5, False)]
+
+
+def test_beside_a_call() -> None:
+    """Instructions before a call stay in their block; several others take the place of the call."""
+    before = f"L:\nmov.u32 %r2, 1;\n{mark(5)}call f;\n{STEP}@%p1 bra L;"
+    assert inlined(before) == [5]
+    assert inlined(f"L:\ncall f;\n{mark(5)}{STEP}@%p1 bra L;") == [5]
+    with pytest.raises(PtxwcetError) as raised:
+        inlined(f"L:\n{mark(5)}call f;\n{STEP}@%p1 bra L;")
+    assert raised.value.diagnostics[0].code == "PW249"
+
+
+@pytest.mark.parametrize("after", ["call f;", "N: mov.u32 %r3, 1;"])
+def test_at_the_header_of_an_inner_loop(after: str) -> None:
+    """What stands before the header is in the outer loop, the comment is not."""
+    inner = f"M:\n{mark(5)}{after}\n{STEP}@%p1 bra M;"
+    with pytest.raises(PtxwcetError) as raised:
+        inlined(f"L:\nmov.u32 %r2, 1;\n{inner}\nsetp.ne.s32 %p2, %r1, 7; @%p2 bra L;")
+    assert raised.value.diagnostics[0].code == "PW249"
+
+
+def test_copies_of_a_function_are_no_copies_of_a_comment() -> None:
+    """A function called twice in a loop of its caller, with a comment outside of its own loops."""
+    body = f"L:\ncall g;\ncall g;\n{STEP}@%p1 bra L;"
+    assert inlined(body) == [8]
+
+
+def inlined(body: str) -> list[int]:
+    g = f".func g() {{ .reg .b32 %q<3>; mov.u32 %q1, 1;\n{mark(8)}mov.u32 %q2, 1; ret; }}\n"
+    text = HEAD.replace(".visible", g + ".visible") + f"{body}\nret;\n}}\n"
+    module = parse_module(SourceFile("k.ptx", text))
+    kernel = inline_calls(module.kernels[0], module)
+    cfg = build_cfg(kernel)
+    forest = find_loops(cfg, compute_dominators(cfg))
+    return [one.most for one in marked_bounds(kernel, cfg, forest, find_marks(module)).values()]

@@ -33,6 +33,10 @@ ROUND_TRIPS = [
      {"parameters": ["mode"], "loop": ["$L__BB4_1"]}),
     ("tests/data/flow/open.ptx", "twice", "64", (), None,
      {"loop": ["_Z6followPKii#1:$L__BB0_1", "_Z6followPKii#2:$L__BB0_1"]}),
+    ("tests/data/flow/open.ptx", "part_of_some", "64", (), None, {"parameters": ["mode"]}),
+    ("tests/data/flow/open.ptx", "settled", "64", (), None, {"parameters": ["count"]}),
+    ("tests/data/flow/open.ptx", "reached", "64", (), None,
+     {"parameters": ["count"], "loop": ["$L__BB9_5"]}),
 ]  # fmt: skip
 
 
@@ -109,6 +113,30 @@ def test_what_a_template_says() -> None:
     assert "< count" in text
 
 
+def test_the_condition_of_going_on_where_the_branch_leaves(tmp_path: Path) -> None:
+    path = tmp_path / "k.ptx"
+    path.write_text(
+        """.version 8.0
+.target sm_80
+.address_size 64
+.visible .entry k(.param .u32 n, .param .u64 p)
+{
+.reg .b32 %r<4>; .reg .b64 %d<4>; .reg .pred %p<4>;
+ld.param.u32 %r1, [n]; ld.param.u64 %d1, [p];
+L: ld.global.u32 %r2, [%d1]; setp.gt.s32 %p1, %r2, 0; @%p1 bra M;
+bra L;
+M: mov.u32 %r3, 0;
+N: setp.ge.s32 %p2, %r3, %r1; @%p2 bra O;
+add.s32 %r3, %r3, 1; bra N;
+O: ret;
+}
+"""
+    )
+    text = facts_template(Request(str(path), block="64")).text
+    assert "# it goes on while loaded(PTX line 8) <= 0" in text
+    assert "# it goes on while %r3 < n" in text
+
+
 def test_names_and_lines_without_the_source(tmp_path: Path) -> None:
     shutil.copy(ROOT / "samples/loops.ptx", tmp_path / "loops.ptx")
     text = facts_template(Request(str(tmp_path / "loops.ptx"), ("loop_up",), block="64")).text
@@ -125,6 +153,15 @@ def test_a_kernel_that_no_answer_helps() -> None:
     assert result.return_value == 1
     assert "PW222" in result.output
     assert "nothing is open" not in result.output
+
+
+def test_a_value_that_helps_among_others_that_do_not(tmp_path: Path) -> None:
+    file = str(FLOW / "open.ptx")
+    template = facts_template(Request(file, ("part_of_others",), block="64"))
+    assert not template.refused
+    path = tmp_path / "facts.toml"
+    path.write_text(template.text.replace('"?"', "2000"))
+    assert bound_file(Request(file, ("part_of_others",), block="64", facts_file=str(path))).bounded
 
 
 def test_out_is_not_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

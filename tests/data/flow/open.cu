@@ -58,3 +58,47 @@ extern "C" __global__ void part(int* y) {
     y[threadIdx.x] = 1;
   }
 }
+
+// Some values of the parameter make it wrong, others do not.
+extern "C" __global__ void part_of_some(int* y, int mode) {
+  if (mode > 1000) {
+    __syncthreads();
+    if (y[threadIdx.x] > 0) {
+      __syncthreads();
+      y[threadIdx.x] = 1;
+    }
+  }
+  y[1] = 2;
+}
+
+// Alone, the second loop would be asked for; the value that the first one needs decides both.
+extern "C" __global__ void settled(int* y, unsigned count) {
+#pragma unroll 1
+  for (unsigned k = 0; k < count; ++k) y[k] += 1;
+#pragma unroll 1
+  for (unsigned k = 1; k < count; k *= 3) y[k] += 1;
+}
+
+// The second loop is not reached with every value of the parameter.
+extern "C" __global__ void reached(const int* next, int* y, int count) {
+  int i = threadIdx.x;
+#pragma unroll 1
+  for (int k = 0; k < count; ++k) y[k] += 1;
+  if (count > 1000) {
+#pragma unroll 1
+    while (next[i] > 0) i = next[i] + 1;
+  }
+  y[i] = 2;
+}
+
+// As above, with the first values that one would try among the wrong ones.
+extern "C" __global__ void part_of_others(int* y, int mode) {
+  if (mode < 1000) {
+    __syncthreads();
+    if (y[threadIdx.x] > 0) {
+      __syncthreads();
+      y[threadIdx.x] = 1;
+    }
+  }
+  y[1] = 2;
+}

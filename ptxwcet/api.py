@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ptxwcet.flow.asm_comments import find_marks
+from ptxwcet.flow.cuda_loops import CudaSource
 from ptxwcet.flow.cuda_names import parameter_names
 from ptxwcet.flow.facts import Dim3, Launch, parse_dim3
 from ptxwcet.flow.flow_facts import read_flow_facts
@@ -138,7 +139,7 @@ def state_facts(request: Request, module: Module) -> StatedFacts:
     options = StatedFacts(
         loops=parse_loop_bounds(request.loop_bounds),
         parameters=parse_parameters(request.parameters),
-        marks=find_marks(module),
+        marks=find_marks(module, cuda_source(request)),
     )
     if request.facts_file is None:
         return options
@@ -270,19 +271,22 @@ def build_launch(kernel: Kernel, request: Request, facts: StatedFacts) -> Launch
 
 def cuda_parameter_names(kernel: Kernel, request: Request) -> tuple[str, ...] | None:
     """Names from the CUDA source given or lying beside the file; None without one that fits."""
-    given = request.source is not None
-    path = (
-        Path(request.source)
-        if request.source is not None
-        else Path(request.path).with_suffix(".cu")
-    )
+    source = cuda_source(request)
+    names = None if source is None else parameter_names(source.text, kernel.name)
+    return names if names is not None and len(names) == len(kernel.parameters) else None
+
+
+def cuda_source(request: Request) -> CudaSource | None:
+    """The CUDA source given, or the one lying beside the file, if there is one.
+
+    Raises PtxwcetError (PW213) for one that is given and cannot be read.
+    """
+    path = Path(request.source or Path(request.path).with_suffix(".cu"))
     try:
-        text = path.read_text(encoding="utf-8", errors="replace")
+        return CudaSource(path.name, path.read_text(encoding="utf-8", errors="replace"))
     except OSError as error:
-        if not given:
+        if request.source is None:
             return None
         raise PtxwcetError(
             Diagnostic("PW213", f"cannot read --source '{path}': {error.strerror}")
         ) from None
-    names = parameter_names(text, kernel.name)
-    return names if names is not None and len(names) == len(kernel.parameters) else None

@@ -18,6 +18,7 @@ from ptxwcet.api import (
     Request,
     build_launch,
     cuda_parameter_names,
+    cuda_source,
     file_digest,
     select_kernels,
     state_facts,
@@ -25,6 +26,7 @@ from ptxwcet.api import (
 )
 from ptxwcet.flow.cfg import BlockId, ControlFlowGraph
 from ptxwcet.flow.conditions import ConditionReader, place_of
+from ptxwcet.flow.cuda_loops import CudaSource
 from ptxwcet.flow.flow_facts import OPEN
 from ptxwcet.flow.inlining import inline_calls
 from ptxwcet.flow.loops import Loop, LoopForest
@@ -91,16 +93,7 @@ def _questions_of(kernel: Kernel, request: Request, module: Module, facts: State
     cuda = cuda_parameter_names(kernel, request)
     if cuda is not None:
         names = dict(zip(names, cuda, strict=True))
-    return _Page(whole, cfg, forest, names, _source_lines(request), questions)
-
-
-def _source_lines(request: Request) -> tuple[str, list[str]]:
-    """Name and lines of the CUDA source; nothing when it is not at hand."""
-    path = Path(request.source or Path(request.path).with_suffix(".cu"))
-    try:
-        return path.name, path.read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        return "", []
+    return _Page(whole, cfg, forest, names, cuda_source(request), questions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +104,7 @@ class _Page:
     cfg: ControlFlowGraph
     forest: LoopForest
     names: Mapping[str, str]
-    source: tuple[str, list[str]]
+    source: CudaSource | None
     questions: Questions
 
     def lines(self, *, named: bool) -> Iterator[str]:
@@ -180,9 +173,10 @@ class _Page:
 
     def _source_text(self, index: int) -> str:
         location = self.kernel.instructions[index].location
-        name, lines = self.source
-        if location is None or Path(location.file).name != name:
+        source = self.source
+        if location is None or source is None or Path(location.file).name != source.name:
             return ""
+        lines = source.text.splitlines()
         return lines[location.line - 1].strip() if 0 < location.line <= len(lines) else ""
 
     def _block(self, index: int) -> BlockId:

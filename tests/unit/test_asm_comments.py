@@ -67,7 +67,8 @@ def test_each_call_of_a_function_has_its_own_loop() -> None:
 
 REFUSED = [
     ("inner_gone", "PW249", "unrolled completely inside of this one"),
-    ("both", "PW215", "marked.cu:52 says 100, asm comment marked.cu:54"),
+    ("both", "PW249", "unrolled completely inside of this one"),
+    ("slack", "PW249", "unrolled completely inside of this one"),
     ("all_gone", "PW249", "in no loop"),
     ("sometimes", "PW249", "does not pass it"),
     ("counted", "PW217", "asm comment marked.cu:99 says 30 iterations, but the loop runs 40"),
@@ -81,6 +82,19 @@ def test_comments_that_bound_nothing(kernel: str, code: str, message: str) -> No
     assert problem.code == code
     assert message in problem.message
     assert problem.span is not None
+
+
+def test_without_the_source_a_comment_may_be_in_the_wrong_loop(tmp_path: Path) -> None:
+    """PTX does not show which loop it was in: two comments are compared, one is an assumption."""
+    path = tmp_path / "marked.ptx"
+    path.write_text(MARKED.read_text())
+    (both,) = bound_file(Request(str(path), ("both",), block="64")).refused
+    assert both.diagnostics[0].code == "PW215"
+    assert "marked.cu:52 says 100, asm comment marked.cu:54" in both.diagnostics[0].message
+    (slack,) = bound_file(Request(str(path), ("slack",), block="64")).bounded
+    assert "asm-comment-loops" in keys(slack)
+    other = Request(str(path), ("slack",), block="64", source=str(MARKED.with_suffix(".cu")))
+    assert not bound_file(other).bounded
 
 
 # --- shapes of loops, by hand ---------------------------------------------------------------------

@@ -112,8 +112,7 @@ class _Reader:
             self._note((at, *range(end, after)), at + 1, end)
             return after
         if word in _CHOICES:
-            begin = at + 2 if self._text(at + 1) == "constexpr" else at + 1
-            end = self._statement(self._group(begin))
+            end = self._statement(self._group(at + 1))
             return self._statement(end + 1) if self._text(end) == "else" else end
         if word == "{":
             return self._statements(at + 1) + 1

@@ -9,6 +9,7 @@ import pytest
 from ptxwcet.api import Request, bound_file
 from ptxwcet.flow.asm_comments import find_marks
 from ptxwcet.flow.cfg import build_cfg
+from ptxwcet.flow.cuda_loops import CudaSource
 from ptxwcet.flow.dominance import compute_dominators
 from ptxwcet.flow.facts import BoundOrigin
 from ptxwcet.flow.inlining import inline_calls
@@ -262,3 +263,54 @@ def inlined(body: str) -> list[int]:
     cfg = build_cfg(kernel)
     forest = find_loops(cfg, compute_dominators(cfg))
     return [one.most for one in marked_bounds(kernel, cfg, forest, find_marks(module)).values()]
+
+
+# --- with the CUDA source -------------------------------------------------------------------------
+
+NESTED = "void f() {\nwhile (a) {\nfor (;;) {\nasm();\nif (b) break;\n}\n}\n}\nwhile (c) f();\n"
+ONE_LINE = "void f() {\nwhile (a) for (;;) {\nx();\nasm(); } }\n"
+
+
+def placed(
+    line: int, jump: str, source: str = NESTED, name: str = "x.cu", kind: str = "loop_bound"
+) -> list[int]:
+    """The bound of a loop with a comment from line 4 whose branch stands at ``.loc`` ``jump``."""
+    body = f"L:\n{mark(8, line, kind)}{STEP}.loc {jump}\n@%p1 bra L;"
+    module = parse_module(SourceFile("k.ptx", f"{HEAD}.loc 1 3 1\n{body}\nret;\n}}\n"))
+    (kernel,) = module.kernels
+    cfg = build_cfg(kernel)
+    forest = find_loops(cfg, compute_dominators(cfg))
+    marks = find_marks(module, CudaSource(name, source))
+    return [one.most for one in marked_bounds(kernel, cfg, forest, marks).values()]
+
+
+INLINED = "1 9 1, function_name $L__info_string0, inlined_at 1 3 1"
+
+
+@pytest.mark.parametrize("jump", ["1 3 5", "1 5 5", "1 0 0", INLINED])
+def test_the_branch_is_that_of_the_loop_in_the_source(jump: str) -> None:
+    assert placed(4, jump) == [8]
+
+
+@pytest.mark.parametrize("jump", ["1 2 5", "1 9 5", "1 7 1"])
+def test_the_branch_is_that_of_another_loop(jump: str) -> None:
+    with pytest.raises(PtxwcetError) as raised:
+        placed(4, jump)
+    assert raised.value.diagnostics[0].code == "PW249"
+    assert placed(4, jump, kind="loop_total") == [8]
+    assert placed(4, jump, name="y.cu") == [8]
+
+
+def test_a_break_inside_does_not_hide_that_the_loop_is_another() -> None:
+    body = f".loc 1 5 1\nsetp.ne.s32 %p2, %r1, 7;\n@%p2 bra M;\n{STEP}.loc 1 2 1\n@%p1 bra L;\nM:"
+    module = parse_module(SourceFile("k.ptx", f"{HEAD}L:\n{mark(8, 4)}{body}\nret;\n}}\n"))
+    (kernel,) = module.kernels
+    cfg = build_cfg(kernel)
+    forest = find_loops(cfg, compute_dominators(cfg))
+    with pytest.raises(PtxwcetError):
+        marked_bounds(kernel, cfg, forest, find_marks(module, CudaSource("x.cu", NESTED)))
+
+
+def test_two_loops_on_one_line_are_not_told_apart() -> None:
+    assert placed(4, "1 2 5", ONE_LINE) == [8]
+    assert placed(4, "1 3 5", ONE_LINE) == [8]

@@ -13,9 +13,16 @@ from functools import cached_property
 
 from ptxwcet.claims import Assumption
 from ptxwcet.machine.model import Machine, TimingMeaning
-from ptxwcet.timing.demand import issue_count, most_cycles, unit_demand, used_units
+from ptxwcet.timing.attribution import WarpAttribution, attribute_warp
+from ptxwcet.timing.demand import (
+    heaviest_cycles,
+    issue_count,
+    most_cycles,
+    unit_demand,
+    used_units,
+)
 from ptxwcet.timing.phases import WarpProfile, profile_warp
-from ptxwcet.warp.alignment import align_sections
+from ptxwcet.warp.alignment import AlignedSection, AlignedStep, align_sections
 from ptxwcet.warp.program import Barrier, BlockWorkload, Node, Scoreboard
 from ptxwcet.warp.segments import Section, cut_at_barriers
 
@@ -44,6 +51,12 @@ class WarpSection:
         return max(self.profile.isolated_cycles, self.profile.issue_end_cycles)
 
     @cached_property
+    def attribution(self) -> WarpAttribution:
+        """Which instructions ``length_cycles`` goes to. Raises PW404."""
+        through_bubble = self.barrier is not None
+        return attribute_warp(self.body, self.scoreboard, through_bubble=through_bubble)
+
+    @cached_property
     def units(self) -> frozenset[str]:
         """Units that the section uses on some allowed path."""
         return used_units(self.body)
@@ -69,6 +82,14 @@ class WarpSection:
                 self.body, lambda i: i.initiation_cycles if i.unit in units else 1
             )
         return known[units]
+
+    def interference_by_origin(self, units: frozenset[str]) -> dict[int, int]:
+        """:meth:`interference` by the kernel's instruction."""
+        return heaviest_cycles(self.body, lambda i: i.initiation_cycles if i.unit in units else 1)
+
+    def demand_by_origin(self, units: frozenset[str]) -> dict[int, int]:
+        """:meth:`demand_on` by the kernel's instruction."""
+        return heaviest_cycles(self.body, lambda i: i.initiation_cycles if i.unit in units else 0)
 
     def demand_on(self, units: frozenset[str]) -> int:
         """Largest total initiation on these units, in cycles."""
@@ -107,22 +128,42 @@ class BlockSection:
         return next((w.barrier for w in self.warps if w is not None and w.barrier), None)
 
 
+@dataclass(frozen=True, slots=True)
+class SectionAlternatives:
+    """Sequences of sections of which the block runs one, ``multiplicity`` times one of them."""
+
+    multiplicity: int
+    alternatives: tuple[tuple[BlockStep, ...], ...]
+
+
+BlockStep = BlockSection | SectionAlternatives
+
+
 @dataclass(frozen=True)
 class BlockAnalysis:
     """A block's workload on a machine, cut into sections.
 
-    ``sub_cores`` that are alike are listed once. ``has_private_units``: each sub-core has one
-    server of its own of every unit that is used. ``is_nominal``: no timing is charged above the
+    ``steps`` are the sections in order, with alternatives where the warps of the block choose
+    together. ``sub_cores`` that are alike are listed once. ``has_private_units``: each sub-core has
+    one server of its own of every unit that is used. ``is_nominal``: no timing is charged above the
     machine's own. ``assumptions`` are those that the workload itself needs.
     """
 
     workload: BlockWorkload
     machine: Machine
-    sections: tuple[BlockSection, ...]
+    steps: tuple[BlockStep, ...]
     sub_cores: tuple[SubCore, ...]
     has_private_units: bool
     is_nominal: bool
     assumptions: tuple[Assumption, ...] = ()
+
+    @property
+    def sections(self) -> tuple[BlockSection, ...]:
+        """The sections in order, of a block without alternatives. Raises ValueError."""
+        sections = tuple(step for step in self.steps if isinstance(step, BlockSection))
+        if len(sections) < len(self.steps):
+            raise ValueError("the block may go different ways between its barriers")
+        return sections
 
     @property
     def is_single_path(self) -> bool:
@@ -166,16 +207,18 @@ def analyse_block(
             known[id(section)] = WarpSection(body, barrier, workload.scoreboard)
         return known[id(section)]
 
-    sections = [
-        BlockSection(entry.multiplicity, tuple(prepared(s) for s in entry.sections))
-        for entry in aligned
-    ]
+    def step(entry: AlignedStep) -> BlockStep:
+        if isinstance(entry, AlignedSection):
+            return BlockSection(entry.multiplicity, tuple(prepared(s) for s in entry.sections))
+        sides = tuple(tuple(step(inner) for inner in side) for side in entry.alternatives)
+        return SectionAlternatives(entry.multiplicity, sides)
+
     used = frozenset[str]().union(*(used_units(c.program.body) for c in workload.classes))
     counts = {unit.name: unit.count for unit in machine.units if unit.name in used}
     return BlockAnalysis(
         workload,
         machine,
-        tuple(sections),
+        tuple(step(entry) for entry in aligned),
         _deal_warps(workload, machine.schedulers_per_sm, counts),
         all(count == machine.schedulers_per_sm for count in counts.values()),
         is_nominal and machine.timing_meaning is TimingMeaning.EXACT,

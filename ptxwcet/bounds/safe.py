@@ -2,8 +2,9 @@
 
 ``WUB_S(w) = L_w + sum over other warps, over their instructions j, of c_w(j)`` with ``c_w(j)`` the
 initiation of j on a unit that w uses, else 1; a section's bound is the maximum over its warps, the
-block's the sum over its sections. Sub-cores are bounded one by one; on units that they share, and
-on units with several servers, the initiations of all others count.
+block's the sum over its sections, on the worst way where the block may go several. Sub-cores are
+bounded one by one; on units that they share, and on units with several servers, the initiations of
+all others count.
 
 Example ([J] Example 1): two warps of L = 14 and initiations 2 + 3 + 3 + 2 give 14 + 10 = 24; the
 worst schedule takes 18.
@@ -11,7 +12,10 @@ worst schedule takes 18.
 
 from __future__ import annotations
 
-from ptxwcet.bounds.analysis import BlockAnalysis, BlockSection, SubCore
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from ptxwcet.bounds.analysis import BlockAnalysis, BlockSection, BlockStep, SubCore
 from ptxwcet.bounds.outcome import BlockBound, SectionBound, state_claim
 from ptxwcet.claims import Citation, Guarantee
 
@@ -29,8 +33,7 @@ def bound_safe(analysis: BlockAnalysis) -> BlockBound:
     a class and section, and a pass over the trees for each pair of classes.
     """
     sections = tuple(
-        SectionBound.of(section, section_upper_bound(analysis, section))
-        for section in analysis.sections
+        SectionBound.of(section, cycles) for section, cycles in worst_way(analysis, analysis.steps)
     )
     cycles = sum(section.multiplicity * section.cycles for section in sections)
     note = ""
@@ -43,17 +46,53 @@ def bound_safe(analysis: BlockAnalysis) -> BlockBound:
     return BlockBound("safe", claim, sections, note)
 
 
+def worst_way(
+    analysis: BlockAnalysis, steps: Sequence[BlockStep]
+) -> list[tuple[BlockSection, int]]:
+    """The sections of the way with the largest sum of bounds, and the bound of each.
+
+    Ways part where all warps of the block choose together. Cost: one bound for each section.
+    """
+    out: list[tuple[BlockSection, int]] = []
+    for step in steps:
+        if isinstance(step, BlockSection):
+            out.append((step, section_upper_bound(analysis, step)))
+            continue
+        ways = [worst_way(analysis, side) for side in step.alternatives]
+        worst = max(ways, key=lambda way: sum(one.multiplicity * cycles for one, cycles in way))
+        out += [
+            (replace(one, multiplicity=step.multiplicity * one.multiplicity), cycles)
+            for one, cycles in worst
+        ]
+    return out
+
+
 def section_upper_bound(analysis: BlockAnalysis, section: BlockSection) -> int:
     """The largest ``WUB_S`` over the warps of a section."""
     return max(
-        (
-            warp_upper_bound(section, core, index)
-            for core in analysis.sub_cores
-            for index, count in enumerate(core.warps)
-            if count and section.warps[index] is not None
-        ),
+        (warp_upper_bound(section, core, index) for core, index in _delayed(analysis, section)),
         default=0,
     )
+
+
+def worst_warp(analysis: BlockAnalysis, section: BlockSection) -> tuple[SubCore, int] | None:
+    """A sub-core and the class of a warp there whose ``WUB_S`` is the section's bound.
+
+    The first of several; None for a section without warps.
+    """
+    return max(
+        _delayed(analysis, section),
+        key=lambda warp: warp_upper_bound(section, *warp),
+        default=None,
+    )
+
+
+def _delayed(analysis: BlockAnalysis, section: BlockSection) -> Iterator[tuple[SubCore, int]]:
+    """Every kind of warp in a section: its sub-core and its class."""
+    for core in analysis.sub_cores:
+        for index, count in enumerate(core.warps):
+            if count and section.warps[index] is not None:
+                yield core, index
 
 
 def warp_upper_bound(section: BlockSection, core: SubCore, index: int) -> int:

@@ -44,6 +44,7 @@ from ptxwcet.support.diagnostics import Diagnostic, render_all
     is_flag=True,
     help="Run the launch file's inputs and bound the paths that they take: an estimate.",
 )
+@click.option("--explain", is_flag=True, help="Show which lines pay the bound of method safe.")
 def bound(
     form: str,
     budget: int | None,
@@ -51,6 +52,7 @@ def bound(
     policy: str | None,
     method: str,
     executed: bool,
+    explain: bool,
     **options: Any,
 ) -> int:
     """Bound the execution time of one thread block of each kernel in FILE.
@@ -59,7 +61,7 @@ def bound(
     """
     request = replace(request_from(**options), policy=policy, method=method)
     answer = _bound_executed(request) if executed else bound_file(request)
-    report = build_report(answer)
+    report = build_report(answer, explain=explain, source=request.source)
     single = len(answer.kernels) == 1 and answer.refused
     if form == "json" or not single:
         click.echo(render_json(report) if form == "json" else render_text(report), nl=False)

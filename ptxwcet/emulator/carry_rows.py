@@ -9,7 +9,7 @@ import numpy as np
 from ptxwcet.emulator import integer
 from ptxwcet.emulator.launch import Array
 from ptxwcet.emulator.registers import Context, Frame, Step, reader, writer
-from ptxwcet.emulator.rows import Builder, Rows, restricted, types_of
+from ptxwcet.emulator.rows import Builder, Rows, types_of
 from ptxwcet.ir.kernel import CARRY, Instruction
 
 Sum = Callable[[Array, Array, Array], tuple[Array, Array]]
@@ -36,7 +36,7 @@ def _write_carry(frame: Frame, carry: Array) -> None:
 
 def _sum(operation: Sum, *, reads: bool) -> Builder:
     def build(context: Context, instruction: Instruction) -> Step:
-        words = restricted(instruction, frozenset({"cc"}))
+        sets_carry = "cc" in instruction.modifiers
         name = types_of(instruction)[-1]
         unsigned = f"u{name[1:]}"
         destination, *sources = instruction.operands
@@ -48,7 +48,7 @@ def _sum(operation: Sum, *, reads: bool) -> Builder:
             carry = frame.registers[CARRY] if reads else none
             total, out = operation(a(frame), b(frame), carry)
             target(frame, total)
-            if "cc" in words:
+            if sets_carry:
                 _write_carry(frame, out)
 
         return step
@@ -58,7 +58,7 @@ def _sum(operation: Sum, *, reads: bool) -> Builder:
 
 def _product_sum(*, reads: bool) -> Builder:
     def build(context: Context, instruction: Instruction) -> Step:
-        words = restricted(instruction, frozenset({"lo", "hi", "cc"}))
+        low, sets_carry = "lo" in instruction.modifiers, "cc" in instruction.modifiers
         name = types_of(instruction)[-1]
         kind = np.dtype(f"u{int(name[1:]) // 8}")
         destination, *sources = instruction.operands
@@ -69,11 +69,11 @@ def _product_sum(*, reads: bool) -> Builder:
 
         def step(frame: Frame) -> None:
             x, y = a(frame), b(frame)
-            product = x * y if "lo" in words else integer.multiply_high(x, y)
+            product = x * y if low else integer.multiply_high(x, y)
             carry = frame.registers[CARRY] if reads else none
             total, out = _added(np.ascontiguousarray(product).view(kind), c(frame), carry)
             target(frame, total)
-            if "cc" in words:
+            if sets_carry:
                 _write_carry(frame, out)
 
         return step

@@ -108,9 +108,10 @@ def _fused_double(a: Array, b: Array, c: Array) -> Array:
 
 
 def _fused_fraction(a: float, b: float, c: float) -> float:
-    plain = np.float64(a) * np.float64(b) + np.float64(c)
-    if not np.isfinite([a, b, c]).all():
-        return float(plain)
+    if np.isfinite([a, b]).all() and not np.isfinite(c):
+        return c  # where the product of doubles overflows, their sum could be NaN
+    if not np.isfinite([a, b]).all():
+        return float(np.float64(a) * np.float64(b) + np.float64(c))
     total = Fraction(a) * Fraction(b) + Fraction(c)
     if total == 0:
         product = np.float64(a) * np.float64(b)

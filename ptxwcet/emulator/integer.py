@@ -210,13 +210,16 @@ def difference_added(a: Array, b: Array, c: Array) -> Array:
 def nth_set(mask: Array, base: Array, offset: Array) -> Array:
     """``fns``: place of the ``offset``-th set bit of mask from ``base`` on, all ones without one.
 
-    A negative offset counts downwards; 0 asks whether bit ``base`` itself is set.
+    A negative offset counts downwards; 0 asks whether bit ``base`` itself is set. A base above 31,
+    which the ISA leaves undefined, finds none, as in its pseudo-code.
     """
     found = np.full(mask.shape, 0xFFFFFFFF, dtype=np.uint32)
     rows = zip(mask.tolist(), base.tolist(), offset.tolist(), strict=True)
     for lane, (word, start, wanted) in enumerate(rows):
         step = -1 if wanted < 0 else 1
         left = max(abs(wanted), 1)
+        if start > 31:
+            continue
         places = [start] if wanted == 0 else range(start, 32 if step > 0 else -1, step)
         for place in places:
             left -= word >> place & 1

@@ -8,15 +8,15 @@ import numpy as np
 
 from ptxwcet.emulator import integer, memory_ops
 from ptxwcet.emulator.carry_rows import CARRY_ROWS, WITH_CARRY
+from ptxwcet.emulator.integer_forms import permitted
 from ptxwcet.emulator.launch import Array
 from ptxwcet.emulator.registers import Context, Frame, Step, Unsupported, reader, writer
-from ptxwcet.emulator.rows import Builder, Operation, Rows, apply, restricted, types_of
+from ptxwcet.emulator.rows import Builder, Operation, Rows, apply, types_of
 from ptxwcet.ir.kernel import Immediate, Instruction, Pair
 
 
 def _same_type(operation: Operation, arity: int) -> Builder:
     def build(context: Context, instruction: Instruction) -> Step:
-        restricted(instruction, frozenset())
         name = types_of(instruction)[-1]
         if name in ("u16x2", "s16x2"):
             return apply(context, instruction, _in_halves(operation, name), ("b32",) * arity)
@@ -43,7 +43,6 @@ def _extremum(operation: Operation) -> Builder:
     def build(context: Context, instruction: Instruction) -> Step:
         if "relu" not in instruction.modifiers:
             return ordinary(context, instruction)
-        restricted(instruction, frozenset({"relu"}))
         name = types_of(instruction)[-1]
         clamped: Operation = lambda a, b: np.maximum(operation(a, b), np.zeros_like(a))  # noqa: E731
         if name == "s16x2":
@@ -57,7 +56,7 @@ def _saturating(plain: Operation, clamped: Operation) -> Builder:
     ordinary = _same_type(plain, 2)
 
     def build(context: Context, instruction: Instruction) -> Step:
-        if instruction.modifiers == ("sat", "s32"):
+        if "sat" in instruction.modifiers:
             return apply(context, instruction, clamped, ("s32", "s32"))
         if "cc" in instruction.modifiers:
             assert instruction.opcode is not None
@@ -74,15 +73,14 @@ def _multiply(context: Context, instruction: Instruction) -> Step:
         "hi": integer.multiply_high,
         "lo": operator.mul,
     }
-    words = restricted(instruction, frozenset(kinds))
-    return apply(context, instruction, kinds[next(iter(words))], (name, name))
+    return apply(context, instruction, kinds[instruction.modifiers[0]], (name, name))
 
 
 def _multiply_add(context: Context, instruction: Instruction) -> Step:
     name = types_of(instruction)[0]
     if "cc" in instruction.modifiers:
         return WITH_CARRY["mad"](context, instruction)
-    words = restricted(instruction, frozenset({"wide", "hi", "lo", "sat"}))
+    words = instruction.modifiers
     if "sat" in words:
         held: Operation = lambda a, b, c: integer.saturated_add(  # noqa: E731
             integer.multiply_high(a, b), c
@@ -102,7 +100,6 @@ def _multiply_add(context: Context, instruction: Instruction) -> Step:
 
 def _division(operation: Operation) -> Builder:
     def build(context: Context, instruction: Instruction) -> Step:
-        restricted(instruction, frozenset())
         name = types_of(instruction)[-1]
         run = apply(context, instruction, operation, (name, name))
         divisor = reader(context, instruction.operands[2], name)
@@ -129,14 +126,15 @@ def _counted(operation: Operation) -> Builder:
 
 
 def _logic3(context: Context, instruction: Instruction) -> Step:
-    words = restricted(instruction, frozenset({"and", "or"}))
     destination, *sources = instruction.operands
+    pair, conjunction = isinstance(destination, Pair), "and" in instruction.modifiers
+    if pair != (conjunction or "or" in instruction.modifiers):
+        raise Unsupported("a predicate and .and or .or go together")
     table = sources[3]
     if not isinstance(table, Immediate):
         raise Unsupported("a table that is not a literal")
     number = int(table.value)
     reads = [reader(context, source, "b32") for source in sources[:3]]
-    pair = isinstance(destination, Pair)
     target = writer(context, destination.first if isinstance(destination, Pair) else destination)
     second = writer(context, destination.second) if isinstance(destination, Pair) else None
     other = reader(context, sources[4], "pred") if pair else None
@@ -148,7 +146,7 @@ def _logic3(context: Context, instruction: Instruction) -> Step:
         target(frame, result)
         if second is not None and predicate is not None:
             any_bit = result != 0
-            second(frame, any_bit & predicate if "and" in words else any_bit | predicate)
+            second(frame, any_bit & predicate if conjunction else any_bit | predicate)
 
     return step
 
@@ -161,7 +159,7 @@ def _funnel(context: Context, instruction: Instruction) -> Step:
 
 def _multiply24(context: Context, instruction: Instruction) -> Step:
     """The product of the low 24 bits, its low 32 bits or its bits 16 to 47, plus an addend."""
-    words = restricted(instruction, frozenset({"lo", "hi", "sat"}))
+    words = instruction.modifiers
     name = types_of(instruction)[-1]
     arity = len(instruction.operands) - 1
 
@@ -182,8 +180,7 @@ def _dot4(context: Context, instruction: Instruction) -> Step:
 
 
 def _dot2(context: Context, instruction: Instruction) -> Step:
-    words = frozenset(instruction.modifiers)
-    first = 2 if "hi" in words else 0
+    first = 2 if "hi" in instruction.modifiers else 0
     return _dot(context, instruction, (2, 1), ((0, first), (1, first + 1)))
 
 
@@ -194,7 +191,6 @@ def _dot(
     steps: tuple[tuple[int, int], ...],
 ) -> Step:
     left, right = types_of(instruction)
-    restricted(instruction, frozenset({"lo", "hi"}))
     kinds = [
         f"{'i' if name[0] == 's' else 'u'}{size}"
         for name, size in zip((left, right), sizes, strict=True)
@@ -212,8 +208,8 @@ def _dot(
 
 
 def _find(context: Context, instruction: Instruction) -> Step:
-    words = restricted(instruction, frozenset({"shiftamt"}))
-    operation: Operation = lambda a: integer.highest_bit(a, as_shift="shiftamt" in words)  # noqa: E731
+    as_shift = "shiftamt" in instruction.modifiers
+    operation: Operation = lambda a: integer.highest_bit(a, as_shift=as_shift)  # noqa: E731
     return apply(context, instruction, operation, (types_of(instruction)[-1],))
 
 
@@ -228,21 +224,21 @@ _PERMUTATIONS: dict[str, tuple[int, ...]] = {
 
 
 def _permute(context: Context, instruction: Instruction) -> Step:
-    words = restricted(instruction, frozenset(_PERMUTATIONS))
     operation: Operation = integer.chosen_bytes
-    if words:
-        table = np.array(_PERMUTATIONS[next(iter(words))], dtype=np.uint32)
+    mode = next((word for word in instruction.modifiers if word in _PERMUTATIONS), None)
+    if mode is not None:
+        table = np.array(_PERMUTATIONS[mode], dtype=np.uint32)
         operation = lambda a, b, c: integer.chosen_bytes(a, b, table[c & 3])  # noqa: E731
     return apply(context, instruction, operation, ("b32",) * 3)
 
 
 def _sign_extend(context: Context, instruction: Instruction) -> Step:
-    words = restricted(instruction, frozenset({"clamp", "wrap"}))
+    wraps = "wrap" in instruction.modifiers
     name = types_of(instruction)[-1]
     kind = np.dtype("i4" if name[0] == "s" else "u4")
 
     def operation(a: Array, b: Array) -> Array:
-        length = b & 31 if "wrap" in words else np.minimum(b, 32)
+        length = b & 31 if wraps else np.minimum(b, 32)
         zero = np.zeros_like(b)
         return integer.field_extract(a.view(kind), zero, length.astype(np.uint32))
 
@@ -250,10 +246,10 @@ def _sign_extend(context: Context, instruction: Instruction) -> Step:
 
 
 def _bit_mask(context: Context, instruction: Instruction) -> Step:
-    words = restricted(instruction, frozenset({"clamp", "wrap"}))
+    wraps = "wrap" in instruction.modifiers
 
     def operation(a: Array, b: Array) -> Array:
-        if "wrap" in words:
+        if wraps:
             a, b = a & 31, b & 31
         return integer.shift_left(integer.low_ones(np.minimum(b, 32), np.dtype(np.uint32)), a)
 
@@ -279,7 +275,7 @@ def _field_insert(context: Context, instruction: Instruction) -> Step:
     return apply(context, instruction, integer.field_insert, (name, name, "u32", "u32"))
 
 
-INTEGER_ROWS: Rows = {
+_BUILDERS: Rows = {
     "add": _saturating(operator.add, integer.saturated_add),
     "sub": _saturating(operator.sub, integer.saturated_subtract),
     "mul": _multiply,
@@ -316,4 +312,6 @@ INTEGER_ROWS: Rows = {
     "clz": _counted(integer.leading_zeros),
     "brev": _counted(integer.reversed_bits),
 }
+
+INTEGER_ROWS: Rows = {name: permitted(name, builder) for name, builder in _BUILDERS.items()}
 """Rows for integer types; a name that is in the table of floats too is chosen by type."""

@@ -7,7 +7,7 @@ with a diagnostic that names the branch, what it depends on and the option that 
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import product
 
 from ptxwcet.flow.cfg import BlockId, ControlFlowGraph
@@ -17,6 +17,7 @@ from ptxwcet.flow.loops import LoopForest
 from ptxwcet.flow.paths import BlockPaths, Path, PathChoice, WarpPath, close_symbol
 from ptxwcet.flow.regions import SplitRequest, Symbol
 from ptxwcet.flow.slicing import control_slice
+from ptxwcet.flow.uniformity import BranchAgreements
 from ptxwcet.flow.values import Cause, CauseKind
 from ptxwcet.flow.walk import FlowGraph, Refused, SplitWarps, Undecided, Walk
 from ptxwcet.ir.kernel import Kernel, SpecialRegister
@@ -29,7 +30,14 @@ _MOST_EXCLUSIVE = 6  # pairs of exclusive outcomes: 64 walks
 _CONTRADICTED = "PW217"
 _UNLIMITED: Dim3 = (2**31 - 1, 65535, 65535)
 
-Piece = tuple[Dim3, Dim3]  # first and last block index, inclusive
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """Block indices from ``first`` to ``last``; ``splittable``: they may be analysed in parts."""
+
+    first: Dim3
+    last: Dim3
+    splittable: bool = True
 
 
 def extract_paths(
@@ -46,22 +54,27 @@ def extract_paths(
     above all OpenDecision. Cost: independent of trip counts; linear in the path tree for each group
     of warps and range of indices, times two for each pair of exclusive outcomes.
     """
-    _require_used(kernel, launch, facts)
-    graph = FlowGraph(kernel, cfg, forest, postdominators, control_slice(kernel))
-    open_pieces = [_all_indices(kernel, launch, graph)]
+    _require_used(kernel, facts)
+    agreements = BranchAgreements(kernel, cfg, postdominators, launch)
+    graph = FlowGraph(kernel, cfg, forest, postdominators, control_slice(kernel), agreements)
+    whole = _all_indices(kernel, launch, graph)
+    open_pieces = [whole]
     done: list[BlockPaths] = []
     while open_pieces:
         piece = open_pieces.pop()
         if len(done) + len(open_pieces) >= _MOST_PIECES:
-            raise PtxwcetError(_too_many_pieces(kernel, launch))
+            # too many kinds of blocks: what the index decides is left open
+            paths = _paths_of_piece(graph, launch, facts, replace(whole, splittable=False))
+            return (BlockPaths(whole.first, whole.last, paths),)
         try:
-            done.append(BlockPaths(*piece, _paths_of_piece(graph, launch, facts, piece)))
+            paths = _paths_of_piece(graph, launch, facts, piece)
+            done.append(BlockPaths(piece.first, piece.last, paths))
         except SplitRequest as split:
             open_pieces += _split(piece, split)
     return tuple(_merge_equal(done))
 
 
-def _all_indices(kernel: Kernel, launch: Launch, graph: FlowGraph) -> Piece:
+def _all_indices(kernel: Kernel, launch: Launch, graph: FlowGraph) -> _Piece:
     limits = launch.grid if launch.grid is not None else _UNLIMITED
     used = {
         operand.name
@@ -71,12 +84,12 @@ def _all_indices(kernel: Kernel, launch: Launch, graph: FlowGraph) -> Piece:
         if isinstance(operand, SpecialRegister)
     }
     last = [limits[i] - 1 if f"%ctaid.{axis}" in used else 0 for i, axis in enumerate("xyz")]
-    return (0, 0, 0), (last[0], last[1], last[2])
+    return _Piece((0, 0, 0), (last[0], last[1], last[2]))
 
 
-def _split(piece: Piece, split: SplitRequest) -> list[Piece]:
+def _split(piece: _Piece, split: SplitRequest) -> list[_Piece]:
     axis = "xyz".index(split.symbol.name[-1])
-    first, last = piece
+    first, last = piece.first, piece.last
     cut = first[axis] + split.at
 
     def replaced(index: Dim3, value: int) -> Dim3:
@@ -84,11 +97,11 @@ def _split(piece: Piece, split: SplitRequest) -> list[Piece]:
         numbers[axis] = value
         return numbers[0], numbers[1], numbers[2]
 
-    return [(first, replaced(last, cut - 1)), (replaced(first, cut), last)]
+    return [_Piece(first, replaced(last, cut - 1)), _Piece(replaced(first, cut), last)]
 
 
 def _paths_of_piece(
-    graph: FlowGraph, launch: Launch, facts: PlacedFacts, piece: Piece
+    graph: FlowGraph, launch: Launch, facts: PlacedFacts, piece: _Piece
 ) -> tuple[WarpPath, ...]:
     groups = [tuple(range(launch.warps))]
     if launch.threads % WARP_SIZE and launch.warps > 1:
@@ -111,7 +124,7 @@ def _paths_of_piece(
 
 
 def _path_of_group(
-    graph: FlowGraph, launch: Launch, facts: PlacedFacts, piece: Piece, group: tuple[int, ...]
+    graph: FlowGraph, launch: Launch, facts: PlacedFacts, piece: _Piece, group: tuple[int, ...]
 ) -> Path:
     """The path of warps that go one way. Of two exclusive outcomes a run has at most one.
 
@@ -141,10 +154,17 @@ def _path_of_group(
     return found[0] if len(found) == 1 else (PathChoice(found),)
 
 
-def _block_index(piece: Piece) -> BlockIndex:
-    first, last = piece
+def _block_index(piece: _Piece) -> BlockIndex:
+    first, last = piece.first, piece.last
     symbols = [
-        Symbol(f"ctaid.{axis}", position - 3, last[position] - first[position] + 1, splittable=True)
+        Symbol(
+            f"ctaid.{axis}",
+            position - 3,
+            last[position] - first[position] + 1,
+            splittable=piece.splittable,
+            fixed=not piece.splittable,
+            origin=frozenset({Cause(CauseKind.LAUNCH, f"%ctaid.{axis}")}),
+        )
         if last[position] > first[position]
         else None
         for position, axis in enumerate("xyz")
@@ -178,8 +198,8 @@ class OpenDecision(PtxwcetError):
         self.causes = causes
 
 
-def _require_used(kernel: Kernel, launch: Launch, facts: PlacedFacts) -> None:
-    """Refuses facts that the walk does not use: none is ignored."""
+def _require_used(kernel: Kernel, facts: PlacedFacts) -> None:
+    """Refuses more pairs of exclusive outcomes than are combined: none is ignored."""
     if len(facts.exclusive) > _MOST_EXCLUSIVE:
         raise PtxwcetError(
             Diagnostic(
@@ -190,15 +210,6 @@ def _require_used(kernel: Kernel, launch: Launch, facts: PlacedFacts) -> None:
                 help="leave out those that matter least",
             )
         )
-    unused = [
-        (launch.ranges, "a range of a parameter", "give a value"),
-        (facts.never or facts.exclusive, "an outcome of a branch that is excluded", "leave it out"),
-        (facts.uniform, "a branch said to be uniform", "leave it out"),
-    ]
-    for given, what, remedy in unused:
-        if given:
-            message = f"kernel {kernel.name}: {what} is not used by the analysis yet"
-            raise PtxwcetError(Diagnostic("PW247", message, kernel.span, help=remedy))
 
 
 def _place(graph: FlowGraph, index: int) -> tuple[str, ...]:
@@ -287,14 +298,4 @@ def _remedy(causes: frozenset[Cause], loop_label: str) -> str:
     return (
         "its lanes would meet again only after the loop around: move a return or break out of the "
         "branch, or make it a predicated instruction or a select"
-    )
-
-
-def _too_many_pieces(kernel: Kernel, launch: Launch) -> Diagnostic:
-    return Diagnostic(
-        "PW207",
-        f"the blocks of kernel {kernel.name} take more than {_MOST_PIECES} different paths, "
-        "depending on %ctaid",
-        kernel.span,
-        help="give --grid SIZE" if launch.grid is None else "give a smaller --grid",
     )

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from ptxwcet.claims import Assumption, AssumptionState
 from ptxwcet.flow.facts import BoundOrigin, Launch, PlacedFacts
-from ptxwcet.flow.paths import BlockPaths, loop_entries
+from ptxwcet.flow.paths import BlockPaths, loop_entries, rests_on_no_races
 
 _LOOP_BOUNDS = "the loop bounds given by the user hold for every thread and every entry of the loop"
 _MARKED = (
     "a loop around a loop_bound comment in the PTX is the one around it in the CUDA source: the "
     "compiler has not unrolled that one completely inside of another loop"
+)
+_NO_RACES = (
+    "no thread writes what another thread reads between the same two barriers: warps that load "
+    "from one address and branch on it go the same way"
 )
 
 
@@ -45,6 +49,8 @@ def fact_assumptions(
     if facts.uniform:
         text = "branches that the user calls uniform are so: all threads of warp or block agree"
         found.append(_assumed("uniform-branches", text))
+    if any(rests_on_no_races(warp.nodes) for warp in paths.warps):
+        found.append(_assumed("no-data-races", _NO_RACES, "path analysis"))
     return tuple(found)
 
 

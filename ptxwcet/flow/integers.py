@@ -14,8 +14,24 @@ from typing import Any
 
 import numpy as np
 
-from ptxwcet.flow.regions import Symbol, require_negative, require_nonnegative, require_zero
-from ptxwcet.flow.values import Known, Mask, Number, clean_terms, wrap
+from ptxwcet.flow.regions import (
+    Symbol,
+    Wavers,
+    require_negative,
+    require_nonnegative,
+    require_zero,
+)
+from ptxwcet.flow.values import (
+    Cause,
+    Condition,
+    Known,
+    Mask,
+    Number,
+    Unknown,
+    Value,
+    clean_terms,
+    wrap,
+)
 
 Rows = Iterator[tuple[int, dict[Symbol, int]]]
 
@@ -180,9 +196,11 @@ _ORDER: dict[str, tuple[bool, int]] = {
 }
 
 
-def compare(a: Known, b: Known, operator: str, kind: IntegerType, active: Mask) -> Number | None:
-    """0 or 1 a lane; the same for all symbol values of the (shrunk) region. None: no such
-    operator.
+def compare(a: Known, b: Known, operator: str, kind: IntegerType, active: Mask) -> Value | None:
+    """0 or 1 a lane; the same for all symbol values of the (shrunk) region.
+
+    Lanes in which it depends on fixed symbols are not known (not valid). None: no such operator.
+    Raises Wavers if an operand may wrap around.
     """
     if operator in ("lo", "ls", "hi", "hs"):
         kind = IntegerType(kind.bits, signed=False)
@@ -196,42 +214,155 @@ def compare(a: Known, b: Known, operator: str, kind: IntegerType, active: Mask) 
     if swap:
         left, right = right, left
     form = shifted(difference(left, right), offset)
-    outcome = form.base < 0
-    if form.terms:
-        _settle(form, outcome, active)
-    return _as_number(outcome)
+    if not form.terms:
+        return Known(_as_number(form.base < 0))
+    low, high = extremes(form)
+    holds, fails = _lanes(high < 0, active), _lanes(low >= 0, active)
+    holds = _settled(holds, require_lanes_negative, form)
+    fails = _settled(fails, require_lanes_nonnegative, form)
+    unsettled = active & ~(holds | fails)
+    if unsettled.any():  # it must stay possible both ways
+        _require_possible(form, unsettled, -1)
+    return _open_outcome(holds, unsettled, active, form, (None, -1))
 
 
-def _settle(form: Exact, outcome: Any, active: Mask) -> None:
-    yes = active & outcome
-    no = active & ~np.broadcast_to(np.asarray(outcome, dtype=bool), active.shape)
-    if yes.any():
-        require_lanes_negative(form, yes)
-    if no.any():
-        require_lanes_nonnegative(form, no)
+def extremes(exact: Exact) -> tuple[Any, Any]:
+    """The smallest and the largest value over the fixed symbols, where all others are 0."""
+    low = high = exact.base
+    for symbol, c in exact.terms.items():
+        if not symbol.fixed:
+            continue
+        if isinstance(c, int):
+            low, high = low + min(c * symbol.last, 0), high + max(c * symbol.last, 0)
+        else:
+            reach = c.astype(object) * symbol.last
+            low, high = low + np.minimum(reach, 0), high + np.maximum(reach, 0)
+    return low, high
 
 
-def _compare_equal(a: Known, b: Known, equal: bool, kind: IntegerType, active: Mask) -> Number:
+def _lanes(outcome: Any, active: Mask) -> Mask:
+    lanes: Mask = active & np.broadcast_to(np.asarray(outcome, dtype=bool), active.shape)
+    return lanes
+
+
+def _settled(lanes: Mask, require: Callable[[Exact, Mask], None], form: Exact) -> Mask:
+    """The lanes, if what is required of them can be made to hold on the whole region; else none."""
+    if lanes.any():
+        try:
+            require(form, lanes)
+        except Wavers:
+            return np.zeros_like(lanes)
+    return lanes
+
+
+def _require_possible(form: Exact, lanes: Mask, bound: int) -> None:
+    """Shrink the region to where the form may still be at most ``bound``, and may be above it."""
+    low, high = extremes(form)
+    rest = {symbol: c for symbol, c in form.terms.items() if not symbol.fixed}
+    if rest:
+        may, may_not = lanes & _lanes(low <= bound, lanes), lanes & _lanes(high > bound, lanes)
+        if may.any():
+            require_lanes_negative(Exact(low - bound - 1, rest), may)
+        if may_not.any():
+            require_lanes_nonnegative(Exact(high - bound - 1, rest), may_not)
+
+
+def _open_outcome(
+    holds: Mask,
+    unsettled: Mask,
+    active: Mask,
+    form: Exact,
+    between: tuple[int | None, int],
+) -> Value:
+    """The outcome where some lanes are unsettled; it holds if the form is in ``between``."""
+    if not unsettled.any():
+        return Known(_uniform_or_lanes(holds, active))
+    causes = causes_of(form.terms)
+    if (active & ~unsettled).any():
+        return Known(_as_number(holds), valid=~unsettled, otherwise=causes)
+    return Unknown(causes, _condition(form, between))
+
+
+def _uniform_or_lanes(holds: Mask, active: Mask) -> Number:
+    """1 or 0 if all active lanes agree, else a number for each."""
+    if not holds.any():
+        return 0
+    return 1 if not (active & ~holds).any() else _as_number(holds)
+
+
+def causes_of(terms: Mapping[Symbol, Number]) -> frozenset[Cause]:
+    """Why the fixed symbols of a form are not known."""
+    found: frozenset[Cause] = frozenset()
+    for symbol in terms:
+        if isinstance(symbol.origin, frozenset):
+            found |= symbol.origin
+    return found
+
+
+def _condition(form: Exact, between: tuple[int | None, int]) -> Condition | None:
+    """What the outcome says about a form's only symbol: ``low <= base + c * symbol <= high``."""
+    if len(form.terms) != 1 or not isinstance(form.base, int):
+        return None
+    ((symbol, c),) = form.terms.items()
+    if not symbol.fixed or not isinstance(c, int):
+        return None
+    low, high = between
+    last = symbol.last
+    inside = _solutions(form.base, c, low, high, last)
+    if inside is None:
+        return None
+    first, final = inside
+    if first == 0:
+        rest = (final + 1, last)
+    elif final == last:
+        rest = (0, first - 1)
+    else:
+        return Condition(symbol, (first, final), None)
+    return Condition(symbol, (first, final), rest if rest[0] <= rest[1] else None)
+
+
+def _solutions(base: int, c: int, low: int | None, high: int, last: int) -> tuple[int, int] | None:
+    """The ``0 <= s <= last`` with ``low <= base + c * s <= high``, first and last; None if none."""
+    if c > 0:
+        first = 0 if low is None else max(0, -((base - low) // c))
+        final = min(last, (high - base) // c)
+    else:
+        first = max(0, -((high - base) // -c))
+        final = last if low is None else min(last, (base - low) // -c)
+    return (first, final) if first <= final else None
+
+
+def _compare_equal(a: Known, b: Known, equal: bool, kind: IntegerType, active: Mask) -> Value:
     bits = kind.bits
     signed = IntegerType(bits, signed=True)
     raw = difference(Exact(wrap(a.base, bits), a.terms), Exact(wrap(b.base, bits), b.terms))
     form = from_exact(raw, bits)  # equality only matters modulo 2**bits
-    zero = form.base == 0
-    if form.terms:
-        exact = as_exact(form, signed, active)
-        _settle_equality(exact, np.broadcast_to(np.asarray(zero), active.shape), active)
-    return _as_number(zero if equal else np.logical_not(zero))
-
-
-def _settle_equality(form: Exact, zero: Any, active: Mask) -> None:
-    base = np.broadcast_to(np.asarray(form.base), active.shape)
-    if (active & zero).any():
-        for _, terms in rows(form, active & zero, largest=True):
+    if not form.terms:
+        zero = form.base == 0
+        return Known(_as_number(zero if equal else np.logical_not(zero)))
+    exact = as_exact(form, signed, active)
+    low, high = extremes(exact)
+    fixed_zero = _lanes((low == 0) & (high == 0), active)
+    above, below = _lanes(low > 0, active), _lanes(high < 0, active)
+    if fixed_zero.any():
+        for _, terms in rows(exact, fixed_zero, largest=True):
             require_zero(terms)
-    if (active & (base > 0)).any():
-        require_lanes_nonnegative(shifted(form, -1), active & (base > 0))
-    if (active & (base < 0)).any():
-        require_lanes_negative(form, active & (base < 0))
+    above = _settled(above, require_lanes_nonnegative, shifted(exact, -1))
+    below = _settled(below, require_lanes_negative, exact)
+    unsettled = active & ~(fixed_zero | above | below)
+    if unsettled.any():
+        _require_possible(exact, unsettled, 0)
+        _require_possible(shifted(exact, 1), unsettled, 0)
+    found = _open_outcome(fixed_zero, unsettled, active, exact, (0, 0))
+    return found if equal else opposite(found)
+
+
+def opposite(predicate: Value) -> Value:
+    """``not`` of a predicate."""
+    if isinstance(predicate, Unknown):
+        condition = predicate.condition
+        return Unknown(predicate.causes, None if condition is None else condition.negated())
+    return Known(1 - predicate.base, predicate.terms, predicate.valid, predicate.otherwise)
 
 
 def _as_number(outcome: Any) -> Number:
@@ -345,10 +476,10 @@ def per_lane_exact(function: Callable[..., int], *numbers: Any) -> Any:
 def extremum(a: Known, b: Known, kind: IntegerType, active: Mask, *, largest: bool) -> Known | None:
     """``min`` or ``max``: the operand that wins, in each lane the same over the region."""
     less = compare(a, b, "lt", kind, active)
-    if less is None:
+    if not isinstance(less, Known) or less.valid is not None:
         return None
-    take_a = np.asarray(less, dtype=bool) != largest
-    return select(a, b, take_a if isinstance(less, np.ndarray) else bool(take_a))
+    take_a = np.asarray(less.base, dtype=bool) != largest
+    return select(a, b, take_a if isinstance(less.base, np.ndarray) else bool(take_a))
 
 
 def select(a: Known, b: Known, take_a: Any) -> Known:

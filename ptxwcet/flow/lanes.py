@@ -42,6 +42,7 @@ class LaneState:
         self.alive: Mask = threads < launch.threads
         self.active: Mask = self.alive.copy()
         self.registers: dict[str, Value] = {}
+        self._ranges = {name: _symbol(name, *span) for name, span in launch.ranges.items()}
         self._specials = self._special_values(threads.astype(np.int64))
         self._parameters = {p.name: p for p in kernel.parameters}
 
@@ -69,6 +70,11 @@ class LaneState:
             terms = {symbol: 1} if symbol is not None else {}
             values[f"%ctaid.{axis}"] = Known(self.index.first[position], terms)
         return values
+
+    @property
+    def parameter_symbols(self) -> tuple[Symbol, ...]:
+        """The symbols that stand for parameters of which a range is known."""
+        return tuple(symbol for symbol, _ in self._ranges.values())
 
     def register(self, name: str) -> Value:
         """The register's value in the active lanes; Unknown unless known in all of them."""
@@ -103,8 +109,19 @@ class LaneState:
         value = self.launch.parameters.get(name)
         parameter = self._parameters.get(name)
         unknown = Unknown(frozenset({Cause(CauseKind.PARAMETER, name)}))
+        if name in self._ranges and parameter is not None and offset == 0:
+            symbol, low = self._ranges[name]
+            if kind.bits == 8 * parameter.size_bytes and symbol.count is not None:
+                return Known(wrap(low, kind.bits), {symbol: 1} if symbol.count > 1 else {})
+            return unknown
         if not isinstance(value, int) or parameter is None or offset != 0:
             return unknown
         if kind.bits > 8 * parameter.size_bytes:
             return unknown
         return Known(wrap(value, kind.bits))
+
+
+def _symbol(name: str, low: int, high: int) -> tuple[Symbol, int]:
+    """The symbol of a parameter in ``low..high``, and ``low``."""
+    origin = frozenset({Cause(CauseKind.PARAMETER, name)})
+    return Symbol(name, -1000, high - low + 1, fixed=True, origin=origin), low

@@ -4,7 +4,8 @@
 ``PathGrowing`` a pattern whose count grows with each iteration around it (a triangular loop),
 ``PathLoop`` groups what one entry of a source loop executes, ``PathUnordered`` the two sides of a
 divergent branch, ``PathFork`` a branch that is not decided and its sides, ``PathChoice`` some
-alternatives of which one is executed. Loops are never unrolled.
+alternatives of which one is executed, ``PathEnd`` a place where the warp may end. Loops are never
+unrolled.
 """
 
 from __future__ import annotations
@@ -119,12 +120,47 @@ class PathFork:
 
 @dataclass(frozen=True, slots=True)
 class PathChoice:
-    """Exactly one alternative is executed; which one is not known."""
+    """Exactly one alternative is executed; which one is not known.
+
+    ``site`` is the block whose branch decides it if all warps of the block take it alike (a loop's
+    header if that ends the loop), else None. ``if_race_free``: they do if the kernel has no data
+    races.
+    """
 
     alternatives: tuple[tuple[PathNode, ...], ...]
+    site: int | None = None
+    if_race_free: bool = False
 
 
-PathNode = Visit | PathRepeat | PathGrowing | PathLoop | PathUnordered | PathFork | PathChoice
+@dataclass(frozen=True, slots=True)
+class PathEnd:
+    """A visit of a block whose branch may lead to the end of the kernel.
+
+    The warp visits it as ``leave`` and then ``last`` and has ended, or as ``stay`` and goes on,
+    all of its lanes or some. On a side of a branch only the lanes of that side end.
+    """
+
+    leave: Visit
+    last: tuple[Visit, ...]
+    stay: Visit
+
+
+@dataclass(frozen=True, slots=True)
+class PathLate:
+    """At most ``most`` times one of ``sides``, in any order: left over from a loop that lanes left.
+
+    Each is what lanes that left alone execute before they meet the others; they may do so when
+    they leave or when the others have come to the meeting.
+    """
+
+    most: int
+    sides: tuple[tuple[PathNode, ...], ...]
+
+
+_Leaf = Visit | PathEnd
+PathNode = (
+    _Leaf | PathRepeat | PathGrowing | PathLoop | PathUnordered | PathFork | PathChoice | PathLate
+)
 Path = tuple[PathNode, ...]
 
 
@@ -157,7 +193,7 @@ def close_symbol(nodes: Path, symbol: Symbol, *, growing: bool = False) -> Path:
 
 def _close_node(node: PathNode, symbol: Symbol, growing: bool) -> PathNode:
     match node:
-        case Visit() | PathGrowing():
+        case Visit() | PathGrowing() | PathEnd():
             return node
         case PathRepeat(count, least, body):
             inside = close_symbol(body, symbol)
@@ -181,8 +217,11 @@ def _close_node(node: PathNode, symbol: Symbol, growing: bool) -> PathNode:
         case PathFork(first=first, second=second):
             sides = close_symbol(first, symbol), close_symbol(second, symbol)
             return replace(node, first=sides[0], second=sides[1])
+        case PathLate(sides=late):
+            return replace(node, sides=tuple(close_symbol(side, symbol) for side in late))
         case PathChoice(alternatives):
-            return PathChoice(tuple(close_symbol(side, symbol) for side in alternatives))
+            sides_closed = tuple(close_symbol(side, symbol) for side in alternatives)
+            return replace(node, alternatives=sides_closed)
 
 
 def is_exact(nodes: Path) -> bool:
@@ -198,11 +237,30 @@ def is_exact(nodes: Path) -> bool:
             case PathUnordered(first, second):
                 if not is_exact(first + second):
                     return False
-            case PathChoice() | PathFork():
+            case PathChoice() | PathFork() | PathEnd() | PathLate():
                 return False
             case _:
                 pass
     return True
+
+
+def may_end(nodes: Path) -> bool:
+    """Whether lanes may end for good on the way through. Cost: linear in the tree."""
+    for node in nodes:
+        match node:
+            case PathEnd():
+                return True
+            case PathRepeat(body=body) | PathLoop(body=body) | PathGrowing(body=body):
+                found = may_end(body)
+            case PathUnordered(first, second) | PathFork(first=first, second=second):
+                found = may_end(first) or may_end(second)
+            case PathChoice(alternatives) | PathLate(sides=alternatives):
+                found = any(may_end(side) for side in alternatives)
+            case Visit():
+                found = False
+        if found:
+            return True
+    return False
 
 
 def grows(nodes: Path) -> bool:
@@ -228,9 +286,30 @@ def visited_blocks(nodes: Path) -> Iterator[int]:
                 yield block
                 yield from visited_blocks(first)
                 yield from visited_blocks(second)
-            case PathChoice(alternatives):
+            case PathChoice(alternatives) | PathLate(sides=alternatives):
                 for side in alternatives:
                     yield from visited_blocks(side)
+            case PathEnd(leave, last):
+                yield from (visit.block for visit in (leave, *last))
+
+
+def rests_on_no_races(nodes: Path) -> bool:
+    """Whether warps of a block go together only if the kernel has no data races."""
+    for node in nodes:
+        match node:
+            case PathChoice(alternatives, _, if_race_free):
+                found = if_race_free or any(rests_on_no_races(side) for side in alternatives)
+            case PathRepeat(body=body) | PathLoop(body=body) | PathGrowing(body=body):
+                found = rests_on_no_races(body)
+            case PathUnordered(first, second) | PathFork(first=first, second=second):
+                found = rests_on_no_races(first) or rests_on_no_races(second)
+            case PathLate(sides=sides):
+                found = any(rests_on_no_races(side) for side in sides)
+            case Visit() | PathEnd():
+                found = False
+        if found:
+            return True
+    return False
 
 
 def loop_entries(nodes: Path) -> Iterator[PathLoop]:
@@ -245,7 +324,7 @@ def loop_entries(nodes: Path) -> Iterator[PathLoop]:
             case PathUnordered(first, second) | PathFork(first=first, second=second):
                 yield from loop_entries(first)
                 yield from loop_entries(second)
-            case PathChoice(alternatives):
+            case PathChoice(alternatives) | PathLate(sides=alternatives):
                 for side in alternatives:
                     yield from loop_entries(side)
             case _:

@@ -14,8 +14,9 @@ from typing import Protocol
 
 import numpy as np
 
-from ptxwcet.flow import integers, scalar
+from ptxwcet.flow import integers, ranges, scalar
 from ptxwcet.flow.integers import IntegerType, integer_type
+from ptxwcet.flow.regions import Wavers
 from ptxwcet.flow.values import (
     Cause,
     CauseKind,
@@ -81,12 +82,15 @@ def compile_transfer(
     """
     rule = _value_rule(instruction, index)
     count = len(instruction.writes)
-    if rule is None or count == 0:
-        unknown = Unknown(frozenset({_opaque_cause(instruction, index)}))
-        return lambda state: (unknown,) * count
     name = instruction.opcode.name if instruction.opcode is not None else ""
     kind = next((t for t in map(integer_type, instruction.modifiers) if t is not None), None)
-    width = register_width(registers[instruction.writes[0]])
+    width = register_width(registers[instruction.writes[0]]) if count else 0
+    if rule is None or count == 0:
+        unknown = Unknown(frozenset({_opaque_cause(instruction, index)}))
+        if name == "ld" and count == 1 and kind is not None and kind.bits < width:
+            loaded = kind
+            return lambda state: (_of_type(loaded, width, unknown.causes),)
+        return lambda state: (unknown,) * count
     if name in ("ld", "cvt") and kind is not None and width > kind.bits:
         return _extending(rule, kind, width)
     return rule
@@ -105,11 +109,19 @@ def _extending(rule: Transfer, kind: IntegerType, width: int) -> Transfer:
 
     def transfer(state: LaneState) -> tuple[Value, ...]:
         (value,) = rule(state)
-        if isinstance(value, Unknown):
-            return (value,)
-        return (integers.from_exact(integers.as_exact(value, kind, state.active), width),)
+        if isinstance(value, Known):
+            try:
+                return (integers.from_exact(integers.as_exact(value, kind, state.active), width),)
+            except Wavers:
+                value = Unknown(integers.causes_of(value.terms))
+        return (_of_type(kind, width, value.causes),)
 
     return transfer
+
+
+def _of_type(kind: IntegerType, width: int, causes: frozenset[Cause]) -> Value:
+    """Any value of a type, in a wider register."""
+    return ranges.bounded(ranges.Interval(kind.low, kind.high), width, causes)
 
 
 def reads_matter(instruction: Instruction) -> bool:
@@ -154,15 +166,75 @@ def _value_rule(instruction: Instruction, index: int) -> Transfer | None:
         for position, operand in enumerate(instruction.operands[1:])
     ]
 
+    fallback = _ranged(instruction, name, kind)
+
     def transfer(state: LaneState) -> tuple[Value, ...]:
         values = [read_operand(state, operand, bits, index) for operand, bits in sources]
         unknown = [value for value in values if isinstance(value, Unknown)]
-        if unknown:
-            return (_join_unknown(unknown),)
-        result = rule(state, [value for value in values if isinstance(value, Known)])
-        return (cause if isinstance(result, Unknown) else result,)
+        result = _join_unknown(unknown) if unknown else cause
+        if not unknown:
+            try:
+                found = rule(state, [value for value in values if isinstance(value, Known)])
+            except Wavers:
+                found = _NOT_AFFINE
+            if isinstance(found, Known):
+                return (found,)
+        return (fallback(state, values, result.causes),)
 
     return transfer
+
+
+_Fallback = Callable[[LaneState, list[Value], frozenset[Cause]], Value]
+
+
+def _ranged(instruction: Instruction, name: str, kind: IntegerType) -> _Fallback:
+    """The interval of a result that is not known otherwise; Unknown if its type says as much."""
+    rule = ranges.RULES.get(name)
+    words = instruction.modifiers
+    target = kind
+    if name == "mul" and "wide" in words:
+        target = IntegerType(2 * kind.bits, kind.signed)
+    if name == "cvt":
+        return _ranged_conversion(instruction)
+    if rule is None or kind is _PREDICATE or {"hi", "sat", "relu"} & set(words):
+        return lambda state, values, causes: Unknown(causes)
+    amount = IntegerType(32, signed=False)
+
+    def fallback(state: LaneState, values: list[Value], causes: frozenset[Cause]) -> Value:
+        kinds = [amount if _has_amount(name, place) else kind for place in range(len(values))]
+        if name == "selp":
+            values, kinds = values[:2], kinds[:2]
+        intervals = [
+            ranges.interval_of(value, one, state.active)
+            for value, one in zip(values, kinds, strict=True)
+        ]
+        found = rule(target, intervals)
+        if found is None or not ranges.is_narrower(found, target):
+            return Unknown(causes)
+        known = [value for value in values if isinstance(value, Known)]
+        origins = causes.union(*(integers.causes_of(value.terms) for value in known))
+        return ranges.bounded(found, target.bits, origins)
+
+    return fallback
+
+
+def _ranged_conversion(instruction: Instruction) -> _Fallback:
+    """A widened value keeps its interval, at worst that of the narrower type."""
+    types = [t for t in map(integer_type, instruction.modifiers) if t is not None]
+    if len(types) != 2 or types[0].bits <= types[1].bits or "sat" in instruction.modifiers:
+        return lambda state, values, causes: Unknown(causes)
+    target, source = types
+
+    def fallback(state: LaneState, values: list[Value], causes: frozenset[Cause]) -> Value:
+        found = ranges.interval_of(values[0], source, state.active)
+        return ranges.bounded(found, target.bits, causes)
+
+    return fallback
+
+
+def _has_amount(name: str, place: int) -> bool:
+    """Whether a source is a number of bits, of type u32 whatever the instruction's type."""
+    return place > 0 and name in ("shl", "shr", "bfe")
 
 
 _DECISIVE = {"and": 0, "or": 1}
@@ -170,25 +242,48 @@ _DECISIVE = {"and": 0, "or": 1}
 
 def _junction(instruction: Instruction, index: int, name: str) -> Transfer:
     """``and``, ``or`` of predicates: one operand may decide where the other is not known."""
-    decisive = _DECISIVE[name]
 
     def transfer(state: LaneState) -> tuple[Value, ...]:
-        values = [read_operand(state, operand, 1, index) for operand in instruction.operands[1:]]
-        unknown = [value for value in values if isinstance(value, Unknown)]
-        known = [value for value in values if isinstance(value, Known)]
-        if not unknown:
-            return (_combine(known[0].base, name, known[1:]),)
-        causes = _join_unknown(unknown)
-        if not known:
-            return (causes,)
-        decided: Mask = np.broadcast_to(np.asarray(known[0].base) == decisive, state.active.shape)
-        if not (state.active & decided).any():
-            return (causes,)
-        if not (state.active & ~decided).any():
-            return (Known(decisive),)
-        return (Known(decisive, valid=decided.copy(), otherwise=causes.causes),)
+        a, b = (read_operand(state, operand, 1, index) for operand in instruction.operands[1:])
+        return (_joined(a, b, name, state.active),)
 
     return transfer
+
+
+def _joined(a: Value, b: Value, name: str, active: Mask) -> Value:
+    """``and``, ``or`` or ``xor`` of two predicates, lane by lane as far as they are known."""
+    both_known = isinstance(a, Known) and isinstance(b, Known)
+    if isinstance(a, Known) and isinstance(b, Known) and a.valid is None and b.valid is None:
+        return _combine(a.base, name, [b])
+    everywhere = np.ones_like(active)
+    causes: frozenset[Cause] = frozenset()
+    sure = [np.zeros_like(active), np.zeros_like(active)]
+    bases: list[Number] = [0, 0]
+    for place, value in enumerate((a, b)):
+        if isinstance(value, Known):
+            sure[place] = everywhere if value.valid is None else value.valid
+            bases[place] = value.base
+            causes |= value.otherwise
+        else:
+            causes |= value.causes
+    valid = sure[0] & sure[1] if both_known else np.zeros_like(active)
+    result = np.broadcast_to(_as_array(_combine(bases[0], name, [Known(bases[1])])), active.shape)
+    if name in _DECISIVE:
+        decisive = _DECISIVE[name]
+        for known, base in zip(sure, bases, strict=True):
+            decided = known & (np.broadcast_to(np.asarray(base), active.shape) == decisive)
+            result = np.where(decided, decisive, result)
+            valid = valid | decided
+    if not (active & valid).any():
+        return Unknown(causes)
+    if (active & ~valid).any():
+        return Known(result.astype(np.int64), valid=valid, otherwise=causes)
+    return Known(result.astype(np.int64))
+
+
+def _as_array(value: Value) -> np.ndarray:
+    assert isinstance(value, Known)
+    return np.asarray(value.base)
 
 
 def _operand_bits(name: str, instruction: Instruction, kind: IntegerType, position: int) -> int:
@@ -231,8 +326,7 @@ def read_operand(state: LaneState, operand: Operand, bits: int, index: int) -> V
         case SpecialRegister(name):
             return state.special(name)
         case Negated(inner):
-            positive = read_operand(state, inner, bits, index)
-            return Known(1 - positive.base) if isinstance(positive, Known) else positive
+            return integers.opposite(read_operand(state, inner, bits, index))
         case SymbolRef(name):
             return Unknown(frozenset({Cause(CauseKind.LAUNCH, f"address of {name}", index)}))
         case _:
@@ -269,28 +363,36 @@ def _setp(instruction: Instruction, index: int) -> Transfer | None:
             read_operand(state, operand, 1 if position == 2 else kind.bits, index)
             for position, operand in enumerate(sources)
         ]
-        unknown = [value for value in values if isinstance(value, Unknown)]
-        if unknown:
-            return (_join_unknown(unknown),) * len(instruction.writes)
-        known = [value for value in values if isinstance(value, Known)]
-        outcome = integers.compare(known[0], known[1], operator, kind, state.active)
-        if outcome is None:
-            return (_NOT_AFFINE,) * len(instruction.writes)
-        return tuple(_combine(value, joined, known[2:]) for value in outputs(outcome))
+        outcome = _compared(state, values[0], values[1], operator, kind)
+        if joined is None:
+            return tuple(outputs(outcome))
+        return tuple(_joined(value, values[2], joined, state.active) for value in outputs(outcome))
 
     return transfer
 
 
-def _setp_outputs(target: Operand) -> Callable[[Number], list[Number]] | None:
+def _compared(state: LaneState, a: Value, b: Value, operator: str, kind: IntegerType) -> Value:
+    """A comparison; where an operand is not known, of what its interval leaves."""
+    if isinstance(a, Unknown) or isinstance(b, Unknown):
+        return _join_unknown([value for value in (a, b) if isinstance(value, Unknown)])
+    try:
+        outcome = integers.compare(a, b, operator, kind, state.active)
+    except Wavers:
+        outcome = None
+    causes = integers.causes_of(a.terms) | integers.causes_of(b.terms)
+    return Unknown(causes) if outcome is None else outcome
+
+
+def _setp_outputs(target: Operand) -> Callable[[Value], list[Value]] | None:
     match target:
         case Register():
             return lambda outcome: [outcome]
         case Pair(Register(), Register()):
-            return lambda outcome: [outcome, 1 - outcome]
+            return lambda outcome: [outcome, integers.opposite(outcome)]
         case Pair(Register(), Sink()):
             return lambda outcome: [outcome]
         case Pair(Sink(), Register()):
-            return lambda outcome: [1 - outcome]
+            return lambda outcome: [integers.opposite(outcome)]
         case _:
             return None
 
@@ -452,10 +554,12 @@ def _extremum(largest: bool) -> _Builder:
 def _absolute(instruction: Instruction, kind: IntegerType) -> Rule | None:
     def rule(state: LaneState, v: list[Known]) -> Value:
         negative = integers.compare(v[0], Known(0), "lt", kind, state.active)
+        if not isinstance(negative, Known) or negative.valid is not None:
+            return _NOT_AFFINE
         flipped = combine(Known(0), v[0], -1, kind.bits)
-        if isinstance(negative, int):
-            return flipped if negative else v[0]
-        return integers.select(flipped, v[0], np.asarray(negative, dtype=bool))
+        if isinstance(negative.base, int):
+            return flipped if negative.base else v[0]
+        return integers.select(flipped, v[0], negative.base.astype(bool))
 
     return rule
 

@@ -61,10 +61,27 @@ class Cause:
 
 
 @dataclass(frozen=True, slots=True)
+class Condition:
+    """What an open predicate says about a fixed symbol: its interval ``when`` it holds.
+
+    ``otherwise``: the interval where it does not hold. None where the values are not an interval.
+    """
+
+    symbol: Symbol
+    when: tuple[int, int] | None
+    otherwise: tuple[int, int] | None
+
+    def negated(self) -> Condition:
+        """The same for the opposite predicate."""
+        return Condition(self.symbol, self.otherwise, self.when)
+
+
+@dataclass(frozen=True, slots=True)
 class Unknown:
-    """A value about which nothing is known."""
+    """A value about which nothing is known, or a predicate of which only its ``condition`` is."""
 
     causes: frozenset[Cause]
+    condition: Condition | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

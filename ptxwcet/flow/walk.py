@@ -18,7 +18,8 @@ iterations.
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TypeGuard
 
 import numpy as np
 
@@ -30,7 +31,9 @@ from ptxwcet.flow.paths import (
     AffineCount,
     Path,
     PathChoice,
+    PathEnd,
     PathFork,
+    PathLate,
     PathLoop,
     PathNode,
     PathRepeat,
@@ -44,9 +47,11 @@ from ptxwcet.flow.paths import (
 )
 from ptxwcet.flow.regions import Symbol
 from ptxwcet.flow.transfer import Transfer, compile_transfer, read_operand, register_width
+from ptxwcet.flow.uniformity import Agreement, BranchAgreements
 from ptxwcet.flow.values import (
     Cause,
     CauseKind,
+    Condition,
     Known,
     Mask,
     Number,
@@ -72,6 +77,8 @@ _PERIODS = (1, 2, 3, 4, 8)
 # Block visits of one walk: seconds, and above what any kernel of samples and corpus needs (8,000).
 _MOST_VISITS = 60_000
 _MOST_HAVOC_ROUNDS = 12
+# A loop is followed iteration by iteration if a value with so few possibilities decides its end.
+_FEW_VALUES = 256
 # Branches with open or divergent outcomes inside of each other: a level takes a few Python frames.
 _MOST_SIDES = 100
 _ENDINGS = (ControlEffect.RETURN, ControlEffect.EXIT, ControlEffect.TRAP)
@@ -114,10 +121,89 @@ class FlowGraph:
     forest: LoopForest
     postdominators: tuple[BlockId | None, ...]
     control_registers: frozenset[str]
+    agreements: BranchAgreements
+
+    def is_final(self, block: BlockId) -> bool:
+        """Whether nothing but the end of the thread follows. Cost: constant."""
+        bounds = self.cfg.blocks[block]
+        if block == self.cfg.exit:
+            return True
+        last = self.kernel.instructions[bounds.end - 1]
+        ends = last.control in _ENDINGS and last.guard is None
+        return bounds.end == bounds.start + 1 and ends
+
+    def distance_to_exit(self, block: int) -> int:
+        """Number of post-dominators of a block."""
+        count = 0
+        above = self.postdominators[block]
+        while above is not None:
+            count, above = count + 1, self.postdominators[above]
+        return count
+
+    def meeting_inside(self, loop: Loop, block: int) -> int | None:
+        """Where all ways from a block that stay in the loop meet first: at the latest its header.
+
+        None if no way from it stays in. Cost: linear in the loop for each asked block.
+        """
+        inside: dict[int, list[int]] = {
+            source: [
+                -1 if target == loop.header else target
+                for target in self.cfg.successors[source]
+                if target in loop.body
+            ]
+            for source in loop.body
+        }
+        reachable = _reachable(inside, block, None)
+        if -1 not in reachable:
+            return None
+        candidates = [
+            other
+            for other in reachable
+            if other != block and -1 not in _reachable(inside, block, other)
+        ]
+        for one in candidates:
+            before = _reachable(inside, block, one)
+            if one != -1 and before.isdisjoint(set(candidates) - {one}):
+                return one
+        return loop.header
 
     def block_of(self, index: int) -> BlockId:
         """The block that holds instruction ``index``. Cost: logarithmic."""
         return BlockId(bisect_right(self.cfg.blocks, index, key=lambda block: block.start) - 1)
+
+
+def _reachable(successors: dict[int, list[int]], start: int, without: int | None) -> set[int]:
+    """What ``start`` leads to, by at least one edge, if ``without`` is left out."""
+    seen: set[int] = set()
+    pending = list(successors.get(start, ()))
+    while pending:
+        block = pending.pop()
+        if block != without and block not in seen:
+            seen.add(block)
+            pending += successors.get(block, ())
+    return seen
+
+
+@dataclass(frozen=True, slots=True)
+class _Open:
+    """A branch that is not decided: where it leads with which lanes, why, and who agrees on it."""
+
+    block: int
+    taken: tuple[int, Mask]
+    fallthrough: tuple[int, Mask]
+    causes: frozenset[Cause]
+    agreement: Agreement
+    condition: Condition | None = None
+    if_race_free: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Narrowed:
+    """A fixed symbol and what stands for it on a side of a branch: ``old = new + first``."""
+
+    old: Symbol
+    new: Symbol
+    first: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +222,7 @@ class _Snapshot:
     alive: Mask
     nodes: int
     is_exact: bool
+    has_gone: bool
     limits: tuple[tuple[Symbol, int | None, dict[Symbol, int]], ...]
 
 
@@ -146,6 +233,7 @@ class Walk:
         self._graph = graph
         self._cfg = graph.cfg
         self._state = state
+        self._facts = facts
         self._bounds = facts.loop_bounds
         self._steps: dict[int, tuple[_Step, ...]] = {}
         self._out: list[PathNode] = []
@@ -153,10 +241,15 @@ class Walk:
         self._exits: _ExitRecorder | None = None
         self._visits = 0
         self._is_exact = True  # the masks are those of the run; else a warp may have fewer lanes
+        self._has_gone = False  # lanes may have ended for good: the masks are no more exact
         # open branches around whose other lanes may wait elsewhere, and why they are open
         self._apart: list[tuple[int, frozenset[Cause]]] = []
         self._open: list[_OpenLoop] = []
-        self._depth = 0  # sides of branches around
+        # what was recorded before the sides of branches around: those that all lanes of the warp
+        # have chosen, and those of some lanes
+        self._chosen: list[list[PathNode]] = []
+        self._sides_around: list[list[PathNode]] = []
+        self._parameters: list[Symbol] = [*state.parameter_symbols]  # and narrowed ones
         self._proofs = 0  # proofs of closed forms around
         self._open_branches: set[int] = set()
 
@@ -164,7 +257,10 @@ class Walk:
         """The path from entry to exit. Raises SplitWarps, SplitRequest, Undecided, Refused."""
         block, mask = self._region(self._cfg.entry, self._state.alive.copy(), None, None)
         assert block == self._cfg.exit or not mask.any()
-        return tuple(self._out)
+        path = tuple(self._out)
+        for symbol in self._parameters:
+            path = close_symbol(path, symbol)
+        return path
 
     # --- blocks ----------------------------------------------------------------------------------
 
@@ -203,7 +299,7 @@ class Walk:
                 self._evaluate(step, mask)
             elif step.instruction.control in _ENDINGS:
                 sure, unsure, _ = self._outcomes(step.guard, mask)
-                if self._is_exact and not unsure.any():
+                if self._is_exact and not self._has_gone and not unsure.any():
                     return self._leave(block, step, sure, mask)
             else:
                 self._control(step, mask)
@@ -409,13 +505,14 @@ class Walk:
         if recorder is not None and block in recorder.blocks:
             return recorder.leave_or_stay(block, taken, fallthrough, self._out), mask
         sure, unsure, causes = self._outcomes(guard, mask)
+        sure, unsure = self._possible(block, sure, unsure, mask)
         going, staying = sure | unsure, mask & ~sure
         if not going.any():
             assert fallthrough is not None
             self._out.append(Visit(block, taken=False))
             return fallthrough, mask
         jumps = self._jumps(block)
-        is_decided = not unsure.any() and self._is_exact
+        is_decided = not unsure.any() and self._is_exact and not self._has_gone
         if fallthrough is None or not staying.any() or (taken == fallthrough and is_decided):
             self._out.append(Visit(block, taken=jumps))
             return taken, mask
@@ -428,20 +525,124 @@ class Walk:
             straight = taken == self._graph.postdominators[block]
             self._out.append(Visit(block, taken=jumps and not straight))
             return self._diverge(block, (taken, going), (fallthrough, staying))
+        agreement, if_race_free = Agreement.NONE, False
         if unsure.any():
             self._note_open(block, causes)
-        if unsure.any() and self._open:
-            body = self._open[-1].loop.body
-            at_own_level = self._depth == self._open[-1].depth
-            if (taken in body) != (fallthrough in body) and at_own_level:
-                leaves = taken not in body
-                targets = (taken, fallthrough) if leaves else (fallthrough, taken)
-                masks = (going, staying) if leaves else (staying, going)
-                return self._may_leave(block, targets, masks, causes)
-            meeting = self._graph.postdominators[block]
-            if meeting not in body and meeting not in (taken, fallthrough):
-                raise Undecided(index, causes)
-        return self._fork(block, (taken, going), (fallthrough, staying), causes)
+            agreement, if_race_free = self._agreement(block)
+            if agreement:
+                going = staying = mask
+        condition = self._condition(guard) if unsure.any() else None
+        sides = _Open(
+            block,
+            (taken, going),
+            (fallthrough, staying),
+            causes,
+            agreement,
+            condition,
+            if_race_free,
+        )
+        return self._open_branch(sides)
+
+    def _agreement(self, block: int) -> tuple[Agreement, bool]:
+        """Who takes a branch alike, and whether that needs a kernel without data races."""
+        stated = self._facts.uniform.get(block)
+        if stated == "block":
+            return Agreement.BLOCK, False
+        found = self._graph.agreements[block]
+        if stated == "warp":
+            found = max(found, Agreement.WARP)
+        if found is Agreement.BLOCK or not self._cfg.barriers:
+            return found, False
+        without_races = self._graph.agreements.without_races(block)
+        return max(found, without_races), without_races > found
+
+    def _condition(self, guard: Guard | None) -> Condition | None:
+        """What it says of a symbol that a guard holds."""
+        value = None if guard is None else self._state.registers.get(guard.register)
+        if guard is None or not isinstance(value, Unknown) or value.condition is None:
+            return None
+        return value.condition.negated() if guard.negated else value.condition
+
+    def _narrow(self, sides: _Open, *, taken: bool) -> _Narrowed | None:
+        """Makes use of what is known on one side of a branch, in all registers."""
+        condition = sides.condition
+        interval = None
+        if condition is not None:
+            interval = condition.when if taken else condition.otherwise
+        if condition is None or interval is None:
+            return None
+        old, (first, last) = condition.symbol, interval
+        new = replace(old, name=f"{old.name}'", count=last - first + 1)
+        if not new.is_own:
+            self._parameters.append(new)
+        narrowed = _Narrowed(old, new, first)
+        self._replace(old, first, new)
+        return narrowed
+
+    def _widen(self, narrowed: _Narrowed | None) -> None:
+        """Undoes :meth:`_narrow` in registers, where sides of a branch meet."""
+        if narrowed is not None:
+            self._replace(narrowed.new, -narrowed.first, narrowed.old)
+
+    def _replace(self, symbol: Symbol, offset: int, by: Symbol) -> None:
+        """Puts ``by + offset`` in the place of a symbol."""
+        for name, value in self._state.registers.items():
+            if isinstance(value, Known) and symbol in value.terms:
+                width = self._width(name)
+                self._state.registers[name] = substitute(value, symbol, offset, {by: 1}, width)
+
+    def _possible(self, block: int, sure: Mask, unsure: Mask, mask: Mask) -> tuple[Mask, Mask]:
+        """The lanes that take a branch, and that may, less the outcomes that facts exclude."""
+        never = self._facts.never
+        for taken in (True, False):
+            if (block, taken) not in never:
+                continue
+            contrary = sure if taken else mask & ~(sure | unsure)
+            if contrary.any() and self._is_exact and not self._has_gone:
+                raise Refused(
+                    "PW217",
+                    self._last(block),
+                    f"a fact says that this branch is never {'taken' if taken else 'passed'}, but "
+                    "some lanes do so",
+                    "correct the fact or the launch facts: both cannot be true",
+                )
+            sure = np.zeros_like(mask) if taken else mask
+            unsure = np.zeros_like(mask)
+        return sure, unsure
+
+    def _open_branch(self, sides: _Open) -> tuple[int, Mask]:
+        """Goes on behind a branch whose lanes may go either way."""
+        block, (taken, _), (fallthrough, _) = sides.block, sides.taken, sides.fallthrough
+        postdominator = self._graph.postdominators[block]
+        meeting: int | None = postdominator
+        ends = postdominator in (taken, fallthrough) and self._graph.is_final(postdominator)
+        inside: Loop | None = None
+        if self._open and sides.causes:
+            loop = self._open[-1].loop
+            leaves = (taken in loop.body) != (fallthrough in loop.body)
+            if leaves and self._may_meet(postdominator):
+                return self._may_leave(sides, postdominator)
+            if ends:
+                self._open[-1].undecided = (self._last(block), sides.causes)
+                self._open[-1].may_end = True
+                return self._may_end(sides, postdominator)
+            if leaves:
+                raise Undecided(self._last(block), sides.causes)
+            if meeting not in loop.body and meeting not in (taken, fallthrough):
+                if not sides.agreement:
+                    raise Undecided(self._last(block), sides.causes)
+                inside, meeting = loop, self._graph.meeting_inside(loop, block)
+        if ends:
+            return self._may_end(sides, postdominator)
+        if meeting is None:
+            raise self._no_meeting(block)
+        if sides.agreement:
+            return self._choose(sides, meeting, inside)
+        return self._fork(sides)
+
+    def _last(self, block: int) -> int:
+        """Index of the last instruction of a block."""
+        return self._cfg.blocks[block].end - 1
 
     def _note_open(self, block: int, causes: frozenset[Cause]) -> None:
         """A branch is open for good only if it was so in an iteration executed plainly.
@@ -474,110 +675,212 @@ class Walk:
         self._require_agreement(unsure)
         return sure, unsure, value.otherwise
 
-    def _fork(
-        self,
-        block: int,
-        first: tuple[int, Mask],
-        second: tuple[int, Mask],
-        causes: frozenset[Cause],
-    ) -> tuple[int, Mask]:
+    def _fork(self, sides: _Open) -> tuple[int, Mask]:
         """Both sides of a branch of which each lane may go one way, or of which lanes may be gone.
 
         Each side starts from the state at the branch. Where they meet, a register is known in a
         lane that may have come either way only if both sides agree on it.
         """
+        block = sides.block
         join = self._graph.postdominators[block]
         if join is None:
             raise self._no_meeting(block)
         before = self._snapshot()
         self._is_exact = False
         try:
-            sides = self._sides(block, causes, (first, second), join)
+            one, two = self._sides(sides, join, (True, False))
         except (Refused, Undecided) as refused:
-            here = self._cfg.blocks[block].end - 1
-            if getattr(refused, "code", "PW222") != "PW222" or (
-                isinstance(refused, Undecided) and refused.instruction != here
-            ):
+            if not self._is_barriers(refused, block):
                 raise
             # a barrier is fine on the side that goes on if the lanes of the other one have exited
             self._restore(before)
             self._is_exact = False
-            sides = self._sides(block, causes, (second, first), join)[::-1]
-        one, two = sides
+            two, one = self._sides(sides, join, (False, True))
         state = self._state
-        cause = Unknown(
-            causes or frozenset({Cause(CauseKind.LOOP, self._cfg.name(BlockId(block)))})
-        )
-        state.registers = {
-            name: meet(
-                one.registers.get(name, cause),
-                two.registers.get(name, cause),
-                (one.mask, two.mask),
-                cause.causes,
-            )
-            for name in one.registers.keys() | two.registers.keys()
-        }
+        causes = sides.causes or frozenset({Cause(CauseKind.LOOP, self._cfg.name(BlockId(block)))})
+        self._meet_registers(one, two, causes)
         elsewhere = before.alive & ~(one.mask | two.mask)
         state.alive = elsewhere | one.mask & one.alive | two.mask & two.alive
-        arrive = all(not bool((side.mask & ~side.arrived).any()) for side in sides)
+        arrive = all(not bool((side.mask & ~side.arrived).any()) for side in (one, two))
         self._is_exact = before.is_exact and arrive
-        straight = first[0] == join
+        self._has_gone = one.has_gone or two.has_gone
+        straight = sides.taken[0] == join
         self._out.append(PathFork(block, one.path, two.path, straight, self._jumps(block)))
         return join, one.arrived | two.arrived
 
-    def _sides(
-        self,
-        branch: int,
-        causes: frozenset[Cause],
-        sides: tuple[tuple[int, Mask], tuple[int, Mask]],
-        join: int,
-    ) -> list[_Side]:
-        """Walks both sides of a branch up to their meeting, each from the state as it is now."""
+    def _meet_registers(self, one: _Side, two: _Side, causes: frozenset[Cause]) -> None:
+        """Registers behind two sides: known where a lane's sides agree."""
+        unknown = Unknown(causes)
+        self._state.registers = {
+            name: meet(
+                one.registers.get(name, unknown),
+                two.registers.get(name, unknown),
+                (one.mask, two.mask),
+                causes,
+            )
+            for name in one.registers.keys() | two.registers.keys()
+        }
+
+    def _sides(self, sides: _Open, join: int, order: tuple[bool, bool]) -> list[_Side]:
+        """Walks both sides of a branch up to their meeting, each from the state as it is now.
+
+        ``order`` says which side comes first: True for the one that the branch leads to.
+        """
         state = self._state
-        registers, alive = dict(state.registers), state.alive.copy()
+        registers, alive, has_gone = dict(state.registers), state.alive.copy(), self._has_gone
         done: list[_Side] = []
-        for position, (block, mask) in enumerate(sides):
+        for taken in order:
+            block, mask = sides.taken if taken else sides.fallthrough
+            _, other = sides.fallthrough if taken else sides.taken
             state.registers = dict(registers)
             state.alive = alive.copy()
+            self._has_gone = has_gone
             before = self._apart
             if done:
-                other = sides[1 - position][1]
                 state.alive &= ~(other & ~mask & ~done[0].alive)
             if not done or done[0].arrived.any():
-                self._apart = [*before, (branch, causes)]
+                self._apart = [*before, (sides.block, sides.causes)]
+            narrowed = self._narrow(sides, taken=taken)
             try:
                 path, arrived = self._side(block, mask, join)
             finally:
                 self._apart = before
-            done.append(_Side(path, mask, arrived, state.registers, state.alive))
+            self._widen(narrowed)
+            done.append(self._walked(path, mask, arrived))
         return done
 
-    def _may_leave(
-        self,
-        block: int,
-        targets: tuple[int, int],
-        masks: tuple[Mask, Mask],
-        causes: frozenset[Cause],
-    ) -> tuple[int, Mask]:
+    def _walked(self, path: Path, mask: Mask, arrived: Mask) -> _Side:
+        """The side that was walked last, with the state at its end."""
+        state = self._state
+        return _Side(
+            path, mask, arrived, state.registers, state.alive, self._is_exact, self._has_gone
+        )
+
+    def _may_end(self, sides: _Open, meeting: int | None) -> tuple[int, Mask]:
+        """Lanes may go straight to the end of the kernel; the others go on.
+
+        Those that go do nothing more but end, so the warp goes on as if they had ended here.
+        """
+        block, jumps = sides.block, self._jumps(sides.block)
+        ends_when_taken = sides.taken[0] == meeting
+        on, mask = sides.fallthrough if ends_when_taken else sides.taken
+        leave = Visit(block, taken=jumps and ends_when_taken)
+        last = () if meeting in (None, self._cfg.exit) else (Visit(meeting, taken=False),)
+        self._out.append(PathEnd(leave, last, Visit(block, taken=jumps and not ends_when_taken)))
+        if not sides.agreement:
+            self._has_gone = True
+            if meeting != self._cfg.exit and (block, sides.causes) not in self._apart:
+                # they wait there for the others: a barrier is not for them
+                self._apart = [*self._apart, (block, sides.causes)]
+        if not self._proofs:
+            self._narrow(sides, taken=not ends_when_taken)
+        return on, mask
+
+    def _choose(self, sides: _Open, meeting: int, inside: Loop | None) -> tuple[int, Mask]:
+        """Both sides of a branch that all lanes of a warp take alike: one of them is executed."""
+        block = sides.block
+        before = self._snapshot()
+        apart = self._apart
+        if sides.agreement is not Agreement.BLOCK:
+            self._apart = [*apart, (block, sides.causes)]
+        found: list[_Side] = []
+        try:
+            for (target, mask), taken in ((sides.taken, True), (sides.fallthrough, False)):
+                self._restore(before)
+                narrowed = self._narrow(sides, taken=taken)
+                path, arrived = self._side(target, mask, meeting, chosen=True, inside=inside)
+                self._widen(narrowed)
+                found.append(self._walked(path, mask, arrived))
+        except (Refused, Undecided) as refused:
+            if sides.agreement is Agreement.BLOCK or not self._is_barriers(refused, block):
+                raise
+            self._restore(before)  # fine if the warps of the other side have ended
+            self._apart = apart
+            return self._fork(sides)
+        finally:
+            self._apart = apart
+        self._meet(sides, found)
+        jumps = self._jumps(block)
+        one, two = found
+        alternatives = (Visit(block, taken=jumps), *one.path), (Visit(block, False), *two.path)
+        site = block if sides.agreement is Agreement.BLOCK else None
+        self._out.append(PathChoice(alternatives, site, sides.if_race_free))
+        return meeting, one.arrived | two.arrived
+
+    def _is_barriers(self, refused: Refused | Undecided, block: int) -> bool:
+        """Whether a barrier that some warps or lanes may not reach was refused for this branch."""
+        if isinstance(refused, Undecided):
+            return refused.instruction == self._last(block)
+        return refused.code == "PW222"
+
+    def _meet(self, sides: _Open, found: list[_Side]) -> None:
+        """The state after one of two sides, all lanes of a warp having taken the same."""
+        one, two = found
+        state = self._state
+        arriving = [side for side in found if side.arrived.any()]
+        if len(arriving) == 1:
+            (only,) = arriving
+            state.registers, state.alive = only.registers, only.alive
+            self._is_exact, self._has_gone = only.is_exact, only.has_gone
+            return
+        self._meet_registers(one, two, sides.causes)
+        state.alive = one.alive | two.alive
+        same = np.array_equal(one.alive, two.alive) and np.array_equal(one.arrived, two.arrived)
+        self._is_exact = one.is_exact and two.is_exact and same
+        self._has_gone = one.has_gone or two.has_gone
+
+    def _may_leave(self, sides: _Open, meeting: int) -> tuple[int, Mask]:
         """A branch out of the loop that lanes may take: noted, and the others go on inside.
 
-        ``targets`` and ``masks`` are those of the way out and of the way on.
+        What those that leave execute before they meet the others belongs to the way out; lanes
+        that leave alone may execute it while the others go on.
         """
         opened = self._open[-1]
-        index = self._cfg.blocks[block].end - 1
-        outside, inside = targets
-        if opened.is_bounded or self._graph.postdominators[block] != outside:
-            raise Undecided(index, causes)
-        jumps = self._jumps(block)
-        leaves_when_taken = self._cfg.taken_successor(BlockId(block)) == outside
-        way_out = (*self._out, Visit(block, taken=jumps and leaves_when_taken))
-        if opened.exit is None:
-            self._apart = [*self._apart, (block, causes)]
+        block, jumps = sides.block, self._jumps(sides.block)
+        leaves_when_taken = sides.taken[0] not in opened.loop.body
+        way, on = (
+            (sides.taken, sides.fallthrough)
+            if leaves_when_taken
+            else (sides.fallthrough, sides.taken)
+        )
+        undecided = (self._last(block), sides.causes)
+        behind: Path = ()
+        if way[0] != meeting:
+            before = self._snapshot()
+            self._is_exact &= bool(sides.agreement)
+            self._narrow(sides, taken=leaves_when_taken)
+            behind, _ = self._side(*way, meeting)
+            self._restore(before)
+            if self._has_barrier(behind):
+                raise Undecided(*undecided)
+        leaving = Visit(block, taken=jumps and leaves_when_taken)
+        staying = Visit(block, taken=jumps and not leaves_when_taken)
+        way_out = (*self._chosen_prefix(), *self._out, leaving, *behind)
+        if sides.agreement is not Agreement.BLOCK:
+            opened.agree = False
+            if (block, sides.causes) not in self._apart:
+                self._apart = [*self._apart, (block, sides.causes)]
+        opened.if_race_free |= sides.if_race_free
         opened.sources.add(block)
-        opened.note(way_out, outside, masks[0], (index, causes))
-        self._is_exact = False
-        self._out.append(Visit(block, taken=not leaves_when_taken))
-        return inside, masks[1]
+        opened.note(way_out, meeting, way[1], undecided)
+        self._is_exact &= bool(sides.agreement)
+        if not self._proofs:
+            opened.look(self._narrow(sides, taken=not leaves_when_taken))
+        if sides.agreement:
+            self._out.append(staying)
+        elif behind:
+            opened.late[meeting, behind] = None
+            first, second = (behind, ()) if leaves_when_taken else ((), behind)
+            self._out.append(PathFork(block, first, second, straight=False, jumps=jumps))
+        else:  # lanes that branch straight to the meeting only wait there
+            self._out.append(staying)
+        return on
+
+    def _may_meet(self, meeting: int | None) -> TypeGuard[int]:
+        """Whether lanes may leave the loop here for ``meeting`` and stay in the loops around it."""
+        if meeting is None or len(self._sides_around) != self._open[-1].depth:
+            return False
+        return all(meeting in opened.loop.body for opened in self._open[:-1])
 
     def _diverge(
         self, block: int, first: tuple[int, Mask], second: tuple[int, Mask]
@@ -610,18 +913,38 @@ class Walk:
             "every path from the branch must be able to end",
         )
 
-    def _side(self, block: int, mask: Mask, join: int) -> tuple[Path, Mask]:
+    def _side(
+        self,
+        block: int,
+        mask: Mask,
+        join: int,
+        *,
+        chosen: bool = False,
+        inside: Loop | None = None,
+    ) -> tuple[Path, Mask]:
+        """Walks a side of a branch up to ``join``; ``chosen`` if all lanes of the warp take it.
+
+        ``inside`` is a loop that the side must not leave but in ways that are noted.
+        """
         outer, outer_exits = self._out, self._exits
         self._out, self._exits = [], None
-        self._depth += 1
-        if self._depth > _MOST_SIDES:
+        around = self._chosen if chosen else self._sides_around
+        around.append(outer)
+        if len(self._chosen) + len(self._sides_around) > _MOST_SIDES:
             raise self._too_long(block)
         try:
-            _, arrived = self._region(block, mask, join, None)
+            reached, arrived = self._region(block, mask, join, inside)
+            if inside is not None and reached != join and arrived.any():
+                raise Undecided(self._last(block), self._open[-1].causes)
             return tuple(self._out), arrived
         finally:
             self._out, self._exits = outer, outer_exits
-            self._depth -= 1
+            around.pop()
+
+    def _chosen_prefix(self) -> Path:
+        """What the warp has executed in this iteration before the sides that it has chosen."""
+        opened = self._open[-1]
+        return tuple(node for out in self._chosen[opened.chosen :] for node in out)
 
     def _has_barrier(self, nodes: Path) -> bool:
         return any(
@@ -637,12 +960,12 @@ class Walk:
         bound = self._bounds.get(loop.id)
         outer_exits, self._exits = self._exits, None
         before, apart = self._snapshot(), self._apart
-        opened = _OpenLoop(loop, bound is not None, self._depth, mask)
+        opened = _OpenLoop(loop, len(self._sides_around), len(self._chosen))
         self._open.append(opened)
         try:
             block, arrived = self._analysed_loop(loop, mask, stop, bound)
-        except Undecided as undecided:
-            if bound is None or not self._is_exit_of(undecided.instruction, loop):
+        except (Undecided, Refused) as refused:
+            if bound is None or not self._is_settled_by_bound(refused, loop):
                 raise
             self._restore(before)
             self._apart, self._is_exact = apart, False
@@ -650,28 +973,39 @@ class Walk:
         finally:
             self._exits = outer_exits
             del self._open[-1]
-        if opened.exit is not None:
+        if opened.left:
             block, arrived = self._after_leaving(opened, block, arrived)
         self._apart = apart
         self._is_exact = before.is_exact and np.array_equal(before.alive, self._state.alive)
         return block, arrived
 
     def _after_leaving(self, opened: _OpenLoop, block: int, arrived: Mask) -> tuple[int, Mask]:
-        """Goes on where lanes that may have left meet those that ended the loop."""
-        meeting = opened.exit
-        assert meeting is not None
-        if arrived.any() and block != meeting:
-            path, arrived = self._side(block, arrived, meeting)
-            self._out.append(PathChoice((path, ())))
-        self._forget(opened.loop)
-        left = opened.left & self._state.alive
-        if meeting == self._cfg.exit:
-            self._state.alive &= ~left
-            left = np.zeros_like(left)
-        return meeting, arrived | left
+        """Goes on where lanes that may have left meet those that ended the loop.
 
-    def _is_exit_of(self, index: int, loop: Loop) -> bool:
-        block = self._graph.block_of(index)
+        With several such places each is behind the one before: all post-dominate the loop.
+        """
+        self._forget(opened.loop)
+        order = sorted(opened.left, key=self._graph.distance_to_exit, reverse=True)
+        for meeting in order:
+            if arrived.any() and block != meeting:
+                chosen = opened.agree
+                path, arrived = self._side(block, arrived, meeting, chosen=chosen)
+                site = opened.loop.header if chosen else None
+                self._out.append(PathChoice((path, ()), site, opened.if_race_free))
+            late = tuple(behind for place, behind in opened.late if place == meeting)
+            if late:
+                self._out.append(PathLate(WARP_SIZE, late))
+            block, arrived = meeting, arrived | opened.left[meeting] & self._state.alive
+        if block == self._cfg.exit:
+            self._state.alive &= ~arrived
+            arrived = np.zeros_like(arrived)
+        return block, arrived
+
+    def _is_settled_by_bound(self, refused: Undecided | Refused, loop: Loop) -> bool:
+        """Whether a loop was refused because its iterations are not known."""
+        if isinstance(refused, Refused):
+            return refused.code in ("PW204", "PW205")
+        block = self._graph.block_of(refused.instruction)
         return block in {source for source, _ in loop.exits}
 
     def _analysed_loop(
@@ -679,6 +1013,9 @@ class Walk:
     ) -> tuple[int, Mask]:
         outer, self._out = self._out, []
         iterations = _Iterations()
+        opened = self._open[-1]
+        rotated = _is_rotated(loop, set())
+        limit = None if claimed is None else claimed - rotated
         history: list[dict[str, Value]] = []
         plain = 0
         reason = ""
@@ -697,12 +1034,20 @@ class Walk:
                         mask, history, plain = arrived, [], plain + 1
                         continue
                     break
+                if limit is not None and opened.undecided and iterations.total.base >= limit:
+                    if limit < 0:
+                        raise self._runs_once(loop)
+                    iterations.last = nodes if opened.may_end else ()
+                    iterations.is_stopped = True  # by the user's word, lanes leave on noted ways
+                    arrived = np.zeros_like(mask)
+                    break
                 iterations.add(nodes, AffineCount(1), 1)
                 plain += 1
                 if plain > _MOST_PLAIN_ITERATIONS:
                     raise self._not_summarisable(loop)
                 history = history[-max(_PERIODS) :]
-                if np.array_equal(alive, self._state.alive):
+                opened.remaining = None if limit is None else limit - iterations.total.base
+                if np.array_equal(alive, self._state.alive) and opened.remaining != 0:
                     summary = self._summarise(loop, mask, stop, history, plain)
                     if summary is not None:
                         iterations.add(summary.nodes, summary.count, summary.period)
@@ -710,12 +1055,17 @@ class Walk:
                         history, plain = [], 0
         finally:
             self._out = outer
-        opened = self._open[-1]
+        if iterations.is_stopped:
+            assert claimed is not None
+            path = iterations.path(opened)
+            bodies = AffineCount(claimed)
+            self._out.append(PathLoop(loop.id, path, bodies, BoundOrigin.USER, "--loop-bound"))
+            return block, arrived
         bodies = iterations.bodies(loop.id, rotated=_is_rotated(loop, opened.sources))
         if claimed is not None and not bodies.slopes and bodies.base > claimed:
             raise self._contradiction(loop, claimed, bodies.base)
-        path, reason = iterations.path(tuple(opened.ways_out)), reason or "enumerated"
-        if opened.exit is not None:
+        path, reason = iterations.path(opened), reason or "enumerated"
+        if opened.undecided:
             reason += "; it may end earlier"
         self._out.append(PathLoop(loop.id, path, bodies, BoundOrigin.ANALYSIS, reason))
         return block, arrived
@@ -759,7 +1109,7 @@ class Walk:
     ) -> _Summary | None:
         before = self._snapshot()
         opened = self._open[-1]
-        ways_out = dict(opened.ways_out)
+        noted = opened.noted()
         havoc: set[str] = set()
         for _ in range(_MOST_HAVOC_ROUNDS):
             counter = Symbol(f"k{len(self._symbols)}", len(self._symbols))
@@ -772,7 +1122,7 @@ class Walk:
                 nodes = None
             finally:
                 self._proofs -= 1
-                self._symbols.pop()
+                self._symbols.remove(counter)
             if nodes is None:
                 break
             broken = self._broken(start, counter)
@@ -780,15 +1130,13 @@ class Walk:
                 summary = self._accept(loop, counter, nodes, period, start)
                 if summary is None:
                     break
-                found = [way for way in opened.ways_out if way not in ways_out]
-                closed = (close_symbol(way, counter) for way in found)
-                opened.ways_out = {**ways_out, **dict.fromkeys(closed)}
+                opened.close(counter)
                 return summary
             havoc |= broken
             self._restore(before)
-            opened.ways_out = dict(ways_out)
+            opened.forget_but(noted)
         self._restore(before)
-        opened.ways_out = ways_out
+        opened.forget_but(noted)
         return None
 
     def _guess(
@@ -869,10 +1217,16 @@ class Walk:
     def _accept(
         self, loop: Loop, counter: Symbol, nodes: Path, period: int, start: dict[str, Value]
     ) -> _Summary | None:
+        opened = self._open[-1]
+        if opened.remaining is not None and opened.undecided:
+            rounds = -(-opened.remaining // period)
+            if counter.count is None or (counter.count > rounds and not counter.slopes):
+                counter.count, counter.slopes = rounds, {}
         if counter.count is None:
-            undecided = self._open[-1].undecided
-            if undecided is not None:
-                raise Undecided(*undecided)
+            if opened.shrinks:
+                return None
+            if opened.undecided is not None:
+                raise Undecided(*opened.undecided)
             raise Refused(
                 "PW205",
                 self._cfg.blocks[loop.header].start,
@@ -921,13 +1275,7 @@ class Walk:
         header = self._cfg.blocks[loop.header].start
         rotated = _is_rotated(loop, set())
         if rotated and bound == 0:
-            raise Refused(
-                "PW217",
-                header,
-                "--loop-bound says 0 iterations, but this loop tests at its end: once entered, its "
-                "body runs at least once",
-                "give a bound of at least 1",
-            )
+            raise self._runs_once(loop)
         self._forget(loop)
         recorder = _ExitRecorder(loop, self._graph)
         outer, self._out, self._exits = self._out, [], recorder
@@ -955,6 +1303,15 @@ class Walk:
         )
         return target, mask
 
+    def _runs_once(self, loop: Loop) -> Refused:
+        return Refused(
+            "PW217",
+            self._cfg.blocks[loop.header].start,
+            "--loop-bound says 0 iterations, but this loop tests at its end: once entered, its "
+            "body runs at least once",
+            "give a bound of at least 1",
+        )
+
     def _forget(self, loop: Loop) -> None:
         """Makes everything that the loop may change unknown."""
         cause = Unknown(frozenset({Cause(CauseKind.LOOP, self._cfg.name(loop.header))}))
@@ -974,6 +1331,7 @@ class Walk:
             self._state.alive.copy(),
             len(self._out),
             self._is_exact,
+            self._has_gone,
             limits,
         )
 
@@ -981,7 +1339,7 @@ class Walk:
         self._state.registers = dict(snapshot.registers)
         self._state.alive = snapshot.alive.copy()
         del self._out[snapshot.nodes :]
-        self._is_exact = snapshot.is_exact
+        self._is_exact, self._has_gone = snapshot.is_exact, snapshot.has_gone
         for symbol, count, slopes in snapshot.limits:
             symbol.count, symbol.slopes = count, slopes
 
@@ -995,31 +1353,68 @@ class _Side:
     arrived: Mask
     registers: dict[str, Value]
     alive: Mask
+    is_exact: bool
+    has_gone: bool
 
 
 class _OpenLoop:
-    """A loop that is being walked; ``note`` collects the ways out that lanes may take early."""
+    """A loop that is being walked; ``note`` collects the ways out that lanes may take early.
 
-    def __init__(self, loop: Loop, is_bounded: bool, depth: int, lanes: Mask) -> None:
+    ``depth`` and ``chosen`` count the sides of branches around it: of some lanes, of all. ``left``
+    has the lanes that may have left by the block where they meet the others; ``agree``: all warps
+    of the block leave together.
+    """
+
+    def __init__(self, loop: Loop, depth: int, chosen: int) -> None:
         self.loop = loop
-        self.is_bounded = is_bounded
         self.depth = depth
-        self.exit: int | None = None
-        self.left: Mask = np.zeros_like(lanes)
+        self.chosen = chosen
+        self.agree = True
+        self.if_race_free = False
+        self.left: dict[int, Mask] = {}
+        self.late: dict[tuple[int, Path], None] = {}
         self.sources: set[int] = set()
         self.ways_out: dict[Path, None] = {}
+        self.causes: frozenset[Cause] = frozenset()
+        self.may_end = False  # lanes may leave it for the end of the kernel
+        self.shrinks = False  # what decides a way out has fewer values in each iteration
+        self._values = 0
         self.undecided: tuple[int, frozenset[Cause]] | None = None
+        self.remaining: int | None = None  # iterations that the user's bound leaves
 
     def note(
-        self, way_out: Path, exit_block: int, left: Mask, undecided: tuple[int, frozenset[Cause]]
+        self, way_out: Path, meeting: int, left: Mask, undecided: tuple[int, frozenset[Cause]]
     ) -> None:
-        """Lanes ``left`` may leave to ``exit_block``. Raises Undecided at a second such block."""
-        if self.exit not in (None, exit_block):
-            raise Undecided(*undecided)
-        self.exit = exit_block
-        self.left |= left
+        """Lanes ``left`` may leave and wait at ``meeting`` for the others."""
+        self.left[meeting] = self.left[meeting] | left if meeting in self.left else left.copy()
         self.undecided = undecided
+        self.causes |= undecided[1]
         self.ways_out[way_out] = None
+
+    def look(self, narrowed: _Narrowed | None) -> None:
+        """Notes whether the values that stay in the loop are soon used up."""
+        if narrowed is None:
+            self.shrinks = False
+            return
+        values = narrowed.new.last + 1
+        self.shrinks = values <= _FEW_VALUES or 2 * values <= self._values + 1 or not self._values
+        self._values = values
+
+    def noted(self) -> _Noted:
+        """What has been noted so far."""
+        return dict(self.ways_out), dict(self.late)
+
+    def forget_but(self, noted: _Noted) -> None:
+        """Forgets what was noted since :meth:`noted`."""
+        self.ways_out, self.late = dict(noted[0]), dict(noted[1])
+
+    def close(self, counter: Symbol) -> None:
+        """Removes the number of an iteration from what was noted in it."""
+        self.ways_out = {close_symbol(way, counter): None for way in self.ways_out}
+        self.late = {(place, close_symbol(way, counter)): None for place, way in self.late}
+
+
+_Noted = tuple[dict[Path, None], dict[tuple[int, Path], None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -1035,11 +1430,12 @@ class _Iterations:
 
     def __init__(self) -> None:
         self._runs: list[tuple[Path, AffineCount]] = []
-        self._total = AffineCount(0)
+        self.total = AffineCount(0)
         self.last: Path = ()
+        self.is_stopped = False
 
     def add(self, nodes: Path, count: AffineCount, period: int) -> None:
-        self._total = self._total.plus(count.times(period))
+        self.total = self.total.plus(count.times(period))
         if self._runs and self._runs[-1][0] == nodes and not grows(nodes):
             count = self._runs.pop()[1].plus(count)
         self._runs.append((nodes, count))
@@ -1050,12 +1446,13 @@ class _Iterations:
         Lanes that stay longer than others go on in a nested entry of the same loop.
         """
         nested = next((node for node in loop_entries(self.last) if node.loop == loop), None)
-        total = self._total.plus(AffineCount(1 if rotated or nested is not None else 0))
+        total = self.total.plus(AffineCount(1 if rotated or nested is not None else 0))
         return total if nested is None else total.plus(nested.iterations)
 
-    def path(self, ways_out: tuple[Path, ...]) -> Path:
-        """The iterations and the last one; with ``ways_out``, any of which may end it earlier."""
+    def path(self, opened: _OpenLoop) -> Path:
+        """The iterations and the last one; where ways out were noted, any of them may end it."""
         nodes: list[PathNode] = []
+        ways_out = tuple(opened.ways_out)
         for body, count in self._runs:
             if ways_out:
                 nodes.append(PathRepeat(count, AffineCount(0), body))
@@ -1063,9 +1460,12 @@ class _Iterations:
                 nodes += body
             else:
                 nodes.append(PathRepeat(count, count, body))
-        if ways_out:
-            return (*nodes, PathChoice((self.last, *ways_out)))
-        return (*nodes, *self.last)
+        if not ways_out:
+            return (*nodes, *self.last)
+        is_last = not self.is_stopped or bool(self.last)
+        ends = (self.last, *ways_out) if is_last else ways_out
+        site = opened.loop.header if opened.agree else None
+        return (*nodes, PathChoice(ends, site, opened.if_race_free))
 
 
 def _is_rotated(loop: Loop, apart_from: set[int]) -> bool:

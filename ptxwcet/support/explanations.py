@@ -164,13 +164,6 @@ EXPLANATIONS: Mapping[str, Explanation] = _table(
         "The path was not settled within the work limit, mostly because of nested irregular loops.",
         "Bound the inner loops with --loop-bound.",
     ),
-    (
-        "PW207",
-        "too many kinds of blocks",
-        "The path depends on %ctaid in more than 64 ways; without --grid every index up to the "
-        "hardware's limit counts, where 32-bit indices wrap around.",
-        "Give --grid; with a grid, a smaller one.",
-    ),
     ("PW208", "no such kernel", "--kernel names no entry of the file.", "Use one of those listed."),
     (
         "PW209",
@@ -554,10 +547,12 @@ EXPLANATIONS: Mapping[str, Explanation] = _table(
         "PW437",
         "warp exchange without all its lanes",
         "A lane outside the member mask executes it, a lane that the mask names does not execute "
-        "it together with the others, or a shuffle reads a lane that takes no part: what it gives "
-        "is undefined. Lanes that part at a branch meet again here only where all its paths to the "
-        "end of the kernel pass: a return inside keeps them apart, which a GPU might not.",
-        "Name the lanes that execute it in the mask, or move it out of the branch.",
+        "it together with the others, a shuffle reads a lane that takes no part, or lanes give "
+        "wmma different addresses or strides: what it gives is undefined. Lanes that part at a "
+        "branch meet again here only where all its paths to the end of the kernel pass: a return "
+        "inside keeps them apart, which a GPU might not.",
+        "Name the lanes that execute it in the mask, or move it out of the branch; give wmma the "
+        "address of the tile in all lanes.",
     ),
     (
         "PW438",

@@ -18,18 +18,23 @@ from ptxwcet.flow.paths import (
     AffineCount,
     Path,
     PathChoice,
+    PathEnd,
     PathFork,
     PathGrowing,
+    PathLate,
     PathLoop,
     PathRepeat,
     PathUnordered,
     Visit,
     WarpPath,
     grows,
+    may_end,
+    visited_blocks,
 )
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.timing.cost import InstructionCosts
 from ptxwcet.warp.program import (
+    BlockChoice,
     BlockWorkload,
     Choice,
     Node,
@@ -81,19 +86,46 @@ class _Builder:
                     out += self._shares(count, least, body)
                 case PathRepeat(count, least, body):
                     assert not count.slopes, "an open count left path extraction"
-                    out.append(Repeat(count.base, self.body(body), least.base))
+                    out.append(self._repeat(count.base, least.base, body))
                 case PathGrowing(start, step, body):
                     ends = (start + step * first, start + step * last)
                     out.append(Repeat(max(ends), self.body(body), min(ends)))
                 case PathLoop(body=body):
                     out += self.body(body, first, last)
                 case PathUnordered(one, two):
-                    out.append(Unordered(self.body(one), self.body(two)))
-                case PathChoice(alternatives):
-                    out.append(Choice(tuple(self.body(side) for side in alternatives)))
+                    sides_both = self.body(one), self.body(two)
+                    if may_end(node.first) or may_end(node.second):
+                        sides_both = conditional(sides_both[0]), conditional(sides_both[1])
+                    out.append(Unordered(*sides_both))
+                case PathChoice(alternatives, site):
+                    sides = tuple(self.body(side) for side in alternatives)
+                    together = site is not None and has_barrier((Choice(sides),))
+                    out.append(BlockChoice(site or 0, sides) if together else Choice(sides))
+                case PathLate(most, late):
+                    inside = Choice(tuple(conditional(self.body(side)) for side in late))
+                    out.append(Repeat(most, (inside,), 0))
+                case PathEnd():
+                    out += self._may_end(node)
                 case PathFork():
                     out += self._fork(node)
         return tuple(out)
+
+    def _repeat(self, most: int, least: int, body: Path) -> Node:
+        """Iterations. Whether one with barriers begins at all is for the block to choose."""
+        inside = self.body(body)
+        if least or not most or not has_barrier(inside):
+            return Repeat(most, inside, least)
+        first = next(visited_blocks(body))
+        return BlockChoice(-1 - first, ((), (Repeat(most, inside, 1),)))
+
+    def _may_end(self, node: PathEnd) -> list[Node]:
+        """A visit after which the warp may end, and a rest that it executes if it does not.
+
+        Ending here takes no longer than going on: what follows ends with the same instructions,
+        which wait for nothing. Only the branch, taken or not, is open.
+        """
+        leave, stay = self._visit(node.leave), self._visit(node.stay)
+        return [*stay[:-1], Choice((stay[-1:], leave[-1:]))]
 
     def _fork(self, fork: PathFork) -> list[Node]:
         """Both sides of an undecided branch, which take no less than one of them.

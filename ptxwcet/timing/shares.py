@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from ptxwcet.warp.program import (
     Barrier,
+    BlockChoice,
     BlockWorkload,
     Choice,
     Node,
@@ -41,6 +42,6 @@ def _add(body: Sequence[Node], times: int, shares: Counter[int]) -> None:
             case Unordered(first, second):
                 _add(first, times, shares)
                 _add(second, times, shares)
-            case Choice(alternatives):
+            case Choice(alternatives) | BlockChoice(alternatives=alternatives):
                 for side in alternatives:
                     _add(side, times, shares)

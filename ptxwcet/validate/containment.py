@@ -9,8 +9,10 @@ from ptxwcet.flow.paths import (
     AffineCount,
     Path,
     PathChoice,
+    PathEnd,
     PathFork,
     PathGrowing,
+    PathLate,
     PathLoop,
     PathNode,
     PathRepeat,
@@ -36,7 +38,7 @@ def find_departure(path: Path, executed: Path) -> Departure | None:
     """
     steps = tuple(unrolled(executed))
     matcher = _Matcher(steps)
-    if len(steps) in matcher.body(path, frozenset({0})):
+    if len(steps) in matcher.side(path, frozenset({0})):
         return None
     place = matcher.furthest
     return Departure(place, steps[place] if place < len(steps) else None)
@@ -74,8 +76,22 @@ class _Matcher:
 
     def __init__(self, steps: tuple[Visit, ...]) -> None:
         self._steps = steps
-        self._known: dict[tuple[int, frozenset[int], int], frozenset[int]] = {}
+        # where a body may end, and where lanes in it may end for good
+        self._known: dict[
+            tuple[int, frozenset[int], int], tuple[frozenset[int], frozenset[int]]
+        ] = {}
+        self._gone: frozenset[int] = frozenset()
         self.furthest = 0
+
+    def side(self, nodes: Path, starts: frozenset[int]) -> frozenset[int]:
+        """Where ``nodes``, all that some lanes execute, may end: at its end or where they are gone.
+
+        Then the lanes of the other side go on.
+        """
+        outer, self._gone = self._gone, frozenset()
+        ends = self.body(nodes, starts) | self._gone
+        self._gone = outer
+        return ends
 
     def body(self, nodes: Path, starts: frozenset[int], iteration: int = 0) -> frozenset[int]:
         """Where ``nodes``, in iteration ``iteration`` of the repeat around them, may end.
@@ -83,15 +99,18 @@ class _Matcher:
         Known answers are kept: the sides of nested forks are asked for again and again.
         """
         key = (id(nodes), starts, iteration)
-        ends = self._known.get(key)
-        if ends is None:
+        known = self._known.get(key)
+        if known is None:
+            outer, self._gone = self._gone, frozenset()
             ends = starts
             for node in nodes:
                 if not ends:
                     break
                 ends = self._node(node, ends, iteration)
-            self._known[key] = ends
-        return ends
+            known = self._known[key] = (ends, self._gone)
+            self._gone = outer
+        self._gone |= known[1]
+        return known[0]
 
     def _node(self, node: PathNode, starts: frozenset[int], iteration: int) -> frozenset[int]:
         match node:
@@ -108,17 +127,32 @@ class _Matcher:
             case PathLoop(body=body):
                 return self.body(body, starts, iteration)
             case PathUnordered(one, two):
-                return self.body(two, self.body(one, starts)) | self.body(
-                    one, self.body(two, starts)
+                return self.side(two, self.side(one, starts)) | self.side(
+                    one, self.side(two, starts)
                 )
             case PathFork(first=one, second=two):
                 taken, past, parting = (self._node(v, starts, 0) for v in node.visits)
-                both = self.body(two, self.body(one, parting)) | self.body(
-                    one, self.body(two, parting)
+                both = self.side(two, self.side(one, parting)) | self.side(
+                    one, self.side(two, parting)
                 )
-                return self.body(one, taken) | self.body(two, past) | both
+                return self.side(one, taken) | self.side(two, past) | both
+            case PathLate(most, sides):
+                return self._late(sides, starts, most)
+            case PathEnd(leave, last, stay):
+                gone = self._node(leave, starts, 0)
+                self._gone |= gone | self.body(last, gone)
+                return self._node(stay, starts, 0)
             case PathChoice(alternatives):
                 return frozenset[int]().union(*(self.body(side, starts) for side in alternatives))
+
+    def _late(self, sides: tuple[Path, ...], starts: frozenset[int], most: int) -> frozenset[int]:
+        ends = starts
+        for _ in range(most):
+            starts = frozenset[int]().union(*(self.side(side, starts) for side in sides)) - ends
+            if not starts:
+                break
+            ends |= starts
+        return ends
 
     def _repeat(self, body: Path, starts: frozenset[int], times: tuple[int, int]) -> frozenset[int]:
         least, most = times

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from math import lcm
 
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
-from ptxwcet.warp.segments import Section, SectionNode, SectionRepeat
+from ptxwcet.warp.segments import Section, SectionChoice, SectionNode, SectionRepeat
 
 # Aligned sections before the alignment is refused. Warps of one kernel run the same loops, so a few
 # times the number of its barriers is what real kernels need.
@@ -30,26 +30,44 @@ class AlignedSection:
     sections: tuple[Section | None, ...]
 
 
-def align_sections(classes: Sequence[Sequence[SectionNode]]) -> tuple[AlignedSection, ...]:
+@dataclass(frozen=True, slots=True)
+class AlignedChoice:
+    """Common sections of which one sequence is executed, ``multiplicity`` times one of them."""
+
+    multiplicity: int
+    alternatives: tuple[tuple[AlignedSection | AlignedChoice, ...], ...]
+
+
+AlignedStep = AlignedSection | AlignedChoice
+
+
+def align_sections(classes: Sequence[Sequence[SectionNode]]) -> tuple[AlignedStep, ...]:
     """The common sections of all classes, in the order in which they are first executed.
 
-    Raises PW502 if classes meet different barriers, PW503 if their loops cannot be aligned in
-    closed form within the limit. Cost: independent of trip counts when loops of the classes repeat
-    the same number of barriers.
+    Choices of the whole block are aligned side by side. Raises PW502 if classes meet different
+    barriers, PW503 if their loops cannot be aligned in closed form within the limit. Cost:
+    independent of trip counts when loops of the classes repeat the same number of barriers.
     """
-    out: list[AlignedSection] = []
+    out: list[AlignedStep] = []
     _align([list(reversed(sections)) for sections in classes], 1, out)
     return tuple(out)
 
 
-def _align(stacks: list[list[SectionNode]], times: int, out: list[AlignedSection]) -> None:
+def _align(stacks: list[list[SectionNode]], times: int, out: list[AlignedStep]) -> None:
     """Aligns what is on the stacks (next item last), the whole being executed ``times`` times."""
     while any(stacks):
         count = max(_leading(stack) for stack in stacks)
         if count:
             _lay_out(stacks, count, times, out)
             continue
+        if any(isinstance(stack[-1], SectionChoice) for stack in stacks if stack):
+            out.append(_choose(stacks, times))
+            continue
         heads = [_head(stack) for stack in stacks if stack]
+        if len({(head.count, _barriers(head.sections)) for head in heads}) == 1:
+            inner = [_body(stack) for stack in stacks]
+            _align(inner, times * heads[0].count, out)
+            continue
         lengths = [_length(head.sections) for head in heads]
         period = lcm(*lengths)
         shortest = min(head.count * n for head, n in zip(heads, lengths, strict=True))
@@ -61,8 +79,63 @@ def _align(stacks: list[list[SectionNode]], times: int, out: list[AlignedSection
         _align(inner, times * rounds, out)
 
 
+def _choose(stacks: list[list[SectionNode]], times: int) -> AlignedChoice:
+    """Takes the choices off all stacks and aligns their alternatives."""
+    choices = [stack.pop() if stack else None for stack in stacks]
+    present = [one for one in choices if isinstance(one, SectionChoice)]
+    shapes = {(one.site, tuple(map(_barriers, one.alternatives))) for one in present}
+    if len(present) < sum(one is not None for one in choices) or len(shapes) != 1:
+        raise PtxwcetError(_differing_choices())
+    alternatives = []
+    for number in range(len(present[0].alternatives)):
+        sides = [
+            list(reversed(one.alternatives[number])) if isinstance(one, SectionChoice) else []
+            for one in choices
+        ]
+        found: list[AlignedStep] = []
+        _align(sides, 1, found)
+        alternatives.append(tuple(found))
+    return AlignedChoice(times, tuple(alternatives))
+
+
+_Barriers = tuple["int | tuple[int, tuple[_Barriers, ...]]", ...]
+
+
+def _barriers(sections: Sequence[SectionNode]) -> _Barriers:
+    """How many barriers are met, one number for those between two choices."""
+    out: list[int | tuple[int, tuple[_Barriers, ...]]] = [0]
+    for node in sections:
+        match node:
+            case Section():
+                out[-1] = _number(out[-1]) + 1
+            case SectionRepeat(count, inner):
+                shape = _barriers(inner)
+                if len(shape) == 1:
+                    out[-1] = _number(out[-1]) + count * _number(shape[0])
+                else:
+                    out += [(count, (shape,)), 0]
+            case SectionChoice(site, alternatives):
+                out += [(site, tuple(map(_barriers, alternatives))), 0]
+    return tuple(out)
+
+
+def _number(item: int | tuple[int, tuple[_Barriers, ...]]) -> int:
+    assert isinstance(item, int)
+    return item
+
+
+def _differing_choices() -> Diagnostic:
+    return Diagnostic(
+        "PW502",
+        "a branch decides which barriers the block meets, and its warps come to it in different "
+        "ways",
+        help="all warps must meet the same sequence of barriers: give the facts that decide the "
+        "branch",
+    )
+
+
 def _lay_out(
-    stacks: list[list[SectionNode]], count: int, times: int, out: list[AlignedSection]
+    stacks: list[list[SectionNode]], count: int, times: int, out: list[AlignedStep]
 ) -> None:
     """Aligns the next ``count`` sections one by one."""
     pieces = [_take(stack, count) for stack in stacks]
@@ -88,11 +161,20 @@ def _head(stack: list[SectionNode]) -> SectionRepeat:
     return head
 
 
+def _body(stack: list[SectionNode]) -> list[SectionNode]:
+    """Takes the repeat off the stack, if there is one; one round of it."""
+    if not stack:
+        return []
+    head = _head(stack)
+    stack.pop()
+    return list(reversed(head.sections))
+
+
 def _leading(stack: list[SectionNode]) -> int:
-    """Number of single sections before the first repeat."""
+    """Number of single sections before the first repeat or choice."""
     count = 0
     for node in reversed(stack):
-        if isinstance(node, SectionRepeat):
+        if not isinstance(node, Section):
             break
         count += 1
     return count
@@ -100,10 +182,16 @@ def _leading(stack: list[SectionNode]) -> int:
 
 def _length(sections: tuple[SectionNode, ...]) -> int:
     """Number of sections, repeats counted in full."""
-    return sum(
-        node.count * _length(node.sections) if isinstance(node, SectionRepeat) else 1
-        for node in sections
-    )
+    total = 0
+    for node in sections:
+        match node:
+            case Section():
+                total += 1
+            case SectionRepeat(count, inner):
+                total += count * _length(inner)
+            case SectionChoice():
+                raise PtxwcetError(_too_complex())
+    return total
 
 
 def _take(stack: list[SectionNode], count: int) -> list[Section]:
@@ -120,6 +208,8 @@ def _take(stack: list[SectionNode], count: int) -> list[Section]:
         if isinstance(node, Section):
             out.append(node)
             continue
+        if isinstance(node, SectionChoice):
+            raise PtxwcetError(_differing_choices())
         missing = count - len(out)
         whole, part = divmod(missing, _length(node.sections))
         if whole >= node.count:
@@ -144,12 +234,14 @@ def _flat(sections: Iterable[SectionNode]) -> Iterable[Section]:
     for node in sections:
         if isinstance(node, Section):
             yield node
+        elif isinstance(node, SectionChoice):
+            raise PtxwcetError(_differing_choices())
         else:
             for _ in range(node.count):
                 yield from _flat(node.sections)
 
 
-def _emit(sections: Sequence[Section | None], times: int, out: list[AlignedSection]) -> None:
+def _emit(sections: Sequence[Section | None], times: int, out: list[AlignedStep]) -> None:
     names = {s.barrier.name for s in sections if s is not None and s.barrier is not None}
     if len(names) > 1:
         raise PtxwcetError(

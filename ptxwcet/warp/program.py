@@ -3,8 +3,9 @@
 Path extraction, trace import and random generators all produce a :class:`WarpProgram`; bounds and
 simulators know only this. A program is a tree: timed instructions and barriers in issue order,
 loops as :class:`Repeat` (never unrolled), sides of a divergent branch whose order the hardware
-chooses as :class:`Unordered`, and alternatives that the analysis cannot decide as :class:`Choice`.
-A program without Unordered, Choice and inexact Repeat is a *single known path*.
+chooses as :class:`Unordered`, and alternatives that the analysis cannot decide as :class:`Choice`
+(:class:`BlockChoice` where barriers are among them). A program without Unordered, choices and
+inexact Repeat is a *single known path*.
 """
 
 from __future__ import annotations
@@ -104,7 +105,17 @@ class Choice:
     alternatives: tuple[tuple[Node, ...], ...]
 
 
-Node = TimedInstruction | Barrier | PartialBarrier | Repeat | Unordered | Choice
+@dataclass(frozen=True)
+class BlockChoice:
+    """One of the alternatives is executed, the same by all warps of the block: which barriers they
+    meet depends on it. ``site`` names the branch: choices of warps with the same site agree.
+    """
+
+    site: int
+    alternatives: tuple[tuple[Node, ...], ...]
+
+
+Node = TimedInstruction | Barrier | PartialBarrier | Repeat | Unordered | Choice | BlockChoice
 
 
 @dataclass(frozen=True)
@@ -123,7 +134,7 @@ def is_single_path(body: tuple[Node, ...]) -> bool:
     """Whether a body stands for exactly one instruction sequence. Cost: linear in the tree."""
     for node in body:
         match node:
-            case Unordered() | Choice():
+            case Unordered() | Choice() | BlockChoice():
                 return False
             case Repeat(body=inner):
                 if not node.exact or not is_single_path(inner):

@@ -5,7 +5,11 @@ Cutting keeps loops closed. With ``B`` a barrier, ``p Repeat(N, x B y B z) q`` b
     p x B | y B | ( z x B | y B ) * (N - 1) | z q
 
 A section includes the barrier that ends it (its own initiation and latency count there); the last
-section of a program ends at its exit instead.
+section of a program ends at its exit instead. Where all warps of the block choose between sides
+with barriers, ``p {x B y, z} q``, the sections of the sides are alternatives, and what may have
+been executed since the last barrier begins the next section::
+
+    { p x B | , - } {y, p z} q
 """
 
 from __future__ import annotations
@@ -16,6 +20,7 @@ from dataclasses import dataclass, replace
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.warp.program import (
     Barrier,
+    BlockChoice,
     Choice,
     Node,
     PartialBarrier,
@@ -39,10 +44,18 @@ class SectionRepeat:
     """A sequence of sections executed ``count`` (>= 1) times in a row."""
 
     count: int
-    sections: tuple[Section | SectionRepeat, ...]
+    sections: tuple[Section | SectionRepeat | SectionChoice, ...]
 
 
-SectionNode = Section | SectionRepeat
+@dataclass(frozen=True, slots=True)
+class SectionChoice:
+    """Sequences of sections of which one is executed, the same by all warps of the block."""
+
+    site: int
+    alternatives: tuple[tuple[Section | SectionRepeat | SectionChoice, ...], ...]
+
+
+SectionNode = Section | SectionRepeat | SectionChoice
 
 
 def has_barrier(body: Sequence[Node]) -> bool:
@@ -57,10 +70,26 @@ def has_barrier(body: Sequence[Node]) -> bool:
                 found = count > 0 and has_barrier(inner)
             case Unordered(first, second):
                 found = has_barrier(first) or has_barrier(second)
-            case Choice(alternatives):
+            case Choice(alternatives) | BlockChoice(alternatives=alternatives):
                 found = any(has_barrier(side) for side in alternatives)
         if found:
             return True
+    return False
+
+
+def meets_barrier(body: Sequence[Node]) -> bool:
+    """Whether every way through a body meets a barrier. Cost: linear in the tree."""
+    for node in body:
+        match node:
+            case Barrier() | PartialBarrier():
+                return True
+            case Repeat(least=least, body=inner) if least > 0 and meets_barrier(inner):
+                return True
+            case BlockChoice(alternatives=alternatives):
+                if all(meets_barrier(side) for side in alternatives):
+                    return True
+            case _:
+                pass
     return False
 
 
@@ -80,8 +109,9 @@ def conditional(body: Sequence[Node]) -> tuple[Node, ...]:
                 out.append(replace(node, body=conditional(inner)))
             case Unordered(first, second):
                 out.append(Unordered(conditional(first), conditional(second)))
-            case Choice(alternatives):
-                out.append(Choice(tuple(conditional(side) for side in alternatives)))
+            case Choice(alternatives) | BlockChoice(alternatives=alternatives):
+                sides = tuple(conditional(side) for side in alternatives)
+                out.append(replace(node, alternatives=sides))
     return tuple(out)
 
 
@@ -134,11 +164,17 @@ def _cut(
                 first, rest = _cut(node.body, tuple(tail))
                 sections += first
                 if node.count > 1:
+                    if not meets_barrier(node.body):
+                        raise PtxwcetError(_refusal("a loop whose iterations may not meet one"))
                     again, rest = _cut(node.body, rest)
                     sections.append(SectionRepeat(node.count - 1, tuple(again)))
                 tail = list(rest)
             case Unordered(one, other) if has_barrier(one) or has_barrier(other):
                 raise PtxwcetError(_refusal("a branch that lanes of one warp decide differently"))
+            case BlockChoice(site, sides):
+                ways = [_cut(side, tuple(tail)) for side in sides]
+                sections.append(SectionChoice(site, tuple(tuple(way) for way, _ in ways)))
+                tail = [Choice(tuple(rest for _, rest in ways))]
             case Choice(sides) if any(has_barrier(side) for side in sides):
                 raise PtxwcetError(_refusal("a branch whose outcome is not known"))
             case _:

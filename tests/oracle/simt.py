@@ -16,16 +16,7 @@ from ptxwcet.flow.dominance import compute_dominators, compute_postdominators
 from ptxwcet.flow.extraction import extract_paths
 from ptxwcet.flow.facts import Launch, PlacedFacts
 from ptxwcet.flow.loops import find_loops
-from ptxwcet.flow.paths import (
-    PathChoice,
-    PathFork,
-    PathGrowing,
-    PathLoop,
-    PathNode,
-    PathRepeat,
-    PathUnordered,
-    Visit,
-)
+from ptxwcet.flow.paths import Visit
 from ptxwcet.ir.kernel import (
     Address,
     Guard,
@@ -42,6 +33,7 @@ from ptxwcet.ir.kernel import (
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.support.source import SourceFile
+from ptxwcet.validate.containment import find_departure
 
 Executed = list[tuple[int, bool]]  # first instruction of the block, taken
 
@@ -282,59 +274,7 @@ class Interpreter:
         return [self.typed(result, types[0]) if name == "cvt" else result]
 
 
-# --- matching paths -------------------------------------------------------------------------------
-
-
-def match_path(
-    nodes: tuple[PathNode, ...], trace: Executed, starts: list[int], at: set[int], index: int = 0
-) -> set[int]:
-    """The positions of the trace that the nodes can end at, from any position of ``at``."""
-    for node in nodes:
-        match node:
-            case Visit(block, taken):
-                step = (starts[block], taken)
-                at = {p + 1 for p in at if p < len(trace) and trace[p] == step}
-            case PathRepeat(count, least, body):
-                at = repeated(body, trace, starts, at, (least.base, count.base))
-            case PathGrowing(first, step, body):
-                exactly = first + step * index
-                at = repeated(body, trace, starts, at, (exactly, exactly))
-            case PathLoop(body=body):
-                at = match_path(body, trace, starts, at, index)
-            case PathUnordered(first, second):
-                at = match_path(first + second, trace, starts, at)
-            case PathFork(first=first, second=second):
-                at = set().union(
-                    *(
-                        match_path((visit, *side), trace, starts, at)
-                        for visit, side in zip(
-                            (*node.visits, node.visits[2]),
-                            (first, second, first + second, second + first),
-                            strict=True,
-                        )
-                    )
-                )
-            case PathChoice(alternatives):
-                at = set().union(*(match_path(one, trace, starts, at) for one in alternatives))
-    return at
-
-
-def repeated(
-    body: tuple[PathNode, ...],
-    trace: Executed,
-    starts: list[int],
-    at: set[int],
-    counts: tuple[int, int],
-) -> set[int]:
-    least, most = counts
-    ends = set(at) if least == 0 else set()
-    for i in range(most):
-        at = match_path(body, trace, starts, at, i)
-        if i + 1 >= least:
-            ends |= at
-        if not at:
-            break
-    return ends
+# --- comparison -----------------------------------------------------------------------------------
 
 
 def check(kernel: Kernel, launch: Launch, bounds: Mapping[int, int] | None = None) -> bool:
@@ -346,12 +286,13 @@ def check(kernel: Kernel, launch: Launch, bounds: Mapping[int, int] | None = Non
         pieces = extract_paths(kernel, cfg, forest, joins, launch, PlacedFacts(bounds or {}))
     except PtxwcetError:
         return False
-    starts = [block.start for block in cfg.blocks]
+    block_at = {block.start: block.id for block in cfg.blocks[:-1]}
     assert launch.grid is not None
     for x, y, warp in product(*map(range, (*launch.grid[:2], launch.warps))):
         trace = Interpreter(kernel, launch, warp, (x, y, 0)).trace
+        executed = tuple(Visit(block_at[start], taken) for start, taken in trace)
         paths = [path.nodes for piece in pieces for path in piece.warps if warp in path.warps]
-        assert any(len(trace) in match_path(nodes, trace, starts, {0}) for nodes in paths)
+        assert any(find_departure(nodes, executed) is None for nodes in paths)
     return True
 
 

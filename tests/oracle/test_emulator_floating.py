@@ -106,7 +106,8 @@ def special(name, values):
             "sqrt": lambda: np.sqrt(v[0]),
         }
         if name in ("fma", "mad"):
-            return float(v[0] * v[1] + v[2])
+            bounded = np.isfinite(v[:2]).all()  # their product is a number, if not a double
+            return float(v[2] if bounded else v[0] * v[1] + v[2])
         return float(rules[name]())
 
 
@@ -179,6 +180,14 @@ def test_rounded_arithmetic(name, form, rounding):
     if form == "f32" and rounding in ("rn", "rm"):
         text = f"{name}.{rounding}.ftz.{form} %r0, {operands};"
         check(text, name, form, rounding, arity, ftz=True)
+
+
+@pytest.mark.parametrize("rounding", ROUNDINGS)
+def test_an_infinite_addend_and_a_product_that_is_no_double(rounding):
+    a, c = np.array([2.0**600, -(2.0**600)] * 2), np.array([np.inf, np.inf, -np.inf, -np.inf])
+    values = [array.view("u8") for array in (a, np.abs(a), c)]
+    found = evaluate(f"fma.{rounding}.f64 %r0, %a, %b, %c;", values, ["u8"]).view("f8")
+    assert found.tolist() == c.tolist()
 
 
 @pytest.mark.parametrize("form", ["f16", "bf16"])

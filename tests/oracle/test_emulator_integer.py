@@ -103,6 +103,7 @@ def test_saturation():
     low, high = -(2**31), 2**31 - 1
     check("add.sat.s32 %r0, %a, %b;", "s32", 2, lambda a, b: clamp(a + b, low, high))
     check("sub.sat.s32 %r0, %a, %b;", "s32", 2, lambda a, b: clamp(a - b, low, high))
+    check("add.s32.sat %r0, %a, %b;", "s32", 2, lambda a, b: clamp(a + b, low, high))
     text = "mad.hi.sat.s32 %r0, %a, %b, %c;"
     check(text, "s32", 3, lambda a, b, c: clamp((a * b >> 32) + c, low, high))
     text = "mad24.hi.sat.s32 %r0, %a, %b, %c;"
@@ -210,7 +211,8 @@ def test_funnel_shift(mode):
         assert one == expected & 0xFFFFFFFF
 
 
-PLACES = [0, 1, 7, 8, 16, 24, 31, 32, 33, 40, 63, 64, 65, 255, 256 + 3, 2**31]
+PLACES = [0, 1, 7, 8, 16, 24, 31, 32, 33, 40, 63, 64, 65, 128, 133, 160, 192, 254, 255, 256 + 3,
+          2**31]  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", ["u32", "s32", "u64", "s64"])
@@ -270,20 +272,32 @@ def test_counts(width):
     check(f"brev.b{width} %r0, %a;", kind, 1, lambda a: int(f"{a:0{width}b}"[::-1], 2))
 
 
+def nth_set(word, start, wanted):
+    """The pseudo-code of the ISA, where a base above 31 is outside of the loop's bounds."""
+    if wanted == 0:
+        return start if start < 32 and word >> start & 1 else 0xFFFFFFFF
+    place, left = start, abs(wanted) - 1
+    while 0 <= place < 32:
+        if word >> place & 1:
+            if left == 0:
+                return place
+            left -= 1
+        place += 1 if wanted > 0 else -1
+    return 0xFFFFFFFF
+
+
+BASES = [0, 1, 3, 5, 15, 16, 30, 31, 32, 33, 40, 63, 64, 2**31, 2**32 - 1]
+OFFSETS = [0, 1, 2, 3, 9, 32, 2**31 - 1, -1, -2, -3, -9, -32, -(2**31)]
+
+
 def test_nth_set_bit():
-    words = np.repeat(values(32, 1, 8)[0], 8 * 9)
-    base = np.resize(np.repeat(np.array([0, 1, 5, 15, 16, 30, 31, 3], "u4"), 9), words.size)
-    offset = np.resize(np.array([0, 1, 2, 3, 9, -1, -2, -3, -9], "i4"), words.size)
-    found = evaluate("fns.b32 %r0, %a, %b, %c;", [words, base, offset.view("u4")], ["u4"]).tolist()
-    for a, start, n, one in zip(words.tolist(), base.tolist(), offset.tolist(), found, strict=True):
-        ones = [i for i in range(32) if a >> i & 1]
-        if n == 0:
-            matching = [start] if start in ones else []
-        elif n > 0:
-            matching = [i for i in ones if i >= start][n - 1 :]
-        else:
-            matching = [i for i in reversed(ones) if i <= start][-n - 1 :]
-        assert one == (matching[0] if matching else 0xFFFFFFFF), (a, start, n)
+    grid = list(itertools.product(values(32, 1, 8)[0].tolist(), BASES, OFFSETS))
+    kinds = zip(zip(*grid, strict=True), ("u4", "u4", "i4"), strict=True)
+    words, bases, offsets = (np.array(column, kind) for column, kind in kinds)
+    given = [words, bases, offsets.view("u4")]
+    found = evaluate("fns.b32 %r0, %a, %b, %c;", given, ["u4"]).tolist()
+    for row, one in zip(grid, found, strict=True):
+        assert one == nth_set(*row), row
 
 
 @pytest.mark.parametrize("mode", ["clamp", "wrap"])

@@ -9,7 +9,15 @@ from ptxwcet.flow.dominance import compute_dominators, compute_postdominators
 from ptxwcet.flow.extraction import extract_paths
 from ptxwcet.flow.facts import BoundOrigin, Launch, PlacedFacts
 from ptxwcet.flow.loops import find_loops
-from ptxwcet.flow.paths import BlockPaths, PathFork, PathLoop, PathRepeat, Visit, loop_entries
+from ptxwcet.flow.paths import (
+    BlockPaths,
+    PathChoice,
+    PathFork,
+    PathLoop,
+    PathRepeat,
+    Visit,
+    loop_entries,
+)
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.source import SourceFile
@@ -21,6 +29,7 @@ HEAD = """.version 8.0
 {
 .reg .b32 %r<9>; .reg .b64 %d<9>; .reg .pred %p<9>; .reg .f32 %f<9>;
 ld.param.u32 %r1, [n]; mov.u32 %r2, %tid.x; mov.u32 %r3, 0; ld.param.u64 %d1, [p];
+mul.wide.u32 %d2, %r2, 4; ld.param.u64 %d3, [p]; add.s64 %d1, %d1, %d2;
 """
 
 
@@ -48,7 +57,9 @@ def remedy(diagnostic: Diagnostic) -> str:
 
 
 WITH_N = Launch((32, 1, 1), (4, 1, 1), {"n": 5})
-DATA_BRANCH = "ld.global.u32 %r4, [%d1]; setp.eq.s32 %p1, %r4, 0; @%p1 bra L; membar.cta; L:"
+DATA_BRANCH = (
+    "ld.global.u32 %r4, [%d1]; setp.eq.s32 %p1, %r4, 0; @%p1 bra L; membar.cta; L: membar.gl;"
+)
 FLOAT_BRANCH = "ld.global.f32 %f1, [%d1]; setp.lt.f32 %p1, %f1, 0f00000000; @%p1 bra L; ret; L:"
 COUNTED = "L: add.u32 %r3, %r3, 1; setp.lt.u32 %p1, %r3, %r1; @%p1 bra L;"
 WHILE = "L: setp.ge.u32 %p1, %r3, %r1; @%p1 bra M; add.u32 %r3, %r3, 1; bra L; M:"
@@ -57,6 +68,14 @@ DATA_WHILE = (
     "L: ld.global.u32 %r4, [%d1]; setp.eq.s32 %p1, %r4, 0; @%p1 bra M;"
     "add.u32 %r3, %r3, 1; bra L; M:"
 )
+
+
+def choice(body: str, bound: int | None = None) -> PathChoice:
+    """The only branch of the only path that all lanes take alike."""
+    (piece,) = paths(body, bound)
+    (warp,) = piece.warps
+    (found,) = [node for node in warp.nodes if isinstance(node, PathChoice)]
+    return found
 
 
 def fork(body: str, bound: int | None = None) -> PathFork:
@@ -85,6 +104,9 @@ def test_barrier_behind_a_branch_on_data() -> None:
     assert diagnostic.code == "PW222"
     assert "bra in line" in diagnostic.message
     assert paths(FLOAT_BRANCH + "bar.sync 0;")  # lanes that have exited are not waited for
+    to_the_end = DATA_BRANCH.replace("membar.cta", "bar.sync 0").replace("membar.gl;", "")
+    assert refusal(to_the_end).code == "PW222"
+    assert paths(to_the_end.replace("[%d1]", "[%d3]"))  # whole warps end, and count as arrived
 
 
 @pytest.mark.parametrize("loop", [COUNTED, WHILE])
@@ -97,7 +119,9 @@ def test_loop_on_an_unknown_parameter(loop: str) -> None:
 
 
 def test_branch_on_an_unknown_parameter() -> None:
-    assert fork("setp.eq.u32 %p1, %r1, 3; @%p1 bra L; membar.cta; L:").first == ()
+    found = choice("setp.eq.u32 %p1, %r1, 3; @%p1 bra L; membar.cta; L: membar.gl;")
+    assert [len(side) for side in found.alternatives] == [1, 2]
+    assert found.site == 0
 
 
 def test_grid_size_without_a_grid() -> None:
@@ -175,7 +199,7 @@ def test_bound_on_a_loop_that_tests_first() -> None:
 def test_bound_of_zero() -> None:
     assert refusal(DATA_ROTATED, 0).code == "PW217"
     _, repeats = bounded(DATA_WHILE, 0)
-    assert repeats == [0]
+    assert repeats == []
 
 
 @pytest.mark.parametrize("loop", [COUNTED, WHILE])
@@ -194,7 +218,7 @@ def test_bound_above_what_the_loop_does_changes_nothing(loop: str) -> None:
 
 def test_values_computed_by_a_bounded_loop_are_unknown_after_it() -> None:
     loop = "L: add.u32 %r3, %r3, 1; ld.global.u32 %r4, [%d1]; setp.ne.s32 %p1, %r4, 0; @%p1 bra L;"
-    after = "setp.lt.u32 %p2, %r3, 3; @%p2 bra N; membar.cta; N:"
+    after = "setp.lt.u32 %p2, %r3, 3; @%p2 bra N; membar.cta; N: membar.gl;"
     assert fork(loop + after, 5).straight
 
 
@@ -203,7 +227,9 @@ def test_exits_to_different_places() -> None:
         "L: ld.global.u32 %r4, [%d1]; setp.eq.s32 %p1, %r4, 0; @%p1 bra M;"
         "setp.ne.s32 %p2, %r4, 9; @%p2 bra L; membar.cta; M:"
     )
-    assert refusal(loop, 5).code == "PW218"
+    (piece,) = paths(loop, 5)
+    (entry,) = loop_entries(piece.warps[0].nodes)
+    assert (entry.iterations.base, entry.origin) == (5, BoundOrigin.USER)
 
 
 # --- calls ----------------------------------------------------------------------------------------

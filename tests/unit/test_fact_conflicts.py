@@ -178,10 +178,20 @@ def test_ranges_without_a_common_value() -> None:
 @pytest.mark.parametrize(
     ("text", "code"),
     [("n=9..1", "PW214"), ("n=1..", "PW214"), ("n=1..2..3", "PW214"), ("a=0.5..1.5", "PW214"),
-     ("n=0..4294967296", "PW214"), ("nn=1..2", "PW213"), ("n=1..9", "PW247")],
+     ("n=0..4294967296", "PW214"), ("nn=1..2", "PW213")],
 )  # fmt: skip
 def test_ranges_that_are_refused(text: str, code: str) -> None:
     assert problem(replace(SAX, parameters=(text,))).code == code
+
+
+def test_a_range_bounds_like_its_worst_value() -> None:
+    found = {
+        text: answer(replace(SAX, parameters=(text,))).worst.bound
+        for text in ("n=1..900", "n=900", "n=1")
+    }
+    assert found["n=1"].cycles < found["n=900"].cycles <= found["n=1..900"].cycles
+    keys = [assumption.key for assumption in found["n=1..900"].claim.assumptions]
+    assert keys == ["parameter-ranges"]
 
 
 def test_a_parameter_that_the_kernel_does_not_have(tmp_path: Path) -> None:
@@ -238,15 +248,23 @@ def test_an_outcome_that_excludes_itself(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text",
+    ("text", "key", "least"),
     [
-        '[[branch]]\nat = "$L__BB0_2"\nnever = "taken"',
-        '[[branch]]\nat = "$L__BB0_2"\nuniform = "warp"',
-        '[[exclusive]]\nbranches = [["$L__BB0_2", "taken"], ["entry", "taken"]]',
+        ('[[branch]]\nat = "$L__BB0_2"\nnever = "taken"', "infeasible-branches", 0.0),
+        ('[[branch]]\nat = "$L__BB0_2"\nuniform = "warp"', "uniform-branches", 0.9),
+        (
+            '[[exclusive]]\nbranches = [["$L__BB0_2", "taken"], ["entry", "taken"]]',
+            "exclusive-branches",
+            0.0,
+        ),
     ],
 )
-def test_facts_that_are_not_used_yet_are_refused(tmp_path: Path, text: str) -> None:
-    assert problem(with_facts(MAN, tmp_path, text)).code == "PW247"
+def test_facts_about_branches(tmp_path: Path, text: str, key: str, least: float) -> None:
+    request = replace(MAN, parameters=("most=50",))
+    whole = answer(request).worst.bound.cycles
+    bound = answer(with_facts(request, tmp_path, text)).worst.bound
+    assert key in [assumption.key for assumption in bound.claim.assumptions]
+    assert least * whole < bound.cycles <= whole
 
 
 def test_executed_paths_take_no_facts(tmp_path: Path) -> None:

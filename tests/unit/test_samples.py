@@ -55,7 +55,7 @@ def test_mandelbrot_with_a_bound_from_the_user() -> None:
         str(SAMPLES / "mandelbrot.ptx"),
         block="32x8",
         parameters=("most=100",),
-        loop_bounds=("$L__BB0_2=100",),
+        loop_bounds=("$L__BB0_2=60",),
     )
     (row,) = bound_file(request).bounded
     assert [a.key for a in row.worst.bound.claim.assumptions] == ["user-loop-bounds"]

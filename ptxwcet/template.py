@@ -119,7 +119,7 @@ class _Page:
 
     def _parameter(self, parameter: OpenParameter) -> Iterator[str]:
         if not parameter.branches:
-            yield "# Without it the paths are not settled in reasonable time"
+            yield "# Without its value the kernel is refused"
         for index in parameter.branches:
             block = self._block(index)
             loop = self._left_from(block)
@@ -128,7 +128,7 @@ class _Page:
                 what = f"the loop at {self.cfg.name(loop.header)}"
             yield f"# It decides {what} ({self._place(index)})"
             yield from self._condition(index, loop)
-        yield f'{_key(self.names[parameter.name])} = "{OPEN}"'
+        yield f'{_key(self.names[parameter.name])} = "{OPEN}"  # a number, or a range: "1..4096"'
 
     def _loop(self, question: OpenLoop) -> Iterator[str]:
         loop = self.forest.loops[question.loop]

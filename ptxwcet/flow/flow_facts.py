@@ -215,7 +215,7 @@ class _Entry:
                 "PW245",
                 f"open question: the value of parameter {name}",
                 name,
-                f"write a number, for example {name} = 1024",
+                f'write a number or a range, for example {name} = 1024 or {name} = "1..4096"',
             )
         elif isinstance(value, bool) or not isinstance(value, (int, float, str)):
             remedy = f'for example {name} = 1024 or {name} = "1..4096"'

@@ -23,8 +23,12 @@ from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 
 _MOST_WALKS = 200
 _ASSUMED_BOUND = 10**12  # above what a loop can be proved to run: contradicts nothing
-_TOO_HARD = frozenset({"PW204", "PW205", "PW206"})
-_ASSUMED_VALUES = (64, 1, 100_000)  # of a parameter that decides a branch
+_FOR_WANT_OF_VALUES = frozenset(
+    ("PW202", "PW204", "PW205", "PW206", "PW218", "PW222", "PW223", "PW224")
+)
+"""Refusals that may go away when parameters have values: what they decide is one way then."""
+
+_ASSUMED_VALUES = (64, 1, 100_000)  # of parameters
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,29 +72,44 @@ def find_questions(
     """The questions whose answers decide every loop. Cost: a path extraction for each question.
 
     A loop or branch that depends on nothing but scalar parameters asks for these; any other loop
-    asks for its bound. Once there are values for the parameters (any will do) fewer loops are open,
-    or others: then those are asked for, and those that were not reached.
+    asks for its bound. What refuses the kernel may do so for want of parameters, too. Once there
+    are values for the parameters fewer loops are open, or others: then those are asked for, and
+    those that were not reached.
     """
     search = _Search(kernel, cfg, forest, facts)
     search.run(launch, frozenset())
-    asked, loops, refusals = search.parameters, search.loops, search.refusals
-    if any(problem.code in _TOO_HARD for problem in refusals):
-        # what takes too long without a value may be simple with it
+    asked, loops, refusals = dict(search.parameters), search.loops, search.refusals
+    if any(problem.code in _FOR_WANT_OF_VALUES for problem in refusals):
         asked = {**{name: {} for name in _deciding(kernel, launch)}, **asked}
-    if asked:
-        second = _Search(kernel, cfg, forest, facts, parameters=asked)
-        values = dict.fromkeys(asked, _ASSUMED_VALUES[0])
-        known = replace(launch, parameters={**launch.parameters, **values})
-        if second.run(known, frozenset()):
-            rest = {loop: row for loop, row in loops.items() if loop not in second.entered}
-            refusals, loops = (), {**rest, **second.loops}
-        else:
-            asked = search.parameters
+    settled = search.settle(launch, asked)
+    asked = search.parameters
+    if settled is not None:
+        settled = _fewest(settled, launch)
+        rest = {loop: row for loop, row in loops.items() if loop not in settled.entered}
+        asked, refusals, loops = settled.parameters, (), {**rest, **settled.loops}
     names = [parameter.name for parameter in kernel.parameters]
     parameters = tuple(
         OpenParameter(name, tuple(asked[name])) for name in sorted(asked, key=names.index)
     )
     return Questions(tuple(loops[loop] for loop in sorted(loops)), parameters, refusals)
+
+
+def _fewest(settled: _Search, launch: Launch) -> _Search:
+    """The same without the parameters that help nothing: none of those that decide no branch."""
+    for name in [name for name, branches in settled.parameters.items() if not branches]:
+        fewer = {other: row for other, row in settled.parameters.items() if other != name}
+        settled = settled.settle(launch, fewer) or settled
+    return settled
+
+
+def _with_values(launch: Launch, names: Iterable[str], value: int) -> Launch:
+    """The launch with a value for some parameters, or the next to it in their ranges."""
+    ranges = dict(launch.ranges)
+    values = dict(launch.parameters)
+    for name in names:
+        low, high = ranges.pop(name, (value, value))
+        values[name] = min(max(value, low), high)
+    return replace(launch, parameters=values, ranges=ranges)
 
 
 def _deciding(kernel: Kernel, launch: Launch) -> Iterator[str]:
@@ -158,6 +177,18 @@ class _Search:
             }
             return True
 
+    def settle(self, launch: Launch, names: Mapping[str, dict[int, None]]) -> _Search | None:
+        """A search with some value for these parameters; None if none is found that helps.
+
+        The parameters may come to be more.
+        """
+        for value in _ASSUMED_VALUES if names else ():
+            parameters = {name: dict(branches) for name, branches in names.items()}
+            search = _Search(self.kernel, self.cfg, self.forest, self.facts, parameters=parameters)
+            if search.run(_with_values(launch, names, value), frozenset()):
+                return search
+        return None
+
     def _note_loop(self, decision: OpenDecision, bounds: Mapping[int, int]) -> bool:
         loop, branch = decision.loop, decision.instruction
         if loop is None or loop in bounds:
@@ -179,8 +210,7 @@ class _Search:
         self._note_parameters(names, branch)
         found = []
         for value in _ASSUMED_VALUES:
-            values = {**launch.parameters, **dict.fromkeys(names, value)}
-            found.append(self.run(replace(launch, parameters=values), tried | {branch}))
+            found.append(self.run(_with_values(launch, names, value), tried | {branch}))
         if any(found):
             self.refusals = ()
         return any(found)

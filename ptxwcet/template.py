@@ -128,7 +128,7 @@ class _Page:
                 what = f"the loop at {self.cfg.name(loop.header)}"
             yield f"# It decides {what} ({self._place(index)})"
             yield from self._condition(index, loop)
-        yield f'{_key(self.names[parameter.name])} = "{OPEN}"  # a number, or a range: "1..4096"'
+        yield f'{_key(self.names[parameter.name])} = "{OPEN}"  # a number; a range may do: "1..4096"'
 
     def _loop(self, question: OpenLoop) -> Iterator[str]:
         loop = self.forest.loops[question.loop]

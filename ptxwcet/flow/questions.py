@@ -98,7 +98,7 @@ def _fewest(settled: _Search, launch: Launch) -> _Search:
     """The same without the parameters that help nothing: none of those that decide no branch."""
     for name in [name for name, branches in settled.parameters.items() if not branches]:
         fewer = {other: row for other, row in settled.parameters.items() if other != name}
-        settled = settled.settle(launch, fewer) or settled
+        settled = settled.settle(launch, fewer, (settled.value,)) or settled
     return settled
 
 
@@ -134,7 +134,10 @@ def _is_integer(parameter: Parameter) -> bool:
 
 @dataclass
 class _Search:
-    """The questions found so far, the loop bounds assumed for them, and the loops reached."""
+    """The questions found so far, the loop bounds assumed for them, and the loops reached.
+
+    ``value`` is that of the parameters asked for, if they have one.
+    """
 
     kernel: Kernel
     cfg: ControlFlowGraph
@@ -146,6 +149,7 @@ class _Search:
     assumed: dict[int, int] = field(default_factory=dict)
     entered: set[int] = field(default_factory=set)
     walks: int = 0
+    value: int = 0
 
     def run(self, launch: Launch, tried: frozenset[int]) -> bool:
         """Notes questions until the paths are found; False if something else refuses them.
@@ -177,14 +181,19 @@ class _Search:
             }
             return True
 
-    def settle(self, launch: Launch, names: Mapping[str, dict[int, None]]) -> _Search | None:
+    def settle(
+        self,
+        launch: Launch,
+        names: Mapping[str, dict[int, None]],
+        values: tuple[int, ...] = _ASSUMED_VALUES,
+    ) -> _Search | None:
         """A search with some value for these parameters; None if none is found that helps.
 
         The parameters may come to be more.
         """
-        for value in _ASSUMED_VALUES if names else ():
-            parameters = {name: dict(branches) for name, branches in names.items()}
-            search = _Search(self.kernel, self.cfg, self.forest, self.facts, parameters=parameters)
+        for value in values if names else ():
+            search = _Search(self.kernel, self.cfg, self.forest, self.facts, value=value)
+            search.parameters = {name: dict(branches) for name, branches in names.items()}
             if search.run(_with_values(launch, names, value), frozenset()):
                 return search
         return None

@@ -128,7 +128,8 @@ class _Page:
                 what = f"the loop at {self.cfg.name(loop.header)}"
             yield f"# It decides {what} ({self._place(index)})"
             yield from self._condition(index, loop)
-        yield f'{_key(self.names[parameter.name])} = "{OPEN}"  # a number; a range may do: "1..4096"'
+        key = _key(self.names[parameter.name])
+        yield f'{key} = "{OPEN}"  # a number; a range may do: "1..4096"'
 
     def _loop(self, question: OpenLoop) -> Iterator[str]:
         loop = self.forest.loops[question.loop]

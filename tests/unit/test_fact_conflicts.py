@@ -235,6 +235,19 @@ L: ret;
 ENTRY_NEVER = '[[branch]]\nat = "entry"\nnever = "taken"\n'
 
 
+@pytest.mark.parametrize("outcome", ["taken", "fallthrough"])
+def test_an_outcome_that_the_analysis_proves(tmp_path: Path, outcome: str) -> None:
+    """With one iteration the loop's branch is passed, with two it is taken and then passed."""
+    file = ROOT / "samples/loops.ptx"
+    request = Request(str(file), ("loop_up",), block="64", parameters=("n=2",))
+    text = f'[[branch]]\nkernel = "loop_up"\nat = "$L__BB0_2"\nnever = "{outcome}"'
+    found = problem(with_facts(request, tmp_path, text))
+    assert found.code == "PW217"
+    assert found.message.startswith("facts.toml:5 says that this branch is never")
+    assert found.span is not None
+    assert found.span.source.name == str(file)
+
+
 def test_two_facts_about_one_branch(tmp_path: Path) -> None:
     text = '[[branch]]\nat = "$L__BB0_2"\nnever = "taken"\n'
     found = problem(with_facts(MAN, tmp_path, text + text.replace("taken", "fallthrough")))

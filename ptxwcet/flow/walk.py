@@ -73,6 +73,8 @@ _MOST_PLAIN_ITERATIONS = 4096
 # Loops whose inner counts vary with the iteration are enumerated exactly up to this many
 # iterations.
 _ENUMERATED_ITERATIONS = 64
+# Iterations after which a loop that data may leave is asked for: its counters have gone round.
+_MOST_ITERATIONS = 1 << 32
 _PERIODS = (1, 2, 3, 4, 8)
 # Block visits of one walk: seconds, and above what any kernel of samples and corpus needs (8,000).
 _MOST_VISITS = 60_000
@@ -253,13 +255,17 @@ class Walk:
         self._proofs = 0  # proofs of closed forms around
         self._open_branches: set[int] = set()
 
-    def run(self) -> Path:
-        """The path from entry to exit. Raises SplitWarps, SplitRequest, Undecided, Refused."""
+    def run(self, symbolic: str | None = None) -> Path:
+        """The path from entry to exit. Raises SplitWarps, SplitRequest, Undecided, Refused.
+
+        Counts may depend on the parameter ``symbolic``, not on others.
+        """
         block, mask = self._region(self._cfg.entry, self._state.alive.copy(), None, None)
         assert block == self._cfg.exit or not mask.any()
         path = tuple(self._out)
         for symbol in self._parameters:
-            path = close_symbol(path, symbol)
+            if symbol.name != symbolic:
+                path = close_symbol(path, symbol)
         return path
 
     # --- blocks ----------------------------------------------------------------------------------
@@ -531,7 +537,7 @@ class Walk:
             agreement, if_race_free = self._agreement(block)
             if agreement:
                 going = staying = mask
-        condition = self._condition(guard) if unsure.any() else None
+        condition = self._condition(guard, mask) if unsure.any() else None
         sides = _Open(
             block,
             (taken, going),
@@ -556,10 +562,12 @@ class Walk:
         without_races = self._graph.agreements.without_races(block)
         return max(found, without_races), without_races > found
 
-    def _condition(self, guard: Guard | None) -> Condition | None:
+    def _condition(self, guard: Guard | None, mask: Mask) -> Condition | None:
         """What it says of a symbol that a guard holds."""
         value = None if guard is None else self._state.registers.get(guard.register)
         if guard is None or not isinstance(value, Unknown) or value.condition is None:
+            return None
+        if not value.condition.holds_in(mask):
             return None
         return value.condition.negated() if guard.negated else value.condition
 
@@ -572,7 +580,7 @@ class Walk:
         if condition is None or interval is None:
             return None
         old, (first, last) = condition.symbol, interval
-        new = replace(old, name=f"{old.name}'", count=last - first + 1)
+        new = replace(old, name=f"{old.name}'", count=last - first + 1, slopes={})
         if not new.is_own:
             self._parameters.append(new)
         narrowed = _Narrowed(old, new, first)
@@ -1053,6 +1061,8 @@ class Walk:
                         iterations.add(summary.nodes, summary.count, summary.period)
                         reason = reason or summary.reason
                         history, plain = [], 0
+                        if iterations.total.base > _MOST_ITERATIONS and opened.undecided:
+                            raise Undecided(*opened.undecided)  # counters go round, for ever
         finally:
             self._out = outer
         if iterations.is_stopped:

@@ -216,4 +216,4 @@ def test_the_report_names_who_states_a_bound(tmp_path: Path) -> None:
     result = CliRunner().invoke(commands, ["bound", file, "--block", "32", "--facts", str(path)])
     assert f"5  user: facts.toml:{line}" in result.output
     assert "safe-bound" in result.output
-    assert "loop bounds given by the user hold" in result.output
+    assert f"- the loop bounds of facts.toml:{line} hold for every thread" in result.output

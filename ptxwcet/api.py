@@ -11,6 +11,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ptxwcet.flow.asm_comments import find_marks
 from ptxwcet.flow.cuda_loops import CudaSource
@@ -33,6 +34,9 @@ from ptxwcet.ptx.parser import parse_module
 from ptxwcet.ptx.reading import read_source
 from ptxwcet.simulator.policies import Policy, find_policy
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+
+if TYPE_CHECKING:
+    from ptxwcet.emulator.launch_model import LaunchFile
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,22 +212,13 @@ def with_launch_file(request: Request, module: Module, facts: StatedFacts) -> Re
         if given is not None and parse_dim3(given, key) != sizes[key]:
             shown = "x".join(map(str, sizes[key]))
             raise _contradiction(f"--{key} {given}", launch.place(key), shown)
-    names = cuda_parameter_names(launch.kernel, request)
     launched = tuple(
         ParameterFact(key, str(value), FactSource(launch.argument_place(key)))
         for key, value in scalars.items()
     )
+    names = cuda_parameter_names(launch.kernel, request)
     for fact in facts.of_kernel(name).parameters:
-        stated = resolve_parameters(launch.kernel, (fact,), names)
-        for key in (*stated.values, *stated.ranges):
-            if key not in scalars:
-                raise _contradiction(fact.source.name, launch.argument_place(key), "an array")
-            try:
-                both = (*launched, fact)
-                resolve_parameters(launch.kernel, both, names)
-            except PtxwcetError:
-                place, value = launch.argument_place(key), str(scalars[key])
-                raise _contradiction(fact.source.name, place, value) from None
+        _check_against_launch(launch, launched, fact, names)
     return replace(
         request,
         kernels=(name,),
@@ -232,6 +227,24 @@ def with_launch_file(request: Request, module: Module, facts: StatedFacts) -> Re
         launched=launched,
         launch_file=None,
     )
+
+
+def _check_against_launch(
+    launch: LaunchFile,
+    launched: tuple[ParameterFact, ...],
+    fact: ParameterFact,
+    names: Sequence[str] | None,
+) -> None:
+    """Raises PtxwcetError (PW426) for a parameter that a launch file gives another value."""
+    stated = resolve_parameters(launch.kernel, (fact,), names)
+    for key in (*stated.values, *stated.ranges):
+        place = launch.argument_place(key)
+        if key not in launch.scalars:
+            raise _contradiction(fact.source.name, place, "an array")
+        try:
+            resolve_parameters(launch.kernel, (*launched, fact), names)
+        except PtxwcetError:
+            raise _contradiction(fact.source.name, place, str(launch.scalars[key])) from None
 
 
 def _contradiction(option: str, place: str, written: str) -> PtxwcetError:

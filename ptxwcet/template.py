@@ -31,7 +31,8 @@ from ptxwcet.flow.flow_facts import OPEN
 from ptxwcet.flow.inlining import inline_calls
 from ptxwcet.flow.loops import Loop, LoopForest
 from ptxwcet.flow.placing import place_facts
-from ptxwcet.flow.questions import OpenLoop, OpenParameter, Questions, find_questions
+from ptxwcet.flow.question_search import OpenLoop
+from ptxwcet.flow.questions import OpenAgreement, OpenParameter, Questions, find_questions
 from ptxwcet.flow.stated import StatedFacts
 from ptxwcet.ir.kernel import Kernel, Module
 from ptxwcet.pipeline import build_flow
@@ -68,7 +69,7 @@ def facts_template(request: Request) -> FactsTemplate:
             refused.append(RefusedKernel(kernel, error.diagnostics))
             continue
         parts += page.lines(named=len(module.kernels) > 1)
-        count += len(page.questions.loops) + len(page.questions.parameters)
+        count += page.count
         if page.questions.refusals:
             refused.append(RefusedKernel(kernel, page.questions.refusals))
     head = _head(request, count)
@@ -79,7 +80,7 @@ def _head(request: Request, count: int) -> list[str]:
     name, plural = Path(request.path).name, "" if count == 1 else "s"
     return [
         f"# Facts about {name}: {count or 'no'} open question{plural}.",
-        f'# Write a number for each "{OPEN}", then give this file with --facts.',
+        f'# Write an answer for each "{OPEN}", then give this file with --facts.',
         f'ptx = "sha256:{file_digest(request.path)}"',
     ]
 
@@ -107,6 +108,12 @@ class _Page:
     source: CudaSource | None
     questions: Questions
 
+    @property
+    def count(self) -> int:
+        """How many questions there are."""
+        asked = self.questions
+        return len(asked.loops) + len(asked.parameters) + len(asked.agreements)
+
     def lines(self, *, named: bool) -> Iterator[str]:
         """The tables of the kernel; ``named``: parameters get a table of the kernel's own."""
         if self.questions.parameters:
@@ -116,6 +123,8 @@ class _Page:
                 yield from self._parameter(parameter)
         for loop in self.questions.loops:
             yield from self._loop(loop)
+        for agreement in self.questions.agreements:
+            yield from self._agreement(agreement)
 
     def _parameter(self, parameter: OpenParameter) -> Iterator[str]:
         if not parameter.branches:
@@ -144,6 +153,19 @@ class _Page:
         yield f"kernel = {json.dumps(self.kernel.name)}"
         yield f"at = {json.dumps(label)}"
         yield f'bound = "{OPEN}"  # most executions of its body for each entry'
+
+    def _agreement(self, question: OpenAgreement) -> Iterator[str]:
+        label, scope = self.cfg.name(question.block), question.scope
+        index = self.cfg.blocks[question.block].end - 1
+        yield from ("", f"# The branch at the end of {label} ({self._place(index)})")
+        yield from self._condition(index, None)
+        yield f"# Do all threads of a {scope} go the same way here, in every run? If not, there is"
+        yield "# no bound."
+        yield "[[branch]]"
+        yield f"kernel = {json.dumps(self.kernel.name)}"
+        yield f"at = {json.dumps(label)}"
+        also = ', or "block" if all of the block do' if scope == "warp" else ""
+        yield f'uniform = "{OPEN}"  # write "{scope}" if they do{also}'
 
     def _condition(self, index: int, loop: Loop | None) -> Iterator[str]:
         """The source line of a branch, and its condition: of going on in ``loop``, else of it."""

@@ -37,6 +37,8 @@ ROUND_TRIPS = [
     ("tests/data/flow/open.ptx", "settled", "64", (), None, {"parameters": ["count"]}),
     ("tests/data/flow/open.ptx", "reached", "64", (), None,
      {"parameters": ["count"], "loop": ["$L__BB9_5"]}),
+    ("tests/data/flow/open.ptx", "part", "64", (), None, {"branch": ["entry"]}),
+    ("tests/data/flow/open.ptx", "agreed", "64", (), None, {"branch": ["$L__BB12_2"]}),
 ]  # fmt: skip
 
 
@@ -60,11 +62,12 @@ def test_round_trip(
     data = tomllib.loads(template.text)
     assert data.pop("ptx").startswith("sha256:")
     asked: dict[str, list[str]] = {}
-    if "loop" in data:
-        asked["loop"] = [row["at"] for row in data["loop"]]
+    for table in ("loop", "branch"):
+        if table in data:
+            asked[table] = [row["at"] for row in data[table]]
     if "parameters" in data:
-        table = data["parameters"]
-        asked["parameters"] = list(table.get(kernel, table))
+        values = data["parameters"]
+        asked["parameters"] = list(values.get(kernel, values))
     assert asked == questions
     assert template.questions == sum(map(len, questions.values()))
     path = tmp_path / "facts.toml"
@@ -77,7 +80,8 @@ def test_round_trip(
     codes = {one.code for one in open_still.exception.diagnostics}  # type: ignore[union-attr]
     assert codes == {"PW245"}
 
-    path.write_text(template.text.replace('"?"', "7"))
+    agreed = template.text.replace('uniform = "?"', 'uniform = "block"')
+    path.write_text(agreed.replace('"?"', "7"))
     answered = CliRunner().invoke(commands, ["bound", *options], standalone_mode=False)
     assert answered.exception is None, answered.exception
     assert answered.return_value == 0, answered.output
@@ -147,7 +151,7 @@ def test_names_and_lines_without_the_source(tmp_path: Path) -> None:
 
 def test_a_kernel_that_no_answer_helps() -> None:
     result = CliRunner().invoke(
-        commands, ["facts", str(FLOW / "open.ptx"), "-k", "part", "--block", "64"],
+        commands, ["facts", str(FLOW / "open.ptx"), "-k", "part_for_sure", "--block", "64"],
         standalone_mode=False,
     )  # fmt: skip
     assert result.return_value == 1

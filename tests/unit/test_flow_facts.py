@@ -116,6 +116,7 @@ WRONG = {
     "parameter is a list": (HEAD + "[parameters]\nn = [1]", "PW243", 3, 1),
     "parameters of no kernel": (HEAD + "[parameters.x]\nn = 1", "PW208", 2, 1),
     "open bound": (HEAD + LOOP + 'bound = "?"', "PW245", 4, 1),
+    "open branch": (HEAD + '[[branch]]\nat = "L"\nuniform = "?"', "PW245", 4, 1),
     "open parameter": (HEAD + '[parameters]\nn = "1..?"', "PW245", 3, 1),
 }
 

@@ -51,7 +51,7 @@ extern "C" __global__ void twice(const int* next, int* y) {
   y[threadIdx.x] = follow(next, threadIdx.x) + follow(next, y[threadIdx.x]);
 }
 
-// A part of a warp waits: no answer helps.
+// Whether a part of a warp waits depends on data.
 extern "C" __global__ void part(int* y) {
   if (y[threadIdx.x] > 0) {
     __syncthreads();
@@ -101,4 +101,23 @@ extern "C" __global__ void part_of_others(int* y, int mode) {
     }
   }
   y[1] = 2;
+}
+
+// A part of a warp waits: no answer helps.
+extern "C" __global__ void part_for_sure(int* y) {
+  if (threadIdx.x < 5) {
+    __syncthreads();
+    y[threadIdx.x] = 1;
+  }
+}
+
+// Two branches on data; only the one before the barrier has to be the same for all.
+extern "C" __global__ void agreed(int* y, int* x) {
+  if (y[threadIdx.x] > 0) y[threadIdx.x] = x[threadIdx.x] * 3;
+  if (x[threadIdx.x] > 7) {
+    __syncthreads();
+    x[threadIdx.x] = y[threadIdx.x ^ 1];
+    __syncthreads();
+  }
+  y[threadIdx.x] += 1;
 }

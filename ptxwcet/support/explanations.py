@@ -310,7 +310,7 @@ EXPLANATIONS: Mapping[str, Explanation] = _table(
         "PW245",
         "question left open",
         "A template was given before all its questions were answered.",
-        'Write a number for each "?".',
+        'Write an answer for each "?".',
     ),
     (
         "PW246",

@@ -21,7 +21,9 @@ from ptxwcet.ir.kernel import Kernel, Parameter
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 
 _MOST_WALKS = 200
-_ASSUMED_BOUND = 10**12  # above what a loop can be proved to run: contradicts nothing
+ASSUMED_BOUNDS = (10**6, 10**12)
+"""Of a loop that is asked for: below where 32-bit counters go round; above what is ever proved."""
+
 _ASSUMED_VALUES = (64, 1, 100_000)  # of parameters
 
 
@@ -43,7 +45,7 @@ class OpenLoop:
 class Search:
     """The questions found so far, the loop bounds assumed for them, and the loops reached.
 
-    ``value`` is that of the parameters asked for, if they have one.
+    ``bound`` is the bound assumed for a loop, ``value`` that of the parameters asked for.
     """
 
     kernel: Kernel
@@ -56,6 +58,7 @@ class Search:
     assumed: dict[int, int] = field(default_factory=dict)
     entered: set[int] = field(default_factory=set)
     walks: int = 0
+    bound: int = ASSUMED_BOUNDS[0]
     value: int = 0
 
     def run(self, launch: Launch, tried: frozenset[int]) -> bool:
@@ -88,6 +91,10 @@ class Search:
             }
             return True
 
+    def again(self, facts: PlacedFacts) -> Search:
+        """A new search of the same kernel, with other facts."""
+        return Search(self.kernel, self.cfg, self.forest, facts, bound=self.bound)
+
     def settle(
         self,
         launch: Launch,
@@ -99,7 +106,8 @@ class Search:
         The parameters may come to be more.
         """
         for value in values if names else ():
-            search = Search(self.kernel, self.cfg, self.forest, self.facts, value=value)
+            search = self.again(self.facts)
+            search.value = value
             search.parameters = {name: dict(branches) for name, branches in names.items()}
             if search.run(_with_values(launch, names, value), frozenset()):
                 return search
@@ -115,7 +123,7 @@ class Search:
         else:
             grid = any(cause.kind is CauseKind.LAUNCH for cause in decision.causes)
             self.loops[loop] = OpenLoop(loop, branch, names, grid)
-        self.assumed[loop] = _ASSUMED_BOUND
+        self.assumed[loop] = self.bound
         return True
 
     def _note_branch(self, decision: OpenDecision, launch: Launch, tried: frozenset[int]) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from ptxwcet.flow.cfg import BlockId, ControlFlowGraph
 from ptxwcet.flow.facts import Launch, PlacedFacts
 from ptxwcet.flow.loops import LoopForest
-from ptxwcet.flow.question_search import OpenLoop, Search, is_integer
+from ptxwcet.flow.question_search import ASSUMED_BOUNDS, OpenLoop, Search, is_integer
 from ptxwcet.flow.slicing import control_slice
 from ptxwcet.ir.kernel import Address, Kernel, Space, SymbolRef
 from ptxwcet.support.diagnostics import Diagnostic
@@ -21,6 +21,7 @@ _FOR_WANT_OF_VALUES = frozenset(
 _FOR_WANT_OF_AGREEMENT = frozenset(("PW202", "PW222"))
 """Refusals of branches whose lanes, or warps, may part."""
 
+_CONTRADICTED = frozenset(("PW217",))
 _MOST_TRIALS = 60
 
 
@@ -64,8 +65,10 @@ def find_questions(
     are values for the parameters fewer loops are open, or others: then those are asked for, and
     those that were not reached. If lanes that part refuse the kernel, it is asked whether they do.
     """
-    search = Search(kernel, cfg, forest, facts)
-    search.run(launch, frozenset())
+    for bound in ASSUMED_BOUNDS:
+        search = Search(kernel, cfg, forest, facts, bound=bound)
+        if search.run(launch, frozenset()) or not _is_for_want(search, _CONTRADICTED):
+            break
     asked = dict(search.parameters)
     if _is_for_want(search, _FOR_WANT_OF_VALUES):
         asked = {**{name: {} for name in _deciding(kernel, launch)}, **asked}
@@ -75,10 +78,10 @@ def find_questions(
     if _is_for_want(search, _FOR_WANT_OF_AGREEMENT):
         for scope in ("warp", "block"):
             alike = _alike(cfg, facts, scope)
-            agreed = Search(kernel, cfg, forest, _agreeing(facts, alike, scope))
+            agreed = search.again(_agreeing(facts, alike, scope))
             if agreed.run(launch, frozenset()):
                 alike = _fewest_alike(agreed, launch, facts, alike, scope)
-                final = Search(kernel, cfg, forest, _agreeing(facts, alike, scope))
+                final = search.again(_agreeing(facts, alike, scope))
                 final.run(launch, frozenset())
                 found = _questions(final, final)
                 rows = tuple(OpenAgreement(block, scope) for block in alike)
@@ -135,8 +138,7 @@ def _fewest_alike(
         start = 0
         while start < len(kept) and trials < _MOST_TRIALS:
             fewer = kept[:start] + kept[start + size :]
-            stated = _agreeing(facts, fewer, scope)
-            trial = Search(agreed.kernel, agreed.cfg, agreed.forest, stated)
+            trial = agreed.again(_agreeing(facts, fewer, scope))
             trials += 1
             if trial.run(launch, frozenset()):
                 kept = fewer

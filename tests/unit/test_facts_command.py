@@ -38,6 +38,7 @@ ROUND_TRIPS = [
     ("tests/data/flow/open.ptx", "reached", "64", (), None,
      {"parameters": ["count"], "loop": ["$L__BB9_5"]}),
     ("tests/data/flow/open.ptx", "part", "64", (), None, {"branch": ["entry"]}),
+    ("tests/data/flow/open.ptx", "ways_out", "64", (), None, {"loop": ["$L__BB14_1"]}),
     ("tests/data/flow/open.ptx", "agreed", "64", (), None, {"branch": ["$L__BB12_2"]}),
 ]  # fmt: skip
 
@@ -166,6 +167,20 @@ def test_a_value_that_helps_among_others_that_do_not(tmp_path: Path) -> None:
     path = tmp_path / "facts.toml"
     path.write_text(template.text.replace('"?"', "2000"))
     assert bound_file(Request(file, ("part_of_others",), block="64", facts_file=str(path))).bounded
+
+
+def test_a_loop_that_is_long_for_some_threads_and_open_for_others(tmp_path: Path) -> None:
+    file = str(FLOW / "open.ptx")
+    template = facts_template(Request(file, ("mixed",), block="64"))
+    assert not template.refused
+    path = tmp_path / "facts.toml"
+    request = Request(file, ("mixed",), block="64", facts_file=str(path))
+    path.write_text(template.text.replace('"?"', "3_000_000"))
+    assert bound_file(request).bounded
+    path.write_text(template.text.replace('"?"', "7"))
+    (row,) = bound_file(request).refused
+    assert row.diagnostics[0].code == "PW217"
+    assert "facts.toml:" in row.diagnostics[0].message
 
 
 def test_out_is_not_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

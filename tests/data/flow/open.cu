@@ -121,3 +121,25 @@ extern "C" __global__ void agreed(int* y, int* x) {
   }
   y[threadIdx.x] += 1;
 }
+
+// Half of the threads run longer than one would assume of a loop on data, which the others have.
+extern "C" __global__ void mixed(int* y, const int* x) {
+  const int most = threadIdx.x < 32 ? 2000000 : x[threadIdx.x];
+#pragma unroll 1
+  for (int j = 0; j < most; ++j) y[j] += 1;
+}
+
+// What follows depends on the way out of the loop.
+extern "C" __global__ void ways_out(int* y, const int* x) {
+  int i = threadIdx.x, found = -1;
+#pragma unroll 1
+  while (x[i] >= 0) {
+    if (x[i] == 7) {
+      found = i;
+      break;
+    }
+    i += 64;
+  }
+  if (found >= 0) y[found] = 1;
+  else y[0] = i;
+}

@@ -248,6 +248,16 @@ def test_an_outcome_that_the_analysis_proves(tmp_path: Path, outcome: str) -> No
     assert found.span.source.name == str(file)
 
 
+def test_exclusive_outcomes_of_which_the_analysis_proves_both(tmp_path: Path) -> None:
+    file = ROOT / "samples/loops.ptx"
+    request = Request(str(file), ("loop_up",), block="64", parameters=("n=2",))
+    both = '[["$L__BB0_2", "taken"], ["$L__BB0_2", "fallthrough"]]'
+    text = f'[[exclusive]]\nkernel = "loop_up"\nbranches = {both}'
+    found = problem(with_facts(request, tmp_path, text))
+    assert found.code == "PW217"
+    assert found.message.startswith("facts.toml:4 ")
+
+
 def test_two_facts_about_one_branch(tmp_path: Path) -> None:
     text = '[[branch]]\nat = "$L__BB0_2"\nnever = "taken"\n'
     found = problem(with_facts(MAN, tmp_path, text + text.replace("taken", "fallthrough")))

@@ -39,6 +39,8 @@ ROUND_TRIPS = [
      {"parameters": ["count"], "loop": ["$L__BB9_5"]}),
     ("tests/data/flow/open.ptx", "part", "64", (), None, {"branch": ["entry"]}),
     ("tests/data/flow/open.ptx", "ways_out", "64", (), None, {"loop": ["$L__BB14_1"]}),
+    ("benchmarks/kernels/suite/various.ptx", "hash_probe", "64", (), None,
+     {"loop": ["$L__BB8_2"]}),
     ("tests/data/flow/open.ptx", "agreed", "64", (), None, {"branch": ["$L__BB12_2"]}),
 ]  # fmt: skip
 
@@ -167,6 +169,21 @@ def test_a_value_that_helps_among_others_that_do_not(tmp_path: Path) -> None:
     path = tmp_path / "facts.toml"
     path.write_text(template.text.replace('"?"', "2000"))
     assert bound_file(Request(file, ("part_of_others",), block="64", facts_file=str(path))).bounded
+
+
+def test_values_are_tried_within_a_range_that_is_stated() -> None:
+    file = str(FLOW / "open.ptx")
+    wrong = Request(file, ("part_of_others",), block="64", parameters=("mode=1..500",))
+    assert 'mode = "?"' not in facts_template(wrong).text
+    right = Request(file, ("part_of_others",), block="64", parameters=("mode=1..5000",))
+    assert 'mode = "?"' in facts_template(right).text
+
+
+def test_the_weaker_agreement_is_asked_for() -> None:
+    text = facts_template(Request(str(FLOW / "open.ptx"), ("part",), block="64")).text
+    assert 'uniform = "?"  # write "warp" if they do, or "block"' in text
+    text = facts_template(Request(str(FLOW / "open.ptx"), ("agreed",), block="64")).text
+    assert 'uniform = "?"  # write "block" if they do' in text
 
 
 def test_a_loop_that_is_long_for_some_threads_and_open_for_others(tmp_path: Path) -> None:

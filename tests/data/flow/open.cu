@@ -60,7 +60,8 @@ extern "C" __global__ void part(int* y) {
 }
 
 // Some values of the parameter make it wrong, others do not.
-extern "C" __global__ void part_of_some(int* y, int mode) {
+extern "C" __global__ void part_of_some(int* y, int mode, int spare) {
+  if (spare > 3) y[2] = 5;
   if (mode > 1000) {
     __syncthreads();
     if (y[threadIdx.x] > 0) {

@@ -8,8 +8,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ptxwcet.flow.asm_comments import find_marks
@@ -61,6 +61,10 @@ class Request:
     facts_file: str | None = None
     launched: tuple[ParameterFact, ...] = ()
     """The scalars of the launch file, once it is read: see with_launch_file."""
+    launched_bytes: Mapping[str, bytes] = field(default_factory=dict)
+    """The aggregates of the launch file, by PTX name."""
+    constants: Mapping[str, bytes] = field(default_factory=dict)
+    """What ``.const`` variables hold in the launch of the launch file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,12 +193,13 @@ def with_launch_file(request: Request, module: Module, facts: StatedFacts) -> Re
     """The request with what its launch file says, if it names one; ``facts`` are state_facts'.
 
     Raises PtxwcetError: the file's problems (PW420 to PW425), and PW426 for an option or a facts
-    file that contradicts it. Its arrays are not built.
+    file that contradicts it. Its arrays are not built, but for aggregates and constants.
     """
     if request.launch_file is None:
         return request
     # here: only commands with a launch file load numpy
     from ptxwcet.emulator.launch_files import read_launch_file
+    from ptxwcet.emulator.layout import constant_bytes
 
     launch = read_launch_file(
         request.launch_file, module, lambda kernel: cuda_parameter_names(kernel, request)
@@ -229,6 +234,8 @@ def with_launch_file(request: Request, module: Module, facts: StatedFacts) -> Re
         block="x".join(map(str, launch.block)),
         grid="x".join(map(str, launch.grid)),
         launched=launched,
+        launched_bytes=launch.aggregate_bytes(),
+        constants=constant_bytes(module, launch.constant_bytes()),
         launch_file=None,
     )
 
@@ -265,7 +272,8 @@ def build_launch(kernel: Kernel, request: Request, facts: StatedFacts) -> Launch
     grid = None if request.grid is None else parse_dim3(request.grid, "grid")
     names = cuda_parameter_names(kernel, request)
     known = resolve_parameters(kernel, (*request.launched, *facts.parameters), names)
-    return Launch(block, grid, known.values, known.ranges)
+    data, constants = request.launched_bytes, request.constants
+    return Launch(block, grid, known.values, known.ranges, data, constants)
 
 
 def cuda_parameter_names(kernel: Kernel, request: Request) -> tuple[str, ...] | None:

@@ -12,6 +12,7 @@ from ptxwcet.bounds.outcome import BlockBound, Outcome
 from ptxwcet.claims import Assumption, AssumptionState, Refusal
 from ptxwcet.emulator.executed_paths import executed_blocks
 from ptxwcet.emulator.launch import Execution
+from ptxwcet.flow.call_variables import with_variable_registers
 from ptxwcet.flow.cfg import BlockId, ControlFlowGraph, build_cfg
 from ptxwcet.flow.dominance import compute_dominators, compute_postdominators
 from ptxwcet.flow.extraction import extract_paths
@@ -126,7 +127,8 @@ def prepare_kernel(
     cfg, forest = build_flow(kernel, launch)
     postdominators = compute_postdominators(cfg).immediate
     placed = place_facts(kernel, cfg, forest, facts)
-    found = extract_paths(kernel, cfg, forest, tuple(postdominators), launch, placed)
+    followed = with_variable_registers(kernel)
+    found = extract_paths(followed, cfg, forest, tuple(postdominators), launch, placed)
     costs = InstructionCosts(machine, launch.threads, unknown_at_worst=unknown_at_worst)
     pieces = []
     for paths in found:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
+from ptxwcet.flow.call_variables import with_variable_registers
 from ptxwcet.flow.cfg import ControlFlowGraph
 from ptxwcet.flow.dominance import compute_postdominators
 from ptxwcet.flow.extraction import OpenDecision, extract_paths
@@ -71,6 +72,7 @@ def find_questions(
     asks for its bound. Once there are values for the parameters (any will do) fewer loops are open,
     or others: then those are asked for, and those that were not reached.
     """
+    kernel = with_variable_registers(kernel)
     search = _Search(kernel, cfg, forest, facts)
     search.run(launch, frozenset())
     asked, loops, refusals = search.parameters, search.loops, search.refusals

@@ -12,9 +12,9 @@ from itertools import product
 
 from ptxwcet.flow.cfg import BlockId, ControlFlowGraph
 from ptxwcet.flow.facts import WARP_SIZE, Dim3, Launch, PlacedFacts
-from ptxwcet.flow.lanes import BlockIndex, LaneState
+from ptxwcet.flow.lanes import BlockIndex, LaneState, Span
 from ptxwcet.flow.loops import LoopForest
-from ptxwcet.flow.paths import BlockPaths, Path, PathChoice, WarpPath, close_symbol
+from ptxwcet.flow.paths import BlockPaths, Path, PathChoice, WarpPath, at_value, close_symbol
 from ptxwcet.flow.regions import SplitRequest, Symbol
 from ptxwcet.flow.slicing import control_slice
 from ptxwcet.flow.uniformity import BranchAgreements
@@ -26,6 +26,7 @@ from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 # Ranges of block indices analysed apart: a kernel that tests its index against a size needs two or
 # three an axis; more means that every block is different, and the user should name the grid.
 _MOST_PIECES = 64
+_MOST_SYMBOLIC_PIECES = 2048
 _MOST_EXCLUSIVE = 6  # pairs of exclusive outcomes: 64 walks
 _CONTRADICTED = "PW217"
 _UNLIMITED: Dim3 = (2**31 - 1, 65535, 65535)
@@ -33,11 +34,40 @@ _UNLIMITED: Dim3 = (2**31 - 1, 65535, 65535)
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """Block indices from ``first`` to ``last``; ``splittable``: they may be analysed in parts."""
+    """Block indices from ``first`` to ``last`` and values of parameters of which ranges are known.
+
+    ``splittable``: parts of the indices may be analysed apart.
+    """
 
     first: Dim3
     last: Dim3
+    spans: tuple[tuple[str, Span], ...] = ()
     splittable: bool = True
+
+    def unsplittable(self) -> _Piece:
+        """The same, to be analysed as a whole."""
+        spans = tuple((name, replace(span, splittable=False)) for name, span in self.spans)
+        return replace(self, spans=spans, splittable=False)
+
+
+@dataclass(frozen=True, slots=True)
+class SymbolicPaths:
+    """The paths of all warps for values of a parameter: ``first + step * s``, ``0 <= s < count``.
+
+    Counts of iterations in ``paths`` are affine in the symbol that stands for ``s``.
+    """
+
+    first: int
+    step: int
+    count: int
+    paths: BlockPaths
+
+    def at(self, s: int) -> BlockPaths:
+        """The paths for one value."""
+        if not 0 <= s < self.count:
+            raise ValueError(f"{s} is not in 0..{self.count - 1}")
+        warps = tuple(replace(warp, nodes=at_value(warp.nodes, s)) for warp in self.paths.warps)
+        return replace(self.paths, warps=warps)
 
 
 def extract_paths(
@@ -57,24 +87,62 @@ def extract_paths(
     _require_used(kernel, facts)
     agreements = BranchAgreements(kernel, cfg, postdominators, launch)
     graph = FlowGraph(kernel, cfg, forest, postdominators, control_slice(kernel), agreements)
-    whole = _all_indices(kernel, launch, graph)
-    open_pieces = [whole]
-    done: list[BlockPaths] = []
+    found = _explore(graph, launch, facts, _MOST_PIECES)
+    if found is None:  # too many kinds of blocks: what index and parameters decide is left open
+        whole = _all_values(kernel, launch, graph).unsplittable()
+        found = [(whole, _paths_of_piece(graph, launch, facts, whole))]
+    return tuple(_merge_equal([BlockPaths(one.first, one.last, paths) for one, paths in found]))
+
+
+def extract_symbolic(
+    kernel: Kernel,
+    cfg: ControlFlowGraph,
+    forest: LoopForest,
+    postdominators: tuple[BlockId | None, ...],
+    launch: Launch,
+    facts: PlacedFacts,
+    parameter: str,
+) -> tuple[SymbolicPaths, ...] | None:
+    """The paths as functions of a parameter of which ``launch`` has a range.
+
+    What is executed for a value of the parameter are the blocks of all entries that contain it:
+    they may overlap. None if the paths are of too many kinds. Raises and costs as extract_paths.
+    """
+    _require_used(kernel, facts)
+    agreements = BranchAgreements(kernel, cfg, postdominators, launch)
+    graph = FlowGraph(kernel, cfg, forest, postdominators, control_slice(kernel), agreements)
+    found = _explore(graph, launch, facts, _MOST_SYMBOLIC_PIECES, symbolic=parameter)
+    if found is None:
+        return None
+    out = []
+    for piece, paths in found:
+        span = dict(piece.spans)[parameter]
+        block = BlockPaths(piece.first, piece.last, paths)
+        out.append(SymbolicPaths(span.first, span.step, span.count, block))
+    return tuple(out)
+
+
+_Found = list[tuple[_Piece, tuple[WarpPath, ...]]]
+
+
+def _explore(
+    graph: FlowGraph, launch: Launch, facts: PlacedFacts, most: int, symbolic: str | None = None
+) -> _Found | None:
+    """The paths of parts of the block indices and parameters; None for more than ``most`` parts."""
+    open_pieces = [_all_values(graph.kernel, launch, graph)]
+    done: _Found = []
     while open_pieces:
         piece = open_pieces.pop()
-        if len(done) + len(open_pieces) >= _MOST_PIECES:
-            # too many kinds of blocks: what the index decides is left open
-            paths = _paths_of_piece(graph, launch, facts, replace(whole, splittable=False))
-            return (BlockPaths(whole.first, whole.last, paths),)
+        if len(done) + len(open_pieces) >= most:
+            return None
         try:
-            paths = _paths_of_piece(graph, launch, facts, piece)
-            done.append(BlockPaths(piece.first, piece.last, paths))
+            done.append((piece, _paths_of_piece(graph, launch, facts, piece, symbolic)))
         except SplitRequest as split:
             open_pieces += _split(piece, split)
-    return tuple(_merge_equal(done))
+    return done
 
 
-def _all_indices(kernel: Kernel, launch: Launch, graph: FlowGraph) -> _Piece:
+def _all_values(kernel: Kernel, launch: Launch, graph: FlowGraph) -> _Piece:
     limits = launch.grid if launch.grid is not None else _UNLIMITED
     used = {
         operand.name
@@ -84,10 +152,15 @@ def _all_indices(kernel: Kernel, launch: Launch, graph: FlowGraph) -> _Piece:
         if isinstance(operand, SpecialRegister)
     }
     last = [limits[i] - 1 if f"%ctaid.{axis}" in used else 0 for i, axis in enumerate("xyz")]
-    return _Piece((0, 0, 0), (last[0], last[1], last[2]))
+    spans = tuple(
+        (name, Span(low, 1, high - low + 1)) for name, (low, high) in launch.ranges.items()
+    )
+    return _Piece((0, 0, 0), (last[0], last[1], last[2]), spans)
 
 
 def _split(piece: _Piece, split: SplitRequest) -> list[_Piece]:
+    if split.symbol.is_parameter:
+        return _split_span(piece, split)
     axis = "xyz".index(split.symbol.name[-1])
     first, last = piece.first, piece.last
     cut = first[axis] + split.at
@@ -97,11 +170,40 @@ def _split(piece: _Piece, split: SplitRequest) -> list[_Piece]:
         numbers[axis] = value
         return numbers[0], numbers[1], numbers[2]
 
-    return [_Piece(first, replaced(last, cut - 1)), _Piece(replaced(first, cut), last)]
+    return [
+        replace(piece, last=replaced(last, cut - 1)),
+        replace(piece, first=replaced(first, cut)),
+    ]
+
+
+def _split_span(piece: _Piece, split: SplitRequest) -> list[_Piece]:
+    spans = dict(piece.spans)
+    span = spans[split.symbol.name]
+    if split.modulus:
+        parts = [
+            replace(
+                span,
+                first=span.first + span.step * rest,
+                step=span.step * split.modulus,
+                count=-(-(span.count - rest) // split.modulus),
+            )
+            for rest in range(min(split.modulus, span.count))
+        ]
+    else:
+        rest_at = span.first + span.step * split.at
+        parts = [
+            replace(span, count=split.at),
+            replace(span, first=rest_at, count=span.count - split.at),
+        ]
+    return [replace(piece, spans=tuple({**spans, split.symbol.name: one}.items())) for one in parts]
 
 
 def _paths_of_piece(
-    graph: FlowGraph, launch: Launch, facts: PlacedFacts, piece: _Piece
+    graph: FlowGraph,
+    launch: Launch,
+    facts: PlacedFacts,
+    piece: _Piece,
+    symbolic: str | None = None,
 ) -> tuple[WarpPath, ...]:
     groups = [tuple(range(launch.warps))]
     if launch.threads % WARP_SIZE and launch.warps > 1:
@@ -110,7 +212,7 @@ def _paths_of_piece(
     while groups:
         group = groups.pop(0)
         try:
-            nodes = _path_of_group(graph, launch, facts, piece, group)
+            nodes = _path_of_group(graph, launch, facts, piece, (group, symbolic))
         except SplitWarps as split:
             groups = [*split.groups, *groups]
         except Undecided as undecided:
@@ -124,21 +226,26 @@ def _paths_of_piece(
 
 
 def _path_of_group(
-    graph: FlowGraph, launch: Launch, facts: PlacedFacts, piece: _Piece, group: tuple[int, ...]
+    graph: FlowGraph,
+    launch: Launch,
+    facts: PlacedFacts,
+    piece: _Piece,
+    what: tuple[tuple[int, ...], str | None],
 ) -> Path:
     """The path of warps that go one way. Of two exclusive outcomes a run has at most one.
 
     So each run is among those of one of the walks that exclude one outcome of every pair. A walk
     that is contradicted has no runs; if all are, so are the facts.
     """
+    group, symbolic = what
     paths: dict[Path, None] = {}
     contradiction: Refused | None = None
     for excluded in product(*facts.exclusive):
         index = _block_index(piece)
-        state = LaneState(graph.kernel, launch, index, group)
+        state = LaneState(graph.kernel, launch, index, group, dict(piece.spans))
         never = facts.never | frozenset(excluded)
         try:
-            nodes = Walk(graph, state, replace(facts, never=never)).run()
+            nodes = Walk(graph, state, replace(facts, never=never)).run(symbolic)
         except Refused as refused:
             if refused.code != _CONTRADICTED:
                 raise

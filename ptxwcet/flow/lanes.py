@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 
@@ -24,6 +26,35 @@ class BlockIndex:
     symbols: tuple[Symbol | None, Symbol | None, Symbol | None]
 
 
+@dataclass(frozen=True, slots=True)
+class Span:
+    """The values of a parameter under analysis: ``first + step * s`` for ``0 <= s < count``.
+
+    ``splittable``: parts of it may be analysed apart.
+    """
+
+    first: int
+    step: int
+    count: int
+    splittable: bool = True
+
+    def symbol(self, name: str) -> Symbol:
+        """The symbol that stands for ``s``."""
+        origin = frozenset({Cause(CauseKind.PARAMETER, name)})
+        return Symbol(
+            name,
+            -1000,
+            self.count,
+            splittable=self.splittable,
+            fixed=not self.splittable,
+            is_parameter=True,
+            origin=origin,
+        )
+
+
+NO_SPANS: Mapping[str, Span] = MappingProxyType({})
+
+
 class LaneState:
     """Values of registers in the lanes of some warps that have followed one path so far.
 
@@ -33,7 +64,12 @@ class LaneState:
     """
 
     def __init__(
-        self, kernel: Kernel, launch: Launch, index: BlockIndex, warps: tuple[int, ...]
+        self,
+        kernel: Kernel,
+        launch: Launch,
+        index: BlockIndex,
+        warps: tuple[int, ...],
+        spans: Mapping[str, Span] = NO_SPANS,
     ) -> None:
         self.kernel = kernel
         self.launch = launch
@@ -43,7 +79,7 @@ class LaneState:
         self.alive: Mask = threads < launch.threads
         self.active: Mask = self.alive.copy()
         self.registers: dict[str, Value] = {}
-        self._ranges = {name: _symbol(name, *span) for name, span in launch.ranges.items()}
+        self._spans = {name: (span, span.symbol(name)) for name, span in spans.items()}
         self._specials = self._special_values(threads.astype(np.int64))
         self._parameters = {p.name: p for p in kernel.parameters}
         self._fixed = FixedMemory(kernel, launch)
@@ -76,7 +112,7 @@ class LaneState:
     @property
     def parameter_symbols(self) -> tuple[Symbol, ...]:
         """The symbols that stand for parameters of which a range is known."""
-        return tuple(symbol for symbol, _ in self._ranges.values())
+        return tuple(symbol for _, symbol in self._spans.values())
 
     def register(self, name: str) -> Value:
         """The register's value in the active lanes; Unknown unless known in all of them."""
@@ -115,11 +151,12 @@ class LaneState:
         if parameter is None:
             return None
         unknown = Unknown(frozenset({Cause(CauseKind.PARAMETER, name)}))
-        if name in self._ranges and offset == 0:
-            symbol, low = self._ranges[name]
-            if kind.bits == 8 * parameter.size_bytes and symbol.count is not None:
-                return Known(wrap(low, kind.bits), {symbol: 1} if symbol.count > 1 else {})
-            return unknown
+        if name in self._spans and offset == 0:
+            span, symbol = self._spans[name]
+            if kind.bits != 8 * parameter.size_bytes:
+                return unknown
+            terms = {symbol: span.step} if span.count > 1 else {}
+            return Known(wrap(span.first, kind.bits), terms)
         known = self._fixed.word(Space.PARAM, name, offset, kind)
         return unknown if known is None else known
 
@@ -130,9 +167,3 @@ class LaneState:
     def load(self, space: Space, address: Known, kind: IntegerType) -> Known | None:
         """What lies at an address in memory that cannot change; None if that is not known."""
         return self._fixed.load(space, address, kind, self.active)
-
-
-def _symbol(name: str, low: int, high: int) -> tuple[Symbol, int]:
-    """The symbol of a parameter in ``low..high``, and ``low``."""
-    origin = frozenset({Cause(CauseKind.PARAMETER, name)})
-    return Symbol(name, -1000, high - low + 1, fixed=True, origin=origin), low

@@ -224,6 +224,34 @@ def _close_node(node: PathNode, symbol: Symbol, growing: bool) -> PathNode:
             return replace(node, alternatives=sides_closed)
 
 
+def at_value(nodes: Path, s: int) -> Path:
+    """The path where the only symbol in its counts has a value. Cost: linear in the tree."""
+
+    def number(count: AffineCount) -> AffineCount:
+        return AffineCount(count.base + sum(slope * s for _, slope in count.slopes))
+
+    def node_at(node: PathNode) -> PathNode:
+        match node:
+            case PathRepeat(count, least, body):
+                return PathRepeat(number(count), number(least), at_value(body, s))
+            case PathLoop(body=body, iterations=iterations):
+                return replace(node, body=at_value(body, s), iterations=number(iterations))
+            case PathGrowing(body=body):
+                return replace(node, body=at_value(body, s))
+            case PathUnordered(first, second):
+                return PathUnordered(at_value(first, s), at_value(second, s))
+            case PathFork(first=first, second=second):
+                return replace(node, first=at_value(first, s), second=at_value(second, s))
+            case PathChoice(alternatives):
+                return replace(node, alternatives=tuple(at_value(one, s) for one in alternatives))
+            case PathLate(sides=sides):
+                return replace(node, sides=tuple(at_value(one, s) for one in sides))
+            case Visit() | PathEnd():
+                return node
+
+    return tuple(node_at(node) for node in nodes)
+
+
 def is_exact(nodes: Path) -> bool:
     """Whether all iteration counts below are known exactly."""
     for node in nodes:

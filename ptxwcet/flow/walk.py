@@ -73,6 +73,8 @@ _MOST_PLAIN_ITERATIONS = 4096
 # Loops whose inner counts vary with the iteration are enumerated exactly up to this many
 # iterations.
 _ENUMERATED_ITERATIONS = 64
+# Iterations after which a loop that data may leave is asked for: its counters have gone round.
+_MOST_ITERATIONS = 1 << 32
 _PERIODS = (1, 2, 3, 4, 8)
 # Block visits of one walk: seconds, and above what any kernel of samples and corpus needs (8,000).
 _MOST_VISITS = 60_000
@@ -253,13 +255,17 @@ class Walk:
         self._proofs = 0  # proofs of closed forms around
         self._open_branches: set[int] = set()
 
-    def run(self) -> Path:
-        """The path from entry to exit. Raises SplitWarps, SplitRequest, Undecided, Refused."""
+    def run(self, symbolic: str | None = None) -> Path:
+        """The path from entry to exit. Raises SplitWarps, SplitRequest, Undecided, Refused.
+
+        Counts may depend on the parameter ``symbolic``, not on others.
+        """
         block, mask = self._region(self._cfg.entry, self._state.alive.copy(), None, None)
         assert block == self._cfg.exit or not mask.any()
         path = tuple(self._out)
         for symbol in self._parameters:
-            path = close_symbol(path, symbol)
+            if symbol.name != symbolic:
+                path = close_symbol(path, symbol)
         return path
 
     # --- blocks ----------------------------------------------------------------------------------
@@ -531,7 +537,7 @@ class Walk:
             agreement, if_race_free = self._agreement(block)
             if agreement:
                 going = staying = mask
-        condition = self._condition(guard) if unsure.any() else None
+        condition = self._condition(guard, mask) if unsure.any() else None
         sides = _Open(
             block,
             (taken, going),
@@ -556,10 +562,12 @@ class Walk:
         without_races = self._graph.agreements.without_races(block)
         return max(found, without_races), without_races > found
 
-    def _condition(self, guard: Guard | None) -> Condition | None:
+    def _condition(self, guard: Guard | None, mask: Mask) -> Condition | None:
         """What it says of a symbol that a guard holds."""
         value = None if guard is None else self._state.registers.get(guard.register)
         if guard is None or not isinstance(value, Unknown) or value.condition is None:
+            return None
+        if not value.condition.holds_in(mask):
             return None
         return value.condition.negated() if guard.negated else value.condition
 
@@ -572,7 +580,7 @@ class Walk:
         if condition is None or interval is None:
             return None
         old, (first, last) = condition.symbol, interval
-        new = replace(old, name=f"{old.name}'", count=last - first + 1)
+        new = replace(old, name=f"{old.name}'", count=last - first + 1, slopes={})
         if not new.is_own:
             self._parameters.append(new)
         narrowed = _Narrowed(old, new, first)
@@ -624,14 +632,18 @@ class Walk:
                 return self._may_leave(sides, postdominator)
             if ends:
                 self._open[-1].undecided = (self._last(block), sides.causes)
-                self._open[-1].may_end = True
+                self._open[-1].end = self._ending(postdominator)
                 return self._may_end(sides, postdominator)
             if leaves:
                 raise Undecided(self._last(block), sides.causes)
             if meeting not in loop.body and meeting not in (taken, fallthrough):
                 if not sides.agreement:
                     raise Undecided(self._last(block), sides.causes)
-                inside, meeting = loop, self._graph.meeting_inside(loop, block)
+                found = self._graph.meeting_inside(loop, block)
+                if found is not None:
+                    inside, meeting = loop, found
+                elif not all(meeting in opened.loop.body for opened in self._open[:-1]):
+                    raise Undecided(self._last(block), sides.causes)
         if ends:
             return self._may_end(sides, postdominator)
         if meeting is None:
@@ -765,7 +777,7 @@ class Walk:
         ends_when_taken = sides.taken[0] == meeting
         on, mask = sides.fallthrough if ends_when_taken else sides.taken
         leave = Visit(block, taken=jumps and ends_when_taken)
-        last = () if meeting in (None, self._cfg.exit) else (Visit(meeting, taken=False),)
+        last = self._ending(meeting)
         self._out.append(PathEnd(leave, last, Visit(block, taken=jumps and not ends_when_taken)))
         if not sides.agreement:
             self._has_gone = True
@@ -775,6 +787,10 @@ class Walk:
         if not self._proofs:
             self._narrow(sides, taken=not ends_when_taken)
         return on, mask
+
+    def _ending(self, block: int | None) -> tuple[Visit, ...]:
+        """A visit of the last block before the end, if it has one."""
+        return () if block in (None, self._cfg.exit) else (Visit(block, taken=False),)
 
     def _choose(self, sides: _Open, meeting: int, inside: Loop | None) -> tuple[int, Mask]:
         """Both sides of a branch that all lanes of a warp take alike: one of them is executed."""
@@ -788,7 +804,7 @@ class Walk:
             for (target, mask), taken in ((sides.taken, True), (sides.fallthrough, False)):
                 self._restore(before)
                 narrowed = self._narrow(sides, taken=taken)
-                path, arrived = self._side(target, mask, meeting, chosen=True, inside=inside)
+                path, arrived = self._side(target, mask, meeting, sides=sides, inside=inside)
                 self._widen(narrowed)
                 found.append(self._walked(path, mask, arrived))
         except (Refused, Undecided) as refused:
@@ -920,12 +936,15 @@ class Walk:
         join: int,
         *,
         chosen: bool = False,
+        sides: _Open | None = None,
         inside: Loop | None = None,
     ) -> tuple[Path, Mask]:
         """Walks a side of a branch up to ``join``; ``chosen`` if all lanes of the warp take it.
 
-        ``inside`` is a loop that the side must not leave but in ways that are noted.
+        So they do for a branch ``sides``; ``inside`` is a loop around it, and leaving that one on
+        the side is one of its ways out.
         """
+        chosen |= sides is not None
         outer, outer_exits = self._out, self._exits
         self._out, self._exits = [], None
         around = self._chosen if chosen else self._sides_around
@@ -934,12 +953,32 @@ class Walk:
             raise self._too_long(block)
         try:
             reached, arrived = self._region(block, mask, join, inside)
-            if inside is not None and reached != join and arrived.any():
-                raise Undecided(self._last(block), self._open[-1].causes)
+            if inside is not None and sides is not None and reached not in (join, None):
+                arrived = self._leave_chosen(sides, reached, mask, arrived)
             return tuple(self._out), arrived
         finally:
             self._out, self._exits = outer, outer_exits
             around.pop()
+
+    def _leave_chosen(self, sides: _Open, reached: int, mask: Mask, arrived: Mask) -> Mask:
+        """Notes that a side that all lanes have taken leaves the loop; nobody is left in it."""
+        if not arrived.any():
+            return arrived
+        opened = self._open[-1]
+        undecided = (self._last(sides.block), sides.causes)
+        last = self._out[-1]
+        meeting = self._graph.postdominators[last.block] if isinstance(last, Visit) else None
+        if not np.array_equal(arrived, mask) or not self._may_meet(meeting):
+            raise Undecided(*undecided)
+        behind: Path = ()
+        if reached != meeting:
+            behind, _ = self._side(reached, mask, meeting)
+            if self._has_barrier(behind):
+                raise Undecided(*undecided)
+        opened.agree &= sides.agreement is Agreement.BLOCK
+        opened.if_race_free |= sides.if_race_free
+        opened.note((*self._chosen_prefix(), *self._out, *behind), meeting, mask, undecided)
+        return np.zeros_like(mask)
 
     def _chosen_prefix(self) -> Path:
         """What the warp has executed in this iteration before the sides that it has chosen."""
@@ -1037,7 +1076,7 @@ class Walk:
                 if limit is not None and opened.undecided and iterations.total.base >= limit:
                     if limit < 0:
                         raise self._runs_once(loop)
-                    iterations.last = nodes if opened.may_end else ()
+                    iterations.last = () if opened.end is None else (*nodes, *opened.end)
                     iterations.is_stopped = True  # by the user's word, lanes leave on noted ways
                     arrived = np.zeros_like(mask)
                     break
@@ -1053,6 +1092,8 @@ class Walk:
                         iterations.add(summary.nodes, summary.count, summary.period)
                         reason = reason or summary.reason
                         history, plain = [], 0
+                        if iterations.total.base > _MOST_ITERATIONS and opened.undecided:
+                            raise Undecided(*opened.undecided)  # counters go round, for ever
         finally:
             self._out = outer
         if iterations.is_stopped:
@@ -1376,7 +1417,7 @@ class _OpenLoop:
         self.sources: set[int] = set()
         self.ways_out: dict[Path, None] = {}
         self.causes: frozenset[Cause] = frozenset()
-        self.may_end = False  # lanes may leave it for the end of the kernel
+        self.end: Path | None = None  # what lanes execute that leave it for the kernel's end
         self.shrinks = False  # what decides a way out has fewer values in each iteration
         self._values = 0
         self.undecided: tuple[int, frozenset[Cause]] | None = None

@@ -99,6 +99,8 @@ class _Builder:
                     out.append(Unordered(*sides_both))
                 case PathChoice(alternatives, site):
                     sides = tuple(self.body(side) for side in alternatives)
+                    shared, sides = _without_shared_start(sides)
+                    out += shared
                     together = site is not None and has_barrier((Choice(sides),))
                     out.append(BlockChoice(site or 0, sides) if together else Choice(sides))
                 case PathLate(most, late):
@@ -165,3 +167,15 @@ class _Builder:
                 nodes += self._costs.nodes(index, instruction, taken=taken)
             found = self._visits[visit] = tuple(nodes)
         return found
+
+
+def _without_shared_start(
+    sides: tuple[tuple[Node, ...], ...],
+) -> tuple[tuple[Node, ...], tuple[tuple[Node, ...], ...]]:
+    """What all sides begin with (the block of the branch, with its barriers), and their rests."""
+    length = 0
+    for nodes in zip(*sides, strict=False):
+        if any(node != nodes[0] for node in nodes):
+            break
+        length += 1
+    return sides[0][:length], tuple(side[length:] for side in sides)

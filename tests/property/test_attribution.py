@@ -162,15 +162,19 @@ def test_parts_add_up_to_the_length(body: Body, scoreboard: Scoreboard, through:
     assert all(min(parts) >= 0 for parts in found.parts.values())
 
 
-@given(body=bodies(any_nodes(10**9)), weight=st.sampled_from(("all", "init", "A")))
-@settings(max_examples=300, deadline=None)
-def test_interference_adds_up(body: Body, weight: str) -> None:
+@given(
+    sides=st.tuples(bodies(any_nodes(10**9)), bodies(any_nodes(10**9))),
+    weight=st.sampled_from(("all", "init", "A")),
+)
+@settings(max_examples=200, deadline=None)
+def test_interference_adds_up(sides: tuple[Body, Body], weight: str) -> None:
     def cycles(instruction: TimedInstruction) -> int:
         if weight == "A":
             return instruction.initiation_cycles if instruction.unit == "A" else 0
         return 1 if weight == "all" else instruction.initiation_cycles
 
-    assert sum(heaviest_cycles(body, cycles).values()) == most_cycles(body, cycles)
+    for body in (*sides, (BlockChoice(0, sides),)):
+        assert sum(heaviest_cycles(body, cycles).values()) == most_cycles(body, cycles)
 
 
 def pieces(nodes: st.SearchStrategy[Node]) -> st.SearchStrategy[list[Body]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ptxwcet.claims import Assumption, AssumptionState
 from ptxwcet.flow.facts import BoundOrigin, Launch, PlacedFacts
 from ptxwcet.flow.paths import BlockPaths, loop_entries, rests_on_no_races
@@ -11,6 +13,10 @@ _MARKED = (
     "a loop around a loop_bound comment in the PTX is the one around it in the CUDA source: the "
     "compiler has not unrolled that one completely inside of another loop"
 )
+_MEMORY = (
+    "aggregates and constants hold what the launch file says, constants that it leaves out what "
+    "the PTX says"
+)
 _NO_RACES = (
     "no thread writes what another thread reads between the same two barriers: warps that load "
     "from one address and branch on it go the same way"
@@ -18,9 +24,12 @@ _NO_RACES = (
 
 
 def fact_assumptions(
-    paths: BlockPaths, facts: PlacedFacts, launch: Launch
+    paths: BlockPaths, facts: PlacedFacts, launch: Launch, given: Sequence[str]
 ) -> tuple[Assumption, ...]:
-    """The assumptions behind paths that were extracted with these facts, with who states them."""
+    """The assumptions behind paths that were extracted with these facts, with who states them.
+
+    ``given`` are the aggregates and constants whose bytes of the launch the paths may rest on.
+    """
     entries = [entry for warp in paths.warps for entry in loop_entries(warp.nodes)]
     used = {entry.loop for entry in entries if entry.origin is BoundOrigin.USER}
     found = []
@@ -40,6 +49,9 @@ def fact_assumptions(
                 "--param or facts file",
             )
         )
+    if given:
+        text = f"{_MEMORY}: {', '.join(given)}"
+        found.append(_assumed("launch-memory", text, "launch file"))
     if facts.never:
         text = "no warp takes the outcomes of branches that the user excludes"
         found.append(_assumed("infeasible-branches", text))

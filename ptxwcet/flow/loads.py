@@ -74,8 +74,7 @@ def _followed(instruction: Instruction) -> Access | None:
     access = access_of(instruction)
     if access is None or access.kind is None:
         return None
-    fixed = access.space is Space.CONST or access.space is Space.PARAM
-    return access if fixed and "volatile" not in instruction.modifiers else None
+    return access if access.space in (Space.CONST, Space.PARAM) else None
 
 
 def memory_transfer(

@@ -8,9 +8,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ptxwcet.flow.asm_comments import find_marks
 from ptxwcet.flow.cuda_names import parameter_names
@@ -32,6 +33,9 @@ from ptxwcet.ptx.parser import parse_module
 from ptxwcet.ptx.reading import read_source
 from ptxwcet.simulator.policies import Policy, find_policy
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+
+if TYPE_CHECKING:
+    from ptxwcet.emulator.launch_model import LaunchFile
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +65,9 @@ class Request:
     facts_file: str | None = None
     launched: tuple[ParameterFact, ...] = ()
     """The scalars of the launch file, once it is read: see with_launch_file."""
-    launched_bytes: Mapping[str, bytes] = field(default_factory=dict)
+    launched_bytes: tuple[tuple[str, bytes], ...] = ()
     """The aggregates of the launch file, by PTX name."""
-    constants: Mapping[str, bytes] = field(default_factory=dict)
+    constants: tuple[tuple[str, bytes], ...] = ()
     """What ``.const`` variables hold in the launch of the launch file."""
 
 
@@ -204,7 +208,7 @@ def with_launch_file(request: Request, module: Module, facts: StatedFacts) -> Re
     launch = read_launch_file(
         request.launch_file, module, lambda kernel: cuda_parameter_names(kernel, request)
     )
-    name, scalars = launch.kernel.name, launch.scalars
+    name = launch.kernel.name
     if request.kernels and set(request.kernels) != {name}:
         raise _contradiction(f"--kernel {request.kernels[0]}", launch.place("kernel"), name)
     sizes = {"block": launch.block, "grid": launch.grid}
@@ -212,32 +216,41 @@ def with_launch_file(request: Request, module: Module, facts: StatedFacts) -> Re
         if given is not None and parse_dim3(given, key) != sizes[key]:
             shown = "x".join(map(str, sizes[key]))
             raise _contradiction(f"--{key} {given}", launch.place(key), shown)
-    names = cuda_parameter_names(launch.kernel, request)
     launched = tuple(
         ParameterFact(key, str(value), FactSource(launch.argument_place(key)))
-        for key, value in scalars.items()
+        for key, value in launch.scalars.items()
     )
-    for fact in facts.of_kernel(name).parameters:
-        stated = resolve_parameters(launch.kernel, (fact,), names)
-        for key in (*stated.values, *stated.ranges):
-            if key not in scalars:
-                raise _contradiction(fact.source.name, launch.argument_place(key), "an array")
-            try:
-                both = (*launched, fact)
-                resolve_parameters(launch.kernel, both, names)
-            except PtxwcetError:
-                place, value = launch.argument_place(key), str(scalars[key])
-                raise _contradiction(fact.source.name, place, value) from None
+    _check_parameters(launch, launched, facts, cuda_parameter_names(launch.kernel, request))
     return replace(
         request,
         kernels=(name,),
         block="x".join(map(str, launch.block)),
         grid="x".join(map(str, launch.grid)),
         launched=launched,
-        launched_bytes=launch.aggregate_bytes(),
-        constants=constant_bytes(module, launch.constant_bytes()),
+        launched_bytes=tuple(launch.aggregate_bytes().items()),
+        constants=tuple(constant_bytes(module, launch.constant_bytes()).items()),
         launch_file=None,
     )
+
+
+def _check_parameters(
+    launch: LaunchFile,
+    launched: tuple[ParameterFact, ...],
+    facts: StatedFacts,
+    names: Sequence[str] | None,
+) -> None:
+    """Raises PtxwcetError (PW426) for a fact about a parameter that contradicts the launch file."""
+    scalars = launch.scalars
+    for fact in facts.of_kernel(launch.kernel.name).parameters:
+        stated = resolve_parameters(launch.kernel, (fact,), names)
+        for key in (*stated.values, *stated.ranges):
+            if key not in scalars:
+                raise _contradiction(fact.source.name, launch.argument_place(key), "an array")
+            try:
+                resolve_parameters(launch.kernel, (*launched, fact), names)
+            except PtxwcetError:
+                place, value = launch.argument_place(key), str(scalars[key])
+                raise _contradiction(fact.source.name, place, value) from None
 
 
 def _contradiction(option: str, place: str, written: str) -> PtxwcetError:
@@ -272,7 +285,7 @@ def build_launch(kernel: Kernel, request: Request, facts: StatedFacts) -> Launch
     grid = None if request.grid is None else parse_dim3(request.grid, "grid")
     names = cuda_parameter_names(kernel, request)
     known = resolve_parameters(kernel, (*request.launched, *facts.parameters), names)
-    data, constants = request.launched_bytes, request.constants
+    data, constants = dict(request.launched_bytes), dict(request.constants)
     return Launch(block, grid, known.values, known.ranges, data, constants)
 
 

@@ -46,7 +46,7 @@ class Request:
     CUDA source that names the parameters; None: the ``.cu`` beside the ``.ptx``, if there is one.
     ``policy`` names a known warp scheduler, for the method ``scheduled``; ``method`` is the one
     that is reported as the bound, ``safe`` or ``scheduled``. ``launch_file`` is a launch file that
-    says kernel, block, grid and scalar parameters, ``facts_file`` one of flow facts.
+    says kernel, block, grid and parameters, constants, ``facts_file`` one of flow facts.
     """
 
     path: str

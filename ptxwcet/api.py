@@ -47,7 +47,7 @@ class Request:
     CUDA source that names the parameters; None: the ``.cu`` beside the ``.ptx``, if there is one.
     ``policy`` names a known warp scheduler, for the method ``scheduled``; ``method`` is the one
     that is reported as the bound, ``safe`` or ``scheduled``. ``launch_file`` is a launch file that
-    says kernel, block, grid and scalar parameters, ``facts_file`` one of flow facts.
+    says kernel, block, grid and parameters, constants, ``facts_file`` one of flow facts.
     """
 
     path: str
@@ -66,6 +66,10 @@ class Request:
     facts_file: str | None = None
     launched: tuple[ParameterFact, ...] = ()
     """The scalars of the launch file, once it is read: see with_launch_file."""
+    launched_bytes: tuple[tuple[str, bytes], ...] = ()
+    """The aggregates of the launch file, by PTX name."""
+    constants: tuple[tuple[str, bytes], ...] = ()
+    """What ``.const`` variables hold in the launch of the launch file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,17 +198,18 @@ def with_launch_file(request: Request, module: Module, facts: StatedFacts) -> Re
     """The request with what its launch file says, if it names one; ``facts`` are state_facts'.
 
     Raises PtxwcetError: the file's problems (PW420 to PW425), and PW426 for an option or a facts
-    file that contradicts it. Its arrays are not built.
+    file that contradicts it. Its arrays are not built, but for aggregates and constants.
     """
     if request.launch_file is None:
         return request
     # here: only commands with a launch file load numpy
     from ptxwcet.emulator.launch_files import read_launch_file
+    from ptxwcet.emulator.layout import constant_bytes
 
     launch = read_launch_file(
         request.launch_file, module, lambda kernel: cuda_parameter_names(kernel, request)
     )
-    name, scalars = launch.kernel.name, launch.scalars
+    name = launch.kernel.name
     if request.kernels and set(request.kernels) != {name}:
         raise _contradiction(f"--kernel {request.kernels[0]}", launch.place("kernel"), name)
     sizes = {"block": launch.block, "grid": launch.grid}
@@ -214,7 +219,7 @@ def with_launch_file(request: Request, module: Module, facts: StatedFacts) -> Re
             raise _contradiction(f"--{key} {given}", launch.place(key), shown)
     launched = tuple(
         ParameterFact(key, str(value), FactSource(launch.argument_place(key)))
-        for key, value in scalars.items()
+        for key, value in launch.scalars.items()
     )
     names = cuda_parameter_names(launch.kernel, request)
     for fact in facts.of_kernel(name).parameters:
@@ -225,6 +230,8 @@ def with_launch_file(request: Request, module: Module, facts: StatedFacts) -> Re
         block="x".join(map(str, launch.block)),
         grid="x".join(map(str, launch.grid)),
         launched=launched,
+        launched_bytes=tuple(launch.aggregate_bytes().items()),
+        constants=tuple(constant_bytes(module, launch.constant_bytes()).items()),
         launch_file=None,
     )
 
@@ -279,7 +286,8 @@ def build_launch(kernel: Kernel, request: Request, facts: StatedFacts) -> Launch
     grid = None if request.grid is None else parse_dim3(request.grid, "grid")
     names = cuda_parameter_names(kernel, request)
     known = resolve_parameters(kernel, (*request.launched, *facts.parameters), names)
-    return Launch(block, grid, known.values, known.ranges)
+    data, constants = dict(request.launched_bytes), dict(request.constants)
+    return Launch(block, grid, known.values, known.ranges, data, constants)
 
 
 def cuda_parameter_names(kernel: Kernel, request: Request) -> tuple[str, ...] | None:

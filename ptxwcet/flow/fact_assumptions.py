@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from ptxwcet.claims import Assumption, AssumptionState
 from ptxwcet.flow.facts import BoundOrigin, Launch, PlacedFacts
@@ -14,6 +14,10 @@ _MARKED = (
     "the loop around each loop_bound comment in the PTX is the one around it in the CUDA source: "
     "the compiler has not unrolled that one completely inside of another loop"
 )
+_MEMORY = (
+    "aggregates and constants hold what the launch file says, constants that it leaves out what "
+    "the PTX says"
+)
 _NO_RACES = (
     "no thread writes what another thread reads between the same two barriers: warps that load "
     "from one address and branch on it go the same way"
@@ -21,9 +25,12 @@ _NO_RACES = (
 
 
 def fact_assumptions(
-    paths: BlockPaths, facts: PlacedFacts, launch: Launch
+    paths: BlockPaths, facts: PlacedFacts, launch: Launch, given: Sequence[str]
 ) -> tuple[Assumption, ...]:
-    """The assumptions behind paths that were extracted with these facts, with who states them."""
+    """The assumptions behind paths that were extracted with these facts, with who states them.
+
+    ``given`` are the aggregates and constants whose bytes of the launch the paths may rest on.
+    """
     entries = [entry for warp in paths.warps for entry in loop_entries(warp.nodes)]
     used = {entry.loop for entry in entries if entry.origin is BoundOrigin.USER}
     found = []
@@ -43,6 +50,9 @@ def fact_assumptions(
                 "--param or facts file",
             )
         )
+    if given:
+        text = f"{_MEMORY}: {', '.join(given)}"
+        found.append(_assumed("launch-memory", text, "launch file"))
     if facts.never:
         names = _names(facts.branch_sources.get(one, "facts file") for one in sorted(facts.never))
         text = f"no warp takes the outcomes of branches that {names} excludes"

@@ -61,12 +61,16 @@ class Launch:
 
     ``parameters`` maps PTX parameter names to integers (floats are kept for completeness but do not
     decide branches). ``ranges`` maps names of others to the least and largest value assumed.
+    ``parameter_bytes`` are the bytes of aggregates, by PTX name, ``constants`` those that the
+    module's ``.const`` variables hold while the kernel runs; what is in neither is not known.
     """
 
     block: Dim3
     grid: Dim3 | None = None
     parameters: Mapping[str, int | float] = field(default_factory=dict)
     ranges: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    parameter_bytes: Mapping[str, bytes] = field(default_factory=dict)
+    constants: Mapping[str, bytes] = field(default_factory=dict)
 
     @property
     def threads(self) -> int:

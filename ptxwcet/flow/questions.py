@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from ptxwcet.flow.call_variables import with_variable_registers
 from ptxwcet.flow.cfg import BlockId, ControlFlowGraph
 from ptxwcet.flow.facts import Launch, PlacedFacts
 from ptxwcet.flow.loops import LoopForest
@@ -65,6 +66,7 @@ def find_questions(
     are values for the parameters fewer loops are open, or others: then those are asked for, and
     those that were not reached. If lanes that part refuse the kernel, it is asked whether they do.
     """
+    kernel = with_variable_registers(kernel)
     for bound in ASSUMED_BOUNDS:
         search = Search(kernel, cfg, forest, facts, bound=bound)
         if search.run(launch, frozenset()) or not _is_for_want(search, _CONTRADICTED):

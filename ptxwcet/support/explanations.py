@@ -435,7 +435,8 @@ EXPLANATIONS: Mapping[str, Explanation] = _table(
     (
         "PW413",
         "initialiser not read",
-        "A module variable is initialised with names, not numbers.",
+        "A module variable is initialised with names, with rows that are not full, or with numbers "
+        "that do not fit its type.",
         "Give its bytes in the launch file.",
     ),
     (

@@ -674,6 +674,30 @@ EXPLANATIONS: Mapping[str, Explanation] = _table(
         "Executed and analysed paths are compared basic block by basic block.",
         "Give a smaller launch.",
     ),
+    (
+        "PW540",
+        "no range for a formula",
+        "A formula holds in a stated range of its parameter, and none is stated.",
+        "Give one with the option: --symbolic n=1..4096.",
+    ),
+    (
+        "PW541",
+        "not a parameter for a formula",
+        "A bound can be a formula of one scalar integer parameter.",
+        "Name an integer parameter, or give the parameter a value.",
+    ),
+    (
+        "PW542",
+        "symbolic parameter with a value",
+        "The parameter that is to stay open has a single value by another option or file.",
+        "Leave out one of both, or state a range of at least two values.",
+    ),
+    (
+        "PW543",
+        "no formula",
+        "No repeat of the state is established for the range, or the bound is not linear in it.",
+        "Ask for a smaller range, or bound single values with --param.",
+    ),
     # --- internal -------------------------------------------------------------------------------
     (
         "PW900",

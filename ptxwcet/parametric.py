@@ -16,12 +16,14 @@ from ptxwcet.bounds.formula import Formula, formula_of, largest, value_at
 from ptxwcet.bounds.parametric import Progression, Range, Unsettled, solve
 from ptxwcet.bounds.safe import bound_safe
 from ptxwcet.claims import Assumption, AssumptionState, Guarantee, TimingClaim
+from ptxwcet.flow.call_variables import with_variable_registers
 from ptxwcet.flow.dominance import compute_postdominators
 from ptxwcet.flow.extraction import SymbolicPaths, extract_paths, extract_symbolic
 from ptxwcet.flow.fact_assumptions import fact_assumptions
 from ptxwcet.flow.facts import Launch
 from ptxwcet.flow.paths import BlockPaths, is_exact
 from ptxwcet.flow.placing import place_facts
+from ptxwcet.flow.slicing import decisive_variables
 from ptxwcet.flow.stated import StatedFacts
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.machine.model import Machine
@@ -105,6 +107,9 @@ class _Job:
         self._kernel, self._machine = kernel, machine
         self._launch = _without(launch, parameter)
         self._parameter = parameter
+        self._followed = with_variable_registers(kernel)
+        variables = {*launch.parameter_bytes, *launch.constants}
+        self._given = decisive_variables(self._followed, variables)
         self._cfg, self._forest = build_flow(kernel, launch)
         self._meetings = tuple(compute_postdominators(self._cfg).immediate)
         self._placed = place_facts(kernel, self._cfg, self._forest, facts)
@@ -144,7 +149,7 @@ class _Job:
 
     def _paths(self) -> tuple[SymbolicPaths, ...]:
         found = extract_symbolic(
-            self._kernel,
+            self._followed,
             self._cfg,
             self._forest,
             self._meetings,
@@ -167,7 +172,7 @@ class _Job:
             values = {**self._launch.parameters, self._parameter.name: place}
             launch = replace(self._launch, parameters=values)
             paths = extract_paths(
-                self._kernel, self._cfg, self._forest, self._meetings, launch, self._placed
+                self._followed, self._cfg, self._forest, self._meetings, launch, self._placed
             )
             if max(self._bound(piece, 0) for piece in paths) != value_at(found, place):
                 raise Unsettled("its paths are known less exactly for a range than for one value")
@@ -178,7 +183,8 @@ class _Job:
             paths.warps, self._kernel, self._cfg, self._costs, self._machine.scoreboard, s
         )
         unknown = (UNKNOWN_OPCODES,) if self._costs.charged_unknown else ()
-        assumed = (*unknown, *fact_assumptions(paths, self._placed, self._launch))
+        facts = fact_assumptions(paths, self._placed, self._launch, self._given)
+        assumed = (*unknown, *facts)
         claim = bound_safe(analyse_block(workload, self._machine, assumed)).claim
         self._claims.append(claim)
         return claim.cycles

@@ -36,7 +36,9 @@ from ptxwcet.flow.paths import (
     PathLate,
     PathLoop,
     PathNode,
+    PathPart,
     PathRepeat,
+    PathScatter,
     PathUnordered,
     Visit,
     close_symbol,
@@ -100,6 +102,16 @@ class Undecided(Exception):
     def __init__(self, instruction: int, causes: frozenset[Cause]) -> None:
         super().__init__(f"instruction {instruction} is undecided")
         self.instruction = instruction
+        self.causes = causes
+
+
+class _FallsApart(Exception):
+    """Parts of a warp go through the rest of ``loop`` (an id) one after the other."""
+
+    def __init__(self, loop: int, block: int, causes: frozenset[Cause]) -> None:
+        super().__init__(f"at block {block}")
+        self.loop = loop
+        self.block = block
         self.causes = causes
 
 
@@ -197,6 +209,23 @@ class _Open:
     agreement: Agreement
     condition: Condition | None = None
     if_race_free: bool = False
+    is_part: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """One of the two ways behind a branch that all lanes of the warp, or of a part of it, take."""
+
+    sides: _Open
+    taken: bool
+
+    @property
+    def visit(self) -> PathNode:
+        """How the block of the branch is visited."""
+        block = self.sides.block
+        if self.sides.is_part:
+            return PathPart(block, (), (), jumps=True)
+        return Visit(block, self.taken)
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,6 +281,8 @@ class Walk:
         self._chosen: list[list[PathNode]] = []
         self._sides_around: list[list[PathNode]] = []
         self._parameters: list[Symbol] = [*state.parameter_symbols]  # and narrowed ones
+        self._apart_in: list[Loop] = []  # loops around in which the warp falls apart
+        self._meetings: set[int | None] = set()  # where the parts meet
         self._proofs = 0  # proofs of closed forms around
         self._open_branches: set[int] = set()
 
@@ -625,7 +656,13 @@ class Walk:
         meeting: int | None = postdominator
         ends = postdominator in (taken, fallthrough) and self._graph.is_final(postdominator)
         inside: Loop | None = None
-        if self._open and sides.causes:
+        # what lanes execute behind a loop that they have left early is walked while it is open
+        within = bool(self._open) and block in self._open[-1].loop.body
+        body = self._apart_in[-1].body if self._apart_in else frozenset()
+        parts = block in body and within and not ends and postdominator not in body
+        if parts and not sides.agreement:
+            sides = replace(sides, agreement=Agreement.WARP, is_part=True)
+        if within and (sides.causes or sides.is_part):
             loop = self._open[-1].loop
             leaves = (taken in loop.body) != (fallthrough in loop.body)
             if leaves and self._may_meet(postdominator):
@@ -638,7 +675,7 @@ class Walk:
                 raise Undecided(self._last(block), sides.causes)
             if meeting not in loop.body and meeting not in (taken, fallthrough):
                 if not sides.agreement:
-                    raise Undecided(self._last(block), sides.causes)
+                    raise self._falls_apart(sides, postdominator)
                 found = self._graph.meeting_inside(loop, block)
                 if found is not None:
                     inside, meeting = loop, found
@@ -651,6 +688,16 @@ class Walk:
         if sides.agreement:
             return self._choose(sides, meeting, inside)
         return self._fork(sides)
+
+    def _falls_apart(self, sides: _Open, meeting: int | None) -> Exception:
+        """Lanes that part here meet again only behind the outermost loop that they may leave."""
+        around = [opened.loop for opened in self._open]
+        left = next(
+            (loop for loop in around if meeting is not None and meeting not in loop.body), None
+        )
+        if left is None or len(self._sides_around) != self._open[around.index(left)].depth:
+            return Undecided(self._last(sides.block), sides.causes)
+        return _FallsApart(left.id, sides.block, sides.causes)
 
     def _last(self, block: int) -> int:
         """Index of the last instruction of a block."""
@@ -802,9 +849,10 @@ class Walk:
         found: list[_Side] = []
         try:
             for (target, mask), taken in ((sides.taken, True), (sides.fallthrough, False)):
-                self._restore(before)
+                self._go_back(before)
                 narrowed = self._narrow(sides, taken=taken)
-                path, arrived = self._side(target, mask, meeting, sides=sides, inside=inside)
+                way = _Way(sides, taken=taken and self._jumps(block))
+                path, arrived = self._side(target, mask, meeting, way=way, inside=inside)
                 self._widen(narrowed)
                 found.append(self._walked(path, mask, arrived))
         except (Refused, Undecided) as refused:
@@ -818,6 +866,10 @@ class Walk:
         self._meet(sides, found)
         jumps = self._jumps(block)
         one, two = found
+        if sides.is_part:
+            self._meetings.add(self._graph.postdominators[block])
+            self._out.append(PathPart(block, one.path, two.path, jumps))
+            return meeting, one.arrived | two.arrived
         alternatives = (Visit(block, taken=jumps), *one.path), (Visit(block, False), *two.path)
         site = block if sides.agreement is Agreement.BLOCK else None
         self._out.append(PathChoice(alternatives, site, sides.if_race_free))
@@ -866,12 +918,13 @@ class Walk:
             self._is_exact &= bool(sides.agreement)
             self._narrow(sides, taken=leaves_when_taken)
             behind, _ = self._side(*way, meeting)
-            self._restore(before)
+            self._go_back(before)
             if self._has_barrier(behind):
                 raise Undecided(*undecided)
         leaving = Visit(block, taken=jumps and leaves_when_taken)
         staying = Visit(block, taken=jumps and not leaves_when_taken)
-        way_out = (*self._chosen_prefix(), *self._out, leaving, *behind)
+        last = PathPart(block, (), (), jumps=True) if sides.is_part else leaving
+        way_out = (*self._chosen_prefix(), *self._out, last, *behind)
         if sides.agreement is not Agreement.BLOCK:
             opened.agree = False
             if (block, sides.causes) not in self._apart:
@@ -879,6 +932,10 @@ class Walk:
         opened.if_race_free |= sides.if_race_free
         opened.sources.add(block)
         opened.note(way_out, meeting, way[1], undecided)
+        if sides.is_part:
+            self._meetings.add(meeting)
+            self._out.append(PathPart(block, (), (), jumps=True))
+            return on
         self._is_exact &= bool(sides.agreement)
         if not self._proofs:
             opened.look(self._narrow(sides, taken=not leaves_when_taken))
@@ -936,25 +993,25 @@ class Walk:
         join: int,
         *,
         chosen: bool = False,
-        sides: _Open | None = None,
+        way: _Way | None = None,
         inside: Loop | None = None,
     ) -> tuple[Path, Mask]:
         """Walks a side of a branch up to ``join``; ``chosen`` if all lanes of the warp take it.
 
-        So they do for a branch ``sides``; ``inside`` is a loop around it, and leaving that one on
-        the side is one of its ways out.
+        So they do on a ``way`` behind a branch; ``inside`` is a loop around it, and leaving that
+        one on the side is one of its ways out.
         """
-        chosen |= sides is not None
+        chosen |= way is not None
         outer, outer_exits = self._out, self._exits
         self._out, self._exits = [], None
         around = self._chosen if chosen else self._sides_around
-        around.append(outer)
+        around.append(outer if way is None else [*outer, way.visit])
         if len(self._chosen) + len(self._sides_around) > _MOST_SIDES:
             raise self._too_long(block)
         try:
             reached, arrived = self._region(block, mask, join, inside)
-            if inside is not None and sides is not None and reached not in (join, None):
-                arrived = self._leave_chosen(sides, reached, mask, arrived)
+            if inside is not None and way is not None and reached not in (join, None):
+                arrived = self._leave_chosen(way.sides, reached, mask, arrived)
             return tuple(self._out), arrived
         finally:
             self._out, self._exits = outer, outer_exits
@@ -996,6 +1053,50 @@ class Walk:
 
     def _loop(self, loop: Loop, mask: Mask, stop: int | None) -> tuple[int, Mask]:
         """One entry of a loop, from its header to wherever its lanes go next."""
+        before, apart = self._snapshot(), self._apart
+        around = len(self._open)
+        try:
+            block, arrived = self._enter(loop, mask, stop)
+        except _FallsApart as reason:
+            if reason.loop != loop.id:
+                raise
+            self._restore(before)
+            self._apart = [*apart, (reason.block, reason.causes)]
+            assert len(self._open) == around
+            block, arrived = self._scatter(loop, mask)
+        self._apart = apart
+        self._is_exact = before.is_exact and np.array_equal(before.alive, self._state.alive)
+        return block, arrived
+
+    def _scatter(self, loop: Loop, mask: Mask) -> tuple[int, Mask]:
+        """A loop in which the lanes of a warp part for good: each part goes on to the meeting."""
+        outer, self._out = self._out, []
+        meetings, self._meetings = self._meetings, set()
+        self._apart_in.append(loop)
+        self._is_exact = False
+        try:
+            block, arrived = self._enter(loop, mask, None)
+            final = min(
+                (place for place in self._meetings if place is not None),
+                key=self._graph.distance_to_exit,
+            )
+            if arrived.any() and block != final:
+                path, arrived = self._side(block, arrived, final)
+                self._out += path
+            parts = PathScatter(_most_lanes(mask), tuple(self._out))
+        finally:
+            self._out, self._meetings = outer, meetings
+            self._apart_in.pop()
+        self._out.append(parts)
+        self._forget(loop)
+        arrived = mask & self._state.alive
+        if final == self._cfg.exit:
+            self._state.alive &= ~arrived
+            arrived = np.zeros_like(arrived)
+        return final, arrived
+
+    def _enter(self, loop: Loop, mask: Mask, stop: int | None) -> tuple[int, Mask]:
+        """Walks a loop and what follows it up to where lanes meet that leave it in several ways."""
         bound = self._bounds.get(loop.id)
         outer_exits, self._exits = self._exits, None
         before, apart = self._snapshot(), self._apart
@@ -1014,8 +1115,6 @@ class Walk:
             del self._open[-1]
         if opened.left:
             block, arrived = self._after_leaving(opened, block, arrived)
-        self._apart = apart
-        self._is_exact = before.is_exact and np.array_equal(before.alive, self._state.alive)
         return block, arrived
 
     def _after_leaving(self, opened: _OpenLoop, block: int, arrived: Mask) -> tuple[int, Mask]:
@@ -1377,12 +1476,17 @@ class Walk:
         )
 
     def _restore(self, snapshot: _Snapshot) -> None:
+        """Undoes everything since the snapshot."""
+        self._go_back(snapshot)
+        for symbol, count, slopes in snapshot.limits:
+            symbol.count, symbol.slopes = count, slopes
+
+    def _go_back(self, snapshot: _Snapshot) -> None:
+        """Goes on from there another way; what was required of symbols stays required."""
         self._state.registers = dict(snapshot.registers)
         self._state.alive = snapshot.alive.copy()
         del self._out[snapshot.nodes :]
         self._is_exact, self._has_gone = snapshot.is_exact, snapshot.has_gone
-        for symbol, count, slopes in snapshot.limits:
-            symbol.count, symbol.slopes = count, slopes
 
 
 @dataclass(frozen=True, slots=True)
@@ -1507,6 +1611,11 @@ class _Iterations:
         ends = (self.last, *ways_out) if is_last else ways_out
         site = opened.loop.header if opened.agree else None
         return (*nodes, PathChoice(ends, site, opened.if_race_free))
+
+
+def _most_lanes(mask: Mask) -> int:
+    """The largest number of lanes that a warp has in a mask."""
+    return int(mask.reshape(-1, WARP_SIZE).sum(axis=1).max())
 
 
 def _is_rotated(loop: Loop, apart_from: set[int]) -> bool:

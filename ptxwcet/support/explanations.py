@@ -310,7 +310,7 @@ EXPLANATIONS: Mapping[str, Explanation] = _table(
         "PW245",
         "question left open",
         "A template was given before all its questions were answered.",
-        'Write a number for each "?".',
+        'Write an answer for each "?".',
     ),
     (
         "PW246",
@@ -321,9 +321,9 @@ EXPLANATIONS: Mapping[str, Explanation] = _table(
     ),
     (
         "PW247",
-        "fact not used",
-        "The analysis does not use facts of this kind, or so many of them; none is ignored.",
-        "Leave it out.",
+        "too many exclusive outcomes",
+        "Each pair of exclusive outcomes doubles the paths to extract; at most six are combined.",
+        "Leave out those that matter least.",
     ),
     (
         "PW248",
@@ -435,7 +435,8 @@ EXPLANATIONS: Mapping[str, Explanation] = _table(
     (
         "PW413",
         "initialiser not read",
-        "A module variable is initialised with names, not numbers.",
+        "A module variable is initialised with names, with rows that are not full, or with numbers "
+        "that do not fit its type.",
         "Give its bytes in the launch file.",
     ),
     (

@@ -23,7 +23,9 @@ from ptxwcet.flow.paths import (
     PathGrowing,
     PathLate,
     PathLoop,
+    PathPart,
     PathRepeat,
+    PathScatter,
     PathUnordered,
     Visit,
     WarpPath,
@@ -34,6 +36,7 @@ from ptxwcet.flow.paths import (
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.timing.cost import InstructionCosts
 from ptxwcet.warp.program import (
+    Barrier,
     BlockChoice,
     BlockWorkload,
     Choice,
@@ -44,7 +47,7 @@ from ptxwcet.warp.program import (
     WarpClass,
     WarpProgram,
 )
-from ptxwcet.warp.segments import conditional, has_barrier, split_at_barrier
+from ptxwcet.warp.segments import conditional, has_barrier, split_at_barrier, with_late_side
 
 # Shares into which the iterations around a growing loop are cut: the bound's excess is about one
 # part in so many, the warp program grows by as much.
@@ -115,6 +118,12 @@ class _Builder:
                 case PathLate(most, late):
                     inside = Choice(tuple(conditional(self.body(side)) for side in late))
                     out.append(Repeat(most, (inside,), 0))
+                case PathPart(block, one, two, jumps):
+                    ways = (Visit(block, jumps), *one), (Visit(block, taken=False), *two)
+                    shared, sides = _without_shared_start(tuple(self.body(way) for way in ways))
+                    out += (*shared, Choice(sides))
+                case PathScatter(most, inner):
+                    out.append(Repeat(most, conditional(self.body(inner)), 1))
                 case PathEnd():
                     out += self._may_end(node)
                 case PathFork():
@@ -160,6 +169,8 @@ class _Builder:
             one, two = two, one
         before, after = split_at_barrier(two)
         out.append(Unordered(one, before) if one and before else Choice((one or before, ())))
+        if one and after and not isinstance(after[0], Barrier):
+            after = with_late_side(after, one)  # which barrier comes first is not decided
         return [*out, *after]
 
     def _shares(self, count: AffineCount, least: AffineCount, body: Path) -> list[Node]:

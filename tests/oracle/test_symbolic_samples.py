@@ -119,6 +119,36 @@ def test_a_reduction_with_barriers_in_every_step() -> None:
     check(asked, "n", (1, 5000), (*range(1, 140), *sample(3, 60, (1, 5000))))
 
 
+TWO_SLOPES = """
+.version 7.0
+.target sm_80
+.address_size 64
+.visible .entry two_slopes(.param .u32 n)
+{
+    .reg .pred %p<3>;
+    .reg .b32 %r<9>;
+    ld.param.u32 %r1, [n];
+    setp.ge.s32 %p1, %r1, 100;
+    add.s32 %r2, %r1, 5;
+    mul.lo.s32 %r3, %r1, 3;
+    sub.s32 %r3, %r3, 295;
+    selp.b32 %r4, %r3, %r2, %p1;
+    mov.u32 %r5, 0;
+L:  add.s32 %r5, %r5, 1;
+    setp.lt.s32 %p2, %r5, %r4;
+    @%p2 bra L;
+    ret;
+}
+"""
+
+
+def test_paths_that_are_alike_at_first(tmp_path: Path) -> None:
+    """From 100 on the loop runs three times as many iterations more for each value."""
+    path = tmp_path / "two_slopes.ptx"
+    path.write_text(TWO_SLOPES)
+    check(Request(str(path), block="96"), "n", (0, 10**6), (*range(90, 120), 5, 4000, 10**6))
+
+
 def test_triangles_are_quadratic() -> None:
     for name, kernel in (("triangular", "triangular_solve"), ("loops", "loop_triangular")):
         answer = bound_symbolic(request(name, kernel, "64"), "n=1..4096")

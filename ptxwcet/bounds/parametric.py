@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from ptxwcet.support.affine import CutRange, CutResidues, NotAffine, parts, variable
 
 # Evaluations of the bound for one kind of paths: one for each remainder of the loops' periods, each
-# step of their transients and each cut. The samples need at most 30, random programs some hundreds.
+# step of their transients and each cut. The samples need at most 5, random programs some hundreds.
 _MOST_EVALUATIONS = 1_000
 
 

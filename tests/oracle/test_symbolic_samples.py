@@ -29,9 +29,11 @@ COUNTED = (
 )
 
 
-def request(name: str, kernel: str, block: str, parameters: Sequence[str] = ()) -> Request:
+def request(
+    name: str, kernel: str, block: str, parameters: Sequence[str] = (), grid: str | None = "1"
+) -> Request:
     path = str(SAMPLES / f"{name}.ptx")
-    return Request(path, (kernel,), block=block, grid="1", parameters=tuple(parameters))
+    return Request(path, (kernel,), block=block, grid=grid, parameters=tuple(parameters))
 
 
 def concrete(asked: Request, value: str) -> tuple[int, str]:
@@ -112,6 +114,15 @@ def test_samples(name: str, kernel: str, block: str, parameter: str) -> None:
     limits = (32, 10**6)
     numbers = (*range(32, 300, 7), *sample(7, 40, limits), 10**6)
     check(request(name, kernel, block), parameter, limits, numbers)
+
+
+def test_blocks_of_several_kinds() -> None:
+    """The ranges of n on which blocks behave alike differ from block to block."""
+    for grid in ("3", None):
+        asked = request("vector_add", "vector_add", "64", grid=grid)
+        check(asked, "n", (0, 5000), (*range(0, 300, 11), *sample(5, 30, (1, 5000))))
+    asked = request("saxpy", "saxpy", "32", grid="3")
+    check(asked, "n", (1, 5000), (*range(1, 300, 11), *sample(5, 30, (1, 5000))))
 
 
 def test_a_reduction_with_barriers_in_every_step() -> None:

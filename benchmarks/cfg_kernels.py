@@ -242,9 +242,10 @@ class _Writer:
         getattr(self, f"_{kind}")(predicate, context)
         if kind not in KNOWN and not context.whole_block and self.random.random() < 0.1:
             other, both = self.new("p"), self.new("p")
-            self._lane(other, context) if self.classes > 1 else self._warpid(other, context)
+            known = "lane" if self.classes > 1 else "warpid"
+            getattr(self, f"_{known}")(other, context)
             operation = self.random.choice(("and", "or"))
-            self.features.add("both")
+            self.features |= {"both", known}
             self.lines.append(f"{operation}.pred {both}, {predicate}, {other};")
             predicate = both
         return self.random.choice(("", "!")) + predicate

@@ -365,6 +365,7 @@ class _Writer:
 
     def _write_flag(self, context: _Context) -> None:
         self.flag_is_open |= context.is_open
+        self.features |= {"toggled"} if context.times > 1 else set()
         self.lines.append(self.random.choice(("mov.u32 %kf, 1;", "xor.b32 %kf, %kf, 1;")))
 
     def _write_guarded(self, context: _Context) -> None:

@@ -139,7 +139,7 @@ def test_sections_begin_with_a_clean_machine() -> None:
     (run,) = Executions(kernel, machine, {}).of_warp(0, 1, {}, 9)
     first, second = run.sections
     assert first.cycles > 200 > 20 > second.cycles
-    assert first.cycles < run.cycles < first.cycles + second.cycles
+    assert run.cycles == first.cycles + second.cycles  # the sum waits for the load
     two = [(run,), (run,)]
     assert block_cycles(two) == sum(s.cycles + s.interference(s.units) for s in run.sections)
 

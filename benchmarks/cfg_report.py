@@ -49,10 +49,10 @@ def kinds_of(features: frozenset[str]) -> str:
 def is_exact(features: frozenset[str], scope: str) -> bool:
     """Whether the bound of a kernel with these features equals the truth: asserted for all.
 
-    Nothing open: always, but for a flag that a loop changes (the closed form of a loop has no flags).
-    Else on structured control flow that lanes of a warp take alike, without
-    early returns, ``break``, ``continue`` and conditions that depend on one another, and with instructions behind
-    it; for a block moreover if paths use the same units and no condition is alike in the block.
+    Nothing open: always, unless a loop changes a flag (the closed form of a loop has no flags).
+    Else on structured control flow that lanes of a warp take alike, with instructions behind it,
+    and without early returns, ``break``, ``continue`` and conditions that depend on one another;
+    for a block moreover if paths use the same units and no condition is alike in the block.
     """
     if "toggled" in features:
         return False

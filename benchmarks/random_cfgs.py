@@ -26,6 +26,7 @@ from cfg_oracle import Executions, TooMany, Unresolved, WarpRun
 from cfg_report import Summary, Verdict, write_picture, write_report
 
 from ptxwcet.flow.facts import Launch
+from ptxwcet.flow.stated import FactSource, LoopFact, Place, StatedFacts
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.machine.model import Machine
@@ -74,7 +75,13 @@ def check_seed(seed: int, most: int = MOST_EXECUTIONS) -> Verdict:
 def bound(kernel: Kernel, case: RandomKernel, machine: Machine, threads: int) -> int:
     """SAFE of a block of so many threads. Raises PtxwcetError."""
     launch = Launch((threads, 1, 1), None, case.parameters)
-    return analyse_kernel(kernel, launch, machine, case.loop_bounds).worst.bound.cycles
+    facts = StatedFacts(
+        tuple(
+            LoopFact(Place(label), FactSource("--loop-bound"), most)
+            for label, most in case.loop_bounds.items()
+        )
+    )
+    return analyse_kernel(kernel, launch, machine, facts).worst.bound.cycles
 
 
 def truth(
@@ -104,7 +111,7 @@ def executed_warps(
     """The executions of each warp in a world; those of alike warps once."""
     warps = [found.of_warp(0, case.lanes, world, most)]
     for warp in range(1, case.warps):
-        apart = "warpid" in case.features
+        apart = case.text.count("%kw") > 2  # declared, defined, and compared with something
         warps.append(found.of_warp(warp, case.lanes, world, most) if apart else warps[0])
     return warps
 

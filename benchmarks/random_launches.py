@@ -16,6 +16,7 @@ import numpy as np
 
 from ptxwcet.emulator.launch import Array, EmulatedLaunch
 from ptxwcet.flow.facts import Dim3, Launch
+from ptxwcet.flow.stated import StatedFacts, parse_loop_bounds
 from ptxwcet.ir.kernel import Kernel, Module
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.ptx.reading import read_source
@@ -52,7 +53,7 @@ def load(file: str) -> Module:
     return parse_module(read_source(str(ROOT / file)))
 
 
-def random_launch(kind: Kind, seed: int) -> tuple[Kernel, Launch, EmulatedLaunch, dict[str, int]]:
+def random_launch(kind: Kind, seed: int) -> tuple[Kernel, Launch, EmulatedLaunch, StatedFacts]:
     """The kernel, the launch facts for its analysis, the launch itself, its loop bounds."""
     (kernel,) = [k for k in load(kind.file).kernels if k.name == kind.kernel]
     block, grid, arguments = kind.draw(np.random.default_rng(seed))
@@ -64,9 +65,10 @@ def random_launch(kind: Kind, seed: int) -> tuple[Kernel, Launch, EmulatedLaunch
     variables: tuple[tuple[str, bytes], ...] = ()
     if kind.kernel == "convolution":
         variables = (("weights", np.arange(7, dtype="f4").tobytes()),)
-    bounds = {place: arguments[index] for place, index in kind.bounds.items()}
+    bounds = [f"{place}={arguments[index]}" for place, index in kind.bounds.items()]
+    stated = StatedFacts(loops=parse_loop_bounds(bounds))
     facts = Launch(block, grid, scalars)
-    return kernel, facts, EmulatedLaunch(block, grid, arguments, variables), bounds
+    return kernel, facts, EmulatedLaunch(block, grid, arguments, variables), stated
 
 
 # --- drawing --------------------------------------------------------------------------------------

@@ -62,10 +62,10 @@ def main() -> None:
             latency, warps = int(row["gmem_lat"]), int(row["warps"])
             entry, launch = launch_of(row["kernel"], warps)
             plain = analyse_kernel(
-                known[entry], launch, load_machine("orin-ecrts2025", latency), {}
+                known[entry], launch, load_machine("orin-ecrts2025", latency)
             ).worst
             charged = analyse_kernel(
-                known[entry], launch, load_machine("orin-ecrts2025-hazard", latency), {}
+                known[entry], launch, load_machine("orin-ecrts2025-hazard", latency)
             ).worst
             gub, lower = plain.outcomes["gub"], plain.outcomes["lower"]
             assert isinstance(gub, BlockBound)

@@ -11,16 +11,21 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from ptxwcet.flow.asm_comments import find_marks
+from ptxwcet.flow.cuda_loops import CudaSource
 from ptxwcet.flow.cuda_names import parameter_names
-from ptxwcet.flow.facts import (
-    Dim3,
-    Launch,
-    parse_dim3,
-    parse_loop_bounds,
-    resolve_parameters,
-)
+from ptxwcet.flow.facts import Dim3, Launch, parse_dim3
+from ptxwcet.flow.flow_facts import read_flow_facts
 from ptxwcet.flow.inlining import inline_calls
+from ptxwcet.flow.parameters import parse_parameters, resolve_parameters
+from ptxwcet.flow.stated import (
+    FactSource,
+    ParameterFact,
+    StatedFacts,
+    parse_loop_bounds,
+)
 from ptxwcet.ir.kernel import Kernel, Module
 from ptxwcet.machine.loader import DEFAULT_MACHINE, load_machine
 from ptxwcet.machine.model import Machine
@@ -29,6 +34,9 @@ from ptxwcet.ptx.parser import parse_module
 from ptxwcet.ptx.reading import read_source
 from ptxwcet.simulator.policies import Policy, find_policy
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+
+if TYPE_CHECKING:
+    from ptxwcet.emulator.launch_model import LaunchFile
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +47,7 @@ class Request:
     CUDA source that names the parameters; None: the ``.cu`` beside the ``.ptx``, if there is one.
     ``policy`` names a known warp scheduler, for the method ``scheduled``; ``method`` is the one
     that is reported as the bound, ``safe`` or ``scheduled``. ``launch_file`` is a launch file that
-    says kernel, block, grid and scalar parameters.
+    says kernel, block, grid and parameters, constants, ``facts_file`` one of flow facts.
     """
 
     path: str
@@ -55,6 +63,13 @@ class Request:
     policy: str | None = None
     method: str = "safe"
     launch_file: str | None = None
+    facts_file: str | None = None
+    launched: tuple[ParameterFact, ...] = ()
+    """The scalars of the launch file, once it is read: see with_launch_file."""
+    launched_bytes: tuple[tuple[str, bytes], ...] = ()
+    """The aggregates of the launch file, by PTX name."""
+    constants: tuple[tuple[str, bytes], ...] = ()
+    """What ``.const`` variables hold in the launch of the launch file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,20 +108,21 @@ def bound_file(request: Request) -> FileAnswer:
     machine = load_machine(request.machine, request.memory_latency_cycles)
     text = read_source(request.path)
     module = parse_module(text)
-    request = with_launch_file(request, module)
+    facts = state_facts(request, module)
+    request = with_launch_file(request, module, facts)
     kernels = select_kernels(module.kernels, request.kernels, request.path)
-    loop_bounds = parse_loop_bounds(request.loop_bounds)
     policy = find_named_policy(request)
     rows: list[KernelAnalysis | RefusedKernel] = []
     for kernel in kernels:
         try:
-            launch = build_launch(kernel, request)
+            own = facts.of_kernel(kernel.name)
+            launch = build_launch(kernel, request, own)
             rows.append(
                 analyse_kernel(
                     inline_calls(kernel, module),
                     launch,
                     machine,
-                    loop_bounds,
+                    own,
                     unknown_at_worst=request.unknown_at_worst,
                     policy=policy,
                     method=request.method,
@@ -114,8 +130,35 @@ def bound_file(request: Request) -> FileAnswer:
             )
         except PtxwcetError as error:
             rows.append(RefusedKernel(kernel, error.diagnostics))
-    digest = hashlib.sha256(Path(request.path).read_bytes()).hexdigest()
-    return FileAnswer(request.path, digest, machine, tuple(rows))
+    return FileAnswer(request.path, file_digest(request.path), machine, tuple(rows))
+
+
+def file_digest(path: str) -> str:
+    """The SHA-256 of the bytes of a file that has been read before, in hexadecimal."""
+    return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+
+
+def state_facts(request: Request, module: Module) -> StatedFacts:
+    """Everything that options, facts file and the PTX's comments say about the file's kernels.
+
+    Raises PtxwcetError: PW213, PW216 (options), PW240 to PW245 (facts file), PW248, PW249
+    (comments).
+    """
+    options = StatedFacts(
+        loops=parse_loop_bounds(request.loop_bounds),
+        parameters=parse_parameters(request.parameters),
+        marks=find_marks(module, cuda_source(request)),
+    )
+    if request.facts_file is None:
+        return options
+    names = [kernel.name for kernel in module.kernels]
+    file = read_flow_facts(request.facts_file, file_digest(request.path), names)
+    return replace(
+        file,
+        loops=(*options.loops, *file.loops),
+        parameters=(*options.parameters, *file.parameters),
+        marks=options.marks,
+    )
 
 
 def find_named_policy(request: Request) -> Policy | None:
@@ -151,21 +194,22 @@ def select_kernels(kernels: Sequence[Kernel], names: Sequence[str], path: str) -
     return [kernel for kernel in bodies if not names or kernel.name in names]
 
 
-def with_launch_file(request: Request, module: Module) -> Request:
-    """The request with the facts of its launch file, if it names one, written as options.
+def with_launch_file(request: Request, module: Module, facts: StatedFacts) -> Request:
+    """The request with what its launch file says, if it names one; ``facts`` are state_facts'.
 
-    Raises PtxwcetError: the file's problems (PW420 to PW425), and PW426 for an option that
-    contradicts it. Its arrays are not built.
+    Raises PtxwcetError: the file's problems (PW420 to PW425), and PW426 for an option or a facts
+    file that contradicts it. Its arrays are not built, but for aggregates and constants.
     """
     if request.launch_file is None:
         return request
     # here: only commands with a launch file load numpy
     from ptxwcet.emulator.launch_files import read_launch_file
+    from ptxwcet.emulator.layout import constant_bytes
 
     launch = read_launch_file(
         request.launch_file, module, lambda kernel: cuda_parameter_names(kernel, request)
     )
-    name, scalars = launch.kernel.name, launch.scalars
+    name = launch.kernel.name
     if request.kernels and set(request.kernels) != {name}:
         raise _contradiction(f"--kernel {request.kernels[0]}", launch.place("kernel"), name)
     sizes = {"block": launch.block, "grid": launch.grid}
@@ -173,20 +217,41 @@ def with_launch_file(request: Request, module: Module) -> Request:
         if given is not None and parse_dim3(given, key) != sizes[key]:
             shown = "x".join(map(str, sizes[key]))
             raise _contradiction(f"--{key} {given}", launch.place(key), shown)
+    launched = tuple(
+        ParameterFact(key, str(value), FactSource(launch.argument_place(key)))
+        for key, value in launch.scalars.items()
+    )
     names = cuda_parameter_names(launch.kernel, request)
-    for text in request.parameters:
-        for key, value in resolve_parameters(launch.kernel, (text,), names).items():
-            if key not in scalars or value != scalars[key]:
-                shown = str(scalars.get(key, "an array"))
-                raise _contradiction(f"--param {text}", launch.argument_place(key), shown)
+    for fact in facts.of_kernel(name).parameters:
+        _check_against_launch(launch, launched, fact, names)
     return replace(
         request,
         kernels=(name,),
         block="x".join(map(str, launch.block)),
         grid="x".join(map(str, launch.grid)),
-        parameters=tuple(f"{key}={value}" for key, value in scalars.items()),
+        launched=launched,
+        launched_bytes=tuple(launch.aggregate_bytes().items()),
+        constants=tuple(constant_bytes(module, launch.constant_bytes()).items()),
         launch_file=None,
     )
+
+
+def _check_against_launch(
+    launch: LaunchFile,
+    launched: tuple[ParameterFact, ...],
+    fact: ParameterFact,
+    names: Sequence[str] | None,
+) -> None:
+    """Raises PtxwcetError (PW426) for a parameter that a launch file gives another value."""
+    stated = resolve_parameters(launch.kernel, (fact,), names)
+    for key in (*stated.values, *stated.ranges):
+        place = launch.argument_place(key)
+        if key not in launch.scalars:
+            raise _contradiction(fact.source.name, place, "an array")
+        try:
+            resolve_parameters(launch.kernel, (*launched, fact), names)
+        except PtxwcetError:
+            raise _contradiction(fact.source.name, place, str(launch.scalars[key])) from None
 
 
 def _contradiction(option: str, place: str, written: str) -> PtxwcetError:
@@ -194,13 +259,16 @@ def _contradiction(option: str, place: str, written: str) -> PtxwcetError:
         Diagnostic(
             "PW426",
             f"{option} contradicts {place}, which says {written}",
-            help="leave the option out, or change the launch file",
+            help="leave one of them out, or let both say the same",
         )
     )
 
 
-def build_launch(kernel: Kernel, request: Request) -> Launch:
-    """The launch facts of a request for one kernel. Raises PtxwcetError (PW209 to PW215)."""
+def build_launch(kernel: Kernel, request: Request, facts: StatedFacts) -> Launch:
+    """The launch facts for one kernel; ``facts`` are those that concern it.
+
+    Raises PtxwcetError (PW209 to PW215).
+    """
     block: Dim3
     if request.block is not None:
         block = parse_dim3(request.block, "block")
@@ -217,24 +285,29 @@ def build_launch(kernel: Kernel, request: Request) -> Launch:
         )
     grid = None if request.grid is None else parse_dim3(request.grid, "grid")
     names = cuda_parameter_names(kernel, request)
-    return Launch(block, grid, resolve_parameters(kernel, request.parameters, names))
+    known = resolve_parameters(kernel, (*request.launched, *facts.parameters), names)
+    data, constants = dict(request.launched_bytes), dict(request.constants)
+    return Launch(block, grid, known.values, known.ranges, data, constants)
 
 
 def cuda_parameter_names(kernel: Kernel, request: Request) -> tuple[str, ...] | None:
     """Names from the CUDA source given or lying beside the file; None without one that fits."""
-    given = request.source is not None
-    path = (
-        Path(request.source)
-        if request.source is not None
-        else Path(request.path).with_suffix(".cu")
-    )
+    source = cuda_source(request)
+    names = None if source is None else parameter_names(source.text, kernel.name)
+    return names if names is not None and len(names) == len(kernel.parameters) else None
+
+
+def cuda_source(request: Request) -> CudaSource | None:
+    """The CUDA source given, or the one lying beside the file, if there is one.
+
+    Raises PtxwcetError (PW213) for one that is given and cannot be read.
+    """
+    path = Path(request.source or Path(request.path).with_suffix(".cu"))
     try:
-        text = path.read_text(encoding="utf-8", errors="replace")
+        return CudaSource(path.name, path.read_text(encoding="utf-8", errors="replace"))
     except OSError as error:
-        if not given:
+        if request.source is None:
             return None
         raise PtxwcetError(
             Diagnostic("PW213", f"cannot read --source '{path}': {error.strerror}")
         ) from None
-    names = parameter_names(text, kernel.name)
-    return names if names is not None and len(names) == len(kernel.parameters) else None

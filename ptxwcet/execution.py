@@ -7,7 +7,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,7 +18,9 @@ from ptxwcet.api import (
     Request,
     build_launch,
     cuda_parameter_names,
+    file_digest,
     find_named_policy,
+    state_facts,
     with_launch_file,
 )
 from ptxwcet.emulator.execute import execute
@@ -108,7 +109,7 @@ def run_file(request: RunRequest, progress: Progress | None = None) -> RunAnswer
     wrong = [check.diagnostic() for check in checks]
     return RunAnswer(
         path=request.path,
-        sha256=hashlib.sha256(Path(request.path).read_bytes()).hexdigest(),
+        sha256=file_digest(request.path),
         launch=launch,
         execution=execution,
         seconds=seconds,
@@ -135,8 +136,7 @@ def bound_executed(request: Request, progress: Progress | None = None) -> FileAn
         row = analyse_prepared(prepared, policy=policy, method=request.method)
     except RefusedLaunch as refused:
         row = RefusedKernel(refused.kernel, refused.diagnostics)
-    digest = hashlib.sha256(Path(request.path).read_bytes()).hexdigest()
-    return FileAnswer(request.path, digest, machine, (row,))
+    return FileAnswer(request.path, file_digest(request.path), machine, (row,))
 
 
 class RefusedLaunch(PtxwcetError):
@@ -156,21 +156,24 @@ def prepare_launch(
     effect), problems of the launch file; RefusedLaunch: what the run or the machine refuses, and
     every finding of the run (a kernel that reads what nothing wrote takes arbitrary paths).
     """
-    if request.launch_file is None or request.loop_bounds:
-        option = "--loop-bound" if request.launch_file else "no launch file"
+    if request.launch_file is None or request.loop_bounds or request.facts_file is not None:
+        option = "--loop-bound" if request.loop_bounds else "--facts"
+        option = option if request.launch_file else "no launch file"
         raise PtxwcetError(
             Diagnostic(
                 "PW427",
                 f"--executed with {option}",
                 help="executed paths come from the inputs of a launch file: give --launch, and no "
-                "loop bounds",
+                "loop bounds or facts",
             )
         )
     launch = read_launch(request.launch_file, module, request)
-    facts = build_launch(launch.kernel, with_launch_file(request, module))
-    options = EmulatorOptions(record_paths=True, progress=progress)
+    options = state_facts(request, module)
+    request = with_launch_file(request, module, options)
+    facts = build_launch(launch.kernel, request, options.of_kernel(launch.kernel.name))
+    recording = EmulatorOptions(record_paths=True, progress=progress)
     try:
-        execution = execute_launch(module, launch, options)
+        execution = execute_launch(module, launch, recording)
         if execution.findings:
             raise PtxwcetError(diagnostics_of(execution, launch.block, launch.grid))
         return prepare_executed(

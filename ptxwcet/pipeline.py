@@ -12,12 +12,17 @@ from ptxwcet.bounds.outcome import BlockBound, Outcome
 from ptxwcet.claims import Assumption, AssumptionState, Refusal
 from ptxwcet.emulator.executed_paths import executed_blocks
 from ptxwcet.emulator.launch import Execution
+from ptxwcet.flow.call_variables import with_variable_registers
 from ptxwcet.flow.cfg import BlockId, ControlFlowGraph, build_cfg
 from ptxwcet.flow.dominance import compute_dominators, compute_postdominators
 from ptxwcet.flow.extraction import extract_paths
-from ptxwcet.flow.facts import BoundOrigin, Launch, check_launch
+from ptxwcet.flow.fact_assumptions import fact_assumptions
+from ptxwcet.flow.facts import NO_PLACED_FACTS, Launch, PlacedFacts, check_launch
 from ptxwcet.flow.loops import LoopForest, find_loops, irreducible_diagnostics
-from ptxwcet.flow.paths import BlockPaths, loop_entries
+from ptxwcet.flow.paths import BlockPaths
+from ptxwcet.flow.placing import place_facts
+from ptxwcet.flow.slicing import decisive_variables
+from ptxwcet.flow.stated import NO_FACTS, StatedFacts
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.machine.model import Machine
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
@@ -31,13 +36,6 @@ if TYPE_CHECKING:
 
 SCHEDULED = "scheduled"
 """Name of the method that takes a known schedule's run for the bound."""
-
-USER_LOOP_BOUNDS = Assumption(
-    "user-loop-bounds",
-    "the loop bounds given by the user hold for every thread and every entry of the loop",
-    AssumptionState.ASSUMED,
-    "--loop-bound",
-)
 
 EXECUTED_PATHS = Assumption(
     "executed-paths",
@@ -78,6 +76,7 @@ class KernelAnalysis:
     launch: Launch
     machine: Machine
     pieces: tuple[AnalysedPiece, ...]
+    facts: PlacedFacts
 
     @property
     def worst(self) -> AnalysedPiece:
@@ -110,37 +109,49 @@ class PreparedKernel:
     launch: Launch
     machine: Machine
     pieces: tuple[PreparedPiece, ...]
+    facts: PlacedFacts = NO_PLACED_FACTS
 
 
 def prepare_kernel(
     kernel: Kernel,
     launch: Launch,
     machine: Machine,
-    loop_bounds: Mapping[str, int],
+    facts: StatedFacts = NO_FACTS,
     *,
     unknown_at_worst: bool = False,
 ) -> PreparedKernel:
     """Finds what every warp of any block of a launch executes.
 
-    ``loop_bounds`` are the user's, by block label or source line. Raises PtxwcetError with every
-    reason for a refusal. Cost: independent of trip counts.
+    Raises PtxwcetError with every reason for a refusal. Cost: independent of trip counts.
     """
-    check_launch(launch, kernel)
-    _require_known_opcodes(kernel, unknown_at_worst=unknown_at_worst)
-    cfg = build_cfg(kernel)
-    forest = find_loops(cfg, compute_dominators(cfg))
-    if not forest.is_reducible:
-        raise PtxwcetError(irreducible_diagnostics(kernel, cfg, forest))
+    require_known_opcodes(kernel, unknown_at_worst=unknown_at_worst)
+    cfg, forest = build_flow(kernel, launch)
     postdominators = compute_postdominators(cfg).immediate
-    bounds = place_loop_bounds(kernel, cfg, forest, loop_bounds)
-    found = extract_paths(kernel, cfg, forest, tuple(postdominators), launch, bounds)
+    placed = place_facts(kernel, cfg, forest, facts)
+    followed = with_variable_registers(kernel)
+    given = decisive_variables(followed, {*launch.parameter_bytes, *launch.constants})
+    found = extract_paths(followed, cfg, forest, tuple(postdominators), launch, placed)
     costs = InstructionCosts(machine, launch.threads, unknown_at_worst=unknown_at_worst)
     pieces = []
     for paths in found:
         workload = build_workload(paths.warps, kernel, cfg, costs, machine.scoreboard)
-        assumptions = tuple(_assumptions(paths, costs))
+        rests_on = fact_assumptions(paths, placed, launch, given)
+        assumptions = (*_unknown_opcodes(costs), *rests_on)
         pieces.append(PreparedPiece(paths, workload, assumptions, costs.is_nominal))
-    return PreparedKernel(kernel, cfg, forest, launch, machine, tuple(pieces))
+    return PreparedKernel(kernel, cfg, forest, launch, machine, tuple(pieces), placed)
+
+
+def build_flow(kernel: Kernel, launch: Launch) -> tuple[ControlFlowGraph, LoopForest]:
+    """The graph and the loops of a kernel that such a launch is legal for.
+
+    Raises PtxwcetError: PW211, PW212 (launch), PW201, PW231 (loops).
+    """
+    check_launch(launch, kernel)
+    cfg = build_cfg(kernel)
+    forest = find_loops(cfg, compute_dominators(cfg))
+    if not forest.is_reducible:
+        raise PtxwcetError(irreducible_diagnostics(kernel, cfg, forest))
+    return cfg, forest
 
 
 def prepare_executed(
@@ -165,10 +176,9 @@ def prepare_executed(
         workload = build_workload(
             kind.paths.warps, execution.kernel, cfg, costs, machine.scoreboard
         )
-        assumptions = [EXECUTED_PATHS]
-        assumptions += [UNKNOWN_OPCODES] if costs.charged_unknown else []
+        assumptions = (EXECUTED_PATHS, *_unknown_opcodes(costs))
         nominal = costs.is_nominal
-        pieces.append(PreparedPiece(kind.paths, workload, tuple(assumptions), nominal, kind.count))
+        pieces.append(PreparedPiece(kind.paths, workload, assumptions, nominal, kind.count))
     return PreparedKernel(execution.kernel, cfg, forest, launch, machine, tuple(pieces))
 
 
@@ -176,7 +186,7 @@ def analyse_kernel(
     kernel: Kernel,
     launch: Launch,
     machine: Machine,
-    loop_bounds: Mapping[str, int],
+    facts: StatedFacts = NO_FACTS,
     *,
     unknown_at_worst: bool = False,
     policy: Policy | None = None,
@@ -184,14 +194,11 @@ def analyse_kernel(
 ) -> KernelAnalysis:
     """Bounds the execution time of any one block of a launch.
 
-    ``loop_bounds`` are the user's, by block label or source line. With a ``policy`` the method
-    ``scheduled`` answers too; ``method`` names the one that is reported. Raises PtxwcetError with
-    every reason for a refusal. Cost: independent of trip counts, but for a known schedule that
-    never repeats.
+    With a ``policy`` the method ``scheduled`` answers too; ``method`` names the one that is
+    reported. Raises PtxwcetError with every reason for a refusal. Cost: independent of trip counts,
+    but for a known schedule that never repeats.
     """
-    prepared = prepare_kernel(
-        kernel, launch, machine, loop_bounds, unknown_at_worst=unknown_at_worst
-    )
+    prepared = prepare_kernel(kernel, launch, machine, facts, unknown_at_worst=unknown_at_worst)
     return analyse_prepared(prepared, policy=policy, method=method)
 
 
@@ -210,7 +217,8 @@ def analyse_prepared(
         _require_answer(kernel, outcomes, method)
         pieces.append(AnalysedPiece(piece.paths, analysis, outcomes, method))
     cfg, forest = prepared.cfg, prepared.forest
-    return KernelAnalysis(kernel, cfg, forest, prepared.launch, machine, tuple(pieces))
+    launch, facts = prepared.launch, prepared.facts
+    return KernelAnalysis(kernel, cfg, forest, launch, machine, tuple(pieces), facts)
 
 
 def _evaluate_schedule(analysis: BlockAnalysis, policy: Policy, *, is_nominal: bool) -> Outcome:
@@ -256,48 +264,8 @@ def block_costs(kernel: Kernel, machine: Machine) -> dict[BlockId, int]:
     return costs
 
 
-def place_loop_bounds(
-    kernel: Kernel, cfg: ControlFlowGraph, forest: LoopForest, bounds: Mapping[str, int]
-) -> dict[int, int]:
-    """The user's loop bounds by loop id; a place names a header's label or a source line.
-
-    Raises PtxwcetError (PW219) for a place that is not exactly one loop.
-    """
-    placed: dict[int, int] = {}
-    for place, iterations in bounds.items():
-        matches = [
-            loop.id
-            for loop in forest.loops
-            if place in (cfg.name(loop.header), cfg.name(loop.header).partition("@")[0])
-            or place in _source_lines(kernel, cfg, loop.header)
-        ]
-        if len(matches) != 1 or placed.get(matches[0], iterations) != iterations:
-            raise PtxwcetError(_misplaced(kernel, cfg, forest, place, len(matches)))
-        placed[matches[0]] = iterations
-    return placed
-
-
-def _source_lines(kernel: Kernel, cfg: ControlFlowGraph, header: int) -> set[str]:
-    block = cfg.blocks[header]
-    locations = (kernel.instructions[i].location for i in range(block.start, block.end))
-    return {str(location.line) for location in locations if location is not None}
-
-
-def _misplaced(
-    kernel: Kernel, cfg: ControlFlowGraph, forest: LoopForest, place: str, matches: int
-) -> Diagnostic:
-    loops = ", ".join(cfg.name(loop.header) for loop in forest.loops) or "none"
-    problem = "no loop starts" if matches == 0 else f"{matches} loops start, or two bounds meet,"
-    return Diagnostic(
-        "PW219",
-        f"--loop-bound {place}: {problem} there in kernel {kernel.name}",
-        kernel.span,
-        notes=(f"its loops: {loops}",),
-        help="name the label of the loop's first block",
-    )
-
-
-def _require_known_opcodes(kernel: Kernel, *, unknown_at_worst: bool) -> None:
+def require_known_opcodes(kernel: Kernel, *, unknown_at_worst: bool) -> None:
+    """Raises PtxwcetError (PW401) with every unknown opcode, unless they are charged at worst."""
     unknown = [one for one in kernel.instructions if not one.is_known]
     if unknown and not unknown_at_worst:
         raise PtxwcetError(
@@ -312,9 +280,5 @@ def _require_known_opcodes(kernel: Kernel, *, unknown_at_worst: bool) -> None:
         )
 
 
-def _assumptions(paths: BlockPaths, costs: InstructionCosts) -> list[Assumption]:
-    found = [UNKNOWN_OPCODES] if costs.charged_unknown else []
-    loops = (loop for warp in paths.warps for loop in loop_entries(warp.nodes))
-    if any(loop.origin is BoundOrigin.USER for loop in loops):
-        found.append(USER_LOOP_BOUNDS)
-    return found
+def _unknown_opcodes(costs: InstructionCosts) -> tuple[Assumption, ...]:
+    return (UNKNOWN_OPCODES,) if costs.charged_unknown else ()

@@ -9,20 +9,19 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from ptxwcet.api import (
     RefusedKernel,
     Request,
     build_launch,
+    file_digest,
     select_kernels,
+    state_facts,
     with_launch_file,
 )
 from ptxwcet.execution import RefusedLaunch, prepare_launch
-from ptxwcet.flow.facts import parse_loop_bounds
 from ptxwcet.flow.inlining import inline_calls
 from ptxwcet.ir.kernel import Module
 from ptxwcet.machine.loader import load_machine
@@ -111,8 +110,7 @@ def simulate_file(request: Request, options: SimulationOptions) -> SimulationAns
             rows.append(max(runs, key=lambda simulation: simulation.run.cycles))
         except PtxwcetError as error:
             rows.append(RefusedKernel(prepared.kernel, error.diagnostics))
-    digest = hashlib.sha256(Path(request.path).read_bytes()).hexdigest()
-    return SimulationAnswer(request.path, digest, machine, tuple(rows))
+    return SimulationAnswer(request.path, file_digest(request.path), machine, tuple(rows))
 
 
 def _prepare(
@@ -125,15 +123,16 @@ def _prepare(
         except RefusedLaunch as refused:
             yield RefusedKernel(refused.kernel, refused.diagnostics)
         return
-    request = with_launch_file(request, module)
-    loop_bounds = parse_loop_bounds(request.loop_bounds)
+    facts = state_facts(request, module)
+    request = with_launch_file(request, module, facts)
     for kernel in select_kernels(module.kernels, request.kernels, request.path):
+        own = facts.of_kernel(kernel.name)
         try:
             yield prepare_kernel(
                 inline_calls(kernel, module),
-                build_launch(kernel, request),
+                build_launch(kernel, request, own),
                 machine,
-                loop_bounds,
+                own,
                 unknown_at_worst=request.unknown_at_worst,
             )
         except PtxwcetError as error:

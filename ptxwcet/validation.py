@@ -10,14 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from ptxwcet.api import Request, build_launch, with_launch_file
+from ptxwcet.api import Request, build_launch, state_facts, with_launch_file
 from ptxwcet.bounds.outcome import BlockBound
 from ptxwcet.emulator.execute import execute
 from ptxwcet.emulator.launch import EmulatedLaunch, EmulatorOptions, Execution
 from ptxwcet.emulator.launch_arrays import ArraySource
 from ptxwcet.emulator.launch_model import LaunchFile
 from ptxwcet.execution import diagnostics_of, emulated, read_launch
-from ptxwcet.flow.facts import parse_loop_bounds
 from ptxwcet.flow.inlining import inline_calls
 from ptxwcet.flow.paths import BlockPaths
 from ptxwcet.ir.kernel import Module
@@ -78,12 +77,14 @@ def validate_inputs(
             Diagnostic("PW427", "--inputs without a launch file", help="give --launch")
         )
     launch = read_launch(request.launch_file, module, request)
-    request = with_launch_file(request, module)
+    facts = state_facts(request, module)
+    request = with_launch_file(request, module, facts)
+    own = facts.of_kernel(launch.kernel.name)
     analysis = analyse_kernel(
         inline_calls(launch.kernel, module),
-        build_launch(launch.kernel, request),
+        build_launch(launch.kernel, request, own),
         machine,
-        parse_loop_bounds(request.loop_bounds),
+        own,
         unknown_at_worst=request.unknown_at_worst,
     )
     for number in range(inputs):
@@ -97,7 +98,9 @@ def reseeded(launch: LaunchFile, number: int) -> LaunchFile:
     arguments = []
     for row in launch.arguments:
         value = row.value
-        if isinstance(value, ArraySource) and "seed" in value.settings:
+        # aggregates are facts of the launch, as scalars are: the analysis has used them
+        is_fact = row.parameter.is_array
+        if isinstance(value, ArraySource) and "seed" in value.settings and not is_fact:
             seed = (int(value.settings["seed"]) + 0x9E3779B1 * number) % 2**32
             value = replace(value, settings={**value.settings, "seed": seed})
         arguments.append(replace(row, value=value))

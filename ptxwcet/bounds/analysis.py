@@ -13,7 +13,14 @@ from functools import cached_property
 
 from ptxwcet.claims import Assumption
 from ptxwcet.machine.model import Machine, TimingMeaning
-from ptxwcet.timing.demand import issue_count, most_cycles, unit_demand, used_units
+from ptxwcet.timing.attribution import WarpAttribution, attribute_warp
+from ptxwcet.timing.demand import (
+    heaviest_cycles,
+    issue_count,
+    most_cycles,
+    unit_demand,
+    used_units,
+)
 from ptxwcet.timing.phases import WarpProfile, profile_warp
 from ptxwcet.warp.alignment import AlignedSection, AlignedStep, align_sections
 from ptxwcet.warp.program import Barrier, BlockWorkload, Node, Scoreboard
@@ -44,6 +51,12 @@ class WarpSection:
         return max(self.profile.isolated_cycles, self.profile.issue_end_cycles)
 
     @cached_property
+    def attribution(self) -> WarpAttribution:
+        """Which instructions ``length_cycles`` goes to. Raises PW404."""
+        through_bubble = self.barrier is not None
+        return attribute_warp(self.body, self.scoreboard, through_bubble=through_bubble)
+
+    @cached_property
     def units(self) -> frozenset[str]:
         """Units that the section uses on some allowed path."""
         return used_units(self.body)
@@ -69,6 +82,14 @@ class WarpSection:
                 self.body, lambda i: i.initiation_cycles if i.unit in units else 1
             )
         return known[units]
+
+    def interference_by_origin(self, units: frozenset[str]) -> dict[int, int]:
+        """:meth:`interference` by the kernel's instruction."""
+        return heaviest_cycles(self.body, lambda i: i.initiation_cycles if i.unit in units else 1)
+
+    def demand_by_origin(self, units: frozenset[str]) -> dict[int, int]:
+        """:meth:`demand_on` by the kernel's instruction."""
+        return heaviest_cycles(self.body, lambda i: i.initiation_cycles if i.unit in units else 0)
 
     def demand_on(self, units: frozenset[str]) -> int:
         """Largest total initiation on these units, in cycles."""

@@ -12,7 +12,7 @@ worst schedule takes 18.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from ptxwcet.bounds.analysis import BlockAnalysis, BlockSection, BlockStep, SubCore
@@ -70,14 +70,29 @@ def worst_way(
 def section_upper_bound(analysis: BlockAnalysis, section: BlockSection) -> int:
     """The largest ``WUB_S`` over the warps of a section."""
     return max(
-        (
-            warp_upper_bound(section, core, index)
-            for core in analysis.sub_cores
-            for index, count in enumerate(core.warps)
-            if count and section.warps[index] is not None
-        ),
+        (warp_upper_bound(section, core, index) for core, index in _delayed(analysis, section)),
         default=0,
     )
+
+
+def worst_warp(analysis: BlockAnalysis, section: BlockSection) -> tuple[SubCore, int] | None:
+    """A sub-core and the class of a warp there whose ``WUB_S`` is the section's bound.
+
+    The first of several; None for a section without warps.
+    """
+    return max(
+        _delayed(analysis, section),
+        key=lambda warp: warp_upper_bound(section, *warp),
+        default=None,
+    )
+
+
+def _delayed(analysis: BlockAnalysis, section: BlockSection) -> Iterator[tuple[SubCore, int]]:
+    """Every kind of warp in a section: its sub-core and its class."""
+    for core in analysis.sub_cores:
+        for index, count in enumerate(core.warps):
+            if count and section.warps[index] is not None:
+                yield core, index
 
 
 def warp_upper_bound(section: BlockSection, core: SubCore, index: int) -> int:

@@ -23,6 +23,7 @@ _COMMANDS = {
     "bound": "ptxwcet.cli.bound",
     "cfg": "ptxwcet.cli.cfg",
     "explain": "ptxwcet.cli.explain",
+    "facts": "ptxwcet.cli.facts",
     "machine": "ptxwcet.cli.machine",
     "phases": "ptxwcet.cli.phases",
     "run": "ptxwcet.cli.run",

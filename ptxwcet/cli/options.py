@@ -9,7 +9,7 @@ import click
 
 from ptxwcet.machine.loader import DEFAULT_MACHINE
 
-_OPTIONS = (
+_LAUNCH_OPTIONS = (
     click.argument("file", type=click.Path()),
     click.option(
         "-k", "--kernel", "kernels", multiple=True, help="Only this kernel.  [default: all]"
@@ -21,13 +21,13 @@ _OPTIONS = (
         "parameters",
         multiple=True,
         metavar="NAME=VALUE",
-        help="Value of a scalar parameter, by index, PTX name or CUDA name.",
+        help="Value of a scalar parameter, by index, PTX name or CUDA name; a range as 1..4096.",
     ),
     click.option(
         "--launch",
         "launch_file",
         type=click.Path(),
-        help="Launch file: says kernel, block, grid and scalar parameters.",
+        help="Launch file: says kernel, block, grid, parameters and constants.",
     ),
     click.option(
         "--source",
@@ -41,6 +41,14 @@ _OPTIONS = (
         metavar="PLACE=N",
         help="Most body executions of a loop for each entry; PLACE is a label or a source line.",
     ),
+    click.option(
+        "--facts",
+        "facts_file",
+        type=click.Path(),
+        help="Facts file: loop bounds, branches and parameters (ptxwcet facts writes a template).",
+    ),
+)
+_MACHINE_OPTIONS = (
     click.option(
         "--machine",
         default=DEFAULT_MACHINE,
@@ -62,6 +70,13 @@ _OPTIONS = (
 
 def analysis_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Adds the shared options to a command."""
-    for option in reversed(_OPTIONS):
+    for option in reversed(_LAUNCH_OPTIONS + _MACHINE_OPTIONS):
+        command = option(command)
+    return command
+
+
+def launch_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds those of the shared options that say which kernel and which launch."""
+    for option in reversed(_LAUNCH_OPTIONS):
         command = option(command)
     return command

@@ -7,13 +7,14 @@ with a diagnostic that names the branch, what it depends on and the option that 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from itertools import product
 
 from ptxwcet.flow.cfg import BlockId, ControlFlowGraph
-from ptxwcet.flow.facts import WARP_SIZE, Dim3, Launch
-from ptxwcet.flow.lanes import BlockIndex, LaneState
+from ptxwcet.flow.facts import WARP_SIZE, Dim3, Launch, PlacedFacts
+from ptxwcet.flow.lanes import BlockIndex, LaneState, Span
 from ptxwcet.flow.loops import LoopForest
-from ptxwcet.flow.paths import BlockPaths, Path, WarpPath, close_symbol
+from ptxwcet.flow.paths import BlockPaths, Path, PathChoice, WarpPath, at_value, close_symbol
 from ptxwcet.flow.regions import SplitRequest, Symbol
 from ptxwcet.flow.slicing import control_slice
 from ptxwcet.flow.uniformity import BranchAgreements
@@ -25,9 +26,48 @@ from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 # Ranges of block indices analysed apart: a kernel that tests its index against a size needs two or
 # three an axis; more means that every block is different, and the user should name the grid.
 _MOST_PIECES = 64
+_MOST_SYMBOLIC_PIECES = 2048
+_MOST_EXCLUSIVE = 6  # pairs of exclusive outcomes: 64 walks
+_CONTRADICTED = "PW217"
 _UNLIMITED: Dim3 = (2**31 - 1, 65535, 65535)
 
-Piece = tuple[Dim3, Dim3]  # first and last block index, inclusive
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """Block indices from ``first`` to ``last`` and values of parameters of which ranges are known.
+
+    ``splittable``: parts of the indices may be analysed apart.
+    """
+
+    first: Dim3
+    last: Dim3
+    spans: tuple[tuple[str, Span], ...] = ()
+    splittable: bool = True
+
+    def unsplittable(self) -> _Piece:
+        """The same, to be analysed as a whole."""
+        spans = tuple((name, replace(span, splittable=False)) for name, span in self.spans)
+        return replace(self, spans=spans, splittable=False)
+
+
+@dataclass(frozen=True, slots=True)
+class SymbolicPaths:
+    """The paths of all warps for values of a parameter: ``first + step * s``, ``0 <= s < count``.
+
+    Counts of iterations in ``paths`` are affine in the symbol that stands for ``s``.
+    """
+
+    first: int
+    step: int
+    count: int
+    paths: BlockPaths
+
+    def at(self, s: int) -> BlockPaths:
+        """The paths for one value."""
+        if not 0 <= s < self.count:
+            raise ValueError(f"{s} is not in 0..{self.count - 1}")
+        warps = tuple(replace(warp, nodes=at_value(warp.nodes, s)) for warp in self.paths.warps)
+        return replace(self.paths, warps=warps)
 
 
 def extract_paths(
@@ -36,30 +76,73 @@ def extract_paths(
     forest: LoopForest,
     postdominators: tuple[BlockId | None, ...],
     launch: Launch,
-    bounds: Mapping[int, int],
+    facts: PlacedFacts,
 ) -> tuple[BlockPaths, ...]:
     """The paths of all warps, one entry for each range of block indices that behaves alike.
 
-    ``bounds`` are the user's loop bounds by loop id. Without a grid, all indices that any grid can
-    have are covered. Raises PtxwcetError (PW2xx). Cost: independent of trip counts; linear in the
-    path tree for each group of warps and range of indices.
+    Without a grid, all indices that any grid can have are covered. Raises PtxwcetError (PW2xx),
+    above all OpenDecision. Cost: independent of trip counts; linear in the path tree for each group
+    of warps and range of indices, times two for each pair of exclusive outcomes.
     """
+    _require_used(kernel, facts)
     agreements = BranchAgreements(kernel, cfg, postdominators, launch)
     graph = FlowGraph(kernel, cfg, forest, postdominators, control_slice(kernel), agreements)
-    open_pieces = [_all_indices(kernel, launch, graph)]
-    done: list[BlockPaths] = []
+    found = _explore(graph, launch, facts, _MOST_PIECES)
+    if found is None:  # too many kinds of blocks: what index and parameters decide is left open
+        whole = _all_values(kernel, launch, graph).unsplittable()
+        found = [(whole, _paths_of_piece(graph, launch, facts, whole))]
+    return tuple(_merge_equal([BlockPaths(one.first, one.last, paths) for one, paths in found]))
+
+
+def extract_symbolic(
+    kernel: Kernel,
+    cfg: ControlFlowGraph,
+    forest: LoopForest,
+    postdominators: tuple[BlockId | None, ...],
+    launch: Launch,
+    facts: PlacedFacts,
+    parameter: str,
+) -> tuple[SymbolicPaths, ...] | None:
+    """The paths as functions of a parameter of which ``launch`` has a range.
+
+    What is executed for a value of the parameter are the blocks of all entries that contain it:
+    they may overlap. None if the paths are of too many kinds. Raises and costs as extract_paths.
+    """
+    _require_used(kernel, facts)
+    agreements = BranchAgreements(kernel, cfg, postdominators, launch)
+    graph = FlowGraph(kernel, cfg, forest, postdominators, control_slice(kernel), agreements)
+    found = _explore(graph, launch, facts, _MOST_SYMBOLIC_PIECES, symbolic=parameter)
+    if found is None:
+        return None
+    out = []
+    for piece, paths in found:
+        span = dict(piece.spans)[parameter]
+        block = BlockPaths(piece.first, piece.last, paths)
+        out.append(SymbolicPaths(span.first, span.step, span.count, block))
+    return tuple(out)
+
+
+_Found = list[tuple[_Piece, tuple[WarpPath, ...]]]
+
+
+def _explore(
+    graph: FlowGraph, launch: Launch, facts: PlacedFacts, most: int, symbolic: str | None = None
+) -> _Found | None:
+    """The paths of parts of the block indices and parameters; None for more than ``most`` parts."""
+    open_pieces = [_all_values(graph.kernel, launch, graph)]
+    done: _Found = []
     while open_pieces:
         piece = open_pieces.pop()
-        if len(done) + len(open_pieces) >= _MOST_PIECES:
-            raise PtxwcetError(_too_many_pieces(kernel, launch))
+        if len(done) + len(open_pieces) >= most:
+            return None
         try:
-            done.append(BlockPaths(*piece, _paths_of_piece(graph, launch, dict(bounds), piece)))
+            done.append((piece, _paths_of_piece(graph, launch, facts, piece, symbolic)))
         except SplitRequest as split:
             open_pieces += _split(piece, split)
-    return tuple(_merge_equal(done))
+    return done
 
 
-def _all_indices(kernel: Kernel, launch: Launch, graph: FlowGraph) -> Piece:
+def _all_values(kernel: Kernel, launch: Launch, graph: FlowGraph) -> _Piece:
     limits = launch.grid if launch.grid is not None else _UNLIMITED
     used = {
         operand.name
@@ -69,12 +152,17 @@ def _all_indices(kernel: Kernel, launch: Launch, graph: FlowGraph) -> Piece:
         if isinstance(operand, SpecialRegister)
     }
     last = [limits[i] - 1 if f"%ctaid.{axis}" in used else 0 for i, axis in enumerate("xyz")]
-    return (0, 0, 0), (last[0], last[1], last[2])
+    spans = tuple(
+        (name, Span(low, 1, high - low + 1)) for name, (low, high) in launch.ranges.items()
+    )
+    return _Piece((0, 0, 0), (last[0], last[1], last[2]), spans)
 
 
-def _split(piece: Piece, split: SplitRequest) -> list[Piece]:
+def _split(piece: _Piece, split: SplitRequest) -> list[_Piece]:
+    if split.symbol.is_parameter:
+        return _split_span(piece, split)
     axis = "xyz".index(split.symbol.name[-1])
-    first, last = piece
+    first, last = piece.first, piece.last
     cut = first[axis] + split.at
 
     def replaced(index: Dim3, value: int) -> Dim3:
@@ -82,11 +170,40 @@ def _split(piece: Piece, split: SplitRequest) -> list[Piece]:
         numbers[axis] = value
         return numbers[0], numbers[1], numbers[2]
 
-    return [(first, replaced(last, cut - 1)), (replaced(first, cut), last)]
+    return [
+        replace(piece, last=replaced(last, cut - 1)),
+        replace(piece, first=replaced(first, cut)),
+    ]
+
+
+def _split_span(piece: _Piece, split: SplitRequest) -> list[_Piece]:
+    spans = dict(piece.spans)
+    span = spans[split.symbol.name]
+    if split.modulus:
+        parts = [
+            replace(
+                span,
+                first=span.first + span.step * rest,
+                step=span.step * split.modulus,
+                count=-(-(span.count - rest) // split.modulus),
+            )
+            for rest in range(min(split.modulus, span.count))
+        ]
+    else:
+        rest_at = span.first + span.step * split.at
+        parts = [
+            replace(span, count=split.at),
+            replace(span, first=rest_at, count=span.count - split.at),
+        ]
+    return [replace(piece, spans=tuple({**spans, split.symbol.name: one}.items())) for one in parts]
 
 
 def _paths_of_piece(
-    graph: FlowGraph, launch: Launch, bounds: dict[int, int], piece: Piece
+    graph: FlowGraph,
+    launch: Launch,
+    facts: PlacedFacts,
+    piece: _Piece,
+    symbolic: str | None = None,
 ) -> tuple[WarpPath, ...]:
     groups = [tuple(range(launch.warps))]
     if launch.threads % WARP_SIZE and launch.warps > 1:
@@ -94,28 +211,67 @@ def _paths_of_piece(
     found: dict[Path, list[int]] = {}
     while groups:
         group = groups.pop(0)
-        index = _block_index(piece)
-        state = LaneState(graph.kernel, launch, index, group)
         try:
-            nodes = Walk(graph, state, bounds).run()
-            for symbol in index.symbols:
-                nodes = nodes if symbol is None else close_symbol(nodes, symbol)
+            nodes = _path_of_group(graph, launch, facts, piece, (group, symbolic))
         except SplitWarps as split:
             groups = [*split.groups, *groups]
         except Undecided as undecided:
-            raise PtxwcetError(_undecided(graph, undecided, bounds)) from None
+            raise _open_decision(graph, undecided) from None
         except Refused as refused:
-            raise PtxwcetError(_refused(graph, refused)) from None
+            raise PtxwcetError(_refused(graph, refused, facts)) from None
         else:
             found.setdefault(nodes, []).extend(group)
     paths = [WarpPath(nodes, tuple(sorted(warps))) for nodes, warps in found.items()]
     return tuple(sorted(paths, key=lambda path: path.warps[0]))
 
 
-def _block_index(piece: Piece) -> BlockIndex:
-    first, last = piece
+def _path_of_group(
+    graph: FlowGraph,
+    launch: Launch,
+    facts: PlacedFacts,
+    piece: _Piece,
+    what: tuple[tuple[int, ...], str | None],
+) -> Path:
+    """The path of warps that go one way. Of two exclusive outcomes a run has at most one.
+
+    So each run is among those of one of the walks that exclude one outcome of every pair. A walk
+    that is contradicted has no runs; if all are, so are the facts.
+    """
+    group, symbolic = what
+    paths: dict[Path, None] = {}
+    contradiction: Refused | None = None
+    for excluded in product(*facts.exclusive):
+        index = _block_index(piece)
+        state = LaneState(graph.kernel, launch, index, group, dict(piece.spans))
+        never = facts.never | frozenset(excluded)
+        try:
+            nodes = Walk(graph, state, replace(facts, never=never)).run(symbolic)
+        except Refused as refused:
+            if refused.code != _CONTRADICTED:
+                raise
+            contradiction = refused
+            continue
+        for symbol in index.symbols:
+            nodes = nodes if symbol is None else close_symbol(nodes, symbol)
+        paths[nodes] = None
+    if not paths:
+        assert contradiction is not None
+        raise contradiction
+    found = tuple(paths)
+    return found[0] if len(found) == 1 else (PathChoice(found),)
+
+
+def _block_index(piece: _Piece) -> BlockIndex:
+    first, last = piece.first, piece.last
     symbols = [
-        Symbol(f"ctaid.{axis}", position - 3, last[position] - first[position] + 1, splittable=True)
+        Symbol(
+            f"ctaid.{axis}",
+            position - 3,
+            last[position] - first[position] + 1,
+            splittable=piece.splittable,
+            fixed=not piece.splittable,
+            origin=frozenset({Cause(CauseKind.LAUNCH, f"%ctaid.{axis}")}),
+        )
         if last[position] > first[position]
         else None
         for position, axis in enumerate("xyz")
@@ -134,6 +290,35 @@ def _merge_equal(pieces: list[BlockPaths]) -> list[BlockPaths]:
 # --- diagnostics ----------------------------------------------------------------------------------
 
 
+class OpenDecision(PtxwcetError):
+    """PW203 or PW202: the branch at ``instruction`` (an index) is not decided, for ``causes``.
+
+    ``loop`` is the loop that it leaves, None for a branch that leaves none.
+    """
+
+    def __init__(
+        self, diagnostic: Diagnostic, instruction: int, loop: int | None, causes: frozenset[Cause]
+    ) -> None:
+        super().__init__(diagnostic)
+        self.instruction = instruction
+        self.loop = loop
+        self.causes = causes
+
+
+def _require_used(kernel: Kernel, facts: PlacedFacts) -> None:
+    """Refuses more pairs of exclusive outcomes than are combined: none is ignored."""
+    if len(facts.exclusive) > _MOST_EXCLUSIVE:
+        raise PtxwcetError(
+            Diagnostic(
+                "PW247",
+                f"kernel {kernel.name}: {len(facts.exclusive)} pairs of exclusive outcomes; at "
+                f"most {_MOST_EXCLUSIVE} are combined",
+                kernel.span,
+                help="leave out those that matter least",
+            )
+        )
+
+
 def _place(graph: FlowGraph, index: int) -> tuple[str, ...]:
     kernel, cfg = graph.kernel, graph.cfg
     block = graph.block_of(index)
@@ -144,14 +329,21 @@ def _place(graph: FlowGraph, index: int) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _refused(graph: FlowGraph, refused: Refused) -> Diagnostic:
+def _refused(graph: FlowGraph, refused: Refused, facts: PlacedFacts) -> Diagnostic:
     span = graph.kernel.instructions[refused.instruction].span
+    reason, block = refused.reason, graph.block_of(refused.instruction)
+    loop = graph.forest.loop_at(block)
+    if refused.code == _CONTRADICTED and loop is not None:
+        reason = reason.replace("--loop-bound", facts.loop_sources.get(loop.id, "--loop-bound"), 1)
+    if refused.code == _CONTRADICTED:
+        names = [facts.branch_sources.get((block, taken), "") for taken in (True, False)]
+        reason = reason.replace("a fact", " and ".join(filter(None, names)) or "a fact", 1)
     return Diagnostic(
-        refused.code, refused.reason, span, _place(graph, refused.instruction), refused.remedy
+        refused.code, reason, span, _place(graph, refused.instruction), refused.remedy
     )
 
 
-def _undecided(graph: FlowGraph, undecided: Undecided, bounds: dict[int, int]) -> Diagnostic:
+def _open_decision(graph: FlowGraph, undecided: Undecided) -> OpenDecision:
     index = undecided.instruction
     block = graph.block_of(index)
     loop = graph.forest.innermost(block)
@@ -167,10 +359,11 @@ def _undecided(graph: FlowGraph, undecided: Undecided, bounds: dict[int, int]) -
     else:
         message, code = f"this branch is not decided: {what}", "PW202"
     notes = (*_place(graph, index), *_cause_notes(graph, undecided.causes))
-    label = graph.cfg.name(loop.header) if loop is not None else ""
-    return Diagnostic(
-        code, message, instruction.span, notes, _remedy(undecided.causes, label if leaves else "")
-    )
+    label = graph.cfg.name(loop.header) if loop is not None and leaves else ""
+    remedy = _remedy(undecided.causes, label)
+    diagnostic = Diagnostic(code, message, instruction.span, notes, remedy)
+    asked = loop.id if loop is not None and leaves else None
+    return OpenDecision(diagnostic, index, asked, undecided.causes)
 
 
 def _cause_notes(graph: FlowGraph, causes: frozenset[Cause]) -> list[str]:
@@ -216,14 +409,4 @@ def _remedy(causes: frozenset[Cause], loop_label: str) -> str:
     return (
         "its lanes would meet again only after the loop around: move a return or break out of the "
         "branch, or make it a predicated instruction or a select"
-    )
-
-
-def _too_many_pieces(kernel: Kernel, launch: Launch) -> Diagnostic:
-    return Diagnostic(
-        "PW207",
-        f"the blocks of kernel {kernel.name} take more than {_MOST_PIECES} different paths, "
-        "depending on %ctaid",
-        kernel.span,
-        help="give --grid SIZE" if launch.grid is None else "give a smaller --grid",
     )

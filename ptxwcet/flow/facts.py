@@ -1,21 +1,22 @@
-"""What the user says about a run: block, grid, scalar arguments, loop bounds.
+"""Facts about a run as the analysis takes them: the launch, what is known of loops and branches.
 
-Arguments are named by 0-based index (``3``), by PTX name (``k_param_3``) or by the CUDA name when
-the source is at hand (:mod:`ptxwcet.flow.cuda_names`). Every fact is checked against the kernel; a
-fact that fits nothing is an error, never ignored.
+How they are stated is the business of :mod:`ptxwcet.flow.stated`, :mod:`ptxwcet.flow.parameters`
+and :mod:`ptxwcet.flow.flow_facts`; where they belong that of :mod:`ptxwcet.flow.placing`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from ptxwcet.ir.kernel import Kernel, Parameter
+from ptxwcet.ir.kernel import Kernel
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 
 Dim3 = tuple[int, int, int]
+Outcome = tuple[int, bool]
+"""A block id, and whether the branch at the end of the block is taken."""
 
 WARP_SIZE = 32
 MAX_BLOCK_THREADS = 1024
@@ -31,12 +32,27 @@ class BoundOrigin(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class LoopBound:
-    """At most ``iterations`` executions of the loop body for each entry of the loop."""
+class PlacedFacts:
+    """What is said about one kernel beyond its launch, at the blocks and loops of its graph.
 
-    iterations: int
-    origin: BoundOrigin
-    reason: str = ""
+    ``loop_bounds``: most body executions for each entry, by loop id; ``loop_sources`` says who
+    states them, and ``marked`` are those bounded by a comment in the PTX. An *outcome* is a block
+    and whether the branch at its end is taken: no warp takes one of ``never``, and none takes both
+    of a pair of ``exclusive`` in one run. ``uniform`` maps a block to ``"warp"`` or ``"block"``:
+    all threads of one go the same way at its branch. ``branch_sources``: who excludes an outcome.
+    """
+
+    loop_bounds: Mapping[int, int] = field(default_factory=dict)
+    never: frozenset[Outcome] = frozenset()
+    uniform: Mapping[int, str] = field(default_factory=dict)
+    exclusive: tuple[tuple[Outcome, Outcome], ...] = ()
+    loop_sources: Mapping[int, str] = field(default_factory=dict)
+    marked: frozenset[int] = frozenset()
+    branch_sources: Mapping[Outcome, str] = field(default_factory=dict)
+
+
+NO_PLACED_FACTS = PlacedFacts()
+"""Nothing is said."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +60,17 @@ class Launch:
     """The launch facts: threads of a block, blocks of the grid (None: any), scalar arguments.
 
     ``parameters`` maps PTX parameter names to integers (floats are kept for completeness but do not
-    decide branches), ``ranges`` those of which only the smallest and the largest value are known.
+    decide branches). ``ranges`` maps names of others to the least and largest value assumed.
+    ``parameter_bytes`` are the bytes of aggregates, by PTX name, ``constants`` those that the
+    module's ``.const`` variables hold while the kernel runs; what is in neither is not known.
     """
 
     block: Dim3
     grid: Dim3 | None = None
     parameters: Mapping[str, int | float] = field(default_factory=dict)
     ranges: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    parameter_bytes: Mapping[str, bytes] = field(default_factory=dict)
+    constants: Mapping[str, bytes] = field(default_factory=dict)
 
     @property
     def threads(self) -> int:
@@ -136,121 +156,3 @@ def _dims(sizes: Dim3) -> str:
     while len(shown) > 1 and shown[-1] == 1:
         shown.pop()
     return "x".join(map(str, shown))
-
-
-# --- parameters -----------------------------------------------------------------------------------
-
-
-def resolve_parameters(
-    kernel: Kernel, assignments: Sequence[str], cuda_names: Sequence[str] | None
-) -> dict[str, int | float]:
-    """``["K=1024", "4=7"]`` as values by PTX parameter name, checked against the declared types.
-
-    ``cuda_names`` are the parameter names of the CUDA source in order, or None when it is not at
-    hand. Raises PtxwcetError (PW213 no such parameter, PW214 does not fit, PW215 given twice).
-    """
-    values: dict[str, int | float] = {}
-    for assignment in assignments:
-        name, separator, text = assignment.partition("=")
-        if not separator or not name.strip():
-            raise _usage(
-                "PW213", f"--param {assignment!r} is not NAME=VALUE", "for example --param 3=1024"
-            )
-        parameter = _find_parameter(kernel, name.strip(), cuda_names)
-        value = _parse_value(parameter, text.strip(), assignment)
-        if parameter.name in values and values[parameter.name] != value:
-            raise _usage(
-                "PW215",
-                f"parameter {parameter.name} is given twice, as {values[parameter.name]} "
-                f"and as {value}",
-                "give each parameter once",
-            )
-        values[parameter.name] = value
-    return values
-
-
-def _find_parameter(kernel: Kernel, name: str, cuda_names: Sequence[str] | None) -> Parameter:
-    parameters = kernel.parameters
-    if re.fullmatch(r"[0-9]{1,9}", name) and int(name) < len(parameters):
-        return parameters[int(name)]
-    for parameter in parameters:
-        if parameter.name == name:
-            return parameter
-    if cuda_names is not None and len(cuda_names) == len(parameters) and name in cuda_names:
-        return parameters[list(cuda_names).index(name)]
-    known = [
-        f"{index} ({parameter.name}, .{parameter.type})"
-        for index, parameter in enumerate(parameters)
-    ]
-    if cuda_names is not None and len(cuda_names) == len(parameters):
-        known = [f"{cuda} = {text}" for cuda, text in zip(cuda_names, known, strict=True)]
-    raise PtxwcetError(
-        Diagnostic(
-            "PW213",
-            f"kernel {kernel.name} has no parameter {name!r}",
-            kernel.span,
-            notes=("its parameters: " + ("; ".join(known) or "none"),),
-            help="name a parameter by index or PTX name; by CUDA name when the .cu lies beside "
-            "the .ptx or is given by --source",
-        )
-    )
-
-
-def _parse_value(parameter: Parameter, text: str, assignment: str) -> int | float:
-    kind = parameter.type
-    if parameter.is_array:
-        raise _usage(
-            "PW214",
-            f"--param {assignment}: {parameter.name} is an aggregate",
-            "only scalar parameters can be given a value",
-        )
-    if kind[0] == "f":
-        try:
-            return float(text)
-        except ValueError:
-            raise _usage(
-                "PW214", f"--param {assignment}: {text!r} is not a number", f"the type is .{kind}"
-            ) from None
-    bits = int(kind[1:]) if kind[1:].isdigit() else 0
-    try:
-        value = int(text, 0)
-    except ValueError:
-        raise _usage(
-            "PW214", f"--param {assignment}: {text!r} is not an integer", f"the type is .{kind}"
-        ) from None
-    # .u32 holds C's int and unsigned alike: any value that fits either reading is meant
-    if not bits or not -(1 << (bits - 1)) <= value < (1 << bits):
-        raise _usage(
-            "PW214",
-            f"--param {assignment}: {value} does not fit the type .{kind} of {parameter.name}",
-            f"give a value of at most {bits} bits",
-        )
-    return value
-
-
-# --- loop bounds ----------------------------------------------------------------------------------
-
-
-def parse_loop_bounds(assignments: Sequence[str]) -> dict[str, int]:
-    """``["$L__BB0_3=100", "27=64"]`` as iterations by label or source line, unresolved.
-
-    Raises PtxwcetError (PW216).
-    """
-    bounds: dict[str, int] = {}
-    for assignment in assignments:
-        place, separator, text = assignment.rpartition("=")
-        if not separator or not place.strip() or not re.fullmatch(r"[0-9]{1,18}", text.strip()):
-            raise _usage(
-                "PW216",
-                f"--loop-bound {assignment!r} is not PLACE=ITERATIONS",
-                "PLACE is the label of the loop's first block or a line of the CUDA source, "
-                "for example --loop-bound '$L__BB0_2=64'",
-            )
-        key, value = place.strip(), int(text)
-        if bounds.setdefault(key, value) != value:
-            raise _usage(
-                "PW215",
-                f"the loop at {key} is given two bounds, {bounds[key]} and {value}",
-                "give each loop one bound",
-            )
-    return bounds

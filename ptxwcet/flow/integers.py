@@ -17,6 +17,7 @@ import numpy as np
 from ptxwcet.flow.regions import (
     Symbol,
     Wavers,
+    require_multiples,
     require_negative,
     require_nonnegative,
     require_zero,
@@ -280,7 +281,7 @@ def _open_outcome(
     causes = causes_of(form.terms)
     if (active & ~unsettled).any():
         return Known(_as_number(holds), valid=~unsettled, otherwise=causes)
-    return Unknown(causes, _condition(form, between))
+    return Unknown(causes, _condition(form, between, active))
 
 
 def _uniform_or_lanes(holds: Mask, active: Mask) -> Number:
@@ -299,16 +300,19 @@ def causes_of(terms: Mapping[Symbol, Number]) -> frozenset[Cause]:
     return found
 
 
-def _condition(form: Exact, between: tuple[int | None, int]) -> Condition | None:
+def _condition(form: Exact, between: tuple[int | None, int], active: Mask) -> Condition | None:
     """What the outcome says about a form's only symbol: ``low <= base + c * symbol <= high``."""
-    if len(form.terms) != 1 or not isinstance(form.base, int):
+    numbers = {symbol: _common(c, active) for symbol, c in form.terms.items()}
+    base = _common(form.base, active)
+    terms = [(symbol, c) for symbol, c in numbers.items() if c != 0]
+    if len(terms) != 1 or base is None:
         return None
-    ((symbol, c),) = form.terms.items()
-    if not symbol.fixed or not isinstance(c, int):
+    ((symbol, c),) = terms
+    if not symbol.fixed or c is None:
         return None
     low, high = between
     last = symbol.last
-    inside = _solutions(form.base, c, low, high, last)
+    inside = _solutions(base, c, low, high, last)
     if inside is None:
         return None
     first, final = inside
@@ -319,6 +323,14 @@ def _condition(form: Exact, between: tuple[int | None, int]) -> Condition | None
     else:
         return Condition(symbol, (first, final), None)
     return Condition(symbol, (first, final), rest if rest[0] <= rest[1] else None)
+
+
+def _common(number: Any, active: Mask) -> int | None:
+    """The number that all active lanes have, None if they differ."""
+    if isinstance(number, int):
+        return number
+    lanes = number[active]
+    return int(lanes[0]) if (lanes == lanes[0]).all() else None
 
 
 def _solutions(base: int, c: int, low: int | None, high: int, last: int) -> tuple[int, int] | None:
@@ -394,6 +406,8 @@ def bitwise(a: Known, b: Known, operator: str, bits: int) -> Known | None:
     if b.terms or not isinstance(b.base, int):
         return None
     other = b.base & ((1 << bits) - 1)
+    if operator == "and" and other & (other + 1) == 0 and other < 1 << (bits - 1):
+        require_multiples(a.terms, other + 1)
     free = _free_low_bits(a)
     if operator == "and" and other < (1 << free):
         return Known(a.base & other)
@@ -434,6 +448,7 @@ def _quotient(a: Known, b: Known, kind: IntegerType, active: Mask) -> Exact | No
         return None
     exact = as_exact(a, kind, active)
     if any(not _divisible(c, divisor) for c in exact.terms.values()):
+        require_multiples(exact.terms, divisor)
         return None
     if not bool((np.broadcast_to(np.asarray(exact.base), active.shape)[active] >= 0).all()):
         return None
@@ -457,6 +472,8 @@ def shift_right(a: Known, amount: int, kind: IntegerType, active: Mask) -> Known
     amount = min(amount, kind.bits)
     exact = as_exact(a, kind, active)
     if exact.terms and any(not _divisible(c, 1 << amount) for c in exact.terms.values()):
+        if amount < kind.bits - 1:
+            require_multiples(exact.terms, 1 << amount)
         return None
     return from_exact(
         Exact(exact.base >> amount, {s: c >> amount for s, c in exact.terms.items()}), kind.bits

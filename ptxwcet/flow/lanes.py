@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 
 from ptxwcet.flow.facts import WARP_SIZE, Launch
+from ptxwcet.flow.fixed_memory import FixedMemory
 from ptxwcet.flow.integers import IntegerType
 from ptxwcet.flow.regions import Symbol
 from ptxwcet.flow.values import Cause, CauseKind, Known, Mask, Unknown, Value, merge, wrap
-from ptxwcet.ir.kernel import Kernel
+from ptxwcet.ir.kernel import Kernel, Space
 
 _AXES = {"x": 0, "y": 1, "z": 2}
 
@@ -23,6 +26,35 @@ class BlockIndex:
     symbols: tuple[Symbol | None, Symbol | None, Symbol | None]
 
 
+@dataclass(frozen=True, slots=True)
+class Span:
+    """The values of a parameter under analysis: ``first + step * s`` for ``0 <= s < count``.
+
+    ``splittable``: parts of it may be analysed apart.
+    """
+
+    first: int
+    step: int
+    count: int
+    splittable: bool = True
+
+    def symbol(self, name: str) -> Symbol:
+        """The symbol that stands for ``s``."""
+        origin = frozenset({Cause(CauseKind.PARAMETER, name)})
+        return Symbol(
+            name,
+            -1000,
+            self.count,
+            splittable=self.splittable,
+            fixed=not self.splittable,
+            is_parameter=True,
+            origin=origin,
+        )
+
+
+NO_SPANS: Mapping[str, Span] = MappingProxyType({})
+
+
 class LaneState:
     """Values of registers in the lanes of some warps that have followed one path so far.
 
@@ -32,7 +64,12 @@ class LaneState:
     """
 
     def __init__(
-        self, kernel: Kernel, launch: Launch, index: BlockIndex, warps: tuple[int, ...]
+        self,
+        kernel: Kernel,
+        launch: Launch,
+        index: BlockIndex,
+        warps: tuple[int, ...],
+        spans: Mapping[str, Span] = NO_SPANS,
     ) -> None:
         self.kernel = kernel
         self.launch = launch
@@ -42,9 +79,10 @@ class LaneState:
         self.alive: Mask = threads < launch.threads
         self.active: Mask = self.alive.copy()
         self.registers: dict[str, Value] = {}
-        self._ranges = {name: _symbol(name, *span) for name, span in launch.ranges.items()}
+        self._spans = {name: (span, span.symbol(name)) for name, span in spans.items()}
         self._specials = self._special_values(threads.astype(np.int64))
         self._parameters = {p.name: p for p in kernel.parameters}
+        self._fixed = FixedMemory(kernel, launch)
 
     def _special_values(self, threads: np.ndarray) -> dict[str, Known]:
         x, y, z = self.launch.block
@@ -74,7 +112,7 @@ class LaneState:
     @property
     def parameter_symbols(self) -> tuple[Symbol, ...]:
         """The symbols that stand for parameters of which a range is known."""
-        return tuple(symbol for symbol, _ in self._ranges.values())
+        return tuple(symbol for _, symbol in self._spans.values())
 
     def register(self, name: str) -> Value:
         """The register's value in the active lanes; Unknown unless known in all of them."""
@@ -104,24 +142,28 @@ class LaneState:
             return Unknown(frozenset({Cause(CauseKind.LAUNCH, name)}))
         return value
 
-    def parameter(self, name: str, offset: int, kind: IntegerType) -> Value:
-        """A scalar kernel parameter read as ``kind``."""
-        value = self.launch.parameters.get(name)
+    def parameter(self, name: str, offset: int, kind: IntegerType) -> Value | None:
+        """What lies at ``offset`` bytes in a kernel parameter; None if there is none of the name.
+
+        Where only a range is known of a parameter, that of the whole.
+        """
         parameter = self._parameters.get(name)
+        if parameter is None:
+            return None
         unknown = Unknown(frozenset({Cause(CauseKind.PARAMETER, name)}))
-        if name in self._ranges and parameter is not None and offset == 0:
-            symbol, low = self._ranges[name]
-            if kind.bits == 8 * parameter.size_bytes and symbol.count is not None:
-                return Known(wrap(low, kind.bits), {symbol: 1} if symbol.count > 1 else {})
-            return unknown
-        if not isinstance(value, int) or parameter is None or offset != 0:
-            return unknown
-        if kind.bits > 8 * parameter.size_bytes:
-            return unknown
-        return Known(wrap(value, kind.bits))
+        if name in self._spans and offset == 0:
+            span, symbol = self._spans[name]
+            if kind.bits != 8 * parameter.size_bytes:
+                return unknown
+            terms = {symbol: span.step} if span.count > 1 else {}
+            return Known(wrap(span.first, kind.bits), terms)
+        known = self._fixed.word(Space.PARAM, name, offset, kind)
+        return unknown if known is None else known
 
+    def address(self, name: str) -> Known | None:
+        """The address of a variable whose bytes the launch gives, as a symbol; None of another."""
+        return self._fixed.address(name)
 
-def _symbol(name: str, low: int, high: int) -> tuple[Symbol, int]:
-    """The symbol of a parameter in ``low..high``, and ``low``."""
-    origin = frozenset({Cause(CauseKind.PARAMETER, name)})
-    return Symbol(name, -1000, high - low + 1, fixed=True, origin=origin), low
+    def load(self, space: Space, address: Known, kind: IntegerType) -> Known | None:
+        """What lies at an address in memory that cannot change; None if that is not known."""
+        return self._fixed.load(space, address, kind, self.active)

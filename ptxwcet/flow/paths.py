@@ -123,11 +123,13 @@ class PathChoice:
     """Exactly one alternative is executed; which one is not known.
 
     ``site`` is the block whose branch decides it if all warps of the block take it alike (a loop's
-    header if that ends the loop), else None.
+    header if that ends the loop), else None. ``if_race_free``: they do if the kernel has no data
+    races.
     """
 
     alternatives: tuple[tuple[PathNode, ...], ...]
     site: int | None = None
+    if_race_free: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,9 +157,35 @@ class PathLate:
     sides: tuple[tuple[PathNode, ...], ...]
 
 
+@dataclass(frozen=True, slots=True)
+class PathPart:
+    """A visit of ``block`` where a warp may fall apart: a part goes on with one of the sides.
+
+    ``jumps`` is False for a guarded end of threads. Occurs in PathScatter only.
+    """
+
+    block: int
+    first: tuple[PathNode, ...]
+    second: tuple[PathNode, ...]
+    jumps: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PathScatter:
+    """A loop in which a warp falls apart, up to the block where its parts meet again.
+
+    At most ``most`` parts execute it one after the other: the first one of the ways through
+    ``body``, each other one the rest of such a way behind a PathPart in it.
+    """
+
+    most: int
+    body: tuple[PathNode, ...]
+
+
 _Leaf = Visit | PathEnd
+_Sides = PathUnordered | PathFork | PathPart
 PathNode = (
-    _Leaf | PathRepeat | PathGrowing | PathLoop | PathUnordered | PathFork | PathChoice | PathLate
+    _Leaf | PathRepeat | PathGrowing | PathLoop | _Sides | PathChoice | PathLate | PathScatter
 )
 Path = tuple[PathNode, ...]
 
@@ -212,7 +240,9 @@ def _close_node(node: PathNode, symbol: Symbol, growing: bool) -> PathNode:
             )
         case PathUnordered(first, second):
             return PathUnordered(close_symbol(first, symbol), close_symbol(second, symbol))
-        case PathFork(first=first, second=second):
+        case PathScatter(body=body):
+            return replace(node, body=close_symbol(body, symbol))
+        case PathFork(first=first, second=second) | PathPart(first=first, second=second):
             sides = close_symbol(first, symbol), close_symbol(second, symbol)
             return replace(node, first=sides[0], second=sides[1])
         case PathLate(sides=late):
@@ -220,6 +250,36 @@ def _close_node(node: PathNode, symbol: Symbol, growing: bool) -> PathNode:
         case PathChoice(alternatives):
             sides_closed = tuple(close_symbol(side, symbol) for side in alternatives)
             return replace(node, alternatives=sides_closed)
+
+
+def at_value(nodes: Path, s: int) -> Path:
+    """The path where the only symbol in its counts has a value. Cost: linear in the tree."""
+
+    def number(count: AffineCount) -> AffineCount:
+        return AffineCount(count.base + sum(slope * s for _, slope in count.slopes))
+
+    def node_at(node: PathNode) -> PathNode:
+        match node:
+            case PathRepeat(count, least, body):
+                return PathRepeat(number(count), number(least), at_value(body, s))
+            case PathLoop(body=body, iterations=iterations):
+                return replace(node, body=at_value(body, s), iterations=number(iterations))
+            case PathGrowing(body=body):
+                return replace(node, body=at_value(body, s))
+            case PathUnordered(first, second):
+                return PathUnordered(at_value(first, s), at_value(second, s))
+            case PathFork(first=first, second=second) | PathPart(first=first, second=second):
+                return replace(node, first=at_value(first, s), second=at_value(second, s))
+            case PathScatter(body=body):
+                return replace(node, body=at_value(body, s))
+            case PathChoice(alternatives):
+                return replace(node, alternatives=tuple(at_value(one, s) for one in alternatives))
+            case PathLate(sides=sides):
+                return replace(node, sides=tuple(at_value(one, s) for one in sides))
+            case Visit() | PathEnd():
+                return node
+
+    return tuple(node_at(node) for node in nodes)
 
 
 def is_exact(nodes: Path) -> bool:
@@ -235,7 +295,7 @@ def is_exact(nodes: Path) -> bool:
             case PathUnordered(first, second):
                 if not is_exact(first + second):
                     return False
-            case PathChoice() | PathFork() | PathEnd() | PathLate():
+            case PathChoice() | PathFork() | PathEnd() | PathLate() | PathScatter() | PathPart():
                 return False
             case _:
                 pass
@@ -250,7 +310,13 @@ def may_end(nodes: Path) -> bool:
                 return True
             case PathRepeat(body=body) | PathLoop(body=body) | PathGrowing(body=body):
                 found = may_end(body)
-            case PathUnordered(first, second) | PathFork(first=first, second=second):
+            case PathScatter(body=body):
+                found = may_end(body)
+            case (
+                PathUnordered(first, second)
+                | PathFork(first=first, second=second)
+                | PathPart(first=first, second=second)
+            ):
                 found = may_end(first) or may_end(second)
             case PathChoice(alternatives) | PathLate(sides=alternatives):
                 found = any(may_end(side) for side in alternatives)
@@ -280,15 +346,42 @@ def visited_blocks(nodes: Path) -> Iterator[int]:
             case PathUnordered(first, second):
                 yield from visited_blocks(first)
                 yield from visited_blocks(second)
-            case PathFork(block, first, second):
+            case PathFork(block, first, second) | PathPart(block, first, second):
                 yield block
                 yield from visited_blocks(first)
                 yield from visited_blocks(second)
+            case PathScatter(_, body):
+                yield from visited_blocks(body)
             case PathChoice(alternatives) | PathLate(sides=alternatives):
                 for side in alternatives:
                     yield from visited_blocks(side)
             case PathEnd(leave, last):
                 yield from (visit.block for visit in (leave, *last))
+
+
+def rests_on_no_races(nodes: Path) -> bool:
+    """Whether warps of a block go together only if the kernel has no data races."""
+    for node in nodes:
+        match node:
+            case PathChoice(alternatives, _, if_race_free):
+                found = if_race_free or any(rests_on_no_races(side) for side in alternatives)
+            case PathRepeat(body=body) | PathLoop(body=body) | PathGrowing(body=body):
+                found = rests_on_no_races(body)
+            case PathScatter(body=body):  # no barrier in it
+                found = False
+            case (
+                PathUnordered(first, second)
+                | PathFork(first=first, second=second)
+                | PathPart(first=first, second=second)
+            ):
+                found = rests_on_no_races(first) or rests_on_no_races(second)
+            case PathLate(sides=sides):
+                found = any(rests_on_no_races(side) for side in sides)
+            case Visit() | PathEnd():
+                found = False
+        if found:
+            return True
+    return False
 
 
 def loop_entries(nodes: Path) -> Iterator[PathLoop]:
@@ -300,9 +393,15 @@ def loop_entries(nodes: Path) -> Iterator[PathLoop]:
                 yield from loop_entries(body)
             case PathRepeat(body=body) | PathGrowing(body=body):
                 yield from loop_entries(body)
-            case PathUnordered(first, second) | PathFork(first=first, second=second):
+            case (
+                PathUnordered(first, second)
+                | PathFork(first=first, second=second)
+                | PathPart(first=first, second=second)
+            ):
                 yield from loop_entries(first)
                 yield from loop_entries(second)
+            case PathScatter(_, body):
+                yield from loop_entries(body)
             case PathChoice(alternatives) | PathLate(sides=alternatives):
                 for side in alternatives:
                     yield from loop_entries(side)

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import gcd
 
 Terms = Mapping["Symbol", int]
 
@@ -32,7 +33,8 @@ class Symbol:
     ``serial`` grows with nesting: a symbol's limit mentions only symbols of smaller serial.
     ``count`` None means that nothing limits the range yet. ``splittable`` marks a block index or
     parameter whose range may be cut, ``fixed`` a range that stays as it is; ``is_own``: each lane
-    has a value of its own. ``origin`` says for such a symbol where it comes from.
+    has a value of its own. ``origin`` says for such a symbol where it comes from, ``is_parameter``
+    that it is one of the kernel's parameters.
     """
 
     name: str
@@ -42,6 +44,7 @@ class Symbol:
     splittable: bool = False
     fixed: bool = False
     is_own: bool = False
+    is_parameter: bool = False
     origin: object = None
 
     @property
@@ -61,12 +64,27 @@ class Symbol:
 
 
 class SplitRequest(Exception):
-    """A decision is not uniform over a block index: analyse ``[0, at)`` and ``[at, ...)`` apart."""
+    """A decision is not uniform over a block index: analyse ``[0, at)`` and ``[at, ...)`` apart.
 
-    def __init__(self, symbol: Symbol, at: int) -> None:
-        super().__init__(f"split {symbol.name} at {at}")
+    With a ``modulus`` the classes of numbers with the same remainder are to be analysed apart.
+    """
+
+    def __init__(self, symbol: Symbol, at: int = 0, modulus: int = 0) -> None:
+        super().__init__(f"split {symbol.name} at {at} or modulo {modulus}")
         self.symbol = symbol
         self.at = at
+        self.modulus = modulus
+
+
+def require_multiples(terms: Mapping[Symbol, object], modulus: int) -> None:
+    """Ask for classes of a parameter in which every term is a multiple of ``modulus``.
+
+    Raises SplitRequest; does nothing for terms of other symbols, lanes of numbers, or if all are
+    multiples already.
+    """
+    for symbol, c in terms.items():
+        if symbol.is_parameter and symbol.splittable and isinstance(c, int) and c % modulus:
+            raise SplitRequest(symbol, modulus=modulus // gcd(c, modulus))
 
 
 class Wavers(Exception):
@@ -146,6 +164,7 @@ def _shrink(symbol: Symbol, base: int, slope: int, rest: Terms) -> bool:
         raise SplitRequest(symbol, count)
     if symbol.fixed:
         raise Wavers
+    require_multiples(rest, slope)
     if all(c % slope == 0 for c in rest.values()):
         try:
             _limit(symbol, count, {s: -(c // slope) for s, c in rest.items()})

@@ -12,7 +12,8 @@ divergence).
 The analysis is flow-insensitive in registers and optimistic: shapes only fall, until nothing
 changes. A load of one address by all lanes gives all of them the same word; that warps agree on it
 is only claimed where memory does not change while the kernel runs (``param``, ``const``,
-``ld.global.nc``). Votes and reductions over a warp agree in it, those of ``bar.red`` in the block.
+``ld.global.nc``), or on the assumption that the kernel has no data races. Votes and reductions over
+a warp agree in it, those of ``bar.red`` in the block.
 
 Cost: linear in the kernel for each round, a few rounds; blocks times branches for the regions.
 """
@@ -22,9 +23,12 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import cached_property
 
+from ptxwcet.flow.accesses import variable_moves
 from ptxwcet.flow.cfg import BlockId, ControlFlowGraph
 from ptxwcet.flow.facts import WARP_SIZE, Launch
+from ptxwcet.flow.transfer import register_width
 from ptxwcet.ir.kernel import (
     Address,
     Immediate,
@@ -93,7 +97,10 @@ def _uniform(agreement: Agreement, align: int = 0) -> Shape:
 
 
 class BranchAgreements:
-    """:func:`branch_agreement`, computed when the first branch is asked for."""
+    """:func:`branch_agreement`, computed when the first branch is asked for.
+
+    ``without_races`` is the same for kernels without data races.
+    """
 
     def __init__(
         self,
@@ -103,13 +110,22 @@ class BranchAgreements:
         launch: Launch,
     ) -> None:
         self._subject = (kernel, cfg, postdominators, launch)
-        self._found: tuple[Agreement, ...] = ()
 
     def __getitem__(self, block: int) -> Agreement:
         """Who takes the branch at the end of ``block`` alike."""
-        if not self._found:
-            self._found = branch_agreement(*self._subject)
         return self._found[block]
+
+    def without_races(self, block: int) -> Agreement:
+        """The same if no thread writes what another reads between the same two barriers."""
+        return self._found_without_races[block]
+
+    @cached_property
+    def _found(self) -> tuple[Agreement, ...]:
+        return branch_agreement(*self._subject)
+
+    @cached_property
+    def _found_without_races(self) -> tuple[Agreement, ...]:
+        return branch_agreement(*self._subject, race_free=True)
 
 
 def branch_agreement(
@@ -117,9 +133,15 @@ def branch_agreement(
     cfg: ControlFlowGraph,
     postdominators: tuple[BlockId | None, ...],
     launch: Launch,
+    *,
+    race_free: bool = False,
 ) -> tuple[Agreement, ...]:
-    """For each block, who takes the branch at its end alike; BLOCK where there is none."""
-    found = _Shapes(kernel, launch)
+    """For each block, who takes the branch at its end alike; BLOCK where there is none.
+
+    ``race_free``: memory that some thread reads is not written by another between two barriers, so
+    that the warps of the block find the same at the same address.
+    """
+    found = _Shapes(kernel, launch, race_free=race_free)
     live = _Liveness(kernel, cfg)
     capped: set[tuple[int, Agreement]] = set()
     while True:
@@ -144,12 +166,13 @@ def _blocks(cfg: ControlFlowGraph) -> range:
 class _Shapes:
     """Shapes of all registers; ``settle`` lowers them until every instruction agrees."""
 
-    def __init__(self, kernel: Kernel, launch: Launch) -> None:
+    def __init__(self, kernel: Kernel, launch: Launch, *, race_free: bool) -> None:
         self._kernel = kernel
         self._specials = _special_shapes(launch)
         self._shapes: dict[str, Shape] = {}
         self._caps: dict[str, Agreement] = {}
-        self._opaque = _Opaque(self._shapes, frozenset(p.name for p in kernel.parameters))
+        parameters = frozenset(parameter.name for parameter in kernel.parameters)
+        self._opaque = _Opaque(self._shapes, parameters, race_free=race_free)
         self._readers: dict[str, list[int]] = defaultdict(list)
         written: set[str] = set()
         for index, instruction in enumerate(kernel.instructions):
@@ -214,7 +237,22 @@ class _Shapes:
         packs = any(isinstance(operand, Vector) for operand in operands)
         if rule is not None and count == 1 and not packs:
             return (rule(instruction, [self._operand(operand) for operand in operands[1:]]),)
+        form = instruction.form
+        if instruction.space is Space.PARAM and (form.implicit_reads or form.implicit_writes):
+            moves = variable_moves(instruction)
+            return tuple(self._moved(target, moves.get(target)) for target in instruction.writes)
         return (self._opaque.shape(instruction, name),) * count
+
+    def _moved(self, target: str, source: Operand | None) -> Shape:
+        """Through a variable of the thread: as it is, if no bits are cut off or put in front."""
+        if source is None:
+            return VARYING
+        shape, kinds = self._operand(source), self._kernel.registers
+        widths = [
+            kinds[one.name] for one in (source, Register(target)) if isinstance(one, Register)
+        ]
+        is_whole = len(widths) == 2 and register_width(widths[0]) == register_width(widths[1])
+        return shape if is_whole else _all_uniform([shape])
 
     def _operand(self, operand: Operand) -> Shape:
         match operand:
@@ -424,9 +462,12 @@ _WARP_WIDE = frozenset({"vote", "activemask", "redux"})
 class _Opaque:
     """Results that are not functions of registers alone: loads, exchanges, several results."""
 
-    def __init__(self, shapes: dict[str, Shape], parameters: frozenset[str]) -> None:
+    def __init__(
+        self, shapes: dict[str, Shape], parameters: frozenset[str], *, race_free: bool
+    ) -> None:
         self._shapes = shapes
         self._parameters = parameters
+        self._race_free = race_free
 
     def shape(self, instruction: Instruction, name: str) -> Shape:
         """The shape of every register that the instruction writes."""
@@ -460,7 +501,7 @@ class _Opaque:
         found = Agreement.BLOCK
         if isinstance(address.base, Register):
             found = self._shapes[address.base.name].uniform
-        fixed = instruction.space is Space.CONST or "nc" in words
+        fixed = self._race_free or instruction.space is Space.CONST or "nc" in words
         return _uniform(found if fixed else min(found, Agreement.WARP))
 
     def _one_lane(self, instruction: Instruction) -> Shape:

@@ -60,20 +60,31 @@ class Cause:
     instruction: int = -1
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Condition:
     """What an open predicate says about a fixed symbol: its interval ``when`` it holds.
 
     ``otherwise``: the interval where it does not hold. None where the values are not an interval.
+    It is said of all lanes or of ``lanes``.
     """
 
     symbol: Symbol
     when: tuple[int, int] | None
     otherwise: tuple[int, int] | None
+    lanes: Mask | None = None
 
     def negated(self) -> Condition:
         """The same for the opposite predicate."""
-        return Condition(self.symbol, self.otherwise, self.when)
+        return Condition(self.symbol, self.otherwise, self.when, self.lanes)
+
+    def within(self, mask: Mask) -> Condition:
+        """The same said of the lanes of ``mask`` alone."""
+        lanes = mask.copy() if self.lanes is None else self.lanes & mask
+        return Condition(self.symbol, self.when, self.otherwise, lanes)
+
+    def holds_in(self, mask: Mask) -> bool:
+        """Whether it is said of all these lanes."""
+        return self.lanes is None or not bool((mask & ~self.lanes).any())
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +224,8 @@ def merge(old: Value, new: Value, mask: Mask) -> Value:
         return merge(old, Known(new.base, new.terms), mask & new.valid)
     if isinstance(new, Unknown):
         if isinstance(old, Unknown):
-            return Unknown(old.causes | new.causes)
+            condition = None if new.condition is None else new.condition.within(mask)
+            return Unknown(old.causes | new.causes, condition)
         valid = ~mask if old.valid is None else old.valid & ~mask
         return Known(old.base, old.terms, valid, old.otherwise | new.causes)
     if isinstance(old, Unknown):

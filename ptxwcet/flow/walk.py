@@ -24,7 +24,7 @@ from typing import TypeGuard
 import numpy as np
 
 from ptxwcet.flow.cfg import BlockId, ControlFlowGraph
-from ptxwcet.flow.facts import WARP_SIZE, BoundOrigin
+from ptxwcet.flow.facts import WARP_SIZE, BoundOrigin, PlacedFacts
 from ptxwcet.flow.lanes import LaneState
 from ptxwcet.flow.loops import Loop, LoopForest
 from ptxwcet.flow.paths import (
@@ -36,7 +36,9 @@ from ptxwcet.flow.paths import (
     PathLate,
     PathLoop,
     PathNode,
+    PathPart,
     PathRepeat,
+    PathScatter,
     PathUnordered,
     Visit,
     close_symbol,
@@ -73,6 +75,8 @@ _MOST_PLAIN_ITERATIONS = 4096
 # Loops whose inner counts vary with the iteration are enumerated exactly up to this many
 # iterations.
 _ENUMERATED_ITERATIONS = 64
+# Iterations after which a loop that data may leave is asked for: its counters have gone round.
+_MOST_ITERATIONS = 1 << 32
 _PERIODS = (1, 2, 3, 4, 8)
 # Block visits of one walk: seconds, and above what any kernel of samples and corpus needs (8,000).
 _MOST_VISITS = 60_000
@@ -98,6 +102,16 @@ class Undecided(Exception):
     def __init__(self, instruction: int, causes: frozenset[Cause]) -> None:
         super().__init__(f"instruction {instruction} is undecided")
         self.instruction = instruction
+        self.causes = causes
+
+
+class _FallsApart(Exception):
+    """Parts of a warp go through the rest of ``loop`` (an id) one after the other."""
+
+    def __init__(self, loop: int, block: int, causes: frozenset[Cause]) -> None:
+        super().__init__(f"at block {block}")
+        self.loop = loop
+        self.block = block
         self.causes = causes
 
 
@@ -194,6 +208,24 @@ class _Open:
     causes: frozenset[Cause]
     agreement: Agreement
     condition: Condition | None = None
+    if_race_free: bool = False
+    is_part: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """One of the two ways behind a branch that all lanes of the warp, or of a part of it, take."""
+
+    sides: _Open
+    taken: bool
+
+    @property
+    def visit(self) -> PathNode:
+        """How the block of the branch is visited."""
+        block = self.sides.block
+        if self.sides.is_part:
+            return PathPart(block, (), (), jumps=True)
+        return Visit(block, self.taken)
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,11 +260,12 @@ class _Snapshot:
 class Walk:
     """One walk over the kernel for a group of warps; ``run`` gives the path."""
 
-    def __init__(self, graph: FlowGraph, state: LaneState, bounds: dict[int, int]) -> None:
+    def __init__(self, graph: FlowGraph, state: LaneState, facts: PlacedFacts) -> None:
         self._graph = graph
         self._cfg = graph.cfg
         self._state = state
-        self._bounds = bounds
+        self._facts = facts
+        self._bounds = facts.loop_bounds
         self._steps: dict[int, tuple[_Step, ...]] = {}
         self._out: list[PathNode] = []
         self._symbols: list[Symbol] = [s for s in state.index.symbols if s is not None]
@@ -248,16 +281,22 @@ class Walk:
         self._chosen: list[list[PathNode]] = []
         self._sides_around: list[list[PathNode]] = []
         self._parameters: list[Symbol] = [*state.parameter_symbols]  # and narrowed ones
+        self._apart_in: list[Loop] = []  # loops around in which the warp falls apart
+        self._meetings: set[int | None] = set()  # where the parts meet
         self._proofs = 0  # proofs of closed forms around
         self._open_branches: set[int] = set()
 
-    def run(self) -> Path:
-        """The path from entry to exit. Raises SplitWarps, SplitRequest, Undecided, Refused."""
+    def run(self, symbolic: str | None = None) -> Path:
+        """The path from entry to exit. Raises SplitWarps, SplitRequest, Undecided, Refused.
+
+        Counts may depend on the parameter ``symbolic``, not on others.
+        """
         block, mask = self._region(self._cfg.entry, self._state.alive.copy(), None, None)
         assert block == self._cfg.exit or not mask.any()
         path = tuple(self._out)
         for symbol in self._parameters:
-            path = close_symbol(path, symbol)
+            if symbol.name != symbolic:
+                path = close_symbol(path, symbol)
         return path
 
     # --- blocks ----------------------------------------------------------------------------------
@@ -503,6 +542,7 @@ class Walk:
         if recorder is not None and block in recorder.blocks:
             return recorder.leave_or_stay(block, taken, fallthrough, self._out), mask
         sure, unsure, causes = self._outcomes(guard, mask)
+        sure, unsure = self._possible(block, sure, unsure, mask)
         going, staying = sure | unsure, mask & ~sure
         if not going.any():
             assert fallthrough is not None
@@ -522,20 +562,43 @@ class Walk:
             straight = taken == self._graph.postdominators[block]
             self._out.append(Visit(block, taken=jumps and not straight))
             return self._diverge(block, (taken, going), (fallthrough, staying))
-        agreement = Agreement.NONE
+        agreement, if_race_free = Agreement.NONE, False
         if unsure.any():
             self._note_open(block, causes)
-            agreement = self._graph.agreements[block]
+            agreement, if_race_free = self._agreement(block)
             if agreement:
                 going = staying = mask
-        condition = self._condition(guard) if unsure.any() else None
-        sides = _Open(block, (taken, going), (fallthrough, staying), causes, agreement, condition)
+        condition = self._condition(guard, mask) if unsure.any() else None
+        sides = _Open(
+            block,
+            (taken, going),
+            (fallthrough, staying),
+            causes,
+            agreement,
+            condition,
+            if_race_free,
+        )
         return self._open_branch(sides)
 
-    def _condition(self, guard: Guard | None) -> Condition | None:
+    def _agreement(self, block: int) -> tuple[Agreement, bool]:
+        """Who takes a branch alike, and whether that needs a kernel without data races."""
+        stated = self._facts.uniform.get(block)
+        if stated == "block":
+            return Agreement.BLOCK, False
+        found = self._graph.agreements[block]
+        if stated == "warp":
+            found = max(found, Agreement.WARP)
+        if found is Agreement.BLOCK or not self._cfg.barriers:
+            return found, False
+        without_races = self._graph.agreements.without_races(block)
+        return max(found, without_races), without_races > found
+
+    def _condition(self, guard: Guard | None, mask: Mask) -> Condition | None:
         """What it says of a symbol that a guard holds."""
         value = None if guard is None else self._state.registers.get(guard.register)
         if guard is None or not isinstance(value, Unknown) or value.condition is None:
+            return None
+        if not value.condition.holds_in(mask):
             return None
         return value.condition.negated() if guard.negated else value.condition
 
@@ -548,7 +611,7 @@ class Walk:
         if condition is None or interval is None:
             return None
         old, (first, last) = condition.symbol, interval
-        new = replace(old, name=f"{old.name}'", count=last - first + 1)
+        new = replace(old, name=f"{old.name}'", count=last - first + 1, slopes={})
         if not new.is_own:
             self._parameters.append(new)
         narrowed = _Narrowed(old, new, first)
@@ -567,6 +630,25 @@ class Walk:
                 width = self._width(name)
                 self._state.registers[name] = substitute(value, symbol, offset, {by: 1}, width)
 
+    def _possible(self, block: int, sure: Mask, unsure: Mask, mask: Mask) -> tuple[Mask, Mask]:
+        """The lanes that take a branch, and that may, less the outcomes that facts exclude."""
+        never = self._facts.never
+        for taken in (True, False):
+            if (block, taken) not in never:
+                continue
+            contrary = sure if taken else mask & ~(sure | unsure)
+            if contrary.any() and self._is_exact and not self._has_gone:
+                raise Refused(
+                    "PW217",
+                    self._last(block),
+                    f"a fact says that this branch is never {'taken' if taken else 'passed'}, but "
+                    "some lanes do so",
+                    "correct the fact or the launch facts: both cannot be true",
+                )
+            sure = np.zeros_like(mask) if taken else mask
+            unsure = np.zeros_like(mask)
+        return sure, unsure
+
     def _open_branch(self, sides: _Open) -> tuple[int, Mask]:
         """Goes on behind a branch whose lanes may go either way."""
         block, (taken, _), (fallthrough, _) = sides.block, sides.taken, sides.fallthrough
@@ -574,21 +656,31 @@ class Walk:
         meeting: int | None = postdominator
         ends = postdominator in (taken, fallthrough) and self._graph.is_final(postdominator)
         inside: Loop | None = None
-        if self._open and sides.causes:
+        # what lanes execute behind a loop that they have left early is walked while it is open
+        within = bool(self._open) and block in self._open[-1].loop.body
+        body = self._apart_in[-1].body if self._apart_in else frozenset()
+        parts = block in body and within and not ends and postdominator not in body
+        if parts and not sides.agreement:
+            sides = replace(sides, agreement=Agreement.WARP, is_part=True)
+        if within and (sides.causes or sides.is_part):
             loop = self._open[-1].loop
             leaves = (taken in loop.body) != (fallthrough in loop.body)
             if leaves and self._may_meet(postdominator):
                 return self._may_leave(sides, postdominator)
             if ends:
                 self._open[-1].undecided = (self._last(block), sides.causes)
-                self._open[-1].may_end = True
+                self._open[-1].end = self._ending(postdominator)
                 return self._may_end(sides, postdominator)
             if leaves:
                 raise Undecided(self._last(block), sides.causes)
             if meeting not in loop.body and meeting not in (taken, fallthrough):
                 if not sides.agreement:
+                    raise self._falls_apart(sides, postdominator)
+                found = self._graph.meeting_inside(loop, block)
+                if found is not None:
+                    inside, meeting = loop, found
+                elif not all(meeting in opened.loop.body for opened in self._open[:-1]):
                     raise Undecided(self._last(block), sides.causes)
-                inside, meeting = loop, self._graph.meeting_inside(loop, block)
         if ends:
             return self._may_end(sides, postdominator)
         if meeting is None:
@@ -596,6 +688,16 @@ class Walk:
         if sides.agreement:
             return self._choose(sides, meeting, inside)
         return self._fork(sides)
+
+    def _falls_apart(self, sides: _Open, meeting: int | None) -> Exception:
+        """Lanes that part here meet again only behind the outermost loop that they may leave."""
+        around = [opened.loop for opened in self._open]
+        left = next(
+            (loop for loop in around if meeting is not None and meeting not in loop.body), None
+        )
+        if left is None or len(self._sides_around) != self._open[around.index(left)].depth:
+            return Undecided(self._last(sides.block), sides.causes)
+        return _FallsApart(left.id, sides.block, sides.causes)
 
     def _last(self, block: int) -> int:
         """Index of the last instruction of a block."""
@@ -722,12 +824,20 @@ class Walk:
         ends_when_taken = sides.taken[0] == meeting
         on, mask = sides.fallthrough if ends_when_taken else sides.taken
         leave = Visit(block, taken=jumps and ends_when_taken)
-        last = () if meeting in (None, self._cfg.exit) else (Visit(meeting, taken=False),)
+        last = self._ending(meeting)
         self._out.append(PathEnd(leave, last, Visit(block, taken=jumps and not ends_when_taken)))
-        self._has_gone |= not sides.agreement
+        if not sides.agreement:
+            self._has_gone = True
+            if meeting != self._cfg.exit and (block, sides.causes) not in self._apart:
+                # they wait there for the others: a barrier is not for them
+                self._apart = [*self._apart, (block, sides.causes)]
         if not self._proofs:
             self._narrow(sides, taken=not ends_when_taken)
         return on, mask
+
+    def _ending(self, block: int | None) -> tuple[Visit, ...]:
+        """A visit of the last block before the end, if it has one."""
+        return () if block in (None, self._cfg.exit) else (Visit(block, taken=False),)
 
     def _choose(self, sides: _Open, meeting: int, inside: Loop | None) -> tuple[int, Mask]:
         """Both sides of a branch that all lanes of a warp take alike: one of them is executed."""
@@ -739,9 +849,10 @@ class Walk:
         found: list[_Side] = []
         try:
             for (target, mask), taken in ((sides.taken, True), (sides.fallthrough, False)):
-                self._restore(before)
+                self._go_back(before)
                 narrowed = self._narrow(sides, taken=taken)
-                path, arrived = self._side(target, mask, meeting, chosen=True, inside=inside)
+                way = _Way(sides, taken=taken and self._jumps(block))
+                path, arrived = self._side(target, mask, meeting, way=way, inside=inside)
                 self._widen(narrowed)
                 found.append(self._walked(path, mask, arrived))
         except (Refused, Undecided) as refused:
@@ -755,9 +866,13 @@ class Walk:
         self._meet(sides, found)
         jumps = self._jumps(block)
         one, two = found
+        if sides.is_part:
+            self._meetings.add(self._graph.postdominators[block])
+            self._out.append(PathPart(block, one.path, two.path, jumps))
+            return meeting, one.arrived | two.arrived
         alternatives = (Visit(block, taken=jumps), *one.path), (Visit(block, False), *two.path)
         site = block if sides.agreement is Agreement.BLOCK else None
-        self._out.append(PathChoice(alternatives, site))
+        self._out.append(PathChoice(alternatives, site, sides.if_race_free))
         return meeting, one.arrived | two.arrived
 
     def _is_barriers(self, refused: Refused | Undecided, block: int) -> bool:
@@ -803,18 +918,24 @@ class Walk:
             self._is_exact &= bool(sides.agreement)
             self._narrow(sides, taken=leaves_when_taken)
             behind, _ = self._side(*way, meeting)
-            self._restore(before)
+            self._go_back(before)
             if self._has_barrier(behind):
                 raise Undecided(*undecided)
         leaving = Visit(block, taken=jumps and leaves_when_taken)
         staying = Visit(block, taken=jumps and not leaves_when_taken)
-        way_out = (*self._chosen_prefix(), *self._out, leaving, *behind)
+        last = PathPart(block, (), (), jumps=True) if sides.is_part else leaving
+        way_out = (*self._chosen_prefix(), *self._out, last, *behind)
         if sides.agreement is not Agreement.BLOCK:
             opened.agree = False
             if (block, sides.causes) not in self._apart:
                 self._apart = [*self._apart, (block, sides.causes)]
+        opened.if_race_free |= sides.if_race_free
         opened.sources.add(block)
         opened.note(way_out, meeting, way[1], undecided)
+        if sides.is_part:
+            self._meetings.add(meeting)
+            self._out.append(PathPart(block, (), (), jumps=True))
+            return on
         self._is_exact &= bool(sides.agreement)
         if not self._proofs:
             opened.look(self._narrow(sides, taken=not leaves_when_taken))
@@ -872,26 +993,49 @@ class Walk:
         join: int,
         *,
         chosen: bool = False,
+        way: _Way | None = None,
         inside: Loop | None = None,
     ) -> tuple[Path, Mask]:
         """Walks a side of a branch up to ``join``; ``chosen`` if all lanes of the warp take it.
 
-        ``inside`` is a loop that the side must not leave but in ways that are noted.
+        So they do on a ``way`` behind a branch; ``inside`` is a loop around it, and leaving that
+        one on the side is one of its ways out.
         """
+        chosen |= way is not None
         outer, outer_exits = self._out, self._exits
         self._out, self._exits = [], None
         around = self._chosen if chosen else self._sides_around
-        around.append(outer)
+        around.append(outer if way is None else [*outer, way.visit])
         if len(self._chosen) + len(self._sides_around) > _MOST_SIDES:
             raise self._too_long(block)
         try:
             reached, arrived = self._region(block, mask, join, inside)
-            if inside is not None and reached != join and arrived.any():
-                raise Undecided(self._last(block), self._open[-1].causes)
+            if inside is not None and way is not None and reached not in (join, None):
+                arrived = self._leave_chosen(way.sides, reached, mask, arrived)
             return tuple(self._out), arrived
         finally:
             self._out, self._exits = outer, outer_exits
             around.pop()
+
+    def _leave_chosen(self, sides: _Open, reached: int, mask: Mask, arrived: Mask) -> Mask:
+        """Notes that a side that all lanes have taken leaves the loop; nobody is left in it."""
+        if not arrived.any():
+            return arrived
+        opened = self._open[-1]
+        undecided = (self._last(sides.block), sides.causes)
+        last = self._out[-1]
+        meeting = self._graph.postdominators[last.block] if isinstance(last, Visit) else None
+        if not np.array_equal(arrived, mask) or not self._may_meet(meeting):
+            raise Undecided(*undecided)
+        behind: Path = ()
+        if reached != meeting:
+            behind, _ = self._side(reached, mask, meeting)
+            if self._has_barrier(behind):
+                raise Undecided(*undecided)
+        opened.agree &= sides.agreement is Agreement.BLOCK
+        opened.if_race_free |= sides.if_race_free
+        opened.note((*self._chosen_prefix(), *self._out, *behind), meeting, mask, undecided)
+        return np.zeros_like(mask)
 
     def _chosen_prefix(self) -> Path:
         """What the warp has executed in this iteration before the sides that it has chosen."""
@@ -909,6 +1053,50 @@ class Walk:
 
     def _loop(self, loop: Loop, mask: Mask, stop: int | None) -> tuple[int, Mask]:
         """One entry of a loop, from its header to wherever its lanes go next."""
+        before, apart = self._snapshot(), self._apart
+        around = len(self._open)
+        try:
+            block, arrived = self._enter(loop, mask, stop)
+        except _FallsApart as reason:
+            if reason.loop != loop.id:
+                raise
+            self._restore(before)
+            self._apart = [*apart, (reason.block, reason.causes)]
+            assert len(self._open) == around
+            block, arrived = self._scatter(loop, mask)
+        self._apart = apart
+        self._is_exact = before.is_exact and np.array_equal(before.alive, self._state.alive)
+        return block, arrived
+
+    def _scatter(self, loop: Loop, mask: Mask) -> tuple[int, Mask]:
+        """A loop in which the lanes of a warp part for good: each part goes on to the meeting."""
+        outer, self._out = self._out, []
+        meetings, self._meetings = self._meetings, set()
+        self._apart_in.append(loop)
+        self._is_exact = False
+        try:
+            block, arrived = self._enter(loop, mask, None)
+            final = min(
+                (place for place in self._meetings if place is not None),
+                key=self._graph.distance_to_exit,
+            )
+            if arrived.any() and block != final:
+                path, arrived = self._side(block, arrived, final)
+                self._out += path
+            parts = PathScatter(_most_lanes(mask), tuple(self._out))
+        finally:
+            self._out, self._meetings = outer, meetings
+            self._apart_in.pop()
+        self._out.append(parts)
+        self._forget(loop)
+        arrived = mask & self._state.alive
+        if final == self._cfg.exit:
+            self._state.alive &= ~arrived
+            arrived = np.zeros_like(arrived)
+        return final, arrived
+
+    def _enter(self, loop: Loop, mask: Mask, stop: int | None) -> tuple[int, Mask]:
+        """Walks a loop and what follows it up to where lanes meet that leave it in several ways."""
         bound = self._bounds.get(loop.id)
         outer_exits, self._exits = self._exits, None
         before, apart = self._snapshot(), self._apart
@@ -927,8 +1115,6 @@ class Walk:
             del self._open[-1]
         if opened.left:
             block, arrived = self._after_leaving(opened, block, arrived)
-        self._apart = apart
-        self._is_exact = before.is_exact and np.array_equal(before.alive, self._state.alive)
         return block, arrived
 
     def _after_leaving(self, opened: _OpenLoop, block: int, arrived: Mask) -> tuple[int, Mask]:
@@ -942,7 +1128,8 @@ class Walk:
             if arrived.any() and block != meeting:
                 chosen = opened.agree
                 path, arrived = self._side(block, arrived, meeting, chosen=chosen)
-                self._out.append(PathChoice((path, ()), opened.loop.header if chosen else None))
+                site = opened.loop.header if chosen else None
+                self._out.append(PathChoice((path, ()), site, opened.if_race_free))
             late = tuple(behind for place, behind in opened.late if place == meeting)
             if late:
                 self._out.append(PathLate(WARP_SIZE, late))
@@ -988,7 +1175,7 @@ class Walk:
                 if limit is not None and opened.undecided and iterations.total.base >= limit:
                     if limit < 0:
                         raise self._runs_once(loop)
-                    iterations.last = nodes if opened.may_end else ()
+                    iterations.last = () if opened.end is None else (*nodes, *opened.end)
                     iterations.is_stopped = True  # by the user's word, lanes leave on noted ways
                     arrived = np.zeros_like(mask)
                     break
@@ -1004,19 +1191,20 @@ class Walk:
                         iterations.add(summary.nodes, summary.count, summary.period)
                         reason = reason or summary.reason
                         history, plain = [], 0
+                        if iterations.total.base > _MOST_ITERATIONS and opened.undecided:
+                            raise Undecided(*opened.undecided)  # counters go round, for ever
         finally:
             self._out = outer
         if iterations.is_stopped:
             assert claimed is not None
-            path = iterations.path(tuple(opened.ways_out), loop.header if opened.agree else None)
+            path = iterations.path(opened)
             bodies = AffineCount(claimed)
             self._out.append(PathLoop(loop.id, path, bodies, BoundOrigin.USER, "--loop-bound"))
             return block, arrived
         bodies = iterations.bodies(loop.id, rotated=_is_rotated(loop, opened.sources))
         if claimed is not None and not bodies.slopes and bodies.base > claimed:
             raise self._contradiction(loop, claimed, bodies.base)
-        site = loop.header if opened.agree else None
-        path, reason = iterations.path(tuple(opened.ways_out), site), reason or "enumerated"
+        path, reason = iterations.path(opened), reason or "enumerated"
         if opened.undecided:
             reason += "; it may end earlier"
         self._out.append(PathLoop(loop.id, path, bodies, BoundOrigin.ANALYSIS, reason))
@@ -1288,12 +1476,17 @@ class Walk:
         )
 
     def _restore(self, snapshot: _Snapshot) -> None:
+        """Undoes everything since the snapshot."""
+        self._go_back(snapshot)
+        for symbol, count, slopes in snapshot.limits:
+            symbol.count, symbol.slopes = count, slopes
+
+    def _go_back(self, snapshot: _Snapshot) -> None:
+        """Goes on from there another way; what was required of symbols stays required."""
         self._state.registers = dict(snapshot.registers)
         self._state.alive = snapshot.alive.copy()
         del self._out[snapshot.nodes :]
         self._is_exact, self._has_gone = snapshot.is_exact, snapshot.has_gone
-        for symbol, count, slopes in snapshot.limits:
-            symbol.count, symbol.slopes = count, slopes
 
 
 @dataclass(frozen=True, slots=True)
@@ -1322,12 +1515,13 @@ class _OpenLoop:
         self.depth = depth
         self.chosen = chosen
         self.agree = True
+        self.if_race_free = False
         self.left: dict[int, Mask] = {}
         self.late: dict[tuple[int, Path], None] = {}
         self.sources: set[int] = set()
         self.ways_out: dict[Path, None] = {}
         self.causes: frozenset[Cause] = frozenset()
-        self.may_end = False  # lanes may leave it for the end of the kernel
+        self.end: Path | None = None  # what lanes execute that leave it for the kernel's end
         self.shrinks = False  # what decides a way out has fewer values in each iteration
         self._values = 0
         self.undecided: tuple[int, frozenset[Cause]] | None = None
@@ -1400,9 +1594,10 @@ class _Iterations:
         total = self.total.plus(AffineCount(1 if rotated or nested is not None else 0))
         return total if nested is None else total.plus(nested.iterations)
 
-    def path(self, ways_out: tuple[Path, ...], site: int | None) -> Path:
-        """The iterations and the last one; with ``ways_out``, any of which may end it earlier."""
+    def path(self, opened: _OpenLoop) -> Path:
+        """The iterations and the last one; where ways out were noted, any of them may end it."""
         nodes: list[PathNode] = []
+        ways_out = tuple(opened.ways_out)
         for body, count in self._runs:
             if ways_out:
                 nodes.append(PathRepeat(count, AffineCount(0), body))
@@ -1410,11 +1605,17 @@ class _Iterations:
                 nodes += body
             else:
                 nodes.append(PathRepeat(count, count, body))
-        if self.is_stopped:
-            return (*nodes, PathChoice((*ways_out, self.last) if self.last else ways_out, site))
-        if ways_out:
-            return (*nodes, PathChoice((self.last, *ways_out), site))
-        return (*nodes, *self.last)
+        if not ways_out:
+            return (*nodes, *self.last)
+        is_last = not self.is_stopped or bool(self.last)
+        ends = (self.last, *ways_out) if is_last else ways_out
+        site = opened.loop.header if opened.agree else None
+        return (*nodes, PathChoice(ends, site, opened.if_race_free))
+
+
+def _most_lanes(mask: Mask) -> int:
+    """The largest number of lanes that a warp has in a mask."""
+    return int(mask.reshape(-1, WARP_SIZE).sum(axis=1).max())
 
 
 def _is_rotated(loop: Loop, apart_from: set[int]) -> bool:

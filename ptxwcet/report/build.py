@@ -6,12 +6,15 @@ from collections import Counter
 
 from ptxwcet import __version__
 from ptxwcet.api import FileAnswer, RefusedKernel
+from ptxwcet.bounds.explanation import BoundExplanation, explain_safe
 from ptxwcet.bounds.methods import METHODS
 from ptxwcet.bounds.outcome import BlockBound, SectionBound
-from ptxwcet.claims import AssumptionState
+from ptxwcet.claims import AssumptionState, Refusal
+from ptxwcet.flow.facts import BoundOrigin
 from ptxwcet.flow.paths import PathLoop, loop_entries
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.pipeline import SCHEDULED, AnalysedPiece, KernelAnalysis
+from ptxwcet.report.explanation import SourceLines, explanation_row, path_rows
 from ptxwcet.report.model import (
     SCHEMA,
     AssumptionRow,
@@ -27,14 +30,19 @@ from ptxwcet.report.model import (
     WarpRow,
 )
 from ptxwcet.report.places import place
-from ptxwcet.support.diagnostics import Diagnostic
+from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.timing.shares import initiations_by_instruction
 
 _COSTLIEST_LINES = 5
 
 
-def build_report(answer: FileAnswer) -> Report:
-    """The report of a run; deterministic for equal input."""
+def build_report(answer: FileAnswer, *, explain: bool = False, source: str | None = None) -> Report:
+    """The report of a run; deterministic for equal input.
+
+    ``explain``: with the lines that pay the bound. ``source`` is the path of the CUDA source if it
+    does not lie beside the PTX file.
+    """
+    sources = SourceLines(answer.path, source) if explain else None
     machine = answer.machine
     by_definition = tuple(
         a.key for a in machine.satisfies if a.state is AssumptionState.BY_DEFINITION
@@ -53,7 +61,7 @@ def build_report(answer: FileAnswer) -> Report:
             by_definition,
         ),
         tuple(
-            _refused(row) if isinstance(row, RefusedKernel) else _bounded(row)
+            _refused(row) if isinstance(row, RefusedKernel) else _bounded(row, sources)
             for row in answer.kernels
         ),
     )
@@ -78,8 +86,9 @@ def diagnostic_row(diagnostic: Diagnostic) -> DiagnosticRow:
     )
 
 
-def _bounded(row: KernelAnalysis) -> BoundedKernel:
+def _bounded(row: KernelAnalysis, sources: SourceLines | None) -> BoundedKernel:
     worst = row.worst
+    explained = _explain(row)
     claim = worst.bound.claim
     titles = {method.name: method.title for method in METHODS}
     titles[SCHEDULED] = "known schedule"
@@ -108,7 +117,19 @@ def _bounded(row: KernelAnalysis) -> BoundedKernel:
         sections=tuple(_section_row(row.kernel, section) for section in _safe(worst).sections),
         loops=_loop_rows(row),
         costliest_lines=_line_rows(row),
+        worst_path=() if isinstance(explained, Refusal) else path_rows(row, explained),
+        explanation=None
+        if sources is None or isinstance(explained, Refusal)
+        else explanation_row(row, explained, sources),
+        not_explained=explained.reason if isinstance(explained, Refusal) else "",
     )
+
+
+def _explain(row: KernelAnalysis) -> BoundExplanation | Refusal:
+    try:
+        return explain_safe(row.worst.analysis)
+    except PtxwcetError as error:
+        return Refusal(error.diagnostics[0].message)
 
 
 def _safe(piece: AnalysedPiece) -> BlockBound:
@@ -161,10 +182,17 @@ def _loop_rows(row: KernelAnalysis) -> tuple[LoopRow, ...]:
                 place(row.kernel, start),
                 entry_or_none.iterations.base,
                 entry_or_none.origin.value,
-                " ".join(entry_or_none.reason.split()),
+                _reason(row, entry_or_none),
             )
         )
     return tuple(rows)
+
+
+def _reason(row: KernelAnalysis, entry: PathLoop) -> str:
+    """Why the bound holds; for one of the user's, who states it."""
+    if entry.origin is BoundOrigin.USER:
+        return row.facts.loop_sources.get(entry.loop, entry.reason)
+    return " ".join(entry.reason.split())
 
 
 def _line_rows(row: KernelAnalysis) -> tuple[LineRow, ...]:

@@ -62,6 +62,71 @@ class LineRow:
 
 
 @dataclass(frozen=True, slots=True)
+class PathRow:
+    """How often a warp of ``warps`` executes a block on the path that the bound charges.
+
+    ``lines`` are the block's source lines. Sections count where such a warp determines them.
+    """
+
+    block: str
+    lines: str
+    executions: int
+    warps: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PaidRow:
+    """What a line pays of a bound, in cycles; ``text`` is the line, None if it is not at hand.
+
+    ``issue``: the determining warp issues its instructions; ``waiting_for_result``,
+    ``waiting_for_unit``: it waits for their results, for them in the queues of their units;
+    ``interference``: other warps execute them meanwhile. ``total`` is the sum.
+    """
+
+    place: str
+    text: str | None
+    issue: int
+    waiting_for_result: int
+    waiting_for_unit: int
+    interference: int
+    total: int
+    share_percent: float
+
+
+@dataclass(frozen=True, slots=True)
+class PaidSectionRow:
+    """A section of a bound: what lines pay for one execution, ``cycles`` in sum.
+
+    ``alone_cycles`` is the isolated length of the determining warp, one of ``warps``;
+    ``interference_cycles`` is what other warps add.
+    """
+
+    multiplicity: int
+    cycles: int
+    alone_cycles: int
+    interference_cycles: int
+    ends_at: str
+    warps: tuple[int, ...]
+    lines: tuple[PaidRow, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Which lines pay the ``cycles`` of the bound of ``method``, every cycle of it once.
+
+    ``lines`` by source line, PTX line where there is none; ``opcodes`` by opcode with modifiers,
+    ``text`` being how many instructions have it; ``ptx_lines`` by PTX line.
+    """
+
+    method: str
+    cycles: int
+    lines: tuple[PaidRow, ...]
+    opcodes: tuple[PaidRow, ...]
+    ptx_lines: tuple[PaidRow, ...]
+    sections: tuple[PaidSectionRow, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class WarpRow:
     """Warps that execute the same path: isolated length L and execution time E, in cycles."""
 
@@ -89,6 +154,8 @@ class BoundedKernel:
     """A bounded kernel. ``bounds[0]`` is what is reported; ``microseconds`` at the machine's clock.
 
     ``largest_pessimism_percent`` is (bound / lower bound - 1) * 100, None without a lower bound.
+    ``worst_path`` is that of the safe bound; ``explanation`` None unless it is asked for.
+    ``not_explained`` says why neither can be given, empty if they can.
     """
 
     kernel: str
@@ -109,6 +176,9 @@ class BoundedKernel:
     sections: tuple[SectionRow, ...]
     loops: tuple[LoopRow, ...]
     costliest_lines: tuple[LineRow, ...]
+    worst_path: tuple[PathRow, ...]
+    explanation: Explanation | None
+    not_explained: str = ""
     status: str = "bounded"
 
 

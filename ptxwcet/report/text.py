@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from ptxwcet.report.explanation_text import explanation_lines
 from ptxwcet.report.model import BoundedKernel, Refused, Report
 from ptxwcet.report.places import number_ranges
 
 _MOST_ROWS = 8
+_MOST_BLOCKS = 16
 
 
 def render_text(report: Report) -> str:
@@ -64,14 +66,31 @@ def _bounded(kernel: BoundedKernel) -> str:
             for loop in kernel.loops
         ],
     )
-    lines += _table(
-        "costliest lines (initiation cycles of all warps)",
-        [
-            (line.place, f"{line.cycles:,}", f"{line.share_percent} %")
-            for line in kernel.costliest_lines
-        ],
-    )
+    lines += _worst_path(kernel)
+    if kernel.explanation is not None:
+        lines += explanation_lines(kernel.explanation)
+    else:
+        lines += _table(
+            "costliest lines (initiation cycles of all warps)",
+            [
+                (line.place, f"{line.cycles:,}", f"{line.share_percent} %")
+                for line in kernel.costliest_lines
+            ],
+        )
     return "\n".join(lines)
+
+
+def _worst_path(kernel: BoundedKernel) -> list[str]:
+    if kernel.not_explained:
+        return ["", f"worst path and lines not given: {kernel.not_explained}"]
+    return _table(
+        "worst path (block, lines, executions by a warp that determines the bound, which warps)",
+        [
+            (row.block, row.lines, f"{row.executions:,} x", number_ranges(row.warps))
+            for row in kernel.worst_path
+        ],
+        _MOST_BLOCKS,
+    )
 
 
 def _launch(kernel: BoundedKernel) -> str:
@@ -114,11 +133,11 @@ def _warps(kernel: BoundedKernel) -> list[str]:
     return _table(title, rows)
 
 
-def _table(title: str, rows: Iterable[tuple[str, ...]]) -> list[str]:
+def _table(title: str, rows: Iterable[tuple[str, ...]], most: int = _MOST_ROWS) -> list[str]:
     rows = list(rows)
     if not rows:
         return []
-    shown = rows[:_MOST_ROWS]
+    shown = rows[:most]
     widths = [max(len(row[i]) for row in shown) for i in range(len(shown[0]))]
     lines = ["", title]
     for row in shown:

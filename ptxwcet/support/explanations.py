@@ -143,7 +143,8 @@ EXPLANATIONS: Mapping[str, Explanation] = _table(
         "PW203",
         "loop without a bound",
         "How often the loop runs depends on data, or on a parameter without a value.",
-        "Give the parameter, or a bound you can answer for: --loop-bound '$L__BB0_2=64'.",
+        "Give the parameter, or a bound you can answer for: --loop-bound '$L__BB0_2=64'; ptxwcet "
+        "facts writes down all that is asked.",
     ),
     (
         "PW204",
@@ -162,13 +163,6 @@ EXPLANATIONS: Mapping[str, Explanation] = _table(
         "path too complex",
         "The path was not settled within the work limit, mostly because of nested irregular loops.",
         "Bound the inner loops with --loop-bound.",
-    ),
-    (
-        "PW207",
-        "too many kinds of blocks",
-        "The path depends on %ctaid in more than 64 ways; without --grid every index up to the "
-        "hardware's limit counts, where 32-bit indices wrap around.",
-        "Give --grid; with a grid, a smaller one.",
     ),
     ("PW208", "no such kernel", "--kernel names no entry of the file.", "Use one of those listed."),
     (
@@ -202,7 +196,12 @@ EXPLANATIONS: Mapping[str, Explanation] = _table(
         "The value is no number of the parameter's type, or the parameter is no scalar.",
         "Give a value within the type's range.",
     ),
-    ("PW215", "given twice", "Two different values for one thing.", "Give each value once."),
+    (
+        "PW215",
+        "given twice",
+        "Two sources (options, launch file, facts file, comments of the PTX) disagree.",
+        "Give one of them, or let both say the same.",
+    ),
     (
         "PW216",
         "malformed loop bound",
@@ -212,7 +211,7 @@ EXPLANATIONS: Mapping[str, Explanation] = _table(
     (
         "PW217",
         "contradictory loop bound",
-        "The analysis proves more iterations than --loop-bound allows, or a bound of 0 for a loop "
+        "The analysis proves more iterations than the bound allows, or the bound is 0 for a loop "
         "that runs at least once.",
         "Correct the bound or the launch facts.",
     ),
@@ -226,7 +225,7 @@ EXPLANATIONS: Mapping[str, Explanation] = _table(
     (
         "PW219",
         "loop bound without a loop",
-        "The place of --loop-bound is not exactly one loop.",
+        "The place of a loop bound is not exactly one loop.",
         "Name the label of the loop's first block.",
     ),
     (
@@ -270,15 +269,74 @@ EXPLANATIONS: Mapping[str, Explanation] = _table(
     ("PW232", "no such kernel to draw", "The file has no kernel of that name.", "See the list."),
     (
         "PW233",
-        "cannot write a picture or timeline",
-        "Graphviz is missing or failed, or the file cannot be written.",
-        "Choose a folder that can be written; for cfg, install Graphviz or write -o FILE.dot.",
+        "cannot write a file",
+        "Graphviz is missing or failed, or the file cannot be written; a facts file is not "
+        "overwritten.",
+        "Choose a place that can be written; for cfg, install Graphviz or write -o FILE.dot.",
     ),
     (
         "PW234",
         "too many divergent edges",
         "More than 200,000 branch-divergent edges: no one could look at them.",
         "Draw with --no-divergent.",
+    ),
+    (
+        "PW240",
+        "facts file unreadable",
+        "The file cannot be read, or is not UTF-8 text.",
+        "Check path and rights.",
+    ),
+    ("PW241", "facts file is not TOML", "A syntax error of TOML.", "Correct it at that place."),
+    (
+        "PW242",
+        "unknown key in a facts file",
+        "Keys are checked: a misspelt one is not ignored.",
+        "Use one of the keys listed; docs/flow-facts.md describes them.",
+    ),
+    (
+        "PW243",
+        "malformed fact",
+        "An entry misses a key, or has a value of the wrong type.",
+        "Write it as in the example of the message.",
+    ),
+    (
+        "PW244",
+        "facts for another PTX text",
+        "A facts file names the SHA-256 of the PTX that it is about, and this is not its: labels "
+        "move when a kernel is compiled anew.",
+        "Check the facts against the PTX, then write the hash of the message.",
+    ),
+    (
+        "PW245",
+        "question left open",
+        "A template was given before all its questions were answered.",
+        'Write an answer for each "?".',
+    ),
+    (
+        "PW246",
+        "fact without a branch",
+        "The place of a fact about a branch is not exactly one block that ends with a conditional "
+        "branch, or a pair of exclusive outcomes is one outcome.",
+        "Name the label of the block whose branch it is.",
+    ),
+    (
+        "PW247",
+        "too many exclusive outcomes",
+        "Each pair of exclusive outcomes doubles the paths to extract; at most six are combined.",
+        "Leave out those that matter least.",
+    ),
+    (
+        "PW248",
+        "comment not understood",
+        "A comment of the PTX begins with ptxwcet: but states no fact.",
+        'Write asm volatile("// ptxwcet: loop_bound 64"), or loop_total.',
+    ),
+    (
+        "PW249",
+        "comment bounds no loop",
+        "It is in no loop of the PTX, or its loop cannot be told: the compiler has unrolled it "
+        "completely, a way through the loop does not pass it, or two loops share a header.",
+        "Move it, keep the compiler from unrolling (#pragma unroll 1), or use a facts file.",
     ),
     # --- machine --------------------------------------------------------------------------------
     ("PW301", "no such machine", "Neither a known name nor a file.", "See ptxwcet machine list."),
@@ -377,7 +435,8 @@ EXPLANATIONS: Mapping[str, Explanation] = _table(
     (
         "PW413",
         "initialiser not read",
-        "A module variable is initialised with names, not numbers.",
+        "A module variable is initialised with names, with rows that are not full, or with numbers "
+        "that do not fit its type.",
         "Give its bytes in the launch file.",
     ),
     (
@@ -419,15 +478,15 @@ EXPLANATIONS: Mapping[str, Explanation] = _table(
     ),
     (
         "PW426",
-        "option against the launch file",
-        "An option and the launch file say different things.",
-        "Leave the option out, or change the launch file.",
+        "contradiction of the launch file",
+        "An option or a facts file says something else than the launch file.",
+        "Leave one of them out, or let both say the same.",
     ),
     (
         "PW427",
         "executed paths without inputs",
-        "--executed needs a launch file, and loop bounds have no effect beside it.",
-        "Give --launch, and leave --loop-bound out.",
+        "--executed needs a launch file; loop bounds and facts have no effect beside it.",
+        "Give --launch, and leave --loop-bound and --facts out.",
     ),
     (
         "PW428",
@@ -614,6 +673,30 @@ EXPLANATIONS: Mapping[str, Explanation] = _table(
         "executed path too long to compare",
         "Executed and analysed paths are compared basic block by basic block.",
         "Give a smaller launch.",
+    ),
+    (
+        "PW540",
+        "no range for a formula",
+        "A formula holds in a stated range of its parameter, and none is stated.",
+        "Give one with the option: --symbolic n=1..4096.",
+    ),
+    (
+        "PW541",
+        "not a parameter for a formula",
+        "A bound can be a formula of one scalar integer parameter.",
+        "Name an integer parameter, or give the parameter a value.",
+    ),
+    (
+        "PW542",
+        "symbolic parameter with a value",
+        "The parameter that is to stay open has a single value by another option or file.",
+        "Leave out one of both, or state a range of at least two values.",
+    ),
+    (
+        "PW543",
+        "no formula",
+        "No repeat of the state is established for the range, or the bound is not linear in it.",
+        "Ask for a smaller range, or bound single values with --param.",
     ),
     # --- internal -------------------------------------------------------------------------------
     (

@@ -33,11 +33,15 @@ Step = tuple[tuple[int, ...], tuple[int, ...], int, int, int, bool, int]
 
 @dataclass(frozen=True, slots=True)
 class Straight:
-    """Instructions without control; ``exposed`` and ``killed`` summarise them for liveness."""
+    """Instructions without control; ``exposed`` and ``killed`` summarise them for liveness.
+
+    ``origins`` names the kernel's instruction of each step.
+    """
 
     steps: tuple[Step, ...]
     exposed: frozenset[int]
     killed: frozenset[int]
+    origins: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,19 +100,22 @@ class _Compiler:
     def compile(self, body: Sequence[Node]) -> tuple[Compiled, ...]:
         out: list[Compiled] = []
         steps: list[Step] = []
+        origins: list[int] = []
         for node in body:
             match node:
                 case TimedInstruction():
                     steps.append(self._step(node))
+                    origins.append(node.origin)
                     continue
                 case Barrier(instruction=instruction) | PartialBarrier(instruction=instruction):
                     steps.append(self._step(instruction))
+                    origins.append(instruction.origin)
                     continue
                 case _:
                     pass
             if steps:
-                out.append(_straight(steps))
-                steps = []
+                out.append(_straight(steps, origins))
+                steps, origins = [], []
             match node:
                 case Repeat():
                     if node.count:
@@ -118,7 +125,7 @@ class _Compiler:
                 case Choice(alternatives) | BlockChoice(alternatives=alternatives):
                     out.append(OneOf(tuple(self.compile(side) for side in alternatives)))
         if steps:
-            out.append(_straight(steps))
+            out.append(_straight(steps, origins))
         return tuple(out)
 
     def _step(self, instruction: TimedInstruction) -> Step:
@@ -138,14 +145,14 @@ class _Compiler:
         )
 
 
-def _straight(steps: list[Step]) -> Straight:
+def _straight(steps: list[Step], origins: list[int]) -> Straight:
     exposed: set[int] = set()
     killed: set[int] = set()
     for waits, writes, _unit, _init, _total, conditional, _advance in steps:
         exposed.update([register for register in waits if register not in killed])
         if not conditional:
             killed.update(writes)
-    return Straight(tuple(steps), frozenset(exposed), frozenset(killed))
+    return Straight(tuple(steps), frozenset(exposed), frozenset(killed), tuple(origins))
 
 
 def _loop(count: int, least: int, body: tuple[Compiled, ...]) -> Loop:

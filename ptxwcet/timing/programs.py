@@ -23,7 +23,9 @@ from ptxwcet.flow.paths import (
     PathGrowing,
     PathLate,
     PathLoop,
+    PathPart,
     PathRepeat,
+    PathScatter,
     PathUnordered,
     Visit,
     WarpPath,
@@ -34,6 +36,7 @@ from ptxwcet.flow.paths import (
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.timing.cost import InstructionCosts
 from ptxwcet.warp.program import (
+    Barrier,
     BlockChoice,
     BlockWorkload,
     Choice,
@@ -44,7 +47,7 @@ from ptxwcet.warp.program import (
     WarpClass,
     WarpProgram,
 )
-from ptxwcet.warp.segments import conditional, has_barrier, split_at_barrier
+from ptxwcet.warp.segments import conditional, has_barrier, split_at_barrier, with_late_side
 
 # Shares into which the iterations around a growing loop are cut: the bound's excess is about one
 # part in so many, the warp program grows by as much.
@@ -57,22 +60,32 @@ def build_workload(
     cfg: ControlFlowGraph,
     costs: InstructionCosts,
     scoreboard: Scoreboard,
+    parameter: int | None = None,
 ) -> BlockWorkload:
     """The workload of a block whose warps execute ``paths``. Cost: linear in the path trees.
 
-    Raises PtxwcetError with all instructions on the paths that the machine refuses.
+    ``parameter`` is the value of the one symbol that counts depend on, if they do: a number or an
+    :class:`~ptxwcet.support.affine.Affine`. Raises PtxwcetError with all instructions on the paths
+    that the machine refuses.
     """
-    builder = _Builder(kernel, cfg, costs)
+    builder = _Builder(kernel, cfg, costs, parameter)
     classes = tuple(WarpClass(WarpProgram(builder.body(path.nodes)), path.warps) for path in paths)
     costs.raise_refusals()
     return BlockWorkload(classes, scoreboard)
 
 
 class _Builder:
-    def __init__(self, kernel: Kernel, cfg: ControlFlowGraph, costs: InstructionCosts) -> None:
+    def __init__(
+        self,
+        kernel: Kernel,
+        cfg: ControlFlowGraph,
+        costs: InstructionCosts,
+        parameter: int | None,
+    ) -> None:
         self._kernel = kernel
         self._cfg = cfg
         self._costs = costs
+        self._parameter = parameter
         self._visits: dict[Visit, tuple[Node, ...]] = {}
 
     def body(self, nodes: Path, first: int = 0, last: int = 0) -> tuple[Node, ...]:
@@ -85,8 +98,7 @@ class _Builder:
                 case PathRepeat(count, least, body) if grows(body):
                     out += self._shares(count, least, body)
                 case PathRepeat(count, least, body):
-                    assert not count.slopes, "an open count left path extraction"
-                    out.append(self._repeat(count.base, least.base, body))
+                    out.append(self._repeat(self._number(count), self._number(least), body))
                 case PathGrowing(start, step, body):
                     ends = (start + step * first, start + step * last)
                     out.append(Repeat(max(ends), self.body(body), min(ends)))
@@ -99,16 +111,32 @@ class _Builder:
                     out.append(Unordered(*sides_both))
                 case PathChoice(alternatives, site):
                     sides = tuple(self.body(side) for side in alternatives)
+                    shared, sides = _without_shared_start(sides)
+                    out += shared
                     together = site is not None and has_barrier((Choice(sides),))
                     out.append(BlockChoice(site or 0, sides) if together else Choice(sides))
                 case PathLate(most, late):
                     inside = Choice(tuple(conditional(self.body(side)) for side in late))
                     out.append(Repeat(most, (inside,), 0))
+                case PathPart(block, one, two, jumps):
+                    ways = (Visit(block, jumps), *one), (Visit(block, taken=False), *two)
+                    shared, sides = _without_shared_start(tuple(self.body(way) for way in ways))
+                    out += (*shared, Choice(sides))
+                case PathScatter(most, inner):
+                    out.append(Repeat(most, conditional(self.body(inner)), 1))
                 case PathEnd():
                     out += self._may_end(node)
                 case PathFork():
                     out += self._fork(node)
         return tuple(out)
+
+    def _number(self, count: AffineCount) -> int:
+        """The count at the value of the parameter."""
+        number = count.base
+        for _symbol, slope in count.slopes:
+            assert self._parameter is not None, "an open count left path extraction"
+            number += slope * self._parameter
+        return number
 
     def _repeat(self, most: int, least: int, body: Path) -> Node:
         """Iterations. Whether one with barriers begins at all is for the block to choose."""
@@ -141,13 +169,15 @@ class _Builder:
             one, two = two, one
         before, after = split_at_barrier(two)
         out.append(Unordered(one, before) if one and before else Choice((one or before, ())))
+        if one and after and not isinstance(after[0], Barrier):
+            after = with_late_side(after, one)  # which barrier comes first is not decided
         return [*out, *after]
 
     def _shares(self, count: AffineCount, least: AffineCount, body: Path) -> list[Node]:
         """A repeat around growing loops, cut into shares of its iterations."""
-        assert not count.slopes, "only a loop with a constant count lets inner counts grow"
-        shares = min(_SHARES, count.base)
-        edges = [count.base * share // shares for share in range(shares + 1)]
+        iterations = self._number(count)
+        shares = min(_SHARES, iterations)
+        edges = [iterations * share // shares for share in range(shares + 1)]
         exact = count == least
         return [
             Repeat(end - begin, self.body(body, begin, end - 1), end - begin if exact else 0)
@@ -165,3 +195,15 @@ class _Builder:
                 nodes += self._costs.nodes(index, instruction, taken=taken)
             found = self._visits[visit] = tuple(nodes)
         return found
+
+
+def _without_shared_start(
+    sides: tuple[tuple[Node, ...], ...],
+) -> tuple[tuple[Node, ...], tuple[tuple[Node, ...], ...]]:
+    """What all sides begin with (the block of the branch, with its barriers), and their rests."""
+    length = 0
+    for nodes in zip(*sides, strict=False):
+        if any(node != nodes[0] for node in nodes):
+            break
+        length += 1
+    return sides[0][:length], tuple(side[length:] for side in sides)

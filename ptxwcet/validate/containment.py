@@ -15,7 +15,9 @@ from ptxwcet.flow.paths import (
     PathLate,
     PathLoop,
     PathNode,
+    PathPart,
     PathRepeat,
+    PathScatter,
     PathUnordered,
     Visit,
 )
@@ -78,8 +80,10 @@ class _Matcher:
         self._steps = steps
         # where a body may end, and where lanes in it may end for good
         self._known: dict[
-            tuple[int, frozenset[int], int], tuple[frozenset[int], frozenset[int]]
+            tuple[int, frozenset[int], int, frozenset[int]],
+            tuple[frozenset[int], frozenset[int]],
         ] = {}
+        self._parts: frozenset[int] = frozenset()  # where a part of the warp may have begun
         self._gone: frozenset[int] = frozenset()
         self.furthest = 0
 
@@ -98,13 +102,13 @@ class _Matcher:
 
         Known answers are kept: the sides of nested forks are asked for again and again.
         """
-        key = (id(nodes), starts, iteration)
+        key = (id(nodes), starts, iteration, self._parts)
         known = self._known.get(key)
         if known is None:
             outer, self._gone = self._gone, frozenset()
             ends = starts
             for node in nodes:
-                if not ends:
+                if not ends and not self._parts:
                     break
                 ends = self._node(node, ends, iteration)
             known = self._known[key] = (ends, self._gone)
@@ -136,6 +140,12 @@ class _Matcher:
                     one, self.side(two, parting)
                 )
                 return self.side(one, taken) | self.side(two, past) | both
+            case PathPart(block, one, two, jumps):
+                taken, past = (self._node(Visit(block, way), starts, 0) for way in (jumps, False))
+                apart = taken | self._parts
+                return self.body(one, apart) | self.body(two, past | apart)
+            case PathScatter():
+                return self._scatter(node, starts)
             case PathLate(most, sides):
                 return self._late(sides, starts, most)
             case PathEnd(leave, last, stay):
@@ -154,13 +164,31 @@ class _Matcher:
             ends |= starts
         return ends
 
+    def _scatter(self, node: PathScatter, starts: frozenset[int]) -> frozenset[int]:
+        """Ends of the first part, then of others that begin where one has ended."""
+        outer, self._parts = self._parts, frozenset()
+        ends = found = self.side(node.body, starts)
+        for _ in range(node.most - 1):
+            self._parts = found
+            new = self.side(node.body, frozenset())
+            self._parts = frozenset()
+            found = new - ends
+            if not found:
+                break
+            ends |= found
+        self._parts = outer
+        return ends
+
     def _repeat(self, body: Path, starts: frozenset[int], times: tuple[int, int]) -> frozenset[int]:
         least, most = times
+        if self._parts:
+            least = min(least, 1)  # a part that begins inside has fewer iterations left
         ends = starts if least <= 0 else frozenset[int]()
         for iteration in range(most):
+            before = starts
             starts = self.body(body, starts, iteration)
-            if not starts:
-                break
             if iteration + 1 >= least:
                 ends |= starts
+            if not starts or (self._parts and starts == before):
+                break
         return ends

@@ -132,6 +132,32 @@ def split_at_barrier(body: tuple[Node, ...]) -> tuple[tuple[Node, ...], tuple[No
     return body, ()
 
 
+def with_late_side(body: tuple[Node, ...], side: tuple[Node, ...]) -> tuple[Node, ...]:
+    """The body of some lanes of a warp, with what its other lanes execute before they have ended.
+
+    They have ended when the first barrier is met: ``side`` may come right before each barrier that
+    may be the first, or at the end where none is met. Raises PW501 for a first barrier in a loop.
+    """
+    late = Choice((side, ()))
+    out: list[Node] = []
+    for place, node in enumerate(body):
+        match node:
+            case Barrier() | PartialBarrier():
+                return (*out, late, *body[place:])
+            case BlockChoice(site, alternatives) if has_barrier((node,)):
+                sides = tuple(
+                    with_late_side(one, side) if has_barrier(one) else one for one in alternatives
+                )
+                out.append(BlockChoice(site, sides))
+                if meets_barrier((node,)):
+                    return (*out, *body[place + 1 :])
+            case _ if has_barrier((node,)):
+                raise PtxwcetError(_refusal("a loop behind a branch that is not decided"))
+            case _:
+                out.append(node)
+    return (*out, late)
+
+
 def cut_at_barriers(program: WarpProgram) -> tuple[SectionNode, ...]:
     """The sections of a program in order; the last one ends at the exit and may be empty.
 

@@ -14,7 +14,7 @@ from itertools import product
 from ptxwcet.flow.cfg import build_cfg
 from ptxwcet.flow.dominance import compute_dominators, compute_postdominators
 from ptxwcet.flow.extraction import extract_paths
-from ptxwcet.flow.facts import Launch
+from ptxwcet.flow.facts import Launch, PlacedFacts
 from ptxwcet.flow.loops import find_loops
 from ptxwcet.flow.paths import Visit
 from ptxwcet.ir.kernel import (
@@ -283,7 +283,7 @@ def check(kernel: Kernel, launch: Launch, bounds: Mapping[int, int] | None = Non
     forest = find_loops(cfg, compute_dominators(cfg))
     joins = tuple(compute_postdominators(cfg).immediate)
     try:
-        pieces = extract_paths(kernel, cfg, forest, joins, launch, bounds or {})
+        pieces = extract_paths(kernel, cfg, forest, joins, launch, PlacedFacts(bounds or {}))
     except PtxwcetError:
         return False
     block_at = {block.start: block.id for block in cfg.blocks[:-1]}

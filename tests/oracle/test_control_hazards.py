@@ -152,7 +152,7 @@ def analysis(name: str, warps: int, latency: int) -> BlockAnalysis:
         block, scalars = (n, 1, 1), values.get(name, {})
     arguments: dict[str, int | float] = {kernel.parameters[i].name: v for i, v in scalars.items()}
     launch = Launch(block, (1, 1, 1), arguments)
-    return analyse_kernel(kernel, launch, machine, {}).worst.analysis
+    return analyse_kernel(kernel, launch, machine).worst.analysis
 
 
 def rows() -> list[dict[str, str]]:

@@ -43,7 +43,7 @@ def test_a_path_that_the_analysis_lacks_is_reported():
     other = {
         name: value * 2 if name.endswith("5") else value for name, value in facts.parameters.items()
     }
-    wrong = analyse_kernel(kernel, Launch(facts.block, facts.grid, other), MACHINE, {})
+    wrong = analyse_kernel(kernel, Launch(facts.block, facts.grid, other), MACHINE)
     result = validate_input(wrong, load("samples/sgemm_naive.ptx"), launch, 0)
     assert [one.code for one in result.diagnostics] == ["PW538"]
     assert result.rows[0].safe_cycles is None
@@ -53,7 +53,7 @@ def test_a_bound_that_is_a_cycle_too_small_is_reported():
     kernel, facts, launch, _ = random_launch(BY_NAME["loop_up"], 3)
     launch = replace(launch, block=(1, 1, 1))
     facts = replace(facts, block=(1, 1, 1))
-    analysis = analyse_kernel(kernel, facts, MACHINE, {})
+    analysis = analyse_kernel(kernel, facts, MACHINE)
     assert not validate_input(analysis, load("samples/loops.ptx"), launch, 0).diagnostics
     (piece,) = analysis.pieces
     bound = piece.outcomes["safe"]

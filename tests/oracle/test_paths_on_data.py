@@ -103,7 +103,7 @@ def check(seed: int, n: int, threads: int, executions: int) -> int | None:
     kernel = module.kernels[0]
     facts = Launch((threads, 1, 1), (1, 1, 1), {"n": n})
     try:
-        analysis = analyse_kernel(kernel, facts, MACHINE, {})
+        analysis = analyse_kernel(kernel, facts, MACHINE)
     except PtxwcetError:
         return None
     random = np.random.default_rng(seed)
@@ -157,7 +157,7 @@ def test_a_side_that_is_not_executed_does_not_make_a_register_ready_early() -> N
     machine = replace(MACHINE, scoreboard=Scoreboard.RAW)
     module = parse_module(SourceFile("overwritten.ptx", OVERWRITTEN))
     facts = Launch((32, 1, 1), (1, 1, 1), {"n": 0})
-    analysis = analyse_kernel(module.kernels[0], facts, machine, {})
+    analysis = analyse_kernel(module.kernels[0], facts, machine)
     bound = analysis.worst.bound.cycles
     for word in (0, 1):
         data = np.full(WORDS, word, "u4")

@@ -61,7 +61,7 @@ def arguments(kernel: Kernel, scalars: dict[int, int]) -> dict[str, int | float]
 def bounds(row: dict[str, str], machine: str) -> dict[str, int | None]:
     kernel, launch = launched(row["kernel"], int(row["warps"]))
     described = load_machine(machine, int(row["gmem_lat"]))
-    outcomes = analyse_kernel(kernel, launch, described, {}).worst.outcomes
+    outcomes = analyse_kernel(kernel, launch, described).worst.outcomes
     return {
         name: outcome.cycles if isinstance(outcome, BlockBound) else None
         for name, outcome in outcomes.items()

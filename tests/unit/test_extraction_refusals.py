@@ -7,7 +7,7 @@ import pytest
 from ptxwcet.flow.cfg import build_cfg
 from ptxwcet.flow.dominance import compute_dominators, compute_postdominators
 from ptxwcet.flow.extraction import extract_paths
-from ptxwcet.flow.facts import BoundOrigin, Launch
+from ptxwcet.flow.facts import BoundOrigin, Launch, PlacedFacts
 from ptxwcet.flow.loops import find_loops
 from ptxwcet.flow.paths import (
     BlockPaths,
@@ -29,7 +29,7 @@ HEAD = """.version 8.0
 {
 .reg .b32 %r<9>; .reg .b64 %d<9>; .reg .pred %p<9>; .reg .f32 %f<9>;
 ld.param.u32 %r1, [n]; mov.u32 %r2, %tid.x; mov.u32 %r3, 0; ld.param.u64 %d1, [p];
-mul.wide.u32 %d2, %r2, 4; add.s64 %d1, %d1, %d2;
+mul.wide.u32 %d2, %r2, 4; ld.param.u64 %d3, [p]; add.s64 %d1, %d1, %d2;
 """
 
 
@@ -40,9 +40,9 @@ def paths(
     cfg = build_cfg(kernel)
     forest = find_loops(cfg, compute_dominators(cfg))
     joins = tuple(compute_postdominators(cfg).immediate)
-    bounds = {} if bound is None else {forest.loops[0].id: bound}
+    facts = PlacedFacts({} if bound is None else {forest.loops[0].id: bound})
     launch = launch or Launch((32, 1, 1), (4, 1, 1), {})
-    return extract_paths(kernel, cfg, forest, joins, launch, bounds)
+    return extract_paths(kernel, cfg, forest, joins, launch, facts)
 
 
 def refusal(body: str, bound: int | None = None, launch: Launch | None = None) -> Diagnostic:
@@ -105,7 +105,8 @@ def test_barrier_behind_a_branch_on_data() -> None:
     assert "bra in line" in diagnostic.message
     assert paths(FLOAT_BRANCH + "bar.sync 0;")  # lanes that have exited are not waited for
     to_the_end = DATA_BRANCH.replace("membar.cta", "bar.sync 0").replace("membar.gl;", "")
-    assert paths(to_the_end)
+    assert refusal(to_the_end).code == "PW222"
+    assert paths(to_the_end.replace("[%d1]", "[%d3]"))  # whole warps end, and count as arrived
 
 
 @pytest.mark.parametrize("loop", [COUNTED, WHILE])
@@ -244,7 +245,7 @@ def test_calls() -> None:
     forest = find_loops(cfg, compute_dominators(cfg))
     joins = tuple(compute_postdominators(cfg).immediate)
     with pytest.raises(PtxwcetError) as raised:
-        extract_paths(kernel, cfg, forest, joins, Launch((32, 1, 1)), {})
+        extract_paths(kernel, cfg, forest, joins, Launch((32, 1, 1)), PlacedFacts())
     diagnostic = raised.value.diagnostics[0]
     assert diagnostic.code == "PW220"
     assert "call of f" in diagnostic.message

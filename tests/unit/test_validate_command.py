@@ -68,7 +68,7 @@ def test_refused_kernel_and_bad_options(capsys: pytest.CaptureFixture[str]) -> N
     file = str(SAMPLES / "sgemm_naive.ptx")
     code, _, err = run(capsys, file, "--block", "32x32")
     assert code == 1
-    assert "error[PW202]" in err
+    assert "error[PW203]" in err
     code, _, err = run(capsys, file, *SGEMM, "--jitter", "101")
     assert code == 1
     assert "error[PW531]" in err

@@ -1,0 +1,164 @@
+"""The suite of kernels: where they lie, their loops, and the bound of each, question by question.
+
+A kernel is bounded from its launch facts first. A loop that stays undecided is a question; if
+``answers.toml`` has its answer the bound is tried again with it, and so on.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+from ptxwcet.api import Request, bound_file
+from ptxwcet.flow.cfg import ControlFlowGraph, build_cfg
+from ptxwcet.flow.dominance import compute_dominators
+from ptxwcet.flow.inlining import inline_calls
+from ptxwcet.flow.loops import LoopForest, find_loops
+from ptxwcet.ir.kernel import Kernel, Module
+from ptxwcet.ptx.parser import parse_module
+from ptxwcet.ptx.reading import read_source
+from ptxwcet.support.diagnostics import Diagnostic
+
+SUITE = Path(__file__).parent / "kernels" / "suite"
+ANSWERS = SUITE / "answers.toml"
+UNDECIDED_LOOP = "PW203"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """At most ``bound`` iterations an entry of the loop at ``loop``, for the data of the launch."""
+
+    kernel: str
+    loop: str
+    bound: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A kernel of the suite: its file, its name, its launch file."""
+
+    path: Path
+    kernel: str
+
+    @property
+    def launch(self) -> Path:
+        """The launch file of the kernel."""
+        return SUITE / "launches" / f"{self.kernel}.toml"
+
+    @property
+    def domain(self) -> str:
+        """The file's name says what it is about."""
+        return self.path.stem
+
+
+@dataclass
+class Outcome:
+    """What came of a kernel. ``asked`` are labels of loops that needed an answer, in order.
+
+    ``refusal`` is the diagnostic that is left, None for a kernel with a bound; ``seconds`` are
+    those of the processor, for reading the file and the last try to bound the kernel.
+    """
+
+    entry: Entry
+    loops: tuple[str, ...]
+    asked: list[str] = field(default_factory=list)
+    bound: int | None = None
+    bound_without_answers: bool = False
+    seconds: float = 0.0
+    refusal: Diagnostic | None = None
+
+    @property
+    def automatic(self) -> int:
+        """Loops that the analysis bounds by itself: 0 are counted for a kernel without a bound."""
+        return 0 if self.bound is None else len(self.loops) - len(self.asked)
+
+
+@cache
+def module_of(path: Path) -> Module:
+    """The parsed file."""
+    return parse_module(read_source(str(path)))
+
+
+@cache
+def entries() -> tuple[Entry, ...]:
+    """All kernels, file by file."""
+    files = sorted(SUITE.glob("*.ptx"))
+    return tuple(
+        Entry(path, kernel.name)
+        for path in files
+        for kernel in module_of(path).kernels
+        if kernel.has_body
+    )
+
+
+def read_answers(path: Path = ANSWERS) -> Mapping[str, tuple[Answer, ...]]:
+    """The answers by kernel. Raises ValueError for a loop that is answered twice."""
+    rows = tomllib.loads(path.read_text(encoding="utf-8")).get("answer", [])
+    found: dict[str, tuple[Answer, ...]] = {}
+    for row in rows:
+        answer = Answer(**row)
+        known = found.get(answer.kernel, ())
+        if any(one.loop == answer.loop for one in known):
+            raise ValueError(f"{path}: two answers for {answer.loop} of {answer.kernel}")
+        found[answer.kernel] = (*known, answer)
+    return found
+
+
+def control_flow(entry: Entry) -> tuple[Kernel, ControlFlowGraph, LoopForest]:
+    """The kernel with its calls inlined, its graph and its loops, as the analysis sees them."""
+    module = module_of(entry.path)
+    (kernel,) = (one for one in module.kernels if one.name == entry.kernel)
+    inlined = inline_calls(kernel, module)
+    cfg = build_cfg(inlined)
+    return inlined, cfg, find_loops(cfg, compute_dominators(cfg))
+
+
+def request_for(entry: Entry, answers: tuple[Answer, ...] = ()) -> Request:
+    """The bound of a kernel under its launch file and these answers."""
+    bounds = tuple(f"{answer.loop}={answer.bound}" for answer in answers)
+    return Request(str(entry.path), launch_file=str(entry.launch), loop_bounds=bounds)
+
+
+def bound_kernel(entry: Entry, answers: tuple[Answer, ...]) -> Outcome:
+    """Bounds a kernel, asking as long as there are answers. Cost: an analysis a question."""
+    _, cfg, forest = control_flow(entry)
+    outcome = Outcome(entry, tuple(cfg.name(loop.header) for loop in forest.loops))
+    known = {answer.loop: answer for answer in answers}
+    given: tuple[Answer, ...] = ()
+    while True:
+        begin = time.process_time()
+        result = bound_file(request_for(entry, given))
+        outcome.seconds = time.process_time() - begin
+        if result.bounded:
+            outcome.bound = result.bounded[0].worst.bound.cycles
+            outcome.bound_without_answers = not given
+            return outcome
+        question = result.refused[0].diagnostics[0]
+        label = _asked_loop(question, cfg, forest)
+        if label is None or label in outcome.asked:
+            outcome.refusal = question
+            return outcome
+        outcome.asked.append(label)
+        if label not in known:
+            outcome.refusal = question
+            return outcome
+        given = (*given, known[label])
+
+
+def _asked_loop(question: Diagnostic, cfg: ControlFlowGraph, forest: LoopForest) -> str | None:
+    """The label of the loop that a diagnostic asks about; None if it asks about no loop."""
+    if question.code != UNDECIDED_LOOP:
+        return None
+    found = re.search(r"in kernel \S+, block (.+)", "\n".join(question.notes))
+    assert found is not None, question.notes
+    for block in cfg.blocks:
+        if cfg.name(block.id) == found[1]:
+            loop = forest.innermost(block.id)
+            return None if loop is None else cfg.name(loop.header)
+    return None

@@ -1,0 +1,121 @@
+"""The path analysis on the suite of kernels, as a table.
+
+    python benchmarks/path_table.py --out docs/experiments/path-analysis.md
+
+Each kernel is bounded from its launch facts; a loop that stays undecided is asked for, and the
+bound is tried again with the answer of ``benchmarks/kernels/suite/answers.toml``. Exit code 1 if a
+kernel has no bound after that.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from kernel_suite import Outcome, bound_kernel, entries, read_answers
+
+SLOWEST = 3
+"""Kernels named as the slowest."""
+SHOWN = 3
+"""Labels of loops named in a line."""
+
+
+def row(outcome: Outcome) -> str:
+    """A kernel's line of the table."""
+    bound = "" if outcome.bound is None else f"{outcome.bound:,}"
+    automatic = "" if outcome.bound is None else str(outcome.automatic)
+    return (
+        f"| {outcome.entry.domain} | {outcome.entry.kernel} | {len(outcome.loops)} | {automatic} | "
+        f"{len(outcome.asked)} | {bound} | {outcome.seconds:.2f} | {note(outcome)} |"
+    )
+
+
+def note(outcome: Outcome) -> str:
+    """Why a kernel has no bound, or which loops were asked for."""
+    if outcome.refusal is not None:
+        source = next((n for n in outcome.refusal.notes if n.startswith("source line: ")), "")
+        return f"{outcome.refusal.code} {source.removeprefix('source line: ')}".strip()
+    labels = [f"`{label}`" for label in outcome.asked[:SHOWN]]
+    more = len(outcome.asked) - SHOWN
+    return ", ".join([*labels, f"and {more} more"] if more > 0 else labels)
+
+
+def summary(outcomes: Sequence[Outcome]) -> list[str]:
+    """The figures that the targets of the analysis are stated in."""
+    loops = sum(len(one.loops) for one in outcomes)
+    automatic = sum(one.automatic for one in outcomes)
+    asked = sum(len(one.asked) for one in outcomes)
+    alone = sum(one.bound_without_answers for one in outcomes)
+    bounded = sum(one.bound is not None for one in outcomes)
+    slow = sorted(outcomes, key=lambda one: -one.seconds)[:SLOWEST]
+    slowest = ", ".join(f"{one.entry.kernel} {one.seconds:.2f} s" for one in slow)
+    return [
+        f"**{len(outcomes)} kernels, {loops} loops: {automatic} loops ({automatic / loops:.1%}) "
+        f"bounded from the launch facts alone, {asked} asked for. "
+        f"{alone} kernels bounded without a question, {bounded} with the answers, "
+        f"{len(outcomes) - bounded} not.** Slowest: {slowest}.",
+    ]
+
+
+def domains(outcomes: Sequence[Outcome]) -> list[str]:
+    """The shares of each domain, as a table."""
+    lines = [
+        "| domain | kernels | bounded | loops | automatic | share |",
+        "|---|--:|--:|--:|--:|--:|",
+    ]
+    for domain in dict.fromkeys(one.entry.domain for one in outcomes):
+        rows = [one for one in outcomes if one.entry.domain == domain]
+        loops, automatic = sum(len(one.loops) for one in rows), sum(one.automatic for one in rows)
+        bounded = sum(one.bound is not None for one in rows)
+        lines.append(
+            f"| {domain} | {len(rows)} | {bounded} | {loops} | {automatic} | "
+            f"{automatic / loops:.0%} |"
+        )
+    return lines
+
+
+def page(outcomes: Sequence[Outcome], command: str) -> str:
+    """The results as Markdown."""
+    lines = [
+        "# Path analysis on a suite of kernels",
+        "",
+        f"`{command}`",
+        "",
+        "The kernels of `benchmarks/kernels/suite`, written in the manner of the usual GPU",
+        "benchmark suites and compiled by nvcc at -O3, on the machine orin-ecrts2025. A kernel is",
+        "bounded from the facts of its launch file (block, grid, scalar parameters), never from",
+        "its arrays. A loop that these do not decide is asked for; the answers are in",
+        "`answers.toml` beside the kernels. A loop counts as automatic only if its kernel has a",
+        "bound. Seconds of the processor: reading the whole PTX file, with the other kernels of",
+        "the domain, and the last analysis.",
+        "",
+        *summary(outcomes),
+        "",
+        *domains(outcomes),
+        "",
+        "| domain | kernel | loops | automatic | asked | bound, cycles | seconds | note |",
+        "|---|---|--:|--:|--:|--:|--:|---|",
+        *(row(outcome) for outcome in outcomes),
+    ]
+    return "\n".join([*lines, ""])
+
+
+def main() -> int:
+    """Runs the command."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path)
+    options = parser.parse_args()
+    answers = read_answers()
+    bound_kernel(entries()[0], ())  # the first one pays for imports and the grammar
+    outcomes = [bound_kernel(entry, answers.get(entry.kernel, ())) for entry in entries()]
+    text = page(outcomes, "python benchmarks/path_table.py")
+    print(text)
+    if options.out is not None:
+        options.out.write_text(text, encoding="utf-8")
+    return int(any(outcome.bound is None for outcome in outcomes))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

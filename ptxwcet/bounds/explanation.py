@@ -1,0 +1,149 @@
+"""Where the cycles of the safe bound go, instruction by instruction; the parts add up to the bound.
+
+``SAFE = sum over sections of multiplicity * (L_w + interference of the others)`` for the warp w
+that determines the section, on the worst way where the block may go several. L_w is attributed
+along w's isolated run (:mod:`ptxwcet.timing.attribution`); an instruction j of another warp pays
+what the bound charges for it: ``c_w(j)`` an execution on w's sub-core, its initiation on a shared
+unit elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from ptxwcet.bounds.analysis import BlockAnalysis, BlockSection, SubCore, WarpSection
+from ptxwcet.bounds.safe import bound_safe, worst_warp, worst_way
+
+
+class PaidCycles(NamedTuple):
+    """Cycles of a bound that one instruction pays, or several.
+
+    ``issue``, ``result`` and ``unit``: the determining warp issues it, waits for its result, waits
+    while it stands in the queue of its unit. ``interference``: other warps execute it meanwhile.
+    """
+
+    issue: int = 0
+    result: int = 0
+    unit: int = 0
+    interference: int = 0
+
+    @property
+    def total(self) -> int:
+        """All of them."""
+        return self.issue + self.result + self.unit + self.interference
+
+    def plus(self, other: PaidCycles, times: int = 1) -> PaidCycles:
+        """With ``times`` times the other ones."""
+        return PaidCycles(*[a + times * b for a, b in zip(self, other, strict=True)])
+
+
+@dataclass(frozen=True, slots=True)
+class SectionExplanation:
+    """One execution of a section that the block executes ``multiplicity`` times.
+
+    ``warp_class`` is the class of the determining warp, None without one. ``paid`` by origin adds
+    up to ``cycles``; ``executions`` by origin are those of the determining warp.
+    """
+
+    multiplicity: int
+    cycles: int
+    barrier_origin: int | None
+    warp_class: int | None
+    paid: Mapping[int, PaidCycles]
+    executions: Mapping[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class BoundExplanation:
+    """The safe bound of a block, ``cycles``, taken apart."""
+
+    cycles: int
+    sections: tuple[SectionExplanation, ...]
+
+    @property
+    def paid(self) -> dict[int, PaidCycles]:
+        """What each instruction pays over all sections; adds up to ``cycles``."""
+        total: dict[int, PaidCycles] = {}
+        for section in self.sections:
+            for origin, paid in section.paid.items():
+                before = total.get(origin, PaidCycles())
+                total[origin] = before.plus(paid, section.multiplicity)
+        return total
+
+    def executions(self) -> dict[int, Counter[int]]:
+        """For each class of warps, what it executes in the sections that it determines."""
+        total: dict[int, Counter[int]] = {}
+        for section in self.sections:
+            if section.warp_class is None:
+                continue
+            mine = total.setdefault(section.warp_class, Counter())
+            for origin, times in section.executions.items():
+                mine[origin] += section.multiplicity * times
+        return total
+
+
+def explain_safe(analysis: BlockAnalysis) -> BoundExplanation:
+    """Takes the bound of :func:`~ptxwcet.bounds.safe.bound_safe` apart.
+
+    Raises PW404 if the waits of a loop do not settle. Cost: one attribution a section and class
+    that determines it, independent of trip counts.
+    """
+    bound = bound_safe(analysis)
+    if bound.cycles != sum(one.multiplicity * one.cycles for one in bound.sections):
+        alone = analysis.uncut[0]  # one warp: its isolated length is the smaller bound
+        whole = BlockSection(1, (alone,))
+        return BoundExplanation(bound.cycles, (_explain(whole, analysis.sub_cores[0], 0),))
+    known: dict[tuple[int, ...], SectionExplanation] = {}
+    rows = []
+    for section, _ in worst_way(analysis, analysis.steps):
+        key = (section.multiplicity, *(id(warp) for warp in section.warps))
+        if key not in known:
+            worst = worst_warp(analysis, section)
+            known[key] = (
+                SectionExplanation(section.multiplicity, 0, None, None, {}, {})
+                if worst is None
+                else _explain(section, *worst)
+            )
+        rows.append(known[key])
+    return BoundExplanation(bound.cycles, tuple(rows))
+
+
+def _explain(section: BlockSection, core: SubCore, index: int) -> SectionExplanation:
+    own = section.warps[index]
+    assert own is not None
+    attribution = own.attribution
+    interference = _interference(section, core, index, own)
+    paid = {
+        origin: PaidCycles(*attribution.parts.get(origin, (0, 0, 0)), interference[origin])
+        for origin in attribution.parts.keys() | interference.keys()
+    }
+    barrier = section.barrier
+    return SectionExplanation(
+        section.multiplicity,
+        attribution.cycles + interference.total(),
+        None if barrier is None else barrier.instruction.origin,
+        index,
+        paid,
+        attribution.executions,
+    )
+
+
+def _interference(
+    section: BlockSection, core: SubCore, index: int, own: WarpSection
+) -> Counter[int]:
+    """The sum of ``bounds.safe.warp_upper_bound`` over the other warps, by origin."""
+    paid: Counter[int] = Counter()
+    for other_index, (count, other) in enumerate(zip(core.warps, section.warps, strict=True)):
+        times = count - (other_index == index)
+        if times and other is not None:
+            for origin, cycles in other.interference_by_origin(own.units).items():
+                paid[origin] += times * cycles
+    for units, counts in core.others:
+        for count, other in zip(counts, section.warps, strict=True):
+            if count and other is not None:
+                for origin, cycles in other.demand_by_origin(units & own.units).items():
+                    paid[origin] += count * cycles
+    return paid

@@ -1,0 +1,55 @@
+"""``ptxwcet facts FILE``: what is open, as a facts file to be filled in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ptxwcet.cli.bound import request_from
+from ptxwcet.cli.options import launch_options
+from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError, render_all
+from ptxwcet.template import facts_template
+
+
+@click.command()
+@launch_options
+@click.option(
+    "-o",
+    "--out",
+    type=click.Path(path_type=Path),
+    help="Write to a file that does not exist yet.  [default: standard output]",
+)
+def facts(out: Path | None, **options: Any) -> int:
+    """Write a template of a facts file: what the launch leaves open in the kernels of FILE.
+
+    Only what is open is asked: bounds of loops, values of parameters, branches that all threads
+    take alike. Fill in the answers and give the file with --facts. Exit code: 0 written, or nothing
+    is open; 1 a kernel is refused whatever the answers are; 2 usage.
+    """
+    template = facts_template(request_from(**options))
+    if not template.questions and template.refused:
+        click.echo("no answer would help", err=True)
+    elif not template.questions:
+        click.echo("nothing is open: no facts are needed for this launch", err=out is None)
+    elif out is None:
+        click.echo(template.text, nl=False)
+    else:
+        _write(out, template.text)
+        plural = "" if template.questions == 1 else "s"
+        click.echo(f"{out}: {template.questions} open question{plural}")
+    diagnostics = [one for refused in template.refused for one in refused.diagnostics]
+    if diagnostics:
+        click.echo(render_all(diagnostics), err=True)
+    return 1 if diagnostics else 0
+
+
+def _write(out: Path, text: str) -> None:
+    """Writes a new file: answers in an old one are not to be lost."""
+    try:
+        with out.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        reason = "it exists" if isinstance(error, FileExistsError) else error.strerror
+        raise PtxwcetError(Diagnostic("PW233", f"cannot write '{out}': {reason}")) from None

@@ -1,0 +1,189 @@
+"""The condition of a branch in a form that people read: C-like, over parameters, indices and loads.
+
+The guard is followed back through the instructions that compute it. A register that several
+instructions write (a counter) keeps its name; what it may hold is said beside the condition.
+Nothing here decides anything: it is text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ptxwcet.ir.kernel import (
+    Address,
+    Guard,
+    Immediate,
+    Instruction,
+    Kernel,
+    Negated,
+    Operand,
+    Register,
+    SpecialRegister,
+    SymbolRef,
+)
+
+_DEEPEST = 8
+_LONGEST = 72  # characters of a part; a longer one is cut down to its register
+_MOST_REGISTERS = 3
+_MOST_VALUES = 3
+
+_COMPARISONS = {
+    "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=",
+    "lo": "<", "ls": "<=", "hi": ">", "hs": ">=",
+}  # fmt: skip
+_OPPOSITES = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
+_INFIX = {
+    "add": "+", "sub": "-", "mul": "*", "mul24": "*", "and": "&", "or": "|", "xor": "^",
+    "shl": "<<", "shr": ">>", "div": "/", "rem": "%",
+}  # fmt: skip
+_ON_PREDICATES = {"and": "&&", "or": "||", "xor": "!="}
+_SAME = frozenset({"mov", "cvt", "cvta", "cvt.pack"})
+_CALLED = frozenset({"min", "max", "abs", "selp", "clz", "popc", "bfe", "brev", "sqrt", "rcp"})
+_PREFIX = {"not": "~", "neg": "-"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """A piece of text, the text of its opposite if there is a simple one, and what it consists of.
+
+    ``is_atom``: it needs no parentheses.
+    """
+
+    text: str
+    is_atom: bool = True
+    opposite: str | None = None
+
+    def __str__(self) -> str:
+        return self.text if self.is_atom else f"({self.text})"
+
+    def negated(self) -> _Shown:
+        """The opposite condition."""
+        if self.opposite is not None:
+            return _Shown(self.opposite, self.is_atom, self.text)
+        return _Shown(f"!{self}", True, self.text)
+
+
+class ConditionReader:
+    """Reads the conditions of one kernel; ``names`` are what to call its parameters."""
+
+    def __init__(self, kernel: Kernel, names: Mapping[str, str]) -> None:
+        self._kernel = kernel
+        self._names = names
+        self._definitions: dict[str, list[int]] = {}
+        for index, instruction in enumerate(kernel.instructions):
+            for name in instruction.writes:
+                self._definitions.setdefault(name, []).append(index)
+        self._counters: dict[str, None] = {}
+
+    def condition(self, guard: Guard, *, holds: bool) -> tuple[str, tuple[str, ...]]:
+        """When ``guard`` holds (or does not), and what the registers named in it may hold.
+
+        Cost: linear in the instructions that compute it, within fixed limits.
+        """
+        self._counters = {}
+        shown = self._register(guard.register, _DEEPEST)
+        if guard.negated == holds:
+            shown = shown.negated()
+        counters = list(self._counters)[:_MOST_REGISTERS]
+        return shown.text, tuple(text for name in counters if (text := self._values(name)))
+
+    def _values(self, name: str) -> str:
+        """What the instructions that write a register put into it."""
+        values: dict[str, None] = {}
+        for index in self._definitions.get(name, ()):
+            values[self._instruction(name, index, 2).text] = None
+        text = f"{name} = " + ", or ".join(values)
+        is_useful = values and len(values) <= _MOST_VALUES and name not in values
+        return text if is_useful and len(text) <= _LONGEST else ""
+
+    def _register(self, name: str, depth: int) -> _Shown:
+        places = self._definitions.get(name, [])
+        if len(places) != 1 or depth == 0:
+            self._counters[name] = None
+            return _Shown(name)
+        shown = self._instruction(name, places[0], depth - 1)
+        return shown if len(shown.text) <= _LONGEST else _Shown(name)
+
+    def _instruction(self, name: str, index: int, depth: int) -> _Shown:
+        """The value that one instruction puts into register ``name``."""
+        instruction = self._kernel.instructions[index]
+        operation = instruction.mnemonic.split(".")[0]
+        operands = instruction.operands
+        if instruction.guard is not None or operands[0] != Register(name):
+            return self._opaque(instruction, name)
+        if operation == "ld":
+            return self._load(instruction)
+        if operation == "setp":
+            return self._comparison(instruction, depth)
+        parts = [self._operand(one, depth) for one in operands[1:]]
+        is_predicate = self._kernel.registers.get(name) == "pred"
+        if operation in _SAME and len(parts) == 1:
+            return parts[0]
+        if operation == "not" and is_predicate:
+            return parts[0].negated()
+        if operation in _PREFIX:
+            return _Shown(f"{_PREFIX[operation]}{parts[0]}")
+        if operation in _INFIX and len(parts) == 2:
+            symbol = (_ON_PREDICATES if is_predicate else _INFIX)[operation]
+            return _Shown(f"{parts[0]} {symbol} {parts[1]}", is_atom=False)
+        if operation in ("mad", "fma", "mad24"):
+            return _Shown(f"{parts[0]} * {parts[1]} + {parts[2]}", is_atom=False)
+        if operation in _CALLED:
+            return _Shown(f"{operation}({', '.join(part.text for part in parts)})")
+        return self._opaque(instruction, name)
+
+    def _opaque(self, instruction: Instruction, name: str) -> _Shown:
+        if instruction.guard is not None:
+            self._counters[name] = None
+            return _Shown(name)
+        what = instruction.mnemonic.split(".")[0].replace("ld", "loaded")
+        return _Shown(f"{what}({place_of(instruction)})")
+
+    def _load(self, instruction: Instruction) -> _Shown:
+        address = instruction.operands[-1]
+        if isinstance(address, Address) and isinstance(address.base, SymbolRef):
+            name = self._names.get(address.base.name)
+            if name is not None and address.offset == 0:
+                return _Shown(name)
+        return _Shown(f"loaded({place_of(instruction)})")
+
+    def _comparison(self, instruction: Instruction, depth: int) -> _Shown:
+        words = instruction.modifiers
+        one, two, *others = (self._operand(row, depth) for row in instruction.operands[1:])
+        is_float = any(word[0] in "fb" and "f" in word for word in words[1:])
+        symbol = _COMPARISONS.get(words[0])
+        if symbol is None:  # the unordered comparisons of floating-point numbers
+            symbol = _COMPARISONS.get(words[0].removesuffix("u"))
+            text = f"{words[0]}({one}, {two})" if symbol is None else f"{one} {symbol} {two}"
+            shown = _Shown(text if symbol is None else f"{text} or NaN", symbol is None)
+        else:
+            flipped = None if is_float else f"{one} {_OPPOSITES[symbol]} {two}"
+            shown = _Shown(f"{one} {symbol} {two}", is_atom=False, opposite=flipped)
+        for other, word in zip(others, words[1:], strict=False):
+            if word in _ON_PREDICATES:
+                shown = _Shown(f"{shown} {_ON_PREDICATES[word]} {other}", is_atom=False)
+        return shown
+
+    def _operand(self, operand: Operand, depth: int) -> _Shown:
+        match operand:
+            case Register(name):
+                return self._register(name, depth)
+            case SpecialRegister(name):
+                return _Shown(name.lstrip("%"))
+            case Immediate(value):
+                return _Shown(str(value))
+            case Negated(inner):
+                return self._operand(inner, depth).negated()
+            case SymbolRef(name):
+                return _Shown(self._names.get(name, name))
+            case _:
+                return _Shown("...")
+
+
+def place_of(instruction: Instruction) -> str:
+    """``file:line`` of the source, else the line of the PTX."""
+    location = instruction.location
+    if location is None:
+        return f"PTX line {instruction.span.line}"
+    return f"{location.file.rpartition('/')[2]}:{location.line}"

@@ -1,0 +1,163 @@
+"""The worst path and the lines that pay the bound, as rows: groups and names, computes no bound."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from ptxwcet.bounds.explanation import BoundExplanation, PaidCycles, SectionExplanation
+from ptxwcet.ir.kernel import Kernel
+from ptxwcet.pipeline import KernelAnalysis
+from ptxwcet.report.model import Explanation, PaidRow, PaidSectionRow, PathRow
+from ptxwcet.report.places import place
+
+_LARGEST_SOURCE_BYTES = 10_000_000
+
+
+class SourceLines:
+    """The texts of source lines: of ``source``, and of files beside the PTX file ``ptx_path``.
+
+    A file is found by its name alone; one that cannot be read has no lines.
+    """
+
+    def __init__(self, ptx_path: str, source: str | None) -> None:
+        self._folder = Path(ptx_path).parent
+        self._source = None if source is None else Path(source)
+        self._files: dict[str, list[str]] = {}
+
+    def text(self, kernel: Kernel, index: int) -> str | None:
+        """The source line of an instruction, without indentation; None if it is not at hand."""
+        location = kernel.instructions[index].location
+        if location is None:
+            return ptx_text(kernel, index)
+        name = Path(location.file).name
+        if name not in self._files:
+            self._files[name] = self._read(name)
+        lines = self._files[name]
+        return lines[location.line - 1].strip() if 0 < location.line <= len(lines) else None
+
+    def _read(self, name: str) -> list[str]:
+        given = self._source
+        path = given if given is not None and given.name == name else self._folder / name
+        try:
+            if not path.is_file() or path.stat().st_size > _LARGEST_SOURCE_BYTES:
+                return []
+            return path.read_text(encoding="utf-8", errors="replace").splitlines()
+        except (OSError, ValueError):
+            return []
+
+
+def ptx_text(kernel: Kernel, index: int) -> str:
+    """The PTX of an instruction on one line."""
+    return " ".join(kernel.instructions[index].span.text.split())
+
+
+def path_rows(row: KernelAnalysis, explained: BoundExplanation) -> tuple[PathRow, ...]:
+    """How often each block is executed on the path that the bound charges, in program order.
+
+    A block counts by the first of its instructions that takes time, so that one that a barrier cuts
+    counts once.
+    """
+    by_class = explained.executions()
+    timed = frozenset[int]().union(*by_class.values())
+    rows = []
+    for block in row.cfg.blocks[:-1]:
+        first = next((i for i in range(block.start, block.end) if i in timed), None)
+        if first is None:
+            continue
+        for warp_class, executions in sorted(by_class.items()):
+            if executions[first]:
+                warps = row.worst.analysis.workload.classes[warp_class].warps
+                lines = _source_range(row.kernel, range(block.start, block.end))
+                rows.append(PathRow(row.cfg.name(block.id), lines, executions[first], warps))
+    return tuple(rows)
+
+
+def _source_range(kernel: Kernel, indices: range) -> str:
+    """The source lines of a block in the file where most of it comes from, first to last."""
+    located: dict[str, list[int]] = {}
+    for index in indices:
+        location = kernel.instructions[index].location
+        if location is not None:
+            located.setdefault(location.file, []).append(location.line)
+    if located:
+        name, lines = max(located.items(), key=lambda item: len(item[1]))
+        prefix = f"{name}:"
+    else:
+        prefix = "PTX line "
+        lines = [kernel.instructions[index].span.line for index in indices]
+    first, last = min(lines), max(lines)
+    return f"{prefix}{first}" if first == last else f"{prefix}{first}-{last}"
+
+
+def explanation_row(
+    row: KernelAnalysis, explained: BoundExplanation, sources: SourceLines
+) -> Explanation:
+    """The explanation as plain data; rows with the largest totals first."""
+    kernel = row.kernel
+    cycles, paid = explained.cycles, explained.paid
+    number = Counter(kernel.instructions[i].mnemonic for i in paid)
+
+    def by_line(one: SectionExplanation | BoundExplanation) -> tuple[PaidRow, ...]:
+        return _paid_rows(
+            one.paid, lambda i: place(kernel, i), lambda i: sources.text(kernel, i), one.cycles
+        )
+
+    def opcode(index: int) -> str:
+        return kernel.instructions[index].mnemonic
+
+    def count(index: int) -> str:
+        return f"{number[opcode(index)]} instruction{'s' * (number[opcode(index)] > 1)}"
+
+    def ptx_line(index: int) -> str:
+        return f"PTX line {kernel.instructions[index].span.line}"
+
+    return Explanation(
+        "safe",
+        cycles,
+        by_line(explained),
+        _paid_rows(paid, opcode, count, cycles),
+        _paid_rows(paid, ptx_line, lambda i: ptx_text(kernel, i), cycles),
+        tuple(_section_row(row, one, by_line(one)) for one in explained.sections),
+    )
+
+
+def _section_row(
+    row: KernelAnalysis, section: SectionExplanation, lines: tuple[PaidRow, ...]
+) -> PaidSectionRow:
+    interference = sum(paid.interference for paid in section.paid.values())
+    origin = section.barrier_origin
+    warp_class = section.warp_class
+    classes = row.worst.analysis.workload.classes
+    return PaidSectionRow(
+        section.multiplicity,
+        section.cycles,
+        section.cycles - interference,
+        interference,
+        "end of the kernel" if origin is None else place(row.kernel, origin),
+        () if warp_class is None else classes[warp_class].warps,
+        lines,
+    )
+
+
+def _paid_rows(
+    paid: Mapping[int, PaidCycles],
+    name: Callable[[int], str],
+    text: Callable[[int], str | None],
+    cycles: int,
+) -> tuple[PaidRow, ...]:
+    """Instructions with the same name as one row; those that pay nothing as none."""
+    sums: dict[str, PaidCycles] = {}
+    texts: dict[str, str | None] = {}
+    for origin in sorted(paid):
+        where = name(origin)
+        sums[where] = sums.get(where, PaidCycles()).plus(paid[origin])
+        if where not in texts:
+            texts[where] = text(origin)
+    rows = [
+        PaidRow(where, texts[where], *one, one.total, round(100 * one.total / cycles, 2))
+        for where, one in sums.items()
+        if one.total
+    ]
+    return tuple(sorted(rows, key=lambda line: (-line.total, line.place)))

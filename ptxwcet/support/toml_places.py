@@ -1,0 +1,71 @@
+"""Where the entries of a TOML text stand: the standard library reads values without their places.
+
+Only the ordinary layout is found: table headers on lines of their own, ``key = value`` below them.
+For anything else there is no place, and a message names the file alone.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from typing import Any
+
+from ptxwcet.support.source import SourceFile, Span
+
+_HEADER = re.compile(r"^[ \t]*(\[{1,2}([^\[\],\n]+)\]{1,2})[ \t]*(?:#[^\n]*)?$", re.MULTILINE)
+_POSITION = re.compile(r" \(at line (\d+), column (\d+)\)")
+
+
+class NotToml(Exception):
+    """The text is not TOML: what is wrong, and where."""
+
+    def __init__(self, message: str, span: Span) -> None:
+        super().__init__(message)
+        self.message = message
+        self.span = span
+
+
+def parse_toml(file: SourceFile) -> dict[str, Any]:
+    """The tables of a text. Raises NotToml."""
+    try:
+        return tomllib.loads(file.text)
+    except (tomllib.TOMLDecodeError, RecursionError, ValueError) as error:
+        message = str(error)
+    found = _POSITION.search(message)
+    if found is None:
+        raise NotToml(message, Span(file, len(file.text), len(file.text)))
+    offset = file.line_starts()[int(found.group(1)) - 1] + int(found.group(2)) - 1
+    raise NotToml(message[: found.start()], Span(file, offset, offset + 1))
+
+
+def locate_table(file: SourceFile, name: str, number: int = 0) -> Span | None:
+    """The header of table ``name``, or of the one with this number in an array of tables."""
+    found = _headers(file, name)
+    return found[number][0] if number < len(found) else None
+
+
+def locate_key(file: SourceFile, table: str, key: str, number: int = 0) -> Span | None:
+    """``key = value`` in a table (``""``: the top level); ``number`` as in locate_table."""
+    if table:
+        found = _headers(file, table)
+        if number >= len(found):
+            return None
+        _, begin, end = found[number]
+    else:
+        first = _HEADER.search(file.text)
+        begin, end = 0, first.start() if first is not None else len(file.text)
+    entry = re.compile(rf"^[ \t]*([\"']?{re.escape(key)}[\"']?[ \t]*=[^\n]*)", re.MULTILINE)
+    match = entry.search(file.text, begin, end)
+    return None if match is None else Span(file, match.start(1), match.end(1))
+
+
+def _headers(file: SourceFile, name: str) -> list[tuple[Span, int, int]]:
+    """Each header of a table, with where its entries begin and end. Cost: linear in the text."""
+    rows = list(_HEADER.finditer(file.text))
+    ends = [*(row.start() for row in rows[1:]), len(file.text)]
+    found = []
+    for row, end in zip(rows, ends, strict=False):  # without a header there is an end too many
+        parts = [part.strip().strip("\"'") for part in row.group(2).split(".")]
+        if ".".join(parts) == name:
+            found.append((Span(file, row.start(1), row.end(1)), row.end(), end))
+    return found

@@ -1,0 +1,211 @@
+"""Facts templates: what a PTX file and a launch leave open, as a facts file to be filled in.
+
+>>> from ptxwcet.api import Request
+>>> from ptxwcet.template import facts_template
+>>> print(facts_template(Request("samples/mandelbrot.ptx", block="32x8")).text)  # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from ptxwcet.api import (
+    RefusedKernel,
+    Request,
+    build_launch,
+    cuda_parameter_names,
+    cuda_source,
+    file_digest,
+    select_kernels,
+    state_facts,
+    with_launch_file,
+)
+from ptxwcet.flow.cfg import BlockId, ControlFlowGraph
+from ptxwcet.flow.conditions import ConditionReader, place_of
+from ptxwcet.flow.cuda_loops import CudaSource
+from ptxwcet.flow.flow_facts import OPEN
+from ptxwcet.flow.inlining import inline_calls
+from ptxwcet.flow.loops import Loop, LoopForest
+from ptxwcet.flow.placing import place_facts
+from ptxwcet.flow.question_search import OpenLoop
+from ptxwcet.flow.questions import OpenAgreement, OpenParameter, Questions, find_questions
+from ptxwcet.flow.stated import StatedFacts
+from ptxwcet.ir.kernel import Kernel, Module
+from ptxwcet.pipeline import build_flow
+from ptxwcet.ptx.parser import parse_module
+from ptxwcet.ptx.reading import read_source
+from ptxwcet.support.diagnostics import PtxwcetError
+
+
+@dataclass(frozen=True, slots=True)
+class FactsTemplate:
+    """A facts file with the ``questions`` that are open; refused kernels can have some too."""
+
+    text: str
+    questions: int
+    refused: tuple[RefusedKernel, ...]
+
+
+def facts_template(request: Request) -> FactsTemplate:
+    """What is open in the kernels of a file under the facts given.
+
+    Raises PtxwcetError for input that concerns no single kernel. Cost: a path extraction for each
+    question.
+    """
+    module = parse_module(read_source(request.path))
+    facts = state_facts(request, module)
+    request = with_launch_file(request, module, facts)
+    parts: list[str] = []
+    refused: list[RefusedKernel] = []
+    count = 0
+    for kernel in select_kernels(module.kernels, request.kernels, request.path):
+        try:
+            page = _questions_of(kernel, request, module, facts.of_kernel(kernel.name))
+        except PtxwcetError as error:
+            refused.append(RefusedKernel(kernel, error.diagnostics))
+            continue
+        parts += page.lines(named=len(module.kernels) > 1)
+        count += page.count
+        if page.questions.refusals:
+            refused.append(RefusedKernel(kernel, page.questions.refusals))
+    head = _head(request, count)
+    return FactsTemplate("\n".join((*head, *parts)) + "\n", count, tuple(refused))
+
+
+def _head(request: Request, count: int) -> list[str]:
+    name, plural = Path(request.path).name, "" if count == 1 else "s"
+    return [
+        f"# Facts about {name}: {count or 'no'} open question{plural}.",
+        f'# Write an answer for each "{OPEN}", then give this file with --facts.',
+        f'ptx = "sha256:{file_digest(request.path)}"',
+    ]
+
+
+def _questions_of(kernel: Kernel, request: Request, module: Module, facts: StatedFacts) -> _Page:
+    launch = build_launch(kernel, request, facts)
+    whole = inline_calls(kernel, module)
+    cfg, forest = build_flow(whole, launch)
+    questions = find_questions(whole, cfg, forest, launch, place_facts(whole, cfg, forest, facts))
+    names = {parameter.name: parameter.name for parameter in kernel.parameters}
+    cuda = cuda_parameter_names(kernel, request)
+    if cuda is not None:
+        names = dict(zip(names, cuda, strict=True))
+    return _Page(whole, cfg, forest, names, cuda_source(request), questions)
+
+
+@dataclass(frozen=True, slots=True)
+class _Page:
+    """The questions of one kernel, and what it takes to put them into words."""
+
+    kernel: Kernel
+    cfg: ControlFlowGraph
+    forest: LoopForest
+    names: Mapping[str, str]
+    source: CudaSource | None
+    questions: Questions
+
+    @property
+    def count(self) -> int:
+        """How many questions there are."""
+        asked = self.questions
+        return len(asked.loops) + len(asked.parameters) + len(asked.agreements)
+
+    def lines(self, *, named: bool) -> Iterator[str]:
+        """The tables of the kernel; ``named``: parameters get a table of the kernel's own."""
+        if self.questions.parameters:
+            table = f"parameters.{_key(self.kernel.name)}" if named else "parameters"
+            yield from ("", f"[{table}]")
+            for parameter in self.questions.parameters:
+                yield from self._parameter(parameter)
+        for loop in self.questions.loops:
+            yield from self._loop(loop)
+        for agreement in self.questions.agreements:
+            yield from self._agreement(agreement)
+
+    def _parameter(self, parameter: OpenParameter) -> Iterator[str]:
+        if not parameter.branches:
+            yield "# Without its value the kernel is refused"
+        for index in parameter.branches:
+            block = self._block(index)
+            loop = self._left_from(block)
+            what = f"the branch at the end of {self.cfg.name(block)}"
+            if loop is not None:
+                what = f"the loop at {self.cfg.name(loop.header)}"
+            yield f"# It decides {what} ({self._place(index)})"
+            yield from self._condition(index, loop)
+        key = _key(self.names[parameter.name])
+        yield f'{key} = "{OPEN}"  # a number; a range may do: "1..4096"'
+
+    def _loop(self, question: OpenLoop) -> Iterator[str]:
+        loop = self.forest.loops[question.loop]
+        label = self.cfg.name(loop.header)
+        yield from ("", f"# The loop at {label} ({self._place(question.branch)})")
+        yield from self._condition(question.branch, loop)
+        others = [f"a value of {self.names[name]} ([parameters])" for name in question.parameters]
+        others += ["--grid"] if question.on_grid else []
+        if others:
+            yield f"# Instead of a bound, this may settle it: {' and '.join(others)}"
+        yield "[[loop]]"
+        yield f"kernel = {json.dumps(self.kernel.name)}"
+        yield f"at = {json.dumps(label)}"
+        yield f'bound = "{OPEN}"  # most executions of its body for each entry'
+
+    def _agreement(self, question: OpenAgreement) -> Iterator[str]:
+        label, scope = self.cfg.name(question.block), question.scope
+        index = self.cfg.blocks[question.block].end - 1
+        yield from ("", f"# The branch at the end of {label} ({self._place(index)})")
+        yield from self._condition(index, None)
+        yield f"# Do all threads of a {scope} go the same way here, in every run? If not, there is"
+        yield "# no bound."
+        yield "[[branch]]"
+        yield f"kernel = {json.dumps(self.kernel.name)}"
+        yield f"at = {json.dumps(label)}"
+        also = ', or "block" if all of the block do' if scope == "warp" else ""
+        yield f'uniform = "{OPEN}"  # write "{scope}" if they do{also}'
+
+    def _condition(self, index: int, loop: Loop | None) -> Iterator[str]:
+        """The source line of a branch, and its condition: of going on in ``loop``, else of it."""
+        guard = self.kernel.instructions[index].guard
+        text = self._source_text(index)
+        if text:
+            yield f"#     {text}"
+        if guard is None:
+            return
+        holds, what = True, "it is taken if"
+        if loop is not None:
+            holds = self.cfg.taken_successor(self._block(index)) in loop.body
+            what = "it goes on while"
+        reader = ConditionReader(self.kernel, self.names)
+        condition, registers = reader.condition(guard, holds=holds)
+        yield f"# {what} {condition}"
+        for one in registers:
+            yield f"#     where {one}"
+
+    def _left_from(self, block: BlockId) -> Loop | None:
+        """The innermost loop around a block, if the block can leave it."""
+        loop = self.forest.innermost(block)
+        leaves = loop is not None and any(source == block for source, _ in loop.exits)
+        return loop if leaves else None
+
+    def _place(self, index: int) -> str:
+        return place_of(self.kernel.instructions[index])
+
+    def _source_text(self, index: int) -> str:
+        location = self.kernel.instructions[index].location
+        source = self.source
+        if location is None or source is None or Path(location.file).name != source.name:
+            return ""
+        lines = source.text.splitlines()
+        return lines[location.line - 1].strip() if 0 < location.line <= len(lines) else ""
+
+    def _block(self, index: int) -> BlockId:
+        return next(block.id for block in self.cfg.blocks if block.start <= index < block.end)
+
+
+def _key(name: str) -> str:
+    """A TOML key: bare if it may be, else quoted."""
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name, re.ASCII) else json.dumps(name)

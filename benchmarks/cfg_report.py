@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cfg_kernels import OF_BLOCK, OF_WARP
+from cfg_conditions import OF_BLOCK, OF_WARP
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,8 +21,11 @@ from functools import cache
 from multiprocessing import get_context
 from pathlib import Path
 
-from cfg_kernels import RandomKernel, random_kernel
-from cfg_oracle import Executions, TooMany, Unresolved, WarpRun
+from cfg_clock import WarpRun
+from cfg_conditions import RandomKernel
+from cfg_kernels import random_kernel
+from cfg_lanes import Unresolved
+from cfg_oracle import Executions, TooMany
 from cfg_report import Summary, Verdict, write_picture, write_report
 
 from ptxwcet.flow.facts import Launch

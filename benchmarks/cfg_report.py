@@ -19,7 +19,7 @@ class Verdict:
     """What came of one kernel. A bound or truth is 0 where there is none.
 
     ``refusal`` is the code of the refusal, "too many" where the executions were not enumerated.
-    ``bounds`` and ``truths`` are of one warp and of a block; the bound of a block that rests on there
+    ``bounds`` and ``truths`` are of one warp and of a block; a block's bound that rests on there
     being no data races is not compared, its truth is 0.
     """
 

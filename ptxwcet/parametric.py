@@ -181,7 +181,12 @@ class _Job:
     def _bound(self, paths: BlockPaths, s: int) -> int:
         """SAFE of a block that executes the paths, for a value of their symbol."""
         workload = build_workload(
-            paths.warps, self._kernel, self._cfg, self._costs, self._machine.scoreboard, s
+            paths.warps,
+            self._kernel,
+            self._cfg,
+            self._costs,
+            self._machine.scoreboard,
+            parameter=s,
         )
         unknown = (UNKNOWN_OPCODES,) if self._costs.charged_unknown else ()
         facts = fact_assumptions(paths, self._placed, self._launch, self._given)

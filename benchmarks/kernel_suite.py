@@ -62,7 +62,8 @@ class Outcome:
     """What came of a kernel. ``asked`` are labels of loops that needed an answer, in order.
 
     ``refusal`` is the diagnostic that is left, None for a kernel with a bound; ``seconds`` are
-    those of the processor, for reading the file and the last try to bound the kernel.
+    those of the processor, for reading the file and the last try to bound the kernel;
+    ``larger_seconds`` the same of a larger launch, if it was tried (larger_launches.py).
     """
 
     entry: Entry
@@ -71,6 +72,7 @@ class Outcome:
     bound: int | None = None
     bound_without_answers: bool = False
     seconds: float = 0.0
+    larger_seconds: float | None = None
     refusal: Diagnostic | None = None
 
     @property

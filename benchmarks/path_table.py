@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kernel_suite import Outcome, bound_kernel, entries, read_answers
+from larger_launches import FACTOR, larger_seconds
 
 SLOWEST = 3
 """Kernels named as the slowest."""
@@ -28,8 +29,15 @@ def row(outcome: Outcome) -> str:
     automatic = "" if outcome.bound is None else str(outcome.automatic)
     return (
         f"| {outcome.entry.domain} | {outcome.entry.kernel} | {len(outcome.loops)} | {automatic} | "
-        f"{len(outcome.asked)} | {bound} | {outcome.seconds:.2f} | {note(outcome)} |"
+        f"{len(outcome.asked)} | {bound} | {outcome.seconds:.2f} | {large(outcome)} | "
+        f"{note(outcome)} |"
     )
+
+
+def large(outcome: Outcome) -> str:
+    """Seconds of the larger launch."""
+    seconds = outcome.larger_seconds
+    return "" if seconds is None else f"{seconds:.2f}"
 
 
 def note(outcome: Outcome) -> str:
@@ -51,11 +59,14 @@ def summary(outcomes: Sequence[Outcome]) -> list[str]:
     bounded = sum(one.bound is not None for one in outcomes)
     slow = sorted(outcomes, key=lambda one: -one.seconds)[:SLOWEST]
     slowest = ", ".join(f"{one.entry.kernel} {one.seconds:.2f} s" for one in slow)
+    slow = sorted(outcomes, key=lambda one: -(one.larger_seconds or 0))[:SLOWEST]
+    largest = ", ".join(f"{one.entry.kernel} {large(one)} s" for one in slow)
     return [
         f"**{len(outcomes)} kernels, {loops} loops: {automatic} loops ({automatic / loops:.1%}) "
         f"bounded from the launch facts alone, {asked} asked for. "
         f"{alone} kernels bounded without a question, {bounded} with the answers, "
-        f"{len(outcomes) - bounded} not.** Slowest: {slowest}.",
+        f"{len(outcomes) - bounded} not.** Slowest: {slowest}; of the larger "
+        f"launches: {largest}.",
     ]
 
 
@@ -89,14 +100,16 @@ def page(outcomes: Sequence[Outcome], command: str) -> str:
         "its arrays. A loop that these do not decide is asked for; the answers are in",
         "`answers.toml` beside the kernels. A loop counts as automatic only if its kernel has a",
         "bound. Seconds of the processor: reading the whole PTX file, with the other kernels of",
-        "the domain, and the last analysis.",
+        "the domain, and the last analysis; then the same for a launch whose scalars and grid are",
+        f"{FACTOR} times as large and whose blocks have 1024 threads",
+        "(`benchmarks/larger_launches.py`).",
         "",
         *summary(outcomes),
         "",
         *domains(outcomes),
         "",
-        "| domain | kernel | loops | automatic | asked | bound, cycles | seconds | note |",
-        "|---|---|--:|--:|--:|--:|--:|---|",
+        "| domain | kernel | loops | automatic | asked | bound, cycles | seconds | larger | note |",
+        "|---|---|--:|--:|--:|--:|--:|--:|---|",
         *(row(outcome) for outcome in outcomes),
     ]
     return "\n".join([*lines, ""])
@@ -109,7 +122,13 @@ def main() -> int:
     options = parser.parse_args()
     answers = read_answers()
     bound_kernel(entries()[0], ())  # the first one pays for imports and the grammar
-    outcomes = [bound_kernel(entry, answers.get(entry.kernel, ())) for entry in entries()]
+    outcomes = []
+    for entry in entries():
+        known = answers.get(entry.kernel, ())
+        outcome = bound_kernel(entry, known)
+        if outcome.bound is not None:
+            outcome.larger_seconds = larger_seconds(outcome, known)
+        outcomes.append(outcome)
     text = page(outcomes, "python benchmarks/path_table.py")
     print(text)
     if options.out is not None:

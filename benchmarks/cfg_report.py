@@ -189,8 +189,8 @@ def write_report(total: Summary, command: str) -> str:
         *_table(total, [name for name in total.groups if "with " not in name]),
         "",
         "By what occurs in a kernel (`both`: a condition on data and lane; `correlated`: "
-        "conditions on the same value; `chosen barrier`: one below a branch that is not decided; `tail`: "
-        "instructions behind the last branch):",
+        "conditions on the same value; `chosen barrier`: one below a branch that is not decided; "
+        "`tail`: instructions behind the last branch):",
         "",
         *_table(total, [name for name in total.groups if "with " in name]),
         "",

@@ -26,10 +26,10 @@ from cfg_oracle import Executions, TooMany, Unresolved, WarpRun
 from cfg_report import Summary, Verdict, write_picture, write_report
 
 from ptxwcet.flow.facts import Launch
+from ptxwcet.flow.stated import FactSource, LoopFact, Place, StatedFacts
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.machine.model import Machine
-from ptxwcet.flow.stated import FactSource, LoopFact, Place, StatedFacts
 from ptxwcet.pipeline import analyse_kernel
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.support.diagnostics import PtxwcetError

@@ -11,8 +11,10 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ptxwcet.flow.asm_comments import find_marks
+from ptxwcet.flow.cuda_loops import CudaSource
 from ptxwcet.flow.cuda_names import parameter_names
 from ptxwcet.flow.facts import Dim3, Launch, parse_dim3
 from ptxwcet.flow.flow_facts import read_flow_facts
@@ -33,6 +35,9 @@ from ptxwcet.ptx.reading import read_source
 from ptxwcet.simulator.policies import Policy, find_policy
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 
+if TYPE_CHECKING:
+    from ptxwcet.emulator.launch_model import LaunchFile
+
 
 @dataclass(frozen=True, slots=True)
 class Request:
@@ -42,7 +47,7 @@ class Request:
     CUDA source that names the parameters; None: the ``.cu`` beside the ``.ptx``, if there is one.
     ``policy`` names a known warp scheduler, for the method ``scheduled``; ``method`` is the one
     that is reported as the bound, ``safe`` or ``scheduled``. ``launch_file`` is a launch file that
-    says kernel, block, grid and scalar parameters, ``facts_file`` one of flow facts.
+    says kernel, block, grid and parameters, constants, ``facts_file`` one of flow facts.
     """
 
     path: str
@@ -61,6 +66,10 @@ class Request:
     facts_file: str | None = None
     launched: tuple[ParameterFact, ...] = ()
     """The scalars of the launch file, once it is read: see with_launch_file."""
+    launched_bytes: tuple[tuple[str, bytes], ...] = ()
+    """The aggregates of the launch file, by PTX name."""
+    constants: tuple[tuple[str, bytes], ...] = ()
+    """What ``.const`` variables hold in the launch of the launch file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +147,7 @@ def state_facts(request: Request, module: Module) -> StatedFacts:
     options = StatedFacts(
         loops=parse_loop_bounds(request.loop_bounds),
         parameters=parse_parameters(request.parameters),
-        marks=find_marks(module),
+        marks=find_marks(module, cuda_source(request)),
     )
     if request.facts_file is None:
         return options
@@ -189,17 +198,18 @@ def with_launch_file(request: Request, module: Module, facts: StatedFacts) -> Re
     """The request with what its launch file says, if it names one; ``facts`` are state_facts'.
 
     Raises PtxwcetError: the file's problems (PW420 to PW425), and PW426 for an option or a facts
-    file that contradicts it. Its arrays are not built.
+    file that contradicts it. Its arrays are not built, but for aggregates and constants.
     """
     if request.launch_file is None:
         return request
     # here: only commands with a launch file load numpy
     from ptxwcet.emulator.launch_files import read_launch_file
+    from ptxwcet.emulator.layout import constant_bytes
 
     launch = read_launch_file(
         request.launch_file, module, lambda kernel: cuda_parameter_names(kernel, request)
     )
-    name, scalars = launch.kernel.name, launch.scalars
+    name = launch.kernel.name
     if request.kernels and set(request.kernels) != {name}:
         raise _contradiction(f"--kernel {request.kernels[0]}", launch.place("kernel"), name)
     sizes = {"block": launch.block, "grid": launch.grid}
@@ -207,30 +217,41 @@ def with_launch_file(request: Request, module: Module, facts: StatedFacts) -> Re
         if given is not None and parse_dim3(given, key) != sizes[key]:
             shown = "x".join(map(str, sizes[key]))
             raise _contradiction(f"--{key} {given}", launch.place(key), shown)
-    names = cuda_parameter_names(launch.kernel, request)
     launched = tuple(
         ParameterFact(key, str(value), FactSource(launch.argument_place(key)))
-        for key, value in scalars.items()
+        for key, value in launch.scalars.items()
     )
+    names = cuda_parameter_names(launch.kernel, request)
     for fact in facts.of_kernel(name).parameters:
-        stated = resolve_parameters(launch.kernel, (fact,), names)
-        for key in (*stated.values, *stated.ranges):
-            if key not in scalars:
-                raise _contradiction(fact.source.name, launch.argument_place(key), "an array")
-            try:
-                both = (*launched, fact)
-                resolve_parameters(launch.kernel, both, names)
-            except PtxwcetError:
-                place, value = launch.argument_place(key), str(scalars[key])
-                raise _contradiction(fact.source.name, place, value) from None
+        _check_against_launch(launch, launched, fact, names)
     return replace(
         request,
         kernels=(name,),
         block="x".join(map(str, launch.block)),
         grid="x".join(map(str, launch.grid)),
         launched=launched,
+        launched_bytes=tuple(launch.aggregate_bytes().items()),
+        constants=tuple(constant_bytes(module, launch.constant_bytes()).items()),
         launch_file=None,
     )
+
+
+def _check_against_launch(
+    launch: LaunchFile,
+    launched: tuple[ParameterFact, ...],
+    fact: ParameterFact,
+    names: Sequence[str] | None,
+) -> None:
+    """Raises PtxwcetError (PW426) for a parameter that a launch file gives another value."""
+    stated = resolve_parameters(launch.kernel, (fact,), names)
+    for key in (*stated.values, *stated.ranges):
+        place = launch.argument_place(key)
+        if key not in launch.scalars:
+            raise _contradiction(fact.source.name, place, "an array")
+        try:
+            resolve_parameters(launch.kernel, (*launched, fact), names)
+        except PtxwcetError:
+            raise _contradiction(fact.source.name, place, str(launch.scalars[key])) from None
 
 
 def _contradiction(option: str, place: str, written: str) -> PtxwcetError:
@@ -265,24 +286,28 @@ def build_launch(kernel: Kernel, request: Request, facts: StatedFacts) -> Launch
     grid = None if request.grid is None else parse_dim3(request.grid, "grid")
     names = cuda_parameter_names(kernel, request)
     known = resolve_parameters(kernel, (*request.launched, *facts.parameters), names)
-    return Launch(block, grid, known.values, known.ranges)
+    data, constants = dict(request.launched_bytes), dict(request.constants)
+    return Launch(block, grid, known.values, known.ranges, data, constants)
 
 
 def cuda_parameter_names(kernel: Kernel, request: Request) -> tuple[str, ...] | None:
     """Names from the CUDA source given or lying beside the file; None without one that fits."""
-    given = request.source is not None
-    path = (
-        Path(request.source)
-        if request.source is not None
-        else Path(request.path).with_suffix(".cu")
-    )
+    source = cuda_source(request)
+    names = None if source is None else parameter_names(source.text, kernel.name)
+    return names if names is not None and len(names) == len(kernel.parameters) else None
+
+
+def cuda_source(request: Request) -> CudaSource | None:
+    """The CUDA source given, or the one lying beside the file, if there is one.
+
+    Raises PtxwcetError (PW213) for one that is given and cannot be read.
+    """
+    path = Path(request.source or Path(request.path).with_suffix(".cu"))
     try:
-        text = path.read_text(encoding="utf-8", errors="replace")
+        return CudaSource(path.name, path.read_text(encoding="utf-8", errors="replace"))
     except OSError as error:
-        if not given:
+        if request.source is None:
             return None
         raise PtxwcetError(
             Diagnostic("PW213", f"cannot read --source '{path}': {error.strerror}")
         ) from None
-    names = parameter_names(text, kernel.name)
-    return names if names is not None and len(names) == len(kernel.parameters) else None

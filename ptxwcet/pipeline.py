@@ -12,6 +12,7 @@ from ptxwcet.bounds.outcome import BlockBound, Outcome
 from ptxwcet.claims import Assumption, AssumptionState, Refusal
 from ptxwcet.emulator.executed_paths import executed_blocks
 from ptxwcet.emulator.launch import Execution
+from ptxwcet.flow.call_variables import with_variable_registers
 from ptxwcet.flow.cfg import BlockId, ControlFlowGraph, build_cfg
 from ptxwcet.flow.dominance import compute_dominators, compute_postdominators
 from ptxwcet.flow.extraction import extract_paths
@@ -20,6 +21,7 @@ from ptxwcet.flow.facts import NO_PLACED_FACTS, Launch, PlacedFacts, check_launc
 from ptxwcet.flow.loops import LoopForest, find_loops, irreducible_diagnostics
 from ptxwcet.flow.paths import BlockPaths
 from ptxwcet.flow.placing import place_facts
+from ptxwcet.flow.slicing import decisive_variables
 from ptxwcet.flow.stated import NO_FACTS, StatedFacts
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.machine.model import Machine
@@ -122,16 +124,19 @@ def prepare_kernel(
 
     Raises PtxwcetError with every reason for a refusal. Cost: independent of trip counts.
     """
-    _require_known_opcodes(kernel, unknown_at_worst=unknown_at_worst)
+    require_known_opcodes(kernel, unknown_at_worst=unknown_at_worst)
     cfg, forest = build_flow(kernel, launch)
     postdominators = compute_postdominators(cfg).immediate
     placed = place_facts(kernel, cfg, forest, facts)
-    found = extract_paths(kernel, cfg, forest, tuple(postdominators), launch, placed)
+    followed = with_variable_registers(kernel)
+    given = decisive_variables(followed, {*launch.parameter_bytes, *launch.constants})
+    found = extract_paths(followed, cfg, forest, tuple(postdominators), launch, placed)
     costs = InstructionCosts(machine, launch.threads, unknown_at_worst=unknown_at_worst)
     pieces = []
     for paths in found:
         workload = build_workload(paths.warps, kernel, cfg, costs, machine.scoreboard)
-        assumptions = _assumptions(paths, costs, placed, launch)
+        rests_on = fact_assumptions(paths, placed, launch, given)
+        assumptions = (*_unknown_opcodes(costs), *rests_on)
         pieces.append(PreparedPiece(paths, workload, assumptions, costs.is_nominal))
     return PreparedKernel(kernel, cfg, forest, launch, machine, tuple(pieces), placed)
 
@@ -171,10 +176,9 @@ def prepare_executed(
         workload = build_workload(
             kind.paths.warps, execution.kernel, cfg, costs, machine.scoreboard
         )
-        assumptions = [EXECUTED_PATHS]
-        assumptions += [UNKNOWN_OPCODES] if costs.charged_unknown else []
+        assumptions = (EXECUTED_PATHS, *_unknown_opcodes(costs))
         nominal = costs.is_nominal
-        pieces.append(PreparedPiece(kind.paths, workload, tuple(assumptions), nominal, kind.count))
+        pieces.append(PreparedPiece(kind.paths, workload, assumptions, nominal, kind.count))
     return PreparedKernel(execution.kernel, cfg, forest, launch, machine, tuple(pieces))
 
 
@@ -260,7 +264,8 @@ def block_costs(kernel: Kernel, machine: Machine) -> dict[BlockId, int]:
     return costs
 
 
-def _require_known_opcodes(kernel: Kernel, *, unknown_at_worst: bool) -> None:
+def require_known_opcodes(kernel: Kernel, *, unknown_at_worst: bool) -> None:
+    """Raises PtxwcetError (PW401) with every unknown opcode, unless they are charged at worst."""
     unknown = [one for one in kernel.instructions if not one.is_known]
     if unknown and not unknown_at_worst:
         raise PtxwcetError(
@@ -275,8 +280,5 @@ def _require_known_opcodes(kernel: Kernel, *, unknown_at_worst: bool) -> None:
         )
 
 
-def _assumptions(
-    paths: BlockPaths, costs: InstructionCosts, facts: PlacedFacts, launch: Launch
-) -> tuple[Assumption, ...]:
-    unknown = (UNKNOWN_OPCODES,) if costs.charged_unknown else ()
-    return (*unknown, *fact_assumptions(paths, facts, launch))
+def _unknown_opcodes(costs: InstructionCosts) -> tuple[Assumption, ...]:
+    return (UNKNOWN_OPCODES,) if costs.charged_unknown else ()

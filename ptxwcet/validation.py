@@ -98,7 +98,9 @@ def reseeded(launch: LaunchFile, number: int) -> LaunchFile:
     arguments = []
     for row in launch.arguments:
         value = row.value
-        if isinstance(value, ArraySource) and "seed" in value.settings:
+        # aggregates are facts of the launch, as scalars are: the analysis has used them
+        is_fact = row.parameter.is_array
+        if isinstance(value, ArraySource) and "seed" in value.settings and not is_fact:
             seed = (int(value.settings["seed"]) + 0x9E3779B1 * number) % 2**32
             value = replace(value, settings={**value.settings, "seed": seed})
         arguments.append(replace(row, value=value))

@@ -27,7 +27,7 @@ _LAUNCH_OPTIONS = (
         "--launch",
         "launch_file",
         type=click.Path(),
-        help="Launch file: says kernel, block, grid and scalar parameters.",
+        help="Launch file: says kernel, block, grid, parameters and constants.",
     ),
     click.option(
         "--source",

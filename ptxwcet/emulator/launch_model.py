@@ -112,6 +112,26 @@ class LaunchFile:
             for row in self.variables
         }
 
+    def aggregate_bytes(self) -> dict[str, bytes]:
+        """The bytes of the aggregates by PTX parameter name: they are given, so a bound can use
+        them. Raises PtxwcetError (PW420, PW425).
+        """
+        return {
+            row.parameter.name: _exact_bytes(row.value, row.parameter.size_bytes, row.name)
+            for row in self.arguments
+            if row.parameter.is_array and isinstance(row.value, ArraySource)
+        }
+
+    def constant_bytes(self) -> dict[str, bytes]:
+        """The bytes of the ``.const`` variables given, by name. Raises PtxwcetError (PW420,
+        PW425).
+        """
+        return {
+            row.variable.name: _exact_bytes(row.source, row.variable.size_bytes, row.variable.name)
+            for row in self.variables
+            if row.variable.space == "const"
+        }
+
     def check(self, results: Mapping[str, Array]) -> tuple[OutputCheck, ...]:
         """Compares results, by argument name, with the expected ones.
 
@@ -149,11 +169,11 @@ def _value(argument: LaunchArgument) -> int | float | bytes | Array:
 
 
 def _exact_bytes(source: ArraySource, size: int, name: str) -> bytes:
-    data = source.build().tobytes()
-    if len(data) != size:
-        message = f"{name} holds {size} bytes, the array given has {len(data)}"
+    array = source.build()
+    if array.nbytes != size:
+        message = f"{name} holds {size} bytes, the array given has {array.nbytes}"
         raise _error("PW425", message, source.span)
-    return data
+    return array.tobytes()
 
 
 def _error(code: str, message: str, span: Span | None) -> PtxwcetError:

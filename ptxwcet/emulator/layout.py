@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping
 
 import numpy as np
 
 from ptxwcet.emulator.launch import Argument, Array, EmulatedLaunch
 from ptxwcet.emulator.memory import BASE, LOCAL_GAP, Arena
 from ptxwcet.emulator.races import ClockRaces, EpochRaces, Races
-from ptxwcet.emulator.registers import dtype_of
+from ptxwcet.emulator.registers import Unsupported, dtype_of
 from ptxwcet.emulator.synchronisation import orders_some_warps
 from ptxwcet.ir.kernel import Kernel, Module, Parameter, Variable
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 
 _NUMBER = re.compile(r"-?(?:0[fFdD][0-9a-fA-F]+|0[xX][0-9a-fA-F]+U?|[0-9][0-9.eE+-]*U?)")
+_OCTAL = re.compile(r"-?0[0-7]+")
 
 
 class Layout:
@@ -138,27 +140,58 @@ def argument_bytes(kernel: Kernel, parameter: Parameter, value: Argument) -> byt
 def initial_bytes(variable: Variable) -> bytes:
     """The initial bytes of a module variable, zeros where it has no initialiser.
 
-    Raises PtxwcetError (PW413) for initialisers with names.
+    Raises PtxwcetError (PW413) for initialisers with names, or with rows that are not full.
     """
     _, equal, text = variable.declaration.partition("=")
     if not equal:
         return bytes(variable.size_bytes)
     words = text.strip(" ;\n").replace("{", " ").replace("}", " ").replace(",", " ").split()
-    dtype = dtype_of(variable.type)
+    try:
+        dtype = dtype_of(variable.type)
+    except Unsupported as problem:
+        raise PtxwcetError(Diagnostic("PW413", f"{variable.name}: {problem}")) from None
     if not all(_NUMBER.fullmatch(word) for word in words):
         message = f"the initialiser of {variable.name} is not made of numbers"
         raise PtxwcetError(Diagnostic("PW413", message))
-    data = b"".join(_number_bytes(word, dtype) for word in words)
+    try:
+        data = b"".join(_number_bytes(word, dtype) for word in words)
+    except (ValueError, OverflowError):
+        message = f"the initialiser of {variable.name} does not fit its type"
+        raise PtxwcetError(Diagnostic("PW413", message)) from None
+    if text.count("{") > 1 and len(data) < variable.size_bytes:
+        message = f"rows of the initialiser of {variable.name} are not full"
+        raise PtxwcetError(Diagnostic("PW413", message))
     return data.ljust(variable.size_bytes, b"\0")[: variable.size_bytes]
+
+
+def constant_bytes(module: Module, given: Mapping[str, bytes]) -> dict[str, bytes]:
+    """What the ``.const`` variables of a module hold in a launch: what is given, else the PTX's.
+
+    Without those that another module defines or whose initialiser has names.
+    """
+    found = {}
+    for variable in module.variables:
+        if variable.space != "const" or variable.linkage == "extern":
+            continue
+        try:
+            found[variable.name] = given.get(variable.name) or initial_bytes(variable)
+        except PtxwcetError:
+            continue
+    return found
 
 
 def _number_bytes(word: str, dtype: np.dtype[np.generic]) -> bytes:
     if word[:2].lower() in ("0f", "0d"):
-        return bytes.fromhex(word[2:])[::-1]
+        data = bytes.fromhex(word[2:])[::-1]
+        if len(data) != dtype.itemsize:
+            raise ValueError(word)
+        return data
     if dtype.kind == "f":
         return np.array(float(word), dtype=dtype).tobytes()
     size = dtype.itemsize
-    return (int(word.rstrip("U"), 0) & (1 << 8 * size) - 1).to_bytes(size, "little")
+    digits = word.rstrip("U")
+    base = 8 if _OCTAL.fullmatch(digits) else 0
+    return (int(digits, base) & (1 << 8 * size) - 1).to_bytes(size, "little")
 
 
 def _misfit(kernel: Kernel, message: str) -> PtxwcetError:

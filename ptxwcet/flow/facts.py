@@ -39,7 +39,7 @@ class PlacedFacts:
     states them, and ``marked`` are those bounded by a comment in the PTX. An *outcome* is a block
     and whether the branch at its end is taken: no warp takes one of ``never``, and none takes both
     of a pair of ``exclusive`` in one run. ``uniform`` maps a block to ``"warp"`` or ``"block"``:
-    all threads of one go the same way at its branch.
+    all threads of one go the same way at its branch. ``branch_sources``: who excludes an outcome.
     """
 
     loop_bounds: Mapping[int, int] = field(default_factory=dict)
@@ -48,6 +48,7 @@ class PlacedFacts:
     exclusive: tuple[tuple[Outcome, Outcome], ...] = ()
     loop_sources: Mapping[int, str] = field(default_factory=dict)
     marked: frozenset[int] = frozenset()
+    branch_sources: Mapping[Outcome, str] = field(default_factory=dict)
 
 
 NO_PLACED_FACTS = PlacedFacts()
@@ -60,12 +61,16 @@ class Launch:
 
     ``parameters`` maps PTX parameter names to integers (floats are kept for completeness but do not
     decide branches). ``ranges`` maps names of others to the least and largest value assumed.
+    ``parameter_bytes`` are the bytes of aggregates, by PTX name, ``constants`` those that the
+    module's ``.const`` variables hold while the kernel runs; what is in neither is not known.
     """
 
     block: Dim3
     grid: Dim3 | None = None
     parameters: Mapping[str, int | float] = field(default_factory=dict)
     ranges: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    parameter_bytes: Mapping[str, bytes] = field(default_factory=dict)
+    constants: Mapping[str, bytes] = field(default_factory=dict)
 
     @property
     def threads(self) -> int:

@@ -9,10 +9,11 @@ from types import MappingProxyType
 import numpy as np
 
 from ptxwcet.flow.facts import WARP_SIZE, Launch
+from ptxwcet.flow.fixed_memory import FixedMemory
 from ptxwcet.flow.integers import IntegerType
 from ptxwcet.flow.regions import Symbol
 from ptxwcet.flow.values import Cause, CauseKind, Known, Mask, Unknown, Value, merge, wrap
-from ptxwcet.ir.kernel import Kernel
+from ptxwcet.ir.kernel import Kernel, Space
 
 _AXES = {"x": 0, "y": 1, "z": 2}
 
@@ -81,6 +82,7 @@ class LaneState:
         self._spans = {name: (span, span.symbol(name)) for name, span in spans.items()}
         self._specials = self._special_values(threads.astype(np.int64))
         self._parameters = {p.name: p for p in kernel.parameters}
+        self._fixed = FixedMemory(kernel, launch)
 
     def _special_values(self, threads: np.ndarray) -> dict[str, Known]:
         x, y, z = self.launch.block
@@ -140,19 +142,28 @@ class LaneState:
             return Unknown(frozenset({Cause(CauseKind.LAUNCH, name)}))
         return value
 
-    def parameter(self, name: str, offset: int, kind: IntegerType) -> Value:
-        """A scalar kernel parameter read as ``kind``."""
-        value = self.launch.parameters.get(name)
+    def parameter(self, name: str, offset: int, kind: IntegerType) -> Value | None:
+        """What lies at ``offset`` bytes in a kernel parameter; None if there is none of the name.
+
+        Where only a range is known of a parameter, that of the whole.
+        """
         parameter = self._parameters.get(name)
+        if parameter is None:
+            return None
         unknown = Unknown(frozenset({Cause(CauseKind.PARAMETER, name)}))
-        if name in self._spans and parameter is not None and offset == 0:
+        if name in self._spans and offset == 0:
             span, symbol = self._spans[name]
             if kind.bits != 8 * parameter.size_bytes:
                 return unknown
             terms = {symbol: span.step} if span.count > 1 else {}
             return Known(wrap(span.first, kind.bits), terms)
-        if not isinstance(value, int) or parameter is None or offset != 0:
-            return unknown
-        if kind.bits > 8 * parameter.size_bytes:
-            return unknown
-        return Known(wrap(value, kind.bits))
+        known = self._fixed.word(Space.PARAM, name, offset, kind)
+        return unknown if known is None else known
+
+    def address(self, name: str) -> Known | None:
+        """The address of a variable whose bytes the launch gives, as a symbol; None of another."""
+        return self._fixed.address(name)
+
+    def load(self, space: Space, address: Known, kind: IntegerType) -> Known | None:
+        """What lies at an address in memory that cannot change; None if that is not known."""
+        return self._fixed.load(space, address, kind, self.active)

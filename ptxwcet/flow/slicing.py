@@ -1,7 +1,7 @@
 """The control slice: the registers that can influence which path is taken.
 
 Backward closure from the guards of branches, exits, barriers and calls over the instructions that
-define them; loads and other opaque operations end it (their results are unknown whatever their
+define them; most loads and other opaque operations end it (their results are unknown whatever their
 operands). Flow-insensitive: a register is in the slice everywhere or nowhere. Cost: linear in the
 kernel.
 """
@@ -9,6 +9,7 @@ kernel.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Collection
 
 from ptxwcet.flow.transfer import reads_matter
 from ptxwcet.ir.kernel import Instruction, Kernel, Register
@@ -37,6 +38,21 @@ def control_slice(kernel: Kernel) -> frozenset[str]:
             if reads_matter(definition):
                 wanted += definition.reads
     return frozenset(found)
+
+
+def decisive_variables(kernel: Kernel, names: Collection[str]) -> tuple[str, ...]:
+    """Those of the variables or parameters that instructions of the control slice name, in order.
+
+    Cost: linear in the kernel, constant without names.
+    """
+    if not names:
+        return ()
+    decisive = control_slice(kernel)
+    found: dict[str, None] = {}
+    for instruction in kernel.instructions:
+        if decisive.intersection(instruction.writes):
+            found.update(dict.fromkeys(name for name in instruction.names if name in names))
+    return tuple(found)
 
 
 def _control_reads(instruction: Instruction) -> list[str]:

@@ -14,7 +14,7 @@ from typing import Protocol
 
 import numpy as np
 
-from ptxwcet.flow import integers, ranges, scalar
+from ptxwcet.flow import integers, loads, ranges, scalar
 from ptxwcet.flow.integers import IntegerType, integer_type
 from ptxwcet.flow.regions import Wavers
 from ptxwcet.flow.values import (
@@ -31,7 +31,6 @@ from ptxwcet.flow.values import (
     wrap,
 )
 from ptxwcet.ir.kernel import (
-    Address,
     Immediate,
     Instruction,
     Negated,
@@ -61,14 +60,23 @@ class LaneState(Protocol):
         """A special register's value."""
         ...
 
-    def parameter(self, name: str, offset: int, kind: IntegerType) -> Value:
-        """A kernel parameter, or part of one, loaded as ``kind``."""
+    def parameter(self, name: str, offset: int, kind: IntegerType) -> Value | None:
+        """A kernel parameter, or part of one, as ``kind``; None if there is none of the name."""
+        ...
+
+    def address(self, name: str) -> Known | None:
+        """The address of a variable whose bytes are known."""
+        ...
+
+    def load(self, space: Space, address: Known, kind: IntegerType) -> Known | None:
+        """What lies at an address in memory that cannot change; None if that is not known."""
         ...
 
 
 Transfer = Callable[[LaneState], tuple[Value, ...]]
 Rule = Callable[[LaneState, list[Known]], Value]
 
+_MEMORY = ("ld", "st")
 _FLOAT_TYPES = frozenset({"f16", "f16x2", "bf16", "bf16x2", "tf32", "f32", "f32x2", "f64"})
 
 
@@ -80,18 +88,23 @@ def compile_transfer(
     ``index`` is the instruction's index, for the causes; ``registers`` the types of the kernel's
     registers: loads and conversions extend to the width of their target. Cost: constant.
     """
-    rule = _value_rule(instruction, index)
     count = len(instruction.writes)
     name = instruction.opcode.name if instruction.opcode is not None else ""
+    rule: Transfer | None
+    if name in _MEMORY:
+        widths = {one: register_width(registers[one]) for one in instruction.writes}
+        rule = loads.memory_transfer(instruction, _opaque_cause(instruction, index), widths)
+    else:
+        rule = _value_rule(instruction, index)
     kind = next((t for t in map(integer_type, instruction.modifiers) if t is not None), None)
     width = register_width(registers[instruction.writes[0]]) if count else 0
     if rule is None or count == 0:
         unknown = Unknown(frozenset({_opaque_cause(instruction, index)}))
         if name == "ld" and count == 1 and kind is not None and kind.bits < width:
             loaded = kind
-            return lambda state: (_of_type(loaded, width, unknown.causes),)
+            return lambda state: (loads.of_type(loaded, width, unknown.causes),)
         return lambda state: (unknown,) * count
-    if name in ("ld", "cvt") and kind is not None and width > kind.bits:
+    if name == "cvt" and kind is not None and width > kind.bits:
         return _extending(rule, kind, width)
     return rule
 
@@ -109,27 +122,17 @@ def _extending(rule: Transfer, kind: IntegerType, width: int) -> Transfer:
 
     def transfer(state: LaneState) -> tuple[Value, ...]:
         (value,) = rule(state)
-        if isinstance(value, Known):
-            try:
-                return (integers.from_exact(integers.as_exact(value, kind, state.active), width),)
-            except Wavers:
-                value = Unknown(integers.causes_of(value.terms))
-        return (_of_type(kind, width, value.causes),)
+        return (loads.extended(value, kind, width, state.active),)
 
     return transfer
-
-
-def _of_type(kind: IntegerType, width: int, causes: frozenset[Cause]) -> Value:
-    """Any value of a type, in a wider register."""
-    return ranges.bounded(ranges.Interval(kind.low, kind.high), width, causes)
 
 
 def reads_matter(instruction: Instruction) -> bool:
     """Whether the written value depends on the registers read, as far as this analysis knows.
 
-    False for loads and other opaque operations: their operands need not be tracked.
+    False for most loads and other opaque operations: their operands need not be tracked.
     """
-    return _value_rule(instruction, 0) is not None
+    return loads.is_followed(instruction) or _value_rule(instruction, 0) is not None
 
 
 def _opaque_cause(instruction: Instruction, index: int) -> Cause:
@@ -143,8 +146,8 @@ def _opaque_cause(instruction: Instruction, index: int) -> Cause:
 
 def _value_rule(instruction: Instruction, index: int) -> Transfer | None:
     name = instruction.opcode.name if instruction.opcode is not None else ""
-    if name == "ld":
-        return _load_parameter(instruction)
+    if name in _MEMORY:
+        return None
     if name == "setp":
         return _setp(instruction, index)
     if any(modifier in _FLOAT_TYPES for modifier in instruction.modifiers):
@@ -327,21 +330,13 @@ def read_operand(state: LaneState, operand: Operand, bits: int, index: int) -> V
             return state.special(name)
         case Negated(inner):
             return integers.opposite(read_operand(state, inner, bits, index))
-        case SymbolRef(name):
+        case SymbolRef(name, offset):
+            start = state.address(name)
+            if start is not None:
+                return combine(start, Known(offset), 1, bits)
             return Unknown(frozenset({Cause(CauseKind.LAUNCH, f"address of {name}", index)}))
         case _:
             return Unknown(frozenset({Cause(CauseKind.OPERATION, "operand", index)}))
-
-
-def _load_parameter(instruction: Instruction) -> Transfer | None:
-    kind = _instruction_type(instruction)
-    address = instruction.operands[1]
-    if instruction.space is not Space.PARAM or kind is None or len(instruction.writes) != 1:
-        return None
-    if not isinstance(address, Address) or not isinstance(address.base, SymbolRef):
-        return None
-    name, offset = address.base.name, address.offset
-    return lambda state: (state.parameter(name, offset, kind),)
 
 
 # --- setp ---------------------------------------------------------------------------------------
@@ -424,6 +419,12 @@ def _copy(instruction: Instruction, kind: IntegerType) -> Rule | None:
     if kind is _PREDICATE:
         return lambda state, v: v[0]
     return lambda state, v: _resize(v[0], kind.bits)
+
+
+def _convert_address(instruction: Instruction, kind: IntegerType) -> Rule | None:
+    """``cvta``: the addresses of most windows are moved, those of global memory are not."""
+    words = instruction.modifiers
+    return None if "const" in words or "param" in words else _copy(instruction, kind)
 
 
 def _resize(value: Known, bits: int) -> Known:
@@ -610,7 +611,7 @@ _POINTWISE_TYPES = frozenset({"u32", "s32", "b32", "u64", "s64", "b64"})
 
 _RULES: dict[str, _Builder] = {
     "mov": _copy,
-    "cvta": _copy,
+    "cvta": _convert_address,
     "cvt": _cvt,
     "add": _ring(1),
     "sub": _ring(-1),

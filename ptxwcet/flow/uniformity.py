@@ -25,8 +25,10 @@ from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
 
+from ptxwcet.flow.accesses import variable_moves
 from ptxwcet.flow.cfg import BlockId, ControlFlowGraph
 from ptxwcet.flow.facts import WARP_SIZE, Launch
+from ptxwcet.flow.transfer import register_width
 from ptxwcet.ir.kernel import (
     Address,
     Immediate,
@@ -235,7 +237,22 @@ class _Shapes:
         packs = any(isinstance(operand, Vector) for operand in operands)
         if rule is not None and count == 1 and not packs:
             return (rule(instruction, [self._operand(operand) for operand in operands[1:]]),)
+        form = instruction.form
+        if instruction.space is Space.PARAM and (form.implicit_reads or form.implicit_writes):
+            moves = variable_moves(instruction)
+            return tuple(self._moved(target, moves.get(target)) for target in instruction.writes)
         return (self._opaque.shape(instruction, name),) * count
+
+    def _moved(self, target: str, source: Operand | None) -> Shape:
+        """Through a variable of the thread: as it is, if no bits are cut off or put in front."""
+        if source is None:
+            return VARYING
+        shape, kinds = self._operand(source), self._kernel.registers
+        widths = [
+            kinds[one.name] for one in (source, Register(target)) if isinstance(one, Register)
+        ]
+        is_whole = len(widths) == 2 and register_width(widths[0]) == register_width(widths[1])
+        return shape if is_whole else _all_uniform([shape])
 
     def _operand(self, operand: Operand) -> Shape:
         match operand:

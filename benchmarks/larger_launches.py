@@ -53,7 +53,7 @@ def larger_seconds(outcome: Outcome, answers: tuple[Answer, ...]) -> float | Non
     with tempfile.TemporaryDirectory() as folder:
         launch = Path(folder) / "larger.toml"
         launch.write_text(text, encoding="utf-8")
-        request = replace(request_for(outcome.entry, grown), launch_file=str(launch))
+        request = replace(request_for(outcome.entry, grown, outcome.facts), launch_file=str(launch))
         begin = time.process_time()
         answer = bound_file(request)
         return time.process_time() - begin if answer.bounded else None

@@ -163,7 +163,7 @@ class _Job:
         return found
 
     def _compare(self, found: Sequence[Progression], places: Sequence[int]) -> None:
-        """Raises Unsettled if the bound for a single value is another one at some place.
+        """Raises Unsettled if the bound for a single value is smaller at some place.
 
         Paths of which every count is exact are those of the single values. Others may be coarser
         for a range: inner counts that depend on an outer counter and on the parameter are taken
@@ -175,7 +175,7 @@ class _Job:
             paths = extract_paths(
                 self._followed, self._cfg, self._forest, self._meetings, launch, self._placed
             )
-            if max(self._bound(piece, 0) for piece in paths) != value_at(found, place):
+            if max(self._bound(piece, 0) for piece in paths) < value_at(found, place):
                 raise Unsettled("its paths are known less exactly for a range than for one value")
 
     def _bound(self, paths: BlockPaths, s: int) -> int:

@@ -57,8 +57,9 @@ def bound_symbolic(request: Request, symbolic: str) -> SymbolicAnswer:
     """SAFE of each requested kernel as a formula of the parameter that ``symbolic`` names.
 
     ``symbolic`` is ``n=1..4096``, or ``n`` if its range is stated elsewhere. The formula has the
-    value of :func:`ptxwcet.api.bound_file` at every number of the range. Raises PtxwcetError for
-    input that concerns no single kernel. Cost: independent of the width of the range.
+    value of :func:`ptxwcet.api.bound_file` at every number of the range, or a smaller one where
+    the paths of one value are known less exactly. Raises PtxwcetError for input that concerns no
+    single kernel. Cost: independent of the width of the range.
     """
     machine = load_machine(request.machine, request.memory_latency_cycles)
     module = parse_module(read_source(request.path))

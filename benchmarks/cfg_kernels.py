@@ -2,34 +2,15 @@
 
 Structured ones nest ``if``, ``else``, loops, ``break``, ``continue``, early returns, chains of
 comparisons and barriers; unstructured ones are rows of blocks with branches forward and counted
-branches back, reducible but of no other order. Registers named ``%k``, ``%p`` decide control, the
-others hold data. A branch's condition is of one of these kinds:
-
-=========  =========================================================================================
-const      a flag that earlier code has set
-counter    the counter of a loop around
-lane       the lane's class: ``tid`` modulo 2 or 4, compared or looked up in a random mask
-warpid     the warp's number
-param      a parameter without a value: alike in the block
-word       a word of constant data (``ld.global.nc``): alike in the block
-red        the result of ``bar.red``: alike in the block
-vote       the result of ``vote.sync``: alike in the warp
-same       a word loaded from one address by all lanes: alike in the warp
-data       a word loaded by each lane apart
-=========  =========================================================================================
+branches back, reducible but of no other order. What decides branches: :mod:`cfg_conditions`.
 """
 
 from __future__ import annotations
 
-import math
 import random
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
-KNOWN = ("const", "counter", "lane", "warpid")
-OF_BLOCK = ("param", "word", "red")
-OF_WARP = ("vote", "same")
-OPEN_BITS = 8.0  # about as many choices of two outcomes in one execution of a kernel
+from cfg_conditions import KNOWN, OF_BLOCK, OF_WARP, Conditions, Context, DataLoop, RandomKernel
 
 DATA_ROWS = (
     "fma.rn.f32 {f}, {g}, {g}, {g};",
@@ -53,79 +34,13 @@ TOUCH = (
 """One instruction on each unit that a kernel may use."""
 
 
-@dataclass(frozen=True, slots=True)
-class DataLoop:
-    """A loop that data ends: after ``most`` passes, which ``counter`` counts, it ends for sure."""
-
-    counter: str
-    most: int
-    leaves_when_taken: bool
-
-
-@dataclass(frozen=True, slots=True)
-class RandomKernel:
-    """A kernel and what is to be known about it.
-
-    ``lanes`` threads show all that a warp can do; ``domains`` are the values worth trying for what
-    is open once a block (default 0 and 1). ``features`` name what occurs in it.
-    """
-
-    text: str
-    lanes: int
-    warps: int
-    parameters: Mapping[str, int]
-    domains: Mapping[str, tuple[int, ...]]
-    loop_bounds: Mapping[str, int]
-    data_loops: Mapping[str, DataLoop]
-    features: frozenset[str]
-
-
 def random_kernel(seed: int) -> RandomKernel:
     """The kernel of a seed. Cost: constant."""
     return _Writer(random.Random(seed)).kernel()
 
 
-@dataclass(frozen=True, slots=True)
-class _Context:
-    """Where a statement stands: how often it runs, who runs it together, loops around."""
-
-    depth: int = 0
-    times: int = 1
-    whole_block: bool = True
-    whole_warp: bool = True
-    is_open: bool = False
-    counters: tuple[str, ...] = ()
-    breaks: tuple[str, str] | None = None  # where break and continue go
-    break_kinds: tuple[str, ...] = ()
-
-    def under(self, kind: str) -> _Context:
-        """Inside of a branch whose condition is of a kind."""
-        of_block = kind in OF_BLOCK or kind in ("const", "counter")
-        return replace(
-            self,
-            depth=self.depth + 1,
-            whole_block=self.whole_block and of_block,
-            whole_warp=self.whole_warp and (of_block or kind in OF_WARP or kind == "warpid"),
-            is_open=self.is_open or kind not in KNOWN,
-        )
-
-
-@dataclass(slots=True)
-class _Writer:
-    random: random.Random
-    lines: list[str] = field(default_factory=list)
-    features: set[str] = field(default_factory=set)
-    domains: dict[str, set[int]] = field(default_factory=dict)
-    loop_bounds: dict[str, int] = field(default_factory=dict)
-    data_loops: dict[str, DataLoop] = field(default_factory=dict)
-    kinds: tuple[str, ...] = ()
-    classes: int = 1
-    lanes: int = 1
-    bits: float = OPEN_BITS
-    statements: int = 14
-    numbers: dict[str, int] = field(default_factory=dict)
-    known: int = 0
-    flag_is_open: bool = False
+class _Writer(Conditions):
+    """Writes the statements of a kernel."""
 
     # --- the kernel -------------------------------------------------------------------------------
 
@@ -155,7 +70,7 @@ class _Writer:
         self.features.add("structured" if structured else "unstructured")
         self.mark_touch()
         if structured:
-            self.body(_Context(), 4)
+            self.body(Context(), 4)
             if chance() < 0.8:
                 self.data(1)
                 self.features.add("tail")
@@ -205,118 +120,6 @@ class _Writer:
             frozenset(self.features),
         )
 
-    def new(self, name: str) -> str:
-        self.numbers[name] = self.numbers.get(name, 0) + 1
-        return f"%{name}{self.numbers[name]}" if name != "L" else f"L{self.numbers[name]}"
-
-    def mark_touch(self) -> None:
-        self.lines.append("TOUCH")
-
-    # --- conditions -------------------------------------------------------------------------------
-
-    def cost(self, kind: str) -> float:
-        """Bits of choice of one branch of a kind."""
-        if kind in KNOWN:
-            return 0.0
-        if kind != "data":
-            return 1.0
-        return math.log2(2.0**self.lanes + 2.0**self.lanes - 2)
-
-    def kind(self, context: _Context, kinds: tuple[str, ...] = ()) -> str:
-        """A kind of condition that this place allows and the kernel can still afford."""
-        wanted = self.random.choice(kinds or self.kinds + ("counter",) * bool(context.counters))
-        if wanted == "red" and not context.whole_block:
-            wanted = "param"
-        cost = self.cost(wanted) * context.times
-        if cost > self.bits:
-            return "counter" if context.counters else "const"
-        self.bits -= cost
-        return wanted
-
-    def condition(self, kind: str, context: _Context) -> str:
-        """Writes a condition of a kind; the guard that holds or not, like ``!%p3``."""
-        self.features.add(kind)
-        predicate = self.new("p")
-        if kind in OF_BLOCK and kind != "red" and context.times > 1:
-            self.features.add("correlated")
-        getattr(self, f"_{kind}")(predicate, context)
-        if kind not in KNOWN and not context.whole_block and self.random.random() < 0.1:
-            other, both = self.new("p"), self.new("p")
-            self._lane(other, context) if self.classes > 1 else self._warpid(other, context)
-            operation = self.random.choice(("and", "or"))
-            self.features.add("both")
-            self.lines.append(f"{operation}.pred {both}, {predicate}, {other};")
-            predicate = both
-        return self.random.choice(("", "!")) + predicate
-
-    def compare(self, predicate: str, value: str, limit: int) -> None:
-        how = self.random.choice(("lt", "ge", "eq", "ne"))
-        self.lines.append(f"setp.{how}.s32 {predicate}, {value}, {limit};")
-
-    def _const(self, predicate: str, context: _Context) -> None:
-        if self.flag_is_open:
-            self.features.add("correlated")
-        self.compare(predicate, "%kf", self.random.randint(0, 1))
-
-    def _counter(self, predicate: str, context: _Context) -> None:
-        self.compare(predicate, self.random.choice(context.counters), self.random.randint(0, 2))
-
-    def _lane(self, predicate: str, context: _Context) -> None:
-        if self.random.random() < 0.5:
-            self.compare(predicate, "%kc", self.random.randint(0, self.classes - 1))
-            return
-        mask, bit = self.random.randint(1, (1 << self.classes) - 1), self.new("k")
-        number = self.new("k")
-        self.lines += [
-            f"mov.u32 {number}, {mask};",
-            f"shr.b32 {bit}, {number}, %kc;",
-            f"and.b32 {bit}, {bit}, 1;",
-            f"setp.ne.s32 {predicate}, {bit}, 0;",
-        ]
-
-    def _warpid(self, predicate: str, context: _Context) -> None:
-        self.compare(predicate, "%kw", self.random.randint(0, 2))
-
-    def _param(self, predicate: str, context: _Context) -> None:
-        name = self.random.choice(("n0", "n1"))
-        limit = self.random.randint(1, 2)
-        values = self.domains.setdefault(f"param {name}", set())
-        if values:
-            self.features.add("correlated")
-        values |= {limit - 1, limit, limit + 1}
-        self.compare(predicate, f"%k{name}", limit)
-
-    def _word(self, predicate: str, context: _Context) -> None:
-        self.loaded("ld.global.nc", "%a0", predicate)
-
-    def _same(self, predicate: str, context: _Context) -> None:
-        self.loaded("ld.global", "%a0", predicate)
-
-    def _data(self, predicate: str, context: _Context) -> None:
-        self.loaded("ld.global", "%a1", predicate)
-
-    def loaded(self, load: str, base: str, predicate: str) -> None:
-        value = self.new("k")
-        offset = 1024 + 4 * self.numbers["k"]
-        self.lines.append(f"{load}.u32 {value}, [{base}+{offset}];")
-        self.lines.append(f"setp.ne.u32 {predicate}, {value}, 0;")
-
-    def _vote(self, predicate: str, context: _Context) -> None:
-        data = self.voter()
-        self.lines.append(f"vote.sync.any.pred {predicate}, {data}, 0xffffffff;")
-
-    def _red(self, predicate: str, context: _Context) -> None:
-        data = self.voter()
-        self.lines.append(f"bar.red.or.pred {predicate}, 0, {data};")
-        self.features |= {"barrier"} | ({"chosen barrier"} if context.is_open else set())
-        self.mark_touch()
-
-    def voter(self) -> str:
-        data, value = self.new("q"), self.new("v")
-        self.lines.append(f"ld.global.u32 {value}, [%a1+{4 * self.random.randint(0, 9)}];")
-        self.lines.append(f"setp.ne.u32 {data}, {value}, 0;")
-        return data
-
     # --- statements -------------------------------------------------------------------------------
 
     def data(self, most: int = 4) -> None:
@@ -333,14 +136,14 @@ class _Writer:
                 line = line.replace("{y}", f"%x{self.random.randint(0, 3)}", 1)
             self.lines.append(line)
 
-    def body(self, context: _Context, most: int = 2) -> None:
+    def body(self, context: Context, most: int = 2) -> None:
         self.data()
         for _ in range(self.random.randint(1, most)):
             self.statement(context)
         if self.random.random() < 0.5:
             self.data(2)
 
-    def statement(self, context: _Context) -> None:
+    def statement(self, context: Context) -> None:
         self.statements -= 1
         kinds, weights = ["data"], [2.0]
         if self.statements > 0 and context.depth < 3:
@@ -354,24 +157,25 @@ class _Writer:
             weights.append(1.5)
         getattr(self, f"_write_{self.random.choices(kinds, weights)[0]}")(context)
 
-    def _write_data(self, context: _Context) -> None:
+    def _write_data(self, context: Context) -> None:
         self.data()
 
-    def _write_barrier(self, context: _Context) -> None:
+    def _write_barrier(self, context: Context) -> None:
         self.features |= {"barrier"} | ({"chosen barrier"} if context.is_open else set())
         self.lines.append("bar.sync 0;")
         self.mark_touch()
 
-    def _write_flag(self, context: _Context) -> None:
+    def _write_flag(self, context: Context) -> None:
         self.flag_is_open |= context.is_open
+        self.features |= {"toggled"} if context.times > 1 else set()
         self.lines.append(self.random.choice(("mov.u32 %kf, 1;", "xor.b32 %kf, %kf, 1;")))
 
-    def _write_guarded(self, context: _Context) -> None:
+    def _write_guarded(self, context: Context) -> None:
         kind = self.kind(context, KNOWN[:1] + ("lane",) * (self.classes > 1))
         guard = self.condition(kind, context)
         self.lines.append(f"@{guard} add.s32 %x0, %x1, %x2;")
 
-    def _write_branch(self, context: _Context) -> None:
+    def _write_branch(self, context: Context) -> None:
         kind = self.kind(context)
         guard = self.condition(kind, context)
         inside = context.under(kind)
@@ -385,7 +189,7 @@ class _Writer:
         else:
             self.lines.append(f"{other}:")
 
-    def _write_chain(self, context: _Context) -> None:
+    def _write_chain(self, context: Context) -> None:
         """A switch: comparisons of one value, a body for each case."""
         value = "%kc" if self.classes > 1 else "%kf"
         kind = "lane" if self.classes > 1 else "const"
@@ -404,7 +208,7 @@ class _Writer:
         self.data(2)
         self.lines.append(f"{out}:")
 
-    def _write_leave(self, context: _Context) -> None:
+    def _write_leave(self, context: Context) -> None:
         """An early return, guarded or in a branch of its own."""
         kind = self.kind(context)
         self.features.add("return")
@@ -417,7 +221,7 @@ class _Writer:
         self.data()
         self.lines += ["ret;", f"{on}:"]
 
-    def _write_jump(self, context: _Context) -> None:
+    def _write_jump(self, context: Context) -> None:
         """A break or continue."""
         assert context.breaks is not None
         kind = self.kind(context, context.break_kinds)
@@ -426,7 +230,7 @@ class _Writer:
         target = context.breaks[name == "continue"]
         self.lines.append(f"@{self.condition(kind, context)} bra {target};")
 
-    def _write_loop(self, context: _Context) -> None:
+    def _write_loop(self, context: Context) -> None:
         limits = [str(self.random.randint(1, 3))] * 3 + ["%km"]
         if self.classes > 1:
             limits.append("%kc")
@@ -463,7 +267,7 @@ class _Writer:
             ]
         self.lines.append(f"{out}:")
 
-    def _write_data_loop(self, context: _Context) -> None:
+    def _write_data_loop(self, context: Context) -> None:
         """A loop that only data ends, with a bound."""
         kinds = tuple(kind for kind in self.kinds if kind in (*OF_WARP, "data"))
         most = self.random.randint(1, 3)
@@ -510,7 +314,7 @@ class _Writer:
                 self.lines += [f"E{block}:", f"mov.u32 %k{100 + block}, 0;"]
             self.lines.append(f"B{block}:")
             self.data(3)
-            context = _Context(1, 3 ** len(around), False, False, True, counters)
+            context = Context(1, 3 ** len(around), False, False, True, counters)
             if head is None and block < count - 2 and self.random.random() < 0.75:
                 self.jump(block, count, loops, context)
             if (last := next((a for a, b in loops if b == block), None)) is not None:
@@ -537,7 +341,7 @@ class _Writer:
                 loops.append((first, last))
         return loops
 
-    def jump(self, block: int, count: int, loops: list[tuple[int, int]], context: _Context) -> None:
+    def jump(self, block: int, count: int, loops: list[tuple[int, int]], context: Context) -> None:
         """A branch to a later block, never into a loop but at its entry."""
         target = self.random.randint(block + 2, count)
         for first, last in sorted(loops):

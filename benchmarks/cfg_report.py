@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cfg_kernels import OF_BLOCK, OF_WARP
+from cfg_conditions import OF_BLOCK, OF_WARP
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +19,8 @@ class Verdict:
     """What came of one kernel. A bound or truth is 0 where there is none.
 
     ``refusal`` is the code of the refusal, "too many" where the executions were not enumerated.
-    ``bounds`` and ``truths`` are of one warp and of a block.
+    ``bounds`` and ``truths`` are of one warp and of a block; a block's bound that rests on there
+    being no data races is not compared, its truth is 0.
     """
 
     seed: int
@@ -36,7 +37,7 @@ class Verdict:
 
 
 SCOPES = ("one warp", "block")
-_INEXACT = frozenset({"data", "both", "return", "break", "correlated"})
+_INEXACT = frozenset({"data", "both", "return", "break", "continue", "correlated"})
 
 
 def kinds_of(features: frozenset[str]) -> str:
@@ -49,10 +50,13 @@ def kinds_of(features: frozenset[str]) -> str:
 def is_exact(features: frozenset[str], scope: str) -> bool:
     """Whether the bound of a kernel with these features equals the truth: asserted for all.
 
-    Nothing open: always. Else on structured control flow that lanes of a warp take alike, without
-    early returns, ``break`` and conditions that depend on one another, and with instructions behind
-    it; for a block moreover if paths use the same units and no condition is alike in the block.
+    Nothing open: always, unless a loop changes a flag (the closed form of a loop has no flags).
+    Else on structured control flow that lanes of a warp take alike, with instructions behind it,
+    and without early returns, ``break``, ``continue`` and conditions that depend on one another;
+    for a block moreover if paths use the same units and no condition is alike in the block.
     """
+    if "toggled" in features:
+        return False
     if kinds_of(features) == "known":
         return True
     if not {"structured", "tail"} <= features or features & _INEXACT:
@@ -116,6 +120,8 @@ class Summary:
         features = verdict.features
         shape = "structured" if "structured" in features else "unstructured"
         for scope, bound, truth in zip(SCOPES, verdict.bounds, verdict.truths, strict=True):
+            if not truth:
+                continue  # not compared
             excess = -(-1000 * (bound - truth) // truth)
             exact = is_exact(features, scope)
             if exact and excess:
@@ -189,8 +195,8 @@ def write_report(total: Summary, command: str) -> str:
         *_table(total, [name for name in total.groups if "with " not in name]),
         "",
         "By what occurs in a kernel (`both`: a condition on data and lane; `correlated`: "
-        "conditions on the same value; `chosen barrier`: one below a branch that is not decided; `tail`: "
-        "instructions behind the last branch):",
+        "conditions on the same value; `chosen barrier`: one below a branch that is not decided; "
+        "`toggled`: a flag set in a loop; `tail`: instructions behind the last branch):",
         "",
         *_table(total, [name for name in total.groups if "with " in name]),
         "",

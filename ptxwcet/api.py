@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ptxwcet.flow.asm_comments import find_marks
+from ptxwcet.flow.cuda_loops import CudaSource
 from ptxwcet.flow.cuda_names import parameter_names
 from ptxwcet.flow.facts import Dim3, Launch, parse_dim3
 from ptxwcet.flow.flow_facts import read_flow_facts
@@ -146,7 +147,7 @@ def state_facts(request: Request, module: Module) -> StatedFacts:
     options = StatedFacts(
         loops=parse_loop_bounds(request.loop_bounds),
         parameters=parse_parameters(request.parameters),
-        marks=find_marks(module),
+        marks=find_marks(module, cuda_source(request)),
     )
     if request.facts_file is None:
         return options
@@ -220,7 +221,9 @@ def with_launch_file(request: Request, module: Module, facts: StatedFacts) -> Re
         ParameterFact(key, str(value), FactSource(launch.argument_place(key)))
         for key, value in launch.scalars.items()
     )
-    _check_parameters(launch, launched, facts, cuda_parameter_names(launch.kernel, request))
+    names = cuda_parameter_names(launch.kernel, request)
+    for fact in facts.of_kernel(name).parameters:
+        _check_against_launch(launch, launched, fact, names)
     return replace(
         request,
         kernels=(name,),
@@ -233,24 +236,22 @@ def with_launch_file(request: Request, module: Module, facts: StatedFacts) -> Re
     )
 
 
-def _check_parameters(
+def _check_against_launch(
     launch: LaunchFile,
     launched: tuple[ParameterFact, ...],
-    facts: StatedFacts,
+    fact: ParameterFact,
     names: Sequence[str] | None,
 ) -> None:
-    """Raises PtxwcetError (PW426) for a fact about a parameter that contradicts the launch file."""
-    scalars = launch.scalars
-    for fact in facts.of_kernel(launch.kernel.name).parameters:
-        stated = resolve_parameters(launch.kernel, (fact,), names)
-        for key in (*stated.values, *stated.ranges):
-            if key not in scalars:
-                raise _contradiction(fact.source.name, launch.argument_place(key), "an array")
-            try:
-                resolve_parameters(launch.kernel, (*launched, fact), names)
-            except PtxwcetError:
-                place, value = launch.argument_place(key), str(scalars[key])
-                raise _contradiction(fact.source.name, place, value) from None
+    """Raises PtxwcetError (PW426) for a parameter that a launch file gives another value."""
+    stated = resolve_parameters(launch.kernel, (fact,), names)
+    for key in (*stated.values, *stated.ranges):
+        place = launch.argument_place(key)
+        if key not in launch.scalars:
+            raise _contradiction(fact.source.name, place, "an array")
+        try:
+            resolve_parameters(launch.kernel, (*launched, fact), names)
+        except PtxwcetError:
+            raise _contradiction(fact.source.name, place, str(launch.scalars[key])) from None
 
 
 def _contradiction(option: str, place: str, written: str) -> PtxwcetError:
@@ -291,19 +292,22 @@ def build_launch(kernel: Kernel, request: Request, facts: StatedFacts) -> Launch
 
 def cuda_parameter_names(kernel: Kernel, request: Request) -> tuple[str, ...] | None:
     """Names from the CUDA source given or lying beside the file; None without one that fits."""
-    given = request.source is not None
-    path = (
-        Path(request.source)
-        if request.source is not None
-        else Path(request.path).with_suffix(".cu")
-    )
+    source = cuda_source(request)
+    names = None if source is None else parameter_names(source.text, kernel.name)
+    return names if names is not None and len(names) == len(kernel.parameters) else None
+
+
+def cuda_source(request: Request) -> CudaSource | None:
+    """The CUDA source given, or the one lying beside the file, if there is one.
+
+    Raises PtxwcetError (PW213) for one that is given and cannot be read.
+    """
+    path = Path(request.source or Path(request.path).with_suffix(".cu"))
     try:
-        text = path.read_text(encoding="utf-8", errors="replace")
+        return CudaSource(path.name, path.read_text(encoding="utf-8", errors="replace"))
     except OSError as error:
-        if not given:
+        if request.source is None:
             return None
         raise PtxwcetError(
             Diagnostic("PW213", f"cannot read --source '{path}': {error.strerror}")
         ) from None
-    names = parameter_names(text, kernel.name)
-    return names if names is not None and len(names) == len(kernel.parameters) else None

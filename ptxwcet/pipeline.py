@@ -124,7 +124,7 @@ def prepare_kernel(
 
     Raises PtxwcetError with every reason for a refusal. Cost: independent of trip counts.
     """
-    _require_known_opcodes(kernel, unknown_at_worst=unknown_at_worst)
+    require_known_opcodes(kernel, unknown_at_worst=unknown_at_worst)
     cfg, forest = build_flow(kernel, launch)
     postdominators = compute_postdominators(cfg).immediate
     placed = place_facts(kernel, cfg, forest, facts)
@@ -264,7 +264,8 @@ def block_costs(kernel: Kernel, machine: Machine) -> dict[BlockId, int]:
     return costs
 
 
-def _require_known_opcodes(kernel: Kernel, *, unknown_at_worst: bool) -> None:
+def require_known_opcodes(kernel: Kernel, *, unknown_at_worst: bool) -> None:
+    """Raises PtxwcetError (PW401) with every unknown opcode, unless they are charged at worst."""
     unknown = [one for one in kernel.instructions if not one.is_known]
     if unknown and not unknown_at_worst:
         raise PtxwcetError(

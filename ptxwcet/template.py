@@ -18,6 +18,7 @@ from ptxwcet.api import (
     Request,
     build_launch,
     cuda_parameter_names,
+    cuda_source,
     file_digest,
     select_kernels,
     state_facts,
@@ -25,11 +26,13 @@ from ptxwcet.api import (
 )
 from ptxwcet.flow.cfg import BlockId, ControlFlowGraph
 from ptxwcet.flow.conditions import ConditionReader, place_of
+from ptxwcet.flow.cuda_loops import CudaSource
 from ptxwcet.flow.flow_facts import OPEN
 from ptxwcet.flow.inlining import inline_calls
 from ptxwcet.flow.loops import Loop, LoopForest
 from ptxwcet.flow.placing import place_facts
-from ptxwcet.flow.questions import OpenLoop, OpenParameter, Questions, find_questions
+from ptxwcet.flow.question_search import OpenLoop
+from ptxwcet.flow.questions import OpenAgreement, OpenParameter, Questions, find_questions
 from ptxwcet.flow.stated import StatedFacts
 from ptxwcet.ir.kernel import Kernel, Module
 from ptxwcet.pipeline import build_flow
@@ -66,7 +69,7 @@ def facts_template(request: Request) -> FactsTemplate:
             refused.append(RefusedKernel(kernel, error.diagnostics))
             continue
         parts += page.lines(named=len(module.kernels) > 1)
-        count += len(page.questions.loops) + len(page.questions.parameters)
+        count += page.count
         if page.questions.refusals:
             refused.append(RefusedKernel(kernel, page.questions.refusals))
     head = _head(request, count)
@@ -77,7 +80,7 @@ def _head(request: Request, count: int) -> list[str]:
     name, plural = Path(request.path).name, "" if count == 1 else "s"
     return [
         f"# Facts about {name}: {count or 'no'} open question{plural}.",
-        f'# Write a number for each "{OPEN}", then give this file with --facts.',
+        f'# Write an answer for each "{OPEN}", then give this file with --facts.',
         f'ptx = "sha256:{file_digest(request.path)}"',
     ]
 
@@ -91,16 +94,7 @@ def _questions_of(kernel: Kernel, request: Request, module: Module, facts: State
     cuda = cuda_parameter_names(kernel, request)
     if cuda is not None:
         names = dict(zip(names, cuda, strict=True))
-    return _Page(whole, cfg, forest, names, _source_lines(request), questions)
-
-
-def _source_lines(request: Request) -> tuple[str, list[str]]:
-    """Name and lines of the CUDA source; nothing when it is not at hand."""
-    path = Path(request.source or Path(request.path).with_suffix(".cu"))
-    try:
-        return path.name, path.read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        return "", []
+    return _Page(whole, cfg, forest, names, cuda_source(request), questions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +105,14 @@ class _Page:
     cfg: ControlFlowGraph
     forest: LoopForest
     names: Mapping[str, str]
-    source: tuple[str, list[str]]
+    source: CudaSource | None
     questions: Questions
+
+    @property
+    def count(self) -> int:
+        """How many questions there are."""
+        asked = self.questions
+        return len(asked.loops) + len(asked.parameters) + len(asked.agreements)
 
     def lines(self, *, named: bool) -> Iterator[str]:
         """The tables of the kernel; ``named``: parameters get a table of the kernel's own."""
@@ -123,10 +123,12 @@ class _Page:
                 yield from self._parameter(parameter)
         for loop in self.questions.loops:
             yield from self._loop(loop)
+        for agreement in self.questions.agreements:
+            yield from self._agreement(agreement)
 
     def _parameter(self, parameter: OpenParameter) -> Iterator[str]:
         if not parameter.branches:
-            yield "# Without it the paths are not settled in reasonable time"
+            yield "# Without its value the kernel is refused"
         for index in parameter.branches:
             block = self._block(index)
             loop = self._left_from(block)
@@ -135,7 +137,8 @@ class _Page:
                 what = f"the loop at {self.cfg.name(loop.header)}"
             yield f"# It decides {what} ({self._place(index)})"
             yield from self._condition(index, loop)
-        yield f'{_key(self.names[parameter.name])} = "{OPEN}"'
+        key = _key(self.names[parameter.name])
+        yield f'{key} = "{OPEN}"  # a number; a range may do: "1..4096"'
 
     def _loop(self, question: OpenLoop) -> Iterator[str]:
         loop = self.forest.loops[question.loop]
@@ -150,6 +153,19 @@ class _Page:
         yield f"kernel = {json.dumps(self.kernel.name)}"
         yield f"at = {json.dumps(label)}"
         yield f'bound = "{OPEN}"  # most executions of its body for each entry'
+
+    def _agreement(self, question: OpenAgreement) -> Iterator[str]:
+        label, scope = self.cfg.name(question.block), question.scope
+        index = self.cfg.blocks[question.block].end - 1
+        yield from ("", f"# The branch at the end of {label} ({self._place(index)})")
+        yield from self._condition(index, None)
+        yield f"# Do all threads of a {scope} go the same way here, in every run? If not, there is"
+        yield "# no bound."
+        yield "[[branch]]"
+        yield f"kernel = {json.dumps(self.kernel.name)}"
+        yield f"at = {json.dumps(label)}"
+        also = ', or "block" if all of the block do' if scope == "warp" else ""
+        yield f'uniform = "{OPEN}"  # write "{scope}" if they do{also}'
 
     def _condition(self, index: int, loop: Loop | None) -> Iterator[str]:
         """The source line of a branch, and its condition: of going on in ``loop``, else of it."""
@@ -180,9 +196,10 @@ class _Page:
 
     def _source_text(self, index: int) -> str:
         location = self.kernel.instructions[index].location
-        name, lines = self.source
-        if location is None or Path(location.file).name != name:
+        source = self.source
+        if location is None or source is None or Path(location.file).name != source.name:
             return ""
+        lines = source.text.splitlines()
         return lines[location.line - 1].strip() if 0 < location.line <= len(lines) else ""
 
     def _block(self, index: int) -> BlockId:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
 import click
 
 from ptxwcet.api import FileAnswer, Request, bound_file
-from ptxwcet.claims import Guarantee
+from ptxwcet.claims import Guarantee, TimingClaim
 from ptxwcet.cli.options import analysis_options
 from ptxwcet.cli.progress import ProgressLine
+from ptxwcet.ir.kernel import Kernel
 from ptxwcet.machine.loader import DEFAULT_MACHINE
 from ptxwcet.report.build import build_report
 from ptxwcet.report.json_format import render_json
@@ -45,6 +47,11 @@ from ptxwcet.support.diagnostics import Diagnostic, render_all
     help="Run the launch file's inputs and bound the paths that they take: an estimate.",
 )
 @click.option("--explain", is_flag=True, help="Show which lines pay the bound of method safe.")
+@click.option(
+    "--symbolic",
+    metavar="NAME=LEAST..MOST",
+    help="Leave an integer parameter open: the safe bound as a formula, for a range of values.",
+)
 def bound(
     form: str,
     budget: int | None,
@@ -53,6 +60,7 @@ def bound(
     method: str,
     executed: bool,
     explain: bool,
+    symbolic: str | None,
     **options: Any,
 ) -> int:
     """Bound the execution time of one thread block of each kernel in FILE.
@@ -60,13 +68,51 @@ def bound(
     Exit code: 0 all bounded; 1 a kernel refused, over the budget or below the guarantee; 2 usage.
     """
     request = replace(request_from(**options), policy=policy, method=method)
+    if symbolic is not None:
+        others = {
+            "--policy": policy,
+            "--method scheduled": method == "scheduled",
+            "--executed": executed,
+            "--explain": explain,
+        }
+        _refuse_beside_symbolic(name for name, given in others.items() if given)
+        return _answer_symbolic(request, symbolic, form, (budget, Guarantee(require)))
     answer = _bound_executed(request) if executed else bound_file(request)
     report = build_report(answer, explain=explain, source=request.source)
     single = len(answer.kernels) == 1 and answer.refused
     if form == "json" or not single:
         click.echo(render_json(report) if form == "json" else render_text(report), nl=False)
     diagnostics = [one for row in answer.refused for one in row.diagnostics]
-    diagnostics += _failed_checks(answer, budget, Guarantee(require))
+    for row in answer.bounded:
+        diagnostics += _failed_checks(row.kernel, row.worst.bound.claim, budget, Guarantee(require))
+    if diagnostics:
+        click.echo(render_all(diagnostics), err=True)
+    return 1 if diagnostics else 0
+
+
+def _refuse_beside_symbolic(names: Iterable[str]) -> None:
+    for name in names:
+        raise click.UsageError(f"--symbolic gives a formula of method safe: it excludes {name}")
+
+
+def _answer_symbolic(
+    request: Request, symbolic: str, form: str, checks: tuple[int | None, Guarantee]
+) -> int:
+    """Prints formulas; the checks are of the largest bound in the range."""
+    # here: only loaded when a formula is asked for
+    from ptxwcet.report.symbolic_model import build_symbolic_report
+    from ptxwcet.report.symbolic_text import render_symbolic_text
+    from ptxwcet.symbolic import bound_symbolic
+
+    answer = bound_symbolic(request, symbolic)
+    report = build_symbolic_report(answer)
+    single = len(answer.kernels) == 1 and answer.refused
+    if form == "json" or not single:
+        shown = render_json(report) if form == "json" else render_symbolic_text(report)
+        click.echo(shown, nl=False)
+    diagnostics = [one for row in answer.refused for one in row.diagnostics]
+    for row in answer.bounded:
+        diagnostics += _failed_checks(row.kernel, row.claim, *checks)
     if diagnostics:
         click.echo(render_all(diagnostics), err=True)
     return 1 if diagnostics else 0
@@ -111,25 +157,25 @@ def request_from(
     )
 
 
-def _failed_checks(answer: FileAnswer, budget: int | None, required: Guarantee) -> list[Diagnostic]:
+def _failed_checks(
+    kernel: Kernel, claim: TimingClaim, budget: int | None, required: Guarantee
+) -> list[Diagnostic]:
     failed = []
-    for row in answer.bounded:
-        claim = row.worst.bound.claim
-        if budget is not None and claim.cycles > budget:
-            failed.append(
-                Diagnostic(
-                    "PW520",
-                    f"kernel {row.kernel.name}: the bound of {claim.cycles} cycles is over the "
-                    f"budget of {budget}",
-                )
+    if budget is not None and claim.cycles > budget:
+        failed.append(
+            Diagnostic(
+                "PW520",
+                f"kernel {kernel.name}: the bound of {claim.cycles} cycles is over the "
+                f"budget of {budget}",
             )
-        if claim.guarantee.rank > required.rank:
-            failed.append(
-                Diagnostic(
-                    "PW521",
-                    f"kernel {row.kernel.name}: the bound is only an {claim.guarantee.value}, "
-                    f"{required.value} is required",
-                    notes=tuple(f"{a.key} is {a.state.value}" for a in claim.assumptions),
-                )
+        )
+    if claim.guarantee.rank > required.rank:
+        failed.append(
+            Diagnostic(
+                "PW521",
+                f"kernel {kernel.name}: the bound is only an {claim.guarantee.value}, "
+                f"{required.value} is required",
+                notes=tuple(f"{a.key} is {a.state.value}" for a in claim.assumptions),
             )
+        )
     return failed

@@ -24,9 +24,9 @@ from ptxwcet.template import facts_template
 def facts(out: Path | None, **options: Any) -> int:
     """Write a template of a facts file: what the launch leaves open in the kernels of FILE.
 
-    Only what is open is asked: bounds of loops, values of parameters. Fill in the numbers and give
-    the file with --facts. Exit code: 0 written, or nothing is open; 1 a kernel is refused whatever
-    the answers are; 2 usage.
+    Only what is open is asked: bounds of loops, values of parameters, branches that all threads
+    take alike. Fill in the answers and give the file with --facts. Exit code: 0 written, or nothing
+    is open; 1 a kernel is refused whatever the answers are; 2 usage.
     """
     template = facts_template(request_from(**options))
     if not template.questions and template.refused:

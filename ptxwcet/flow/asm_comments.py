@@ -9,7 +9,9 @@ run. This module finds the comments and the instructions that they stand between
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
+from ptxwcet.flow.cuda_loops import CudaSource, loops_around
 from ptxwcet.flow.stated import FactSource, Mark
 from ptxwcet.ir.kernel import Instruction, Module
 from ptxwcet.ir.op_classes import ControlEffect
@@ -26,11 +28,12 @@ _LOC = re.compile(r"\.loc\s+(\d+)\s+(\d+)[^\n]*", re.ASCII)
 _FILE = re.compile(r'^[ \t]*\.file\s+(\d+)\s+"([^"\n]*)"', re.MULTILINE | re.ASCII)
 
 
-def find_marks(module: Module) -> tuple[Mark, ...]:
+def find_marks(module: Module, cuda: CudaSource | None = None) -> tuple[Mark, ...]:
     """All comments of the module that state a loop bound, in the order of the text.
 
-    Raises PtxwcetError with every malformed one (PW248) and every one outside of a body (PW249).
-    Cost: linear in the text.
+    With the CUDA source, the loops around them there are noted. Raises PtxwcetError with every
+    malformed one (PW248) and every one outside of a body (PW249). Cost: linear in the text, and in
+    the source for each comment.
     """
     source = module.source
     if "ptxwcet" not in source.text:
@@ -52,7 +55,8 @@ def find_marks(module: Module) -> tuple[Mark, ...]:
         elif around is None:
             problems.append(orphan(span))
         else:
-            found.append(_mark(span, (fact[1] == "loop_total", int(fact[2])), around, files))
+            kind = fact[1] == "loop_total", int(fact[2])
+            found.append(_in_source(_mark(span, kind, around, files), cuda))
     if problems:
         raise PtxwcetError(problems)
     return tuple(found)
@@ -103,22 +107,30 @@ def _mark(
     lead = _code(source, before.end, span.start)
     follow = _code(source, span.end, after.start)
     anchor, other, is_sure = after, before, True
-    if _LABEL.search(follow):
-        anchor, other = before, after
-        plain = before.control in (ControlEffect.NONE, ControlEffect.BARRIER)
-        is_sure = plain and not _LABEL.search(lead)
-    if anchor.control is ControlEffect.CALL:
-        is_sure = False  # its copies spread over several blocks when the function is put in place
-    origin, name = None, f"PTX line {span.line}"
+    # inlining puts several instructions, in several blocks, in the place of a call
+    if _LABEL.search(follow) or after.control is ControlEffect.CALL:
+        falls_through = before.control in (ControlEffect.NONE, ControlEffect.BARRIER)
+        is_sure = falls_through and not _LABEL.search(lead)
+        anchor, other = (before, after) if is_sure else (after, before)
+    origin, file, line = None, "", 0
     locations = list(_LOC.finditer(lead))
     if locations:
-        file, line = locations[-1].groups()
-        origin = locations[-1].group() if line != "0" else None
-        name = f"{files.get(file, f'file {file}')}:{line}"
+        number, text = locations[-1].groups()
+        file, line = files.get(number, f"file {number}"), int(text)
+        origin = locations[-1].group() if line else None
     elif before.location is not None:
-        name = f"{before.location.file}:{before.location.line}"
+        file, line = before.location.file, before.location.line
+    name = f"{file}:{line}" if file else f"PTX line {span.line}"
     states = FactSource(f"asm comment {name}", span)
-    return Mark(span, *fact, anchor.start, other.start, is_sure, origin, states)
+    places = anchor.start, other.start
+    return Mark(span, *fact, *places, is_sure, origin, states, file.rpartition("/")[2], line)
+
+
+def _in_source(mark: Mark, cuda: CudaSource | None) -> Mark:
+    """The comment with the loops around it in the source, if it is from there."""
+    if cuda is None or not mark.line or mark.file != cuda.name:
+        return mark
+    return replace(mark, around=loops_around(cuda.text, mark.line))
 
 
 def _code(source: SourceFile, start: int, end: int) -> str:

@@ -331,9 +331,13 @@ def _place(graph: FlowGraph, index: int) -> tuple[str, ...]:
 
 def _refused(graph: FlowGraph, refused: Refused, facts: PlacedFacts) -> Diagnostic:
     span = graph.kernel.instructions[refused.instruction].span
-    reason, loop = refused.reason, graph.forest.loop_at(graph.block_of(refused.instruction))
+    reason, block = refused.reason, graph.block_of(refused.instruction)
+    loop = graph.forest.loop_at(block)
     if refused.code == _CONTRADICTED and loop is not None:
         reason = reason.replace("--loop-bound", facts.loop_sources.get(loop.id, "--loop-bound"), 1)
+    if refused.code == _CONTRADICTED:
+        names = [facts.branch_sources.get((block, taken), "") for taken in (True, False)]
+        reason = reason.replace("a fact", " and ".join(filter(None, names)) or "a fact", 1)
     return Diagnostic(
         refused.code, reason, span, _place(graph, refused.instruction), refused.remedy
     )

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from ptxwcet.claims import Assumption, AssumptionState
 from ptxwcet.flow.facts import BoundOrigin, Launch, PlacedFacts
 from ptxwcet.flow.paths import BlockPaths, loop_entries, rests_on_no_races
 
-_LOOP_BOUNDS = "the loop bounds given by the user hold for every thread and every entry of the loop"
+_MOST_NAMES = 4
+_LOOP_BOUNDS = "the loop bounds of {} hold for every thread and every entry of the loop"
 _MARKED = (
-    "a loop around a loop_bound comment in the PTX is the one around it in the CUDA source: the "
-    "compiler has not unrolled that one completely inside of another loop"
+    "the loop around each loop_bound comment in the PTX is the one around it in the CUDA source: "
+    "the compiler has not unrolled that one completely inside of another loop"
 )
 _MEMORY = (
     "aggregates and constants hold what the launch file says, constants that it leaves out what "
@@ -34,12 +35,12 @@ def fact_assumptions(
     used = {entry.loop for entry in entries if entry.origin is BoundOrigin.USER}
     found = []
     if used:
-        names = dict.fromkeys(facts.loop_sources.get(loop, "--loop-bound") for loop in sorted(used))
-        found.append(_assumed("user-loop-bounds", _LOOP_BOUNDS, ", ".join(names)))
+        names = _names(facts.loop_sources.get(loop, "--loop-bound") for loop in sorted(used))
+        found.append(_assumed("user-loop-bounds", _LOOP_BOUNDS.format(names), names))
     marked = used & facts.marked
     if marked:
-        names = dict.fromkeys(facts.loop_sources[loop] for loop in sorted(marked))
-        found.append(_assumed("asm-comment-loops", _MARKED, ", ".join(names)))
+        names = _names(facts.loop_sources[loop] for loop in sorted(marked))
+        found.append(_assumed("asm-comment-loops", _MARKED, names))
     if launch.ranges:
         shown = [f"{name} in {low}..{high}" for name, (low, high) in launch.ranges.items()]
         found.append(
@@ -53,17 +54,27 @@ def fact_assumptions(
         text = f"{_MEMORY}: {', '.join(given)}"
         found.append(_assumed("launch-memory", text, "launch file"))
     if facts.never:
-        text = "no warp takes the outcomes of branches that the user excludes"
-        found.append(_assumed("infeasible-branches", text))
+        names = _names(facts.branch_sources.get(one, "facts file") for one in sorted(facts.never))
+        text = f"no warp takes the outcomes of branches that {names} excludes"
+        found.append(_assumed("infeasible-branches", text, names))
     if facts.exclusive:
-        text = "no warp has both outcomes of a pair that the user calls exclusive in one run"
-        found.append(_assumed("exclusive-branches", text))
+        pairs = [pair[0] for pair in facts.exclusive]
+        names = _names(facts.branch_sources.get(one, "facts file") for one in pairs)
+        text = f"no warp has both outcomes of a pair that {names} calls exclusive in one run"
+        found.append(_assumed("exclusive-branches", text, names))
     if facts.uniform:
         text = "branches that the user calls uniform are so: all threads of warp or block agree"
         found.append(_assumed("uniform-branches", text))
     if any(rests_on_no_races(warp.nodes) for warp in paths.warps):
         found.append(_assumed("no-data-races", _NO_RACES, "path analysis"))
     return tuple(found)
+
+
+def _names(sources: Iterable[str]) -> str:
+    """The different sources in a phrase; not all of many."""
+    names = list(dict.fromkeys(sources))
+    rest = len(names) - _MOST_NAMES
+    return ", ".join(names[:_MOST_NAMES]) + (f" and {rest} more" if rest > 0 else "")
 
 
 def _assumed(key: str, text: str, source: str = "facts file") -> Assumption:

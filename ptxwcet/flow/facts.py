@@ -39,7 +39,7 @@ class PlacedFacts:
     states them, and ``marked`` are those bounded by a comment in the PTX. An *outcome* is a block
     and whether the branch at its end is taken: no warp takes one of ``never``, and none takes both
     of a pair of ``exclusive`` in one run. ``uniform`` maps a block to ``"warp"`` or ``"block"``:
-    all threads of one go the same way at its branch.
+    all threads of one go the same way at its branch. ``branch_sources``: who excludes an outcome.
     """
 
     loop_bounds: Mapping[int, int] = field(default_factory=dict)
@@ -48,6 +48,7 @@ class PlacedFacts:
     exclusive: tuple[tuple[Outcome, Outcome], ...] = ()
     loop_sources: Mapping[int, str] = field(default_factory=dict)
     marked: frozenset[int] = frozenset()
+    branch_sources: Mapping[Outcome, str] = field(default_factory=dict)
 
 
 NO_PLACED_FACTS = PlacedFacts()

@@ -178,8 +178,8 @@ class _Entry:
         """A ``[[branch]]``."""
         before = len(self.reader.problems)
         kernel, place = self._kernel(), self._place()
-        never = self._word("never", tuple(_OUTCOMES))
-        uniform = self._word("uniform", ("warp", "block"))
+        never = self._word("never", tuple(_OUTCOMES), place)
+        uniform = self._word("uniform", ("warp", "block"), place)
         if len(self.reader.problems) > before or place is None:
             return []
         if never is None and uniform is None:
@@ -215,7 +215,7 @@ class _Entry:
                 "PW245",
                 f"open question: the value of parameter {name}",
                 name,
-                f"write a number, for example {name} = 1024",
+                f'write a number or a range, for example {name} = 1024 or {name} = "1..4096"',
             )
         elif isinstance(value, bool) or not isinstance(value, (int, float, str)):
             remedy = f'for example {name} = 1024 or {name} = "1..4096"'
@@ -263,11 +263,15 @@ class _Entry:
             self.report("PW243", f"{key} must be a number of 0 or more", key, remedy)
         return None
 
-    def _word(self, key: str, known: tuple[str, ...]) -> str | None:
+    def _word(self, key: str, known: tuple[str, ...], place: Place | None) -> str | None:
         value = self.data.get(key)
         if value is None or (isinstance(value, str) and value in known):
             return value
         shown = " or ".join(f'"{word}"' for word in known)
+        if value == OPEN:
+            message = f"open question: what is {key} at the branch at {place}?"
+            self.report("PW245", message, key, f"write {shown}")
+            return None
         self.report("PW243", f"{key} must be {shown}, not {value!r}", key)
         return None
 

@@ -20,6 +20,7 @@ from ptxwcet.flow.stated import FactSource, Mark, conflict
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 
+_ELSEWHERE = "its own loop has probably been unrolled completely inside of this one"
 _TWO_LOOPS = (
     "if one of them was in a loop inside that the compiler has unrolled completely, remove it or "
     "write #pragma unroll 1 before that loop"
@@ -57,9 +58,10 @@ def marked_bounds(
     found: dict[int, list[MarkedBound]] = defaultdict(list)
     for loop, group in _groups(kernel, cfg, forest, marks):
         passed = _fewest(cfg, forest, loop, group.counts)
-        problem = _unusable(cfg, loop, group.mark, passed)
+        elsewhere = not group.mark.is_total and _is_elsewhere(kernel, cfg, loop, group.mark)
+        problem = _ELSEWHERE if elsewhere else _unusable(loop, group.mark, passed)
         if problem is not None:
-            raise PtxwcetError(problem)
+            raise PtxwcetError(_bounds_nothing(cfg.name(loop.header), group.mark, problem))
         name = group.mark.source.name
         if passed > 1:
             name += f" ({group.mark.number} passings, {passed} an iteration)"
@@ -149,25 +151,45 @@ def _fewest(
     return 0
 
 
-def _unusable(cfg: ControlFlowGraph, loop: Loop, mark: Mark, passed: int) -> Diagnostic | None:
-    name = cfg.name(loop.header)
+def _unusable(loop: Loop, mark: Mark, passed: int) -> str | None:
+    """Why passings say nothing about the iterations of a loop; None if they do."""
     if passed == 0:
-        reason = "a way through the loop does not pass it"
-    elif not mark.is_total and len(loop.latches) > 1:
-        reason = "the loop jumps back from several places, and may be two loops in one"
-    elif not mark.is_total and passed > 1 and mark.number < 2 * passed:
-        reason = (
+        return "a way through the loop does not pass it"
+    if not mark.is_total and len(loop.latches) > 1:
+        return "the loop jumps back from several places, and may be two loops in one"
+    if not mark.is_total and passed > 1 and mark.number < 2 * passed:
+        return (
             f"an iteration passes it {passed} times, so that the loop would run no second time; "
-            "its own loop has probably been unrolled completely inside of this one"
+            f"{_ELSEWHERE}"
         )
-    else:
-        return None
+    return None
+
+
+def _is_elsewhere(kernel: Kernel, cfg: ControlFlowGraph, loop: Loop, mark: Mark) -> bool:
+    """Whether what controls a loop stands, in the source, outside of the loop of the comment."""
+    if not mark.around:
+        return False
+    own, *outer = mark.around
+    lines = set()
+    for block in {*loop.latches, *(source for source, _ in loop.exits)}:
+        place = kernel.instructions[cfg.blocks[block].end - 1].location
+        while place is not None:
+            if place.line and place.file.rpartition("/")[2] == mark.file:
+                lines.add(place.line)
+            place = place.inlined_at
+    if not lines or lines & own.control:
+        return False
+    around = frozenset().union(*(one.control for one in outer))
+    return bool(lines & around) or not any(line in own.lines for line in lines)
+
+
+def _bounds_nothing(name: str, mark: Mark, reason: str) -> Diagnostic:
     return Diagnostic(
         "PW249",
         f"this comment does not bound the loop at {name}: {reason}",
         mark.span,
-        help=f"put it where every iteration passes, or bound the loop with --loop-bound '{name}=N' "
-        "or in a facts file",
+        help="write #pragma unroll 1 before its loop, put it where every iteration passes, or "
+        f"bound the loop with --loop-bound '{name}=N' or in a facts file",
     )
 
 

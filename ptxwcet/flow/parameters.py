@@ -57,7 +57,7 @@ def resolve_parameters(
     """
     known: dict[str, tuple[Stated, FactSource]] = {}
     for fact in facts:
-        parameter = _find_parameter(kernel, fact, cuda_names)
+        parameter = find_parameter(kernel, fact, cuda_names)
         stated = _parse(parameter, fact)
         earlier = known.get(parameter.name)
         if earlier is not None:
@@ -89,9 +89,10 @@ def _shown(stated: Stated) -> str:
     return f"{stated[0]}..{stated[1]}" if isinstance(stated, tuple) else str(stated)
 
 
-def _find_parameter(
+def find_parameter(
     kernel: Kernel, fact: ParameterFact, cuda_names: Sequence[str] | None
 ) -> Parameter:
+    """The parameter that a fact speaks of. Raises PtxwcetError (PW213) if there is none."""
     parameters, name = kernel.parameters, fact.name
     if re.fullmatch(r"[0-9]{1,9}", name, re.ASCII) and int(name) < len(parameters):
         return parameters[int(name)]

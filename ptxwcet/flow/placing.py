@@ -41,11 +41,14 @@ def place_facts(
     marked = marked_bounds(kernel, cfg, forest, facts.marks)
     for loop, row in marked.items():
         placing.bound(loop, row.most, row.source)
-    for fact in facts.loops:
-        placing.bound(placing.loop(fact), fact.most, fact.source)
+    for bound in facts.loops:
+        placing.bound(placing.loop(bound), bound.most, bound.source)
     for branch in facts.branches:
         placing.branch(branch)
     pairs = tuple(placing.pair(fact) for fact in facts.exclusive)
+    excluded = {outcome: source.name for outcome, source in placing.never.items()}
+    for pair, fact in zip(pairs, facts.exclusive, strict=True):
+        excluded |= {outcome: fact.source.name for outcome in pair if outcome not in excluded}
     return PlacedFacts(
         loop_bounds={loop: most for loop, (most, _) in placing.bounds.items()},
         never=frozenset(placing.never),
@@ -57,6 +60,7 @@ def place_facts(
             for loop, row in marked.items()
             if not row.is_total and placing.bounds[loop][1] is row.source
         ),
+        branch_sources=excluded,
     )
 
 

@@ -10,6 +10,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ptxwcet.flow.cuda_loops import SourceLoop
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.source import Span
 
@@ -91,7 +92,8 @@ class Mark:
     """One copy of a comment in the PTX that states a loop bound.
 
     ``anchor`` and ``other`` are where the instructions around it start. ``is_sure``: whoever
-    executes the block of ``anchor`` passes the comment once.
+    executes the block of ``anchor`` passes the comment once. ``around`` are the loops around it in
+    the CUDA source, innermost first, as far as they are known; it stands at ``file`` and ``line``.
     ``origin`` is equal for the copies of one comment that the compiler made; None: not known.
     """
 
@@ -103,6 +105,9 @@ class Mark:
     is_sure: bool
     origin: str | None
     source: FactSource
+    file: str = ""
+    line: int = 0
+    around: tuple[SourceLoop, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -658,10 +658,10 @@ class Walk:
         inside: Loop | None = None
         # what lanes execute behind a loop that they have left early is walked while it is open
         within = bool(self._open) and block in self._open[-1].loop.body
-        if self._apart_in and within and not sides.agreement:
-            body = self._apart_in[-1].body
-            if not ends and (postdominator is None or postdominator not in body):
-                sides = replace(sides, agreement=Agreement.WARP, is_part=True)
+        body = self._apart_in[-1].body if self._apart_in else frozenset()
+        parts = block in body and within and not ends and postdominator not in body
+        if parts and not sides.agreement:
+            sides = replace(sides, agreement=Agreement.WARP, is_part=True)
         if within and (sides.causes or sides.is_part):
             loop = self._open[-1].loop
             leaves = (taken in loop.body) != (fallthrough in loop.body)

@@ -1,13 +1,18 @@
-"""The report as JSON: the same bytes for the same input; ``schema-1.json`` describes it."""
+"""The report as JSON: the same bytes for the same input; ``schema-1.json`` describes it
+(``symbolic-schema-1.json`` that of parametric bounds)."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 from ptxwcet.report.model import Report
 
+if TYPE_CHECKING:
+    from ptxwcet.report.symbolic_model import SymbolicReport
 
-def render_json(report: Report) -> str:
+
+def render_json(report: Report | SymbolicReport) -> str:
     """The report as one JSON object, keys in the order of the data model."""
     return json.dumps(asdict(report), indent=2, ensure_ascii=False) + "\n"

@@ -310,7 +310,7 @@ EXPLANATIONS: Mapping[str, Explanation] = _table(
         "PW245",
         "question left open",
         "A template was given before all its questions were answered.",
-        'Write a number for each "?".',
+        'Write an answer for each "?".',
     ),
     (
         "PW246",
@@ -321,9 +321,9 @@ EXPLANATIONS: Mapping[str, Explanation] = _table(
     ),
     (
         "PW247",
-        "fact not used",
-        "The analysis does not use facts of this kind, or so many of them; none is ignored.",
-        "Leave it out.",
+        "too many exclusive outcomes",
+        "Each pair of exclusive outcomes doubles the paths to extract; at most six are combined.",
+        "Leave out those that matter least.",
     ),
     (
         "PW248",
@@ -673,6 +673,30 @@ EXPLANATIONS: Mapping[str, Explanation] = _table(
         "executed path too long to compare",
         "Executed and analysed paths are compared basic block by basic block.",
         "Give a smaller launch.",
+    ),
+    (
+        "PW540",
+        "no range for a formula",
+        "A formula holds in a stated range of its parameter, and none is stated.",
+        "Give one with the option: --symbolic n=1..4096.",
+    ),
+    (
+        "PW541",
+        "not a parameter for a formula",
+        "A bound can be a formula of one scalar integer parameter.",
+        "Name an integer parameter, or give the parameter a value.",
+    ),
+    (
+        "PW542",
+        "symbolic parameter with a value",
+        "The parameter that is to stay open has a single value by another option or file.",
+        "Leave out one of both, or state a range of at least two values.",
+    ),
+    (
+        "PW543",
+        "no formula",
+        "No repeat of the state is established for the range, or the bound is not linear in it.",
+        "Ask for a smaller range, or bound single values with --param.",
     ),
     # --- internal -------------------------------------------------------------------------------
     (

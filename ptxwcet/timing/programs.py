@@ -60,22 +60,32 @@ def build_workload(
     cfg: ControlFlowGraph,
     costs: InstructionCosts,
     scoreboard: Scoreboard,
+    parameter: int | None = None,
 ) -> BlockWorkload:
     """The workload of a block whose warps execute ``paths``. Cost: linear in the path trees.
 
-    Raises PtxwcetError with all instructions on the paths that the machine refuses.
+    ``parameter`` is the value of the one symbol that counts depend on, if they do: a number or an
+    :class:`~ptxwcet.support.affine.Affine`. Raises PtxwcetError with all instructions on the paths
+    that the machine refuses.
     """
-    builder = _Builder(kernel, cfg, costs)
+    builder = _Builder(kernel, cfg, costs, parameter)
     classes = tuple(WarpClass(WarpProgram(builder.body(path.nodes)), path.warps) for path in paths)
     costs.raise_refusals()
     return BlockWorkload(classes, scoreboard)
 
 
 class _Builder:
-    def __init__(self, kernel: Kernel, cfg: ControlFlowGraph, costs: InstructionCosts) -> None:
+    def __init__(
+        self,
+        kernel: Kernel,
+        cfg: ControlFlowGraph,
+        costs: InstructionCosts,
+        parameter: int | None,
+    ) -> None:
         self._kernel = kernel
         self._cfg = cfg
         self._costs = costs
+        self._parameter = parameter
         self._visits: dict[Visit, tuple[Node, ...]] = {}
 
     def body(self, nodes: Path, first: int = 0, last: int = 0) -> tuple[Node, ...]:
@@ -88,8 +98,7 @@ class _Builder:
                 case PathRepeat(count, least, body) if grows(body):
                     out += self._shares(count, least, body)
                 case PathRepeat(count, least, body):
-                    assert not count.slopes, "an open count left path extraction"
-                    out.append(self._repeat(count.base, least.base, body))
+                    out.append(self._repeat(self._number(count), self._number(least), body))
                 case PathGrowing(start, step, body):
                     ends = (start + step * first, start + step * last)
                     out.append(Repeat(max(ends), self.body(body), min(ends)))
@@ -120,6 +129,14 @@ class _Builder:
                 case PathFork():
                     out += self._fork(node)
         return tuple(out)
+
+    def _number(self, count: AffineCount) -> int:
+        """The count at the value of the parameter."""
+        number = count.base
+        for _symbol, slope in count.slopes:
+            assert self._parameter is not None, "an open count left path extraction"
+            number += slope * self._parameter
+        return number
 
     def _repeat(self, most: int, least: int, body: Path) -> Node:
         """Iterations. Whether one with barriers begins at all is for the block to choose."""
@@ -158,9 +175,9 @@ class _Builder:
 
     def _shares(self, count: AffineCount, least: AffineCount, body: Path) -> list[Node]:
         """A repeat around growing loops, cut into shares of its iterations."""
-        assert not count.slopes, "only a loop with a constant count lets inner counts grow"
-        shares = min(_SHARES, count.base)
-        edges = [count.base * share // shares for share in range(shares + 1)]
+        iterations = self._number(count)
+        shares = min(_SHARES, iterations)
+        edges = [iterations * share // shares for share in range(shares + 1)]
         exact = count == least
         return [
             Repeat(end - begin, self.body(body, begin, end - 1), end - begin if exact else 0)

@@ -120,7 +120,7 @@ def _barriers(sections: Sequence[SectionNode]) -> _Barriers:
 
 
 def _number(item: int | tuple[int, tuple[_Barriers, ...]]) -> int:
-    assert isinstance(item, int)
+    assert not isinstance(item, tuple)
     return item
 
 

@@ -131,13 +131,16 @@ class WarpProgram:
 
 
 def is_single_path(body: tuple[Node, ...]) -> bool:
-    """Whether a body stands for exactly one instruction sequence. Cost: linear in the tree."""
+    """Whether a body stands for exactly one instruction sequence. Cost: linear in the tree.
+
+    A count that is an :class:`~ptxwcet.support.affine.Affine` number stands for several.
+    """
     for node in body:
         match node:
             case Unordered() | Choice() | BlockChoice():
                 return False
-            case Repeat(body=inner):
-                if not node.exact or not is_single_path(inner):
+            case Repeat(count=count, body=inner):
+                if not isinstance(count, int) or not node.exact or not is_single_path(inner):
                     return False
             case _:
                 pass

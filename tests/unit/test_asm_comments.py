@@ -9,8 +9,10 @@ import pytest
 from ptxwcet.api import Request, bound_file
 from ptxwcet.flow.asm_comments import find_marks
 from ptxwcet.flow.cfg import build_cfg
+from ptxwcet.flow.cuda_loops import CudaSource
 from ptxwcet.flow.dominance import compute_dominators
 from ptxwcet.flow.facts import BoundOrigin
+from ptxwcet.flow.inlining import inline_calls
 from ptxwcet.flow.loops import find_loops
 from ptxwcet.flow.marked_loops import marked_bounds
 from ptxwcet.flow.paths import loop_entries
@@ -66,7 +68,8 @@ def test_each_call_of_a_function_has_its_own_loop() -> None:
 
 REFUSED = [
     ("inner_gone", "PW249", "unrolled completely inside of this one"),
-    ("both", "PW215", "marked.cu:52 says 100, asm comment marked.cu:54"),
+    ("both", "PW249", "unrolled completely inside of this one"),
+    ("slack", "PW249", "unrolled completely inside of this one"),
     ("all_gone", "PW249", "in no loop"),
     ("sometimes", "PW249", "does not pass it"),
     ("counted", "PW217", "asm comment marked.cu:99 says 30 iterations, but the loop runs 40"),
@@ -80,6 +83,19 @@ def test_comments_that_bound_nothing(kernel: str, code: str, message: str) -> No
     assert problem.code == code
     assert message in problem.message
     assert problem.span is not None
+
+
+def test_without_the_source_a_comment_may_be_in_the_wrong_loop(tmp_path: Path) -> None:
+    """PTX does not show which loop it was in: two comments are compared, one is an assumption."""
+    path = tmp_path / "marked.ptx"
+    path.write_text(MARKED.read_text())
+    (both,) = bound_file(Request(str(path), ("both",), block="64")).refused
+    assert both.diagnostics[0].code == "PW215"
+    assert "marked.cu:52 says 100, asm comment marked.cu:54" in both.diagnostics[0].message
+    (slack,) = bound_file(Request(str(path), ("slack",), block="64")).bounded
+    assert "asm-comment-loops" in keys(slack)
+    other = Request(str(path), ("slack",), block="64", source=str(MARKED.with_suffix(".cu")))
+    assert not bound_file(other).bounded
 
 
 # --- shapes of loops, by hand ---------------------------------------------------------------------
@@ -212,3 +228,89 @@ def test_an_iteration_that_would_be_the_only_one() -> None:
 def test_copies_outside_of_the_loop_are_fine() -> None:
     """A first iteration that the compiler has taken out of the loop."""
     assert bounds(f"{mark(5)}mov.u32 %r2, 1;\nL:\n{mark(5)}{STEP}@%p1 bra L;") == [(5, False)]
+
+
+def test_beside_a_call() -> None:
+    """Instructions before a call stay in their block; several others take the place of the call."""
+    before = f"L:\nmov.u32 %r2, 1;\n{mark(5)}call f;\n{STEP}@%p1 bra L;"
+    assert inlined(before) == [5]
+    assert inlined(f"L:\ncall f;\n{mark(5)}{STEP}@%p1 bra L;") == [5]
+    with pytest.raises(PtxwcetError) as raised:
+        inlined(f"L:\n{mark(5)}call f;\n{STEP}@%p1 bra L;")
+    assert raised.value.diagnostics[0].code == "PW249"
+
+
+@pytest.mark.parametrize("after", ["call f;", "N: mov.u32 %r3, 1;"])
+def test_at_the_header_of_an_inner_loop(after: str) -> None:
+    """What stands before the header is in the outer loop, the comment is not."""
+    inner = f"M:\n{mark(5)}{after}\n{STEP}@%p1 bra M;"
+    with pytest.raises(PtxwcetError) as raised:
+        inlined(f"L:\nmov.u32 %r2, 1;\n{inner}\nsetp.ne.s32 %p2, %r1, 7; @%p2 bra L;")
+    assert raised.value.diagnostics[0].code == "PW249"
+
+
+def test_copies_of_a_function_are_no_copies_of_a_comment() -> None:
+    """A function called twice in a loop of its caller, with a comment outside of its own loops."""
+    body = f"L:\ncall g;\ncall g;\n{STEP}@%p1 bra L;"
+    assert inlined(body) == [8]
+
+
+def inlined(body: str) -> list[int]:
+    g = f".func g() {{ .reg .b32 %q<3>; mov.u32 %q1, 1;\n{mark(8)}mov.u32 %q2, 1; ret; }}\n"
+    text = HEAD.replace(".visible", g + ".visible") + f"{body}\nret;\n}}\n"
+    module = parse_module(SourceFile("k.ptx", text))
+    kernel = inline_calls(module.kernels[0], module)
+    cfg = build_cfg(kernel)
+    forest = find_loops(cfg, compute_dominators(cfg))
+    return [one.most for one in marked_bounds(kernel, cfg, forest, find_marks(module)).values()]
+
+
+# --- with the CUDA source -------------------------------------------------------------------------
+
+NESTED = "void f() {\nwhile (a) {\nfor (;;) {\nasm();\nif (b) break;\n}\n}\n}\nwhile (c) f();\n"
+ONE_LINE = "void f() {\nwhile (a) for (;;) {\nx();\nasm(); } }\n"
+
+
+def placed(
+    line: int, jump: str, source: str = NESTED, name: str = "x.cu", kind: str = "loop_bound"
+) -> list[int]:
+    """The bound of a loop with a comment from line 4 whose branch stands at ``.loc`` ``jump``."""
+    body = f"L:\n{mark(8, line, kind)}{STEP}.loc {jump}\n@%p1 bra L;"
+    module = parse_module(SourceFile("k.ptx", f"{HEAD}.loc 1 3 1\n{body}\nret;\n}}\n"))
+    (kernel,) = module.kernels
+    cfg = build_cfg(kernel)
+    forest = find_loops(cfg, compute_dominators(cfg))
+    marks = find_marks(module, CudaSource(name, source))
+    return [one.most for one in marked_bounds(kernel, cfg, forest, marks).values()]
+
+
+INLINED = "1 9 1, function_name $L__info_string0, inlined_at 1 3 1"
+
+
+@pytest.mark.parametrize("jump", ["1 3 5", "1 5 5", "1 0 0", INLINED])
+def test_the_branch_is_that_of_the_loop_in_the_source(jump: str) -> None:
+    assert placed(4, jump) == [8]
+
+
+@pytest.mark.parametrize("jump", ["1 2 5", "1 9 5", "1 7 1"])
+def test_the_branch_is_that_of_another_loop(jump: str) -> None:
+    with pytest.raises(PtxwcetError) as raised:
+        placed(4, jump)
+    assert raised.value.diagnostics[0].code == "PW249"
+    assert placed(4, jump, kind="loop_total") == [8]
+    assert placed(4, jump, name="y.cu") == [8]
+
+
+def test_a_break_inside_does_not_hide_that_the_loop_is_another() -> None:
+    body = f".loc 1 5 1\nsetp.ne.s32 %p2, %r1, 7;\n@%p2 bra M;\n{STEP}.loc 1 2 1\n@%p1 bra L;\nM:"
+    module = parse_module(SourceFile("k.ptx", f"{HEAD}L:\n{mark(8, 4)}{body}\nret;\n}}\n"))
+    (kernel,) = module.kernels
+    cfg = build_cfg(kernel)
+    forest = find_loops(cfg, compute_dominators(cfg))
+    with pytest.raises(PtxwcetError):
+        marked_bounds(kernel, cfg, forest, find_marks(module, CudaSource("x.cu", NESTED)))
+
+
+def test_two_loops_on_one_line_are_not_told_apart() -> None:
+    assert placed(4, "1 2 5", ONE_LINE) == [8]
+    assert placed(4, "1 3 5", ONE_LINE) == [8]

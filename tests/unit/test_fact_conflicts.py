@@ -214,6 +214,50 @@ def test_a_fact_about_no_branch(tmp_path: Path) -> None:
         assert any("$L__BB0_2" in note for note in found.notes)
 
 
+def test_a_branch_to_what_follows_is_none(tmp_path: Path) -> None:
+    path = tmp_path / "k.ptx"
+    path.write_text(
+        """.version 8.0
+.target sm_80
+.address_size 64
+.visible .entry k(.param .u32 n)
+{
+.reg .b32 %r<4>; .reg .pred %p<4>;
+ld.param.u32 %r1, [n]; setp.eq.u32 %p1, %r1, 0; @%p1 bra L;
+L: ret;
+}
+"""
+    )
+    request = Request(str(path), block="64")
+    assert problem(with_facts(request, tmp_path, ENTRY_NEVER)).code == "PW246"
+
+
+ENTRY_NEVER = '[[branch]]\nat = "entry"\nnever = "taken"\n'
+
+
+@pytest.mark.parametrize("outcome", ["taken", "fallthrough"])
+def test_an_outcome_that_the_analysis_proves(tmp_path: Path, outcome: str) -> None:
+    """With one iteration the loop's branch is passed, with two it is taken and then passed."""
+    file = ROOT / "samples/loops.ptx"
+    request = Request(str(file), ("loop_up",), block="64", parameters=("n=2",))
+    text = f'[[branch]]\nkernel = "loop_up"\nat = "$L__BB0_2"\nnever = "{outcome}"'
+    found = problem(with_facts(request, tmp_path, text))
+    assert found.code == "PW217"
+    assert found.message.startswith("facts.toml:5 says that this branch is never")
+    assert found.span is not None
+    assert found.span.source.name == str(file)
+
+
+def test_exclusive_outcomes_of_which_the_analysis_proves_both(tmp_path: Path) -> None:
+    file = ROOT / "samples/loops.ptx"
+    request = Request(str(file), ("loop_up",), block="64", parameters=("n=2",))
+    both = '[["$L__BB0_2", "taken"], ["$L__BB0_2", "fallthrough"]]'
+    text = f'[[exclusive]]\nkernel = "loop_up"\nbranches = {both}'
+    found = problem(with_facts(request, tmp_path, text))
+    assert found.code == "PW217"
+    assert found.message.startswith("facts.toml:4 ")
+
+
 def test_two_facts_about_one_branch(tmp_path: Path) -> None:
     text = '[[branch]]\nat = "$L__BB0_2"\nnever = "taken"\n'
     found = problem(with_facts(MAN, tmp_path, text + text.replace("taken", "fallthrough")))

@@ -33,6 +33,15 @@ ROUND_TRIPS = [
      {"loop": ["$L__BB4_1"]}),
     ("tests/data/flow/open.ptx", "twice", "64", (), None,
      {"loop": ["_Z6followPKii#1:$L__BB0_1", "_Z6followPKii#2:$L__BB0_1"]}),
+    ("tests/data/flow/open.ptx", "part_of_some", "64", (), None, {"parameters": ["mode"]}),
+    ("tests/data/flow/open.ptx", "settled", "64", (), None, {"parameters": ["count"]}),
+    ("tests/data/flow/open.ptx", "reached", "64", (), None,
+     {"parameters": ["count"], "loop": ["$L__BB9_5"]}),
+    ("tests/data/flow/open.ptx", "part", "64", (), None, {"branch": ["entry"]}),
+    ("tests/data/flow/open.ptx", "ways_out", "64", (), None, {"loop": ["$L__BB14_1"]}),
+    ("benchmarks/kernels/suite/various.ptx", "hash_probe", "64", (), None,
+     {"loop": ["$L__BB8_2"]}),
+    ("tests/data/flow/open.ptx", "agreed", "64", (), None, {"branch": ["$L__BB12_2"]}),
 ]  # fmt: skip
 
 
@@ -56,11 +65,12 @@ def test_round_trip(
     data = tomllib.loads(template.text)
     assert data.pop("ptx").startswith("sha256:")
     asked: dict[str, list[str]] = {}
-    if "loop" in data:
-        asked["loop"] = [row["at"] for row in data["loop"]]
+    for table in ("loop", "branch"):
+        if table in data:
+            asked[table] = [row["at"] for row in data[table]]
     if "parameters" in data:
-        table = data["parameters"]
-        asked["parameters"] = list(table.get(kernel, table))
+        values = data["parameters"]
+        asked["parameters"] = list(values.get(kernel, values))
     assert asked == questions
     assert template.questions == sum(map(len, questions.values()))
     path = tmp_path / "facts.toml"
@@ -73,7 +83,8 @@ def test_round_trip(
     codes = {one.code for one in open_still.exception.diagnostics}  # type: ignore[union-attr]
     assert codes == {"PW245"}
 
-    path.write_text(template.text.replace('"?"', "7"))
+    agreed = template.text.replace('uniform = "?"', 'uniform = "block"')
+    path.write_text(agreed.replace('"?"', "7"))
     answered = CliRunner().invoke(commands, ["bound", *options], standalone_mode=False)
     assert answered.exception is None, answered.exception
     assert answered.return_value == 0, answered.output
@@ -109,6 +120,30 @@ def test_what_a_template_says() -> None:
     assert "< count" in text
 
 
+def test_the_condition_of_going_on_where_the_branch_leaves(tmp_path: Path) -> None:
+    path = tmp_path / "k.ptx"
+    path.write_text(
+        """.version 8.0
+.target sm_80
+.address_size 64
+.visible .entry k(.param .u32 n, .param .u64 p)
+{
+.reg .b32 %r<4>; .reg .b64 %d<4>; .reg .pred %p<4>;
+ld.param.u32 %r1, [n]; ld.param.u64 %d1, [p];
+L: ld.global.u32 %r2, [%d1]; setp.gt.s32 %p1, %r2, 0; @%p1 bra M;
+bra L;
+M: mov.u32 %r3, 0;
+N: setp.ge.s32 %p2, %r3, %r1; @%p2 bra O;
+add.s32 %r3, %r3, 1; bra N;
+O: ret;
+}
+"""
+    )
+    text = facts_template(Request(str(path), block="64")).text
+    assert "# it goes on while loaded(PTX line 8) <= 0" in text
+    assert "# it goes on while %r3 < n" in text
+
+
 def test_names_and_lines_without_the_source(tmp_path: Path) -> None:
     shutil.copy(ROOT / "samples/loops.ptx", tmp_path / "loops.ptx")
     text = facts_template(Request(str(tmp_path / "loops.ptx"), ("loop_up",), block="64")).text
@@ -119,12 +154,50 @@ def test_names_and_lines_without_the_source(tmp_path: Path) -> None:
 
 def test_a_kernel_that_no_answer_helps() -> None:
     result = CliRunner().invoke(
-        commands, ["facts", str(FLOW / "open.ptx"), "-k", "part", "--block", "64"],
+        commands, ["facts", str(FLOW / "open.ptx"), "-k", "part_for_sure", "--block", "64"],
         standalone_mode=False,
     )  # fmt: skip
     assert result.return_value == 1
     assert "PW222" in result.output
     assert "nothing is open" not in result.output
+
+
+def test_a_value_that_helps_among_others_that_do_not(tmp_path: Path) -> None:
+    file = str(FLOW / "open.ptx")
+    template = facts_template(Request(file, ("part_of_others",), block="64"))
+    assert not template.refused
+    path = tmp_path / "facts.toml"
+    path.write_text(template.text.replace('"?"', "2000"))
+    assert bound_file(Request(file, ("part_of_others",), block="64", facts_file=str(path))).bounded
+
+
+def test_values_are_tried_within_a_range_that_is_stated() -> None:
+    file = str(FLOW / "open.ptx")
+    wrong = Request(file, ("part_of_others",), block="64", parameters=("mode=1..500",))
+    assert 'mode = "?"' not in facts_template(wrong).text
+    right = Request(file, ("part_of_others",), block="64", parameters=("mode=1..5000",))
+    assert 'mode = "?"' in facts_template(right).text
+
+
+def test_the_weaker_agreement_is_asked_for() -> None:
+    text = facts_template(Request(str(FLOW / "open.ptx"), ("part",), block="64")).text
+    assert 'uniform = "?"  # write "warp" if they do, or "block"' in text
+    text = facts_template(Request(str(FLOW / "open.ptx"), ("agreed",), block="64")).text
+    assert 'uniform = "?"  # write "block" if they do' in text
+
+
+def test_a_loop_that_is_long_for_some_threads_and_open_for_others(tmp_path: Path) -> None:
+    file = str(FLOW / "open.ptx")
+    template = facts_template(Request(file, ("mixed",), block="64"))
+    assert not template.refused
+    path = tmp_path / "facts.toml"
+    request = Request(file, ("mixed",), block="64", facts_file=str(path))
+    path.write_text(template.text.replace('"?"', "3_000_000"))
+    assert bound_file(request).bounded
+    path.write_text(template.text.replace('"?"', "7"))
+    (row,) = bound_file(request).refused
+    assert row.diagnostics[0].code == "PW217"
+    assert "facts.toml:" in row.diagnostics[0].message
 
 
 def test_out_is_not_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -179,4 +252,4 @@ def test_the_report_names_who_states_a_bound(tmp_path: Path) -> None:
     result = CliRunner().invoke(commands, ["bound", file, "--block", "32", "--facts", str(path)])
     assert f"5  user: facts.toml:{line}" in result.output
     assert "safe-bound" in result.output
-    assert "loop bounds given by the user hold" in result.output
+    assert f"- the loop bounds of facts.toml:{line} hold for every thread" in result.output

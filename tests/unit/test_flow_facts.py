@@ -105,6 +105,7 @@ WRONG = {
     "loop is a number": (HEAD + "loop = 1", "PW243", 2, 1),
     "no such kernel": (HEAD + LOOP + 'kernel = "x"\nbound = 1', "PW208", 4, 1),
     "kernel is a number": (HEAD + LOOP + "kernel = 1\nbound = 1", "PW208", 4, 1),
+    "second loop without a place": (HEAD + LOOP + "bound = 1\n[[loop]]", "PW243", 5, 1),
     "nothing said": (HEAD + '[[branch]]\nat = "L"', "PW243", 3, 1),
     "no such outcome": (HEAD + '[[branch]]\nat = "L"\nnever = "up"', "PW243", 4, 1),
     "uniform what": (HEAD + '[[branch]]\nat = "L"\nuniform = true', "PW243", 4, 1),
@@ -115,6 +116,7 @@ WRONG = {
     "parameter is a list": (HEAD + "[parameters]\nn = [1]", "PW243", 3, 1),
     "parameters of no kernel": (HEAD + "[parameters.x]\nn = 1", "PW208", 2, 1),
     "open bound": (HEAD + LOOP + 'bound = "?"', "PW245", 4, 1),
+    "open branch": (HEAD + '[[branch]]\nat = "L"\nuniform = "?"', "PW245", 4, 1),
     "open parameter": (HEAD + '[parameters]\nn = "1..?"', "PW245", 3, 1),
 }
 

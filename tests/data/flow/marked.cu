@@ -100,3 +100,15 @@ extern "C" __global__ void counted(float* y) {
     y[k] *= 0.5f;
   }
 }
+
+extern "C" __global__ void slack(const int* next, float* y) {
+  int i = threadIdx.x;
+#pragma unroll 1
+  while (i != -1) {
+    for (int k = 0; k < 4; ++k) {
+      asm volatile("// ptxwcet: loop_bound 40");
+      y[i + k] *= 0.5f;
+    }
+    i = next[i];
+  }
+}

@@ -1,0 +1,117 @@
+"""The largest of several functions, each defined on some arithmetic progression of numbers.
+
+Numbers with the same remainder modulo the common period of all progressions form a line on which
+every function is affine on an interval. Between the ends of intervals the largest function changes
+only where two lines cross, which is found in whole numbers.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from math import lcm
+
+from ptxwcet.bounds.parametric import Progression, Range, Unsettled
+
+# Remainders of the common period that are looked at one by one.
+_MOST_PERIOD = 20_000
+# Progressions so short are taken number by number: their steps would only lengthen the period.
+_FEW = 2
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """``base + slope * t`` for ``first <= t <= last``."""
+
+    first: int
+    last: int
+    base: int
+    slope: int
+
+    def at(self, t: int) -> int:
+        return self.base + self.slope * t
+
+
+def upper_envelope(
+    progressions: Sequence[Progression], low: int, high: int
+) -> tuple[Progression, ...]:
+    """The pointwise maximum on ``low..high``, as progressions that share no number.
+
+    Those given may overlap and must cover the range. Raises Unsettled if their common period is too
+    long. Cost: the period times what is defined on one remainder.
+    """
+    points: dict[int, int] = {}
+    long: dict[tuple[int, int], list[Progression]] = defaultdict(list)
+    for one in progressions:
+        numbers = one.numbers
+        if numbers.count > _FEW:
+            long[numbers.step, numbers.first % numbers.step].append(one)
+            continue
+        for u in range(numbers.count):
+            number, value = numbers.first + numbers.step * u, one.base + one.slope * u
+            points[number] = max(value, points.get(number, value))
+    steps = sorted({step for step, _ in long})
+    period = lcm(*steps)
+    if period > _MOST_PERIOD:
+        raise Unsettled(f"its values repeat only after {period:,} numbers")
+    found: dict[int, list[int]] = defaultdict(list)
+    for number in points:
+        found[number % period].append(number)
+    out: list[Progression] = []
+    for first in range(low, min(low + period, high + 1)):
+        lines = [
+            _point((number - first) // period, points[number]) for number in found[first % period]
+        ]
+        for step in steps:
+            lines += [_line(one, first, period) for one in long.get((step, first % step), ())]
+        out += _envelope(lines, Range(first, period, (high - first) // period + 1))
+    return tuple(out)
+
+
+def _point(t: int, value: int) -> _Line:
+    return _Line(t, t, value, 0)
+
+
+def _line(one: Progression, first: int, period: int) -> _Line:
+    """A progression on the numbers ``first + period * t``."""
+    numbers = one.numbers
+    scale = period // numbers.step
+    begin = (numbers.first - first) // numbers.step  # in steps of the progression, from ``first``
+    base = one.base - one.slope * begin
+    last = (begin + numbers.count - 1) // scale
+    return _Line(-(-begin // scale), last, base, one.slope * scale)
+
+
+def _envelope(lines: Sequence[_Line], numbers: Range) -> Iterator[Progression]:
+    edges = {edge for line in lines for edge in (line.first, line.last + 1)}
+    inside = {edge for edge in edges if 0 < edge < numbers.count}
+    runs: list[_Line] = []
+    for begin, end in pairwise(sorted({0, numbers.count} | inside)):
+        active = [line for line in lines if line.first <= begin <= line.last]
+        assert active, "the range is not covered"
+        for run in _tops(active, begin, end):
+            known = runs[-1] if runs else None
+            if known is not None and (known.base, known.slope) == (run.base, run.slope):
+                runs[-1] = _Line(known.first, run.last, known.base, known.slope)
+            else:
+                runs.append(run)
+    for run in runs:
+        part = Range(
+            numbers.first + numbers.step * run.first, numbers.step, run.last - run.first + 1
+        )
+        yield Progression(part, run.at(run.first), run.slope)
+
+
+def _tops(lines: Sequence[_Line], begin: int, end: int) -> Iterator[_Line]:
+    """The largest of lines that are all defined for ``begin <= t < end``."""
+    while begin < end:
+        top = max(lines, key=lambda line: (line.at(begin), line.slope))
+        until = end
+        for line in lines:
+            if line.slope > top.slope:
+                lead = top.at(begin) - line.at(begin)
+                until = min(until, begin + lead // (line.slope - top.slope) + 1)
+        yield _Line(begin, until - 1, top.base, top.slope)
+        begin = until

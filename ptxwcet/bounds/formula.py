@@ -1,0 +1,263 @@
+"""A function of a parameter in as few rows as possible, from the progressions that define it.
+
+Each row is quasi-linear: ``f(K + period) = f(K) + increment`` with an increment for each remainder
+of K. Rows are found by guessing and then proved equal to the progressions they replace: along a
+progression both are affine on each remainder, so that two values there decide.
+
+Example: 0, 2, 4, ... take 5, 8, 11, ... and 1, 3, 5, ... take 7, 10, 13, ...: one row of period 2,
+values 5 and 7, increments 3 and 3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from itertools import pairwise
+from math import gcd, lcm
+
+from ptxwcet.bounds.parametric import Progression, Range, Unsettled
+
+# Numbers listed one by one while rows are sought, and the longest period of a row. Both are far
+# above what fits on a page.
+_MOST_POINTS = 200_000
+_MOST_PERIOD = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class FormulaRow:
+    """``values[r] + increments[r] * q`` at ``K = first + q * period + r``, ``r < period``.
+
+    For ``first <= K <= last``; ``period`` is the number of values.
+    """
+
+    first: int
+    last: int
+    values: tuple[int, ...]
+    increments: tuple[int, ...]
+
+    @property
+    def period(self) -> int:
+        """After so many numbers the values are the same but for the increments."""
+        return len(self.values)
+
+    def at(self, number: int) -> int:
+        """The value, of the row's form even outside of its range."""
+        rounds, remainder = divmod(number - self.first, self.period)
+        return self.values[remainder] + self.increments[remainder] * rounds
+
+
+@dataclass(frozen=True, slots=True)
+class Formula:
+    """A function of the whole numbers from ``low`` to ``high``; the rows cover them in order."""
+
+    rows: tuple[FormulaRow, ...]
+
+    @property
+    def low(self) -> int:
+        """The smallest argument."""
+        return self.rows[0].first
+
+    @property
+    def high(self) -> int:
+        """The largest argument."""
+        return self.rows[-1].last
+
+    def at(self, number: int) -> int:
+        """The value at a number of the range. Raises ValueError outside of it."""
+        for row in self.rows:
+            if row.first <= number <= row.last:
+                return row.at(number)
+        raise ValueError(f"{number} is not in {self.low}..{self.high}")
+
+
+def largest(progressions: Sequence[Progression]) -> tuple[int, int]:
+    """The largest value, and a number that has it. Cost: linear."""
+    ends = [
+        (one.base + one.slope * u, one.numbers.first + one.numbers.step * u)
+        for one in progressions
+        for u in (0, one.numbers.count - 1)
+    ]
+    value = max(end[0] for end in ends)
+    return value, min(number for found, number in ends if found == value)
+
+
+def value_at(progressions: Sequence[Progression], number: int) -> int:
+    """The value of the progression that has the number. Raises ValueError if none does."""
+    for one in progressions:
+        u, remainder = divmod(number - one.numbers.first, one.numbers.step)
+        if not remainder and 0 <= u < one.numbers.count:
+            return one.base + one.slope * u
+    raise ValueError(f"{number} is in no progression")
+
+
+def formula_of(progressions: Sequence[Progression]) -> Formula:
+    """The rows of a function whose progressions cover each number of a range once.
+
+    Raises Unsettled if that takes too many rows. Cost: about linear in progressions and rows, times
+    the periods.
+    """
+    long, points = _regions(progressions)
+    rows = _absorb(_joined(long), points)
+    rows += _runs(points)
+    rows.sort(key=lambda row: row.first)
+    formula = Formula(tuple(_joined(rows)))
+    _prove(formula, progressions)
+    return formula
+
+
+# --- guessing rows --------------------------------------------------------------------------------
+
+
+def _regions(progressions: Sequence[Progression]) -> tuple[list[FormulaRow], dict[int, int]]:
+    """Stretches on which the same progressions take turns, as rows; all other numbers alone."""
+    starts: dict[int, list[Progression]] = {}
+    for one in progressions:
+        starts.setdefault(one.numbers.first, []).append(one)
+        starts.setdefault(one.numbers.last + 1, [])
+    edges = sorted(starts)
+    active: list[Progression] = []
+    rows: list[FormulaRow] = []
+    points: dict[int, int] = {}
+    for begin, end in pairwise(edges):
+        active = [one for one in active if one.numbers.last >= begin] + starts[begin]
+        row = _turn_taking(active, begin, end - 1)
+        if row is not None:
+            rows.append(row)
+            continue
+        if len(points) + end - begin > _MOST_POINTS:
+            raise Unsettled("its values take too many rows to be written down")
+        for one in active:
+            points.update(_members(one, begin, end - 1))
+    return rows, points
+
+
+def _turn_taking(active: Sequence[Progression], first: int, last: int) -> FormulaRow | None:
+    """The row of progressions that cover a stretch together; None if it is short or they do not."""
+    if sum(Fraction(1, one.numbers.step) for one in active) != 1:
+        return None
+    period = lcm(*(one.numbers.step for one in active))
+    if period > _MOST_PERIOD or last - first + 1 < 2 * period:
+        return None
+    values: dict[int, int] = {}
+    increments: dict[int, int] = {}
+    for one in active:
+        for number, value in _members(one, first, first + period - 1):
+            values[number - first] = value
+            increments[number - first] = one.slope * (period // one.numbers.step)
+    order = range(period)
+    row = FormulaRow(
+        first, last, tuple(values[i] for i in order), tuple(increments[i] for i in order)
+    )
+    return _shortest(row)
+
+
+def _members(one: Progression, first: int, last: int) -> Iterator[tuple[int, int]]:
+    """The numbers of a progression between two, with their values."""
+    numbers = one.numbers
+    begin = max(0, -((numbers.first - first) // numbers.step))
+    end = min(numbers.count - 1, (last - numbers.first) // numbers.step)
+    for u in range(begin, end + 1):
+        yield numbers.first + numbers.step * u, one.base + one.slope * u
+
+
+def _shortest(row: FormulaRow) -> FormulaRow:
+    """The row with the smallest period that does."""
+    if len(set(row.increments)) > 1:
+        return row
+    total = row.increments[0]
+    for period in range(1, row.period):
+        shorter, remainder = divmod(total * period, row.period)
+        if row.period % period or remainder:
+            continue
+        if all(
+            row.at(row.first + i + period) == row.at(row.first + i) + shorter
+            for i in range(row.period)
+        ):
+            return FormulaRow(row.first, row.last, row.values[:period], (shorter,) * period)
+    return row
+
+
+def _joined(rows: Iterable[FormulaRow]) -> list[FormulaRow]:
+    """Neighbours of one form as one row; rows in order."""
+    out: list[FormulaRow] = []
+    for row in rows:
+        if out and out[-1].last + 1 == row.first and _same_form(out[-1], row):
+            out[-1] = replace(out[-1], last=row.last)
+        else:
+            out.append(row)
+    return out
+
+
+def _same_form(one: FormulaRow, two: FormulaRow) -> bool:
+    if one.period != two.period:
+        return False
+    places = range(two.first, two.first + 2 * two.period)
+    return all(one.at(place) == two.at(place) for place in places)
+
+
+def _absorb(rows: Sequence[FormulaRow], points: dict[int, int]) -> list[FormulaRow]:
+    """Rows extended over the numbers beside them that they fit; those are taken from ``points``."""
+    out = []
+    for row in rows:
+        first, last = row.first, row.last
+        while points.get(first - 1) == row.at(first - 1):
+            first -= 1
+            del points[first]
+        while points.get(last + 1) == row.at(last + 1):
+            last += 1
+            del points[last]
+        places = range(first, first + row.period)
+        increments = [row.at(place + row.period) - row.at(place) for place in places]
+        out.append(FormulaRow(first, last, tuple(map(row.at, places)), tuple(increments)))
+    return out
+
+
+def _runs(points: dict[int, int]) -> list[FormulaRow]:
+    """Single numbers as constant and linear rows."""
+    rows: list[FormulaRow] = []
+    numbers = sorted(points)
+    place = 0
+    while place < len(numbers):
+        first = numbers[place]
+        step = points[first + 1] - points[first] if first + 1 in points else 0
+        end = place + 1
+        while end < len(numbers) and points.get(numbers[end - 1] + 1) == (
+            points[numbers[end - 1]] + step
+        ):
+            end += 1
+        if step and end - place < 3:
+            end, step = place + 1, 0
+        rows.append(FormulaRow(first, numbers[end - 1], (points[first],), (step,)))
+        place = end
+    return rows
+
+
+# --- proving them ---------------------------------------------------------------------------------
+
+
+def _prove(formula: Formula, progressions: Sequence[Progression]) -> None:
+    """Rows and progressions have the same value everywhere, or an AssertionError is raised."""
+    for row, after in pairwise(formula.rows):
+        assert row.last + 1 == after.first, "the rows leave a gap"
+    for one in progressions:
+        numbers = one.numbers
+        assert formula.low <= numbers.first, "the rows begin too late"
+        assert numbers.last <= formula.high, "the rows end too early"
+        for row in formula.rows:
+            if row.first <= numbers.last and numbers.first <= row.last:
+                assert _agree(row, one), f"row {row.first}..{row.last} is wrong"
+
+
+def _agree(row: FormulaRow, one: Progression) -> bool:
+    """Whether both have the same values where both are defined."""
+    numbers: Range = one.numbers
+    begin = max(0, -((numbers.first - row.first) // numbers.step))
+    end = min(numbers.count - 1, (row.last - numbers.first) // numbers.step)
+    turn = row.period // gcd(row.period, numbers.step)
+    for u in range(begin, min(begin + turn, end + 1)):
+        for place in (u, end - (end - u) % turn):
+            number = numbers.first + numbers.step * place
+            if row.at(number) != one.base + one.slope * place:
+                return False
+    return True

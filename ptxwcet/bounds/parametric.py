@@ -1,0 +1,99 @@
+"""A bound as a function of a parameter: the same method, run on affine numbers.
+
+The counts of a path depend on a number s, ``0 <= s < count``, affinely. The bound is evaluated once
+for all s of a range, with :class:`~ptxwcet.support.affine.Affine` numbers in place of integers. If
+that ends, every comparison on the way had one outcome for the whole range, so that the result *is*
+that of the method for each s. If a comparison has two outcomes, or a loop's periods divide the
+range into remainders, the range is cut there and its parts are evaluated apart.
+
+A loop whose count depends on s is run until its state repeats, like any loop (docs/methods/
+phases.md). Values of s that end it before are cut off one by one (the transient prefix); where the
+state of an outer loop does not repeat because an inner count depends on s, the range never settles
+or a product of two numbers that depend on s comes up: refused. docs/methods/parametric.md has the
+argument and its limits.
+
+Example: ``Repeat(s, A(1, 0))`` takes s cycles. s = 0 to 3 are cut off one by one, since the state
+has to come twice and a whole period is always executed; the rest, up to 10^9, is one evaluation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ptxwcet.support.affine import CutRange, CutResidues, NotAffine, parts, variable
+
+# Evaluations of the bound for one kind of paths: one for each remainder of the loops' periods, each
+# step of their transients and each cut. The samples need at most 30, random programs some hundreds.
+_MOST_EVALUATIONS = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """The numbers ``first + step * u`` for ``0 <= u < count``."""
+
+    first: int
+    step: int
+    count: int
+
+    @property
+    def last(self) -> int:
+        """The largest of them, for a positive step."""
+        return self.first + self.step * (self.count - 1)
+
+    def cut(self, at: int) -> tuple[Range, Range]:
+        """The first ``at`` of them, and the others."""
+        rest = Range(self.first + self.step * at, self.step, self.count - at)
+        return Range(self.first, self.step, at), rest
+
+    def residues(self, modulus: int) -> tuple[Range, ...]:
+        """Those with the same remainder of u, for each remainder."""
+        return tuple(
+            Range(self.first + self.step * r, self.step * modulus, -(-(self.count - r) // modulus))
+            for r in range(min(modulus, self.count))
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Progression:
+    """The value at ``numbers.first + numbers.step * u`` is ``base + slope * u``."""
+
+    numbers: Range
+    base: int
+    slope: int
+
+
+class Unsettled(Exception):
+    """No formula: ``reason`` says what does not settle, as the end of a sentence."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+def solve(evaluate: Callable[[int], int], count: int) -> tuple[Progression, ...]:
+    """``evaluate`` as a piecewise affine function of ``0 <= s < count``, exactly.
+
+    ``evaluate`` must compute with s by what Affine numbers can do. The progressions cover each s
+    once, in the order of their first number. Raises Unsettled; and whatever ``evaluate`` raises.
+    Cost: an evaluation for each piece and each cut, whatever the count.
+    """
+    open_ranges = [Range(0, 1, count)]
+    done: list[Progression] = []
+    for _ in range(_MOST_EVALUATIONS):
+        if not open_ranges:
+            return tuple(sorted(done, key=lambda one: one.numbers.first))
+        numbers = open_ranges.pop()
+        try:
+            value = evaluate(variable(numbers.first, numbers.step, numbers.count))
+        except CutRange as cut:
+            open_ranges += reversed(numbers.cut(cut.at))
+        except CutResidues as cut:
+            open_ranges += reversed(numbers.residues(cut.modulus))
+        except NotAffine as stop:
+            raise Unsettled(f"the bound needs {stop.operation}") from None
+        else:
+            done.append(Progression(numbers, *parts(value)))
+    raise Unsettled(
+        f"no repeat of the state was established in {_MOST_EVALUATIONS:,} evaluations of the bound"
+    )

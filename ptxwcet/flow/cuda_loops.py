@@ -1,0 +1,151 @@
+"""Which loops of the CUDA source are around a line: read from its text, without a compiler.
+
+Enough C++ to follow blocks, loops and branches; macros are not expanded. What it says is used to
+refuse, never to accept: it may be wrong about a source that hides its loops.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+_HIDDEN = re.compile(
+    r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'|^[ \t]*#(?:\\\n|[^\n])*",
+    re.DOTALL | re.MULTILINE,
+)
+_TOKEN = re.compile(r"[A-Za-z_]\w*|[(){};]")
+_CHOICES = frozenset({"if", "switch", "catch"})
+_STATEMENTS = _CHOICES | {"for", "while", "do"}
+
+
+class CudaSource(NamedTuple):
+    """A CUDA file: its name without folders, and its text."""
+
+    name: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class SourceLoop:
+    """A loop: the lines of what controls it (``for (...)``, ``while (...)``), and all its lines.
+
+    ``begin`` and ``end`` are the numbers of the tokens of its body.
+    """
+
+    control: frozenset[int]
+    lines: range
+    begin: int
+    end: int
+
+
+class _Token(NamedTuple):
+    text: str
+    line: int
+
+
+def loops_around(source: str, line: int) -> tuple[SourceLoop, ...]:
+    """The loops whose body holds what stands on a line of ``source``, innermost first.
+
+    Empty if there is none, or if it is not clear: nothing or several ``asm`` on the line. Cost:
+    linear in the source.
+    """
+    text = _HIDDEN.sub(lambda match: re.sub(r"[^\n]", " ", match.group()), source)
+    tokens = _tokens(text)
+    on_line = [number for number, token in enumerate(tokens) if token.line == line]
+    statements = [number for number in on_line if tokens[number].text in ("asm", "__asm__")]
+    if len(statements) > 1 or not on_line:
+        return ()
+    place = (statements or on_line)[0]
+    reader = _Reader(tokens)
+    try:
+        reader.file()
+    except RecursionError:
+        return ()
+    found = [loop for loop in reader.loops if loop.begin <= place < loop.end]
+    return tuple(sorted(found, key=lambda loop: -loop.begin))
+
+
+def _tokens(text: str) -> list[_Token]:
+    found = []
+    line, position = 1, 0
+    for match in _TOKEN.finditer(text):
+        line += text.count("\n", position, match.start())
+        position = match.start()
+        found.append(_Token(match.group(), line))
+    return found
+
+
+class _Reader:
+    """Walks over the statements of a file and notes its loops."""
+
+    def __init__(self, tokens: Sequence[_Token]) -> None:
+        self._tokens = tokens
+        self.loops: list[SourceLoop] = []
+
+    def file(self) -> None:
+        """Reads everything; a brace too many is passed over."""
+        at = 0
+        while at < len(self._tokens):
+            at = self._statements(at) + 1
+
+    def _text(self, at: int) -> str:
+        return self._tokens[at].text if at < len(self._tokens) else ""
+
+    def _statements(self, at: int) -> int:
+        """Past the statements up to the brace that closes the block, or the end."""
+        while at < len(self._tokens) and self._text(at) != "}":
+            at = self._statement(at)
+        return at
+
+    def _statement(self, at: int) -> int:
+        word = self._text(at)
+        if word in ("for", "while"):
+            begin = self._group(at + 1)
+            end = self._statement(begin)
+            self._note(range(at, begin), begin, end)
+            return end
+        if word == "do":
+            end = self._statement(at + 1)
+            after = self._group(end + 1) if self._text(end) == "while" else end
+            self._note((at, *range(end, after)), at + 1, end)
+            return after
+        if word in _CHOICES:
+            end = self._statement(self._group(at + 1))
+            return self._statement(end + 1) if self._text(end) == "else" else end
+        if word == "{":
+            return self._statements(at + 1) + 1
+        return self._plain(at)
+
+    def _plain(self, at: int) -> int:
+        """Past a declaration or expression: to its semicolon, or behind the block that it has."""
+        start, depth = at, 0
+        while at < len(self._tokens):
+            word = self._text(at)
+            if word == "{":
+                at = self._statements(at + 1)
+                if depth == 0:
+                    return at + 1
+            elif word == "}" or (depth == 0 and at > start and word in _STATEMENTS):
+                return at
+            elif word == ";" and depth == 0:
+                return at + 1
+            depth += {"(": 1, ")": -1}.get(word, 0)
+            at += 1
+        return at
+
+    def _group(self, at: int) -> int:
+        """Past the parentheses that open at ``at``; ``at`` itself if none do."""
+        depth = 0
+        for end in range(at, len(self._tokens)):
+            depth += {"(": 1, ")": -1}.get(self._text(end), 0)
+            if depth == 0:
+                return end + 1 if self._text(end) == ")" else at
+        return len(self._tokens)
+
+    def _note(self, control: Sequence[int], begin: int, end: int) -> None:
+        tokens, last = self._tokens, len(self._tokens) - 1
+        lines = frozenset(tokens[min(one, last)].line for one in control)
+        most = max(*lines, tokens[min(end - 1, last)].line)
+        self.loops.append(SourceLoop(lines, range(min(lines), most + 1), begin, end))

@@ -1,0 +1,138 @@
+"""The report of parametric bounds as plain data, and how it is made. Schema number 1.
+
+``symbolic-schema-1.json`` describes its JSON.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ptxwcet import __version__
+from ptxwcet.api import RefusedKernel
+from ptxwcet.claims import AssumptionState
+from ptxwcet.parametric import SymbolicBound
+from ptxwcet.report.build import diagnostic_row
+from ptxwcet.report.formula_text import row_text
+from ptxwcet.report.model import AssumptionRow, MachineRow, Refused
+from ptxwcet.symbolic import SymbolicAnswer
+
+SCHEMA = 1
+
+
+@dataclass(frozen=True, slots=True)
+class FormulaRowData:
+    """Cycles for ``first <= K <= last``: ``values[r] + increments[r] * q``.
+
+    With ``K = first + q * period + r`` and ``0 <= r < period``. ``text`` says the same for people.
+    """
+
+    first: int
+    last: int
+    period: int
+    values: tuple[int, ...]
+    increments: tuple[int, ...]
+    text: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SymbolicKernel:
+    """A kernel's bound as a function of ``parameter``, which the user calls ``name``.
+
+    For every number from ``low`` to ``high``; the largest bound is ``largest_cycles``, at
+    ``largest_at``, in ``microseconds`` at the machine's clock.
+    """
+
+    kernel: str
+    block: tuple[int, int, int]
+    grid: tuple[int, int, int] | None
+    parameters: tuple[tuple[str, int | float], ...]
+    warp_count: int
+    parameter: str
+    name: str
+    low: int
+    high: int
+    method: str
+    guarantee: str
+    assumptions: tuple[AssumptionRow, ...]
+    citations: tuple[str, ...]
+    rows: tuple[FormulaRowData, ...]
+    largest_cycles: int
+    largest_at: int
+    microseconds: float
+    status: str = "bounded"
+
+
+@dataclass(frozen=True, slots=True)
+class SymbolicReport:
+    """Everything about one run with a parameter left open."""
+
+    schema: int
+    tool: str
+    version: str
+    file: str
+    sha256: str
+    machine: MachineRow
+    kernels: tuple[SymbolicKernel | Refused, ...]
+
+
+def build_symbolic_report(answer: SymbolicAnswer) -> SymbolicReport:
+    """The report of a run; deterministic for equal input."""
+    machine = answer.machine
+    by_definition = tuple(
+        a.key for a in machine.satisfies if a.state is AssumptionState.BY_DEFINITION
+    )
+    return SymbolicReport(
+        SCHEMA,
+        "ptxwcet",
+        __version__,
+        answer.path,
+        answer.sha256,
+        MachineRow(
+            machine.name,
+            machine.description,
+            machine.memory_latency_cycles,
+            machine.clock_mhz,
+            by_definition,
+        ),
+        tuple(
+            Refused(row.kernel.name, tuple(diagnostic_row(one) for one in row.diagnostics))
+            if isinstance(row, RefusedKernel)
+            else _bounded(row, machine.clock_mhz)
+            for row in answer.kernels
+        ),
+    )
+
+
+def _bounded(row: SymbolicBound, clock_mhz: int) -> SymbolicKernel:
+    claim, parameter = row.claim, row.parameter
+    return SymbolicKernel(
+        kernel=row.kernel.name,
+        block=row.launch.block,
+        grid=row.launch.grid,
+        parameters=tuple(sorted(row.launch.parameters.items())),
+        warp_count=row.launch.warps,
+        parameter=parameter.name,
+        name=parameter.shown,
+        low=parameter.low,
+        high=parameter.high,
+        method=claim.method,
+        guarantee=claim.guarantee.value,
+        assumptions=tuple(
+            AssumptionRow(a.key, a.text, a.state.value, a.source) for a in claim.assumptions
+        ),
+        citations=tuple(f"{citation.paper}, {citation.place}" for citation in claim.citations),
+        rows=tuple(
+            FormulaRowData(
+                one.first,
+                one.last,
+                one.period,
+                one.values,
+                one.increments,
+                row_text(one, parameter.shown),
+            )
+            for one in row.formula.rows
+        ),
+        largest_cycles=claim.cycles,
+        largest_at=row.largest_at,
+        microseconds=round(claim.cycles / clock_mhz, 3),
+    )

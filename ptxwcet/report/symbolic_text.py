@@ -1,0 +1,69 @@
+"""Parametric bounds as text for people: a row for each stretch of the range."""
+
+from __future__ import annotations
+
+from ptxwcet.report.model import Refused
+from ptxwcet.report.symbolic_model import FormulaRowData, SymbolicKernel, SymbolicReport
+
+_MOST_ROWS = 40
+
+
+def render_symbolic_text(report: SymbolicReport) -> str:
+    """The whole report; refused kernels get one row each (their diagnostics are printed apart)."""
+    machine = report.machine
+    parts = [
+        f"{report.tool} {report.version}  {report.file}\n"
+        f"machine    {machine.name}: {machine.description}\n"
+        f"           global memory latency {machine.memory_latency_cycles} cycles, "
+        f"{machine.clock_mhz} MHz"
+    ]
+    parts += [
+        f"kernel     {one.kernel}\nREFUSED    [{one.diagnostics[0].code}] "
+        f"{one.diagnostics[0].message}"
+        if isinstance(one, Refused)
+        else _bounded(one)
+        for one in report.kernels
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _bounded(kernel: SymbolicKernel) -> str:
+    block = "x".join(map(str, kernel.block))
+    grid = "any grid" if kernel.grid is None else f"grid {'x'.join(map(str, kernel.grid))}"
+    plural = "" if kernel.warp_count == 1 else "s"
+    values = ", ".join(f"{name}={value}" for name, value in kernel.parameters)
+    name = kernel.name if kernel.name == kernel.parameter else f"{kernel.name} ({kernel.parameter})"
+    lines = [
+        f"kernel     {kernel.kernel}",
+        f"launch     block {block} ({kernel.warp_count} warp{plural}), {grid}"
+        + (f"; {values}" if values else ""),
+        "",
+        f"BOUND      cycles for any one block, for each {name} in "
+        f"{kernel.low:,}..{kernel.high:,}   {kernel.guarantee}",
+    ]
+    lines += _rows(kernel)
+    lines.append(
+        f"largest    {kernel.largest_cycles:,} cycles ({kernel.microseconds:,} us), "
+        f"at {kernel.name} = {kernel.largest_at:,}"
+    )
+    head = "safe under" if kernel.guarantee == "safe-bound" else "holds only if"
+    lines += ["", head, *(f"  - {a.text} [{a.state}]" for a in kernel.assumptions)]
+    return "\n".join(lines)
+
+
+def _rows(kernel: SymbolicKernel) -> list[str]:
+    places = [_place(row, kernel.name) for row in kernel.rows]
+    width = max(map(len, places))
+    lines = []
+    for place, row in zip(places, kernel.rows, strict=True):
+        lines.append(f"  {place:<{width}}  {row.text[0]}")
+        lines += [f"  {'':<{width}}    {line}" for line in row.text[1:]]
+    if len(lines) > _MOST_ROWS:
+        hidden = len(lines) - _MOST_ROWS
+        lines[_MOST_ROWS:] = [f"  and {hidden:,} more lines (--format json lists all)"]
+    return lines
+
+
+def _place(row: FormulaRowData, name: str) -> str:
+    first, last = f"{row.first:,}", f"{row.last:,}"
+    return f"{name} = {first}" if first == last else f"{name} = {first} to {last}"

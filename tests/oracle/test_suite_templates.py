@@ -1,0 +1,45 @@
+"""The template of facts for each kernel of the suite, answered: the questions and the bound agree.
+
+The questions of a template come from one search, those of the table from trying again and again.
+"""
+
+import tomllib
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from kernel_suite import Entry, bound_kernel, entries, read_answers, request_for
+
+from ptxwcet.api import bound_file
+from ptxwcet.template import facts_template
+
+ANSWERED = [entry for entry in entries() if entry.kernel in read_answers()]
+
+
+def filled(text: str, answers: dict[str, int]) -> str:
+    """The template with the numbers written in."""
+    lines = text.splitlines()
+    for number, line in enumerate(lines):
+        if line.startswith("bound = "):
+            at = tomllib.loads(lines[number - 1])["at"]
+            lines[number] = f"bound = {answers[at]}"
+    return "\n".join([*lines, ""])
+
+
+@pytest.mark.parametrize("entry", ANSWERED, ids=lambda entry: entry.kernel)
+def test_an_answered_template_bounds_the_kernel(entry: Entry, tmp_path: Path) -> None:
+    answers = read_answers()[entry.kernel]
+    outcome = bound_kernel(entry, answers)
+    if outcome.bound is None:
+        pytest.skip("not bounded yet: see test_suite_kernels.py")
+    template = facts_template(request_for(entry))
+    assert not template.refused
+    assert template.questions == len(outcome.asked)
+    if not outcome.asked:
+        return
+    asked = [row["at"] for row in tomllib.loads(template.text)["loop"]]
+    assert sorted(asked) == sorted(outcome.asked)
+    facts = tmp_path / "facts.toml"
+    facts.write_text(filled(template.text, {one.loop: one.bound for one in answers}))
+    answer = bound_file(replace(request_for(entry), facts_file=str(facts)))
+    assert [row.worst.bound.cycles for row in answer.bounded] == [outcome.bound]

@@ -1,0 +1,143 @@
+"""Formulas of the samples' bounds against the bounds at single values, on their own analysis."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from time import perf_counter
+
+import pytest
+
+from ptxwcet.api import Request, bound_file
+from ptxwcet.symbolic import SymbolicAnswer, bound_symbolic
+
+SAMPLES = Path(__file__).parents[2] / "samples"
+COUNTED = (
+    "loop_up",
+    "loop_down",
+    "loop_strided",
+    "loop_while",
+    "loop_do_while",
+    "loop_unrolled",
+    "loop_unsigned",
+    "loop_wide",
+    "loop_block_stride",
+    "loop_threads",
+    "loop_break",
+)
+
+
+def request(name: str, kernel: str, block: str, parameters: Sequence[str] = ()) -> Request:
+    path = str(SAMPLES / f"{name}.ptx")
+    return Request(path, (kernel,), block=block, grid="1", parameters=tuple(parameters))
+
+
+def concrete(asked: Request, value: str) -> tuple[int, str]:
+    """The bound for one value and its guarantee."""
+    given = Request(
+        asked.path,
+        asked.kernels,
+        block=asked.block,
+        grid=asked.grid,
+        parameters=(*asked.parameters, value),
+    )
+    (row,) = bound_file(given).bounded
+    return row.worst.bound.cycles, row.worst.bound.claim.guarantee.value
+
+
+@cache
+def solved(asked: Request, symbolic: str) -> SymbolicAnswer:
+    return bound_symbolic(asked, symbolic)
+
+
+def check(asked: Request, name: str, limits: tuple[int, int], numbers: Sequence[int]) -> None:
+    answer = solved(asked, f"{name}={limits[0]}..{limits[1]}")
+    assert not answer.refused, answer.refused[0].diagnostics[0].message
+    (row,) = answer.bounded
+    assert (row.formula.low, row.formula.high) == limits
+    for number in numbers:
+        cycles, guarantee = concrete(asked, f"{name}={number}")
+        assert row.formula.at(number) == cycles, number
+        assert cycles <= row.claim.cycles
+        assert guarantee == row.claim.guarantee.value
+    assert concrete(asked, f"{name}={row.largest_at}")[0] == row.claim.cycles
+
+
+def sample(seed: int, count: int, limits: tuple[int, int]) -> list[int]:
+    """Numbers of a range, most of them near its beginning."""
+    draw = random.Random(seed)
+    low, high = limits
+    return [low + int((high - low) ** draw.random() - 1) for _ in range(count)]
+
+
+@pytest.mark.parametrize("kernel", COUNTED)
+def test_every_value_of_counted_loops(kernel: str) -> None:
+    asked = request("loops", kernel, "64")
+    check(asked, "n", (1, 70), range(1, 71))
+
+
+@pytest.mark.parametrize("kernel", COUNTED)
+def test_values_of_counted_loops_up_to_a_million(kernel: str) -> None:
+    asked = request("loops", kernel, "64")
+    limits = (1, 10**6)
+    check(asked, "n", limits, (*sample(len(kernel), 40, limits), 10**6))
+
+
+def test_ranges_from_below_zero() -> None:
+    check(request("loops", "loop_up", "64"), "n", (-40, 40), range(-40, 41))
+    check(request("loops", "loop_while", "64"), "n", (0, 40), range(41))
+
+
+def test_both_counts_of_nested_loops() -> None:
+    limits = (1, 10**6)
+    numbers = (*range(1, 9), *sample(1, 30, limits))
+    check(request("loops", "loop_nested", "64", ("m=13",)), "n", limits, numbers)
+    check(request("loops", "loop_nested", "64", ("n=13",)), "m", limits, numbers)
+
+
+@pytest.mark.parametrize(
+    ("name", "kernel", "block", "parameter"),
+    [
+        ("saxpy", "saxpy", "64", "n"),
+        ("vector_add", "vector_add", "256", "n"),
+        ("histogram", "histogram", "64", "n"),
+        ("block_reduce", "block_reduce_shuffle", "64", "n"),
+        ("sgemm_naive", "sgemm_naive", "32x32", "K"),
+        ("sgemm_double_buffered", "sgemm_double_buffered", "32x32", "K"),
+    ],
+)
+def test_samples(name: str, kernel: str, block: str, parameter: str) -> None:
+    limits = (32, 10**6)
+    numbers = (*range(32, 300, 7), *sample(7, 40, limits), 10**6)
+    check(request(name, kernel, block), parameter, limits, numbers)
+
+
+def test_a_reduction_with_barriers_in_every_step() -> None:
+    asked = request("block_reduce", "block_reduce_tree", "32")
+    check(asked, "n", (1, 5000), (*range(1, 140), *sample(3, 60, (1, 5000))))
+
+
+def test_triangles_are_quadratic() -> None:
+    for name, kernel in (("triangular", "triangular_solve"), ("loops", "loop_triangular")):
+        answer = bound_symbolic(request(name, kernel, "64"), "n=1..4096")
+        (row,) = answer.refused
+        assert row.diagnostics[0].code == "PW543"
+        assert "product" in row.diagnostics[0].message
+
+
+def test_coarser_paths_are_refused() -> None:
+    """For a short range a table is possible, but not of the bounds that single values have."""
+    check(request("triangular", "triangular_solve", "64"), "n", (1, 5), range(1, 6))
+    (row,) = bound_symbolic(request("triangular", "triangular_solve", "64"), "n=1..30").refused
+    assert row.diagnostics[0].code == "PW543"
+    assert "less exactly" in row.diagnostics[0].message
+
+
+def test_cost_does_not_depend_on_the_range() -> None:
+    asked = request("loops", "loop_unrolled", "64")
+    began = perf_counter()
+    (row,) = bound_symbolic(asked, f"n=1..{2**31 - 1}").bounded
+    assert perf_counter() - began < 5
+    assert len(row.formula.rows) < 9

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from ptxwcet.flow.lane_shapes import Agreement
 from ptxwcet.flow.loops import Loop
 from ptxwcet.flow.paths import PathFork, PathUnordered, Visit
-from ptxwcet.flow.uniformity import Agreement
 from ptxwcet.flow.values import Mask
 from ptxwcet.flow.walk_guards import outcomes
 from ptxwcet.flow.walk_narrowing import condition_of

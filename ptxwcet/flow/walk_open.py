@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ptxwcet.flow.lane_shapes import Agreement
 from ptxwcet.flow.loops import Loop
 from ptxwcet.flow.paths import Path, PathNode, PathPart, Visit, close_symbol
 from ptxwcet.flow.regions import Symbol
-from ptxwcet.flow.uniformity import Agreement
 from ptxwcet.flow.values import Cause, Condition, Mask, Value
 
 # A loop is followed iteration by iteration if a value with so few possibilities decides its end.

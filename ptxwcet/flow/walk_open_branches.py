@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from ptxwcet.flow.cfg import BlockId
+from ptxwcet.flow.lane_shapes import Agreement
 from ptxwcet.flow.loops import Loop
 from ptxwcet.flow.paths import Path, PathChoice, PathEnd, PathFork, PathPart, Visit
-from ptxwcet.flow.uniformity import Agreement
 from ptxwcet.flow.values import Cause, CauseKind, Mask
 from ptxwcet.flow.walk_narrowing import narrow, widen
 from ptxwcet.flow.walk_open import OpenBranch, Side, Way

@@ -104,6 +104,7 @@ class Summary:
     refusals: Counter[str] = field(default_factory=Counter)
     unsound: list[int] = field(default_factory=list)
     inexact: list[int] = field(default_factory=list)
+    crashed: list[int] = field(default_factory=list)
     groups: dict[str, Excess] = field(default_factory=dict)
 
     def add(self, verdict: Verdict) -> None:
@@ -112,6 +113,8 @@ class Summary:
         self.executions += verdict.executions
         if verdict.refusal:
             self.refusals[verdict.refusal] += 1
+            if verdict.refusal.startswith("crash"):
+                self.crashed.append(verdict.seed)
             return
         if not verdict.is_sound:
             self.unsound.append(verdict.seed)
@@ -136,6 +139,7 @@ class Summary:
         self.refusals += other.refusals
         self.unsound += other.unsound
         self.inexact += other.inexact
+        self.crashed += other.crashed
         for name, excess in other.groups.items():
             self.groups.setdefault(name, Excess()).counts.update(excess.counts)
 
@@ -149,6 +153,7 @@ class Summary:
             "refusals": dict(self.refusals),
             "unsound": self.unsound,
             "inexact": self.inexact,
+            "crashed": self.crashed,
             "groups": groups,
         }
 
@@ -183,6 +188,8 @@ def write_report(total: Summary, command: str) -> str:
         + (f" (seeds {total.unsound[:20]})." if total.unsound else "."),
         f"* Bounds above the truth where equality is asserted: {len(total.inexact)}"
         + (f" (seeds {total.inexact[:20]})." if total.inexact else "."),
+        f"* Tracebacks: {len(total.crashed)}"
+        + (f" (seeds {total.crashed[:20]})." if total.crashed else "."),
         "* Not compared: "
         + (", ".join(f"{code} {n}" for code, n in total.refusals.most_common()) or "none")
         + f" ({100 * total.refusals.total() / max(1, total.kernels):.1f} %).",

@@ -19,7 +19,8 @@ class Verdict:
     """What came of one kernel. A bound or truth is 0 where there is none.
 
     ``refusal`` is the code of the refusal, "too many" where the executions were not enumerated.
-    ``bounds`` and ``truths`` are of one warp and of a block.
+    ``bounds`` and ``truths`` are of one warp and of a block; a block's bound that rests on there
+    being no data races is not compared, its truth is 0.
     """
 
     seed: int
@@ -122,6 +123,8 @@ class Summary:
         features = verdict.features
         shape = "structured" if "structured" in features else "unstructured"
         for scope, bound, truth in zip(SCOPES, verdict.bounds, verdict.truths, strict=True):
+            if not truth:
+                continue  # not compared
             excess = -(-1000 * (bound - truth) // truth)
             exact = is_exact(features, scope)
             if exact and excess:

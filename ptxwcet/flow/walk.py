@@ -340,6 +340,9 @@ class Walk:
                     return self._leave(block, step, sure, mask)
             else:
                 self._control(step, mask)
+        last = self._cfg.blocks[block].end - 1
+        if last >= 0 and self._ends_in_switch(last):
+            return self._switch(block, mask)
         taken, fallthrough = (
             self._cfg.taken_successor(BlockId(block)),
             self._cfg.fallthrough_successor(BlockId(block)),
@@ -446,13 +449,99 @@ class Walk:
                 raise self._call_refusal(step)
             return
         if control is ControlEffect.INDIRECT_BRANCH:
-            raise Refused(
-                "PW221",
-                step.index,
-                "an indexed branch (brx.idx) on the path is not followed",
-                "compile the switch statement to comparisons, or pass a facts-free kernel",
-            )
+            return  # at the end of its block: see _switch
         self._barrier(step, mask)
+
+    # --- indexed branches -------------------------------------------------------------------------
+
+    def _ends_in_switch(self, index: int) -> bool:
+        instructions = self._graph.kernel.instructions
+        return instructions[index].control is ControlEffect.INDIRECT_BRANCH
+
+    def _switch(self, block: int, mask: Mask) -> tuple[int, Mask]:
+        """``brx.idx``: each lane goes on where the table leads for its index."""
+        meeting = self._graph.postdominators[block]
+        ways = self._table_lanes(block, mask)
+        self._out.append(Visit(block, taken=True))
+        if len(ways) == 1:
+            ((target, lanes),) = ways.items()
+            return target, lanes
+        if meeting is None or (self._open and meeting not in self._open[-1].loop.body):
+            raise self._switch_refusal(block, "its cases meet again only behind the loop around")
+        before, apart = self._snapshot(), self._apart
+        cause = frozenset({Cause(CauseKind.OPERATION, "brx.idx", self._last(block))})
+        agreement, if_race_free = self._agreement(block)
+        known = not any(np.array_equal(lanes, mask) for lanes in ways.values())
+        if known or not agreement:
+            self._is_exact = False
+        if known or agreement is not Agreement.BLOCK:
+            self._apart = [*apart, (block, cause)]
+        sides: list[_Side] = []
+        for target, lanes in ways.items():
+            self._go_back(before)
+            self._is_exact &= not known and bool(agreement)
+            path, arrived = self._side(target, lanes, meeting, chosen=bool(agreement))
+            sides.append(self._walked(path, lanes, arrived))
+        self._apart = apart
+        self._meet_all(sides, cause)
+        arrived = np.logical_or.reduce([side.arrived for side in sides])
+        complete = all(not bool((side.mask & ~side.arrived).any()) for side in sides)
+        self._is_exact = before.is_exact and complete
+        paths = tuple(side.path for side in sides)
+        if known or not agreement:
+            self._out.append(PathLate(len(paths), paths))
+        else:
+            site = block if agreement is Agreement.BLOCK else None
+            self._out.append(PathChoice(paths, site, if_race_free))
+        return meeting, arrived
+
+    def _meet_all(self, sides: list[_Side], causes: frozenset[Cause]) -> None:
+        """Registers and lanes behind several sides, walked from the same state."""
+        first = sides[0]
+        for side in sides[1:]:
+            self._meet_registers(first, side, causes)
+            first = _Side(
+                (),
+                first.mask | side.mask,
+                first.arrived | side.arrived,
+                self._state.registers,
+                first.alive & (~side.mask | side.alive) | side.mask & side.alive,
+                is_exact=first.is_exact and side.is_exact,
+                has_gone=first.has_gone or side.has_gone,
+            )
+        self._state.registers, self._state.alive = first.registers, first.alive
+        self._has_gone = first.has_gone
+
+    def _table_lanes(self, block: int, mask: Mask) -> dict[int, Mask]:
+        """The lanes that go to each target; all of them to each where the index is not known."""
+        index = self._last(block)
+        instruction = self._graph.kernel.instructions[index]
+        if instruction.guard is not None:
+            raise self._switch_refusal(block, "it has a guard")
+        labels = self._graph.kernel.labels
+        targets = [self._graph.block_of(labels[name]) for name in instruction.targets]
+        self._state.active = mask
+        value = read_operand(self._state, instruction.operands[0], 32, index)
+        if not isinstance(value, Known) or value.terms or not self._is_exact or self._has_gone:
+            return dict.fromkeys(dict.fromkeys(targets), mask)
+        numbers = np.broadcast_to(np.asarray(value.base), mask.shape) & 0xFFFFFFFF
+        if bool((numbers[mask] >= len(targets)).any()):
+            raise self._switch_refusal(block, "its index is outside of the table")
+        ways: dict[int, Mask] = {}
+        for number in np.unique(numbers[mask]).tolist():
+            lanes = mask & (numbers == number)
+            ways[targets[number]] = ways.get(targets[number], np.zeros_like(mask)) | lanes
+        for lanes in ways.values():
+            self._require_agreement(lanes)
+        return ways
+
+    def _switch_refusal(self, block: int, reason: str) -> Refused:
+        return Refused(
+            "PW221",
+            self._last(block),
+            f"an indexed branch (brx.idx) on the path is not followed: {reason}",
+            "compile the switch statement to comparisons",
+        )
 
     def _call_refusal(self, step: _Step) -> Refused:
         callee = step.instruction.callee

@@ -31,7 +31,7 @@ def walked(
         def __init__(self, graph: object, state: object, facts: PlacedFacts) -> None:
             self.never = facts.never
 
-        def run(self) -> Path:
+        def run(self, symbolic: str | None = None) -> Path:
             excluded.append(self.never)
             if self.never & contradicted:
                 raise Refused("PW217", 0, "it is taken", "")

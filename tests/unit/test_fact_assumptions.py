@@ -9,7 +9,9 @@ from ptxwcet.flow.paths import AffineCount, BlockPaths, PathLoop, WarpPath
 LAUNCH = Launch((32, 1, 1))
 
 
-def assumed(facts: PlacedFacts, user: range, launch: Launch = LAUNCH) -> dict[str, tuple[str, str]]:
+def assumed(
+    facts: PlacedFacts, user: range, launch: Launch = LAUNCH, given: tuple[str, ...] = ()
+) -> dict[str, tuple[str, str]]:
     """Text and source by key, for paths with six loops, those of ``user`` bounded by the user."""
     loops = tuple(
         PathLoop(
@@ -22,7 +24,8 @@ def assumed(facts: PlacedFacts, user: range, launch: Launch = LAUNCH) -> dict[st
         for number in range(6)
     )
     paths = BlockPaths((0, 0, 0), (0, 0, 0), (WarpPath(loops, (0,)),))
-    return {one.key: (one.text, one.source) for one in fact_assumptions(paths, facts, launch)}
+    found = fact_assumptions(paths, facts, launch, given)
+    return {one.key: (one.text, one.source) for one in found}
 
 
 SOURCES = {number: f"facts.toml:{number}" for number in range(6)}
@@ -59,3 +62,8 @@ def test_branches_and_ranges() -> None:
     assert found["exclusive-branches"][1] == "f:2"
     assert "n in 1..9" in found["parameter-ranges"][0]
     assert "uniform-branches" in found
+
+
+def test_memory_that_the_launch_file_gives() -> None:
+    found = assumed(PlacedFacts(), range(0), given=("table", "k_param_2"))
+    assert found["launch-memory"][0].endswith("table, k_param_2")

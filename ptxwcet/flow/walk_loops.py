@@ -6,7 +6,7 @@ import numpy as np
 
 from ptxwcet.flow.facts import WARP_SIZE
 from ptxwcet.flow.loops import Loop
-from ptxwcet.flow.paths import PathChoice, PathLate, PathScatter
+from ptxwcet.flow.paths import PathChoice, PathLate, PathLoop, PathScatter
 from ptxwcet.flow.values import Mask
 from ptxwcet.flow.walk_analysed import analysed_loop
 from ptxwcet.flow.walk_bounded import bounded_loop
@@ -81,16 +81,30 @@ def _enter(walk: WalkState, loop: Loop, mask: Mask, stop: int | None) -> tuple[i
         walk.exits = outer_exits
         del walk.open_loops[-1]
     if opened.left:
-        block, arrived = _after_leaving(walk, opened, block, arrived)
+        late = _most_late(walk, opened, mask)
+        block, arrived = _after_leaving(walk, opened, block, arrived, late)
     return block, arrived
 
 
+def _most_late(walk: WalkState, opened: OpenLoop, mask: Mask) -> int:
+    """How often lanes may leave the loop that was walked last while others stay in it.
+
+    Each time at least one lane leaves, on another way or in another iteration, and one stays.
+    """
+    most = _most_lanes(mask) - 1
+    last = walk.out[-1] if walk.out else None
+    if isinstance(last, PathLoop) and not last.iterations.slopes:
+        most = min(most, (last.iterations.base + 1) * len(opened.sources))
+    return most
+
+
 def _after_leaving(
-    walk: WalkState, opened: OpenLoop, block: int, arrived: Mask
+    walk: WalkState, opened: OpenLoop, block: int, arrived: Mask, most_late: int
 ) -> tuple[int, Mask]:
     """Goes on where lanes that may have left meet those that ended the loop.
 
-    With several such places each is behind the one before: all post-dominate the loop.
+    With several such places each is behind the one before: all post-dominate the loop. What lanes
+    execute before they meet the others comes late at most ``most_late`` times.
     """
     walk.forget(opened.loop)
     order = sorted(opened.left, key=walk.graph.distance_to_exit, reverse=True)
@@ -101,8 +115,8 @@ def _after_leaving(
             site = opened.loop.header if chosen else None
             walk.out.append(PathChoice((path, ()), site, opened.if_race_free))
         late = tuple(behind for place, behind in opened.late if place == meeting)
-        if late:
-            walk.out.append(PathLate(WARP_SIZE, late))
+        if late and most_late:
+            walk.out.append(PathLate(most_late, late))
         block, arrived = meeting, arrived | opened.left[meeting] & walk.state.alive
     if block == walk.cfg.exit:
         walk.state.alive &= ~arrived

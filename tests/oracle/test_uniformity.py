@@ -20,7 +20,8 @@ from ptxwcet.emulator.launch import (
 from ptxwcet.flow.cfg import build_cfg
 from ptxwcet.flow.dominance import compute_postdominators
 from ptxwcet.flow.facts import Launch
-from ptxwcet.flow.uniformity import Agreement, branch_agreement
+from ptxwcet.flow.lane_shapes import Agreement
+from ptxwcet.flow.uniformity import branch_agreement
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.support.source import SourceFile

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from ptxwcet.flow import integers
+from ptxwcet.flow import comparison
 from ptxwcet.flow.integers import IntegerType, integer_type
 from ptxwcet.flow.values import Cause, CauseKind, Known, Mask, Unknown, Value, combine, wrap
 from ptxwcet.ir.kernel import (
@@ -76,7 +76,7 @@ def read_operand(state: LaneState, operand: Operand, bits: int, index: int) -> V
         case SpecialRegister(name):
             return state.special(name)
         case Negated(inner):
-            return integers.opposite(read_operand(state, inner, bits, index))
+            return comparison.opposite(read_operand(state, inner, bits, index))
         case SymbolRef(name, offset):
             start = state.address(name)
             if start is not None:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ptxwcet.flow import integers
+from ptxwcet.flow import comparison, integers
 from ptxwcet.flow.integers import IntegerType
 from ptxwcet.flow.operands import LaneState, Transfer, instruction_type, join_unknown, read_operand
 from ptxwcet.flow.regions import Wavers
@@ -96,7 +96,7 @@ def _compared(state: LaneState, a: Value, b: Value, operator: str, kind: Integer
     if isinstance(a, Unknown) or isinstance(b, Unknown):
         return join_unknown([value for value in (a, b) if isinstance(value, Unknown)])
     try:
-        outcome = integers.compare(a, b, operator, kind, state.active)
+        outcome = comparison.compare(a, b, operator, kind, state.active)
     except Wavers:
         outcome = None
     causes = integers.causes_of(a.terms) | integers.causes_of(b.terms)
@@ -108,11 +108,11 @@ def _setp_outputs(target: Operand) -> Callable[[Value], list[Value]] | None:
         case Register():
             return lambda outcome: [outcome]
         case Pair(Register(), Register()):
-            return lambda outcome: [outcome, integers.opposite(outcome)]
+            return lambda outcome: [outcome, comparison.opposite(outcome)]
         case Pair(Register(), Sink()):
             return lambda outcome: [outcome]
         case Pair(Sink(), Register()):
-            return lambda outcome: [integers.opposite(outcome)]
+            return lambda outcome: [comparison.opposite(outcome)]
         case _:
             return None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ptxwcet.flow import integers, scalar
+from ptxwcet.flow import comparison, integer_operations, integers, scalar
 from ptxwcet.flow.integers import IntegerType, integer_type
 from ptxwcet.flow.operands import NOT_AFFINE, PREDICATE, LaneState
 from ptxwcet.flow.values import Known, Number, Value, combine, per_lane, scale_by, wrap
@@ -122,7 +122,7 @@ def _shift_right(instruction: Instruction, kind: IntegerType) -> Rule | None:
             return NOT_AFFINE
         amount = integers.as_exact(v[1], IntegerType(32, signed=False), state.active).base
         if isinstance(amount, int):
-            return integers.shift_right(v[0], amount, kind, state.active) or NOT_AFFINE
+            return integer_operations.shift_right(v[0], amount, kind, state.active) or NOT_AFFINE
         if v[0].terms:
             return NOT_AFFINE
         exact = integers.as_exact(v[0], kind, state.active).base
@@ -134,7 +134,9 @@ def _shift_right(instruction: Instruction, kind: IntegerType) -> Rule | None:
 
 def _bitwise(operator: str) -> _Builder:
     def build(instruction: Instruction, kind: IntegerType) -> Rule | None:
-        return lambda state, v: integers.bitwise(v[0], v[1], operator, kind.bits) or NOT_AFFINE
+        return lambda state, v: (
+            integer_operations.bitwise(v[0], v[1], operator, kind.bits) or NOT_AFFINE
+        )
 
     return build
 
@@ -154,7 +156,8 @@ def _extremum(largest: bool) -> _Builder:
         if len(instruction.operands) != 3 or "relu" in instruction.modifiers:
             return None
         return lambda state, v: (
-            integers.extremum(v[0], v[1], kind, state.active, largest=largest) or NOT_AFFINE
+            integer_operations.extremum(v[0], v[1], kind, state.active, largest=largest)
+            or NOT_AFFINE
         )
 
     return build
@@ -162,13 +165,13 @@ def _extremum(largest: bool) -> _Builder:
 
 def _absolute(instruction: Instruction, kind: IntegerType) -> Rule | None:
     def rule(state: LaneState, v: list[Known]) -> Value:
-        negative = integers.compare(v[0], Known(0), "lt", kind, state.active)
+        negative = comparison.compare(v[0], Known(0), "lt", kind, state.active)
         if not isinstance(negative, Known) or negative.valid is not None:
             return NOT_AFFINE
         flipped = combine(Known(0), v[0], -1, kind.bits)
         if isinstance(negative.base, int):
             return flipped if negative.base else v[0]
-        return integers.select(flipped, v[0], negative.base.astype(bool))
+        return integer_operations.select(flipped, v[0], negative.base.astype(bool))
 
     return rule
 
@@ -176,7 +179,7 @@ def _absolute(instruction: Instruction, kind: IntegerType) -> Rule | None:
 def _divide(remainder: bool) -> _Builder:
     def build(instruction: Instruction, kind: IntegerType) -> Rule | None:
         def rule(state: LaneState, v: list[Known]) -> Value:
-            quotient = integers.divide(v[0], v[1], kind, state.active)
+            quotient = integer_operations.divide(v[0], v[1], kind, state.active)
             if quotient is None:
                 return NOT_AFFINE
             if not remainder:
@@ -194,7 +197,7 @@ def _select(instruction: Instruction, kind: IntegerType) -> Rule | None:
         taken = v[2].base
         if isinstance(taken, int):
             return v[0] if taken else v[1]
-        return integers.select(v[0], v[1], taken.astype(bool))
+        return integer_operations.select(v[0], v[1], taken.astype(bool))
 
     return rule
 

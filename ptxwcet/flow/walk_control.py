@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ptxwcet.flow.facts import WARP_SIZE
-from ptxwcet.flow.transfer import read_operand
+from ptxwcet.flow.operands import read_operand
 from ptxwcet.flow.values import CauseKind, Known, Mask
 from ptxwcet.flow.walk_guards import guard_lanes
 from ptxwcet.flow.walk_state import WalkState

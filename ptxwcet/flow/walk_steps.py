@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ptxwcet.flow.flow_graph import FlowGraph
+from ptxwcet.flow.operands import Transfer
 from ptxwcet.flow.paths import Path, visited_blocks
-from ptxwcet.flow.transfer import Transfer, compile_transfer
+from ptxwcet.flow.transfer import compile_transfer
 from ptxwcet.ir.kernel import Guard, Instruction
 from ptxwcet.ir.op_classes import ControlEffect, OpClass
 

@@ -52,6 +52,12 @@ class Entry:
         return SUITE / "launches" / f"{self.kernel}.toml"
 
     @property
+    def facts(self) -> Path | None:
+        """What is to be said about branches of the kernel, None for nearly all."""
+        path = SUITE / "facts" / f"{self.kernel}.toml"
+        return path if path.exists() else None
+
+    @property
     def domain(self) -> str:
         """The file's name says what it is about."""
         return self.path.stem
@@ -62,7 +68,9 @@ class Outcome:
     """What came of a kernel. ``asked`` are labels of loops that needed an answer, in order.
 
     ``refusal`` is the diagnostic that is left, None for a kernel with a bound; ``seconds`` are
-    those of the processor, for reading the file and the last try to bound the kernel.
+    those of the processor, for reading the file and the last try to bound the kernel;
+    ``larger_seconds`` the same of a larger launch, if it was tried (larger_launches.py).
+    ``facts`` is the file of facts that was needed for ``branches`` of the kernel.
     """
 
     entry: Entry
@@ -71,7 +79,10 @@ class Outcome:
     bound: int | None = None
     bound_without_answers: bool = False
     seconds: float = 0.0
+    larger_seconds: float | None = None
     refusal: Diagnostic | None = None
+    facts: Path | None = None
+    branches: int = 0
 
     @property
     def automatic(self) -> int:
@@ -119,10 +130,16 @@ def control_flow(entry: Entry) -> tuple[Kernel, ControlFlowGraph, LoopForest]:
     return inlined, cfg, find_loops(cfg, compute_dominators(cfg))
 
 
-def request_for(entry: Entry, answers: tuple[Answer, ...] = ()) -> Request:
-    """The bound of a kernel under its launch file and these answers."""
-    bounds = tuple(f"{answer.loop}={answer.bound}" for answer in answers)
-    return Request(str(entry.path), launch_file=str(entry.launch), loop_bounds=bounds)
+def request_for(
+    entry: Entry, answers: tuple[Answer, ...] = (), facts: Path | None = None
+) -> Request:
+    """The bound of a kernel under its launch file, these answers and facts about branches."""
+    return Request(
+        str(entry.path),
+        launch_file=str(entry.launch),
+        loop_bounds=tuple(f"{answer.loop}={answer.bound}" for answer in answers),
+        facts_file=None if facts is None else str(facts),
+    )
 
 
 def bound_kernel(entry: Entry, answers: tuple[Answer, ...]) -> Outcome:
@@ -133,14 +150,18 @@ def bound_kernel(entry: Entry, answers: tuple[Answer, ...]) -> Outcome:
     given: tuple[Answer, ...] = ()
     while True:
         begin = time.process_time()
-        result = bound_file(request_for(entry, given))
+        result = bound_file(request_for(entry, given, outcome.facts))
         outcome.seconds = time.process_time() - begin
         if result.bounded:
             outcome.bound = result.bounded[0].worst.bound.cycles
-            outcome.bound_without_answers = not given
+            outcome.bound_without_answers = not given and outcome.facts is None
             return outcome
         question = result.refused[0].diagnostics[0]
         label = _asked_loop(question, cfg, forest)
+        if label is None and outcome.facts is None and entry.facts is not None:
+            outcome.facts = entry.facts
+            outcome.branches = len(tomllib.loads(entry.facts.read_text())["branch"])
+            continue
         if label is None or label in outcome.asked:
             outcome.refusal = question
             return outcome

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kernel_suite import Outcome, bound_kernel, entries, read_answers
+from larger_launches import FACTOR, larger_seconds
 
 SLOWEST = 3
 """Kernels named as the slowest."""
@@ -26,10 +27,17 @@ def row(outcome: Outcome) -> str:
     """A kernel's line of the table."""
     bound = "" if outcome.bound is None else f"{outcome.bound:,}"
     automatic = "" if outcome.bound is None else str(outcome.automatic)
+    asked = len(outcome.asked) + outcome.branches
     return (
         f"| {outcome.entry.domain} | {outcome.entry.kernel} | {len(outcome.loops)} | {automatic} | "
-        f"{len(outcome.asked)} | {bound} | {outcome.seconds:.2f} | {note(outcome)} |"
+        f"{asked} | {bound} | {outcome.seconds:.2f} | {large(outcome)} | {note(outcome)} |"
     )
+
+
+def large(outcome: Outcome) -> str:
+    """Seconds of the larger launch."""
+    seconds = outcome.larger_seconds
+    return "" if seconds is None else f"{seconds:.2f}"
 
 
 def note(outcome: Outcome) -> str:
@@ -37,6 +45,8 @@ def note(outcome: Outcome) -> str:
     if outcome.refusal is not None:
         source = next((n for n in outcome.refusal.notes if n.startswith("source line: ")), "")
         return f"{outcome.refusal.code} {source.removeprefix('source line: ')}".strip()
+    if outcome.branches:
+        return f"{outcome.branches} branches asked for"
     labels = [f"`{label}`" for label in outcome.asked[:SHOWN]]
     more = len(outcome.asked) - SHOWN
     return ", ".join([*labels, f"and {more} more"] if more > 0 else labels)
@@ -47,15 +57,20 @@ def summary(outcomes: Sequence[Outcome]) -> list[str]:
     loops = sum(len(one.loops) for one in outcomes)
     automatic = sum(one.automatic for one in outcomes)
     asked = sum(len(one.asked) for one in outcomes)
+    branches = sum(one.branches for one in outcomes)
     alone = sum(one.bound_without_answers for one in outcomes)
     bounded = sum(one.bound is not None for one in outcomes)
     slow = sorted(outcomes, key=lambda one: -one.seconds)[:SLOWEST]
     slowest = ", ".join(f"{one.entry.kernel} {one.seconds:.2f} s" for one in slow)
+    slow = sorted(outcomes, key=lambda one: -(one.larger_seconds or 0))[:SLOWEST]
+    largest = ", ".join(f"{one.entry.kernel} {large(one)} s" for one in slow)
     return [
         f"**{len(outcomes)} kernels, {loops} loops: {automatic} loops ({automatic / loops:.1%}) "
-        f"bounded from the launch facts alone, {asked} asked for. "
+        f"bounded from the launch facts alone, {asked} asked for, "
+        f"and {branches} branches. "
         f"{alone} kernels bounded without a question, {bounded} with the answers, "
-        f"{len(outcomes) - bounded} not.** Slowest: {slowest}.",
+        f"{len(outcomes) - bounded} not.** Slowest: {slowest}; of the larger "
+        f"launches: {largest}.",
     ]
 
 
@@ -85,18 +100,20 @@ def page(outcomes: Sequence[Outcome], command: str) -> str:
         "",
         "The kernels of `benchmarks/kernels/suite`, written in the manner of the usual GPU",
         "benchmark suites and compiled by nvcc at -O3, on the machine orin-ecrts2025. A kernel is",
-        "bounded from the facts of its launch file (block, grid, scalar parameters), never from",
-        "its arrays. A loop that these do not decide is asked for; the answers are in",
-        "`answers.toml` beside the kernels. A loop counts as automatic only if its kernel has a",
-        "bound. Seconds of the processor: reading the whole PTX file, with the other kernels of",
-        "the domain, and the last analysis.",
+        "bounded from its launch file without the contents of arrays. A loop that this does not",
+        "decide is asked for; the answers are in `answers.toml` beside the kernels, those about",
+        "branches in `facts/`. A loop counts as automatic only if its kernel has a bound. Seconds",
+        "of the processor: reading the whole PTX file, with the other kernels of the domain, and",
+        "the last analysis; *larger*: the same for a launch whose scalars and grid are",
+        f"{FACTOR} times as large and whose blocks have 1024 threads",
+        "(`benchmarks/larger_launches.py`).",
         "",
         *summary(outcomes),
         "",
         *domains(outcomes),
         "",
-        "| domain | kernel | loops | automatic | asked | bound, cycles | seconds | note |",
-        "|---|---|--:|--:|--:|--:|--:|---|",
+        "| domain | kernel | loops | automatic | asked | bound, cycles | seconds | larger | note |",
+        "|---|---|--:|--:|--:|--:|--:|--:|---|",
         *(row(outcome) for outcome in outcomes),
     ]
     return "\n".join([*lines, ""])
@@ -109,7 +126,13 @@ def main() -> int:
     options = parser.parse_args()
     answers = read_answers()
     bound_kernel(entries()[0], ())  # the first one pays for imports and the grammar
-    outcomes = [bound_kernel(entry, answers.get(entry.kernel, ())) for entry in entries()]
+    outcomes = []
+    for entry in entries():
+        known = answers.get(entry.kernel, ())
+        outcome = bound_kernel(entry, known)
+        if outcome.bound is not None:
+            outcome.larger_seconds = larger_seconds(outcome, known)
+        outcomes.append(outcome)
     text = page(outcomes, "python benchmarks/path_table.py")
     print(text)
     if options.out is not None:

@@ -6,14 +6,14 @@ bound of each kind of piece is solved in s, and the largest at each value of the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
 from ptxwcet.bounds.analysis import analyse_block
 from ptxwcet.bounds.envelope import upper_envelope
 from ptxwcet.bounds.formula import Formula, formula_of, largest, value_at
-from ptxwcet.bounds.parametric import Progression, Range, Unsettled, solve
+from ptxwcet.bounds.parametric import Progression, Range, Unsettled, carried, solve
 from ptxwcet.bounds.safe import bound_safe
 from ptxwcet.claims import Assumption, AssumptionState, Guarantee, TimingClaim
 from ptxwcet.flow.call_variables import with_variable_registers
@@ -139,7 +139,8 @@ class _Job:
         for pieces in _alike(self._paths()):
             longest = max(pieces, key=lambda piece: piece.count)
             solved = solve(partial(self._bound, longest.paths), longest.count)
-            out += (found for piece in pieces for found in _placed_in(piece, solved))
+            for piece in pieces:
+                out += carried(solved, Range(piece.first, piece.step, piece.count))
             if not all(is_exact(warp.nodes) for warp in longest.paths.warps):
                 places = (longest.count // 2, longest.count - 1)
                 open_places |= {longest.first + longest.step * s for s in places}
@@ -180,7 +181,12 @@ class _Job:
     def _bound(self, paths: BlockPaths, s: int) -> int:
         """SAFE of a block that executes the paths, for a value of their symbol."""
         workload = build_workload(
-            paths.warps, self._kernel, self._cfg, self._costs, self._machine.scoreboard, s
+            paths.warps,
+            self._kernel,
+            self._cfg,
+            self._costs,
+            self._machine.scoreboard,
+            parameter=s,
         )
         unknown = (UNKNOWN_OPCODES,) if self._costs.charged_unknown else ()
         facts = fact_assumptions(paths, self._placed, self._launch, self._given)
@@ -222,14 +228,3 @@ def _alike(pieces: Sequence[SymbolicPaths]) -> Iterable[Sequence[SymbolicPaths]]
 def _anywhere(paths: BlockPaths) -> BlockPaths:
     """The paths of any block index: where they are taken does not matter."""
     return replace(paths, first=(0, 0, 0), last=(0, 0, 0))
-
-
-def _placed_in(piece: SymbolicPaths, solved: Sequence[Progression]) -> Iterator[Progression]:
-    """What was solved for s as functions of the parameter, where the piece has such numbers."""
-    for one in solved:
-        numbers = one.numbers
-        count = min(numbers.count, -(-(piece.count - numbers.first) // numbers.step))
-        if count > 0:
-            first = piece.first + piece.step * numbers.first
-            placed = Range(first, piece.step * numbers.step, count)
-            yield Progression(placed, one.base, one.slope)

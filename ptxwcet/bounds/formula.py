@@ -167,9 +167,9 @@ def _shortest(row: FormulaRow) -> FormulaRow:
         return row
     total = row.increments[0]
     for period in range(1, row.period):
-        shorter, remainder = divmod(total * period, row.period)
-        if row.period % period or remainder:
+        if row.period % period:
             continue
+        shorter = total * period // row.period
         if all(
             row.at(row.first + i + period) == row.at(row.first + i) + shorter
             for i in range(row.period)

@@ -18,13 +18,13 @@ has to come twice and a whole period is always executed; the rest, up to 10^9, i
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from ptxwcet.support.affine import CutRange, CutResidues, NotAffine, parts, variable
 
 # Evaluations of the bound for one kind of paths: one for each remainder of the loops' periods, each
-# step of their transients and each cut. The samples need at most 30, random programs some hundreds.
+# step of their transients and each cut. The samples need at most 5, random programs some hundreds.
 _MOST_EVALUATIONS = 1_000
 
 
@@ -61,6 +61,19 @@ class Progression:
     numbers: Range
     base: int
     slope: int
+
+
+def carried(solved: Iterable[Progression], numbers: Range) -> Iterator[Progression]:
+    """What is solved for s as a function of ``numbers.first + numbers.step * s``.
+
+    For ``0 <= s < numbers.count`` only.
+    """
+    for one in solved:
+        own = one.numbers
+        count = min(own.count, -(-(numbers.count - own.first) // own.step))
+        if count > 0:
+            first = numbers.first + numbers.step * own.first
+            yield Progression(Range(first, numbers.step * own.step, count), one.base, one.slope)
 
 
 class Unsettled(Exception):

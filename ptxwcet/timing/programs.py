@@ -60,6 +60,7 @@ def build_workload(
     cfg: ControlFlowGraph,
     costs: InstructionCosts,
     scoreboard: Scoreboard,
+    *,
     parameter: int | None = None,
 ) -> BlockWorkload:
     """The workload of a block whose warps execute ``paths``. Cost: linear in the path trees.

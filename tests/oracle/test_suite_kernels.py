@@ -20,6 +20,7 @@ from kernel_suite import (
     read_answers,
     request_for,
 )
+from larger_launches import enlarged
 
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.validation import InputValidation, validate_inputs
@@ -28,10 +29,7 @@ INPUTS = 3
 MACHINE = load_machine("orin-ecrts2025")
 
 # Kernel -> code of the refusal, with all answers given. A kernel that is bounded leaves the list.
-NOT_YET = {
-    "bisect_eigenvalues": "PW203",
-    "conjugate_gradient": "PW222",
-}
+NOT_YET: dict[str, str] = {}
 BY_NAME = {entry.kernel: entry for entry in entries()}
 
 
@@ -43,7 +41,7 @@ def asked_answers(outcome: Outcome) -> tuple[Answer, ...]:
 
 def validated(outcome: Outcome, answers: tuple[Answer, ...], inputs: int) -> list[InputValidation]:
     module = module_of(outcome.entry.path)
-    request = request_for(outcome.entry, answers)
+    request = request_for(outcome.entry, answers, outcome.facts)
     return list(validate_inputs(request, module, MACHINE, inputs))
 
 
@@ -112,3 +110,10 @@ def test_every_source_is_compiled() -> None:
     texts = [path.read_text() for path in SUITE.glob("*.cu")]
     sources = {name for text in texts for name in re.findall(head, text)}
     assert sources == set(BY_NAME)
+
+
+def test_larger_launches_keep_small_scalars_and_arrays() -> None:
+    text = 'grid = "2x1"\nblock = 64\n[arguments]\nn = 10\nr = 7\nx = { shape = 9 }\n'
+    larger = 'grid = "60x1"\nblock = 64\n[arguments]\nn = 300\nr = 7\nx = { shape = 9 }\n'
+    assert enlarged(text, blocks=False) == larger
+    assert enlarged(text, blocks=True) == larger.replace("64", "1024")

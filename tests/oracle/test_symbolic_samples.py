@@ -29,9 +29,11 @@ COUNTED = (
 )
 
 
-def request(name: str, kernel: str, block: str, parameters: Sequence[str] = ()) -> Request:
+def request(
+    name: str, kernel: str, block: str, parameters: Sequence[str] = (), grid: str = "1"
+) -> Request:
     path = str(SAMPLES / f"{name}.ptx")
-    return Request(path, (kernel,), block=block, grid="1", parameters=tuple(parameters))
+    return Request(path, (kernel,), block=block, grid=grid, parameters=tuple(parameters))
 
 
 def concrete(asked: Request, value: str) -> tuple[int, str]:
@@ -114,9 +116,47 @@ def test_samples(name: str, kernel: str, block: str, parameter: str) -> None:
     check(request(name, kernel, block), parameter, limits, numbers)
 
 
+def test_blocks_of_several_kinds() -> None:
+    """The ranges of n on which blocks behave alike differ from block to block."""
+    asked = request("vector_add", "vector_add", "64", grid="3")
+    check(asked, "n", (0, 5000), (*range(0, 300, 11), *sample(5, 30, (1, 5000))))
+    asked = request("saxpy", "saxpy", "32", grid="3")
+    check(asked, "n", (1, 5000), (*range(1, 300, 11), *sample(5, 30, (1, 5000))))
+
+
 def test_a_reduction_with_barriers_in_every_step() -> None:
     asked = request("block_reduce", "block_reduce_tree", "32")
     check(asked, "n", (1, 5000), (*range(1, 140), *sample(3, 60, (1, 5000))))
+
+
+TWO_SLOPES = """
+.version 7.0
+.target sm_80
+.address_size 64
+.visible .entry two_slopes(.param .u32 n)
+{
+    .reg .pred %p<3>;
+    .reg .b32 %r<9>;
+    ld.param.u32 %r1, [n];
+    setp.ge.s32 %p1, %r1, 100;
+    add.s32 %r2, %r1, 5;
+    mul.lo.s32 %r3, %r1, 3;
+    sub.s32 %r3, %r3, 295;
+    selp.b32 %r4, %r3, %r2, %p1;
+    mov.u32 %r5, 0;
+L:  add.s32 %r5, %r5, 1;
+    setp.lt.s32 %p2, %r5, %r4;
+    @%p2 bra L;
+    ret;
+}
+"""
+
+
+def test_paths_that_are_alike_at_first(tmp_path: Path) -> None:
+    """From 100 on the loop runs three times as many iterations more for each value."""
+    path = tmp_path / "two_slopes.ptx"
+    path.write_text(TWO_SLOPES)
+    check(Request(str(path), block="96"), "n", (0, 10**6), (*range(90, 120), 5, 4000, 10**6))
 
 
 def test_triangles_are_quadratic() -> None:

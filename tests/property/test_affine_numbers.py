@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ptxwcet.bounds.formula import Formula, formula_of, largest
-from ptxwcet.bounds.parametric import Progression, Range, Unsettled, solve
+from ptxwcet.bounds.parametric import Progression, Range, Unsettled, carried, solve
 from ptxwcet.support.affine import (
     Affine,
     CutRange,
@@ -142,6 +142,17 @@ def _places(one: Progression) -> range:
 def check_formula(formula: Formula, function: Callable[[int], int], count: int) -> None:
     assert (formula.low, formula.high) == (0, count - 1)
     assert [formula.at(s) for s in range(count)] == [function(s) for s in range(count)]
+
+
+@given(st.integers(-9, 9), st.integers(1, 5), st.integers(1, 60))
+def test_solved_is_carried_to_other_numbers(first: int, step: int, count: int) -> None:
+    for function in FUNCTIONS:
+        values = {
+            one.numbers.first + one.numbers.step * u: one.base + one.slope * u
+            for one in carried(solve(function, 60), Range(first, step, count))
+            for u in _places(one)
+        }
+        assert values == {first + step * s: function(s) for s in range(count)}
 
 
 def test_rows_are_few() -> None:

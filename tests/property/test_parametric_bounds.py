@@ -28,6 +28,7 @@ from ptxwcet.warp.program import (
     Unordered,
     WarpClass,
     WarpProgram,
+    is_single_path,
 )
 
 MACHINE = load_machine("orin-ecrts2025")
@@ -222,6 +223,13 @@ def test_inner_counts_that_depend_on_it_in_a_constant_loop() -> None:
 
     formula = formula_of(solve(length, 10**6))
     assert [formula.at(s) for s in range(50)] == [length(s) for s in range(50)]
+
+
+def test_a_count_for_all_values_is_no_single_path() -> None:
+    """E, which is not monotone, is not asked of it."""
+    body = (Repeat(variable(0, 1, 50), (instruction("SP", 3, 8, "a", "a"),)),)
+    assert not is_single_path(body)
+    assert profile_warp((Repeat(variable(9, 1, 50), body[0].body),), Scoreboard.RAW).phases is None
 
 
 def test_a_triangle_is_refused() -> None:

@@ -185,8 +185,8 @@ def write_report(total: Summary, command: str) -> str:
         "shares nothing with path analysis (`benchmarks/cfg_oracle.py`); the truth of a block is "
         "SAFE of its warps' executions, section by section, in each world of values alike in the "
         "block. A full warp is shown by its lanes 0 to at most 3, one of each class that the "
-        "kernel tells apart: the truth of a block may be larger than what is enumerated where "
-        "lanes part on data one by one.",
+        "kernel tells apart: the truth of a block may be larger than the enumerated where lanes "
+        "part on data one by one.",
         "",
         f"* {total.kernels} kernels, {checked} compared, {total.executions} executions of a warp, "
         f"{total.seconds:.0f} processor seconds.",
@@ -268,8 +268,8 @@ def write_picture(total: Summary, file: Path) -> None:
                     seen += excess.counts[step]
                     shares.append(100 * seen / excess.number)
                 axis.step(
-                    [s / 10 for s in steps] + [100],
-                    [*shares, 100],
+                    [s / 10 for s in steps],
+                    shares,
                     style,
                     where="post",
                     label=f"{shape}, {kinds}",

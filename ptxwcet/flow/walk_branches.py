@@ -45,6 +45,8 @@ def walk_branch(
         walk.out.append(PathFork(block, (), (), straight=False, jumps=jumps))
         return taken, mask
     if is_decided:
+        if block in walk.facts.uniform:
+            raise _contradicted(walk, block)
         # Lanes that branch straight to the join only wait there: the warp falls through.
         straight = taken == walk.graph.postdominators[block]
         walk.out.append(Visit(block, taken=jumps and not straight))
@@ -53,6 +55,16 @@ def walk_branch(
     if unsure.any():
         sides = _opened(walk, sides, guard, mask)
     return _open_branch(walk, sides)
+
+
+def _contradicted(walk: WalkState, block: int) -> Refused:
+    return Refused(
+        "PW217",
+        walk.graph.last(block),
+        "a fact says that all lanes of a warp take this branch alike, but some take it and some do "
+        "not",
+        "correct the fact or the launch facts: both cannot be true",
+    )
 
 
 def _opened(walk: WalkState, sides: OpenBranch, guard: Guard | None, mask: Mask) -> OpenBranch:

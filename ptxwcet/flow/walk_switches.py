@@ -7,8 +7,8 @@ from functools import reduce
 import numpy as np
 
 from ptxwcet.flow.lane_shapes import Agreement
+from ptxwcet.flow.operands import read_operand
 from ptxwcet.flow.paths import PathChoice, PathLate, Visit
-from ptxwcet.flow.transfer import read_operand
 from ptxwcet.flow.values import Cause, CauseKind, Known, Mask
 from ptxwcet.flow.walk_branches import agreement_at
 from ptxwcet.flow.walk_guards import require_agreement

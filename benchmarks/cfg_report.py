@@ -50,7 +50,8 @@ def kinds_of(features: frozenset[str]) -> str:
 def is_exact(features: frozenset[str], scope: str) -> bool:
     """Whether the bound of a kernel with these features equals the truth: asserted for all.
 
-    Nothing open: always, unless a loop changes a flag (the closed form of a loop has no flags).
+    Nothing open: always, unless a loop changes a flag (the closed form of a loop has no flags) or
+    lanes return early.
     Else on structured control flow that lanes of a warp take alike, with instructions behind it,
     and without early returns, ``break``, ``continue`` and conditions that depend on one another;
     for a block moreover if paths use the same units and no condition is alike in the block.
@@ -58,7 +59,7 @@ def is_exact(features: frozenset[str], scope: str) -> bool:
     if "toggled" in features:
         return False
     if kinds_of(features) == "known":
-        return True
+        return not {"return", "lane"} <= features
     if not {"structured", "tail"} <= features or features & _INEXACT:
         return False
     return scope == "one warp" or ("same units" in features and not features & {*OF_BLOCK})
@@ -105,6 +106,7 @@ class Summary:
     refusals: Counter[str] = field(default_factory=Counter)
     unsound: list[int] = field(default_factory=list)
     inexact: list[int] = field(default_factory=list)
+    crashed: list[int] = field(default_factory=list)
     groups: dict[str, Excess] = field(default_factory=dict)
 
     def add(self, verdict: Verdict) -> None:
@@ -113,6 +115,8 @@ class Summary:
         self.executions += verdict.executions
         if verdict.refusal:
             self.refusals[verdict.refusal] += 1
+            if verdict.refusal.startswith("crash"):
+                self.crashed.append(verdict.seed)
             return
         if not verdict.is_sound:
             self.unsound.append(verdict.seed)
@@ -139,6 +143,7 @@ class Summary:
         self.refusals += other.refusals
         self.unsound += other.unsound
         self.inexact += other.inexact
+        self.crashed += other.crashed
         for name, excess in other.groups.items():
             self.groups.setdefault(name, Excess()).counts.update(excess.counts)
 
@@ -152,6 +157,7 @@ class Summary:
             "refusals": dict(self.refusals),
             "unsound": self.unsound,
             "inexact": self.inexact,
+            "crashed": self.crashed,
             "groups": groups,
         }
 
@@ -178,7 +184,9 @@ def write_report(total: Summary, command: str) -> str:
         "(`benchmarks/cfg_kernels.py`). All executions of a warp are enumerated by a program that "
         "shares nothing with path analysis (`benchmarks/cfg_oracle.py`); the truth of a block is "
         "SAFE of its warps' executions, section by section, in each world of values alike in the "
-        "block.",
+        "block. A full warp is shown by its lanes 0 to at most 3, one of each class that the "
+        "kernel tells apart: the truth of a block may be larger than the enumerated where lanes "
+        "part on data one by one.",
         "",
         f"* {total.kernels} kernels, {checked} compared, {total.executions} executions of a warp, "
         f"{total.seconds:.0f} processor seconds.",
@@ -186,6 +194,8 @@ def write_report(total: Summary, command: str) -> str:
         + (f" (seeds {total.unsound[:20]})." if total.unsound else "."),
         f"* Bounds above the truth where equality is asserted: {len(total.inexact)}"
         + (f" (seeds {total.inexact[:20]})." if total.inexact else "."),
+        f"* Tracebacks: {len(total.crashed)}"
+        + (f" (seeds {total.crashed[:20]})." if total.crashed else "."),
         "* Not compared: "
         + (", ".join(f"{code} {n}" for code, n in total.refusals.most_common()) or "none")
         + f" ({100 * total.refusals.total() / max(1, total.kernels):.1f} %).",
@@ -258,8 +268,8 @@ def write_picture(total: Summary, file: Path) -> None:
                     seen += excess.counts[step]
                     shares.append(100 * seen / excess.number)
                 axis.step(
-                    [s / 10 for s in steps] + [100],
-                    [*shares, 100],
+                    [s / 10 for s in steps],
+                    shares,
                     style,
                     where="post",
                     label=f"{shape}, {kinds}",

@@ -62,11 +62,13 @@ def check_seed(seed: int, most: int = MOST_EXECUTIONS) -> Verdict:
     kernel = parse_module(SourceFile(f"random{seed}.ptx", case.text)).kernels[0]
     machine = machine_variant(seed)
     nothing = Verdict(seed, case.features)
-    try:
+    try:  # a traceback of the analysis is a finding like a bound too small
         alone = claim(kernel, case, machine, case.lanes)
         together = claim(kernel, case, machine, 32 * case.warps)
     except PtxwcetError as refused:
         return replace(nothing, refusal=refused.diagnostics[0].code)
+    except Exception as crash:
+        return replace(nothing, refusal=f"crash {type(crash).__name__}")
     try:
         count, truths = truth(kernel, case, machine, most)
     except TooMany:
@@ -192,7 +194,7 @@ def run(arguments: argparse.Namespace) -> Summary:
 
 
 def main() -> int:
-    """Runs the comparison; 1 if some bound is below the truth."""
+    """Runs the comparison; 1 if some bound is below the truth or there is a traceback."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kernels", type=int, default=10 * CHUNK, help=f"a multiple of {CHUNK}")
     parser.add_argument("--first", type=int, default=0, help="the first seed")
@@ -208,7 +210,7 @@ def main() -> int:
     if arguments.out is not None:
         write_picture(total, arguments.out.with_suffix(".png"))
         arguments.out.write_text(text + f"\n![distribution]({arguments.out.stem}.png)\n")
-    return 1 if total.unsound else 0
+    return 1 if total.unsound or total.crashed else 0
 
 
 if __name__ == "__main__":

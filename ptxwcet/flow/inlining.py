@@ -51,6 +51,7 @@ def inline_calls(kernel: Kernel, module: Module) -> Kernel:
         branch_tables=inliner.tables,
         variables=tuple(inliner.variables.values()),
         body=(),
+        recursions=inliner.recursions,
     )
 
 
@@ -81,6 +82,7 @@ class _Inliner:
         self.registers: dict[str, str] = {}
         self.tables: dict[str, tuple[str, ...]] = {}
         self.variables: dict[str, Variable] = {}
+        self.recursions: dict[int, tuple[str, ...]] = {}
 
     def splice(self, function: Kernel, site: _Site) -> None:
         """Appends a copy of a body."""
@@ -107,6 +109,10 @@ class _Inliner:
         copy = instruction._replace(names=names, targets=targets)
         if instruction.control is ControlEffect.CALL:
             if not self._call(copy, site):
+                callee = copy.callee or ""
+                if callee in site.active:
+                    cycle = site.active[site.active.index(callee) :]
+                    self.recursions[len(self.instructions)] = (*cycle, callee)
                 self.instructions.append(copy)
         elif instruction.control is ControlEffect.RETURN and site.after is not None:
             self._branch(copy, site.after, inverted=False)

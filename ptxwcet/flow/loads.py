@@ -11,13 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from ptxwcet.flow import integers, ranges
-from ptxwcet.flow.accesses import (
-    Access,
-    access_of,
-    slot_name,
-    targets_of,
-    variable_moves,
-)
+from ptxwcet.flow.accesses import Access, access_of, slot_name, targets_of, variable_moves
 from ptxwcet.flow.integers import IntegerType
 from ptxwcet.flow.regions import Wavers
 from ptxwcet.flow.values import (

@@ -12,9 +12,10 @@ from dataclasses import dataclass, field, replace
 
 from ptxwcet.flow.cfg import ControlFlowGraph
 from ptxwcet.flow.dominance import compute_postdominators
-from ptxwcet.flow.extraction import OpenDecision, extract_paths
+from ptxwcet.flow.extraction import extract_paths
 from ptxwcet.flow.facts import Launch, PlacedFacts
 from ptxwcet.flow.loops import LoopForest
+from ptxwcet.flow.path_diagnostics import OpenDecision
 from ptxwcet.flow.paths import loop_entries
 from ptxwcet.flow.values import Cause, CauseKind
 from ptxwcet.ir.kernel import Kernel, Parameter

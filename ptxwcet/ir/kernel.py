@@ -9,7 +9,7 @@ and its creation cheap.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ptxwcet.ir.declarations import BodyItem as BodyItem
@@ -177,6 +177,7 @@ class Kernel:
     (``b32``, ``pred``). ``branch_tables`` maps a ``.branchtargets`` label to unique label names.
     ``body`` holds what is not an instruction, each with the index of the instruction it precedes.
     A prototype has ``has_body`` False and no instructions. ``attributes`` are PTX texts.
+    ``recursions`` has for the index of a call that closes a cycle of calls the functions on it.
     """
 
     name: str
@@ -194,6 +195,7 @@ class Kernel:
     results: tuple[Parameter, ...] = ()
     attributes: tuple[str, ...] = ()
     has_body: bool = True
+    recursions: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def required_threads(self) -> tuple[int, int, int] | None:

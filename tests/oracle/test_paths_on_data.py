@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from test_walk_against_execution import Writer
 
@@ -115,6 +115,16 @@ def check(seed: int, n: int, threads: int, executions: int) -> int | None:
     return len(analysis.pieces)
 
 
+# found by long runs: lanes that end in loops, leave them together, or part in them for good
+@example(seed=2786, n=0, threads=8)
+@example(seed=901283874, n=-1, threads=48)
+@example(seed=131927151, n=0, threads=48)
+@example(seed=1839018, n=0, threads=8)
+@example(seed=484, n=0, threads=8)
+@example(seed=475, n=0, threads=8)
+@example(seed=2765787, n=0, threads=8)
+@example(seed=1027, n=5, threads=48)
+@example(seed=1376, n=4, threads=48)
 @settings(max_examples=80, deadline=None)
 @given(seed=st.integers(0, 10**9), n=st.integers(-1, 6), threads=st.sampled_from([8, 32, 48]))
 def test_executions_lie_within_the_analysis(seed: int, n: int, threads: int) -> None:

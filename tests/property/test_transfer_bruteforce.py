@@ -20,8 +20,9 @@ from hypothesis import strategies as st
 from ptxwcet.flow.facts import Launch
 from ptxwcet.flow.integers import IntegerType
 from ptxwcet.flow.lanes import BlockIndex, LaneState
+from ptxwcet.flow.operands import Transfer
 from ptxwcet.flow.regions import Symbol
-from ptxwcet.flow.transfer import Transfer, compile_transfer
+from ptxwcet.flow.transfer import compile_transfer
 from ptxwcet.flow.values import Known, Unknown, Value, clean_terms, wrap
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.support.source import SourceFile
@@ -141,12 +142,7 @@ def single_lane() -> Iterator[Form]:
         yield Form(f"brev.{b}", b, (b,), lambda a, n=bits: int(f"{a:0{n}b}"[::-1], 2))
         for letter in "us":
             t = f"{letter}{bits}"
-            yield Form(
-                f"bfe.{t}",
-                t,
-                (t, "u32", "u32"),
-                lambda a, p, n, t=t: extracted(t, a, p, n),
-            )
+            yield Form(f"bfe.{t}", t, (t, "u32", "u32"), lambda a, p, n, t=t: extracted(t, a, p, n))
     yield Form(
         "lop3.b32 {}, {}, {}, {}, 0xE8",
         "b32",
@@ -248,10 +244,7 @@ def points(symbols: list[Symbol]) -> Iterator[dict[Symbol, int]]:
 
 
 def check(
-    form: Form,
-    operands: list[Known | int],
-    symbols: list[Symbol],
-    active: np.ndarray,
+    form: Form, operands: list[Known | int], symbols: list[Symbol], active: np.ndarray
 ) -> bool:
     """Whether the transfer answered; fails when the answer is wrong anywhere on the region."""
     literals = tuple(one if isinstance(one, int) else None for one in operands)

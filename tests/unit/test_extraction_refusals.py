@@ -7,7 +7,8 @@ import pytest
 from ptxwcet.flow.cfg import build_cfg
 from ptxwcet.flow.dominance import compute_dominators, compute_postdominators
 from ptxwcet.flow.extraction import extract_paths
-from ptxwcet.flow.facts import BoundOrigin, Launch, PlacedFacts
+from ptxwcet.flow.facts import NO_PLACED_FACTS, BoundOrigin, Launch, PlacedFacts
+from ptxwcet.flow.inlining import inline_calls
 from ptxwcet.flow.loops import find_loops
 from ptxwcet.flow.paths import (
     BlockPaths,
@@ -249,3 +250,22 @@ def test_calls() -> None:
     diagnostic = raised.value.diagnostics[0]
     assert diagnostic.code == "PW220"
     assert "call of f" in diagnostic.message
+
+
+def test_functions_that_call_each_other_name_the_circle() -> None:
+    text = (
+        ".version 8.0\n.target sm_80\n.address_size 64\n.func g(.reg .u32 a);\n"
+        ".func f(.reg .u32 a) { call g, (a); ret; }\n.func g(.reg .u32 a) { call f, (a); ret; }\n"
+        ".visible .entry k(.param .u32 n) { .reg .b32 %r<3>; ld.param.u32 %r1, [n]; call f, (%r1);"
+        " ret; }\n"
+    )
+    module = parse_module(SourceFile("k.ptx", text))
+    kernel = inline_calls(module.kernels[0], module)
+    cfg = build_cfg(kernel)
+    joins = tuple(compute_postdominators(cfg).immediate)
+    forest = find_loops(cfg, compute_dominators(cfg))
+    with pytest.raises(PtxwcetError) as raised:
+        extract_paths(kernel, cfg, forest, joins, Launch((32, 1, 1)), NO_PLACED_FACTS)
+    (found,) = raised.value.diagnostics
+    assert found.code == "PW220"
+    assert "f -> g -> f" in found.message

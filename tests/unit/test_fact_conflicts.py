@@ -298,3 +298,16 @@ def test_executed_paths_take_no_facts(tmp_path: Path) -> None:
         bound_executed(with_facts(request, tmp_path, f"[parameters]\nn = {N}"))
     assert raised.value.diagnostics[0].code == "PW427"
     assert "--facts" in raised.value.diagnostics[0].message
+
+
+def test_a_branch_that_lanes_take_differently_is_not_uniform(tmp_path: Path) -> None:
+    reduce = Request(
+        str(ROOT / "samples/block_reduce.ptx"),
+        ("block_reduce_tree",),
+        launch_file=str(ROOT / "samples/launches/block_reduce_tree.toml"),
+    )
+    text = '[[branch]]\nkernel = "block_reduce_tree"\nat = "$L__BB0_5"\nuniform = "{}"'
+    for scope in ("warp", "block"):
+        found = problem(with_facts(reduce, tmp_path, text.format(scope)))
+        assert found.code == "PW217"
+        assert "alike" in found.message

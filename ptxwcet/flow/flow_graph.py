@@ -1,0 +1,106 @@
+"""A kernel's control flow as the walk needs it, and what the walk asks about places in it."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass
+
+from ptxwcet.flow.cfg import BlockId, ControlFlowGraph
+from ptxwcet.flow.loops import Loop, LoopForest
+from ptxwcet.flow.transfer import register_width
+from ptxwcet.flow.uniformity import BranchAgreements
+from ptxwcet.ir.kernel import Kernel
+from ptxwcet.ir.op_classes import ControlEffect
+
+# What ends threads.
+ENDINGS = (ControlEffect.RETURN, ControlEffect.EXIT, ControlEffect.TRAP)
+
+
+@dataclass(frozen=True, slots=True)
+class FlowGraph:
+    """A kernel's control flow and what the walk needs to know about it."""
+
+    kernel: Kernel
+    cfg: ControlFlowGraph
+    forest: LoopForest
+    postdominators: tuple[BlockId | None, ...]
+    control_registers: frozenset[str]
+    agreements: BranchAgreements
+
+    def is_final(self, block: BlockId) -> bool:
+        """Whether nothing but the end of the thread follows. Cost: constant."""
+        bounds = self.cfg.blocks[block]
+        if block == self.cfg.exit:
+            return True
+        last = self.kernel.instructions[bounds.end - 1]
+        ends = last.control in ENDINGS and last.guard is None
+        return bounds.end == bounds.start + 1 and ends
+
+    def distance_to_exit(self, block: int) -> int:
+        """Number of post-dominators of a block."""
+        count = 0
+        above = self.postdominators[block]
+        while above is not None:
+            count, above = count + 1, self.postdominators[above]
+        return count
+
+    def meeting_inside(self, loop: Loop, block: int) -> int | None:
+        """Where all ways from a block that stay in the loop meet first: at the latest its header.
+
+        None if no way from it stays in. Cost: linear in the loop for each asked block.
+        """
+        inside: dict[int, list[int]] = {
+            source: [
+                -1 if target == loop.header else target
+                for target in self.cfg.successors[source]
+                if target in loop.body
+            ]
+            for source in loop.body
+        }
+        reachable = _reachable(inside, block, None)
+        if -1 not in reachable:
+            return None
+        candidates = [
+            other
+            for other in reachable
+            if other != block and -1 not in _reachable(inside, block, other)
+        ]
+        for one in candidates:
+            before = _reachable(inside, block, one)
+            if one != -1 and before.isdisjoint(set(candidates) - {one}):
+                return one
+        return loop.header
+
+    def block_of(self, index: int) -> BlockId:
+        """The block that holds instruction ``index``. Cost: logarithmic."""
+        return BlockId(bisect_right(self.cfg.blocks, index, key=lambda block: block.start) - 1)
+
+    def last(self, block: int) -> int:
+        """Index of the last instruction of a block."""
+        return self.cfg.blocks[block].end - 1
+
+    def jumps(self, block: int) -> bool:
+        """Whether a block ends with a branch."""
+        return self.kernel.instructions[self.last(block)].control is ControlEffect.BRANCH
+
+    def switches(self, block: int) -> bool:
+        """Whether a block ends with an indexed branch."""
+        index = self.last(block)
+        effect = ControlEffect.INDIRECT_BRANCH
+        return index >= 0 and self.kernel.instructions[index].control is effect
+
+    def width(self, name: str) -> int:
+        """Width of a register in bits."""
+        return register_width(self.kernel.registers[name])
+
+
+def _reachable(successors: dict[int, list[int]], start: int, without: int | None) -> set[int]:
+    """What ``start`` leads to, by at least one edge, if ``without`` is left out."""
+    seen: set[int] = set()
+    pending = list(successors.get(start, ()))
+    while pending:
+        block = pending.pop()
+        if block != without and block not in seen:
+            seen.add(block)
+            pending += successors.get(block, ())
+    return seen

@@ -1,0 +1,137 @@
+"""One entry of a loop, and where its lanes go on that leave it in several ways."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ptxwcet.flow.facts import WARP_SIZE
+from ptxwcet.flow.loops import Loop
+from ptxwcet.flow.paths import PathChoice, PathLate, PathLoop, PathScatter
+from ptxwcet.flow.values import Mask
+from ptxwcet.flow.walk_analysed import analysed_loop
+from ptxwcet.flow.walk_bounded import bounded_loop
+from ptxwcet.flow.walk_iterations import Entry
+from ptxwcet.flow.walk_open import OpenLoop
+from ptxwcet.flow.walk_sides import walk_side
+from ptxwcet.flow.walk_state import WalkState
+from ptxwcet.flow.walk_stops import FallsApart, Refused, Undecided
+
+
+def walk_loop(walk: WalkState, loop: Loop, mask: Mask, stop: int | None) -> tuple[int, Mask]:
+    """One entry of a loop, from its header to wherever its lanes go next."""
+    before, apart = walk.snapshot(), walk.apart
+    around = len(walk.open_loops)
+    try:
+        block, arrived = _enter(walk, loop, mask, stop)
+    except FallsApart as reason:
+        if reason.loop != loop.id:
+            raise
+        walk.restore(before)
+        walk.apart = [*apart, (reason.block, reason.causes)]
+        assert len(walk.open_loops) == around
+        block, arrived = _scatter(walk, loop, mask)
+    walk.apart = apart
+    walk.is_exact = before.is_exact and np.array_equal(before.alive, walk.state.alive)
+    return block, arrived
+
+
+def _scatter(walk: WalkState, loop: Loop, mask: Mask) -> tuple[int, Mask]:
+    """A loop in which the lanes of a warp part for good: each part goes on to the meeting."""
+    outer, walk.out = walk.out, []
+    meetings, walk.meetings = walk.meetings, set()
+    walk.apart_in.append(loop)
+    walk.is_exact = False
+    try:
+        block, arrived = _enter(walk, loop, mask, None)
+        final = min(
+            (place for place in walk.meetings if place is not None), key=walk.graph.distance_to_exit
+        )
+        if arrived.any() and block != final:
+            path, arrived = walk_side(walk, block, arrived, final)
+            walk.out += path
+        parts = PathScatter(_most_lanes(mask), tuple(walk.out))
+    finally:
+        walk.out, walk.meetings = outer, meetings
+        walk.apart_in.pop()
+    walk.out.append(parts)
+    walk.forget(loop)
+    arrived = mask & walk.state.alive
+    if final == walk.cfg.exit:
+        walk.state.alive &= ~arrived
+        arrived = np.zeros_like(arrived)
+    return final, arrived
+
+
+def _enter(walk: WalkState, loop: Loop, mask: Mask, stop: int | None) -> tuple[int, Mask]:
+    """Walks a loop and what follows it up to where lanes meet that leave it in several ways."""
+    bound = walk.facts.loop_bounds.get(loop.id)
+    outer_exits, walk.exits = walk.exits, None
+    before, apart = walk.snapshot(), walk.apart
+    opened = OpenLoop(loop, len(walk.sides_around), len(walk.chosen))
+    walk.open_loops.append(opened)
+    try:
+        block, arrived = analysed_loop(walk, Entry(loop, mask, stop), bound)
+    except (Undecided, Refused) as refused:
+        if bound is None or not _is_settled_by_bound(walk, refused, loop):
+            raise
+        walk.restore(before)
+        walk.apart, walk.is_exact = apart, False
+        block, arrived = bounded_loop(walk, loop, mask, bound)
+    finally:
+        walk.exits = outer_exits
+        del walk.open_loops[-1]
+    if opened.left:
+        late = _most_late(walk, opened, mask)
+        block, arrived = _after_leaving(walk, opened, block, arrived, late)
+    return block, arrived
+
+
+def _most_late(walk: WalkState, opened: OpenLoop, mask: Mask) -> int:
+    """How often lanes may leave the loop that was walked last while others stay in it.
+
+    Each time at least one lane leaves, on another way or in another iteration, and one stays.
+    """
+    most = _most_lanes(mask) - 1
+    last = walk.out[-1] if walk.out else None
+    if isinstance(last, PathLoop) and not last.iterations.slopes:
+        most = min(most, (last.iterations.base + 1) * len(opened.sources))
+    return most
+
+
+def _after_leaving(
+    walk: WalkState, opened: OpenLoop, block: int, arrived: Mask, most_late: int
+) -> tuple[int, Mask]:
+    """Goes on where lanes that may have left meet those that ended the loop.
+
+    With several such places each is behind the one before: all post-dominate the loop. What lanes
+    execute before they meet the others comes late at most ``most_late`` times.
+    """
+    walk.forget(opened.loop)
+    order = sorted(opened.left, key=walk.graph.distance_to_exit, reverse=True)
+    for meeting in order:
+        if arrived.any() and block != meeting:
+            chosen = opened.agree
+            path, arrived = walk_side(walk, block, arrived, meeting, chosen=chosen)
+            site = opened.loop.header if chosen else None
+            walk.out.append(PathChoice((path, ()), site, opened.if_race_free))
+        late = tuple(behind for place, behind in opened.late if place == meeting)
+        if late and most_late:
+            walk.out.append(PathLate(most_late, late))
+        block, arrived = meeting, arrived | opened.left[meeting] & walk.state.alive
+    if block == walk.cfg.exit:
+        walk.state.alive &= ~arrived
+        arrived = np.zeros_like(arrived)
+    return block, arrived
+
+
+def _is_settled_by_bound(walk: WalkState, refused: Undecided | Refused, loop: Loop) -> bool:
+    """Whether a loop was refused because its iterations are not known."""
+    if isinstance(refused, Refused):
+        return refused.code in ("PW204", "PW205")
+    block = walk.graph.block_of(refused.instruction)
+    return block in {source for source, _ in loop.exits}
+
+
+def _most_lanes(mask: Mask) -> int:
+    """The largest number of lanes that a warp has in a mask."""
+    return int(mask.reshape(-1, WARP_SIZE).sum(axis=1).max())

@@ -1,0 +1,119 @@
+"""Sides of a branch: walking one up to where the sides meet, and what is known there."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ptxwcet.flow.lane_shapes import Agreement
+from ptxwcet.flow.loops import Loop
+from ptxwcet.flow.paths import Path, Visit
+from ptxwcet.flow.values import Cause, Mask, Unknown, meet
+from ptxwcet.flow.walk_narrowing import narrow, widen
+from ptxwcet.flow.walk_open import OpenBranch, Side, Way
+from ptxwcet.flow.walk_state import WalkState
+from ptxwcet.flow.walk_stops import Undecided
+
+
+def walk_side(
+    walk: WalkState,
+    block: int,
+    mask: Mask,
+    join: int,
+    *,
+    chosen: bool = False,
+    way: Way | None = None,
+    inside: Loop | None = None,
+) -> tuple[Path, Mask]:
+    """Walks a side of a branch up to ``join``; ``chosen`` if all lanes of the warp take it.
+
+    So they do on a ``way`` behind a branch; ``inside`` is a loop around it, and leaving that
+    one on the side is one of its ways out.
+    """
+    chosen |= way is not None
+    outer, outer_exits = walk.out, walk.exits
+    walk.out, walk.exits = [], None
+    around = walk.chosen if chosen else walk.sides_around
+    around.append(outer if way is None else [*outer, way.visit])
+    try:
+        walk.check_depth(block)
+        reached, arrived = walk.region(block, mask, join, inside)
+        if inside is not None and way is not None and reached not in (join, None):
+            arrived = _leave_chosen(walk, way.sides, reached, mask, arrived)
+        return tuple(walk.out), arrived
+    finally:
+        walk.out, walk.exits = outer, outer_exits
+        around.pop()
+
+
+def _leave_chosen(
+    walk: WalkState, sides: OpenBranch, reached: int, mask: Mask, arrived: Mask
+) -> Mask:
+    """Notes that a side that all lanes have taken leaves the loop; nobody is left in it."""
+    if not arrived.any():
+        return arrived
+    opened = walk.open_loops[-1]
+    undecided = (walk.graph.last(sides.block), sides.causes)
+    last = walk.out[-1]
+    meeting = walk.graph.postdominators[last.block] if isinstance(last, Visit) else None
+    if not np.array_equal(arrived, mask) or not walk.may_meet(meeting):
+        raise Undecided(*undecided)
+    behind: Path = ()
+    if reached != meeting:
+        behind, _ = walk_side(walk, reached, mask, meeting)
+        if walk.steps.have_barrier(behind):
+            raise Undecided(*undecided)
+    opened.agree &= sides.agreement is Agreement.BLOCK
+    opened.if_race_free |= sides.if_race_free
+    opened.note((*walk.chosen_prefix(), *walk.out, *behind), meeting, mask, undecided)
+    return np.zeros_like(mask)
+
+
+def both_sides(
+    walk: WalkState, sides: OpenBranch, join: int, order: tuple[bool, bool]
+) -> list[Side]:
+    """Walks both sides of a branch up to their meeting, each from the state as it is now.
+
+    ``order`` says which side comes first: True for the one that the branch leads to.
+    """
+    state = walk.state
+    registers, alive, has_gone = dict(state.registers), state.alive.copy(), walk.has_gone
+    done: list[Side] = []
+    for taken in order:
+        block, mask = sides.taken if taken else sides.fallthrough
+        _, other = sides.fallthrough if taken else sides.taken
+        state.registers = dict(registers)
+        state.alive = alive.copy()
+        walk.has_gone = has_gone
+        before = walk.apart
+        if done:
+            state.alive &= ~(other & ~mask & ~done[0].alive)
+        if not done or done[0].arrived.any():
+            walk.apart = [*before, (sides.block, sides.causes)]
+        narrowed = narrow(walk, sides, taken=taken)
+        try:
+            path, arrived = walk_side(walk, block, mask, join)
+        finally:
+            walk.apart = before
+        widen(walk, narrowed)
+        done.append(walked(walk, path, mask, arrived))
+    return done
+
+
+def walked(walk: WalkState, path: Path, mask: Mask, arrived: Mask) -> Side:
+    """The side that was walked last, with the state at its end."""
+    state = walk.state
+    return Side(path, mask, arrived, state.registers, state.alive, walk.is_exact, walk.has_gone)
+
+
+def meet_registers(walk: WalkState, one: Side, two: Side, causes: frozenset[Cause]) -> None:
+    """Registers behind two sides: known where a lane's sides agree."""
+    unknown = Unknown(causes)
+    walk.state.registers = {
+        name: meet(
+            one.registers.get(name, unknown),
+            two.registers.get(name, unknown),
+            (one.mask, two.mask),
+            causes,
+        )
+        for name in one.registers.keys() | two.registers.keys()
+    }

@@ -1,0 +1,155 @@
+"""The state of a walk, on which all its parts work, and how it goes back to an earlier one.
+
+The parts are functions of this state, each in the module of its subject; they call each other
+downwards, and walk a piece of the kernel again by :meth:`WalkState.region`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TypeGuard
+
+from ptxwcet.flow.facts import PlacedFacts
+from ptxwcet.flow.flow_graph import FlowGraph
+from ptxwcet.flow.lanes import LaneState
+from ptxwcet.flow.loops import Loop
+from ptxwcet.flow.paths import Path, PathNode
+from ptxwcet.flow.regions import Symbol
+from ptxwcet.flow.values import Cause, CauseKind, Mask, Unknown, Value
+from ptxwcet.flow.walk_exits import ExitRecorder
+from ptxwcet.flow.walk_open import OpenLoop
+from ptxwcet.flow.walk_steps import Steps
+from ptxwcet.flow.walk_stops import Refused, Undecided
+
+# Block visits of one walk: seconds, and above what any kernel of samples and corpus needs (8,000).
+_MOST_VISITS = 60_000
+# Branches with open or divergent outcomes inside of each other: a level takes a few Python frames.
+_MOST_SIDES = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """What a walk goes back to; ``limits`` are the counts of its symbols and their slopes."""
+
+    registers: dict[str, Value]
+    alive: Mask
+    nodes: int
+    is_exact: bool
+    has_gone: bool
+    limits: tuple[tuple[Symbol, int | None, dict[Symbol, int]], ...]
+
+
+class WalkState(ABC):
+    """What a walk knows where it stands: lanes, path so far, what is open around it."""
+
+    def __init__(self, graph: FlowGraph, state: LaneState, facts: PlacedFacts) -> None:
+        self.graph = graph
+        self.cfg = graph.cfg
+        self.state = state
+        self.facts = facts
+        self.steps = Steps(graph)
+        self.out: list[PathNode] = []
+        self.symbols: list[Symbol] = [s for s in state.index.symbols if s is not None]
+        self.exits: ExitRecorder | None = None
+        self.is_exact = True  # the masks are those of the run; else a warp may have fewer lanes
+        self.has_gone = False  # lanes may have ended for good: the masks are no more exact
+        # open branches around whose other lanes may wait elsewhere, and why they are open
+        self.apart: list[tuple[int, frozenset[Cause]]] = []
+        self.open_loops: list[OpenLoop] = []
+        # what was recorded before the sides of branches around: those that all lanes of the warp
+        # have chosen, and those of some lanes
+        self.chosen: list[list[PathNode]] = []
+        self.sides_around: list[list[PathNode]] = []
+        self.parameters: list[Symbol] = [*state.parameter_symbols]  # and narrowed ones
+        self.apart_in: list[Loop] = []  # loops around in which the warp falls apart
+        self.meetings: set[int | None] = set()  # where the parts meet
+        self.proofs = 0  # proofs of closed forms around
+        self.open_branches: set[int] = set()
+        self._visits = 0
+
+    @abstractmethod
+    def region(
+        self, block: int, mask: Mask, stop: int | None, loop: Loop | None
+    ) -> tuple[int, Mask]:
+        """Walks until ``stop``, the exit, the header of ``loop``, or a block outside ``loop``.
+
+        Returns where it stands and the lanes that arrived there.
+        """
+
+    def count_visit(self, block: int) -> None:
+        """Counts a visit of a block. Raises Refused (PW206) if there were too many."""
+        self._visits += 1
+        if self._visits > _MOST_VISITS:
+            raise self._too_long(block)
+
+    def check_depth(self, block: int) -> None:
+        """Raises Refused (PW206) if too many sides of branches are inside of each other."""
+        if len(self.chosen) + len(self.sides_around) > _MOST_SIDES:
+            raise self._too_long(block)
+
+    def _too_long(self, block: int) -> Refused:
+        return Refused(
+            "PW206",
+            self.cfg.blocks[block].start,
+            f"the path was not settled in {_MOST_VISITS} block visits and {_MOST_SIDES} branches "
+            "inside of each other",
+            "bound the irregular loops of the kernel with --loop-bound",
+        )
+
+    def note_open(self, block: int, causes: frozenset[Cause]) -> None:
+        """Notes an open branch, or raises Undecided.
+
+        A branch is open for good only if it was so in an iteration executed plainly.
+
+        In the proof of a closed form more is unknown: there a new open branch ends the proof.
+        """
+        if self.proofs and block not in self.open_branches:
+            raise Undecided(self.graph.last(block), causes)
+        self.open_branches.add(block)
+
+    def may_meet(self, meeting: int | None) -> TypeGuard[int]:
+        """Whether lanes may leave the loop here for ``meeting`` and stay in the loops around it."""
+        if meeting is None or len(self.sides_around) != self.open_loops[-1].depth:
+            return False
+        return all(meeting in opened.loop.body for opened in self.open_loops[:-1])
+
+    def chosen_prefix(self) -> Path:
+        """What the warp has executed in this iteration before the sides that it has chosen."""
+        opened = self.open_loops[-1]
+        return tuple(node for out in self.chosen[opened.chosen :] for node in out)
+
+    def forget(self, loop: Loop) -> None:
+        """Makes everything that the loop may change unknown."""
+        cause = Unknown(frozenset({Cause(CauseKind.LOOP, self.cfg.name(loop.header))}))
+        for block in loop.body:
+            for step in self.steps.of(block):
+                if step.transfer is not None:
+                    for name in step.instruction.writes:
+                        if name in self.graph.control_registers:
+                            self.state.registers[name] = cause
+
+    def snapshot(self) -> Snapshot:
+        """The state as it is now. Cost: linear in registers and symbols."""
+        limits = tuple((s, s.count, s.slopes) for s in self.symbols)
+        return Snapshot(
+            dict(self.state.registers),
+            self.state.alive.copy(),
+            len(self.out),
+            self.is_exact,
+            self.has_gone,
+            limits,
+        )
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Undoes everything since the snapshot."""
+        self.go_back(snapshot)
+        for symbol, count, slopes in snapshot.limits:
+            symbol.count, symbol.slopes = count, slopes
+
+    def go_back(self, snapshot: Snapshot) -> None:
+        """Goes on from there another way; what was required of symbols stays required."""
+        self.state.registers = dict(snapshot.registers)
+        self.state.alive = snapshot.alive.copy()
+        del self.out[snapshot.nodes :]
+        self.is_exact, self.has_gone = snapshot.is_exact, snapshot.has_gone

@@ -1,0 +1,179 @@
+"""Who takes a branch alike: examples, and executions of random kernels that must agree with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_paths_on_data import WORDS, DataWriter
+
+from ptxwcet.emulator.execute import execute
+from ptxwcet.emulator.launch import (
+    EmulatedLaunch,
+    EmulatorOptions,
+    PathNode,
+    PathStep,
+)
+from ptxwcet.flow.cfg import build_cfg
+from ptxwcet.flow.dominance import compute_postdominators
+from ptxwcet.flow.facts import Launch
+from ptxwcet.flow.lane_shapes import Agreement
+from ptxwcet.flow.uniformity import branch_agreement
+from ptxwcet.ir.kernel import Kernel
+from ptxwcet.ptx.parser import parse_module
+from ptxwcet.support.source import SourceFile
+
+HEAD = """.version 8.0
+.target sm_80
+.address_size 64
+.shared .align 4 .b32 word[64];
+.const .align 4 .b32 table[64];
+.visible .entry k(.param .u64 data, .param .u32 n)
+{
+.reg .b32 %r<20>; .reg .b64 %d<9>; .reg .pred %p<9>; .reg .f32 %f<4>;
+ld.param.u64 %d1, [data]; ld.param.u32 %r1, [n];
+mov.u32 %r2, %tid.x; mov.u32 %r3, %ctaid.x; mov.u32 %r4, %ntid.x;
+mad.lo.s32 %r5, %r3, %r4, %r2;
+mul.wide.s32 %d2, %r5, 4; add.s64 %d2, %d1, %d2;
+"""
+TAIL = "@%p1 bra L; add.u32 %r19, %r19, 1; L: membar.cta; ret;\n}\n"
+
+
+def agreement(
+    body: str, block: tuple[int, int, int] = (128, 1, 1), *, race_free: bool = False
+) -> Agreement:
+    """Of the branch on ``%p1`` at the end."""
+    kernel = parse_module(SourceFile("k.ptx", HEAD + body + TAIL)).kernels[0]
+    cfg = build_cfg(kernel)
+    meetings = tuple(compute_postdominators(cfg).immediate)
+    found = branch_agreement(kernel, cfg, meetings, Launch(block), race_free=race_free)
+    (guarded,) = [
+        block.id
+        for block in cfg.blocks
+        if block.end > block.start
+        and (guard := kernel.instructions[block.end - 1].guard) is not None
+        and guard.register == "%p1"
+    ]
+    return found[guarded]
+
+
+NONE, WARP, BLOCK = Agreement.NONE, Agreement.WARP, Agreement.BLOCK
+TEST = "setp.gt.s32 %p1, {}, 3;"
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        (TEST.format("%r1"), BLOCK),
+        (TEST.format("%r3"), BLOCK),
+        (TEST.format("%r2"), NONE),
+        ("shr.u32 %r6, %r2, 5;" + TEST.format("%r6"), WARP),
+        ("shr.u32 %r6, %r2, 4;" + TEST.format("%r6"), NONE),
+        ("shr.s32 %r6, %r5, 31; shr.u32 %r7, %r6, 27; add.s32 %r8, %r5, %r7;"
+         "shr.s32 %r9, %r8, 5;" + TEST.format("%r9"), NONE),
+        ("shr.s32 %r6, %r5, 31;" + TEST.format("%r6"), WARP),
+        ("and.b32 %r6, %r2, 96;" + TEST.format("%r6"), WARP),
+        ("and.b32 %r6, %r2, 31; setp.eq.s32 %p1, %r6, 0;", NONE),
+        ("and.b32 %r6, %r2, 31; sub.s32 %r7, %r2, %r6;" + TEST.format("%r7"), WARP),
+        ("mul.lo.s32 %r6, %r2, 4; shr.u32 %r7, %r6, 7;" + TEST.format("%r7"), WARP),
+        ("mul.lo.s32 %r6, %r2, 5; shr.u32 %r7, %r6, 7;" + TEST.format("%r7"), NONE),
+        ("mul.wide.u32 %d3, %r2, 4; shr.u64 %d4, %d3, 7; cvt.u32.u64 %r6, %d4;"
+         + TEST.format("%r6"), WARP),
+        ("ld.global.u32 %r6, [%d1];" + TEST.format("%r6"), WARP),
+        ("ld.global.nc.u32 %r6, [%d1];" + TEST.format("%r6"), BLOCK),
+        ("ld.global.nc.u32 %r6, [%d2];" + TEST.format("%r6"), NONE),
+        ("ld.const.u32 %r6, [table+8];" + TEST.format("%r6"), BLOCK),
+        ("ld.volatile.shared.u32 %r6, [word];" + TEST.format("%r6"), NONE),
+        ("atom.global.add.u32 %r6, [%d1], 1;" + TEST.format("%r6"), NONE),
+        ("setp.gt.s32 %p2, %r2, 9; vote.sync.any.pred %p1, %p2, 0xffffffff;", WARP),
+        ("setp.gt.s32 %p2, %r2, 9; bar.red.or.pred %p1, 0, %p2;", BLOCK),
+        ("setp.gt.s32 %p2, %r2, 9; bar.red.or.pred %p1, 0, 64, %p2;", NONE),
+        ("shfl.sync.idx.b32 %r6|%p3, %r2, 0, 31, -1;" + TEST.format("%r6"), NONE),
+        ("shfl.sync.idx.b32 %r6, %r2, 0, 31, -1;" + TEST.format("%r6"), WARP),
+        ("shfl.sync.idx.b32 %r6, %r2, 0, 0x181f, -1;" + TEST.format("%r6"), NONE),
+        ("shfl.sync.bfly.b32 %r6, %r2, 1, 31, -1;" + TEST.format("%r6"), NONE),
+        # the sides of a branch write the same register
+        ("setp.lt.s32 %p2, %r2, 7; mov.u32 %r6, 1; @%p2 bra M; mov.u32 %r6, 9; M:"
+         + TEST.format("%r6"), NONE),
+        ("setp.lt.s32 %p2, %r1, 7; mov.u32 %r6, 1; @%p2 bra M; mov.u32 %r6, 9; M:"
+         + TEST.format("%r6"), BLOCK),
+        ("ld.global.u32 %r7, [%d1]; setp.lt.s32 %p2, %r7, 7; mov.u32 %r6, 1; @%p2 bra M;"
+         "mov.u32 %r6, 9; M:" + TEST.format("%r6"), WARP),
+        # a guarded write
+        ("setp.lt.s32 %p2, %r2, 7; mov.u32 %r6, 1; @%p2 mov.u32 %r6, 9;"
+         + TEST.format("%r6"), NONE),
+        # lanes leave a loop in different iterations: its counter is not alike behind it
+        ("mov.u32 %r6, 0; N: add.u32 %r6, %r6, 1; setp.lt.u32 %p2, %r6, %r2; @%p2 bra N;"
+         + TEST.format("%r6"), NONE),
+        ("mov.u32 %r6, 0; N: add.u32 %r6, %r6, 1; setp.lt.u32 %p2, %r6, %r1; @%p2 bra N;"
+         + TEST.format("%r6"), BLOCK),
+    ],
+)  # fmt: skip
+def test_examples(body: str, expected: Agreement) -> None:
+    assert agreement(body) is expected
+
+
+def test_inside_a_loop_that_lanes_leave_one_by_one_its_counter_is_alike() -> None:
+    body = (
+        "mov.u32 %r6, 0; N: add.u32 %r6, %r6, 1; setp.gt.u32 %p1, %r6, 4; @%p1 bra M;"
+        "membar.cta; M: setp.lt.u32 %p2, %r6, %r2; @%p2 bra N; mov.u32 %r6, 0;"
+    )
+    kernel = parse_module(SourceFile("k.ptx", HEAD + body + "ret;\n}\n")).kernels[0]
+    cfg = build_cfg(kernel)
+    meetings = tuple(compute_postdominators(cfg).immediate)
+    found = branch_agreement(kernel, cfg, meetings, Launch((128, 1, 1)))
+    assert [found[b.id] for b in cfg.blocks if len(cfg.successors[b.id]) > 1] == [BLOCK, NONE]
+
+
+def test_without_data_races_warps_find_the_same_word() -> None:
+    body = "ld.shared.u32 %r6, [word];" + TEST.format("%r6")
+    assert agreement(body) is WARP
+    assert agreement(body, race_free=True) is BLOCK
+
+
+@pytest.mark.parametrize(
+    ("block", "expected"),
+    [((32, 8, 1), WARP), ((16, 8, 1), NONE), ((128, 1, 1), BLOCK), ((64, 2, 1), WARP)],
+)
+def test_rows_of_the_block(block: tuple[int, int, int], expected: Agreement) -> None:
+    assert agreement("mov.u32 %r6, %tid.y;" + TEST.format("%r6"), block) is expected
+
+
+# --- random kernels -------------------------------------------------------------------------------
+
+
+def steps(body: Sequence[PathNode]) -> Iterator[PathStep]:
+    """The distinct steps of an executed path."""
+    for node in body:
+        if isinstance(node, PathStep):
+            yield node
+        else:
+            yield from steps(node.body)
+
+
+def contradictions(kernel: Kernel, launch: EmulatedLaunch, found: Sequence[Agreement]) -> list[int]:
+    """Blocks whose branch some lanes of a warp took and others not, though they agree on it."""
+    module = parse_module(kernel.span.source)
+    options = EmulatorOptions(record_paths=True)
+    execution = execute(module.kernels[0], module, launch, options=options)
+    return [
+        step.block
+        for row in execution.paths
+        for step in steps(row.body)
+        if found[step.block] >= WARP and step.taken not in (0, step.mask)
+    ]
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 10**9), n=st.integers(-1, 6), threads=st.sampled_from([32, 48, 64]))
+def test_random_kernels_take_branches_as_claimed(seed: int, n: int, threads: int) -> None:
+    kernel = parse_module(SourceFile("random.ptx", DataWriter(seed).text())).kernels[0]
+    cfg = build_cfg(kernel)
+    meetings = tuple(compute_postdominators(cfg).immediate)
+    found = branch_agreement(kernel, cfg, meetings, Launch((threads, 1, 1)))
+    words = np.random.default_rng(seed).integers(0, 100, WORDS).astype("u4")
+    launch = EmulatedLaunch((threads, 1, 1), (1, 1, 1), (n, words))
+    assert not contradictions(kernel, launch, found)

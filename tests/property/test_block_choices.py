@@ -1,0 +1,121 @@
+"""Barriers that the warps of a block choose together: bounds against every way of the block."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ptxwcet.bounds.analysis import analyse_block
+from ptxwcet.bounds.safe import bound_safe
+from ptxwcet.machine.loader import load_machine
+from ptxwcet.support.diagnostics import PtxwcetError
+from ptxwcet.warp.program import (
+    Barrier,
+    BlockChoice,
+    BlockWorkload,
+    Node,
+    Repeat,
+    Scoreboard,
+    TimedInstruction,
+    WarpClass,
+    WarpProgram,
+)
+
+MACHINE = load_machine("orin-ecrts2025")
+UNITS = ("INT", "SP", "MEM")
+BARRIER = Barrier(TimedInstruction("INT", 1, 4))
+
+Body = tuple[Node, ...]
+
+
+@st.composite
+def instructions(draw: st.DrawFn) -> Body:
+    out = []
+    for _ in range(draw(st.integers(0, 3))):
+        unit = draw(st.sampled_from(UNITS))
+        reads = tuple(draw(st.sets(st.sampled_from("abc"), max_size=1)))
+        timing = draw(st.integers(1, 4)), draw(st.integers(0, 30))
+        out.append(TimedInstruction(unit, *timing, reads, (draw(st.sampled_from("abc")),)))
+    return tuple(out)
+
+
+@st.composite
+def bodies(draw: st.DrawFn, site: int = 0, depth: int = 0) -> Body:
+    """Instructions, barriers and choices; ``site`` numbers the choices so that classes agree."""
+    out: list[Node] = []
+    for place in range(draw(st.integers(1, 3))):
+        out += draw(instructions())
+        kind = draw(st.integers(0, 3))
+        if kind == 0:
+            out.append(BARRIER)
+        elif kind == 1 and depth < 2:
+            sides = [draw(bodies(10 * site + 3 * place + n + 1, depth + 1)) for n in range(2)]
+            out.append(BlockChoice(10 * site + 3 * place, tuple(sides)))
+    return tuple(out)
+
+
+def ways(body: Body) -> Iterator[tuple[dict[int, int], Body]]:
+    """Every way through a body, with the alternative taken at each site."""
+    if not body:
+        yield {}, ()
+        return
+    first, rest = body[0], body[1:]
+    heads: list[tuple[dict[int, int], Body]] = [({}, (first,))]
+    if isinstance(first, BlockChoice):
+        heads = [
+            ({first.site: number, **taken}, way)
+            for number, side in enumerate(first.alternatives)
+            for taken, way in ways(side)
+        ]
+    for (taken, head), (later, tail) in product(heads, list(ways(rest))):
+        yield {**taken, **later}, (*head, *tail)
+
+
+def bound(*classes: Body) -> int:
+    groups = [WarpClass(WarpProgram(body), (2 * i, 2 * i + 1)) for i, body in enumerate(classes)]
+    workload = BlockWorkload(tuple(groups), Scoreboard.RAW_WAW)
+    return bound_safe(analyse_block(workload, MACHINE)).cycles
+
+
+@settings(max_examples=300, deadline=None)
+@given(body=bodies(), other=instructions())
+def test_no_way_of_the_block_takes_longer(body: Body, other: Body) -> None:
+    """Two classes of warps that choose alike: the second one begins with more instructions."""
+    second = (*other, *body)
+    whole = bound(body, second)
+    each = [bound(one, (*other, *one)) for _, one in ways(body)]
+    assert whole >= max(each)
+    if not any(isinstance(node, BlockChoice) for node in body):
+        assert whole == each[0]
+
+
+def test_the_longer_way_is_the_bound() -> None:
+    slow, fast = TimedInstruction("INT", 4, 300, (), ("a",)), TimedInstruction("INT", 1, 2)
+    sides = (slow, BARRIER, fast, BARRIER), (fast, BARRIER)
+    body = (fast, BlockChoice(7, sides), BARRIER)
+    assert bound(body) == bound((fast, *sides[0], BARRIER))
+
+
+def test_iterations_with_barriers_that_are_chosen() -> None:
+    fast, slow = TimedInstruction("INT", 1, 2), TimedInstruction("MEM", 2, 90)
+    inner = BlockChoice(3, ((fast, BARRIER), (slow, BARRIER)))
+    assert bound((Repeat(1000, (inner,)),)) == bound((Repeat(1000, (slow, BARRIER)),))
+
+
+def test_warps_that_come_to_a_choice_in_different_ways_are_refused() -> None:
+    choice = BlockChoice(1, ((BARRIER,), ()))
+    for other in ((BARRIER, choice), (BlockChoice(2, ((BARRIER,), ())),), (BARRIER,)):
+        with pytest.raises(PtxwcetError) as raised:
+            bound((choice,), other)
+        assert raised.value.diagnostics[0].code == "PW502"
+
+
+def test_a_loop_whose_iterations_may_meet_no_barrier_is_refused() -> None:
+    body = (Repeat(5, (BlockChoice(1, ((BARRIER,), ())),)),)
+    with pytest.raises(PtxwcetError) as raised:
+        bound(body)
+    assert raised.value.diagnostics[0].code == "PW501"

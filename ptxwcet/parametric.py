@@ -32,7 +32,6 @@ from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.timing.cost import UNKNOWN_OPCODES, InstructionCosts
 from ptxwcet.timing.programs import build_workload
 
-
 # Single values whose bound is compared with a formula on inexact paths, the largest: each costs a
 # path extraction. The formula is safe without.
 _MOST_COMPARED = 16

@@ -28,6 +28,8 @@ from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 # three an axis; more means that every block is different, and the user should name the grid.
 _MOST_PIECES = 64
 _MOST_SYMBOLIC_PIECES = 2048
+# Block visits of all parts together: some ten seconds.
+_MOST_SYMBOLIC_VISITS = 100_000
 _MOST_EXCLUSIVE = 6  # pairs of exclusive outcomes: 64 walks
 
 
@@ -123,12 +125,17 @@ _Found = list[tuple[Piece, tuple[WarpPath, ...]]]
 def _explore(
     graph: FlowGraph, launch: Launch, facts: PlacedFacts, most: int, symbolic: str | None = None
 ) -> _Found | None:
-    """The paths of parts of the block indices and parameters; None for more than ``most`` parts."""
+    """The paths of parts of the block indices and parameters.
+
+    None for more than ``most`` parts, or if those for a ``symbolic`` parameter take too long.
+    """
     open_pieces = [all_values(graph, launch)]
     done: _Found = []
     while open_pieces:
         piece = open_pieces.pop()
         if len(done) + len(open_pieces) >= most:
+            return None
+        if symbolic is not None and graph.work.visits > _MOST_SYMBOLIC_VISITS:
             return None
         try:
             done.append((piece, _paths_of_piece(graph, launch, facts, piece, symbolic)))

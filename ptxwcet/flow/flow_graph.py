@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ptxwcet.flow.cfg import BlockId, ControlFlowGraph
 from ptxwcet.flow.loops import Loop, LoopForest
@@ -16,6 +16,13 @@ from ptxwcet.ir.op_classes import ControlEffect
 ENDINGS = (ControlEffect.RETURN, ControlEffect.EXIT, ControlEffect.TRAP)
 
 
+@dataclass(slots=True)
+class Work:
+    """How many blocks all walks over a graph have visited."""
+
+    visits: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class FlowGraph:
     """A kernel's control flow and what the walk needs to know about it."""
@@ -26,6 +33,7 @@ class FlowGraph:
     postdominators: tuple[BlockId | None, ...]
     control_registers: frozenset[str]
     agreements: BranchAgreements
+    work: Work = field(default_factory=Work)
 
     def is_final(self, block: BlockId) -> bool:
         """Whether nothing but the end of the thread follows. Cost: constant."""

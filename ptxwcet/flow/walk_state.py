@@ -80,6 +80,7 @@ class WalkState(ABC):
     def count_visit(self, block: int) -> None:
         """Counts a visit of a block. Raises Refused (PW206) if there were too many."""
         self._visits += 1
+        self.graph.work.visits += 1
         if self._visits > _MOST_VISITS:
             raise self._too_long(block)
 

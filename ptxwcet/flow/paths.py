@@ -182,7 +182,12 @@ class PathScatter:
     body: tuple[PathNode, ...]
 
 
-_Leaf = Visit | PathEnd
+@dataclass(frozen=True, slots=True)
+class PathGone:
+    """All lanes that came here have ended: what follows is for those of another side."""
+
+
+_Leaf = Visit | PathEnd | PathGone
 _Sides = PathUnordered | PathFork | PathPart
 PathNode = (
     _Leaf | PathRepeat | PathGrowing | PathLoop | _Sides | PathChoice | PathLate | PathScatter
@@ -219,7 +224,7 @@ def close_symbol(nodes: Path, symbol: Symbol, *, growing: bool = False) -> Path:
 
 def _close_node(node: PathNode, symbol: Symbol, growing: bool) -> PathNode:
     match node:
-        case Visit() | PathGrowing() | PathEnd():
+        case Visit() | PathGrowing() | PathEnd() | PathGone():
             return node
         case PathRepeat(count, least, body):
             inside = close_symbol(body, symbol)
@@ -276,7 +281,7 @@ def at_value(nodes: Path, s: int) -> Path:
                 return replace(node, alternatives=tuple(at_value(one, s) for one in alternatives))
             case PathLate(sides=sides):
                 return replace(node, sides=tuple(at_value(one, s) for one in sides))
-            case Visit() | PathEnd():
+            case Visit() | PathEnd() | PathGone():
                 return node
 
     return tuple(node_at(node) for node in nodes)
@@ -320,7 +325,7 @@ def may_end(nodes: Path) -> bool:
                 found = may_end(first) or may_end(second)
             case PathChoice(alternatives) | PathLate(sides=alternatives):
                 found = any(may_end(side) for side in alternatives)
-            case Visit():
+            case Visit() | PathGone():
                 found = False
         if found:
             return True
@@ -377,7 +382,7 @@ def rests_on_no_races(nodes: Path) -> bool:
                 found = rests_on_no_races(first) or rests_on_no_races(second)
             case PathLate(sides=sides):
                 found = any(rests_on_no_races(side) for side in sides)
-            case Visit() | PathEnd():
+            case Visit() | PathEnd() | PathGone():
                 found = False
         if found:
             return True

@@ -7,7 +7,7 @@ import numpy as np
 from ptxwcet.flow.cfg import BlockId
 from ptxwcet.flow.lane_shapes import Agreement
 from ptxwcet.flow.loops import Loop
-from ptxwcet.flow.paths import Path, PathChoice, PathEnd, PathFork, PathPart, Visit
+from ptxwcet.flow.paths import Path, PathChoice, PathEnd, PathFork, PathGone, PathPart, Visit
 from ptxwcet.flow.values import Cause, CauseKind, Mask
 from ptxwcet.flow.walk_narrowing import narrow, widen
 from ptxwcet.flow.walk_open import OpenBranch, Side, Way
@@ -67,6 +67,8 @@ def choose(
             way = Way(sides, taken=taken and walk.graph.jumps(block))
             path, arrived = walk_side(walk, target, mask, meeting, way=way, inside=inside)
             widen(walk, narrowed)
+            if not (mask & walk.state.alive).any():
+                path = (*path, PathGone())
             found.append(walked(walk, path, mask, arrived))
     except (Refused, Undecided) as refused:
         if sides.agreement is Agreement.BLOCK or not _is_barriers(walk, refused, block):

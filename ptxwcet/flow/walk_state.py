@@ -85,8 +85,8 @@ class WalkState(ABC):
             raise self._too_long(block)
 
     def check_depth(self, block: int) -> None:
-        """Raises Refused (PW206) if too many sides of branches are inside of each other."""
-        if len(self.chosen) + len(self.sides_around) > _MOST_SIDES:
+        """Raises Refused (PW206) if too many loops and sides of branches are in each other."""
+        if len(self.chosen) + len(self.sides_around) + len(self.open_loops) > _MOST_SIDES:
             raise self._too_long(block)
 
     def _too_long(self, block: int) -> Refused:

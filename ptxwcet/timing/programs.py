@@ -20,6 +20,7 @@ from ptxwcet.flow.paths import (
     PathChoice,
     PathEnd,
     PathFork,
+    PathGone,
     PathGrowing,
     PathLate,
     PathLoop,
@@ -125,6 +126,8 @@ class _Builder:
                     out += (*shared, Choice(sides))
                 case PathScatter(most, inner):
                     out.append(Repeat(most, conditional(self.body(inner)), 1))
+                case PathGone():
+                    pass  # the program goes on, which takes no less
                 case PathEnd():
                     out += self._may_end(node)
                 case PathFork():

@@ -11,6 +11,7 @@ from ptxwcet.flow.paths import (
     PathChoice,
     PathEnd,
     PathFork,
+    PathGone,
     PathGrowing,
     PathLate,
     PathLoop,
@@ -148,6 +149,9 @@ class _Matcher:
                 return self._scatter(node, starts)
             case PathLate(most, sides):
                 return self._late(sides, starts, most)
+            case PathGone():
+                self._gone |= starts
+                return frozenset()
             case PathEnd(leave, last, stay):
                 gone = self._node(leave, starts, 0)
                 self._gone |= gone | self.body(last, gone)

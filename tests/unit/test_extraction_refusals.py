@@ -269,3 +269,19 @@ def test_functions_that_call_each_other_name_the_circle() -> None:
     (found,) = raised.value.diagnostics
     assert found.code == "PW220"
     assert "f -> g -> f" in found.message
+
+
+def test_nests_that_are_too_deep_are_refused() -> None:
+    """Loops in each other, each with a branch on data around the next: no traceback."""
+    depth = 97
+    heads = "".join(
+        f"mov.u32 %r{10 + n}, 0; L{n}: ld.global.u32 %r4, [%d1]; setp.eq.u32 %p1, %r4, {n};"
+        f"@%p1 bra E{n};"
+        for n in range(depth)
+    )
+    tails = "".join(
+        f"E{n}: add.u32 %r{10 + n}, %r{10 + n}, 1; setp.lt.u32 %p2, %r{10 + n}, 2; @%p2 bra L{n};"
+        for n in reversed(range(depth))
+    )
+    declared = ".reg .b32 %r<120>; {"
+    assert refusal(f"{{ {declared} {heads} {tails} }} }}").code == "PW206"

@@ -51,7 +51,7 @@ def is_exact(features: frozenset[str], scope: str) -> bool:
     """Whether the bound of a kernel with these features equals the truth: asserted for all.
 
     Nothing open: always, unless a loop changes a flag (the closed form of a loop has no flags) or
-    lanes return early.
+    lanes return early or ``continue``.
     Else on structured control flow that lanes of a warp take alike, with instructions behind it,
     and without early returns, ``break``, ``continue`` and conditions that depend on one another;
     for a block moreover if paths use the same units and no condition is alike in the block.
@@ -59,7 +59,7 @@ def is_exact(features: frozenset[str], scope: str) -> bool:
     if "toggled" in features:
         return False
     if kinds_of(features) == "known":
-        return not {"return", "lane"} <= features
+        return not ("lane" in features and features & {"return", "continue"})
     if not {"structured", "tail"} <= features or features & _INEXACT:
         return False
     return scope == "one warp" or ("same units" in features and not features & {*OF_BLOCK})

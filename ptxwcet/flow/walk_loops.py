@@ -29,16 +29,16 @@ def walk_loop(walk: WalkState, loop: Loop, mask: Mask, stop: int | None) -> tupl
         walk.restore(before)
         walk.apart = [*apart, (reason.block, reason.causes)]
         assert len(walk.open_loops) == around
-        block, arrived = _scatter(walk, loop, mask)
+        block, arrived = _scatter(walk, loop, mask, reason.block)
     walk.apart = apart
     walk.is_exact = before.is_exact and np.array_equal(before.alive, walk.state.alive)
     return block, arrived
 
 
-def _scatter(walk: WalkState, loop: Loop, mask: Mask) -> tuple[int, Mask]:
-    """A loop in which the lanes of a warp part for good: each part goes on to the meeting."""
+def _scatter(walk: WalkState, loop: Loop, mask: Mask, branch: int) -> tuple[int, Mask]:
+    """A loop in which the lanes of a warp part for good at a branch: each part goes on alone."""
     outer, walk.out = walk.out, []
-    meetings, walk.meetings = walk.meetings, set()
+    meetings, walk.meetings = walk.meetings, {walk.graph.postdominators[branch]}
     walk.apart_in.append(loop)
     walk.is_exact = False
     try:

@@ -85,6 +85,12 @@ def test_any_kernel(seed: int) -> None:
         assert bound == truth or not is_exact(verdict.features, scope), verdict
 
 
+def test_a_warp_that_falls_apart_where_the_branch_is_decided_later() -> None:
+    verdict = check_seed(94747)
+    assert not verdict.refusal
+    assert verdict.is_sound
+
+
 def test_kernels_are_functions_of_their_seed() -> None:
     assert random_kernel(7) == random_kernel(7) != random_kernel(8)
 

@@ -14,6 +14,7 @@ from ptxwcet.ir.kernel import (
     Address,
     Immediate,
     Instruction,
+    Kernel,
     Register,
     Sink,
     Space,
@@ -30,11 +31,13 @@ _WARP_WIDE = frozenset({"vote", "activemask", "redux"})
 class OpaqueShapes:
     """Results that are not functions of registers alone: loads, exchanges, several results."""
 
-    def __init__(
-        self, shapes: dict[str, Shape], parameters: frozenset[str], *, race_free: bool
-    ) -> None:
+    def __init__(self, shapes: dict[str, Shape], kernel: Kernel, *, race_free: bool) -> None:
         self._shapes = shapes
-        self._parameters = parameters
+        self._parameters = frozenset(parameter.name for parameter in kernel.parameters)
+        self._has_local = any(variable.space == "local" for variable in kernel.variables) or any(
+            "local" in one.modifiers or one.mnemonic.startswith("alloca")
+            for one in kernel.instructions
+        )
         self._race_free = race_free
 
     def shape(self, instruction: Instruction, name: str) -> Shape:
@@ -42,7 +45,7 @@ class OpaqueShapes:
         if name in _LOADS:
             return self._load(instruction)
         if name in _WARP_WIDE or (name == "match" and "all" in instruction.modifiers):
-            return uniform(Agreement.WARP)
+            return uniform(self._members(instruction))
         if instruction.control is ControlEffect.BARRIER:  # of all threads: no count is given
             return uniform(Agreement.BLOCK) if len(instruction.operands) == 3 else VARYING
         if name == "shfl" and "idx" in instruction.modifiers:
@@ -53,6 +56,15 @@ class OpaqueShapes:
 
     def _has_special(self, instruction: Instruction) -> bool:
         return any(isinstance(operand, SpecialRegister) for operand in instruction.operands)
+
+    def _members(self, instruction: Instruction) -> Agreement:
+        """Whether the lanes of a warp exchange with the same lanes: they name the same members."""
+        members = instruction.operands[-1]
+        if "sync" not in instruction.modifiers or isinstance(members, Immediate):
+            return Agreement.WARP
+        if isinstance(members, Register):
+            return min(self._shapes[members.name].uniform, Agreement.WARP)
+        return Agreement.NONE
 
     def _load(self, instruction: Instruction) -> Shape:
         words = instruction.modifiers
@@ -66,6 +78,8 @@ class OpaqueShapes:
                 isinstance(address.base, SymbolRef) and address.base.name in self._parameters
             )
             return uniform(Agreement.BLOCK) if is_kernels else VARYING
+        if instruction.space is Space.GENERIC and self._has_local:
+            return VARYING  # one address may be another word for each thread
         found = Agreement.BLOCK
         if isinstance(address.base, Register):
             found = self._shapes[address.base.name].uniform
@@ -82,6 +96,7 @@ class OpaqueShapes:
             return VARYING
         if clamp.value != WARP_SIZE - 1:
             return VARYING
+        members = self._members(instruction)
         if isinstance(source, Register):
-            return uniform(min(self._shapes[source.name].uniform, Agreement.WARP))
-        return uniform(Agreement.WARP) if isinstance(source, Immediate) else VARYING
+            return uniform(min(self._shapes[source.name].uniform, members))
+        return uniform(members) if isinstance(source, Immediate) else VARYING

@@ -311,7 +311,7 @@ def may_end(nodes: Path) -> bool:
     """Whether lanes may end for good on the way through. Cost: linear in the tree."""
     for node in nodes:
         match node:
-            case PathEnd():
+            case PathEnd() | PathGone():
                 return True
             case PathRepeat(body=body) | PathLoop(body=body) | PathGrowing(body=body):
                 found = may_end(body)
@@ -325,7 +325,7 @@ def may_end(nodes: Path) -> bool:
                 found = may_end(first) or may_end(second)
             case PathChoice(alternatives) | PathLate(sides=alternatives):
                 found = any(may_end(side) for side in alternatives)
-            case Visit() | PathGone():
+            case Visit():
                 found = False
         if found:
             return True

@@ -78,7 +78,9 @@ def _product(instruction: Instruction, shapes: list[Shape]) -> Shape:
         if not agreement:
             return VARYING
         return Shape(agreement, 0, 0 if wide else a.align + b.align, known)
-    if b.stride or b.constant is None or not a.agreement or (wide and not a.fits):
+    if b.stride or b.constant is None or not a.agreement:
+        return VARYING
+    if wide and not (a.fits and 0 <= b.constant < 1 << 15):  # it is extended as a number >= 0
         return VARYING
     return Shape(a.agreement, a.stride * b.constant, a.align + b.align)
 

@@ -126,8 +126,7 @@ class _Shapes:
         self._specials = _special_shapes(launch)
         self._shapes: dict[str, Shape] = {}
         self._caps: dict[str, Agreement] = {}
-        parameters = frozenset(parameter.name for parameter in kernel.parameters)
-        self._opaque = OpaqueShapes(self._shapes, parameters, race_free=race_free)
+        self._opaque = OpaqueShapes(self._shapes, kernel, race_free=race_free)
         self._readers: dict[str, list[int]] = defaultdict(list)
         written: set[str] = set()
         for index, instruction in enumerate(kernel.instructions):

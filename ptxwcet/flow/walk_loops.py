@@ -11,6 +11,7 @@ from ptxwcet.flow.values import Mask
 from ptxwcet.flow.walk_analysed import analysed_loop
 from ptxwcet.flow.walk_bounded import bounded_loop
 from ptxwcet.flow.walk_iterations import Entry
+from ptxwcet.flow.walk_narrowing import widen
 from ptxwcet.flow.walk_open import OpenLoop
 from ptxwcet.flow.walk_sides import walk_side
 from ptxwcet.flow.walk_state import WalkState
@@ -80,6 +81,8 @@ def _enter(walk: WalkState, loop: Loop, mask: Mask, stop: int | None) -> tuple[i
     finally:
         walk.exits = outer_exits
         del walk.open_loops[-1]
+    for narrowed in reversed(opened.narrowed):
+        widen(walk, narrowed)
     if opened.left:
         late = _most_late(walk, opened, mask)
         block, arrived = _after_leaving(walk, opened, block, arrived, late)

@@ -89,6 +89,7 @@ class OpenLoop:
         self.ways_out: dict[Path, None] = {}
         self.causes: frozenset[Cause] = frozenset()
         self.end: Path | None = None  # what lanes execute that leave it for the kernel's end
+        self.narrowed: list[Narrowed] = []  # what holds of lanes that stay, not of those that left
         self.shrinks = False  # what decides a way out has fewer values in each iteration
         self._values = 0
         self.undecided: tuple[int, frozenset[Cause]] | None = None
@@ -108,6 +109,7 @@ class OpenLoop:
         if narrowed is None:
             self.shrinks = False
             return
+        self.narrowed.append(narrowed)
         values = narrowed.new.last + 1
         self.shrinks = values <= _FEW_VALUES or 2 * values <= self._values + 1 or not self._values
         self._values = values

@@ -131,8 +131,8 @@ def may_end(walk: WalkState, sides: OpenBranch, meeting: int | None) -> tuple[in
         if meeting != walk.cfg.exit and (block, sides.causes) not in walk.apart:
             # they wait there for the others: a barrier is not for them
             walk.apart = [*walk.apart, (block, sides.causes)]
-    if not walk.proofs:
-        narrow(walk, sides, taken=not ends_when_taken)
+    if not walk.proofs and not bool((walk.state.alive & ~mask).any()):
+        narrow(walk, sides, taken=not ends_when_taken)  # no lane waits that it does not hold for
     return on, mask
 
 

@@ -93,6 +93,14 @@ TEST = "setp.gt.s32 %p1, {}, 3;"
         ("setp.gt.s32 %p2, %r2, 9; bar.red.or.pred %p1, 0, 64, %p2;", NONE),
         ("shfl.sync.idx.b32 %r6|%p3, %r2, 0, 31, -1;" + TEST.format("%r6"), NONE),
         ("shfl.sync.idx.b32 %r6, %r2, 0, 31, -1;" + TEST.format("%r6"), WARP),
+        # groups of lanes vote apart
+        ("setp.gt.s32 %p2, %r2, 9; setp.lt.u32 %p3, %r2, 16; selp.b32 %r7, 65535, -65536, %p3;"
+         "vote.sync.any.pred %p1, %p2, %r7;", NONE),
+        ("setp.gt.s32 %p2, %r2, 9; vote.sync.any.pred %p1, %p2, %r1;", WARP),
+        ("ld.u32 %r6, [%d1];" + TEST.format("%r6"), WARP),
+        # extended as a number that is not negative: the strides do not cancel out
+        ("mul.wide.u32 %d3, %r2, -1; cvt.u64.u32 %d4, %r2; add.s64 %d5, %d3, %d4;"
+         "shr.u64 %d6, %d5, 32; cvt.u32.u64 %r6, %d6;" + TEST.format("%r6"), NONE),
         ("shfl.sync.idx.b32 %r6, %r2, 0, 0x181f, -1;" + TEST.format("%r6"), NONE),
         ("shfl.sync.bfly.b32 %r6, %r2, 1, 31, -1;" + TEST.format("%r6"), NONE),
         # the sides of a branch write the same register
@@ -126,6 +134,14 @@ def test_inside_a_loop_that_lanes_leave_one_by_one_its_counter_is_alike() -> Non
     meetings = tuple(compute_postdominators(cfg).immediate)
     found = branch_agreement(kernel, cfg, meetings, Launch((128, 1, 1)))
     assert [found[b.id] for b in cfg.blocks if len(cfg.successors[b.id]) > 1] == [BLOCK, NONE]
+
+
+def test_a_generic_address_may_be_a_thread_s_own_memory() -> None:
+    body = (
+        ".local .align 4 .b32 mine; mov.u64 %d3, mine; cvta.local.u64 %d4, %d3;"
+        "ld.u32 %r6, [%d4];" + TEST.format("%r6")
+    )
+    assert agreement(body) is NONE
 
 
 def test_without_data_races_warps_find_the_same_word() -> None:

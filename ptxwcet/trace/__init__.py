@@ -1,0 +1,1 @@
+"""Time-stamped traces of instrumentation points, as columns."""

@@ -25,6 +25,7 @@ _COMMANDS = {
     "explain": "ptxwcet.cli.explain",
     "facts": "ptxwcet.cli.facts",
     "machine": "ptxwcet.cli.machine",
+    "makespan": "ptxwcet.cli.makespan",
     "phases": "ptxwcet.cli.phases",
     "run": "ptxwcet.cli.run",
     "simulate": "ptxwcet.cli.simulate",

@@ -36,6 +36,8 @@ _SCALARS: Mapping[str, type] = {
     "memory_latency_cycles": int,
 }
 _TABLES = ("limits", "units", "sources", "ops", "satisfies")
+_OPTIONAL_TABLES = ("makespan",)
+_LETTERS = ("L", "C")
 LIMITS = (
     "threads_per_block",
     "shared_bytes_per_block",
@@ -91,11 +93,11 @@ class Checker:
     def check_text(self, data: Table) -> None:
         """Keys and types of what the file itself writes."""
         for key, value in data.items():
-            if key in _TABLES:
+            if key in _TABLES + _OPTIONAL_TABLES:
                 if not isinstance(value, dict):
                     self.report("PW306", f"{key} must be a table", ("", key))
             elif key not in _SCALARS:
-                known = ", ".join((*_SCALARS, *_TABLES))
+                known = ", ".join((*_SCALARS, *_TABLES, *_OPTIONAL_TABLES))
                 self.report("PW305", f"unknown key {key}", ("", key), f"known keys: {known}")
             elif not _has_type(value, _SCALARS[key]):
                 wanted = _SCALARS[key].__name__
@@ -117,6 +119,10 @@ class Checker:
                 self._integer(value, (1, 1 << 30), name, ("limits", name))
         for name, value in _entries(data, "satisfies"):
             self._assumption(name, value)
+        for name, value in _entries(data, "makespan"):
+            if value not in _LETTERS:
+                allowed = " or ".join(_LETTERS)
+                self.report("PW306", f"makespan: unit {name} is {allowed}", ("makespan", name))
         for name, value in _entries(data, "sources"):
             if not isinstance(value, str) or not value.strip():
                 self.report("PW306", f"source {name} must be a text", ("sources", name))
@@ -149,6 +155,12 @@ class Checker:
                     f"declared units: {known}",
                 )
             self._source(name, row, data.get("sources", {}), ("ops", name))
+        for name, _ in _entries(data, "makespan"):
+            if name not in units:
+                known = ", ".join(units) or "none"
+                message = f"makespan: unit {name} is not declared"
+                place = ("makespan", name)
+                self.report("PW309", message, place, f"declared units: {known}")
         for name, row in data.get("satisfies", {}).items():
             self._source(name, row, data.get("sources", {}), ("satisfies", name))
         absent = [key for key in ASSUMPTIONS if key not in data.get("satisfies", {})]

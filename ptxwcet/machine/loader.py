@@ -158,6 +158,7 @@ def _build(data: Table, memory_latency: int) -> Machine:
         memory_latency_cycles=memory_latency,
         limits=ResidencyLimits(**{key: data["limits"][key] for key in LIMITS}),
         satisfies=satisfies,
+        makespan_letters=MappingProxyType(dict(data.get("makespan", {}))),
     )
 
 

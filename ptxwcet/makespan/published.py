@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import time
+from concurrent.futures import Future
+from threading import Thread
+
 from ptxwcet.claims import Guarantee
 from ptxwcet.makespan import pessimistic
 from ptxwcet.makespan.answer import SUBADDITIVE, MakespanAnswer, state_makespan
@@ -13,13 +17,15 @@ from ptxwcet.makespan.effort import (
     rounded,
 )
 from ptxwcet.makespan.extrapolation import ExtrapolationRow, extrapolate
-from ptxwcet.makespan.ilp_model import build_program
+from ptxwcet.makespan.ilp_model import MakespanProgram, build_program
 from ptxwcet.makespan.problem import MakespanProblem
 from ptxwcet.makespan.solve import bound_both_sides
 from ptxwcet.makespan.states import fill_table, is_in_reach
 from ptxwcet.makespan.strings import unrolled
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
-from ptxwcet.support.ilp import SolverStatus
+from ptxwcet.support.ilp import Solution, SolverStatus
+
+_BETWEEN_REPORTS = 0.25  # seconds
 
 
 def solve_ilp(problem: MakespanProblem, effort: Effort) -> MakespanAnswer:
@@ -39,8 +45,7 @@ def solve_ilp(problem: MakespanProblem, effort: Effort) -> MakespanAnswer:
         )
     program = build_program(string, problem.warps, *capacities, effort.constraints)
     what = f"{program.program.variables:,} variables, {program.program.constraints:,} constraints"
-    effort.report(f"integer program: {what}", 0.0)
-    found = program.solve(effort.left)
+    found = _solve_reporting(program, effort, what)
     schedule = None
     if found.objective is not None:
         schedule = program.schedule(found)
@@ -49,11 +54,14 @@ def solve_ilp(problem: MakespanProblem, effort: Effort) -> MakespanAnswer:
         assert found.objective is not None
         slots, note = found.objective, f"{what} ({effort.constraints.value})"
     else:
-        best = bound_both_sides(problem, effort, "ilp", "")
-        slots = min(best.slots, found.bound if found.bound is not None else best.slots)
-        note = f"the time limit was reached; {what}"
-        if schedule is None or schedule.makespan < best.lower:
-            schedule = best.schedule
+        beside = bound_both_sides(problem, effort, "ilp", "")
+        proved = "nothing" if found.bound is None else f"at most {found.bound:,} slots"
+        note = f"the time limit was reached: the solver proved {proved}"
+        slots = beside.slots if found.bound is None else min(found.bound, beside.slots)
+        if slots < (found.bound or slots + 1):
+            note += f"; {beside.note or 'equations 3 to 7'}"
+        if schedule is None or schedule.makespan < beside.lower:
+            schedule = beside.schedule
     lower = problem.shape.length if schedule is None else schedule.makespan
     return state_makespan(
         slots,
@@ -66,6 +74,27 @@ def solve_ilp(problem: MakespanProblem, effort: Effort) -> MakespanAnswer:
     )
 
 
+def _solve_reporting(program: MakespanProgram, effort: Effort, what: str) -> Solution:
+    """Solves beside a clock: the solver says nothing while it runs. Raises what it raises."""
+    found: Future[Solution] = Future()
+
+    def run() -> None:
+        try:
+            found.set_result(program.solve(effort.left))
+        except Exception as error:
+            found.set_exception(error)
+
+    # a daemon: an interrupt ends the program without waiting for the solver
+    Thread(target=run, daemon=True).start()
+    while True:
+        try:
+            return found.result(timeout=_BETWEEN_REPORTS)
+        except TimeoutError:
+            passed = time.monotonic() - effort.start
+            part = 0.0 if effort.seconds is None else min(1.0, passed / effort.seconds)
+            effort.report(f"integer program of {what}: {passed:.0f} s", part)
+
+
 def solve_extrapolated(problem: MakespanProblem, effort: Effort) -> MakespanAnswer:
     """Equations 40 and 41 as published: an estimate."""
     most = min(effort.most_extrapolated, problem.warps)
@@ -75,7 +104,7 @@ def solve_extrapolated(problem: MakespanProblem, effort: Effort) -> MakespanAnsw
         Guarantee.ESTIMATE,
         "extrapolate",
         "section 5.6, equations 40 and 41",
-        lower=problem.shape.length,
+        lower=bound_both_sides(problem, effort, "", "").lower,
         note=_extrapolation_note(best, count, most),
         extra=(SUBADDITIVE,),
     )
@@ -100,7 +129,7 @@ def solve_extrapolated_safely(problem: MakespanProblem, effort: Effort) -> Makes
         Guarantee.SAFE_BOUND,
         "extrapolate-safe",
         "section 5.6, equations 40 and 41 without y = 2",
-        lower=problem.shape.length,
+        lower=bound_both_sides(problem, effort, "", "").lower,
         note=_extrapolation_note(best, count, most),
     )
 

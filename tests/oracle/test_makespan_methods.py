@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import combinations_with_replacement, product
 
+import numpy as np
 import pytest
 from makespan_search import longest_by_search
 
@@ -16,8 +17,16 @@ from ptxwcet.makespan.pessimistic import (
 )
 from ptxwcet.makespan.play import play_longest
 from ptxwcet.makespan.schedule import check_schedule
-from ptxwcet.makespan.states import count_reachable, fill_table, longest_schedule
+from ptxwcet.makespan.states import (
+    _choices,
+    _most_choices,
+    _rank_table,
+    count_reachable,
+    fill_table,
+    longest_schedule,
+)
 from ptxwcet.makespan.strings import shape_of
+from ptxwcet.makespan.two_warps import longest_of_two
 from ptxwcet.support.ilp import SolverStatus
 
 
@@ -68,6 +77,21 @@ def test_closed_form_against_the_table() -> None:
         shape = shape_of((string,))
         for warps in (1, 3, 4, 5):
             assert fill_table(string, warps, 1, 1).makespan == upper_makespan(shape, warps)
+
+
+def test_two_warps_against_the_table() -> None:
+    for string in strings(8, first="L"):
+        slots, schedule = longest_of_two(string)
+        assert slots == fill_table(string, 2, 1, 1).makespan
+        assert check_schedule(schedule, string, 2, 1, 1) == slots
+
+
+def test_room_for_all_choices_of_a_slot() -> None:
+    """Two warps at each of three letters: the most ways to pick two of them."""
+    most = _most_choices("LLL", 6, 2, 1)
+    room = [np.zeros(most + 9, np.int64) for _ in range(2)]
+    ranks, kinds = _rank_table(3, 6), np.zeros(3, np.int64)
+    assert _choices(0, 2, kinds, ranks, 6, np.array([4, 2, 0]), *room) == most == 6
 
 
 def test_two_warps_are_the_exceptions() -> None:

@@ -1,8 +1,8 @@
 """The integer program against the dynamic program: every string up to a length, few warps.
 
-``python benchmarks/makespan_ilp.py`` writes docs/experiments/makespan-ilp.json; it goes on where an
-earlier run stopped, and tries again what a shorter time limit left open. L = C = 1; strings that begin with C are those that begin with L with the
-letters exchanged, and so are their programs.
+``python benchmarks/makespan_ilp.py`` writes docs/experiments/makespan-ilp.json. It goes on where an
+earlier run stopped, and tries again what a shorter time limit left open. L = C = 1; strings that
+begin with C are those that begin with L with the letters exchanged, and so are their programs.
 """
 
 from __future__ import annotations

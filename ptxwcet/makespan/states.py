@@ -32,6 +32,8 @@ MOST_STATES = 100_000_000
 MOST_CHOICES = 1_000_000
 """Ways to pick the warps that one kind of unit serves in a slot."""
 
+MOST_STANDING = 1_000_000
+"""Letters times warps: the entries of the table that numbers the states."""
 MOST_STEPS = 10_000_000_000
 """States times letters: what a minute or so fills."""
 
@@ -70,6 +72,8 @@ def count_states(length: int, warps: int) -> int:
 
 def is_in_reach(string: str, warps: int, load_store: int, cores: int) -> bool:
     """Whether a table is small enough. Cost: constant."""
+    if len(string) * warps > MOST_STANDING:
+        return False
     states = count_states(len(string), warps)
     return (
         states <= MOST_STATES

@@ -46,6 +46,13 @@ def test_table_against_search_without_symmetry() -> None:
             assert table.makespan == longest_by_search(string, warps, load_store, cores)
 
 
+def test_table_against_search_in_the_range_of_the_integer_programs() -> None:
+    for string in strings(6, first="L"):
+        for warps in (2, 3, 4):
+            wanted = longest_by_search(string, warps, 1, 1)
+            assert fill_table(string, warps, 1, 1).makespan == wanted
+
+
 @pytest.mark.parametrize(
     ("string", "warps", "load_store", "cores"),
     [("LCL", 5, 2, 1), ("LLCC", 4, 2, 2), ("LCCLL", 4, 1, 3), ("LCLCLC", 4, 1, 1)],

@@ -136,6 +136,11 @@ def test_bad_capacities(run, capacity: str) -> None:
         ("k.ptx", "--warps", "3"),
         ("--string", "LC", "--warps", "3", "--schedule", "x.png"),
         ("--string", "LC", "--warps", "3", "--unit", "MEM"),
+        ("--string", "LC", "--warps", "3", "--unit", "MEM=L"),
+        ("--string", "LC", "--warps", "3", "--block", "256"),
+        ("--string", "LC", "--warps", "3", "--machine", "orin-ecrts2025"),
+        ("--string", "LC", "--warps", "3", "--constraints", "long"),
+        ("--string", "LC", "--warps", "3", "--most-warps", "4"),
     ],
 )
 def test_usage(run, arguments) -> None:
@@ -198,11 +203,18 @@ def test_a_kernel_without_barriers(run) -> None:
     assert "MAKESPAN   148 slots   safe-bound, exact" in out
 
 
+def test_the_kind_of_block_with_the_largest_makespan_counts(run) -> None:
+    file = str(SAMPLES / "vector_add.ptx")  # block 4 has nothing to do
+    code, out, _ = run(file, "--block", "256", "--grid", "5", "--param", "n=1024", *ONE)
+    assert code == 0
+    assert "MAKESPAN   148 slots   safe-bound, exact" in out
+
+
 def test_a_kernel_against_its_instructions_one_by_one(run) -> None:
     """Every section of the unrolled path by its own, with M by dynamic programming."""
     file = str(SAMPLES / "sgemm_naive.ptx")
     machine = load_machine()
-    answer = bound_file(Request(file, block="32x32", parameters=("K=96",)))
+    answer = bound_file(Request(file, block="32x32", parameters=("K=160",)))
     workload = answer.bounded[0].worst.analysis.workload
     assert len(workload.classes) == 1
     total, string = 0, ""
@@ -213,7 +225,7 @@ def test_a_kernel_against_its_instructions_one_by_one(run) -> None:
             total += 32 * (len(string) - most_pairs(string)) + most_pairs(string)
             string = ""
     total += 32 * (len(string) - most_pairs(string)) + most_pairs(string)
-    _, out, _ = run(file, "--block", "32x32", "--param", "K=96", "--format", "json", *ONE)
+    _, out, _ = run(file, "--block", "32x32", "--param", "K=160", "--format", "json", *ONE)
     assert json.loads(out)[0]["slots"] == total
 
 

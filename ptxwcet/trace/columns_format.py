@@ -23,7 +23,11 @@ from ptxwcet.trace.events import IntColumn, Ipoint, TimedTrace, TraceOrigin
 VERSION = 1
 _FIRST_DAY = (1980, 1, 1, 0, 0, 0)  # zip's earliest date: the same trace makes the same file
 _ENTRIES = ("header", "ipoint", "sm", "warp", "steps", "runs")
-_UNREADABLE = (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error)
+_UNREADABLE = (
+    *(ValueError, KeyError, TypeError, AttributeError, EOFError, OverflowError),
+    *(RuntimeError, SyntaxError, MemoryError, zipfile.BadZipFile, zlib.error),
+)
+"""What NumPy and zipfile raise for a file that is no archive of arrays, or a damaged one."""
 
 
 def write_columns(trace: TimedTrace, path: Path, *, compress: bool = False) -> None:
@@ -77,14 +81,14 @@ def read_columns(path: Path) -> TimedTrace:
     about 0.05 s a million events.
     """
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in _ENTRIES}
         header = json.loads(arrays["header"].tobytes())
         version = header["ptxwcet-trace"]
     except OSError as error:
         message = f"cannot read '{path}': {error.strerror or error}"
         raise PtxwcetError(Diagnostic("PW600", message)) from None
-    except (*_UNREADABLE, TypeError, AttributeError, MemoryError) as error:
+    except _UNREADABLE as error:
         raise _malformed(path, f"not a timed trace ({error})") from None
     if version != VERSION:
         message = f"'{path}' has version {version} of the trace format, not {VERSION}"
@@ -98,11 +102,13 @@ def _assembled(
     for name in _ENTRIES[1:]:
         if arrays[name].ndim != 1 or arrays[name].dtype.kind not in "iu":
             raise _malformed(path, f"'{name}' is not a column of whole numbers")
+        if name in ("ipoint", "sm") and len(arrays[name]) and int(arrays[name].max()) >= 2**31:
+            raise _malformed(path, f"'{name}' holds a number that is too large")
     try:
         texts = [header[key] for key in ("kernel", "sha256", "recorder", "clock")]
         ipoints = tuple(Ipoint(str(label), int(line)) for line, label in header["ipoints"])
         announced = int(header["events"])
-    except (KeyError, TypeError, ValueError) as error:
+    except _UNREADABLE as error:
         raise _malformed(path, f"its header is malformed ({error!r})") from None
     lengths = {len(arrays[name]) for name in _ENTRIES[1:5]}
     if lengths != {announced}:

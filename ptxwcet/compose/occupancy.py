@@ -1,8 +1,8 @@
 """How many blocks of a launch one SM holds at a time, and what limits them.
 
 The rules are those of the CUDA toolkit's occupancy calculation: warps and blocks are counted,
-registers are handed out to warps within one part of the register file, shared memory to blocks, each
-in whole units (docs/tracing.md). The figures are the machine file's.
+registers are handed out to warps within one part of the register file, shared memory to blocks,
+each in whole units (docs/tracing.md). The figures are the machine file's.
 """
 
 from __future__ import annotations

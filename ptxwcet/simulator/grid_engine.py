@@ -10,7 +10,6 @@ from ptxwcet.simulator.grid import (
     GridRun,
     GridShape,
     GridWorkload,
-    IntColumn,
 )
 from ptxwcet.simulator.grid_image import GridImage, build_grid_image
 from ptxwcet.simulator.grid_stepping import (
@@ -72,12 +71,19 @@ def simulate_grid(workload: GridWorkload, shape: GridShape, options: GridOptions
     if status == DEADLOCK:
         raise _deadlock(image, state, workload.warps_per_block)
     assert state.run[WRITTEN] == image.events, "every visit was written"
-    point, sm, warp, cycle = _in_order(columns, shape.sms)
+    order = np.argsort(columns.cycle * shape.sms + columns.sm, kind="stable")
     record = state.records
     blocks = BlockRuns(
         *(record[:, column].copy() for column in (ON_SM, IN_SLOT, STARTED, FINISHED))
     )
-    return GridRun(point, sm, warp, cycle, blocks, int(state.run[ISSUED]))
+    return GridRun(
+        columns.point[order],
+        columns.sm[order],
+        columns.warp[order],
+        columns.cycle[order],
+        blocks,
+        int(state.run[ISSUED]),
+    )
 
 
 def _fresh(image: GridImage, shape: GridShape, slots: int, warps: int) -> GridState:
@@ -114,12 +120,6 @@ def _lay_out(
         jitter_percent=options.jitter.percent,
         jitter_seed=options.jitter.seed,
     )
-
-
-def _in_order(columns: Columns, sms: int) -> tuple[IntColumn, ...]:
-    """The columns sorted by cycle, then SM, else as they were written."""
-    order = np.argsort(columns.cycle * sms + columns.sm, kind="stable")
-    return tuple(column[order] for column in columns)
 
 
 def _too_many(events: int, most: int) -> PtxwcetError:

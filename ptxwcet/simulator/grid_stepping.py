@@ -364,7 +364,7 @@ def _start(
     state.records[block, IN_SLOT] = slot
     state.records[block, STARTED] = cycle
     first = slot * layout.warps
-    if layout.policy == GTO or layout.policy == GTY:
+    if layout.policy in (GTO, GTY):
         for core in range(layout.cores):  # the warp issued last has left this slot
             last = state.sms[sm, SM_FIXED + core]
             if first <= last < first + layout.warps:
@@ -428,8 +428,9 @@ def _advance(
 ) -> int:
     """Runs an SM to cycle ``until``; if that is NEVER, to the next end of a block.
 
-    Stops early (PAUSED) when the run has issued ``stop`` instructions. The issue of an ordinary instruction
-    is written out here, on local names: passing the state to a function costs more than the work.
+    Stops early (PAUSED) when the run has issued ``stop`` instructions. The issue of an ordinary
+    instruction is written out here, on local names: passing the state to a function costs more than
+    the work.
     """
     code, registers, entries = program.code, program.registers, program.entries
     queue_of = program.queue_of
@@ -469,9 +470,9 @@ def _advance(
             elif policy == RANDOM:
                 draw = _mix(layout.seed, cycle, sm * cores + core)
                 w = _random(upcoming, cycle, core, cores, draw)
-            elif (policy == GTO or policy == GTY) and last >= 0 and upcoming[last] <= cycle:
+            elif policy in (GTO, GTY) and last >= 0 and upcoming[last] <= cycle:
                 w = last
-            elif policy == GTO or policy == OLDEST:
+            elif policy in (GTO, OLDEST):
                 w = _oldest(upcoming, ages, resident, block_warps, cycle, core, cores)
             else:
                 w = _youngest(upcoming, ages, resident, block_warps, cycle, core, cores)
@@ -584,6 +585,7 @@ def run_grid(
             if chosen < 0 and sms[sm, CLOCK] == time:
                 chosen = sm
         _start(program, state, layout, columns, chosen, run[NEXT_BLOCK], time)
+        _retire(state, chosen, time)  # a block that issues nothing
         run[NEXT_BLOCK] += 1
         run[GATE] = time + layout.gap
         run[TURN] = (chosen + 1) % count

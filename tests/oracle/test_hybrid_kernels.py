@@ -6,7 +6,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hybrid_kernels import CLASSES, HybridKernel, hybrid_kernels, reshaped, values_of, write_input
+from hybrid_kernels import (
+    CLASSES,
+    HybridKernel,
+    hybrid_kernels,
+    reshaped,
+    values_of,
+    with_arrays,
+    write_input,
+)
 from scipy.linalg import eigvalsh_tridiagonal
 from scipy.stats import norm
 
@@ -157,6 +165,21 @@ def test_eigenvalues_are_those_of_scipy(name: str) -> None:
     # half of the last interval, and what rounding of a pivot moves an eigenvalue by
     room = given["precision"] * np.maximum(np.abs(expected), 0.25) / 2 + 2e-6
     assert np.all(np.abs(found - expected) <= room)
+
+
+@pytest.mark.parametrize("name", ["eigenvalues_1", "eigenvalues_3"])
+def test_pivots_of_zero_count_once(name: str, tmp_path: Path) -> None:
+    """The first x is 0, and with a diagonal of 0 so is every other pivot."""
+    kernel = KERNELS[name]
+    given = values_of(kernel, kernel.small)
+    matrix = {"diagonal": np.zeros_like(given["diagonal"]), "off": np.ones_like(given["off"])}
+    launch = tmp_path / "launch.toml"
+    text = kernel.small.read_text(encoding="utf-8")
+    launch.write_text(with_arrays(text, matrix, tmp_path), encoding="utf-8")
+    found = outputs(kernel, launch)["eigenvalues"]
+    rows = np.arange(given["n"], 0, -1)
+    expected = 2 * np.cos(np.pi * rows / (given["n"] + 1))
+    assert np.max(np.abs(found - expected)) <= 1e-4
 
 
 def test_every_interval_holds_its_eigenvalues() -> None:

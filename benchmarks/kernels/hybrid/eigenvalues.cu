@@ -6,10 +6,11 @@ constexpr int TILE = 128;     // rows of a larger one that are in shared memory 
 constexpr int LARGE = 384;    // threads, and most intervals, of the separation
 constexpr float LEAST = 1e-20f;
 
-// A pivot, and one more for the count if it is negative. None is so small that the next overflows.
+// A pivot, and one more for the count if it is negative. One that is nearly 0 is divided by as if it
+// were a little larger, with the sign that it was counted with: the next cannot overflow.
 __device__ __forceinline__ float next_pivot(float diagonal, float squared, float x, float pivot,
                                             int &below) {
-  const float safe = fabsf(pivot) < LEAST ? -LEAST : pivot;
+  const float safe = pivot < 0.0f ? fminf(pivot, -LEAST) : fmaxf(pivot, LEAST);
   const float next = diagonal - x - squared / safe;
   below += next < 0.0f;
   return next;

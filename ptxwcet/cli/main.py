@@ -28,6 +28,7 @@ _COMMANDS = {
     "phases": "ptxwcet.cli.phases",
     "run": "ptxwcet.cli.run",
     "simulate": "ptxwcet.cli.simulate",
+    "trace": "ptxwcet.cli.trace",
     "selftest": "ptxwcet.cli.selftest",
     "validate": "ptxwcet.cli.validate",
 }

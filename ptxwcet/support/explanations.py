@@ -388,6 +388,20 @@ EXPLANATIONS: Mapping[str, Explanation] = _table(
         "The global-memory latency is a positive number of cycles, at most a million.",
         "Correct --mem-latency or the machine file.",
     ),
+    (
+        "PW315",
+        "machine without rules of occupancy",
+        "How many blocks run at once depends on figures that this machine file does not give: its "
+        "SMs, and the units in which registers and shared memory are handed out.",
+        "Add a table [occupancy] (docs/machine-files.md), or give --sms and --resident-blocks.",
+    ),
+    (
+        "PW316",
+        "block too large for an SM",
+        "A single block of the launch asks for more threads, registers or shared memory than an SM "
+        "has, so the launch would fail.",
+        "Launch smaller blocks, check --registers, or choose another machine.",
+    ),
     # --- timing ---------------------------------------------------------------------------------
     (
         "PW401",
@@ -740,6 +754,20 @@ EXPLANATIONS: Mapping[str, Explanation] = _table(
         "unknown version of the trace format",
         "The trace was written by another version of ptxwcet.",
         "Record it again with this version.",
+    ),
+    (
+        "PW690",
+        "trace too long",
+        "Each event takes about 60 bytes of memory while a trace is made. How many there will be "
+        "is known before the launch is timed.",
+        "Trace a smaller launch or fewer runs, or raise --max-events.",
+    ),
+    (
+        "PW691",
+        "runs that would be the same",
+        "Several runs are asked for, but no array of the launch file is drawn at random, and "
+        "neither the policy nor jitter is: every run would have the same events.",
+        "Give an array a seed, or trace with --jitter or --policy random.",
     ),
     # --- internal -------------------------------------------------------------------------------
     (

@@ -26,14 +26,17 @@ from ptxwcet.compose.grid_workload import (
 from ptxwcet.emulator.executed_paths import executed_warps
 from ptxwcet.emulator.launch_model import LaunchFile, is_random
 from ptxwcet.execution import execute_recorded, open_launch
+from ptxwcet.flow.call_variables import with_variable_registers
 from ptxwcet.flow.cfg import build_cfg
 from ptxwcet.flow.dominance import compute_postdominators
+from ptxwcet.flow.extraction import extract_ranges
 from ptxwcet.flow.facts import Launch
 from ptxwcet.flow.inlining import inline_calls
+from ptxwcet.flow.placing import place_facts
 from ptxwcet.ir.kernel import Kernel, Module
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.machine.model import Machine
-from ptxwcet.pipeline import prepare_kernel
+from ptxwcet.pipeline import build_flow
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.ptx.reading import read_source
 from ptxwcet.simulator.grid import GridOptions, GridRun, GridShape, GridWorkload
@@ -166,13 +169,17 @@ class _Paths:
 
     def analyse(self) -> None:
         """Sets ``known`` if path analysis finds exactly one path for every warp."""
-        kernel = self.traced.kernel
+        kernel, launch = self.traced.kernel, self._facts
         stated = state_facts(self._request, self._module).of_kernel(kernel.name)
         try:
-            prepared = prepare_kernel(kernel, self._facts, self._machine, stated)
+            cfg, forest = build_flow(kernel, launch)
+            placed = place_facts(kernel, cfg, forest, stated)
+            followed = with_variable_registers(kernel)
+            meetings = tuple(self._meetings)
+            ranges = extract_ranges(followed, cfg, forest, meetings, launch, placed)
         except PtxwcetError:
             return  # it needs the inputs; what is wrong with the kernel its execution tells too
-        launched = known_paths([piece.paths for piece in prepared.pieces], self._launch.grid)
+        launched = known_paths(ranges, self._launch.grid)
         if launched is not None:
             self.known = build_grid_workload(launched, self.traced)
 

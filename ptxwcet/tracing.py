@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -49,8 +49,7 @@ MOST_EVENTS = 30_000_000
 """Events of all runs together that are traced unless told otherwise: about 2 GB of memory."""
 
 TraceProgress = Callable[[int, int, int], None]
-"""Called now and then with the blocks traced, the blocks of all runs, and the warp instructions
-executed."""
+"""Called now and then with the blocks traced, the blocks of all runs, and the warp instructions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,44 +105,34 @@ def trace_launch(
     """
     machine = load_machine(request.machine, request.memory_latency_cycles)
     policy = find_policy(options.policy)
-    jitter = Jitter(options.jitter_percent, options.seed)
+    Jitter(options.jitter_percent)  # refused before anything is done
     module = parse_module(read_source(request.path))
     launch, facts = open_launch(request, module)
-    varies = jitter.percent > 0 or policy is Policy.RANDOM
-    if options.runs > 1 and not varies:
-        _require_variety(launch, options.runs)
+    _require_variety(launch, policy, options)
     plan = plan_grid(launch, module, machine, options.grid)
     paths = _Paths(request, module, launch, facts, machine)
     if not options.execute:
         paths.analyse()
     report = _Report(progress, options.runs, math.prod(launch.grid))
-    runs: list[GridRun] = []
-    left = options.most_events
-    for number in range(options.runs):
-        how = GridOptions(
-            policy,
-            options.seed + number,
-            replace(jitter, seed=options.seed + number),
-            left,
-            report.simulating,
-        )
-        same = runs and paths.known is not None and not varies
-        runs.append(_again(runs[0], left) if same else paths.run(number, plan.shape, how, report))
-        left -= len(runs[-1].cycle)
-        report.next_run()
+    runs = _trace_runs(paths, plan.shape, policy, options, report)
     digest = file_digest(request.path)
     origin = TraceOrigin(launch.kernel.name, digest, f"simulator {policy.value}")
     trace = _join(runs, origin, paths.traced)
-    return TracedLaunch(launch, machine, plan, trace, tuple(runs), paths.known is None)
+    return TracedLaunch(launch, machine, plan, trace, runs, paths.known is None)
 
 
-def _require_variety(launch: LaunchFile, runs: int) -> None:
-    if any(is_random(row) for row in launch.arguments):
+def _varies(policy: Policy, options: TraceOptions) -> bool:
+    """Whether two runs of the same paths may differ."""
+    return options.jitter_percent > 0 or policy is Policy.RANDOM
+
+
+def _require_variety(launch: LaunchFile, policy: Policy, options: TraceOptions) -> None:
+    if options.runs == 1 or _varies(policy, options) or any(map(is_random, launch.arguments)):
         return
     raise PtxwcetError(
         Diagnostic(
             "PW691",
-            f"{runs} runs of {launch.file.name} would all be the same",
+            f"{options.runs} runs of {launch.file.name} would all be the same",
             help='give the launch file an array with a seed (init = "uniform" or "integers"), '
             "or trace with --jitter or --policy random",
         )
@@ -211,6 +200,22 @@ def _again(run: GridRun, most_events: int) -> GridRun:
     return run
 
 
+def _trace_runs(
+    paths: _Paths, shape: GridShape, policy: Policy, options: TraceOptions, report: _Report
+) -> tuple[GridRun, ...]:
+    runs: list[GridRun] = []
+    left = options.most_events
+    for number in range(options.runs):
+        seed = options.seed + number
+        jitter = Jitter(options.jitter_percent, seed)
+        how = GridOptions(policy, seed, jitter, left, report.simulating)
+        same = runs and paths.known is not None and not _varies(policy, options)
+        runs.append(_again(runs[0], left) if same else paths.run(number, shape, how, report))
+        left -= len(runs[-1].cycle)
+        report.next_run(runs[-1].instructions)
+    return tuple(runs)
+
+
 class _Report:
     """Turns the blocks of executions and simulations into one count over all runs."""
 
@@ -222,22 +227,23 @@ class _Report:
     def executing(self, done: int, blocks: int, instructions: int) -> None:
         """An execution counts for one half of its blocks."""
         self._executed = instructions
-        self._show(self._before + done // 2)
+        self._show(done // 2, instructions)
 
-    def simulating(self, done: int, blocks: int) -> None:
-        """A simulation counts for the other half."""
-        self._show(self._before + (blocks + done) // 2)
+    def simulating(self, done: int, blocks: int, instructions: int) -> None:
+        """A simulation counts for the other half, or for all if nothing was executed."""
+        shown = (blocks + done) // 2 if self._executed else done
+        self._show(shown, max(self._executed, instructions))
 
-    def next_run(self) -> None:
+    def next_run(self, instructions: int) -> None:
         """A run is over."""
+        self._show(self._blocks, instructions)
         self._before += self._blocks
-        self._instructions += self._executed
+        self._instructions += instructions
         self._executed = 0
-        self._show(self._before)
 
-    def _show(self, done: int) -> None:
+    def _show(self, done: int, instructions: int) -> None:
         if self._progress is not None:
-            self._progress(done, self._all, self._instructions + self._executed)
+            self._progress(self._before + done, self._all, self._instructions + instructions)
 
 
 def _join(runs: Sequence[GridRun], origin: TraceOrigin, traced: TracedKernel) -> TimedTrace:

@@ -66,7 +66,8 @@ def simulate_grid(workload: GridWorkload, shape: GridShape, options: GridOptions
     while (status := run_grid(image.program, state, layout, columns, _PIECE)) == PAUSED:
         if options.progress is not None:
             resident = int((state.slots[:, :, BLOCK] != EMPTY).sum())
-            options.progress(int(state.run[NEXT_BLOCK]) - resident, workload.block_count)
+            ended = int(state.run[NEXT_BLOCK]) - resident
+            options.progress(ended, workload.block_count, int(state.run[ISSUED]))
     if status == DEADLOCK:
         raise _deadlock(image, state, workload.warps_per_block)
     assert state.run[WRITTEN] == image.events, "every visit was written"

@@ -54,7 +54,8 @@ def simulate_grid(workload: GridWorkload, shape: GridShape, options: GridOptions
     """
     image = build_grid_image(workload, shape.sm)
     require_room(image.events, options.most_events)
-    slots = min(shape.resident_blocks, workload.block_count)
+    # blocks are dealt out in turn while no SM is full: more slots would stay empty
+    slots = min(shape.resident_blocks, -(-workload.block_count // shape.sms))
     state = _fresh(image, shape, slots, workload.warps_per_block)
     layout = _lay_out(image, shape, options, workload)
     columns = Columns(

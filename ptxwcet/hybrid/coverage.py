@@ -64,11 +64,13 @@ class TimeShares:
 
 
 def share_time(
-    ipg: Ipg, cfg: ControlFlowGraph, worst: Mapping[int, int], counts: Mapping[int, int]
+    ipg: Ipg, waiting: frozenset[BlockId], worst: Mapping[int, int], counts: Mapping[int, int]
 ) -> TimeShares:
-    """Where the time of the worst counts goes. Cost: transitions times loops."""
+    """Where the time of the worst counts goes; barriers are in the blocks ``waiting``.
+
+    Cost: transitions times loops.
+    """
     time = {number: worst[number] * count for number, count in counts.items()}
-    waiting = barrier_blocks(cfg)
     loops = {
         loop.id: sum(t for n, t in time.items() if ipg.transitions[n].source in loop.ipoints)
         for loop in ipg.loops

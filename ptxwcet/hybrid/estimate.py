@@ -13,7 +13,7 @@ from ptxwcet.claims import (
     Refusal,
     TimingClaim,
 )
-from ptxwcet.flow.cfg import ControlFlowGraph
+from ptxwcet.flow.cfg import BlockId, ControlFlowGraph
 from ptxwcet.flow.dominance import compute_postdominators
 from ptxwcet.flow.loops import LoopForest
 from ptxwcet.hybrid.concurrency import (
@@ -28,7 +28,13 @@ from ptxwcet.hybrid.constraints import (
     loop_constraints,
     side_constraints,
 )
-from ptxwcet.hybrid.coverage import Coverage, TimeShares, measure_coverage, share_time
+from ptxwcet.hybrid.coverage import (
+    Coverage,
+    TimeShares,
+    barrier_blocks,
+    measure_coverage,
+    share_time,
+)
 from ptxwcet.hybrid.instrumentation import place_ipoints
 from ptxwcet.hybrid.ipet import WorstCounts, enumerate_paths
 from ptxwcet.hybrid.ipg import Ipg, build_ipg
@@ -49,7 +55,8 @@ class HybridEstimate:
     ``worst`` holds the worst observed time of each observed transition; ``path`` the counts that
     make the warp-specific WCET (Z_warp); ``tree`` the same by the tree, without limits on counts
     other than loop bounds. ``broken`` are constraints that observed warps do not satisfy; they
-    were left out. ``runs`` and ``warps`` count what was traced.
+    were left out. ``waiting`` are the blocks with a barrier. ``runs`` and ``warps`` count what was
+    traced.
     """
 
     ipg: Ipg
@@ -61,6 +68,7 @@ class HybridEstimate:
     concurrency: Concurrency
     coverage: Coverage
     shares: TimeShares
+    waiting: frozenset[BlockId]
     runs: int
     warps: int
     events: int
@@ -111,6 +119,7 @@ def estimate_kernel(
     if isinstance(found, Refusal):
         message = f"kernel {kernel.name} has no estimate: {found.reason}"
         raise PtxwcetError(Diagnostic("PW613", message, kernel.span))
+    waiting = barrier_blocks(cfg)
     return HybridEstimate(
         ipg,
         observations,
@@ -120,7 +129,8 @@ def estimate_kernel(
         broken,
         observe_concurrency(traces),
         measure_coverage(ipg, observations),
-        share_time(ipg, cfg, worst, found.counts),
+        share_time(ipg, waiting, worst, found.counts),
+        waiting,
         len(trace.runs),
         traces.warps,
         len(trace),

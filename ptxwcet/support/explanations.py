@@ -786,6 +786,20 @@ EXPLANATIONS: Mapping[str, Explanation] = _table(
         "The integer program of the warp-specific WCET has no answer.",
         "See the reason in the message; please report the trace.",
     ),
+    (
+        "PW614",
+        "nothing to analyse",
+        "Hybrid analysis starts from timed traces, and there is neither a trace nor a launch to "
+        "trace.",
+        "Give --trace, or --launch to trace here.",
+    ),
+    (
+        "PW615",
+        "exceedance out of range",
+        "Profiles give quantiles for probabilities from 1e-9 to below 1: rarer times cannot be "
+        "told from rounding.",
+        "Give a probability in that range.",
+    ),
     # --- internal -------------------------------------------------------------------------------
     (
         "PW900",

@@ -24,6 +24,7 @@ _COMMANDS = {
     "cfg": "ptxwcet.cli.cfg",
     "explain": "ptxwcet.cli.explain",
     "facts": "ptxwcet.cli.facts",
+    "hybrid": "ptxwcet.cli.hybrid",
     "machine": "ptxwcet.cli.machine",
     "phases": "ptxwcet.cli.phases",
     "run": "ptxwcet.cli.run",

@@ -744,16 +744,75 @@ EXPLANATIONS: Mapping[str, Explanation] = _table(
         "Record the trace again: table and events do not belong together.",
     ),
     (
+        "PW605",
+        "time going backwards",
+        "An event of a warp has an earlier time than the event before it in the same warp.",
+        "Record the trace again; times of a run must be of one clock.",
+    ),
+    (
+        "PW606",
+        "warp without start or end",
+        "The events of a warp do not begin at the kernel's entry, or do not reach its end: the "
+        "trace lacks events.",
+        "Record the trace again, or leave that run out.",
+    ),
+    (
+        "PW607",
+        "trace of another kernel",
+        "Kernel name, digest of the PTX file or table of ipoints do not fit the file given.",
+        "Give the PTX file that was traced, or record the trace again.",
+    ),
+    (
+        "PW608",
+        "impossible transition",
+        "A warp passes from one ipoint to another although no path of the kernel, diverged or "
+        "not, leads there.",
+        "The trace lacks events, or its GPU joins diverged threads elsewhere: see "
+        "docs/methods/hybrid.md.",
+    ),
+    (
         "PW609",
         "cannot write a trace",
         "The file cannot be written, or its name does not say in which form.",
         "Choose a name that ends in .csv or .npz, in a folder that can be written.",
     ),
     (
+        "PW610",
+        "warp number used twice",
+        "A warp goes on after its end, or is on two multiprocessors.",
+        "Number the warps of a run so that no two share a number.",
+    ),
+    (
         "PW611",
         "unknown version of the trace format",
         "The trace was written by another version of ptxwcet.",
         "Record it again with this version.",
+    ),
+    (
+        "PW612",
+        "ipoints missing",
+        "The table of ipoints lacks the kernel's entry or its end, or names a block twice.",
+        "Instrument the entry and the end of the kernel.",
+    ),
+    (
+        "PW613",
+        "no estimate",
+        "The integer program of the warp-specific WCET has no answer.",
+        "See the reason in the message; please report the trace.",
+    ),
+    (
+        "PW614",
+        "nothing to analyse",
+        "Hybrid analysis starts from timed traces, and there is neither a trace nor a launch to "
+        "trace.",
+        "Give --trace, or --launch to trace here.",
+    ),
+    (
+        "PW615",
+        "exceedance out of range",
+        "Profiles give quantiles for probabilities from 1e-9 to below 1: rarer times cannot be "
+        "told from rounding.",
+        "Give a probability in that range.",
     ),
     (
         "PW690",

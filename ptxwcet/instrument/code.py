@@ -136,9 +136,7 @@ def choose_names(text: str) -> AddedNames:
 
 def entry_code(names: AddedNames) -> str:
     """Declarations, and what each warp does once; lines of PTX, to stand behind the ``{``."""
-    declared = "".join(
-        f".reg .{kind} {', '.join(row)};\n" for kind, row in names.registers.items()
-    )
+    declared = "".join(f".reg .{kind} {', '.join(row)};\n" for kind, row in names.registers.items())
     return _marked(names, "the warp's number and first chunk", declared + _spelled(_ENTRY, names))
 
 

@@ -60,7 +60,9 @@ def _kernel_problems(module: Module, kernel: Kernel) -> Iterator[Diagnostic]:
     limit = _MORE_PARAMETER_BYTES if larger else _PARAMETER_BYTES
     if end > limit:
         message = f"kernel {kernel.name} would have {end:,} bytes of parameters, {limit:,} fit"
-        yield Diagnostic("PW650", message, kernel.span, help="pass a pointer instead of a structure")
+        yield Diagnostic(
+            "PW650", message, kernel.span, help="pass a pointer instead of a structure"
+        )
     functions = {row.name: row for row in module.functions}
     for name in _called(module, kernel):
         for instruction in functions[name].instructions:

@@ -71,7 +71,8 @@ def instrument_module(
     """
     refuse_kernels(module, kernels)
     names = choose_names(module.source.text)
-    rows, insertions = [], []
+    rows: list[InstrumentedKernel] = []
+    insertions: list[Insertion] = []
     for kernel, own in zip(kernels, _places_of(kernels, places), strict=True):
         points = choose_points(kernel, module, own)
         _check_count(points)

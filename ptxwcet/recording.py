@@ -31,11 +31,18 @@ from ptxwcet.instrument.buffers import (
 from ptxwcet.instrument.dumps import RawDump, read_dumps
 from ptxwcet.instrument.gpu import GpuLaunch, launch_on_gpu, load_bindings
 from ptxwcet.instrument.rewriting import instrument_module
-from ptxwcet.instrument.sidecar import Sidecar, SidecarKernel, build_sidecar, read_sidecar
+from ptxwcet.instrument.sidecar import (
+    Sidecar,
+    SidecarKernel,
+    build_sidecar,
+    read_sidecar,
+    sidecar_text,
+)
 from ptxwcet.ir.kernel import Kernel, Module
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.ptx.reading import read_source
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.support.whole_files import whole_file
 from ptxwcet.trace.events import TimedTrace
 
 ADDED_PARAMETERS = 2
@@ -71,11 +78,20 @@ def instrument_file(request: InstrumentRequest) -> InstrumentAnswer:
     return InstrumentAnswer(done.text, build_sidecar(done, name, digest))
 
 
+def write_instrumented(answer: InstrumentAnswer, out: Path, sidecar: Path) -> None:
+    """Writes both files, each whole or not at all. Raises PtxwcetError (PW663)."""
+    with whole_file(out, "PW663") as file:
+        file.write(answer.text.encode())
+    with whole_file(sidecar, "PW663") as file:
+        file.write(sidecar_text(answer.sidecar).encode())
+
+
 @dataclass(frozen=True, slots=True)
 class RecordRequest:
     """What to record: the instrumented file, what describes it, the launch file of the original.
 
-    ``source`` is the CUDA source that names the parameters, as in ``Request``.
+    ``source`` is the CUDA source that names the parameters; without one the ``.cu`` of the original's
+    name beside ``path``, if there is one.
     """
 
     path: str
@@ -182,7 +198,8 @@ def record_launch(request: RecordRequest, device: Device) -> Recording:
         raise PtxwcetError(Diagnostic("PW653", message, help=help_text))
     names = {row.name: row for row in sidecar.kernels}
     original = _without_added(module, names)
-    read = Request(request.path, source=request.source)
+    beside = str(Path(request.path).with_name(Path(sidecar.source).name))
+    read = Request(beside, source=request.source)
     launch = read_launch(request.launch_file, original, read)
     check_launch(Launch(launch.block, launch.grid), launch.kernel)
     kernel = next(row for row in module.kernels if row.name == launch.kernel.name)
@@ -201,6 +218,12 @@ def record_launch(request: RecordRequest, device: Device) -> Recording:
     wrong = [check.diagnostic() for check in launch.check(outputs)]
     found = tuple(row for row in wrong if row is not None)
     return Recording(launch, written_part(recorded), outputs, found)
+
+
+def write_dump(recording: Recording, out: Path) -> None:
+    """Writes the dump, whole or not at all. Raises PtxwcetError (PW663)."""
+    with whole_file(out, "PW663") as file:
+        file.write(recording.dump)
 
 
 def _without_added(module: Module, known: dict[str, SidecarKernel]) -> Module:

@@ -61,7 +61,8 @@ from ptxwcet.support.diagnostics import render_all
 @click.option(
     "--source",
     type=click.Path(),
-    help="CUDA source that names the parameters.  [default: the .cu beside FILE]",
+    help="CUDA source that names the parameters.  [default: the .cu of the original's name "
+    "beside FILE]",
 )
 def record(
     file: str,

@@ -90,8 +90,8 @@ def write_instrumented(answer: InstrumentAnswer, out: Path, sidecar: Path) -> No
 class RecordRequest:
     """What to record: the instrumented file, what describes it, the launch file of the original.
 
-    ``source`` is the CUDA source that names the parameters; without one the ``.cu`` of the original's
-    name beside ``path``, if there is one.
+    ``source`` is the CUDA source that names the parameters; without one the ``.cu`` of the
+    original's name beside ``path``, if there is one.
     """
 
     path: str

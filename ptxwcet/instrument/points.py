@@ -53,20 +53,46 @@ class KernelPoints:
         return (*(point.ipoint for point in self.blocks), END)
 
 
-def choose_points(kernel: Kernel, module: Module, places: Sequence[str]) -> KernelPoints:
-    """The points of a kernel: at each block that the entry reaches, or only at ``places``.
+def choose_points(
+    kernels: Sequence[Kernel], module: Module, places: Sequence[str]
+) -> tuple[KernelPoints, ...]:
+    """The points of each kernel: at each block that its entry reaches, or only at ``places``.
 
-    A place is a label, or the number of a line of the PTX file that lies in the block. The entry
-    block and the ends always have points: the s and t of [B] II-A. Raises PtxwcetError (PW651: a
-    place that is no block). Cost: linear in the instructions.
+    A place is the name of a block (a label, ``block 3``) or the number of a line of the PTX file
+    that lies in one; the entry block and the ends always have points: the s and t of [B] II-A.
+    Raises PtxwcetError (PW651) for the places that no kernel has. Cost: linear in the instructions.
     """
-    cfg = build_cfg(kernel)
+    rows, found = [], set()
+    for kernel in kernels:
+        cfg = build_cfg(kernel)
+        chosen = {cfg.entry}
+        for place in places:
+            block = _find_block(kernel, cfg, place)
+            if block is not None:
+                chosen.add(block)
+                found.add(place)
+        blocks = _reached(cfg)
+        if places:
+            blocks = tuple(block for block in blocks if block.id in chosen)
+        rows.append(_points(kernel, module, cfg, blocks))
+    missing = [place for place in dict.fromkeys(places) if place not in found]
+    if missing:
+        raise PtxwcetError([_no_place(kernels, place) for place in missing])
+    return tuple(rows)
+
+
+def _reached(cfg: ControlFlowGraph) -> tuple[BasicBlock, ...]:
+    return tuple(cfg.blocks[b] for b in sorted(cfg.reverse_postorder) if b != cfg.exit)
+
+
+def _points(
+    kernel: Kernel, module: Module, cfg: ControlFlowGraph, blocks: Sequence[BasicBlock]
+) -> KernelPoints:
     names = _analysis_names(kernel, module)
-    reached = [cfg.blocks[b] for b in sorted(cfg.reverse_postorder) if b != cfg.exit]
-    chosen = {_find_block(kernel, cfg, reached, place) for place in places}
     points = []
-    for block in reached:
-        if places and block.id not in chosen and block.id != cfg.entry:
+    for block in blocks:
+        if block.start == block.end:  # the only block of a kernel without instructions
+            points.append(BlockPoint(Ipoint(cfg.name(block.id), 0), kernel.span.end - 1))
             continue
         first = kernel.instructions[block.start]
         label = names.get(first.start, cfg.name(block.id))
@@ -74,47 +100,42 @@ def choose_points(kernel: Kernel, module: Module, places: Sequence[str]) -> Kern
     return KernelPoints(kernel, tuple(points), _ends(kernel, cfg))
 
 
-def is_place(kernel: Kernel, place: str) -> bool:
-    """Whether ``place`` names a block of this kernel rather than of another one in the file."""
-    if not place.isdigit():
-        return place in kernel.labels or place == "entry"
-    source, span = kernel.span.source, kernel.span
-    return span.line <= int(place) <= source.position(max(span.end - 1, span.start))[0]
-
-
 def _analysis_names(kernel: Kernel, module: Module) -> dict[int, str]:
     """The names that analyses give to blocks, by offset: they see calls replaced by functions."""
     whole = inline_calls(kernel, module)
     cfg = build_cfg(whole)
     names: dict[int, str] = {}
-    for block in cfg.blocks[:-1]:
+    for block in cfg.blocks[:-1] if whole.instructions else ():
         offset = whole.instructions[block.start].start
         if kernel.span.start <= offset < kernel.span.end:
             names.setdefault(offset, cfg.name(block.id))
     return names
 
 
-def _find_block(
-    kernel: Kernel, cfg: ControlFlowGraph, reached: Sequence[BasicBlock], place: str
-) -> BlockId:
+def _find_block(kernel: Kernel, cfg: ControlFlowGraph, place: str) -> BlockId | None:
+    """The block that a place names; the last one where several share a line."""
     instructions = kernel.instructions
-    for block in reversed(reached):
+    for block in reversed(_reached(cfg)) if instructions else ():
         if place.isdigit():
             first = instructions[block.start].span.line
             if first <= int(place) <= instructions[block.end - 1].span.line:
                 return block.id
         elif kernel.labels.get(place) == block.start or place == cfg.name(block.id):
             return block.id
-    labels = [block.label for block in reached if block.label is not None]
+    return None
+
+
+def _no_place(kernels: Sequence[Kernel], place: str) -> Diagnostic:
+    labels = [label for kernel in kernels for label in kernel.labels]
     shown = ", ".join(labels[:_LABELS_SHOWN]) + (", ..." if len(labels) > _LABELS_SHOWN else "")
-    what = f"no instruction on line {place}" if place.isdigit() else f"no block {place!r}"
-    raise PtxwcetError(
-        Diagnostic(
-            "PW651",
-            f"kernel {kernel.name} has {what} that it can reach",
-            kernel.span,
-            help=f"give a label that a branch names ({shown or 'there is none'}) or a line",
-        )
+    what = f"instruction on line {place}" if place.isdigit() else f"block {place!r}"
+    names = ", ".join(kernel.name for kernel in kernels[:_LABELS_SHOWN])
+    return Diagnostic(
+        "PW651",
+        f"no {what} that is reached in {names}",
+        kernels[0].span if len(kernels) == 1 else None,
+        help=f"give a label (there are: {shown or 'none'}), the name of a block as ptxwcet cfg "
+        "shows it, or a line with an instruction",
     )
 
 
@@ -125,6 +146,8 @@ def _ends(kernel: Kernel, cfg: ControlFlowGraph) -> tuple[EndPoint, ...]:
         block = cfg.blocks[number]
         if number == cfg.exit:
             continue
+        if not kernel.instructions:
+            return (EndPoint(kernel.span.end - 1),)
         last = kernel.instructions[block.end - 1]
         if last.control in _ENDINGS:
             ends.append(EndPoint(last.start, _guard_text(last)))

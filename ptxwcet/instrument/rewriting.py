@@ -15,7 +15,7 @@ from ptxwcet.instrument.code import (
     entry_code,
     point_code,
 )
-from ptxwcet.instrument.points import KernelPoints, choose_points, is_place
+from ptxwcet.instrument.points import KernelPoints, choose_points
 from ptxwcet.instrument.refusals import refuse_kernels
 from ptxwcet.ir.kernel import Kernel, Module
 from ptxwcet.ptx.functions import IS_FUNCTION, head_end
@@ -65,35 +65,21 @@ def instrument_module(
 ) -> InstrumentedModule:
     """The text of a module whose ``kernels`` record when warps pass the beginnings of blocks.
 
-    ``places``: labels or PTX lines of the blocks to record; none for every block. Raises
-    PtxwcetError: PW650 (kernels that cannot be instrumented, all of them), PW651 (a place that is
+    ``places``: names or PTX lines of the blocks to record; none for every block. Raises
+    PtxwcetError: PW650 (kernels that cannot be instrumented, all of them), PW651 (places that are
     no block). Cost: linear in the text.
     """
     refuse_kernels(module, kernels)
     names = choose_names(module.source.text)
     rows: list[InstrumentedKernel] = []
     insertions: list[Insertion] = []
-    for kernel, own in zip(kernels, _places_of(kernels, places), strict=True):
-        points = choose_points(kernel, module, own)
+    for points in choose_points(kernels, module, places):
         _check_count(points)
         rows.append(InstrumentedKernel(points))
         insertions += _insertions(module, points, names)
     ordered = tuple(sorted(insertions, key=lambda row: row.offset))  # stable: point, then end
     text = _apply(module.source.text, ordered)
     return InstrumentedModule(text, names, tuple(rows), ordered)
-
-
-def _places_of(kernels: Sequence[Kernel], places: Sequence[str]) -> list[tuple[str, ...]]:
-    """The places of each kernel. A place that fits none is left to the first, which refuses it.
-
-    A kernel without a place of its own keeps its entry and its ends: all places were asked for.
-    """
-    owners: list[list[str]] = [[] for _ in kernels]
-    for place in places:
-        found = [number for number, kernel in enumerate(kernels) if is_place(kernel, place)]
-        for number in found or [0]:
-            owners[number].append(place)
-    return [tuple(own) or (("entry",) if places else ()) for own in owners]
 
 
 def _check_count(points: KernelPoints) -> None:

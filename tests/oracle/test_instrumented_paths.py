@@ -151,6 +151,11 @@ def test_shapes(name: str, threads: int) -> None:
     check_same(kernel(SHAPES[name]), launch_of(threads, grid=2))
 
 
+def test_a_kernel_without_instructions() -> None:
+    both = run_both(HEAD + ".entry k(.param .u64 out) { }", launch_of(64, 2))
+    assert recorded_paths(both.trace) == {warp: ["entry", "end"] for warp in range(4)}
+
+
 def test_a_loop_that_begins_the_kernel() -> None:
     text = HEAD + (
         ".entry k(.param .u64 out) { .reg .b32 %r<3>; .reg .pred %p;\n"

@@ -815,6 +815,102 @@ EXPLANATIONS: Mapping[str, Explanation] = _table(
         "Give a probability in that range.",
     ),
     (
+        "PW650",
+        "cannot be instrumented",
+        "The file is for an ISA or GPU without activemask, not for 64-bit addresses, a "
+        "kernel has no room for two more parameters or too many blocks, or a function that "
+        "it calls ends threads.",
+        "Do what the message says; most of it is compiling for a newer target.",
+    ),
+    (
+        "PW651",
+        "no such place for a point",
+        "The kernel has no block that it can reach with this label or on this line.",
+        "Give one of the labels that the message lists, or a line of the PTX file with an "
+        "instruction.",
+    ),
+    (
+        "PW652",
+        "not a description of instrumented PTX",
+        "The file is not the JSON that ptxwcet instrument writes beside the instrumented PTX.",
+        "Give that file, unchanged.",
+    ),
+    (
+        "PW653",
+        "instrumented file and description differ",
+        "The PTX file is not the one whose digest the description has: one of both was "
+        "changed or made anew.",
+        "Instrument the original again, and use both files that this writes.",
+    ),
+    (
+        "PW654",
+        "not a dump",
+        "The file does not begin with the header of a dump, its version is another one, or "
+        "its header has impossible values.",
+        "Copy the buffer from the device from its first byte on; prepare it as "
+        "docs/instrumentation.md says.",
+    ),
+    (
+        "PW655",
+        "dump cut off",
+        "The file ends before the last record that the kernel wrote.",
+        "Copy the whole buffer from the device.",
+    ),
+    (
+        "PW656",
+        "dump of another kernel",
+        "The dump carries the identity of another instrumented file or kernel, or dumps of "
+        "different kernels or clocks are imported together.",
+        "Give the description that was written with the PTX that ran, and dumps of one kernel.",
+    ),
+    (
+        "PW657",
+        "buffer too small",
+        "The kernel wanted to write more than the buffer holds: records are lost, so nothing "
+        "is used.",
+        "Give a larger buffer, or instrument fewer points (--at).",
+    ),
+    (
+        "PW658",
+        "impossible record",
+        "A record names a point or warp that the kernel does not have, or lies where none is "
+        "written.",
+        "Zero the buffer before the launch, and copy it after the kernel has ended.",
+    ),
+    (
+        "PW659",
+        "warp without start or end",
+        "A warp has no record of its entry or of its end: the kernel did not run to its end, "
+        "or the dump was taken too early.",
+        "Copy the buffer after the kernel has ended without an error.",
+    ),
+    (
+        "PW660",
+        "contradictory times of a warp",
+        "Times of a warp go backwards, two of its lanes have one time, or it changed its "
+        "multiprocessor: its clock cannot be trusted.",
+        "Record again, with no other work, debugger or profiler on the GPU.",
+    ),
+    (
+        "PW661",
+        "no run on a GPU",
+        "The driver's bindings are not installed, or the driver refused the kernel or "
+        "reported a fault.",
+        "Install the extra gpu and a driver as new as the PTX; or record with the emulator.",
+    ),
+    (
+        "PW662",
+        "cannot read a dump or description",
+        "The file cannot be opened.",
+        "Check the path.",
+    ),
+    (
+        "PW663",
+        "cannot write",
+        "An instrumented file, its description or a dump cannot be written.",
+        "Check the folder, its permissions and its room.",
+    ),
+    (
         "PW690",
         "trace too long",
         "Each event takes about 60 bytes of memory while a trace is made. How many there will be "

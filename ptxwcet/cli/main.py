@@ -28,6 +28,7 @@ _COMMANDS = {
     "import-dump": "ptxwcet.cli.import_dump",
     "instrument": "ptxwcet.cli.instrument",
     "machine": "ptxwcet.cli.machine",
+    "makespan": "ptxwcet.cli.makespan",
     "phases": "ptxwcet.cli.phases",
     "record": "ptxwcet.cli.record",
     "run": "ptxwcet.cli.run",

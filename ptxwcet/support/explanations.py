@@ -712,6 +712,54 @@ EXPLANATIONS: Mapping[str, Explanation] = _table(
         "No repeat of the state is established for the range, or the bound is not linear in it.",
         "Ask for a smaller range, or bound single values with --param.",
     ),
+    (
+        "PW560",
+        "no kernel string",
+        "A kernel string is letters: L an instruction for a load/store unit, C one for a core.",
+        "Give L and C only, at least one letter.",
+    ),
+    (
+        "PW561",
+        "not a machine of the makespan",
+        "There is at least one warp; a kind of unit serves a whole number of warps a slot, or 1/n.",
+        "Give --warps of at least 1 and capacities such as 1, 2 or 1/2.",
+    ),
+    (
+        "PW562",
+        "no single kernel string",
+        "The makespan is defined for warps that all execute one known string of instructions.",
+        "Give the parameters or facts that decide branches and loops.",
+    ),
+    (
+        "PW563",
+        "unit that is neither L nor C",
+        "The makespan knows load/store units and cores; what another unit is, is not guessed.",
+        "Say it with --unit NAME=L or NAME=C, or in the [makespan] table of the machine file.",
+    ),
+    (
+        "PW564",
+        "too large for a method",
+        "The string, the table of states or the integer program is larger than the method takes.",
+        "Give fewer warps, or use exact, closed-form or pessimistic.",
+    ),
+    (
+        "PW565",
+        "method does not apply",
+        "The closed form and the safe extrapolation need one warp a slot on each kind of unit.",
+        "Use the method exact.",
+    ),
+    (
+        "PW566",
+        "nothing to do in no time",
+        "A time limit or a number of warps to start from is zero or less.",
+        "Give a positive one.",
+    ),
+    (
+        "PW567",
+        "no picture of a schedule",
+        "The method gives no schedule, or one too large to draw.",
+        "Use exact, states, closed-form or ilp, with fewer warps.",
+    ),
     # --- traces ---------------------------------------------------------------------------------
     (
         "PW600",

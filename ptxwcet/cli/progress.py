@@ -22,7 +22,7 @@ class ProgressLine:
         self._start = time.monotonic()
         self._next = self._start + _QUIET_SECONDS
         self._width = 0
-        self._is_shown = sys.stderr.isatty()
+        self._is_shown = _is_terminal()
 
     def __enter__(self) -> ProgressLine:
         return self
@@ -46,3 +46,7 @@ class ProgressLine:
         text = f"[{'#' * filled}{'.' * (_BAR - filled)}] {text}"
         click.echo("\r" + text.ljust(self._width), err=True, nl=False)
         self._width = len(text)
+
+
+def _is_terminal() -> bool:
+    return sys.stderr.isatty()

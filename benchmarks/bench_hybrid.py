@@ -2,7 +2,7 @@
 
     python benchmarks/bench_hybrid.py [EVENTS]
 
-Traces a bitonic sort of many blocks once, repeats the run until there are EVENTS events
+Traces a sum of a block once, repeats the run until there are EVENTS events
 (default 10 million), each repetition with times stretched at random, and analyses them from both
 forms. Prints seconds of each step and the largest memory of a process that reads and analyses.
 """
@@ -49,11 +49,13 @@ def analyse(path: str) -> None:
     before = time.perf_counter()
     trace = read_trace(path)
     read = time.perf_counter() - before
-    answer = study_trace(HybridRequest(Request(PTX), path))
+    events = len(trace)
+    del trace
+    answer = study_trace(HybridRequest(Request(PTX), TraceOptions(""), path))
     both = time.perf_counter() - before - read
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
     print(
-        f"{Path(path).suffix}  {len(trace):,} events, {answer.estimate.warps:,} warps: "
+        f"{Path(path).suffix}  {events:,} events, {answer.estimate.warps:,} warps: "
         f"read {read:.1f} s, read and analysed {both:.1f} s, {memory:.2f} GB, "
         f"{Path(path).stat().st_size / 1e6:.0f} MB"
     )

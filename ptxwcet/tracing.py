@@ -144,6 +144,19 @@ def trace_launch(
     )
 
 
+def plan_waves(request: Request, options: TraceOptions) -> WaveSchedule:
+    """The waves of a launch from its launch file, the occupancy and ``options``; nothing runs.
+
+    Raises PtxwcetError: problems of the inputs, PW315, PW316 (occupancy). Cost: reading the files.
+    """
+    machine = load_machine(request.machine, request.memory_latency_cycles)
+    module = parse_module(read_source(request.path))
+    launch, _ = open_launch(request, module)
+    occupancy, _ = _occupancy(launch, module, machine, options)
+    shape, _ = _shape(machine, occupancy, options)
+    return schedule_waves(math.prod(launch.grid), shape.sms, occupancy)
+
+
 # --- what limits the grid -------------------------------------------------------------------------
 
 

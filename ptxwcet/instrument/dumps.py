@@ -31,6 +31,7 @@ from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.trace.events import TimedTrace, TraceOrigin
 
 _RECORD = np.dtype([("code", "<u4"), ("warp", "<u4"), ("clock", "<u8")])
+_LAST_CLOCK = np.uint64(1 << 62)  # a century
 _CLOCKS = {GPU_CLOCK: ("clock64", "cycle"), EMULATOR_CLOCK: ("emulator", "instruction")}
 
 Column = npt.NDArray[np.int64]
@@ -168,6 +169,7 @@ def _checked(
     warps = records["warp"].astype(np.int64)
     numbers = np.arange(len(records))[:, None]
     wrong = written & ((code > len(kernel.ipoints)) & ~heads | heads & ~home)
+    wrong |= written & ~heads & (records["clock"] > _LAST_CLOCK)
     wrong |= written & ((warps >= header.warps) | (numbers < header.warps) & (warps != numbers))
     wrong[:, 1:] |= written[:, 1:] & (~written[:, :-1] | (warps[:, 1:] != warps[:, :-1]))
     if wrong.any():

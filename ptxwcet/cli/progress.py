@@ -28,14 +28,16 @@ class ProgressLine:
 
     def show(self, done: int, blocks: int, instructions: int) -> None:
         """Called by the emulator now and then."""
+        text = f"{done:,} of {blocks:,} blocks, {instructions:,} warp-instructions"
+        self.show_part(text, done / blocks)
+
+    def show_part(self, text: str, done: float) -> None:
+        """What is being done, and which part of it (0 to 1) is."""
         now = time.monotonic()
         if now < self._next:
             return
         self._next = now + _BETWEEN_SECONDS
-        filled = _BAR * done // blocks
-        text = (
-            f"[{'#' * filled}{'.' * (_BAR - filled)}] {done:,} of {blocks:,} blocks, "
-            f"{instructions:,} warp-instructions"
-        )
+        filled = int(_BAR * done)
+        text = f"[{'#' * filled}{'.' * (_BAR - filled)}] {text}"
         click.echo("\r" + text.ljust(self._width), err=True, nl=False)
         self._width = len(text)

@@ -388,6 +388,20 @@ EXPLANATIONS: Mapping[str, Explanation] = _table(
         "The global-memory latency is a positive number of cycles, at most a million.",
         "Correct --mem-latency or the machine file.",
     ),
+    (
+        "PW315",
+        "machine without rules of occupancy",
+        "How many blocks run at once depends on figures that this machine file does not give: its "
+        "SMs, and the units in which registers and shared memory are handed out.",
+        "Add a table [occupancy] (docs/machine-files.md), or give --sms and --resident-blocks.",
+    ),
+    (
+        "PW316",
+        "block too large for an SM",
+        "A single block of the launch asks for more threads, registers or shared memory than an SM "
+        "has, so the launch would fail.",
+        "Launch smaller blocks, check --registers, or choose another machine.",
+    ),
     # --- timing ---------------------------------------------------------------------------------
     (
         "PW401",
@@ -698,6 +712,54 @@ EXPLANATIONS: Mapping[str, Explanation] = _table(
         "No repeat of the state is established for the range, or the bound is not linear in it.",
         "Ask for a smaller range, or bound single values with --param.",
     ),
+    (
+        "PW560",
+        "no kernel string",
+        "A kernel string is letters: L an instruction for a load/store unit, C one for a core.",
+        "Give L and C only, at least one letter.",
+    ),
+    (
+        "PW561",
+        "not a machine of the makespan",
+        "There is at least one warp; a kind of unit serves a whole number of warps a slot, or 1/n.",
+        "Give --warps of at least 1 and capacities such as 1, 2 or 1/2.",
+    ),
+    (
+        "PW562",
+        "no single kernel string",
+        "The makespan is defined for warps that all execute one known string of instructions.",
+        "Give the parameters or facts that decide branches and loops.",
+    ),
+    (
+        "PW563",
+        "unit that is neither L nor C",
+        "The makespan knows load/store units and cores; what another unit is, is not guessed.",
+        "Say it with --unit NAME=L or NAME=C, or in the [makespan] table of the machine file.",
+    ),
+    (
+        "PW564",
+        "too large for a method",
+        "The string, the table of states or the integer program is larger than the method takes.",
+        "Give fewer warps, or use exact, closed-form or pessimistic.",
+    ),
+    (
+        "PW565",
+        "method does not apply",
+        "The closed form and the safe extrapolation need one warp a slot on each kind of unit.",
+        "Use the method exact.",
+    ),
+    (
+        "PW566",
+        "nothing to do in no time",
+        "A time limit or a number of warps to start from is zero or less.",
+        "Give a positive one.",
+    ),
+    (
+        "PW567",
+        "no picture of a schedule",
+        "The method gives no schedule, or one too large to draw.",
+        "Use exact, states, closed-form or ilp, with fewer warps.",
+    ),
     # --- traces ---------------------------------------------------------------------------------
     (
         "PW600",
@@ -730,16 +792,75 @@ EXPLANATIONS: Mapping[str, Explanation] = _table(
         "Record the trace again: table and events do not belong together.",
     ),
     (
+        "PW605",
+        "time going backwards",
+        "An event of a warp has an earlier time than the event before it in the same warp.",
+        "Record the trace again; times of a run must be of one clock.",
+    ),
+    (
+        "PW606",
+        "warp without start or end",
+        "The events of a warp do not begin at the kernel's entry, or do not reach its end: the "
+        "trace lacks events.",
+        "Record the trace again, or leave that run out.",
+    ),
+    (
+        "PW607",
+        "trace of another kernel",
+        "Kernel name, digest of the PTX file or table of ipoints do not fit the file given.",
+        "Give the PTX file that was traced, or record the trace again.",
+    ),
+    (
+        "PW608",
+        "impossible transition",
+        "A warp passes from one ipoint to another although no path of the kernel, diverged or "
+        "not, leads there.",
+        "The trace lacks events, or its GPU joins diverged threads elsewhere: see "
+        "docs/methods/hybrid.md.",
+    ),
+    (
         "PW609",
         "cannot write a trace",
         "The file cannot be written, or its name does not say in which form.",
         "Choose a name that ends in .csv or .npz, in a folder that can be written.",
     ),
     (
+        "PW610",
+        "warp number used twice",
+        "A warp goes on after its end, or is on two multiprocessors.",
+        "Number the warps of a run so that no two share a number.",
+    ),
+    (
         "PW611",
         "unknown version of the trace format",
         "The trace was written by another version of ptxwcet.",
         "Record it again with this version.",
+    ),
+    (
+        "PW612",
+        "ipoints missing",
+        "The table of ipoints lacks the kernel's entry or its end, or names a block twice.",
+        "Instrument the entry and the end of the kernel.",
+    ),
+    (
+        "PW613",
+        "no estimate",
+        "The integer program of the warp-specific WCET has no answer.",
+        "See the reason in the message; please report the trace.",
+    ),
+    (
+        "PW614",
+        "nothing to analyse",
+        "Hybrid analysis starts from timed traces, and there is neither a trace nor a launch to "
+        "trace.",
+        "Give --trace, or --launch to trace here.",
+    ),
+    (
+        "PW615",
+        "exceedance out of range",
+        "Profiles give quantiles for probabilities from 1e-9 to below 1: rarer times cannot be "
+        "told from rounding.",
+        "Give a probability in that range.",
     ),
     (
         "PW650",
@@ -836,6 +957,20 @@ EXPLANATIONS: Mapping[str, Explanation] = _table(
         "cannot write",
         "An instrumented file, its description or a dump cannot be written.",
         "Check the folder, its permissions and its room.",
+    ),
+    (
+        "PW690",
+        "trace too long",
+        "Each event takes about 60 bytes of memory while a trace is made. How many there will be "
+        "is known before the launch is timed.",
+        "Trace a smaller launch or fewer runs, or raise --max-events.",
+    ),
+    (
+        "PW691",
+        "runs that would be the same",
+        "Several runs are asked for, but no array of the launch file is drawn at random, and "
+        "neither the policy nor jitter is: every run would have the same events.",
+        "Give an array a seed, or trace with --jitter or --policy random.",
     ),
     # --- internal -------------------------------------------------------------------------------
     (

@@ -71,10 +71,14 @@ class Store:
         run = Run(**json.loads(path.read_text(encoding="utf-8")))
         return run if run.made_of == digest(kernel) else None
 
-    def trace(self, kernel: HybridKernel, runs: Sequence[Run]) -> TimedTrace:
-        """The traces of runs behind one another, each that differs once."""
-        digests = dict.fromkeys(run.trace for run in runs)
-        return joined([read_trace(self.place(kernel) / f"{one}.npz") for one in digests])
+    def join(self, kernel: HybridKernel, runs: Sequence[Run]) -> Path:
+        """Writes a trace with the runs behind one another, each that differs once."""
+        names = dict.fromkeys(run.trace for run in runs)
+        path = self.place(kernel) / "all.npz"
+        write_columns(
+            joined([read_trace(self.place(kernel) / f"{one}.npz") for one in names]), path
+        )
+        return path
 
     def clear(self, kernel: HybridKernel) -> None:
         """Forgets a kernel's runs."""

@@ -1,0 +1,55 @@
+"""What a study of measurements is asked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from ptxwcet.pwcet.distributions import Family
+from ptxwcet.pwcet.estimation import Estimator
+from ptxwcet.pwcet.intervals import Interval
+
+
+class Extraction(Enum):
+    """Which extremes are taken: peaks over a threshold, or maxima of blocks."""
+
+    PEAKS = "pot"
+    BLOCKS = "bm"
+
+    def family(self, *, has_shape: bool) -> Family:
+        """The law of these extremes, with its shape estimated or 0."""
+        if self is Extraction.PEAKS:
+            return Family.GPD if has_shape else Family.EXPONENTIAL
+        return Family.GEV if has_shape else Family.GUMBEL
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How to analyse. Probabilities are those with which one run exceeds.
+
+    ``level`` is that of the hypothesis tests; ``block_size`` and ``threshold`` None: chosen.
+    ``has_shape`` False: Gumbel and exponential laws, as [E] takes them. ``seed`` is that of
+    everything random: spread ties, bootstraps.
+    """
+
+    extraction: Extraction = Extraction.PEAKS
+    has_shape: bool = True
+    estimator: Estimator = Estimator.MLE
+    interval: Interval = Interval.PROFILE
+    block_size: int | None = None
+    threshold: float | None = None
+    probabilities: tuple[float, ...] = (1e-6, 1e-9, 1e-12)
+    level: float = 0.05
+    confidence: float = 0.95
+    lags: int = 20
+    seed: int = 0
+
+    @property
+    def family(self) -> Family:
+        """The law that the curve is taken from."""
+        return self.extraction.family(has_shape=self.has_shape)
+
+    @property
+    def interval_used(self) -> Interval:
+        """Profiles need the maximum of the likelihood: other estimators have bootstraps."""
+        return self.interval if self.estimator is Estimator.MLE else Interval.BOOTSTRAP

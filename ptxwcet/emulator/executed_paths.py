@@ -59,6 +59,31 @@ def executed_blocks(
     return tuple(answer)
 
 
+@dataclass(frozen=True, slots=True)
+class ExecutedWarps:
+    """The distinct paths of a launch; warp ``w`` of block ``b`` executed ``paths[of[b][w]]``."""
+
+    paths: tuple[Path, ...]
+    of: tuple[tuple[int, ...], ...]
+
+
+def executed_warps(
+    execution: Execution, cfg: ControlFlowGraph, postdominators: Sequence[int | None]
+) -> ExecutedWarps:
+    """The path of every warp of every block; arguments and cost as of :func:`executed_blocks`."""
+    reader = _Reader(execution, cfg, postdominators)
+    numbers: dict[Path, int] = {}
+    known: dict[int, int] = {}  # by identity: hashing a path is linear in it
+    rows: dict[int, list[int]] = {}
+    for row in execution.paths:
+        number = known.get(id(row.body))
+        if number is None:
+            path = reader.path(row.body)
+            number = known[id(row.body)] = numbers.setdefault(path, len(numbers))
+        rows.setdefault(row.block, []).append(number)
+    return ExecutedWarps(tuple(numbers), tuple(tuple(rows[block]) for block in sorted(rows)))
+
+
 class _Reader:
     """Turns executed paths into visits, folded again without their masks."""
 

@@ -698,6 +698,49 @@ EXPLANATIONS: Mapping[str, Explanation] = _table(
         "No repeat of the state is established for the range, or the bound is not linear in it.",
         "Ask for a smaller range, or bound single values with --param.",
     ),
+    # --- traces ---------------------------------------------------------------------------------
+    (
+        "PW600",
+        "cannot read a trace",
+        "The file of a timed trace does not exist or cannot be read.",
+        "Check its name.",
+    ),
+    (
+        "PW601",
+        "malformed trace",
+        "A line or column is not what the format of timed traces has at this place.",
+        "See docs/trace-format.md; do not edit traces by hand.",
+    ),
+    (
+        "PW602",
+        "cut trace",
+        "The file ends early: its last line, or events that it announces, are missing.",
+        "Record it again, or copy it again whole.",
+    ),
+    (
+        "PW603",
+        "empty trace",
+        "The trace, or one of its runs, holds no events.",
+        "Record at least one run of the kernel; leave empty runs out.",
+    ),
+    (
+        "PW604",
+        "unknown ipoint",
+        "An event names an instrumentation point that the table of the trace does not have.",
+        "Record the trace again: table and events do not belong together.",
+    ),
+    (
+        "PW609",
+        "cannot write a trace",
+        "The file cannot be written, or its name does not say in which form.",
+        "Choose a name that ends in .csv or .npz, in a folder that can be written.",
+    ),
+    (
+        "PW611",
+        "unknown version of the trace format",
+        "The trace was written by another version of ptxwcet.",
+        "Record it again with this version.",
+    ),
     # --- internal -------------------------------------------------------------------------------
     (
         "PW900",

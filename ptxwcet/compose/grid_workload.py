@@ -1,0 +1,79 @@
+"""From executed paths to what the grid simulation runs.
+
+Points are numbered as :func:`block_points` gives them: the reachable basic blocks in the order of
+their ids, and after them the end of a warp.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ptxwcet.emulator.executed_paths import ExecutedWarps
+from ptxwcet.flow.cfg import BlockId, ControlFlowGraph
+from ptxwcet.flow.paths import Path, PathRepeat, Visit
+from ptxwcet.ir.kernel import Kernel
+from ptxwcet.simulator.grid import GridWorkload, TracedLoop, TracedNode, TracedVisit
+from ptxwcet.timing.cost import InstructionCosts
+from ptxwcet.timing.programs import timed_visit
+from ptxwcet.warp.program import Scoreboard
+
+
+@dataclass(frozen=True, slots=True)
+class TracedKernel:
+    """The kernel that is executed, and what its instructions cost."""
+
+    kernel: Kernel
+    cfg: ControlFlowGraph
+    costs: InstructionCosts
+    scoreboard: Scoreboard
+
+
+def block_points(cfg: ControlFlowGraph) -> tuple[BlockId, ...]:
+    """The basic blocks that are instrumentation points: all that the entry reaches."""
+    return tuple(b for b in sorted(cfg.reverse_postorder) if b != cfg.exit)
+
+
+def build_grid_workload(executed: ExecutedWarps, traced: TracedKernel) -> GridWorkload:
+    """What every warp of every block of a launch issues, and the points that it passes.
+
+    Raises PtxwcetError (PW401 to PW403) with all executed instructions that the machine refuses.
+    Cost: linear in the distinct paths and in the warps.
+    """
+    builder = _Builder(traced)
+    programs = tuple(builder.body(path) for path in executed.paths)
+    traced.costs.raise_refusals()
+    chosen = np.array(executed.of, np.int64)
+    return GridWorkload(programs, chosen, len(builder.points), traced.scoreboard)
+
+
+class _Builder:
+    def __init__(self, traced: TracedKernel) -> None:
+        self._traced = traced
+        self.points = {block: number for number, block in enumerate(block_points(traced.cfg))}
+        self._visits: dict[Visit, TracedVisit] = {}
+
+    def body(self, path: Path) -> tuple[TracedNode, ...]:
+        """A path as traced nodes; equal visits are one object."""
+        return tuple(self._nodes(path))
+
+    def _nodes(self, path: Path) -> Sequence[TracedNode]:
+        nodes: list[TracedNode] = []
+        for node in path:
+            if isinstance(node, Visit):
+                nodes.append(self._visit(node))
+            else:
+                assert isinstance(node, PathRepeat), "executed paths have visits and repeats only"
+                nodes.append(TracedLoop(node.count.base, self.body(node.body)))
+        return nodes
+
+    def _visit(self, visit: Visit) -> TracedVisit:
+        found = self._visits.get(visit)
+        if found is None:
+            traced = self._traced
+            steps = timed_visit(visit, traced.kernel, traced.cfg, traced.costs)
+            found = TracedVisit(self.points[BlockId(visit.block)], steps)
+            self._visits[visit] = found
+        return found

@@ -73,7 +73,9 @@ class Law:
         """The values that are exceeded with the given probabilities, accurate for small ones."""
         survival = np.asarray(survival, np.float64)
         with np.errstate(divide="ignore"):
-            log_rate = np.log(-np.log1p(-survival)) if self.family.is_of_maxima else np.log(survival)
+            log_rate = (
+                np.log(-np.log1p(-survival)) if self.family.is_of_maxima else np.log(survival)
+            )
         return self.location + self.scale * stretched(-log_rate, self.shape)
 
     def reduced(self, values: Floats) -> Floats:

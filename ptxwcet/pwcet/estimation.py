@@ -59,9 +59,7 @@ def fit_law(family: Family, values: Floats, estimator: Estimator, threshold: flo
 
 def log_likelihood(law: Law, values: Floats) -> float:
     """The logarithm of the likelihood of independent values."""
-    return float(
-        np.sum(log_density(law.family, values, law.location, law.scale, law.shape))
-    )
+    return float(np.sum(log_density(law.family, values, law.location, law.scale, law.shape)))
 
 
 def shape_error(law: Law, values: Floats) -> tuple[float, float]:
@@ -102,7 +100,7 @@ def l_moments(rows: Floats) -> tuple[Floats, Floats, Floats]:
 
 
 def _by_moments(family: Family, rows: Floats) -> Floats:
-    """Estimates by L-moments: Hosking, Wallis and Wood 1985 (GEV), Hosking and Wallis 1987 (GPD)."""
+    """By L-moments: Hosking, Wallis and Wood 1985 (GEV), Hosking and Wallis 1987 (GPD)."""
     from scipy.special import gamma
 
     mean, second, skewness = l_moments(rows)

@@ -45,9 +45,7 @@ def _outcome(
     )
 
 
-def series_outcomes(
-    times: Floats, serial: SerialDependence, level: float
-) -> Iterator[TestOutcome]:
+def series_outcomes(times: Floats, serial: SerialDependence, level: float) -> Iterator[TestOutcome]:
     """The tests of the whole series, one after the other. Cost: a few sorts and transforms."""
     yield runs_test(times, level)
     yield ljung_box_test(serial, level)

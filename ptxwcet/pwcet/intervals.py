@@ -7,6 +7,7 @@ is not. Parametric bootstrap: percentiles of the levels of laws fitted to sample
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import Enum
 
 import numpy as np
@@ -66,7 +67,8 @@ def profile_interval(tail: Tail, exceedance: float, confidence: float) -> tuple[
 
     def loss(levels: Floats) -> Floats:
         with np.errstate(over="ignore"):
-            return best - profile_likelihood(tail, levels, exceedance) - drop
+            lost = best - profile_likelihood(tail, levels, exceedance) - drop
+        return np.where(np.isnan(lost), np.inf, lost)
 
     steps = unit * np.expm1(_GROWTH * np.arange(1, _SIDE + 1)) / np.expm1(_GROWTH)
     sides = np.concatenate([middle - steps, middle + steps])
@@ -109,8 +111,7 @@ def profile_likelihood(tail: Tail, levels: Floats, exceedance: float) -> Floats:
         _profile(family, x, targets[k : k + chunk], tail.reduced_level(exceedance), tail.law.shape)
         for k in range(0, len(targets), chunk)
     ]
-    found: Floats = np.concatenate(parts) - len(x) * np.log(tail.law.scale)
-    return found
+    return np.concatenate(parts) - len(x) * float(np.log(tail.law.scale))
 
 
 def _profile(family: Family, x: Floats, targets: Floats, reduced: float, shape: float) -> Floats:
@@ -131,7 +132,8 @@ def _profile(family: Family, x: Floats, targets: Floats, reduced: float, shape: 
 
     def scores(which: Rows, free: Floats) -> Floats:
         whole = score_rows(family, rows[which], full(which, free))
-        return np.einsum("rmi,rij->rmj", whole, _slopes(which, free, full))
+        found: Floats = np.einsum("rmi,rij->rmj", whole, _slopes(which, free, full))
+        return found
 
     start = _start(family, targets, reduced, shape)
     if start.shape[1] == 0:
@@ -139,9 +141,7 @@ def _profile(family: Family, x: Floats, targets: Floats, reduced: float, shape: 
     return climb(start, total, scores)[1]
 
 
-def _expand(
-    family: Family, targets: Floats, free: Floats, reduced: float
-) -> tuple[Floats, Floats]:
+def _expand(family: Family, targets: Floats, free: Floats, reduced: float) -> tuple[Floats, Floats]:
     if family is Family.GEV:
         return free[:, 0], free[:, 1]
     if family is Family.GUMBEL:
@@ -150,9 +150,8 @@ def _expand(
     return targets / stretched(np.asarray(reduced), xi), xi
 
 
-def _slopes(which: Rows, free: Floats, full: object) -> Floats:
+def _slopes(which: Rows, free: Floats, full: Callable[[Rows, Floats], Floats]) -> Floats:
     """Derivatives of location, scale and shape by the nuisances, by central differences."""
-    assert callable(full)
     columns = []
     for k in range(free.shape[1]):
         move = np.zeros_like(free)
@@ -176,7 +175,7 @@ def _start(family: Family, targets: Floats, reduced: float, shape: float) -> Flo
     bent = (low + high) / 2
     if family is Family.GPD:
         return bent[:, None]
-    return np.stack([np.ones(len(targets)), bent], axis=1)
+    return np.stack([np.ones_like(bent), bent], axis=1)
 
 
 def _by_bootstrap(

@@ -23,17 +23,30 @@ class Extraction(Enum):
         return Family.GEV if has_shape else Family.GUMBEL
 
 
+class Shape(Enum):
+    """Which laws the curve is taken from.
+
+    ``LARGER`` at each probability the larger of the law with a shape and the one with shape 0: an
+    estimated shape below 0 says that the tail ends, which measurements do not show and which is
+    known to be estimated too low for tails that are nearly exponential. ``FREE`` the law with a
+    shape alone; ``ZERO`` Gumbel or exponential alone, as [E] takes Gumbel.
+    """
+
+    LARGER = "larger"
+    FREE = "free"
+    ZERO = "zero"
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
     """How to analyse. Probabilities are those with which one run exceeds.
 
     ``level`` is that of the hypothesis tests; ``block_size`` and ``threshold`` None: chosen.
-    ``has_shape`` False: Gumbel and exponential laws, as [E] takes them. ``seed`` is that of
-    everything random: spread ties, bootstraps.
+    ``seed`` is that of everything random: spread ties, bootstraps.
     """
 
     extraction: Extraction = Extraction.PEAKS
-    has_shape: bool = True
+    shape: Shape = Shape.LARGER
     estimator: Estimator = Estimator.MLE
     interval: Interval = Interval.PROFILE
     block_size: int | None = None
@@ -45,9 +58,10 @@ class Settings:
     seed: int = 0
 
     @property
-    def family(self) -> Family:
-        """The law that the curve is taken from."""
-        return self.extraction.family(has_shape=self.has_shape)
+    def families(self) -> tuple[Family, ...]:
+        """The laws that the curve is taken from; the first one must fit the extremes."""
+        free, zero = (self.extraction.family(has_shape=shape) for shape in (True, False))
+        return {Shape.LARGER: (free, zero), Shape.FREE: (free,), Shape.ZERO: (zero,)}[self.shape]
 
     @property
     def interval_used(self) -> Interval:

@@ -10,10 +10,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ptxwcet.claims import Guarantee
+from ptxwcet.pwcet.claiming import Claim, heavy_tail_reasons, judge_claim, shape_notes
 from ptxwcet.pwcet.distributions import Family, Floats
 from ptxwcet.pwcet.estimation import fit_law, shape_error
 from ptxwcet.pwcet.extraction import (
+    LEAST_BLOCK,
+    LEAST_EXTREMES,
     Candidate,
     MeanExcess,
     block_sizes,
@@ -27,7 +29,7 @@ from ptxwcet.pwcet.extraction import (
     try_extremes,
 )
 from ptxwcet.pwcet.extremal import ExtremalIndex, Extremogram, extremal_index, extremogram
-from ptxwcet.pwcet.goodness import GoodnessOfFit, assess_fit, likelihood_ratio
+from ptxwcet.pwcet.goodness import assess_fit, likelihood_ratio
 from ptxwcet.pwcet.hypotheses import extreme_outcomes, series_outcomes
 from ptxwcet.pwcet.intervals import level_interval
 from ptxwcet.pwcet.outcomes import (
@@ -38,75 +40,12 @@ from ptxwcet.pwcet.outcomes import (
     Verdict,
     judge_gate,
 )
+from ptxwcet.pwcet.results import CurvePoint, Fit, Sample
 from ptxwcet.pwcet.series import SerialDependence, serial_dependence
 from ptxwcet.pwcet.settings import Extraction, Settings
 from ptxwcet.pwcet.tail import Extremes, Tail
 
-_COARSE = 0.5
 _PICTURE_LEVELS = (1e-3, 1e-4, 1e-5)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Sample:
-    """The times of a condition, in the order in which they were taken.
-
-    ``spread`` are the times with ties taken apart; ``resolution`` the grid that they lie on, 0 if
-    there is none.
-    """
-
-    label: str
-    times: Floats
-    spread: Floats
-    resolution: float
-
-    @property
-    def high_water_mark(self) -> float:
-        """The longest time that was observed."""
-        return float(self.times.max())
-
-    def rounded(self, value: float) -> float:
-        """A level on the grid of the times, rounded up, and at least the high-water mark."""
-        if not np.isfinite(value):
-            return value
-        if self.resolution:
-            base = float(self.times.min())
-            steps = np.ceil((value - base) / self.resolution - 1e-9)
-            value = base + self.resolution * float(steps)
-        return max(value, self.high_water_mark)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Fit:
-    """A tail, how well it fits, and its levels at the probabilities asked for."""
-
-    tail: Tail
-    scale_error: float
-    shape_error: float
-    goodness: GoodnessOfFit
-    levels: tuple[float, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class CurvePoint:
-    """The time that one run exceeds with a probability, and its interval.
-
-    None of them is below the high-water mark. ``law`` is what the law alone says.
-    """
-
-    exceedance: float
-    value: float
-    low: float
-    high: float
-    law: float
-
-
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """What the curve may be taken for: ``guarantee`` None is a refusal. Reasons for less."""
-
-    guarantee: Guarantee | None
-    refused_for: tuple[str, ...]
-    weakened_for: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -134,9 +73,14 @@ class Study:
     notes: tuple[str, ...]
 
     @property
-    def reported(self) -> Fit:
-        """The fit that the curve is taken from."""
-        return self.fits[self.settings.family]
+    def used(self) -> tuple[Fit, ...]:
+        """The fits that the curve is the larger of; the first one's law must describe the data."""
+        return tuple(self.fits[family] for family in self.settings.families)
+
+    def law_levels(self, exceedances: Floats) -> Floats:
+        """What the laws alone say: the largest of their levels, NaN where they say nothing."""
+        levels = np.stack([fit.tail.level(exceedances) for fit in self.used])
+        return np.asarray(levels.max(axis=0), np.float64)
 
 
 def make_sample(label: str, times: Floats, seed: int) -> Sample:
@@ -177,11 +121,11 @@ def study_sample(sample: Sample, settings: Settings) -> Study:
         for family in (how.family(has_shape=True), how.family(has_shape=False))
     }
     ratios = {how: _ratio(fits, how) for how in Extraction}
-    fit_test = _fit_outcome(fits[settings.family], settings)
+    fit_test = _fit_outcome(fits[settings.families[0]], settings)
     tests = (*tests, fit_test)
     gates.append(judge_gate(Gate.FIT, tests, level))
-    tail = fits[settings.family].tail
-    claim, notes = _claim(sample, gates, fits, ratios, settings)
+    tails = [fits[family].tail for family in settings.families]
+    claim = judge_claim(gates, heavy_tail_reasons(fits, ratios, settings), sample, tails[0])
     return Study(
         sample=sample,
         settings=settings,
@@ -195,21 +139,19 @@ def study_sample(sample: Sample, settings: Settings) -> Study:
         excesses=mean_excess(spread),
         fits=fits,
         likelihood_ratios=ratios,
-        curve=tuple(_point(sample, tail, p, settings) for p in settings.probabilities),
+        curve=tuple(_point(sample, tails, p, settings) for p in settings.probabilities),
         band=tuple(
-            _point(sample, tail, p, settings)
+            _point(sample, tails, p, settings)
             for p in _PICTURE_LEVELS
-            if p < float(tail.exceedance(np.asarray([tail.extremes.values.mean()]))[0])
+            if np.isfinite(tails[0].level(p * 2))
         ),
         claim=claim,
-        notes=notes,
+        notes=shape_notes(fits, ratios, level),
     )
 
 
 def least_times(settings: Settings) -> int:
     """How many times a study needs: 40 extremes of the block size, and 50 above the threshold."""
-    from ptxwcet.pwcet.extraction import LEAST_BLOCK, LEAST_EXTREMES
-
     return LEAST_EXTREMES * (settings.block_size or LEAST_BLOCK)
 
 
@@ -273,15 +215,16 @@ def _fit_outcome(fit: Fit, settings: Settings) -> TestOutcome:
     )
 
 
-def _point(sample: Sample, tail: Tail, exceedance: float, settings: Settings) -> CurvePoint:
-    law = float(tail.level(exceedance))
-    low, high = level_interval(
-        tail,
-        exceedance,
-        settings.confidence,
-        settings.interval_used,
-        settings.estimator,
-        np.random.default_rng([settings.seed, 2]),
-    )
-    rounded = [sample.rounded(value) for value in (law, max(low, -1e300), high)]
-    return CurvePoint(exceedance, *rounded, law)
+def _point(sample: Sample, tails: list[Tail], exceedance: float, settings: Settings) -> CurvePoint:
+    """The largest level of the tails, and the largest ends of their intervals."""
+    rows = []
+    for tail in tails:
+        random = np.random.default_rng([settings.seed, 2])
+        how = settings.interval_used
+        ends = level_interval(
+            tail, exceedance, settings.confidence, how, settings.estimator, random
+        )
+        rows.append((float(tail.level(exceedance)), *ends))
+    law, low, high = (max(column) for column in zip(*rows, strict=True))
+    rounded = (sample.rounded(value) for value in (law, low, high))
+    return CurvePoint(exceedance, *rounded, law, low, high)

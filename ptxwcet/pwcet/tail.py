@@ -1,8 +1,8 @@
 """A fitted tail: which extremes, which law, and what it says of one run.
 
 Every probability here is that of *one run*. The maximum of ``b`` runs with extremal index
-``theta`` stays below x with probability ``F(x)^(b theta)`` ([E] Equation 7), so that one run exceeds
-x with ``1 - G(x)^(1 / (b theta))`` where G is the law of the maxima. A run exceeds the threshold u
+``theta`` stays below x with probability ``F(x)^(b theta)`` ([E] Equation 7): one run exceeds x
+with ``1 - G(x)^(1 / (b theta))`` where G is the law of the maxima. A run exceeds the threshold u
 with the observed rate, and x beyond it with the rate times the survival of the excess.
 """
 

@@ -114,8 +114,8 @@ def trace_launch(
     module = parse_module(read_source(request.path))
     launch, _ = open_launch(request, module)
     _require_variety(launch, policy, options)
-    occupancy, assumptions = _occupancy(launch, module, machine, options)
-    shape, of_shape = _shape(machine, occupancy, options)
+    occupancy, assumptions = launch_occupancy(launch, module, machine, options)
+    shape, of_shape = grid_shape(machine, occupancy, options)
     blocks = math.prod(launch.grid)
     report = _Report(progress, options.runs * blocks)
     runs: list[GridRun] = []
@@ -125,7 +125,7 @@ def trace_launch(
         seeds = replace(jitter, seed=options.seed + number)
         execution = execute_recorded(module, launch.reseeded(number), report.executing)
         if traced is None:
-            traced = _timed(execution, launch, machine, request)
+            traced = timed_kernel(execution, launch, machine, request)
         how = GridOptions(policy, options.seed + number, seeds, left, report.simulating)
         runs.append(_simulate(execution, traced, shape, how))
         left -= len(runs[-1].cycle)
@@ -161,9 +161,10 @@ def _require_variety(launch: LaunchFile, policy: Policy, options: TraceOptions) 
     )
 
 
-def _occupancy(
+def launch_occupancy(
     launch: LaunchFile, module: Module, machine: Machine, options: TraceOptions
 ) -> tuple[Occupancy, tuple[Assumption, ...]]:
+    """How many blocks of the launch an SM holds. Raises PtxwcetError (PW315, PW316, PW426)."""
     threads = math.prod(launch.block)
     if options.resident_blocks is not None:
         given = options.resident_blocks
@@ -199,9 +200,10 @@ def _registers(launch: LaunchFile, options: TraceOptions) -> tuple[int | None, s
     return None, ""
 
 
-def _shape(
+def grid_shape(
     machine: Machine, occupancy: Occupancy, options: TraceOptions
 ) -> tuple[GridShape, tuple[Assumption, ...]]:
+    """The SMs of a run and what was assumed for them. Raises PtxwcetError."""
     if options.sms is not None:
         sms, source = options.sms, "--sms"
     elif machine.occupancy is not None:
@@ -254,7 +256,7 @@ class _Report:
             self._progress(done, self._all, self._instructions + self._executed)
 
 
-def _timed(
+def timed_kernel(
     execution: Execution, launch: LaunchFile, machine: Machine, request: Request
 ) -> TracedKernel:
     """The executed kernel and its costs, which all runs share."""

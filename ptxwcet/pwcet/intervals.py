@@ -108,13 +108,13 @@ def profile_likelihood(tail: Tail, levels: Floats, exceedance: float) -> Floats:
     targets = (levels - shift) / tail.law.scale
     chunk = max(1, _CHUNK // len(x))
     parts = [
-        _profile(family, x, targets[k : k + chunk], tail.reduced_level(exceedance), tail.law.shape)
+        _profile(family, x, targets[k : k + chunk], tail.reduced_level(exceedance))
         for k in range(0, len(targets), chunk)
     ]
     return np.concatenate(parts) - len(x) * float(np.log(tail.law.scale))
 
 
-def _profile(family: Family, x: Floats, targets: Floats, reduced: float, shape: float) -> Floats:
+def _profile(family: Family, x: Floats, targets: Floats, reduced: float) -> Floats:
     """The same for standardised values; nuisances: scale and shape of maxima, shape of excesses."""
     rows = np.broadcast_to(x, (len(targets), len(x)))
 
@@ -135,7 +135,7 @@ def _profile(family: Family, x: Floats, targets: Floats, reduced: float, shape: 
         found: Floats = np.einsum("rmi,rij->rmj", whole, _slopes(which, free, full))
         return found
 
-    start = _start(family, targets, reduced, shape)
+    start = _start(family, targets, reduced)
     if start.shape[1] == 0:
         return total(np.arange(len(targets)), start)
     return climb(start, total, scores)[1]
@@ -161,21 +161,23 @@ def _slopes(which: Rows, free: Floats, full: Callable[[Rows, Floats], Floats]) -
     return found
 
 
-def _start(family: Family, targets: Floats, reduced: float, shape: float) -> Floats:
+def _start(family: Family, targets: Floats, reduced: float) -> Floats:
     """The fitted law with its shape bent until it has the level (its scale, without a shape)."""
     if family is Family.EXPONENTIAL:
         return np.zeros((len(targets), 0))
     if family is Family.GUMBEL:
         return np.maximum(targets / reduced, 0.05)[:, None]
-    low, high = np.full(len(targets), SHAPE_RANGE[0]), np.full(len(targets), SHAPE_RANGE[1])
+    low: Floats = np.full(len(targets), SHAPE_RANGE[0])
+    high: Floats = np.full(len(targets), SHAPE_RANGE[1])
     for _ in range(50):
         middle = (low + high) / 2
         above = stretched(np.asarray(reduced), middle) > targets
         low, high = np.where(above, low, middle), np.where(above, middle, high)
-    bent = (low + high) / 2
+    bent: Floats = (low + high) / 2
     if family is Family.GPD:
-        return bent[:, None]
-    return np.stack([np.ones_like(bent), bent], axis=1)
+        return bent.reshape(-1, 1)
+    found: Floats = np.stack([np.ones_like(bent), bent], axis=1)
+    return found
 
 
 def _by_bootstrap(

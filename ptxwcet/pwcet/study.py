@@ -226,5 +226,5 @@ def _point(sample: Sample, tails: list[Tail], exceedance: float, settings: Setti
         )
         rows.append((float(tail.level(exceedance)), *ends))
     law, low, high = (max(column) for column in zip(*rows, strict=True))
-    rounded = (sample.rounded(value) for value in (law, low, high))
-    return CurvePoint(exceedance, *rounded, law, low, high)
+    value, least, most = (sample.rounded(one) for one in (law, low, high))
+    return CurvePoint(exceedance, value, least, most, law, low, high)

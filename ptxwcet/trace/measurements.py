@@ -63,7 +63,7 @@ class ClockPairs:
         untouched = np.zeros(len(self.start), bool)
         for width in (self.bits - 1, self.bits):
             untouched |= self.start == np.uint64(2**width - 1)
-        return untouched & (self.end == 0)
+        return np.asarray(untouched & (self.end == 0), np.bool_)
 
 
 def times_of_pairs(pairs: ClockPairs) -> tuple[Times, int]:

@@ -29,6 +29,7 @@ _COMMANDS = {
     "instrument": "ptxwcet.cli.instrument",
     "machine": "ptxwcet.cli.machine",
     "phases": "ptxwcet.cli.phases",
+    "pwcet": "ptxwcet.cli.pwcet",
     "record": "ptxwcet.cli.record",
     "run": "ptxwcet.cli.run",
     "simulate": "ptxwcet.cli.simulate",

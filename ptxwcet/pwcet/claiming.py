@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from ptxwcet.claims import Guarantee
 from ptxwcet.pwcet.distributions import Family
+from ptxwcet.pwcet.extraction import LEAST_EXTREMES
 from ptxwcet.pwcet.outcomes import GateOutcome, GateState
 from ptxwcet.pwcet.results import Fit, Sample
 from ptxwcet.pwcet.settings import Extraction, Settings, Shape
@@ -64,6 +65,8 @@ def _doubts(sample: Sample, tail: Tail) -> list[str]:
         found.append(
             f"coarse times: their grid of {sample.resolution:g} is {cells:.2g} scales of the law"
         )
+    if len(tail.extremes.values) < LEAST_EXTREMES:
+        found.append(f"only {len(tail.extremes.values)} independent extremes")
     if sample.resolution:
         # spread times lie in the cell below the observed one
         values = tail.extremes.values

@@ -52,6 +52,9 @@ _PICTURE_LEVELS = (1e-3, 1e-4, 1e-5)
 class Study:
     """Everything about one condition; ``curve`` has the points asked for, ``band`` those to draw.
 
+    ``theta`` is the extremal index that extremes are corrected by: the estimate by intervals, or 1
+    where the tests of independent extremes pass.
+
     ``likelihood_ratios``: statistic and p of shape 0, for maxima and for excesses.
     """
 
@@ -61,6 +64,7 @@ class Study:
     gates: tuple[GateOutcome, ...]
     serial: SerialDependence
     index: ExtremalIndex
+    theta: float
     pairs: Extremogram
     block_candidates: tuple[Candidate, ...]
     threshold_candidates: tuple[Candidate, ...]
@@ -133,6 +137,7 @@ def study_sample(sample: Sample, settings: Settings) -> Study:
         gates=tuple(gates),
         serial=serial,
         index=index,
+        theta=theta,
         pairs=pairs,
         block_candidates=blocks,
         threshold_candidates=peaks,

@@ -18,6 +18,7 @@ import numpy as np
 from hybrid_kernels import CLASSES, HybridKernel, write_input
 
 from ptxwcet.api import Request
+from ptxwcet.compose.grid_plan import GridWishes
 from ptxwcet.trace.columns_format import write_columns
 from ptxwcet.trace.events import TimedTrace
 from ptxwcet.trace.files import read_trace
@@ -90,7 +91,7 @@ class Store:
         begin = time.process_time()
         launch = write_input(kernel, number, place / "input")
         options = TraceOptions(
-            POLICY, sms=SMS, seed=number, jitter_percent=self.jitter_percent, runs=1
+            POLICY, GridWishes(SMS), seed=number, jitter_percent=self.jitter_percent, runs=1
         )
         traced = trace_launch(Request(str(kernel.path), launch_file=str(launch)), options)
         seconds = time.process_time() - begin

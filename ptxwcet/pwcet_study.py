@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -18,7 +18,7 @@ from ptxwcet.claims import Assumption, AssumptionState, Citation
 from ptxwcet.pwcet.comparison import Comparison, Envelope, compare_all, envelope
 from ptxwcet.pwcet.settings import Settings
 from ptxwcet.pwcet.study import Study, least_times, make_sample, study_sample
-from ptxwcet.pwcet_runs import DrawnCondition, DrawOptions, RunProgress, draw_runs
+from ptxwcet.pwcet_runs import DrawnCondition, DrawOptions, RunProgress, SafeBound, draw_runs
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.trace.measurement_files import ReadOptions, read_measurements
 from ptxwcet.trace.measurements import Measurements, TimeUnit
@@ -51,8 +51,9 @@ CITATION = Citation(
 class PwcetAnswer:
     """The studies of all conditions, and how they stand to one another.
 
-    ``drawn`` says how the runs were made if they were drawn here, in the order of the studies.
-    ``discarded`` has the runs left out of each condition.
+    ``drawn`` says how the runs were made if they were drawn here, in the order of the studies;
+    ``bounds`` has the static bound of each condition where one is known, ``discarded`` the runs
+    left out of it.
     """
 
     unit: TimeUnit
@@ -62,6 +63,7 @@ class PwcetAnswer:
     discarded: tuple[int, ...]
     comparisons: tuple[Comparison, ...]
     envelope: Envelope
+    bounds: tuple[SafeBound | None, ...]
     drawn: tuple[DrawnCondition, ...] = ()
 
     @property
@@ -94,7 +96,8 @@ def study_launches(
         drawn.append(draw_runs(request, options, show))
     conditions = tuple(row.condition for row in drawn)
     measured = Measurements(TimeUnit.CYCLES, conditions, tuple(r.path for r in requests))
-    return replace(study_measurements(measured, settings), drawn=tuple(drawn))
+    bounds = tuple(row.bound for row in drawn)
+    return replace(study_measurements(measured, settings), drawn=tuple(drawn), bounds=bounds)
 
 
 def _shifted(progress: RunProgress, before: int, total: int) -> RunProgress:
@@ -124,7 +127,30 @@ def study_measurements(measured: Measurements, settings: Settings) -> PwcetAnswe
         tuple(row.discarded for row in measured.conditions),
         compare_all(studies, settings.level),
         envelope(studies),
+        (None,) * len(studies),
     )
+
+
+def with_stated_bounds(answer: PwcetAnswer, stated: Mapping[str, int]) -> PwcetAnswer:
+    """The answer with static bounds that the user knows, by condition.
+
+    Raises PtxwcetError (PW707) for a label that no condition has.
+    """
+    labels = [study.sample.label for study in answer.studies]
+    for label in stated:
+        if label not in labels:
+            raise PtxwcetError(
+                Diagnostic(
+                    "PW707",
+                    f"a bound is stated for '{label}', which is no condition",
+                    help=f"conditions are: {', '.join(labels)}",
+                )
+            )
+    bounds = tuple(
+        SafeBound(stated[label], None, "stated with --static-bound") if label in stated else known
+        for label, known in zip(labels, answer.bounds, strict=True)
+    )
+    return replace(answer, bounds=bounds)
 
 
 def check_settings(settings: Settings, runs: int) -> None:

@@ -87,6 +87,13 @@ _ANALYSIS = (
     click.option("--force", is_flag=True, help="Print refused curves, marked."),
 )
 _OUTPUT = (
+    click.option(
+        "--static-bound",
+        "static_bounds",
+        multiple=True,
+        metavar="CONDITION=TIME",
+        help="A bound known otherwise, drawn into the picture.",
+    ),
     click.option("--html", type=click.Path(path_type=Path), help="Write one page with pictures."),
     click.option("--plots", type=click.Path(path_type=Path), help="Write pictures to a folder."),
     click.option(
@@ -98,6 +105,12 @@ _OUTPUT = (
     click.option(
         "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True
     ),
+)
+
+
+_DRAWING_NAMES = (
+    *("launches", "runs", "inputs", "policy", "jitter", "launch_gap", "sms"),
+    *("resident_blocks", "registers", "machine"),
 )
 
 
@@ -118,6 +131,7 @@ def pwcet(
     save_times: Path | None,
     form: str,
     force: bool,
+    static_bounds: tuple[str, ...],
     **options: Any,
 ) -> int:
     """Derive a probabilistic WCET from execution times (Berezovskyi et al., RTNS 2014).
@@ -127,6 +141,7 @@ def pwcet(
     hypotheses of extreme value theory are rejected; 2 usage.
     """
     # here: scipy, statsmodels and numpy's arrays are no matter for other commands
+    from ptxwcet.pwcet_study import with_stated_bounds
     from ptxwcet.report.json_format import render_json
     from ptxwcet.report.pwcet_model import build_pwcet_report
     from ptxwcet.report.pwcet_text import render_pwcet_text
@@ -138,6 +153,7 @@ def pwcet(
         answer = _measured(files, settings, options)
         if save_times is not None:
             raise click.UsageError("--save-times writes drawn times: give a .ptx and --launch")
+    answer = with_stated_bounds(answer, dict(_stated(one) for one in static_bounds))
     report = build_pwcet_report(answer, force=force)
     if save_times is not None:
         _write(save_times, _times_csv(answer))
@@ -157,6 +173,15 @@ def pwcet(
     if diagnostics:
         click.echo(render_all(diagnostics), err=True)
     return 1 if diagnostics else 0
+
+
+def _stated(text: str) -> tuple[str, int]:
+    label, _, value = text.rpartition("=")
+    if not label or not value.isdecimal():
+        raise click.BadParameter(
+            f"'{text}' is not CONDITION=TIME with a whole time", param_hint="'--static-bound'"
+        )
+    return label, int(value)
 
 
 def _settings(options: dict[str, Any]) -> Settings:
@@ -204,7 +229,15 @@ def _measured(files: tuple[str, ...], settings: Settings, options: dict[str, Any
     from ptxwcet.trace.measurement_files import ReadOptions
     from ptxwcet.trace.measurements import TimeUnit
 
-    drawing = ("launches", "runs", "inputs", "policy", "jitter", "launch_gap", "sms")
+    drawing: tuple[str, ...] = (
+        "launches",
+        "runs",
+        "inputs",
+        "policy",
+        "jitter",
+        "launch_gap",
+        "sms",
+    )
     drawing += ("resident_blocks", "registers", "machine")
     _refuse_options(options, drawing, "draws runs of a kernel: give a .ptx file")
     unit = options["unit"]

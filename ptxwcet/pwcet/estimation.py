@@ -62,8 +62,11 @@ def log_likelihood(law: Law, values: Floats) -> float:
     return float(np.sum(log_density(law.family, values, law.location, law.scale, law.shape)))
 
 
-def shape_error(law: Law, values: Floats) -> tuple[float, float]:
-    """Standard errors of scale and shape, by the observed scores (outer products); 0 if fixed."""
+def parameter_errors(law: Law, values: Floats) -> tuple[float, float, float]:
+    """Standard errors of scale and shape and their covariance, by the observed scores.
+
+    0 for a shape that is fixed.
+    """
     matrix = np.asarray([[law.location, law.scale, law.shape]])
     values = values if law.family.is_of_maxima else values - law.location
     if not law.family.is_of_maxima:
@@ -71,8 +74,12 @@ def shape_error(law: Law, values: Floats) -> tuple[float, float]:
     free = _free(law.family)
     scores = score_rows(law.family, values[None, :], matrix)[0][:, free]
     covariance = np.linalg.pinv(scores.T @ scores)
-    errors = dict(zip(free, np.sqrt(np.diag(covariance)).tolist(), strict=True))
-    return errors[1], errors.get(2, 0.0)
+    scale = free.index(1)
+    if 2 not in free:
+        return float(np.sqrt(covariance[scale, scale])), 0.0, 0.0
+    shape = free.index(2)
+    errors = np.sqrt(np.diag(covariance))
+    return float(errors[scale]), float(errors[shape]), float(covariance[scale, shape])
 
 
 def _free(family: Family) -> list[int]:

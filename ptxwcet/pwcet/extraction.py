@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from ptxwcet.pwcet.distributions import Family, Floats
-from ptxwcet.pwcet.estimation import Estimator, fit_law, shape_error
+from ptxwcet.pwcet.estimation import Estimator, fit_law, parameter_errors
 from ptxwcet.pwcet.extremal import cluster_maxima
 from ptxwcet.pwcet.goodness import assess_fit
-from ptxwcet.pwcet.tail import Extremes, Tail
+from ptxwcet.pwcet.tail import Extremes
 
 LEAST_EXTREMES = 40
 """Maxima or excesses below which no law is fitted."""
@@ -19,8 +19,25 @@ LEAST_BLOCK = 25
 """The block size of [E] 5.2, and the smallest that is tried."""
 
 _MOST_EXTREMES = 10_000
-_RATES = (0.1, 0.075, 0.05, 0.04, 0.03, 0.025, 0.02, 0.015, 0.01, 0.0075, 0.005, 0.0025, 0.001)
-_STABILITY_LEVEL = 1e-9
+_SIZES = (10, 15, 20, 25, 35, 50, 75, 100, 150, 200, 300, 400, 600, 800, 1600, 3200, 6400, 12800)
+_RATES = (
+    0.2,
+    0.15,
+    0.1,
+    0.075,
+    0.05,
+    0.04,
+    0.03,
+    0.025,
+    0.02,
+    0.015,
+    0.01,
+    0.0075,
+    0.005,
+    0.0025,
+    0.001,
+)
+_MOST_RATE = 0.101
 _GRID_LIMIT = 1e-6
 
 
@@ -28,20 +45,26 @@ _GRID_LIMIT = 1e-6
 class Candidate:
     """A block size or a threshold that was tried. ``p``: of the Anderson-Darling test.
 
-    ``choice`` is the block size, or the threshold; ``rate`` the share of times above it (1 for
-    blocks). ``level``: what one run exceeds with probability 1e-9. ``scale`` of excesses is moved
-    to threshold 0, so that it should not depend on the threshold.
+    ``choice`` is the block size, or the threshold. ``is_eligible``: it may be chosen, others are
+    for the stability plot. ``scale_error`` and ``covariance`` (of scale and shape) as in
+    :func:`parameter_errors`; :meth:`scale_at` moves the scale to another threshold.
     """
 
     choice: float
-    rate: float
     extremes: int
     shape: float
     shape_error: float
     scale: float
     scale_error: float
-    level: float
+    covariance: float
     p: float
+    is_eligible: bool
+
+    def scale_at(self, threshold: float) -> tuple[float, float]:
+        """The scale that the law has at a lower threshold, and its error: it should not change."""
+        away = self.choice - threshold
+        variance = self.scale_error**2 + (away * self.shape_error) ** 2 - 2 * away * self.covariance
+        return self.scale - self.shape * away, float(np.sqrt(max(variance, 0.0)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -104,54 +127,61 @@ def peaks_of(times: Floats, threshold: float, index: float) -> Extremes:
 
 
 def block_sizes(count: int) -> tuple[int, ...]:
-    """Sizes to try for so many times: 25, 50, 100 and so on, for 50 to 10,000 maxima."""
-    sizes = [LEAST_BLOCK * 2**k for k in range(20)]
-    fit = [size for size in sizes if LEAST_EXTREMES + 10 <= count // size <= _MOST_EXTREMES]
-    return tuple(fit) or (LEAST_BLOCK,)
+    """Sizes to try for so many times, from 10 on: those that leave 20 to 10,000 maxima, and 25."""
+    fit = [size for size in _SIZES if 20 <= count // size <= _MOST_EXTREMES]
+    return tuple(sorted({*fit, LEAST_BLOCK})) if count // LEAST_BLOCK <= _MOST_EXTREMES else (*fit,)
 
 
 def thresholds(times: Floats) -> tuple[float, ...]:
-    """Thresholds to try, ascending: exceeded by 10 % to 0.1 % of the times, by 50 to 10,000."""
+    """Thresholds to try, ascending: exceeded by 20 % to 0.1 % of the times, by 30 to 10,000."""
     counts = [round(rate * len(times)) for rate in _RATES]
-    counts = [c for c in counts if LEAST_EXTREMES + 10 <= c <= _MOST_EXTREMES]
+    counts = [c for c in counts if 30 <= c <= _MOST_EXTREMES]
     if len(times) // 10 > _MOST_EXTREMES:
         counts.insert(0, _MOST_EXTREMES)
     ordered = np.sort(times)
-    if not counts:
-        counts = [min(LEAST_EXTREMES + 10, len(times) // 10)]
     return tuple(float(ordered[-count - 1]) for count in counts)
 
 
 def try_extremes(
-    extremes: Extremes, family: Family, estimator: Estimator, random: np.random.Generator
+    extremes: Extremes,
+    family: Family,
+    estimator: Estimator,
+    random: np.random.Generator,
+    *,
+    is_given: bool,
 ) -> Candidate:
-    """Fits a law and tests the fit."""
+    """Fits a law and tests the fit; ``is_given``: the user chose it, so that it is eligible."""
     law = fit_law(family, extremes.values, estimator, extremes.threshold)
-    scale_error, error = shape_error(law, extremes.values)
-    tail = Tail(law, extremes)
-    moved = 0.0 if family.is_of_maxima else law.shape * extremes.threshold
+    scale_error, error, covariance = parameter_errors(law, extremes.values)
+    count = len(extremes.values)
+    coarse = (
+        extremes.block_size < LEAST_BLOCK if family.is_of_maxima else extremes.rate > _MOST_RATE
+    )
+    enough = count >= LEAST_EXTREMES + (0 if extremes.block_size == LEAST_BLOCK else 10)
     return Candidate(
         choice=float(extremes.block_size) if family.is_of_maxima else extremes.threshold,
-        rate=extremes.rate,
-        extremes=len(extremes.values),
+        extremes=count,
         shape=law.shape,
         shape_error=error,
-        scale=law.scale - moved,
+        scale=law.scale,
         scale_error=scale_error,
-        level=float(tail.level(_STABILITY_LEVEL)),
+        covariance=covariance,
         p=assess_fit(law, extremes.values, estimator, random, 99).p_anderson_darling,
+        is_eligible=is_given or (enough and not coarse),
     )
 
 
 def choose(candidates: tuple[Candidate, ...], level: float) -> Candidate:
-    """The first candidate that fits, which uses the most data; the one that fits best if none does.
+    """The first candidate with a p above ``level``: it uses the most data that still fit.
 
-    Candidates come with the most extremes first.
+    Of the eligible ones; the one that fits best if none does. Candidates come with the most
+    extremes first.
     """
-    for row in candidates:
+    eligible = [row for row in candidates if row.is_eligible] or list(candidates)
+    for row in eligible:
         if row.p > level:
             return row
-    return max(candidates, key=lambda row: row.p)
+    return max(eligible, key=lambda row: row.p)
 
 
 def mean_excess(times: Floats, points: int = 60) -> MeanExcess:

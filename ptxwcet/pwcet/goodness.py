@@ -16,7 +16,7 @@ import numpy as np
 from ptxwcet.pwcet.distributions import Family, Floats, Law, cdf_of, reduced_variate, sample
 from ptxwcet.pwcet.estimation import Estimator, fit_rows, log_likelihood
 
-REPLICATES = 199
+REPLICATES = 499
 _MOST_VALUES = 2000
 _TINY = 1e-300
 

@@ -15,6 +15,7 @@ from ptxwcet.pwcet.extremal import ExtremalIndex, Extremogram
 from ptxwcet.pwcet.outcomes import Gate, TestOutcome, Verdict
 from ptxwcet.pwcet.series import (
     SerialDependence,
+    bridge_square_survival,
     independent_gap,
     rescaled_range,
     rescaled_range_survival,
@@ -32,7 +33,6 @@ def _outcome(
     p: float,
     level: float,
     meanings: tuple[str, str],
-    p_is: str = "=",
 ) -> TestOutcome:
     """A test made; ``meanings`` if the hypothesis is kept and if it is rejected."""
     if not np.isfinite(p):
@@ -41,7 +41,7 @@ def _outcome(
     rejected = bool(p <= level)
     verdict = Verdict.REJECTED if rejected else Verdict.KEPT
     return TestOutcome(
-        name, gate, hypothesis, float(statistic), float(p), verdict, meanings[rejected], p_is
+        name, gate, hypothesis, float(statistic), float(p), verdict, meanings[rejected]
     )
 
 
@@ -143,21 +143,24 @@ def halves_test(times: Floats, level: float, gap: int = 1) -> TestOutcome:
 
 
 def kpss_test(times: Floats, level: float) -> TestOutcome:
-    """Kwiatkowski, Phillips, Schmidt and Shin's test of a constant level."""
+    """Kwiatkowski, Phillips, Schmidt and Shin's test of a constant level.
+
+    The statistic is statsmodels'; its table of p ends at 0.01 and 0.1, so that p is taken from the
+    limit law itself, which is Cramer's and von Mises'.
+    """
     from statsmodels.tsa.stattools import kpss
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of p-values at the table's ends
-        statistic, p, *_ = kpss(times, regression="c", nlags="auto")
+        statistic, *_ = kpss(times, regression="c", nlags="auto")
     return _outcome(
         "KPSS",
         Gate.IDENTICAL,
         "the series is stationary about a level",
         statistic,
-        p,
+        bridge_square_survival(float(statistic)),
         level,
         ("no drift of the level", "the level drifts or jumps"),
-        {0.01: "<=", 0.1: ">="}.get(float(p), "="),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -36,9 +37,9 @@ class Gate(Enum):
 
 @dataclass(frozen=True, slots=True)
 class TestOutcome:
-    """One test. ``p_is`` is ``=``, ``<=`` or ``>=``: tables of some tests end. ``p`` None: no test.
+    """One test; ``p`` None: it gives a figure only, or cannot be made on these data.
 
-    ``meaning`` is one line for people. ``level``: a hypothesis is rejected if p is at most that.
+    ``meaning`` is one line for people.
     """
 
     __test__ = False  # not a test of pytest
@@ -50,7 +51,6 @@ class TestOutcome:
     p: float | None
     verdict: Verdict
     meaning: str
-    p_is: str = "="
 
     @property
     def is_rejected(self) -> bool:
@@ -68,24 +68,38 @@ class GateState(Enum):
 
 @dataclass(frozen=True, slots=True)
 class GateOutcome:
-    """A gate: its tests' smallest p against the level divided by their number (Bonferroni)."""
+    """A gate and the test that decides it: the one with the smallest p."""
 
     gate: Gate
     state: GateState
     reason: str
 
 
-def judge_gate(gate: Gate, outcomes: tuple[TestOutcome, ...], level: float) -> GateOutcome:
-    """Takes the tests of a gate together; one without a test that could be made is doubtful."""
-    made = [row for row in outcomes if row.gate is gate and row.p is not None]
+def judge_gates(outcomes: Sequence[TestOutcome], level: float) -> tuple[GateOutcome, ...]:
+    """Takes the tests of each gate together.
+
+    A gate is doubtful if a test of it rejects at ``level``, and failed if it rejects at the level
+    divided by the number of tests (Bonferroni): of all that can refuse together, so that good
+    measurements are refused in at most that share of studies, and of each weakening gate for
+    itself. A gate without a test that could be made is doubtful.
+    """
+    made = [row for row in outcomes if row.gate is not None and row.p is not None]
+    refusing = sum(row.gate is not None and row.gate.refuses for row in made)
+    found = []
+    for gate in Gate:
+        own = [row for row in made if row.gate is gate]
+        found.append(_judge(gate, own, level, refusing if gate.refuses else len(own)))
+    return tuple(found)
+
+
+def _judge(gate: Gate, made: list[TestOutcome], level: float, tests: int) -> GateOutcome:
     if not made:
         return GateOutcome(gate, GateState.DOUBTFUL, "no test of it can be made on these data")
     worst = min(made, key=lambda row: row.p or 0.0)
     assert worst.p is not None
-    said = f"{worst.name}: p {worst.p_is} {worst.p:.3g}"
-    if worst.p <= level / len(made):
+    said = f"{worst.name}: p = {worst.p:.3g}"
+    if worst.p <= level / tests:
         return GateOutcome(gate, GateState.FAILED, said)
     if worst.p <= level:
-        reason = f"{said}, above {level:g} / {len(made)} tests"
-        return GateOutcome(gate, GateState.DOUBTFUL, reason)
+        return GateOutcome(gate, GateState.DOUBTFUL, f"{said}, above {level:g} / {tests} tests")
     return GateOutcome(gate, GateState.PASSED, said)

@@ -101,6 +101,22 @@ def rescaled_range_survival(statistic: float) -> float:
     return min(1.0, max(0.0, total))
 
 
+def bridge_square_survival(statistic: float) -> float:
+    """P(W > w) for the integral W of a squared Brownian bridge: the limit of KPSS about a level.
+
+    Anderson and Darling 1952, Equation 4.35; twenty terms of the series. Below 0.01 it is 1.
+    """
+    from scipy.special import gammaln, kve
+
+    if statistic < 0.01:
+        return 1.0
+    k = np.arange(20)
+    terms = np.exp(gammaln(k + 0.5) - gammaln(k + 1) - gammaln(0.5))
+    y = (4 * k + 1) ** 2 / (16 * statistic)
+    total = float((terms * np.sqrt(4 * k + 1) * np.exp(-2 * y) * kve(0.25, y)).sum())
+    return min(1.0, max(0.0, 1 - total / (np.pi * float(np.sqrt(statistic)))))
+
+
 def independent_gap(times: Floats, level: float) -> int:
     """How many runs apart times are uncorrelated: the first lag whose autocorrelation is small."""
     from statsmodels.tsa.stattools import acf

@@ -12,7 +12,7 @@ import numpy as np
 
 from ptxwcet.pwcet.claiming import Claim, heavy_tail_reasons, judge_claim, shape_notes
 from ptxwcet.pwcet.distributions import Family, Floats
-from ptxwcet.pwcet.estimation import fit_law, shape_error
+from ptxwcet.pwcet.estimation import fit_law, parameter_errors
 from ptxwcet.pwcet.extraction import (
     LEAST_BLOCK,
     LEAST_EXTREMES,
@@ -35,10 +35,9 @@ from ptxwcet.pwcet.intervals import level_interval
 from ptxwcet.pwcet.outcomes import (
     Gate,
     GateOutcome,
-    GateState,
     TestOutcome,
     Verdict,
-    judge_gate,
+    judge_gates,
 )
 from ptxwcet.pwcet.results import CurvePoint, Fit, Sample
 from ptxwcet.pwcet.series import SerialDependence, serial_dependence
@@ -109,15 +108,14 @@ def study_sample(sample: Sample, settings: Settings) -> Study:
         *series_outcomes(sample.times, serial, level),
         *extreme_outcomes(index, pairs, level),
     )
-    gates = [judge_gate(gate, tests, level) for gate in Gate if gate is not Gate.FIT]
     # independent extremes: an index a little below 1 by chance is not corrected for
-    clustered = gates[-1].state is not GateState.PASSED
+    clustered = any(row.is_rejected for row in tests if row.gate is Gate.EXTREMES)
     theta = index.intervals if clustered else 1.0
     blocks = _block_candidates(spread, theta, settings, random)
     peaks = _threshold_candidates(spread, theta, settings, random)
     extremes = {
-        Extraction.BLOCKS: maxima_of(spread, int(choose(blocks, level).choice), theta),
-        Extraction.PEAKS: peaks_of(spread, choose(peaks, level).choice, theta),
+        Extraction.BLOCKS: maxima_of(spread, int(choose(blocks, 2 * level).choice), theta),
+        Extraction.PEAKS: peaks_of(spread, choose(peaks, 2 * level).choice, theta),
     }
     fits = {
         family: _fit(sample, extremes[how], family, settings, random)
@@ -127,14 +125,14 @@ def study_sample(sample: Sample, settings: Settings) -> Study:
     ratios = {how: _ratio(fits, how) for how in Extraction}
     fit_test = _fit_outcome(fits[settings.families[0]], settings)
     tests = (*tests, fit_test)
-    gates.append(judge_gate(Gate.FIT, tests, level))
+    gates = judge_gates(tests, level)
     tails = [fits[family].tail for family in settings.families]
     claim = judge_claim(gates, heavy_tail_reasons(fits, ratios, settings), sample, tails[0])
     return Study(
         sample=sample,
         settings=settings,
         outcomes=tests,
-        gates=tuple(gates),
+        gates=gates,
         serial=serial,
         index=index,
         theta=theta,
@@ -164,12 +162,16 @@ def _block_candidates(
     spread: Floats, theta: float, settings: Settings, random: np.random.Generator
 ) -> tuple[Candidate, ...]:
     family = Extraction.BLOCKS.family(has_shape=True)
-    sizes = block_sizes(len(spread))
-    if settings.block_size is not None:
-        sizes = (settings.block_size,)
+    given = settings.block_size
     return tuple(
-        try_extremes(maxima_of(spread, size, theta), family, settings.estimator, random)
-        for size in sizes
+        try_extremes(
+            maxima_of(spread, size, theta),
+            family,
+            settings.estimator,
+            random,
+            is_given=given is not None,
+        )
+        for size in (block_sizes(len(spread)) if given is None else (given,))
     )
 
 
@@ -177,12 +179,16 @@ def _threshold_candidates(
     spread: Floats, theta: float, settings: Settings, random: np.random.Generator
 ) -> tuple[Candidate, ...]:
     family = Extraction.PEAKS.family(has_shape=True)
-    tried = thresholds(spread)
-    if settings.threshold is not None:
-        tried = (settings.threshold,)
+    given = settings.threshold
     return tuple(
-        try_extremes(peaks_of(spread, threshold, theta), family, settings.estimator, random)
-        for threshold in tried
+        try_extremes(
+            peaks_of(spread, threshold, theta),
+            family,
+            settings.estimator,
+            random,
+            is_given=given is not None,
+        )
+        for threshold in (thresholds(spread) if given is None else (given,))
     )
 
 
@@ -195,10 +201,10 @@ def _fit(
 ) -> Fit:
     law = fit_law(family, extremes.values, settings.estimator, extremes.threshold)
     tail = Tail(law, extremes)
-    errors = shape_error(law, extremes.values)
+    scale_error, error, _ = parameter_errors(law, extremes.values)
     goodness = assess_fit(law, extremes.values, settings.estimator, random)
     levels = tuple(sample.rounded(float(tail.level(p))) for p in settings.probabilities)
-    return Fit(tail, *errors, goodness, levels)
+    return Fit(tail, scale_error, error, goodness, levels)
 
 
 def _ratio(fits: dict[Family, Fit], how: Extraction) -> tuple[float, float]:

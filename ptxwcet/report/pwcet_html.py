@@ -7,7 +7,7 @@ from html import escape
 
 from ptxwcet.report.pwcet_model import ConditionRow, PwcetReport
 from ptxwcet.report.pwcet_plots import Picture
-from ptxwcet.report.pwcet_text import format_p, format_time, settings_lines
+from ptxwcet.report.pwcet_text import format_bound, format_p, format_time, settings_lines
 
 _STYLE = """
 body { font: 15px/1.45 system-ui, sans-serif; max-width: 1040px; margin: 2em auto; padding: 0 1em;
@@ -105,14 +105,12 @@ def _condition(
         + ".</p>"
     )
     if row.drawn is not None:
-        bound = row.drawn
-        claimed = ""
-        if bound.safe_cycles is not None:
-            claimed = f"{bound.safe_cycles:,} cycles, {bound.safe_guarantee}: "
         yield (
-            f"<p>Drawn on {escape(bound.machine)}, {bound.sms} SMs, {bound.resident_blocks} "
-            f"resident blocks. Static bound: {claimed}{escape(bound.safe_reason)}.</p>"
+            f"<p>Drawn on {escape(row.drawn.machine)}, {row.drawn.sms} SMs, "
+            f"{row.drawn.resident_blocks} resident blocks.</p>"
         )
+    if row.static_bound is not None:
+        yield f"<p>Static bound: {escape(format_bound(row.static_bound, report.unit))}.</p>"
     yield from _curve(row, report)
     yield from _figures([one for one in pictures if one.name == "exceedance"], row.label)
     yield "<h3>Hypotheses</h3>"
@@ -123,7 +121,7 @@ def _condition(
                 escape(test.name),
                 escape(test.hypothesis),
                 "-" if test.statistic is None else f"{test.statistic:.4g}",
-                "-" if test.p is None else escape(test.p_is.strip("=")) + format_p(test.p),
+                "-" if test.p is None else format_p(test.p),
                 _word(test.verdict),
                 escape(test.meaning),
             ]

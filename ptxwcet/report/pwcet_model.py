@@ -16,7 +16,7 @@ from ptxwcet.pwcet.outcomes import GateOutcome, TestOutcome
 from ptxwcet.pwcet.results import CurvePoint, Fit
 from ptxwcet.pwcet.settings import Extraction, Settings
 from ptxwcet.pwcet.study import Study
-from ptxwcet.pwcet_runs import DrawnCondition
+from ptxwcet.pwcet_runs import DrawnCondition, SafeBound
 from ptxwcet.pwcet_study import ASSUMPTIONS, CITATION, PwcetAnswer
 
 SCHEMA = 1
@@ -41,7 +41,7 @@ class SettingsRow:
 
 @dataclass(frozen=True, slots=True)
 class TestRow:
-    """A hypothesis test; ``p_is`` says whether p is the figure or its bound (``<=``, ``>=``)."""
+    """A hypothesis test; p null: a figure without a test."""
 
     __test__ = False  # not a test of pytest
 
@@ -49,7 +49,6 @@ class TestRow:
     gate: str | None
     hypothesis: str
     statistic: float | None
-    p_is: str
     p: float | None
     verdict: str
     meaning: str
@@ -133,16 +132,22 @@ class PointRow:
 
 @dataclass(frozen=True, slots=True)
 class DrawnRow:
-    """How runs were drawn: machine, shape of the grid, and the static bound of the launch."""
+    """How runs were drawn: machine and shape of the grid."""
 
     machine: str
     sms: int
     resident_blocks: int
     inputs: int
-    safe_cycles: int | None
-    safe_guarantee: str | None
-    safe_reason: str
     assumptions: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BoundRow:
+    """The static bound of a condition; null cycles: there is none, for the reason."""
+
+    cycles: int | None
+    guarantee: str | None
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +174,7 @@ class ConditionRow:
     weakened_for: tuple[str, ...]
     notes: tuple[str, ...]
     drawn: DrawnRow | None
+    static_bound: BoundRow | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,6 +221,7 @@ class PwcetReport:
 def build_pwcet_report(answer: PwcetAnswer, *, force: bool) -> PwcetReport:
     """The report of an answer; ``force`` shows refused curves, marked. Deterministic."""
     drawn = answer.drawn or (None,) * len(answer.studies)
+    rows = zip(answer.studies, answer.discarded, drawn, answer.bounds, strict=True)
     shown = answer.envelope.guarantee is not None or force
     return PwcetReport(
         SCHEMA,
@@ -223,10 +230,7 @@ def build_pwcet_report(answer: PwcetAnswer, *, force: bool) -> PwcetReport:
         answer.sources,
         answer.unit.value,
         _settings(answer.settings),
-        tuple(
-            _condition(study, discarded, row, force)
-            for study, discarded, row in zip(answer.studies, answer.discarded, drawn, strict=True)
-        ),
+        tuple(_condition(*row, force) for row in rows),
         tuple(_comparison(row) for row in answer.comparisons),
         _envelope(answer.envelope) if shown else (),
         answer.envelope.guarantee.value if answer.envelope.guarantee else None,
@@ -260,7 +264,11 @@ def _settings(settings: Settings) -> SettingsRow:
 
 
 def _condition(
-    study: Study, discarded: int, drawn: DrawnCondition | None, force: bool
+    study: Study,
+    discarded: int,
+    drawn: DrawnCondition | None,
+    bound: SafeBound | None,
+    force: bool,
 ) -> ConditionRow:
     sample, claim = study.sample, study.claim
     refused = claim.guarantee is None
@@ -286,15 +294,14 @@ def _condition(
         weakened_for=claim.weakened_for,
         notes=study.notes,
         drawn=_drawn(drawn) if drawn else None,
+        static_bound=_bound(bound) if bound else None,
     )
 
 
 def _test(row: TestOutcome) -> TestRow:
     gate = row.gate.value if row.gate else None
     statistic = None if row.statistic is None else _finite(row.statistic)
-    return TestRow(
-        row.name, gate, row.hypothesis, statistic, row.p_is, row.p, row.verdict.value, row.meaning
-    )
+    return TestRow(row.name, gate, row.hypothesis, statistic, row.p, row.verdict.value, row.meaning)
 
 
 def _gate(row: GateOutcome) -> GateRow:
@@ -344,17 +351,17 @@ def _point(row: CurvePoint) -> PointRow:
 
 
 def _drawn(row: DrawnCondition) -> DrawnRow:
-    bound = row.bound
     return DrawnRow(
         row.machine.name,
         row.shape.sms,
         row.shape.resident_blocks,
         row.executed_inputs,
-        bound.cycles,
-        bound.guarantee.value if bound.guarantee else None,
-        bound.reason,
         tuple(_said(one) for one in row.assumptions),
     )
+
+
+def _bound(row: SafeBound) -> BoundRow:
+    return BoundRow(row.cycles, row.guarantee.value if row.guarantee else None, row.reason)
 
 
 def _comparison(row: Comparison) -> ComparisonRow:

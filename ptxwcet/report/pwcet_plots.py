@@ -57,9 +57,8 @@ def draw_plots(answer: PwcetAnswer, report: PwcetReport) -> tuple[Picture, ...]:
     Curves that ``report`` does not show are not drawn. Cost: about a second a condition.
     """
     found = []
-    drawn = answer.drawn or (None,) * len(answer.studies)
-    for study, row, how in zip(answer.studies, report.conditions, drawn, strict=True):
-        bound = how.bound.cycles if how is not None else None
+    for study, row, known in zip(answer.studies, report.conditions, answer.bounds, strict=True):
+        bound = known.cycles if known is not None else None
         label, unit, shown = study.sample.label, report.unit, bool(row.curve)
         shape = "as in [E] Figs. 3 and 4"
         found += [
@@ -94,14 +93,16 @@ def draw_plots(answer: PwcetAnswer, report: PwcetReport) -> tuple[Picture, ...]:
             ),
         ]
     if len(answer.studies) > 1:
-        shown = [s for s, row in zip(answer.studies, report.conditions, strict=True) if row.curve]
+        with_curve = [
+            s for s, row in zip(answer.studies, report.conditions, strict=True) if row.curve
+        ]
         found.append(
             Picture(
                 "conditions",
                 "",
                 "Conditions",
                 "distribution functions, as in [E] Fig. 6, and curves, as in Fig. 9",
-                _conditions(answer.studies, shown, report.unit),
+                _conditions(answer.studies, with_curve, report.unit),
             )
         )
     return tuple(found)
@@ -131,6 +132,12 @@ def _figure(rows: int, columns: int, width: float, height: float) -> tuple[Figur
     return figure, figure.subplots(rows, columns, squeeze=False)
 
 
+def _whole_lags(plot: Any) -> None:
+    from matplotlib.ticker import MaxNLocator
+
+    plot.xaxis.set_major_locator(MaxNLocator(integer=True))
+
+
 def _thinned(values: Floats) -> tuple[Floats, Floats]:
     """Places and values; of many, the least and the largest of each piece."""
     n = len(values)
@@ -152,6 +159,8 @@ def _series(study: Study, unit: str) -> Figure:
     lags = np.arange(1, len(serial.autocorrelation) + 1)
     correlation.vlines(lags, 0, serial.autocorrelation, color=_BLUE)
     correlation.axhline(0, color="black", lw=0.8)
+    _whole_lags(correlation)
+    _whole_lags(test)
     for sign in (-1, 1):
         correlation.axhline(sign * serial.limit, color=_RED, ls="--", lw=1)
     correlation.set(title="autocorrelation", xlabel="lag", ylabel="ACF")
@@ -168,6 +177,7 @@ def _extremogram(study: Study) -> Figure:
     lags = np.arange(1, len(pairs.values) + 1)
     plot = axes[0, 0]
     plot.vlines(lags, 0, pairs.values, color=_BLUE, lw=3)
+    _whole_lags(plot)
     plot.axhline(pairs.expected, color="black", lw=0.8, label="independent")
     plot.axhline(pairs.limit, color=_RED, ls="--", lw=1, label="limit at each lag")
     top = max(0.05, 1.2 * float(pairs.values.max()), 1.1 * pairs.limit)
@@ -190,14 +200,15 @@ def _exceedance(study: Study, unit: str, bound: int | None, shown: bool, is_forc
             style = "-" if fit in study.used else ":"
             label = f"{fit.tail.law.family.value}, xi = {fit.tail.law.shape:.3f}"
             plot.plot(fit.tail.level(p), p, style, color=colour, lw=1, label=label)
-        curve = np.maximum(study.law_levels(p), sample.high_water_mark)
+        curve = study.law_levels(p)
+        p, curve = p[curve >= sample.high_water_mark], curve[curve >= sample.high_water_mark]
         mark = " (FORCED: bounds nothing)" if is_forced else ""
         plot.plot(curve, p, color=_RED, lw=2, label=f"pWCET{mark}")
         points = sorted((*study.band, *study.curve), key=lambda row: -row.exceedance)
         low, high = [r.law_low for r in points], [r.law_high for r in points]
         at = [r.exceedance for r in points]
-        right = 1.6 * float(curve[-1]) - 0.6 * float(sample.times.min())
-        high = [min(value, right * 10) for value in high]
+        right = 2 * study.curve[-1].value - float(sample.times.min())
+        high = [min(value, 10 * right) for value in high]
         plot.fill_betweenx(
             at,
             low,
@@ -209,7 +220,7 @@ def _exceedance(study: Study, unit: str, bound: int | None, shown: bool, is_forc
         )
         for row in study.curve:
             plot.plot(row.value, row.exceedance, "o", color=_RED, ms=4)
-        right = min(right, max(float(curve[-1]) * 1.02, *high) * 1.02)
+        right = min(right, max(*high, study.curve[-1].value))
     plot.axvline(sample.high_water_mark, color="black", lw=1, ls="--", label="high-water mark")
     if bound is not None:
         plot.axvline(bound, color=_GREEN, lw=2, label=f"static bound {bound:,}")
@@ -271,18 +282,11 @@ def _stability(study: Study, unit: str) -> Figure:
     threshold = study.fits[Family.GPD].tail.extremes.threshold
     _shapes(axes[0, 1], peaks, f"threshold, {unit}", threshold)
     plot = axes[1, 0]
-    errors = [1.96 * row.scale_error for row in peaks]
-    plot.errorbar(
-        [row.choice for row in peaks],
-        [row.scale for row in peaks],
-        errors,
-        fmt="o",
-        ms=4,
-        color=_BLUE,
-        capsize=2,
-    )
+    moved = np.asarray([row.scale_at(peaks[0].choice) for row in peaks])
+    at = [row.choice for row in peaks]
+    plot.errorbar(at, moved[:, 0], 1.96 * moved[:, 1], fmt="o", ms=4, color=_BLUE, capsize=2)
     plot.axvline(threshold, color=_RED, ls="--", lw=1)
-    plot.set(xlabel=f"threshold, {unit}", ylabel="scale at threshold 0")
+    plot.set(xlabel=f"threshold, {unit}", ylabel="scale at the lowest threshold, 95 %")
     plot = axes[1, 1]
     excess = study.excesses
     plot.plot(excess.thresholds, excess.means, color=_BLUE)
@@ -333,8 +337,9 @@ def _conditions(studies: Sequence[Study], shown: Sequence[Study], unit: str) -> 
         _observed(right, study, colour, study.sample.label)
         if study in shown:
             p = np.geomspace(_begin(study), min(study.settings.probabilities) / 10, 200)
-            curve = np.maximum(study.law_levels(p), study.sample.high_water_mark)
-            right.plot(curve, p, color=colour, lw=1.5, ls="--")
+            curve = study.law_levels(p)
+            beyond = curve >= study.sample.high_water_mark
+            right.plot(curve[beyond], p[beyond], color=colour, lw=1.5, ls="--")
     left.set(xlabel=unit, ylabel="share of runs", title="distribution functions")
     right.set(xlabel=unit, yscale="log", ylabel="P(one run takes longer)")
     right.set_title("observed (full) and pWCET (dashed)")

@@ -6,6 +6,7 @@ import textwrap
 from collections.abc import Iterator
 
 from ptxwcet.report.pwcet_model import (
+    BoundRow,
     ConditionRow,
     DrawnRow,
     FitRow,
@@ -65,6 +66,8 @@ def _condition(row: ConditionRow, report: PwcetReport) -> Iterator[str]:
         yield f"discarded  {row.discarded:,} runs for counter overflows"
     if row.drawn is not None:
         yield from _drawn(row.drawn)
+    if row.static_bound is not None:
+        yield f"static     {format_bound(row.static_bound, report.unit)}"
     yield ""
     yield "hypotheses            statistic            p  verdict   "
     for test in row.tests:
@@ -88,20 +91,26 @@ def _condition(row: ConditionRow, report: PwcetReport) -> Iterator[str]:
     yield from _curve(row, report)
 
 
+def format_bound(row: BoundRow, unit: str) -> str:
+    """A static bound with its guarantee and where it comes from."""
+    if row.cycles is None:
+        return row.reason
+    claim = f"   {row.guarantee}" if row.guarantee else ""
+    return f"{row.cycles:,} {unit}{claim}: {row.reason}"
+
+
 def _drawn(row: DrawnRow) -> Iterator[str]:
     yield (
         f"drawn      on {row.machine}, {row.sms} SMs with {row.resident_blocks} resident blocks, "
         f"{row.inputs} different input{'s' if row.inputs > 1 else ''}"
     )
-    bound = f"{row.safe_cycles:,} cycles   {row.safe_guarantee}: " if row.safe_cycles else ""
-    yield f"static     {bound}{row.safe_reason}"
     for said in row.assumptions:
         yield f"           assumed: {said}"
 
 
 def _test(row: TestRow) -> Iterator[str]:
     statistic = "-" if row.statistic is None else f"{row.statistic:.4g}"
-    p = "-" if row.p is None else f"{'' if row.p_is == '=' else row.p_is + ' '}{format_p(row.p)}"
+    p = "-" if row.p is None else format_p(row.p)
     yield f"  {row.name:<18}{statistic:>11}{p:>13}  {row.verdict:<10}{row.meaning}"
 
 

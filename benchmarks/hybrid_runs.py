@@ -117,7 +117,7 @@ class Store:
             run.cycles,
             int((run.blocks.end - run.blocks.start).max()),
             run.instructions,
-            traced.shape.resident_blocks,
+            traced.plan.shape.resident_blocks,
             round(seconds, 3),
         )
 

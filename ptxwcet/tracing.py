@@ -23,6 +23,7 @@ from ptxwcet.compose.grid_workload import (
     build_grid_workload,
     known_paths,
 )
+from ptxwcet.compose.waves import WaveSchedule
 from ptxwcet.emulator.executed_paths import executed_warps
 from ptxwcet.emulator.launch_model import LaunchFile, is_random
 from ptxwcet.execution import execute_recorded, open_launch
@@ -119,6 +120,17 @@ def trace_launch(
     origin = TraceOrigin(launch.kernel.name, digest, f"simulator {policy.value}")
     trace = _join(runs, origin, paths.traced)
     return TracedLaunch(launch, machine, plan, trace, runs, paths.known is None)
+
+
+def plan_waves(request: Request, options: TraceOptions) -> WaveSchedule:
+    """The waves of a launch from its launch file, the occupancy and ``options``; nothing runs.
+
+    Raises PtxwcetError: problems of the inputs, PW315, PW316 (occupancy). Cost: reading the files.
+    """
+    machine = load_machine(request.machine, request.memory_latency_cycles)
+    module = parse_module(read_source(request.path))
+    launch, _ = open_launch(request, module)
+    return plan_grid(launch, module, machine, options.grid).waves
 
 
 def _varies(policy: Policy, options: TraceOptions) -> bool:

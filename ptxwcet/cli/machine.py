@@ -37,7 +37,13 @@ def show(name: str, mem_latency: int | None) -> None:
     for label, value in _facts(shown):
         click.echo(f"  {label:<28} {value}")
     click.echo("\nunits")
-    _print_table(("unit", "count"), [(unit.name, str(unit.count)) for unit in shown.units])
+    _print_table(
+        ("unit", "count", "makespan"),
+        [
+            (unit.name, str(unit.count), shown.makespan_letters.get(unit.name, "-"))
+            for unit in shown.units
+        ],
+    )
     click.echo("\ntimings (cycles; a result is ready init + lat after dispatch)")
     timed, refused = _timing_rows(shown)
     _print_table(("op class", "unit", "init", "lat", "evidence", "source"), timed)

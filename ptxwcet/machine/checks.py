@@ -36,7 +36,8 @@ _SCALARS: Mapping[str, type] = {
     "memory_latency_cycles": int,
 }
 _TABLES = ("limits", "units", "sources", "ops", "satisfies")
-_OPTIONAL_TABLES = ("occupancy",)
+_OPTIONAL_TABLES = ("occupancy", "makespan")
+_LETTERS = ("L", "C")
 LIMITS = (
     "threads_per_block",
     "shared_bytes_per_block",
@@ -131,6 +132,10 @@ class Checker:
             self._assumption(name, value)
         for name, value in _entries(data, "occupancy"):
             self._figure(name, value)
+        for name, value in _entries(data, "makespan"):
+            if value not in _LETTERS:
+                allowed = " or ".join(_LETTERS)
+                self.report("PW306", f"makespan: unit {name} is {allowed}", ("makespan", name))
         for name, value in _entries(data, "sources"):
             if not isinstance(value, str) or not value.strip():
                 self.report("PW306", f"source {name} must be a text", ("sources", name))
@@ -168,6 +173,12 @@ class Checker:
                 self.report("PW306", f"occupancy figure {name} is missing", ("", "occupancy"))
         for name, row in data.get("occupancy", {}).items():
             self._source(name, row, data.get("sources", {}), ("occupancy", name))
+        for name, _ in _entries(data, "makespan"):
+            if name not in units:
+                known = ", ".join(units) or "none"
+                message = f"makespan: unit {name} is not declared"
+                place = ("makespan", name)
+                self.report("PW309", message, place, f"declared units: {known}")
         for name, row in data.get("satisfies", {}).items():
             self._source(name, row, data.get("sources", {}), ("satisfies", name))
         absent = [key for key in ASSUMPTIONS if key not in data.get("satisfies", {})]

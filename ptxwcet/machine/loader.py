@@ -161,6 +161,7 @@ def _build(data: Table, memory_latency: int) -> Machine:
         limits=ResidencyLimits(**{key: data["limits"][key] for key in LIMITS}),
         satisfies=satisfies,
         occupancy=_occupancy(data["occupancy"], sources) if "occupancy" in data else None,
+        makespan_letters=MappingProxyType(dict(data.get("makespan", {}))),
     )
 
 

@@ -112,6 +112,8 @@ class Machine:
     ``memory_latency_cycles`` is the parameter that was put into the timings. ``issues_return``:
     ``ret`` and ``exit`` are issued like other instructions. ``satisfies`` holds every known
     assumption. ``occupancy`` is None if the machine file does not say how many blocks run at once.
+    ``makespan_letters`` says of units whether they are load/store units (L) or cores
+    (C) to the makespan methods; a unit that it does not name is neither.
     """
 
     name: str
@@ -128,6 +130,7 @@ class Machine:
     memory_latency_cycles: int
     limits: ResidencyLimits
     satisfies: tuple[Assumption, ...]
+    makespan_letters: Mapping[str, str]
     warp_size: int = WARP_SIZE
     occupancy: OccupancyRules | None = None
 

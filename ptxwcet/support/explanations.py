@@ -712,6 +712,54 @@ EXPLANATIONS: Mapping[str, Explanation] = _table(
         "No repeat of the state is established for the range, or the bound is not linear in it.",
         "Ask for a smaller range, or bound single values with --param.",
     ),
+    (
+        "PW560",
+        "no kernel string",
+        "A kernel string is letters: L an instruction for a load/store unit, C one for a core.",
+        "Give L and C only, at least one letter.",
+    ),
+    (
+        "PW561",
+        "not a machine of the makespan",
+        "There is at least one warp; a kind of unit serves a whole number of warps a slot, or 1/n.",
+        "Give --warps of at least 1 and capacities such as 1, 2 or 1/2.",
+    ),
+    (
+        "PW562",
+        "no single kernel string",
+        "The makespan is defined for warps that all execute one known string of instructions.",
+        "Give the parameters or facts that decide branches and loops.",
+    ),
+    (
+        "PW563",
+        "unit that is neither L nor C",
+        "The makespan knows load/store units and cores; what another unit is, is not guessed.",
+        "Say it with --unit NAME=L or NAME=C, or in the [makespan] table of the machine file.",
+    ),
+    (
+        "PW564",
+        "too large for a method",
+        "The string, the table of states or the integer program is larger than the method takes.",
+        "Give fewer warps, or use exact, closed-form or pessimistic.",
+    ),
+    (
+        "PW565",
+        "method does not apply",
+        "The closed form and the safe extrapolation need one warp a slot on each kind of unit.",
+        "Use the method exact.",
+    ),
+    (
+        "PW566",
+        "nothing to do in no time",
+        "A time limit or a number of warps to start from is zero or less.",
+        "Give a positive one.",
+    ),
+    (
+        "PW567",
+        "no picture of a schedule",
+        "The method gives no schedule, or one too large to draw.",
+        "Use exact, states, closed-form or ilp, with fewer warps.",
+    ),
     # --- traces ---------------------------------------------------------------------------------
     (
         "PW600",
@@ -744,16 +792,171 @@ EXPLANATIONS: Mapping[str, Explanation] = _table(
         "Record the trace again: table and events do not belong together.",
     ),
     (
+        "PW605",
+        "time going backwards",
+        "An event of a warp has an earlier time than the event before it in the same warp.",
+        "Record the trace again; times of a run must be of one clock.",
+    ),
+    (
+        "PW606",
+        "warp without start or end",
+        "The events of a warp do not begin at the kernel's entry, or do not reach its end: the "
+        "trace lacks events.",
+        "Record the trace again, or leave that run out.",
+    ),
+    (
+        "PW607",
+        "trace of another kernel",
+        "Kernel name, digest of the PTX file or table of ipoints do not fit the file given.",
+        "Give the PTX file that was traced, or record the trace again.",
+    ),
+    (
+        "PW608",
+        "impossible transition",
+        "A warp passes from one ipoint to another although no path of the kernel, diverged or "
+        "not, leads there.",
+        "The trace lacks events, or its GPU joins diverged threads elsewhere: see "
+        "docs/methods/hybrid.md.",
+    ),
+    (
         "PW609",
         "cannot write a trace",
         "The file cannot be written, or its name does not say in which form.",
         "Choose a name that ends in .csv or .npz, in a folder that can be written.",
     ),
     (
+        "PW610",
+        "warp number used twice",
+        "A warp goes on after its end, or is on two multiprocessors.",
+        "Number the warps of a run so that no two share a number.",
+    ),
+    (
         "PW611",
         "unknown version of the trace format",
         "The trace was written by another version of ptxwcet.",
         "Record it again with this version.",
+    ),
+    (
+        "PW612",
+        "ipoints missing",
+        "The table of ipoints lacks the kernel's entry or its end, or names a block twice.",
+        "Instrument the entry and the end of the kernel.",
+    ),
+    (
+        "PW613",
+        "no estimate",
+        "The integer program of the warp-specific WCET has no answer.",
+        "See the reason in the message; please report the trace.",
+    ),
+    (
+        "PW614",
+        "nothing to analyse",
+        "Hybrid analysis starts from timed traces, and there is neither a trace nor a launch to "
+        "trace.",
+        "Give --trace, or --launch to trace here.",
+    ),
+    (
+        "PW615",
+        "exceedance out of range",
+        "Profiles give quantiles for probabilities from 1e-9 to below 1: rarer times cannot be "
+        "told from rounding.",
+        "Give a probability in that range.",
+    ),
+    (
+        "PW650",
+        "cannot be instrumented",
+        "The file is for an ISA or GPU without activemask, not for 64-bit addresses, a "
+        "kernel has no room for two more parameters or too many blocks, or a function that "
+        "it calls ends threads.",
+        "Do what the message says; most of it is compiling for a newer target.",
+    ),
+    (
+        "PW651",
+        "no such place for a point",
+        "The kernel has no block that it can reach with this label or on this line.",
+        "Give one of the labels that the message lists, or a line of the PTX file with an "
+        "instruction.",
+    ),
+    (
+        "PW652",
+        "not a description of instrumented PTX",
+        "The file is not the JSON that ptxwcet instrument writes beside the instrumented PTX.",
+        "Give that file, unchanged.",
+    ),
+    (
+        "PW653",
+        "instrumented file and description differ",
+        "The PTX file is not the one whose digest the description has: one of both was "
+        "changed or made anew.",
+        "Instrument the original again, and use both files that this writes.",
+    ),
+    (
+        "PW654",
+        "not a dump",
+        "The file does not begin with the header of a dump, its version is another one, or "
+        "its header has impossible values.",
+        "Copy the buffer from the device from its first byte on; prepare it as "
+        "docs/instrumentation.md says.",
+    ),
+    (
+        "PW655",
+        "dump cut off",
+        "The file ends before the last record that the kernel wrote.",
+        "Copy the whole buffer from the device.",
+    ),
+    (
+        "PW656",
+        "dump of another kernel",
+        "The dump carries the identity of another instrumented file or kernel, or dumps of "
+        "different kernels or clocks are imported together.",
+        "Give the description that was written with the PTX that ran, and dumps of one kernel.",
+    ),
+    (
+        "PW657",
+        "buffer too small",
+        "The kernel wanted to write more than the buffer holds: records are lost, so nothing "
+        "is used.",
+        "Give a larger buffer, or instrument fewer points (--at).",
+    ),
+    (
+        "PW658",
+        "impossible record",
+        "A record names a point or warp that the kernel does not have, or lies where none is "
+        "written.",
+        "Zero the buffer before the launch, and copy it after the kernel has ended.",
+    ),
+    (
+        "PW659",
+        "warp without start or end",
+        "A warp has no record of its entry or of its end: the kernel did not run to its end, "
+        "or the dump was taken too early.",
+        "Copy the buffer after the kernel has ended without an error.",
+    ),
+    (
+        "PW660",
+        "contradictory times of a warp",
+        "Times of a warp go backwards, two of its lanes have one time, or it changed its "
+        "multiprocessor: its clock cannot be trusted.",
+        "Record again, with no other work, debugger or profiler on the GPU.",
+    ),
+    (
+        "PW661",
+        "no run on a GPU",
+        "The driver's bindings are not installed, or the driver refused the kernel or "
+        "reported a fault.",
+        "Install the extra gpu and a driver as new as the PTX; or record with the emulator.",
+    ),
+    (
+        "PW662",
+        "cannot read a dump or description",
+        "The file cannot be opened.",
+        "Check the path.",
+    ),
+    (
+        "PW663",
+        "cannot write",
+        "An instrumented file, its description or a dump cannot be written.",
+        "Check the folder, its permissions and its room.",
     ),
     (
         "PW690",

@@ -38,7 +38,8 @@ def write_columns(trace: TimedTrace, path: Path, *, compress: bool = False) -> N
     steps = np.diff(trace.cycle, prepend=0)
     steps[trace.runs] = trace.cycle[trace.runs]
     header = np.frombuffer(json.dumps(_header(trace)).encode(), np.uint8)
-    arrays = (header, trace.ipoint, trace.sm, trace.warp, steps, trace.runs)
+    columns = (trace.ipoint, trace.sm, trace.warp, steps, trace.runs)
+    arrays: tuple[npt.NDArray[Any], ...] = (header, *columns)
     how = zipfile.ZIP_DEFLATED if compress else zipfile.ZIP_STORED
     with whole_file(path, "PW609") as file, zipfile.ZipFile(file, "w", how) as archive:
         for name, array in zip(_ENTRIES, arrays, strict=True):

@@ -162,10 +162,17 @@ def _common_assumptions(estimate: HybridEstimate) -> tuple[Assumption, ...]:
         _doubtful("worst-times-seen", "each transition's longest possible time was observed"),
         _doubtful("counts-seen", "no warp iterates a loop or takes a transition more often"),
     ]
-    if missing or coverage.never_iterated:
-        text = f"no input takes the {missing} transitions and {len(coverage.never_iterated)} loops"
-        rows.append(_doubtful("paths-seen", f"{text} that were never observed"))
+    loops = len(coverage.never_iterated)
+    unseen = [_number(missing, "transition")] if missing else []
+    unseen += [f"{_number(loops, 'loop')} (going round)"] if loops else []
+    if unseen:
+        text = f"no input takes what was never observed: {' and '.join(unseen)}"
+        rows.append(_doubtful("paths-seen", text))
     return tuple(rows)
+
+
+def _number(count: int, what: str) -> str:
+    return f"{count} {what}" + ("" if count == 1 else "s")
 
 
 def _doubtful(key: str, text: str) -> Assumption:

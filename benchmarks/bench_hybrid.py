@@ -2,9 +2,9 @@
 
     python benchmarks/bench_hybrid.py [EVENTS]
 
-Traces a sum of a block once, repeats the run until there are EVENTS events
-(default 10 million), each repetition with times stretched at random, and analyses them from both
-forms. Prints processor seconds of each step and the largest memory of a process that reads and analyses.
+Traces a sum of a block once, repeats the run until there are EVENTS events (default 10 million),
+each repetition with times stretched at random, and analyses them from both forms. Prints processor
+seconds of each step and the largest memory of a process that reads and analyses.
 """
 
 from __future__ import annotations

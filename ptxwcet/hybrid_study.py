@@ -2,8 +2,9 @@
 
 >>> from ptxwcet.api import Request
 >>> from ptxwcet.hybrid_study import HybridRequest, study_trace
->>> request = HybridRequest(Request("samples/saxpy.ptx"), "samples/traces/saxpy.csv")
->>> study_trace(request).estimate.warp_wcet  # doctest: +SKIP
+>>> from ptxwcet.tracing import TraceOptions
+>>> request = Request("samples/saxpy.ptx", launch_file="samples/launches/saxpy.toml")
+>>> study_trace(HybridRequest(request, TraceOptions("lrr"))).estimate.warp_wcet  # doctest: +SKIP
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from ptxwcet.ptx.reading import read_source
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.trace.events import TimedTrace
 from ptxwcet.trace.files import read_trace
-from ptxwcet.tracing import TraceOptions, TraceProgress, trace_launch
+from ptxwcet.tracing import TraceOptions, TraceProgress, plan_waves, trace_launch
 
 EXCEEDANCES = (1e-3, 1e-6, 1e-9)
 """Probabilities for which quantiles are given unless told otherwise."""
@@ -37,15 +38,16 @@ EXCEEDANCES = (1e-3, 1e-6, 1e-9)
 
 @dataclass(frozen=True, slots=True)
 class HybridRequest:
-    """What to analyse: a trace in a file, or a launch (of ``request``) that is traced here.
+    """What to analyse: a trace in a file, or the launch file of ``request``, traced here.
 
-    ``request`` also holds the launch facts for the static bound. ``exceedances`` are probabilities
-    with which a warp's time may exceed the quantiles asked for.
+    ``request`` also holds the launch facts for the static bound. ``tracing`` says how to trace;
+    beside a trace in a file, what the GPU holds at once. With a launch file, waves are planned
+    from it. ``exceedances`` are probabilities with which a warp's time may exceed the quantiles.
     """
 
     request: Request
+    tracing: TraceOptions
     trace: str | None = None
-    tracing: TraceOptions | None = None
     exceedances: tuple[float, ...] = EXCEEDANCES
 
 
@@ -104,17 +106,7 @@ def study_trace(hybrid: HybridRequest, progress: TraceProgress | None = None) ->
     """
     _check_exceedances(hybrid.exceedances)
     module = parse_module(read_source(hybrid.request.path))
-    schedule: WaveSchedule | None = None
-    if hybrid.trace is not None:
-        trace = read_trace(hybrid.trace)
-    elif hybrid.tracing is not None:
-        # facts concern the static bound: what is executed comes from the launch file alone
-        executed = replace(hybrid.request, loop_bounds=(), facts_file=None)
-        traced = trace_launch(executed, hybrid.tracing, progress)
-        trace, schedule = traced.trace, traced.waves
-    else:
-        message = "no trace, and no launch to trace"
-        raise PtxwcetError(Diagnostic("PW614", message, help="give --trace, or --launch"))
+    trace, schedule = _trace_and_waves(hybrid, progress)
     path = hybrid.trace or ""
     sha256 = file_digest(hybrid.request.path)
     kernel = inline_calls(_traced_kernel(module, trace, hybrid), module)
@@ -133,8 +125,25 @@ def study_trace(hybrid: HybridRequest, progress: TraceProgress | None = None) ->
         claim_estimates(estimate),
         _quantiles(estimate, hybrid.exceedances),
         _bound_statically(hybrid.request, kernel),
-        None if schedule is None else plan_waves(estimate, schedule),
+        None if schedule is None else _planned(estimate, schedule),
     )
+
+
+def _trace_and_waves(
+    hybrid: HybridRequest, progress: TraceProgress | None
+) -> tuple[TimedTrace, WaveSchedule | None]:
+    # facts concern the static bound: what is executed comes from the launch file alone
+    executed = replace(hybrid.request, loop_bounds=(), facts_file=None)
+    if hybrid.trace is not None:
+        trace = read_trace(hybrid.trace)
+        if executed.launch_file is None:
+            return trace, None
+        return trace, plan_waves(executed, hybrid.tracing)
+    if executed.launch_file is None:
+        message = "no trace, and no launch to trace"
+        raise PtxwcetError(Diagnostic("PW614", message, help="give --trace, or --launch"))
+    traced = trace_launch(executed, hybrid.tracing, progress)
+    return traced.trace, traced.plan.waves
 
 
 def _check_exceedances(exceedances: tuple[float, ...]) -> None:
@@ -178,7 +187,7 @@ def _quantiles(
     )
 
 
-def plan_waves(estimate: HybridEstimate, schedule: WaveSchedule) -> PlannedWaves:
+def _planned(estimate: HybridEstimate, schedule: WaveSchedule) -> PlannedWaves:
     """What [B] VI-D leaves for later: waves of a launch that do not depend on what was traced.
 
     The start gap is that of warps that began before any other had ended: later ones wait for

@@ -53,8 +53,7 @@ def simulate_grid(workload: GridWorkload, shape: GridShape, options: GridOptions
     each issued instruction, and sorting the events; memory about 60 bytes an event.
     """
     image = build_grid_image(workload, shape.sm)
-    if image.events > options.most_events:
-        raise _too_many(image.events, options.most_events)
+    require_room(image.events, options.most_events)
     slots = min(shape.resident_blocks, workload.block_count)
     state = _fresh(image, shape, slots, workload.warps_per_block)
     layout = _lay_out(image, shape, options, workload)
@@ -122,8 +121,11 @@ def _lay_out(
     )
 
 
-def _too_many(events: int, most: int) -> PtxwcetError:
-    return PtxwcetError(
+def require_room(events: int, most: int) -> None:
+    """Raises PtxwcetError (PW690) if a run would have more events than ``most``."""
+    if events <= most:
+        return
+    raise PtxwcetError(
         Diagnostic(
             "PW690",
             f"the trace would have {events:,} events: more than {most:,}",

@@ -16,6 +16,7 @@ import pytest
 from test_instrumented_paths import LAUNCH_FILES, SAMPLES, sample_of
 
 from ptxwcet.api import Request, file_digest
+from ptxwcet.compose.grid_plan import GridWishes
 from ptxwcet.flow.cfg import build_cfg
 from ptxwcet.flow.dominance import compute_dominators
 from ptxwcet.flow.inlining import inline_calls
@@ -64,7 +65,7 @@ def record(launch: Path, folder: Path, *places: str) -> Recorded:
 
 def trace_directly(launch: Path, **options: int) -> TimedTrace:
     request = Request(str(sample_of(launch)), launch_file=str(launch))
-    return trace_launch(request, TraceOptions("lrr", **options)).trace
+    return trace_launch(request, TraceOptions("lrr", GridWishes(**options))).trace
 
 
 def estimate(path: Path, trace: TimedTrace) -> HybridEstimate:

@@ -28,7 +28,7 @@ from ptxwcet.ptx.reading import read_source
 from ptxwcet.support.source import SourceFile
 
 ROOT = Path(__file__).parents[1]
-FOLDERS = ("samples", "benchmarks/kernels/suite")
+FOLDERS = ("samples", "benchmarks/kernels/suite", "benchmarks/kernels/hybrid")
 CORPUS = ("tests/corpus/ptx", "tests/data/reference-sim/ptx")
 ARCHITECTURES = (75, 80, 86, 87, 90, 100)
 VERDICTS = ROOT / "tests" / "data" / "instrument" / "ptxas.json"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from test_walk_against_execution import Writer
 
 from ptxwcet.emulator.execute import execute
 from ptxwcet.emulator.launch import EmulatedLaunch, EmulatorOptions
+from ptxwcet.emulator.registers import special_registers
 from ptxwcet.execution import RunRequest, run_file
 from ptxwcet.flow.facts import Launch
 from ptxwcet.instrument.buffers import prepare_buffer
@@ -241,6 +243,25 @@ def test_more_warps_than_the_buffer_is_for_write_nothing_outside() -> None:
     with pytest.raises(PtxwcetError) as refused:
         read_dumps([RawDump("k.bin", done.buffers[1].tobytes())], sidecar)
     assert [row.code for row in refused.value.diagnostics] == ["PW657"]
+
+
+def test_multiprocessors_and_hardware_slots(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Block b on multiprocessor 300 + b, its warp w in slot 40 + w: in every record and head."""
+
+    def placed(launch: EmulatedLaunch, block: int, lanes: int) -> dict[str, Any]:
+        found = special_registers(launch, block, lanes)
+        found["%smid"] = found["%smid"] + np.uint32(300 + block)
+        found["%warpid"] = found["%warpid"] + np.uint32(40)
+        return found
+
+    monkeypatch.setattr("ptxwcet.emulator.execute.special_registers", placed)
+    loop = "mov.u32 %r1, 0; L: add.u32 %r1, %r1, 1; setp.lt.u32 %p, %r1, %t; @%p bra L; ret;"
+    both = check_same(kernel(loop), launch_of(64, 3))
+    assert (both.trace.sm == 300 + both.trace.warp // 2).all()
+    heads = np.frombuffer(both.dump[64:], dtype="<u4").reshape(-1, 32)[:6, :4]
+    assert heads.tolist() == [
+        [0xFFFF | 300 + warp // 2 << 16, warp, 40 + warp % 2, 0] for warp in range(6)
+    ]
 
 
 def test_lanes_that_lead_by_turns_keep_their_order() -> None:

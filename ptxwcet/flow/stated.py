@@ -78,6 +78,17 @@ class ExclusiveFact:
 
 
 @dataclass(frozen=True, slots=True)
+class CallFact:
+    """A warp calls ``function`` at most ``total`` times in a run; at ``place`` only, if given."""
+
+    function: str
+    total: int
+    source: FactSource
+    place: Place | None = None
+    kernel: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ParameterFact:
     """A value (``"5"``, ``"0.5"``) or range (``"1..4096"``) of a parameter, as written."""
 
@@ -119,6 +130,7 @@ class StatedFacts:
     exclusive: tuple[ExclusiveFact, ...] = ()
     parameters: tuple[ParameterFact, ...] = ()
     marks: tuple[Mark, ...] = ()
+    calls: tuple[CallFact, ...] = ()
 
     def of_kernel(self, name: str) -> StatedFacts:
         """Those that concern kernel ``name``. Cost: linear."""
@@ -128,6 +140,7 @@ class StatedFacts:
             tuple(fact for fact in self.exclusive if fact.kernel in (None, name)),
             tuple(fact for fact in self.parameters if fact.kernel in (None, name)),
             self.marks,
+            tuple(fact for fact in self.calls if fact.kernel in (None, name)),
         )
 
 

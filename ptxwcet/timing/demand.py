@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 
 from ptxwcet.warp.program import (
     Barrier,
@@ -11,15 +12,23 @@ from ptxwcet.warp.program import (
     Node,
     PartialBarrier,
     Repeat,
+    Tally,
     TimedInstruction,
     Unordered,
 )
 
+Prices = Mapping[str, int]
+"""What passing a tally costs, by its key; nothing where it is not named (timing.limits)."""
 
-def most_cycles(body: Sequence[Node], weight: Callable[[TimedInstruction], int]) -> int:
-    """The largest sum of ``weight >= 0`` over the instructions of a path that the body allows.
+NO_PRICES: Prices = MappingProxyType({})
 
-    Cost: linear in the tree.
+
+def most_cycles(
+    body: Sequence[Node], weight: Callable[[TimedInstruction], int], prices: Prices = NO_PRICES
+) -> int:
+    """The largest sum of ``weight >= 0`` over the instructions of a path, less what tallies cost.
+
+    The limits of tallies do not count here. Cost: linear in the tree.
     """
     total = 0
     for node in body:
@@ -29,11 +38,16 @@ def most_cycles(body: Sequence[Node], weight: Callable[[TimedInstruction], int])
             case Barrier(instruction=instruction) | PartialBarrier(instruction=instruction):
                 total += weight(instruction)
             case Repeat(count=count, body=inner):
-                total += count * most_cycles(inner, weight) if count else 0
+                if count:
+                    one = most_cycles(inner, weight, prices)
+                    total += (count if one >= 0 else node.least) * one
             case Unordered(first, second):
-                total += most_cycles(first, weight) + most_cycles(second, weight)
+                total += most_cycles(first, weight, prices) + most_cycles(second, weight, prices)
             case Choice(alternatives) | BlockChoice(alternatives=alternatives):
-                total += max((most_cycles(side, weight) for side in alternatives), default=0)
+                sides = (most_cycles(side, weight, prices) for side in alternatives)
+                total += max(sides, default=0)
+            case Tally(key):
+                total -= prices.get(key, 0)
     return total
 
 

@@ -13,7 +13,7 @@ from functools import cached_property
 
 from ptxwcet.claims import Assumption
 from ptxwcet.machine.model import Machine, TimingMeaning
-from ptxwcet.timing.attribution import WarpAttribution, attribute_warp
+from ptxwcet.timing.attribution import WarpAttribution
 from ptxwcet.timing.demand import (
     NO_PRICES,
     Prices,
@@ -23,6 +23,7 @@ from ptxwcet.timing.demand import (
     unit_demand,
     used_units,
 )
+from ptxwcet.timing.limited_parts import above, attribute_limited, limited_part, spread
 from ptxwcet.timing.limits import find_limits, least_over_prices
 from ptxwcet.timing.phases import WarpProfile, profile_warp
 from ptxwcet.warp.alignment import AlignedSection, AlignedStep, align_sections
@@ -71,7 +72,8 @@ class WarpSection:
     def attribution(self) -> WarpAttribution:
         """Which instructions ``length_cycles`` goes to. Raises PW404."""
         through_bubble = self.barrier is not None
-        return attribute_warp(self.body, self.scoreboard, through_bubble=through_bubble)
+        length = self._priced_length
+        return attribute_limited(self.body, self.scoreboard, length, through_bubble=through_bubble)
 
     @cached_property
     def units(self) -> frozenset[str]:
@@ -107,11 +109,22 @@ class WarpSection:
 
     def interference_by_origin(self, units: frozenset[str]) -> dict[int, int]:
         """:meth:`interference` by the kernel's instruction."""
-        return heaviest_cycles(self.body, lambda i: i.initiation_cycles if i.unit in units else 1)
+        return self._by_origin(lambda i: i.initiation_cycles if i.unit in units else 1)
 
     def demand_by_origin(self, units: frozenset[str]) -> dict[int, int]:
         """:meth:`demand_on` by the kernel's instruction."""
-        return heaviest_cycles(self.body, lambda i: i.initiation_cycles if i.unit in units else 0)
+        return self._by_origin(lambda i: i.initiation_cycles if i.unit in units else 0)
+
+    def _by_origin(self, weight: Callable[[TimedInstruction], int]) -> dict[int, int]:
+        """:meth:`_most` by the kernel's instruction."""
+        cycles, prices = self._most(weight)
+        shares = heaviest_cycles(self.body, weight, above(prices))
+        part, rest = limited_part(self.body, prices), cycles - sum(shares.values())
+        if part and rest:
+            weights = heaviest_cycles(part, weight)
+            for origin, share in spread(rest, weights).items():
+                shares[origin] = shares.get(origin, 0) + share
+        return shares
 
     def demand_on(self, units: frozenset[str]) -> int:
         """Largest total initiation on these units, in cycles."""

@@ -36,12 +36,14 @@ class PlacedTotal:
     """A run of a warp makes at most ``most`` of ``visits``, each an outcome of a block.
 
     ``what`` says what these are (``iterations of the loop at $L__BB0_2``), ``source`` who says so.
+    ``loop`` is the loop whose iterations they are, None for calls.
     """
 
     what: str
     source: str
     most: int
     visits: frozenset[Outcome]
+    loop: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

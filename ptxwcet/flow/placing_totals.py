@@ -21,23 +21,20 @@ class PlacingTotals:
         self._kernel = kernel
         self._cfg = cfg
         self._forest = forest
-        self._found: dict[str, tuple[int, FactSource, frozenset[Outcome]]] = {}
+        self._found: dict[str, tuple[PlacedTotal, FactSource]] = {}
 
     @property
     def rows(self) -> tuple[PlacedTotal, ...]:
         """All of them; those that no visits count are left out."""
-        return tuple(
-            PlacedTotal(what, source.name, most, visits)
-            for what, (most, source, visits) in self._found.items()
-            if visits
-        )
+        return tuple(total for total, _ in self._found.values() if total.visits)
 
     def loop(self, loop: Loop, fact: LoopFact) -> None:
         """Adds the total of a loop, if the fact has one. Raises PtxwcetError (PW215)."""
         if fact.total is not None:
             what = f"iterations of the loop at {self._cfg.name(loop.header)}"
             visits = loop_visits(self._kernel, self._cfg, loop)
-            self._add(what, (fact.total, fact.source, visits))
+            row = PlacedTotal(what, fact.source.name, fact.total, visits, loop.id)
+            self._add(row, fact.source)
 
     def calls(self, facts: Iterable[CallFact]) -> None:
         """Adds the totals of functions. Raises PtxwcetError (PW215, PW250)."""
@@ -52,14 +49,14 @@ class PlacingTotals:
                 raise PtxwcetError(self._no_call(fact, {function for function, _, _ in copies}))
             where = "" if fact.place is None else f" at {fact.place}"
             what = f"calls of {fact.function}{where}"
-            self._add(what, (fact.total, fact.source, frozenset[Outcome]().union(*here)))
+            visits = frozenset[Outcome]().union(*here)
+            self._add(PlacedTotal(what, fact.source.name, fact.total, visits), fact.source)
 
-    def _add(self, what: str, row: tuple[int, FactSource, frozenset[Outcome]]) -> None:
-        known, by, _ = self._found.setdefault(what, row)
-        most, source, _ = row
-        if known != most:
-            both = (str(known), by), (str(most), source)
-            raise PtxwcetError(conflict(f"the total of {what}", *both))
+    def _add(self, row: PlacedTotal, source: FactSource) -> None:
+        known, by = self._found.setdefault(row.what, (row, source))
+        if known.most != row.most:
+            both = (str(known.most), by), (str(row.most), source)
+            raise PtxwcetError(conflict(f"the total of {row.what}", *both))
 
     def _calls_at(self, caller: BlockId, fact: CallFact) -> bool:
         if fact.place is None:

@@ -189,10 +189,14 @@ def _loop_rows(row: KernelAnalysis) -> tuple[LoopRow, ...]:
 
 
 def _reason(row: KernelAnalysis, entry: PathLoop) -> str:
-    """Why the bound holds; for one of the user's, who states it."""
+    """Why the bound holds; for one of the user's, who states it; and what a whole run has."""
+    reason = " ".join(entry.reason.split())
     if entry.origin is BoundOrigin.USER:
-        return row.facts.loop_sources.get(entry.loop, entry.reason)
-    return " ".join(entry.reason.split())
+        reason = row.facts.loop_sources.get(entry.loop, reason)
+    for total in row.facts.totals:
+        if total.loop == entry.loop:
+            reason += f"; {total.most:,} in a run of a warp ({total.source})"
+    return reason
 
 
 def _line_rows(row: KernelAnalysis) -> tuple[LineRow, ...]:

@@ -52,21 +52,22 @@ def most_cycles(
 
 
 def heaviest_cycles(
-    body: Sequence[Node], weight: Callable[[TimedInstruction], int]
+    body: Sequence[Node], weight: Callable[[TimedInstruction], int], prices: Prices = NO_PRICES
 ) -> dict[int, int]:
     """:func:`most_cycles` by origin: what each of the kernel's instructions adds to that sum.
 
-    Of alternatives the heaviest counts, of equal ones the first. Cost: linear in the tree, times
-    the depth of alternatives within alternatives.
+    What tallies cost is left out. Of alternatives the heaviest counts, of equal ones the first.
+    Cost: linear in the tree, times the depth of alternatives within alternatives.
     """
     shares: dict[int, int] = {}
-    _add_cycles(body, weight, 1, shares)
+    _add_cycles(body, weight, prices, 1, shares)
     return shares
 
 
 def _add_cycles(
     body: Sequence[Node],
     weight: Callable[[TimedInstruction], int],
+    prices: Prices,
     times: int,
     shares: dict[int, int],
 ) -> None:
@@ -75,15 +76,19 @@ def _add_cycles(
             case TimedInstruction():
                 shares[node.origin] = shares.get(node.origin, 0) + times * weight(node)
             case Barrier(instruction=instruction) | PartialBarrier(instruction=instruction):
-                _add_cycles((instruction,), weight, times, shares)
+                _add_cycles((instruction,), weight, prices, times, shares)
             case Repeat(count=count, body=inner):
-                _add_cycles(inner, weight, times * count, shares)
+                if prices and most_cycles(inner, weight, prices) < 0:
+                    count = node.least
+                _add_cycles(inner, weight, prices, times * count, shares)
             case Unordered(first, second):
-                _add_cycles((*first, *second), weight, times, shares)
+                _add_cycles((*first, *second), weight, prices, times, shares)
             case Choice(alternatives) | BlockChoice(alternatives=alternatives):
                 if alternatives:
-                    heaviest = max(alternatives, key=lambda side: most_cycles(side, weight))
-                    _add_cycles(heaviest, weight, times, shares)
+                    heaviest = max(alternatives, key=lambda side: most_cycles(side, weight, prices))
+                    _add_cycles(heaviest, weight, prices, times, shares)
+            case Tally():
+                pass
 
 
 def used_units(body: Sequence[Node]) -> frozenset[str]:

@@ -176,7 +176,7 @@ class _Entry:
             self.report("PW243", f"the loop at {place} has neither bound nor total", "at", remedy)
             return []
         source = self.source("bound" if bound is not None else "total")
-        return [LoopFact(place, source, bound, total, kernel)]
+        return [LoopFact(place, source, bound, total, kernel, self.source("total"))]
 
     def branch(self) -> list[BranchFact]:
         """A ``[[branch]]``."""

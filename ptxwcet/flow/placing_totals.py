@@ -33,8 +33,8 @@ class PlacingTotals:
         if fact.total is not None:
             what = f"iterations of the loop at {self._cfg.name(loop.header)}"
             visits = loop_visits(self._kernel, self._cfg, loop)
-            row = PlacedTotal(what, fact.source.name, fact.total, visits, loop.id)
-            self._add(row, fact.source)
+            source = fact.total_source or fact.source
+            self._add(PlacedTotal(what, source.name, fact.total, visits, loop.id), source)
 
     def calls(self, facts: Iterable[CallFact]) -> None:
         """Adds the totals of functions. Raises PtxwcetError (PW215, PW250)."""

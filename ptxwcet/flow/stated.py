@@ -38,7 +38,7 @@ class Place:
 class LoopFact:
     """At most ``bound`` body executions for each entry; at most ``total`` in a run of a warp.
 
-    ``kernel`` None: any kernel of the file.
+    ``kernel`` None: any kernel of the file. ``total_source`` says the total, if another place does.
     """
 
     place: Place
@@ -46,6 +46,7 @@ class LoopFact:
     bound: int | None = None
     total: int | None = None
     kernel: str | None = None
+    total_source: FactSource | None = None
 
     @property
     def most(self) -> int:

@@ -52,6 +52,7 @@ extern "C" __global__ void levels(const int* start, const int* value, int* out, 
     shared[threadIdx.x] = sum;
     __syncthreads();
     sum = shared[(threadIdx.x + 1) % blockDim.x];
+    __syncthreads();
   }
   out[blockIdx.x * blockDim.x + threadIdx.x] = sum;
 }

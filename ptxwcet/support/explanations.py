@@ -338,6 +338,13 @@ EXPLANATIONS: Mapping[str, Explanation] = _table(
         "completely, a way through the loop does not pass it, or two loops share a header.",
         "Move it, keep the compiler from unrolling (#pragma unroll 1), or use a facts file.",
     ),
+    (
+        "PW250",
+        "fact without a call",
+        "A fact about calls names a function that the kernel does not call, or not there; a "
+        "compiler may have put the function in the place of its calls.",
+        "Name a function with a body as the PTX does, or leave the place out.",
+    ),
     # --- machine --------------------------------------------------------------------------------
     ("PW301", "no such machine", "Neither a known name nor a file.", "See ptxwcet machine list."),
     ("PW302", "machine file unreadable", "The file cannot be read.", "Check path and rights."),
@@ -711,6 +718,20 @@ EXPLANATIONS: Mapping[str, Explanation] = _table(
         "no formula",
         "No repeat of the state is established for the range, or the bound is not linear in it.",
         "Ask for a smaller range, or bound single values with --param.",
+    ),
+    (
+        "PW545",
+        "totals that cannot be kept",
+        "A run is simulated along a way through the program that keeps all stated totals, and none "
+        "was found: the totals may contradict each other.",
+        "Check the totals of the facts file.",
+    ),
+    (
+        "PW546",
+        "fact contradicted",
+        "In an execution a warp did more in its run than a total of a facts file allows: bounds "
+        "that rest on it do not hold for this input.",
+        "Correct the fact.",
     ),
     (
         "PW560",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from itertools import combinations_with_replacement, product
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -28,6 +30,8 @@ from ptxwcet.makespan.states import (
 from ptxwcet.makespan.strings import shape_of
 from ptxwcet.makespan.two_warps import longest_of_two
 from ptxwcet.support.ilp import SolverStatus
+
+EXPERIMENTS = Path(__file__).parents[2] / "docs" / "experiments"
 
 
 def strings(most: int, first: str = "LC") -> list[str]:
@@ -172,6 +176,21 @@ def test_program_of_the_paper_against_the_table() -> None:
                 assert found.objective == fill_table(string, warps, 1, 1).makespan
                 schedule = program.schedule(found)
                 assert check_schedule(schedule, string, warps, 1, 1) == found.objective
+
+
+def test_committed_results_of_the_integer_programs() -> None:
+    """Solved to the end: both agree. Stopped: the table lies between what was found and proved."""
+    rows = json.loads((EXPERIMENTS / "makespan-ilp.json").read_text())
+    solved = [row for row in rows if row["status"] == "optimal"]
+    assert {(row["string"], row["warps"]) for row in solved} >= {
+        (string, warps) for string in strings(5, first="L") for warps in (1, 2, 3, 4)
+    }
+    for row in rows:
+        table = fill_table(row["string"], row["warps"], 1, 1).makespan
+        assert row["states"] == table
+        assert (row["ilp"] or 0) <= table <= row["ilp_bound"]
+        if row["status"] == "optimal":
+            assert row["ilp"] == row["ilp_bound"]
 
 
 @pytest.mark.parametrize(("string", "warps", "load_store"), [("LL", 4, 2), ("LCL", 3, 2)])

@@ -972,6 +972,12 @@ EXPLANATIONS: Mapping[str, Explanation] = _table(
         "neither the policy nor jitter is: every run would have the same events.",
         "Give an array a seed, or trace with --jitter or --policy random.",
     ),
+    (
+        "PW692",
+        "nothing to trace",
+        "The kernel has no instructions, so no warp enters a basic block.",
+        "Trace another kernel.",
+    ),
     # --- internal -------------------------------------------------------------------------------
     (
         "PW900",

@@ -144,7 +144,7 @@ def test_every_policy_on_every_shape(policy: Policy, sm: SmConfiguration, warps:
     compare(workload, GridShape(1, 4, sm, 11), policy, 8, Jitter(40, 5))
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(
     grids(),
     st.integers(1, 4),
@@ -189,7 +189,7 @@ def as_block(workload: GridWorkload) -> BlockWorkload:
     return BlockWorkload(classes, workload.scoreboard)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     grids(),
     st.sampled_from(CONFIGURATIONS),

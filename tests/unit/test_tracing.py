@@ -78,6 +78,9 @@ def test_every_warp_passes_the_blocks_that_it_executed(sample: str, launch: str)
         names = [cfg.name(cfg.blocks[block].id) for block in steps(row.body)]
         assert passed.pop(row.block * warps + row.warp) == [*names, "end"]
     assert not passed
+    executed = trace_launch(asked, TraceOptions("gto", GridWishes(3), execute=True))
+    assert executed.is_executed
+    assert events_of(executed) == events_of(traced)
     for point in traced.trace.ipoints[:-1]:
         (block,) = [b for b in cfg.blocks if cfg.name(b.id) == point.label]
         assert execution.kernel.instructions[block.start].span.line == point.line

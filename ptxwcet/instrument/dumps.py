@@ -151,7 +151,7 @@ def _records(dump: RawDump, header: BufferHeader) -> npt.NDArray[np.void]:
             "PW657",
             f"the buffer of '{dump.name}' was too small: {header.chunks:,} chunks, "
             f"{header.used:,} were asked for, so at least {lost:,} records are lost",
-            "record again with a larger buffer, or with fewer points (--at)",
+            "record again with a larger buffer (--buffer-mib), or with fewer points (--at)",
         )
     if header.used < header.warps:
         message = f"the header of '{dump.name}' has fewer chunks than warps"

@@ -99,6 +99,16 @@ def test_problems_are_diagnostics(capsys: pytest.CaptureFixture[str], tmp_path: 
     assert (code, "error[PW654]" in err) == (1, True)
 
 
+def test_nothing_is_given_in_vain(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    arguments = (*LAUNCH, "--out", tmp_path / "k.bin", "--device", "gpu")
+    code, _, err = run(capsys, "record", SCAN, *arguments, "--max-instructions", "5")
+    assert (code, "nothing counts on a GPU" in err) == (2, True)
+    assert run(capsys, "instrument", SCAN, "--out", tmp_path / "k.ptx")[0] == 0
+    limit = (*arguments[:-2], "--max-instructions", "5")
+    code, _, err = run(capsys, "record", tmp_path / "k.ptx", *limit)
+    assert (code, "error[PW411]" in err) == (1, True)
+
+
 def test_a_run_with_findings_is_no_recording(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

@@ -124,7 +124,8 @@ def contended(warps: int) -> GridWorkload:
         return TimedInstruction(unit, initiation, latency, names[:1], names[1:], bubble_cycles=1)
 
     head = TracedVisit(0, (one("A", 2, 3, "a", "b"), one("B", 1, 9, "b", "c"), one("A", 3, 1, "a")))
-    body = TracedVisit(1, (one("C", 2, 4, "c", "a"), one("A", 1, 6, "d", "d")))
+    late = replace(one("B", 1, 0, "d", "c"), conditional=True)  # c stays as late as it was
+    body = TracedVisit(1, (one("C", 2, 14, "c", "c"), late, one("A", 1, 6, "c", "d")))
     meet = TracedVisit(2, (one("B", 3, 2, "a", "b"), Barrier(one("A", 1, 4)), one("C", 1, 1, "b")))
     tail = TracedVisit(3, ())
     programs = tuple(

@@ -20,13 +20,19 @@ from ptxwcet.flow.dominance import compute_dominators
 from ptxwcet.flow.inlining import inline_calls
 from ptxwcet.flow.loops import LoopForest, LoopId, find_loops
 from ptxwcet.flow.paths import loop_entries
+from ptxwcet.hybrid.claims import (
+    claim_estimates,
+    claim_planned,
+    claim_quantile,
+    claim_rounds,
+)
 from ptxwcet.hybrid.concurrency import (
     BlockDelays,
     WaveParameters,
     hybrid_estimate,
     rounds_estimate,
 )
-from ptxwcet.hybrid.estimate import BlockPlaces, HybridEstimate, claim_estimates, estimate_kernel
+from ptxwcet.hybrid.estimate import BlockPlaces, HybridEstimate, estimate_kernel
 from ptxwcet.hybrid.profiles import LEAST_EXCEEDANCE, path_distribution
 from ptxwcet.ir.kernel import Kernel, Module
 from ptxwcet.pipeline import KernelAnalysis
@@ -69,16 +75,17 @@ class StaticBound:
 
 @dataclass(frozen=True, slots=True)
 class PlannedWaves:
-    """Equation 2 with waves from launch and occupancy, the start gap that of first waves.
+    """What the launch and the occupancy say of the whole grid.
 
-    ``rounds_cycles`` is the time of as many rounds of blocks with ``delays`` as observed.
+    ``waves``: equation 2 with waves of the launch, the start gap that of first waves. ``rounds``:
+    as many rounds of blocks with ``delays`` as observed.
     """
 
     schedule: WaveSchedule
     start_gap: int
-    cycles: int
     delays: BlockDelays
-    rounds_cycles: int
+    waves: TimingClaim
+    rounds: TimingClaim
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +93,7 @@ class TimeQuantile:
     """The time of a warp on the worst path that is exceeded with at most ``exceedance``."""
 
     exceedance: float
-    cycles: int
+    claim: TimingClaim
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +202,7 @@ def _quantiles(
         return ()
     whole = path_distribution(estimate.observations.transitions, estimate.path.counts)
     return tuple(
-        TimeQuantile(one, min(whole.quantile(one), estimate.warp_wcet))
+        TimeQuantile(one, claim_quantile(estimate, min(whole.quantile(one), estimate.warp_wcet)))
         for one in sorted(exceedances, reverse=True)
     )
 
@@ -213,9 +220,9 @@ def _planned(estimate: HybridEstimate, schedule: WaveSchedule) -> PlannedWaves:
     return PlannedWaves(
         schedule,
         gap,
-        hybrid_estimate(warp, waves),
         delays,
-        rounds_estimate(warp, schedule.waves, delays),
+        claim_planned(estimate, hybrid_estimate(warp, waves)),
+        claim_rounds(estimate, rounds_estimate(warp, schedule.waves, delays)),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ptxwcet.report.hybrid_model import HybridReport, LoopRow, TransitionRow, WavesRow
+from ptxwcet.report.hybrid_rows import HybridReport, LoopRow, TransitionRow, WavesRow
 
 _MOST_ROWS = 8
 

@@ -12,16 +12,22 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
-from ptxwcet.api import Request
+from ptxwcet.api import Request, file_digest
 from ptxwcet.cli.hybrid import hybrid
+from ptxwcet.flow.cfg import build_cfg
+from ptxwcet.flow.dominance import compute_dominators
+from ptxwcet.flow.loops import find_loops
+from ptxwcet.hybrid.estimate import estimate_kernel
 from ptxwcet.hybrid_study import HybridRequest, study_trace
+from ptxwcet.ptx.parser import parse_module
+from ptxwcet.ptx.reading import read_source
 from ptxwcet.report.hybrid_model import build_hybrid_report
 from ptxwcet.report.hybrid_text import render_hybrid_text
 from ptxwcet.report.ipg_dot import draw_ipg
 from ptxwcet.report.json_format import render_json
 from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.trace.events import END, TimedTrace, TraceOrigin
-from ptxwcet.trace.files import write_trace
+from ptxwcet.trace.files import read_trace, write_trace
 from ptxwcet.tracing import TraceOptions, trace_kernel
 
 ROOT = Path(__file__).parents[2]
@@ -94,6 +100,9 @@ def test_json_follows_the_schema(trace_file: str) -> None:
         assert data["warp"]["guarantee"] == "estimate"
         assert (data["planned_waves"] is None) == (not arguments)
         assert (data["static"]["cycles"] is None) == (not arguments)
+        keys = {row["key"] for row in data["assumptions"]}
+        assert ("block-delays-seen" in keys) == bool(arguments)
+        assert {"worst-times-seen", "paths-seen", "independent-transitions"} <= keys
     shares = sum(row["share_percent"] for row in data["transitions"])
     assert shares == pytest.approx(100, abs=0.1)
     taken = sum(row["on_worst_path"] * row["worst"] for row in data["transitions"])
@@ -197,11 +206,15 @@ def test_a_lost_event_is_missed_unless_the_rest_is_a_path(trace_file: str, tmp_p
     path = tmp_path / "cut.csv"
     codes: dict[str, int] = {}
     first = lines.index("# run 0") + 1
+    module = parse_module(read_source(PTX))
+    kernel = next(one for one in module.kernels if one.name == "block_reduce_tree")
+    cfg = build_cfg(kernel)
+    forest = find_loops(cfg, compute_dominators(cfg))
     for place in range(first, len(lines) - 1):
         kept = [*lines[:place], *lines[place + 1 : -1], f"# events {len(lines) - 2 - first}"]
         path.write_text("\n".join(kept) + "\n")
         try:
-            study_trace(HybridRequest(Request(PTX), OPTIONS, str(path)))
+            estimate_kernel(kernel, cfg, forest, read_trace(path), str(path), file_digest(PTX))
         except PtxwcetError as error:
             (diagnostic,) = error.diagnostics
             codes[diagnostic.code] = codes.get(diagnostic.code, 0) + 1

@@ -75,8 +75,7 @@ def observe_concurrency(traces: WarpTraces) -> Concurrency:
 def _waves(traces: WarpTraces) -> tuple[WaveParameters, int]:
     time, is_begin, groups = _begins_and_ends(traces)
     after_begin = np.zeros(len(time), bool)
-    after_begin[1:] = is_begin[:-1]
-    after_begin[groups] = False
+    after_begin[1:] = is_begin[:-1]  # a multiprocessor's last event is an end
     opens = is_begin & ~after_begin
     same_wave = is_begin & after_begin
     gaps = np.diff(time, prepend=0)[same_wave]

@@ -30,7 +30,8 @@ def _head(report: HybridReport) -> list[str]:
     return [
         f"{report.tool} {report.version}  {report.file}",
         f"trace      {trace.file or 'made here'}: {', '.join(counts)}",
-        f"           times in {trace.clock}s by {trace.recorder}",
+        f"           times in {trace.clock if trace.clock == 'ns' else trace.clock + 's'} "
+        f"by {trace.recorder}",
         "",
     ]
 

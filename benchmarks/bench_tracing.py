@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from ptxwcet.api import Request
+from ptxwcet.compose.grid_plan import GridWishes
 from ptxwcet.compose.grid_workload import TracedKernel, build_grid_workload
 from ptxwcet.emulator.executed_paths import executed_warps
 from ptxwcet.execution import execute_recorded, open_launch
@@ -95,7 +96,7 @@ def main() -> None:
             str(SAMPLES / f"{sample}.ptx"), launch_file=str(SAMPLES / "launches" / f"{launch}.toml")
         )
         used = time.process_time()
-        options = TraceOptions("lrr", sms=SMS, runs=20, jitter_percent=5)
+        options = TraceOptions("lrr", GridWishes(SMS), runs=20, jitter_percent=5)
         traced = trace_launch(request, options)
         used = time.process_time() - used
         print(f"{sample:16}{len(traced.trace):>12,}{used:7.2f}")

@@ -18,6 +18,7 @@ import numpy as np
 from hybrid_kernels import CLASSES, HybridKernel, write_input
 
 from ptxwcet.api import Request
+from ptxwcet.compose.grid_plan import GridWishes
 from ptxwcet.trace.columns_format import write_columns
 from ptxwcet.trace.events import TimedTrace
 from ptxwcet.trace.files import read_trace
@@ -71,10 +72,14 @@ class Store:
         run = Run(**json.loads(path.read_text(encoding="utf-8")))
         return run if run.made_of == digest(kernel) else None
 
-    def trace(self, kernel: HybridKernel, runs: Sequence[Run]) -> TimedTrace:
-        """The traces of runs behind one another, each that differs once."""
-        digests = dict.fromkeys(run.trace for run in runs)
-        return joined([read_trace(self.place(kernel) / f"{one}.npz") for one in digests])
+    def join(self, kernel: HybridKernel, runs: Sequence[Run]) -> Path:
+        """Writes a trace with the runs behind one another, each that differs once."""
+        names = dict.fromkeys(run.trace for run in runs)
+        path = self.place(kernel) / "all.npz"
+        write_columns(
+            joined([read_trace(self.place(kernel) / f"{one}.npz") for one in names]), path
+        )
+        return path
 
     def clear(self, kernel: HybridKernel) -> None:
         """Forgets a kernel's runs."""
@@ -86,7 +91,7 @@ class Store:
         begin = time.process_time()
         launch = write_input(kernel, number, place / "input")
         options = TraceOptions(
-            POLICY, sms=SMS, seed=number, jitter_percent=self.jitter_percent, runs=1
+            POLICY, GridWishes(SMS), seed=number, jitter_percent=self.jitter_percent, runs=1
         )
         traced = trace_launch(Request(str(kernel.path), launch_file=str(launch)), options)
         seconds = time.process_time() - begin
@@ -112,7 +117,7 @@ class Store:
             run.cycles,
             int((run.blocks.end - run.blocks.start).max()),
             run.instructions,
-            traced.shape.resident_blocks,
+            traced.plan.shape.resident_blocks,
             round(seconds, 3),
         )
 

@@ -163,7 +163,7 @@ def _trace_and_waves(
         message = "no trace, and no launch to trace"
         raise PtxwcetError(Diagnostic("PW614", message, help="give --trace, or --launch"))
     traced = trace_launch(executed, hybrid.tracing, progress)
-    return traced.trace, traced.waves
+    return traced.trace, traced.plan.waves
 
 
 def _check_exceedances(exceedances: tuple[float, ...]) -> None:

@@ -11,6 +11,7 @@ from ptxwcet.cli.bound import request_from
 from ptxwcet.cli.graphviz import require_graph_suffix, write_graph
 from ptxwcet.cli.options import analysis_options
 from ptxwcet.cli.progress import ProgressLine
+from ptxwcet.compose.grid_plan import GridWishes
 from ptxwcet.hybrid_study import EXCEEDANCES, HybridRequest, study_trace
 from ptxwcet.report.hybrid_model import build_hybrid_report
 from ptxwcet.report.hybrid_text import render_hybrid_text
@@ -138,9 +139,7 @@ def _trace_options(
 ) -> TraceOptions:
     return TraceOptions(
         policy or "",  # none where nothing is traced
-        sms=sms,
-        resident_blocks=resident_blocks,
-        registers=registers,
+        GridWishes(sms, resident_blocks, registers),
         runs=runs or 1,
         seed=seed or 0,
         jitter_percent=jitter or 0,

@@ -109,7 +109,7 @@ def prepare_buffer(
                 "PW657",
                 f"a buffer of {size_bytes:,} bytes is too small: {warps:,} warps need at least "
                 f"{needed:,}",
-                help="give a larger buffer"
+                help="give a larger buffer (--buffer-mib)"
                 if warps <= MOST_CHUNKS
                 else f"a launch of more than {MOST_CHUNKS:,} warps cannot be recorded",
             )

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from ptxwcet.api import Request
+from ptxwcet.compose.grid_plan import GridWishes
 from ptxwcet.hybrid_study import HybridAnswer, HybridRequest, study_trace
 from ptxwcet.recording import (
     Emulator,
@@ -64,7 +65,7 @@ def counted(answer: HybridAnswer) -> dict[tuple[str, str], tuple[int, int]]:
 def test_both_traces_give_the_same_table(kernel: str, launch: str, tmp_path: Path) -> None:
     ptx, toml = SAMPLES / f"{kernel}.ptx", SAMPLES / f"launches/{launch}.toml"
     traced = Request(str(ptx), launch_file=str(toml))
-    direct = study_trace(HybridRequest(traced, TraceOptions("lrr", sms=1), None, ()))
+    direct = study_trace(HybridRequest(traced, TraceOptions("lrr", GridWishes(1)), None, ()))
     dumped = recorded(ptx, toml, tmp_path)
     assert dumped.trace.origin.clock == "instruction"
     assert counted(dumped) == counted(direct)

@@ -14,6 +14,7 @@ from click.testing import CliRunner, Result
 
 from ptxwcet.api import Request, file_digest
 from ptxwcet.cli.hybrid import hybrid
+from ptxwcet.compose.grid_plan import GridWishes
 from ptxwcet.flow.cfg import build_cfg
 from ptxwcet.flow.dominance import compute_dominators
 from ptxwcet.flow.loops import find_loops
@@ -34,7 +35,7 @@ ROOT = Path(__file__).parents[2]
 SCHEMA = json.loads((ROOT / "ptxwcet/report/hybrid-schema-1.json").read_text())
 PTX = str(ROOT / "samples/block_reduce.ptx")
 LAUNCH = str(ROOT / "samples/launches/block_reduce_tree.toml")
-OPTIONS = TraceOptions("lrr", sms=1)
+OPTIONS = TraceOptions("lrr", GridWishes(1))
 
 
 @pytest.fixture(scope="module")

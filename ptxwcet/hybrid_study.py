@@ -4,7 +4,7 @@
 >>> from ptxwcet.hybrid_study import HybridRequest, study_trace
 >>> from ptxwcet.tracing import TraceOptions
 >>> request = Request("samples/saxpy.ptx", launch_file="samples/launches/saxpy.toml")
->>> study_trace(HybridRequest(request, TraceOptions("lrr"))).estimate.warp_wcet  # doctest: +SKIP
+>>> study_trace(HybridRequest(request, None, TraceOptions("lrr"))).estimate    # doctest: +SKIP
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 from ptxwcet.api import Request, bound_file, file_digest
 from ptxwcet.claims import TimingClaim
+from ptxwcet.compose.grid_plan import ANY_GRID, GridWishes
 from ptxwcet.compose.waves import WaveSchedule
 from ptxwcet.flow.cfg import ControlFlowGraph, build_cfg
 from ptxwcet.flow.dominance import compute_dominators
@@ -41,7 +42,7 @@ from ptxwcet.ptx.reading import read_source
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.trace.events import TimedTrace
 from ptxwcet.trace.files import read_trace
-from ptxwcet.tracing import TraceOptions, TraceProgress, plan_waves, trace_launch
+from ptxwcet.tracing import TraceOptions, TraceProgress, plan_launch, trace_launch
 
 EXCEEDANCES = (1e-3, 1e-6, 1e-9)
 """Probabilities for which quantiles are given unless told otherwise."""
@@ -51,15 +52,16 @@ EXCEEDANCES = (1e-3, 1e-6, 1e-9)
 class HybridRequest:
     """What to analyse: a trace in a file, or the launch file of ``request``, traced here.
 
-    ``request`` also holds the launch facts for the static bound. ``tracing`` says how to trace;
-    beside a trace in a file, what the GPU holds at once. With a launch file, waves are planned
-    from it. ``exceedances`` are probabilities with which a warp's time may exceed the quantiles.
+    ``request`` also holds the launch facts for the static bound. ``tracing`` says how to trace.
+    With a launch file beside a trace in a file, waves are planned for a GPU as ``grid`` says.
+    ``exceedances`` are probabilities with which a warp's time may exceed the quantiles.
     """
 
     request: Request
-    tracing: TraceOptions
     trace: str | None = None
+    tracing: TraceOptions | None = None
     exceedances: tuple[float, ...] = EXCEEDANCES
+    grid: GridWishes = ANY_GRID
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,14 +80,19 @@ class PlannedWaves:
     """What the launch and the occupancy say of the whole grid.
 
     ``waves``: equation 2 with waves of the launch, the start gap that of first waves. ``rounds``:
-    as many rounds of blocks with ``delays`` as observed.
+    as many rounds of blocks with ``delays`` as observed; None if the traced launch is not known.
     """
 
     schedule: WaveSchedule
     start_gap: int
-    delays: BlockDelays
+    delays: BlockDelays | None
     waves: TimingClaim
-    rounds: TimingClaim
+    rounds: TimingClaim | None
+
+    @property
+    def cycles(self) -> int:
+        """The time by equation 2."""
+        return self.waves.cycles
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +101,11 @@ class TimeQuantile:
 
     exceedance: float
     claim: TimingClaim
+
+    @property
+    def cycles(self) -> int:
+        """That time."""
+        return self.claim.cycles
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +157,7 @@ def study_trace(hybrid: HybridRequest, progress: TraceProgress | None = None) ->
         claim_estimates(estimate),
         _quantiles(estimate, hybrid.exceedances),
         _bound_statically(hybrid.request, kernel),
-        None if schedule is None else _planned(estimate, schedule),
+        None if schedule is None else plan_waves(estimate, schedule),
     )
 
 
@@ -158,8 +170,8 @@ def _trace_and_waves(
         trace = read_trace(hybrid.trace)
         if executed.launch_file is None:
             return trace, None
-        return trace, plan_waves(executed, hybrid.tracing)
-    if executed.launch_file is None:
+        return trace, plan_launch(executed, hybrid.grid)
+    if executed.launch_file is None or hybrid.tracing is None:
         message = "no trace, and no launch to trace"
         raise PtxwcetError(Diagnostic("PW614", message, help="give --trace, or --launch"))
     traced = trace_launch(executed, hybrid.tracing, progress)
@@ -207,7 +219,7 @@ def _quantiles(
     )
 
 
-def _planned(estimate: HybridEstimate, schedule: WaveSchedule) -> PlannedWaves:
+def plan_waves(estimate: HybridEstimate, schedule: WaveSchedule) -> PlannedWaves:
     """What [B] VI-D leaves for later: waves of a launch that do not depend on what was traced.
 
     The start gap is that of warps that began before any other had ended: later ones wait for
@@ -216,14 +228,11 @@ def _planned(estimate: HybridEstimate, schedule: WaveSchedule) -> PlannedWaves:
     gap = estimate.concurrency.first_gap
     waves = WaveParameters(schedule.waves, schedule.warps_per_wave, gap)
     warp, delays = estimate.warp_wcet, estimate.delays
-    assert delays is not None, "the launch is known"
-    return PlannedWaves(
-        schedule,
-        gap,
-        delays,
-        claim_planned(estimate, hybrid_estimate(warp, waves)),
-        claim_rounds(estimate, rounds_estimate(warp, schedule.waves, delays)),
-    )
+    rounds = None
+    if delays is not None:
+        rounds = claim_rounds(estimate, rounds_estimate(warp, schedule.waves, delays))
+    planned = claim_planned(estimate, hybrid_estimate(warp, waves))
+    return PlannedWaves(schedule, gap, delays, planned, rounds)
 
 
 def _bound_statically(request: Request, kernel: Kernel) -> StaticBound:

@@ -97,7 +97,11 @@ def _jitter(answer: HybridAnswer) -> tuple[JitterRow, ...]:
 def _all_claims(answer: HybridAnswer) -> list[TimingClaim]:
     claims = [*answer.claims.values(), *(row.claim for row in answer.quantiles)]
     plan = answer.planned
-    return claims if plan is None else [*claims, plan.waves, plan.rounds]
+    if plan is not None:
+        claims.append(plan.waves)
+    if plan is not None and plan.rounds is not None:
+        claims.append(plan.rounds)
+    return claims
 
 
 def _estimate(answer: HybridAnswer, name: str) -> EstimateRow:
@@ -147,7 +151,7 @@ def _planned(answer: HybridAnswer) -> WavesRow | None:
 
 def _rounds(answer: HybridAnswer) -> RoundsRow | None:
     plan = answer.planned
-    if plan is None:
+    if plan is None or plan.delays is None or plan.rounds is None:
         return None
     return RoundsRow(
         plan.schedule.waves,

@@ -55,7 +55,7 @@ def run(*arguments: str) -> Result:
 
 
 def refused(trace_file: str, ptx: str = PTX, **settings: object) -> tuple[str, str]:
-    request = HybridRequest(Request(ptx), OPTIONS, trace_file, **settings)  # type: ignore[arg-type]
+    request = HybridRequest(Request(ptx), trace_file, **settings)  # type: ignore[arg-type]
     with pytest.raises(PtxwcetError) as caught:
         study_trace(request)
     (diagnostic,) = caught.value.diagnostics
@@ -126,7 +126,7 @@ def test_traced_here_and_from_its_file_are_the_same(tmp_path: Path) -> None:
 
 
 def test_equal_input_gives_equal_bytes(trace_file: str) -> None:
-    request = HybridRequest(Request(PTX), OPTIONS, trace_file)
+    request = HybridRequest(Request(PTX), trace_file)
     one, two = (build_hybrid_report(study_trace(request)) for _ in range(2))
     assert render_json(one) == render_json(two)
     assert render_hybrid_text(one) == render_hybrid_text(two)
@@ -137,7 +137,7 @@ def test_picture(trace_file: str, tmp_path: Path) -> None:
     result = run(PTX, "--trace", trace_file, "--picture", str(dot))
     assert result.exit_code == 0, result.output
     text = dot.read_text()
-    answer = study_trace(HybridRequest(Request(PTX), OPTIONS, trace_file))
+    answer = study_trace(HybridRequest(Request(PTX), trace_file))
     assert text == draw_ipg(answer)
     counts = answer.estimate.path.counts
     edges = re.findall(r"i\d+ -> i\d+ \[label=\" (\d+) x ", text)
@@ -159,8 +159,8 @@ def test_coarse_instrumentation(trace: TimedTrace, tmp_path: Path) -> None:
     )
     path = str(tmp_path / "coarse.csv")
     write_trace(coarse, path)
-    estimate = study_trace(HybridRequest(Request(PTX), OPTIONS, path)).estimate
-    whole = study_trace(HybridRequest(Request(PTX), OPTIONS, _written(trace, tmp_path))).estimate
+    estimate = study_trace(HybridRequest(Request(PTX), path)).estimate
+    whole = study_trace(HybridRequest(Request(PTX), _written(trace, tmp_path))).estimate
     assert estimate.warp_wcet == estimate.observations.longest_warp
     assert estimate.observations.longest_warp == whole.observations.longest_warp
     assert whole.warp_wcet > estimate.warp_wcet
@@ -177,14 +177,14 @@ def test_a_trace_of_something_else(trace: TimedTrace, trace_file: str, tmp_path:
     assert refused(trace_file, str(ROOT / "samples/saxpy.ptx"))[0] == "PW607"
     request = Request(PTX, kernels=("block_reduce_shuffle",))
     with pytest.raises(PtxwcetError) as caught:
-        study_trace(HybridRequest(request, OPTIONS, trace_file))
+        study_trace(HybridRequest(request, trace_file))
     assert caught.value.diagnostics[0].code == "PW607"
     other = replace(trace, origin=replace(trace.origin, sha256="0" * 64))
     code, text = refused(_written(other, tmp_path))
     assert code == "PW607"
     assert "SHA-256 000000000000..." in text
     unknown = replace(trace, origin=TraceOrigin(trace.origin.kernel, "", "by hand"))
-    assert study_trace(HybridRequest(Request(PTX), OPTIONS, _written(unknown, tmp_path)))
+    assert study_trace(HybridRequest(Request(PTX), _written(unknown, tmp_path)))
     moved = (trace.ipoints[0], replace(trace.ipoints[1], line=1), *trace.ipoints[2:])
     code, text = refused(_written(replace(trace, ipoints=moved), tmp_path))
     assert code == "PW607"
@@ -238,5 +238,5 @@ def test_usage(trace_file: str) -> None:
     assert refused(trace_file, exceedances=(1e-12,))[0] == "PW615"
     assert refused(trace_file, exceedances=(1.0,))[0] == "PW615"
     with pytest.raises(PtxwcetError) as caught:
-        study_trace(HybridRequest(Request(PTX), OPTIONS))
+        study_trace(HybridRequest(Request(PTX)))
     assert caught.value.diagnostics[0].code == "PW614"

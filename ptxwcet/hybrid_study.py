@@ -80,7 +80,7 @@ class PlannedWaves:
     """What the launch and the occupancy say of the whole grid.
 
     ``waves``: equation 2 with waves of the launch, the start gap that of first waves. ``rounds``:
-    as many rounds of blocks with ``delays`` as observed; None if the traced launch is not known.
+    as many rounds of blocks with ``delays`` as observed; None where these are of another GPU or not known.
     """
 
     schedule: WaveSchedule
@@ -229,6 +229,9 @@ def plan_waves(estimate: HybridEstimate, schedule: WaveSchedule) -> PlannedWaves
     waves = WaveParameters(schedule.waves, schedule.warps_per_wave, gap)
     warp, delays = estimate.warp_wcet, estimate.delays
     rounds = None
+    places = schedule.sms * schedule.resident_blocks
+    if delays is not None and delays.places != places:
+        delays = None  # those of another GPU
     if delays is not None:
         rounds = claim_rounds(estimate, rounds_estimate(warp, schedule.waves, delays))
     planned = claim_planned(estimate, hybrid_estimate(warp, waves))

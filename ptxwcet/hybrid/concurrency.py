@@ -117,13 +117,14 @@ def hybrid_estimate(warp_wcet: int, waves: WaveParameters) -> int:
 
 @dataclass(frozen=True, slots=True)
 class BlockDelays:
-    """How blocks of the traced launch came and went, over all runs.
+    """How blocks of the traced launch came and went on so many ``places``, over all runs.
 
     ``wait``: the longest time from when a place for a block was free (the start of a run, or the
     end of a block) until the next block began; ``skew``: the longest time between the first and
     the last beginning of warps of one block.
     """
 
+    places: int
     wait: int
     skew: int
 
@@ -149,7 +150,7 @@ def observe_blocks(traces: WarpTraces, warps_per_block: int, places: int) -> Blo
         free = np.full(len(begun), begun[0])
         free[places:] = ended[: max(0, len(ended) - places)]
         wait = max(wait, int((begun - free).max()))
-    return BlockDelays(wait, int((last - first).max()))
+    return BlockDelays(places, wait, int((last - first).max()))
 
 
 def rounds_estimate(warp_wcet: int, rounds: int, delays: BlockDelays) -> int:

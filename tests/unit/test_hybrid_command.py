@@ -19,7 +19,7 @@ from ptxwcet.flow.cfg import build_cfg
 from ptxwcet.flow.dominance import compute_dominators
 from ptxwcet.flow.loops import find_loops
 from ptxwcet.hybrid.estimate import estimate_kernel
-from ptxwcet.hybrid_study import HybridRequest, study_trace
+from ptxwcet.hybrid_study import HybridRequest, plan_waves, study_trace
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.ptx.reading import read_source
 from ptxwcet.report.hybrid_model import build_hybrid_report
@@ -240,3 +240,18 @@ def test_usage(trace_file: str) -> None:
     with pytest.raises(PtxwcetError) as caught:
         study_trace(HybridRequest(Request(PTX)))
     assert caught.value.diagnostics[0].code == "PW614"
+
+
+def test_waves_of_another_gpu(trace_file: str) -> None:
+    """Rounds are those of the GPU that was traced; waves can be planned for any."""
+    request = Request(PTX, launch_file=LAUNCH)
+    answer = study_trace(HybridRequest(request, trace_file, grid=GridWishes(1)))
+    assert answer.planned is not None
+    assert answer.planned.rounds is not None
+    assert answer.planned.rounds.cycles >= answer.estimate.concurrency.high_water_mark
+    own = answer.planned.schedule
+    assert plan_waves(answer.estimate, own) == answer.planned
+    larger = plan_waves(answer.estimate, replace(own, blocks=9 * own.resident_blocks, sms=2))
+    assert larger.rounds is None
+    assert larger.schedule.waves == 5
+    assert larger.cycles > answer.planned.cycles

@@ -242,6 +242,20 @@ def test_usage(trace_file: str) -> None:
     assert caught.value.diagnostics[0].code == "PW614"
 
 
+def test_iterations_that_the_static_analysis_allows(trace_file: str) -> None:
+    """Both loops test at their end: seven times back are eight executions of the body."""
+    request = Request(PTX, launch_file=LAUNCH)
+    answer = study_trace(HybridRequest(request, trace_file, grid=GridWishes(1)))
+    assert sorted(answer.static.iterations.values()) == [7, 8]
+    report = build_hybrid_report(answer)
+    assert [row.unseen_static for row in report.loops] == [None, None]
+    allowed = {loop: most + 3 for loop, most in answer.static.iterations.items()}
+    more = replace(answer, static=replace(answer.static, iterations=allowed))
+    report = build_hybrid_report(more)
+    assert [row.unseen_static for row in report.loops] == [3, 3]
+    assert "3 executions of its body that the static analysis allows" in render_hybrid_text(report)
+
+
 def test_waves_of_another_gpu(trace_file: str) -> None:
     """Rounds are those of the GPU that was traced; waves can be planned for any."""
     request = Request(PTX, launch_file=LAUNCH)

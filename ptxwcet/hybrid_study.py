@@ -80,8 +80,8 @@ class PlannedWaves:
     """What the launch and the occupancy say of the whole grid.
 
     ``waves``: equation 2 with waves of the launch, the start gap that of first waves. ``rounds``:
-    as many rounds of blocks with ``delays`` as observed; None where these are of another GPU, or not
-    known.
+    as many rounds of blocks with ``delays`` as observed; None where those are not known, or of
+    another GPU.
     """
 
     schedule: WaveSchedule

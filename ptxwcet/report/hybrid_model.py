@@ -253,7 +253,11 @@ def _coverage(answer: HybridAnswer) -> CoverageRow:
             for t in unseen
         ),
         tuple(_described(answer, ipg.placement.blocks[p]) for p in coverage.unreached),
-        tuple(_loop_name(answer, loop) for loop in coverage.never_iterated),
+        tuple(
+            _loop_name(answer, loop)
+            for loop in coverage.never_iterated
+            if loop not in answer.static.iterations  # else its row says what it allows
+        ),
         tuple(_loop_name(answer, loop) for loop in ipg.hidden_loops),
     )
 

@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from ptxwcet.api import Request, bound_file, file_digest
@@ -20,7 +20,7 @@ from ptxwcet.flow.cfg import ControlFlowGraph, build_cfg
 from ptxwcet.flow.dominance import compute_dominators
 from ptxwcet.flow.inlining import inline_calls
 from ptxwcet.flow.loops import LoopForest, LoopId, find_loops
-from ptxwcet.flow.paths import loop_entries
+from ptxwcet.flow.paths import Path, loop_entries, visited_blocks
 from ptxwcet.hybrid.claims import (
     claim_estimates,
     claim_planned,
@@ -66,12 +66,16 @@ class HybridRequest:
 
 @dataclass(frozen=True, slots=True)
 class StaticBound:
-    """The safe bound of one block on a machine, and the most body executions of loops of one entry
-    that the static analysis knows; or why there is none."""
+    """The safe bound of one block on a machine, or why there is none.
+
+    With a bound: ``iterations`` are the most body executions of loops of one entry, and ``blocks``
+    all that a warp can execute; both are empty without.
+    """
 
     machine: str
     claim: TimingClaim | None
     iterations: Mapping[LoopId, int]
+    blocks: frozenset[int]
     refusal: Diagnostic | None
 
 
@@ -245,15 +249,16 @@ def _bound_statically(request: Request, kernel: Kernel) -> StaticBound:
     row = answer.kernels[0]
     name = answer.machine.name
     if not isinstance(row, KernelAnalysis):
-        return StaticBound(name, None, {}, row.diagnostics[0])
-    return StaticBound(name, row.worst.bound.claim, _static_iterations(row), None)
+        return StaticBound(name, None, {}, frozenset(), row.diagnostics[0])
+    paths = [warp.nodes for piece in row.pieces for warp in piece.paths.warps]
+    blocks = frozenset(block for nodes in paths for block in visited_blocks(nodes))
+    return StaticBound(name, row.worst.bound.claim, _static_iterations(paths), blocks, None)
 
 
-def _static_iterations(row: KernelAnalysis) -> dict[LoopId, int]:
+def _static_iterations(paths: Iterable[Path]) -> dict[LoopId, int]:
     most: dict[LoopId, int] = {}
-    for piece in row.pieces:
-        for warp in piece.paths.warps:
-            for entry in loop_entries(warp.nodes):
-                loop = LoopId(entry.loop)
-                most[loop] = max(most.get(loop, 0), entry.iterations.base)
+    for nodes in paths:
+        for entry in loop_entries(nodes):
+            loop = LoopId(entry.loop)
+            most[loop] = max(most.get(loop, 0), entry.iterations.base)
     return most

@@ -8,6 +8,7 @@ from ptxwcet import __version__
 from ptxwcet.claims import Refusal, TimingClaim
 from ptxwcet.flow.loops import LoopId, describe_block
 from ptxwcet.hybrid.concurrency import WaveParameters
+from ptxwcet.hybrid.ipg import Transition
 from ptxwcet.hybrid.observations import TransitionTimes
 from ptxwcet.hybrid_study import HybridAnswer
 from ptxwcet.report.build import diagnostic_row
@@ -242,24 +243,44 @@ def _unseen_iterations(answer: HybridAnswer, loop: LoopId, seen: int) -> int | N
 
 def _coverage(answer: HybridAnswer) -> CoverageRow:
     coverage, ipg = answer.estimate.coverage, answer.estimate.ipg
-    unseen = (ipg.transitions[number] for number in coverage.unseen)
+    possible = [t for t in map(ipg.transitions.__getitem__, coverage.unseen) if _may(answer, t)]
+    ordinary = sum(t.is_ordinary and _may(answer, t) for t in ipg.transitions)
     return CoverageRow(
         coverage.transitions,
         coverage.seen,
+        coverage.transitions - max(ordinary, coverage.seen),
         coverage.divergent,
         coverage.divergent_seen,
         tuple(
             UnseenRow(_label(answer, t.source), _label(answer, t.target), _place(answer, t.source))
-            for t in unseen
+            for t in possible
         ),
-        tuple(_described(answer, ipg.placement.blocks[p]) for p in coverage.unreached),
+        tuple(
+            _described(answer, block)
+            for block in (ipg.placement.blocks[point] for point in coverage.unreached)
+            if _executes(answer, block)
+        ),
         tuple(
             _loop_name(answer, loop)
             for loop in coverage.never_iterated
-            if loop not in answer.static.iterations  # else its row says what it allows
+            # else its row says what the static analysis allows
+            if loop not in answer.static.iterations
+            and _executes(answer, answer.forest.loops[loop].header)
         ),
         tuple(_loop_name(answer, loop) for loop in ipg.hidden_loops),
     )
+
+
+def _may(answer: HybridAnswer, transition: Transition) -> bool:
+    """Whether, as far as the static analysis knows, a warp can execute both ends."""
+    blocks = answer.estimate.ipg.placement.blocks
+    ends = (blocks[transition.source], blocks[transition.target])
+    return all(_executes(answer, block) for block in ends)
+
+
+def _executes(answer: HybridAnswer, block: int) -> bool:
+    known = answer.static.blocks
+    return not known or block in known or block == answer.cfg.exit
 
 
 def _loop_name(answer: HybridAnswer, loop: LoopId) -> str:

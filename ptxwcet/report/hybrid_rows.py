@@ -122,10 +122,15 @@ class UnseenRow:
 
 @dataclass(frozen=True, slots=True)
 class CoverageRow:
-    """Transitions and ipoints that were seen; see ``hybrid.coverage``."""
+    """Transitions and ipoints that were seen; see ``hybrid.coverage``.
+
+    What the static analysis excludes for the launch facts given is left out of ``unseen``,
+    ``unreached`` and ``never_iterated``; ``excluded`` counts such transitions.
+    """
 
     transitions: int
     seen: int
+    excluded: int
     divergent: int
     divergent_seen: int
     unseen: tuple[UnseenRow, ...]

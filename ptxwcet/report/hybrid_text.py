@@ -168,6 +168,8 @@ def _arrow(row: TransitionRow) -> str:
 def _coverage(report: HybridReport) -> list[str]:
     coverage = report.coverage
     lines = ["", f"coverage   {coverage.seen} of {coverage.transitions} transitions seen"]
+    if coverage.excluded:
+        lines[1] += f", {coverage.excluded} excluded by the static analysis"
     if coverage.divergent:
         lines[1] += (
             f"; {coverage.divergent_seen} of {coverage.divergent} that only diverged warps make"

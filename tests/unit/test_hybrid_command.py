@@ -84,7 +84,7 @@ def test_the_row_of_table_2(trace_file: str) -> None:
         "SAFE       ",
         "safe-bound",
         "transitions that pass a barrier",
-        "never taken",
+        "15 of 19 transitions seen, 3 excluded by the static analysis; 0 of 2 that only",
         "if transitions were independent",
         "[doubtful]",
     ):
@@ -108,6 +108,9 @@ def test_json_follows_the_schema(trace_file: str) -> None:
     assert shares == pytest.approx(100, abs=0.1)
     taken = sum(row["on_worst_path"] * row["worst"] for row in data["transitions"])
     assert taken == data["warp"]["cycles"]
+    levels = [row["cycles"] for row in data["quantiles"]]
+    assert levels == sorted(levels)
+    assert levels[0] < taken
     del data["warp"]
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.Draft202012Validator(SCHEMA).validate(data)
@@ -269,3 +272,31 @@ def test_waves_of_another_gpu(trace_file: str) -> None:
     assert larger.rounds is None
     assert larger.schedule.waves == 5
     assert larger.cycles > answer.planned.cycles
+
+
+def test_coverage_without_launch_facts(trace_file: str) -> None:
+    """Nothing is known then of what the launch excludes."""
+    row = build_hybrid_report(study_trace(HybridRequest(Request(PTX), trace_file))).coverage
+    assert [(one.source, one.target) for one in row.unseen] == [
+        ("entry", "block 1"),
+        ("$L__BB0_4", "$L__BB0_8"),
+    ]
+    assert row.excluded == 0
+    assert len(row.unreached) == 2
+
+
+def test_several_waves() -> None:
+    """One block at a time: the start gap is that of the first block."""
+    toml = str(ROOT / "benchmarks/kernels/hybrid/small/matrix_transpose_4.toml")
+    ptx = str(ROOT / "benchmarks/kernels/hybrid/matrix_transpose.ptx")
+    options = TraceOptions("gto", GridWishes(1, 2))
+    answer = study_trace(HybridRequest(Request(ptx, launch_file=toml), None, options))
+    assert answer.planned is not None
+    assert answer.planned.schedule.waves == 3
+    seen = answer.estimate.concurrency
+    assert seen.first_gap < seen.waves.start_gap
+    assert answer.planned.start_gap == seen.first_gap
+    warp = answer.estimate.warp_wcet
+    assert answer.planned.cycles == 3 * (warp + 15 * seen.first_gap)
+    assert answer.planned.rounds is not None
+    assert seen.high_water_mark <= answer.planned.rounds.cycles

@@ -913,10 +913,10 @@ EXPLANATIONS: Mapping[str, Explanation] = _table(
     ),
     (
         "PW657",
-        "buffer too small",
-        "The kernel wanted to write more than the buffer holds: records are lost, so nothing "
-        "is used.",
-        "Give a larger buffer, or instrument fewer points (--at).",
+        "buffer too small or too large",
+        "The kernel wanted to write more than the buffer holds, so records are lost and nothing is "
+        "used; or it has no room for every warp; or the machine has no memory for it.",
+        "Give another size (--buffer-mib), or instrument fewer points (--at).",
     ),
     (
         "PW658",

@@ -250,6 +250,16 @@ def test_a_buffer_without_room_for_each_warp(size: int) -> None:
     assert f"{size:,} bytes is too small: 6 warps need at least 832" in problem.message
 
 
+def test_a_buffer_that_the_machine_has_no_memory_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*arguments: object, **more: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(np, "zeros", refuse)
+    with pytest.raises(PtxwcetError) as refused:
+        prepare_buffer(1 << 30, (3, 1, 1), (40, 1, 1), b"identity")
+    assert refused.value.diagnostics[0].code == "PW657"
+
+
 def test_more_warps_than_can_be_counted() -> None:
     with pytest.raises(PtxwcetError) as refused:
         prepare_buffer(1 << 20, (MOST_CHUNKS + 1, 1, 1), (32, 1, 1), b"identity")

@@ -80,6 +80,16 @@ def test_files_are_not_overwritten(capsys: pytest.CaptureFixture[str], tmp_path:
     assert (code, "would overwrite" in err) == (2, True)
 
 
+def test_what_is_no_file_is_not_replaced(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    nowhere = tmp_path / "nowhere"
+    nowhere.symlink_to("/dev/null")
+    code, _, err = run(capsys, "instrument", SCAN, "--out", nowhere)
+    assert (code, err) == (0, "")
+    assert nowhere.is_symlink()
+
+
 def test_problems_are_diagnostics(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     out, dump = tmp_path / "k.ptx", tmp_path / "k.bin"
     code, _, err = run(capsys, "instrument", SCAN, "--out", out, "--at", "nowhere")

@@ -2,9 +2,9 @@
 
     python benchmarks/bench_hybrid.py [EVENTS]
 
-Traces a sum of a block once, repeats the run until there are EVENTS events
-(default 10 million), each repetition with times stretched at random, and analyses them from both
-forms. Prints seconds of each step and the largest memory of a process that reads and analyses.
+Traces a sum of a block once, repeats the run until there are EVENTS events (default 10 million),
+each repetition with times stretched at random, and analyses them from both forms. Prints processor
+seconds of each step and the largest memory of a process that reads and analyses.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ def repeated(run: TimedTrace, events: int) -> TimedTrace:
 
 def analyse(path: str) -> None:
     """Prints the seconds and the memory of one analysis, in a process of its own."""
-    before = time.perf_counter()
+    before = time.process_time()
     trace = read_trace(path)
-    read = time.perf_counter() - before
+    read = time.process_time() - before
     events = len(trace)
     del trace
     answer = study_trace(HybridRequest(Request(PTX), TraceOptions(""), path))
-    both = time.perf_counter() - before - read
+    both = time.process_time() - before - read
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
     print(
         f"{Path(path).suffix}  {events:,} events, {answer.estimate.warps:,} warps: "
@@ -70,9 +70,9 @@ def main() -> None:
         trace = repeated(run, events)
         for form in ("npz", "csv"):
             path = f"{folder}/trace.{form}"
-            before = time.perf_counter()
+            before = time.process_time()
             write_trace(trace, path)
-            print(f".{form}  written in {time.perf_counter() - before:.1f} s")
+            print(f".{form}  written in {time.process_time() - before:.1f} s")
         del trace
         for form in ("npz", "csv"):
             worker = multiprocessing.get_context("spawn").Process(

@@ -20,8 +20,13 @@ from ptxwcet.flow.dominance import compute_dominators
 from ptxwcet.flow.inlining import inline_calls
 from ptxwcet.flow.loops import LoopForest, LoopId, find_loops
 from ptxwcet.flow.paths import loop_entries
-from ptxwcet.hybrid.concurrency import WaveParameters, hybrid_estimate
-from ptxwcet.hybrid.estimate import HybridEstimate, claim_estimates, estimate_kernel
+from ptxwcet.hybrid.concurrency import (
+    BlockDelays,
+    WaveParameters,
+    hybrid_estimate,
+    rounds_estimate,
+)
+from ptxwcet.hybrid.estimate import BlockPlaces, HybridEstimate, claim_estimates, estimate_kernel
 from ptxwcet.hybrid.profiles import LEAST_EXCEEDANCE, path_distribution
 from ptxwcet.ir.kernel import Kernel, Module
 from ptxwcet.pipeline import KernelAnalysis
@@ -64,11 +69,16 @@ class StaticBound:
 
 @dataclass(frozen=True, slots=True)
 class PlannedWaves:
-    """Equation 2 with waves from launch and occupancy, the start gap that of first waves."""
+    """Equation 2 with waves from launch and occupancy, the start gap that of first waves.
+
+    ``rounds_cycles`` is the time of as many rounds of blocks with ``delays`` as observed.
+    """
 
     schedule: WaveSchedule
     start_gap: int
     cycles: int
+    delays: BlockDelays
+    rounds_cycles: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +122,10 @@ def study_trace(hybrid: HybridRequest, progress: TraceProgress | None = None) ->
     kernel = inline_calls(_traced_kernel(module, trace, hybrid), module)
     cfg = build_cfg(kernel)
     forest = find_loops(cfg, compute_dominators(cfg))
-    estimate = estimate_kernel(kernel, cfg, forest, trace, path, sha256)
+    places = None
+    if schedule is not None:
+        places = BlockPlaces(schedule.warps_per_block, schedule.sms * schedule.resident_blocks)
+    estimate = estimate_kernel(kernel, cfg, forest, trace, path, sha256, places)
     return HybridAnswer(
         hybrid.request.path,
         sha256,
@@ -195,7 +208,15 @@ def _planned(estimate: HybridEstimate, schedule: WaveSchedule) -> PlannedWaves:
     """
     gap = estimate.concurrency.first_gap
     waves = WaveParameters(schedule.waves, schedule.warps_per_wave, gap)
-    return PlannedWaves(schedule, gap, hybrid_estimate(estimate.warp_wcet, waves))
+    warp, delays = estimate.warp_wcet, estimate.delays
+    assert delays is not None, "the launch is known"
+    return PlannedWaves(
+        schedule,
+        gap,
+        hybrid_estimate(warp, waves),
+        delays,
+        rounds_estimate(warp, schedule.waves, delays),
+    )
 
 
 def _bound_statically(request: Request, kernel: Kernel) -> StaticBound:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -27,14 +27,17 @@ from ptxwcet.compose.waves import WaveSchedule
 from ptxwcet.emulator.executed_paths import executed_warps
 from ptxwcet.emulator.launch_model import LaunchFile, is_random
 from ptxwcet.execution import execute_recorded, open_launch
+from ptxwcet.flow.call_variables import with_variable_registers
 from ptxwcet.flow.cfg import build_cfg
 from ptxwcet.flow.dominance import compute_postdominators
+from ptxwcet.flow.extraction import extract_ranges
 from ptxwcet.flow.facts import Launch
 from ptxwcet.flow.inlining import inline_calls
+from ptxwcet.flow.placing import place_facts
 from ptxwcet.ir.kernel import Kernel, Module
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.machine.model import Machine
-from ptxwcet.pipeline import prepare_kernel
+from ptxwcet.pipeline import build_flow
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.ptx.reading import read_source
 from ptxwcet.simulator.grid import GridOptions, GridRun, GridShape, GridWorkload
@@ -47,8 +50,7 @@ MOST_EVENTS = 30_000_000
 """Events of all runs together that are traced unless told otherwise: about 2 GB of memory."""
 
 TraceProgress = Callable[[int, int, int], None]
-"""Called now and then with the blocks traced, the blocks of all runs, and the warp instructions
-executed."""
+"""Called now and then with the blocks traced, the blocks of all runs, and the warp instructions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,35 +106,20 @@ def trace_launch(
     """
     machine = load_machine(request.machine, request.memory_latency_cycles)
     policy = find_policy(options.policy)
-    jitter = Jitter(options.jitter_percent, options.seed)
+    Jitter(options.jitter_percent)  # refused before anything is done
     module = parse_module(read_source(request.path))
     launch, facts = open_launch(request, module)
-    varies = jitter.percent > 0 or policy is Policy.RANDOM
-    if options.runs > 1 and not varies:
-        _require_variety(launch, options.runs)
+    _require_variety(launch, policy, options)
     plan = plan_grid(launch, module, machine, options.grid)
     paths = _Paths(request, module, launch, facts, machine)
     if not options.execute:
         paths.analyse()
     report = _Report(progress, options.runs, math.prod(launch.grid))
-    runs: list[GridRun] = []
-    left = options.most_events
-    for number in range(options.runs):
-        how = GridOptions(
-            policy,
-            options.seed + number,
-            replace(jitter, seed=options.seed + number),
-            left,
-            report.simulating,
-        )
-        same = runs and paths.known is not None and not varies
-        runs.append(_again(runs[0], left) if same else paths.run(number, plan.shape, how, report))
-        left -= len(runs[-1].cycle)
-        report.next_run()
+    runs = _trace_runs(paths, plan.shape, policy, options, report)
     digest = file_digest(request.path)
     origin = TraceOrigin(launch.kernel.name, digest, f"simulator {policy.value}")
     trace = _join(runs, origin, paths.traced)
-    return TracedLaunch(launch, machine, plan, trace, tuple(runs), paths.known is None)
+    return TracedLaunch(launch, machine, plan, trace, runs, paths.known is None)
 
 
 def plan_waves(request: Request, options: TraceOptions) -> WaveSchedule:
@@ -146,13 +133,18 @@ def plan_waves(request: Request, options: TraceOptions) -> WaveSchedule:
     return plan_grid(launch, module, machine, options.grid).waves
 
 
-def _require_variety(launch: LaunchFile, runs: int) -> None:
-    if any(is_random(row) for row in launch.arguments):
+def _varies(policy: Policy, options: TraceOptions) -> bool:
+    """Whether two runs of the same paths may differ."""
+    return options.jitter_percent > 0 or policy is Policy.RANDOM
+
+
+def _require_variety(launch: LaunchFile, policy: Policy, options: TraceOptions) -> None:
+    if options.runs == 1 or _varies(policy, options) or any(map(is_random, launch.arguments)):
         return
     raise PtxwcetError(
         Diagnostic(
             "PW691",
-            f"{runs} runs of {launch.file.name} would all be the same",
+            f"{options.runs} runs of {launch.file.name} would all be the same",
             help='give the launch file an array with a seed (init = "uniform" or "integers"), '
             "or trace with --jitter or --policy random",
         )
@@ -178,13 +170,17 @@ class _Paths:
 
     def analyse(self) -> None:
         """Sets ``known`` if path analysis finds exactly one path for every warp."""
-        kernel = self.traced.kernel
+        kernel, launch = self.traced.kernel, self._facts
         stated = state_facts(self._request, self._module).of_kernel(kernel.name)
         try:
-            prepared = prepare_kernel(kernel, self._facts, self._machine, stated)
+            cfg, forest = build_flow(kernel, launch)
+            placed = place_facts(kernel, cfg, forest, stated)
+            followed = with_variable_registers(kernel)
+            meetings = tuple(self._meetings)
+            ranges = extract_ranges(followed, cfg, forest, meetings, launch, placed)
         except PtxwcetError:
             return  # it needs the inputs; what is wrong with the kernel its execution tells too
-        launched = known_paths([piece.paths for piece in prepared.pieces], self._launch.grid)
+        launched = known_paths(ranges, self._launch.grid)
         if launched is not None:
             self.known = build_grid_workload(launched, self.traced)
 
@@ -216,6 +212,22 @@ def _again(run: GridRun, most_events: int) -> GridRun:
     return run
 
 
+def _trace_runs(
+    paths: _Paths, shape: GridShape, policy: Policy, options: TraceOptions, report: _Report
+) -> tuple[GridRun, ...]:
+    runs: list[GridRun] = []
+    left = options.most_events
+    for number in range(options.runs):
+        seed = options.seed + number
+        jitter = Jitter(options.jitter_percent, seed)
+        how = GridOptions(policy, seed, jitter, left, report.simulating)
+        same = runs and paths.known is not None and not _varies(policy, options)
+        runs.append(_again(runs[0], left) if same else paths.run(number, shape, how, report))
+        left -= len(runs[-1].cycle)
+        report.next_run(runs[-1].instructions)
+    return tuple(runs)
+
+
 class _Report:
     """Turns the blocks of executions and simulations into one count over all runs."""
 
@@ -227,22 +239,23 @@ class _Report:
     def executing(self, done: int, blocks: int, instructions: int) -> None:
         """An execution counts for one half of its blocks."""
         self._executed = instructions
-        self._show(self._before + done // 2)
+        self._show(done // 2, instructions)
 
-    def simulating(self, done: int, blocks: int) -> None:
-        """A simulation counts for the other half."""
-        self._show(self._before + (blocks + done) // 2)
+    def simulating(self, done: int, blocks: int, instructions: int) -> None:
+        """A simulation counts for the other half, or for all if nothing was executed."""
+        shown = (blocks + done) // 2 if self._executed else done
+        self._show(shown, max(self._executed, instructions))
 
-    def next_run(self) -> None:
+    def next_run(self, instructions: int) -> None:
         """A run is over."""
+        self._show(self._blocks, instructions)
         self._before += self._blocks
-        self._instructions += self._executed
+        self._instructions += instructions
         self._executed = 0
-        self._show(self._before)
 
-    def _show(self, done: int) -> None:
+    def _show(self, done: int, instructions: int) -> None:
         if self._progress is not None:
-            self._progress(done, self._all, self._instructions + self._executed)
+            self._progress(self._before + done, self._all, self._instructions + instructions)
 
 
 def _join(runs: Sequence[GridRun], origin: TraceOrigin, traced: TracedKernel) -> TimedTrace:

@@ -38,7 +38,7 @@ def bound_safe(analysis: BlockAnalysis) -> BlockBound:
     cycles = sum(section.multiplicity * section.cycles for section in sections)
     note = ""
     if analysis.workload.warp_count == 1:
-        isolated = analysis.uncut[0].profile.isolated_cycles
+        isolated = analysis.uncut[0].length_cycles
         if isolated < cycles:
             cycles = isolated
             note = "one warp waits for no other: its isolated length bounds it"

@@ -49,24 +49,26 @@ def build_grid_workload(launched: LaunchPaths, traced: TracedKernel) -> GridWork
     return GridWorkload(programs, launched.of, len(builder.points), traced.scoreboard)
 
 
-def known_paths(pieces: Sequence[BlockPaths], grid: Dim3) -> LaunchPaths | None:
+def known_paths(ranges: Sequence[BlockPaths], grid: Dim3) -> LaunchPaths | None:
     """The paths of a launch if path extraction has found exactly one for every warp, else None.
 
-    ``pieces`` cover the grid, each a range of block indices. Such a path is what every execution
-    takes. Cost: linear in the paths and in the warps of the grid.
+    ``ranges`` are those of :func:`~ptxwcet.flow.extraction.extract_ranges`. Such a path is what
+    every execution takes. Cost: linear in the paths and in the warps of the grid.
     """
-    warps = sum(len(row.warps) for row in pieces[0].warps)
+    warps = sum(len(row.warps) for row in ranges[0].warps)
+    # in an axis that decides nothing, index 0 stands for all
+    whole = [all(row.last[axis] == 0 for row in ranges) for axis in range(3)]
     of = np.full((*reversed(grid), warps), -1, np.int64)
     numbers: dict[Path, int] = {}
-    for piece in pieces:
-        x, y, z = (slice(a, b + 1) for a, b in zip(piece.first, piece.last, strict=True))
+    for piece in ranges:
+        last = [grid[axis] - 1 if whole[axis] else piece.last[axis] for axis in range(3)]
+        x, y, z = (slice(a, b + 1) for a, b in zip(piece.first, last, strict=True))
         for row in piece.warps:
             path = _settled(row.nodes)
             if path is None:
                 return None
             of[z, y, x, list(row.warps)] = numbers.setdefault(path, len(numbers))
-    if (of < 0).any():
-        return None
+    assert (of >= 0).all(), "the ranges cover the grid"
     return LaunchPaths(tuple(numbers), of.reshape(-1, warps))
 
 

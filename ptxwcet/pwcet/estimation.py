@@ -62,28 +62,8 @@ def log_likelihood(law: Law, values: Floats) -> float:
     return float(np.sum(log_density(law.family, values, law.location, law.scale, law.shape)))
 
 
-def parameter_errors(law: Law, values: Floats) -> tuple[float, float, float]:
-    """Standard errors of scale and shape and their covariance, by the observed scores.
-
-    0 for a shape that is fixed.
-    """
-    matrix = np.asarray([[law.location, law.scale, law.shape]])
-    values = values if law.family.is_of_maxima else values - law.location
-    if not law.family.is_of_maxima:
-        matrix[0, 0] = 0.0
-    free = _free(law.family)
-    scores = score_rows(law.family, values[None, :], matrix)[0][:, free]
-    covariance = np.linalg.pinv(scores.T @ scores)
-    scale = free.index(1)
-    if 2 not in free:
-        return float(np.sqrt(covariance[scale, scale])), 0.0, 0.0
-    shape = free.index(2)
-    errors = np.sqrt(np.diag(covariance))
-    return float(errors[scale]), float(errors[shape]), float(covariance[scale, shape])
-
-
-def _free(family: Family) -> list[int]:
-    """Indices of the parameters that are estimated."""
+def free_parameters(family: Family) -> list[int]:
+    """Indices of the parameters (location, scale, shape) that are estimated."""
     return {
         Family.GEV: [0, 1, 2],
         Family.GUMBEL: [0, 1],
@@ -189,7 +169,7 @@ def _climb(family: Family, rows: Floats, start: Floats) -> Floats:
     middle, spread = start[:, :1], start[:, 1:2]
     usable = np.isfinite(start).all(axis=1) & (start[:, 1] > 0)
     x = np.where(usable[:, None], (rows - middle) / np.where(spread > 0, spread, 1.0), 0.0)
-    free = _free(family)
+    free = free_parameters(family)
     now = np.tile([0.0, 1.0, 0.0], (len(rows), 1))
     if family is Family.GEV:
         # a shape of moments may leave values outside of the support: begin with Gumbel there

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ptxwcet.pwcet.distributions import Family, Floats
-from ptxwcet.pwcet.estimation import Estimator, fit_law, parameter_errors
+from ptxwcet.pwcet.errors import parameter_errors
+from ptxwcet.pwcet.estimation import Estimator, fit_law
 from ptxwcet.pwcet.extremal import cluster_maxima
 from ptxwcet.pwcet.goodness import assess_fit
 from ptxwcet.pwcet.tail import Extremes
@@ -64,7 +65,9 @@ class Candidate:
         """The scale that the law has at a lower threshold, and its error: it should not change."""
         away = self.choice - threshold
         variance = self.scale_error**2 + (away * self.shape_error) ** 2 - 2 * away * self.covariance
-        return self.scale - self.shape * away, float(np.sqrt(max(variance, 0.0)))
+        return self.scale - self.shape * away, float(np.sqrt(variance)) if variance > 0 else float(
+            "nan"
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)

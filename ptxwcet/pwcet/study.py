@@ -12,7 +12,8 @@ import numpy as np
 
 from ptxwcet.pwcet.claiming import Claim, heavy_tail_reasons, judge_claim, shape_notes
 from ptxwcet.pwcet.distributions import Family, Floats
-from ptxwcet.pwcet.estimation import fit_law, parameter_errors
+from ptxwcet.pwcet.errors import parameter_errors
+from ptxwcet.pwcet.estimation import fit_law
 from ptxwcet.pwcet.extraction import (
     LEAST_BLOCK,
     LEAST_EXTREMES,

@@ -57,6 +57,18 @@ class WavesRow:
 
 
 @dataclass(frozen=True, slots=True)
+class RoundsRow:
+    """Rounds of blocks that wait at most ``block_wait``, their warps beginning at most
+    ``block_skew`` apart."""
+
+    rounds: int
+    block_wait: int
+    block_skew: int
+    cycles: int
+    difference_percent: float
+
+
+@dataclass(frozen=True, slots=True)
 class JitterRow:
     """Release jitter of a multiprocessor's last warp (delta)."""
 
@@ -161,6 +173,7 @@ class HybridReport:
     tree_refusal: str | None
     waves: WavesRow
     planned_waves: WavesRow | None
+    planned_rounds: RoundsRow | None
     release_jitter: tuple[JitterRow, ...]
     quantiles: tuple[QuantileRow, ...]
     static: StaticRow
@@ -205,6 +218,7 @@ def build_hybrid_report(answer: HybridAnswer) -> HybridReport:
         tree_refusal=tree.reason if isinstance(tree, Refusal) else None,
         waves=_waves(answer),
         planned_waves=_planned(answer),
+        planned_rounds=_rounds(answer),
         release_jitter=tuple(
             JitterRow(row.sm, row.cycles) for row in estimate.concurrency.release_jitter
         ),
@@ -256,6 +270,15 @@ def _planned(answer: HybridAnswer) -> WavesRow | None:
     schedule = plan.schedule
     excess = _excess(answer, plan.cycles)
     return WavesRow(schedule.waves, schedule.warps_per_wave, plan.start_gap, plan.cycles, excess)
+
+
+def _rounds(answer: HybridAnswer) -> RoundsRow | None:
+    plan = answer.planned
+    if plan is None:
+        return None
+    cycles = plan.rounds_cycles
+    delays, excess = plan.delays, _excess(answer, cycles)
+    return RoundsRow(plan.schedule.waves, delays.wait, delays.skew, cycles, excess)
 
 
 def _static(answer: HybridAnswer) -> StaticRow:

@@ -70,11 +70,17 @@ def _concurrency(report: HybridReport) -> list[str]:
         f"{worst.multiprocessor}",
         f"waves      {_waves(report.waves)}, from the trace",
     ]
-    plan = report.planned_waves
+    plan, rounds = report.planned_waves, report.planned_rounds
     if plan is not None:
         lines.append(
             f"           {_waves(plan)}, from launch and occupancy: {plan.cycles:,} "
             f"({_percent(plan.difference_percent)})"
+        )
+    if rounds is not None:
+        lines.append(
+            f"rounds     {_number(rounds.rounds, 'round')} of blocks that wait up to "
+            f"{rounds.block_wait:,}, their warps begin up to {rounds.block_skew:,} apart: "
+            f"{rounds.cycles:,} ({_percent(rounds.difference_percent)})"
         )
     return lines
 
@@ -111,8 +117,8 @@ def _static(report: HybridReport) -> str:
     static = report.static
     if static.cycles is not None:
         return (
-            f"SAFE       {static.cycles:,} cycles for any one block on {static.machine}   "
-            f"{static.guarantee}"
+            f"SAFE       {static.cycles:,} cycles for any one block that has an SM of "
+            f"{static.machine} to itself   {static.guarantee}"
         )
     reason = "" if static.refusal is None else f"[{static.refusal.code}] {static.refusal.message}"
     return f"SAFE       none: {reason}"

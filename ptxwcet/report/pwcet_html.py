@@ -7,7 +7,13 @@ from html import escape
 
 from ptxwcet.report.pwcet_model import ConditionRow, PwcetReport
 from ptxwcet.report.pwcet_plots import Picture
-from ptxwcet.report.pwcet_text import format_bound, format_p, format_time, settings_lines
+from ptxwcet.report.pwcet_text import (
+    format_bound,
+    format_error,
+    format_p,
+    format_time,
+    settings_lines,
+)
 
 _STYLE = """
 body { font: 15px/1.45 system-ui, sans-serif; max-width: 1040px; margin: 2em auto; padding: 0 1em;
@@ -175,7 +181,7 @@ def _fits(row: ConditionRow, report: PwcetReport) -> str:
             f"{fit.location:,.6g}",
             f"{fit.scale:.4g}",
             f"{fit.shape:+.3f}",
-            f"{fit.shape_error:.3f}",
+            format_error(fit.shape_error),
             f"{fit.p_kolmogorov_smirnov:.3f}",
             f"{fit.p_anderson_darling:.3f}",
             f"{fit.p_cramer_von_mises:.3f}",

@@ -91,9 +91,9 @@ class FitRow:
     extremes: int
     location: float
     scale: float
-    scale_error: float
+    scale_error: float | None
     shape: float
-    shape_error: float
+    shape_error: float | None
     p_kolmogorov_smirnov: float
     p_anderson_darling: float
     p_cramer_von_mises: float
@@ -116,7 +116,7 @@ class CandidateRow:
     choice: float
     extremes: int
     shape: float
-    shape_error: float
+    shape_error: float | None
     p: float
 
 
@@ -332,9 +332,9 @@ def _fit(fit: Fit, shown: bool) -> FitRow:
         len(extremes.values),
         law.location,
         law.scale,
-        fit.scale_error,
+        _finite(fit.scale_error),
         law.shape,
-        fit.shape_error,
+        _finite(fit.shape_error),
         good.p_kolmogorov_smirnov,
         good.p_anderson_darling,
         good.p_cramer_von_mises,
@@ -343,7 +343,7 @@ def _fit(fit: Fit, shown: bool) -> FitRow:
 
 
 def _candidate(row: Candidate) -> CandidateRow:
-    return CandidateRow(row.choice, row.extremes, row.shape, row.shape_error, row.p)
+    return CandidateRow(row.choice, row.extremes, row.shape, _finite(row.shape_error), row.p)
 
 
 def _point(row: CurvePoint) -> PointRow:

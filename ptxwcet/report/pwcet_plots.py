@@ -16,6 +16,7 @@ import numpy as np
 from ptxwcet.pwcet.distributions import Family, Floats
 from ptxwcet.pwcet.extraction import Candidate
 from ptxwcet.pwcet.study import Study
+from ptxwcet.report.pwcet_curves import BLUE, RED, draw_conditions, draw_exceedance, new_figure
 from ptxwcet.report.pwcet_model import PwcetReport
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 
@@ -24,9 +25,6 @@ if TYPE_CHECKING:
 
     from ptxwcet.pwcet_study import PwcetAnswer
 
-_BLUE, _RED, _GREEN, _GREY = "#4477aa", "#cc3311", "#228833", "#777777"
-_COLOURS = (_BLUE, _RED, _GREEN, "#aa7700", "#aa3377", "#33aacc", "#000000")
-_LAWS = (_GREEN, _GREY, "#aa7700", "#aa3377")
 _MOST_POINTS = 4000
 
 
@@ -75,7 +73,7 @@ def draw_plots(answer: PwcetAnswer, report: PwcetReport) -> tuple[Picture, ...]:
                 label,
                 "Exceedance",
                 "observed and fitted, as in [E] Figs. 7-9",
-                _exceedance(study, unit, bound, shown, row.is_forced),
+                draw_exceedance(study, unit, bound, shown=shown, is_forced=row.is_forced),
             ),
             Picture(
                 "quantiles",
@@ -102,7 +100,7 @@ def draw_plots(answer: PwcetAnswer, report: PwcetReport) -> tuple[Picture, ...]:
                 "",
                 "Conditions",
                 "distribution functions, as in [E] Fig. 6, and curves, as in Fig. 9",
-                _conditions(answer.studies, with_curve, report.unit),
+                draw_conditions(answer.studies, with_curve, report.unit),
             )
         )
     return tuple(found)
@@ -124,14 +122,6 @@ def write_plots(pictures: Sequence[Picture], folder: Path, form: str) -> None:
         ) from None
 
 
-def _figure(rows: int, columns: int, width: float, height: float) -> tuple[Figure, Any]:
-    # here: the library is loaded only when a picture is asked for
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(width, height), layout="constrained")
-    return figure, figure.subplots(rows, columns, squeeze=False)
-
-
 def _whole_lags(plot: Any) -> None:
     from matplotlib.ticker import MaxNLocator
 
@@ -150,36 +140,36 @@ def _thinned(values: Floats) -> tuple[Floats, Floats]:
 
 
 def _series(study: Study, unit: str) -> Figure:
-    figure, axes = _figure(3, 1, 7.5, 7.0)
+    figure, axes = new_figure(3, 1, 7.5, 7.0)
     trace, correlation, test = axes[:, 0]
     places, values = _thinned(study.sample.times)
-    trace.plot(places, values, ".", ms=2, color=_BLUE)
+    trace.plot(places, values, ".", ms=2, color=BLUE)
     trace.set(title=f"{study.sample.label}: times", xlabel="run", ylabel=unit)
     serial, level = study.serial, study.settings.level
     lags = np.arange(1, len(serial.autocorrelation) + 1)
-    correlation.vlines(lags, 0, serial.autocorrelation, color=_BLUE)
+    correlation.vlines(lags, 0, serial.autocorrelation, color=BLUE)
     correlation.axhline(0, color="black", lw=0.8)
     _whole_lags(correlation)
     _whole_lags(test)
     for sign in (-1, 1):
-        correlation.axhline(sign * serial.limit, color=_RED, ls="--", lw=1)
+        correlation.axhline(sign * serial.limit, color=RED, ls="--", lw=1)
     correlation.set(title="autocorrelation", xlabel="lag", ylabel="ACF")
-    test.plot(lags, serial.ljung_box_p, "o", ms=4, color=_BLUE)
-    test.axhline(level, color=_RED, ls="--", lw=1, label=f"level {level:g}")
+    test.plot(lags, serial.ljung_box_p, "o", ms=4, color=BLUE)
+    test.axhline(level, color=RED, ls="--", lw=1, label=f"level {level:g}")
     test.set(title="Ljung-Box up to each lag", xlabel="lag", ylabel="p", ylim=(-0.03, 1.03))
     test.legend(fontsize=8)
     return figure
 
 
 def _extremogram(study: Study) -> Figure:
-    figure, axes = _figure(1, 1, 7.0, 3.2)
+    figure, axes = new_figure(1, 1, 7.0, 3.2)
     pairs = study.pairs
     lags = np.arange(1, len(pairs.values) + 1)
     plot = axes[0, 0]
-    plot.vlines(lags, 0, pairs.values, color=_BLUE, lw=3)
+    plot.vlines(lags, 0, pairs.values, color=BLUE, lw=3)
     _whole_lags(plot)
     plot.axhline(pairs.expected, color="black", lw=0.8, label="independent")
-    plot.axhline(pairs.limit, color=_RED, ls="--", lw=1, label="limit at each lag")
+    plot.axhline(pairs.limit, color=RED, ls="--", lw=1, label="limit at each lag")
     top = max(0.05, 1.2 * float(pairs.values.max()), 1.1 * pairs.limit)
     plot.set(xlabel="lag", ylabel="P(long | long before)", ylim=(0, top))
     plot.set_title(f"{study.sample.label}: extremogram above {study.index.threshold:,.6g}")
@@ -187,84 +177,15 @@ def _extremogram(study: Study) -> Figure:
     return figure
 
 
-def _exceedance(study: Study, unit: str, bound: int | None, shown: bool, is_forced: bool) -> Figure:
-    figure, axes = _figure(1, 1, 8.0, 5.2)
-    plot = axes[0, 0]
-    _observed(plot, study, _BLUE, "observed")
-    sample, settings = study.sample, study.settings
-    lowest = min(settings.probabilities) / 10
-    right = sample.high_water_mark
-    if shown:
-        p = np.geomspace(_begin(study), lowest, 200)
-        for fit, colour in zip(study.fits.values(), _LAWS, strict=True):
-            style = "-" if fit in study.used else ":"
-            label = f"{fit.tail.law.family.value}, xi = {fit.tail.law.shape:.3f}"
-            plot.plot(fit.tail.level(p), p, style, color=colour, lw=1, label=label)
-        curve = study.law_levels(p)
-        p, curve = p[curve >= sample.high_water_mark], curve[curve >= sample.high_water_mark]
-        mark = " (FORCED: bounds nothing)" if is_forced else ""
-        plot.plot(curve, p, color=_RED, lw=2, label=f"pWCET{mark}")
-        points = sorted((*study.band, *study.curve), key=lambda row: -row.exceedance)
-        low, high = [r.law_low for r in points], [r.law_high for r in points]
-        at = [r.exceedance for r in points]
-        right = 2 * study.curve[-1].value - float(sample.times.min())
-        high = [min(value, 10 * right) for value in high]
-        plot.fill_betweenx(
-            at,
-            low,
-            high,
-            color=_RED,
-            alpha=0.12,
-            lw=0,
-            label=f"{100 * settings.confidence:g} % interval",
-        )
-        for row in study.curve:
-            plot.plot(row.value, row.exceedance, "o", color=_RED, ms=4)
-        right = min(right, max(*high, study.curve[-1].value))
-    plot.axvline(sample.high_water_mark, color="black", lw=1, ls="--", label="high-water mark")
-    if bound is not None:
-        plot.axvline(bound, color=_GREEN, lw=2, label=f"static bound {bound:,}")
-        right = max(right, bound + 0.03 * (bound - float(sample.times.min())))
-    plot.set(yscale="log", ylim=(lowest, 1.5), xlabel=unit, ylabel="P(one run takes longer)")
-    left = float(sample.times.min())
-    plot.set_xlim(left - 0.02 * (right - left), right + 0.02 * (right - left))
-    title = "" if shown else "   (curve REFUSED: the hypotheses do not hold)"
-    plot.set_title(f"{sample.label}: exceedance{title}")
-    plot.grid(alpha=0.3)
-    plot.legend(fontsize=8)
-    return figure
-
-
-def _begin(study: Study) -> float:
-    """The probability from which on the curve's law speaks."""
-    return (
-        min(
-            fit.tail.extremes.rate
-            if not fit.tail.law.family.is_of_maxima
-            else 1.0 / fit.tail.extremes.block_size
-            for fit in study.used
-        )
-        * 0.999
-    )
-
-
-def _observed(plot: Any, study: Study, colour: str, label: str) -> None:
-    """Shares of runs that took longer than each time, but for the longest."""
-    ordered = np.sort(study.sample.times)
-    n = len(ordered)
-    ranks = np.unique(np.geomspace(1, n, min(n, 800)).astype(np.int64))[::-1]
-    plot.step(ordered[n - ranks], ranks / n, where="post", color=colour, lw=1.2, label=label)
-
-
 def _quantiles(study: Study, unit: str) -> Figure:
-    figure, axes = _figure(2, 2, 8.0, 7.0)
+    figure, axes = new_figure(2, 2, 8.0, 7.0)
     for plot, family in zip(axes.ravel(), Family, strict=True):
         fit = study.fits[family]
         values = np.sort(fit.tail.extremes.values)
         n = len(values)
         keep = np.unique(np.linspace(0, n - 1, min(n, 1500)).astype(np.int64))
         theory = fit.tail.law.quantile(1 - (keep + 0.5) / n)
-        plot.plot(theory, values[keep], ".", ms=3, color=_BLUE)
+        plot.plot(theory, values[keep], ".", ms=3, color=BLUE)
         ends = [float(min(theory[0], values[0])), float(max(theory[-1], values[-1]))]
         plot.plot(ends, ends, color="black", lw=0.8)
         p = fit.goodness.p_anderson_darling
@@ -275,7 +196,7 @@ def _quantiles(study: Study, unit: str) -> Figure:
 
 
 def _stability(study: Study, unit: str) -> Figure:
-    figure, axes = _figure(2, 2, 8.5, 6.5)
+    figure, axes = new_figure(2, 2, 8.5, 6.5)
     blocks, peaks = study.block_candidates, study.threshold_candidates
     _shapes(axes[0, 0], blocks, "block size", study.fits[Family.GEV].tail.extremes.block_size)
     axes[0, 0].set_xscale("log")
@@ -284,21 +205,21 @@ def _stability(study: Study, unit: str) -> Figure:
     plot = axes[1, 0]
     moved = np.asarray([row.scale_at(peaks[0].choice) for row in peaks])
     at = [row.choice for row in peaks]
-    plot.errorbar(at, moved[:, 0], 1.96 * moved[:, 1], fmt="o", ms=4, color=_BLUE, capsize=2)
-    plot.axvline(threshold, color=_RED, ls="--", lw=1)
+    plot.errorbar(at, moved[:, 0], 1.96 * moved[:, 1], fmt="o", ms=4, color=BLUE, capsize=2)
+    plot.axvline(threshold, color=RED, ls="--", lw=1)
     plot.set(xlabel=f"threshold, {unit}", ylabel="scale at the lowest threshold, 95 %")
     plot = axes[1, 1]
     excess = study.excesses
-    plot.plot(excess.thresholds, excess.means, color=_BLUE)
+    plot.plot(excess.thresholds, excess.means, color=BLUE)
     plot.fill_between(
         excess.thresholds,
         excess.means - 1.96 * excess.errors,
         excess.means + 1.96 * excess.errors,
-        color=_BLUE,
+        color=BLUE,
         alpha=0.2,
         lw=0,
     )
-    plot.axvline(threshold, color=_RED, ls="--", lw=1)
+    plot.axvline(threshold, color=RED, ls="--", lw=1)
     plot.set(xlabel=f"threshold, {unit}", ylabel=f"mean excess, {unit}")
     figure.suptitle(f"{study.sample.label}: stability; the dashed line is the choice")
     return figure
@@ -312,38 +233,9 @@ def _shapes(plot: Any, rows: Sequence[Candidate], label: str, chosen: float) -> 
         errors,
         fmt="o",
         ms=4,
-        color=_BLUE,
+        color=BLUE,
         capsize=2,
     )
     plot.axhline(0, color="black", lw=0.8)
-    plot.axvline(chosen, color=_RED, ls="--", lw=1)
+    plot.axvline(chosen, color=RED, ls="--", lw=1)
     plot.set(xlabel=label, ylabel="xi, 95 %")
-
-
-def _conditions(studies: Sequence[Study], shown: Sequence[Study], unit: str) -> Figure:
-    figure, axes = _figure(1, 2, 11.0, 4.6)
-    left, right = axes[0]
-    for k, study in enumerate(studies):
-        colour = _COLOURS[k % len(_COLOURS)]
-        ordered = np.sort(study.sample.times)
-        keep = np.linspace(0, len(ordered) - 1, min(len(ordered), 800)).astype(np.int64)
-        left.step(
-            ordered[keep],
-            (keep + 1) / len(ordered),
-            where="post",
-            color=colour,
-            label=study.sample.label,
-        )
-        _observed(right, study, colour, study.sample.label)
-        if study in shown:
-            p = np.geomspace(_begin(study), min(study.settings.probabilities) / 10, 200)
-            curve = study.law_levels(p)
-            beyond = curve >= study.sample.high_water_mark
-            right.plot(curve[beyond], p[beyond], color=colour, lw=1.5, ls="--")
-    left.set(xlabel=unit, ylabel="share of runs", title="distribution functions")
-    right.set(xlabel=unit, yscale="log", ylabel="P(one run takes longer)")
-    right.set_title("observed (full) and pWCET (dashed)")
-    for plot in (left, right):
-        plot.grid(alpha=0.3)
-        plot.legend(fontsize=8)
-    return figure

@@ -125,7 +125,7 @@ def _fits(row: ConditionRow, report: PwcetReport) -> Iterator[str]:
 def _fit(row: FitRow) -> str:
     choice = f"b = {row.choice:g}" if row.family in ("gev", "gumbel") else f"u = {row.choice:,.6g}"
     shape = f"{row.shape:+.3f}" if row.family in ("gev", "gpd") else "0"
-    error = f"{row.shape_error:.3f}" if row.family in ("gev", "gpd") else ""
+    error = format_error(row.shape_error) if row.family in ("gev", "gpd") else ""
     tests = (row.p_kolmogorov_smirnov, row.p_anderson_darling, row.p_cramer_von_mises)
     levels = "".join(f"{format_time(level):>14}" for level in row.levels)
     return (
@@ -163,6 +163,11 @@ def _envelope(report: PwcetReport) -> Iterator[str]:
             f"  {row.exceedance:<9g}{format_time(row.value):>16}   up to {format_time(row.high)}   "
             f"of {row.condition}"
         )
+
+
+def format_error(value: float | None) -> str:
+    """A standard error; None is that of a law so short-tailed that it has none."""
+    return "-" if value is None else f"{value:.3f}"
 
 
 def format_p(value: float) -> str:

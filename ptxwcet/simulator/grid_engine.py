@@ -54,7 +54,8 @@ def simulate_grid(workload: GridWorkload, shape: GridShape, options: GridOptions
     """
     image = build_grid_image(workload, shape.sm)
     require_room(image.events, options.most_events)
-    slots = min(shape.resident_blocks, workload.block_count)
+    # blocks are dealt out in turn while no SM is full: more slots would stay empty
+    slots = min(shape.resident_blocks, -(-workload.block_count // shape.sms))
     state = _fresh(image, shape, slots, workload.warps_per_block)
     layout = _lay_out(image, shape, options, workload)
     columns = Columns(
@@ -66,7 +67,8 @@ def simulate_grid(workload: GridWorkload, shape: GridShape, options: GridOptions
     while (status := run_grid(image.program, state, layout, columns, _PIECE)) == PAUSED:
         if options.progress is not None:
             resident = int((state.slots[:, :, BLOCK] != EMPTY).sum())
-            options.progress(int(state.run[NEXT_BLOCK]) - resident, workload.block_count)
+            ended = int(state.run[NEXT_BLOCK]) - resident
+            options.progress(ended, workload.block_count, int(state.run[ISSUED]))
     if status == DEADLOCK:
         raise _deadlock(image, state, workload.warps_per_block)
     assert state.run[WRITTEN] == image.events, "every visit was written"

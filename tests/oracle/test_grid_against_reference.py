@@ -182,6 +182,23 @@ def line(*steps: TimedInstruction | Barrier, point: int = 0) -> TracedVisit:
     return TracedVisit(point, steps)
 
 
+def test_loops_without_visits_take_no_time() -> None:
+    empty = TracedLoop(10**15, (TracedLoop(0, (line(TimedInstruction("A", 1, 0)),)),))
+    program = (empty, line(TimedInstruction("A", 2, 3)))
+    workload = GridWorkload((program,), np.zeros((1, 1), np.int64), 1, Scoreboard.RAW)
+    found = compiled(workload, GridShape(1, 1, SmConfiguration()), Policy.LRR, 0, NO_JITTER)
+    assert found.cycle.tolist() == [0, 5]
+
+
+def test_many_idle_sms_and_slots_take_no_memory() -> None:
+    program = (line(TimedInstruction("A", 1, 0)),)
+    workload = GridWorkload((program,), np.zeros((3, 32), np.int64), 1, Scoreboard.RAW)
+    shape = GridShape(1000, 100_000, SmConfiguration(4))
+    found = compiled(workload, shape, Policy.GTO, 0, NO_JITTER)
+    assert found.blocks.sm.tolist() == [0, 1, 2]
+    assert found.cycles == 8
+
+
 def test_a_deadlock_is_refused() -> None:
     one, other = (
         (line(Barrier(TimedInstruction("A", 1, 0), name)),) for name in ("first", "second")

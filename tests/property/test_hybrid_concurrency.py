@@ -12,7 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ptxwcet.hybrid import profiles
-from ptxwcet.hybrid.concurrency import WaveParameters, dynamic_estimate, observe_concurrency
+from ptxwcet.hybrid.concurrency import (
+    WaveParameters,
+    dynamic_estimate,
+    observe_blocks,
+    observe_concurrency,
+    rounds_estimate,
+)
 from ptxwcet.hybrid.observations import TransitionTimes, observe
 from ptxwcet.hybrid.profiles import path_distribution
 from ptxwcet.hybrid.slicing import slice_trace
@@ -70,6 +76,36 @@ def test_waves_and_jitter(runs: list[list[tuple[int, int, int]]]) -> None:
     )
     longest = observe(IPG, traces).longest_warp
     assert dynamic_estimate(longest, found) >= found.high_water_mark
+
+
+@given(st.lists(WARPS, min_size=1, max_size=3), st.integers(1, 3), st.integers(1, 5))
+@settings(max_examples=150, deadline=None)
+def test_rounds_cover_every_run(
+    runs: list[list[tuple[int, int, int]]], warps_per_block: int, places: int
+) -> None:
+    """Any warps at any times: waits and skews by their definition, and nothing outlasts rounds."""
+    rows, waits, skews, blocks = [], [0], [0], 0
+    for warps in runs:
+        events = [
+            (block, 0, warp, begin if block == START else begin + length)
+            for warp, (_, begin, length) in enumerate(warps)
+            for block in (START, END)
+        ]
+        rows.append(sorted(events, key=lambda event: event[3]))
+        count = -(-len(warps) // warps_per_block)
+        own = [warps[b * warps_per_block : (b + 1) * warps_per_block] for b in range(count)]
+        begun = sorted(min(begin for _, begin, _ in block) for block in own)
+        ended = sorted(max(begin + length for _, begin, length in block) for block in own)
+        skews += [max(w[1] for w in block) - min(w[1] for w in block) for block in own]
+        free = [begun[0]] * places + ended
+        waits += [b - f for b, f in zip(begun, free, strict=False)]
+        blocks = max(blocks, count)
+    traces = slice_trace(trace_of(IPG.placement, rows), "", IPG)
+    delays = observe_blocks(traces, warps_per_block, places)
+    assert (delays.wait, delays.skew) == (max(waits), max(skews))
+    longest = observe(IPG, traces).longest_warp
+    rounds = -(-blocks // places)
+    assert rounds_estimate(longest, rounds, delays) >= observe_concurrency(traces).high_water_mark
 
 
 def times(number: int, seen: dict[int, int]) -> TransitionTimes:

@@ -73,6 +73,7 @@ def test_the_row_of_table_2(trace_file: str) -> None:
     for words in (
         "are estimates: expected to hold, not proved",
         "from launch and occupancy",
+        "1 round of blocks that wait up to 0",
         "and by the tree",
         "SAFE       ",
         "safe-bound",

@@ -48,6 +48,11 @@ def test_from_ptx_to_a_trace(capsys: pytest.CaptureFixture[str], tmp_path: Path)
         found = read_trace(trace)
         assert (len(found), found.runs.tolist()) == (194, [0, 97])
         assert [point.label for point in found.ipoints][-1] == "end"
+    code, text, err = run(capsys, "hybrid", SCAN, "--trace", tmp_path / "t.csv")
+    assert (code, err) == (0, "")
+    assert "2 runs, 1 multiprocessor, 8 warps, 194 events" in text
+    assert "times in instructions by emulator" in text
+    assert "loop $L__BB0_2 (scan.cu:9), at most 6 iterations an entry" in text
 
 
 def test_json_is_the_description(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -956,7 +956,7 @@ EXPLANATIONS: Mapping[str, Explanation] = _table(
     (
         "PW660",
         "contradictory times of a warp",
-        "Times of a warp go backwards, two of its lanes have one time, or it changed its "
+        "Times of a warp go backwards, two of its records have one time, or it changed its "
         "multiprocessor: its clock cannot be trusted.",
         "Record again, with no other work, debugger or profiler on the GPU.",
     ),

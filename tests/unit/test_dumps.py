@@ -156,6 +156,7 @@ def test_dumps_of_something_else() -> None:
 
 
 def test_a_buffer_that_was_too_small() -> None:
+    assert refusal(dump([W0, W1], used=3)).endswith("so at least 1 records are lost")
     assert refusal(dump([W0, W1], used=9)) == (
         "PW657: the buffer of '0.bin' was too small: 2 chunks, 9 were asked for, so at least 7 "
         "records are lost"
@@ -199,7 +200,8 @@ def test_warps_without_start_or_end(chunks: list[list[Record]], what: str) -> No
     ("chunk", "what"),
     [
         ([(L, 5, 1, 80), (L, 5, 1, 79)], "its time goes backwards"),
-        ([(L, 5, 1, 71)], "two of its lanes have records of one time"),
+        ([(L, 5, 1, 71)], "two of its records have one time"),
+        ([(L, 5, 1, 80), (L, 5, 1, 80)], "two of its records have one time"),
         ([(L, 6, 1, 80)], "it was moved to another multiprocessor"),
     ],
 )

@@ -221,6 +221,13 @@ def test_warps_of_a_grid_are_numbered_as_blocks_are() -> None:
     assert len(paths) == 24
 
 
+def test_the_emulators_blocks_follow_one_another() -> None:
+    both = check_same(kernel(SHAPES["barrier"]), launch_of(72, grid=3))
+    blocks = both.trace.warp // 3
+    times = [both.trace.cycle[blocks == block] for block in range(3)]
+    assert times[0].max() < times[1].min() <= times[1].max() < times[2].min()
+
+
 def test_a_full_buffer_is_refused_and_an_exact_one_is_not() -> None:
     text = kernel(
         "mov.u32 %r1, 0; L: add.u32 %r1, %r1, 1; setp.lt.u32 %p, %r1, 20; @%p bra L; ret;"

@@ -93,6 +93,13 @@ def test_times_count_from_the_first_event_of_each_multiprocessor() -> None:
     assert trace.runs.tolist() == [0]
 
 
+def test_events_of_one_time_are_in_the_order_of_multiprocessors_then_warps() -> None:
+    starts = [[(HEAD, sm, warp, 0), (A, sm, warp, 50)] for warp, sm in enumerate((4, 2, 2))]
+    chunks = [[*rows, (Z, rows[0][1], warp, 60)] for warp, rows in enumerate(starts)]
+    rows = events(read(dump(chunks, grid=(3, 1, 1))))
+    assert [row[1:3] for row in rows] == [(2, 1), (2, 2), (4, 0)] * 2
+
+
 def test_a_warp_that_starts_later_on_the_same_multiprocessor_keeps_its_delay() -> None:
     later = [(HEAD, 0, 1, 2), (A, 0, 1, 1007), (Z, 0, 1, 1020)]
     assert [row for row in events(read(dump([W0, later]))) if row[2] == 1] == [
@@ -174,6 +181,7 @@ def test_a_buffer_that_was_too_small() -> None:
         ([[*W0[:2], (0, 0, 0, 0), W0[3]], W1], 64 + 48),  # a gap
         ([W0, W1, [(L, 0, 0, 1), (L, 0, 1, 2)]], 64 + 272),  # two warps in a chunk
         ([W0, W1, [(L, 0, 0, 1 << 63)]], 64 + 256),  # no time
+        ([W1, W1], 64),  # all of another warp's chunk
     ],
 )
 def test_records_that_cannot_be(chunks: list[list[Record]], byte: int) -> None:

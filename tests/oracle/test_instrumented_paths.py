@@ -226,6 +226,10 @@ def test_the_emulators_blocks_follow_one_another() -> None:
     blocks = both.trace.warp // 3
     times = [both.trace.cycle[blocks == block] for block in range(3)]
     assert times[0].max() < times[1].min() <= times[1].max() < times[2].min()
+    both = check_same(kernel("st.global.u32 [%o], %t; ret;"), launch_of(32, grid=3))
+    starts = both.trace.cycle[both.trace.ipoint == 0]
+    size = len(both.original.kernel.instructions) + 39 + 2 * 20
+    assert starts.tolist() == [0, size, 2 * size]
 
 
 def test_a_full_buffer_is_refused_and_an_exact_one_is_not() -> None:

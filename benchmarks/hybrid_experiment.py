@@ -4,8 +4,8 @@
 
 Each kernel is executed and timed on many input vectors, its traces are analysed, and the page is
 written with its table, pictures and data. Runs are kept in the store; ``--resume`` makes only those
-that are missing, or of another kernel or launch. ``--only-trace`` stops before the page.
-``--until-known`` saves time: see :func:`trace`.
+that are missing, or of another kernel or launch. Analyses are kept as long as the code is the same.
+``--only-trace`` stops before the page; ``--until-known`` saves time, see :func:`trace`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 
 from hybrid_kernels import CLASSES, HybridKernel, hybrid_kernels
 from hybrid_page import draw_convergence, draw_over_estimation, page, write_csv
-from hybrid_rows import Row, study
+from hybrid_rows import Row, kept_study
 from hybrid_runs import Run, Store
 
 from ptxwcet.api import bound_file
@@ -103,7 +103,7 @@ def main() -> int:
         for kernel in chosen:
             runs = trace(store, kernel, options.inputs, options.resume, options.until_known)
             if not options.only_trace:
-                rows.append(study(store, kernel, runs))
+                rows.append(kept_study(store, kernel, runs))
     if not options.only_trace:
         write_page(
             *found, options.out, "python benchmarks/hybrid_experiment.py --store build/hybrid"

@@ -14,7 +14,8 @@ _BAR = 30
 class ProgressLine:
     """A line on standard error, from two seconds on; it is wiped at the end."""
 
-    def __init__(self) -> None:
+    def __init__(self, things: str = "blocks") -> None:
+        self._things = things
         self._start = time.monotonic()
         self._next = self._start + _QUIET_SECONDS
         self._width = 0
@@ -26,16 +27,15 @@ class ProgressLine:
         if self._width:
             click.echo("\r" + " " * self._width + "\r", err=True, nl=False)
 
-    def show(self, done: int, blocks: int, instructions: int) -> None:
-        """Called by the emulator now and then."""
+    def show(self, done: int, blocks: int, instructions: int | None = None) -> None:
+        """Called by the emulator now and then; ``blocks`` are the things to do, all of them."""
         now = time.monotonic()
         if now < self._next:
             return
         self._next = now + _BETWEEN_SECONDS
         filled = _BAR * done // blocks
-        text = (
-            f"[{'#' * filled}{'.' * (_BAR - filled)}] {done:,} of {blocks:,} blocks, "
-            f"{instructions:,} warp-instructions"
-        )
+        text = f"[{'#' * filled}{'.' * (_BAR - filled)}] {done:,} of {blocks:,} {self._things}"
+        if instructions is not None:
+            text += f", {instructions:,} warp-instructions"
         click.echo("\r" + text.ljust(self._width), err=True, nl=False)
         self._width = len(text)

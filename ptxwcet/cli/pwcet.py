@@ -146,6 +146,9 @@ def pwcet(
     from ptxwcet.report.pwcet_model import build_pwcet_report
     from ptxwcet.report.pwcet_text import render_pwcet_text
 
+    for path in (html, save_times):
+        if path is not None and not path.parent.is_dir():  # before minutes of analysis
+            raise _unwritable(path, "no such folder")
     settings = _settings(options)
     if files[0].endswith(".ptx"):
         answer = _drawn(files, settings, options)
@@ -277,10 +280,8 @@ def _drawn(files: tuple[str, ...], settings: Settings, options: dict[str, Any]) 
     requests = [
         Request(files[0], launch_file=launch, machine=machine) for launch in options["launches"]
     ]
-    with ProgressLine() as line:
-        return study_launches(
-            requests, drawing, settings, lambda done, runs: line.show(done, runs, 0)
-        )
+    with ProgressLine("runs") as line:
+        return study_launches(requests, drawing, settings, line.show)
 
 
 def _draw(
@@ -289,10 +290,11 @@ def _draw(
     from ptxwcet.report.pwcet_html import render_pwcet_html
     from ptxwcet.report.pwcet_plots import draw_plots, write_plots
 
+    pictures = draw_plots(answer, report)
     if plots is not None:
-        write_plots(draw_plots(answer, report), plots, form)
+        write_plots(pictures, plots, form)
     if html is not None:
-        _write(html, render_pwcet_html(report, draw_plots(answer, report)))
+        _write(html, render_pwcet_html(report, pictures))
 
 
 def _times_csv(answer: PwcetAnswer) -> str:
@@ -306,6 +308,9 @@ def _write(path: Path, text: str) -> None:
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise PtxwcetError(
-            Diagnostic("PW709", f"cannot write '{path}': {error.strerror}", help="choose another")
-        ) from None
+        raise _unwritable(path, error.strerror or "an error of the system") from None
+
+
+def _unwritable(path: Path, why: str) -> PtxwcetError:
+    message = f"cannot write '{path}': {why}"
+    return PtxwcetError(Diagnostic("PW709", message, help="choose a folder that can be written"))

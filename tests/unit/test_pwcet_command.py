@@ -212,7 +212,7 @@ def test_options_that_cannot_be(
         ("--estimator", "pwm"),
         ("--interval", "bootstrap", "--confidence", 0.8),
         ("--shape", "free", "--extremes", "bm"),
-        ("--threshold", 2500, "--lags", 3),
+        ("--threshold", 2200, "--lags", 3),
     ],
 )
 def test_other_ways_to_fit(

@@ -156,13 +156,29 @@ def prepare_launch(
     effect), problems of the launch file; RefusedLaunch: what the run or the machine refuses, and
     every finding of the run (a kernel that reads what nothing wrote takes arbitrary paths).
     """
+    launch, facts = open_launch(request, module)
+    try:
+        execution = execute_recorded(module, launch, progress)
+        return prepare_executed(
+            execution, facts, machine, unknown_at_worst=request.unknown_at_worst
+        )
+    except PtxwcetError as error:
+        raise RefusedLaunch(launch.kernel, error.diagnostics) from None
+
+
+def open_launch(request: Request, module: Module) -> tuple[LaunchFile, Launch]:
+    """The launch file of a request, for executing it, and the facts that it states.
+
+    Raises PtxwcetError: PW427 (no launch file, or an option that an executed path leaves without
+    effect), PW426 (an option contradicts the file), problems of the launch file.
+    """
     if request.launch_file is None or request.loop_bounds or request.facts_file is not None:
         option = "--loop-bound" if request.loop_bounds else "--facts"
         option = option if request.launch_file else "no launch file"
         raise PtxwcetError(
             Diagnostic(
                 "PW427",
-                f"--executed with {option}",
+                f"executed paths with {option}",
                 help="executed paths come from the inputs of a launch file: give --launch, and no "
                 "loop bounds or facts",
             )
@@ -170,17 +186,22 @@ def prepare_launch(
     launch = read_launch(request.launch_file, module, request)
     options = state_facts(request, module)
     request = with_launch_file(request, module, options)
-    facts = build_launch(launch.kernel, request, options.of_kernel(launch.kernel.name))
-    recording = EmulatorOptions(record_paths=True, progress=progress)
-    try:
-        execution = execute_launch(module, launch, recording)
-        if execution.findings:
-            raise PtxwcetError(diagnostics_of(execution, launch.block, launch.grid))
-        return prepare_executed(
-            execution, facts, machine, unknown_at_worst=request.unknown_at_worst
-        )
-    except PtxwcetError as error:
-        raise RefusedLaunch(launch.kernel, error.diagnostics) from None
+    return launch, build_launch(launch.kernel, request, options.of_kernel(launch.kernel.name))
+
+
+def execute_recorded(
+    module: Module, launch: LaunchFile, progress: Progress | None = None
+) -> Execution:
+    """Executes a launch and records the path of every warp.
+
+    Raises PtxwcetError: what the run refuses, and every finding (a kernel that reads what nothing
+    wrote takes arbitrary paths). Cost: that of the run.
+    """
+    options = EmulatorOptions(record_paths=True, progress=progress)
+    execution = execute_launch(module, launch, options)
+    if execution.findings:
+        raise PtxwcetError(diagnostics_of(execution, launch.block, launch.grid))
+    return execution
 
 
 def execute_launch(module: Module, launch: LaunchFile, options: EmulatorOptions) -> Execution:

@@ -8,14 +8,12 @@ block.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from ptxwcet.api import Request, build_launch, state_facts, with_launch_file
 from ptxwcet.bounds.outcome import BlockBound
 from ptxwcet.emulator.execute import execute
 from ptxwcet.emulator.launch import EmulatedLaunch, EmulatorOptions, Execution
-from ptxwcet.emulator.launch_arrays import ArraySource
-from ptxwcet.emulator.launch_model import LaunchFile
 from ptxwcet.execution import diagnostics_of, emulated, read_launch
 from ptxwcet.flow.facts import PlacedFacts
 from ptxwcet.flow.inlining import inline_calls
@@ -90,23 +88,7 @@ def validate_inputs(
         unknown_at_worst=request.unknown_at_worst,
     )
     for number in range(inputs):
-        yield validate_input(analysis, module, emulated(reseeded(launch, number)), number)
-
-
-def reseeded(launch: LaunchFile, number: int) -> LaunchFile:
-    """The launch with the seeds of its random arrays moved on; itself for number 0."""
-    if number == 0:
-        return launch
-    arguments = []
-    for row in launch.arguments:
-        value = row.value
-        # aggregates are facts of the launch, as scalars are: the analysis has used them
-        is_fact = row.parameter.is_array
-        if isinstance(value, ArraySource) and "seed" in value.settings and not is_fact:
-            seed = (int(value.settings["seed"]) + 0x9E3779B1 * number) % 2**32
-            value = replace(value, settings={**value.settings, "seed": seed})
-        arguments.append(replace(row, value=value))
-    return replace(launch, arguments=tuple(arguments), expected=())
+        yield validate_input(analysis, module, emulated(launch.reseeded(number)), number)
 
 
 def validate_input(

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 from pathlib import Path
 
 import click
 
+from ptxwcet.cli.graphviz import PICTURES, require_graph_suffix, write_graph
 from ptxwcet.flow.dot import DivergentSet, draw_cfg
 from ptxwcet.ir.kernel import Kernel, Module
 from ptxwcet.machine.loader import DEFAULT_MACHINE, load_machine
@@ -15,11 +14,6 @@ from ptxwcet.pipeline import block_costs
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.ptx.reading import read_source
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError, render_all
-
-_PICTURES = (".svg", ".png")
-_TEXTS = (".dot", ".gv")
-_LAYOUT_SECONDS = 120
-"""Graphviz takes seconds for the largest kernels that a person can still look at."""
 
 
 @click.command("cfg")
@@ -62,12 +56,10 @@ def cfg(
     Loops are nested boxes, barriers are highlighted, T and F mark the taken edge and the
     fall-through of a branch; dashed edges are those that only a diverged warp takes.
     """
-    if output is not None and output.suffix not in _PICTURES + _TEXTS:
-        raise click.BadParameter(
-            f"'{output}' should end in one of {', '.join(_PICTURES + _TEXTS)}", param_hint="'-o'"
-        )
+    if output is not None:
+        require_graph_suffix(output, "'-o'")
     kernels = _select(parse_module(read_source(file)), name)
-    if output is not None and output.suffix in _PICTURES and len(kernels) > 1:
+    if output is not None and output.suffix in PICTURES and len(kernels) > 1:
         names = ", ".join(kernel.name for kernel in kernels)
         raise click.UsageError(f"a picture shows one kernel: choose with -k among {names}")
     shown = DivergentSet(divergent_set) if divergent else DivergentSet.NONE
@@ -79,10 +71,8 @@ def cfg(
     text = "".join(drawing.text for drawing in drawings)
     if output is None:
         click.echo(text, nl=False)
-    elif output.suffix in _TEXTS:
-        _write(output, text)
     else:
-        _render(text, output)
+        write_graph(text, output, "try --no-divergent, or write the text with -o FILE.dot")
 
 
 def _select(module: Module, name: str | None) -> tuple[Kernel, ...]:
@@ -107,47 +97,3 @@ def _select(module: Module, name: str | None) -> tuple[Kernel, ...]:
             )
         )
     return chosen
-
-
-def _write(output: Path, text: str) -> None:
-    try:
-        output.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise PtxwcetError(
-            Diagnostic("PW233", f"cannot write '{output}': {error.strerror}")
-        ) from None
-
-
-def _render(text: str, output: Path) -> None:
-    """Runs Graphviz. Raises PtxwcetError (PW233) if it is missing or fails."""
-    dot = shutil.which("dot")
-    if dot is None:
-        raise PtxwcetError(
-            Diagnostic(
-                "PW233",
-                f"cannot render '{output}': Graphviz's 'dot' is not on the PATH",
-                help="install Graphviz, or write the text with -o FILE.dot",
-            )
-        )
-    try:
-        subprocess.run(
-            [dot, f"-T{output.suffix[1:]}", "-o", str(output)],
-            input=text,
-            encoding="utf-8",
-            capture_output=True,
-            check=True,
-            timeout=_LAYOUT_SECONDS,
-        )
-    except subprocess.TimeoutExpired:
-        reason = f"no layout within {_LAYOUT_SECONDS} s: the graph is too large to look at"
-    except subprocess.CalledProcessError as error:
-        reason = (error.stderr or "").strip().split("\n")[0] or f"exit code {error.returncode}"
-    else:
-        return
-    raise PtxwcetError(
-        Diagnostic(
-            "PW233",
-            f"Graphviz could not render '{output}': {reason}",
-            help="try --no-divergent, or write the text with -o FILE.dot",
-        )
-    )

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import fields
 
 import click
 
 from ptxwcet.machine.loader import DEFAULT_MACHINE, load_machine, machine_names
-from ptxwcet.machine.model import Machine, OpTiming, RefusedOp
+from ptxwcet.machine.model import Machine, OccupancyRules, OpTiming, RefusedOp
 
 
 @click.group()
@@ -36,13 +37,22 @@ def show(name: str, mem_latency: int | None) -> None:
     for label, value in _facts(shown):
         click.echo(f"  {label:<28} {value}")
     click.echo("\nunits")
-    _print_table(("unit", "count"), [(unit.name, str(unit.count)) for unit in shown.units])
+    _print_table(
+        ("unit", "count", "makespan"),
+        [
+            (unit.name, str(unit.count), shown.makespan_letters.get(unit.name, "-"))
+            for unit in shown.units
+        ],
+    )
     click.echo("\ntimings (cycles; a result is ready init + lat after dispatch)")
     timed, refused = _timing_rows(shown)
     _print_table(("op class", "unit", "init", "lat", "evidence", "source"), timed)
     if refused:
         click.echo("\nrefused")
         _print_table(("op class", "reason"), refused)
+    if shown.occupancy is not None:
+        click.echo("\noccupancy")
+        _print_table(("figure", "value", "evidence", "source"), list(_figures(shown.occupancy)))
     click.echo("\nassumptions")
     _print_table(
         ("assumption", "state", "meaning", "source"),
@@ -77,6 +87,12 @@ def _facts(shown: Machine) -> Iterable[tuple[str, str]]:
         "shared memory per block / SM",
         f"{limits.shared_bytes_per_block} / {limits.shared_bytes_per_sm} bytes",
     )
+
+
+def _figures(rules: OccupancyRules) -> Iterable[tuple[str, str, str, str]]:
+    for field in fields(rules):
+        figure = getattr(rules, field.name)
+        yield field.name, str(figure.value), figure.evidence.value, figure.source
 
 
 def _timing_rows(shown: Machine) -> tuple[list[Sequence[str]], list[Sequence[str]]]:

@@ -24,10 +24,17 @@ _COMMANDS = {
     "cfg": "ptxwcet.cli.cfg",
     "explain": "ptxwcet.cli.explain",
     "facts": "ptxwcet.cli.facts",
+    "hybrid": "ptxwcet.cli.hybrid",
+    "import-dump": "ptxwcet.cli.import_dump",
+    "instrument": "ptxwcet.cli.instrument",
     "machine": "ptxwcet.cli.machine",
+    "makespan": "ptxwcet.cli.makespan",
     "phases": "ptxwcet.cli.phases",
+    "pwcet": "ptxwcet.cli.pwcet",
+    "record": "ptxwcet.cli.record",
     "run": "ptxwcet.cli.run",
     "simulate": "ptxwcet.cli.simulate",
+    "trace": "ptxwcet.cli.trace",
     "selftest": "ptxwcet.cli.selftest",
     "validate": "ptxwcet.cli.validate",
 }
@@ -43,7 +50,7 @@ class _Commands(click.Group):
         module = _COMMANDS.get(cmd_name)
         if module is None:
             return None
-        command = getattr(importlib.import_module(module), cmd_name)
+        command = getattr(importlib.import_module(module), cmd_name.replace("-", "_"))
         assert isinstance(command, click.Command)
         return command
 

@@ -80,3 +80,11 @@ def launch_options(command: Callable[..., Any]) -> Callable[..., Any]:
     for option in reversed(_LAUNCH_OPTIONS):
         command = option(command)
     return command
+
+
+def optional_file_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The shared options of a command that can do without a file."""
+    file = click.argument("file", type=click.Path(), required=False)
+    for option in reversed((file, *_LAUNCH_OPTIONS[1:], *_MACHINE_OPTIONS)):
+        command = option(command)
+    return command

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 
 import click
@@ -12,12 +13,16 @@ _BAR = 30
 
 
 class ProgressLine:
-    """A line on standard error, from two seconds on; it is wiped at the end."""
+    """A line on standard error, from two seconds on; it is wiped at the end.
+
+    Nothing is shown where standard error is not a terminal: a log would keep every state of it.
+    """
 
     def __init__(self) -> None:
         self._start = time.monotonic()
         self._next = self._start + _QUIET_SECONDS
         self._width = 0
+        self._is_shown = _is_terminal()
 
     def __enter__(self) -> ProgressLine:
         return self
@@ -28,14 +33,20 @@ class ProgressLine:
 
     def show(self, done: int, blocks: int, instructions: int) -> None:
         """Called by the emulator now and then."""
+        text = f"{done:,} of {blocks:,} blocks, {instructions:,} warp-instructions"
+        self.show_part(text, done / blocks)
+
+    def show_part(self, text: str, done: float) -> None:
+        """What is being done, and which part of it (0 to 1) is."""
         now = time.monotonic()
-        if now < self._next:
+        if now < self._next or not self._is_shown:
             return
         self._next = now + _BETWEEN_SECONDS
-        filled = _BAR * done // blocks
-        text = (
-            f"[{'#' * filled}{'.' * (_BAR - filled)}] {done:,} of {blocks:,} blocks, "
-            f"{instructions:,} warp-instructions"
-        )
+        filled = int(_BAR * done)
+        text = f"[{'#' * filled}{'.' * (_BAR - filled)}] {text}"
         click.echo("\r" + text.ljust(self._width), err=True, nl=False)
         self._width = len(text)
+
+
+def _is_terminal() -> bool:
+    return sys.stderr.isatty()

@@ -38,10 +38,14 @@ class _Gate:
 
 
 class BlockRun:
-    """Runs a block to its end; ``budget`` is how many warp instructions it may execute."""
+    """Runs a block to its end; ``budget`` is how many warp instructions it may execute.
+
+    Clocks start at the frame's ``ticks``.
+    """
 
     def __init__(self, frame: Frame, nodes: tuple[Node, ...], threads: int, budget: int) -> None:
         self._frame, self._nodes, self._budget = frame, nodes, budget
+        self._start = frame.ticks
         warps = frame.lanes // 32
         self._stacks = [Stack(0, (1 << min(32, threads - 32 * warp)) - 1) for warp in range(warps)]
         self._waiting: dict[int, Barrier] = {}
@@ -104,6 +108,7 @@ class BlockRun:
             number = stacks[min(ready, key=self._last_run.__getitem__)].entries[-1].node
         group = [warp for warp in ready if stacks[warp].entries[-1].node == number]
         node = self._nodes[number]
+        before = self.executed
         self.executed += node.length * len(group)
         if self.executed > self._budget:
             raise TooLongError(node)
@@ -112,7 +117,7 @@ class BlockRun:
             masks[warp] = stacks[warp].entries[-1].mask
             self._last_run[warp] = turn
         frame = self._frame
-        frame.ticks = self.executed
+        frame.ticks = self._start + before
         frame.mask = _lanes(masks)
         for step in node.steps:
             step(frame)

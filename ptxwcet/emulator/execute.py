@@ -52,6 +52,7 @@ def execute(
     try:
         for block in range(blocks if nodes else 0):
             _enter(frame, launch, block)
+            frame.ticks = executed
             run = BlockRun(frame, nodes, threads, options.max_instructions - executed)
             if options.progress is not None:
                 run.report = partial(_report, options.progress, (block, blocks, executed))

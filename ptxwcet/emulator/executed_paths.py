@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ptxwcet.emulator.launch import Execution, PathStep
 from ptxwcet.emulator.launch import PathNode as ExecutedNode
 from ptxwcet.emulator.path_recording import Entry, Folder, PathBook
@@ -57,6 +60,32 @@ def executed_blocks(
         index = (block % x, block // x % y, block // (x * y))
         answer.append(ExecutedBlocks(BlockPaths(index, index, warps), count))
     return tuple(answer)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LaunchPaths:
+    """The distinct paths of a launch; warp ``w`` of block ``b`` takes ``paths[of[b, w]]``."""
+
+    paths: tuple[Path, ...]
+    of: NDArray[np.int64]
+
+
+def executed_warps(
+    execution: Execution, cfg: ControlFlowGraph, postdominators: Sequence[int | None]
+) -> LaunchPaths:
+    """The path of every warp of every block; arguments and cost as of :func:`executed_blocks`."""
+    reader = _Reader(execution, cfg, postdominators)
+    numbers: dict[Path, int] = {}
+    known: dict[int, int] = {}  # by identity: hashing a path is linear in it
+    rows: dict[int, list[int]] = {}
+    for row in execution.paths:
+        number = known.get(id(row.body))
+        if number is None:
+            path = reader.path(row.body)
+            number = known[id(row.body)] = numbers.setdefault(path, len(numbers))
+        rows.setdefault(row.block, []).append(number)
+    of = np.array([rows[block] for block in sorted(rows)], np.int64)
+    return LaunchPaths(tuple(numbers), of)
 
 
 class _Reader:

@@ -40,11 +40,13 @@ _KEYS = (
     "grid",
     "block",
     "dynamic_shared_bytes",
+    "registers_per_thread",
     "arguments",
     "variables",
     "expected",
 )
 _MOST_SHARED = 1 << 20  # bytes: above any device
+_MOST_REGISTERS = 1024  # above any device
 _TOLERANCES = ("relative", "absolute")
 _FLOATS = {"float16": "<e", "float32": "<f", "float64": "<d"}
 
@@ -87,12 +89,15 @@ class _Reader:
         block = self._size("block", data.get("block", kernel.required_threads))
         grid = self._size("grid", data.get("grid"))
         shared = self._shared(data.get("dynamic_shared_bytes", 0))
+        registers = self._registers(data.get("registers_per_thread"))
         arguments = self._arguments(kernel, data, cuda_names(kernel))
         variables = self._variables(data)
         expected = self._expected(data, arguments)
         if self.problems or block is None or grid is None:
             return None
-        return LaunchFile(self.file, kernel, block, grid, shared, arguments, variables, expected)
+        return LaunchFile(
+            self.file, kernel, block, grid, shared, arguments, variables, expected, registers
+        )
 
     def _kernel(self, name: object) -> Kernel | None:
         kernels = self.module.kernels
@@ -145,6 +150,14 @@ class _Reader:
         message = f"dynamic_shared_bytes {value!r} is no number of bytes from 0 to {_MOST_SHARED}"
         self.report("PW424", message, ("", "dynamic_shared_bytes"), None)
         return 0
+
+    def _registers(self, value: object) -> int | None:
+        """The registers of a thread, as the compiler reported them; None if nothing is said."""
+        if value is None or (type(value) is int and 1 <= value <= _MOST_REGISTERS):
+            return value
+        message = f"registers_per_thread {value!r} is no number from 1 to {_MOST_REGISTERS}"
+        self.report("PW424", message, ("", "registers_per_thread"), "ptxas -v reports it")
+        return None
 
     def _table(self, data: Mapping[str, Any], key: str) -> Mapping[str, Any]:
         value = data.get(key, {})

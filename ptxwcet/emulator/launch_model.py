@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ptxwcet.emulator.launch_arrays import Array, ArraySource, Difference, difference
 from ptxwcet.emulator.launch_text import locate
@@ -69,7 +69,10 @@ class OutputCheck:
 
 @dataclass(frozen=True, slots=True)
 class LaunchFile:
-    """A checked launch file. ``arguments`` are in parameter order."""
+    """A checked launch file. ``arguments`` are in parameter order.
+
+    ``registers_per_thread`` is what the compiler said, None if the file does not tell.
+    """
 
     file: SourceFile
     kernel: Kernel
@@ -79,6 +82,7 @@ class LaunchFile:
     arguments: tuple[LaunchArgument, ...]
     variables: tuple[LaunchVariable, ...]
     expected: tuple[ExpectedOutput, ...]
+    registers_per_thread: int | None = None
 
     @property
     def scalars(self) -> dict[str, int | float]:
@@ -111,6 +115,24 @@ class LaunchFile:
             row.variable.name: _exact_bytes(row.source, row.variable.size_bytes, row.variable.name)
             for row in self.variables
         }
+
+    def reseeded(self, number: int) -> LaunchFile:
+        """The launch with the seeds of its random arrays moved on; itself for number 0.
+
+        Aggregates stay, being facts of the launch as scalars are; so do variables. Nothing is
+        expected of the results of other inputs.
+        """
+        if number == 0:
+            return self
+        arguments = []
+        for row in self.arguments:
+            value = row.value
+            if is_random(row):
+                assert isinstance(value, ArraySource)
+                seed = (int(value.settings["seed"]) + 0x9E3779B1 * number) % 2**32
+                value = replace(value, settings={**value.settings, "seed": seed})
+            arguments.append(replace(row, value=value))
+        return replace(self, arguments=tuple(arguments), expected=())
 
     def aggregate_bytes(self) -> dict[str, bytes]:
         """The bytes of the aggregates by PTX parameter name: they are given, so a bound can use
@@ -158,6 +180,14 @@ class LaunchFile:
             f"{result.size} of {result.dtype}",
             output.source.span,
         )
+
+
+def is_random(argument: LaunchArgument) -> bool:
+    """Whether an argument is an array in global memory that is drawn by a seed."""
+    value = argument.value
+    if argument.parameter.is_array or not isinstance(value, ArraySource):
+        return False
+    return "seed" in value.settings
 
 
 def _value(argument: LaunchArgument) -> int | float | bytes | Array:

@@ -68,7 +68,7 @@ class Layout:
         for variable in variables:
             if variable.size_bytes == 0:
                 offsets[variable.name] = (size + 15) // 16 * 16
-        total = (size + 15) // 16 * 16 + dynamic if dynamic else size
+        total = _with_dynamic(size, dynamic)
         self.arena.shared = self.arena.reserve(total, None)
         self.arena.shared_end = self.arena.shared + total
         for variable in variables:
@@ -108,6 +108,20 @@ class Layout:
         start, given = buffer
         data = self.arena.read(start, given.nbytes)
         return np.frombuffer(data, dtype=given.dtype).reshape(given.shape).copy()
+
+
+def shared_bytes(kernel: Kernel, module: Module, dynamic: int) -> int:
+    """Shared memory of a block in bytes: the kernel's variables and the module's that it names,
+    and so many dynamic bytes. Cost: linear in the kernel.
+    """
+    named = {name for one in kernel.instructions for name in one.names}
+    shared = [v for v in (*module.variables, *kernel.variables) if v.space == "shared"]
+    _, size = _offsets([v for v in shared if v.name in named or v in kernel.variables])
+    return _with_dynamic(size, dynamic)
+
+
+def _with_dynamic(size: int, dynamic: int) -> int:
+    return (size + 15) // 16 * 16 + dynamic if dynamic else size
 
 
 def _offsets(variables: list[Variable]) -> tuple[dict[str, int], int]:

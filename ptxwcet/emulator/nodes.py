@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -120,7 +120,11 @@ class _Compiler:
         block, start, end = self._pieces[number]
         cfg = self._cfg
         instructions = self._context.kernel.instructions[start:end]
-        steps = [step for i in instructions if (step := self._step(i)) is not None]
+        steps = [
+            step
+            for place, one in enumerate(instructions)
+            if (step := self._step(one, place)) is not None
+        ]
         is_end = end == cfg.blocks[block].end
         last = instructions[-1]
         taken = cfg.taken[block] if is_end else None
@@ -149,7 +153,7 @@ class _Compiler:
         targets = (self._first[starts[labels[label]]] for label in instruction.targets)
         return Table(index, tuple(targets))
 
-    def _step(self, instruction: Instruction) -> Step | None:
+    def _step(self, instruction: Instruction, place: int) -> Step | None:
         control = instruction.control
         if control in (ControlEffect.BRANCH, ControlEffect.INDIRECT_BRANCH, *_ENDINGS):
             return None
@@ -169,7 +173,7 @@ class _Compiler:
             return None
         else:
             try:
-                step = SEMANTICS[name](self._context, instruction)
+                step = SEMANTICS[name](replace(self._context, place=place), instruction)
             except Unsupported as reason:
                 self._refuse(instruction, f": {reason}")
                 return None

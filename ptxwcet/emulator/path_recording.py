@@ -21,11 +21,15 @@ Content = PathStep | Visit | tuple[Entry, ...]
 
 
 class PathBook:
-    """The distinct steps and sequences of a launch by number. Memory: one row for each."""
+    """The distinct steps and sequences of a launch by number. Memory: one row for each.
+
+    ``lengths`` has the entries of each sequence, 0 for a step.
+    """
 
     def __init__(self) -> None:
         self._numbers: dict[Content, int] = {}
         self._contents: list[Content] = []
+        self.lengths: list[int] = []
         self._nodes: dict[Entry, PathNode] = {}
         self._bodies: dict[tuple[Entry, ...], tuple[PathNode, ...]] = {}
 
@@ -35,6 +39,7 @@ class PathBook:
         if found is None:
             found = self._numbers[content] = len(self._contents)
             self._contents.append(content)
+            self.lengths.append(len(content) if isinstance(content, tuple) else 0)
         return found
 
     def content(self, number: int) -> Content:
@@ -91,13 +96,14 @@ class Folder:
             pass
 
     def _fold(self, book: PathBook) -> bool:
-        entries = self.entries
+        entries, lengths = self.entries, book.lengths
         count, last = len(entries), entries[-1]
-        for period in range(1, min(LONGEST_PERIOD, count - 1) + 1):
-            before = entries[-period - 1]
-            body = book.sequence(before[0])
-            if body is not None and len(body) == period and body == tuple(entries[-period:]):
-                entries[-period - 1 :] = [(before[0], before[1] + 1)]
+        # A slice and plain comparisons: nearly all periods fail here, and this is what costs.
+        for period, before in enumerate(entries[-2 : -LONGEST_PERIOD - 2 : -1], 1):
+            number, times = before
+            follows = lengths[number] == period
+            if follows and book.sequence(number) == tuple(entries[-period:]):
+                entries[-period - 1 :] = [(number, times + 1)]
                 return True
             if before == last and 2 * period <= count and period > 1:
                 tail = entries[-period:]

@@ -43,7 +43,7 @@ class Frame:
     checks: frozenset[str]
     kernel: Kernel
     block: int = 0
-    ticks: int = 0  # warp instructions of the block so far
+    ticks: int = 0  # warp instructions of the launch before this node
     registers: dict[str, Array] = field(default_factory=dict)
     specials: dict[str, Array] = field(default_factory=dict)
     mask: Mask = None
@@ -82,11 +82,15 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What compiling an instruction needs: the kernel and the addresses of its symbols."""
+    """What compiling an instruction needs: the kernel and the addresses of its symbols.
+
+    ``place`` counts the instructions before it in its node: clocks advance within a node too.
+    """
 
     kernel: Kernel
     symbols: dict[str, int]
     lanes: int
+    place: int = 0
 
 
 _DTYPES = {"f16": "f2", "f32": "f4", "f64": "f8", "pred": "?"}
@@ -151,7 +155,8 @@ def reader(context: Context, operand: Operand, type_name: str) -> Read:
         name = operand.name
         if name in CLOCKS:
             shift = 32 if name.endswith("_hi") else 0
-            return lambda frame: np.full(context.lanes, frame.ticks >> shift).astype(dtype)
+            place = context.place
+            return lambda frame: np.full(context.lanes, frame.ticks + place >> shift).astype(dtype)
         if name not in SPECIALS:
             raise Unsupported(f"special register {name}")
         return lambda frame: frame.specials[name].astype(dtype)
@@ -209,7 +214,8 @@ def writer(context: Context, operand: Operand) -> Callable[[Frame, Array], None]
 
 
 CLOCKS = ("%clock", "%clock_hi", "%clock64", "%globaltimer", "%globaltimer_lo", "%globaltimer_hi")
-"""Registers that count instructions here: they grow, and are no time."""
+"""Registers that count warp instructions of the launch here: they grow, and are no time. Two
+instructions that a warp executes one after the other never read the same count."""
 
 SPECIALS = tuple(
     [

@@ -17,6 +17,7 @@ gives exactly the transfers of a warp that reconverges at immediate post-dominat
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from ptxwcet.flow.cfg import BlockId, ControlFlowGraph, Edge
@@ -126,6 +127,51 @@ def _merging(
     )
 
 
+@dataclass(frozen=True, slots=True)
+class DeferredTransfers:
+    """Which branches can have put off which transfer: edge ``p -> s`` to branches before ``s``.
+
+    At the end of one side in ``p``, the warp goes on with side ``s`` of such a branch ``b``: it
+    makes the transfer ``b -> s`` then. Pairs that are edges of the graph too are among them.
+    """
+
+    causes: Mapping[Edge, tuple[BlockId, ...]]
+    branches: tuple[BlockId, ...]
+    unresolved: tuple[BlockId, ...]
+
+
+def find_deferred_transfers(
+    cfg: ControlFlowGraph, postdominators: DominatorTree
+) -> DeferredTransfers:
+    """All transfers that a warp puts off while it executes another side; see below.
+
+    Raises PtxwcetError (PW234) for more than ``MAX_DIVERGENT_EDGES``. Cost: as
+    :func:`complete_divergent_edges`.
+    """
+    branches = tuple(
+        block for block in sorted(cfg.reverse_postorder) if len(cfg.successors[block]) > 1
+    )
+    unresolved = []
+    found: dict[Edge, list[BlockId]] = {}
+    for branch in branches:
+        merge = postdominators.immediate[branch]
+        if merge is None:
+            unresolved.append(branch)
+            continue
+        sides = [s for s in cfg.successors[branch] if s != merge]
+        if len(sides) < 2:
+            continue
+        for side in sides:
+            ends = [p for p in _side_blocks(cfg, side, merge) if merge in cfg.successors[p]]
+            for edge in ((p, other) for p in ends for other in sides if other != side):
+                causes = found.setdefault(edge, [])
+                if not causes or causes[-1] != branch:
+                    causes.append(branch)
+        _check_number(found)
+    causes_of = {edge: tuple(found[edge]) for edge in sorted(found)}
+    return DeferredTransfers(causes_of, branches, tuple(unresolved))
+
+
 def complete_divergent_edges(
     cfg: ControlFlowGraph, postdominators: DominatorTree
 ) -> DivergentEdges:
@@ -137,24 +183,8 @@ def complete_divergent_edges(
     (PW234) for more than ``MAX_DIVERGENT_EDGES``.
     Cost: O(branches * edges), the edges being those between a branch and its post-dominator.
     """
-    branches = tuple(
-        block for block in sorted(cfg.reverse_postorder) if len(cfg.successors[block]) > 1
-    )
-    unresolved = []
-    found: set[Edge] = set()
-    for branch in branches:
-        merge = postdominators.immediate[branch]
-        if merge is None:
-            unresolved.append(branch)
-            continue
-        sides = [s for s in cfg.successors[branch] if s != merge]
-        if len(sides) < 2:
-            continue
-        for side in sides:
-            ends = [p for p in _side_blocks(cfg, side, merge) if merge in cfg.successors[p]]
-            found.update((p, other) for p in ends for other in sides if other != side)
-        _check_number(found)
-    return DivergentEdges(_not_in(cfg, found), branches, tuple(unresolved))
+    found = find_deferred_transfers(cfg, postdominators)
+    return DivergentEdges(_not_in(cfg, found.causes), found.branches, found.unresolved)
 
 
 def _side_blocks(cfg: ControlFlowGraph, side: BlockId, merge: BlockId) -> set[BlockId]:
@@ -169,12 +199,12 @@ def _side_blocks(cfg: ControlFlowGraph, side: BlockId, merge: BlockId) -> set[Bl
     return seen
 
 
-def _not_in(cfg: ControlFlowGraph, found: set[Edge]) -> tuple[Edge, ...]:
+def _not_in(cfg: ControlFlowGraph, found: Collection[Edge]) -> tuple[Edge, ...]:
     """``found`` without the edges of the graph: an edge that exists stays ordinary."""
     return tuple(sorted((p, s) for p, s in found if s not in cfg.successors[p]))
 
 
-def _check_number(found: set[Edge]) -> None:
+def _check_number(found: Collection[Edge]) -> None:
     if len(found) > MAX_DIVERGENT_EDGES:
         raise PtxwcetError(
             Diagnostic(

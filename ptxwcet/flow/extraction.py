@@ -67,6 +67,22 @@ def extract_paths(
     above all OpenDecision. Cost: independent of trip counts; linear in the path tree for each group
     of warps and range of indices, times two for each pair of exclusive outcomes.
     """
+    ranges = extract_ranges(kernel, cfg, forest, postdominators, launch, facts)
+    return tuple(merge_equal(list(ranges)))
+
+
+def extract_ranges(
+    kernel: Kernel,
+    cfg: ControlFlowGraph,
+    forest: LoopForest,
+    postdominators: tuple[BlockId | None, ...],
+    launch: Launch,
+    facts: PlacedFacts,
+) -> tuple[BlockPaths, ...]:
+    """As extract_paths, but ranges that behave alike are not joined: they cover all indices.
+
+    In an axis on which no decision depends, a range holds index 0 for all of them.
+    """
     _require_used(kernel, facts)
     agreements = BranchAgreements(kernel, cfg, postdominators, launch)
     graph = FlowGraph(kernel, cfg, forest, postdominators, control_slice(kernel), agreements)
@@ -74,7 +90,7 @@ def extract_paths(
     if found is None:  # too many kinds of blocks: what index and parameters decide is left open
         whole = all_values(graph, launch).unsplittable()
         found = [(whole, _paths_of_piece(graph, launch, facts, whole))]
-    return tuple(merge_equal([BlockPaths(one.first, one.last, paths) for one, paths in found]))
+    return tuple(BlockPaths(one.first, one.last, paths) for one, paths in found)
 
 
 def extract_symbolic(

@@ -36,6 +36,8 @@ _SCALARS: Mapping[str, type] = {
     "memory_latency_cycles": int,
 }
 _TABLES = ("limits", "units", "sources", "ops", "satisfies")
+_OPTIONAL_TABLES = ("occupancy", "makespan")
+_LETTERS = ("L", "C")
 LIMITS = (
     "threads_per_block",
     "shared_bytes_per_block",
@@ -45,6 +47,16 @@ LIMITS = (
     "shared_bytes_per_sm",
 )
 """Keys of the ``limits`` table."""
+OCCUPANCY: Mapping[str, tuple[int, int]] = {
+    "sms": (1, 1024),
+    "registers_per_thread": (1, 1024),
+    "registers_per_block": (1, 1 << 30),
+    "registers_per_warp_unit": (1, 1 << 16),
+    "register_partitions": (1, 64),
+    "shared_bytes_unit": (1, 1 << 20),
+    "shared_bytes_reserved_per_block": (0, 1 << 20),
+}
+"""Keys of the optional ``occupancy`` table, with the ranges of their values."""
 _RANGES: Mapping[str, tuple[int, int]] = {
     "taken_branch_bubble_cycles": (0, MOST_CYCLES),
     "schedulers_per_sm": (1, 64),
@@ -59,6 +71,7 @@ _TIMING_KEYS = ("unit", "initiation_cycles", "latency_cycles", "evidence", "sour
 _OPTIONAL_KEYS = ("upper",)
 _LATENCY_KEYS = ("memory_latency", "plus", "at_least")
 _ASSUMPTION_KEYS = ("state", "source")
+_FIGURE_KEYS = ("value", "evidence", "source")
 
 
 def locate(file: SourceFile, table: str, key: str) -> Span | None:
@@ -91,11 +104,11 @@ class Checker:
     def check_text(self, data: Table) -> None:
         """Keys and types of what the file itself writes."""
         for key, value in data.items():
-            if key in _TABLES:
+            if key in _TABLES + _OPTIONAL_TABLES:
                 if not isinstance(value, dict):
                     self.report("PW306", f"{key} must be a table", ("", key))
             elif key not in _SCALARS:
-                known = ", ".join((*_SCALARS, *_TABLES))
+                known = ", ".join((*_SCALARS, *_TABLES, *_OPTIONAL_TABLES))
                 self.report("PW305", f"unknown key {key}", ("", key), f"known keys: {known}")
             elif not _has_type(value, _SCALARS[key]):
                 wanted = _SCALARS[key].__name__
@@ -117,6 +130,12 @@ class Checker:
                 self._integer(value, (1, 1 << 30), name, ("limits", name))
         for name, value in _entries(data, "satisfies"):
             self._assumption(name, value)
+        for name, value in _entries(data, "occupancy"):
+            self._figure(name, value)
+        for name, value in _entries(data, "makespan"):
+            if value not in _LETTERS:
+                allowed = " or ".join(_LETTERS)
+                self.report("PW306", f"makespan: unit {name} is {allowed}", ("makespan", name))
         for name, value in _entries(data, "sources"):
             if not isinstance(value, str) or not value.strip():
                 self.report("PW306", f"source {name} must be a text", ("sources", name))
@@ -149,6 +168,17 @@ class Checker:
                     f"declared units: {known}",
                 )
             self._source(name, row, data.get("sources", {}), ("ops", name))
+        for name in OCCUPANCY if "occupancy" in data else ():
+            if name not in data["occupancy"]:
+                self.report("PW306", f"occupancy figure {name} is missing", ("", "occupancy"))
+        for name, row in data.get("occupancy", {}).items():
+            self._source(name, row, data.get("sources", {}), ("occupancy", name))
+        for name, _ in _entries(data, "makespan"):
+            if name not in units:
+                known = ", ".join(units) or "none"
+                message = f"makespan: unit {name} is not declared"
+                place = ("makespan", name)
+                self.report("PW309", message, place, f"declared units: {known}")
         for name, row in data.get("satisfies", {}).items():
             self._source(name, row, data.get("sources", {}), ("satisfies", name))
         absent = [key for key in ASSUMPTIONS if key not in data.get("satisfies", {})]
@@ -198,10 +228,8 @@ class Checker:
             self._integer(row["initiation_cycles"], (1, MOST_CYCLES), what, place)
         if "latency_cycles" in row:
             self._latency(name, row["latency_cycles"])
-        evidences = [kind.value for kind in Evidence]
-        if "evidence" in row and row["evidence"] not in evidences:
-            allowed = ", ".join(evidences)
-            self.report("PW306", f"op class {name}: evidence must be one of {allowed}", place)
+        if "evidence" in row:
+            self._evidence(row["evidence"], f"op class {name}", place)
 
     def _latency(self, name: str, value: object) -> None:
         place, what = ("ops", name), f"op class {name}: latency_cycles"
@@ -231,6 +259,26 @@ class Checker:
             self.report(
                 "PW306", f"assumption {name}: state must be one of {', '.join(states)}", place
             )
+
+    def _figure(self, name: str, row: object) -> None:
+        place, what = ("occupancy", name), f"occupancy figure {name}"
+        if name not in OCCUPANCY:
+            known = ", ".join(OCCUPANCY)
+            self.report("PW305", f"unknown {what}", place, f"known: {known}")
+            return
+        if not isinstance(row, dict) or sorted(row) != sorted(_FIGURE_KEYS):
+            self.report("PW306", f"{what} needs {', '.join(_FIGURE_KEYS)}, only", place)
+            return
+        self._integer(row["value"], OCCUPANCY[name], what, place)
+        self._evidence(row["evidence"], what, place)
+        if not _is_text(row["source"]):
+            self.report("PW306", f"{what}: source must be a text", place)
+
+    def _evidence(self, value: object, what: str, place: tuple[str, str]) -> None:
+        evidences = [kind.value for kind in Evidence]
+        if value not in evidences:
+            allowed = ", ".join(evidences)
+            self.report("PW306", f"{what}: evidence must be one of {allowed}", place)
 
     def _source(
         self, name: str, row: object, sources: Mapping[str, object], place: tuple[str, str]

@@ -17,11 +17,13 @@ from typing import Any
 from ptxwcet.claims import Assumption, AssumptionState
 from ptxwcet.ir.op_classes import OpClass
 from ptxwcet.machine.assumptions import ASSUMPTIONS
-from ptxwcet.machine.checks import LIMITS, MOST_CYCLES, Checker, Table, locate
+from ptxwcet.machine.checks import LIMITS, MOST_CYCLES, OCCUPANCY, Checker, Table, locate
 from ptxwcet.machine.model import (
     Evidence,
+    Figure,
     FunctionalUnit,
     Machine,
+    OccupancyRules,
     OpTiming,
     RefusedOp,
     ResidencyLimits,
@@ -158,7 +160,17 @@ def _build(data: Table, memory_latency: int) -> Machine:
         memory_latency_cycles=memory_latency,
         limits=ResidencyLimits(**{key: data["limits"][key] for key in LIMITS}),
         satisfies=satisfies,
+        occupancy=_occupancy(data["occupancy"], sources) if "occupancy" in data else None,
+        makespan_letters=MappingProxyType(dict(data.get("makespan", {}))),
     )
+
+
+def _occupancy(table: Table, sources: dict[str, str]) -> OccupancyRules:
+    figures = {
+        key: Figure(row["value"], Evidence(row["evidence"]), _source_text(row["source"], sources))
+        for key, row in ((key, table[key]) for key in OCCUPANCY)
+    }
+    return OccupancyRules(**figures)
 
 
 def _timing(

@@ -78,13 +78,42 @@ class ResidencyLimits:
     shared_bytes_per_sm: int
 
 
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A number of a machine file with where it comes from."""
+
+    value: int
+    evidence: Evidence
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class OccupancyRules:
+    """How many SMs there are, and in which amounts an SM hands out registers and shared memory.
+
+    A warp is given registers in multiples of ``registers_per_warp_unit``, all from one of
+    ``register_partitions`` equal parts of the register file; a block's shared memory is its own
+    and ``shared_bytes_reserved_per_block``, rounded up to ``shared_bytes_unit``.
+    """
+
+    sms: Figure
+    registers_per_thread: Figure
+    registers_per_block: Figure
+    registers_per_warp_unit: Figure
+    register_partitions: Figure
+    shared_bytes_unit: Figure
+    shared_bytes_reserved_per_block: Figure
+
+
 @dataclass(frozen=True)
 class Machine:
     """A machine file, resolved for one global-memory latency.
 
     ``memory_latency_cycles`` is the parameter that was put into the timings. ``issues_return``:
     ``ret`` and ``exit`` are issued like other instructions. ``satisfies`` holds every known
-    assumption.
+    assumption. ``occupancy`` is None if the machine file does not say how many blocks run at once.
+    ``makespan_letters`` says of units whether they are load/store units (L) or cores
+    (C) to the makespan methods; a unit that it does not name is neither.
     """
 
     name: str
@@ -101,7 +130,9 @@ class Machine:
     memory_latency_cycles: int
     limits: ResidencyLimits
     satisfies: tuple[Assumption, ...]
+    makespan_letters: Mapping[str, str]
     warp_size: int = WARP_SIZE
+    occupancy: OccupancyRules | None = None
 
     def unit(self, name: str) -> FunctionalUnit:
         """The unit of that name. Raises KeyError if the machine has none."""

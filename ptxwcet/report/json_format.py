@@ -1,5 +1,6 @@
 """The report as JSON: the same bytes for the same input; ``schema-1.json`` describes it
-(``symbolic-schema-1.json`` that of parametric bounds)."""
+(``symbolic-schema-1.json`` that of parametric bounds, ``hybrid-schema-1.json`` that of hybrid
+analyses)."""
 
 from __future__ import annotations
 
@@ -10,9 +11,11 @@ from typing import TYPE_CHECKING
 from ptxwcet.report.model import Report
 
 if TYPE_CHECKING:
+    from ptxwcet.report.hybrid_model import HybridReport
+    from ptxwcet.report.pwcet_model import PwcetReport
     from ptxwcet.report.symbolic_model import SymbolicReport
 
 
-def render_json(report: Report | SymbolicReport) -> str:
+def render_json(report: Report | SymbolicReport | HybridReport | PwcetReport) -> str:
     """The report as one JSON object, keys in the order of the data model."""
     return json.dumps(asdict(report), indent=2, ensure_ascii=False) + "\n"

@@ -395,6 +395,20 @@ EXPLANATIONS: Mapping[str, Explanation] = _table(
         "The global-memory latency is a positive number of cycles, at most a million.",
         "Correct --mem-latency or the machine file.",
     ),
+    (
+        "PW315",
+        "machine without rules of occupancy",
+        "How many blocks run at once depends on figures that this machine file does not give: its "
+        "SMs, and the units in which registers and shared memory are handed out.",
+        "Add a table [occupancy] (docs/machine-files.md), or give --sms and --resident-blocks.",
+    ),
+    (
+        "PW316",
+        "block too large for an SM",
+        "A single block of the launch asks for more threads, registers or shared memory than an SM "
+        "has, so the launch would fail.",
+        "Launch smaller blocks, check --registers, or choose another machine.",
+    ),
     # --- timing ---------------------------------------------------------------------------------
     (
         "PW401",
@@ -718,6 +732,329 @@ EXPLANATIONS: Mapping[str, Explanation] = _table(
         "In an execution a warp did more in its run than a total of a facts file allows: bounds "
         "that rest on it do not hold for this input.",
         "Correct the fact.",
+    ),
+    (
+        "PW560",
+        "no kernel string",
+        "A kernel string is letters: L an instruction for a load/store unit, C one for a core.",
+        "Give L and C only, at least one letter.",
+    ),
+    (
+        "PW561",
+        "not a machine of the makespan",
+        "There is at least one warp; a kind of unit serves a whole number of warps a slot, or 1/n.",
+        "Give --warps of at least 1 and capacities such as 1, 2 or 1/2.",
+    ),
+    (
+        "PW562",
+        "no single kernel string",
+        "The makespan is defined for warps that all execute one known string of instructions.",
+        "Give the parameters or facts that decide branches and loops.",
+    ),
+    (
+        "PW563",
+        "unit that is neither L nor C",
+        "The makespan knows load/store units and cores; what another unit is, is not guessed.",
+        "Say it with --unit NAME=L or NAME=C, or in the [makespan] table of the machine file.",
+    ),
+    (
+        "PW564",
+        "too large for a method",
+        "The string, the table of states or the integer program is larger than the method takes.",
+        "Give fewer warps, or use exact, closed-form or pessimistic.",
+    ),
+    (
+        "PW565",
+        "method does not apply",
+        "The closed form and the safe extrapolation need one warp a slot on each kind of unit.",
+        "Use the method exact.",
+    ),
+    (
+        "PW566",
+        "nothing to do in no time",
+        "A time limit or a number of warps to start from is zero or less.",
+        "Give a positive one.",
+    ),
+    (
+        "PW567",
+        "no picture of a schedule",
+        "The method gives no schedule, or one too large to draw.",
+        "Use exact, states, closed-form or ilp, with fewer warps.",
+    ),
+    # --- traces ---------------------------------------------------------------------------------
+    (
+        "PW600",
+        "cannot read a trace",
+        "The file of a timed trace does not exist or cannot be read.",
+        "Check its name.",
+    ),
+    (
+        "PW601",
+        "malformed trace",
+        "A line or column is not what the format of timed traces has at this place.",
+        "See docs/trace-format.md; do not edit traces by hand.",
+    ),
+    (
+        "PW602",
+        "cut trace",
+        "The file ends early: its last line, or events that it announces, are missing.",
+        "Record it again, or copy it again whole.",
+    ),
+    (
+        "PW603",
+        "empty trace",
+        "The trace, or one of its runs, holds no events.",
+        "Record at least one run of the kernel; leave empty runs out.",
+    ),
+    (
+        "PW604",
+        "unknown ipoint",
+        "An event names an instrumentation point that the table of the trace does not have.",
+        "Record the trace again: table and events do not belong together.",
+    ),
+    (
+        "PW605",
+        "time going backwards",
+        "An event of a warp has an earlier time than the event before it in the same warp.",
+        "Record the trace again; times of a run must be of one clock.",
+    ),
+    (
+        "PW606",
+        "warp without start or end",
+        "The events of a warp do not begin at the kernel's entry, or do not reach its end: the "
+        "trace lacks events.",
+        "Record the trace again, or leave that run out.",
+    ),
+    (
+        "PW607",
+        "trace of another kernel",
+        "Kernel name, digest of the PTX file or table of ipoints do not fit the file given.",
+        "Give the PTX file that was traced, or record the trace again.",
+    ),
+    (
+        "PW608",
+        "impossible transition",
+        "A warp passes from one ipoint to another although no path of the kernel, diverged or "
+        "not, leads there.",
+        "The trace lacks events, or its GPU joins diverged threads elsewhere: see "
+        "docs/methods/hybrid.md.",
+    ),
+    (
+        "PW609",
+        "cannot write a trace",
+        "The file cannot be written, or its name does not say in which form.",
+        "Choose a name that ends in .csv or .npz, in a folder that can be written.",
+    ),
+    (
+        "PW610",
+        "warp number used twice",
+        "A warp goes on after its end, or is on two multiprocessors.",
+        "Number the warps of a run so that no two share a number.",
+    ),
+    (
+        "PW611",
+        "unknown version of the trace format",
+        "The trace was written by another version of ptxwcet.",
+        "Record it again with this version.",
+    ),
+    (
+        "PW612",
+        "ipoints missing",
+        "The table of ipoints lacks the kernel's entry or its end, or names a block twice.",
+        "Instrument the entry and the end of the kernel.",
+    ),
+    (
+        "PW613",
+        "no estimate",
+        "The integer program of the warp-specific WCET has no answer.",
+        "See the reason in the message; please report the trace.",
+    ),
+    (
+        "PW614",
+        "nothing to analyse",
+        "Hybrid analysis starts from timed traces, and there is neither a trace nor a launch to "
+        "trace.",
+        "Give --trace, or --launch to trace here.",
+    ),
+    (
+        "PW615",
+        "exceedance out of range",
+        "Profiles give quantiles for probabilities from 1e-9 to below 1: rarer times cannot be "
+        "told from rounding.",
+        "Give a probability in that range.",
+    ),
+    (
+        "PW650",
+        "cannot be instrumented",
+        "The file is for an ISA or GPU without activemask, not for 64-bit addresses, a "
+        "kernel has no room for two more parameters or too many blocks, or a function that "
+        "it calls ends threads.",
+        "Do what the message says; most of it is compiling for a newer target.",
+    ),
+    (
+        "PW651",
+        "no such place for a point",
+        "The kernel has no block that it can reach with this label or on this line.",
+        "Give one of the labels that the message lists, or a line of the PTX file with an "
+        "instruction.",
+    ),
+    (
+        "PW652",
+        "not a description of instrumented PTX",
+        "The file is not the JSON that ptxwcet instrument writes beside the instrumented PTX.",
+        "Give that file, unchanged.",
+    ),
+    (
+        "PW653",
+        "instrumented file and description differ",
+        "The PTX file is not the one whose digest the description has: one of both was "
+        "changed or made anew.",
+        "Instrument the original again, and use both files that this writes.",
+    ),
+    (
+        "PW654",
+        "not a dump",
+        "The file does not begin with the header of a dump, its version is another one, or "
+        "its header has impossible values.",
+        "Copy the buffer from the device from its first byte on; prepare it as "
+        "docs/instrumentation.md says.",
+    ),
+    (
+        "PW655",
+        "dump cut off",
+        "The file ends before the last record that the kernel wrote.",
+        "Copy the whole buffer from the device.",
+    ),
+    (
+        "PW656",
+        "dump of another kernel",
+        "The dump carries the identity of another instrumented file or kernel, or dumps of "
+        "different kernels or clocks are imported together.",
+        "Give the description that was written with the PTX that ran, and dumps of one kernel.",
+    ),
+    (
+        "PW657",
+        "buffer too small",
+        "The kernel wanted to write more than the buffer holds: records are lost, so nothing "
+        "is used.",
+        "Give a larger buffer, or instrument fewer points (--at).",
+    ),
+    (
+        "PW658",
+        "impossible record",
+        "A record names a point or warp that the kernel does not have, or lies where none is "
+        "written.",
+        "Zero the buffer before the launch, and copy it after the kernel has ended.",
+    ),
+    (
+        "PW659",
+        "warp without start or end",
+        "A warp has no record of its entry or of its end: the kernel did not run to its end, "
+        "or the dump was taken too early.",
+        "Copy the buffer after the kernel has ended without an error.",
+    ),
+    (
+        "PW660",
+        "contradictory times of a warp",
+        "Times of a warp go backwards, two of its lanes have one time, or it changed its "
+        "multiprocessor: its clock cannot be trusted.",
+        "Record again, with no other work, debugger or profiler on the GPU.",
+    ),
+    (
+        "PW661",
+        "no run on a GPU",
+        "The driver's bindings are not installed, or the driver refused the kernel or "
+        "reported a fault.",
+        "Install the extra gpu and a driver as new as the PTX; or record with the emulator.",
+    ),
+    (
+        "PW662",
+        "cannot read a dump or description",
+        "The file cannot be opened.",
+        "Check the path.",
+    ),
+    (
+        "PW663",
+        "cannot write",
+        "An instrumented file, its description or a dump cannot be written.",
+        "Check the folder, its permissions and its room.",
+    ),
+    (
+        "PW690",
+        "trace too long",
+        "Each event takes about 60 bytes of memory while a trace is made. How many there will be "
+        "is known before the launch is timed.",
+        "Trace a smaller launch or fewer runs, or raise --max-events.",
+    ),
+    (
+        "PW691",
+        "runs that would be the same",
+        "Several runs are asked for, but no array of the launch file is drawn at random, and "
+        "neither the policy nor jitter is: every run would have the same events.",
+        "Give an array a seed, or trace with --jitter or --policy random.",
+    ),
+    # --- statistics ----------------------------------------------------------------------------
+    (
+        "PW701",
+        "cannot read measurements",
+        "The file does not exist, cannot be read, or is neither text columns nor a "
+        "one-dimensional .npy array of numbers.",
+        "Check path and format: docs/methods/pwcet.md.",
+    ),
+    (
+        "PW702",
+        "malformed line of measurements",
+        "A line has other columns than the first one, or holds text where a time should be.",
+        "Write a time a line, decimals with a point; a first line may name the columns.",
+    ),
+    (
+        "PW703",
+        "unit not known or mixed",
+        "Times are in cycles or in ns, all of them, and nothing is taken for the unit by default.",
+        "Give --unit, or name the column time_cycles or time_ns; convert times of another unit.",
+    ),
+    (
+        "PW704",
+        "not an execution time",
+        "A time is NaN, infinite, zero or negative.",
+        "Leave failed runs out, and count them.",
+    ),
+    (
+        "PW705",
+        "too few times",
+        "A law of extremes needs at least 40 extremes: 1,000 times for blocks of 25.",
+        "Measure more runs, or choose smaller blocks or a lower threshold.",
+    ),
+    (
+        "PW706",
+        "times without a tail",
+        "All times are the same, or all of the largest ones are: no law can be fitted.",
+        "Check how times were taken; take them more finely.",
+    ),
+    (
+        "PW707",
+        "column or condition not known",
+        "The column of the times is not evident, a column or condition that was named does "
+        "not exist, or a condition is in two files.",
+        "Name it with --column or --condition-column; see the columns that the message lists.",
+    ),
+    (
+        "PW708",
+        "malformed clock pairs",
+        "A clock is no value of a counter of that width, or an SM has two pairs in one run.",
+        "Write a row for each SM and run; give --counter-bits 64 for clock64.",
+    ),
+    (
+        "PW709",
+        "cannot write",
+        "The page, a picture or the times cannot be written.",
+        "Choose a folder that can be written.",
+    ),
+    (
+        "PW710",
+        "no probabilistic WCET",
+        "Hypothesis tests reject what extreme value theory needs: the curve would be an invention.",
+        "See which test rejected and docs/methods/pwcet.md; --force prints the curve, marked.",
     ),
     # --- internal -------------------------------------------------------------------------------
     (

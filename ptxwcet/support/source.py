@@ -11,10 +11,13 @@ class SourceFile:
     """A named input text.
 
     ``name`` is what diagnostics print. Equality is identity: two reads of one path are two files.
+    ``first_line`` is the number of the first line of ``text``: more than 1 for an excerpt of a file
+    that is too large to be held.
     """
 
     name: str
     text: str
+    first_line: int = 1
     _line_starts: list[int] = field(default_factory=list, repr=False)
 
     def line_starts(self) -> list[int]:
@@ -30,14 +33,15 @@ class SourceFile:
         return starts
 
     def position(self, offset: int) -> tuple[int, int]:
-        """Line and column of a character offset, both counted from 1. Cost: O(log lines)."""
+        """Line and column of a character offset; columns count from 1. Cost: O(log lines)."""
         starts = self.line_starts()
         index = bisect_right(starts, offset) - 1
-        return index + 1, offset - starts[index] + 1
+        return index + self.first_line, offset - starts[index] + 1
 
     def line_text(self, line: int) -> str:
-        """The text of a line (counted from 1) without its line terminator."""
+        """The text of a line without its line terminator."""
         starts = self.line_starts()
+        line -= self.first_line - 1
         begin = starts[line - 1]
         end = starts[line] if line < len(starts) else len(self.text)
         return self.text[begin:end].rstrip("\r\n")

@@ -47,6 +47,7 @@ from ptxwcet.warp.program import (
     Repeat,
     Scoreboard,
     Tally,
+    TimedInstruction,
     Unordered,
     WarpClass,
     WarpProgram,
@@ -250,14 +251,21 @@ class _Builder:
     def _visit(self, visit: Visit) -> tuple[Node, ...]:
         found = self._visits.get(visit)
         if found is None:
-            block = self._cfg.blocks[visit.block]
-            nodes: list[Node] = []
-            for index in range(block.start, block.end):
-                taken = visit.taken and index == block.end - 1
-                instruction = self._kernel.instructions[index]
-                nodes += self._costs.nodes(index, instruction, taken=taken)
-            found = self._visits[visit] = tuple(nodes)
+            found = timed_visit(visit, self._kernel, self._cfg, self._costs)
+            self._visits[visit] = found
         return found
+
+
+def timed_visit(
+    visit: Visit, kernel: Kernel, cfg: ControlFlowGraph, costs: InstructionCosts
+) -> tuple[TimedInstruction | Barrier, ...]:
+    """What one execution of a basic block issues. Cost: linear in the block."""
+    block = cfg.blocks[visit.block]
+    nodes: list[TimedInstruction | Barrier] = []
+    for index in range(block.start, block.end):
+        taken = visit.taken and index == block.end - 1
+        nodes += costs.nodes(index, kernel.instructions[index], taken=taken)
+    return tuple(nodes)
 
 
 def _without_shared_start(

@@ -124,6 +124,13 @@ ROW = (
 )
 
 
+OCCUPANCY = 'sms = {{ value = {value}, evidence = "{evidence}", source = "{source}" }}\n'
+
+
+def figure(value: str = "4", evidence: str = "assumed", source: str = "machine") -> str:
+    return "[occupancy]\n" + OCCUPANCY.format(value=value, evidence=evidence, source=source)
+
+
 def row(init: str = "1", lat: str = "4", evidence: str = "assumed", source: str = "machine") -> str:
     return "[ops]\n" + ROW.format(init=init, lat=lat, evidence=evidence, source=source)
 
@@ -160,6 +167,13 @@ def row(init: str = "1", lat: str = "4", evidence: str = "assumed", source: str 
         (HEAD + "[satisfies]\nluck = { state = 'assumed', source = 'machine' }\n", ["PW312"]),
         (HEAD + "[satisfies]\nsingle-issue = { state = 'sure', source = 'machine' }\n", ["PW306"]),
         (HEAD + "[satisfies]\nsingle-issue = { state = 'assumed' }\n", ["PW306"]),
+        (HEAD + "occupancy = 3\n", ["PW306"]),
+        (HEAD + "[occupancy]\nsms = 3\n", ["PW306"]),
+        (HEAD + figure(value='"many"'), ["PW306"]),
+        (HEAD + figure(evidence="guess"), ["PW306"]),
+        (HEAD + figure().replace("sms", "cores"), ["PW305"]),
+        (HEAD + figure(value="0"), ["PW310"]),
+        (HEAD + figure(source="rumour: someone"), ["PW311"]),
         (HEAD.replace("orin-ecrts2025", "nowhere"), ["PW313"]),
         (HEAD.replace("orin-ecrts2025", "orin-ecrts2025-hazard"), ["PW313"]),
     ],
@@ -181,6 +195,27 @@ def test_a_file_without_a_base_must_be_complete(tmp_path: Path) -> None:
     assert found.count("PW308") == 1
     assert found.count("PW306") == 1
     assert found.count("PW309") > 3  # every row on the missing unit
+
+
+def test_occupancy_is_whole_or_absent(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    text = (Path(__file__).parents[2] / "ptxwcet/machine/models/orin-ecrts2025.toml").read_text()
+    without = [line for line in text.splitlines() if not line.startswith("register_partitions")]
+    path.write_text("\n".join(without))
+    assert codes_of(str(path)) == ["PW306"]
+    before, _, after = text.partition("[occupancy]")
+    path.write_text(before + "[units]" + after.partition("[units]")[2])
+    assert load_machine(str(path)).occupancy is None
+
+
+def test_an_extension_may_change_one_figure_of_occupancy(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(HEAD + figure("14"))
+    mine, base = load_machine(str(path)).occupancy, load_machine().occupancy
+    assert mine is not None
+    assert base is not None
+    assert (mine.sms.value, base.sms.value) == (14, 1)
+    assert mine.shared_bytes_unit == base.shared_bytes_unit
 
 
 def test_diagnostics_point_at_the_line(tmp_path: Path) -> None:
@@ -229,3 +264,4 @@ def test_command_show(name: str) -> None:
     assert "77 cycles" in result.output
     assert all(op.value in result.output for op in OpClass)
     assert all(key in result.output for key in ASSUMPTIONS)
+    assert "register_partitions" in result.output

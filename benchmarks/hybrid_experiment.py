@@ -1,0 +1,115 @@
+"""The experiment of the hybrid analysis: the kernels of Betts and Donaldson's Table II.
+
+    python benchmarks/hybrid_experiment.py --store build/hybrid --resume
+
+Each kernel is executed and timed on many input vectors, its traces are analysed, and the page is
+written with its table, pictures and data. Runs are kept in the store; ``--resume`` makes only those
+that are missing, or of another kernel or launch. ``--only-trace`` stops before the page.
+``--until-known`` saves time: see :func:`trace`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from hybrid_kernels import CLASSES, HybridKernel, hybrid_kernels
+from hybrid_page import draw_convergence, draw_over_estimation, page, write_csv
+from hybrid_rows import Row, study
+from hybrid_runs import Run, Store
+
+from ptxwcet.api import bound_file
+from ptxwcet.bounds.outcome import BlockBound
+
+OUT = Path(__file__).resolve().parents[1] / "docs" / "experiments"
+INPUTS = 100
+JITTER_PERCENT = 50
+VARIED = (
+    *("BitonicSort-2", "Histogram-1", "MatrixMultiply"),
+    *("Reduction-2", "Reduction-6", "VectorAdd"),
+)
+"""Kernels whose latencies are varied as well: some quick ones."""
+
+
+def trace(
+    store: Store, kernel: HybridKernel, inputs: int, resume: bool, until_known: bool
+) -> list[Run]:
+    """The runs of a kernel; those that are there already are taken if it is resumed.
+
+    ``until_known``: none after the first ten, one or more of each kind of input, if their traces
+    are the same and path analysis knows a single path for each warp, whatever the data are. More
+    runs could not differ.
+    """
+    if not resume:
+        store.clear(kernel)
+    runs: list[Run] = []
+    seconds, made = 0.0, 0
+    for number in range(inputs):
+        run = store.run(kernel, number) if resume else None
+        same = number >= len(CLASSES) and len({one.trace for one in runs}) == 1
+        if run is None and until_known and same and has_known_paths(kernel):
+            break
+        if run is None:
+            run = store.make(kernel, number)
+            seconds += run.seconds
+            made += 1
+        runs.append(run)
+    print(f"{kernel.name}: {len(runs)} runs, {made} traced now in {seconds:.1f} s", flush=True)
+    return runs
+
+
+def has_known_paths(kernel: HybridKernel) -> bool:
+    """Whether path analysis knows a single path for each warp: only then is there a GUB."""
+    (answer,) = bound_file(kernel.request(kernel.launch)).bounded
+    return all(isinstance(piece.outcomes["gub"], BlockBound) for piece in answer.pieces)
+
+
+def write_page(rows: Sequence[Row], varied: Sequence[Row], out: Path, command: str) -> None:
+    """The page, its data and its pictures."""
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "hybrid.md").write_text(page(rows, varied, command), encoding="utf-8")
+    data = {"rows": [asdict(row) for row in rows], "varied": [asdict(row) for row in varied]}
+    (out / "hybrid.json").write_text(json.dumps(data) + "\n", encoding="utf-8")
+    write_csv(rows, out / "hybrid.csv")
+    draw_over_estimation(rows, out / "hybrid-overestimation.png")
+    moving = [row for row in rows if len(set(row.marks)) > 1]
+    panels = [("inputs alone", moving), (f"latencies up to {JITTER_PERCENT} % shorter", varied)]
+    draw_convergence(panels, out / "hybrid-convergence.png")
+
+
+def main() -> int:
+    """Runs the command."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--store", type=Path, required=True, help="folder of the runs")
+    parser.add_argument("--inputs", type=int, default=INPUTS)
+    parser.add_argument("--kernels", default="", help="names of Table II, with commas")
+    parser.add_argument("--resume", action="store_true")
+    parser.add_argument("--until-known", action="store_true")
+    parser.add_argument("--only-trace", action="store_true")
+    parser.add_argument("--out", type=Path, default=OUT)
+    options = parser.parse_args()
+    named = set(filter(None, options.kernels.split(",")))
+    kernels = [one for one in hybrid_kernels() if not named or one.name in named]
+    campaigns = [
+        (Store(options.store, 0), kernels),
+        (Store(options.store, JITTER_PERCENT), [one for one in kernels if one.name in VARIED]),
+    ]
+    found: list[list[Row]] = [[], []]
+    for (store, chosen), rows in zip(campaigns, found, strict=True):
+        for kernel in chosen:
+            runs = trace(store, kernel, options.inputs, options.resume, options.until_known)
+            if not options.only_trace:
+                rows.append(study(store, kernel, runs))
+    if not options.only_trace:
+        write_page(
+            *found, options.out, "python benchmarks/hybrid_experiment.py --store build/hybrid"
+        )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

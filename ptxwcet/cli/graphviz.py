@@ -1,0 +1,76 @@
+"""Graphs in the DOT language: as text, or as pictures that Graphviz lays out."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import click
+
+from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+
+PICTURES = (".svg", ".png")
+_TEXTS = (".dot", ".gv")
+_LAYOUT_SECONDS = 120
+"""Graphviz takes seconds for the largest kernels that a person can still look at."""
+
+
+def require_graph_suffix(output: Path, option: str) -> None:
+    """Raises click.BadParameter for a file whose name does not say text or picture."""
+    if output.suffix not in PICTURES + _TEXTS:
+        raise click.BadParameter(
+            f"'{output}' should end in one of {', '.join(PICTURES + _TEXTS)}", param_hint=option
+        )
+
+
+def write_graph(text: str, output: Path, advice: str) -> None:
+    """Writes a graph: its text, or its picture. Raises PtxwcetError (PW233), with ``advice``."""
+    if output.suffix in _TEXTS:
+        _write(output, text)
+    else:
+        _render(text, output, advice)
+
+
+def _write(output: Path, text: str) -> None:
+    try:
+        output.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise PtxwcetError(
+            Diagnostic("PW233", f"cannot write '{output}': {error.strerror}")
+        ) from None
+
+
+def _render(text: str, output: Path, advice: str) -> None:
+    """Runs Graphviz. Raises PtxwcetError (PW233) if it is missing or fails."""
+    dot = shutil.which("dot")
+    if dot is None:
+        raise PtxwcetError(
+            Diagnostic(
+                "PW233",
+                f"cannot render '{output}': Graphviz's 'dot' is not on the PATH",
+                help="install Graphviz, or write the text to a FILE.dot",
+            )
+        )
+    try:
+        subprocess.run(
+            [dot, f"-T{output.suffix[1:]}", "-o", str(output)],
+            input=text,
+            encoding="utf-8",
+            capture_output=True,
+            check=True,
+            timeout=_LAYOUT_SECONDS,
+        )
+    except subprocess.TimeoutExpired:
+        reason = f"no layout within {_LAYOUT_SECONDS} s: the graph is too large to look at"
+    except subprocess.CalledProcessError as error:
+        reason = (error.stderr or "").strip().split("\n")[0] or f"exit code {error.returncode}"
+    else:
+        return
+    raise PtxwcetError(
+        Diagnostic(
+            "PW233",
+            f"Graphviz could not render '{output}': {reason}",
+            help=advice,
+        )
+    )

@@ -1,0 +1,146 @@
+"""``ptxwcet hybrid FILE``: WCET estimates from timed traces."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ptxwcet.cli.bound import request_from
+from ptxwcet.cli.graphviz import require_graph_suffix, write_graph
+from ptxwcet.cli.options import analysis_options
+from ptxwcet.cli.progress import ProgressLine
+from ptxwcet.compose.grid_plan import GridWishes
+from ptxwcet.hybrid_study import EXCEEDANCES, HybridRequest, study_trace
+from ptxwcet.report.hybrid_model import build_hybrid_report
+from ptxwcet.report.hybrid_text import render_hybrid_text
+from ptxwcet.report.ipg_dot import draw_ipg
+from ptxwcet.report.json_format import render_json
+from ptxwcet.trace.files import write_trace
+from ptxwcet.tracing import TraceOptions
+
+_OF_A_TRACE_MADE_HERE = {
+    "policy": "--policy",
+    "runs": "--runs",
+    "seed": "--seed",
+    "jitter": "--jitter",
+    "save_trace": "--save-trace",
+}
+_OF_THE_GPU = {
+    "sms": "--sms",
+    "resident_blocks": "--resident-blocks",
+    "registers": "--registers",
+}
+
+
+@click.command()
+@analysis_options
+@click.option(
+    "--trace", type=click.Path(), help="Timed trace (.csv or .npz).  [default: trace --launch here]"
+)
+@click.option("--policy", help="Traced here: warp scheduler (lrr, gto, ...).")
+@click.option(
+    "--sms", type=click.IntRange(1, 1024), help="SMs of the GPU.  [default: the machine's]"
+)
+@click.option(
+    "--resident-blocks",
+    type=click.IntRange(1, 1024),
+    help="Blocks that an SM holds.  [default: computed from the machine's limits]",
+)
+@click.option(
+    "--registers",
+    type=click.IntRange(1, 1024),
+    help="Registers of a thread, as ptxas -v says.  [default: launch file, .maxnreg, no limit]",
+)
+@click.option(
+    "--runs",
+    type=click.IntRange(1, 100_000),
+    help="Traced here: runs, with other seeds each.  [default: 1]",
+)
+@click.option("--seed", type=click.IntRange(0, 2**62), help="Traced here: of policy and jitter.")
+@click.option(
+    "--jitter",
+    type=click.IntRange(0, 100),
+    metavar="PERCENT",
+    help="Traced here: shorten timings at random by up to so much.",
+)
+@click.option("--save-trace", type=click.Path(path_type=Path), help="Write the trace made here.")
+@click.option(
+    "--exceedance",
+    "exceedances",
+    type=float,
+    multiple=True,
+    help="Probability of a quantile of a warp's time.  [default: 1e-3, 1e-6, 1e-9]",
+)
+@click.option(
+    "--picture",
+    type=click.Path(path_type=Path),
+    help="Draw the graph of ipoints with its times: a .dot, .svg or .png.",
+)
+@click.option(
+    "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True
+)
+def hybrid(
+    trace: str | None,
+    exceedances: tuple[float, ...],
+    picture: Path | None,
+    form: str,
+    **options: Any,
+) -> int:
+    """Estimate the WCET of the kernel of a timed trace (Betts and Donaldson, ECRTS 2013).
+
+    Prints the kernel's row of their Table II: high-water mark, warp-specific WCET, and what both
+    ways to account for concurrency make of it. Launch facts are for the static bound beside it.
+
+    Exit code: 0 estimated; 1 trace or launch refused; 2 usage.
+    """
+    if picture is not None:
+        require_graph_suffix(picture, "'--picture'")
+    given = {key: options.pop(key) for key in (*_OF_A_TRACE_MADE_HERE, *_OF_THE_GPU)}
+    request = request_from(**options)
+    _check_use(trace, request.launch_file, given)
+    save = given.pop("save_trace")
+    asked = HybridRequest(request, _trace_options(**given), trace, exceedances or EXCEEDANCES)
+    with ProgressLine() as progress:
+        answer = study_trace(asked, progress.show)
+    if save is not None:
+        write_trace(answer.trace, save)
+    if picture is not None:
+        write_graph(draw_ipg(answer), picture, "write the text to a FILE.dot")
+    report = build_hybrid_report(answer)
+    text = render_json(report) if form == "json" else render_hybrid_text(report)
+    click.echo(text, nl=False)
+    return 0
+
+
+def _check_use(trace: str | None, launch_file: str | None, given: dict[str, Any]) -> None:
+    if trace is not None:
+        for key, option in _OF_A_TRACE_MADE_HERE.items():
+            if given[key] is not None:
+                raise click.UsageError(f"{option} concerns a trace made here: it excludes --trace")
+        for key, option in _OF_THE_GPU.items():
+            if given[key] is not None and launch_file is None:
+                raise click.UsageError(f"{option} says how waves are planned: give --launch, too")
+    elif launch_file is None:
+        raise click.UsageError("give --trace FILE, or --launch FILE to trace here")
+    elif given["policy"] is None:
+        raise click.UsageError("to trace here, name a warp scheduler: --policy lrr, gto, ...")
+
+
+def _trace_options(
+    policy: str | None,
+    runs: int | None,
+    seed: int | None,
+    jitter: int | None,
+    sms: int | None,
+    resident_blocks: int | None,
+    registers: int | None,
+) -> TraceOptions:
+    return TraceOptions(
+        policy or "",  # none where nothing is traced
+        GridWishes(sms, resident_blocks, registers),
+        runs=runs or 1,
+        seed=seed or 0,
+        jitter_percent=jitter or 0,
+    )

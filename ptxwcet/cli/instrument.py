@@ -1,0 +1,98 @@
+"""``ptxwcet instrument FILE --out F``: PTX that records when warps pass its basic blocks."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from ptxwcet.instrument.code import INSTRUCTIONS_AT_ENTRY, INSTRUCTIONS_AT_POINT, REGISTERS
+from ptxwcet.instrument.sidecar import Sidecar, sidecar_data
+from ptxwcet.recording import InstrumentRequest, instrument_file, write_instrumented
+
+_EVERY = "every-block"
+
+
+@click.command()
+@click.argument("file", type=click.Path())
+@click.option(
+    "-o",
+    "--out",
+    type=click.Path(path_type=Path),
+    required=True,
+    help="Write the instrumented PTX here.",
+)
+@click.option(
+    "--sidecar",
+    type=click.Path(path_type=Path),
+    help="Write here what the points are.  [default: --out with .json]",
+)
+@click.option("-k", "--kernel", "kernels", multiple=True, help="Instrument this kernel only.")
+@click.option(
+    "--at",
+    "places",
+    multiple=True,
+    metavar="PLACE,...",
+    help="Only at these blocks, labels or PTX lines; the entry and the ends always.  "
+    f"[default: {_EVERY}]",
+)
+@click.option(
+    "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True
+)
+def instrument(
+    file: str,
+    out: Path,
+    sidecar: Path | None,
+    kernels: tuple[str, ...],
+    places: tuple[str, ...],
+    form: str,
+) -> int:
+    """Insert instrumentation points into the kernels of FILE.
+
+    At each point one lane of the warp writes the time, the multiprocessor, the warp and the point
+    into a buffer in global memory. ptxwcet record runs the result, ptxwcet import-dump reads what
+    it wrote.
+    """
+    described = sidecar or out.with_suffix(".json")
+    if described == out or Path(file).resolve() in (out.resolve(), described.resolve()):
+        raise click.BadParameter("would overwrite another of the files", param_hint="'--out'")
+    named = tuple(place for row in places for place in row.split(",") if place)
+    if _EVERY in named and len(named) > 1:
+        raise click.BadParameter(f"'{_EVERY}' leaves nothing to choose", param_hint="'--at'")
+    chosen = () if named == (_EVERY,) else named
+    answer = instrument_file(InstrumentRequest(file, kernels, chosen))
+    write_instrumented(answer, out, described)
+    if form == "json":
+        click.echo(json.dumps(sidecar_data(answer.sidecar), indent=2, ensure_ascii=False))
+    else:
+        click.echo("\n".join(_lines(answer.sidecar, out, described)))
+    return 0
+
+
+def _lines(sidecar: Sidecar, out: Path, described: Path) -> Iterator[str]:
+    yield f"written    {out}, {described}"
+    for kernel in sidecar.kernels:
+        blocks = len(kernel.ipoints) - 1
+        ends = kernel.inserted_points - blocks
+        yield (
+            f"kernel     {kernel.name}: points at {_count(blocks, 'block')} and "
+            f"{_count(ends, 'end')}, {kernel.added_instructions:,} instructions added"
+        )
+    counts = ", ".join(f"{len(names)} .{kind}" for kind, names in REGISTERS.items())
+    yield (
+        f"added      to each kernel: registers {counts} (2 .b32 are live between points), "
+        f"{INSTRUCTIONS_AT_ENTRY} instructions at its entry"
+    )
+    yield f"           to each point: {INSTRUCTIONS_AT_POINT} instructions, no branch"
+    if sidecar.kernels:
+        buffer, chunks = sidecar.kernels[0].parameters
+        yield f"           parameters at the end: .u64 {buffer}, .u64 {chunks}"
+    total = sum(kernel.added_instructions for kernel in sidecar.kernels)
+    points = sum(kernel.inserted_points for kernel in sidecar.kernels)
+    yield f"total      {_count(points, 'point')}, {total:,} instructions"
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}" + ("" if number == 1 else "s")

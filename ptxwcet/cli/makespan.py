@@ -1,0 +1,168 @@
+"""``ptxwcet makespan``: the worst-case makespan of identical warps in time slots."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ptxwcet.api import RefusedKernel
+from ptxwcet.cli.bound import request_from
+from ptxwcet.cli.options import optional_file_options
+from ptxwcet.cli.progress import ProgressLine
+from ptxwcet.makespan.ilp_model import Constraints
+from ptxwcet.makespan.methods import METHODS
+from ptxwcet.makespan.problem import parse_capacity
+from ptxwcet.makespans import (
+    Makespan,
+    MakespanOptions,
+    makespan_of_string,
+    makespans_of_file,
+)
+from ptxwcet.report.makespan_svg import draw_schedule
+from ptxwcet.report.makespan_text import makespan_data, refusal_data, render_makespan_text
+from ptxwcet.support.diagnostics import Diagnostic, render_all
+
+
+@click.command()
+@optional_file_options
+@click.option("--string", "text", help="Kernel string instead of FILE: letters L and C.")
+@click.option("--warps", type=int, help="Warps that execute --string.")
+@click.option(
+    "--load-store", required=True, metavar="N", help="Warps a slot on load/store units: 1, 2, 1/2."
+)
+@click.option("--cores", required=True, metavar="N", help="Warps a slot on cores: 1, 2, 1/2.")
+@click.option(
+    "--method", type=click.Choice(list(METHODS)), default=next(iter(METHODS)), show_default=True
+)
+@click.option(
+    "--constraints",
+    type=click.Choice([one.value for one in Constraints]),
+    default=Constraints.SHORT.value,
+    show_default=True,
+    help="How the method ilp writes work conservation.",
+)
+@click.option(
+    "--most-warps",
+    type=int,
+    default=8,
+    show_default=True,
+    help="The methods extrapolate start from at most so many warps (x).",
+)
+@click.option(
+    "--unit",
+    "units",
+    multiple=True,
+    metavar="UNIT=L|C",
+    help="A unit of the machine is a load/store unit or a core.  [default: the machine file's]",
+)
+@click.option(
+    "--time", "seconds", type=float, help="Seconds for each string; then the best bound so far."
+)
+@click.option("--schedule", type=click.Path(path_type=Path), help="Draw the schedule: an .svg.")
+@click.option(
+    "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True
+)
+def makespan(
+    text: str | None,
+    warps: int | None,
+    load_store: str,
+    cores: str,
+    method: str,
+    constraints: str,
+    most_warps: int,
+    units: Sequence[str],
+    seconds: float | None,
+    schedule: Path | None,
+    form: str,
+    **options: Any,
+) -> int:
+    """Time slots until the last of identical warps has ended, at worst.
+
+    The machine is that of Berezovskyi, Bletsas and Andersson: slots, not cycles, and no latencies.
+    Give FILE and its launch, or --string and --warps. Exit code: 0 answered; 1 refused; 2 usage.
+    """
+    _check_usage(options["file"], text, warps, schedule)
+    with ProgressLine() as progress:
+        chosen = MakespanOptions(
+            parse_capacity("load/store units", load_store),
+            parse_capacity("cores", cores),
+            method,
+            seconds,
+            most_warps,
+            Constraints(constraints),
+            _letters(units),
+            progress.show_part,
+        )
+        if text is None:
+            return _answer_file(chosen, schedule, form, options)
+        assert warps is not None
+        found = makespan_of_string(text, warps, chosen)
+    if form == "json":
+        click.echo(json.dumps(makespan_data(found), indent=2, ensure_ascii=False))
+    else:
+        click.echo(render_makespan_text("of         --string", found), nl=False)
+    _draw(found, schedule)
+    return 0
+
+
+def _check_usage(
+    file: str | None, text: str | None, warps: int | None, schedule: Path | None
+) -> None:
+    if (file is None) == (text is None):
+        raise click.UsageError("give either FILE or --string")
+    if text is not None and warps is None:
+        raise click.UsageError("--string needs --warps")
+    if text is None and warps is not None:
+        raise click.UsageError("--warps belongs to --string: the warps of FILE follow from --block")
+    if schedule is not None and schedule.suffix != ".svg":
+        raise click.BadParameter(f"'{schedule}' should end in .svg", param_hint="'--schedule'")
+
+
+def _letters(units: Sequence[str]) -> dict[str, str]:
+    found = {}
+    for written in units:
+        unit, _, letter = written.partition("=")
+        if not unit or letter not in ("L", "C"):
+            raise click.BadParameter(f"'{written}' is not UNIT=L or UNIT=C", param_hint="'--unit'")
+        found[unit] = letter
+    return found
+
+
+def _answer_file(
+    chosen: MakespanOptions, schedule: Path | None, form: str, options: dict[str, Any]
+) -> int:
+    answer = makespans_of_file(request_from(**options), chosen)
+    solved = [row for row in answer.kernels if not isinstance(row, RefusedKernel)]
+    if schedule is not None and len(solved) > 1:
+        names = ", ".join(row.prepared.kernel.name for row in solved)
+        raise click.UsageError(f"a picture shows one kernel: choose with -k among {names}")
+    data: list[dict[str, Any]] = []
+    diagnostics: list[Diagnostic] = []
+    for row in answer.kernels:
+        if isinstance(row, RefusedKernel):
+            diagnostics += row.diagnostics
+            data.append(refusal_data(row.kernel.name, row.diagnostics))
+            continue
+        name = row.prepared.kernel.name
+        data.append({"kernel": name, **makespan_data(row.makespan)})
+        if form == "text":
+            title = f"of         {answer.path}, kernel {name}, units of {answer.machine.name}"
+            click.echo(render_makespan_text(title, row.makespan))
+        _draw(row.makespan, schedule)
+    if form == "json":
+        click.echo(json.dumps(data, indent=2, ensure_ascii=False))
+    if diagnostics:
+        click.echo(render_all(diagnostics), err=True)
+    return 1 if diagnostics else 0
+
+
+def _draw(found: Makespan, path: Path | None) -> None:
+    if path is None:
+        return
+    if len(found.sections) > 1 or found.sections[0].multiplicity > 1:
+        raise click.UsageError("a picture shows one section: the block has barriers")
+    draw_schedule(found.sections[0], path)

@@ -1,0 +1,239 @@
+"""Hybrid analysis of a kernel, from a trace or a launch: the library's front door.
+
+>>> from ptxwcet.api import Request
+>>> from ptxwcet.hybrid_study import HybridRequest, study_trace
+>>> from ptxwcet.tracing import TraceOptions
+>>> request = Request("samples/saxpy.ptx", launch_file="samples/launches/saxpy.toml")
+>>> study_trace(HybridRequest(request, TraceOptions("lrr"))).estimate.warp_wcet  # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from ptxwcet.api import Request, bound_file, file_digest
+from ptxwcet.claims import TimingClaim
+from ptxwcet.compose.waves import WaveSchedule
+from ptxwcet.flow.cfg import ControlFlowGraph, build_cfg
+from ptxwcet.flow.dominance import compute_dominators
+from ptxwcet.flow.inlining import inline_calls
+from ptxwcet.flow.loops import LoopForest, LoopId, find_loops
+from ptxwcet.flow.paths import loop_entries
+from ptxwcet.hybrid.concurrency import (
+    BlockDelays,
+    WaveParameters,
+    hybrid_estimate,
+    rounds_estimate,
+)
+from ptxwcet.hybrid.estimate import BlockPlaces, HybridEstimate, claim_estimates, estimate_kernel
+from ptxwcet.hybrid.profiles import LEAST_EXCEEDANCE, path_distribution
+from ptxwcet.ir.kernel import Kernel, Module
+from ptxwcet.pipeline import KernelAnalysis
+from ptxwcet.ptx.parser import parse_module
+from ptxwcet.ptx.reading import read_source
+from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.trace.events import TimedTrace
+from ptxwcet.trace.files import read_trace
+from ptxwcet.tracing import TraceOptions, TraceProgress, plan_waves, trace_launch
+
+EXCEEDANCES = (1e-3, 1e-6, 1e-9)
+"""Probabilities for which quantiles are given unless told otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class HybridRequest:
+    """What to analyse: a trace in a file, or the launch file of ``request``, traced here.
+
+    ``request`` also holds the launch facts for the static bound. ``tracing`` says how to trace;
+    beside a trace in a file, what the GPU holds at once. With a launch file, waves are planned
+    from it. ``exceedances`` are probabilities with which a warp's time may exceed the quantiles.
+    """
+
+    request: Request
+    tracing: TraceOptions
+    trace: str | None = None
+    exceedances: tuple[float, ...] = EXCEEDANCES
+
+
+@dataclass(frozen=True, slots=True)
+class StaticBound:
+    """The safe bound of one block on a machine, and the most body executions of loops of one entry
+    that the static analysis knows; or why there is none."""
+
+    machine: str
+    claim: TimingClaim | None
+    iterations: Mapping[LoopId, int]
+    refusal: Diagnostic | None
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedWaves:
+    """Equation 2 with waves from launch and occupancy, the start gap that of first waves.
+
+    ``rounds_cycles`` is the time of as many rounds of blocks with ``delays`` as observed.
+    """
+
+    schedule: WaveSchedule
+    start_gap: int
+    cycles: int
+    delays: BlockDelays
+    rounds_cycles: int
+
+
+@dataclass(frozen=True, slots=True)
+class TimeQuantile:
+    """The time of a warp on the worst path that is exceeded with at most ``exceedance``."""
+
+    exceedance: float
+    cycles: int
+
+
+@dataclass(frozen=True, slots=True)
+class HybridAnswer:
+    """The analysis of one kernel. ``trace_file`` is empty for a trace made here."""
+
+    path: str
+    sha256: str
+    trace_file: str
+    trace: TimedTrace
+    kernel: Kernel
+    cfg: ControlFlowGraph
+    forest: LoopForest
+    estimate: HybridEstimate
+    claims: Mapping[str, TimingClaim]
+    quantiles: tuple[TimeQuantile, ...]
+    static: StaticBound
+    planned: PlannedWaves | None
+
+
+def study_trace(hybrid: HybridRequest, progress: TraceProgress | None = None) -> HybridAnswer:
+    """Estimates a kernel's WCET from timed traces, beside its static bound.
+
+    ``progress`` is called while a launch is traced here. Raises PtxwcetError: problems of trace,
+    kernel and launch; PW614 (neither trace nor launch); PW615 (an exceedance out of range). Cost:
+    linear in the events, then that of the static bound.
+    """
+    _check_exceedances(hybrid.exceedances)
+    module = parse_module(read_source(hybrid.request.path))
+    trace, schedule = _trace_and_waves(hybrid, progress)
+    path = hybrid.trace or ""
+    sha256 = file_digest(hybrid.request.path)
+    kernel = inline_calls(_traced_kernel(module, trace, hybrid), module)
+    cfg = build_cfg(kernel)
+    forest = find_loops(cfg, compute_dominators(cfg))
+    places = None
+    if schedule is not None:
+        places = BlockPlaces(schedule.warps_per_block, schedule.sms * schedule.resident_blocks)
+    estimate = estimate_kernel(kernel, cfg, forest, trace, path, sha256, places)
+    return HybridAnswer(
+        hybrid.request.path,
+        sha256,
+        path,
+        trace,
+        kernel,
+        cfg,
+        forest,
+        estimate,
+        claim_estimates(estimate),
+        _quantiles(estimate, hybrid.exceedances),
+        _bound_statically(hybrid.request, kernel),
+        None if schedule is None else _planned(estimate, schedule),
+    )
+
+
+def _trace_and_waves(
+    hybrid: HybridRequest, progress: TraceProgress | None
+) -> tuple[TimedTrace, WaveSchedule | None]:
+    # facts concern the static bound: what is executed comes from the launch file alone
+    executed = replace(hybrid.request, loop_bounds=(), facts_file=None)
+    if hybrid.trace is not None:
+        trace = read_trace(hybrid.trace)
+        if executed.launch_file is None:
+            return trace, None
+        return trace, plan_waves(executed, hybrid.tracing)
+    if executed.launch_file is None:
+        message = "no trace, and no launch to trace"
+        raise PtxwcetError(Diagnostic("PW614", message, help="give --trace, or --launch"))
+    traced = trace_launch(executed, hybrid.tracing, progress)
+    return traced.trace, traced.plan.waves
+
+
+def _check_exceedances(exceedances: tuple[float, ...]) -> None:
+    for one in exceedances:
+        if not LEAST_EXCEEDANCE <= one < 1:
+            raise PtxwcetError(
+                Diagnostic(
+                    "PW615",
+                    f"an exceedance of {one:g} is out of range",
+                    help=f"give a probability from {LEAST_EXCEEDANCE:g} to below 1",
+                )
+            )
+
+
+def _traced_kernel(module: Module, trace: TimedTrace, hybrid: HybridRequest) -> Kernel:
+    name = trace.origin.kernel
+    wanted = hybrid.request.kernels
+    kernels = {kernel.name: kernel for kernel in module.kernels if kernel.has_body}
+    if name in kernels and (not wanted or name in wanted):
+        return kernels[name]
+    known = ", ".join(wanted or kernels) or "none"
+    raise PtxwcetError(
+        Diagnostic(
+            "PW607",
+            f"the trace '{hybrid.trace}' is of kernel {name}, not of a kernel asked for",
+            notes=(f"asked for in {hybrid.request.path}: {known}",),
+            help="give the PTX file that was traced, or record the trace again",
+        )
+    )
+
+
+def _quantiles(
+    estimate: HybridEstimate, exceedances: tuple[float, ...]
+) -> tuple[TimeQuantile, ...]:
+    if not exceedances:
+        return ()
+    whole = path_distribution(estimate.observations.transitions, estimate.path.counts)
+    return tuple(
+        TimeQuantile(one, min(whole.quantile(one), estimate.warp_wcet))
+        for one in sorted(exceedances, reverse=True)
+    )
+
+
+def _planned(estimate: HybridEstimate, schedule: WaveSchedule) -> PlannedWaves:
+    """What [B] VI-D leaves for later: waves of a launch that do not depend on what was traced.
+
+    The start gap is that of warps that began before any other had ended: later ones wait for
+    warps of an older wave.
+    """
+    gap = estimate.concurrency.first_gap
+    waves = WaveParameters(schedule.waves, schedule.warps_per_wave, gap)
+    warp, delays = estimate.warp_wcet, estimate.delays
+    assert delays is not None, "the launch is known"
+    return PlannedWaves(
+        schedule,
+        gap,
+        hybrid_estimate(warp, waves),
+        delays,
+        rounds_estimate(warp, schedule.waves, delays),
+    )
+
+
+def _bound_statically(request: Request, kernel: Kernel) -> StaticBound:
+    """The safe bound of a block with the launch facts given."""
+    answer = bound_file(replace(request, kernels=(kernel.name,)))
+    row = answer.kernels[0]
+    name = answer.machine.name
+    if not isinstance(row, KernelAnalysis):
+        return StaticBound(name, None, {}, row.diagnostics[0])
+    return StaticBound(name, row.worst.bound.claim, _static_iterations(row), None)
+
+
+def _static_iterations(row: KernelAnalysis) -> dict[LoopId, int]:
+    most: dict[LoopId, int] = {}
+    for piece in row.pieces:
+        for warp in piece.paths.warps:
+            for entry in loop_entries(warp.nodes):
+                loop = LoopId(entry.loop)
+                most[loop] = max(most.get(loop, 0), entry.iterations.base)
+    return most

@@ -1,0 +1,1 @@
+"""Instrumented PTX: rewriting a kernel so that it records time-stamped points, reading the dump."""

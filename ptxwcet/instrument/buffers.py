@@ -1,0 +1,127 @@
+"""The buffer that instrumented kernels write: its layout, and one made ready for a launch.
+
+Little endian. A header of 64 bytes, then chunks of 128 bytes, eight records of 16 bytes each::
+
+    header   0  magic     8 bytes "PTXWCET" and a zero
+             8  version   u32, 1
+            12  clock     u32, 0: %clock64 of a GPU, 1: the emulator's count of instructions
+            16  used      u64, chunks given out; the kernel adds to it
+            24  chunks    u64, chunks that the buffer holds
+            32  grid      3 x u32
+            44  block     3 x u32
+            56  identity  8 bytes that name the instrumented kernel
+    record   0  code      u32: point + 1, or 0xffff for the head of a warp; multiprocessor << 16
+             4  warp      u32, block index times warps a block plus the warp's number in it
+             8  clock     u64; in the head of a warp its hardware slot (%warpid)
+
+Chunk w belongs to warp w: its first record is the head. What a warp writes beyond it goes to chunks
+that are given out while the kernel runs, each to one lane, so that a lane's records need no
+synchronisation. A record whose code is 0 was never written. The host fills header and zeros.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import struct
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+
+MAGIC = b"PTXWCET\0"
+VERSION = 1
+GPU_CLOCK, EMULATOR_CLOCK = 0, 1
+HEADER = struct.Struct("<8sIIQQ3I3I8s")
+"""The header: magic, version, clock, used, chunks, grid, block, identity."""
+
+USED_OFFSET = 16
+RECORDS_A_CHUNK = 8
+RECORD_BYTES = 16
+CHUNK_BYTES = RECORDS_A_CHUNK * RECORD_BYTES
+HEAD = 0xFFFF
+"""The code of a warp's head."""
+
+MOST_POINTS = HEAD - 1
+MOST_CHUNKS = 1 << 28
+"""Records are counted in 32 bits."""
+
+Bytes = npt.NDArray[np.uint8]
+Dim3 = tuple[int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class BufferHeader:
+    """What the host writes at the beginning of a buffer, and what the kernel made of ``used``."""
+
+    clock: int
+    used: int
+    chunks: int
+    grid: Dim3
+    block: Dim3
+    identity: bytes
+
+    @property
+    def warps_a_block(self) -> int:
+        """Warps of a block, the last one perhaps not full."""
+        return -(-math.prod(self.block) // 32)
+
+    @property
+    def warps(self) -> int:
+        """Warps of the launch."""
+        return math.prod(self.grid) * self.warps_a_block
+
+    def pack(self) -> bytes:
+        """The 64 bytes."""
+        counts = (VERSION, self.clock, self.used, self.chunks)
+        return HEADER.pack(MAGIC, *counts, *self.grid, *self.block, self.identity)
+
+
+def unpack_header(data: bytes) -> BufferHeader:
+    """The header at the beginning of ``data``; the caller has checked magic and version."""
+    _, _, clock, used, chunks, *sizes, identity = HEADER.unpack_from(data)
+    x, y, z, a, b, c = sizes
+    return BufferHeader(clock, used, chunks, (x, y, z), (a, b, c), identity)
+
+
+def identity_of(instrumented_sha256: str, kernel: str) -> bytes:
+    """Eight bytes that name a kernel of an instrumented file, written into its dumps."""
+    return hashlib.sha256(f"{instrumented_sha256}\0{kernel}".encode()).digest()[:8]
+
+
+def prepare_buffer(
+    size_bytes: int, grid: Dim3, block: Dim3, identity: bytes, clock: int = GPU_CLOCK
+) -> tuple[Bytes, int]:
+    """A buffer of at most ``size_bytes`` for a launch, to be copied to the device, and its chunks.
+
+    The two values that the kernel is given are the device address of the copy and the number of
+    chunks. Raises PtxwcetError (PW657: not even a chunk for each warp). Cost: linear in the size.
+    """
+    chunks = min((size_bytes - HEADER.size) // CHUNK_BYTES, MOST_CHUNKS)
+    header = BufferHeader(clock, 0, max(chunks, 0), grid, block, identity)
+    warps = header.warps
+    if chunks < warps:
+        needed = HEADER.size + warps * CHUNK_BYTES
+        raise PtxwcetError(
+            Diagnostic(
+                "PW657",
+                f"a buffer of {size_bytes:,} bytes is too small: {warps:,} warps need at least "
+                f"{needed:,}",
+                help="give a larger buffer (--buffer-mib)"
+                if warps <= MOST_CHUNKS
+                else f"a launch of more than {MOST_CHUNKS:,} warps cannot be recorded",
+            )
+        )
+    buffer = np.zeros(HEADER.size + chunks * CHUNK_BYTES, dtype=np.uint8)
+    ready = BufferHeader(clock, warps, chunks, grid, block, identity)
+    buffer[: HEADER.size] = np.frombuffer(ready.pack(), dtype=np.uint8)
+    return buffer, chunks
+
+
+def written_part(buffer: Bytes) -> bytes:
+    """The dump: header and the chunks given out. Cost: linear in these."""
+    header = unpack_header(buffer[: HEADER.size].tobytes())
+    end = HEADER.size + min(header.used, header.chunks) * CHUNK_BYTES
+    return buffer[:end].tobytes()

@@ -1,0 +1,167 @@
+"""Where instrumentation points go: the beginnings of basic blocks, and where warps end."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ptxwcet.flow.cfg import BasicBlock, BlockId, ControlFlowGraph, build_cfg
+from ptxwcet.flow.inlining import inline_calls
+from ptxwcet.ir.kernel import Instruction, Kernel, Module
+from ptxwcet.ir.op_classes import ControlEffect
+from ptxwcet.ptx.statements import blank_comments
+from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.trace.events import END, Ipoint
+
+_GUARD = re.compile(r"@\s*(!?)\s*([\w$%]+)")
+_ENDINGS = (ControlEffect.RETURN, ControlEffect.EXIT)
+_BRANCHES = (ControlEffect.BRANCH, ControlEffect.INDIRECT_BRANCH)
+_LABELS_SHOWN = 12
+
+
+@dataclass(frozen=True, slots=True)
+class BlockPoint:
+    """A point at the beginning of a basic block; ``offset`` is that of its first instruction."""
+
+    ipoint: Ipoint
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class EndPoint:
+    """A place where lanes end: before a ``ret`` or ``exit`` at ``offset``, or before the ``}``.
+
+    ``guard`` is the guard as PTX text (``%p1``, ``!%p1``), empty for an ending without one.
+    """
+
+    offset: int
+    guard: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class KernelPoints:
+    """The points of a kernel in program order, the entry block's first, and all its ends."""
+
+    kernel: Kernel
+    blocks: tuple[BlockPoint, ...]
+    ends: tuple[EndPoint, ...]
+
+    @property
+    def ipoints(self) -> tuple[Ipoint, ...]:
+        """The points by number; the last one is the end."""
+        return (*(point.ipoint for point in self.blocks), END)
+
+
+def choose_points(
+    kernels: Sequence[Kernel], module: Module, places: Sequence[str]
+) -> tuple[KernelPoints, ...]:
+    """The points of each kernel: at each block that its entry reaches, or only at ``places``.
+
+    A place is the name of a block (a label, ``block 3``) or the number of a line of the PTX file
+    that lies in one; the entry block and the ends always have points: the s and t of [B] II-A.
+    Raises PtxwcetError (PW651) for the places that no kernel has. Cost: linear in the instructions.
+    """
+    rows, found = [], set()
+    for kernel in kernels:
+        cfg = build_cfg(kernel)
+        chosen = {cfg.entry}
+        for place in places:
+            block = _find_block(kernel, cfg, place)
+            if block is not None:
+                chosen.add(block)
+                found.add(place)
+        blocks = _reached(cfg)
+        if places:
+            blocks = tuple(block for block in blocks if block.id in chosen)
+        rows.append(_points(kernel, module, cfg, blocks))
+    missing = [place for place in dict.fromkeys(places) if place not in found]
+    if missing:
+        raise PtxwcetError([_no_place(kernels, place) for place in missing])
+    return tuple(rows)
+
+
+def _reached(cfg: ControlFlowGraph) -> tuple[BasicBlock, ...]:
+    return tuple(cfg.blocks[b] for b in sorted(cfg.reverse_postorder) if b != cfg.exit)
+
+
+def _points(
+    kernel: Kernel, module: Module, cfg: ControlFlowGraph, blocks: Sequence[BasicBlock]
+) -> KernelPoints:
+    names = _analysis_names(kernel, module)
+    points = []
+    for block in blocks:
+        if block.start == block.end:  # the only block of a kernel without instructions
+            points.append(BlockPoint(Ipoint(cfg.name(block.id), 0), kernel.span.end - 1))
+            continue
+        first = kernel.instructions[block.start]
+        label = names.get(first.start, cfg.name(block.id))
+        points.append(BlockPoint(Ipoint(label, first.span.line), first.start))
+    return KernelPoints(kernel, tuple(points), _ends(kernel, cfg))
+
+
+def _analysis_names(kernel: Kernel, module: Module) -> dict[int, str]:
+    """The names that analyses give to blocks, by offset: they see calls replaced by functions."""
+    whole = inline_calls(kernel, module)
+    cfg = build_cfg(whole)
+    names: dict[int, str] = {}
+    for block in cfg.blocks[:-1] if whole.instructions else ():
+        offset = whole.instructions[block.start].start
+        if kernel.span.start <= offset < kernel.span.end:
+            names.setdefault(offset, cfg.name(block.id))
+    return names
+
+
+def _find_block(kernel: Kernel, cfg: ControlFlowGraph, place: str) -> BlockId | None:
+    """The block that a place names; the last one where several share a line."""
+    instructions = kernel.instructions
+    for block in reversed(_reached(cfg)) if instructions else ():
+        if place.isdigit():
+            first = instructions[block.start].span.line
+            if first <= int(place) <= instructions[block.end - 1].span.line:
+                return block.id
+        elif kernel.labels.get(place) == block.start or place == cfg.name(block.id):
+            return block.id
+    return None
+
+
+def _no_place(kernels: Sequence[Kernel], place: str) -> Diagnostic:
+    labels = [label for kernel in kernels for label in kernel.labels]
+    shown = ", ".join(labels[:_LABELS_SHOWN]) + (", ..." if len(labels) > _LABELS_SHOWN else "")
+    what = f"instruction on line {place}" if place.isdigit() else f"block {place!r}"
+    names = ", ".join(kernel.name for kernel in kernels[:_LABELS_SHOWN])
+    return Diagnostic(
+        "PW651",
+        f"no {what} that is reached in {names}",
+        kernels[0].span if len(kernels) == 1 else None,
+        help=f"give a label (there are: {shown or 'none'}), the name of a block as ptxwcet cfg "
+        "shows it, or a line with an instruction",
+    )
+
+
+def _ends(kernel: Kernel, cfg: ControlFlowGraph) -> tuple[EndPoint, ...]:
+    """The endings that are reached, and the ``}`` if control can run into it."""
+    ends, runs_off = [], False
+    for number in sorted(cfg.reverse_postorder):
+        block = cfg.blocks[number]
+        if number == cfg.exit:
+            continue
+        if not kernel.instructions:
+            return (EndPoint(kernel.span.end - 1),)
+        last = kernel.instructions[block.end - 1]
+        if last.control in _ENDINGS:
+            ends.append(EndPoint(last.start, _guard_text(last)))
+        branches_out = last.control in _BRANCHES and cfg.exit in cfg.successors[number]
+        runs_off |= branches_out or cfg.fallthrough[number] == cfg.exit
+    if runs_off:
+        ends.append(EndPoint(kernel.span.end - 1))
+    return tuple(ends)
+
+
+def _guard_text(instruction: Instruction) -> str:
+    """The guard as the text spells it: in a scope it may differ from the unique name."""
+    if instruction.guard is None:
+        return ""
+    found = _GUARD.match(blank_comments(instruction.span.text))
+    assert found is not None, "a guard begins its statement"
+    return "".join(found.groups())

@@ -1,0 +1,315 @@
+"""Exact by symmetry: the longest path over how many warps stand at each instruction.
+
+Warps are identical, so a state is ``N_1 >= ... >= N_I``, how many warps have executed at least
+1, ..., I instructions. States are numbered by the combinatorial number system,
+
+    number = sum over j of C(N_j + I - j, I - j + 1),
+
+an order in which every slot leads to a higher number: one table, filled from its end, holds for
+each state the slots that the longest work-conserving schedule still takes. A slot picks, of the
+warps that wait for a kind of unit, as many as it serves, from any positions; as the two kinds pick
+from different positions, the number of the next state is the sum of both picks' shares.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from math import comb
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptxwcet.makespan.schedule import Schedule, Slot
+from ptxwcet.support.jit import compiled
+
+Integers = NDArray[np.int64]
+Table = NDArray[np.int32]
+
+MOST_STATES = 100_000_000
+"""States of a table; each takes four bytes."""
+
+MOST_CHOICES = 1_000_000
+"""Ways to pick the warps that one kind of unit serves in a slot."""
+
+_CHUNK = 2_000_000  # steps between two looks at the clock
+
+
+class OutOfTime(Exception):
+    """The limit was reached before the table was full."""
+
+
+@dataclass(frozen=True, slots=True)
+class StateTable:
+    """The filled table: ``remaining[number]`` slots from each state to the end, at most."""
+
+    string: str
+    warps: int
+    load_store: int
+    cores: int
+    remaining: Table
+
+    @property
+    def makespan(self) -> int:
+        """T(W): the longest makespan of all work-conserving schedules."""
+        return int(self.remaining[0])
+
+    @property
+    def states(self) -> int:
+        """States in the table, those that no schedule reaches among them."""
+        return len(self.remaining)
+
+
+def count_states(length: int, warps: int) -> int:
+    """How many states a table has: C(W + I, I)."""
+    return comb(warps + length, length)
+
+
+def is_in_reach(string: str, warps: int, load_store: int, cores: int) -> bool:
+    """Whether a table is small enough. Cost: constant."""
+    return (
+        count_states(len(string), warps) <= MOST_STATES
+        and _most_choices(string, warps, load_store, cores) <= MOST_CHOICES
+    )
+
+
+def fill_table(
+    string: str,
+    warps: int,
+    load_store: int,
+    cores: int,
+    proceed: Callable[[int, int], bool] = lambda _done, _all: True,
+) -> StateTable:
+    """The longest schedules from every state.
+
+    ``proceed(done, all)`` is asked now and then and may say stop. Raises: OutOfTime. Cost:
+    ``C(W + I, I)`` states, each with as many successors as a slot has choices (for L = C = 1 at
+    most I_L times I_C).
+    """
+    states = count_states(len(string), warps)
+    remaining = np.zeros(states, np.int32)
+    ranks = _rank_table(len(string), warps)
+    kinds = _kinds(string)
+    capacities = np.array([load_store, cores], np.int64)
+    most = _most_choices(string, warps, load_store, cores)
+    reached = np.full(len(string), warps, np.int64)
+    chunk = max(1, _CHUNK // most)
+    number = states - 2
+    while number >= 0:
+        if not proceed(states - number, states):
+            raise OutOfTime
+        low = max(0, number - chunk + 1)
+        _fill(remaining, ranks, kinds, capacities, warps, most, reached, number, low)
+        number = low - 1
+    return StateTable(string, warps, load_store, cores, remaining)
+
+
+def count_reachable(string: str, warps: int, load_store: int, cores: int) -> int:
+    """How many states some schedule reaches. Cost: that of :func:`fill_table`."""
+    marks = np.zeros(count_states(len(string), warps), np.uint8)
+    marks[0] = 1
+    return int(
+        _mark(
+            marks,
+            _rank_table(len(string), warps),
+            _kinds(string),
+            np.array([load_store, cores], np.int64),
+            warps,
+            _most_choices(string, warps, load_store, cores),
+        )
+    )
+
+
+def longest_schedule(table: StateTable) -> Schedule:
+    """A schedule that takes as many slots as the table says. Cost: slots times choices."""
+    string, warps = table.string, table.warps
+    ranks = _rank_table(len(string), warps)
+    standing: list[list[int]] = [list(range(warps)), *([] for _ in string)]
+    reached = [0] * len(string)
+    number, slots = 0, []
+    while table.remaining[number]:
+        wanted = table.remaining[number] - 1
+        pick, shift = next(
+            (pick, shift)
+            for pick, shift in _slots(table, ranks, standing, reached)
+            if table.remaining[number + shift] == wanted
+        )
+        number += shift
+        served: dict[str, list[int]] = {"L": [], "C": []}
+        for place, count in pick:
+            moved, standing[place] = standing[place][:count], standing[place][count:]
+            served[string[place]] += moved
+            reached[place] += count
+            standing[place + 1] += moved
+        slots.append(Slot(tuple(sorted(served["L"])), tuple(sorted(served["C"]))))
+    return Schedule(tuple(slots))
+
+
+def _rank_table(length: int, warps: int) -> Integers:
+    """``[j, n]``: the share of ``N_{j+1} = n`` in a state's number."""
+    rows = [
+        [comb(n + length - j, length - j + 1) for n in range(warps + 1)]
+        for j in range(1, length + 1)
+    ]
+    return np.array(rows, np.int64).reshape(length, warps + 1)
+
+
+def _kinds(string: str) -> Integers:
+    return np.array([letter == "C" for letter in string], np.int64)
+
+
+def _most_choices(string: str, warps: int, load_store: int, cores: int) -> int:
+    """No slot has more ways than this to pick warps for one kind of unit."""
+    most = 1
+    for letter, capacity in (("L", load_store), ("C", cores)):
+        positions, picked = string.count(letter), min(capacity, warps)
+        most = max(most, comb(picked + positions - 1, picked) if positions else 1)
+    return most
+
+
+@compiled
+def _choices(
+    kind: int,
+    capacity: int,
+    kinds: Integers,
+    ranks: Integers,
+    warps: int,
+    reached: Integers,
+    used: Integers,
+    shares: Integers,
+) -> int:
+    """All ways to pick warps for a kind of unit: their shares of the next number; how many."""
+    length = len(kinds)
+    waiting = 0
+    for j in range(length):
+        if kinds[j] == kind:
+            waiting += (warps if j == 0 else reached[j - 1]) - reached[j]
+    wanted = min(capacity, waiting)
+    count = 1
+    used[0] = 0
+    shares[0] = 0
+    left = waiting
+    for j in range(length):
+        if kinds[j] != kind:
+            continue
+        here = (warps if j == 0 else reached[j - 1]) - reached[j]
+        if here == 0:
+            continue
+        left -= here  # those at later positions
+        known = count
+        for one in range(known):
+            before = used[one]
+            least = max(0, wanted - before - left)
+            most = min(here, wanted - before)
+            share = shares[one] - ranks[j, reached[j]]
+            used[one] = before + least
+            shares[one] = share + ranks[j, reached[j] + least]
+            for taken in range(least + 1, most + 1):
+                used[count] = before + taken
+                shares[count] = share + ranks[j, reached[j] + taken]
+                count += 1
+    return count
+
+
+@compiled
+def _fill(
+    remaining: Table,
+    ranks: Integers,
+    kinds: Integers,
+    capacities: Integers,
+    warps: int,
+    most: int,
+    reached: Integers,
+    high: int,
+    low: int,
+) -> None:
+    """Fills ``remaining`` from ``high`` down to ``low``; ``reached`` is the state above."""
+    length = len(kinds)
+    used = np.empty(most, np.int64)
+    first = np.empty(most, np.int64)
+    second = np.empty(most, np.int64)
+    for number in range(high, low - 1, -1):
+        j = length - 1
+        while reached[j] == 0:
+            j -= 1
+        value = reached[j] - 1
+        for k in range(j, length):
+            reached[k] = value
+        count_first = _choices(0, capacities[0], kinds, ranks, warps, reached, used, first)
+        count_second = _choices(1, capacities[1], kinds, ranks, warps, reached, used, second)
+        best = 0
+        for a in range(count_first):
+            for b in range(count_second):
+                best = max(best, remaining[number + first[a] + second[b]])
+        remaining[number] = best + 1
+
+
+@compiled
+def _mark(
+    marks: NDArray[np.uint8],
+    ranks: Integers,
+    kinds: Integers,
+    capacities: Integers,
+    warps: int,
+    most: int,
+) -> int:
+    """Marks the states that are reached from marked ones; how many are marked."""
+    length = len(kinds)
+    used = np.empty(most, np.int64)
+    first = np.empty(most, np.int64)
+    second = np.empty(most, np.int64)
+    reached = np.zeros(length, np.int64)
+    count = 0
+    for number in range(len(marks)):
+        if marks[number]:
+            count += 1
+            count_first = _choices(0, capacities[0], kinds, ranks, warps, reached, used, first)
+            count_second = _choices(1, capacities[1], kinds, ranks, warps, reached, used, second)
+            for a in range(count_first):
+                for b in range(count_second):
+                    marks[number + first[a] + second[b]] = 1
+        # the next state: the last N_j that may grow does, those behind it are zero
+        j = length - 1
+        while j > 0 and reached[j] == reached[j - 1]:
+            reached[j] = 0
+            j -= 1
+        if j > 0 or reached[0] < warps:
+            reached[j] += 1
+    return count
+
+
+Pick = tuple[tuple[int, int], ...]
+"""Which warps a slot serves: instruction and how many of those that stand there."""
+
+
+def _slots(
+    table: StateTable, ranks: Integers, standing: list[list[int]], reached: list[int]
+) -> Iterator[tuple[Pick, int]]:
+    """What a slot may serve in a state, and by how much the state's number grows."""
+    here: dict[str, list[tuple[int, int]]] = {"L": [], "C": []}
+    for place, letter in enumerate(table.string):
+        if standing[place]:
+            here[letter].append((place, len(standing[place])))
+    for loads in _picks(here["L"], table.load_store):
+        for cores in _picks(here["C"], table.cores):
+            # later instructions first: a warp that moves must not be picked again
+            pick = tuple(sorted((*loads, *cores), reverse=True))
+            grows = (ranks[j, reached[j] + n] - ranks[j, reached[j]] for j, n in pick)
+            yield pick, int(sum(grows))
+
+
+def _picks(here: list[tuple[int, int]], capacity: int) -> Iterator[Pick]:
+    """All ways to pick as many as are served of those that wait, laggards first."""
+    wanted = min(capacity, sum(count for _, count in here))
+    left = [sum(count for _, count in here[k:]) for k in range(len(here) + 1)]
+
+    def extend(k: int, wanted: int) -> Iterator[Pick]:
+        if k == len(here):
+            yield ()
+            return
+        place, count = here[k]
+        for taken in range(min(count, wanted), max(0, wanted - left[k + 1]) - 1, -1):
+            for pick in extend(k + 1, wanted - taken):
+                yield ((place, taken), *pick) if taken else pick
+
+    yield from extend(0, wanted)

@@ -1,0 +1,182 @@
+"""Kernel instruction strings: one letter an instruction, L for load/store units, C for cores.
+
+A string may hold loops (:class:`Loop`); what the methods with a formula need of it is a
+:class:`StringShape`, which is composed without unrolling. Source: Berezovskyi, Bletsas, Andersson,
+"Makespan computation for GPU threads running on a single streaming multiprocessor", ECRTS 2012
+([M]), section 3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import reduce
+
+from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+
+LOAD_STORE = "L"
+"""The letter of an instruction for a load/store unit."""
+CORE = "C"
+"""The letter of an instruction for a core."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """A body executed ``count`` (>= 0) times in a row."""
+
+    count: int
+    body: StringTree
+
+
+StringTree = tuple["str | Loop", ...]
+"""A kernel instruction string whose loops are not unrolled."""
+
+
+@dataclass(frozen=True, slots=True)
+class StringShape:
+    """What formulas need to know of a string; shapes of parts add up to that of the whole.
+
+    ``loads`` and ``cores`` count the letters (I_L, I_C). Cut between equal neighbours, a string
+    falls into *alternating segments* (LLCLL: L, LCL, L). ``head`` is the length of the first of
+    them and ``tail`` that of the last, modulo 2; ``inner_odd`` counts those of odd length between
+    the two. ``is_alternating``: there is one segment only, and ``head`` is its length modulo 2.
+    """
+
+    loads: int = 0
+    cores: int = 0
+    first: str = ""
+    last: str = ""
+    is_alternating: bool = True
+    head: int = 0
+    tail: int = 0
+    inner_odd: int = 0
+
+    @property
+    def length(self) -> int:
+        """Number of instructions, I."""
+        return self.loads + self.cores
+
+    @property
+    def odd_segments(self) -> int:
+        """How many alternating segments have odd length."""
+        return self.head + (0 if self.is_alternating else self.inner_odd + self.tail)
+
+    @property
+    def pairs(self) -> int:
+        """M: the largest number of disjoint pairs of neighbours that differ.
+
+        A segment of n letters holds n // 2 of them and no pair crosses segments.
+        """
+        return (self.length - self.odd_segments) // 2
+
+
+_EMPTY = StringShape()
+_LETTERS = {
+    LOAD_STORE: StringShape(1, 0, LOAD_STORE, LOAD_STORE, True, 1, 1),
+    CORE: StringShape(0, 1, CORE, CORE, True, 1, 1),
+}
+
+
+def join_shapes(left: StringShape, right: StringShape) -> StringShape:
+    """The shape of one string followed by another."""
+    if not left.length or not right.length:
+        return left if left.length else right
+    loads, cores = left.loads + right.loads, left.cores + right.cores
+    first, last = left.first, right.last
+    if left.last == right.first:  # a cut between them
+        inner = 0 if left.is_alternating else left.inner_odd + left.tail
+        inner += 0 if right.is_alternating else right.head + right.inner_odd
+        return StringShape(loads, cores, first, last, False, left.head, right.tail, inner)
+    met = (left.tail + right.head) % 2  # two segments become one
+    if left.is_alternating and right.is_alternating:
+        return StringShape(loads, cores, first, last, True, met, met)
+    if left.is_alternating:
+        inner, tail = right.inner_odd, right.tail
+        return StringShape(loads, cores, first, last, False, met, tail, inner)
+    if right.is_alternating:
+        return StringShape(loads, cores, first, last, False, left.head, met, left.inner_odd)
+    inner = left.inner_odd + met + right.inner_odd
+    return StringShape(loads, cores, first, last, False, left.head, right.tail, inner)
+
+
+def shape_of(tree: StringTree) -> StringShape:
+    """The shape of a string. Cost: linear in the tree, logarithmic in the loop counts."""
+    whole = _EMPTY
+    for node in tree:
+        if isinstance(node, Loop):
+            whole = join_shapes(whole, _repeated(shape_of(node.body), node.count))
+        else:
+            whole = reduce(join_shapes, (_LETTERS[letter] for letter in node), whole)
+    return whole
+
+
+def _repeated(shape: StringShape, count: int) -> StringShape:
+    whole, power = _EMPTY, shape
+    while count:
+        if count % 2:
+            whole = join_shapes(whole, power)
+        power = join_shapes(power, power)
+        count //= 2
+    return whole
+
+
+def parse_string(text: str) -> StringTree:
+    """A string as it is written on the command line. Raises PtxwcetError (PW560)."""
+    if not text:
+        raise PtxwcetError(
+            Diagnostic("PW560", "the kernel string is empty", help="give letters: --string LLCLL")
+        )
+    for place, letter in enumerate(text, 1):
+        if letter not in _LETTERS:
+            raise PtxwcetError(
+                Diagnostic(
+                    "PW560",
+                    f"letter {place} of the kernel string is {letter!r}",
+                    help="L is an instruction for a load/store unit, C one for a core; no others",
+                )
+            )
+    return (text,)
+
+
+def repeat_letters(tree: StringTree, loads: int, cores: int) -> StringTree:
+    """Each L written ``loads`` times and each C ``cores`` times ([M] section 3, Fig. 1)."""
+    if loads == cores == 1:
+        return tree
+    table = str.maketrans({LOAD_STORE: LOAD_STORE * loads, CORE: CORE * cores})
+    return tuple(
+        Loop(node.count, repeat_letters(node.body, loads, cores))
+        if isinstance(node, Loop)
+        else node.translate(table)
+        for node in tree
+    )
+
+
+def unrolled(tree: StringTree, most: int) -> str:
+    """The string, letter for letter. Raises PtxwcetError (PW564) beyond ``most`` letters."""
+    length = shape_of(tree).length
+    if length > most:
+        raise PtxwcetError(
+            Diagnostic(
+                "PW564",
+                f"a kernel string of {length:,} letters is more than this takes: {most:,}",
+                help="the methods closed-form and pessimistic take strings of any length",
+            )
+        )
+    return "".join(_letters(tree))
+
+
+def _letters(tree: StringTree) -> Iterable[str]:
+    for node in tree:
+        if isinstance(node, Loop):
+            yield "".join(_letters(node.body)) * node.count
+        else:
+            yield node
+
+
+def written(tree: StringTree) -> str:
+    """The string as people write it, loops as ``(body)*count``."""
+    return " ".join(
+        f"({written(node.body)})*{node.count:,}" if isinstance(node, Loop) else node
+        for node in tree
+        if node
+    )

@@ -1,0 +1,201 @@
+"""The front door to makespans: of a kernel string, or of the kernels of a file.
+
+>>> from ptxwcet.makespans import MakespanOptions, makespan_of_string
+>>> makespan_of_string("LLCLL", 600, MakespanOptions()).slots
+2401
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from ptxwcet.api import (
+    RefusedKernel,
+    Request,
+    build_launch,
+    select_kernels,
+    state_facts,
+    with_launch_file,
+)
+from ptxwcet.claims import Guarantee
+from ptxwcet.flow.inlining import inline_calls
+from ptxwcet.machine.loader import load_machine
+from ptxwcet.machine.model import Machine
+from ptxwcet.makespan.answer import MakespanAnswer
+from ptxwcet.makespan.effort import Effort
+from ptxwcet.makespan.ilp_model import Constraints
+from ptxwcet.makespan.methods import METHODS
+from ptxwcet.makespan.problem import MakespanProblem, build_problem
+from ptxwcet.makespan.programs import StringSection, sections_of
+from ptxwcet.makespan.strings import StringTree, parse_string
+from ptxwcet.pipeline import PreparedKernel, PreparedPiece, prepare_kernel
+from ptxwcet.ptx.parser import parse_module
+from ptxwcet.ptx.reading import read_source
+from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+
+
+@dataclass(frozen=True, slots=True)
+class MakespanOptions:
+    """Capacities of the machine (warps a slot), method, and how much effort to make.
+
+    ``seconds`` limits the time for one string (None: no limit); ``most_extrapolated`` is x of the
+    extrapolation; ``letters`` says of units whether they are L or C, over the machine file.
+    """
+
+    load_store: Fraction = Fraction(1)
+    cores: Fraction = Fraction(1)
+    method: str = "exact"
+    seconds: float | None = None
+    most_extrapolated: int = 8
+    constraints: Constraints = Constraints.SHORT
+    letters: Mapping[str, str] = field(default_factory=dict)
+    report: Callable[[str, float], None] = lambda _text, _done: None
+
+
+@dataclass(frozen=True, slots=True)
+class SectionMakespan:
+    """One string of a block: as it was given, as it was solved, and the answer.
+
+    ``multiplicity`` is how often the block executes it; ``problem`` has whole capacities.
+    """
+
+    multiplicity: int
+    tree: StringTree
+    problem: MakespanProblem
+    answer: MakespanAnswer
+
+
+@dataclass(frozen=True, slots=True)
+class Makespan:
+    """The makespan of all warps: the sum over its sections, with the weakest of their claims."""
+
+    warps: int
+    sections: tuple[SectionMakespan, ...]
+    seconds: float
+
+    @property
+    def slots(self) -> int:
+        """Time slots until all warps have ended."""
+        return sum(one.multiplicity * one.answer.slots for one in self.sections)
+
+    @property
+    def lower(self) -> int:
+        """Time slots that some schedule takes at least."""
+        return sum(one.multiplicity * one.answer.lower for one in self.sections)
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """The weakest guarantee of the sections."""
+        return Guarantee.weakest(one.answer.claim.guarantee for one in self.sections)
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the value is the longest makespan."""
+        return all(one.answer.is_exact for one in self.sections)
+
+
+@dataclass(frozen=True, slots=True)
+class KernelMakespan:
+    """A kernel's makespan: that of the kind of block with the largest."""
+
+    prepared: PreparedKernel
+    piece: PreparedPiece
+    makespan: Makespan
+
+
+@dataclass(frozen=True, slots=True)
+class MakespansAnswer:
+    """The makespan of each kernel asked for, or its refusal, in file order."""
+
+    path: str
+    machine: Machine
+    kernels: tuple[KernelMakespan | RefusedKernel, ...]
+
+
+def makespan_of_string(text: str, warps: int, options: MakespanOptions) -> Makespan:
+    """The makespan of ``warps`` warps that execute a string of L and C.
+
+    Raises PtxwcetError: PW560 (string), PW561 (numbers), PW564 (size), PW565 (method), PW566
+    (time). Cost: the method's.
+    """
+    check_options(options)
+    return _makespan((StringSection(1, parse_string(text)),), warps, options)
+
+
+def makespans_of_file(request: Request, options: MakespanOptions) -> MakespansAnswer:
+    """The makespan of a block of each requested kernel, on its single path.
+
+    Raises PtxwcetError for input that concerns no single kernel. Cost: the method's; loops are not
+    unrolled by the methods that need no letters.
+    """
+    check_options(options)
+    machine = load_machine(request.machine, request.memory_latency_cycles)
+    letters = {**machine.makespan_letters, **options.letters}
+    module = parse_module(read_source(request.path))
+    facts = state_facts(request, module)
+    request = with_launch_file(request, module, facts)
+    rows: list[KernelMakespan | RefusedKernel] = []
+    for kernel in select_kernels(module.kernels, request.kernels, request.path):
+        own = facts.of_kernel(kernel.name)
+        try:
+            prepared = prepare_kernel(
+                inline_calls(kernel, module),
+                build_launch(kernel, request, own),
+                machine,
+                own,
+                unknown_at_worst=request.unknown_at_worst,
+            )
+            rows.append(_worst(prepared, letters, options))
+        except PtxwcetError as error:
+            rows.append(RefusedKernel(kernel, error.diagnostics))
+    return MakespansAnswer(request.path, machine, tuple(rows))
+
+
+def check_options(options: MakespanOptions) -> None:
+    """Raises PtxwcetError (PW566) for a time limit or a size that leaves nothing to do."""
+    if options.seconds is not None and not 0 < options.seconds < float("inf"):
+        raise PtxwcetError(
+            Diagnostic(
+                "PW566",
+                f"a time limit of {options.seconds:g} seconds: it must be above zero",
+                help="leave --time out for no limit",
+            )
+        )
+    if options.most_extrapolated < 1:
+        message = f"extrapolation from at most {options.most_extrapolated} warps: one is the least"
+        raise PtxwcetError(Diagnostic("PW566", message, help="give --most-warps 1 or more"))
+
+
+def _worst(
+    prepared: PreparedKernel, letters: Mapping[str, str], options: MakespanOptions
+) -> KernelMakespan:
+    """The piece with the largest makespan."""
+    found = [
+        KernelMakespan(
+            prepared,
+            piece,
+            _makespan(sections_of(piece.workload, letters), piece.workload.warp_count, options),
+        )
+        for piece in prepared.pieces
+    ]
+    return max(found, key=lambda row: row.makespan.slots)
+
+
+def _makespan(
+    sections: tuple[StringSection, ...], warps: int, options: MakespanOptions
+) -> Makespan:
+    start = time.perf_counter()
+    known: dict[StringTree, tuple[MakespanProblem, MakespanAnswer]] = {}
+    rows = []
+    for section in sections:
+        if section.tree not in known:
+            problem = build_problem(section.tree, warps, options.load_store, options.cores)
+            effort = Effort(
+                options.seconds, options.most_extrapolated, options.constraints, options.report
+            )
+            known[section.tree] = problem, METHODS[options.method](problem, effort)
+        rows.append(SectionMakespan(section.multiplicity, section.tree, *known[section.tree]))
+    return Makespan(warps, tuple(rows), time.perf_counter() - start)

@@ -1,0 +1,157 @@
+"""Running a grid: the arrays, the compiled loop in pieces, the events in order."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ptxwcet.simulator.grid import (
+    BlockRuns,
+    GridOptions,
+    GridRun,
+    GridShape,
+    GridWorkload,
+)
+from ptxwcet.simulator.grid_image import GridImage, build_grid_image
+from ptxwcet.simulator.grid_stepping import (
+    BLOCK,
+    DEADLOCK,
+    EMPTY,
+    FINISHED,
+    FIXED,
+    FREE,
+    IN_SLOT,
+    ISSUED,
+    NEVER,
+    NEXT_BLOCK,
+    ON_SM,
+    PAUSED,
+    PHASE,
+    RECORD_COLUMNS,
+    RUN_CELLS,
+    SLOT_COLUMNS,
+    SM_FIXED,
+    STARTED,
+    WAITING,
+    WAITS_AT,
+    WRITTEN,
+    Columns,
+    GridLayout,
+    GridState,
+    run_grid,
+)
+from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+
+_PIECE = 2_000_000
+"""Instructions between two looks at the progress: about a tenth of a second."""
+
+
+def simulate_grid(workload: GridWorkload, shape: GridShape, options: GridOptions) -> GridRun:
+    """Runs all blocks of a grid and writes down every visit of a basic block.
+
+    Raises PtxwcetError PW532 for a deadlock at barriers, PW690 for more events than
+    ``options.most_events``, before anything is run. Cost: about a scan over the warps of an SM for
+    each issued instruction, and sorting the events; memory about 60 bytes an event.
+    """
+    image = build_grid_image(workload, shape.sm)
+    require_room(image.events, options.most_events)
+    # blocks are dealt out in turn while no SM is full: more slots would stay empty
+    slots = min(shape.resident_blocks, -(-workload.block_count // shape.sms))
+    state = _fresh(image, shape, slots, workload.warps_per_block)
+    layout = _lay_out(image, shape, options, workload)
+    columns = Columns(
+        np.empty(image.events, np.int32),
+        np.empty(image.events, np.int32),
+        np.empty(image.events, np.int64),
+        np.empty(image.events, np.int64),
+    )
+    while (status := run_grid(image.program, state, layout, columns, _PIECE)) == PAUSED:
+        if options.progress is not None:
+            resident = int((state.slots[:, :, BLOCK] != EMPTY).sum())
+            ended = int(state.run[NEXT_BLOCK]) - resident
+            options.progress(ended, workload.block_count, int(state.run[ISSUED]))
+    if status == DEADLOCK:
+        raise _deadlock(image, state, workload.warps_per_block)
+    assert state.run[WRITTEN] == image.events, "every visit was written"
+    order = np.argsort(columns.cycle * shape.sms + columns.sm, kind="stable")
+    record = state.records
+    blocks = BlockRuns(
+        *(record[:, column].copy() for column in (ON_SM, IN_SLOT, STARTED, FINISHED))
+    )
+    return GridRun(
+        columns.point[order],
+        columns.sm[order],
+        columns.warp[order],
+        columns.cycle[order],
+        blocks,
+        int(state.run[ISSUED]),
+    )
+
+
+def _fresh(image: GridImage, shape: GridShape, slots: int, warps: int) -> GridState:
+    cores, queues = shape.sm.schedulers, len(image.program.servers)
+    most_servers = int(image.program.servers.max())
+    sms = np.zeros((shape.sms, SM_FIXED + cores + queues * most_servers), np.int64)
+    sms[:, FREE] = slots
+    sms[:, SM_FIXED : SM_FIXED + cores] = -1
+    state = GridState(
+        np.full((shape.sms, slots * warps), NEVER, np.int64),
+        np.zeros((shape.sms, slots * warps, FIXED + image.depth + image.register_count), np.int64),
+        np.full((shape.sms, slots, SLOT_COLUMNS), NEVER, np.int64),
+        np.zeros((shape.sms, slots), np.int64),
+        sms,
+        np.zeros(RUN_CELLS, np.int64),
+        np.zeros((len(image.program.chosen), RECORD_COLUMNS), np.int64),
+    )
+    state.slots[:, :, BLOCK] = EMPTY
+    return state
+
+
+def _lay_out(
+    image: GridImage, shape: GridShape, options: GridOptions, workload: GridWorkload
+) -> GridLayout:
+    return GridLayout(
+        warps=workload.warps_per_block,
+        cores=shape.sm.schedulers,
+        depths=image.depth,
+        most_servers=int(image.program.servers.max()),
+        end_point=workload.end_point,
+        gap=shape.launch_gap_cycles,
+        policy=options.policy.code,
+        seed=options.seed,
+        jitter_percent=options.jitter.percent,
+        jitter_seed=options.jitter.seed,
+    )
+
+
+def require_room(events: int, most: int) -> None:
+    """Raises PtxwcetError (PW690) if a run would have more events than ``most``."""
+    if events <= most:
+        return
+    raise PtxwcetError(
+        Diagnostic(
+            "PW690",
+            f"the trace would have {events:,} events: more than {most:,}",
+            help="give a smaller launch or fewer runs, or raise --max-events (about 60 bytes of "
+            "memory an event)",
+        )
+    )
+
+
+def _deadlock(image: GridImage, state: GridState, warps: int) -> PtxwcetError:
+    notes = []
+    for sm in range(len(state.sms)):
+        for slot in range(state.slots.shape[1]):
+            rows = state.warps[sm, slot * warps : (slot + 1) * warps]
+            waiting = rows[rows[:, PHASE] == WAITING]
+            block = int(state.slots[sm, slot, BLOCK])
+            if block != EMPTY and len(waiting):
+                names = sorted({image.barrier_names[b] for b in waiting[:, WAITS_AT].tolist()})
+                notes.append(f"block {block} on SM {sm} at barriers {', '.join(names)}")
+    return PtxwcetError(
+        Diagnostic(
+            "PW532",
+            "deadlock: every warp that has not ended waits at a barrier",
+            notes=tuple(notes[:8]),
+            help="all warps of a block must meet the same barriers",
+        )
+    )

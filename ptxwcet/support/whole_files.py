@@ -1,0 +1,40 @@
+"""Files that are written whole or not at all.
+
+Each is written beside its place under another name and moved there when it is complete, so that a
+run that is stopped leaves no part of a file, and an older file as it was.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+
+
+@contextlib.contextmanager
+def whole_file(path: Path, code: str) -> Iterator[IO[bytes]]:
+    """A file to write; it is in its place when the block ends without an exception.
+
+    Raises PtxwcetError with ``code`` if it cannot be written.
+    """
+    try:
+        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                yield file
+            mask = os.umask(0)
+            os.umask(mask)
+            os.chmod(name, 0o666 & ~mask)
+            os.replace(name, path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(name)
+            raise
+    except OSError as error:
+        message = f"cannot write '{path}': {error.strerror or error}"
+        raise PtxwcetError(Diagnostic(code, message)) from None

@@ -1,0 +1,51 @@
+"""Where in a trace file something is wrong, as diagnostics say it."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from pathlib import Path
+
+import numpy as np
+
+from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.support.source import SourceFile, Span
+from ptxwcet.trace.events import TimedTrace
+
+
+def line_span(path: str | os.PathLike[str], line: int, text: bytes) -> Span:
+    """The span of a whole line of a file that is too large to be held."""
+    shown = text.rstrip(b"\r\n").decode("utf-8", errors="replace")
+    return Span(SourceFile(os.fspath(path), shown, first_line=line), 0, len(shown))
+
+
+def event_error(
+    trace: TimedTrace, path: str, row: int, code: str, message: str, help_text: str | None = None
+) -> PtxwcetError:
+    """What is wrong with an event of a trace read from ``path``, shown with its line.
+
+    A trace without lines (columns, or made here) is named with the number of the event. Cost: the
+    file is read again up to the line.
+    """
+    run = int(np.searchsorted(trace.runs, row, side="right")) - 1
+    number = int(trace.ipoint[row])
+    known = 0 <= number < len(trace.ipoints)
+    name = trace.ipoints[number].label if known else f"ipoint {number}"
+    note = (
+        f"event {row} (run {run}, multiprocessor {trace.sm[row]}, warp {trace.warp[row]}): "
+        f"{name} at {trace.cycle[row]}"
+    )
+    if trace.lines is None:
+        prefix = f"{path}: " if path else ""
+        return PtxwcetError(Diagnostic(code, prefix + message, None, (note,), help_text))
+    line = int(trace.lines[row])
+    span = line_span(path, line, _line_of(path, line))
+    return PtxwcetError(Diagnostic(code, message, span, (note,), help_text))
+
+
+def _line_of(path: str, line: int) -> bytes:
+    try:
+        with Path(path).open("rb") as file:
+            return next(itertools.islice(file, line - 1, line), b"")
+    except OSError:
+        return b""

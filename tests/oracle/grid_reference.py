@@ -1,0 +1,281 @@
+"""A grid on several SMs in plain Python, cycle by cycle: the oracle of the compiled one.
+
+Written from docs/tracing.md, for reading. Every cycle: barriers open, blocks that have ended leave,
+blocks start, queues move, every sub-core issues.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from ptxwcet.simulator.grid import GridShape, GridWorkload, TracedProgram, TracedVisit
+from ptxwcet.simulator.policies import Jitter, Policy, mix
+from ptxwcet.warp.program import Barrier, Scoreboard, TimedInstruction
+
+Event = tuple[int, int, int, int]
+"""Cycle, SM, warp, point."""
+
+
+@dataclass
+class Flight:
+    """An issued instruction: when its initiation ends and when everything ends, once dispatched."""
+
+    initiation: int
+    latency: int
+    freed: int | None = None
+    end: int | None = None
+
+
+@dataclass(eq=False)
+class Warp:
+    identity: int
+    slot: int  # warp slot on its SM
+    steps: Iterator[tuple[int | None, TimedInstruction | Barrier | None]]
+    start: int
+    next: tuple[int | None, TimedInstruction | Barrier] | None = None
+    flights: list[Flight] = field(default_factory=list)
+    writers: dict[str, list[Flight]] = field(default_factory=dict)
+    earliest: int = 0
+    barrier: str | None = None
+    reported: bool = False
+
+    def end(self) -> int | None:
+        """When all is over; None while that is not known."""
+        if self.next is not None or self.barrier is not None:
+            return None
+        ends = [one.end for one in self.flights]
+        return None if None in ends else max([self.start, *(e for e in ends if e is not None)])
+
+
+@dataclass(eq=False)
+class Block:
+    index: int
+    slot: int
+    warps: list[Warp]
+
+    def is_over(self, cycle: int) -> bool:
+        return all((end := warp.end()) is not None and end <= cycle for warp in self.warps)
+
+
+@dataclass(eq=False)
+class Sm:
+    number: int
+    blocks: list[Block] = field(default_factory=list)  # in the order of their starts
+    queues: dict[int, deque[Flight]] = field(default_factory=dict)
+    serving: dict[int, list[Flight]] = field(default_factory=dict)
+    last_slot: dict[int, int] = field(default_factory=dict)
+    last_warp: dict[int, Warp] = field(default_factory=dict)
+
+
+def unfold(
+    program: TracedProgram,
+) -> Iterator[tuple[int | None, TimedInstruction | Barrier | None]]:
+    for node in program:
+        if not isinstance(node, TracedVisit):
+            for _ in range(node.count):
+                yield from unfold(node.body)
+        elif not node.steps:
+            yield node.point, None
+        else:
+            for number, step in enumerate(node.steps):
+                yield (None if number else node.point), step
+
+
+class ReferenceGrid:
+    """One run; ``events`` and ``blocks`` (SM, slot, start, end by index) are its result."""
+
+    def __init__(
+        self, workload: GridWorkload, shape: GridShape, policy: Policy, seed: int, jitter: Jitter
+    ) -> None:
+        self.workload, self.shape, self.policy = workload, shape, policy
+        self.seed, self.jitter = seed, jitter
+        self.sms = [Sm(number) for number in range(shape.sms)]
+        units = {step_unit(s) for p in workload.programs for _, s in unfold(p) if s is not None}
+        self.queue_of = shape.sm.queues(tuple(sorted(units)))
+        self.events: list[Event] = []
+        self.blocks: dict[int, list[int]] = {}
+        self.most_resident = 0
+        self.gate = self.turn = self.cycle = self.next_block = 0
+
+    def run(self) -> None:
+        idle = 0
+        while self.next_block < self.workload.block_count or any(sm.blocks for sm in self.sms):
+            for sm in self.sms:
+                for block in sm.blocks:
+                    self.open_barrier(block)
+            self.leave()
+            self.start_blocks()
+            self.most_resident = max(self.most_resident, *(len(sm.blocks) for sm in self.sms))
+            before = len(self.events), sum(len(w.flights) for w in self.warps())
+            for sm in self.sms:
+                self.move_queues(sm)
+                for core in range(self.shape.sm.schedulers):
+                    self.issue(sm, core)
+            self.cycle += 1
+            same = before == (len(self.events), sum(len(w.flights) for w in self.warps()))
+            idle = idle + 1 if same else 0
+            if idle > 10_000:
+                raise RuntimeError("deadlock")
+
+    def warps(self) -> Iterator[Warp]:
+        for sm in self.sms:
+            for block in sm.blocks:
+                yield from block.warps
+
+    # --- blocks -----------------------------------------------------------------------------------
+
+    def leave(self) -> None:
+        for sm in self.sms:
+            for block in [block for block in sm.blocks if block.is_over(self.cycle)]:
+                sm.blocks.remove(block)
+                ends = []
+                for warp in block.warps:
+                    end = warp.end()
+                    assert end is not None
+                    ends.append(end)
+                    point = self.workload.end_point
+                    self.events.append((end, sm.number, warp.identity, point))
+                assert max(ends) == self.cycle
+                self.blocks[block.index].append(self.cycle)
+
+    def start_blocks(self) -> None:
+        while self.next_block < self.workload.block_count and self.cycle >= self.gate:
+            order = [(self.turn + k) % len(self.sms) for k in range(len(self.sms))]
+            free = [n for n in order if len(self.sms[n].blocks) < self.slots()]
+            if not free:
+                return
+            self.start(self.sms[free[0]])
+            self.turn = (free[0] + 1) % len(self.sms)
+            self.gate = self.cycle + self.shape.launch_gap_cycles
+            self.next_block += 1
+            self.leave()  # it may have had nothing to do
+
+    def slots(self) -> int:
+        return self.shape.resident_blocks
+
+    def start(self, sm: Sm) -> None:
+        taken = {block.slot for block in sm.blocks}
+        slot = min(set(range(self.slots())) - taken)
+        index, count = self.next_block, self.workload.warps_per_block
+        warps = []
+        for number in range(count):
+            program = self.workload.programs[int(self.workload.chosen[index, number])]
+            warp = Warp(index * count + number, slot * count + number, unfold(program), self.cycle)
+            warp.earliest = self.cycle
+            self.fetch(sm, warp, self.cycle)
+            warps.append(warp)
+        sm.blocks.append(Block(index, slot, warps))
+        self.blocks[index] = [sm.number, slot, self.cycle]
+
+    def fetch(self, sm: Sm, warp: Warp, cycle: int) -> None:
+        """The next instruction; what issues nothing is passed in ``cycle``."""
+        warp.next = None
+        for point, step in warp.steps:
+            if step is not None:
+                warp.next = point, step
+                return
+            assert point is not None
+            self.events.append((cycle, sm.number, warp.identity, point))
+
+    # --- instructions -----------------------------------------------------------------------------
+
+    def move_queues(self, sm: Sm) -> None:
+        for queue in set(self.queue_of.values()):
+            waiting = sm.queues.setdefault(queue.index, deque())
+            busy = [
+                one
+                for one in sm.serving.get(queue.index, [])
+                if one.freed is not None and one.freed > self.cycle
+            ]
+            while waiting and len(busy) < queue.servers:
+                one = waiting.popleft()
+                one.freed = self.cycle + one.initiation
+                one.end = one.freed + one.latency
+                busy.append(one)
+            sm.serving[queue.index] = busy
+
+    def open_barrier(self, block: Block) -> None:
+        names = set()
+        for warp in block.warps:
+            end = warp.end()
+            if end is None or end > self.cycle:
+                names.add(warp.barrier)
+        if len(names) == 1 and None not in names:
+            for warp in block.warps:
+                if warp.barrier is not None:
+                    warp.barrier = None
+                    warp.earliest = max(warp.earliest, self.cycle)
+
+    def is_eligible(self, warp: Warp) -> bool:
+        if warp.next is None or warp.barrier is not None or self.cycle < warp.earliest:
+            return False
+        step = plain(warp.next[1])
+        waits = step.reads
+        if self.workload.scoreboard is Scoreboard.RAW_WAW:
+            waits += step.writes
+        writers = [one for name in waits for one in warp.writers.get(name, [])]
+        return all(one.end is not None and one.end <= self.cycle for one in writers)
+
+    def issue(self, sm: Sm, core: int) -> None:
+        cores = self.shape.sm.schedulers
+        by_age = [w for block in sm.blocks for w in block.warps if w.slot % cores == core]
+        eligible = [warp for warp in by_age if self.is_eligible(warp)]
+        if not eligible:
+            return
+        warp = self.pick(sm, core, eligible)
+        sm.last_slot[core], sm.last_warp[core] = warp.slot, warp
+        assert warp.next is not None
+        point, step = warp.next
+        if point is not None:
+            self.events.append((self.cycle, sm.number, warp.identity, point))
+        instruction = plain(step)
+        one = Flight(*self.shortened(warp, instruction))
+        sm.queues[self.queue_of[core, instruction.unit].index].append(one)
+        warp.flights.append(one)
+        for name in instruction.writes:
+            before = warp.writers.get(name, []) if instruction.conditional else []
+            warp.writers[name] = [*before, one]
+        warp.earliest = self.cycle + 1 + instruction.bubble_cycles
+        if isinstance(step, Barrier):
+            warp.barrier = step.name
+        self.fetch(sm, warp, self.cycle + 1)
+        self.move_queues(sm)
+
+    def pick(self, sm: Sm, core: int, by_age: list[Warp]) -> Warp:
+        by_slot = sorted(by_age, key=lambda warp: warp.slot)
+        last = sm.last_warp.get(core)
+        match self.policy:
+            case Policy.LRR:
+                after = sm.last_slot.get(core, -1)
+                return next((warp for warp in by_slot if warp.slot > after), by_slot[0])
+            case Policy.GTO:
+                return last if last in by_age else by_age[0]
+            case Policy.GTY:
+                return last if last in by_age else by_age[-1]
+            case Policy.OLDEST:
+                return by_age[0]
+            case Policy.YOUNGEST:
+                return by_age[-1]
+            case Policy.RANDOM:
+                stream = sm.number * self.shape.sm.schedulers + core
+                return by_slot[mix(self.seed, self.cycle, stream) % len(by_slot)]
+
+    def shortened(self, warp: Warp, one: TimedInstruction) -> tuple[int, int]:
+        initiation, latency = one.initiation_cycles, one.latency_cycles
+        percent, n = self.jitter.percent, len(warp.flights)
+        if percent:
+            cut = min(initiation - 1, initiation * percent // 100)
+            initiation -= mix(self.jitter.seed, 2 * warp.identity, n) % (cut + 1)
+            cut = latency * percent // 100
+            latency -= mix(self.jitter.seed, 2 * warp.identity + 1, n) % (cut + 1)
+        return initiation, latency
+
+
+def plain(step: TimedInstruction | Barrier) -> TimedInstruction:
+    return step.instruction if isinstance(step, Barrier) else step
+
+
+def step_unit(step: TimedInstruction | Barrier) -> str:
+    return plain(step).unit

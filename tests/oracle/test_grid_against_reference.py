@@ -1,0 +1,219 @@
+"""The compiled grid simulation against a plain one: every event, every block's place and times."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from grid_reference import ReferenceGrid
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ptxwcet.simulator.configuration import SmConfiguration
+from ptxwcet.simulator.engine import Simulator
+from ptxwcet.simulator.grid import (
+    GridOptions,
+    GridRun,
+    GridShape,
+    GridWorkload,
+    TracedLoop,
+    TracedNode,
+    TracedVisit,
+)
+from ptxwcet.simulator.grid_engine import simulate_grid
+from ptxwcet.simulator.policies import NO_JITTER, Jitter, Policy
+from ptxwcet.support.diagnostics import PtxwcetError
+from ptxwcet.warp.program import (
+    Barrier,
+    BlockWorkload,
+    Node,
+    Repeat,
+    Scoreboard,
+    TimedInstruction,
+    WarpClass,
+    WarpProgram,
+)
+
+CONFIGURATIONS = [
+    SmConfiguration(),
+    SmConfiguration(2),
+    SmConfiguration(3, {"A": 1, "B": 3, "C": 6}),
+    SmConfiguration(4, {"A": 2, "B": 3}),
+    SmConfiguration(1, {"A": 2, "C": 3}),
+]
+END_POINT = 9
+
+
+def instructions() -> st.SearchStrategy[TimedInstruction]:
+    names = st.lists(st.sampled_from("abcd"), max_size=2).map(tuple)
+    return st.builds(
+        TimedInstruction,
+        st.sampled_from("ABC"),
+        st.integers(1, 4),
+        st.sampled_from((0, 1, 3, 7, 20)),
+        names,
+        names,
+        st.booleans(),
+        st.sampled_from((0, 0, 1, 2)),
+    )
+
+
+def visits() -> st.SearchStrategy[TracedVisit]:
+    steps = st.lists(instructions(), max_size=4).map(tuple)
+    return st.builds(TracedVisit, st.integers(0, END_POINT - 1), steps)
+
+
+def bodies() -> st.SearchStrategy[tuple[TracedNode, ...]]:
+    def wider(inner: st.SearchStrategy[TracedNode]) -> st.SearchStrategy[TracedNode]:
+        body = st.lists(inner, max_size=3).map(tuple)
+        return st.builds(TracedLoop, st.integers(0, 3), body)
+
+    return st.lists(st.recursive(visits(), wider, max_leaves=3), max_size=3).map(tuple)
+
+
+@st.composite
+def grids(draw: st.DrawFn) -> GridWorkload:
+    """Blocks of warps that meet the same barriers in loops, or end before some of them."""
+    warps, blocks = draw(st.integers(1, 4)), draw(st.integers(1, 7))
+    barriers = [
+        TracedVisit(7 + n % 2, (*draw(visits()).steps, Barrier(draw(instructions()), str(n))))
+        for n in range(draw(st.integers(0, 2)))
+    ]
+    programs: list[tuple[TracedNode, ...]] = []
+    for _ in range(draw(st.integers(1, 3))):
+        program = draw(bodies())
+        for barrier in barriers[: draw(st.integers(0, 9))]:
+            program = (*program, TracedLoop(2, (barrier, *draw(bodies()))), *draw(bodies()))
+        programs.append(program)
+    of = [[draw(st.integers(0, len(programs) - 1)) for _ in range(warps)] for _ in range(blocks)]
+    scoreboard = draw(st.sampled_from(Scoreboard))
+    return GridWorkload(tuple(programs), np.array(of, np.int64), END_POINT, scoreboard)
+
+
+def compiled(
+    workload: GridWorkload, shape: GridShape, policy: Policy, seed: int, jitter: Jitter
+) -> GridRun:
+    return simulate_grid(workload, shape, GridOptions(policy, seed, jitter))
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    grids(),
+    st.integers(1, 4),
+    st.integers(1, 3),
+    st.sampled_from(CONFIGURATIONS),
+    st.sampled_from((0, 0, 0, 1, 9)),
+    st.sampled_from(Policy),
+    st.integers(0, 2**62),
+    st.sampled_from((0, 0, 40, 100)),
+)
+def test_every_event_of_random_grids(
+    workload: GridWorkload,
+    sms: int,
+    resident: int,
+    sm: SmConfiguration,
+    gap: int,
+    policy: Policy,
+    seed: int,
+    percent: int,
+) -> None:
+    shape = GridShape(sms, resident, sm, gap)
+    jitter = Jitter(percent, seed // 3)
+    expected = ReferenceGrid(workload, shape, policy, seed, jitter)
+    expected.run()
+    found = compiled(workload, shape, policy, seed, jitter)
+    columns = (found.cycle, found.sm, found.warp, found.point)
+    events = list(zip(*(column.tolist() for column in columns), strict=True))
+    assert sorted(events) == sorted(expected.events)
+    assert [row[:2] for row in events] == sorted(row[:2] for row in events)
+    for warp in {row[2] for row in events}:  # in the order of its execution, also at equal cycles
+        mine = [(row[0], row[3]) for row in events if row[2] == warp]
+        assert mine == [(row[0], row[3]) for row in expected.events if row[2] == warp]
+    runs = found.blocks
+    rows = np.stack([runs.sm, runs.slot, runs.start, runs.end], axis=1).tolist()
+    assert rows == [expected.blocks[b] for b in range(workload.block_count)]
+    assert expected.most_resident <= resident
+
+
+def as_block(workload: GridWorkload) -> BlockWorkload:
+    """The only block of a grid, without its points."""
+
+    def nodes(body: tuple[TracedNode, ...]) -> tuple[Node, ...]:
+        out: list[Node] = []
+        for node in body:
+            if isinstance(node, TracedVisit):
+                out += node.steps
+            else:
+                out.append(Repeat(node.count, nodes(node.body)))
+        return tuple(out)
+
+    (row,) = workload.chosen.tolist()
+    classes = tuple(
+        WarpClass(WarpProgram(nodes(body)), tuple(w for w, p in enumerate(row) if p == number))
+        for number, body in enumerate(workload.programs)
+    )
+    return BlockWorkload(classes, workload.scoreboard)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    grids(),
+    st.sampled_from(CONFIGURATIONS),
+    st.sampled_from(Policy),
+    st.integers(0, 2**62),
+    st.sampled_from((0, 0, 40)),
+)
+def test_one_block_on_one_sm_is_the_run_of_a_block(
+    workload: GridWorkload, sm: SmConfiguration, policy: Policy, seed: int, percent: int
+) -> None:
+    single = replace(workload, chosen=workload.chosen[:1])
+    jitter = Jitter(percent, seed)
+    found = compiled(single, GridShape(1, 1, sm), policy, seed, jitter)
+    alone = Simulator(as_block(single), sm).run(policy, seed=seed, jitter=jitter)
+    assert found.cycles == alone.cycles
+    assert found.instructions == alone.instructions
+    ends = found.point == END_POINT
+    found_ends = dict(zip(found.warp[ends].tolist(), found.cycle[ends].tolist(), strict=True))
+    assert found_ends == {warp.warp: warp.end_cycle for warp in alone.warps}
+
+
+def line(*steps: TimedInstruction | Barrier, point: int = 0) -> TracedVisit:
+    return TracedVisit(point, steps)
+
+
+def test_loops_without_visits_take_no_time() -> None:
+    empty = TracedLoop(10**15, (TracedLoop(0, (line(TimedInstruction("A", 1, 0)),)),))
+    program = (empty, line(TimedInstruction("A", 2, 3)))
+    workload = GridWorkload((program,), np.zeros((1, 1), np.int64), 1, Scoreboard.RAW)
+    found = compiled(workload, GridShape(1, 1, SmConfiguration()), Policy.LRR, 0, NO_JITTER)
+    assert found.cycle.tolist() == [0, 5]
+
+
+def test_many_idle_sms_and_slots_take_no_memory() -> None:
+    program = (line(TimedInstruction("A", 1, 0)),)
+    workload = GridWorkload((program,), np.zeros((3, 32), np.int64), 1, Scoreboard.RAW)
+    shape = GridShape(1000, 100_000, SmConfiguration(4))
+    found = compiled(workload, shape, Policy.GTO, 0, NO_JITTER)
+    assert found.blocks.sm.tolist() == [0, 1, 2]
+    assert found.cycles == 8
+
+
+def test_a_deadlock_is_refused() -> None:
+    one, other = (
+        (line(Barrier(TimedInstruction("A", 1, 0), name)),) for name in ("first", "second")
+    )
+    workload = GridWorkload((one, other), np.array([[0, 1]]), 1, Scoreboard.RAW)
+    with pytest.raises(PtxwcetError, match=r"deadlock") as caught:
+        compiled(workload, GridShape(2, 1, SmConfiguration()), Policy.LRR, 0, NO_JITTER)
+    (problem,) = caught.value.diagnostics
+    assert problem.code == "PW532"
+    assert problem.notes == ("block 0 on SM 0 at barriers first, second",)
+
+
+def test_too_many_events_are_refused_before_anything_runs() -> None:
+    body = TracedLoop(10**12, (line(TimedInstruction("A", 1, 0)),))
+    workload = GridWorkload(((body,),), np.zeros((4, 2), np.int64), 1, Scoreboard.RAW)
+    with pytest.raises(PtxwcetError, match=r"8,000,000,000,008 events") as caught:
+        compiled(workload, GridShape(1, 1, SmConfiguration()), Policy.LRR, 0, NO_JITTER)
+    assert caught.value.diagnostics[0].code == "PW690"

@@ -1,0 +1,160 @@
+"""Makespans: every method against every other, and against a search without symmetry."""
+
+from __future__ import annotations
+
+from itertools import combinations_with_replacement, product
+
+import pytest
+from makespan_search import longest_by_search
+
+from ptxwcet.makespan.closed_form import build_schedule, segment_bounds, upper_makespan
+from ptxwcet.makespan.ilp_model import Constraints, build_program
+from ptxwcet.makespan.pessimistic import (
+    is_pessimistic_proved,
+    pessimistic_makespan,
+    waiting_makespan,
+)
+from ptxwcet.makespan.play import play_longest
+from ptxwcet.makespan.schedule import check_schedule
+from ptxwcet.makespan.states import count_reachable, fill_table, longest_schedule
+from ptxwcet.makespan.strings import shape_of
+from ptxwcet.support.ilp import SolverStatus
+
+
+def strings(most: int, first: str = "LC") -> list[str]:
+    return [
+        begin + "".join(rest)
+        for length in range(1, most + 1)
+        for begin in first
+        for rest in product("LC", repeat=length - 1)
+    ]
+
+
+def test_table_against_search_without_symmetry() -> None:
+    for string in strings(4):
+        for warps, load_store, cores in product((1, 2, 3), (1, 2), (1, 2, 3)):
+            table = fill_table(string, warps, load_store, cores)
+            assert table.makespan == longest_by_search(string, warps, load_store, cores)
+
+
+@pytest.mark.parametrize(
+    ("string", "warps", "load_store", "cores"),
+    [("LCL", 5, 2, 1), ("LLCC", 4, 2, 2), ("LCCLL", 4, 1, 3), ("LCLCLC", 4, 1, 1)],
+)
+def test_table_against_search_for_more_warps(
+    string: str, warps: int, load_store: int, cores: int
+) -> None:
+    table = fill_table(string, warps, load_store, cores)
+    assert table.makespan == longest_by_search(string, warps, load_store, cores)
+
+
+def test_schedules_and_bounds_enclose_the_table() -> None:
+    for string in strings(4):
+        shape = shape_of((string,))
+        for warps, load_store, cores in product((1, 2, 4, 5), (1, 2, 3), (1, 2)):
+            machine = (warps, load_store, cores)
+            table = fill_table(string, *machine)
+            longest = table.makespan
+            assert check_schedule(longest_schedule(table), string, *machine) == longest
+            played = play_longest(string, *machine)
+            assert check_schedule(played, string, *machine) == played.makespan <= longest
+            assert longest <= waiting_makespan(shape, *machine)
+            if is_pessimistic_proved(shape, *machine):
+                assert longest <= pessimistic_makespan(shape, *machine)
+
+
+def test_closed_form_against_the_table() -> None:
+    for string in strings(7):
+        shape = shape_of((string,))
+        for warps in (1, 3, 4, 5):
+            assert fill_table(string, warps, 1, 1).makespan == upper_makespan(shape, warps)
+
+
+def test_two_warps_are_the_exceptions() -> None:
+    """80 strings of at most 8 letters that begin with L; none of them takes longer."""
+    exceptions = 0
+    for string in strings(8, first="L"):
+        longest, upper = (
+            fill_table(string, 2, 1, 1).makespan,
+            upper_makespan(shape_of((string,)), 2),
+        )
+        assert longest <= upper
+        exceptions += longest < upper
+    assert exceptions == 80
+
+
+def test_built_schedules_take_as_long_as_the_closed_form() -> None:
+    for string in strings(9, first="L"):
+        shape = shape_of((string,))
+        for warps in (1, 3, 4, 6):
+            schedule = build_schedule(string, warps)
+            assert check_schedule(schedule, string, warps, 1, 1) == upper_makespan(shape, warps)
+
+
+def test_the_potential_of_the_proof_falls_by_no_more_than_double_slots() -> None:
+    """The upper half of the closed form, step by step: every state, every slot."""
+    for string in strings(6, first="L"):
+        for warps in (2, 3, 4):
+            for state in combinations_with_replacement(range(len(string) + 1), warps):
+                before = potential(string, state)
+                for after, served in successors(string, state):
+                    assert before - potential(string, after) <= served - 1
+
+
+def potential(string: str, state: tuple[int, ...]) -> int:
+    """Pairs left to all warps but the last, and the odd warps of the rarer letter."""
+    if min(state) == len(string):
+        return 0
+    left = {end: end - start for start, end in segment_bounds(string)}
+    ends = sorted(left)
+    pairs, odd = 0, {"L": 0, "C": 0}
+    last, *others = sorted(state)
+    odd[string[last]] += 1
+    for place in others:
+        if place == len(string):
+            continue
+        end = next(one for one in ends if one > place)
+        pairs += (end - place) // 2 + sum(left[one] // 2 for one in ends if one > end)
+        odd[string[place]] += (end - place) % 2
+    return pairs + min(odd.values())
+
+
+def successors(string: str, state: tuple[int, ...]):
+    queues = [sorted({p for p in state if p < len(string) and string[p] == kind}) for kind in "LC"]
+    for pick in product(*(queue or [None] for queue in queues)):
+        moved = [place for place in pick if place is not None]
+        after = list(state)
+        for place in moved:
+            after[after.index(place)] += 1
+        if moved:
+            yield tuple(sorted(after)), len(moved)
+
+
+def test_program_of_the_paper_against_the_table() -> None:
+    """A part of the campaign of benchmarks/makespan_ilp.py, both kinds of constraints."""
+    for constraints in Constraints:
+        for string in strings(3, first="L"):
+            for warps in (1, 2, 3):
+                program = build_program(string, warps, 1, 1, constraints)
+                found = program.solve()
+                assert found.status is SolverStatus.OPTIMAL
+                assert found.objective == fill_table(string, warps, 1, 1).makespan
+                schedule = program.schedule(found)
+                assert check_schedule(schedule, string, warps, 1, 1) == found.objective
+
+
+@pytest.mark.parametrize(("string", "warps", "load_store"), [("LL", 4, 2), ("LCL", 3, 2)])
+def test_program_with_units_that_serve_several(string: str, warps: int, load_store: int) -> None:
+    found = build_program(string, warps, load_store, 1, Constraints.SHORT).solve()
+    assert found.objective == fill_table(string, warps, load_store, 1).makespan
+
+
+def test_states_that_are_reached() -> None:
+    for string, warps in (("LCL", 3), ("LLCC", 3), ("LCLC", 4)):
+        seen, todo = set(), [(0,) * warps]
+        while todo:
+            state = todo.pop()
+            if state not in seen:
+                seen.add(state)
+                todo += [after for after, _ in successors(string, state)]
+        assert count_reachable(string, warps, 1, 1) == len(seen)

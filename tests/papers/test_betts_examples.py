@@ -1,0 +1,143 @@
+"""Worked examples of Betts and Donaldson (ECRTS 2013): Fig. 1, Fig. 4, Fig. 6, section VI-D."""
+
+from __future__ import annotations
+
+import pytest
+from hybrid_graphs import graph, interleaved, ipg_of, trace_of
+
+from ptxwcet.hybrid.concurrency import (
+    WaveParameters,
+    dynamic_estimate,
+    hybrid_estimate,
+    observe_concurrency,
+)
+from ptxwcet.hybrid.constraints import loop_constraints
+from ptxwcet.hybrid.ipet import WorstCounts, enumerate_paths
+from ptxwcet.hybrid.ipg import Ipg
+from ptxwcet.hybrid.observations import Observations, observe
+from ptxwcet.hybrid.slicing import slice_trace
+from ptxwcet.hybrid.tree import tree_wcet
+
+# i1 at block 0, i2 at the loop header 1 (its body 2, 3 without ipoints), i3 at 4, i4 is the end
+CFG = graph([[1, 4], [2, 5], [3], [1], [5], [6]])
+I1, I2, I3, I4 = 0, 1, 4, 6
+POINTS = [I1, I2, I3]
+
+
+@pytest.fixture(scope="module")
+def ipg() -> Ipg:
+    return ipg_of(CFG, POINTS)
+
+
+def pairs(ipg: Ipg) -> dict[int, tuple[int, int]]:
+    blocks = ipg.placement.blocks
+    return {n: (blocks[t.source], blocks[t.target]) for n, t in enumerate(ipg.transitions)}
+
+
+def worst_times(ipg: Ipg, seen: Observations) -> dict[tuple[int, int], int]:
+    return {pairs(ipg)[row.number]: row.worst for row in seen.transitions}
+
+
+def both_ways(ipg: Ipg, seen: Observations) -> tuple[object, object]:
+    worst = {row.number: row.worst for row in seen.transitions}
+    constraints = list(loop_constraints(seen.loops, CFG))
+    most = {row.number: row.most_count for row in seen.transitions}
+    counted = enumerate_paths(ipg, worst, constraints, most)
+    bounded = enumerate_paths(ipg, worst, constraints)
+    assert isinstance(counted, WorstCounts)
+    assert isinstance(bounded, WorstCounts)
+    assert counted.is_exact
+    assert counted.cycles == bounded.cycles
+    return counted.cycles, tree_wcet(ipg, worst, seen.loops)
+
+
+def test_fig1_the_graph(ipg: Ipg) -> None:
+    """The edges of the text; those of a diverged warp are apart from them."""
+    ordinary = {pairs(ipg)[n] for n, t in enumerate(ipg.transitions) if t.is_ordinary}
+    assert ordinary == {(I1, I2), (I2, I2), (I2, I4), (I1, I3), (I3, I4)}
+    (loop,) = ipg.loops
+    assert [pairs(ipg)[n] for n in loop.iterations] == [(I2, I2)]
+    assert (I1, I2) in [pairs(ipg)[n] for n in loop.entries]
+
+
+def test_fig1_gives_31(ipg: Ipg) -> None:
+    one = {0: [(I1, 0), (I2, 10), (I2, 17), (I2, 22), (I4, 29)]}
+    two = {0: [(I1, 0), (I3, 3), (I4, 8)]}
+    trace = trace_of(ipg.placement, [interleaved(one), interleaved(two)])
+    seen = observe(ipg, slice_trace(trace, "", ipg))
+    times = {(I1, I2): 10, (I2, I2): 7, (I2, I4): 7, (I1, I3): 3, (I3, I4): 5}
+    assert worst_times(ipg, seen) == times
+    assert [row.most_iterations for row in seen.loops] == [2]
+    assert both_ways(ipg, seen) == (31, 31)
+
+
+TEST_1 = interleaved(
+    {
+        1: [(I1, 1), (I2, 11), (I4, 26)],
+        2: [(I1, 5), (I3, 15), (I4, 29)],
+        3: [(I1, 8), (I2, 17), (I4, 35)],
+    }
+)
+TEST_2 = interleaved(
+    {
+        1: [(I1, 1), (I3, 12), (I4, 25)],
+        2: [(I1, 3), (I2, 15), (I4, 30)],
+        3: [(I1, 5), (I3, 18), (I4, 31)],
+    }
+)
+
+
+def test_fig4_the_running_example(ipg: Ipg) -> None:
+    """Traces made to agree with the text: see model figures and section V."""
+    traces = slice_trace(trace_of(ipg.placement, [TEST_1, TEST_2]), "", ipg)
+    seen = observe(ipg, traces)
+    assert worst_times(ipg, seen) == {(I1, I2): 12, (I1, I3): 13, (I2, I4): 18, (I3, I4): 14}
+    source = {pairs(ipg)[row.number]: row.worst_warp for row in seen.transitions}
+    in_test = {e: (int(traces.run[w]) + 1, int(traces.warp[w])) for e, w in source.items()}
+    assert in_test == {(I1, I2): (2, 2), (I1, I3): (2, 3), (I2, I4): (1, 3), (I3, I4): (1, 2)}
+    assert both_ways(ipg, seen) == (30, 30)
+    concurrency = observe_concurrency(traces)
+    assert concurrency.high_water_mark == 34
+    assert concurrency.worst_jitter == 7
+    assert concurrency.waves == WaveParameters(waves=1, warps_per_wave=3, start_gap=4)
+    assert dynamic_estimate(30, concurrency) == 37
+    assert hybrid_estimate(30, concurrency.waves) == 38
+
+
+def test_fig6_waves() -> None:
+    """s1 s2 s3 t2 ... s4 s5: set-1 is {1, 2, 3}, set-2 {4, 5}; gaps 3, 8 and 5."""
+    cfg = graph([[1]])
+    ipg = ipg_of(cfg)
+    start, end = 0, 1
+    events = interleaved(
+        {
+            1: [(start, 0), (end, 25)],
+            2: [(start, 3), (end, 20)],
+            3: [(start, 11), (end, 27)],
+            4: [(start, 40), (end, 50)],
+            5: [(start, 45), (end, 60)],
+        }
+    )
+    traces = slice_trace(trace_of(ipg.placement, [events]), "", ipg)
+    assert observe_concurrency(traces).waves == WaveParameters(2, 3, 8)
+
+
+def test_matrix_transpose_waves_from_the_launch() -> None:
+    """Section VI-D and Table II: 1024 blocks, 14 multiprocessors of 8 blocks: 10 waves, not 26.
+
+    48 warps a wave are what Table II's result says: it is the most of the multiprocessor.
+    """
+    seen = WaveParameters(waves=26, warps_per_wave=48, start_gap=1681)
+    assert hybrid_estimate(23_364, seen) == 2_661_646
+    assert seen.waves * seen.start_gap == 43_706
+    planned = WaveParameters(-(-1024 // (14 * 8)), 48, 1681)
+    assert hybrid_estimate(23_364, planned) == 1_023_710
+
+
+@pytest.mark.parametrize(
+    ("warp", "table"),
+    [(2_801_330, 2_801_337), (4_190_040, 4_190_047), (10_292_800, 10_292_807), (652, 659)],
+)
+def test_single_waves_of_table_2(warp: int, table: int) -> None:
+    """EigenValues and VectorAdd: one wave, a gap of 1; both equations give the same."""
+    assert hybrid_estimate(warp, WaveParameters(1, 8, 1)) == table

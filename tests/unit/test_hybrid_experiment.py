@@ -1,0 +1,150 @@
+"""The experiment of the hybrid analysis: runs kept on disk, rows, tables."""
+
+import dataclasses
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hybrid_experiment import has_known_paths, main, trace
+from hybrid_kernels import HybridKernel, hybrid_kernels
+from hybrid_page import averages, percent, table_2
+from hybrid_rows import Row, over, planned_schedule, study
+from hybrid_runs import Store
+
+from ptxwcet.trace.files import read_trace
+
+KERNELS = {kernel.name: kernel for kernel in hybrid_kernels()}
+QUICK = KERNELS["VectorAdd"]
+
+
+@pytest.fixture(scope="module")
+def varied(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    """Three runs of a quick kernel with latencies that vary."""
+    store = Store(tmp_path_factory.mktemp("runs"), 50)
+    trace(store, QUICK, 3, resume=True, until_known=True)
+    return store
+
+
+@pytest.fixture(scope="module")
+def row(varied: Store) -> Row:
+    return study(varied, QUICK, trace(varied, QUICK, 3, resume=True, until_known=True))
+
+
+def published_row(kernel: HybridKernel, row: Row) -> Row:
+    theirs = kernel.published
+    return dataclasses.replace(
+        row,
+        name=kernel.name,
+        high_water_mark=theirs.high_water_mark,
+        warp=theirs.warp,
+        dynamic=theirs.dynamic,
+        hybrid=theirs.hybrid,
+    )
+
+
+def test_runs_are_kept_and_made_again_alike(varied: Store, tmp_path: Path) -> None:
+    kept = [varied.run(QUICK, number) for number in range(3)]
+    assert len({run.trace for run in kept if run is not None}) == 3
+    again = Store(tmp_path, 50)
+    for number, run in enumerate(kept):
+        assert run is not None
+        made = again.make(QUICK, number)
+        assert dataclasses.replace(made, seconds=run.seconds) == run
+
+
+def test_a_run_of_another_launch_is_made_again(varied: Store, tmp_path: Path) -> None:
+    store = Store(tmp_path, 50)
+    run = store.make(QUICK, 0)
+    assert store.run(QUICK, 0) == run
+    stale = json.dumps({**dataclasses.asdict(run), "made_of": "another"})
+    store.file(QUICK, 0).write_text(stale, encoding="utf-8")
+    assert store.run(QUICK, 0) is None
+    assert varied.run(QUICK, 3) is None
+
+
+def test_joined_runs_are_those_of_the_store(varied: Store) -> None:
+    runs = [run for number in range(3) if (run := varied.run(QUICK, number)) is not None]
+    path = varied.join(QUICK, [*runs, runs[0]])
+    whole = read_trace(path)
+    assert len(whole) == sum(run.events for run in runs)
+    bounds = [*whole.runs.tolist(), len(whole)]
+    for first, last, run in zip(bounds, bounds[1:], runs, strict=False):
+        assert int(whole.cycle[first:last].max()) == run.high_water_mark
+    path.unlink()
+
+
+def test_known_kernels_stop_after_each_kind_of_input(tmp_path: Path) -> None:
+    store = Store(tmp_path, 0)
+    assert len(trace(store, QUICK, 12, resume=True, until_known=True)) == 10
+    runs = trace(store, QUICK, 12, resume=True, until_known=False)
+    assert len(runs) == 12
+    assert len({run.trace for run in runs}) == 1
+    assert len(trace(store, QUICK, 11, resume=True, until_known=True)) == 11
+    assert has_known_paths(QUICK)
+    assert not has_known_paths(KERNELS["BitonicSort-3"])
+
+
+def test_a_row_holds_what_the_runs_show(row: Row) -> None:
+    assert row.high_water_mark == max(row.marks)
+    assert len(row.marks) == row.traces == 3
+    assert row.kinds == ("random",) * 3
+    assert (row.blocks, row.resident_blocks) == (47, 6)
+    # 47 blocks on 14 multiprocessors: four at most on one, eight warps each, in a single wave
+    assert (row.waves, row.warps_per_wave, row.planned_waves, row.planned_warps) == (1, 32, 1, 32)
+    assert row.dynamic == row.warp + row.release_jitter
+    assert row.hybrid == row.warp + 31 * row.start_gap
+    assert row.longest_warp <= row.warp
+    assert row.block_alone <= row.safe_block
+    assert row.loop_share == 0
+    assert row.barrier_share == 0
+
+
+def test_planned_waves_are_counted_from_the_launch() -> None:
+    schedule = planned_schedule(KERNELS["MatrixTranspose-1"], 8)
+    assert (schedule.blocks, schedule.waves, schedule.warps_per_wave) == (1024, 10, 64)
+
+
+def test_the_published_table_has_the_published_percentages(row: Row) -> None:
+    rows = [published_row(kernel, row) for kernel in KERNELS.values()]
+    lines = table_2(rows)[2:]
+    for line, kernel in zip(lines, KERNELS.values(), strict=True):
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        assert cells[0] == kernel.name
+        assert cells[4] == cells[5].strip("*")
+        assert cells[7] == cells[8].strip("*")
+    assert [cell.strip() for cell in lines[0].split("|")][5] == "14 %"
+    assert "< 1 %" in lines[-1]
+    for ours, _, theirs in averages(rows).values():
+        assert ours == theirs
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0, "0 %"), (0.4, "< 1 %"), (1, "1 %"), (-0.3, "0 %"), (-7.6, "-8 %"), (2635.4, "2,635 %")],
+)
+def test_percent(value: float, text: str) -> None:
+    assert percent(value) == text
+
+
+def test_over() -> None:
+    assert over(150, 100) == 50
+    assert over(80, 100) == -20
+
+
+def test_the_command_writes_page_data_and_pictures(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "out"
+    options = f"--store {tmp_path} --out {out} --inputs 2 --resume --kernels VectorAdd"
+    monkeypatch.setattr("sys.argv", ["hybrid_experiment.py", *options.split()])
+    assert main() == 0
+    data = json.loads((out / "hybrid.json").read_text(encoding="utf-8"))
+    assert [one["name"] for one in data["rows"]] == ["VectorAdd"]
+    assert len(data["varied"][0]["marks"]) == 2
+    assert "| VectorAdd |" in (out / "hybrid.md").read_text(encoding="utf-8")
+    assert (out / "hybrid.csv").read_text(encoding="utf-8").count("\n") == 2
+    assert np.all([(out / f"hybrid-{name}.png").exists() for name in PICTURES])
+
+
+PICTURES = ("overestimation", "convergence")

@@ -1,0 +1,261 @@
+"""``ptxwcet makespan``: answers, pictures, time limits, and one clear line for bad input."""
+
+from __future__ import annotations
+
+import json
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+import pytest
+
+from ptxwcet.cli.main import main
+from ptxwcet.makespan.programs import sections_of
+from ptxwcet.support.diagnostics import PtxwcetError
+from ptxwcet.warp.program import (
+    Barrier,
+    BlockWorkload,
+    Choice,
+    Repeat,
+    Scoreboard,
+    TimedInstruction,
+    WarpClass,
+    WarpProgram,
+)
+
+ONE = ("--load-store", "1", "--cores", "1")
+SAMPLES = Path(__file__).parents[2] / "samples"
+
+
+@pytest.fixture
+def run(capsys):
+    def call(*arguments: str) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as stop:
+            main(["makespan", *arguments])
+        shown = capsys.readouterr()
+        return int(stop.value.code or 0), shown.out, shown.err
+
+    return call
+
+
+def test_the_issues_command(run) -> None:
+    code, out, err = run("--string", "LLCLL", "--warps", "600", *ONE)
+    assert (code, err) == (0, "")
+    assert "MAKESPAN   2,401 slots   safe-bound, exact\nmethod     closed-form\n" in out
+    assert "schedule   2,401 slots, checked" in out
+    assert "assumes    no-cache-misses" in out
+
+
+@pytest.mark.parametrize(
+    ("method", "slots", "claim"),
+    [
+        ("states", 9, "safe-bound, exact"),
+        ("closed-form", 9, "safe-bound, exact"),
+        ("ilp", 9, "safe-bound, exact"),
+        ("extrapolate", 8, "estimate"),
+        ("extrapolate-safe", 9, "safe-bound"),
+        ("pessimistic", 12, "safe-bound"),
+    ],
+)
+def test_methods(run, method: str, slots: int, claim: str) -> None:
+    code, out, _ = run("--string", "LCL", "--warps", "4", "--method", method, *ONE)
+    assert code == 0
+    assert f"MAKESPAN   {slots} slots   {claim}\nmethod     {method}\n" in out
+
+
+def test_long_constraints_and_fractions(run) -> None:
+    arguments = ("--warps", "2", "--load-store", "1/2", "--cores", "1", "--method", "ilp")
+    code, out, _ = run("--string", "LC", "--constraints", "long", *arguments)
+    assert code == 0
+    assert "solved as LLC  (3 slots a warp)" in out
+    assert "MAKESPAN   5 slots   safe-bound, exact" in out
+    assert "(long)" in out
+
+
+def test_json(run) -> None:
+    code, out, _ = run("--string", "LCL", "--warps", "2", "--format", "json", *ONE)
+    data = json.loads(out)
+    assert code == 0
+    assert (data["slots"], data["exact"], data["guarantee"]) == (4, True, "safe-bound")
+    assert data["sections"][0]["method"] == "states"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (("--string", "LXC", "--warps", "3"), "PW560", "letter 2 of the kernel string is 'X'"),
+        (("--string", "", "--warps", "3"), "PW560", "the kernel string is empty"),
+        (("--string", "LC", "--warps", "0"), "PW561", "0 warps: at least one warp is needed"),
+        (("--string", "LC", "--warps", "-4"), "PW561", "-4 warps"),
+        (("--string", "LC", "--warps", "3", "--time", "0"), "PW566", "a time limit of 0 seconds"),
+        (("--string", "LC", "--warps", "3", "--time", "nan"), "PW566", "a time limit of nan"),
+        (
+            ("--string", "LC", "--warps", "2", "--method", "closed-form"),
+            "PW565",
+            "the closed form is for one warp a slot",
+        ),
+        (
+            ("--string", "LC" * 9, "--warps", "60", "--method", "states"),
+            "PW564",
+            "about 10^",
+        ),
+        (("--string", "LC" * 9, "--warps", "60", "--method", "ilp"), "PW564", "variables"),
+        (
+            ("--string", "L", "--warps", "3", "--method", "extrapolate", "--most-warps", "0"),
+            "PW566",
+            "at most 0 warps",
+        ),
+    ],
+)
+def test_bad_input(run, arguments, code: str, message: str) -> None:
+    exit_code, out, err = run(*arguments, *ONE)
+    assert (exit_code, out) == (1, "")
+    first, *rest = err.splitlines()
+    assert first.startswith(f"error[{code}]: ")
+    assert message in first
+    assert all(line.startswith("  help: ") for line in rest)
+
+
+@pytest.mark.parametrize("capacity", ["0", "-1", "2/3", "x", "1e9", "1/0", "1/5000", "", "nan"])
+def test_bad_capacities(run, capacity: str) -> None:
+    code, _, err = run("--string", "LC", "--warps", "3", f"--cores={capacity}", "--load-store", "1")
+    assert code == 1
+    assert err.startswith("error[PW561]: capacity ")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--warps", "3"),
+        ("--string", "LC"),
+        ("k.ptx", "--string", "LC", "--warps", "3"),
+        ("k.ptx", "--warps", "3"),
+        ("--string", "LC", "--warps", "3", "--schedule", "x.png"),
+        ("--string", "LC", "--warps", "3", "--unit", "MEM"),
+    ],
+)
+def test_usage(run, arguments) -> None:
+    assert run(*arguments, *ONE)[0] == 2
+
+
+def test_time_limit_ends_in_bounds_from_both_sides(run) -> None:
+    arguments = ("--load-store", "2", "--cores", "1", "--time", "0.000001")
+    code, out, _ = run("--string", "LLCLLCCL", "--warps", "14", *arguments)
+    assert code == 0
+    assert "MAKESPAN   79 slots   safe-bound\n" in out
+    assert "slots in some schedule" in out
+    assert "the time limit was reached" in out
+
+
+def test_ilp_in_no_time_keeps_what_is_proved_otherwise(run) -> None:
+    arguments = ("--method", "ilp", "--time", "0.01")
+    code, out, _ = run("--string", "LLCLLC", "--warps", "4", *arguments, *ONE)
+    assert code == 0
+    assert "MAKESPAN   18 slots   safe-bound" in out
+    assert "the time limit was reached" in out
+
+
+def test_beyond_the_table_there_are_bounds(run) -> None:
+    code, out, _ = run(
+        "--string", "LLCLLCCL", "--warps", "140", "--load-store", "2", "--cores", "1"
+    )
+    assert code == 0
+    assert "MAKESPAN   772 slots   safe-bound\n" in out
+    assert "too many states for a table" in out
+
+
+def test_schedule_is_drawn(run, tmp_path: Path) -> None:
+    path = tmp_path / "s.svg"
+    code, _, _ = run("--string", "LLC", "--warps", "4", "--schedule", str(path), *ONE)
+    assert code == 0
+    picture = ElementTree.parse(path).getroot()
+    texts = [one.text for one in picture.iter("{http://www.w3.org/2000/svg}text")]
+    assert texts.count("L") == 8
+    assert texts.count("C") == 4
+    assert "warp 4" in texts
+
+
+def test_pictures_that_cannot_be_drawn(run, tmp_path: Path) -> None:
+    path = str(tmp_path / "s.svg")
+    for arguments in (("LLC", "--warps", "9000"), ("LLC", "--warps", "900000")):
+        code, _, err = run("--string", *arguments, "--schedule", path, *ONE)
+        assert code == 1
+        assert "error[PW567]" in err
+    code, _, err = run("--string", "LLC", "--warps", "3", "--schedule", "/no/such.svg", *ONE)
+    assert code == 1
+    assert "error[PW233]" in err
+
+
+def test_a_kernel_without_barriers(run) -> None:
+    file = str(SAMPLES / "vector_add.ptx")
+    code, out, _ = run(file, "--block", "256", "--grid", "4", "--param", "n=1024", *ONE)
+    assert code == 0
+    assert "string     LLLLCCCCCCCCCCCLLCCCLC  (22 instructions: 7 L, 15 C)" in out
+    assert "MAKESPAN   148 slots   safe-bound, exact" in out
+
+
+def test_a_kernel_with_barriers_and_loops(run) -> None:
+    file = str(SAMPLES / "sgemm_naive.ptx")
+    code, out, _ = run(file, "--block", "32x32", "--param", "K=1048576", *ONE)
+    assert code == 0
+    assert "all warps meet at the end of each" in out
+    assert "safe-bound, exact" in out
+
+
+def test_kernels_without_one_string(run) -> None:
+    file = str(SAMPLES / "block_reduce.ptx")
+    code, _, err = run(file, "--block", "256", "--grid", "4", "--param", "n=10000", *ONE)
+    assert code == 1
+    assert "error[PW562]" in err
+
+
+def instruction(unit: str) -> TimedInstruction:
+    return TimedInstruction(unit, 1, 1)
+
+
+def workload(*bodies) -> BlockWorkload:
+    classes = tuple(WarpClass(WarpProgram(body), (n,)) for n, body in enumerate(bodies))
+    return BlockWorkload(classes, Scoreboard.RAW)
+
+
+LETTERS = {"M": "L", "A": "C"}
+LOAD, ADD, MEET = instruction("M"), instruction("A"), Barrier(instruction("A"))
+
+
+def test_sections_between_barriers() -> None:
+    body = (LOAD, Repeat(10**9, (ADD, MEET, LOAD, LOAD)), ADD)
+    found = [(one.multiplicity, one.tree) for one in sections_of(workload(body, body), LETTERS)]
+    assert found == [(1, ("LCC",)), (10**9 - 1, ("LLCC",)), (1, ("LLC",))]
+
+
+@pytest.mark.parametrize(
+    ("bodies", "code"),
+    [
+        (((LOAD,), (ADD,)), "PW562"),
+        (((Choice(((LOAD,), (ADD,))),),), "PW562"),
+        (((Repeat(3, (LOAD,), 2),),), "PW562"),
+        (((instruction("SFU"),),), "PW563"),
+        (((),), "PW560"),
+    ],
+)
+def test_workloads_without_a_string(bodies, code: str) -> None:
+    with pytest.raises(PtxwcetError) as refused:
+        sections_of(workload(*bodies), LETTERS)
+    assert refused.value.diagnostics[0].code == code
+
+
+def test_a_unit_gets_its_letter_by_option(run, tmp_path: Path) -> None:
+    machine = tmp_path / "m.toml"
+    text = 'schema = 1\nextends = "orin-ecrts2025"\nname = "m"\n'
+    machine.write_text(text + '[makespan]\nINT = "X"\nNONE = "L"\n')
+    file = str(SAMPLES / "vector_add.ptx")
+    launch = ("--block", "256", "--grid", "4", "--param", "n=1024")
+    code, _, err = run(file, *launch, "--machine", str(machine), *ONE)
+    assert code == 1
+    assert "error[PW306]: makespan: unit INT is L or C" in err
+    machine.write_text(text + '[makespan]\nNONE = "L"\n')
+    assert "error[PW309]" in run(file, *launch, "--machine", str(machine), *ONE)[2]
+    machine.write_text(text)
+    code, out, _ = run(file, *launch, "--machine", str(machine), "--unit", "INT=L", *ONE)
+    assert code == 0
+    assert "method     closed-form" in out
+    assert "(22 instructions: 21 L, 1 C)" in out

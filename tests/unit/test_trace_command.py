@@ -1,0 +1,82 @@
+"""``ptxwcet trace``: the file it writes, what it says, what it refuses."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from ptxwcet.api import Request
+from ptxwcet.cli.main import main
+from ptxwcet.cli.trace import trace as trace_command
+from ptxwcet.compose.grid_plan import GridWishes
+from ptxwcet.trace.files import read_trace
+from ptxwcet.tracing import TraceOptions, trace_kernel
+
+SAMPLES = Path(__file__).parents[2] / "samples"
+SCAN = str(SAMPLES / "scan.ptx")
+LAUNCH = str(SAMPLES / "launches" / "scan_random.toml")
+
+
+def run(out: Path, *options: str) -> str:
+    arguments = [SCAN, "--launch", LAUNCH, "--out", str(out), "--policy", "lrr", *options]
+    result = CliRunner().invoke(trace_command, arguments, standalone_mode=False)
+    assert result.return_value == 0, result.output
+    return result.output
+
+
+@pytest.mark.parametrize("name", ["trace.csv", "trace.npz"])
+def test_the_file_holds_the_trace(name: str, tmp_path: Path) -> None:
+    text = run(tmp_path / name, "--runs", "2", "--sms", "2", "--registers", "32")
+    found = read_trace(tmp_path / name)
+    request = Request(SCAN, launch_file=LAUNCH)
+    made = trace_kernel(request, TraceOptions("lrr", GridWishes(2), runs=2))
+    assert (found.origin, found.ipoints) == (made.origin, made.ipoints)
+    for column in ("ipoint", "sm", "warp", "cycle", "runs"):
+        assert np.array_equal(getattr(found, column), getattr(made, column)), column
+    assert "orin-ecrts2025, 2 SMs; simulator lrr" in text
+    assert "holds 6 blocks, 48 warps, limited by warps and registers" not in text
+    assert "limited by warps (blocks 16, warps 6, registers 8, shared memory" in text
+    assert f"{len(made):,} events of 2 runs" in text
+    assert "a thread uses 32 registers [--registers]" in text
+
+
+def test_json_says_the_same(tmp_path: Path) -> None:
+    found = json.loads(run(tmp_path / "t.npz", "--format", "json", "--resident-blocks", "1"))
+    assert found["waves"] == 2
+    assert found["resident_blocks"] == 1
+    assert found["guarantee"] == "observed"
+    assert [row["key"] for row in found["assumptions"]] == ["resident-blocks", "sms"]
+    assert found["events"] == len(read_trace(tmp_path / "t.npz"))
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "said"),
+    [
+        (["--out", "trace.txt"], 2, "should end in .csv or .npz"),
+        (["--out", "t.npz", "--policy", "best"], 1, "PW530"),
+        (["--out", "t.npz", "--jitter", "101"], 1, "PW531"),
+        (["--out", "t.npz", "--registers", "300"], 1, "PW316"),
+        (["--out", "t.npz", "--max-events", "3"], 1, "PW690"),
+        (["--out", "t.npz", "--sms", "0"], 2, "--sms"),
+        (["--out", "/nowhere/t.npz"], 1, "PW609"),
+    ],
+)
+def test_what_is_refused(
+    options: list[str],
+    code: int,
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    policy = [] if "--policy" in options else ["--policy", "lrr"]
+    with pytest.raises(SystemExit) as stopped:
+        main(["trace", SCAN, "--launch", LAUNCH, *policy, *options])
+    assert stopped.value.code == code
+    assert said in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())

@@ -100,7 +100,7 @@ def flow_graph(
 
 
 def extract_on(graph: FlowGraph, launch: Launch, facts: PlacedFacts) -> tuple[BlockPaths, ...]:
-    """:func:`extract_paths` on a graph, which notes the branches that were left open."""
+    """:func:`extract_ranges` on a graph, which notes the branches that were left open."""
     _require_used(graph.kernel, facts)
     found = _explore(graph, launch, facts, _MOST_PIECES)
     if found is None:  # too many kinds of blocks: what index and parameters decide is left open
@@ -219,9 +219,7 @@ def _path_of_group(
         state = LaneState(graph.kernel, launch, index, group, dict(piece.spans))
         never = facts.never | frozenset(excluded)
         try:
-            walk = Walk(graph, state, replace(facts, never=never))
-            nodes = walk.run(symbolic)
-            graph.work.open_branches |= walk.open_branches
+            nodes = Walk(graph, state, replace(facts, never=never)).run(symbolic)
         except Refused as refused:
             if refused.code != CONTRADICTED:
                 raise

@@ -81,7 +81,10 @@ def main() -> None:
     events = parser.parse_args().events
     small = workload("saxpy", "saxpy")
     simulate_grid(small, GridShape(1, 1, SmConfiguration()), GridOptions(Policy.LRR))  # compile
-    print("timing alone      policy  events instructions  cpu s  wall s  M ev./s M instr/s  MB")
+    print(
+        f"{'timing alone':16}{'':5}{'events':>12}{'instructions':>13}{'cpu s':>8}{'wall s':>8}"
+        f"{'M ev./s':>9}{'M ins./s':>9}{'MB':>8}"
+    )
     for sample, launch, resident in (
         ("mandelbrot", "mandelbrot", 6),
         ("sgemm_naive", "sgemm_naive", 1),
@@ -90,7 +93,7 @@ def main() -> None:
         grid = enlarged(workload(sample, launch), events)
         for policy in (Policy.LRR, Policy.GTO):
             time_simulation(sample, grid, resident, policy)
-    print("\nwhole traces          events  cpu s")
+    print(f"\n{'whole traces':16}{'events':>12}{'cpu s':>7}")
     for sample, launch in (("mandelbrot", "mandelbrot"), ("scan", "scan_random")):
         request = Request(
             str(SAMPLES / f"{sample}.ptx"), launch_file=str(SAMPLES / "launches" / f"{launch}.toml")

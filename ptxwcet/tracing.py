@@ -26,7 +26,7 @@ from ptxwcet.compose.grid_workload import (
 from ptxwcet.compose.waves import WaveSchedule
 from ptxwcet.emulator.executed_paths import executed_warps
 from ptxwcet.emulator.launch_model import LaunchFile, is_random
-from ptxwcet.execution import execute_recorded, open_launch
+from ptxwcet.execution import MOST_INSTRUCTIONS, execute_recorded, open_launch
 from ptxwcet.flow.call_variables import with_variable_registers
 from ptxwcet.flow.cfg import build_cfg
 from ptxwcet.flow.dominance import compute_postdominators
@@ -59,7 +59,8 @@ class TraceOptions:
 
     ``runs``: run k has the seeds of the launch file's random arrays moved on k times, and ``seed``
     + k for the random policy and for jitter. ``grid``: what is said of SMs and residency.
-    ``execute``: the launch is executed even where path analysis knows the one path of every warp.
+    ``execute``: the launch is executed even where path analysis knows the one path of every warp;
+    an execution is given up after ``max_instructions``.
     """
 
     policy: str
@@ -69,6 +70,7 @@ class TraceOptions:
     jitter_percent: int = 0
     most_events: int = MOST_EVENTS
     execute: bool = False
+    max_instructions: int = MOST_INSTRUCTIONS
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +103,8 @@ def trace_launch(
 
     Raises PtxwcetError: problems of the inputs; findings of the executions; PW315, PW316
     (occupancy); PW426 (contradicting registers); PW690 (too many events); PW691 (several runs that
-    would be the same). Cost: that of the executions, and about a scan over the warps of an SM for
-    each issued instruction.
+    would be the same); PW692 (no instructions). Cost: that of the executions, and about a scan over
+    the warps of an SM for each issued instruction.
     """
     machine = load_machine(request.machine, request.memory_latency_cycles)
     policy = find_policy(options.policy)
@@ -110,8 +112,9 @@ def trace_launch(
     module = parse_module(read_source(request.path))
     launch, facts = open_launch(request, module)
     _require_variety(launch, policy, options)
+    _require_instructions(launch.kernel)
     plan = plan_grid(launch, module, machine, options.grid)
-    paths = _Paths(request, module, launch, facts, machine)
+    paths = _Paths(request, module, launch, facts, machine, options.max_instructions)
     if not options.execute:
         paths.analyse()
     report = _Report(progress, options.runs, math.prod(launch.grid))
@@ -122,15 +125,15 @@ def trace_launch(
     return TracedLaunch(launch, machine, plan, trace, runs, paths.known is None)
 
 
-def plan_waves(request: Request, options: TraceOptions) -> WaveSchedule:
-    """The waves of a launch from its launch file, the occupancy and ``options``; nothing runs.
+def plan_launch(request: Request, grid: GridWishes = ANY_GRID) -> WaveSchedule:
+    """The waves of a launch from its launch file, the occupancy and ``grid``; nothing runs.
 
     Raises PtxwcetError: problems of the inputs, PW315, PW316 (occupancy). Cost: reading the files.
     """
     machine = load_machine(request.machine, request.memory_latency_cycles)
     module = parse_module(read_source(request.path))
     launch, _ = open_launch(request, module)
-    return plan_grid(launch, module, machine, options.grid).waves
+    return plan_grid(launch, module, machine, grid).waves
 
 
 def _varies(policy: Policy, options: TraceOptions) -> bool:
@@ -151,6 +154,12 @@ def _require_variety(launch: LaunchFile, policy: Policy, options: TraceOptions) 
     )
 
 
+def _require_instructions(kernel: Kernel) -> None:
+    if not kernel.instructions:
+        message = f"kernel {kernel.name} has no instructions, so there is nothing to trace"
+        raise PtxwcetError(Diagnostic("PW692", message, kernel.span, help="trace another kernel"))
+
+
 class _Paths:
     """Where the workload of each run comes from: an execution, or path analysis for all runs."""
 
@@ -161,9 +170,11 @@ class _Paths:
         launch: LaunchFile,
         facts: Launch,
         machine: Machine,
+        max_instructions: int,
     ) -> None:
         self._request, self._module, self._launch = request, module, launch
         self._facts, self._machine = facts, machine
+        self._max_instructions = max_instructions
         self.traced = self._timed(inline_calls(launch.kernel, module))
         self._meetings = compute_postdominators(self.traced.cfg).immediate
         self.known: GridWorkload | None = None
@@ -192,7 +203,9 @@ class _Paths:
         workload = self.known
         if workload is None:
             launch = self._launch.reseeded(number)
-            execution = execute_recorded(self._module, launch, report.executing)
+            execution = execute_recorded(
+                self._module, launch, report.executing, max_instructions=self._max_instructions
+            )
             launched = executed_warps(execution, self.traced.cfg, self._meetings)
             workload = build_grid_workload(launched, self.traced)
         return simulate_grid(workload, shape, options)

@@ -12,6 +12,7 @@ import click
 from ptxwcet.api import Request
 from ptxwcet.cli.progress import ProgressLine
 from ptxwcet.compose.grid_plan import GridWishes
+from ptxwcet.execution import MOST_INSTRUCTIONS
 from ptxwcet.machine.loader import DEFAULT_MACHINE
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.tracing import MOST_EVENTS, TracedLaunch, TraceOptions, trace_launch
@@ -91,6 +92,13 @@ _SUFFIXES = (".csv", ".npz")
     help="Execute the launch even if its paths are known without.",
 )
 @click.option(
+    "--max-instructions",
+    type=click.IntRange(min=1),
+    default=MOST_INSTRUCTIONS,
+    show_default=True,
+    help="Give up an execution after so many warp-instructions.",
+)
+@click.option(
     "--machine",
     default=DEFAULT_MACHINE,
     show_default=True,
@@ -168,9 +176,10 @@ def _options(
     launch_gap: int,
     max_events: int,
     execute: bool,
+    max_instructions: int,
 ) -> TraceOptions:
     wishes = GridWishes(sms, resident_blocks, registers, launch_gap)
-    return TraceOptions(policy, wishes, runs, seed, jitter, max_events, execute)
+    return TraceOptions(policy, wishes, runs, seed, jitter, max_events, execute, max_instructions)
 
 
 def _lines(traced: TracedLaunch, out: Path) -> Iterator[str]:

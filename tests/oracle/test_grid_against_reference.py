@@ -97,7 +97,55 @@ def compiled(
     return simulate_grid(workload, shape, GridOptions(policy, seed, jitter))
 
 
-@settings(max_examples=150, deadline=None)
+def compare(
+    workload: GridWorkload, shape: GridShape, policy: Policy, seed: int, jitter: Jitter
+) -> None:
+    """Both runs must be the same in everything."""
+    expected = ReferenceGrid(workload, shape, policy, seed, jitter)
+    expected.run()
+    found = compiled(workload, shape, policy, seed, jitter)
+    columns = (found.cycle, found.sm, found.warp, found.point)
+    events = list(zip(*(column.tolist() for column in columns), strict=True))
+    assert sorted(events) == sorted(expected.events)
+    assert [row[:2] for row in events] == sorted(row[:2] for row in events)
+    for warp in {row[2] for row in events}:  # in the order of its execution, also at equal cycles
+        mine = [(row[0], row[3]) for row in events if row[2] == warp]
+        assert mine == [(row[0], row[3]) for row in expected.events if row[2] == warp]
+    runs = found.blocks
+    rows = np.stack([runs.sm, runs.slot, runs.start, runs.end], axis=1).tolist()
+    assert rows == [expected.blocks[b] for b in range(workload.block_count)]
+    assert expected.most_resident <= shape.resident_blocks
+
+
+def contended(warps: int) -> GridWorkload:
+    """Eleven blocks that crowd all units, meet at barriers and end at different times."""
+
+    def one(unit: str, initiation: int, latency: int, *names: str) -> TimedInstruction:
+        return TimedInstruction(unit, initiation, latency, names[:1], names[1:], bubble_cycles=1)
+
+    head = TracedVisit(0, (one("A", 2, 3, "a", "b"), one("B", 1, 9, "b", "c"), one("A", 3, 1, "a")))
+    late = replace(one("B", 1, 0, "d", "c"), conditional=True)  # c stays as late as it was
+    body = TracedVisit(1, (one("C", 2, 14, "c", "c"), late, one("A", 1, 6, "c", "d")))
+    meet = TracedVisit(2, (one("B", 3, 2, "a", "b"), Barrier(one("A", 1, 4)), one("C", 1, 1, "b")))
+    tail = TracedVisit(3, ())
+    programs = tuple(
+        (head, TracedLoop(times, (body, TracedLoop(2, (head, body)))), meet, body, meet, head, tail)
+        for times in (1, 3, 6)
+    )
+    chosen = [[(2 * block + warp * warp) % 3 for warp in range(warps)] for block in range(11)]
+    return GridWorkload(programs, np.array(chosen, np.int64), END_POINT, Scoreboard.RAW_WAW)
+
+
+@pytest.mark.parametrize("warps", [1, 2, 3, 5])
+@pytest.mark.parametrize("sm", CONFIGURATIONS)
+@pytest.mark.parametrize("policy", Policy)
+def test_every_policy_on_every_shape(policy: Policy, sm: SmConfiguration, warps: int) -> None:
+    workload = contended(warps)
+    compare(workload, GridShape(2, 3, sm), policy, 7, NO_JITTER)
+    compare(workload, GridShape(1, 4, sm, 11), policy, 8, Jitter(40, 5))
+
+
+@settings(max_examples=80, deadline=None)
 @given(
     grids(),
     st.integers(1, 4),
@@ -119,21 +167,7 @@ def test_every_event_of_random_grids(
     percent: int,
 ) -> None:
     shape = GridShape(sms, resident, sm, gap)
-    jitter = Jitter(percent, seed // 3)
-    expected = ReferenceGrid(workload, shape, policy, seed, jitter)
-    expected.run()
-    found = compiled(workload, shape, policy, seed, jitter)
-    columns = (found.cycle, found.sm, found.warp, found.point)
-    events = list(zip(*(column.tolist() for column in columns), strict=True))
-    assert sorted(events) == sorted(expected.events)
-    assert [row[:2] for row in events] == sorted(row[:2] for row in events)
-    for warp in {row[2] for row in events}:  # in the order of its execution, also at equal cycles
-        mine = [(row[0], row[3]) for row in events if row[2] == warp]
-        assert mine == [(row[0], row[3]) for row in expected.events if row[2] == warp]
-    runs = found.blocks
-    rows = np.stack([runs.sm, runs.slot, runs.start, runs.end], axis=1).tolist()
-    assert rows == [expected.blocks[b] for b in range(workload.block_count)]
-    assert expected.most_resident <= resident
+    compare(workload, shape, policy, seed, Jitter(percent, seed // 3))
 
 
 def as_block(workload: GridWorkload) -> BlockWorkload:
@@ -156,7 +190,7 @@ def as_block(workload: GridWorkload) -> BlockWorkload:
     return BlockWorkload(classes, workload.scoreboard)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     grids(),
     st.sampled_from(CONFIGURATIONS),

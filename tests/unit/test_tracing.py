@@ -78,6 +78,9 @@ def test_every_warp_passes_the_blocks_that_it_executed(sample: str, launch: str)
         names = [cfg.name(cfg.blocks[block].id) for block in steps(row.body)]
         assert passed.pop(row.block * warps + row.warp) == [*names, "end"]
     assert not passed
+    executed = trace_launch(asked, TraceOptions("gto", GridWishes(3), execute=True))
+    assert executed.is_executed
+    assert events_of(executed) == events_of(traced)
     for point in traced.trace.ipoints[:-1]:
         (block,) = [b for b in cfg.blocks if cfg.name(b.id) == point.label]
         assert execution.kernel.instructions[block.start].span.line == point.line
@@ -306,3 +309,35 @@ def test_a_return_that_is_not_issued_is_passed_all_the_same(tmp_path: Path) -> N
         mine = [row for row in events_of(traced) if row[2] == warp]
         assert [labels[row[3]] for row in mine][-2:] == ["$L__BB0_3", "end"]
         assert mine[-2][0] < mine[-1][0]
+
+
+EMPTY = """.version 9.0
+.target sm_90
+.address_size 64
+.visible .entry nothing()
+{
+}
+.visible .entry spin(.param .u64 p)
+{
+  .reg .pred %p<2>; .reg .b32 %r<3>; .reg .b64 %d<2>;
+  ld.param.u64 %d1, [p];
+LOOP: ld.global.u32 %r1, [%d1]; setp.ne.u32 %p1, %r1, 0; @%p1 bra LOOP;
+  ret;
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("launch", "code"),
+    [
+        ('kernel = "nothing"\n', "PW692"),
+        ('kernel = "spin"\n[arguments]\np = { dtype = "uint32", values = [1] }\n', "PW411"),
+    ],
+)
+def test_kernels_without_instructions_or_end(launch: str, code: str, tmp_path: Path) -> None:
+    (tmp_path / "k.ptx").write_text(EMPTY)
+    (tmp_path / "l.toml").write_text("grid = 3\nblock = 40\n" + launch)
+    asked = Request(str(tmp_path / "k.ptx"), launch_file=str(tmp_path / "l.toml"))
+    with pytest.raises(PtxwcetError) as caught:
+        trace_kernel(asked, TraceOptions("lrr", max_instructions=1000))
+    assert [problem.code for problem in caught.value.diagnostics] == [code]

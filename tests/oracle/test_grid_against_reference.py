@@ -156,18 +156,20 @@ def test_every_policy_on_every_shape(policy: Policy, sm: SmConfiguration, warps:
 
 
 @pytest.mark.parametrize("piece", [1, 7])
-def test_pauses_for_progress_change_nothing(piece: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("sms", "gap"), [(3, 0), (2, 40)])
+def test_pauses_for_progress_change_nothing(
+    sms: int, gap: int, piece: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(grid_engine, "_PIECE", piece)
     workload = contended(3, Scoreboard.RAW)
-    for sms, gap in ((3, 0), (2, 40)):
-        shape = GridShape(sms, 2, SmConfiguration(2), gap)
-        found = compare(workload, shape, Policy.GTO, 0, NO_JITTER)
-        seen: list[tuple[int, int, int]] = []
-        options = GridOptions(Policy.GTO, progress=lambda *row: seen.append(row))
-        simulate_grid(workload, shape, options)
-        assert found.instructions // (2 * piece + 4) <= len(seen) <= found.instructions // piece
-        assert seen == sorted(seen)
-        assert {row[1] for row in seen} == {11}
+    shape = GridShape(sms, 2, SmConfiguration(2), gap)
+    found = compare(workload, shape, Policy.GTO, 0, NO_JITTER)
+    seen: list[tuple[int, int, int]] = []
+    options = GridOptions(Policy.GTO, progress=lambda *row: seen.append(row))
+    simulate_grid(workload, shape, options)
+    assert found.instructions // (piece + 4) <= len(seen) <= found.instructions // piece
+    assert seen == sorted(seen)
+    assert {row[1] for row in seen} == {11}
 
 
 @settings(max_examples=80, deadline=None)

@@ -51,7 +51,7 @@ def analyse(path: str) -> None:
     read = time.process_time() - before
     events = len(trace)
     del trace
-    answer = study_trace(HybridRequest(Request(PTX), TraceOptions(""), path))
+    answer = study_trace(HybridRequest(Request(PTX), path))
     both = time.process_time() - before - read
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
     print(

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from hybrid_kernels import Published, hybrid_kernels
+from hybrid_notes import DIFFERENCES, INTRODUCTION, PARAMETERS, SHARES, VARIATION
 from hybrid_rows import Row, over
 
 PUBLISHED = {kernel.name: kernel.published for kernel in hybrid_kernels()}
@@ -190,7 +191,67 @@ def plotting() -> Any:
     return pyplot
 
 
+# --- page -----------------------------------------------------------------------------------------
+
+
+def summary(rows: Sequence[Row]) -> list[str]:
+    """The averages, and on which side estimates lie."""
+    lines = []
+    for label, (mean, median, theirs) in averages(rows).items():
+        lines.append(
+            f"* {label} lies {mean:,.0f} % above the high-water mark on average (median "
+            f"{median:,.0f} %); published: {theirs:,.0f} %."
+        )
+    planned = [over(row.planned, row.high_water_mark) for row in rows]
+    below = [row.name for row in rows if min(row.dynamic, row.hybrid) < row.high_water_mark]
+    alone = [over(row.safe_block, row.block_alone) for row in rows]
+    below_planned = [row.name for row in rows if row.planned < row.high_water_mark]
+    return [
+        *lines,
+        f"* Z_hybrid with the waves of launch and occupancy: {statistics.mean(planned):,.0f} % "
+        f"(median {statistics.median(planned):,.0f} %), below the mark for "
+        f"{', '.join(below_planned) or 'no kernel'}.",
+        f"* Z_dynamic or Z_hybrid is below the mark for {', '.join(below) or 'no kernel'}.",
+        f"* SAFE, for a block alone: {statistics.mean(alone):,.0f} % above the longest run of one "
+        f"(median {statistics.median(alone):,.0f} %).",
+    ]
+
+
 def page(rows: Sequence[Row], varied: Sequence[Row], command: str) -> str:
-    return "\n".join(
-        [*table_2(rows), "", *parameters(rows), "", *where_time_goes(rows), "", *table_2(varied)]
-    )
+    """The results as Markdown."""
+    lines = [
+        "# Hybrid analysis: the kernels of Betts and Donaldson",
+        "",
+        f"`{command}`",
+        "",
+        INTRODUCTION,
+        "## Table II",
+        "",
+        *table_2(rows),
+        "",
+        *summary(rows),
+        "",
+        "![over-estimation, here and published](hybrid-overestimation.png)",
+        "",
+        "## What the equations were given",
+        "",
+        PARAMETERS,
+        *parameters(rows),
+        "",
+        "## Where the time of Z_warp goes",
+        "",
+        SHARES,
+        *where_time_goes(rows),
+        "",
+        DIFFERENCES,
+        "## Varied latencies",
+        "",
+        VARIATION,
+        *table_2(varied),
+        "",
+        "![convergence of the high-water mark](hybrid-convergence.png)",
+        "",
+        "Data: [hybrid.csv](hybrid.csv) (the table), [hybrid.json](hybrid.json) (everything, with "
+        "the high-water mark of every run).",
+    ]
+    return "\n".join([*lines, ""])

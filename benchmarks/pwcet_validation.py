@@ -245,12 +245,12 @@ def studies(samples: int, random: np.random.Generator) -> Rows:
         "max-autoregressive, theta 0.5, Gumbel margin": (
             lambda n, r: 1000 + 100 * max_autoregressive(n, 0.5, r),
             lambda p: 1000 - 100 * np.log(-np.log1p(-p)),
-            samples // 5,
+            samples // 6,
         ),
         "gamma of shape 9, whole numbers": (
             lambda n, r: np.ceil(r.gamma(9, 100, n)),
             lambda p: float(np.ceil(_gamma(p))),
-            samples // 5,
+            samples // 6,
         ),
     }
     rows = []

@@ -125,15 +125,15 @@ def trace_launch(
     return TracedLaunch(launch, machine, plan, trace, runs, paths.known is None)
 
 
-def plan_waves(request: Request, options: TraceOptions) -> WaveSchedule:
-    """The waves of a launch from its launch file, the occupancy and ``options``; nothing runs.
+def plan_launch(request: Request, grid: GridWishes = ANY_GRID) -> WaveSchedule:
+    """The waves of a launch from its launch file, the occupancy and ``grid``; nothing runs.
 
     Raises PtxwcetError: problems of the inputs, PW315, PW316 (occupancy). Cost: reading the files.
     """
     machine = load_machine(request.machine, request.memory_latency_cycles)
     module = parse_module(read_source(request.path))
     launch, _ = open_launch(request, module)
-    return plan_grid(launch, module, machine, options.grid).waves
+    return plan_grid(launch, module, machine, grid).waves
 
 
 def _varies(policy: Policy, options: TraceOptions) -> bool:

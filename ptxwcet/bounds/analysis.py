@@ -23,12 +23,13 @@ from ptxwcet.timing.demand import (
     unit_demand,
     used_units,
 )
-from ptxwcet.timing.limited_parts import above, attribute_limited, limited_part, spread
+from ptxwcet.timing.limited_parts import above, attribute_limited, limited_parts, spread
 from ptxwcet.timing.limits import find_limits, least_over_prices
 from ptxwcet.timing.phases import WarpProfile, profile_warp
 from ptxwcet.warp.alignment import AlignedSection, AlignedStep, align_sections
 from ptxwcet.warp.program import Barrier, BlockWorkload, Node, Scoreboard, TimedInstruction
 from ptxwcet.warp.segments import Section, cut_at_barriers
+from ptxwcet.warp.structure import Structures
 
 
 @dataclass(frozen=True)
@@ -119,9 +120,10 @@ class WarpSection:
         """:meth:`_most` by the kernel's instruction."""
         cycles, prices = self._most(weight)
         shares = heaviest_cycles(self.body, weight, above(prices))
-        part, rest = limited_part(self.body, prices), cycles - sum(shares.values())
-        if part and rest:
-            weights = heaviest_cycles(part, weight)
+        rest = cycles - sum(shares.values())
+        if rest:
+            parts = (heaviest_cycles(one, weight) for one in limited_parts(self.body, prices))
+            weights = next(found for found in parts if any(found.values()))
             for origin, share in spread(rest, weights).items():
                 shares[origin] = shares.get(origin, 0) + share
         return shares
@@ -232,15 +234,20 @@ def analyse_block(
     programs' trees.
     """
     aligned = align_sections([cut_at_barriers(c.program) for c in workload.classes])
-    known: dict[int, WarpSection] = {}
+    structures = Structures()
+    known: dict[tuple[object, ...], WarpSection] = {}
+    of_section: dict[int, WarpSection] = {}
 
     def prepared(section: Section | None) -> WarpSection | None:
         if section is None:
             return None
-        if id(section) not in known:
+        found = of_section.get(id(section))
+        if found is None:
             body, barrier = section.body, section.barrier
-            known[id(section)] = WarpSection(body, barrier, workload.scoreboard)
-        return known[id(section)]
+            new = WarpSection(body, barrier, workload.scoreboard)
+            found = known.setdefault((barrier, *structures.body(body)), new)
+            of_section[id(section)] = found
+        return found
 
     def step(entry: AlignedStep) -> BlockStep:
         if isinstance(entry, AlignedSection):

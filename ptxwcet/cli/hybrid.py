@@ -101,7 +101,10 @@ def hybrid(
     request = request_from(**options)
     _check_use(trace, request.launch_file, given)
     save = given.pop("save_trace")
-    asked = HybridRequest(request, _trace_options(**given), trace, exceedances or EXCEEDANCES)
+    grid = GridWishes(*(given.pop(key) for key in ("sms", "resident_blocks", "registers")))
+    tracing = None if trace is not None else _trace_options(grid=grid, **given)
+    levels = exceedances or EXCEEDANCES
+    asked = HybridRequest(request, trace, tracing, levels, grid)
     with ProgressLine() as progress:
         answer = study_trace(asked, progress.show)
     if save is not None:
@@ -129,18 +132,6 @@ def _check_use(trace: str | None, launch_file: str | None, given: dict[str, Any]
 
 
 def _trace_options(
-    policy: str | None,
-    runs: int | None,
-    seed: int | None,
-    jitter: int | None,
-    sms: int | None,
-    resident_blocks: int | None,
-    registers: int | None,
+    grid: GridWishes, policy: str, runs: int | None, seed: int | None, jitter: int | None
 ) -> TraceOptions:
-    return TraceOptions(
-        policy or "",  # none where nothing is traced
-        GridWishes(sms, resident_blocks, registers),
-        runs=runs or 1,
-        seed=seed or 0,
-        jitter_percent=jitter or 0,
-    )
+    return TraceOptions(policy, grid, runs=runs or 1, seed=seed or 0, jitter_percent=jitter or 0)

@@ -18,7 +18,8 @@ class ProgressLine:
     Nothing is shown where standard error is not a terminal: a log would keep every state of it.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, things: str = "blocks") -> None:
+        self._things = things
         self._start = time.monotonic()
         self._next = self._start + _QUIET_SECONDS
         self._width = 0
@@ -31,9 +32,11 @@ class ProgressLine:
         if self._width:
             click.echo("\r" + " " * self._width + "\r", err=True, nl=False)
 
-    def show(self, done: int, blocks: int, instructions: int) -> None:
-        """Called by the emulator now and then."""
-        text = f"{done:,} of {blocks:,} blocks, {instructions:,} warp-instructions"
+    def show(self, done: int, blocks: int, instructions: int | None = None) -> None:
+        """Called by the emulator now and then; ``blocks`` are the things to do, all of them."""
+        text = f"{done:,} of {blocks:,} {self._things}"
+        if instructions is not None:
+            text += f", {instructions:,} warp-instructions"
         self.show_part(text, done / blocks)
 
     def show_part(self, text: str, done: float) -> None:

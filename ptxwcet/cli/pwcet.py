@@ -9,6 +9,7 @@ import click
 
 from ptxwcet.api import Request
 from ptxwcet.cli.progress import ProgressLine
+from ptxwcet.cli.pwcet_options import pwcet_options
 from ptxwcet.machine.loader import DEFAULT_MACHINE
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError, render_all
 
@@ -16,113 +17,10 @@ if TYPE_CHECKING:
     from ptxwcet.pwcet.settings import Settings
     from ptxwcet.pwcet_study import PwcetAnswer
 
-_READING = (
-    click.option("--unit", type=click.Choice(["cycles", "ns"]), help="Unit of the times."),
-    click.option("--column", help="Column of the times, by name or number from 1."),
-    click.option("--condition-column", help="Column that labels the runs' conditions."),
-    click.option(
-        "--counter-bits",
-        type=click.Choice(["32", "64"]),
-        help="Width of the clock registers of clock pairs.  [default: 32, that of %clock]",
-    ),
-)
-_DRAWING = (
-    click.option("--launch", "launches", multiple=True, type=click.Path(), help="A launch file."),
-    click.option("--runs", type=click.IntRange(1, 10_000_000), help="Runs of each launch."),
-    click.option(
-        "--inputs", type=click.IntRange(1), help="Different inputs to execute.  [default: RUNS]"
-    ),
-    click.option("--policy", help="Warp scheduler: lrr, gto, gty, oldest, youngest, random."),
-    click.option(
-        "--jitter",
-        type=int,
-        metavar="PERCENT",
-        help="Shorten each initiation and latency at random by up to so much.",
-    ),
-    click.option(
-        "--launch-gap",
-        type=click.IntRange(0, 2**31),
-        metavar="CYCLES",
-        help="Start blocks so far apart at most, at random in each run.",
-    ),
-    click.option("--sms", type=click.IntRange(1, 1024), help="SMs.  [default: the machine's]"),
-    click.option("--resident-blocks", type=click.IntRange(1, 64), help="Blocks an SM holds."),
-    click.option("--registers", type=click.IntRange(1, 255), help="Registers of a thread."),
-    click.option("--machine", help=f"Machine file.  [default: {DEFAULT_MACHINE}]"),
-)
-_ANALYSIS = (
-    click.option(
-        "--extremes",
-        type=click.Choice(["pot", "bm"]),
-        default="pot",
-        show_default=True,
-        help="Peaks over a threshold, or block maxima.",
-    ),
-    click.option(
-        "--shape",
-        type=click.Choice(["larger", "free", "zero"]),
-        default="larger",
-        show_default=True,
-        help="Law: with a shape (free), Gumbel or exponential (zero), the larger of both.",
-    ),
-    click.option("--block-size", type=click.IntRange(1), help="[default: chosen, from 25 up]"),
-    click.option("--threshold", type=float, help="Of the peaks.  [default: chosen]"),
-    click.option(
-        "--estimator", type=click.Choice(["mle", "pwm"]), default="mle", show_default=True
-    ),
-    click.option(
-        "--interval", type=click.Choice(["profile", "bootstrap"]), help="[default: profile for mle]"
-    ),
-    click.option(
-        "--probability",
-        "probabilities",
-        type=float,
-        multiple=True,
-        help="With which one run exceeds.  [default: 1e-6, 1e-9, 1e-12]",
-    ),
-    click.option("--level", type=float, default=0.05, show_default=True, help="Of the tests."),
-    click.option("--confidence", type=float, default=0.95, show_default=True),
-    click.option("--lags", type=click.IntRange(1, 500), default=20, show_default=True),
-    click.option("--seed", type=click.IntRange(0, 2**31), default=0, show_default=True),
-    click.option("--force", is_flag=True, help="Print refused curves, marked."),
-)
-_OUTPUT = (
-    click.option(
-        "--static-bound",
-        "static_bounds",
-        multiple=True,
-        metavar="CONDITION=TIME",
-        help="A bound known otherwise, drawn into the picture.",
-    ),
-    click.option("--html", type=click.Path(path_type=Path), help="Write one page with pictures."),
-    click.option("--plots", type=click.Path(path_type=Path), help="Write pictures to a folder."),
-    click.option(
-        "--picture-format", type=click.Choice(["png", "svg"]), default="png", show_default=True
-    ),
-    click.option(
-        "--save-times", type=click.Path(path_type=Path), help="Write the drawn times as CSV."
-    ),
-    click.option(
-        "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True
-    ),
-)
-
-
-_DRAWING_NAMES = (
-    *("launches", "runs", "inputs", "policy", "jitter", "launch_gap", "sms"),
-    *("resident_blocks", "registers", "machine"),
-)
-
-
-def _add(command: Any) -> Any:
-    for option in reversed(_READING + _DRAWING + _ANALYSIS + _OUTPUT):
-        command = option(command)
-    return command
-
 
 @click.command()
 @click.argument("files", nargs=-1, required=True, type=click.Path())
-@_add
+@pwcet_options
 def pwcet(
     files: tuple[str, ...],
     html: Path | None,
@@ -146,6 +44,9 @@ def pwcet(
     from ptxwcet.report.pwcet_model import build_pwcet_report
     from ptxwcet.report.pwcet_text import render_pwcet_text
 
+    for path in (html, save_times):
+        if path is not None and not path.parent.is_dir():  # before minutes of analysis
+            raise _unwritable(path, "no such folder")
     settings = _settings(options)
     if files[0].endswith(".ptx"):
         answer = _drawn(files, settings, options)
@@ -277,10 +178,8 @@ def _drawn(files: tuple[str, ...], settings: Settings, options: dict[str, Any]) 
     requests = [
         Request(files[0], launch_file=launch, machine=machine) for launch in options["launches"]
     ]
-    with ProgressLine() as line:
-        return study_launches(
-            requests, drawing, settings, lambda done, runs: line.show(done, runs, 0)
-        )
+    with ProgressLine("runs") as line:
+        return study_launches(requests, drawing, settings, line.show)
 
 
 def _draw(
@@ -289,10 +188,11 @@ def _draw(
     from ptxwcet.report.pwcet_html import render_pwcet_html
     from ptxwcet.report.pwcet_plots import draw_plots, write_plots
 
+    pictures = draw_plots(answer, report)
     if plots is not None:
-        write_plots(draw_plots(answer, report), plots, form)
+        write_plots(pictures, plots, form)
     if html is not None:
-        _write(html, render_pwcet_html(report, draw_plots(answer, report)))
+        _write(html, render_pwcet_html(report, pictures))
 
 
 def _times_csv(answer: PwcetAnswer) -> str:
@@ -306,6 +206,9 @@ def _write(path: Path, text: str) -> None:
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise PtxwcetError(
-            Diagnostic("PW709", f"cannot write '{path}': {error.strerror}", help="choose another")
-        ) from None
+        raise _unwritable(path, error.strerror or "an error of the system") from None
+
+
+def _unwritable(path: Path, why: str) -> PtxwcetError:
+    message = f"cannot write '{path}': {why}"
+    return PtxwcetError(Diagnostic("PW709", message, help="choose a folder that can be written"))

@@ -18,9 +18,14 @@ ENDINGS = (ControlEffect.RETURN, ControlEffect.EXIT, ControlEffect.TRAP)
 
 @dataclass(slots=True)
 class Work:
-    """How many blocks all walks over a graph have visited."""
+    """How many blocks all walks over a graph have visited, and what they found of its branches.
+
+    ``open_branches`` are not decided in some walk; at ``parting`` lanes of a warp go both ways.
+    """
 
     visits: int = 0
+    open_branches: set[int] = field(default_factory=set)
+    parting: set[int] = field(default_factory=set)
 
 
 @dataclass(frozen=True, slots=True)

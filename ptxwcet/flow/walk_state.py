@@ -108,6 +108,7 @@ class WalkState(ABC):
         if self.proofs and block not in self.open_branches:
             raise Undecided(self.graph.last(block), causes)
         self.open_branches.add(block)
+        self.graph.work.open_branches.add(block)
 
     def may_meet(self, meeting: int | None) -> TypeGuard[int]:
         """Whether lanes may leave the loop here for ``meeting`` and stay in the loops around it."""

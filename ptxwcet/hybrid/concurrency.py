@@ -75,8 +75,7 @@ def observe_concurrency(traces: WarpTraces) -> Concurrency:
 def _waves(traces: WarpTraces) -> tuple[WaveParameters, int]:
     time, is_begin, groups = _begins_and_ends(traces)
     after_begin = np.zeros(len(time), bool)
-    after_begin[1:] = is_begin[:-1]
-    after_begin[groups] = False
+    after_begin[1:] = is_begin[:-1]  # a multiprocessor's last event is an end
     opens = is_begin & ~after_begin
     same_wave = is_begin & after_begin
     gaps = np.diff(time, prepend=0)[same_wave]
@@ -118,13 +117,14 @@ def hybrid_estimate(warp_wcet: int, waves: WaveParameters) -> int:
 
 @dataclass(frozen=True, slots=True)
 class BlockDelays:
-    """How blocks of the traced launch came and went, over all runs.
+    """How blocks of the traced launch came and went on so many ``places``, over all runs.
 
     ``wait``: the longest time from when a place for a block was free (the start of a run, or the
     end of a block) until the next block began; ``skew``: the longest time between the first and
     the last beginning of warps of one block.
     """
 
+    places: int
     wait: int
     skew: int
 
@@ -150,7 +150,7 @@ def observe_blocks(traces: WarpTraces, warps_per_block: int, places: int) -> Blo
         free = np.full(len(begun), begun[0])
         free[places:] = ended[: max(0, len(ended) - places)]
         wait = max(wait, int((begun - free).max()))
-    return BlockDelays(wait, int((last - first).max()))
+    return BlockDelays(places, wait, int((last - first).max()))
 
 
 def rounds_estimate(warp_wcet: int, rounds: int, delays: BlockDelays) -> int:

@@ -5,14 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ptxwcet.claims import (
-    Assumption,
-    AssumptionState,
-    Citation,
-    Guarantee,
-    Refusal,
-    TimingClaim,
-)
+from ptxwcet.claims import Refusal
 from ptxwcet.flow.cfg import BlockId, ControlFlowGraph
 from ptxwcet.flow.dominance import compute_postdominators
 from ptxwcet.flow.loops import LoopForest
@@ -46,8 +39,6 @@ from ptxwcet.hybrid.tree import tree_wcet
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.trace.events import TimedTrace
-
-PAPER = "A. Betts, A. Donaldson: Estimating the WCET of GPU-Accelerated Applications (ECRTS 2013)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,45 +140,3 @@ def estimate_kernel(
         traces.warps,
         len(trace),
     )
-
-
-def claim_estimates(estimate: HybridEstimate) -> dict[str, TimingClaim]:
-    """Z_warp, Z_dynamic and Z_hybrid with what each rests on; all are estimates."""
-    common = _common_assumptions(estimate)
-    jitter = _doubtful("release-jitter-seen", "no run delays a multiprocessor's last warp longer")
-    waves = _doubtful("waves-seen", "no run has more waves, fuller ones or longer start gaps")
-    rows = {
-        "warp": (estimate.warp_wcet, common, "II-C"),
-        "dynamic": (estimate.dynamic, (*common, jitter), "equation 1"),
-        "hybrid": (estimate.hybrid, (*common, waves), "equation 2"),
-    }
-    return {
-        name: TimingClaim(
-            cycles, Guarantee.ESTIMATE, f"hybrid {name}", rests_on, (Citation(PAPER, place),)
-        )
-        for name, (cycles, rests_on, place) in rows.items()
-    }
-
-
-def _common_assumptions(estimate: HybridEstimate) -> tuple[Assumption, ...]:
-    coverage = estimate.coverage
-    missing = coverage.transitions - coverage.seen
-    rows = [
-        _doubtful("worst-times-seen", "each transition's longest possible time was observed"),
-        _doubtful("counts-seen", "no warp iterates a loop or takes a transition more often"),
-    ]
-    loops = len(coverage.never_iterated)
-    unseen = [_number(missing, "transition")] if missing else []
-    unseen += [f"{_number(loops, 'loop')} (going round)"] if loops else []
-    if unseen:
-        text = f"no input takes what was never observed: {' and '.join(unseen)}"
-        rows.append(_doubtful("paths-seen", text))
-    return tuple(rows)
-
-
-def _number(count: int, what: str) -> str:
-    return f"{count} {what}" + ("" if count == 1 else "s")
-
-
-def _doubtful(key: str, text: str) -> Assumption:
-    return Assumption(key, text, AssumptionState.DOUBTFUL, "the traces")

@@ -48,18 +48,15 @@ class RawDump:
 
 @dataclass(frozen=True, slots=True)
 class _Events:
-    """Events of a run by warp and time; ``position`` is the number of the record in the dump."""
+    """Events of a run."""
 
     point: Column
     sm: Column
     warp: Column
     clock: Column
-    position: Column
 
     def __getitem__(self, rows: npt.NDArray[np.generic]) -> _Events:
-        return _Events(
-            self.point[rows], self.sm[rows], self.warp[rows], self.clock[rows], self.position[rows]
-        )
+        return _Events(self.point[rows], self.sm[rows], self.warp[rows], self.clock[rows])
 
 
 def read_dumps(dumps: Sequence[RawDump], sidecar: Sidecar) -> TimedTrace:
@@ -122,7 +119,7 @@ def _run(dump: RawDump, header: BufferHeader, kernel: SidecarKernel) -> _Events:
     """The events of one dump in order of time, times counted from the first on each SM."""
     records = _records(dump, header)
     events = _from_zero(_checked(dump, header, kernel, records))
-    events = events[_order(events.warp, events.clock)]  # stable: a chunk's records in their order
+    events = events[_order(events.warp, events.clock)]
     events = _with_one_end(dump, events, len(kernel.ipoints) - 1, header.warps)
     return events[_order(events.clock, events.sm)]  # stable: by warp
 
@@ -193,9 +190,7 @@ def _checked(
         chunk, place = (int(row[0]) for row in np.nonzero(back))
         raise _contradiction(dump, header, int(warps[chunk, place]), "its time goes backwards")
     sm = (records["code"] >> 16).astype(np.int64)
-    return _Events(
-        code[events] - 1, sm[events], warps[events], clock[events], np.flatnonzero(events.ravel())
-    )
+    return _Events(code[events] - 1, sm[events], warps[events], clock[events])
 
 
 def _with_one_end(dump: RawDump, events: _Events, end: int, warps: int) -> _Events:
@@ -212,11 +207,10 @@ def _with_one_end(dump: RawDump, events: _Events, end: int, warps: int) -> _Even
     if moved.any():
         warp = int(events.warp[1:][moved][0])
         raise _contradiction(dump, header, warp, "it was moved to another multiprocessor")
-    chunk = events.position // RECORDS_A_CHUNK
-    tied = same & (events.clock[1:] == events.clock[:-1]) & (chunk[1:] != chunk[:-1])
+    tied = same & (events.clock[1:] == events.clock[:-1])
     if tied.any():
         warp = int(events.warp[1:][tied][0])
-        raise _contradiction(dump, header, warp, "two of its lanes have records of one time")
+        raise _contradiction(dump, header, warp, "two of its records have one time")
     started = events.point[is_first] == 0
     if not started.all():
         warp = int(events.warp[is_first][~started][0])

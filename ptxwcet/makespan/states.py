@@ -32,7 +32,12 @@ MOST_STATES = 100_000_000
 MOST_CHOICES = 1_000_000
 """Ways to pick the warps that one kind of unit serves in a slot."""
 
-_CHUNK = 2_000_000  # steps between two looks at the clock
+MOST_STANDING = 1_000_000
+"""Letters times warps: the entries of the table that numbers the states."""
+MOST_STEPS = 10_000_000_000
+"""States times letters: what a minute or so fills."""
+
+_CHUNK = 20_000_000  # steps between two looks at the clock
 
 
 class OutOfTime(Exception):
@@ -67,8 +72,12 @@ def count_states(length: int, warps: int) -> int:
 
 def is_in_reach(string: str, warps: int, load_store: int, cores: int) -> bool:
     """Whether a table is small enough. Cost: constant."""
+    if len(string) * warps > MOST_STANDING:
+        return False
+    states = count_states(len(string), warps)
     return (
-        count_states(len(string), warps) <= MOST_STATES
+        states <= MOST_STATES
+        and states * len(string) <= MOST_STEPS
         and _most_choices(string, warps, load_store, cores) <= MOST_CHOICES
     )
 
@@ -93,7 +102,7 @@ def fill_table(
     capacities = np.array([load_store, cores], np.int64)
     most = _most_choices(string, warps, load_store, cores)
     reached = np.full(len(string), warps, np.int64)
-    chunk = max(1, _CHUNK // most)
+    chunk = max(1, _CHUNK // (most + len(string)))
     number = states - 2
     while number >= 0:
         if not proceed(states - number, states):

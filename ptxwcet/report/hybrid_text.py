@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ptxwcet.report.hybrid_model import HybridReport, LoopRow, TransitionRow, WavesRow
+from ptxwcet.report.hybrid_rows import HybridReport, LoopRow, TransitionRow, WavesRow
 
 _MOST_ROWS = 8
 
@@ -30,7 +30,8 @@ def _head(report: HybridReport) -> list[str]:
     return [
         f"{report.tool} {report.version}  {report.file}",
         f"trace      {trace.file or 'made here'}: {', '.join(counts)}",
-        f"           times in {trace.clock}s by {trace.recorder}",
+        f"           times in {trace.clock if trace.clock == 'ns' else trace.clock + 's'} "
+        f"by {trace.recorder}",
         "",
     ]
 
@@ -167,6 +168,8 @@ def _arrow(row: TransitionRow) -> str:
 def _coverage(report: HybridReport) -> list[str]:
     coverage = report.coverage
     lines = ["", f"coverage   {coverage.seen} of {coverage.transitions} transitions seen"]
+    if coverage.excluded:
+        lines[1] += f", {coverage.excluded} excluded by the static analysis"
     if coverage.divergent:
         lines[1] += (
             f"; {coverage.divergent_seen} of {coverage.divergent} that only diverged warps make"

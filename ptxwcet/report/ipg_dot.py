@@ -89,7 +89,7 @@ def _edges(answer: HybridAnswer) -> Iterator[str]:
             continue
         attributes = _UNSEEN if row is None else _seen(answer, row)
         if not transition.is_ordinary:
-            attributes += ", style=dashed, constraint=false"
+            attributes += ", style=dashed"
         yield f"  i{transition.source} -> i{transition.target} [{attributes}];"
 
 

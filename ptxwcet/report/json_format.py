@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from ptxwcet.report.model import Report
 
 if TYPE_CHECKING:
-    from ptxwcet.report.hybrid_model import HybridReport
+    from ptxwcet.report.hybrid_rows import HybridReport
     from ptxwcet.report.pwcet_model import PwcetReport
     from ptxwcet.report.symbolic_model import SymbolicReport
 

@@ -28,7 +28,7 @@ def draw_schedule(section: SectionMakespan, path: Path) -> None:
             Diagnostic(
                 "PW567",
                 f"the method {section.answer.claim.method} gives no schedule to draw",
-                help="exact, states, closed-form and ilp give one for at most 200,000 instructions",
+                help="exact, states, closed-form and ilp give one for at most 50,000 instructions",
             )
         )
     drawn = problem.warps * problem.shape.length

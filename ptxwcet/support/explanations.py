@@ -934,10 +934,10 @@ EXPLANATIONS: Mapping[str, Explanation] = _table(
     ),
     (
         "PW657",
-        "buffer too small",
-        "The kernel wanted to write more than the buffer holds: records are lost, so nothing "
-        "is used.",
-        "Give a larger buffer, or instrument fewer points (--at).",
+        "buffer too small or too large",
+        "The kernel wanted to write more than the buffer holds, so records are lost and nothing is "
+        "used; or it has no room for every warp; or the machine has no memory for it.",
+        "Give another size (--buffer-mib), or instrument fewer points (--at).",
     ),
     (
         "PW658",
@@ -956,7 +956,7 @@ EXPLANATIONS: Mapping[str, Explanation] = _table(
     (
         "PW660",
         "contradictory times of a warp",
-        "Times of a warp go backwards, two of its lanes have one time, or it changed its "
+        "Times of a warp go backwards, two of its records have one time, or it changed its "
         "multiprocessor: its clock cannot be trusted.",
         "Record again, with no other work, debugger or profiler on the GPU.",
     ),

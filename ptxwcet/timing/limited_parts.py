@@ -31,9 +31,9 @@ def above(prices: Prices) -> Prices:
     return {key: price + 1 for key, price in prices.items() if price}
 
 
-def limited_part(body: Sequence[Node], prices: Prices) -> tuple[Node, ...]:
-    """The smallest part of a body around a tally that costs something; empty without one."""
-    return min(_parts(tuple(body), prices), key=_size, default=())
+def limited_parts(body: Sequence[Node], prices: Prices) -> list[tuple[Node, ...]]:
+    """The parts of a body around tallies that cost something, smallest first; then all of it."""
+    return [*sorted(_parts(tuple(body), prices), key=_size), tuple(body)]
 
 
 def _parts(body: tuple[Node, ...], prices: Prices) -> Iterator[tuple[Node, ...]]:
@@ -92,11 +92,13 @@ def attribute_limited(
     """
     cycles, prices = length
     found = attribute_warp(body, scoreboard, through_bubble=through_bubble, prices=above(prices))
-    part = limited_part(body, prices)
     rest = cycles - found.cycles
-    if not part or not rest:
+    if not rest:
         return found
-    steady = attribute_warp((Repeat(_STEADY, part),), scoreboard)
+    runs = (
+        attribute_warp((Repeat(_STEADY, part),), scoreboard) for part in limited_parts(body, prices)
+    )
+    steady = next(run for run in runs if run.cycles)
     weights = {
         (origin, kind): cycles
         for origin, row in steady.parts.items()

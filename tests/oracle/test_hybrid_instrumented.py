@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from ptxwcet.api import Request
+from ptxwcet.compose.grid_plan import GridWishes
 from ptxwcet.hybrid_study import HybridAnswer, HybridRequest, study_trace
 from ptxwcet.recording import (
     Emulator,
@@ -45,7 +46,7 @@ def recorded(ptx: Path, launch: Path, folder: Path) -> HybridAnswer:
     request = RecordRequest(str(out), str(sidecar), str(launch), source)
     write_dump(record_launch(request, Emulator()), dump)
     write_trace(import_dumps(str(sidecar), [str(dump)]), folder / "t.npz")
-    asked = HybridRequest(Request(str(ptx)), TraceOptions(""), str(folder / "t.npz"), ())
+    asked = HybridRequest(Request(str(ptx)), str(folder / "t.npz"), exceedances=())
     return study_trace(asked)
 
 
@@ -64,7 +65,8 @@ def counted(answer: HybridAnswer) -> dict[tuple[str, str], tuple[int, int]]:
 def test_both_traces_give_the_same_table(kernel: str, launch: str, tmp_path: Path) -> None:
     ptx, toml = SAMPLES / f"{kernel}.ptx", SAMPLES / f"launches/{launch}.toml"
     traced = Request(str(ptx), launch_file=str(toml))
-    direct = study_trace(HybridRequest(traced, TraceOptions("lrr", sms=1), None, ()))
+    how = TraceOptions("lrr", GridWishes(1))
+    direct = study_trace(HybridRequest(traced, None, how, ()))
     dumped = recorded(ptx, toml, tmp_path)
     assert dumped.trace.origin.clock == "instruction"
     assert counted(dumped) == counted(direct)

@@ -136,6 +136,7 @@ SHAPES = {
     "exit in lanes, then off the end": "setp.eq.u32 %p, %t, 3; @%p exit; st.global.u32 [%o], %t;",
     "guarded ret at the end": "st.global.u32 [%o], %t; setp.lt.u32 %p, %t, 7; @%p ret;",
     "branch to the end": "setp.lt.u32 %p, %t, 7; @%p bra E; st.global.u32 [%o], %t; E:",
+    "branch to the end alone": "setp.lt.u32 %p, %t, 7; @%p bra E; st.global.u32 [%o], %t; ret; E:",
     "uniform branch": "bra.uni L; L: st.global.u32 [%o], %t; ret;",
     "branch to the next": "setp.lt.u32 %p, %t, 7; @%p bra L; L: st.global.u32 [%o], %t; ret;",
     "table": TABLE,
@@ -191,6 +192,12 @@ def test_a_function_is_part_of_the_block_that_calls_it() -> None:
     np.testing.assert_array_equal(both.original.buffers[0], both.buffers[0])
 
 
+def test_a_block_that_begins_with_a_call_keeps_its_name() -> None:
+    body = "bra L; L: call (%r1), twice, (%t); st.global.u32 [%o], %r1; ret;"
+    both = run_both(kernel(body, FUNCTION), launch_of(32))
+    assert recorded_paths(both.trace) == {0: ["entry", "L", "end"]}
+
+
 @pytest.mark.parametrize("place", ["L", "13"])
 def test_only_some_points(place: str) -> None:
     body = "mov.u32 %r1, 0;\nbra L;\nL:\nadd.u32 %r1, %r1, 1;\nsetp.lt.u32 %p, %r1, 3;\n"
@@ -212,6 +219,17 @@ def test_warps_of_a_grid_are_numbered_as_blocks_are() -> None:
     paths = recorded_paths(check_same(text, launch).trace)
     assert [warp for warp, path in paths.items() if "L" in path] == [17]
     assert len(paths) == 24
+
+
+def test_the_emulators_blocks_follow_one_another() -> None:
+    both = check_same(kernel(SHAPES["barrier"]), launch_of(72, grid=3))
+    blocks = both.trace.warp // 3
+    times = [both.trace.cycle[blocks == block] for block in range(3)]
+    assert times[0].max() < times[1].min() <= times[1].max() < times[2].min()
+    both = check_same(kernel("st.global.u32 [%o], %t; ret;"), launch_of(32, grid=3))
+    starts = both.trace.cycle[both.trace.ipoint == 0]
+    size = len(both.original.kernel.instructions) + 39 + 2 * 20
+    assert starts.tolist() == [0, size, 2 * size]
 
 
 def test_a_full_buffer_is_refused_and_an_exact_one_is_not() -> None:
@@ -243,6 +261,17 @@ def test_more_warps_than_the_buffer_is_for_write_nothing_outside() -> None:
     with pytest.raises(PtxwcetError) as refused:
         read_dumps([RawDump("k.bin", done.buffers[1].tobytes())], sidecar)
     assert [row.code for row in refused.value.diagnostics] == ["PW657"]
+
+
+@pytest.mark.parametrize(("guard", "ends"), [("%p", 1), ("!%p", 1), ("%q", 2)])
+def test_an_end_that_the_leading_lane_does_not_take_is_not_recorded(guard: str, ends: int) -> None:
+    """No lane, the others, and (a record too many, which is left out) the first lanes end."""
+    body = "setp.gt.u32 %p, %t, 99; setp.lt.u32 %q, %t, 5;"
+    if guard == "!%p":
+        body = "setp.lt.u32 %p, %t, 9;"
+    both = check_same(kernel(f"{body} @{guard} ret; st.global.u32 [%o], %t; ret;"), launch_of(32))
+    codes = np.frombuffer(both.dump[64:], dtype="<u4")[::4] & 0xFFFF
+    assert (codes == len(both.trace.ipoints)).sum() == ends
 
 
 def test_multiprocessors_and_hardware_slots(monkeypatch: pytest.MonkeyPatch) -> None:

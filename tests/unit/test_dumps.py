@@ -93,6 +93,13 @@ def test_times_count_from_the_first_event_of_each_multiprocessor() -> None:
     assert trace.runs.tolist() == [0]
 
 
+def test_events_of_one_time_are_in_the_order_of_multiprocessors_then_warps() -> None:
+    starts = [[(HEAD, sm, warp, 0), (A, sm, warp, 50)] for warp, sm in enumerate((4, 2, 2))]
+    chunks = [[*rows, (Z, rows[0][1], warp, 60)] for warp, rows in enumerate(starts)]
+    rows = events(read(dump(chunks, grid=(3, 1, 1))))
+    assert [row[1:3] for row in rows] == [(2, 1), (2, 2), (4, 0)] * 2
+
+
 def test_a_warp_that_starts_later_on_the_same_multiprocessor_keeps_its_delay() -> None:
     later = [(HEAD, 0, 1, 2), (A, 0, 1, 1007), (Z, 0, 1, 1020)]
     assert [row for row in events(read(dump([W0, later]))) if row[2] == 1] == [
@@ -156,6 +163,7 @@ def test_dumps_of_something_else() -> None:
 
 
 def test_a_buffer_that_was_too_small() -> None:
+    assert refusal(dump([W0, W1], used=3)).endswith("so at least 1 records are lost")
     assert refusal(dump([W0, W1], used=9)) == (
         "PW657: the buffer of '0.bin' was too small: 2 chunks, 9 were asked for, so at least 7 "
         "records are lost"
@@ -173,6 +181,7 @@ def test_a_buffer_that_was_too_small() -> None:
         ([[*W0[:2], (0, 0, 0, 0), W0[3]], W1], 64 + 48),  # a gap
         ([W0, W1, [(L, 0, 0, 1), (L, 0, 1, 2)]], 64 + 272),  # two warps in a chunk
         ([W0, W1, [(L, 0, 0, 1 << 63)]], 64 + 256),  # no time
+        ([W1, W1], 64),  # all of another warp's chunk
     ],
 )
 def test_records_that_cannot_be(chunks: list[list[Record]], byte: int) -> None:
@@ -199,7 +208,8 @@ def test_warps_without_start_or_end(chunks: list[list[Record]], what: str) -> No
     ("chunk", "what"),
     [
         ([(L, 5, 1, 80), (L, 5, 1, 79)], "its time goes backwards"),
-        ([(L, 5, 1, 71)], "two of its lanes have records of one time"),
+        ([(L, 5, 1, 71)], "two of its records have one time"),
+        ([(L, 5, 1, 80), (L, 5, 1, 80)], "two of its records have one time"),
         ([(L, 6, 1, 80)], "it was moved to another multiprocessor"),
     ],
 )
@@ -248,6 +258,16 @@ def test_a_buffer_without_room_for_each_warp(size: int) -> None:
     (problem,) = refused.value.diagnostics
     assert problem.code == "PW657"
     assert f"{size:,} bytes is too small: 6 warps need at least 832" in problem.message
+
+
+def test_a_buffer_that_the_machine_has_no_memory_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*arguments: object, **more: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(np, "zeros", refuse)
+    with pytest.raises(PtxwcetError) as refused:
+        prepare_buffer(1 << 30, (3, 1, 1), (40, 1, 1), b"identity")
+    assert refused.value.diagnostics[0].code == "PW657"
 
 
 def test_more_warps_than_can_be_counted() -> None:

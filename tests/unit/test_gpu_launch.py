@@ -7,6 +7,7 @@ given, and lets the emulator run the kernel. No GPU was ever asked.
 from __future__ import annotations
 
 import ctypes
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -182,6 +183,20 @@ def test_a_launch(sample: str, launch: str, tmp_path: Path, monkeypatch: Any) ->
     ]
     assert driver.calls[-2:] == ["cuModuleUnload", "cuDevicePrimaryCtxRelease"]
     assert not driver.memory
+
+
+def test_the_whole_buffer_is_used(tmp_path: Path) -> None:
+    request = prepare(tmp_path, "scan", "scan_random")
+    dump = recording.record_launch(request, recording.Emulator()).dump
+    exact = recording.record_launch(replace(request, buffer_bytes=len(dump)), recording.Emulator())
+    assert exact.dump[64:] == dump[64:]
+    sidecar = recording.read_sidecar((tmp_path / "k.json").read_bytes(), "k.json")
+    assert len(read_dumps([RawDump("d", exact.dump)], sidecar)) == 434
+    less = replace(request, buffer_bytes=len(dump) - 1)
+    short = recording.record_launch(less, recording.Emulator()).dump
+    with pytest.raises(PtxwcetError) as refused:
+        read_dumps([RawDump("d", short)], sidecar)
+    assert refused.value.diagnostics[0].code == "PW657"
 
 
 TEXT = """.version 7.0

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hybrid_experiment import has_known_paths, main, trace
+from hybrid_experiment import has_known_paths, main, present, trace
 from hybrid_kernels import HybridKernel, hybrid_kernels
 from hybrid_page import averages, percent, table_2
-from hybrid_rows import Row, over, planned_schedule, study
+from hybrid_rows import Row, kept_study, over, planned_schedule, study
 from hybrid_runs import Store
 
 from ptxwcet.trace.files import read_trace
@@ -72,6 +72,23 @@ def test_joined_runs_are_those_of_the_store(varied: Store) -> None:
     for first, last, run in zip(bounds, bounds[1:], runs, strict=False):
         assert int(whole.cycle[first:last].max()) == run.high_water_mark
     path.unlink()
+
+
+def test_runs_that_are_there_are_taken_up_to_a_gap(varied: Store) -> None:
+    made = [varied.run(QUICK, number) for number in range(3)]
+    assert present(varied, QUICK, 100) == made
+    assert present(varied, QUICK, 2) == made[:2]
+    assert present(varied, KERNELS["Scan-3"], 100) == []
+
+
+def test_an_analysis_is_kept_with_its_runs(varied: Store, row: Row) -> None:
+    runs = present(varied, QUICK, 3)
+    assert kept_study(varied, QUICK, runs) == row
+    path = varied.place(QUICK) / "row.json"
+    kept = path.read_text(encoding="utf-8")
+    path.write_text(kept.replace('"waves": 1', '"waves": 7'), encoding="utf-8")
+    assert kept_study(varied, QUICK, runs).waves == 7
+    assert kept_study(varied, QUICK, runs[:2]).waves == 1
 
 
 def test_known_kernels_stop_after_each_kind_of_input(tmp_path: Path) -> None:

@@ -48,6 +48,11 @@ def test_from_ptx_to_a_trace(capsys: pytest.CaptureFixture[str], tmp_path: Path)
         found = read_trace(trace)
         assert (len(found), found.runs.tolist()) == (194, [0, 97])
         assert [point.label for point in found.ipoints][-1] == "end"
+    code, text, err = run(capsys, "hybrid", SCAN, "--trace", tmp_path / "t.csv")
+    assert (code, err) == (0, "")
+    assert "2 runs, 1 multiprocessor, 8 warps, 194 events" in text
+    assert "times in instructions by emulator" in text
+    assert "loop $L__BB0_2 (scan.cu:9), at most 6 iterations an entry" in text
 
 
 def test_json_is_the_description(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -78,6 +83,16 @@ def test_files_are_not_overwritten(capsys: pytest.CaptureFixture[str], tmp_path:
     assert path.read_text() == Path(SCAN).read_text()
     code, _, err = run(capsys, "instrument", path, "--out", tmp_path / "o.json")
     assert (code, "would overwrite" in err) == (2, True)
+
+
+def test_what_is_no_file_is_not_replaced(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    nowhere = tmp_path / "nowhere"
+    nowhere.symlink_to("/dev/null")
+    code, _, err = run(capsys, "instrument", SCAN, "--out", nowhere)
+    assert (code, err) == (0, "")
+    assert nowhere.is_symlink()
 
 
 def test_problems_are_diagnostics(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -178,10 +178,10 @@ ret; }
 .entry b() { .reg .pred %p;
 setp.eq.u32 %p, 1, 1;
 @%p bra M;
-exit;
-M: ret; }
+exit; M: ret; }
 """
 )
+"""Kernel a: L on lines 5 and 6, block 1 on line 7. Kernel b: block 1 and M are both on line 11."""
 
 
 @pytest.mark.parametrize(
@@ -189,7 +189,8 @@ M: ret; }
     [
         ((), [["L", "block 1"], ["entry", "block 1", "M"]]),
         (("M",), [["L"], ["entry", "M"]]),
-        (("11", "7"), [["L", "block 1"], ["entry", "block 1"]]),
+        (("11", "7"), [["L", "block 1"], ["entry", "block 1", "M"]]),
+        (("6", "10"), [["L"], ["entry"]]),
         (("block 1", "L"), [["L", "block 1"], ["entry", "block 1"]]),
     ],
 )

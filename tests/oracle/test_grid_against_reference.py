@@ -156,13 +156,13 @@ def test_every_policy_on_every_shape(policy: Policy, sm: SmConfiguration, warps:
 
 
 @pytest.mark.parametrize("piece", [1, 7])
-@pytest.mark.parametrize(("sms", "gap"), [(3, 0), (2, 40)])
+@pytest.mark.parametrize(("sms", "resident", "gap"), [(3, 2, 0), (2, 6, 0), (2, 2, 40)])
 def test_pauses_for_progress_change_nothing(
-    sms: int, gap: int, piece: int, monkeypatch: pytest.MonkeyPatch
+    sms: int, resident: int, gap: int, piece: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(grid_engine, "_PIECE", piece)
     workload = contended(3, Scoreboard.RAW)
-    shape = GridShape(sms, 2, SmConfiguration(2), gap)
+    shape = GridShape(sms, resident, SmConfiguration(2), gap)
     found = compare(workload, shape, Policy.GTO, 0, NO_JITTER)
     seen: list[tuple[int, int, int]] = []
     options = GridOptions(Policy.GTO, progress=lambda *row: seen.append(row))

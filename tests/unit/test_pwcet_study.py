@@ -10,6 +10,7 @@ from pwcet_validation import max_autoregressive
 
 from ptxwcet.api import Request, bound_file
 from ptxwcet.claims import Guarantee
+from ptxwcet.execution import RunRequest, run_file
 from ptxwcet.pwcet.comparison import Order, compare, compare_all, envelope
 from ptxwcet.pwcet.distributions import Floats
 from ptxwcet.pwcet.hypotheses import halves_test
@@ -198,3 +199,18 @@ def test_a_launch_without_anything_random_is_refused(tmp_path: Path) -> None:
     assert refused.value.diagnostics[0].code == "PW691"
     drawn = draw_runs(request, DrawOptions(3, 3, "lrr", 20, sms=1, resident_blocks=1))
     assert drawn.executed_inputs == 1
+
+
+def test_the_voronoi_kernel_colours_each_pixel_by_its_nearest_seed() -> None:
+    folder = ROOT / "benchmarks/kernels/voronoi"
+    request = RunRequest(str(folder / "voronoi.ptx"), str(folder / "voronoi-1.toml"))
+    answer = run_file(request)
+    assert answer.is_complete
+    assert not answer.diagnostics
+    seeds = np.stack([answer.outputs["seed_x"], answer.outputs["seed_y"]])
+    pixels = np.stack(np.meshgrid(np.arange(32) + 0.5, np.arange(32) + 0.5)).astype(np.float32)
+    away = ((seeds[:, :, None, None] - pixels[:, None]) ** 2).sum(axis=0)
+    colours = answer.outputs["colour"].reshape(32, 32)
+    chosen = np.take_along_axis(away, colours[None].astype(np.intp), axis=0)[0]
+    np.testing.assert_allclose(chosen, away.min(axis=0), rtol=1e-5)
+    assert len(set(colours.ravel().tolist())) > 10

@@ -102,11 +102,12 @@ def study_sample(sample: Sample, settings: Settings) -> Study:
     """
     random = np.random.default_rng([settings.seed, 1])
     level, spread = settings.level, sample.spread
-    serial = serial_dependence(sample.times, settings.lags, level)
+    relative = sample.times / sample.times.mean()  # tests of series square what they are given
+    serial = serial_dependence(relative, settings.lags, level)
     index = extremal_index(spread, random)
     pairs = extremogram(spread, index.threshold, settings.lags, level, random)
     tests = (
-        *series_outcomes(sample.times, serial, level),
+        *series_outcomes(relative, serial, level),
         *extreme_outcomes(index, pairs, level),
     )
     # independent extremes: an index a little below 1 by chance is not corrected for
@@ -128,7 +129,9 @@ def study_sample(sample: Sample, settings: Settings) -> Study:
     tests = (*tests, fit_test)
     gates = judge_gates(tests, level)
     tails = [fits[family].tail for family in settings.families]
-    claim = judge_claim(gates, heavy_tail_reasons(fits, ratios, settings), sample, tails[0])
+    claim = judge_claim(
+        gates, heavy_tail_reasons(fits, ratios, settings), sample, tails[0], settings
+    )
     return Study(
         sample=sample,
         settings=settings,

@@ -13,13 +13,16 @@ from ptxwcet.claims import Guarantee
 from ptxwcet.execution import RunRequest, run_file
 from ptxwcet.pwcet.comparison import Order, compare, compare_all, envelope
 from ptxwcet.pwcet.distributions import Floats
+from ptxwcet.pwcet.estimation import Estimator
 from ptxwcet.pwcet.hypotheses import halves_test
 from ptxwcet.pwcet.outcomes import Gate, GateState
 from ptxwcet.pwcet.series import independent_gap
 from ptxwcet.pwcet.settings import Extraction, Settings, Shape
 from ptxwcet.pwcet.study import Study, make_sample, study_sample
 from ptxwcet.pwcet_runs import DrawOptions, draw_runs
+from ptxwcet.pwcet_study import study_measurements
 from ptxwcet.support.diagnostics import PtxwcetError
+from ptxwcet.trace.measurements import Condition, Measurements, TimeUnit
 from ptxwcet.tracing import TraceOptions, trace_launch
 
 ROOT = Path(__file__).parents[2]
@@ -107,6 +110,25 @@ def test_coarse_times_are_called_coarse() -> None:
     reasons = found.claim.weakened_for
     assert any("coarse times" in reason for reason in reasons)
     assert any("different times among" in reason for reason in reasons)
+
+
+@pytest.mark.parametrize("kind", ["bimodal", "period", "ends at a value"])
+def test_odd_series_get_an_answer_or_a_refusal(kind: str) -> None:
+    random = np.random.default_rng(9)
+    times = {
+        "bimodal": np.where(random.random(1000) < 0.99, random.normal(100, 1, 1000), 1000.0),
+        "period": 10 + np.sin(np.arange(1000) / 7) + 0.01 * random.random(1000),
+        "ends at a value": np.minimum(random.normal(100, 5, 1000), 108.0),
+    }[kind]
+    settings = Settings(Extraction.BLOCKS, Shape.FREE, Estimator.PWM, probabilities=(1e-9,))
+    measured = Measurements(TimeUnit.CYCLES, (Condition("x", times),), ("x",))
+    try:
+        answer = study_measurements(measured, settings)
+    except PtxwcetError as refused:
+        assert refused.diagnostics[0].code == "PW706"
+    else:
+        (point,) = answer.studies[0].curve
+        assert times.max() <= point.low <= point.value <= point.high
 
 
 def test_halves_of_dependent_times_are_thinned() -> None:

@@ -199,7 +199,7 @@ def indices(samples: int, random: np.random.Generator) -> Rows:
 
 
 def agreement(samples: int, random: np.random.Generator) -> Rows:
-    """Log likelihoods against scipy's fits, and levels against pyextremes', on the same data."""
+    """Log likelihoods and shapes against those of scipy's fits to the same data."""
     from scipy import stats
 
     rows = []
@@ -338,7 +338,7 @@ Samples of known laws and processes, fixed seeds. What they say:
   conservative. Drift, short and long memory and clusters are seen by the tests that are meant for
   them, and not by the others.
 * **Goodness of fit** rejects what holds in 3 to 7 %; the likelihood ratio shape 0 in 4 to 5 %.
-* **Extremal indices** of max-autoregressive series are recovered within 0.04 on average by all
+* **Extremal indices** of max-autoregressive series are recovered within 0.05 on average by all
   four estimators.
 * **Whole studies** choose block size and threshold by a fit test, and their intervals know
   nothing of this choice: of 500 studies of 2,000 times with an exponential tail the interval held

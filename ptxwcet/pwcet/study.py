@@ -158,7 +158,7 @@ def study_sample(sample: Sample, settings: Settings) -> Study:
 
 
 def least_times(settings: Settings) -> int:
-    """How many times a study needs: 40 extremes of the block size, and 50 above the threshold."""
+    """How many times a study needs: 40 blocks of the block size, of 25 if none is given."""
     return LEAST_EXTREMES * (settings.block_size or LEAST_BLOCK)
 
 

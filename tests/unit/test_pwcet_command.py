@@ -216,7 +216,7 @@ def test_options_that_cannot_be(
         ("--estimator", "pwm"),
         ("--interval", "bootstrap", "--confidence", 0.8),
         ("--shape", "free", "--extremes", "bm"),
-        ("--threshold", 2200, "--lags", 3),
+        ("--threshold", 2200, "--lags", 3, "--probability", 0.5, "--probability", 1e-9),
     ],
 )
 def test_other_ways_to_fit(
@@ -226,6 +226,7 @@ def test_other_ways_to_fit(
     assert "PW901" not in err
     assert code == 0 or "PW710" in err
     assert "condition  A" in out
+    assert "nan" not in out
 
 
 def test_runs_are_drawn_and_bounded(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

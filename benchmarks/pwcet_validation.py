@@ -199,7 +199,7 @@ def indices(samples: int, random: np.random.Generator) -> Rows:
 
 
 def agreement(samples: int, random: np.random.Generator) -> Rows:
-    """Log likelihoods against scipy's fits, and levels against pyextremes', on the same data."""
+    """Log likelihoods and shapes against those of scipy's fits to the same data."""
     from scipy import stats
 
     rows = []
@@ -309,7 +309,7 @@ PARTS: dict[str, tuple[Callable[[int, np.random.Generator], Rows], int]] = {
 
 def page(found: dict[str, Any]) -> str:
     """The figures as tables in Markdown."""
-    text = [PREFACE.read_text(encoding="utf-8")] if PREFACE.exists() else []
+    text = [PREFACE]
     for name, part in found.items():
         rows = [{**row, **row.pop("rates", {})} for row in [dict(one) for one in part["rows"]]]
         title = (PARTS[name][0].__doc__ or "").splitlines()[0]
@@ -320,7 +320,32 @@ def page(found: dict[str, Any]) -> str:
     return "\n".join(text) + "\n"
 
 
-PREFACE = OUT / "pwcet-validation-preface.md"
+PREFACE = """# Are the statistics of `ptxwcet pwcet` right?
+
+    python benchmarks/pwcet_validation.py          # about 15 minutes of processor time
+    python benchmarks/pwcet_validation.py --page   # this page, from pwcet-validation.json
+
+Samples of known laws and processes, fixed seeds. What they say:
+
+* **Fits** reach the likelihood of scipy's within 3e-6, and their shapes within 0.002 (GEV) and
+  4e-6 (GPD); pyextremes gives the same parameters (`tests/oracle/test_pwcet_statistics.py`).
+  Parameters are recovered with biases of a few per cent of the scale at 100 values, a few per
+  mille at 1,600.
+* **Profile intervals** of 95 % hold the true level in 93.4 to 96.2 % of 500 studies a law, of 200
+  extremes each; in 2 to 5 % the truth is above the interval.
+* **Each test** rejects independent series at 5 % in 3 to 6.5 % of 600 series (AR order by AIC is
+  above 0 in about a quarter of them, as it is known to be: no test). R/S is the most
+  conservative. Drift, short and long memory and clusters are seen by the tests that are meant for
+  them, and not by the others.
+* **Goodness of fit** rejects what holds in 3 to 7 %; the likelihood ratio shape 0 in 4 to 5 %.
+* **Extremal indices** of max-autoregressive series are recovered within 0.05 on average by all
+  four estimators.
+* **Whole studies** choose block size and threshold by a fit test, and their intervals know
+  nothing of this choice: of 500 studies of 2,000 times with an exponential tail the interval held
+  the true level at 1e-9 in 91 %, not 95 %. Its upper end was above the truth in all of them: the
+  default curve errs upwards. 3.2 % of these good series were refused (at most 5 % are meant to
+  be), 14.2 % were weakened to an estimate.
+"""
 
 
 def _cell(value: Any) -> str:

@@ -20,6 +20,7 @@ from ptxwcet.pwcet_runs import DrawOptions, draw_runs
 from ptxwcet.trace.measurement_files import ReadOptions, read_measurements
 
 ROOT = Path(__file__).resolve().parents[1]
+KERNEL = ROOT / "benchmarks" / "kernels" / "voronoi"
 BLOCKS = (1, 8, 28, 32)
 
 # their Table 1, T_DEV: p of runs test, of KS and of Ljung-Box, AR order, theta; Table 2, ns
@@ -99,11 +100,9 @@ def main() -> None:
     )
     lines = ["condition,cycles"]
     for blocks in BLOCKS:
-        launch = ROOT / "samples" / "launches" / f"voronoi-{blocks}.toml"
+        launch = KERNEL / f"voronoi-{blocks}.toml"
         begin = time.monotonic()
-        drawn = draw_runs(
-            Request(str(ROOT / "samples" / "voronoi.ptx"), launch_file=str(launch)), options
-        )
+        drawn = draw_runs(Request(str(KERNEL / "voronoi.ptx"), launch_file=str(launch)), options)
         lines += [f"VOR-{blocks},{value:.0f}" for value in drawn.condition.times]
         seconds = time.monotonic() - begin
         print(f"VOR-{blocks}: {seconds:.0f} s, {drawn.bound.cycles} ({drawn.bound.reason})")

@@ -1,6 +1,7 @@
 """Probabilistic WCET of measured or drawn execution times: the library's front door.
 
->>> from ptxwcet.pwcet.settings import Settings
+>>> from ptxwcet.pwcet.extraction import resolution_of
+from ptxwcet.pwcet.settings import Settings
 >>> from ptxwcet.pwcet_study import study_files
 >>> answer = study_files(["times.csv"], ReadOptions(), Settings())  # doctest: +SKIP
 >>> [point.value for point in answer.studies[0].curve]  # doctest: +SKIP
@@ -16,6 +17,7 @@ import numpy as np
 from ptxwcet.api import Request
 from ptxwcet.claims import Assumption, AssumptionState, Citation
 from ptxwcet.pwcet.comparison import Comparison, Envelope, compare_all, envelope
+from ptxwcet.pwcet.extraction import resolution_of
 from ptxwcet.pwcet.settings import Settings
 from ptxwcet.pwcet.study import Study, least_times, make_sample, study_sample
 from ptxwcet.pwcet_runs import DrawnCondition, DrawOptions, RunProgress, SafeBound, draw_runs
@@ -115,10 +117,12 @@ def study_measurements(measured: Measurements, settings: Settings) -> PwcetAnswe
         problems += _problems(row.label, row.times, row.discarded, settings)
     if problems:
         raise PtxwcetError(problems)
-    studies = tuple(
-        study_sample(make_sample(row.label, row.times, settings.seed), settings)
-        for row in measured.conditions
-    )
+    # trial steps of fits leave the support of their laws: the infinities there are looked after
+    with np.errstate(all="ignore"):
+        studies = tuple(
+            study_sample(make_sample(row.label, row.times, settings.seed), settings)
+            for row in measured.conditions
+        )
     return PwcetAnswer(
         measured.unit,
         measured.sources,
@@ -184,11 +188,12 @@ def _problems(
             )
         ]
     extremes = np.sort(times)[-needed // 10 :]
-    if extremes[0] == extremes[-1]:
+    top = extremes[len(extremes) // 2 :]
+    if extremes[0] == extremes[-1] or (not resolution_of(times) and top[0] == top[-1]):
         return [
             Diagnostic(
                 "PW706",
-                f"condition '{label}': the {len(extremes)} largest times are all "
+                f"condition '{label}': the {len(extremes)} largest times are all, or half of them, "
                 f"{extremes[-1]:,.10g}",
                 help="the times have no tail that a law could be fitted to: take them more finely",
             )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from ptxwcet.claims import Guarantee
 from ptxwcet.pwcet.distributions import Family
+from ptxwcet.pwcet.estimation import Estimator
 from ptxwcet.pwcet.extraction import LEAST_EXTREMES
 from ptxwcet.pwcet.outcomes import GateOutcome, GateState
 from ptxwcet.pwcet.results import Fit, Sample
@@ -37,13 +38,14 @@ def judge_claim(
     heavy: tuple[tuple[str, ...], tuple[str, ...]],
     sample: Sample,
     tail: Tail,
+    settings: Settings,
 ) -> Claim:
     """Takes gates, tail and grid together: the weakest decides.
 
     ``heavy``: reasons of a heavy tail to refuse and to weaken.
     """
     refused = list(heavy[0])
-    weakened = [*heavy[1], *_doubts(sample, tail)]
+    weakened = [*heavy[1], *_doubts(sample, tail, settings)]
     for row in gates:
         if row.state is GateState.PASSED:
             continue
@@ -56,9 +58,11 @@ def judge_claim(
     return Claim(None if refused else guarantee, tuple(refused), tuple(weakened))
 
 
-def _doubts(sample: Sample, tail: Tail) -> list[str]:
+def _doubts(sample: Sample, tail: Tail, settings: Settings) -> list[str]:
     found = []
     cells = sample.resolution / tail.law.scale
+    if settings.estimator is Estimator.PWM and tail.law.shape >= 0.5:
+        found.append(f"xi = {tail.law.shape:.3g}: L-moments are not reliable for tails this heavy")
     if tail.law.shape <= IRREGULAR:
         found.append(f"xi = {tail.law.shape:.3g}: intervals do not hold for shapes this low")
     if cells > COARSE:

@@ -40,6 +40,7 @@ _RATES = (
 )
 _MOST_RATE = 0.101
 _GRID_LIMIT = 1e-6
+_MOST_EXACT = 2.0**53
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +88,8 @@ def resolution_of(times: Floats) -> float:
     distances = times - times.min()
     for digits in range(7):
         scaled = distances * 10.0**digits
+        if scaled.max() > _MOST_EXACT:
+            break
         whole = np.rint(scaled)
         if np.abs(scaled - whole).max() < _GRID_LIMIT * max(1.0, 10.0 ** (digits - 3)):
             step = int(np.gcd.reduce(whole.astype(np.int64)))
@@ -142,7 +145,14 @@ def thresholds(times: Floats) -> tuple[float, ...]:
     if len(times) // 10 > _MOST_EXTREMES:
         counts.insert(0, _MOST_EXTREMES)
     ordered = np.sort(times)
-    return tuple(float(ordered[-count - 1]) for count in counts)
+    found = sorted({float(ordered[-count - 1]) for count in counts})
+    # equal times at the top leave thresholds with nothing, or nothing that varies, above
+    above = [ordered[np.searchsorted(ordered, one, side="right") :] for one in found]
+    return tuple(
+        one
+        for one, values in zip(found, above, strict=True)
+        if len(values) >= 30 and values[0] < values[-1]
+    )
 
 
 def try_extremes(

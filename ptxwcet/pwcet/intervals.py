@@ -52,7 +52,10 @@ def level_interval(
     Cost: some hundred passes over the extremes (profile), or 499 fits (bootstrap).
     """
     if how is Interval.BOOTSTRAP:
-        return _by_bootstrap(tail, exceedance, confidence, estimator, random)
+        low, high = _by_bootstrap(tail, exceedance, confidence, estimator, random)
+        # percentiles of a biased estimator may leave its own estimate outside
+        level = float(tail.level(exceedance))
+        return min(low, level), max(high, level)
     return profile_interval(tail, exceedance, confidence)
 
 
@@ -63,7 +66,8 @@ def profile_interval(tail: Tail, exceedance: float, confidence: float) -> tuple[
     best = log_likelihood(tail.law, tail.extremes.values)
     drop = float(chi2.ppf(confidence, 1)) / 2
     middle = float(tail.level(exceedance))
-    unit = 0.02 * tail.law.scale
+    # far levels of heavy tails are many scales away: steps grow with the distance
+    unit = max(0.02 * tail.law.scale, 4e-4 * abs(middle - tail.law.location))
 
     def loss(levels: Floats) -> Floats:
         with np.errstate(over="ignore"):
@@ -74,16 +78,14 @@ def profile_interval(tail: Tail, exceedance: float, confidence: float) -> tuple[
     sides = np.concatenate([middle - steps, middle + steps])
     lost = loss(sides)
     ends = []
-    for side in (slice(0, _SIDE), slice(_SIDE, None)):
+    for side, none in ((slice(0, _SIDE), -np.inf), (slice(_SIDE, None), np.inf)):
         bracket = _bracket(np.append(middle, sides[side]), np.append(-drop, lost[side]))
         for _ in range(2):
             if bracket is None:
                 break
             fine = np.linspace(bracket[0], bracket[1], _FINE)
             bracket = _bracket(fine, loss(fine)) or bracket
-        ends.append(float(np.sign(sides[side][0] - middle) * np.inf))
-        if bracket is not None:
-            ends[-1] = bracket[1]
+        ends.append(none if bracket is None else bracket[1])
     return ends[0], ends[1]
 
 

@@ -30,7 +30,13 @@ class Sample:
         return float(self.times.max())
 
     def rounded(self, value: float) -> float:
-        """A level on the grid of the times, rounded up, and at least the high-water mark."""
+        """A level on the grid of the times, rounded up, and at least the high-water mark.
+
+        NaN is the level of a probability so large that the law says nothing: the high-water mark
+        is above it.
+        """
+        if np.isnan(value):
+            return self.high_water_mark
         if not np.isfinite(value):
             return max(value, self.high_water_mark)
         if self.resolution:

@@ -102,11 +102,12 @@ def study_sample(sample: Sample, settings: Settings) -> Study:
     """
     random = np.random.default_rng([settings.seed, 1])
     level, spread = settings.level, sample.spread
-    serial = serial_dependence(sample.times, settings.lags, level)
+    relative = sample.times / sample.times.mean()  # tests of series square what they are given
+    serial = serial_dependence(relative, settings.lags, level)
     index = extremal_index(spread, random)
     pairs = extremogram(spread, index.threshold, settings.lags, level, random)
-    tests = (
-        *series_outcomes(sample.times, serial, level),
+    tests: tuple[TestOutcome, ...] = (
+        *series_outcomes(relative, serial, level),
         *extreme_outcomes(index, pairs, level),
     )
     # independent extremes: an index a little below 1 by chance is not corrected for
@@ -114,21 +115,12 @@ def study_sample(sample: Sample, settings: Settings) -> Study:
     theta = index.intervals if clustered else 1.0
     blocks = _block_candidates(spread, theta, settings, random)
     peaks = _threshold_candidates(spread, theta, settings, random)
-    extremes = {
-        Extraction.BLOCKS: maxima_of(spread, int(choose(blocks, 2 * level).choice), theta),
-        Extraction.PEAKS: peaks_of(spread, choose(peaks, 2 * level).choice, theta),
-    }
-    fits = {
-        family: _fit(sample, extremes[how], family, settings, random)
-        for how in Extraction
-        for family in (how.family(has_shape=True), how.family(has_shape=False))
-    }
+    fits = _fit_all(sample, theta, (blocks, peaks), settings, random)
     ratios = {how: _ratio(fits, how) for how in Extraction}
-    fit_test = _fit_outcome(fits[settings.families[0]], settings)
-    tests = (*tests, fit_test)
+    tests = (*tests, _fit_outcome(fits[settings.families[0]], settings))
     gates = judge_gates(tests, level)
     tails = [fits[family].tail for family in settings.families]
-    claim = judge_claim(gates, heavy_tail_reasons(fits, ratios, settings), sample, tails[0])
+    heavy = heavy_tail_reasons(fits, ratios, settings)
     return Study(
         sample=sample,
         settings=settings,
@@ -144,18 +136,14 @@ def study_sample(sample: Sample, settings: Settings) -> Study:
         fits=fits,
         likelihood_ratios=ratios,
         curve=tuple(_point(sample, tails, p, settings) for p in settings.probabilities),
-        band=tuple(
-            _point(sample, tails, p, settings)
-            for p in _PICTURE_LEVELS
-            if np.isfinite(tails[0].level(p * 2))
-        ),
-        claim=claim,
+        band=tuple(_point(sample, tails, p, settings) for p in _PICTURE_LEVELS),
+        claim=judge_claim(gates, heavy, sample, tails[0], settings),
         notes=shape_notes(fits, ratios, level),
     )
 
 
 def least_times(settings: Settings) -> int:
-    """How many times a study needs: 40 extremes of the block size, and 50 above the threshold."""
+    """How many times a study needs: 40 blocks of the block size, of 25 if none is given."""
     return LEAST_EXTREMES * (settings.block_size or LEAST_BLOCK)
 
 
@@ -191,6 +179,26 @@ def _threshold_candidates(
         )
         for threshold in (thresholds(spread) if given is None else (given,))
     )
+
+
+def _fit_all(
+    sample: Sample,
+    theta: float,
+    candidates: tuple[tuple[Candidate, ...], tuple[Candidate, ...]],
+    settings: Settings,
+    random: np.random.Generator,
+) -> dict[Family, Fit]:
+    """All four laws, fitted to the extremes of the chosen block size and threshold."""
+    size, threshold = (choose(rows, 2 * settings.level).choice for rows in candidates)
+    extremes = {
+        Extraction.BLOCKS: maxima_of(sample.spread, int(size), theta),
+        Extraction.PEAKS: peaks_of(sample.spread, threshold, theta),
+    }
+    return {
+        family: _fit(sample, extremes[how], family, settings, random)
+        for how in Extraction
+        for family in (how.family(has_shape=True), how.family(has_shape=False))
+    }
 
 
 def _fit(
@@ -231,6 +239,9 @@ def _point(sample: Sample, tails: list[Tail], exceedance: float, settings: Setti
     """The largest level of the tails, and the largest ends of their intervals."""
     rows = []
     for tail in tails:
+        if not float(tail.survival_of(exceedance)) < 1:
+            rows.append((float("nan"),) * 3)
+            continue
         random = np.random.default_rng([settings.seed, 2])
         how = settings.interval_used
         ends = level_interval(

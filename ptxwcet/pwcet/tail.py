@@ -21,7 +21,7 @@ class Extremes:
 
     ``runs_per_maximum``: block size times extremal index (1 for excesses). ``rate``: share of runs
     above the threshold (1 for maxima), of all runs, declustered or not. ``threshold`` is NaN for
-    maxima. ``indices``: which run each value is, for pictures.
+    maxima.
     """
 
     values: Floats

@@ -102,7 +102,8 @@ def _curve(plot: Any, study: Study, colour: str, label: str, style: str = "-") -
 
 def _interval(plot: Any, study: Study) -> float:
     """Draws interval and points; how far to the right the picture should go."""
-    points = sorted((*study.band, *study.curve), key=lambda row: -row.exceedance)
+    known = [row for row in (*study.band, *study.curve) if np.isfinite(row.law)]
+    points = sorted(known, key=lambda row: -row.exceedance)
     last = study.curve[-1].value
     most = 3 * last - 2 * float(study.sample.times.min())
     high = [min(row.law_high, most) for row in points]

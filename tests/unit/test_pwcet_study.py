@@ -10,15 +10,20 @@ from pwcet_validation import max_autoregressive
 
 from ptxwcet.api import Request, bound_file
 from ptxwcet.claims import Guarantee
+from ptxwcet.compose.grid_plan import GridWishes
+from ptxwcet.execution import RunRequest, run_file
 from ptxwcet.pwcet.comparison import Order, compare, compare_all, envelope
 from ptxwcet.pwcet.distributions import Floats
+from ptxwcet.pwcet.estimation import Estimator
 from ptxwcet.pwcet.hypotheses import halves_test
 from ptxwcet.pwcet.outcomes import Gate, GateState
 from ptxwcet.pwcet.series import independent_gap
 from ptxwcet.pwcet.settings import Extraction, Settings, Shape
 from ptxwcet.pwcet.study import Study, make_sample, study_sample
 from ptxwcet.pwcet_runs import DrawOptions, draw_runs
+from ptxwcet.pwcet_study import study_measurements
 from ptxwcet.support.diagnostics import PtxwcetError
+from ptxwcet.trace.measurements import Condition, Measurements, TimeUnit
 from ptxwcet.tracing import TraceOptions, trace_launch
 
 ROOT = Path(__file__).parents[2]
@@ -108,6 +113,25 @@ def test_coarse_times_are_called_coarse() -> None:
     assert any("different times among" in reason for reason in reasons)
 
 
+@pytest.mark.parametrize("kind", ["bimodal", "period", "ends at a value"])
+def test_odd_series_get_an_answer_or_a_refusal(kind: str) -> None:
+    random = np.random.default_rng(9)
+    times = {
+        "bimodal": np.where(random.random(1000) < 0.99, random.normal(100, 1, 1000), 1000.0),
+        "period": 10 + np.sin(np.arange(1000) / 7) + 0.01 * random.random(1000),
+        "ends at a value": np.minimum(random.normal(100, 5, 1000), 108.0),
+    }[kind]
+    settings = Settings(Extraction.BLOCKS, Shape.FREE, Estimator.PWM, probabilities=(1e-9,))
+    measured = Measurements(TimeUnit.CYCLES, (Condition("x", times),), ("x",))
+    if kind == "ends at a value":
+        with pytest.raises(PtxwcetError) as refused:
+            study_measurements(measured, settings)
+        assert refused.value.diagnostics[0].code == "PW706"
+        return
+    (point,) = study_measurements(measured, settings).studies[0].curve
+    assert times.max() <= point.low <= point.value <= point.high
+
+
 def test_halves_of_dependent_times_are_thinned() -> None:
     random = np.random.default_rng(7)
     plain = thinned = 0
@@ -155,7 +179,7 @@ def test_the_envelope_is_the_largest_curve_and_the_weakest_claim(
 
 def test_drawn_runs_are_those_of_the_tracer() -> None:
     drawn = draw_runs(SAXPY, DrawOptions(2, 2, "lrr", sms=2, resident_blocks=2))
-    traced = trace_launch(SAXPY, TraceOptions("lrr", sms=2, resident_blocks=2, runs=2))
+    traced = trace_launch(SAXPY, TraceOptions("lrr", GridWishes(2, 2), runs=2))
     assert drawn.condition.times.tolist() == [run.cycles for run in traced.runs]
     assert drawn.executed_inputs == 2
 
@@ -198,3 +222,18 @@ def test_a_launch_without_anything_random_is_refused(tmp_path: Path) -> None:
     assert refused.value.diagnostics[0].code == "PW691"
     drawn = draw_runs(request, DrawOptions(3, 3, "lrr", 20, sms=1, resident_blocks=1))
     assert drawn.executed_inputs == 1
+
+
+def test_the_voronoi_kernel_colours_each_pixel_by_its_nearest_seed() -> None:
+    folder = ROOT / "benchmarks/kernels/voronoi"
+    request = RunRequest(str(folder / "voronoi.ptx"), str(folder / "voronoi-1.toml"))
+    answer = run_file(request)
+    assert answer.is_complete
+    assert not answer.diagnostics
+    seeds = np.stack([answer.outputs["seed_x"], answer.outputs["seed_y"]])
+    pixels = np.stack(np.meshgrid(np.arange(32) + 0.5, np.arange(32) + 0.5)).astype(np.float32)
+    away = ((seeds[:, :, None, None] - pixels[:, None]) ** 2).sum(axis=0)
+    colours = answer.outputs["colour"].reshape(32, 32)
+    chosen = np.take_along_axis(away, colours[None].astype(np.intp), axis=0)[0]
+    np.testing.assert_allclose(chosen, away.min(axis=0), rtol=1e-5)
+    assert len(set(colours.ravel().tolist())) > 10

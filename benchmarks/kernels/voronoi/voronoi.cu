@@ -1,3 +1,4 @@
+// Compiled by nvcc 13.0: nvcc -ptx -arch=sm_86 -lineinfo -O3 voronoi.cu -o voronoi.ptx
 // Voronoi diagram by raster colouring: one thread a pixel, each pixel takes the colour of the
 // nearest of `points` seeds. A block is a tile of 32 x 32 pixels; the grid is a row of tiles.
 extern "C" __global__ void voronoi(const float *__restrict__ seed_x,

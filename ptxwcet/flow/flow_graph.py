@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from dataclasses import dataclass, field
+from typing import Any
 
 from ptxwcet.flow.cfg import BlockId, ControlFlowGraph
 from ptxwcet.flow.loops import Loop, LoopForest
@@ -18,9 +19,16 @@ ENDINGS = (ControlEffect.RETURN, ControlEffect.EXIT, ControlEffect.TRAP)
 
 @dataclass(slots=True)
 class Work:
-    """How many blocks all walks over a graph have visited."""
+    """What all walks over a graph have done: blocks visited, variants looked for.
+
+    ``bodies`` and ``variants`` belong to :mod:`ptxwcet.flow.walk_variants`; ``uncounted`` are loops
+    that were not counted without a variant.
+    """
 
     visits: int = 0
+    bodies: dict[int, Any] = field(default_factory=dict)
+    variants: dict[Any, Any] = field(default_factory=dict)
+    uncounted: set[int] = field(default_factory=set)
 
 
 @dataclass(frozen=True, slots=True)

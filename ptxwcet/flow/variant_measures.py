@@ -1,0 +1,174 @@
+"""Which measures of a loop are tried: what its exits compare."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from ptxwcet.flow.integers import IntegerType
+from ptxwcet.flow.operands import PREDICATE, instruction_type
+from ptxwcet.flow.values import wrap
+from ptxwcet.flow.variant_body import Body
+from ptxwcet.flow.variant_steps import Stepping
+from ptxwcet.ir.kernel import Immediate, Instruction, Operand, Register
+
+_DEEPEST = 6
+_MOST_MEASURES = 16
+_MOST_TERMS = 4
+_UNSIGNED_ORDERS = ("lo", "ls", "hi", "hs")
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """``sum(coefficient * register) + constant`` with registers read as numbers of a type."""
+
+    terms: tuple[tuple[str, int], ...]
+    constant: int
+    kind: IntegerType
+
+    @property
+    def text(self) -> str:
+        """As people write it."""
+        parts = []
+        for name, c in self.terms:
+            sign = "-" if c < 0 else "+" if parts else ""
+            factor = "" if abs(c) == 1 else f"{abs(c)} "
+            parts.append(f"{sign} {factor}{name}".strip() if parts else f"{sign}{factor}{name}")
+        if self.constant:
+            parts.append(f"{'-' if self.constant < 0 else '+'} {abs(self.constant)}")
+        return " ".join(parts)
+
+    def plus(self, other: Measure, scale: int = 1) -> Measure | None:
+        """The sum of two measures of one type; None if nothing is left of it, or too much."""
+        if other.kind != self.kind:
+            return None
+        terms = dict(self.terms)
+        for name, c in other.terms:
+            terms[name] = terms.get(name, 0) + scale * c
+        kept = tuple(sorted((name, c) for name, c in terms.items() if c))
+        if not kept or len(kept) > _MOST_TERMS:
+            return None
+        return Measure(kept, self.constant + scale * other.constant, self.kind)
+
+    def parts(self) -> tuple[Measure, ...]:
+        """Its registers, one by one."""
+        return tuple(Measure(((name, 1),), 0, self.kind) for name, _ in self.terms)
+
+
+def measures(body: Body) -> tuple[Measure, ...]:
+    """The differences that tests in the body compare with 0, and the registers themselves.
+
+    Cost: linear in the body.
+    """
+    found: dict[Measure, None] = {}
+    definitions = _definitions(body)
+    graph = body.graph
+    for block in body.order:
+        for index in range(graph.cfg.blocks[block].start, graph.cfg.blocks[block].end):
+            instruction = graph.kernel.instructions[index]
+            if instruction.opcode is None or instruction.opcode.name != "setp":
+                continue
+            if not body.relevant.isdisjoint(instruction.writes):
+                found.update(dict.fromkeys(_compared(body, instruction, definitions)))
+    for measure in list(found):
+        for part in measure.parts():
+            if part.terms[0][0] in body.carried:
+                found[part] = None
+                found[replace(part, kind=replace(part.kind, signed=False))] = None
+    return tuple(found)[:_MOST_MEASURES]
+
+
+def _definitions(body: Body) -> dict[str, list[Instruction]]:
+    """The instructions of the body that write each register."""
+    found: dict[str, list[Instruction]] = {}
+    graph = body.graph
+    for block in sorted(body.loop.body):
+        for index in range(graph.cfg.blocks[block].start, graph.cfg.blocks[block].end):
+            instruction = graph.kernel.instructions[index]
+            for name in instruction.writes:
+                found.setdefault(name, []).append(instruction)
+    return found
+
+
+def _compared(
+    body: Body, instruction: Instruction, definitions: dict[str, list[Instruction]]
+) -> list[Measure]:
+    """The difference that decides a comparison, positive where it holds; both where either may."""
+    kind = instruction_type(instruction)
+    if kind is None or kind is PREDICATE:
+        return []
+    operator = instruction.modifiers[0]
+    if operator in _UNSIGNED_ORDERS:
+        kind = replace(kind, signed=False)
+    found = []
+    is_equality = operator in ("eq", "ne")
+    for signed in (True, False) if is_equality else (kind.signed,):
+        numbers = replace(kind, signed=signed)
+        sides = [
+            _linear(body, operand, numbers, definitions, _DEEPEST)
+            for operand in instruction.operands[1:3]
+        ]
+        one, two = sides
+        if one is None or two is None:
+            continue
+        down = _difference(one, two)
+        up = _difference(two, one)
+        for measure in (down, up):
+            if measure is not None and any(name in body.carried for name, _ in measure.terms):
+                found.append(measure)
+    return found
+
+
+def _difference(one: Measure, two: Measure) -> Measure | None:
+    return one.plus(two, -1)
+
+
+def _linear(
+    body: Body,
+    operand: Operand,
+    kind: IntegerType,
+    definitions: dict[str, list[Instruction]],
+    deepest: int,
+) -> Measure | None:
+    """An operand as a sum of registers that the header or the code before the loop knows."""
+    if isinstance(operand, Immediate) and isinstance(operand.value, int):
+        number = wrap(operand.value, kind.bits)
+        assert isinstance(number, int)
+        return Measure((), number if kind.signed else number % (1 << kind.bits), kind)
+    if not isinstance(operand, Register):
+        return None
+    name = operand.name
+    if Stepping(body.types, signed=True).width(name) != kind.bits:
+        return None
+    if name in body.carried or name not in body.written:
+        return Measure(((name, 1),), 0, kind)
+    makers = definitions[name]
+    if len(makers) != 1 or deepest == 0:
+        return None
+    (maker,) = makers
+    opcode = maker.opcode.name if maker.opcode is not None else ""
+    sources = [
+        _linear(body, source, kind, definitions, deepest - 1) for source in maker.operands[1:3]
+    ]
+    if opcode == "mov" and len(sources) == 1:
+        return sources[0]
+    if opcode in ("add", "sub") and len(sources) == 2:
+        one, two = sources
+        if one is not None and two is not None:
+            signed_two = _small(two)
+            return _sum(one, signed_two, 1 if opcode == "add" else -1)
+    return None
+
+
+def _small(measure: Measure) -> Measure:
+    """A constant near 0: what is added to an unsigned number may be the opposite of another."""
+    if measure.terms:
+        return measure
+    number = wrap(measure.constant, measure.kind.bits)
+    assert isinstance(number, int)
+    return replace(measure, constant=number)
+
+
+def _sum(one: Measure, two: Measure, sign: int) -> Measure | None:
+    if not one.terms and not two.terms:
+        return replace(one, constant=one.constant + sign * two.constant)
+    return one.plus(two, sign)

@@ -1,0 +1,301 @@
+"""Variants: numbers that fall in every iteration and are bounded from below while a loop goes on.
+
+A measure is a sum of multiples of registers that an iteration passes on, and of others that it
+leaves alone: what an exit tests (``hi - lo``), or the sum of two such. Iterations are executed on
+cases (:mod:`ptxwcet.flow.variant_body`) from every state in which the measure is in a range and its
+registers are where they began or between. If in each case that goes back to the header the measure
+is smaller, and the registers are again in their range, so that nothing has wrapped around, then the
+number of times that an entry of the loop goes back is bounded (Floyd's argument), for each thread:
+
+* a measure that falls by at least c has at most (first - least) / c + 1 values;
+* what it is at most, from what it was at most, can be computed again and again: halving searches;
+* a number without its lowest bit has one bit less;
+* remainders of Euclid's algorithm: with T steps the first divisor is at least Fibonacci's number
+  F(T + 2) (Lame).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Protocol
+
+from ptxwcet.flow.integers import IntegerType
+from ptxwcet.flow.linear_forms import Form, Range, plus, shifted, times, variable
+from ptxwcet.flow.variant_body import Body, TooManyWays, iterate
+from ptxwcet.flow.variant_cases import Case, Content, Raw, exact
+from ptxwcet.flow.variant_measures import Measure, measures
+from ptxwcet.flow.variant_steps import Stepping
+
+# More iterations than this are asked for: a bound from the type alone says nothing.
+MOST_BACK_EDGES = 1 << 20
+_MOST_ROUNDS = 100
+_MOST_SUMS = 12
+_MEASURE = "#m"
+
+
+class EntryState(Protocol):
+    """What registers are when a loop is entered."""
+
+    def interval(self, measure: Measure) -> Range | None:
+        """The values of a sum of registers, read as numbers of the measure's type."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """An entry goes back to the header at most ``back_edges`` times, because of ``reason``."""
+
+    back_edges: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Attempt:
+    """A measure, the range that its registers stay in, and what others are at the entry."""
+
+    body: Body
+    entry: EntryState
+    measure: Measure
+    within: Range
+
+
+@dataclass(frozen=True, slots=True)
+class _Round:
+    """An iteration from all states with the measure in a range: what it is afterwards, at most.
+
+    ``fall`` is how much smaller it is then, at least. None of it if no case goes back.
+    """
+
+    low: int
+    high: int
+    fall: int
+    cases: tuple[Case, ...]
+
+
+def find_variant(body: Body, entry: EntryState) -> Variant | None:
+    """The smallest bound that a measure gives; None if none does.
+
+    Cost: for each of a few measures some hundred iterations on cases, at most.
+    """
+    singles = measures(body)
+    found = [one for measure in singles for one in _bounds(body, entry, measure)]
+    if not found:
+        for one, two in list(combinations(singles, 2))[:_MOST_SUMS]:
+            together = one.plus(two)
+            if together is not None:
+                found += _bounds(body, entry, together)
+    small = [one for one in found if one.back_edges <= MOST_BACK_EDGES]
+    return min(small, key=lambda one: one.back_edges, default=None)
+
+
+def _bounds(body: Body, entry: EntryState, measure: Measure) -> Iterator[Variant]:
+    start = entry.interval(measure)
+    parts = [entry.interval(part) for part in measure.parts()]
+    if start is None or not parts or None in parts:
+        return
+    ends = [end for part in parts if part is not None for end in part]
+    if len(parts) == 1:
+        ends.append(0)
+    kind = measure.kind
+    for within in dict.fromkeys([(min(ends), max(ends)), (kind.low, kind.high)]):
+        attempt = _Attempt(body, entry, measure, within)
+        try:
+            counted = _counted(attempt, start)
+            found = _special(attempt, start) if counted is None else counted
+        except TooManyWays:
+            return
+        if found is not None:
+            yield found
+            return
+
+
+def _counted(attempt: _Attempt, start: Range) -> Variant | None:
+    """The bound of a measure that falls."""
+    first = _round(attempt, start)
+    if first is None:
+        return None
+    name = attempt.measure.text
+    if not first.cases:
+        return Variant(0, f"{name} is at most {start[1]}: no iteration goes on")
+    found = _settled(attempt, first)
+    if found is None:
+        return None
+    low, again = found
+    fall, high, done = again.fall, first.high, 1
+    best = done + (high - low) // fall if again.cases and fall > 0 else None
+    while again is not None and again.cases and done <= _MOST_ROUNDS:
+        if again.high >= high or 4 * (again.high - low) > 3 * (high - low) + 4:
+            break
+        high, done = again.high, done + 1
+        if fall > 0:
+            best = min(best or 0, done + (high - low) // fall)
+        again = _round(attempt, (low, high))
+    why = f"{name} is {start[1]} or less at first"
+    if again is not None and not again.cases and (best is None or done <= best):
+        return Variant(done, f"{why} and shrinks in each iteration, {done} times at most")
+    if best is None:
+        return None
+    return Variant(
+        best, f"{why}, falls by {fall} or more an iteration and is {low} or more at the end"
+    )
+
+
+def _settled(attempt: _Attempt, first: _Round) -> tuple[int, _Round] | None:
+    """A number that the measure is never below while the loop goes on, and what happens above."""
+    for guess in (first.low, 2, 1, 0, -1):
+        low = min(guess, first.low)
+        again = _round(attempt, (low, first.high))
+        if again is not None and (not again.cases or again.low >= low):
+            return low, again
+    return None
+
+
+def _special(attempt: _Attempt, start: Range) -> Variant | None:
+    """The bound of a number that loses its lowest bit, or that Euclid's algorithm divides by."""
+    measure = attempt.measure
+    if len(measure.terms) != 1 or measure.constant or measure.terms[0][1] != 1:
+        return None
+    ((register, _),) = measure.terms
+    kind = measure.kind
+    if start[0] >= 0:
+        done = _round(attempt, (0, max(start[1], 0)))
+        cleared = variable(f"cleared({_MEASURE})")
+        if done is not None and done.cases and done.low >= 1:
+            if all(case.registers[register] == cleared for case in done.cases):
+                bits = start[1].bit_length()
+                return Variant(
+                    max(bits - 1, 0), f"{register} has at most {bits} bits and loses one each"
+                )
+    if attempt.within != (kind.low, kind.high):
+        return None
+    parts = [(1, kind.high), *([(kind.low, -1)] if kind.signed else [])]
+    rounds = [_round(attempt, part) for part in parts]
+    if not all(done is not None and _is_euclid(done, register) for done in rounds):
+        return None
+    if start[0] <= 0 <= start[1]:  # the first remainder may be any number
+        most, more = max(kind.high, -kind.low), 1
+    else:
+        most, more = max(abs(start[0]), abs(start[1])), 0
+    steps = more + euclid_steps(most)
+    return Variant(steps, f"Euclid's algorithm on {register}, at first at most {most}")
+
+
+def _is_euclid(done: _Round, register: str) -> bool:
+    """Whether (a, b) becomes (b, a % b), with a remainder that is not 0, in every case."""
+    for case in done.cases:
+        content = case.registers[register]
+        if not isinstance(content, Form) or len(content.terms) != 1:
+            return False
+        name = content.terms[0][0]
+        if content != variable(name) or case.least(content) <= 0 <= case.most(content):
+            return False
+        before = [
+            one
+            for one, now in case.registers.items()
+            if now == variable(_MEASURE) and one != _MEASURE and _is_remainder(name, one)
+        ]
+        if not before:
+            return False
+    return bool(done.cases)
+
+
+def _is_remainder(name: str, dividend: str) -> bool:
+    """Whether a variable is the remainder of what a register was by the measure."""
+    return name.startswith(f"rem({dividend}@0") and name.endswith(f",{_MEASURE})")
+
+
+def euclid_steps(most: int) -> int:
+    """How often Euclid's algorithm goes on with a remainder from a divisor of at most ``most``.
+
+    The largest T with F(T + 2) <= most: divisors before are at least the sum of the next two.
+    """
+    steps, one, two = 0, 1, 2
+    while two <= most:
+        steps, one, two = steps + 1, two, one + two
+    return steps
+
+
+def _round(attempt: _Attempt, values: Range) -> _Round | None:
+    """One iteration from all states with the measure in ``values``.
+
+    None if registers of the measure may leave their range: then it says nothing of the next.
+    """
+    low, high = values
+    if low > high:
+        return _Round(0, 0, 0, ())
+    measure, within = attempt.measure, attempt.within
+    kept = frozenset(name for name, _ in measure.terms) | {_MEASURE}
+    start = _start(attempt, values)
+    if start is None:
+        return None
+    cases = iterate(attempt.body, start, measure.kind.signed, kept)
+    lows, highs, falls = [], [], []
+    for case in cases:
+        after = Form(measure.constant)
+        for name, c in measure.terms:
+            case, form = exact(case, case.registers[name], measure.kind, f"{name}'")
+            is_within = within[0] <= case.least(form) and case.most(form) <= within[1]
+            if f"{name}'" in case.ranges or (name in attempt.body.carried and not is_within):
+                return None
+            after = plus(after, form, c)
+        before = case.registers[_MEASURE]
+        assert isinstance(before, Form)
+        lows.append(case.least(after))
+        highs.append(case.most(after))
+        falls.append(-case.most(plus(after, before, -1)))
+    if not cases:
+        return _Round(0, 0, 0, ())
+    return _Round(min(lows), max(highs), min(falls), tuple(cases))
+
+
+def _start(attempt: _Attempt, values: Range) -> Case | None:
+    """All states at the header with the measure in a range, and its registers in theirs."""
+    body, measure, within = attempt.body, attempt.measure, attempt.within
+    how = Stepping(body.types, measure.kind.signed)
+    registers: dict[str, Content] = {}
+    for name in body.relevant | body.live[body.loop.header]:
+        registers[name] = (
+            how.unknown(name, f"{name}@0") if name in body.written else _invariant(attempt, name)
+        )
+    pivot = next(
+        ((name, c) for name, c in measure.terms if name in body.carried and abs(c) == 1), None
+    )
+    if pivot is None:
+        return None
+    ranges: dict[str, Range] = {_MEASURE: values}
+    rest = Form(measure.constant)
+    for name, c in measure.terms:
+        if name == pivot[0]:
+            continue
+        bounds: Range | None = within
+        if name not in body.carried:
+            bounds = attempt.entry.interval(Measure(((name, 1),), 0, measure.kind))
+        if bounds is None:
+            return None
+        if bounds[0] == bounds[1]:
+            form = Form(bounds[0])
+        else:
+            form, ranges[name] = variable(name), bounds
+        registers[name] = form
+        rest = plus(rest, form, c)
+    form = times(plus(variable(_MEASURE), rest, -1), pivot[1])
+    registers[pivot[0]] = form
+    registers[_MEASURE] = variable(_MEASURE)
+    facts = (shifted(form, -within[0]), shifted(times(form, -1), within[1]))
+    return Case(registers, ranges, facts)
+
+
+def _invariant(attempt: _Attempt, name: str) -> Content:
+    """A register that the loop leaves alone."""
+    types = attempt.body.types
+    how = Stepping(types, signed=True)
+    if types[name] == "pred" or types[name].startswith("f"):
+        return how.unknown(name, f"{name}@0")
+    bits = how.width(name)
+    signed, unsigned = (
+        attempt.entry.interval(Measure(((name, 1),), 0, IntegerType(bits, signed=one)))
+        for one in (True, False)
+    )
+    return Raw(name, signed, unsigned)

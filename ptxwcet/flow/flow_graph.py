@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ptxwcet.flow.cfg import BlockId, ControlFlowGraph
+from ptxwcet.flow.dominance import compute_dominators
 from ptxwcet.flow.loops import Loop, LoopForest
 from ptxwcet.flow.transfer import register_width
 from ptxwcet.flow.uniformity import BranchAgreements
@@ -21,12 +22,13 @@ ENDINGS = (ControlEffect.RETURN, ControlEffect.EXIT, ControlEffect.TRAP)
 class Work:
     """What all walks over a graph have done: blocks visited, variants looked for.
 
-    ``bodies`` and ``variants`` belong to :mod:`ptxwcet.flow.walk_variants`; ``uncounted`` are loops
+    ``regions`` and ``variants`` belong to :mod:`ptxwcet.flow.walk_variants`; ``uncounted`` are loops
     that were not counted without a variant.
     """
 
     visits: int = 0
-    bodies: dict[int, Any] = field(default_factory=dict)
+    dominators: tuple[BlockId | None, ...] = ()
+    regions: dict[int, Any] = field(default_factory=dict)
     variants: dict[Any, Any] = field(default_factory=dict)
     uncounted: set[int] = field(default_factory=set)
 
@@ -42,6 +44,13 @@ class FlowGraph:
     control_registers: frozenset[str]
     agreements: BranchAgreements
     work: Work = field(default_factory=Work)
+
+    @property
+    def dominators(self) -> tuple[BlockId | None, ...]:
+        """The immediate dominator of each block. Cost: near linear, once."""
+        if not self.work.dominators:
+            self.work.dominators = tuple(compute_dominators(self.cfg).immediate)
+        return self.work.dominators
 
     def is_final(self, block: BlockId) -> bool:
         """Whether nothing but the end of the thread follows. Cost: constant."""

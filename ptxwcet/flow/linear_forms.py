@@ -9,6 +9,7 @@ answers are safe: a maximum is never too small.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import gcd
 from typing import NamedTuple
 
 Range = tuple[int, int]
@@ -76,13 +77,19 @@ def _maximum(form: Form, ranges: Ranges, facts: tuple[Form, ...], more: int) -> 
         return best
     coefficients = dict(form.terms)
     for place, fact in enumerate(facts):
-        factors = {
-            -(coefficients[name] // c)
-            for name, c in fact.terms
-            if coefficients.get(name, 0) * c < 0 and coefficients[name] % c == 0
-        }
         rest = facts[:place] + facts[place + 1 :]
-        for factor in factors:
-            # form <= form + factor * fact, because the fact is at least 0
-            best = min(best, _maximum(plus(form, fact, factor), ranges, rest, more - 1))
+        for scale, factor in {
+            _cancelling(coefficients[name], c)
+            for name, c in fact.terms
+            if coefficients.get(name, 0) * c < 0
+        }:
+            # scale * form <= scale * form + factor * fact, because the fact is at least 0
+            together = plus(times(form, scale), fact, factor)
+            best = min(best, _maximum(together, ranges, rest, more - 1) // scale)
     return best
+
+
+def _cancelling(one: int, two: int) -> tuple[int, int]:
+    """Positive numbers s, f with ``s * one + f * two == 0``; the two have opposite signs."""
+    common = gcd(one, two)
+    return abs(two) // common, abs(one) // common

@@ -1,18 +1,17 @@
-"""One iteration of a loop on cases: all ways from its header back to it.
+"""A region of a kernel executed on cases: all ways from its start to its end.
 
 Blocks are taken in order; ways that meet with the same contents of registers that still matter go
-on as one. Inner loops are not walked: what they may write is unknown behind them. An iteration that
-leaves the loop does not count.
+on as one. Inner loops are not walked: what they may write is unknown behind them. Ways that leave
+the region do not count.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 
-from ptxwcet.flow.flow_graph import FlowGraph
 from ptxwcet.flow.loops import Loop
 from ptxwcet.flow.variant_cases import Case, Content, assumed
+from ptxwcet.flow.variant_regions import Region, indices, writes
 from ptxwcet.flow.variant_steps import Stepping, predicate_of, step
 from ptxwcet.ir.kernel import Register
 
@@ -21,144 +20,64 @@ _MOST_STEPS = 6_000
 
 
 class TooManyWays(Exception):
-    """The iteration has more ways than are followed."""
+    """The region has more ways than are followed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Body:
-    """A loop's body: the registers that matter, those live before each block, those it writes.
+Behind = Mapping[str, Content]
+"""What is known of registers at the end that the last inner loop writes."""
 
-    ``relevant`` are what branches in the body depend on; ``carried`` those of them that an
-    iteration passes to the next; ``order`` has the blocks outside of inner loops and the headers of
-    those.
+
+def traverse(
+    region: Region,
+    start: Case,
+    signed: bool,
+    kept: frozenset[str] = frozenset(),
+    behind: Behind | None = None,
+    leaving: list[Case] | None = None,
+) -> list[Case]:
+    """The cases in which ``start`` comes to the end of a region; see the module docstring.
+
+    ``signed`` says how unknown bits are read, ``kept`` are registers whose content is wanted at the
+    end. Cases that leave the region are added to ``leaving``. Raises TooManyWays. Cost: linear in
+    the region for each way, at most a fixed number of steps.
     """
-
-    graph: FlowGraph
-    loop: Loop
-    relevant: frozenset[str]
-    carried: frozenset[str]
-    written: frozenset[str]
-    live: Mapping[int, frozenset[str]]
-    order: tuple[int, ...]
-
-    @property
-    def types(self) -> Mapping[str, str]:
-        """The types of the kernel's registers."""
-        return self.graph.kernel.registers
-
-
-def body_of(graph: FlowGraph, loop: Loop) -> Body:
-    """What the iterations of a loop look at. Cost: a few rounds over its blocks."""
-    relevant = _relevant(graph, loop)
-    live = _live(graph, loop, relevant)
-    inner = {block for child in loop.children for block in graph.forest.loops[child].body}
-    headers = {graph.forest.loops[child].header for child in loop.children}
-    order = tuple(
-        block
-        for block in graph.cfg.reverse_postorder
-        if block in loop.body and (block not in inner or block in headers)
-    )
-    written = frozenset(
-        name for index in _indices(graph, loop.body) for name in _writes(graph, index)
-    )
-    carried = live[loop.header] & written
-    return Body(graph, loop, relevant, carried, written, live, order)
-
-
-def _indices(graph: FlowGraph, blocks: Iterable[int]) -> Iterable[int]:
-    for block in sorted(blocks):
-        bounds = graph.cfg.blocks[block]
-        yield from range(bounds.start, bounds.end)
-
-
-def _writes(graph: FlowGraph, index: int) -> tuple[str, ...]:
-    return graph.kernel.instructions[index].writes
-
-
-def _relevant(graph: FlowGraph, loop: Loop) -> frozenset[str]:
-    """The registers that decide branches of the body, and what they are computed from in it."""
-    definitions: dict[str, list[int]] = {}
-    wanted: list[str] = []
-    for index in _indices(graph, loop.body):
-        instruction = graph.kernel.instructions[index]
-        for name in instruction.writes:
-            definitions.setdefault(name, []).append(index)
-    for block in loop.body:
-        guard = graph.kernel.instructions[graph.last(block)].guard
-        if guard is not None and graph.jumps(block):
-            wanted.append(guard.register)
-    found: set[str] = set()
-    while wanted:
-        name = wanted.pop()
-        if name not in found:
-            found.add(name)
-            for index in definitions.get(name, ()):
-                wanted += graph.kernel.instructions[index].reads
-    return frozenset(found)
-
-
-def _live(graph: FlowGraph, loop: Loop, relevant: frozenset[str]) -> dict[int, frozenset[str]]:
-    """The relevant registers that are read before they are written, from each block of the body."""
-    live: dict[int, frozenset[str]] = dict.fromkeys(loop.body, frozenset())
-    order = [block for block in reversed(graph.cfg.reverse_postorder) if block in loop.body]
-    changed = True
-    while changed:
-        changed = False
-        for block in order:
-            now: set[str] = set()
-            for target in graph.cfg.successors[block]:
-                now |= live.get(target, frozenset())
-            bounds = graph.cfg.blocks[block]
-            for index in range(bounds.end - 1, bounds.start - 1, -1):
-                instruction = graph.kernel.instructions[index]
-                if instruction.guard is None:
-                    now -= set(instruction.writes)
-                now |= relevant.intersection(instruction.reads)
-            changed |= now != live[block]
-            live[block] = frozenset(now)
-    return live
-
-
-def iterate(body: Body, start: Case, signed: bool, kept: frozenset[str]) -> list[Case]:
-    """The cases in which an iteration from ``start`` goes back to the header.
-
-    ``kept`` are registers whose content is wanted then. Raises TooManyWays. Cost: linear in the
-    body for each way, at most a fixed number of steps.
-    """
-    how = Stepping(body.types, signed)
-    graph, loop = body.graph, body.loop
-    waiting: dict[int, list[Case]] = {loop.header: [start]}
-    back: list[Case] = []
+    how = Stepping(region.types, signed)
+    waiting: dict[int, list[Case]] = {region.start: [start]}
+    arrived: list[Case] = []
     steps = 0
-    for block in body.order:
-        cases = _merged(waiting.pop(block, []), body.live[block] | kept)
-        entered = graph.forest.loop_at(graph.cfg.blocks[block].id)
-        if entered is not None and entered.id != loop.id:
+    for block in region.order:
+        cases = _merged(waiting.pop(block, []), region.live[block] | kept)
+        inner = region.inner.get(block)
+        if inner is not None:
             ways = [
-                (target, _behind(body, entered, case))
+                (target, _behind(region, inner, case, behind or {}))
                 for case in cases
-                for _, target in entered.exits
+                for _, target in inner.exits
             ]
         else:
-            cases, count = _walked(body, block, cases, how)
+            cases, count = _walked(region, block, cases, how)
             steps += count
-            ways = [way for case in cases for way in _ways(body, block, case)]
+            ways = [way for case in cases for way in _ways(region, block, case)]
         for target, case in ways:
-            if target == loop.header:
-                back.append(case)
-            elif target in loop.body:
+            if target == region.end:
+                arrived.append(case)
+            elif target in region.blocks and target != region.start:
                 waiting.setdefault(target, []).append(case)
+            elif leaving is not None:
+                leaving.append(case)
         if steps > _MOST_STEPS:
             raise TooManyWays
-    return _merged(back, body.live[loop.header] | kept)
+    if waiting:
+        raise TooManyWays  # an order that does not follow all ways
+    return _merged(arrived, region.live[region.end] | kept)
 
 
-def _walked(body: Body, block: int, cases: list[Case], how: Stepping) -> tuple[list[Case], int]:
+def _walked(region: Region, block: int, cases: list[Case], how: Stepping) -> tuple[list[Case], int]:
     """The cases after the instructions of a block that matter, and how many steps that took."""
     steps = 0
-    for index in _indices(body.graph, (block,)):
-        instruction = body.graph.kernel.instructions[index]
-        if body.relevant.isdisjoint(instruction.writes):
+    for index in indices(region.graph, (block,)):
+        instruction = region.graph.kernel.instructions[index]
+        if region.relevant.isdisjoint(instruction.writes):
             continue
         steps += len(cases)
         cases = [after for case in cases for after in step(case, instruction, index, how)]
@@ -167,16 +86,14 @@ def _walked(body: Body, block: int, cases: list[Case], how: Stepping) -> tuple[l
     return cases, steps
 
 
-def _ways(body: Body, block: int, case: Case) -> list[tuple[int, Case]]:
+def _ways(region: Region, block: int, case: Case) -> list[tuple[int, Case]]:
     """Where a case goes on behind a block."""
-    graph = body.graph
+    graph = region.graph
     successors = graph.cfg.successors[block]
     guard = graph.kernel.instructions[graph.last(block)].guard
-    taken = graph.cfg.taken_successor(graph.cfg.blocks[block].id)
-    if guard is None or taken is None or len(successors) < 2:
+    taken, fallthrough = graph.cfg.taken[block], graph.cfg.fallthrough[block]
+    if guard is None or taken is None or fallthrough is None or len(successors) < 2:
         return [(target, case) for target in successors]
-    fallthrough = graph.cfg.fallthrough_successor(graph.cfg.blocks[block].id)
-    assert fallthrough is not None
     predicate = predicate_of(case, Register(guard.register), f"{guard.register}@0")
     return [
         (target, one)
@@ -185,14 +102,15 @@ def _ways(body: Body, block: int, case: Case) -> list[tuple[int, Case]]:
     ]
 
 
-def _behind(body: Body, inner: Loop, case: Case) -> Case:
+def _behind(region: Region, inner: Loop, case: Case, behind: Behind) -> Case:
     """The case behind an inner loop."""
-    how = Stepping(body.types, signed=True)
+    how = Stepping(region.types, signed=True)
     registers = dict(case.registers)
-    for index in _indices(body.graph, inner.body):
-        for name in _writes(body.graph, index):
-            if name in body.relevant:
-                registers[name] = how.unknown(name, f"{name}@{inner.header}")
+    for index in indices(region.graph, inner.body):
+        for name in writes(region.graph, index):
+            if name in region.relevant:
+                known = behind.get(name) if name in region.settled[inner.header] else None
+                registers[name] = known or how.unknown(name, f"{name}@{inner.header}")
     return Case(registers, case.ranges, case.facts, case.truths)
 
 

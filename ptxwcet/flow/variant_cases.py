@@ -27,7 +27,7 @@ from ptxwcet.flow.linear_forms import (
 )
 
 # Remainders that a division splits a case into; more become an interval.
-_MOST_REMAINDERS = 8
+_MOST_REMAINDERS = 3
 
 
 class Raw(NamedTuple):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from ptxwcet.flow.integers import IntegerType
 from ptxwcet.flow.operands import PREDICATE, instruction_type
 from ptxwcet.flow.values import wrap
-from ptxwcet.flow.variant_body import Body
+from ptxwcet.flow.variant_regions import Region
 from ptxwcet.flow.variant_steps import Stepping
 from ptxwcet.ir.kernel import Immediate, Instruction, Operand, Register
 
@@ -54,7 +54,7 @@ class Measure:
         return tuple(Measure(((name, 1),), 0, self.kind) for name, _ in self.terms)
 
 
-def measures(body: Body) -> tuple[Measure, ...]:
+def measures(body: Region) -> tuple[Measure, ...]:
     """The differences that tests in the body compare with 0, and the registers themselves.
 
     Cost: linear in the body.
@@ -77,11 +77,11 @@ def measures(body: Body) -> tuple[Measure, ...]:
     return tuple(found)[:_MOST_MEASURES]
 
 
-def _definitions(body: Body) -> dict[str, list[Instruction]]:
+def _definitions(body: Region) -> dict[str, list[Instruction]]:
     """The instructions of the body that write each register."""
     found: dict[str, list[Instruction]] = {}
     graph = body.graph
-    for block in sorted(body.loop.body):
+    for block in sorted(body.blocks):
         for index in range(graph.cfg.blocks[block].start, graph.cfg.blocks[block].end):
             instruction = graph.kernel.instructions[index]
             for name in instruction.writes:
@@ -90,7 +90,7 @@ def _definitions(body: Body) -> dict[str, list[Instruction]]:
 
 
 def _compared(
-    body: Body, instruction: Instruction, definitions: dict[str, list[Instruction]]
+    body: Region, instruction: Instruction, definitions: dict[str, list[Instruction]]
 ) -> list[Measure]:
     """The difference that decides a comparison, positive where it holds; both where either may."""
     kind = instruction_type(instruction)
@@ -123,7 +123,7 @@ def _difference(one: Measure, two: Measure) -> Measure | None:
 
 
 def _linear(
-    body: Body,
+    body: Region,
     operand: Operand,
     kind: IntegerType,
     definitions: dict[str, list[Instruction]],

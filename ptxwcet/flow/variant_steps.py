@@ -224,14 +224,15 @@ def _product(case: Case, s: _Step) -> _Cases:
     wide, high = s.has("wide"), s.has("hi")
     for place, other in ((2, 1), (1, 2)):
         factor = s.constant(case, place)
-        if factor is None or high:
+        if factor is None:
             continue
-        if wide:
+        if wide or high:
             case, factor_form = s.number(case, place)
             case, a = s.number(case, other)
             if factor_form.terms:
                 return [(case, Raw(s.fresh))]
-            return [(case, times(a, factor_form.constant))]
+            whole = times(a, factor_form.constant)
+            return [*divided(case, whole, 1 << s.kind.bits, s.fresh)] if high else [(case, whole)]
         case, a = s.bits(case, other)
         return [(case, times(a, factor))]
     case, a = s.number(case, 1)
@@ -294,8 +295,7 @@ def _and(case: Case, s: _Step) -> _Cases:
     if plus(a, b, -1) in (Form(1), Form(-1)):  # x & (x - 1)
         return _cleared(case, a if plus(a, b, -1) == Form(1) else b)
     if plus(a, b) == Form(0) and a.constant == 0 and _is_unit(a):  # x & -x
-        name = f"lowest({a.terms[0][0]})"
-        return [(case.with_range(name, (0, 1 << s.kind.bits - 1)), variable(name))]
+        return _lowest(case, a.terms[0][0], s.kind.bits)
     case, forms = _numbers(case, s)
     return _no_more_than(case, s, "and", forms, forms)
 
@@ -308,6 +308,16 @@ def _xor(case: Case, s: _Step) -> _Cases:
             return _cleared(case, number)
     case, forms = _numbers(case, s)
     return _by_interval(case, s, "xor", forms)
+
+
+def _lowest(case: Case, name: str, bits: int) -> _Cases:
+    """The lowest bit of a variable: at least 1 and at most the number, unless that is 0."""
+    number, bit = variable(name), f"lowest({name})"
+    is_positive = case.least(number) >= 1
+    case = case.with_range(bit, (int(is_positive), 1 << bits - 1))
+    if is_positive:
+        case = replace(case, facts=(*case.facts, plus(number, variable(bit), -1)))
+    return [(case, variable(bit))]
 
 
 def _again(case: Case, s: _Step, place: int) -> Form:

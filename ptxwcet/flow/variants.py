@@ -18,29 +18,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import combinations
-from typing import Protocol
+from itertools import combinations, product
 
-from ptxwcet.flow.integers import IntegerType
 from ptxwcet.flow.linear_forms import Form, Range, plus, shifted, times, variable
-from ptxwcet.flow.variant_body import Body, TooManyWays, iterate
-from ptxwcet.flow.variant_cases import Case, Content, Raw, exact
+from ptxwcet.flow.variant_body import TooManyWays, traverse
+from ptxwcet.flow.variant_cases import Case, Content, exact
+from ptxwcet.flow.variant_entry import Entry, content_of
 from ptxwcet.flow.variant_measures import Measure, measures
-from ptxwcet.flow.variant_steps import Stepping
+from ptxwcet.flow.variant_regions import Region
 
 # More iterations than this are asked for: a bound from the type alone says nothing.
 MOST_BACK_EDGES = 1 << 20
 _MOST_ROUNDS = 100
 _MOST_SUMS = 12
 _MEASURE = "#m"
-
-
-class EntryState(Protocol):
-    """What registers are when a loop is entered."""
-
-    def interval(self, measure: Measure) -> Range | None:
-        """The values of a sum of registers, read as numbers of the measure's type."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +44,13 @@ class Variant:
 
 @dataclass(frozen=True, slots=True)
 class _Attempt:
-    """A measure, the range that its registers stay in, and what others are at the entry."""
+    """A measure, the range that its registers stay in, what divides it, and the entry."""
 
-    body: Body
-    entry: EntryState
+    body: Region
+    entry: Entry
     measure: Measure
     within: Range
+    divisor: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +66,7 @@ class _Round:
     cases: tuple[Case, ...]
 
 
-def find_variant(body: Body, entry: EntryState) -> Variant | None:
+def find_variant(body: Region, entry: Entry) -> Variant | None:
     """The smallest bound that a measure gives; None if none does.
 
     Cost: for each of a few measures some hundred iterations on cases, at most.
@@ -90,7 +82,7 @@ def find_variant(body: Body, entry: EntryState) -> Variant | None:
     return min(small, key=lambda one: one.back_edges, default=None)
 
 
-def _bounds(body: Body, entry: EntryState, measure: Measure) -> Iterator[Variant]:
+def _bounds(body: Region, entry: Entry, measure: Measure) -> Iterator[Variant]:
     start = entry.interval(measure)
     parts = [entry.interval(part) for part in measure.parts()]
     if start is None or not parts or None in parts:
@@ -98,9 +90,10 @@ def _bounds(body: Body, entry: EntryState, measure: Measure) -> Iterator[Variant
     ends = [end for part in parts if part is not None for end in part]
     if len(parts) == 1:
         ends.append(0)
-    kind = measure.kind
-    for within in dict.fromkeys([(min(ends), max(ends)), (kind.low, kind.high)]):
-        attempt = _Attempt(body, entry, measure, within)
+    kind, divisor = measure.kind, max(entry.divisor(measure), 1)
+    ranges = [(min(ends), max(ends)), (kind.low, kind.high)]
+    for within, by in dict.fromkeys(product(ranges, (divisor, 1))):
+        attempt = _Attempt(body, entry, measure, within, by)
         try:
             counted = _counted(attempt, start)
             found = _special(attempt, start) if counted is None else counted
@@ -157,17 +150,24 @@ def _special(attempt: _Attempt, start: Range) -> Variant | None:
     measure = attempt.measure
     if len(measure.terms) != 1 or measure.constant or measure.terms[0][1] != 1:
         return None
+    if attempt.divisor != 1:
+        return None
     ((register, _),) = measure.terms
     kind = measure.kind
     if start[0] >= 0:
         done = _round(attempt, (0, max(start[1], 0)))
         cleared = variable(f"cleared({_MEASURE})")
-        if done is not None and done.cases and done.low >= 1:
-            if all(case.registers[register] == cleared for case in done.cases):
-                bits = start[1].bit_length()
-                return Variant(
-                    max(bits - 1, 0), f"{register} has at most {bits} bits and loses one each"
-                )
+        if done is not None and done.low >= 1 and _all_hold(done, register, cleared):
+            bits = start[1].bit_length()
+            return Variant(max(bits - 1, 0), f"{register} has at most {bits} bits, loses one each")
+    if start[0] >= 1:
+        done = _round(attempt, (1, attempt.within[1]))
+        grown = plus(variable(_MEASURE), variable(f"lowest({_MEASURE})"))
+        if done is not None and _all_hold(done, register, grown):
+            most = done.high.bit_length() - 1
+            return Variant(
+                most, f"the lowest bit of {register} at least doubles, below {done.high + 1}"
+            )
     if attempt.within != (kind.low, kind.high):
         return None
     parts = [(1, kind.high), *([(kind.low, -1)] if kind.signed else [])]
@@ -180,6 +180,11 @@ def _special(attempt: _Attempt, start: Range) -> Variant | None:
         most, more = max(abs(start[0]), abs(start[1])), 0
     steps = more + euclid_steps(most)
     return Variant(steps, f"Euclid's algorithm on {register}, at first at most {most}")
+
+
+def _all_hold(done: _Round, register: str, content: Form) -> bool:
+    """Whether there is a case, and a register holds the same in all of them."""
+    return bool(done.cases) and all(case.registers[register] == content for case in done.cases)
 
 
 def _is_euclid(done: _Round, register: str) -> bool:
@@ -230,7 +235,7 @@ def _round(attempt: _Attempt, values: Range) -> _Round | None:
     start = _start(attempt, values)
     if start is None:
         return None
-    cases = iterate(attempt.body, start, measure.kind.signed, kept)
+    cases = traverse(attempt.body, start, measure.kind.signed, kept)
     lows, highs, falls = [], [], []
     for case in cases:
         after = Form(measure.constant)
@@ -240,6 +245,10 @@ def _round(attempt: _Attempt, values: Range) -> _Round | None:
             if f"{name}'" in case.ranges or (name in attempt.body.carried and not is_within):
                 return None
             after = plus(after, form, c)
+        if any(
+            number % attempt.divisor for number in (after.constant, *dict(after.terms).values())
+        ):
+            return None
         before = case.registers[_MEASURE]
         assert isinstance(before, Form)
         lows.append(case.least(after))
@@ -253,18 +262,17 @@ def _round(attempt: _Attempt, values: Range) -> _Round | None:
 def _start(attempt: _Attempt, values: Range) -> Case | None:
     """All states at the header with the measure in a range, and its registers in theirs."""
     body, measure, within = attempt.body, attempt.measure, attempt.within
-    how = Stepping(body.types, measure.kind.signed)
     registers: dict[str, Content] = {}
-    for name in body.relevant | body.live[body.loop.header]:
-        registers[name] = (
-            how.unknown(name, f"{name}@0") if name in body.written else _invariant(attempt, name)
-        )
+    for name in body.relevant | body.live[body.start]:
+        registers[name] = content_of(attempt.entry, body, name)
     pivot = next(
         ((name, c) for name, c in measure.terms if name in body.carried and abs(c) == 1), None
     )
     if pivot is None:
         return None
-    ranges: dict[str, Range] = {_MEASURE: values}
+    by = attempt.divisor
+    now = times(variable(_MEASURE), by)
+    ranges: dict[str, Range] = {_MEASURE: (-(-values[0] // by), values[1] // by)}
     rest = Form(measure.constant)
     for name, c in measure.terms:
         if name == pivot[0]:
@@ -280,22 +288,8 @@ def _start(attempt: _Attempt, values: Range) -> Case | None:
             form, ranges[name] = variable(name), bounds
         registers[name] = form
         rest = plus(rest, form, c)
-    form = times(plus(variable(_MEASURE), rest, -1), pivot[1])
+    form = times(plus(now, rest, -1), pivot[1])
     registers[pivot[0]] = form
-    registers[_MEASURE] = variable(_MEASURE)
+    registers[_MEASURE] = now
     facts = (shifted(form, -within[0]), shifted(times(form, -1), within[1]))
     return Case(registers, ranges, facts)
-
-
-def _invariant(attempt: _Attempt, name: str) -> Content:
-    """A register that the loop leaves alone."""
-    types = attempt.body.types
-    how = Stepping(types, signed=True)
-    if types[name] == "pred" or types[name].startswith("f"):
-        return how.unknown(name, f"{name}@0")
-    bits = how.width(name)
-    signed, unsigned = (
-        attempt.entry.interval(Measure(((name, 1),), 0, IntegerType(bits, signed=one)))
-        for one in (True, False)
-    )
-    return Raw(name, signed, unsigned)

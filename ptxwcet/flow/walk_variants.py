@@ -12,10 +12,14 @@ from ptxwcet.flow.linear_forms import Range
 from ptxwcet.flow.loops import Loop
 from ptxwcet.flow.regions import Wavers
 from ptxwcet.flow.values import Known, Mask
-from ptxwcet.flow.variant_body import body_of
+from ptxwcet.flow.variant_entry import Entry, entry_along
 from ptxwcet.flow.variant_measures import Measure
+from ptxwcet.flow.variant_regions import Region, body_of, way_to
 from ptxwcet.flow.variants import Variant, find_variant
 from ptxwcet.flow.walk_state import WalkState
+
+# Dominators of a loop that are looked at for what leads to it; fewer if that is too much.
+_STEPS_BEFORE = (10, 5, 3, 1)
 
 
 def variant_of(walk: WalkState, loop: Loop, mask: Mask) -> Variant | None:
@@ -23,22 +27,44 @@ def variant_of(walk: WalkState, loop: Loop, mask: Mask) -> Variant | None:
 
     Cost: see :func:`~ptxwcet.flow.variants.find_variant`, once for each state at the entry.
     """
-    body = walk.graph.work.bodies.get(loop.id)
-    if body is None:
-        body = walk.graph.work.bodies[loop.id] = body_of(walk.graph, loop)
+    body, ways = _regions(walk, loop)
     walk.state.active = mask
-    entry = _Entry(walk, mask)
-    names = sorted(body.live[loop.header] | body.carried)
-    key = (loop.id, tuple((name, entry.summary(name)) for name in names))
-    known = walk.graph.work.variants
-    if key not in known:
-        known[key] = find_variant(body, entry)
-    return known[key]
+    known = _Known(walk, mask)
+    names = body.live[loop.header] | body.carried
+    names |= {name for way in ways for name in way.relevant - way.written}
+    key = (loop.id, tuple((name, known.summary(name)) for name in sorted(names)))
+    variants = walk.graph.work.variants
+    if key not in variants:
+        variants[key] = _found(body, ways, known)
+    return variants[key]
+
+
+def _regions(walk: WalkState, loop: Loop) -> tuple[Region, tuple[Region, ...]]:
+    """A loop's body, and what leads to it: from longer ways to shorter ones."""
+    known = walk.graph.work.regions
+    if loop.id not in known:
+        body = body_of(walk.graph, loop)
+        wanted = body.live[loop.header]
+        ways = [way_to(walk.graph, loop, wanted, steps) for steps in _STEPS_BEFORE]
+        known[loop.id] = body, tuple(way for way in ways if way is not None)
+    return known[loop.id]
+
+
+def _found(body: Region, ways: tuple[Region, ...], known: _Known) -> Variant | None:
+    """The variant for what leads to the loop along the longest way that is not too much."""
+    for way in ways:
+        entry = entry_along(known, way, signed=True)
+        if entry is not None:
+            found = find_variant(body, entry)
+            if found is not None:
+                return found
+            break
+    return find_variant(body, Entry(known))
 
 
 @dataclass(frozen=True, slots=True)
-class _Entry:
-    """Registers of the lanes that enter a loop."""
+class _Known:
+    """What the walk knows of registers of the lanes that enter a loop, one by one."""
 
     walk: WalkState
     mask: Mask

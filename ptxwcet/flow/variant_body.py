@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ptxwcet.flow.loops import Loop
-from ptxwcet.flow.variant_cases import Case, Content, assumed
+from ptxwcet.flow.variant_cases import Case, Content, Raw, assumed
 from ptxwcet.flow.variant_regions import Region, indices, writes
 from ptxwcet.flow.variant_steps import Stepping, predicate_of, step
 from ptxwcet.ir.kernel import Register
@@ -24,7 +24,7 @@ class TooManyWays(Exception):
 
 
 Behind = Mapping[str, Content]
-"""What is known of registers at the end that the last inner loop writes."""
+"""What is known at the end of registers that one inner loop or instruction has written last."""
 
 
 def traverse(
@@ -55,7 +55,7 @@ def traverse(
                 for _, target in inner.exits
             ]
         else:
-            cases, count = _walked(region, block, cases, how)
+            cases, count = _walked(region, block, cases, how, behind or {})
             steps += count
             ways = [way for case in cases for way in _ways(region, block, case)]
         for target, case in ways:
@@ -69,10 +69,14 @@ def traverse(
             raise TooManyWays
     if waiting:
         raise TooManyWays  # an order that does not follow all ways
-    return _merged(arrived, region.live[region.end] | kept)
+    if len(arrived) > _MOST_CASES:
+        return _merged(arrived, region.live[region.end] | kept)
+    return arrived
 
 
-def _walked(region: Region, block: int, cases: list[Case], how: Stepping) -> tuple[list[Case], int]:
+def _walked(
+    region: Region, block: int, cases: list[Case], how: Stepping, behind: Behind
+) -> tuple[list[Case], int]:
     """The cases after the instructions of a block that matter, and how many steps that took."""
     steps = 0
     for index in indices(region.graph, (block,)):
@@ -81,9 +85,17 @@ def _walked(region: Region, block: int, cases: list[Case], how: Stepping) -> tup
             continue
         steps += len(cases)
         cases = [after for case in cases for after in step(case, instruction, index, how)]
+        for name in region.once.intersection(instruction.writes):
+            if name in behind:
+                cases = [_known(case, name, behind[name]) for case in cases]
         if len(cases) > _MOST_CASES:
             raise TooManyWays
     return cases, steps
+
+
+def _known(case: Case, name: str, content: Content) -> Case:
+    """The case with what is known of a register at the end, if else nothing is."""
+    return case.with_register(name, content) if isinstance(case.registers.get(name), Raw) else case
 
 
 def _ways(region: Region, block: int, case: Case) -> list[tuple[int, Case]]:

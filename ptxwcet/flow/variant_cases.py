@@ -111,6 +111,8 @@ def with_fact(case: Case, fact: Form) -> list[Case]:
             low = max(low, -(fact.constant // c))
         else:
             high = min(high, fact.constant // -c)
+        if low == high:
+            return [_with_form(case.with_range(name, (low, high)), name, Form(low))]
         return [case.with_range(name, (low, high))] if low <= high else []
     if fact in case.facts:
         return [case]
@@ -224,12 +226,14 @@ def _of_remainder(case: Case, name: str, divisor: int, remainder: int) -> Case |
         return None
     quotient = f"{name}/{divisor}"
     by = shifted(times(variable(quotient), divisor), remainder)
-    return Case(
-        {register: _put(content, name, by) for register, content in case.registers.items()},
-        {**case.ranges, quotient: bounds},
-        tuple(replaced(fact, name, by) for fact in case.facts),
-        case.truths,
-    )
+    return _with_form(case.with_range(quotient, bounds), name, by)
+
+
+def _with_form(case: Case, name: str, by: Form) -> Case:
+    """The case with a form in the place of a variable, which it equals."""
+    registers = {register: _put(content, name, by) for register, content in case.registers.items()}
+    facts = tuple(replaced(fact, name, by) for fact in case.facts)
+    return replace(case, registers=registers, facts=facts)
 
 
 def _put(content: Content, name: str, by: Form) -> Content:

@@ -77,11 +77,8 @@ class Entry:
 def entry_along(known: Known, region: Region, *, signed: bool) -> Entry | None:
     """The entry of a loop by a region before it; None if that has too many ways."""
     registers = {name: content_of(known, region, name) for name in region.relevant}
-    behind = {
-        name: known_content(known, region, name)
-        for names in region.settled.values()
-        for name in names & region.relevant
-    }
+    final = region.once.union(*region.settled.values()) & region.relevant
+    behind = {name: known_content(known, region, name) for name in final}
     try:
         cases = traverse(region, Case(registers, {}), signed, behind=behind)
     except TooManyWays:

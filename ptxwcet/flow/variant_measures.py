@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import combinations
 
 from ptxwcet.flow.integers import IntegerType
 from ptxwcet.flow.operands import PREDICATE, instruction_type
@@ -13,6 +14,7 @@ from ptxwcet.ir.kernel import Immediate, Instruction, Operand, Register
 
 _DEEPEST = 6
 _MOST_MEASURES = 16
+_MOST_SUMS = 12
 _MOST_TERMS = 4
 _UNSIGNED_ORDERS = ("lo", "ls", "hi", "hs")
 
@@ -75,6 +77,16 @@ def measures(body: Region) -> tuple[Measure, ...]:
                 found[part] = None
                 found[replace(part, kind=replace(part.kind, signed=False))] = None
     return tuple(found)[:_MOST_MEASURES]
+
+
+def sums(singles: tuple[Measure, ...]) -> tuple[Measure, ...]:
+    """The sums of two measures of one type."""
+    found: dict[Measure, None] = {}
+    for one, two in combinations(singles, 2):
+        together = one.plus(two)
+        if together is not None and together not in singles:
+            found[together] = None
+    return tuple(found)[:_MOST_SUMS]
 
 
 def _definitions(body: Region) -> dict[str, list[Instruction]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -17,7 +18,8 @@ class Region:
     ``relevant`` are the registers that decide branches in it or are wanted at its end, and what
     they are computed from in it; ``live`` those of them that are read before they are written, from
     each block. ``order`` has the blocks outside of inner loops, and the headers of those, ``inner``
-    the inner loops by header; ``settled`` the registers that are not written behind one.
+    the inner loops by header; ``settled`` the registers that are not written behind one, ``once``
+    those that a single instruction writes, outside of inner loops.
     """
 
     graph: FlowGraph
@@ -30,6 +32,7 @@ class Region:
     order: tuple[int, ...]
     inner: Mapping[int, Loop]
     settled: Mapping[int, frozenset[str]]
+    once: frozenset[str]
 
     @property
     def types(self) -> Mapping[str, str]:
@@ -125,7 +128,10 @@ def _region(
     order = tuple(
         block for block in graph.cfg.reverse_postorder if block in blocks and block not in hidden
     )
-    written = frozenset(name for index in indices(graph, blocks) for name in writes(graph, index))
+    counts = Counter(name for index in indices(graph, blocks) for name in writes(graph, index))
+    looped = {
+        name for one in inner for index in indices(graph, one.body) for name in writes(graph, index)
+    }
     settled = {one.header: _settled(graph, blocks, one, end) for one in inner}
     return Region(
         graph,
@@ -133,11 +139,12 @@ def _region(
         start,
         end,
         relevant,
-        written,
+        frozenset(counts),
         live,
         order,
         {one.header: one for one in inner},
         settled,
+        frozenset(name for name, count in counts.items() if count == 1 and name not in looped),
     )
 
 
@@ -196,7 +203,7 @@ def _live(
     at_end: tuple[int, frozenset[str]] | None,
 ) -> dict[int, frozenset[str]]:
     """The relevant registers that are read before they are written, from each block."""
-    live: dict[int, frozenset[str]] = dict.fromkeys(blocks, frozenset())
+    live: dict[int, frozenset[str]] = {block: frozenset() for block in blocks}
     if at_end is not None:
         live[at_end[0]] = at_end[1]
     order = [block for block in reversed(graph.cfg.reverse_postorder) if block in blocks]

@@ -16,21 +16,20 @@ number of times that an entry of the loop goes back is bounded (Floyd's argument
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import combinations, product
+from itertools import product
 
 from ptxwcet.flow.linear_forms import Form, Range, plus, shifted, times, variable
 from ptxwcet.flow.variant_body import TooManyWays, traverse
 from ptxwcet.flow.variant_cases import Case, Content, exact
 from ptxwcet.flow.variant_entry import Entry, content_of
-from ptxwcet.flow.variant_measures import Measure, measures
+from ptxwcet.flow.variant_measures import Measure
 from ptxwcet.flow.variant_regions import Region
 
 # More iterations than this are asked for: a bound from the type alone says nothing.
 MOST_BACK_EDGES = 1 << 20
 _MOST_ROUNDS = 100
-_MOST_SUMS = 12
 _MEASURE = "#m"
 
 
@@ -66,18 +65,12 @@ class _Round:
     cases: tuple[Case, ...]
 
 
-def find_variant(body: Region, entry: Entry) -> Variant | None:
-    """The smallest bound that a measure gives; None if none does.
+def find_variant(body: Region, entry: Entry, tried: Iterable[Measure]) -> Variant | None:
+    """The smallest bound that one of some measures gives; None if none does.
 
-    Cost: for each of a few measures some hundred iterations on cases, at most.
+    Cost: for each measure some hundred iterations on cases, at most.
     """
-    singles = measures(body)
-    found = [one for measure in singles for one in _bounds(body, entry, measure)]
-    if not found:
-        for one, two in list(combinations(singles, 2))[:_MOST_SUMS]:
-            together = one.plus(two)
-            if together is not None:
-                found += _bounds(body, entry, together)
+    found = [one for measure in tried for one in _bounds(body, entry, measure)]
     small = [one for one in found if one.back_edges <= MOST_BACK_EDGES]
     return min(small, key=lambda one: one.back_edges, default=None)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,61 +14,104 @@ from ptxwcet.flow.loops import Loop
 from ptxwcet.flow.regions import Wavers
 from ptxwcet.flow.values import Known, Mask
 from ptxwcet.flow.variant_entry import Entry, entry_along
-from ptxwcet.flow.variant_measures import Measure
+from ptxwcet.flow.variant_measures import Measure, measures, sums
 from ptxwcet.flow.variant_regions import Region, body_of, way_to
 from ptxwcet.flow.variants import Variant, find_variant
 from ptxwcet.flow.walk_state import WalkState
 
 # Dominators of a loop that are looked at for what leads to it; fewer if that is too much.
 _STEPS_BEFORE = (10, 5, 3, 1)
+# States in which one loop is looked at.
+_MOST_SEARCHES = 24
+_LEAST_BITS = 16
 
 
 def variant_of(walk: WalkState, loop: Loop, mask: Mask) -> Variant | None:
     """How often lanes ``mask`` that enter a loop now may go back to its header; None if not known.
 
-    Cost: see :func:`~ptxwcet.flow.variants.find_variant`, once for each state at the entry.
+    Registers at the header may say it alone; if not, what leads to the loop is looked at, at first
+    without what else is known there. Cost: see :func:`~ptxwcet.flow.variants.find_variant`, once
+    for each state of the registers that are looked at.
     """
-    body, ways = _regions(walk, loop)
+    search = _search(walk, loop)
     walk.state.active = mask
-    known = _Known(walk, mask)
-    names = body.live[loop.header] | body.carried
-    names |= {name for way in ways for name in way.relevant - way.written}
-    key = (loop.id, tuple((name, known.summary(name)) for name in sorted(names)))
-    variants = walk.graph.work.variants
+    live = search.body.live[loop.header]
+    known = _Known(walk, mask, live)
+    state = known.summary(live, search)
+    found = _remembered(walk, (loop.id, 0, state), lambda: search.bounds(Entry(known)))
+    if found is None and search.ways:
+        found = _remembered(walk, (loop.id, 1, state), lambda: search.along(known))
+    if found is None and search.ways:
+        names = live.union(*(way.relevant - way.written | way.once for way in search.ways))
+        everything = _Known(walk, mask, names)
+        key = (loop.id, 2, everything.summary(names, search))
+        found = _remembered(walk, key, lambda: search.along(everything))
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Search:
+    """What is looked at for one loop: its body, what leads to it from longer ways to shorter ones,
+    and the measures that are tried: alone, and if none helps the sums.
+    """
+
+    body: Region
+    ways: tuple[Region, ...]
+    singles: tuple[Measure, ...]
+    sums: tuple[Measure, ...]
+
+    def bounds(self, entry: Entry) -> Variant | None:
+        """The smallest bound that a measure gives for an entry."""
+        found = find_variant(self.body, entry, self.singles)
+        return found or find_variant(self.body, entry, self.sums)
+
+    def along(self, known: _Known) -> Variant | None:
+        """The bound for what leads to the loop along the longest way that is not too much."""
+        for way in self.ways:
+            entry = entry_along(known, way, signed=True)
+            if entry is not None:
+                return self.bounds(entry)
+        return None
+
+
+def _remembered(
+    walk: WalkState, key: tuple[int, int, object], search: Callable[[], Variant | None]
+) -> Variant | None:
+    """What was found in the same state, or is now; None if a loop was entered in too many."""
+    variants, work = walk.graph.work.variants, walk.graph.work
     if key not in variants:
-        variants[key] = _found(body, ways, known)
-    return variants[key]
+        place = key[:2]
+        work.searches[place] = work.searches.get(place, 0) + 1
+        if work.searches[place] > _MOST_SEARCHES:
+            return None
+        variants[key] = search()
+    found: Variant | None = variants[key]
+    return found
 
 
-def _regions(walk: WalkState, loop: Loop) -> tuple[Region, tuple[Region, ...]]:
-    """A loop's body, and what leads to it: from longer ways to shorter ones."""
+def _search(walk: WalkState, loop: Loop) -> _Search:
+    """What is looked at for a loop, found once."""
     known = walk.graph.work.regions
     if loop.id not in known:
         body = body_of(walk.graph, loop)
-        wanted = body.live[loop.header]
-        ways = [way_to(walk.graph, loop, wanted, steps) for steps in _STEPS_BEFORE]
-        known[loop.id] = body, tuple(way for way in ways if way is not None)
-    return known[loop.id]
-
-
-def _found(body: Region, ways: tuple[Region, ...], known: _Known) -> Variant | None:
-    """The variant for what leads to the loop along the longest way that is not too much."""
-    for way in ways:
-        entry = entry_along(known, way, signed=True)
-        if entry is not None:
-            found = find_variant(body, entry)
-            if found is not None:
-                return found
-            break
-    return find_variant(body, Entry(known))
+        ways = [way_to(walk.graph, loop, body.live[loop.header], steps) for steps in _STEPS_BEFORE]
+        singles = measures(body)
+        present = tuple(way for way in ways if way is not None)
+        known[loop.id] = _Search(body, present, singles, sums(singles))
+    found: _Search = known[loop.id]
+    return found
 
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """What the walk knows of registers of the lanes that enter a loop, one by one."""
+    """What the walk knows of registers of the lanes that enter a loop, one by one.
+
+    Nothing is known of other registers than ``names``.
+    """
 
     walk: WalkState
     mask: Mask
+    names: frozenset[str]
 
     def interval(self, measure: Measure) -> Range | None:
         """The values of a sum of registers, read as numbers of a type; of each alone if need be."""
@@ -83,16 +127,16 @@ class _Known:
             high += max(c * part[0], c * part[1])
         return low, high
 
-    def summary(self, name: str) -> tuple[Range | None, Range | None]:
-        """What is known of a register."""
-        width = self.walk.graph.width(name)
-        if width < 8:
-            return None, None
-        signed, unsigned = (
-            self._exact(Measure(((name, 1),), 0, IntegerType(width, signed=one)))
-            for one in (True, False)
-        )
-        return signed, unsigned
+    def summary(self, names: frozenset[str], search: _Search) -> tuple[object, ...]:
+        """What is known of registers and of measures."""
+        found: list[tuple[Range | None, ...]] = []
+        for name in sorted(names):
+            width = self.walk.graph.width(name)
+            if width >= _LEAST_BITS:
+                kinds = (IntegerType(width, signed=True), IntegerType(width, signed=False))
+                found.append(tuple(self._exact(Measure(((name, 1),), 0, kind)) for kind in kinds))
+        found.append(tuple(self._exact(one) for one in (*search.singles, *search.sums)))
+        return tuple(found)
 
     def _exact(self, measure: Measure) -> Range | None:
         """The values of a sum of registers that are all known; None if one is not, or may wrap."""
@@ -100,7 +144,7 @@ class _Known:
         terms: dict[Any, Any] = {}
         for name, c in measure.terms:
             value = self.walk.state.register(name)
-            if not isinstance(value, Known):
+            if name not in self.names or not isinstance(value, Known):
                 return None
             if any(s.in_loops and (s.count is None or s.slopes) for s in value.terms):
                 return None

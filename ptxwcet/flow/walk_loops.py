@@ -74,8 +74,8 @@ def _enter(walk: WalkState, loop: Loop, mask: Mask, stop: int | None) -> tuple[i
     try:
         return _entered(walk, Entry(loop, mask, stop), claim)
     except (Undecided, Refused) as refused:
-        if claim is not None or not _is_settled_by_bound(walk, refused, loop):
-            raise
+        if claim is not None or walk.proofs or not _is_settled_by_bound(walk, refused, loop):
+            raise  # of a proof, where less is known: iterations executed one by one come first
         walk.restore(before)
         walk.apart = apart
         claim = _variant_claim(walk, loop, mask)
@@ -151,6 +151,7 @@ def _after_leaving(
         late = tuple(behind for place, behind in opened.late if place == meeting)
         if late and most_late:
             walk.out.append(PathLate(most_late, late))
+        walk.forget(opened.loop, opened.behind[meeting])
         block, arrived = meeting, arrived | opened.left[meeting] & walk.state.alive
     if block == walk.cfg.exit:
         walk.state.alive &= ~arrived

@@ -64,7 +64,8 @@ def _leave_chosen(
             raise Undecided(*undecided)
     opened.agree &= sides.agreement is Agreement.BLOCK
     opened.if_race_free |= sides.if_race_free
-    opened.note((*walk.chosen_prefix(), *walk.out, *behind), meeting, mask, undecided)
+    way_out = (*walk.chosen_prefix(), *walk.out, *behind)
+    opened.note(way_out, behind, (meeting, mask), undecided)
     return np.zeros_like(mask)
 
 

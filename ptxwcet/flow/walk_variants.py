@@ -23,6 +23,7 @@ from ptxwcet.flow.walk_state import WalkState
 _STEPS_BEFORE = (10, 5, 3, 1)
 # States in which one loop is looked at.
 _MOST_SEARCHES = 24
+_FAILED = 4  # one that has failed counts as many
 _LEAST_BITS = 16
 
 
@@ -80,11 +81,11 @@ def _remembered(
     """What was found in the same state, or is now; None if a loop was entered in too many."""
     variants, work = walk.graph.work.variants, walk.graph.work
     if key not in variants:
-        place = key[:2]
-        work.searches[place] = work.searches.get(place, 0) + 1
-        if work.searches[place] > _MOST_SEARCHES:
+        tried = work.searches.get(key[:2], 0)
+        if tried >= _MOST_SEARCHES:
             return None
         variants[key] = search()
+        work.searches[key[:2]] = tried + (1 if variants[key] is not None else _FAILED)
     found: Variant | None = variants[key]
     return found
 

@@ -22,13 +22,15 @@ ENDINGS = (ControlEffect.RETURN, ControlEffect.EXIT, ControlEffect.TRAP)
 class Work:
     """What all walks over a graph have done: blocks visited, variants looked for.
 
-    ``regions``, ``variants`` and ``searches`` belong to :mod:`ptxwcet.flow.walk_variants`;
+    ``regions``, ``results``, ``variants`` and ``searches`` belong to
+    :mod:`ptxwcet.flow.walk_variants`;
     ``uncounted`` are loops that were not counted without a variant.
     """
 
     visits: int = 0
     dominators: tuple[BlockId | None, ...] = ()
     regions: dict[int, Any] = field(default_factory=dict)
+    results: dict[int, Any] = field(default_factory=dict)
     variants: dict[Any, Any] = field(default_factory=dict)
     searches: dict[Any, int] = field(default_factory=dict)
     uncounted: set[int] = field(default_factory=set)

@@ -45,10 +45,13 @@ class Region:
         return self.live[self.start] & self.written
 
 
-def body_of(graph: FlowGraph, loop: Loop) -> Region:
-    """One iteration of a loop. Cost: a few rounds over its blocks."""
+def body_of(graph: FlowGraph, loop: Loop, wanted: frozenset[str] = frozenset()) -> Region:
+    """One iteration of a loop, for its branches and registers that are ``wanted`` besides.
+
+    Cost: a few rounds over its blocks.
+    """
     inner = [graph.forest.loops[child] for child in loop.children]
-    return _region(graph, loop.body, (loop.header, loop.header), inner, frozenset())
+    return _region(graph, loop.body, (loop.header, loop.header), inner, wanted)
 
 
 def way_to(graph: FlowGraph, loop: Loop, wanted: frozenset[str], steps: int) -> Region | None:

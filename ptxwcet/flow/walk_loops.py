@@ -16,7 +16,7 @@ from ptxwcet.flow.walk_open import OpenLoop
 from ptxwcet.flow.walk_sides import walk_side
 from ptxwcet.flow.walk_state import WalkState
 from ptxwcet.flow.walk_stops import FallsApart, Refused, Undecided
-from ptxwcet.flow.walk_variants import variant_of
+from ptxwcet.flow.walk_variants import bound_results, variant_of
 
 
 def walk_loop(walk: WalkState, loop: Loop, mask: Mask, stop: int | None) -> tuple[int, Mask]:
@@ -114,10 +114,23 @@ def _entered(walk: WalkState, entry: Entry, claim: Claim | None) -> tuple[int, M
         del walk.open_loops[-1]
     for narrowed in reversed(opened.narrowed):
         widen(walk, narrowed)
+    most = _most_bodies(walk)
+    late = _most_late(walk, opened, mask)
     if opened.left:
-        late = _most_late(walk, opened, mask)
+        walk.forget(opened.loop)
+    if most is not None:
+        bound_results(walk, loop, mask, before.registers, most)
+    if opened.left:
         block, arrived = _after_leaving(walk, opened, block, arrived, late)
     return block, arrived
+
+
+def _most_bodies(walk: WalkState) -> int | None:
+    """How often the body of the loop that was walked last is executed; None if not one number."""
+    last = walk.out[-1] if walk.out else None
+    if not isinstance(last, PathLoop) or last.iterations.slopes:
+        return None
+    return last.iterations.base
 
 
 def _most_late(walk: WalkState, opened: OpenLoop, mask: Mask) -> int:
@@ -140,7 +153,6 @@ def _after_leaving(
     With several such places each is behind the one before: all post-dominate the loop. What lanes
     execute before they meet the others comes late at most ``most_late`` times.
     """
-    walk.forget(opened.loop)
     order = sorted(opened.left, key=walk.graph.distance_to_exit, reverse=True)
     for meeting in order:
         if arrived.any() and block != meeting:

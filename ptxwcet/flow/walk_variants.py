@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from ptxwcet.flow import ranges
 from ptxwcet.flow.integers import IntegerType, as_exact
 from ptxwcet.flow.linear_forms import Range
 from ptxwcet.flow.loops import Loop
 from ptxwcet.flow.regions import Wavers
-from ptxwcet.flow.values import Known, Mask
+from ptxwcet.flow.values import Known, Mask, Unknown, Value
 from ptxwcet.flow.variant_entry import Entry, entry_along
 from ptxwcet.flow.variant_measures import Measure, measures, sums
-from ptxwcet.flow.variant_regions import Region, body_of, way_to
+from ptxwcet.flow.variant_regions import Region, body_of, indices, way_to, writes
+from ptxwcet.flow.variant_results import Result, results_of
 from ptxwcet.flow.variants import Variant, find_variant
 from ptxwcet.flow.walk_state import WalkState
 
@@ -47,6 +49,43 @@ def variant_of(walk: WalkState, loop: Loop, mask: Mask) -> Variant | None:
         everything = _Known(walk, mask, names)
         key = (loop.id, 2, everything.summary(names, search))
         found = _remembered(walk, key, lambda: search.along(everything))
+    return found
+
+
+def bound_results(
+    walk: WalkState, loop: Loop, mask: Mask, before: Mapping[str, Value], most: int
+) -> None:
+    """Bounds registers that are unknown behind a loop, by what its iterations may do to them.
+
+    ``before`` are the registers when lanes ``mask`` entered it, ``most`` is how often they may have
+    gone back. Cost: linear in the registers that the loop writes; one iteration on cases, once.
+    """
+    for name, result in _results(walk, loop).items():
+        now = walk.state.registers.get(name)
+        if not isinstance(now, Unknown):
+            continue
+        after, walk.state.registers = walk.state.registers, dict(before)
+        walk.state.active = mask
+        known = _Known(walk, mask, frozenset((name,)))
+        at_entry = known.alone(name, IntegerType(result.bits, signed=True))
+        walk.state.registers = after
+        found = None if at_entry is None else result.behind(at_entry, most)
+        if found is not None:
+            interval = ranges.Interval(*found)
+            walk.state.write(name, ranges.bounded(interval, result.bits, now.causes), mask)
+
+
+def _results(walk: WalkState, loop: Loop) -> Mapping[str, Result]:
+    """What a loop does to the registers that decide branches, found once."""
+    known = walk.graph.work.results
+    if loop.id not in known:
+        blocks = loop.body
+        written = {
+            name for index in indices(walk.graph, blocks) for name in writes(walk.graph, index)
+        }
+        wanted = walk.graph.control_registers & written
+        known[loop.id] = results_of(body_of(walk.graph, loop, wanted), wanted)
+    found: Mapping[str, Result] = known[loop.id]
     return found
 
 
@@ -127,6 +166,10 @@ class _Known:
             low += min(c * part[0], c * part[1])
             high += max(c * part[0], c * part[1])
         return low, high
+
+    def alone(self, name: str, kind: IntegerType) -> Range | None:
+        """The values of one register."""
+        return self._exact(Measure(((name, 1),), 0, kind))
 
     def summary(self, names: frozenset[str], search: _Search) -> tuple[object, ...]:
         """What is known of registers and of measures."""

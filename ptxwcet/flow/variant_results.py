@@ -36,6 +36,11 @@ class Result:
     going: Change
     leaving: Change
 
+    @property
+    def is_relative(self) -> bool:
+        """Whether it is never set, only added to."""
+        return self.going.value is None and self.leaving.value is None
+
     def behind(self, before: Range, most: int) -> Range | None:
         """The register behind the loop, from before it, if it goes back at most ``most`` times.
 

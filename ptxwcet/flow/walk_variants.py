@@ -13,7 +13,7 @@ from ptxwcet.flow.integers import IntegerType, as_exact
 from ptxwcet.flow.linear_forms import Range
 from ptxwcet.flow.loops import Loop
 from ptxwcet.flow.regions import Wavers
-from ptxwcet.flow.values import Known, Mask, Unknown, Value
+from ptxwcet.flow.values import Known, Mask, Unknown, Value, combine
 from ptxwcet.flow.variant_entry import Entry, entry_along
 from ptxwcet.flow.variant_measures import Measure, measures, sums
 from ptxwcet.flow.variant_regions import Region, body_of, indices, way_to, writes
@@ -68,11 +68,17 @@ def bound_results(
         walk.state.active = mask
         known = _Known(walk, mask, frozenset((name,)))
         at_entry = known.alone(name, IntegerType(result.bits, signed=True))
+        start = walk.state.register(name)
         walk.state.registers = after
         found = None if at_entry is None else result.behind(at_entry, most)
-        if found is not None:
-            interval = ranges.Interval(*found)
-            walk.state.write(name, ranges.bounded(interval, result.bits, now.causes), mask)
+        if at_entry is None or found is None or not isinstance(start, Known):
+            continue
+        value = ranges.bounded(ranges.Interval(*found), result.bits, now.causes)
+        if result.is_relative:  # each lane by what it had
+            low, high = found[0] - at_entry[0], found[1] - at_entry[1]
+            added = ranges.bounded(ranges.Interval(low, high), result.bits, now.causes)
+            value = combine(start, added, 1, result.bits)
+        walk.state.write(name, value, mask)
 
 
 def _results(walk: WalkState, loop: Loop) -> Mapping[str, Result]:

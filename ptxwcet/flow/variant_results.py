@@ -30,8 +30,13 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What iterations that go on do to a register of ``bits`` bits, and the one that leaves."""
+    """What iterations that go on do to a register of ``bits`` bits, and the one that leaves.
 
+    The last one may leave another register with that number: ``source`` is the one that is passed
+    from iteration to iteration.
+    """
+
+    source: str
     bits: int
     going: Change
     leaving: Change
@@ -85,10 +90,24 @@ def results_of(body: Region, wanted: frozenset[str]) -> Mapping[str, Result]:
         return {}
     found: dict[str, Result] = {}
     for name in names:
-        back, out = _change(going, name), _change(leaving, name)
-        if back is not None and out is not None and leaving:
-            found[name] = Result(how.width(name), back, out)
+        source = _source(leaving, name)
+        if source in names and how.width(source) == how.width(name):
+            back, out = _change(going, source, source), _change(leaving, name, source)
+            if back is not None and out is not None and leaving:
+                found[name] = Result(source, how.width(name), back, out)
     return found
+
+
+def _source(cases: list[Case], name: str) -> str:
+    """The register that cases leave another with: itself, if they do not agree on one."""
+    found = {
+        variable_[:-2]
+        for case in cases
+        if isinstance(content := case.registers.get(name), Form)
+        for variable_, _ in content.terms
+        if variable_.endswith("@h")
+    }
+    return found.pop() if len(found) == 1 else name
 
 
 def _is_integer(body: Region, name: str) -> bool:
@@ -97,19 +116,19 @@ def _is_integer(body: Region, name: str) -> bool:
     return wide and Stepping(body.types, signed=True).width(name) in (16, 32, 64)
 
 
-def _change(cases: list[Case], name: str) -> Change | None:
-    """What cases do to a register; None if in one it may become anything."""
+def _change(cases: list[Case], name: str, source: str) -> Change | None:
+    """What cases do to a register, from another; None if in one it may become anything."""
     steps: list[Range] = []
     values: list[Range] = []
-    start = variable(f"{name}@h")
+    start = f"{source}@h"
     for case in cases:
         content = case.registers.get(name)
         if not isinstance(content, Form):
             return None
-        coefficient = dict(content.terms).get(f"{name}@h", 0)
+        coefficient = dict(content.terms).get(start, 0)
         if coefficient not in (0, 1):
             return None
-        rest = plus(content, start, -coefficient)
+        rest = plus(content, variable(start), -coefficient)
         bounds = case.least(rest), case.most(rest)
         (steps if coefficient else values).append(bounds)
     return Change(_hull(steps) if steps else None, _hull(values) if values else None)

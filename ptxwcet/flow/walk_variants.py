@@ -66,9 +66,9 @@ def bound_results(
             continue
         after, walk.state.registers = walk.state.registers, dict(before)
         walk.state.active = mask
-        known = _Known(walk, mask, frozenset((name,)))
-        at_entry = known.alone(name, IntegerType(result.bits, signed=True))
-        start = walk.state.register(name)
+        known = _Known(walk, mask, frozenset((result.source,)))
+        at_entry = known.alone(result.source, IntegerType(result.bits, signed=True))
+        start = walk.state.register(result.source)
         walk.state.registers = after
         found = None if at_entry is None else result.behind(at_entry, most)
         if at_entry is None or found is None or not isinstance(start, Known):

@@ -11,8 +11,9 @@ from collections.abc import Mapping
 
 from ptxwcet.flow.loops import Loop
 from ptxwcet.flow.variant_cases import Case, Content, Raw, assumed
+from ptxwcet.flow.variant_operands import Stepping, predicate_of
 from ptxwcet.flow.variant_regions import Region, indices, writes
-from ptxwcet.flow.variant_steps import Stepping, predicate_of, step
+from ptxwcet.flow.variant_steps import step
 from ptxwcet.ir.kernel import Register
 
 _MOST_CASES = 48
@@ -49,7 +50,7 @@ def traverse(
         cases = _merged(waiting.pop(block, []), region.live[block] | kept)
         inner = region.inner.get(block)
         if inner is not None:
-            ways = [
+            ways: list[tuple[int, Case]] = [
                 (target, _behind(region, inner, case, behind or {}))
                 for case in cases
                 for _, target in inner.exits

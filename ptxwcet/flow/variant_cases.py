@@ -141,10 +141,10 @@ def assumed(case: Case, predicate: Predicate, truth: bool) -> list[Case]:
             return assumed(case, of, not truth)
         case Joined(one, two, either):
             return _assumed_joined(case, (one, two), either, truth)
-        case Open(name):
-            if name in case.truths:
-                return [case] if case.truths[name] is truth else []
-            return [replace(case, truths={**case.truths, name: truth})]
+    assert isinstance(predicate, Open)
+    if predicate.name in case.truths:
+        return [case] if case.truths[predicate.name] is truth else []
+    return [replace(case, truths={**case.truths, predicate.name: truth})]
 
 
 def _assumed_joined(

@@ -16,8 +16,8 @@ from ptxwcet.flow.linear_forms import Form, Range, plus
 from ptxwcet.flow.variant_body import TooManyWays, traverse
 from ptxwcet.flow.variant_cases import Case, Content, Raw, exact
 from ptxwcet.flow.variant_measures import Measure
+from ptxwcet.flow.variant_operands import Stepping
 from ptxwcet.flow.variant_regions import Region
-from ptxwcet.flow.variant_steps import Stepping
 
 
 class Known(Protocol):

@@ -8,8 +8,8 @@ from itertools import combinations
 from ptxwcet.flow.integers import IntegerType
 from ptxwcet.flow.operands import PREDICATE, instruction_type
 from ptxwcet.flow.values import wrap
+from ptxwcet.flow.variant_operands import Stepping
 from ptxwcet.flow.variant_regions import Region
-from ptxwcet.flow.variant_steps import Stepping
 from ptxwcet.ir.kernel import Immediate, Instruction, Operand, Register
 
 _DEEPEST = 6
@@ -30,7 +30,7 @@ class Measure:
     @property
     def text(self) -> str:
         """As people write it."""
-        parts = []
+        parts: list[str] = []
         for name, c in self.terms:
             sign = "-" if c < 0 else "+" if parts else ""
             factor = "" if abs(c) == 1 else f"{abs(c)} "

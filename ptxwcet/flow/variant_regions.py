@@ -126,7 +126,9 @@ def _region(
 ) -> Region:
     start, end = ends
     relevant = _relevant(graph, blocks, wanted)
-    live = _live(graph, blocks, relevant, (end, wanted) if start != end else None)
+    live: Mapping[int, frozenset[str]] = _live(
+        graph, blocks, relevant, (end, wanted) if start != end else None
+    )
     hidden = {block for one in inner for block in one.body if block != one.header}
     order = tuple(
         block for block in graph.cfg.reverse_postorder if block in blocks and block not in hidden
@@ -135,7 +137,10 @@ def _region(
     looped = {
         name for one in inner for index in indices(graph, one.body) for name in writes(graph, index)
     }
-    settled = {one.header: _settled(graph, blocks, one, end) for one in inner}
+    headers: dict[int, Loop] = {one.header: one for one in inner}
+    settled: dict[int, frozenset[str]] = {
+        one.header: _settled(graph, blocks, one, end) for one in inner
+    }
     return Region(
         graph,
         frozenset(blocks),
@@ -145,7 +150,7 @@ def _region(
         frozenset(counts),
         live,
         order,
-        {one.header: one for one in inner},
+        dict(headers),
         settled,
         frozenset(name for name, count in counts.items() if count == 1 and name not in looped),
     )

@@ -13,8 +13,8 @@ from ptxwcet.flow.integers import IntegerType
 from ptxwcet.flow.linear_forms import Form, Range, plus, variable
 from ptxwcet.flow.variant_body import TooManyWays, traverse
 from ptxwcet.flow.variant_cases import Case, Content
+from ptxwcet.flow.variant_operands import Stepping
 from ptxwcet.flow.variant_regions import Region
-from ptxwcet.flow.variant_steps import Stepping
 
 
 @dataclass(frozen=True, slots=True)

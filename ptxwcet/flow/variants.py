@@ -108,9 +108,10 @@ def _counted(attempt: _Attempt, start: Range) -> Variant | None:
     found = _settled(attempt, first)
     if found is None:
         return None
-    low, again = found
-    fall, high, done = again.fall, first.high, 1
-    best = done + (high - low) // fall if again.cases and fall > 0 else None
+    low, settled = found
+    again: _Round | None = settled
+    fall, high, done = settled.fall, first.high, 1
+    best = done + (high - low) // fall if settled.cases and fall > 0 else None
     while again is not None and again.cases and done <= _MOST_ROUNDS:
         if again.high >= high or 4 * (again.high - low) > 3 * (high - low) + 4:
             break

@@ -129,7 +129,11 @@ def _data(predicate: str) -> list[Row]:
 def _merge(rng: Random) -> list[Row]:
     """Two indices, of which one or the other goes on."""
     step = str(rng.choice((1, 1, 1, 2, 0)))
-    rows: list[Row] = [*_data("%p2"), ("add.s32", "%r5", "%r1", "1"), ("add.s32", "%r6", "%r2", step)]
+    rows: list[Row] = [
+        *_data("%p2"),
+        ("add.s32", "%r5", "%r1", "1"),
+        ("add.s32", "%r6", "%r2", step),
+    ]
     rows += [("selp.b32", "%r1", "%r5", "%r1", "%p2"), ("selp.b32", "%r2", "%r2", "%r6", "%p2")]
     rows += [("setp.lt.s32", "%p3", "%r1", "%r3"), ("setp.lt.s32", "%p4", "%r2", "%r4")]
     return [*rows, (rng.choice(("and.pred", "and.pred", "or.pred")), "%p1", "%p3", "%p4")]
@@ -244,7 +248,7 @@ def _step(row: Row, registers: dict[str, int], rng: Random, bias: float) -> None
         registers[target] = int(_COMPARE[words[1]](*sources))
     else:
         key = ".".join(words[:2]) if words[1] in ("hi", "wide") else words[0]
-        width = 64 if words[1] == "wide" or words[-1].endswith("64") and words[0] != "cvt" else 32
+        width = 64 if words[1] == "wide" or (words[-1].endswith("64") and words[0] != "cvt") else 32
         registers[target] = _COMPUTE[key](*sources) % (1 << (1 if kind == "pred" else width))
 
 

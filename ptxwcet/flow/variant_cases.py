@@ -159,16 +159,34 @@ def _assumed_joined(
     return [*assumed(case, one, truth), *others]
 
 
-def exact(case: Case, content: Content, kind: IntegerType, fresh: str) -> tuple[Case, Form]:
-    """A content read as a number of a type; a new variable ``fresh`` where it may wrap around."""
+def fitting(case: Case, content: Content, kind: IntegerType) -> Form | None:
+    """A form as the number of a type that has its bits; None if it may wrap around."""
     if isinstance(content, Form):
         for turn in (0, 1, -1):
             moved = shifted(content, turn << kind.bits)
             if case.least(moved) >= kind.low and case.most(moved) <= kind.high:
-                return case, moved
+                return moved
+    return None
+
+
+def exact(case: Case, content: Content, kind: IntegerType, fresh: str) -> tuple[Case, Form]:
+    """A content read as a number of a type: any number where a form may wrap around.
+
+    That is a new variable, which is named after the form: it is the same wherever that is read;
+    ``fresh`` where there is none.
+    """
+    found = fitting(case, content, kind)
+    if found is not None:
+        return case, found
     if isinstance(content, Raw):
         return _raw(case, content, kind)
-    return case.with_range(fresh, (kind.low, kind.high)), variable(fresh)
+    name = fresh
+    if isinstance(content, Form):
+        terms = "".join(f"{c:+d}*{name_}" for name_, c in content.terms)
+        name = f"wrapped({content.constant}{terms}){'s' if kind.signed else 'u'}{kind.bits}"
+    if name in case.ranges:
+        return case, variable(name)
+    return case.with_range(name, (kind.low, kind.high)), variable(name)
 
 
 def _raw(case: Case, raw: Raw, kind: IntegerType) -> tuple[Case, Form]:

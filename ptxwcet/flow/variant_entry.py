@@ -66,9 +66,7 @@ class Entry:
                 content = now.registers.get(name)
                 if not isinstance(content, (Form, Raw)):
                     return []
-                now, form = exact(now, content, measure.kind, f"{name}!")
-                if f"{name}!" in now.ranges:
-                    return []
+                now, form = exact(now, content, measure.kind, name)
                 total = plus(total, form, c)
             found.append((now, total))
         return found

@@ -14,18 +14,27 @@ from ptxwcet.ir.kernel import Immediate, Instruction, Operand, Register
 
 _DEEPEST = 6
 _MOST_MEASURES = 16
-_MOST_SUMS = 12
+_MOST_SUMS = 24
 _MOST_TERMS = 4
 _UNSIGNED_ORDERS = ("lo", "ls", "hi", "hs")
 
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """``sum(coefficient * register) + constant`` with registers read as numbers of a type."""
+    """``sum(coefficient * register) + constant`` with registers read as numbers of a type.
+
+    ``groups`` are the registers that are compared with each other, if that is not all of them.
+    """
 
     terms: tuple[tuple[str, int], ...]
     constant: int
     kind: IntegerType
+    groups: tuple[tuple[str, ...], ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Its registers."""
+        return tuple(name for name, _ in self.terms)
 
     @property
     def text(self) -> str:
@@ -71,6 +80,11 @@ def measures(body: Region) -> tuple[Measure, ...]:
                 continue
             if not body.relevant.isdisjoint(instruction.writes):
                 found.update(dict.fromkeys(_compared(body, instruction, definitions)))
+    for name, equal in relations(body):
+        for measure in list(found):
+            other = _put(measure, name, equal)
+            if other is not None:
+                found[other] = None
     for measure in list(found):
         for part in measure.parts():
             if part.terms[0][0] in body.carried:
@@ -79,13 +93,53 @@ def measures(body: Region) -> tuple[Measure, ...]:
     return tuple(found)[:_MOST_MEASURES]
 
 
+def _put(measure: Measure, name: str, equal: Measure) -> Measure | None:
+    """A measure with a sum in the place of a register."""
+    c = dict(measure.terms).get(name, 0)
+    if c == 0 or measure.kind != equal.kind:
+        return None
+    terms = dict(measure.terms)
+    del terms[name]
+    for other, factor in equal.terms:
+        terms[other] = terms.get(other, 0) + c * factor
+    kept = tuple(sorted((other, factor) for other, factor in terms.items() if factor))
+    if not kept or len(kept) > _MOST_TERMS:
+        return None
+    return Measure(kept, measure.constant + c * equal.constant, measure.kind)
+
+
+def relations(body: Region) -> tuple[tuple[str, Measure], ...]:
+    """Carried registers that an iteration sets to a sum or difference of other carried ones.
+
+    Compilers keep ``hi - lo`` beside ``hi`` and ``lo``. Whether it holds is to be proved.
+    """
+    found = []
+    definitions = _definitions(body)
+    for name in sorted(body.carried):
+        makers = definitions[name]
+        opcode = makers[0].opcode
+        if len(makers) != 1 or opcode is None or opcode.name not in ("add", "sub"):
+            continue
+        kind = instruction_type(makers[0])
+        if kind is None or Stepping(body.types, signed=True).width(name) != kind.bits:
+            continue
+        kind = replace(kind, signed=True)
+        one, two = (_linear(body, o, kind, definitions, _DEEPEST) for o in makers[0].operands[1:3])
+        if one is None or two is None:
+            continue
+        equal = _sum(one, _small(two), 1 if opcode.name == "add" else -1)
+        if equal is not None and name not in equal.names and len(equal.names) > 1:
+            found.append((name, equal))
+    return tuple(found)
+
+
 def sums(singles: tuple[Measure, ...]) -> tuple[Measure, ...]:
     """The sums of two measures of one type."""
     found: dict[Measure, None] = {}
     for one, two in combinations(singles, 2):
         together = one.plus(two)
         if together is not None and together not in singles:
-            found[together] = None
+            found[replace(together, groups=(one.names, two.names))] = None
     return tuple(found)[:_MOST_SUMS]
 
 

@@ -10,7 +10,7 @@ from ptxwcet.flow.integers import IntegerType
 from ptxwcet.flow.linear_forms import Form, plus, variable
 from ptxwcet.flow.transfer import register_width
 from ptxwcet.flow.values import wrap
-from ptxwcet.flow.variant_cases import Case, Content, Open, Opposite, Predicate, Raw, exact
+from ptxwcet.flow.variant_cases import Case, Content, Open, Opposite, Predicate, Raw, exact, fitting
 from ptxwcet.ir.kernel import Immediate, Instruction, Negated, Operand, Register
 
 Cases = list[tuple[Case, Content]]
@@ -87,15 +87,16 @@ class OneStep:
     def number(self, case: Case, place: int, kind: IntegerType | None = None) -> tuple[Case, Form]:
         """An operand as a number of the type. Unknown bits are that number from here on."""
         content = self.content(case, place)
-        case, form = exact(case, content, kind or self.kind, self.fresh_number(place))
+        case, form = exact(case, content, kind or self.kind, f"{self.fresh}v{place}")
         operand = self.instruction.operands[place]
         if isinstance(content, Raw) and isinstance(operand, Register):
             case = case.with_register(operand.name, form)
         return case, form
 
-    def fresh_number(self, place: int) -> str:
-        """The variable for an operand that may be any number of its type."""
-        return f"{self.fresh}v{place}"
+    def fits(self, case: Case, place: int, kind: IntegerType) -> bool:
+        """Whether an operand is a number of a type as it is, or unknown."""
+        content = self.content(case, place)
+        return isinstance(content, Raw) or fitting(case, content, kind) is not None
 
     def constant(self, case: Case, place: int) -> int | None:
         """An operand that is one number."""

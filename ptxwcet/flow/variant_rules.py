@@ -194,6 +194,18 @@ def _converted(case: Case, s: OneStep) -> Cases:
     return [s.number(case, 1, read)]
 
 
+def _insert(case: Case, s: OneStep) -> Cases:
+    """``bfi`` of all bits above a position: a shifted number and the low bits of another."""
+    start, length = s.constant(case, 3), s.constant(case, 4)
+    if start is None or length is None or not 0 < start < s.kind.bits <= start + length:
+        return [(case, Raw(s.fresh))]
+    case, above = s.bits(case, 1)
+    case, below = s.number(case, 2, IntegerType(s.kind.bits, signed=False))
+    if case.most(below) >= 1 << start:
+        case, below = case.with_range(s.fresh, (0, (1 << start) - 1)), variable(s.fresh)
+    return [(case, plus(times(above, 1 << start), below))]
+
+
 STEP_RULES: dict[str, StepRule] = {
     "mov": _copy,
     "add": _ring(1),
@@ -216,5 +228,6 @@ STEP_RULES: dict[str, StepRule] = {
     "cvt": _converted,
     "popc": _interval("popc"),
     "clz": _interval("clz"),
+    "bfi": _insert,
     "bfe": _interval("bfe"),
 }

@@ -124,13 +124,13 @@ def _compared(case: Case, s: OneStep) -> tuple[Case, Predicate]:
     """The outcome of a comparison; operands that may wrap around are any numbers of the type."""
     operator, kind = s.instruction.modifiers[0], s.kind
     if operator in ("eq", "ne"):
-        for signed in (s.how.signed, not s.how.signed):
-            one, a = s.number(case, 1, replace(kind, signed=signed))
-            one, b = s.number(one, 2, replace(kind, signed=signed))
-            if s.fresh_number(1) not in one.ranges and s.fresh_number(2) not in one.ranges:
-                break
+        kinds = [replace(kind, signed=signed) for signed in (s.how.signed, not s.how.signed)]
+        fitting_ = [one for one in kinds if s.fits(case, 1, one) and s.fits(case, 2, one)]
+        kind = (fitting_ or kinds)[0]
+        case, a = s.number(case, 1, kind)
+        case, b = s.number(case, 2, kind)
         equal = Compared(plus(a, b, -1), equal=True)
-        return one, equal if operator == "eq" else Opposite(equal)
+        return case, equal if operator == "eq" else Opposite(equal)
     if operator not in _ORDER:
         return case, Open(s.fresh)
     if operator in _UNSIGNED_ORDERS:

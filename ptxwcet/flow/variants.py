@@ -16,7 +16,7 @@ number of times that an entry of the loop goes back is bounded (Floyd's argument
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
 
@@ -24,7 +24,7 @@ from ptxwcet.flow.linear_forms import Form, Range, plus, shifted, times, variabl
 from ptxwcet.flow.variant_body import TooManyWays, traverse
 from ptxwcet.flow.variant_cases import Case, Content, exact
 from ptxwcet.flow.variant_entry import Entry, content_of
-from ptxwcet.flow.variant_measures import Measure
+from ptxwcet.flow.variant_measures import Measure, relations
 from ptxwcet.flow.variant_regions import Region
 
 # More iterations than this are asked for: a bound from the type alone says nothing.
@@ -43,13 +43,17 @@ class Variant:
 
 @dataclass(frozen=True, slots=True)
 class _Attempt:
-    """A measure, the range that its registers stay in, what divides it, and the entry."""
+    """A measure at an entry, the ranges that its registers stay in, and what divides it.
+
+    ``relations`` are registers that are a sum of others, at the entry and after each iteration.
+    """
 
     body: Region
     entry: Entry
     measure: Measure
-    within: Range
+    within: Mapping[str, Range]
     divisor: int = 1
+    relations: tuple[tuple[str, Measure], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,16 +81,16 @@ def find_variant(body: Region, entry: Entry, tried: Iterable[Measure]) -> Varian
 
 def _bounds(body: Region, entry: Entry, measure: Measure) -> Iterator[Variant]:
     start = entry.interval(measure)
-    parts = [entry.interval(part) for part in measure.parts()]
-    if start is None or not parts or None in parts:
+    parts = {part.names[0]: entry.interval(part) for part in measure.parts()}
+    if start is None or start[1] < 0 or None in parts.values():
         return
-    ends = [end for part in parts if part is not None for end in part]
-    if len(parts) == 1:
-        ends.append(0)
+    known = {name: one for name, one in parts.items() if one is not None}
     kind, divisor = measure.kind, max(entry.divisor(measure), 1)
-    ranges = [(min(ends), max(ends)), (kind.low, kind.high)]
-    for within, by in dict.fromkeys(product(ranges, (divisor, 1))):
-        attempt = _Attempt(body, entry, measure, within, by)
+    anything = dict.fromkeys(known, (kind.low, kind.high))
+    holding = tuple(one for one in relations(body) if _holds_at_first(entry, measure, one))
+    options = product((_reach(measure, known), anything), {divisor: 0, 1: 0}, {holding: 0, (): 0})
+    for within, by, equal in options:
+        attempt = _Attempt(body, entry, measure, within, by, equal)
         try:
             counted = _counted(attempt, start)
             found = _special(attempt, start) if counted is None else counted
@@ -95,6 +99,28 @@ def _bounds(body: Region, entry: Entry, measure: Measure) -> Iterator[Variant]:
         if found is not None:
             yield found
             return
+
+
+def _reach(measure: Measure, known: Mapping[str, Range]) -> dict[str, Range]:
+    """The range of each register: where it begins, and those that it is compared with, or 0."""
+    found: dict[str, Range] = {}
+    for group in measure.groups or (measure.names,):
+        ends = [end for name in group if name in known for end in known[name]]
+        if len(group) == 1:
+            ends.append(0)
+        for name in group:
+            low, high = found.get(name, (min(ends), max(ends)))
+            found[name] = min(low, *ends), max(high, *ends)
+    return found
+
+
+def _holds_at_first(entry: Entry, measure: Measure, relation: tuple[str, Measure]) -> bool:
+    """Whether a register is at the entry what an iteration sets it to."""
+    name, equal = relation
+    if equal.kind != measure.kind or not set(equal.names) <= set(measure.names):
+        return False
+    rest = equal.plus(Measure(((name, 1),), 0, equal.kind), -1)
+    return rest is not None and entry.interval(rest) == (0, 0)
 
 
 def _counted(attempt: _Attempt, start: Range) -> Variant | None:
@@ -110,11 +136,12 @@ def _counted(attempt: _Attempt, start: Range) -> Variant | None:
         return None
     low, settled = found
     again: _Round | None = settled
-    fall, high, done = settled.fall, first.high, 1
+    fall, high, done, drop = settled.fall, first.high, 1, 0
     best = done + (high - low) // fall if settled.cases and fall > 0 else None
     while again is not None and again.cases and done <= _MOST_ROUNDS:
-        if again.high >= high or 4 * (again.high - low) > 3 * (high - low) + 4:
-            break
+        drop, before = high - again.high, drop
+        if drop <= 0 or (4 * (again.high - low) > 3 * (high - low) + 4 and drop < 2 * before):
+            break  # neither what is left nor what has gone changes by a factor
         high, done = again.high, done + 1
         if fall > 0:
             best = min(best or 0, done + (high - low) // fall)
@@ -155,14 +182,14 @@ def _special(attempt: _Attempt, start: Range) -> Variant | None:
             bits = start[1].bit_length()
             return Variant(max(bits - 1, 0), f"{register} has at most {bits} bits, loses one each")
     if start[0] >= 1:
-        done = _round(attempt, (1, attempt.within[1]))
+        done = _round(attempt, (1, attempt.within[register][1]))
         grown = plus(variable(_MEASURE), variable(f"lowest({_MEASURE})"))
         if done is not None and _all_hold(done, register, grown):
             most = done.high.bit_length() - 1
             return Variant(
                 most, f"the lowest bit of {register} at least doubles, below {done.high + 1}"
             )
-    if attempt.within != (kind.low, kind.high):
+    if attempt.within[register] != (kind.low, kind.high):
         return None
     parts = [(1, kind.high), *([(kind.low, -1)] if kind.signed else [])]
     rounds = [_round(attempt, part) for part in parts]
@@ -224,21 +251,25 @@ def _round(attempt: _Attempt, values: Range) -> _Round | None:
     low, high = values
     if low > high:
         return _Round(0, 0, 0, ())
-    measure, within = attempt.measure, attempt.within
-    kept = frozenset(name for name, _ in measure.terms) | {_MEASURE}
+    measure = attempt.measure
+    kept = frozenset(measure.names) | {_MEASURE, *(name for name, _ in attempt.relations)}
     start = _start(attempt, values)
     if start is None:
         return None
     cases = traverse(attempt.body, start, measure.kind.signed, kept)
     lows, highs, falls = [], [], []
     for case in cases:
-        after = Form(measure.constant)
+        after, ends = Form(measure.constant), dict[str, Form]()
         for name, c in measure.terms:
-            case, form = exact(case, case.registers[name], measure.kind, f"{name}'")
-            is_within = within[0] <= case.least(form) and case.most(form) <= within[1]
-            if f"{name}'" in case.ranges or (name in attempt.body.carried and not is_within):
+            content = case.registers[name]
+            case, form = exact(case, content, measure.kind, name)
+            low, high = attempt.within[name]
+            if not low <= case.least(form) <= case.most(form) <= high:
                 return None
+            ends[name] = form
             after = plus(after, form, c)
+        if not all(_holds(case, one, ends) for one in attempt.relations):
+            return None
         if any(
             number % attempt.divisor for number in (after.constant, *dict(after.terms).values())
         ):
@@ -251,6 +282,19 @@ def _round(attempt: _Attempt, values: Range) -> _Round | None:
     if not cases:
         return _Round(0, 0, 0, ())
     return _Round(min(lows), max(highs), min(falls), tuple(cases))
+
+
+def _holds(case: Case, relation: tuple[str, Measure], registers: Mapping[str, Form]) -> bool:
+    """Whether a register is a sum of others."""
+    name, equal = relation
+    return case.registers.get(name) == _summed(equal, registers)
+
+
+def _summed(measure: Measure, registers: Mapping[str, Form]) -> Form:
+    total = Form(measure.constant)
+    for name, c in measure.terms:
+        total = plus(total, registers[name], c)
+    return total
 
 
 def _start(attempt: _Attempt, values: Range) -> Case | None:
@@ -271,7 +315,7 @@ def _start(attempt: _Attempt, values: Range) -> Case | None:
     for name, c in measure.terms:
         if name == pivot[0]:
             continue
-        bounds: Range | None = within
+        bounds: Range | None = within[name]
         if name not in body.carried:
             bounds = attempt.entry.interval(Measure(((name, 1),), 0, measure.kind))
         if bounds is None:
@@ -285,5 +329,9 @@ def _start(attempt: _Attempt, values: Range) -> Case | None:
     form = times(plus(now, rest, -1), pivot[1])
     registers[pivot[0]] = form
     registers[_MEASURE] = now
-    facts = (shifted(form, -within[0]), shifted(times(form, -1), within[1]))
+    low, high = within[pivot[0]]
+    facts = (shifted(form, -low), shifted(times(form, -1), high))
+    forms = {name: one for name in measure.names if isinstance(one := registers[name], Form)}
+    for name, equal in attempt.relations:
+        registers[name] = _summed(equal, forms)
     return Case(registers, ranges, facts)

@@ -42,9 +42,11 @@ def variant_of(walk: WalkState, loop: Loop, mask: Mask) -> Variant | None:
     known = _Known(walk, mask, live)
     state = known.summary(live, search)
     found = _remembered(walk, (loop.id, 0, state), lambda: search.bounds(Entry(known)))
-    if found is None and search.ways:
-        found = _remembered(walk, (loop.id, 1, state), lambda: search.along(known))
-    if found is None and search.ways:
+    goes_on = any(opened.loop.id == loop.id for opened in walk.open_loops)
+    if found is not None or goes_on or not search.ways:
+        return found  # lanes that go on in a loop do not come from before it
+    found = _remembered(walk, (loop.id, 1, state), lambda: search.along(known))
+    if found is None:
         names = live.union(*(way.relevant - way.written | way.once for way in search.ways))
         everything = _Known(walk, mask, names)
         key = (loop.id, 2, everything.summary(names, search))

@@ -133,6 +133,18 @@ def relations(body: Region) -> tuple[tuple[str, Measure], ...]:
     return tuple(found)
 
 
+def gaps(body: Region) -> tuple[Measure, ...]:
+    """By how much relations fail: 0 where they hold."""
+    found = [gap(one) for one in relations(body)]
+    return tuple(one for one in found if one is not None)
+
+
+def gap(relation: tuple[str, Measure]) -> Measure | None:
+    """The sum that a register is to be, less the register."""
+    name, equal = relation
+    return equal.plus(Measure(((name, 1),), 0, equal.kind), -1)
+
+
 def sums(singles: tuple[Measure, ...]) -> tuple[Measure, ...]:
     """The sums of two measures of one type."""
     found: dict[Measure, None] = {}

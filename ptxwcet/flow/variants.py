@@ -24,7 +24,7 @@ from ptxwcet.flow.linear_forms import Form, Range, plus, shifted, times, variabl
 from ptxwcet.flow.variant_body import TooManyWays, traverse
 from ptxwcet.flow.variant_cases import Case, Content, exact
 from ptxwcet.flow.variant_entry import Entry, content_of
-from ptxwcet.flow.variant_measures import Measure, relations
+from ptxwcet.flow.variant_measures import Measure, gap, relations
 from ptxwcet.flow.variant_regions import Region
 
 # More iterations than this are asked for: a bound from the type alone says nothing.
@@ -116,10 +116,10 @@ def _reach(measure: Measure, known: Mapping[str, Range]) -> dict[str, Range]:
 
 def _holds_at_first(entry: Entry, measure: Measure, relation: tuple[str, Measure]) -> bool:
     """Whether a register is at the entry what an iteration sets it to."""
-    name, equal = relation
+    _, equal = relation
     if equal.kind != measure.kind or not set(equal.names) <= set(measure.names):
         return False
-    rest = equal.plus(Measure(((name, 1),), 0, equal.kind), -1)
+    rest = gap(relation)
     return rest is not None and entry.interval(rest) == (0, 0)
 
 

@@ -15,7 +15,7 @@ from ptxwcet.flow.loops import Loop
 from ptxwcet.flow.regions import Wavers
 from ptxwcet.flow.values import Known, Mask, Unknown, Value, combine
 from ptxwcet.flow.variant_entry import Entry, entry_along
-from ptxwcet.flow.variant_measures import Measure, measures, sums
+from ptxwcet.flow.variant_measures import Measure, gaps, measures, sums
 from ptxwcet.flow.variant_regions import Region, body_of, indices, way_to, writes
 from ptxwcet.flow.variant_results import Result, results_of
 from ptxwcet.flow.variants import Variant, find_variant
@@ -107,6 +107,12 @@ class _Search:
     ways: tuple[Region, ...]
     singles: tuple[Measure, ...]
     sums: tuple[Measure, ...]
+    gaps: tuple[Measure, ...]
+
+    @property
+    def asked(self) -> tuple[Measure, ...]:
+        """All sums whose values at the entry make a difference."""
+        return *self.singles, *self.sums, *self.gaps
 
     def bounds(self, entry: Entry) -> Variant | None:
         """The smallest bound that a measure gives for an entry."""
@@ -145,7 +151,7 @@ def _search(walk: WalkState, loop: Loop) -> _Search:
         ways = [way_to(walk.graph, loop, body.live[loop.header], steps) for steps in _STEPS_BEFORE]
         singles = measures(body)
         present = tuple(way for way in ways if way is not None)
-        known[loop.id] = _Search(body, present, singles, sums(singles))
+        known[loop.id] = _Search(body, present, singles, sums(singles), gaps(body))
     found: _Search = known[loop.id]
     return found
 
@@ -187,7 +193,7 @@ class _Known:
             if width >= _LEAST_BITS:
                 kinds = (IntegerType(width, signed=True), IntegerType(width, signed=False))
                 found.append(tuple(self._exact(Measure(((name, 1),), 0, kind)) for kind in kinds))
-        found.append(tuple(self._exact(one) for one in (*search.singles, *search.sums)))
+        found.append(tuple(self._exact(one) for one in search.asked))
         return tuple(found)
 
     def _exact(self, measure: Measure) -> Range | None:

@@ -92,12 +92,11 @@ def _bounds(body: Region, entry: Entry, measure: Measure) -> Iterator[Variant]:
     for within, by, equal in options:
         attempt = _Attempt(body, entry, measure, within, by, equal)
         try:
-            counted = _counted(attempt, start)
-            found = _special(attempt, start) if counted is None else counted
+            found = [_counted(attempt, start), _special(attempt, start)]
         except TooManyWays:
             return
-        if found is not None:
-            yield found
+        yield from (one for one in found if one is not None)
+        if found != [None, None]:
             return
 
 

@@ -21,10 +21,10 @@ from ptxwcet.makespan.states import (
     count_states,
     fill_table,
     is_in_reach,
-    longest_schedule,
 )
 from ptxwcet.makespan.strings import unrolled
 from ptxwcet.makespan.two_warps import longest_of_two
+from ptxwcet.makespan.witness import longest_schedule
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 
 

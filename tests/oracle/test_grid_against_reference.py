@@ -10,6 +10,7 @@ from grid_reference import ReferenceGrid
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ptxwcet.simulator import grid_engine
 from ptxwcet.simulator.configuration import SmConfiguration
 from ptxwcet.simulator.engine import Simulator
 from ptxwcet.simulator.grid import (
@@ -99,8 +100,8 @@ def compiled(
 
 def compare(
     workload: GridWorkload, shape: GridShape, policy: Policy, seed: int, jitter: Jitter
-) -> None:
-    """Both runs must be the same in everything."""
+) -> GridRun:
+    """The compiled run; both must be the same in everything."""
     expected = ReferenceGrid(workload, shape, policy, seed, jitter)
     expected.run()
     found = compiled(workload, shape, policy, seed, jitter)
@@ -115,10 +116,13 @@ def compare(
     rows = np.stack([runs.sm, runs.slot, runs.start, runs.end], axis=1).tolist()
     assert rows == [expected.blocks[b] for b in range(workload.block_count)]
     assert expected.most_resident <= shape.resident_blocks
+    return found
 
 
-def contended(warps: int) -> GridWorkload:
-    """Eleven blocks that crowd all units, meet at barriers and end at different times."""
+def contended(warps: int, scoreboard: Scoreboard) -> GridWorkload:
+    """Eleven blocks that crowd all units, meet at barriers and end at different times; some warps
+    end before the barriers, but after the others have come there.
+    """
 
     def one(unit: str, initiation: int, latency: int, *names: str) -> TimedInstruction:
         return TimedInstruction(unit, initiation, latency, names[:1], names[1:], bubble_cycles=1)
@@ -132,17 +136,40 @@ def contended(warps: int) -> GridWorkload:
         (head, TracedLoop(times, (body, TracedLoop(2, (head, body)))), meet, body, meet, head, tail)
         for times in (1, 3, 6)
     )
-    chosen = [[(2 * block + warp * warp) % 3 for warp in range(warps)] for block in range(11)]
-    return GridWorkload(programs, np.array(chosen, np.int64), END_POINT, Scoreboard.RAW_WAW)
+    programs = (*programs, (head, TracedVisit(4, (one("C", 1, 400, "c", "a"),))))
+    chosen = [[(3 * block + warp * warp) % 4 for warp in range(warps)] for block in range(11)]
+    return GridWorkload(programs, np.array(chosen, np.int64), END_POINT, scoreboard)
 
 
 @pytest.mark.parametrize("warps", [1, 2, 3, 5])
 @pytest.mark.parametrize("sm", CONFIGURATIONS)
 @pytest.mark.parametrize("policy", Policy)
 def test_every_policy_on_every_shape(policy: Policy, sm: SmConfiguration, warps: int) -> None:
-    workload = contended(warps)
-    compare(workload, GridShape(2, 3, sm), policy, 7, NO_JITTER)
+    workload = contended(warps, Scoreboard.RAW_WAW)
+    found = compare(workload, GridShape(2, 3, sm), policy, 7, NO_JITTER)
+    issued = found.point != 3  # an end comes before what its SM issues in the same cycle
+    rows = zip(found.cycle[issued], found.sm[issued], found.point[issued] != END_POINT, strict=True)
+    order = [(int(cycle), int(number), bool(later)) for cycle, number, later in rows]
+    assert order == sorted(order)
+    workload = contended(warps, Scoreboard.RAW)
     compare(workload, GridShape(1, 4, sm, 11), policy, 8, Jitter(40, 5))
+
+
+@pytest.mark.parametrize("piece", [1, 7])
+@pytest.mark.parametrize(("sms", "resident", "gap"), [(3, 2, 0), (2, 6, 0), (2, 2, 40)])
+def test_pauses_for_progress_change_nothing(
+    sms: int, resident: int, gap: int, piece: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(grid_engine, "_PIECE", piece)
+    workload = contended(3, Scoreboard.RAW)
+    shape = GridShape(sms, resident, SmConfiguration(2), gap)
+    found = compare(workload, shape, Policy.GTO, 0, NO_JITTER)
+    seen: list[tuple[int, int, int]] = []
+    options = GridOptions(Policy.GTO, progress=lambda *row: seen.append(row))
+    simulate_grid(workload, shape, options)
+    assert found.instructions // (piece + 4) <= len(seen) <= found.instructions // piece
+    assert seen == sorted(seen)
+    assert {row[1] for row in seen} == {11}
 
 
 @settings(max_examples=80, deadline=None)

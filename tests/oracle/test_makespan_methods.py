@@ -22,13 +22,13 @@ from ptxwcet.makespan.schedule import check_schedule
 from ptxwcet.makespan.states import (
     _choices,
     _most_choices,
-    _rank_table,
     count_reachable,
     fill_table,
-    longest_schedule,
+    rank_table,
 )
 from ptxwcet.makespan.strings import shape_of
 from ptxwcet.makespan.two_warps import longest_of_two
+from ptxwcet.makespan.witness import longest_schedule
 from ptxwcet.support.ilp import SolverStatus
 
 EXPERIMENTS = Path(__file__).parents[2] / "docs" / "experiments"
@@ -101,7 +101,7 @@ def test_room_for_all_choices_of_a_slot() -> None:
     """Two warps at each of three letters: the most ways to pick two of them."""
     most = _most_choices("LLL", 6, 2, 1)
     room = [np.zeros(most + 9, np.int64) for _ in range(2)]
-    ranks, kinds = _rank_table(3, 6), np.zeros(3, np.int64)
+    ranks, kinds = rank_table(3, 6), np.zeros(3, np.int64)
     assert _choices(0, 2, kinds, ranks, 6, np.array([4, 2, 0]), *room) == most == 6
 
 

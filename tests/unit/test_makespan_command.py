@@ -182,6 +182,12 @@ def test_schedule_is_drawn(run, tmp_path: Path) -> None:
     assert texts.count("L") == 8
     assert texts.count("C") == 4
     assert "warp 4" in texts
+    drawn = [
+        one for one in picture.iter("{http://www.w3.org/2000/svg}text") if one.text in ("L", "C")
+    ]
+    assert len({one.get("y") for one in drawn}) == 4  # a row a warp
+    assert len({one.get("x") for one in drawn}) == 9  # a column a slot
+    assert len({(one.get("x"), one.get("y")) for one in drawn}) == 12
 
 
 def test_pictures_that_cannot_be_drawn(run, tmp_path: Path) -> None:

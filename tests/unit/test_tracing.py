@@ -11,6 +11,7 @@ import pytest
 from ptxwcet.api import Request
 from ptxwcet.compose.grid_plan import GridWishes
 from ptxwcet.emulator.launch import PathNode, PathStep
+from ptxwcet.emulator.layout import shared_bytes
 from ptxwcet.execution import execute_recorded, open_launch
 from ptxwcet.flow.cfg import build_cfg
 from ptxwcet.ptx.parser import parse_module
@@ -199,14 +200,22 @@ def test_a_loop_that_depends_on_data_differs_between_runs(tmp_path: Path) -> Non
     assert len({len(run.cycle) for run in traced.runs}) > 1
 
 
-def test_jitter_differs_between_runs_and_is_repeatable() -> None:
-    asked = request("mandelbrot", "mandelbrot")
+@pytest.mark.parametrize("sample", ["mandelbrot", "saxpy"])  # executed, known without
+def test_jitter_differs_between_runs_and_is_repeatable(sample: str) -> None:
+    asked = request(sample, sample)
     options = TraceOptions("lrr", runs=2, jitter_percent=20, seed=3)
     one, two = trace_launch(asked, options), trace_launch(asked, options)
     assert events_of(one, 0) != events_of(one, 1)
     assert events_of(one, 1) == events_of(two, 1)
     later = trace_launch(asked, TraceOptions("lrr", jitter_percent=20, seed=4))
     assert events_of(one, 1) == events_of(later)
+
+
+def test_known_paths_are_timed_once_and_repeated() -> None:
+    traced = trace_launch(request("saxpy", "saxpy"), TraceOptions("lrr", runs=3))
+    assert not traced.is_executed
+    assert traced.runs[0] is traced.runs[2]
+    assert events_of(traced, 0) == events_of(traced, 1) == events_of(traced, 2)
 
 
 def test_runs_that_would_be_the_same_are_refused() -> None:
@@ -274,6 +283,35 @@ def test_registers_of_maxnreg_and_shared_memory(tmp_path: Path) -> None:
     assert limits["registers"] == 16 // 5
     assert limits["shared memory"] == 167936 // (40064 + 1024)
     assert traced.plan.assumptions[0].source == ".maxnreg of kernel saxpy"
+
+
+SHARED = """.version 9.0
+.target sm_90
+.address_size 64
+.shared .align 4 .b8 mine[100];
+.shared .align 4 .b8 of_another[5000];
+.visible .entry uses(.param .u32 n)
+{
+  .shared .align 16 .b8 own[32];
+  .reg .b32 %r<4>;
+  mov.u32 %r1, mine; mov.u32 %r2, own;
+  st.shared.u32 [%r1], %r2; st.shared.u32 [%r2], %r1;
+  ret;
+}
+"""
+
+
+def test_shared_variables_that_the_kernel_names(tmp_path: Path) -> None:
+    (tmp_path / "k.ptx").write_text(SHARED)
+    (tmp_path / "l.toml").write_text("grid = 1\nblock = 1\n[arguments]\nn = 1\n")
+    module = parse_module(read_source(str(tmp_path / "k.ptx")))
+    (kernel,) = module.kernels
+    assert shared_bytes(kernel, module, 0) == 112 + 32
+    assert shared_bytes(kernel, module, 10) == 112 + 32 + 10
+    asked = Request(str(tmp_path / "k.ptx"), launch_file=str(tmp_path / "l.toml"))
+    limits = trace_launch(asked, TraceOptions("lrr")).plan.occupancy.limits
+    (shared,) = [row.blocks for row in limits if row.resource == "shared memory"]
+    assert shared == 167936 // (1280)
 
 
 def test_sms_of_the_machine_file_or_the_option(tmp_path: Path) -> None:

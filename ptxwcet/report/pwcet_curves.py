@@ -29,6 +29,11 @@ def new_figure(
     return figure, figure.subplots(rows, columns, squeeze=False, width_ratios=ratios)
 
 
+def plain(label: str) -> str:
+    """A label that matplotlib prints as it is, and does not take for a formula."""
+    return label.replace("$", r"\$")
+
+
 def draw_exceedance(
     study: Study, unit: str, bound: int | None, *, shown: bool, is_forced: bool
 ) -> Figure:
@@ -50,7 +55,7 @@ def draw_exceedance(
         _curve(plot, study, RED, "pWCET (FORCED: bounds nothing)" if is_forced else "pWCET")
         right = _interval(plot, study)
     title = "" if shown else "   (curve REFUSED: the hypotheses do not hold)"
-    plot.set_title(f"{study.sample.label}: exceedance{title}")
+    plot.set_title(f"{plain(study.sample.label)}: exceedance{title}")
     _frame(plot, study, unit, right)
     if bound is not None:
         both = axes[0, 1]
@@ -138,8 +143,8 @@ def draw_conditions(studies: Sequence[Study], with_curve: Sequence[Study], unit:
         ordered = np.sort(study.sample.times)
         keep = np.linspace(0, len(ordered) - 1, min(len(ordered), 800)).astype(np.int64)
         share = (keep + 1) / len(ordered)
-        left.step(ordered[keep], share, where="post", color=colour, label=study.sample.label)
-        _observed(right, study, colour, study.sample.label)
+        left.step(ordered[keep], share, where="post", color=colour, label=plain(study.sample.label))
+        _observed(right, study, colour, plain(study.sample.label))
         if study in with_curve:
             _curve(right, study, colour, "_", "--")
     left.set(xlabel=unit, ylabel="share of runs", title="distribution functions")

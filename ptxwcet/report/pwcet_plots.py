@@ -16,7 +16,14 @@ import numpy as np
 from ptxwcet.pwcet.distributions import Family, Floats
 from ptxwcet.pwcet.extraction import Candidate
 from ptxwcet.pwcet.study import Study
-from ptxwcet.report.pwcet_curves import BLUE, RED, draw_conditions, draw_exceedance, new_figure
+from ptxwcet.report.pwcet_curves import (
+    BLUE,
+    RED,
+    draw_conditions,
+    draw_exceedance,
+    new_figure,
+    plain,
+)
 from ptxwcet.report.pwcet_model import PwcetReport
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 
@@ -144,7 +151,7 @@ def _series(study: Study, unit: str) -> Figure:
     trace, correlation, test = axes[:, 0]
     places, values = _thinned(study.sample.times)
     trace.plot(places, values, ".", ms=2, color=BLUE)
-    trace.set(title=f"{study.sample.label}: times", xlabel="run", ylabel=unit)
+    trace.set(title=f"{plain(study.sample.label)}: times", xlabel="run", ylabel=unit)
     serial, level = study.serial, study.settings.level
     lags = np.arange(1, len(serial.autocorrelation) + 1)
     correlation.vlines(lags, 0, serial.autocorrelation, color=BLUE)
@@ -172,7 +179,7 @@ def _extremogram(study: Study) -> Figure:
     plot.axhline(pairs.limit, color=RED, ls="--", lw=1, label="limit at each lag")
     top = max(0.05, 1.2 * float(pairs.values.max()), 1.1 * pairs.limit)
     plot.set(xlabel="lag", ylabel="P(long | long before)", ylim=(0, top))
-    plot.set_title(f"{study.sample.label}: extremogram above {study.index.threshold:,.6g}")
+    plot.set_title(f"{plain(study.sample.label)}: extremogram above {study.index.threshold:,.6g}")
     plot.legend(fontsize=8)
     return figure
 
@@ -191,7 +198,7 @@ def _quantiles(study: Study, unit: str) -> Figure:
         p = fit.goodness.p_anderson_darling
         plot.set_title(f"{family.value}: Anderson-Darling p = {p:.3f}", fontsize=10)
         plot.set(xlabel=f"law, {unit}", ylabel=f"observed, {unit}")
-    figure.suptitle(f"{study.sample.label}: quantiles")
+    figure.suptitle(f"{plain(study.sample.label)}: quantiles")
     return figure
 
 
@@ -221,7 +228,7 @@ def _stability(study: Study, unit: str) -> Figure:
     )
     plot.axvline(threshold, color=RED, ls="--", lw=1)
     plot.set(xlabel=f"threshold, {unit}", ylabel=f"mean excess, {unit}")
-    figure.suptitle(f"{study.sample.label}: stability; the dashed line is the choice")
+    figure.suptitle(f"{plain(study.sample.label)}: stability; the dashed line is the choice")
     return figure
 
 

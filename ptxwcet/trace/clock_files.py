@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ptxwcet.trace.measurements import ClockPairs, Condition, times_of_pairs
-from ptxwcet.trace.text_table import TextTable, refuse_file
+from ptxwcet.trace.text_table import TextTable, refuse_file, shortened
 
 CONDITION_COLUMN = "condition"
 """Name of the column that labels runs."""
@@ -43,13 +43,15 @@ def read_clocks(table: TextTable, stem: str, bits: int) -> list[Condition]:
             message = f"SM {sm} of run {run} has a second pair of clocks"
             table.refuse("PW708", number, message, "a row for each SM of each run", columns[1])
         seen.add((key, run, sm))
+        if key not in runs:
+            table.require_label(number, key)
         numbers = runs.setdefault(key, {})
         kept = rows.setdefault(key, ([], [], []))
         kept[0].append(numbers.setdefault(run, len(numbers)))
         for k in (2, 3):
             text = fields[columns[k]].strip()
             if not text.isdecimal() or int(text) >= most:
-                message = f"'{text}' is no value of a {bits}-bit counter"
+                message = f"'{shortened(text)}' is no value of a {bits}-bit counter"
                 help = "clocks are whole numbers; give --counter-bits 64 for clock64"
                 table.refuse("PW708", number, message, help, columns[k])
             kept[k - 1].append(int(text))

@@ -21,7 +21,14 @@ import numpy as np
 from ptxwcet.support.source import SourceFile
 from ptxwcet.trace.clock_files import CONDITION_COLUMN, is_clock_table, read_clocks
 from ptxwcet.trace.measurements import Condition, Measurements, TimeUnit
-from ptxwcet.trace.text_table import TextTable, find_column, open_table, parse_number, refuse_file
+from ptxwcet.trace.text_table import (
+    TextTable,
+    find_column,
+    open_table,
+    parse_number,
+    refuse_file,
+    shortened,
+)
 
 _TIME_COLUMNS = {
     "time": None,
@@ -152,6 +159,7 @@ def _read_times(
         key = stem if label is None else fields[label].strip().strip('"')
         times = found.get(key)
         if times is None:
+            table.require_label(number, key)
             times = found[key] = array("d")
         times.append(value)
     if not found:
@@ -179,8 +187,8 @@ def _bad_time(
     table: TextTable, number: int, column: int, text: str, value: float | None
 ) -> NoReturn:
     if value is None:
-        what = f"'{text}' is no number" if text else "a time is missing"
+        what = f"'{shortened(text)}' is no number" if text else "a time is missing"
         help = "a time a line; label columns have other names; a first line may name the columns"
         table.refuse("PW702", number, what, help, column)
     help = "times are finite and above 0: leave failed runs out"
-    table.refuse("PW704", number, f"{text} is no execution time", help, column)
+    table.refuse("PW704", number, f"{shortened(text)} is no execution time", help, column)

@@ -38,6 +38,12 @@ class TextTable:
                 )
             yield number, fields
 
+    def require_label(self, number: int, label: str) -> None:
+        """Raises PtxwcetError (PW702) for the label of a condition that cannot be printed."""
+        if not label or not label.isprintable():
+            message = "the label of a condition is missing, or cannot be printed"
+            self.refuse("PW702", number, message, "labels are printable text")
+
     def refuse(
         self, code: str, number: int, message: str, help: str, column: int | None = None
     ) -> NoReturn:
@@ -104,6 +110,11 @@ def find_column(table: TextTable, wanted: str) -> int:
         f"'{table.source.name}' has no column '{wanted}'",
         f"it has {known}; columns are named or numbered from 1",
     )
+
+
+def shortened(text: str) -> str:
+    """The beginning of a long field, for a message."""
+    return text if len(text) <= 40 else f"{text[:40]}..."
 
 
 def _blank_offset(text: str, column: int) -> int:

@@ -350,6 +350,25 @@ def test_one_pair_of_neighbours_is_no_surprise() -> None:
     assert found.p == pytest.approx(expected, abs=0.06)
 
 
+def test_lags_of_the_rescaled_range_are_andrews() -> None:
+    """(3 n / 2)^(1/3) (2 rho / (1 - rho^2))^(2/3), rounded down (Lo 1991, Equation 3.12)."""
+    noise = np.random.default_rng(21).normal(size=4000)
+    times = np.zeros(4000)
+    for k in range(1, 4000):
+        times[k] = 0.5 * times[k - 1] + noise[k]
+    centred = times - times.mean()
+    rho = (centred[1:] @ centred[:-1]) / (centred @ centred)
+    lags = int(np.cbrt(6000) * np.cbrt(2 * rho / (1 - rho**2)) ** 2)
+    assert lags > 15
+    statistic, found = rescaled_range(times)
+    assert found == lags
+    variance = centred @ centred / 4000
+    for lag in range(1, lags + 1):
+        variance += 2 * (1 - lag / (lags + 1)) * (centred[lag:] @ centred[:-lag]) / 4000
+    sums = np.cumsum(centred)
+    assert statistic == pytest.approx((sums.max() - sums.min()) / np.sqrt(4000 * variance))
+
+
 def test_rescaled_range_without_dependence_is_the_classical_one() -> None:
     times = np.random.default_rng(19).normal(size=400)
     statistic, lags = rescaled_range(times)

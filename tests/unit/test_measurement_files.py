@@ -92,6 +92,8 @@ def test_arrays_that_are_no_times(tmp_path: Path, array: np.ndarray, code: str) 
         ("cycles,a\n3,x\n4,5,6\n", "PW702", 3),
         ("cycles,a\n3,x\n,y\n", "PW702", 3),
         ("12x\n3\n", "PW702", 1),
+        ("condition,cycles\na\x1b[1m,3\n", "PW702", 2),
+        ("condition,cycles\n,3\n", "PW702", 2),
         ("cycles\n3\nnan\n", "PW704", 3),
         ("cycles\n3\ninf\n", "PW704", 3),
         ("cycles\n3\n-4\n", "PW704", 3),

@@ -24,7 +24,7 @@ def times(tmp_path_factory: pytest.TempPathFactory) -> Path:
     random = np.random.default_rng(3)
     path = tmp_path_factory.mktemp("pwcet") / "times.csv"
     rows = [f"A,{x:.0f}" for x in 1000 + random.gamma(9, 100, 1000)]
-    rows += [f"<B>,{x:.0f}" for x in 1000 + random.gamma(9, 150, 1000)]
+    rows += [f"<B$_>,{x:.0f}" for x in 1000 + random.gamma(9, 150, 1000)]
     path.write_text("condition,cycles\n" + "\n".join(rows) + "\n")
     return path
 
@@ -50,10 +50,14 @@ def test_text_has_tests_gates_fits_and_curve(
     code, out, err = call(capsys, times)
     assert (code, err) == (0, "")
     for word in (
-        *("condition  A", "condition  <B>", "runs test", "Ljung-Box", "BDS", "KS of halves"),
+        *("condition  A", "condition  <B$_>", "runs test", "Ljung-Box", "BDS", "KS of halves"),
         *("KPSS", "R/S", "AR order", "extremal index", "extremogram", "Anderson-Darling"),
         *("gpd", "exponential", "gev", "gumbel", "identically distributed", "pWCET      cycles"),
-        *("A is dominated by <B>", "ENVELOPE   over the conditions", "assumed, besides the tests"),
+        *(
+            "A is dominated by <B$_>",
+            "ENVELOPE   over the conditions",
+            "assumed, besides the tests",
+        ),
     ):
         assert word in out, word
 
@@ -150,14 +154,14 @@ def test_page_and_pictures(times: Path, tmp_path: Path, capsys: pytest.CaptureFi
     assert parser.open == []
     assert len(parser.ids) == len(set(parser.ids))
     assert text.count("<svg") == 11
-    assert "&lt;B&gt;" in text
-    assert "<B>" not in text
+    assert "&lt;B$_&gt;" in text
+    assert "<B$_>" not in text
     assert "static bound" in text
     names = {path.name for path in folder.iterdir()}
     kinds = ("series", "extremogram", "exceedance", "quantiles", "stability")
     assert names == {
         "conditions.svg",
-        *(f"{label}-{kind}.svg" for label in ("A", "_B_") for kind in kinds),
+        *(f"{label}-{kind}.svg" for label in ("A", "_B___") for kind in kinds),
     }
     for path in folder.iterdir():
         ElementTree.parse(path)

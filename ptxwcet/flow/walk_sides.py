@@ -8,7 +8,7 @@ from ptxwcet.flow.integers import IntegerType
 from ptxwcet.flow.lane_shapes import Agreement
 from ptxwcet.flow.loops import Loop
 from ptxwcet.flow.paths import Path, Visit
-from ptxwcet.flow.ranges import Interval, bounded, interval_of, is_narrower
+from ptxwcet.flow.ranges import Interval, bounded, interval_of
 from ptxwcet.flow.values import Cause, Known, Mask, Unknown, Value, combine, meet, merge
 from ptxwcet.flow.walk_narrowing import narrow, widen
 from ptxwcet.flow.walk_open import OpenBranch, Side, Way
@@ -17,6 +17,7 @@ from ptxwcet.flow.walk_stops import Undecided
 
 _LEAST_BITS = 16
 _MOST_TERMS = 4
+_WIDEST = 1 << 20
 
 
 def walk_side(
@@ -141,9 +142,9 @@ def _between(found: Known, one: Value, two: Value, masks: tuple[Mask, Mask], wid
     difference = combine(two, one, -1, width)
     kind = IntegerType(width, signed=True)
     interval = interval_of(difference, kind, lanes)
-    if not is_narrower(interval, kind):
-        return found
     span = Interval(min(interval.low, 0), max(interval.high, 0))
+    if span.high - span.low > _WIDEST:
+        return found  # says no more than the type
     joined = combine(one, bounded(span, width, found.otherwise), 1, width)
     merged = merge(found, joined, lanes)
     assert isinstance(merged, Known)

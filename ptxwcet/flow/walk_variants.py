@@ -18,7 +18,7 @@ from ptxwcet.flow.variant_entry import Entry, entry_along
 from ptxwcet.flow.variant_measures import Measure, gaps, measures, sums
 from ptxwcet.flow.variant_regions import Region, body_of, indices, way_to, writes
 from ptxwcet.flow.variant_results import Result, results_of
-from ptxwcet.flow.variants import Variant, find_variant
+from ptxwcet.flow.variants import MOST_BACK_EDGES, Variant, find_variant
 from ptxwcet.flow.walk_state import WalkState
 
 # Dominators of a loop that are looked at for what leads to it; fewer if that is too much.
@@ -75,6 +75,8 @@ def bound_results(
         found = None if at_entry is None else result.behind(at_entry, most)
         if at_entry is None or found is None or not isinstance(start, Known):
             continue
+        if found[1] - found[0] > MOST_BACK_EDGES:
+            continue  # says no more than the type
         value = ranges.bounded(ranges.Interval(*found), result.bits, now.causes)
         if result.is_relative:  # each lane by what it had
             low, high = found[0] - at_entry[0], found[1] - at_entry[1]

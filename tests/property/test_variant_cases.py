@@ -11,6 +11,7 @@ from ptxwcet.flow.integers import IntegerType
 from ptxwcet.flow.linear_forms import Form, maximum, minimum, plus, times, variable
 from ptxwcet.flow.variant_cases import Case, Compared, Joined, Open, Opposite, assumed, divided
 from ptxwcet.flow.variant_operands import Stepping
+from ptxwcet.flow.variant_results import Change, Result
 from ptxwcet.flow.variant_steps import step
 from ptxwcet.flow.variants import euclid_steps
 from ptxwcet.ptx.parser import parse_module
@@ -126,6 +127,8 @@ OPERATIONS = {
     "add.s32": lambda a, b: a + b,
     "sub.s32": lambda a, b: a - b,
     "mul.lo.s32": lambda a, b: a * b,
+    "mul.hi.s32": lambda a, b: a * b >> 32,
+    "mul.hi.u32": lambda a, b: (a % 2**32) * (b % 2**32) >> 32,
     "min.s32": min,
     "max.s32": max,
     "and.b32": lambda a, b: a & b,
@@ -204,6 +207,14 @@ def test_euclid_needs_no_more_steps() -> None:
         assert max(worst[1 : most + 1]) <= euclid_steps(most)
     assert euclid_steps(2**31 - 1) == 44
     assert euclid_steps(2**32 - 1) == 45
+
+
+def test_what_is_behind_a_loop() -> None:
+    adds = Result("%r1", 32, Change((0, 1), None), Change((0, 0), None))
+    assert adds.behind((5, 6), 10) == (5, 16)
+    assert adds.behind((5, 2**31 - 5), 10) is None
+    sets = Result("%r1", 32, Change((-2, 0), (3, 4)), Change((1, 1), (7, 7)))
+    assert sets.behind((0, 0), 4) == (-7, 7)
 
 
 def test_times_is_repeated_addition() -> None:

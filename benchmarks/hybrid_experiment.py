@@ -27,6 +27,7 @@ from ptxwcet.api import bound_file
 from ptxwcet.bounds.outcome import BlockBound
 
 OUT = Path(__file__).resolve().parents[1] / "docs" / "experiments"
+COMMAND = "python benchmarks/hybrid_experiment.py --store build/hybrid --until-known"
 INPUTS = 100
 JITTER_PERCENT = 50
 VARIED = ("MatrixMultiply", "Reduction-2", "Reduction-6", "VectorAdd")
@@ -115,9 +116,7 @@ def main() -> int:
             if runs and not options.only_trace:
                 rows.append(kept_study(store, kernel, runs))
     if not options.only_trace:
-        write_page(
-            *found, options.out, "python benchmarks/hybrid_experiment.py --store build/hybrid"
-        )
+        write_page(*found, options.out, COMMAND)
     return 0
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hybrid_experiment import has_known_paths, main, present, trace
 from hybrid_kernels import HybridKernel, hybrid_kernels
-from hybrid_page import averages, percent, table_2
+from hybrid_page import averages, by_kind, percent, table_2
 from hybrid_rows import Row, kept_study, over, planned_schedule, study
 from hybrid_runs import Store
 
@@ -142,6 +142,14 @@ def test_the_published_table_has_the_published_percentages(row: Row) -> None:
 )
 def test_percent(value: float, text: str) -> None:
     assert percent(value) == text
+
+
+def test_longest_runs_by_kind(row: Row) -> None:
+    kinds = ("random", "sorted", "random", "constant")
+    some = dataclasses.replace(row, marks=(5, 7, 9, 1000), kinds=kinds)
+    same = dataclasses.replace(row, name="Scan-1", marks=(5, 5, 5, 5), kinds=kinds)
+    _, _, *lines = by_kind([some, same])
+    assert lines == ["| VectorAdd | 9 | 7 |  | 1,000 |  |"]
 
 
 def test_over() -> None:

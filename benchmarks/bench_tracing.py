@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from ptxwcet.api import Request
+from ptxwcet.compose.grid_plan import GridWishes
 from ptxwcet.compose.grid_workload import TracedKernel, build_grid_workload
 from ptxwcet.emulator.executed_paths import executed_warps
 from ptxwcet.execution import execute_recorded, open_launch
@@ -80,7 +81,10 @@ def main() -> None:
     events = parser.parse_args().events
     small = workload("saxpy", "saxpy")
     simulate_grid(small, GridShape(1, 1, SmConfiguration()), GridOptions(Policy.LRR))  # compile
-    print("timing alone      policy  events instructions  cpu s  wall s  M ev./s M instr/s  MB")
+    print(
+        f"{'timing alone':16}{'':5}{'events':>12}{'instructions':>13}{'cpu s':>8}{'wall s':>8}"
+        f"{'M ev./s':>9}{'M ins./s':>9}{'MB':>8}"
+    )
     for sample, launch, resident in (
         ("mandelbrot", "mandelbrot", 6),
         ("sgemm_naive", "sgemm_naive", 1),
@@ -89,13 +93,13 @@ def main() -> None:
         grid = enlarged(workload(sample, launch), events)
         for policy in (Policy.LRR, Policy.GTO):
             time_simulation(sample, grid, resident, policy)
-    print("\nwhole traces          events  cpu s")
+    print(f"\n{'whole traces':16}{'events':>12}{'cpu s':>7}")
     for sample, launch in (("mandelbrot", "mandelbrot"), ("scan", "scan_random")):
         request = Request(
             str(SAMPLES / f"{sample}.ptx"), launch_file=str(SAMPLES / "launches" / f"{launch}.toml")
         )
         used = time.process_time()
-        options = TraceOptions("lrr", sms=SMS, runs=20, jitter_percent=5)
+        options = TraceOptions("lrr", GridWishes(SMS), runs=20, jitter_percent=5)
         traced = trace_launch(request, options)
         used = time.process_time() - used
         print(f"{sample:16}{len(traced.trace):>12,}{used:7.2f}")

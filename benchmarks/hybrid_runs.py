@@ -18,6 +18,7 @@ import numpy as np
 from hybrid_kernels import CLASSES, HybridKernel, write_input
 
 from ptxwcet.api import Request
+from ptxwcet.compose.grid_plan import GridWishes
 from ptxwcet.trace.columns_format import write_columns
 from ptxwcet.trace.events import TimedTrace
 from ptxwcet.trace.files import read_trace
@@ -90,7 +91,7 @@ class Store:
         begin = time.process_time()
         launch = write_input(kernel, number, place / "input")
         options = TraceOptions(
-            POLICY, sms=SMS, seed=number, jitter_percent=self.jitter_percent, runs=1
+            POLICY, GridWishes(SMS), seed=number, jitter_percent=self.jitter_percent, runs=1
         )
         traced = trace_launch(Request(str(kernel.path), launch_file=str(launch)), options)
         seconds = time.process_time() - begin
@@ -103,7 +104,7 @@ class Store:
     def _keep(self, kernel: HybridKernel, number: int, traced: TracedLaunch, seconds: float) -> Run:
         place = self.place(kernel)
         written = place / "written.npz"
-        write_columns(traced.trace, written, compress=True)
+        write_columns(traced.trace, written)
         name = hashlib.sha256(written.read_bytes()).hexdigest()[:16]
         written.replace(place / f"{name}.npz")
         (run,) = traced.runs
@@ -116,7 +117,7 @@ class Store:
             run.cycles,
             int((run.blocks.end - run.blocks.start).max()),
             run.instructions,
-            traced.shape.resident_blocks,
+            traced.plan.shape.resident_blocks,
             round(seconds, 3),
         )
 

@@ -24,10 +24,12 @@ from pathlib import Path
 from ptxwcet.instrument.rewriting import instrument_module
 from ptxwcet.instrument.sidecar import text_digest
 from ptxwcet.ptx.parser import parse_module
+from ptxwcet.ptx.reading import read_source
 from ptxwcet.support.source import SourceFile
 
 ROOT = Path(__file__).parents[1]
-FOLDERS = ("samples", "benchmarks/kernels/suite")
+FOLDERS = ("samples", "benchmarks/kernels/suite", "benchmarks/kernels/hybrid")
+CORPUS = ("tests/corpus/ptx", "tests/data/reference-sim/ptx")
 ARCHITECTURES = (75, 80, 86, 87, 90, 100)
 VERDICTS = ROOT / "tests" / "data" / "instrument" / "ptxas.json"
 TOO_OLD = {("sgemm_cp_async", 75): "cp.async needs sm_80", ("triton_add", 75): "no .cu"}
@@ -44,10 +46,11 @@ class Assembled:
     spilled: int
 
 
-def assemble(text: str, architecture: int, folder: Path) -> Assembled:
+def assemble(text: str, architecture: int | str, folder: Path, *options: str) -> Assembled:
     source = folder / "kernel.ptx"
     source.write_text(text, encoding="utf-8")
-    command = ["ptxas", "-v", f"-arch=sm_{architecture}", str(source), "-o", str(folder / "cubin")]
+    command = ["ptxas", "-v", f"-arch=sm_{architecture}", *options, str(source), "-o"]
+    command.append(str(folder / "cubin"))
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     output = done.stdout + done.stderr
     if done.returncode != 0:
@@ -119,6 +122,20 @@ def table(found: list[Row]) -> Iterator[str]:
         )
 
 
+def corpus(folder: Path) -> Iterator[str]:
+    """Files of the corpus, each for its own target: what ptxas refuses, then the counts."""
+    files = kernels = 0
+    for path in sorted(path for part in CORPUS for path in (ROOT / part).rglob("*.ptx")):
+        module = parse_module(read_source(path))
+        target = module.target.removeprefix("sm_")
+        added = instrument_module(module, module.kernels).text
+        after = assemble(added, target, folder, "-c")  # some call what is elsewhere
+        if after.message:
+            yield f"{path.name}: {after.message}"
+        files, kernels = files + 1, kernels + len(module.kernels)
+    yield f"corpus: {files} files, {kernels} kernels, each for its own target"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("files", nargs="*", type=Path)
@@ -127,6 +144,8 @@ def main() -> None:
     files = files or [path for part in FOLDERS for path in sorted((ROOT / part).glob("*.ptx"))]
     with tempfile.TemporaryDirectory() as folder:
         found = list(rows(files, Path(folder)))
+        if not given:
+            print("\n".join(corpus(Path(folder))))
     for row in found:
         if row.message:
             print(f"{row.file} sm_{row.architecture}: {row.message}")

@@ -1,4 +1,6 @@
-"""The suite of kernels, as it is and instrumented: same results, and the path that was executed?
+"""Kernels as they are and instrumented: the same results, and the path that was executed?
+
+The suite of kernels, and the applications of the hybrid experiment with their small launches::
 
     PYTHONPATH=.:benchmarks:tests/oracle python benchmarks/instrumented_runs.py
 
@@ -11,12 +13,13 @@ from __future__ import annotations
 import argparse
 import tempfile
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from instrumented import executed_paths, recorded_paths
-from kernel_suite import Entry, entries
+from kernel_suite import entries
 
 from ptxwcet.execution import RunRequest, run_file
 from ptxwcet.recording import (
@@ -34,6 +37,26 @@ from ptxwcet.support.diagnostics import PtxwcetError
 BUFFERS = (1 << 20, 1 << 24, 1 << 27)
 
 
+APPLICATIONS = Path(__file__).parent / "kernels" / "hybrid"
+
+
+@dataclass(frozen=True, slots=True)
+class Launched:
+    """A kernel and a launch file of it."""
+
+    path: Path
+    kernel: str
+    launch: Path
+
+
+def launched() -> Iterator[Launched]:
+    for entry in entries():
+        yield Launched(entry.path, entry.kernel, entry.launch)
+    for launch in sorted((APPLICATIONS / "small").glob("*.toml")):
+        name = launch.stem.rstrip("_0123456789")
+        yield Launched(APPLICATIONS / f"{name}.ptx", launch.stem, launch)
+
+
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """One kernel; ``same`` is empty or says what differs."""
@@ -45,7 +68,7 @@ class Outcome:
     seconds: float = 0.0
 
 
-def check(entry: Entry, folder: Path) -> Outcome:
+def check(entry: Launched, folder: Path) -> Outcome:
     out, sidecar, dump = (folder / f"k.{suffix}" for suffix in ("ptx", "json", "bin"))
     request = InstrumentRequest(str(entry.path), (entry.kernel,))
     write_instrumented(instrument_file(request), out, sidecar)
@@ -83,7 +106,7 @@ def main() -> None:
     names = parser.parse_args().names
     rows = []
     with tempfile.TemporaryDirectory() as folder:
-        for entry in entries():
+        for entry in launched():
             if not names or entry.kernel in names:
                 rows.append(check(entry, Path(folder)))
                 if rows[-1].wrong:

@@ -190,14 +190,18 @@ def open_launch(request: Request, module: Module) -> tuple[LaunchFile, Launch]:
 
 
 def execute_recorded(
-    module: Module, launch: LaunchFile, progress: Progress | None = None
+    module: Module,
+    launch: LaunchFile,
+    progress: Progress | None = None,
+    *,
+    max_instructions: int = MOST_INSTRUCTIONS,
 ) -> Execution:
     """Executes a launch and records the path of every warp.
 
     Raises PtxwcetError: what the run refuses, and every finding (a kernel that reads what nothing
     wrote takes arbitrary paths). Cost: that of the run.
     """
-    options = EmulatorOptions(record_paths=True, progress=progress)
+    options = EmulatorOptions(max_instructions, record_paths=True, progress=progress)
     execution = execute_launch(module, launch, options)
     if execution.findings:
         raise PtxwcetError(diagnostics_of(execution, launch.block, launch.grid))

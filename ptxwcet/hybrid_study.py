@@ -2,25 +2,38 @@
 
 >>> from ptxwcet.api import Request
 >>> from ptxwcet.hybrid_study import HybridRequest, study_trace
->>> request = HybridRequest(Request("samples/saxpy.ptx"), "samples/traces/saxpy.csv")
->>> study_trace(request).estimate.warp_wcet  # doctest: +SKIP
+>>> from ptxwcet.tracing import TraceOptions
+>>> request = Request("samples/saxpy.ptx", launch_file="samples/launches/saxpy.toml")
+>>> study_trace(HybridRequest(request, None, TraceOptions("lrr"))).estimate    # doctest: +SKIP
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from ptxwcet.api import Request, bound_file, file_digest
 from ptxwcet.claims import TimingClaim
+from ptxwcet.compose.grid_plan import ANY_GRID, GridWishes
 from ptxwcet.compose.waves import WaveSchedule
 from ptxwcet.flow.cfg import ControlFlowGraph, build_cfg
 from ptxwcet.flow.dominance import compute_dominators
 from ptxwcet.flow.inlining import inline_calls
 from ptxwcet.flow.loops import LoopForest, LoopId, find_loops
-from ptxwcet.flow.paths import loop_entries
-from ptxwcet.hybrid.concurrency import WaveParameters, hybrid_estimate
-from ptxwcet.hybrid.estimate import HybridEstimate, claim_estimates, estimate_kernel
+from ptxwcet.flow.paths import Path, loop_entries, visited_blocks
+from ptxwcet.hybrid.claims import (
+    claim_estimates,
+    claim_planned,
+    claim_quantile,
+    claim_rounds,
+)
+from ptxwcet.hybrid.concurrency import (
+    BlockDelays,
+    WaveParameters,
+    hybrid_estimate,
+    rounds_estimate,
+)
+from ptxwcet.hybrid.estimate import BlockPlaces, HybridEstimate, estimate_kernel
 from ptxwcet.hybrid.profiles import LEAST_EXCEEDANCE, path_distribution
 from ptxwcet.ir.kernel import Kernel, Module
 from ptxwcet.pipeline import KernelAnalysis
@@ -29,7 +42,7 @@ from ptxwcet.ptx.reading import read_source
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.trace.events import TimedTrace
 from ptxwcet.trace.files import read_trace
-from ptxwcet.tracing import TraceOptions, TraceProgress, trace_launch
+from ptxwcet.tracing import TraceOptions, TraceProgress, plan_launch, trace_launch
 
 EXCEEDANCES = (1e-3, 1e-6, 1e-9)
 """Probabilities for which quantiles are given unless told otherwise."""
@@ -37,36 +50,54 @@ EXCEEDANCES = (1e-3, 1e-6, 1e-9)
 
 @dataclass(frozen=True, slots=True)
 class HybridRequest:
-    """What to analyse: a trace in a file, or a launch (of ``request``) that is traced here.
+    """What to analyse: a trace in a file, or the launch file of ``request``, traced here.
 
-    ``request`` also holds the launch facts for the static bound. ``exceedances`` are probabilities
-    with which a warp's time may exceed the quantiles asked for.
+    ``request`` also holds the launch facts for the static bound. ``tracing`` says how to trace.
+    With a launch file beside a trace in a file, waves are planned for a GPU as ``grid`` says.
+    ``exceedances`` are probabilities with which a warp's time may exceed the quantiles.
     """
 
     request: Request
     trace: str | None = None
     tracing: TraceOptions | None = None
     exceedances: tuple[float, ...] = EXCEEDANCES
+    grid: GridWishes = ANY_GRID
 
 
 @dataclass(frozen=True, slots=True)
 class StaticBound:
-    """The safe bound of one block on a machine, and the most body executions of loops of one entry
-    that the static analysis knows; or why there is none."""
+    """The safe bound of one block on a machine, or why there is none.
+
+    With a bound: ``iterations`` are the most body executions of loops of one entry, and ``blocks``
+    all that a warp can execute; both are empty without.
+    """
 
     machine: str
     claim: TimingClaim | None
     iterations: Mapping[LoopId, int]
+    blocks: frozenset[int]
     refusal: Diagnostic | None
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedWaves:
-    """Equation 2 with waves from launch and occupancy, the start gap that of first waves."""
+    """What the launch and the occupancy say of the whole grid.
+
+    ``waves``: equation 2 with waves of the launch, the start gap that of first waves. ``rounds``:
+    as many rounds of blocks with ``delays`` as observed; None where those are not known, or of
+    another GPU.
+    """
 
     schedule: WaveSchedule
     start_gap: int
-    cycles: int
+    delays: BlockDelays | None
+    waves: TimingClaim
+    rounds: TimingClaim | None
+
+    @property
+    def cycles(self) -> int:
+        """The time by equation 2."""
+        return self.waves.cycles
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +105,12 @@ class TimeQuantile:
     """The time of a warp on the worst path that is exceeded with at most ``exceedance``."""
 
     exceedance: float
-    cycles: int
+    claim: TimingClaim
+
+    @property
+    def cycles(self) -> int:
+        """That time."""
+        return self.claim.cycles
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,23 +140,16 @@ def study_trace(hybrid: HybridRequest, progress: TraceProgress | None = None) ->
     """
     _check_exceedances(hybrid.exceedances)
     module = parse_module(read_source(hybrid.request.path))
-    schedule: WaveSchedule | None = None
-    if hybrid.trace is not None:
-        trace = read_trace(hybrid.trace)
-    elif hybrid.tracing is not None:
-        # facts concern the static bound: what is executed comes from the launch file alone
-        executed = replace(hybrid.request, loop_bounds=(), facts_file=None)
-        traced = trace_launch(executed, hybrid.tracing, progress)
-        trace, schedule = traced.trace, traced.waves
-    else:
-        message = "no trace, and no launch to trace"
-        raise PtxwcetError(Diagnostic("PW614", message, help="give --trace, or --launch"))
+    trace, schedule = _trace_and_waves(hybrid, progress)
     path = hybrid.trace or ""
     sha256 = file_digest(hybrid.request.path)
     kernel = inline_calls(_traced_kernel(module, trace, hybrid), module)
     cfg = build_cfg(kernel)
     forest = find_loops(cfg, compute_dominators(cfg))
-    estimate = estimate_kernel(kernel, cfg, forest, trace, path, sha256)
+    places = None
+    if schedule is not None:
+        places = BlockPlaces(schedule.warps_per_block, schedule.sms * schedule.resident_blocks)
+    estimate = estimate_kernel(kernel, cfg, forest, trace, path, sha256, places)
     return HybridAnswer(
         hybrid.request.path,
         sha256,
@@ -135,6 +164,23 @@ def study_trace(hybrid: HybridRequest, progress: TraceProgress | None = None) ->
         _bound_statically(hybrid.request, kernel),
         None if schedule is None else plan_waves(estimate, schedule),
     )
+
+
+def _trace_and_waves(
+    hybrid: HybridRequest, progress: TraceProgress | None
+) -> tuple[TimedTrace, WaveSchedule | None]:
+    # facts concern the static bound: what is executed comes from the launch file alone
+    executed = replace(hybrid.request, loop_bounds=(), facts_file=None)
+    if hybrid.trace is not None:
+        trace = read_trace(hybrid.trace)
+        if executed.launch_file is None:
+            return trace, None
+        return trace, plan_launch(executed, hybrid.grid)
+    if executed.launch_file is None or hybrid.tracing is None:
+        message = "no trace, and no launch to trace"
+        raise PtxwcetError(Diagnostic("PW614", message, help="give --trace, or --launch"))
+    traced = trace_launch(executed, hybrid.tracing, progress)
+    return traced.trace, traced.plan.waves
 
 
 def _check_exceedances(exceedances: tuple[float, ...]) -> None:
@@ -173,7 +219,7 @@ def _quantiles(
         return ()
     whole = path_distribution(estimate.observations.transitions, estimate.path.counts)
     return tuple(
-        TimeQuantile(one, min(whole.quantile(one), estimate.warp_wcet))
+        TimeQuantile(one, claim_quantile(estimate, min(whole.quantile(one), estimate.warp_wcet)))
         for one in sorted(exceedances, reverse=True)
     )
 
@@ -186,7 +232,15 @@ def plan_waves(estimate: HybridEstimate, schedule: WaveSchedule) -> PlannedWaves
     """
     gap = estimate.concurrency.first_gap
     waves = WaveParameters(schedule.waves, schedule.warps_per_wave, gap)
-    return PlannedWaves(schedule, gap, hybrid_estimate(estimate.warp_wcet, waves))
+    warp, delays = estimate.warp_wcet, estimate.delays
+    rounds = None
+    places = schedule.sms * schedule.resident_blocks
+    if delays is not None and delays.places != places:
+        delays = None  # those of another GPU
+    if delays is not None:
+        rounds = claim_rounds(estimate, rounds_estimate(warp, schedule.waves, delays))
+    planned = claim_planned(estimate, hybrid_estimate(warp, waves))
+    return PlannedWaves(schedule, gap, delays, planned, rounds)
 
 
 def _bound_statically(request: Request, kernel: Kernel) -> StaticBound:
@@ -195,15 +249,16 @@ def _bound_statically(request: Request, kernel: Kernel) -> StaticBound:
     row = answer.kernels[0]
     name = answer.machine.name
     if not isinstance(row, KernelAnalysis):
-        return StaticBound(name, None, {}, row.diagnostics[0])
-    return StaticBound(name, row.worst.bound.claim, _static_iterations(row), None)
+        return StaticBound(name, None, {}, frozenset(), row.diagnostics[0])
+    paths = [warp.nodes for piece in row.pieces for warp in piece.paths.warps]
+    blocks = frozenset(block for nodes in paths for block in visited_blocks(nodes))
+    return StaticBound(name, row.worst.bound.claim, _static_iterations(paths), blocks, None)
 
 
-def _static_iterations(row: KernelAnalysis) -> dict[LoopId, int]:
+def _static_iterations(paths: Iterable[Path]) -> dict[LoopId, int]:
     most: dict[LoopId, int] = {}
-    for piece in row.pieces:
-        for warp in piece.paths.warps:
-            for entry in loop_entries(warp.nodes):
-                loop = LoopId(entry.loop)
-                most[loop] = max(most.get(loop, 0), entry.iterations.base)
+    for nodes in paths:
+        for entry in loop_entries(nodes):
+            loop = LoopId(entry.loop)
+            most[loop] = max(most.get(loop, 0), entry.iterations.base)
     return most

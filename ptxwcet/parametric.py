@@ -123,6 +123,11 @@ class _Job:
 
     def bound(self) -> SymbolicBound:
         """The answer. Raises PtxwcetError (PW543) without a formula."""
+        if self._placed.totals:
+            names = ", ".join(dict.fromkeys(total.source for total in self._placed.totals))
+            raise _no_formula(
+                self._kernel, self._parameter, f"{names} limits what a warp does in a whole run"
+            )
         try:
             progressions = self._solve()
             formula = formula_of(progressions)

@@ -23,6 +23,7 @@ from ptxwcet.flow.paths import BlockPaths
 from ptxwcet.flow.placing import place_facts
 from ptxwcet.flow.slicing import decisive_variables
 from ptxwcet.flow.stated import NO_FACTS, StatedFacts
+from ptxwcet.flow.totals import totals_in_force
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.machine.model import Machine
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
@@ -134,8 +135,11 @@ def prepare_kernel(
     costs = InstructionCosts(machine, launch.threads, unknown_at_worst=unknown_at_worst)
     pieces = []
     for paths in found:
-        workload = build_workload(paths.warps, kernel, cfg, costs, machine.scoreboard)
-        rests_on = fact_assumptions(paths, placed, launch, given)
+        totals = totals_in_force(kernel, cfg, paths, placed.totals)
+        workload = build_workload(
+            paths.warps, kernel, cfg, costs, machine.scoreboard, totals=totals
+        )
+        rests_on = fact_assumptions(paths, placed, launch, given, totals)
         assumptions = (*_unknown_opcodes(costs), *rests_on)
         pieces.append(PreparedPiece(paths, workload, assumptions, costs.is_nominal))
     return PreparedKernel(kernel, cfg, forest, launch, machine, tuple(pieces), placed)

@@ -147,6 +147,8 @@ class _Page:
         yield from self._condition(question.branch, loop)
         others = [f"a value of {self.names[name]} ([parameters])" for name in question.parameters]
         others += ["--grid"] if question.on_grid else []
+        if question.in_launch_file:
+            others.append(f"{' and '.join(question.in_launch_file)} in a launch file (--launch)")
         if others:
             yield f"# Instead of a bound, this may settle it: {' and '.join(others)}"
         yield "[[loop]]"

@@ -3,44 +3,44 @@
 >>> from ptxwcet.api import Request
 >>> from ptxwcet.tracing import TraceOptions, trace_launch
 >>> request = Request("samples/saxpy.ptx", launch_file="samples/launches/saxpy.toml")
->>> traced = trace_launch(request, TraceOptions("lrr", sms=2))
+>>> traced = trace_launch(request, TraceOptions("lrr"))
 >>> len(traced.trace)  # doctest: +SKIP
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from ptxwcet.api import Request, file_digest
-from ptxwcet.claims import Assumption, AssumptionState
-from ptxwcet.compose.grid_workload import TracedKernel, block_points, build_grid_workload
-from ptxwcet.compose.occupancy import (
-    BlockResources,
-    Occupancy,
-    OccupancyLimit,
-    compute_occupancy,
-    missing_rules,
+from ptxwcet.api import Request, file_digest, state_facts
+from ptxwcet.compose.grid_plan import ANY_GRID, GridPlan, GridWishes, plan_grid
+from ptxwcet.compose.grid_workload import (
+    TracedKernel,
+    block_points,
+    build_grid_workload,
+    known_paths,
 )
-from ptxwcet.compose.waves import WaveSchedule, schedule_waves
+from ptxwcet.compose.waves import WaveSchedule
 from ptxwcet.emulator.executed_paths import executed_warps
-from ptxwcet.emulator.launch import Execution
 from ptxwcet.emulator.launch_model import LaunchFile, is_random
-from ptxwcet.emulator.layout import shared_bytes
-from ptxwcet.execution import execute_recorded, open_launch
+from ptxwcet.execution import MOST_INSTRUCTIONS, execute_recorded, open_launch
+from ptxwcet.flow.call_variables import with_variable_registers
 from ptxwcet.flow.cfg import build_cfg
 from ptxwcet.flow.dominance import compute_postdominators
+from ptxwcet.flow.extraction import extract_ranges
+from ptxwcet.flow.facts import Launch
 from ptxwcet.flow.inlining import inline_calls
-from ptxwcet.ir.kernel import Module
+from ptxwcet.flow.placing import place_facts
+from ptxwcet.ir.kernel import Kernel, Module
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.machine.model import Machine
+from ptxwcet.pipeline import build_flow
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.ptx.reading import read_source
-from ptxwcet.simulator.configuration import SmConfiguration
-from ptxwcet.simulator.grid import GridOptions, GridRun, GridShape
+from ptxwcet.simulator.grid import GridOptions, GridRun, GridShape, GridWorkload
 from ptxwcet.simulator.policies import Jitter, Policy, find_policy
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.timing.cost import InstructionCosts
@@ -55,40 +55,38 @@ TraceProgress = Callable[[int, int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class TraceOptions:
-    """How to trace. None: as the machine file, the launch file or ``.maxnreg`` says.
+    """How to trace.
 
     ``runs``: run k has the seeds of the launch file's random arrays moved on k times, and ``seed``
-    + k for the random policy and for jitter. ``launch_gap_cycles`` lie between the starts of two
-    blocks.
+    + k for the random policy and for jitter. ``grid``: what is said of SMs and residency.
+    ``execute``: the launch is executed even where path analysis knows the one path of every warp;
+    an execution is given up after ``max_instructions``.
     """
 
     policy: str
-    sms: int | None = None
-    resident_blocks: int | None = None
-    registers: int | None = None
+    grid: GridWishes = ANY_GRID
     runs: int = 1
     seed: int = 0
     jitter_percent: int = 0
-    launch_gap_cycles: int = 0
     most_events: int = MOST_EVENTS
+    execute: bool = False
+    max_instructions: int = MOST_INSTRUCTIONS
 
 
 @dataclass(frozen=True, slots=True)
 class TracedLaunch:
-    """The trace of all runs, one row of ``runs`` each, and on what it was made.
+    """The trace of all runs, what each run was, and how the grid shared the GPU.
 
-    ``assumptions`` are those of occupancy and dispatch: the shape of the grid's run depends on
-    them.
+    ``is_executed``: the paths are those that the inputs took; else they are the only ones that path
+    analysis found, and so those of every input.
     """
 
     launch: LaunchFile
     machine: Machine
+    plan: GridPlan
     trace: TimedTrace
     runs: tuple[GridRun, ...]
-    shape: GridShape
-    occupancy: Occupancy
-    waves: WaveSchedule
-    assumptions: tuple[Assumption, ...]
+    is_executed: bool
 
 
 def trace_kernel(
@@ -101,55 +99,50 @@ def trace_kernel(
 def trace_launch(
     request: Request, options: TraceOptions, progress: TraceProgress | None = None
 ) -> TracedLaunch:
-    """Executes the launch of a launch file and times it, block by block, on several SMs.
+    """Times the launch of a launch file, block by block, on several SMs.
 
     Raises PtxwcetError: problems of the inputs; findings of the executions; PW315, PW316
     (occupancy); PW426 (contradicting registers); PW690 (too many events); PW691 (several runs that
-    would be the same). Cost: that of the executions, and about a scan over the warps of an SM for
-    each issued instruction.
+    would be the same); PW692 (no instructions). Cost: that of the executions, and about a scan over
+    the warps of an SM for each issued instruction.
     """
     machine = load_machine(request.machine, request.memory_latency_cycles)
     policy = find_policy(options.policy)
-    jitter = Jitter(options.jitter_percent, options.seed)
+    Jitter(options.jitter_percent)  # refused before anything is done
+    module = parse_module(read_source(request.path))
+    launch, facts = open_launch(request, module)
+    _require_variety(launch, policy, options)
+    _require_instructions(launch.kernel)
+    plan = plan_grid(launch, module, machine, options.grid)
+    paths = _Paths(request, module, launch, facts, machine, options.max_instructions)
+    if not options.execute:
+        paths.analyse()
+    report = _Report(progress, options.runs, math.prod(launch.grid))
+    runs = _trace_runs(paths, plan.shape, policy, options, report)
+    digest = file_digest(request.path)
+    origin = TraceOrigin(launch.kernel.name, digest, f"simulator {policy.value}")
+    trace = _join(runs, origin, paths.traced)
+    return TracedLaunch(launch, machine, plan, trace, runs, paths.known is None)
+
+
+def plan_launch(request: Request, grid: GridWishes = ANY_GRID) -> WaveSchedule:
+    """The waves of a launch from its launch file, the occupancy and ``grid``; nothing runs.
+
+    Raises PtxwcetError: problems of the inputs, PW315, PW316 (occupancy). Cost: reading the files.
+    """
+    machine = load_machine(request.machine, request.memory_latency_cycles)
     module = parse_module(read_source(request.path))
     launch, _ = open_launch(request, module)
-    _require_variety(launch, policy, options)
-    occupancy, assumptions = _occupancy(launch, module, machine, options)
-    shape, of_shape = _shape(machine, occupancy, options)
-    blocks = math.prod(launch.grid)
-    report = _Report(progress, options.runs * blocks)
-    runs: list[GridRun] = []
-    left = options.most_events
-    traced = None
-    for number in range(options.runs):
-        seeds = replace(jitter, seed=options.seed + number)
-        execution = execute_recorded(module, launch.reseeded(number), report.executing)
-        if traced is None:
-            traced = _timed(execution, launch, machine, request)
-        how = GridOptions(policy, options.seed + number, seeds, left, report.simulating)
-        runs.append(_simulate(execution, traced, shape, how))
-        left -= len(runs[-1].cycle)
-        report.next_run(blocks)
-    assert traced is not None, "there is at least one run"
-    origin = TraceOrigin(launch.kernel.name, file_digest(request.path), f"simulator {policy.value}")
-    return TracedLaunch(
-        launch,
-        machine,
-        _join(runs, origin, traced),
-        tuple(runs),
-        shape,
-        occupancy,
-        schedule_waves(blocks, shape.sms, occupancy),
-        (*assumptions, *of_shape),
-    )
+    return plan_grid(launch, module, machine, grid).waves
 
 
-# --- what limits the grid -------------------------------------------------------------------------
+def _varies(policy: Policy, options: TraceOptions) -> bool:
+    """Whether two runs of the same paths may differ."""
+    return options.jitter_percent > 0 or policy is Policy.RANDOM
 
 
 def _require_variety(launch: LaunchFile, policy: Policy, options: TraceOptions) -> None:
-    random = options.jitter_percent > 0 or policy is Policy.RANDOM
-    if options.runs == 1 or random or any(is_random(row) for row in launch.arguments):
+    if options.runs == 1 or _varies(policy, options) or any(map(is_random, launch.arguments)):
         return
     raise PtxwcetError(
         Diagnostic(
@@ -161,122 +154,124 @@ def _require_variety(launch: LaunchFile, policy: Policy, options: TraceOptions) 
     )
 
 
-def _occupancy(
-    launch: LaunchFile, module: Module, machine: Machine, options: TraceOptions
-) -> tuple[Occupancy, tuple[Assumption, ...]]:
-    threads = math.prod(launch.block)
-    if options.resident_blocks is not None:
-        given = options.resident_blocks
-        warps = -(-threads // machine.warp_size)
-        occupancy = Occupancy(given, warps, (OccupancyLimit("--resident-blocks", given),))
-        text = f"an SM holds {given} blocks of this launch at a time"
-        return occupancy, (_assumed("resident-blocks", text, "--resident-blocks"),)
-    registers, source = _registers(launch, options)
-    shared = shared_bytes(inline_calls(launch.kernel, module), module, launch.dynamic_shared_bytes)
-    occupancy = compute_occupancy(BlockResources(threads, shared, registers, source), machine)
-    return occupancy, occupancy.assumptions
+def _require_instructions(kernel: Kernel) -> None:
+    if not kernel.instructions:
+        message = f"kernel {kernel.name} has no instructions, so there is nothing to trace"
+        raise PtxwcetError(Diagnostic("PW692", message, kernel.span, help="trace another kernel"))
 
 
-def _registers(launch: LaunchFile, options: TraceOptions) -> tuple[int | None, str]:
-    """Registers of a thread, and who says it: the option, the launch file or ``.maxnreg``."""
-    given, written = options.registers, launch.registers_per_thread
-    if given is not None and written is not None and given != written:
-        place = launch.place("registers_per_thread")
-        raise PtxwcetError(
-            Diagnostic(
-                "PW426",
-                f"--registers {given} contradicts {place}, which says {written}",
-                help="leave one of them out, or let both say the same",
+class _Paths:
+    """Where the workload of each run comes from: an execution, or path analysis for all runs."""
+
+    def __init__(
+        self,
+        request: Request,
+        module: Module,
+        launch: LaunchFile,
+        facts: Launch,
+        machine: Machine,
+        max_instructions: int,
+    ) -> None:
+        self._request, self._module, self._launch = request, module, launch
+        self._facts, self._machine = facts, machine
+        self._max_instructions = max_instructions
+        self.traced = self._timed(inline_calls(launch.kernel, module))
+        self._meetings = compute_postdominators(self.traced.cfg).immediate
+        self.known: GridWorkload | None = None
+
+    def analyse(self) -> None:
+        """Sets ``known`` if path analysis finds exactly one path for every warp."""
+        kernel, launch = self.traced.kernel, self._facts
+        stated = state_facts(self._request, self._module).of_kernel(kernel.name)
+        try:
+            cfg, forest = build_flow(kernel, launch)
+            placed = place_facts(kernel, cfg, forest, stated)
+            followed = with_variable_registers(kernel)
+            meetings = tuple(self._meetings)
+            ranges = extract_ranges(followed, cfg, forest, meetings, launch, placed)
+        except PtxwcetError:
+            return  # it needs the inputs; what is wrong with the kernel its execution tells too
+        launched = known_paths(ranges, self._launch.grid)
+        if launched is not None:
+            self.known = build_grid_workload(launched, self.traced)
+
+    def run(self, number: int, shape: GridShape, options: GridOptions, report: _Report) -> GridRun:
+        """One run on the inputs of that number."""
+        # here: its compiled code is loaded only when something is simulated
+        from ptxwcet.simulator.grid_engine import simulate_grid
+
+        workload = self.known
+        if workload is None:
+            launch = self._launch.reseeded(number)
+            execution = execute_recorded(
+                self._module, launch, report.executing, max_instructions=self._max_instructions
             )
-        )
-    if given is not None:
-        return given, "--registers"
-    if written is not None:
-        return written, launch.place("registers_per_thread")
-    for directive in launch.kernel.performance:
-        if directive.keyword == ".maxnreg":
-            return directive.values[0], f".maxnreg of kernel {launch.kernel.name}"
-    return None, ""
+            launched = executed_warps(execution, self.traced.cfg, self._meetings)
+            workload = build_grid_workload(launched, self.traced)
+        return simulate_grid(workload, shape, options)
+
+    def _timed(self, kernel: Kernel) -> TracedKernel:
+        at_worst = self._request.unknown_at_worst
+        costs = InstructionCosts(self._machine, self._facts.threads, unknown_at_worst=at_worst)
+        return TracedKernel(kernel, build_cfg(kernel), costs, self._machine.scoreboard)
 
 
-def _shape(
-    machine: Machine, occupancy: Occupancy, options: TraceOptions
-) -> tuple[GridShape, tuple[Assumption, ...]]:
-    if options.sms is not None:
-        sms, source = options.sms, "--sms"
-    elif machine.occupancy is not None:
-        sms, source = machine.occupancy.sms.value, machine.occupancy.sms.source
-    else:
-        raise missing_rules(machine)
-    gap = options.launch_gap_cycles
-    rows = [_assumed("sms", f"the GPU has {sms} SM{'s' if sms > 1 else ''}", source)]
-    if gap:
-        text = f"between the starts of two blocks lie at least {gap} cycles"
-        rows.append(_assumed("launch-gap", text, "--launch-gap"))
-    shape = GridShape(sms, occupancy.resident_blocks, SmConfiguration.of(machine), gap)
-    return shape, tuple(rows)
+def _again(run: GridRun, most_events: int) -> GridRun:
+    """The same run once more, within the events that are left."""
+    # here: it is loaded when something has been simulated
+    from ptxwcet.simulator.grid_engine import require_room
+
+    require_room(len(run.cycle), most_events)
+    return run
 
 
-def _assumed(key: str, text: str, source: str) -> Assumption:
-    return Assumption(key, text, AssumptionState.ASSUMED, source)
-
-
-# --- one run after another ------------------------------------------------------------------------
+def _trace_runs(
+    paths: _Paths, shape: GridShape, policy: Policy, options: TraceOptions, report: _Report
+) -> tuple[GridRun, ...]:
+    runs: list[GridRun] = []
+    left = options.most_events
+    for number in range(options.runs):
+        seed = options.seed + number
+        jitter = Jitter(options.jitter_percent, seed)
+        how = GridOptions(policy, seed, jitter, left, report.simulating)
+        same = runs and paths.known is not None and not _varies(policy, options)
+        runs.append(_again(runs[0], left) if same else paths.run(number, shape, how, report))
+        left -= len(runs[-1].cycle)
+        report.next_run(runs[-1].instructions)
+    return tuple(runs)
 
 
 class _Report:
     """Turns the blocks of executions and simulations into one count over all runs."""
 
-    def __init__(self, progress: TraceProgress | None, all_blocks: int) -> None:
+    def __init__(self, progress: TraceProgress | None, runs: int, blocks: int) -> None:
         self._progress = progress
-        self._all = all_blocks
-        self._before = 0
-        self._instructions = 0
-        self._executed = 0
+        self._blocks, self._all = blocks, runs * blocks
+        self._before = self._instructions = self._executed = 0
 
     def executing(self, done: int, blocks: int, instructions: int) -> None:
         """An execution counts for one half of its blocks."""
         self._executed = instructions
-        self._show(self._before + done // 2)
+        self._show(done // 2, instructions)
 
-    def simulating(self, done: int, blocks: int) -> None:
-        """A simulation counts for the other half."""
-        self._show(self._before + (blocks + done) // 2)
+    def simulating(self, done: int, blocks: int, instructions: int) -> None:
+        """A simulation counts for the other half, or for all if nothing was executed."""
+        shown = (blocks + done) // 2 if self._executed else done
+        self._show(shown, max(self._executed, instructions))
 
-    def next_run(self, blocks: int) -> None:
+    def next_run(self, instructions: int) -> None:
         """A run is over."""
-        self._before += blocks
-        self._instructions += self._executed
+        self._show(self._blocks, instructions)
+        self._before += self._blocks
+        self._instructions += instructions
         self._executed = 0
 
-    def _show(self, done: int) -> None:
+    def _show(self, done: int, instructions: int) -> None:
         if self._progress is not None:
-            self._progress(done, self._all, self._instructions + self._executed)
+            self._progress(self._before + done, self._all, self._instructions + instructions)
 
 
-def _timed(
-    execution: Execution, launch: LaunchFile, machine: Machine, request: Request
-) -> TracedKernel:
-    """The executed kernel and its costs, which all runs share."""
-    threads = math.prod(launch.block)
-    costs = InstructionCosts(machine, threads, unknown_at_worst=request.unknown_at_worst)
-    cfg = build_cfg(execution.kernel)
-    return TracedKernel(execution.kernel, cfg, costs, machine.scoreboard)
-
-
-def _simulate(
-    execution: Execution, traced: TracedKernel, shape: GridShape, options: GridOptions
-) -> GridRun:
-    # here: its compiled code is loaded only when something is simulated
-    from ptxwcet.simulator.grid_engine import simulate_grid
-
-    meetings = compute_postdominators(traced.cfg).immediate
-    executed = executed_warps(execution, traced.cfg, meetings)
-    return simulate_grid(build_grid_workload(executed, traced), shape, options)
-
-
-def _join(runs: list[GridRun], origin: TraceOrigin, traced: TracedKernel) -> TimedTrace:
-    lengths = [len(run.cycle) for run in runs]
+def _join(runs: Sequence[GridRun], origin: TraceOrigin, traced: TracedKernel) -> TimedTrace:
     blocks, instructions = traced.cfg.blocks, traced.kernel.instructions
     points = [
         Ipoint(traced.cfg.name(block), instructions[blocks[block].start].span.line)
@@ -289,5 +284,5 @@ def _join(runs: list[GridRun], origin: TraceOrigin, traced: TracedKernel) -> Tim
         np.concatenate([run.sm for run in runs]),
         np.concatenate([run.warp for run in runs]),
         np.concatenate([run.cycle for run in runs]),
-        np.cumsum([0, *lengths[:-1]], dtype=np.int64),
+        np.cumsum([0, *(len(run.cycle) for run in runs[:-1])], dtype=np.int64),
     )

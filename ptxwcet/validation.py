@@ -15,7 +15,9 @@ from ptxwcet.bounds.outcome import BlockBound
 from ptxwcet.emulator.execute import execute
 from ptxwcet.emulator.launch import EmulatedLaunch, EmulatorOptions, Execution
 from ptxwcet.execution import diagnostics_of, emulated, read_launch
+from ptxwcet.flow.facts import PlacedFacts
 from ptxwcet.flow.inlining import inline_calls
+from ptxwcet.flow.path_counts import count_visits
 from ptxwcet.flow.paths import BlockPaths
 from ptxwcet.ir.kernel import Module
 from ptxwcet.machine.model import Machine
@@ -125,6 +127,8 @@ class _Checker:
         holding, departures = _holding(self._analysis.pieces, piece.paths)
         if holding is None:
             self._report_path(piece.paths, departures)
+        if self._exceeds_totals(piece.paths):
+            holding = None  # there is no bound for what the facts exclude
         simulator = Simulator(piece.workload, SmConfiguration.of(self._analysis.machine))
         longest, by = max(
             ((run.cycles(simulator), str(run)) for run in self._plan), key=lambda row: row[0]
@@ -141,6 +145,22 @@ class _Checker:
             )
         return ExecutedRow(piece.count, longest, by, safe)
 
+    def _exceeds_totals(self, paths: BlockPaths) -> bool:
+        """Whether a warp does more in its run than facts say, which is reported."""
+        found = []
+        for total in self._analysis.facts.totals:
+            made = max(count_visits(warp.nodes, total.visits)[1] for warp in paths.warps)
+            if made > total.most:
+                kernel = self._analysis.kernel.name
+                message = (
+                    f"a fact is contradicted: {total.source} says at most {total.most:,} "
+                    f"{total.what} in a run of a warp; in kernel {kernel}, block {paths.first}, "
+                    f"a warp made {made:,}"
+                )
+                found.append(Diagnostic("PW546", message, help="correct the fact"))
+        self.diagnostics += found
+        return bool(found)
+
     def _report_path(self, paths: BlockPaths, departures: Sequence[Departure]) -> None:
         furthest = max(departures, key=lambda departure: departure.position)
         kernel, cfg = self._execution.kernel, self._analysis.cfg
@@ -155,9 +175,22 @@ class _Checker:
                 f"kernel {kernel.name}, block {paths.first}: an executed path leaves the analysed "
                 f"ones after {furthest.position} basic blocks, {where}",
                 span,
-                help="this is a bug of ptxwcet: please report the kernel and its launch",
+                help=_remedy(self._analysis.facts),
             )
         )
+
+
+def _remedy(facts: PlacedFacts) -> str:
+    """What to do about a path that was not expected."""
+    stated = facts.loop_bounds or facts.never or facts.exclusive or facts.uniform
+    if not stated:
+        return "this is a bug of ptxwcet: please report the kernel and its launch"
+    sources = dict.fromkeys((*facts.loop_sources.values(), *facts.branch_sources.values()))
+    names = f" ({', '.join(sources)})" if sources else ""
+    return (
+        f"check the facts that were given{names}: one of them may be wrong; if none is, this is a "
+        "bug of ptxwcet: please report the kernel and its launch"
+    )
 
 
 def _safe_cycles(piece: AnalysedPiece) -> int:

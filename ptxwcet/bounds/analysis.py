@@ -7,24 +7,29 @@ share (docs/methods/safe.md).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from ptxwcet.claims import Assumption
 from ptxwcet.machine.model import Machine, TimingMeaning
-from ptxwcet.timing.attribution import WarpAttribution, attribute_warp
+from ptxwcet.timing.attribution import WarpAttribution
 from ptxwcet.timing.demand import (
+    NO_PRICES,
+    Prices,
     heaviest_cycles,
     issue_count,
     most_cycles,
     unit_demand,
     used_units,
 )
+from ptxwcet.timing.limited_parts import above, attribute_limited, limited_parts, spread
+from ptxwcet.timing.limits import find_limits, least_over_prices
 from ptxwcet.timing.phases import WarpProfile, profile_warp
 from ptxwcet.warp.alignment import AlignedSection, AlignedStep, align_sections
-from ptxwcet.warp.program import Barrier, BlockWorkload, Node, Scoreboard
+from ptxwcet.warp.program import Barrier, BlockWorkload, Node, Scoreboard, TimedInstruction
 from ptxwcet.warp.segments import Section, cut_at_barriers
+from ptxwcet.warp.structure import Structures
 
 
 @dataclass(frozen=True)
@@ -37,24 +42,39 @@ class WarpSection:
 
     @cached_property
     def profile(self) -> WarpProfile:
-        """L, E and phases of the section. Raises PW404."""
+        """L, E and phases of the section, whatever the limits of tallies. Raises PW404."""
         return profile_warp(self.body, self.scoreboard)
+
+    @cached_property
+    def limits(self) -> dict[str, int]:
+        """How often a run of the section passes tallies at most, by their keys."""
+        return find_limits(self.body)
 
     @cached_property
     def length_cycles(self) -> int:
         """L, but not before the bubble of the barrier at its end is over.
 
-        The next section starts on a clean machine: what delays it must have ended here.
+        The next section starts on a clean machine: what delays it must have ended here. With
+        tallies, the length of no way through the section that keeps their limits is larger.
         """
+        return self._priced_length[0]
+
+    @cached_property
+    def _priced_length(self) -> tuple[int, Prices]:
+        return least_over_prices(self.limits, self._relaxed_length)
+
+    def _relaxed_length(self, prices: Prices) -> int:
+        profile = profile_warp(self.body, self.scoreboard, prices) if prices else self.profile
         if self.barrier is None:
-            return self.profile.isolated_cycles
-        return max(self.profile.isolated_cycles, self.profile.issue_end_cycles)
+            return profile.isolated_cycles
+        return max(profile.isolated_cycles, profile.issue_end_cycles)
 
     @cached_property
     def attribution(self) -> WarpAttribution:
         """Which instructions ``length_cycles`` goes to. Raises PW404."""
         through_bubble = self.barrier is not None
-        return attribute_warp(self.body, self.scoreboard, through_bubble=through_bubble)
+        length = self._priced_length
+        return attribute_limited(self.body, self.scoreboard, length, through_bubble=through_bubble)
 
     @cached_property
     def units(self) -> frozenset[str]:
@@ -78,22 +98,39 @@ class WarpSection:
         """
         known = self._interferences
         if units not in known:
-            known[units] = most_cycles(
-                self.body, lambda i: i.initiation_cycles if i.unit in units else 1
-            )
+            known[units] = self._most(lambda i: i.initiation_cycles if i.unit in units else 1)[0]
         return known[units]
+
+    def _most(self, weight: Callable[[TimedInstruction], int]) -> tuple[int, Prices]:
+        """The largest sum of a weight over the instructions of a way, and prices that show it."""
+        body = self.body
+        if not self.limits:
+            return most_cycles(body, weight), NO_PRICES
+        return least_over_prices(self.limits, lambda prices: most_cycles(body, weight, prices))
 
     def interference_by_origin(self, units: frozenset[str]) -> dict[int, int]:
         """:meth:`interference` by the kernel's instruction."""
-        return heaviest_cycles(self.body, lambda i: i.initiation_cycles if i.unit in units else 1)
+        return self._by_origin(lambda i: i.initiation_cycles if i.unit in units else 1)
 
     def demand_by_origin(self, units: frozenset[str]) -> dict[int, int]:
         """:meth:`demand_on` by the kernel's instruction."""
-        return heaviest_cycles(self.body, lambda i: i.initiation_cycles if i.unit in units else 0)
+        return self._by_origin(lambda i: i.initiation_cycles if i.unit in units else 0)
+
+    def _by_origin(self, weight: Callable[[TimedInstruction], int]) -> dict[int, int]:
+        """:meth:`_most` by the kernel's instruction."""
+        cycles, prices = self._most(weight)
+        shares = heaviest_cycles(self.body, weight, above(prices))
+        rest = cycles - sum(shares.values())
+        if rest:
+            parts = (heaviest_cycles(one, weight) for one in limited_parts(self.body, prices))
+            weights = next(found for found in parts if any(found.values()))
+            for origin, share in spread(rest, weights).items():
+                shares[origin] = shares.get(origin, 0) + share
+        return shares
 
     def demand_on(self, units: frozenset[str]) -> int:
         """Largest total initiation on these units, in cycles."""
-        return most_cycles(self.body, lambda i: i.initiation_cycles if i.unit in units else 0)
+        return self._most(lambda i: i.initiation_cycles if i.unit in units else 0)[0]
 
     @cached_property
     def _interferences(self) -> dict[frozenset[str], int]:
@@ -197,15 +234,20 @@ def analyse_block(
     programs' trees.
     """
     aligned = align_sections([cut_at_barriers(c.program) for c in workload.classes])
-    known: dict[int, WarpSection] = {}
+    structures = Structures()
+    known: dict[tuple[object, ...], WarpSection] = {}
+    of_section: dict[int, WarpSection] = {}
 
     def prepared(section: Section | None) -> WarpSection | None:
         if section is None:
             return None
-        if id(section) not in known:
+        found = of_section.get(id(section))
+        if found is None:
             body, barrier = section.body, section.barrier
-            known[id(section)] = WarpSection(body, barrier, workload.scoreboard)
-        return known[id(section)]
+            new = WarpSection(body, barrier, workload.scoreboard)
+            found = known.setdefault((barrier, *structures.body(body)), new)
+            of_section[id(section)] = found
+        return found
 
     def step(entry: AlignedStep) -> BlockStep:
         if isinstance(entry, AlignedSection):

@@ -134,7 +134,7 @@ def _explain(section: BlockSection, core: SubCore, index: int) -> SectionExplana
 def _interference(
     section: BlockSection, core: SubCore, index: int, own: WarpSection
 ) -> Counter[int]:
-    """The sum of ``bounds.safe.warp_upper_bound`` over the other warps, by origin."""
+    """The sum of ``bounds.safe`` over the other warps, by origin."""
     paid: Counter[int] = Counter()
     for other_index, (count, other) in enumerate(zip(core.warps, section.warps, strict=True)):
         times = count - (other_index == index)

@@ -38,7 +38,7 @@ def bound_safe(analysis: BlockAnalysis) -> BlockBound:
     cycles = sum(section.multiplicity * section.cycles for section in sections)
     note = ""
     if analysis.workload.warp_count == 1:
-        isolated = analysis.uncut[0].profile.isolated_cycles
+        isolated = analysis.uncut[0].length_cycles
         if isolated < cycles:
             cycles = isolated
             note = "one warp waits for no other: its isolated length bounds it"
@@ -69,10 +69,7 @@ def worst_way(
 
 def section_upper_bound(analysis: BlockAnalysis, section: BlockSection) -> int:
     """The largest ``WUB_S`` over the warps of a section."""
-    return max(
-        (warp_upper_bound(section, core, index) for core, index in _delayed(analysis, section)),
-        default=0,
-    )
+    return max((cycles for _, _, cycles in _delayed(analysis, section)), default=0)
 
 
 def worst_warp(analysis: BlockAnalysis, section: BlockSection) -> tuple[SubCore, int] | None:
@@ -80,34 +77,35 @@ def worst_warp(analysis: BlockAnalysis, section: BlockSection) -> tuple[SubCore,
 
     The first of several; None for a section without warps.
     """
-    return max(
-        _delayed(analysis, section),
-        key=lambda warp: warp_upper_bound(section, *warp),
-        default=None,
-    )
+    found = max(_delayed(analysis, section), key=lambda warp: warp[2], default=None)
+    return None if found is None else found[:2]
 
 
-def _delayed(analysis: BlockAnalysis, section: BlockSection) -> Iterator[tuple[SubCore, int]]:
-    """Every kind of warp in a section: its sub-core and its class."""
+def _delayed(analysis: BlockAnalysis, section: BlockSection) -> Iterator[tuple[SubCore, int, int]]:
+    """Every kind of warp in a section: its sub-core, its class, its ``WUB_S``."""
     for core in analysis.sub_cores:
-        for index, count in enumerate(core.warps):
-            if count and section.warps[index] is not None:
-                yield core, index
+        interference: dict[frozenset[str], int] = {}  # of all warps, for one that uses such units
+        for index, (count, own) in enumerate(zip(core.warps, section.warps, strict=True)):
+            if not count or own is None:
+                continue
+            units = own.units
+            if units not in interference:
+                interference[units] = _interference(section, core, units)
+            alone = own.length_cycles - own.interference(units)
+            yield core, index, alone + interference[units]
 
 
-def warp_upper_bound(section: BlockSection, core: SubCore, index: int) -> int:
-    """``WUB_S`` of a warp of class ``index`` on a sub-core.
+def _interference(section: BlockSection, core: SubCore, units: frozenset[str]) -> int:
+    """What all warps may delay one of a sub-core that uses ``units``, itself with them.
 
     Warps of other sub-cores delay it on shared units only: by their initiations there.
     """
-    own = section.warps[index]
-    assert own is not None
-    total = own.length_cycles - own.interference(own.units)
+    total = 0
     for count, other in zip(core.warps, section.warps, strict=True):
         if count and other is not None:
-            total += count * other.interference(own.units)
-    for units, counts in core.others:
+            total += count * other.interference(units)
+    for shared, counts in core.others:
         for count, other in zip(counts, section.warps, strict=True):
             if count and other is not None:
-                total += count * other.demand_on(units & own.units)
+                total += count * other.demand_on(shared & units)
     return total

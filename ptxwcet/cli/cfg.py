@@ -1,24 +1,30 @@
-"""``ptxwcet cfg``: the control-flow graph of kernels as DOT text or as a picture."""
+"""``ptxwcet cfg``: the control-flow graph of kernels as DOT text, as a picture, as tables."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 
+from ptxwcet.cli.bound import request_from
 from ptxwcet.cli.graphviz import PICTURES, require_graph_suffix, write_graph
-from ptxwcet.flow.dot import DivergentSet, draw_cfg
+from ptxwcet.cli.options import launch_options
+from ptxwcet.control_flow import DescribedKernel, describe_flow
+from ptxwcet.flow.dot import DivergentSet, Drawing, draw_cfg
 from ptxwcet.ir.kernel import Kernel, Module
 from ptxwcet.machine.loader import DEFAULT_MACHINE, load_machine
+from ptxwcet.machine.model import Machine
 from ptxwcet.pipeline import block_costs
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.ptx.reading import read_source
+from ptxwcet.report.flow_text import render_flow_text
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError, render_all
 
 
 @click.command("cfg")
-@click.argument("file", type=click.Path())
-@click.option("-k", "--kernel", "name", help="Draw this kernel (or device function) only.")
+@launch_options
 @click.option(
     "-o",
     "--output",
@@ -43,28 +49,47 @@ from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError, render_all
     show_default=True,
     help="Machine whose timings give each block's cycles (one warp alone).",
 )
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["dot", "text"]),
+    default="dot",
+    show_default=True,
+    help="On standard output: the graph, or tables of branches and loops (needs the launch).",
+)
 def cfg(
-    file: str,
-    name: str | None,
     output: Path | None,
     divergent: bool,
     divergent_set: str,
     machine: str,
+    form: str,
+    **options: Any,
 ) -> None:
-    """Draw the control-flow graph of the kernels in FILE.
+    """Draw the control-flow graph of the kernels, or device functions, in FILE.
 
     Loops are nested boxes, barriers are highlighted, T and F mark the taken edge and the
-    fall-through of a branch; dashed edges are those that only a diverged warp takes.
+    fall-through of a branch; dashed edges are those that only a diverged warp takes. With a launch
+    (--block or --launch), each branch has its class (uniform over the block, over the warp,
+    divergent, unknown; decided or not) and each loop its bound and why.
     """
     if output is not None:
         require_graph_suffix(output, "'-o'")
-    kernels = _select(parse_module(read_source(file)), name)
+    launched = any(value for key, value in options.items() if key not in ("file", "kernels"))
+    described = describe_flow(request_from(**options)) if launched else ()
+    if form == "text":
+        if output is not None or not launched:
+            raise click.UsageError("--format text needs the launch (--block 256), and no -o")
+        click.echo(render_flow_text(described), nl=False)
+        return
+    kernels = tuple(one.kernel for one in described)
+    if not launched:
+        kernels = _select(parse_module(read_source(options["file"])), options["kernels"])
     if output is not None and output.suffix in PICTURES and len(kernels) > 1:
         names = ", ".join(kernel.name for kernel in kernels)
         raise click.UsageError(f"a picture shows one kernel: choose with -k among {names}")
     shown = DivergentSet(divergent_set) if divergent else DivergentSet.NONE
     timings = load_machine(machine)
-    drawings = [draw_cfg(kernel, shown, block_costs(kernel, timings)) for kernel in kernels]
+    drawings = _draw(kernels, described, shown, timings)
     for drawing in drawings:
         if drawing.warnings:
             click.echo(render_all(drawing.warnings), err=True)
@@ -75,9 +100,23 @@ def cfg(
         write_graph(text, output, "try --no-divergent, or write the text with -o FILE.dot")
 
 
-def _select(module: Module, name: str | None) -> tuple[Kernel, ...]:
-    """The named kernel or function, or all kernels of the file."""
-    if name is None:
+def _draw(
+    kernels: Sequence[Kernel],
+    described: Sequence[DescribedKernel],
+    shown: DivergentSet,
+    machine: Machine,
+) -> list[Drawing]:
+    if described:
+        return [
+            draw_cfg(one.kernel, shown, block_costs(one.kernel, machine), one.notes)
+            for one in described
+        ]
+    return [draw_cfg(kernel, shown, block_costs(kernel, machine)) for kernel in kernels]
+
+
+def _select(module: Module, names: Sequence[str]) -> tuple[Kernel, ...]:
+    """The named kernels or functions, or all kernels of the file."""
+    if not names:
         if not module.kernels:
             raise PtxwcetError(
                 Diagnostic(
@@ -88,12 +127,10 @@ def _select(module: Module, name: str | None) -> tuple[Kernel, ...]:
             )
         return module.kernels
     everything = (*module.kernels, *module.functions)
-    chosen = tuple(kernel for kernel in everything if kernel.name == name)
-    if not chosen:
-        names = ", ".join(kernel.name for kernel in everything) or "nothing"
-        raise PtxwcetError(
-            Diagnostic(
-                "PW232", f"no kernel '{name}' in {module.source.name}", help=f"it contains {names}"
-            )
-        )
-    return chosen
+    known = {kernel.name: kernel for kernel in everything}
+    for name in names:
+        if name not in known:
+            contents = ", ".join(known) or "nothing"
+            message = f"no kernel '{name}' in {module.source.name}"
+            raise PtxwcetError(Diagnostic("PW232", message, help=f"it contains {contents}"))
+    return tuple(known[name] for name in names)

@@ -11,6 +11,7 @@ from ptxwcet.cli.bound import request_from
 from ptxwcet.cli.graphviz import require_graph_suffix, write_graph
 from ptxwcet.cli.options import analysis_options
 from ptxwcet.cli.progress import ProgressLine
+from ptxwcet.compose.grid_plan import GridWishes
 from ptxwcet.hybrid_study import EXCEEDANCES, HybridRequest, study_trace
 from ptxwcet.report.hybrid_model import build_hybrid_report
 from ptxwcet.report.hybrid_text import render_hybrid_text
@@ -19,15 +20,17 @@ from ptxwcet.report.json_format import render_json
 from ptxwcet.trace.files import write_trace
 from ptxwcet.tracing import TraceOptions
 
-_TRACING = {
+_OF_A_TRACE_MADE_HERE = {
     "policy": "--policy",
-    "sms": "--sms",
-    "resident_blocks": "--resident-blocks",
-    "registers": "--registers",
     "runs": "--runs",
     "seed": "--seed",
     "jitter": "--jitter",
     "save_trace": "--save-trace",
+}
+_OF_THE_GPU = {
+    "sms": "--sms",
+    "resident_blocks": "--resident-blocks",
+    "registers": "--registers",
 }
 
 
@@ -37,17 +40,25 @@ _TRACING = {
     "--trace", type=click.Path(), help="Timed trace (.csv or .npz).  [default: trace --launch here]"
 )
 @click.option("--policy", help="Traced here: warp scheduler (lrr, gto, ...).")
-@click.option("--sms", type=click.IntRange(1), help="Traced here: SMs.  [default: the machine's]")
+@click.option(
+    "--sms", type=click.IntRange(1, 1024), help="SMs of the GPU.  [default: the machine's]"
+)
 @click.option(
     "--resident-blocks",
-    type=click.IntRange(1),
-    help="Traced here: blocks an SM holds at once.  [default: from the occupancy]",
+    type=click.IntRange(1, 1024),
+    help="Blocks that an SM holds.  [default: computed from the machine's limits]",
 )
-@click.option("--registers", type=click.IntRange(1), help="Traced here: registers of a thread.")
 @click.option(
-    "--runs", type=click.IntRange(1), help="Traced here: runs, with other seeds each.  [default: 1]"
+    "--registers",
+    type=click.IntRange(1, 1024),
+    help="Registers of a thread, as ptxas -v says.  [default: launch file, .maxnreg, no limit]",
 )
-@click.option("--seed", type=click.IntRange(0, 2**31), help="Traced here: of policy and jitter.")
+@click.option(
+    "--runs",
+    type=click.IntRange(1, 100_000),
+    help="Traced here: runs, with other seeds each.  [default: 1]",
+)
+@click.option("--seed", type=click.IntRange(0, 2**62), help="Traced here: of policy and jitter.")
 @click.option(
     "--jitter",
     type=click.IntRange(0, 100),
@@ -86,12 +97,14 @@ def hybrid(
     """
     if picture is not None:
         require_graph_suffix(picture, "'--picture'")
-    given = {key: options.pop(key) for key in _TRACING}
+    given = {key: options.pop(key) for key in (*_OF_A_TRACE_MADE_HERE, *_OF_THE_GPU)}
     request = request_from(**options)
     _check_use(trace, request.launch_file, given)
     save = given.pop("save_trace")
-    tracing = None if trace is not None else _trace_options(given)
-    asked = HybridRequest(request, trace, tracing, exceedances or EXCEEDANCES)
+    grid = GridWishes(*(given.pop(key) for key in ("sms", "resident_blocks", "registers")))
+    tracing = None if trace is not None else _trace_options(grid=grid, **given)
+    levels = exceedances or EXCEEDANCES
+    asked = HybridRequest(request, trace, tracing, levels, grid)
     with ProgressLine() as progress:
         answer = study_trace(asked, progress.show)
     if save is not None:
@@ -106,22 +119,19 @@ def hybrid(
 
 def _check_use(trace: str | None, launch_file: str | None, given: dict[str, Any]) -> None:
     if trace is not None:
-        for key, option in _TRACING.items():
+        for key, option in _OF_A_TRACE_MADE_HERE.items():
             if given[key] is not None:
                 raise click.UsageError(f"{option} concerns a trace made here: it excludes --trace")
+        for key, option in _OF_THE_GPU.items():
+            if given[key] is not None and launch_file is None:
+                raise click.UsageError(f"{option} says how waves are planned: give --launch, too")
     elif launch_file is None:
         raise click.UsageError("give --trace FILE, or --launch FILE to trace here")
     elif given["policy"] is None:
         raise click.UsageError("to trace here, name a warp scheduler: --policy lrr, gto, ...")
 
 
-def _trace_options(given: dict[str, Any]) -> TraceOptions:
-    return TraceOptions(
-        given["policy"],
-        given["sms"],
-        given["resident_blocks"],
-        given["registers"],
-        given["runs"] or 1,
-        given["seed"] or 0,
-        given["jitter"] or 0,
-    )
+def _trace_options(
+    grid: GridWishes, policy: str, runs: int | None, seed: int | None, jitter: int | None
+) -> TraceOptions:
+    return TraceOptions(policy, grid, runs=runs or 1, seed=seed or 0, jitter_percent=jitter or 0)

@@ -30,8 +30,12 @@ def import_dump(dumps: tuple[str, ...], sidecar: str, out: Path) -> None:
     """
     trace = import_dumps(sidecar, dumps)
     write_trace(trace, out)
-    multiprocessors = len(np.unique(trace.sm))
+    runs, multiprocessors = len(trace.runs), len(np.unique(trace.sm))
     click.echo(
-        f"{out}: {len(trace):,} events of {trace.origin.kernel} in {len(trace.runs):,} runs on "
-        f"{multiprocessors:,} multiprocessors, times in {trace.origin.clock}s"
+        f"{out}: {_count(len(trace), 'event')} of {trace.origin.kernel} in {_count(runs, 'run')} "
+        f"on {_count(multiprocessors, 'multiprocessor')}, times in {trace.origin.clock}s"
     )
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}" + ("" if number == 1 else "s")

@@ -30,6 +30,7 @@ _COMMANDS = {
     "machine": "ptxwcet.cli.machine",
     "makespan": "ptxwcet.cli.makespan",
     "phases": "ptxwcet.cli.phases",
+    "pwcet": "ptxwcet.cli.pwcet",
     "record": "ptxwcet.cli.record",
     "run": "ptxwcet.cli.run",
     "simulate": "ptxwcet.cli.simulate",

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from ptxwcet.api import RefusedKernel
 from ptxwcet.cli.bound import request_from
@@ -25,6 +26,19 @@ from ptxwcet.makespans import (
 from ptxwcet.report.makespan_svg import draw_schedule
 from ptxwcet.report.makespan_text import makespan_data, refusal_data, render_makespan_text
 from ptxwcet.support.diagnostics import Diagnostic, render_all
+
+_OF_STRINGS = (
+    "text",
+    "warps",
+    "load_store",
+    "cores",
+    "method",
+    "constraints",
+    "most_warps",
+    "seconds",
+    "schedule",
+    "form",
+)
 
 
 @click.command()
@@ -112,14 +126,34 @@ def makespan(
 def _check_usage(
     file: str | None, text: str | None, warps: int | None, schedule: Path | None
 ) -> None:
+    """Raises click.UsageError for options that do not go together: none is ignored."""
     if (file is None) == (text is None):
         raise click.UsageError("give either FILE or --string")
     if text is not None and warps is None:
         raise click.UsageError("--string needs --warps")
     if text is None and warps is not None:
         raise click.UsageError("--warps belongs to --string: the warps of FILE follow from --block")
+    _refuse_idle_options(with_string=text is not None)
     if schedule is not None and schedule.suffix != ".svg":
         raise click.BadParameter(f"'{schedule}' should end in .svg", param_hint="'--schedule'")
+
+
+def _refuse_idle_options(*, with_string: bool) -> None:
+    context = click.get_current_context()
+    given = {
+        parameter.name: parameter.opts[-1]
+        for parameter in context.command.params
+        if context.get_parameter_source(parameter.name or "") is ParameterSource.COMMANDLINE
+    }
+    method = context.params["method"]
+    if "constraints" in given and method != "ilp":
+        raise click.UsageError(f"--constraints belongs to the method ilp, not to {method}")
+    if "most_warps" in given and not method.startswith("extrapolate"):
+        raise click.UsageError(f"--most-warps belongs to the methods extrapolate, not to {method}")
+    if with_string:
+        for name, option in given.items():
+            if name not in _OF_STRINGS:
+                raise click.UsageError(f"{option} belongs to FILE, not to --string")
 
 
 def _letters(units: Sequence[str]) -> dict[str, str]:

@@ -41,7 +41,7 @@ def _describe(row: KernelAnalysis, warp: int) -> Iterator[str]:
             continue
         profile = section.profile
         yield f"kernel {row.kernel.name}, warp {warp} on {row.machine.name}"
-        yield f"isolated length L = {profile.isolated_cycles:,} cycles"
+        yield f"isolated length L = {section.length_cycles:,} cycles"
         if profile.phases is None:
             yield "execution time and phases are not given: the warp has no single known path"
             return

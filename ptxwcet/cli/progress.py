@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 
 import click
@@ -12,12 +13,17 @@ _BAR = 30
 
 
 class ProgressLine:
-    """A line on standard error, from two seconds on; it is wiped at the end."""
+    """A line on standard error, from two seconds on; it is wiped at the end.
 
-    def __init__(self) -> None:
+    Nothing is shown where standard error is not a terminal: a log would keep every state of it.
+    """
+
+    def __init__(self, things: str = "blocks") -> None:
+        self._things = things
         self._start = time.monotonic()
         self._next = self._start + _QUIET_SECONDS
         self._width = 0
+        self._is_shown = _is_terminal()
 
     def __enter__(self) -> ProgressLine:
         return self
@@ -26,18 +32,24 @@ class ProgressLine:
         if self._width:
             click.echo("\r" + " " * self._width + "\r", err=True, nl=False)
 
-    def show(self, done: int, blocks: int, instructions: int) -> None:
-        """Called by the emulator now and then."""
-        text = f"{done:,} of {blocks:,} blocks, {instructions:,} warp-instructions"
+    def show(self, done: int, blocks: int, instructions: int | None = None) -> None:
+        """Called by the emulator now and then; ``blocks`` are the things to do, all of them."""
+        text = f"{done:,} of {blocks:,} {self._things}"
+        if instructions is not None:
+            text += f", {instructions:,} warp-instructions"
         self.show_part(text, done / blocks)
 
     def show_part(self, text: str, done: float) -> None:
         """What is being done, and which part of it (0 to 1) is."""
         now = time.monotonic()
-        if now < self._next:
+        if now < self._next or not self._is_shown:
             return
         self._next = now + _BETWEEN_SECONDS
         filled = int(_BAR * done)
         text = f"[{'#' * filled}{'.' * (_BAR - filled)}] {text}"
         click.echo("\r" + text.ljust(self._width), err=True, nl=False)
         self._width = len(text)
+
+
+def _is_terminal() -> bool:
+    return sys.stderr.isatty()

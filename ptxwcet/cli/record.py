@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
+from click.core import ParameterSource
 
 from ptxwcet.cli.progress import ProgressLine
 from ptxwcet.execution import MOST_INSTRUCTIONS
@@ -21,6 +22,7 @@ from ptxwcet.support.diagnostics import render_all
 
 
 @click.command()
+@click.pass_context
 @click.argument("file", type=click.Path())
 @click.option(
     "--launch",
@@ -65,6 +67,7 @@ from ptxwcet.support.diagnostics import render_all
     "beside FILE]",
 )
 def record(
+    context: click.Context,
     file: str,
     launch_file: str,
     out: Path,
@@ -78,6 +81,9 @@ def record(
 
     Exit code: 0 it ran and its results are as expected; 1 refused, or a result is wrong.
     """
+    given = context.get_parameter_source("max_instructions") is ParameterSource.COMMANDLINE
+    if device == "gpu" and given:
+        raise click.BadParameter("nothing counts on a GPU", param_hint="'--max-instructions'")
     request = RecordRequest(
         file,
         str(sidecar or Path(file).with_suffix(".json")),

@@ -11,6 +11,8 @@ import click
 
 from ptxwcet.api import Request
 from ptxwcet.cli.progress import ProgressLine
+from ptxwcet.compose.grid_plan import GridWishes
+from ptxwcet.execution import MOST_INSTRUCTIONS
 from ptxwcet.machine.loader import DEFAULT_MACHINE
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.tracing import MOST_EVENTS, TracedLaunch, TraceOptions, trace_launch
@@ -85,6 +87,18 @@ _SUFFIXES = (".csv", ".npz")
     help="Refuse longer traces (about 60 bytes of memory an event).",
 )
 @click.option(
+    "--execute",
+    is_flag=True,
+    help="Execute the launch even if its paths are known without.",
+)
+@click.option(
+    "--max-instructions",
+    type=click.IntRange(min=1),
+    default=MOST_INSTRUCTIONS,
+    show_default=True,
+    help="Give up an execution after so many warp-instructions.",
+)
+@click.option(
     "--machine",
     default=DEFAULT_MACHINE,
     show_default=True,
@@ -119,7 +133,9 @@ def trace(
     form: str,
     **options: Any,
 ) -> int:
-    """Execute a launch, time it on a simulated GPU, and write when each warp entered each block.
+    """Time a launch on a simulated GPU, and write when each warp entered each basic block.
+
+    The launch is executed, unless path analysis knows the one path of every warp without.
 
     The times are runs of the model machine, not bounds (docs/tracing.md). Exit code: 0 the trace
     was written; 1 refused; 2 usage.
@@ -159,27 +175,21 @@ def _options(
     resident_blocks: int | None,
     launch_gap: int,
     max_events: int,
+    execute: bool,
+    max_instructions: int,
 ) -> TraceOptions:
-    return TraceOptions(
-        policy,
-        sms=sms,
-        resident_blocks=resident_blocks,
-        registers=registers,
-        runs=runs,
-        seed=seed,
-        jitter_percent=jitter,
-        launch_gap_cycles=launch_gap,
-        most_events=max_events,
-    )
+    wishes = GridWishes(sms, resident_blocks, registers, launch_gap)
+    return TraceOptions(policy, wishes, runs, seed, jitter, max_events, execute, max_instructions)
 
 
 def _lines(traced: TracedLaunch, out: Path) -> Iterator[str]:
-    launch, shape, waves = traced.launch, traced.shape, traced.waves
+    launch, plan = traced.launch, traced.plan
+    shape, waves = plan.shape, plan.waves
     block, grid = ("x".join(map(str, size)) for size in (launch.block, launch.grid))
     yield f"kernel     {launch.kernel.name}, block {block}, grid {grid}"
     recorder = traced.trace.origin.recorder
     yield f"machine    {traced.machine.name}, {_count(shape.sms, 'SM')}; {recorder}"
-    occupancy = traced.occupancy
+    occupancy = plan.occupancy
     held = (
         f"{_count(occupancy.resident_blocks, 'block')}, {_count(occupancy.resident_warps, 'warp')}"
     )
@@ -191,10 +201,12 @@ def _lines(traced: TracedLaunch, out: Path) -> Iterator[str]:
         f"waves      {waves.waves} of at most {_count(waves.blocks_per_wave, 'block')} and "
         f"{_count(waves.warps_per_wave, 'warp')} an SM"
     )
+    seen = "executed" if traced.is_executed else "known without execution, the same for every input"
+    yield f"paths      {seen}"
     longest = max(run.cycles for run in traced.runs)
     runs = _count(len(traced.runs), "run")
     yield f"trace      {len(traced.trace):,} events of {runs} in {out}; longest {longest:,} cycles"
-    for assumption in traced.assumptions:
+    for assumption in plan.assumptions:
         yield f"assumed    {assumption.text} [{assumption.source}]"
 
 
@@ -203,8 +215,9 @@ def _count(number: int, noun: str) -> str:
 
 
 def _plain(traced: TracedLaunch, out: Path) -> dict[str, Any]:
-    launch, shape, waves = traced.launch, traced.shape, traced.waves
-    occupancy = traced.occupancy
+    launch, plan = traced.launch, traced.plan
+    shape, waves = plan.shape, plan.waves
+    occupancy = plan.occupancy
     return {
         "schema": 1,
         "kernel": launch.kernel.name,
@@ -218,6 +231,7 @@ def _plain(traced: TracedLaunch, out: Path) -> dict[str, Any]:
         "resident_blocks": occupancy.resident_blocks,
         "resident_warps": occupancy.resident_warps,
         "limits": {row.resource: row.blocks for row in occupancy.limits},
+        "executed": traced.is_executed,
         "waves": waves.waves,
         "warps_per_wave": waves.warps_per_wave,
         "trace": str(out),
@@ -225,6 +239,6 @@ def _plain(traced: TracedLaunch, out: Path) -> dict[str, Any]:
         "runs": [{"cycles": run.cycles, "instructions": run.instructions} for run in traced.runs],
         "guarantee": "observed",
         "assumptions": [
-            {"key": row.key, "text": row.text, "source": row.source} for row in traced.assumptions
+            {"key": row.key, "text": row.text, "source": row.source} for row in plan.assumptions
         ],
     }

@@ -1,4 +1,4 @@
-"""From executed paths to what the grid simulation runs.
+"""From the paths of a launch to what the grid simulation runs.
 
 Points are numbered as :func:`block_points` gives them: the reachable basic blocks in the order of
 their ids, and after them the end of a warp.
@@ -11,9 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ptxwcet.emulator.executed_paths import ExecutedWarps
+from ptxwcet.emulator.executed_paths import LaunchPaths
 from ptxwcet.flow.cfg import BlockId, ControlFlowGraph
-from ptxwcet.flow.paths import Path, PathRepeat, Visit
+from ptxwcet.flow.facts import Dim3
+from ptxwcet.flow.paths import BlockPaths, Path, PathLoop, PathNode, PathRepeat, Visit
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.simulator.grid import GridWorkload, TracedLoop, TracedNode, TracedVisit
 from ptxwcet.timing.cost import InstructionCosts
@@ -36,17 +37,61 @@ def block_points(cfg: ControlFlowGraph) -> tuple[BlockId, ...]:
     return tuple(b for b in sorted(cfg.reverse_postorder) if b != cfg.exit)
 
 
-def build_grid_workload(executed: ExecutedWarps, traced: TracedKernel) -> GridWorkload:
+def build_grid_workload(launched: LaunchPaths, traced: TracedKernel) -> GridWorkload:
     """What every warp of every block of a launch issues, and the points that it passes.
 
     Raises PtxwcetError (PW401 to PW403) with all executed instructions that the machine refuses.
     Cost: linear in the distinct paths and in the warps.
     """
     builder = _Builder(traced)
-    programs = tuple(builder.body(path) for path in executed.paths)
+    programs = tuple(builder.body(path) for path in launched.paths)
     traced.costs.raise_refusals()
-    chosen = np.array(executed.of, np.int64)
-    return GridWorkload(programs, chosen, len(builder.points), traced.scoreboard)
+    return GridWorkload(programs, launched.of, len(builder.points), traced.scoreboard)
+
+
+def known_paths(ranges: Sequence[BlockPaths], grid: Dim3) -> LaunchPaths | None:
+    """The paths of a launch if path extraction has found exactly one for every warp, else None.
+
+    ``ranges`` are those of :func:`~ptxwcet.flow.extraction.extract_ranges`. Such a path is what
+    every execution takes. Cost: linear in the paths and in the warps of the grid.
+    """
+    warps = sum(len(row.warps) for row in ranges[0].warps)
+    # in an axis that decides nothing, index 0 stands for all
+    whole = [all(row.last[axis] == 0 for row in ranges) for axis in range(3)]
+    of = np.full((*reversed(grid), warps), -1, np.int64)
+    numbers: dict[Path, int] = {}
+    for piece in ranges:
+        last = [grid[axis] - 1 if whole[axis] else piece.last[axis] for axis in range(3)]
+        x, y, z = (slice(a, b + 1) for a, b in zip(piece.first, last, strict=True))
+        for row in piece.warps:
+            path = _settled(row.nodes)
+            if path is None:
+                return None
+            of[z, y, x, list(row.warps)] = numbers.setdefault(path, len(numbers))
+    assert (of >= 0).all(), "the ranges cover the grid"
+    return LaunchPaths(tuple(numbers), of.reshape(-1, warps))
+
+
+def _settled(nodes: Path) -> Path | None:
+    """The path as visits and counted repeats alone; None if anything is left open."""
+    out: list[PathNode] = []
+    for node in nodes:
+        match node:
+            case Visit():
+                out.append(node)
+            case PathLoop(body=body):
+                inside = _settled(body)
+                if inside is None:
+                    return None
+                out += inside
+            case PathRepeat(count, least, body) if count == least and not count.slopes:
+                inside = _settled(body)
+                if inside is None:
+                    return None
+                out.append(PathRepeat(count, least, inside))
+            case _:
+                return None
+    return tuple(out)
 
 
 class _Builder:
@@ -65,7 +110,7 @@ class _Builder:
             if isinstance(node, Visit):
                 nodes.append(self._visit(node))
             else:
-                assert isinstance(node, PathRepeat), "executed paths have visits and repeats only"
+                assert isinstance(node, PathRepeat), "what is left open was refused"
                 nodes.append(TracedLoop(node.count.base, self.body(node.body)))
         return nodes
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ptxwcet.emulator.launch import Execution, PathStep
 from ptxwcet.emulator.launch import PathNode as ExecutedNode
 from ptxwcet.emulator.path_recording import Entry, Folder, PathBook
@@ -59,17 +62,17 @@ def executed_blocks(
     return tuple(answer)
 
 
-@dataclass(frozen=True, slots=True)
-class ExecutedWarps:
-    """The distinct paths of a launch; warp ``w`` of block ``b`` executed ``paths[of[b][w]]``."""
+@dataclass(frozen=True, slots=True, eq=False)
+class LaunchPaths:
+    """The distinct paths of a launch; warp ``w`` of block ``b`` takes ``paths[of[b, w]]``."""
 
     paths: tuple[Path, ...]
-    of: tuple[tuple[int, ...], ...]
+    of: NDArray[np.int64]
 
 
 def executed_warps(
     execution: Execution, cfg: ControlFlowGraph, postdominators: Sequence[int | None]
-) -> ExecutedWarps:
+) -> LaunchPaths:
     """The path of every warp of every block; arguments and cost as of :func:`executed_blocks`."""
     reader = _Reader(execution, cfg, postdominators)
     numbers: dict[Path, int] = {}
@@ -81,7 +84,8 @@ def executed_warps(
             path = reader.path(row.body)
             number = known[id(row.body)] = numbers.setdefault(path, len(numbers))
         rows.setdefault(row.block, []).append(number)
-    return ExecutedWarps(tuple(numbers), tuple(tuple(rows[block]) for block in sorted(rows)))
+    of = np.array([rows[block] for block in sorted(rows)], np.int64)
+    return LaunchPaths(tuple(numbers), of)
 
 
 class _Reader:

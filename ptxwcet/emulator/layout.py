@@ -111,12 +111,12 @@ class Layout:
 
 
 def shared_bytes(kernel: Kernel, module: Module, dynamic: int) -> int:
-    """Shared memory of a block in bytes: the kernel's variables and the module's that it names,
-    and so many dynamic bytes. Cost: linear in the kernel.
+    """Shared memory of a block in bytes: the variables that the kernel names, of its own and of the
+    module, and so many dynamic bytes. Cost: linear in the kernel.
     """
     named = {name for one in kernel.instructions for name in one.names}
     shared = [v for v in (*module.variables, *kernel.variables) if v.space == "shared"]
-    _, size = _offsets([v for v in shared if v.name in named or v in kernel.variables])
+    _, size = _offsets([v for v in shared if v.name in named])
     return _with_dynamic(size, dynamic)
 
 

@@ -2,17 +2,20 @@
 
 Blocks are boxes with their name, size, cost, source lines and barriers; loops are nested clusters;
 branch-divergent edges are dashed; ``T`` and ``F`` mark the taken edge and the fall-through of a
-guarded branch, numbers the cases of ``brx``. The text depends on the arguments alone.
+guarded branch, numbers the cases of ``brx``. Of a launch that is known, each branch has its class
+(a coloured row) and each loop its bound. The text depends on the arguments alone.
 """
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from html import escape
 from pathlib import PurePosixPath
 
+from ptxwcet.flow.branch_kinds import BranchClass, BranchKind
 from ptxwcet.flow.cfg import BlockId, ControlFlowGraph, build_cfg
 from ptxwcet.flow.divergence import (
     DivergentEdges,
@@ -43,6 +46,13 @@ _BARRIER_FILL = "#ffcf70"
 _UNREACHABLE = "#999999"
 _IRREDUCIBLE = "#c00000"
 _MOST_RANGES = 4
+_TITLE_COLUMNS = 48
+_BRANCH_FILLS = {
+    BranchClass.BLOCK: "#d5ecd4",
+    BranchClass.WARP: "#f3efc3",
+    BranchClass.DIVERGENT: "#f6d3b3",
+    BranchClass.UNKNOWN: "#eec4c4",
+}
 
 
 class DivergentSet(Enum):
@@ -54,6 +64,26 @@ class DivergentSet(Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class LoopNote:
+    """What is known of a loop: its bound, in a few words, and why."""
+
+    bound: str
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Notes:
+    """What a launch makes of a kernel, by block and by loop."""
+
+    branches: Mapping[int, BranchKind] = field(default_factory=dict)
+    loops: Mapping[int, LoopNote] = field(default_factory=dict)
+
+
+NO_NOTES = Notes()
+"""Of a kernel without a launch."""
+
+
+@dataclass(frozen=True, slots=True)
 class Drawing:
     """A kernel's graph as DOT text, and warnings about what an analysis would refuse in it."""
 
@@ -62,7 +92,10 @@ class Drawing:
 
 
 def draw_cfg(
-    kernel: Kernel, shown: DivergentSet, costs: Mapping[BlockId, int] | None = None
+    kernel: Kernel,
+    shown: DivergentSet,
+    costs: Mapping[BlockId, int] | None = None,
+    notes: Notes = NO_NOTES,
 ) -> Drawing:
     """The control-flow graph of ``kernel`` as a picture; irreducible and endless ones too.
 
@@ -86,7 +119,7 @@ def draw_cfg(
     ]
     found += endless_diagnostics(kernel, cfg, postdominators)
     warnings = tuple(replace(one, severity=Severity.WARNING) for one in found)
-    return Drawing(write_dot(kernel, cfg, forest, divergent, costs), warnings)
+    return Drawing(write_dot(kernel, cfg, forest, divergent, costs, notes), warnings)
 
 
 def write_dot(
@@ -95,22 +128,31 @@ def write_dot(
     forest: LoopForest,
     divergent: DivergentEdges | None = None,
     costs: Mapping[BlockId, int] | None = None,
+    notes: Notes = NO_NOTES,
 ) -> str:
     """The graph of ``kernel`` as DOT text, one ``digraph``.
 
-    ``costs`` are cycles by block, shown where given. Cost: linear in edges, instructions and blocks
-    times their nesting depth.
+    ``costs`` are cycles by block, shown where given, as are ``notes``. Cost: linear in edges,
+    instructions and blocks times their nesting depth.
     """
     entangled = {block for region in forest.irreducible for block in region.blocks}
     nodes = [
-        _node(kernel, cfg, block.id, (costs or {}).get(block.id), block.id in entangled)
+        _node(
+            kernel,
+            cfg,
+            block.id,
+            _Known(
+                (costs or {}).get(block.id), block.id in entangled, notes.branches.get(block.id)
+            ),
+        )
         for block in cfg.blocks
     ]
     parts = [f"digraph {_quote(kernel.name)} {{", _HEADER + f"  label={_quote(kernel.name)};"]
+    parts += _legend(notes)
     parts += [nodes[b] for b, loop in enumerate(forest.loop_of) if loop is None]
     for loop in forest.loops:
         if loop.parent is None:
-            parts += _cluster(cfg, forest, loop, nodes)
+            parts += _cluster(cfg, forest, loop, nodes, notes)
     parts += _ordinary_edges(kernel, cfg, forest)
     if divergent is not None:
         parts += [f"  b{p} -> b{s} [{_DIVERGENT_EDGE}];" for p, s in divergent.edges]
@@ -121,38 +163,68 @@ def _quote(text: str) -> str:
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
+def _legend(notes: Notes) -> Iterator[str]:
+    """What the colours of branches mean, of those that occur."""
+    kinds = {one.kind for one in notes.branches.values()}
+    rows = [
+        f'<TR><TD BGCOLOR="{fill}">{kind.value}</TD></TR>'
+        for kind, fill in _BRANCH_FILLS.items()
+        if kind in kinds
+    ]
+    if rows:
+        table = f'<TABLE BORDER="0" CELLBORDER="1" CELLSPACING="0">{"".join(rows)}</TABLE>'
+        yield f"  legend [label=<{table}>];"
+
+
 def _cluster(
-    cfg: ControlFlowGraph, forest: LoopForest, loop: Loop, nodes: list[str]
+    cfg: ControlFlowGraph, forest: LoopForest, loop: Loop, nodes: list[str], notes: Notes
 ) -> Iterator[str]:
     """The lines of a loop's cluster, inner loops inside."""
     indent = "  " * loop.depth
     fill = _CLUSTER_FILLS[(loop.depth - 1) % len(_CLUSTER_FILLS)]
     title = _quote(f"loop {cfg.name(loop.header)}, depth {loop.depth}")
+    note = notes.loops.get(loop.id)
+    if note is not None:
+        lines = [f"loop {cfg.name(loop.header)}: {note.bound}", *_wrapped(note.reason)]
+        title = '"' + "".join(_quote(line)[1:-1] + "\\l" for line in lines) + '"'
     yield f"{indent}subgraph cluster_loop{loop.id} {{"
     yield f'{indent}  label={title}; labeljust=l; style="rounded,filled"; fillcolor="{fill}";'
     for block in sorted(loop.body):
         if forest.loop_of[block] == loop.id:
             yield indent + nodes[block]
     for child in loop.children:
-        yield from _cluster(cfg, forest, forest.loops[child], nodes)
+        yield from _cluster(cfg, forest, forest.loops[child], nodes, notes)
     yield f"{indent}}}"
 
 
-def _node(
-    kernel: Kernel, cfg: ControlFlowGraph, block: BlockId, cost: int | None, entangled: bool
-) -> str:
+def _wrapped(text: str) -> list[str]:
+    """A line in several, for a title that is not wider than its loop."""
+    return textwrap.wrap(text, _TITLE_COLUMNS)
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What is shown of a block besides its instructions."""
+
+    cost: int | None
+    entangled: bool
+    branch: BranchKind | None
+
+
+def _node(kernel: Kernel, cfg: ControlFlowGraph, block: BlockId, known: _Known) -> str:
     """The statement for one block: a table, one row a fact."""
     if block == cfg.exit:
         return f'  b{block} [label="exit", shape=ellipse, style=filled, fillcolor="#e0e0e0"];'
     instructions = kernel.instructions[cfg.blocks[block].start : cfg.blocks[block].end]
     count = len(instructions)
     size = f"{count} instruction" + ("s" if count != 1 else "")
-    rows = [size if cost is None else f"{size}, {cost} cycles", *_source_lines(instructions)]
+    size = size if known.cost is None else f"{size}, {known.cost} cycles"
+    rows = [size, *_source_lines(instructions)]
     color = "#000000"
     title = cfg.name(block)
     if block in cfg.unreachable:
         color, title = _UNREACHABLE, f"{title} (unreachable)"
-    elif entangled:
+    elif known.entangled:
         color, title = _IRREDUCIBLE, f"{title} (irreducible)"
     cells = [f"<TR><TD><B>{escape(title)}</B></TD></TR>"]
     cells += [f"<TR><TD>{escape(row)}</TD></TR>" for row in rows]
@@ -161,6 +233,12 @@ def _node(
         for one in instructions
         if one.form.control in (ControlEffect.BARRIER, ControlEffect.ARRIVE)
     ]
+    if known.branch is not None:
+        fill, one = _BRANCH_FILLS[known.branch.kind], known.branch
+        cells += [
+            f'<TR><TD BGCOLOR="{fill}">{escape(row)}</TD></TR>'
+            for row in (f"branch: {one.kind.value}", one.how)
+        ]
     table = f'<TABLE BORDER="1" CELLBORDER="0" CELLSPACING="0" BGCOLOR="white" COLOR="{color}">'
     return f"  b{block} [label=<{table}{''.join(cells)}</TABLE>>];"
 

@@ -67,14 +67,46 @@ def extract_paths(
     above all OpenDecision. Cost: independent of trip counts; linear in the path tree for each group
     of warps and range of indices, times two for each pair of exclusive outcomes.
     """
-    _require_used(kernel, facts)
+    ranges = extract_ranges(kernel, cfg, forest, postdominators, launch, facts)
+    return tuple(merge_equal(list(ranges)))
+
+
+def extract_ranges(
+    kernel: Kernel,
+    cfg: ControlFlowGraph,
+    forest: LoopForest,
+    postdominators: tuple[BlockId | None, ...],
+    launch: Launch,
+    facts: PlacedFacts,
+) -> tuple[BlockPaths, ...]:
+    """As extract_paths, but ranges that behave alike are not joined: they cover all indices.
+
+    In an axis on which no decision depends, a range holds index 0 for all of them.
+    """
+    graph = flow_graph(kernel, cfg, forest, postdominators, launch)
+    return extract_on(graph, launch, facts)
+
+
+def flow_graph(
+    kernel: Kernel,
+    cfg: ControlFlowGraph,
+    forest: LoopForest,
+    postdominators: tuple[BlockId | None, ...],
+    launch: Launch,
+) -> FlowGraph:
+    """What walks need to know of a kernel and launch. Cost: linear in the kernel."""
     agreements = BranchAgreements(kernel, cfg, postdominators, launch)
-    graph = FlowGraph(kernel, cfg, forest, postdominators, control_slice(kernel), agreements)
+    return FlowGraph(kernel, cfg, forest, postdominators, control_slice(kernel), agreements)
+
+
+def extract_on(graph: FlowGraph, launch: Launch, facts: PlacedFacts) -> tuple[BlockPaths, ...]:
+    """:func:`extract_ranges` on a graph, which notes the branches that were left open."""
+    _require_used(graph.kernel, facts)
     found = _explore(graph, launch, facts, _MOST_PIECES)
     if found is None:  # too many kinds of blocks: what index and parameters decide is left open
         whole = all_values(graph, launch).unsplittable()
         found = [(whole, _paths_of_piece(graph, launch, facts, whole))]
-    return tuple(merge_equal([BlockPaths(one.first, one.last, paths) for one, paths in found]))
+    return tuple(BlockPaths(one.first, one.last, paths) for one, paths in found)
 
 
 def extract_symbolic(
@@ -92,8 +124,7 @@ def extract_symbolic(
     they may overlap. None if the paths are of too many kinds. Raises and costs as extract_paths.
     """
     _require_used(kernel, facts)
-    agreements = BranchAgreements(kernel, cfg, postdominators, launch)
-    graph = FlowGraph(kernel, cfg, forest, postdominators, control_slice(kernel), agreements)
+    graph = flow_graph(kernel, cfg, forest, postdominators, launch)
     found = _explore(graph, launch, facts, _MOST_SYMBOLIC_PIECES, symbolic=parameter)
     if found is None:
         return None

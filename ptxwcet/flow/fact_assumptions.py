@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from ptxwcet.claims import Assumption, AssumptionState
-from ptxwcet.flow.facts import BoundOrigin, Launch, PlacedFacts
+from ptxwcet.flow.facts import BoundOrigin, Launch, PlacedFacts, PlacedTotal
 from ptxwcet.flow.paths import BlockPaths, loop_entries, rests_on_no_races
 
 _MOST_NAMES = 4
 _LOOP_BOUNDS = "the loop bounds of {} hold for every thread and every entry of the loop"
+_TOTALS = "the totals of {} hold for every run of a warp, of all entries or calls together: {}"
 _MARKED = (
     "the loop around each loop_bound comment in the PTX is the one around it in the CUDA source: "
     "the compiler has not unrolled that one completely inside of another loop"
@@ -25,11 +26,16 @@ _NO_RACES = (
 
 
 def fact_assumptions(
-    paths: BlockPaths, facts: PlacedFacts, launch: Launch, given: Sequence[str]
+    paths: BlockPaths,
+    facts: PlacedFacts,
+    launch: Launch,
+    given: Sequence[str],
+    totals: Sequence[PlacedTotal] = (),
 ) -> tuple[Assumption, ...]:
     """The assumptions behind paths that were extracted with these facts, with who states them.
 
-    ``given`` are the aggregates and constants whose bytes of the launch the paths may rest on.
+    ``given`` are the aggregates and constants whose bytes of the launch the paths may rest on,
+    ``totals`` those that limit the paths.
     """
     entries = [entry for warp in paths.warps for entry in loop_entries(warp.nodes)]
     used = {entry.loop for entry in entries if entry.origin is BoundOrigin.USER}
@@ -37,6 +43,10 @@ def fact_assumptions(
     if used:
         names = _names(facts.loop_sources.get(loop, "--loop-bound") for loop in sorted(used))
         found.append(_assumed("user-loop-bounds", _LOOP_BOUNDS.format(names), names))
+    if totals:
+        names = _names(total.source for total in totals)
+        text = _TOTALS.format(names, _names(total.what for total in totals))
+        found.append(_assumed("user-totals", text, names))
     marked = used & facts.marked
     if marked:
         names = _names(facts.loop_sources[loop] for loop in sorted(marked))

@@ -32,6 +32,21 @@ class BoundOrigin(Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class PlacedTotal:
+    """A run of a warp makes at most ``most`` of ``visits``, each an outcome of a block.
+
+    ``what`` says what these are (``iterations of the loop at $L__BB0_2``), ``source`` who says so.
+    ``loop`` is the loop whose iterations they are, None for calls.
+    """
+
+    what: str
+    source: str
+    most: int
+    visits: frozenset[Outcome]
+    loop: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class PlacedFacts:
     """What is said about one kernel beyond its launch, at the blocks and loops of its graph.
 
@@ -40,6 +55,7 @@ class PlacedFacts:
     and whether the branch at its end is taken: no warp takes one of ``never``, and none takes both
     of a pair of ``exclusive`` in one run. ``uniform`` maps a block to ``"warp"`` or ``"block"``:
     all threads of one go the same way at its branch. ``branch_sources``: who excludes an outcome.
+    ``totals`` limit what a warp does in a whole run.
     """
 
     loop_bounds: Mapping[int, int] = field(default_factory=dict)
@@ -49,6 +65,7 @@ class PlacedFacts:
     loop_sources: Mapping[int, str] = field(default_factory=dict)
     marked: frozenset[int] = frozenset()
     branch_sources: Mapping[Outcome, str] = field(default_factory=dict)
+    totals: tuple[PlacedTotal, ...] = ()
 
 
 NO_PLACED_FACTS = PlacedFacts()

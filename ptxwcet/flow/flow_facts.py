@@ -15,6 +15,7 @@ from typing import Any, TypeGuard
 
 from ptxwcet.flow.stated import (
     BranchFact,
+    CallFact,
     ExclusiveFact,
     FactSource,
     LoopFact,
@@ -30,10 +31,11 @@ OPEN = "?"
 """What a template writes where an answer is missing."""
 
 _KEYS = {
-    "": ("ptx", "loop", "branch", "exclusive", "parameters"),
+    "": ("ptx", "loop", "branch", "exclusive", "call", "parameters"),
     "loop": ("kernel", "at", "line", "bound", "total"),
     "branch": ("kernel", "at", "line", "never", "uniform"),
     "exclusive": ("kernel", "branches"),
+    "call": ("kernel", "function", "at", "line", "total"),
 }
 _MOST = 10**18 - 1  # as for --loop-bound
 _LONGEST_LINE_NUMBER = 10**9
@@ -81,6 +83,7 @@ class _Reader:
             tuple(fact for row in self._rows(data, "branch") for fact in row.branch()),
             tuple(fact for row in self._rows(data, "exclusive") for fact in row.exclusive()),
             tuple(self._parameters(entry)),
+            calls=tuple(fact for row in self._rows(data, "call") for fact in row.call()),
         )
 
     def _check_hash(self, entry: _Entry) -> None:
@@ -164,7 +167,8 @@ class _Entry:
         """A ``[[loop]]``."""
         before = len(self.reader.problems)
         kernel, place = self._kernel(), self._place()
-        bound, total = self._count("bound", place), self._count("total", place)
+        question = f"does the loop at {place} run"
+        bound, total = self._count("bound", question), self._count("total", question)
         if len(self.reader.problems) > before or place is None:
             return []
         if bound is None and total is None:
@@ -172,7 +176,7 @@ class _Entry:
             self.report("PW243", f"the loop at {place} has neither bound nor total", "at", remedy)
             return []
         source = self.source("bound" if bound is not None else "total")
-        return [LoopFact(place, source, bound, total, kernel)]
+        return [LoopFact(place, source, bound, total, kernel, self.source("total"))]
 
     def branch(self) -> list[BranchFact]:
         """A ``[[branch]]``."""
@@ -207,6 +211,25 @@ class _Entry:
         message = "branches must be two pairs of a block and how its branch goes"
         self.report("PW243", message, "branches", remedy)
         return []
+
+    def call(self) -> list[CallFact]:
+        """A ``[[call]]``."""
+        before = len(self.reader.problems)
+        kernel, function = self._kernel(), self.data.get("function")
+        somewhere = "at" in self.data or "line" in self.data
+        place = self._place() if somewhere else None
+        if not isinstance(function, str) or not function:
+            remedy = 'function = "NAME", as in the PTX'
+            self.report("PW243", "the function that is called is missing", "function", remedy)
+            return []
+        total = self._count("total", f"is {function} called")
+        if len(self.reader.problems) > before:
+            return []
+        if total is None:
+            remedy = "total = N: most calls in a run of a warp"
+            self.report("PW243", f"nothing is said of calls of {function}", "function", remedy)
+            return []
+        return [CallFact(function, total, self.source("total"), place, kernel)]
 
     def parameter(self, name: str, value: object, kernel: str | None) -> list[ParameterFact]:
         """An entry of ``[parameters]``."""
@@ -248,13 +271,15 @@ class _Entry:
         self.report("PW243", "say in one way where this is: a label or a line", key, remedy)
         return None
 
-    def _count(self, key: str, place: Place | None) -> int | None:
+    def _count(self, key: str, question: str) -> int | None:
         value = self.data.get(key)
         if isinstance(value, str) and OPEN in value:
             kernel = self.data.get("kernel")
-            where = f"at {place}" + (f" of kernel {kernel}" if kernel else "")
-            message = f"open question: how often does the loop {where} run?"
-            remedy = f"write the most body executions for each entry, for example {key} = 64"
+            where = f" in kernel {kernel}" if kernel else ""
+            message = f"open question: how often {question}{where}?"
+            remedy = f"write a number, for example {key} = 64"
+            if key == "bound":
+                remedy = "write the most body executions for each entry, for example bound = 64"
             self.report("PW245", message, key, remedy)
         elif _is_count(value, 0):
             return value

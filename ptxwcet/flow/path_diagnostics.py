@@ -6,6 +6,7 @@ from ptxwcet.flow.facts import PlacedFacts
 from ptxwcet.flow.flow_graph import FlowGraph
 from ptxwcet.flow.values import Cause, CauseKind
 from ptxwcet.flow.walk_stops import Refused, Undecided
+from ptxwcet.ir.kernel import Address, Kernel, Space, SymbolRef
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 
 # The code of facts that contradict the analysis.
@@ -60,7 +61,7 @@ def open_decision(graph: FlowGraph, undecided: Undecided) -> OpenDecision:
         message, code = f"this branch is not decided: {what}", "PW202"
     notes = (*_place(graph, index), *_cause_notes(graph, undecided.causes))
     label = graph.cfg.name(loop.header) if loop is not None and leaves else ""
-    remedy = _remedy(undecided.causes, label)
+    remedy = _remedy(graph.kernel, undecided.causes, label)
     diagnostic = Diagnostic(code, message, instruction.span, notes, remedy)
     asked = loop.id if loop is not None and leaves else None
     return OpenDecision(diagnostic, index, asked, undecided.causes)
@@ -102,10 +103,38 @@ _CAUSE_TEXTS = {
 }
 
 
-def _remedy(causes: frozenset[Cause], loop_label: str) -> str:
-    options = []
-    parameters = sorted({c.name for c in causes if c.kind is CauseKind.PARAMETER})
-    options += [f"--param {name}=VALUE" for name in parameters]
+def launch_file_names(kernel: Kernel, causes: frozenset[Cause]) -> tuple[str, ...]:
+    """What a launch file says and a decision depends on: aggregates and constants, in words."""
+    aggregates = {one.name for one in kernel.parameters if one.is_array}
+    parameters = {c.name for c in causes if c.kind is CauseKind.PARAMETER} & aggregates
+    constants = {name for cause in causes if (name := _constant(kernel, cause))}
+    return (
+        *(f"the aggregate {name}" for name in sorted(parameters)),
+        *(f"the constant {name}" for name in sorted(constants)),
+    )
+
+
+def _constant(kernel: Kernel, cause: Cause) -> str:
+    """The variable of constant memory that a cause reads; empty for any other cause."""
+    if cause.kind is not CauseKind.MEMORY or cause.instruction < 0:
+        return ""
+    instruction = kernel.instructions[cause.instruction]
+    if instruction.space is not Space.CONST:
+        return ""
+    for operand in instruction.operands:
+        if isinstance(operand, Address) and isinstance(operand.base, SymbolRef):
+            return operand.base.name
+    return ""
+
+
+def _remedy(kernel: Kernel, causes: frozenset[Cause], loop_label: str) -> str:
+    aggregates = {one.name for one in kernel.parameters if one.is_array}
+    parameters = {c.name for c in causes if c.kind is CauseKind.PARAMETER} - aggregates
+    options = [f"--param {name}=VALUE" for name in sorted(parameters)]
+    in_file = launch_file_names(kernel, causes)
+    if in_file:
+        options.append(f"a launch file with {' and '.join(in_file)} (--launch FILE)")
+    causes = frozenset(cause for cause in causes if not _constant(kernel, cause))
     if any(c.kind is CauseKind.LAUNCH and "ctaid" in c.name for c in causes):
         options.append("--grid SIZE")
     others = {c.kind for c in causes} - {CauseKind.PARAMETER, CauseKind.LAUNCH}

@@ -12,6 +12,8 @@ from ptxwcet.flow.cfg import BlockId, ControlFlowGraph
 from ptxwcet.flow.facts import Outcome, PlacedFacts
 from ptxwcet.flow.loops import LoopForest
 from ptxwcet.flow.marked_loops import marked_bounds
+from ptxwcet.flow.places import is_at
+from ptxwcet.flow.placing_totals import PlacingTotals
 from ptxwcet.flow.stated import (
     BranchFact,
     ExclusiveFact,
@@ -34,15 +36,19 @@ def place_facts(
     """All facts about one kernel, each at its block or loop.
 
     Raises PtxwcetError: PW219 (not exactly one loop), PW246 (not exactly one branch), PW249 (a
-    comment that bounds nothing), PW215 (two sources contradict each other). Cost: linear in the
-    kernel for each fact.
+    comment that bounds nothing), PW250 (no such call), PW215 (two sources contradict each other).
+    Cost: linear in the kernel for each fact.
     """
     placing = _Placing(kernel, cfg, forest)
     marked = marked_bounds(kernel, cfg, forest, facts.marks)
     for loop, row in marked.items():
         placing.bound(loop, row.most, row.source)
+    totals = PlacingTotals(kernel, cfg, forest)
     for bound in facts.loops:
-        placing.bound(placing.loop(bound), bound.most, bound.source)
+        loop = placing.loop(bound)
+        placing.bound(loop, bound.most, bound.source)
+        totals.loop(forest.loops[loop], bound)
+    totals.calls(facts.calls)
     for branch in facts.branches:
         placing.branch(branch)
     pairs = tuple(placing.pair(fact) for fact in facts.exclusive)
@@ -61,6 +67,7 @@ def place_facts(
             if not row.is_total and placing.bounds[loop][1] is row.source
         ),
         branch_sources=excluded,
+        totals=totals.rows,
     )
 
 
@@ -154,10 +161,4 @@ class _Placing:
                 yield block.id
 
     def _is_at(self, block: BlockId, place: Place) -> bool:
-        first, end = self._cfg.blocks[block].start, self._cfg.blocks[block].end
-        if place.label:
-            labels = [label for label, index in self._kernel.labels.items() if index == first]
-            names = {self._cfg.name(block), *labels, *(label.partition("@")[0] for label in labels)}
-            return place.label in names
-        locations = (self._kernel.instructions[index].location for index in range(first, end))
-        return any(one is not None and one.line == place.line for one in locations)
+        return is_at(self._kernel, self._cfg, block, place)

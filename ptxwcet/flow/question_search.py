@@ -15,7 +15,7 @@ from ptxwcet.flow.dominance import compute_postdominators
 from ptxwcet.flow.extraction import extract_paths
 from ptxwcet.flow.facts import Launch, PlacedFacts
 from ptxwcet.flow.loops import LoopForest
-from ptxwcet.flow.path_diagnostics import OpenDecision
+from ptxwcet.flow.path_diagnostics import OpenDecision, launch_file_names
 from ptxwcet.flow.paths import loop_entries
 from ptxwcet.flow.values import Cause, CauseKind
 from ptxwcet.ir.kernel import Kernel, Parameter
@@ -33,13 +33,14 @@ class OpenLoop:
     """How often does loop ``loop`` run? ``branch`` is the instruction that decides it, an index.
 
     The decision depends on ``parameters``, on the size of the grid if ``on_grid``, and on other
-    things besides.
+    things besides. ``in_launch_file`` are those that a launch file says, in words.
     """
 
     loop: int
     branch: int
     parameters: tuple[str, ...]
     on_grid: bool
+    in_launch_file: tuple[str, ...] = ()
 
 
 @dataclass
@@ -123,7 +124,8 @@ class Search:
             self._note_parameters(names, branch)
         else:
             grid = any(cause.kind is CauseKind.LAUNCH for cause in decision.causes)
-            self.loops[loop] = OpenLoop(loop, branch, names, grid)
+            in_file = launch_file_names(self.kernel, decision.causes)
+            self.loops[loop] = OpenLoop(loop, branch, names, grid, in_file)
         self.assumed[loop] = self.bound
         return True
 

@@ -38,7 +38,7 @@ class Place:
 class LoopFact:
     """At most ``bound`` body executions for each entry; at most ``total`` in a run of a warp.
 
-    ``kernel`` None: any kernel of the file.
+    ``kernel`` None: any kernel of the file. ``total_source`` says the total, if another place does.
     """
 
     place: Place
@@ -46,6 +46,7 @@ class LoopFact:
     bound: int | None = None
     total: int | None = None
     kernel: str | None = None
+    total_source: FactSource | None = None
 
     @property
     def most(self) -> int:
@@ -74,6 +75,17 @@ class ExclusiveFact:
 
     outcomes: tuple[tuple[Place, bool], tuple[Place, bool]]
     source: FactSource
+    kernel: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CallFact:
+    """A warp calls ``function`` at most ``total`` times in a run; at ``place`` only, if given."""
+
+    function: str
+    total: int
+    source: FactSource
+    place: Place | None = None
     kernel: str | None = None
 
 
@@ -119,6 +131,7 @@ class StatedFacts:
     exclusive: tuple[ExclusiveFact, ...] = ()
     parameters: tuple[ParameterFact, ...] = ()
     marks: tuple[Mark, ...] = ()
+    calls: tuple[CallFact, ...] = ()
 
     def of_kernel(self, name: str) -> StatedFacts:
         """Those that concern kernel ``name``. Cost: linear."""
@@ -128,6 +141,7 @@ class StatedFacts:
             tuple(fact for fact in self.exclusive if fact.kernel in (None, name)),
             tuple(fact for fact in self.parameters if fact.kernel in (None, name)),
             self.marks,
+            tuple(fact for fact in self.calls if fact.kernel in (None, name)),
         )
 
 

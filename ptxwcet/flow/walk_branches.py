@@ -49,6 +49,8 @@ def walk_branch(
             raise _contradicted(walk, block)
         # Lanes that branch straight to the join only wait there: the warp falls through.
         straight = taken == walk.graph.postdominators[block]
+        if not walk.proofs:
+            walk.graph.work.parting.add(block)
         walk.out.append(Visit(block, taken=jumps and not straight))
         return _diverge(walk, block, (taken, going), (fallthrough, staying))
     sides = OpenBranch(block, (taken, going), (fallthrough, staying), causes)

@@ -75,8 +75,7 @@ def observe_concurrency(traces: WarpTraces) -> Concurrency:
 def _waves(traces: WarpTraces) -> tuple[WaveParameters, int]:
     time, is_begin, groups = _begins_and_ends(traces)
     after_begin = np.zeros(len(time), bool)
-    after_begin[1:] = is_begin[:-1]
-    after_begin[groups] = False
+    after_begin[1:] = is_begin[:-1]  # a multiprocessor's last event is an end
     opens = is_begin & ~after_begin
     same_wave = is_begin & after_begin
     gaps = np.diff(time, prepend=0)[same_wave]
@@ -114,3 +113,50 @@ def dynamic_estimate(warp_wcet: int, concurrency: Concurrency) -> int:
 def hybrid_estimate(warp_wcet: int, waves: WaveParameters) -> int:
     """Z_hybrid: one wave after another, its warps one start gap apart ([B] equation 2)."""
     return waves.waves * (warp_wcet + (waves.warps_per_wave - 1) * waves.start_gap)
+
+
+@dataclass(frozen=True, slots=True)
+class BlockDelays:
+    """How blocks of the traced launch came and went on so many ``places``, over all runs.
+
+    ``wait``: the longest time from when a place for a block was free (the start of a run, or the
+    end of a block) until the next block began; ``skew``: the longest time between the first and
+    the last beginning of warps of one block.
+    """
+
+    places: int
+    wait: int
+    skew: int
+
+
+def observe_blocks(traces: WarpTraces, warps_per_block: int, places: int) -> BlockDelays:
+    """Waits and skews on a GPU that holds ``places`` blocks at a time.
+
+    Warps of a block have successive numbers, the first a multiple of ``warps_per_block``. In the
+    order of time, the k-th block to begin in a run takes the place of the (k - places)-th to end.
+    Cost: a sort of the warps.
+    """
+    block = traces.warp // warps_per_block
+    order = np.lexsort((block, traces.run))
+    groups = group_starts(traces.run[order], block[order])
+    first = np.minimum.reduceat(traces.begin[order], groups)
+    last = np.maximum.reduceat(traces.begin[order], groups)
+    end = np.maximum.reduceat(traces.end[order], groups)
+    run = traces.run[order][groups]
+    wait = 0
+    starts = group_starts(run).tolist()
+    for begin, stop in zip(starts, [*starts[1:], len(run)], strict=True):
+        begun, ended = np.sort(first[begin:stop]), np.sort(end[begin:stop])
+        free = np.full(len(begun), begun[0])
+        free[places:] = ended[: max(0, len(ended) - places)]
+        wait = max(wait, int((begun - free).max()))
+    return BlockDelays(places, wait, int((last - first).max()))
+
+
+def rounds_estimate(warp_wcet: int, rounds: int, delays: BlockDelays) -> int:
+    """Blocks one after another in each place: ``rounds`` times the longest that a block needs it.
+
+    Covers every run of so many rounds in which no warp takes longer than ``warp_wcet`` and no block
+    waits longer or begins less together than ``delays`` say (docs/methods/hybrid.md).
+    """
+    return rounds * (delays.wait + delays.skew + warp_wcet)

@@ -28,11 +28,6 @@ class Coverage:
     divergent_seen: int
     never_iterated: tuple[LoopId, ...]
 
-    @property
-    def is_complete(self) -> bool:
-        """Whether every ordinary transition and every loop was seen."""
-        return self.seen == self.transitions and not self.never_iterated
-
 
 def measure_coverage(ipg: Ipg, observations: Observations) -> Coverage:
     """What of the graph was observed. Cost: linear."""

@@ -5,21 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ptxwcet.claims import (
-    Assumption,
-    AssumptionState,
-    Citation,
-    Guarantee,
-    Refusal,
-    TimingClaim,
-)
+from ptxwcet.claims import Refusal
 from ptxwcet.flow.cfg import BlockId, ControlFlowGraph
 from ptxwcet.flow.dominance import compute_postdominators
 from ptxwcet.flow.loops import LoopForest
 from ptxwcet.hybrid.concurrency import (
+    BlockDelays,
     Concurrency,
     dynamic_estimate,
     hybrid_estimate,
+    observe_blocks,
     observe_concurrency,
 )
 from ptxwcet.hybrid.constraints import (
@@ -45,7 +40,13 @@ from ptxwcet.ir.kernel import Kernel
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.trace.events import TimedTrace
 
-PAPER = "A. Betts, A. Donaldson: Estimating the WCET of GPU-Accelerated Applications (ECRTS 2013)"
+
+@dataclass(frozen=True, slots=True)
+class BlockPlaces:
+    """The launch that was traced: warps of a block, and blocks that the GPU holds at a time."""
+
+    warps_per_block: int
+    places: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +56,8 @@ class HybridEstimate:
     ``worst`` holds the worst observed time of each observed transition; ``path`` the counts that
     make the warp-specific WCET (Z_warp); ``tree`` the same by the tree, without limits on counts
     other than loop bounds. ``broken`` are constraints that observed warps do not satisfy; they
-    were left out. ``waiting`` are the blocks with a barrier. ``runs`` and ``warps`` count what was
-    traced.
+    were left out. ``delays`` is None where nothing is known of the launch. ``waiting`` are the
+    blocks with a barrier. ``runs`` and ``warps`` count what was traced.
     """
 
     ipg: Ipg
@@ -66,6 +67,7 @@ class HybridEstimate:
     tree: int | Refusal
     broken: tuple[CountConstraint, ...]
     concurrency: Concurrency
+    delays: BlockDelays | None
     coverage: Coverage
     shares: TimeShares
     waiting: frozenset[BlockId]
@@ -96,10 +98,12 @@ def estimate_kernel(
     trace: TimedTrace,
     path: str,
     sha256: str,
+    places: BlockPlaces | None = None,
 ) -> HybridEstimate:
     """Estimates the WCET of a kernel from a trace of it, read from ``path``.
 
-    ``kernel`` is the traced one, calls inlined; ``sha256`` is the digest of its PTX file. Raises
+    ``kernel`` is the traced one, calls inlined; ``sha256`` is the digest of its PTX file;
+    ``places`` says how the traced launch was dispatched, where that is known. Raises
     PtxwcetError: the trace is of another kernel (PW607, PW612) or its events are wrong (PW605,
     PW606, PW608, PW610); PW234; PW613 if there is no worst path. Cost: linear in the events, some
     150 bytes each, then that of integer programs of the size of the graph.
@@ -128,6 +132,7 @@ def estimate_kernel(
         tree_wcet(ipg, worst, observations.loops),
         broken,
         observe_concurrency(traces),
+        None if places is None else observe_blocks(traces, places.warps_per_block, places.places),
         measure_coverage(ipg, observations),
         share_time(ipg, waiting, worst, found.counts),
         waiting,
@@ -135,38 +140,3 @@ def estimate_kernel(
         traces.warps,
         len(trace),
     )
-
-
-def claim_estimates(estimate: HybridEstimate) -> dict[str, TimingClaim]:
-    """Z_warp, Z_dynamic and Z_hybrid with what each rests on; all are estimates."""
-    common = _common_assumptions(estimate)
-    jitter = _doubtful("release-jitter-seen", "no run delays a multiprocessor's last warp longer")
-    waves = _doubtful("waves-seen", "no run has more waves, fuller ones or longer start gaps")
-    rows = {
-        "warp": (estimate.warp_wcet, common, "II-C"),
-        "dynamic": (estimate.dynamic, (*common, jitter), "equation 1"),
-        "hybrid": (estimate.hybrid, (*common, waves), "equation 2"),
-    }
-    return {
-        name: TimingClaim(
-            cycles, Guarantee.ESTIMATE, f"hybrid {name}", rests_on, (Citation(PAPER, place),)
-        )
-        for name, (cycles, rests_on, place) in rows.items()
-    }
-
-
-def _common_assumptions(estimate: HybridEstimate) -> tuple[Assumption, ...]:
-    coverage = estimate.coverage
-    missing = coverage.transitions - coverage.seen
-    rows = [
-        _doubtful("worst-times-seen", "each transition's longest possible time was observed"),
-        _doubtful("counts-seen", "no warp iterates a loop or takes a transition more often"),
-    ]
-    if missing or coverage.never_iterated:
-        text = f"no input takes the {missing} transitions and {len(coverage.never_iterated)} loops"
-        rows.append(_doubtful("paths-seen", f"{text} that were never observed"))
-    return tuple(rows)
-
-
-def _doubtful(key: str, text: str) -> Assumption:
-    return Assumption(key, text, AssumptionState.DOUBTFUL, "the traces")

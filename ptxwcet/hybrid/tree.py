@@ -64,8 +64,6 @@ def _head(ipg: Ipg, row: LoopCounts, observed: Collection[int]) -> int | None:
     """Where the loop is entered and goes on; None if these are several ipoints."""
     numbers = {*row.loop.entries, *row.loop.iterations}
     targets = {ipg.transitions[number].target for number in numbers if number in observed}
-    if row.loop.begins_inside:
-        targets.add(ipg.placement.start)
     return targets.pop() if len(targets) == 1 else None
 
 

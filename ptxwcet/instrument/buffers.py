@@ -97,7 +97,8 @@ def prepare_buffer(
     """A buffer of at most ``size_bytes`` for a launch, to be copied to the device, and its chunks.
 
     The two values that the kernel is given are the device address of the copy and the number of
-    chunks. Raises PtxwcetError (PW657: not even a chunk for each warp). Cost: linear in the size.
+    chunks. Raises PtxwcetError (PW657: not even a chunk for each warp, or no memory). Cost: linear
+    in the size.
     """
     chunks = min((size_bytes - HEADER.size) // CHUNK_BYTES, MOST_CHUNKS)
     header = BufferHeader(clock, 0, max(chunks, 0), grid, block, identity)
@@ -109,12 +110,16 @@ def prepare_buffer(
                 "PW657",
                 f"a buffer of {size_bytes:,} bytes is too small: {warps:,} warps need at least "
                 f"{needed:,}",
-                help="give a larger buffer"
+                help="give a larger buffer (--buffer-mib)"
                 if warps <= MOST_CHUNKS
                 else f"a launch of more than {MOST_CHUNKS:,} warps cannot be recorded",
             )
         )
-    buffer = np.zeros(HEADER.size + chunks * CHUNK_BYTES, dtype=np.uint8)
+    try:
+        buffer = np.zeros(HEADER.size + chunks * CHUNK_BYTES, dtype=np.uint8)
+    except MemoryError:
+        message = f"this machine has no memory for a buffer of {size_bytes:,} bytes"
+        raise PtxwcetError(Diagnostic("PW657", message, help="give a smaller one")) from None
     ready = BufferHeader(clock, warps, chunks, grid, block, identity)
     buffer[: HEADER.size] = np.frombuffer(ready.pack(), dtype=np.uint8)
     return buffer, chunks

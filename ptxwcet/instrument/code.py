@@ -69,7 +69,7 @@ A warp beyond the buffer's chunks has no head; its lanes then ask for a chunk in
 tells that the buffer was too small."""
 
 _POINT = f"""\
-GUARD activemask.b32 mask;
+activemask.b32 mask;
 mov.u64 clock, %clock64;
 mov.u32 low, %lanemask_lt;
 and.b32 low, low, mask;
@@ -90,7 +90,7 @@ mad.wide.u32 base, next, {RECORD_BYTES}, base;
 @lead st.global.v2.b64 [base+{HEADER.size}], {{word, clock}};
 @lead add.u32 next, next, 1;
 """
-"""At each point. ``GUARD``: nothing, or the guard of an ending, whose lanes alone end there."""
+"""At each point."""
 
 _NAME = re.compile(
     r"(?<![%.\w])(" + "|".join(name for row in REGISTERS.values() for name in row) + r")\b"
@@ -143,12 +143,12 @@ def entry_code(names: AddedNames) -> str:
 def point_code(names: AddedNames, number: int, what: str, guard: str = "") -> str:
     """A record of point ``number`` by one lane of those that come together; lines of PTX.
 
-    ``guard`` is that of the ending that follows (``%p1``, ``!%p1``): only lanes that end record.
+    ``guard`` is that of the ending that follows (``%p1``, ``!%p1``). The lane that leads records
+    the end only if it ends itself; if it goes on, the warp ends later, and has another end.
     """
     test = f"setp.eq.and.u32 lead, low, 0, {guard}" if guard else "setp.eq.u32 lead, low, 0"
     code = _spelled(_POINT.replace("LEADER", test), names)
-    code = code.replace("GUARD ", f"@{guard} " if guard else "").replace("CODE", str(number + 1))
-    return _marked(names, f"point {number}, {what}", code)
+    return _marked(names, f"point {number}, {what}", code.replace("CODE", str(number + 1)))
 
 
 def _spelled(code: str, names: AddedNames) -> str:

@@ -58,19 +58,19 @@ def choose_points(
 ) -> tuple[KernelPoints, ...]:
     """The points of each kernel: at each block that its entry reaches, or only at ``places``.
 
-    A place is the name of a block (a label, ``block 3``) or the number of a line of the PTX file
-    that lies in one; the entry block and the ends always have points: the s and t of [B] II-A.
-    Raises PtxwcetError (PW651) for the places that no kernel has. Cost: linear in the instructions.
+    A place is the name of a block (a label, ``block 3``) or the number of a line of the PTX file,
+    for the blocks that it lies in; the entry block and the ends always have points: the s and t of
+    [B] II-A. Raises PtxwcetError (PW651) for the places that no kernel has. Cost: linear in the
+    instructions.
     """
     rows, found = [], set()
     for kernel in kernels:
         cfg = build_cfg(kernel)
         chosen = {cfg.entry}
         for place in places:
-            block = _find_block(kernel, cfg, place)
-            if block is not None:
-                chosen.add(block)
-                found.add(place)
+            blocks_there = _find_blocks(kernel, cfg, place)
+            chosen |= blocks_there
+            found |= {place} if blocks_there else set()
         blocks = _reached(cfg)
         if places:
             blocks = tuple(block for block in blocks if block.id in chosen)
@@ -106,23 +106,21 @@ def _analysis_names(kernel: Kernel, module: Module) -> dict[int, str]:
     cfg = build_cfg(whole)
     names: dict[int, str] = {}
     for block in cfg.blocks[:-1] if whole.instructions else ():
-        offset = whole.instructions[block.start].start
-        if kernel.span.start <= offset < kernel.span.end:
-            names.setdefault(offset, cfg.name(block.id))
+        names.setdefault(whole.instructions[block.start].start, cfg.name(block.id))
     return names
 
 
-def _find_block(kernel: Kernel, cfg: ControlFlowGraph, place: str) -> BlockId | None:
-    """The block that a place names; the last one where several share a line."""
-    instructions = kernel.instructions
-    for block in reversed(_reached(cfg)) if instructions else ():
+def _find_blocks(kernel: Kernel, cfg: ControlFlowGraph, place: str) -> set[BlockId]:
+    """The block that a place names, or those that a line lies in."""
+    instructions, found = kernel.instructions, set()
+    for block in _reached(cfg) if instructions else ():
         if place.isdigit():
             first = instructions[block.start].span.line
             if first <= int(place) <= instructions[block.end - 1].span.line:
-                return block.id
+                found.add(block.id)
         elif kernel.labels.get(place) == block.start or place == cfg.name(block.id):
-            return block.id
-    return None
+            found.add(block.id)
+    return found
 
 
 def _no_place(kernels: Sequence[Kernel], place: str) -> Diagnostic:

@@ -46,6 +46,7 @@ class _Run:
         self._straggler = warps - 1
         self._behind = 0  # the straggler's position
         self._segments = segment_bounds(string)
+        self._ends = {end - 1 for _, end in self._segments}
 
     def slots(self) -> Iterator[Slot]:
         if self._group:
@@ -57,8 +58,7 @@ class _Run:
 
     def _catch_up(self, start: int) -> Iterator[Slot]:
         """At the last letter of its segment the straggler goes on to the next: the same letter."""
-        ends = {end - 1 for _, end in self._segments}
-        while self._behind < start and self._behind in ends:
+        while self._behind < start and self._behind in self._ends:
             yield self._step()
 
     def _step(self) -> Slot:

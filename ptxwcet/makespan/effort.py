@@ -13,7 +13,7 @@ from ptxwcet.makespan.strings import unrolled
 
 MOST_LETTERS = 10_000
 """Longest string that a method writes out letter for letter."""
-MOST_INSTRUCTIONS = 200_000
+MOST_INSTRUCTIONS = 50_000
 """Instructions of all warps up to which schedules are built."""
 MOST_VARIABLES = 200_000
 """Largest integer program that is given to the solver."""

@@ -21,9 +21,10 @@ from ptxwcet.makespan.states import (
     count_states,
     fill_table,
     is_in_reach,
-    longest_schedule,
 )
 from ptxwcet.makespan.strings import unrolled
+from ptxwcet.makespan.two_warps import longest_of_two
+from ptxwcet.makespan.witness import longest_schedule
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 
 
@@ -85,6 +86,8 @@ def solve_closed_form(problem: MakespanProblem, effort: Effort) -> MakespanAnswe
 def solve_states(problem: MakespanProblem, effort: Effort) -> MakespanAnswer:
     """The dynamic program; bounds from both sides if time runs out. Raises PtxwcetError (PW564)."""
     string = unrolled(problem.tree, MOST_LETTERS)
+    if problem.is_unit and problem.warps == 2:
+        return _solve_two(problem, string)
     if not is_in_reach(string, problem.warps, problem.load_store, problem.cores):
         states = count_states(len(string), problem.warps)
         raise PtxwcetError(
@@ -120,14 +123,30 @@ def solve_states(problem: MakespanProblem, effort: Effort) -> MakespanAnswer:
     )
 
 
+def _solve_two(problem: MakespanProblem, string: str) -> MakespanAnswer:
+    slots, schedule = longest_of_two(string)
+    require_schedule(problem, schedule, slots)
+    return state_makespan(
+        slots,
+        Guarantee.SAFE_BOUND,
+        "states",
+        "",
+        lower=slots,
+        schedule=schedule,
+        note="longest path over the positions of two warps",
+    )
+
+
 def solve_exact(problem: MakespanProblem, effort: Effort) -> MakespanAnswer:
     """The closed form, else the dynamic program, else bounds from both sides."""
     if problem.is_unit and closed_form.is_exact_for(problem.warps):
         return solve_closed_form(problem, effort)
     capacities = (problem.load_store, problem.cores)
-    if problem.shape.length > MOST_LETTERS or not is_in_reach(
-        unrolled(problem.tree, MOST_LETTERS), problem.warps, *capacities
-    ):
+    if problem.shape.length > MOST_LETTERS:
+        return bound_both_sides(problem, effort, "exact", "a string too long to write out")
+    string = unrolled(problem.tree, MOST_LETTERS)
+    is_two = problem.is_unit and problem.warps == 2
+    if not is_two and not is_in_reach(string, problem.warps, *capacities):
         return bound_both_sides(problem, effort, "exact", "too many states for a table")
     return solve_states(problem, effort)
 

@@ -13,14 +13,13 @@ from different positions, the number of the next state is the sum of both picks'
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import comb
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxwcet.makespan.schedule import Schedule, Slot
 from ptxwcet.support.jit import compiled
 
 Integers = NDArray[np.int64]
@@ -32,7 +31,12 @@ MOST_STATES = 100_000_000
 MOST_CHOICES = 1_000_000
 """Ways to pick the warps that one kind of unit serves in a slot."""
 
-_CHUNK = 2_000_000  # steps between two looks at the clock
+MOST_STANDING = 1_000_000
+"""Letters times warps: the entries of the table that numbers the states."""
+MOST_STEPS = 10_000_000_000
+"""States times letters: what a minute or so fills."""
+
+_CHUNK = 20_000_000  # steps between two looks at the clock
 
 
 class OutOfTime(Exception):
@@ -67,8 +71,12 @@ def count_states(length: int, warps: int) -> int:
 
 def is_in_reach(string: str, warps: int, load_store: int, cores: int) -> bool:
     """Whether a table is small enough. Cost: constant."""
+    if len(string) * warps > MOST_STANDING:
+        return False
+    states = count_states(len(string), warps)
     return (
-        count_states(len(string), warps) <= MOST_STATES
+        states <= MOST_STATES
+        and states * len(string) <= MOST_STEPS
         and _most_choices(string, warps, load_store, cores) <= MOST_CHOICES
     )
 
@@ -88,12 +96,12 @@ def fill_table(
     """
     states = count_states(len(string), warps)
     remaining = np.zeros(states, np.int32)
-    ranks = _rank_table(len(string), warps)
+    ranks = rank_table(len(string), warps)
     kinds = _kinds(string)
     capacities = np.array([load_store, cores], np.int64)
     most = _most_choices(string, warps, load_store, cores)
     reached = np.full(len(string), warps, np.int64)
-    chunk = max(1, _CHUNK // most)
+    chunk = max(1, _CHUNK // (most + len(string)))
     number = states - 2
     while number >= 0:
         if not proceed(states - number, states):
@@ -111,7 +119,7 @@ def count_reachable(string: str, warps: int, load_store: int, cores: int) -> int
     return int(
         _mark(
             marks,
-            _rank_table(len(string), warps),
+            rank_table(len(string), warps),
             _kinds(string),
             np.array([load_store, cores], np.int64),
             warps,
@@ -120,32 +128,7 @@ def count_reachable(string: str, warps: int, load_store: int, cores: int) -> int
     )
 
 
-def longest_schedule(table: StateTable) -> Schedule:
-    """A schedule that takes as many slots as the table says. Cost: slots times choices."""
-    string, warps = table.string, table.warps
-    ranks = _rank_table(len(string), warps)
-    standing: list[list[int]] = [list(range(warps)), *([] for _ in string)]
-    reached = [0] * len(string)
-    number, slots = 0, []
-    while table.remaining[number]:
-        wanted = table.remaining[number] - 1
-        pick, shift = next(
-            (pick, shift)
-            for pick, shift in _slots(table, ranks, standing, reached)
-            if table.remaining[number + shift] == wanted
-        )
-        number += shift
-        served: dict[str, list[int]] = {"L": [], "C": []}
-        for place, count in pick:
-            moved, standing[place] = standing[place][:count], standing[place][count:]
-            served[string[place]] += moved
-            reached[place] += count
-            standing[place + 1] += moved
-        slots.append(Slot(tuple(sorted(served["L"])), tuple(sorted(served["C"]))))
-    return Schedule(tuple(slots))
-
-
-def _rank_table(length: int, warps: int) -> Integers:
+def rank_table(length: int, warps: int) -> Integers:
     """``[j, n]``: the share of ``N_{j+1} = n`` in a state's number."""
     rows = [
         [comb(n + length - j, length - j + 1) for n in range(warps + 1)]
@@ -276,40 +259,3 @@ def _mark(
         if j > 0 or reached[0] < warps:
             reached[j] += 1
     return count
-
-
-Pick = tuple[tuple[int, int], ...]
-"""Which warps a slot serves: instruction and how many of those that stand there."""
-
-
-def _slots(
-    table: StateTable, ranks: Integers, standing: list[list[int]], reached: list[int]
-) -> Iterator[tuple[Pick, int]]:
-    """What a slot may serve in a state, and by how much the state's number grows."""
-    here: dict[str, list[tuple[int, int]]] = {"L": [], "C": []}
-    for place, letter in enumerate(table.string):
-        if standing[place]:
-            here[letter].append((place, len(standing[place])))
-    for loads in _picks(here["L"], table.load_store):
-        for cores in _picks(here["C"], table.cores):
-            # later instructions first: a warp that moves must not be picked again
-            pick = tuple(sorted((*loads, *cores), reverse=True))
-            grows = (ranks[j, reached[j] + n] - ranks[j, reached[j]] for j, n in pick)
-            yield pick, int(sum(grows))
-
-
-def _picks(here: list[tuple[int, int]], capacity: int) -> Iterator[Pick]:
-    """All ways to pick as many as are served of those that wait, laggards first."""
-    wanted = min(capacity, sum(count for _, count in here))
-    left = [sum(count for _, count in here[k:]) for k in range(len(here) + 1)]
-
-    def extend(k: int, wanted: int) -> Iterator[Pick]:
-        if k == len(here):
-            yield ()
-            return
-        place, count = here[k]
-        for taken in range(min(count, wanted), max(0, wanted - left[k + 1]) - 1, -1):
-            for pick in extend(k + 1, wanted - taken):
-                yield ((place, taken), *pick) if taken else pick
-
-    yield from extend(0, wanted)

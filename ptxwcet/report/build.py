@@ -150,7 +150,7 @@ def _bound_row(piece: AnalysedPiece, name: str, title: str) -> BoundRow:
 
 def _warp_rows(piece: AnalysedPiece) -> tuple[WarpRow, ...]:
     return tuple(
-        WarpRow(path.warps, section.profile.isolated_cycles, section.profile.execution_cycles)
+        WarpRow(path.warps, section.length_cycles, section.profile.execution_cycles)
         for path, section in zip(piece.paths.warps, piece.analysis.uncut, strict=True)
     )
 
@@ -189,10 +189,14 @@ def _loop_rows(row: KernelAnalysis) -> tuple[LoopRow, ...]:
 
 
 def _reason(row: KernelAnalysis, entry: PathLoop) -> str:
-    """Why the bound holds; for one of the user's, who states it."""
+    """Why the bound holds; for one of the user's, who states it; and what a whole run has."""
+    reason = " ".join(entry.reason.split())
     if entry.origin is BoundOrigin.USER:
-        return row.facts.loop_sources.get(entry.loop, entry.reason)
-    return " ".join(entry.reason.split())
+        reason = row.facts.loop_sources.get(entry.loop, reason)
+    for total in row.facts.totals:
+        if total.loop == entry.loop:
+            reason += f"; {total.most:,} in a run of a warp ({total.source})"
+    return reason
 
 
 def _line_rows(row: KernelAnalysis) -> tuple[LineRow, ...]:

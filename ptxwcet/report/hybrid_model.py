@@ -1,199 +1,50 @@
-"""The report of a hybrid analysis as plain data, and how it is made. Schema number 1.
-
-``hybrid-schema-1.json`` describes its JSON.
-"""
+"""How the report of a hybrid analysis is made."""
 
 from __future__ import annotations
-
-from dataclasses import dataclass
 
 import numpy as np
 
 from ptxwcet import __version__
-from ptxwcet.claims import Refusal
+from ptxwcet.claims import Refusal, TimingClaim
 from ptxwcet.flow.loops import LoopId, describe_block
+from ptxwcet.hybrid.concurrency import WaveParameters
+from ptxwcet.hybrid.ipg import Transition
 from ptxwcet.hybrid.observations import TransitionTimes
 from ptxwcet.hybrid_study import HybridAnswer
 from ptxwcet.report.build import diagnostic_row
-from ptxwcet.report.model import AssumptionRow, DiagnosticRow
+from ptxwcet.report.hybrid_rows import (
+    CoverageRow,
+    EstimateRow,
+    HybridReport,
+    JitterRow,
+    LoopRow,
+    QuantileRow,
+    RoundsRow,
+    StaticRow,
+    TraceRow,
+    TransitionRow,
+    UnseenRow,
+    WavesRow,
+)
+from ptxwcet.report.model import AssumptionRow
 from ptxwcet.report.places import place
 
 SCHEMA = 1
 
 
-@dataclass(frozen=True, slots=True)
-class TraceRow:
-    """What was traced; ``file`` is empty for a trace made here. ``clock`` is the unit of times."""
-
-    file: str
-    recorder: str
-    clock: str
-    runs: int
-    multiprocessors: int
-    warps: int
-    events: int
-
-
-@dataclass(frozen=True, slots=True)
-class EstimateRow:
-    """An estimate and by how much it exceeds the high-water mark."""
-
-    cycles: int
-    difference_percent: float
-    guarantee: str
-    method: str
-    citations: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class WavesRow:
-    """Equation 2: ``waves`` (Omega), ``warps_per_wave`` (phi), ``start_gap`` (Delta)."""
-
-    waves: int
-    warps_per_wave: int
-    start_gap: int
-    cycles: int
-    difference_percent: float
-
-
-@dataclass(frozen=True, slots=True)
-class JitterRow:
-    """Release jitter of a multiprocessor's last warp (delta)."""
-
-    multiprocessor: int
-    cycles: int
-
-
-@dataclass(frozen=True, slots=True)
-class QuantileRow:
-    """A warp on the worst path exceeds ``cycles`` with at most this probability."""
-
-    exceedance: float
-    cycles: int
-
-
-@dataclass(frozen=True, slots=True)
-class TransitionRow:
-    """A transition as observed, and its part of the warp-specific WCET."""
-
-    source: str
-    target: str
-    place: str
-    is_divergent: bool
-    has_barrier: bool
-    count: int
-    best: int
-    mean: float
-    worst: int
-    most_in_a_warp: int
-    on_worst_path: int
-    share_percent: float
-
-
-@dataclass(frozen=True, slots=True)
-class LoopRow:
-    """A loop with the most iterations after one entry: transitions that go back to its beginning.
-
-    ``unseen_static``: the static analysis allows more executions of the body than were seen, so
-    many; None if not, or if it does not know.
-    """
-
-    header: str
-    place: str
-    most_iterations: int
-    most_entries: int
-    cycles: int
-    share_percent: float
-    unseen_static: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class UnseenRow:
-    """A transition that no warp made, though one came to its source."""
-
-    source: str
-    target: str
-    place: str
-
-
-@dataclass(frozen=True, slots=True)
-class CoverageRow:
-    """Transitions and ipoints that were seen; see ``hybrid.coverage``."""
-
-    transitions: int
-    seen: int
-    divergent: int
-    divergent_seen: int
-    unseen: tuple[UnseenRow, ...]
-    unreached: tuple[str, ...]
-    never_iterated: tuple[str, ...]
-    hidden_loops: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class StaticRow:
-    """The safe bound of one block on a machine; ``cycles`` None: refused, with the reason."""
-
-    machine: str
-    cycles: int | None
-    guarantee: str | None
-    refusal: DiagnosticRow | None
-
-
-@dataclass(frozen=True, slots=True)
-class HybridReport:
-    """Everything about one hybrid analysis; times in the unit of the trace's clock."""
-
-    schema: int
-    tool: str
-    version: str
-    file: str
-    sha256: str
-    trace: TraceRow
-    kernel: str
-    high_water_mark: int
-    longest_warp: int
-    warp: EstimateRow
-    dynamic: EstimateRow
-    hybrid: EstimateRow
-    is_exact: bool
-    tree_cycles: int | None
-    tree_refusal: str | None
-    waves: WavesRow
-    planned_waves: WavesRow | None
-    release_jitter: tuple[JitterRow, ...]
-    quantiles: tuple[QuantileRow, ...]
-    static: StaticRow
-    barrier_cycles: int
-    barrier_share_percent: float
-    loops: tuple[LoopRow, ...]
-    transitions: tuple[TransitionRow, ...]
-    coverage: CoverageRow
-    dropped_constraints: tuple[str, ...]
-    assumptions: tuple[AssumptionRow, ...]
-
-
 def build_hybrid_report(answer: HybridAnswer) -> HybridReport:
     """The report of an analysis; deterministic for equal input."""
-    estimate, origin = answer.estimate, answer.trace.origin
+    estimate = answer.estimate
     tree = estimate.tree
     barriers = estimate.shares.all_barriers
-    rests_on = dict.fromkeys(a for claim in answer.claims.values() for a in claim.assumptions)
+    rests_on = dict.fromkeys(a for claim in _all_claims(answer) for a in claim.assumptions)
     return HybridReport(
         schema=SCHEMA,
         tool="ptxwcet",
         version=__version__,
         file=answer.path,
         sha256=answer.sha256,
-        trace=TraceRow(
-            answer.trace_file,
-            origin.recorder,
-            origin.clock,
-            estimate.runs,
-            len(np.unique(answer.trace.sm)),
-            estimate.warps,
-            estimate.events,
-        ),
+        trace=_trace(answer),
         kernel=answer.kernel.name,
         high_water_mark=estimate.concurrency.high_water_mark,
         longest_warp=estimate.observations.longest_warp,
@@ -205,10 +56,9 @@ def build_hybrid_report(answer: HybridAnswer) -> HybridReport:
         tree_refusal=tree.reason if isinstance(tree, Refusal) else None,
         waves=_waves(answer),
         planned_waves=_planned(answer),
-        release_jitter=tuple(
-            JitterRow(row.sm, row.cycles) for row in estimate.concurrency.release_jitter
-        ),
-        quantiles=tuple(QuantileRow(row.exceedance, row.cycles) for row in answer.quantiles),
+        planned_rounds=_rounds(answer),
+        release_jitter=_jitter(answer),
+        quantiles=_quantiles(answer),
         static=_static(answer),
         barrier_cycles=barriers,
         barrier_share_percent=_percent(barriers, estimate.warp_wcet),
@@ -218,6 +68,41 @@ def build_hybrid_report(answer: HybridAnswer) -> HybridReport:
         dropped_constraints=tuple(row.name for row in estimate.broken),
         assumptions=tuple(AssumptionRow(a.key, a.text, a.state.value, a.source) for a in rests_on),
     )
+
+
+def _trace(answer: HybridAnswer) -> TraceRow:
+    estimate, origin = answer.estimate, answer.trace.origin
+    return TraceRow(
+        answer.trace_file,
+        origin.recorder,
+        origin.clock,
+        estimate.runs,
+        len(np.unique(answer.trace.sm)),
+        estimate.warps,
+        estimate.events,
+    )
+
+
+def _quantiles(answer: HybridAnswer) -> tuple[QuantileRow, ...]:
+    return tuple(
+        QuantileRow(row.exceedance, row.claim.cycles, row.claim.guarantee.value)
+        for row in answer.quantiles
+    )
+
+
+def _jitter(answer: HybridAnswer) -> tuple[JitterRow, ...]:
+    rows = answer.estimate.concurrency.release_jitter
+    return tuple(JitterRow(row.sm, row.cycles) for row in rows)
+
+
+def _all_claims(answer: HybridAnswer) -> list[TimingClaim]:
+    claims = [*answer.claims.values(), *(row.claim for row in answer.quantiles)]
+    plan = answer.planned
+    if plan is not None:
+        claims.append(plan.waves)
+    if plan is not None and plan.rounds is not None:
+        claims.append(plan.rounds)
+    return claims
 
 
 def _estimate(answer: HybridAnswer, name: str) -> EstimateRow:
@@ -242,10 +127,17 @@ def _percent(part: int, whole: int) -> float:
 
 
 def _waves(answer: HybridAnswer) -> WavesRow:
-    seen = answer.estimate.concurrency.waves
-    cycles = answer.estimate.hybrid
+    return _wave_row(answer, answer.estimate.concurrency.waves, answer.claims["hybrid"])
+
+
+def _wave_row(answer: HybridAnswer, row: WaveParameters, claim: TimingClaim) -> WavesRow:
     return WavesRow(
-        seen.waves, seen.warps_per_wave, seen.start_gap, cycles, _excess(answer, cycles)
+        row.waves,
+        row.warps_per_wave,
+        row.start_gap,
+        claim.cycles,
+        _excess(answer, claim.cycles),
+        claim.guarantee.value,
     )
 
 
@@ -254,8 +146,22 @@ def _planned(answer: HybridAnswer) -> WavesRow | None:
     if plan is None:
         return None
     schedule = plan.schedule
-    excess = _excess(answer, plan.cycles)
-    return WavesRow(schedule.waves, schedule.warps_per_wave, plan.start_gap, plan.cycles, excess)
+    waves = WaveParameters(schedule.waves, schedule.warps_per_wave, plan.start_gap)
+    return _wave_row(answer, waves, plan.waves)
+
+
+def _rounds(answer: HybridAnswer) -> RoundsRow | None:
+    plan = answer.planned
+    if plan is None or plan.delays is None or plan.rounds is None:
+        return None
+    return RoundsRow(
+        plan.schedule.waves,
+        plan.delays.wait,
+        plan.delays.skew,
+        plan.rounds.cycles,
+        _excess(answer, plan.rounds.cycles),
+        plan.rounds.guarantee.value,
+    )
 
 
 def _static(answer: HybridAnswer) -> StaticRow:
@@ -337,20 +243,44 @@ def _unseen_iterations(answer: HybridAnswer, loop: LoopId, seen: int) -> int | N
 
 def _coverage(answer: HybridAnswer) -> CoverageRow:
     coverage, ipg = answer.estimate.coverage, answer.estimate.ipg
-    unseen = (ipg.transitions[number] for number in coverage.unseen)
+    possible = [t for t in map(ipg.transitions.__getitem__, coverage.unseen) if _may(answer, t)]
+    ordinary = sum(t.is_ordinary and _may(answer, t) for t in ipg.transitions)
     return CoverageRow(
         coverage.transitions,
         coverage.seen,
+        coverage.transitions - max(ordinary, coverage.seen),
         coverage.divergent,
         coverage.divergent_seen,
         tuple(
             UnseenRow(_label(answer, t.source), _label(answer, t.target), _place(answer, t.source))
-            for t in unseen
+            for t in possible
         ),
-        tuple(_described(answer, ipg.placement.blocks[p]) for p in coverage.unreached),
-        tuple(_loop_name(answer, loop) for loop in coverage.never_iterated),
+        tuple(
+            _described(answer, block)
+            for block in (ipg.placement.blocks[point] for point in coverage.unreached)
+            if _executes(answer, block)
+        ),
+        tuple(
+            _loop_name(answer, loop)
+            for loop in coverage.never_iterated
+            # else its row says what the static analysis allows
+            if loop not in answer.static.iterations
+            and _executes(answer, answer.forest.loops[loop].header)
+        ),
         tuple(_loop_name(answer, loop) for loop in ipg.hidden_loops),
     )
+
+
+def _may(answer: HybridAnswer, transition: Transition) -> bool:
+    """Whether, as far as the static analysis knows, a warp can execute both ends."""
+    blocks = answer.estimate.ipg.placement.blocks
+    ends = (blocks[transition.source], blocks[transition.target])
+    return all(_executes(answer, block) for block in ends)
+
+
+def _executes(answer: HybridAnswer, block: int) -> bool:
+    known = answer.static.blocks
+    return not known or block in known or block == answer.cfg.exit
 
 
 def _loop_name(answer: HybridAnswer, loop: LoopId) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ptxwcet.report.hybrid_model import HybridReport, LoopRow, TransitionRow, WavesRow
+from ptxwcet.report.hybrid_rows import HybridReport, LoopRow, TransitionRow, WavesRow
 
 _MOST_ROWS = 8
 
@@ -30,7 +30,8 @@ def _head(report: HybridReport) -> list[str]:
     return [
         f"{report.tool} {report.version}  {report.file}",
         f"trace      {trace.file or 'made here'}: {', '.join(counts)}",
-        f"           times in {trace.clock}s by {trace.recorder}",
+        f"           times in {trace.clock if trace.clock == 'ns' else trace.clock + 's'} "
+        f"by {trace.recorder}",
         "",
     ]
 
@@ -70,11 +71,17 @@ def _concurrency(report: HybridReport) -> list[str]:
         f"{worst.multiprocessor}",
         f"waves      {_waves(report.waves)}, from the trace",
     ]
-    plan = report.planned_waves
+    plan, rounds = report.planned_waves, report.planned_rounds
     if plan is not None:
         lines.append(
             f"           {_waves(plan)}, from launch and occupancy: {plan.cycles:,} "
             f"({_percent(plan.difference_percent)})"
+        )
+    if rounds is not None:
+        lines.append(
+            f"rounds     {_number(rounds.rounds, 'round')} of blocks that wait up to "
+            f"{rounds.block_wait:,}, their warps begin up to {rounds.block_skew:,} apart: "
+            f"{rounds.cycles:,} ({_percent(rounds.difference_percent)})"
         )
     return lines
 
@@ -111,8 +118,8 @@ def _static(report: HybridReport) -> str:
     static = report.static
     if static.cycles is not None:
         return (
-            f"SAFE       {static.cycles:,} cycles for any one block on {static.machine}   "
-            f"{static.guarantee}"
+            f"SAFE       {static.cycles:,} cycles for any one block that has an SM of "
+            f"{static.machine} to itself   {static.guarantee}"
         )
     reason = "" if static.refusal is None else f"[{static.refusal.code}] {static.refusal.message}"
     return f"SAFE       none: {reason}"
@@ -161,6 +168,8 @@ def _arrow(row: TransitionRow) -> str:
 def _coverage(report: HybridReport) -> list[str]:
     coverage = report.coverage
     lines = ["", f"coverage   {coverage.seen} of {coverage.transitions} transitions seen"]
+    if coverage.excluded:
+        lines[1] += f", {coverage.excluded} excluded by the static analysis"
     if coverage.divergent:
         lines[1] += (
             f"; {coverage.divergent_seen} of {coverage.divergent} that only diverged warps make"

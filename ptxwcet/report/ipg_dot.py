@@ -29,7 +29,10 @@ def draw_ipg(answer: HybridAnswer) -> str:
     Transitions of diverged warps that were never seen are left out: most cannot happen together.
     """
     estimate = answer.estimate
-    title = f"{answer.kernel.name}: Z_warp {estimate.warp_wcet:,}"
+    title = (
+        f"{answer.kernel.name}: Z_warp {estimate.warp_wcet:,}\n"
+        "times taken on the worst path x best..worst time"
+    )
     lines = [f"digraph {_quote(answer.kernel.name)} {{", _HEADER + f"  label={_quote(title)};"]
     innermost: dict[int, LoopId] = {}
     for loop in estimate.ipg.loops:  # outer before inner
@@ -46,7 +49,7 @@ def draw_ipg(answer: HybridAnswer) -> str:
 
 
 def _quote(text: str) -> str:
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
 
 
 def _vertex(answer: HybridAnswer, point: int) -> str:
@@ -56,7 +59,7 @@ def _vertex(answer: HybridAnswer, point: int) -> str:
     fill = f', fillcolor="{_BARRIER_FILL}"' if block in answer.estimate.waiting else ""
     if fill:
         text += "\nbarrier"
-    return f"  i{point} [label={_quote(text)}{fill}];".replace("\n", "\\n")
+    return f"  i{point} [label={_quote(text)}{fill}];"
 
 
 def _cluster(
@@ -64,7 +67,7 @@ def _cluster(
 ) -> Iterator[str]:
     known = answer.forest.loops[loop]
     (seen,) = (row for row in answer.estimate.observations.loops if row.loop.id == loop)
-    title = f"{answer.cfg.name(known.header)}: at most {seen.most_iterations} an entry"
+    title = f"{answer.cfg.name(known.header)}: at most {seen.most_iterations} iterations an entry"
     fill = _FILLS[(known.depth - 1) % len(_FILLS)]
     yield f"  subgraph cluster_{loop} {{"
     yield f'  label={_quote(title)}; labeljust=l; style="rounded,filled"; fillcolor="{fill}";'
@@ -86,7 +89,7 @@ def _edges(answer: HybridAnswer) -> Iterator[str]:
             continue
         attributes = _UNSEEN if row is None else _seen(answer, row)
         if not transition.is_ordinary:
-            attributes += ", style=dashed, constraint=false"
+            attributes += ", style=dashed"
         yield f"  i{transition.source} -> i{transition.target} [{attributes}];"
 
 

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 from ptxwcet.report.model import Report
 
 if TYPE_CHECKING:
-    from ptxwcet.report.hybrid_model import HybridReport
+    from ptxwcet.report.hybrid_rows import HybridReport
+    from ptxwcet.report.pwcet_model import PwcetReport
     from ptxwcet.report.symbolic_model import SymbolicReport
 
 
-def render_json(report: Report | SymbolicReport | HybridReport) -> str:
+def render_json(report: Report | SymbolicReport | HybridReport | PwcetReport) -> str:
     """The report as one JSON object, keys in the order of the data model."""
     return json.dumps(asdict(report), indent=2, ensure_ascii=False) + "\n"

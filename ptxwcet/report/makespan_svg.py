@@ -13,7 +13,7 @@ MOST_DRAWN = 20_000
 
 _COLOURS = {"L": "#4477aa", "C": "#ccbb44"}
 _INK = {"L": "white", "C": "black"}
-_LEFT, _TOP, _WIDEST = 64, 44, 1600.0
+_LEFT, _TOP, _WIDEST = 64, 48, 1600.0
 
 
 def draw_schedule(section: SectionMakespan, path: Path) -> None:
@@ -28,7 +28,7 @@ def draw_schedule(section: SectionMakespan, path: Path) -> None:
             Diagnostic(
                 "PW567",
                 f"the method {section.answer.claim.method} gives no schedule to draw",
-                help="exact, states, closed-form and ilp give one for at most 200,000 instructions",
+                help="exact, states, closed-form and ilp give one for at most 50,000 instructions",
             )
         )
     drawn = problem.warps * problem.shape.length
@@ -69,6 +69,9 @@ def _lines(section: SectionMakespan) -> Iterator[str]:
         f"(L = {problem.load_store}, C = {problem.cores})",
         "start",
     )
+    for x, letter, kind in ((_LEFT, "L", "load/store unit"), (_LEFT + 120, "C", "core")):
+        yield _box(x, 26, 11, 11, _COLOURS[letter])
+        yield _text(x + 16, 36, kind, "start")
     for warp in range(0, warps, max(1, round(14 / row))):
         yield _text(_LEFT - 6, _TOP + (warp + 0.5) * row + 4, f"warp {warp + 1}", "end")
     yield from _cells(section, cell, row)

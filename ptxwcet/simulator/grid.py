@@ -89,8 +89,8 @@ class GridShape:
             raise ValueError("a grid needs an SM that holds a block, and gaps of 0 cycles or more")
 
 
-GridProgress = Callable[[int, int], None]
-"""Called now and then with the blocks that have ended, and all blocks."""
+GridProgress = Callable[[int, int, int], None]
+"""Called now and then with the blocks that have ended, all blocks, and the instructions issued."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,9 +53,9 @@ def simulate_grid(workload: GridWorkload, shape: GridShape, options: GridOptions
     each issued instruction, and sorting the events; memory about 60 bytes an event.
     """
     image = build_grid_image(workload, shape.sm)
-    if image.events > options.most_events:
-        raise _too_many(image.events, options.most_events)
-    slots = min(shape.resident_blocks, workload.block_count)
+    require_room(image.events, options.most_events)
+    # blocks are dealt out in turn while no SM is full: more slots would stay empty
+    slots = min(shape.resident_blocks, -(-workload.block_count // shape.sms))
     state = _fresh(image, shape, slots, workload.warps_per_block)
     layout = _lay_out(image, shape, options, workload)
     columns = Columns(
@@ -67,7 +67,8 @@ def simulate_grid(workload: GridWorkload, shape: GridShape, options: GridOptions
     while (status := run_grid(image.program, state, layout, columns, _PIECE)) == PAUSED:
         if options.progress is not None:
             resident = int((state.slots[:, :, BLOCK] != EMPTY).sum())
-            options.progress(int(state.run[NEXT_BLOCK]) - resident, workload.block_count)
+            ended = int(state.run[NEXT_BLOCK]) - resident
+            options.progress(ended, workload.block_count, int(state.run[ISSUED]))
     if status == DEADLOCK:
         raise _deadlock(image, state, workload.warps_per_block)
     assert state.run[WRITTEN] == image.events, "every visit was written"
@@ -122,8 +123,11 @@ def _lay_out(
     )
 
 
-def _too_many(events: int, most: int) -> PtxwcetError:
-    return PtxwcetError(
+def require_room(events: int, most: int) -> None:
+    """Raises PtxwcetError (PW690) if a run would have more events than ``most``."""
+    if events <= most:
+        return
+    raise PtxwcetError(
         Diagnostic(
             "PW690",
             f"the trace would have {events:,} events: more than {most:,}",

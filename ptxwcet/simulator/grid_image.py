@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ptxwcet.simulator.configuration import SmConfiguration
-from ptxwcet.simulator.grid import GridWorkload, TracedNode, TracedVisit
+from ptxwcet.simulator.grid import GridWorkload, TracedLoop, TracedNode, TracedVisit
 from ptxwcet.simulator.grid_stepping import (
     BARRIER,
     BUBBLE,
@@ -111,12 +111,19 @@ class _Builder:
                 visits += 1
             elif node.count == 1:
                 visits += self.add(node.body, depth)
-            elif node.count and node.body:
-                self.entries.append((LOOP_BEGIN, depth, node.count))
-                first = len(self.entries)
-                visits += node.count * self.add(node.body, depth + 1)
-                self.entries.append((LOOP_END, depth, first))
+            elif node.count:
+                visits += self._loop(node, depth)
         return visits
+
+    def _loop(self, loop: TracedLoop, depth: int) -> int:
+        self.entries.append((LOOP_BEGIN, depth, loop.count))
+        first = len(self.entries)
+        visits = self.add(loop.body, depth + 1)
+        if visits == 0:  # nobody must spin through iterations without visits
+            del self.entries[first - 1 :]
+            return 0
+        self.entries.append((LOOP_END, depth, first))
+        return loop.count * visits
 
     def _visit(self, visit: TracedVisit) -> tuple[int, int, int]:
         found = self._visits.get(id(visit))

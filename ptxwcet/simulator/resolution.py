@@ -1,5 +1,8 @@
 """One concrete path out of a workload that allows several.
 
+What is limited for a whole run (:class:`~ptxwcet.warp.program.Tally`) is spent as the program goes:
+each node takes what it may beyond the least that it needs.
+
 A simulator runs single paths. Where the analysis left a decision open (sides of a divergent branch
 in either order, an undecided branch, a loop bounded but not counted), a resolution takes one: the
 first or largest, or one at random. Any of them is a possible execution of the model's block, so
@@ -8,13 +11,18 @@ a bound for all of them holds for each.
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator
+
 from ptxwcet.simulator.policies import mix
+from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.warp.program import (
     BlockChoice,
     BlockWorkload,
     Choice,
     Node,
     Repeat,
+    Tally,
     Unordered,
     WarpClass,
     WarpProgram,
@@ -27,14 +35,18 @@ def resolve_workload(workload: BlockWorkload, seed: int | None) -> BlockWorkload
 
     With ``seed`` None: sides in the order given, the first alternative, the largest count of every
     loop. Else random ones, one draw a node, the same for all warps of a class and all iterations
-    around; what decides about barriers is drawn once for the block. Cost: linear in the program
-    trees.
+    around; what decides about barriers is drawn once for the block. Limits are kept, of which a
+    seed may leave something unspent. Cost: linear in the program trees, times the depth of loops
+    for each limit.
+
+    Raises PtxwcetError (PW545) if no way is found that keeps all limits.
     """
     if all(c.program.is_single_path for c in workload.classes):
         return workload
     classes = []
     for number, warp_class in enumerate(workload.classes):
-        body = _Resolver(seed, number).body(warp_class.program.body)
+        resolver = _Resolver(seed, number, is_alone=len(workload.classes) == 1)
+        body = resolver.whole(warp_class.program.body)
         classes.append(WarpClass(WarpProgram(body), warp_class.warps))
     return BlockWorkload(tuple(classes), workload.scoreboard)
 
@@ -43,10 +55,12 @@ _MASK = (1 << 64) - 1
 
 
 class _Resolver:
-    def __init__(self, seed: int | None, number: int) -> None:
+    def __init__(self, seed: int | None, number: int, *, is_alone: bool) -> None:
         self._seed = seed
+        self._is_alone = is_alone
         self._number = number
         self._drawn = 0
+        self._left: dict[str, int] = {}  # what may be spent beyond what has to be, by limit
 
     def _below(self, count: int) -> int:
         """A draw from ``count`` possibilities; 0 without a seed."""
@@ -59,10 +73,65 @@ class _Resolver:
         """A draw that all warps of the block share; 0 without a seed."""
         return 0 if self._seed is None else mix(self._seed, key & _MASK, count) % count
 
+    def whole(self, nodes: tuple[Node, ...]) -> tuple[Node, ...]:
+        """A way through a whole program that keeps its limits. Raises PtxwcetError (PW545)."""
+        needed = _least(nodes)
+        self._left = {one.key: one.most - needed[one.key] for one in _tallies(nodes)}
+        body = self.body(nodes)
+        if any(left < 0 for left in self._left.values()):
+            raise PtxwcetError(_no_way())
+        return body
+
+    def _affordable(self, cost: Counter[str], most: int) -> int:
+        """How often, up to ``most``, something can be done that takes so much beyond its least."""
+        return min([most, *(max(0, self._left[key]) // much for key, much in cost.items() if much)])
+
+    def _pay(self, cost: Counter[str], times: int = 1) -> None:
+        for key, much in cost.items():
+            self._left[key] -= times * much
+
+    def _repeat(self, node: Repeat) -> Iterator[Node]:
+        """Iterations that differ: the first ones take what they may, the last ones the least."""
+        once, spare = _least(node.body), node.count - node.least
+        if not has_barrier(node.body):
+            more = self._affordable(once, spare)
+            more -= self._below(more + 1)
+        else:  # warps of other classes must do the same
+            more = self._affordable(once, spare) if self._is_alone else 0
+        self._pay(once, more)
+        remaining = node.least + more
+        while remaining:
+            before = dict(self._left)
+            body = self.body(node.body)
+            spent = Counter({key: left - self._left[key] for key, left in before.items()})
+            alike = self._affordable(spent, remaining - 1)
+            if any(spent.values()):
+                alike -= self._below(alike + 1)
+            self._pay(spent, alike)
+            yield Repeat(1 + alike, body)
+            remaining -= 1 + alike
+
+    def _side(self, sides: tuple[tuple[Node, ...], ...]) -> tuple[Node, ...]:
+        """One of the sides that what is left allows; any of them if none does."""
+        if not self._left:
+            return self.body(sides[self._below(len(sides))])
+        least = _least((Choice(sides),))
+        costs = [Counter(_least(side)) for side in sides]
+        for cost in costs:
+            cost.subtract(least)
+        allowed = [n for n, cost in enumerate(costs) if self._affordable(cost, 1)]
+        chosen = allowed[self._below(len(allowed))] if allowed else 0
+        self._pay(costs[chosen])
+        return self.body(sides[chosen])
+
     def body(self, nodes: tuple[Node, ...]) -> tuple[Node, ...]:
         out: list[Node] = []
         for node in nodes:
             match node:
+                case Tally():
+                    pass
+                case Repeat() if self._left and any(_tallies(node.body)):
+                    out += self._repeat(node)
                 case Repeat(count=count, body=inner, least=least):
                     choices = count - least + 1
                     shared = has_barrier(inner)
@@ -73,9 +142,58 @@ class _Resolver:
                     out += [*self.body(sides[0]), *self.body(sides[1])]
                 case Choice(alternatives):
                     if alternatives:
-                        out += self.body(alternatives[self._below(len(alternatives))])
+                        out += self._side(alternatives)
                 case BlockChoice(site, alternatives):
-                    out += self.body(alternatives[self._agreed(site, len(alternatives))])
+                    side = alternatives[self._agreed(site, len(alternatives))]
+                    self._pay(_least(side))
+                    self._pay(_least((node,)), -1)
+                    out += self.body(side)
                 case _:
                     out.append(node)
         return tuple(out)
+
+
+def _tallies(body: tuple[Node, ...]) -> Iterator[Tally]:
+    """The tallies of a body, each place once."""
+    for node in body:
+        match node:
+            case Tally():
+                yield node
+            case Repeat(body=inner):
+                yield from _tallies(inner)
+            case Unordered(first, second):
+                yield from _tallies((*first, *second))
+            case Choice(alternatives) | BlockChoice(alternatives=alternatives):
+                for side in alternatives:
+                    yield from _tallies(side)
+            case _:
+                pass
+
+
+def _least(body: tuple[Node, ...]) -> Counter[str]:
+    """How often every way through a body passes tallies, at least, by key."""
+    total: Counter[str] = Counter()
+    for node in body:
+        match node:
+            case Tally(key):
+                total[key] += 1
+            case Repeat(least=least, body=inner):
+                for key, times in _least(inner).items():
+                    total[key] += least * times
+            case Unordered(first, second):
+                total += _least((*first, *second))
+            case Choice(alternatives) | BlockChoice(alternatives=alternatives):
+                sides = [_least(side) for side in alternatives]
+                for key in set(sides[0]) if sides else ():
+                    total[key] += min(side[key] for side in sides)
+            case _:
+                pass
+    return total
+
+
+def _no_way() -> Diagnostic:
+    return Diagnostic(
+        "PW545",
+        "no way through a warp's program was found that keeps all stated totals",
+        help="check the totals of the facts file; the bound holds for whatever they allow",
+    )

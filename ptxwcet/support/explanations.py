@@ -338,6 +338,13 @@ EXPLANATIONS: Mapping[str, Explanation] = _table(
         "completely, a way through the loop does not pass it, or two loops share a header.",
         "Move it, keep the compiler from unrolling (#pragma unroll 1), or use a facts file.",
     ),
+    (
+        "PW250",
+        "fact without a call",
+        "A fact about calls names a function that the kernel does not call, or not there; a "
+        "compiler may have put the function in the place of its calls.",
+        "Name a function with a body as the PTX does, or leave the place out.",
+    ),
     # --- machine --------------------------------------------------------------------------------
     ("PW301", "no such machine", "Neither a known name nor a file.", "See ptxwcet machine list."),
     ("PW302", "machine file unreadable", "The file cannot be read.", "Check path and rights."),
@@ -713,6 +720,20 @@ EXPLANATIONS: Mapping[str, Explanation] = _table(
         "Ask for a smaller range, or bound single values with --param.",
     ),
     (
+        "PW545",
+        "totals that cannot be kept",
+        "A run is simulated along a way through the program that keeps all stated totals, and none "
+        "was found: the totals may contradict each other.",
+        "Check the totals of the facts file.",
+    ),
+    (
+        "PW546",
+        "fact contradicted",
+        "In an execution a warp did more in its run than a total of a facts file allows: bounds "
+        "that rest on it do not hold for this input.",
+        "Correct the fact.",
+    ),
+    (
         "PW560",
         "no kernel string",
         "A kernel string is letters: L an instruction for a load/store unit, C one for a core.",
@@ -913,10 +934,10 @@ EXPLANATIONS: Mapping[str, Explanation] = _table(
     ),
     (
         "PW657",
-        "buffer too small",
-        "The kernel wanted to write more than the buffer holds: records are lost, so nothing "
-        "is used.",
-        "Give a larger buffer, or instrument fewer points (--at).",
+        "buffer too small or too large",
+        "The kernel wanted to write more than the buffer holds, so records are lost and nothing is "
+        "used; or it has no room for every warp; or the machine has no memory for it.",
+        "Give another size (--buffer-mib), or instrument fewer points (--at).",
     ),
     (
         "PW658",
@@ -935,7 +956,7 @@ EXPLANATIONS: Mapping[str, Explanation] = _table(
     (
         "PW660",
         "contradictory times of a warp",
-        "Times of a warp go backwards, two of its lanes have one time, or it changed its "
+        "Times of a warp go backwards, two of its records have one time, or it changed its "
         "multiprocessor: its clock cannot be trusted.",
         "Record again, with no other work, debugger or profiler on the GPU.",
     ),
@@ -971,6 +992,75 @@ EXPLANATIONS: Mapping[str, Explanation] = _table(
         "Several runs are asked for, but no array of the launch file is drawn at random, and "
         "neither the policy nor jitter is: every run would have the same events.",
         "Give an array a seed, or trace with --jitter or --policy random.",
+    ),
+    (
+        "PW692",
+        "nothing to trace",
+        "The kernel has no instructions, so no warp enters a basic block.",
+        "Trace another kernel.",
+    ),
+    # --- statistics ----------------------------------------------------------------------------
+    (
+        "PW701",
+        "cannot read measurements",
+        "The file does not exist, cannot be read, or is neither text columns nor a "
+        "one-dimensional .npy array of numbers.",
+        "Check path and format: docs/methods/pwcet.md.",
+    ),
+    (
+        "PW702",
+        "malformed line of measurements",
+        "A line has other columns than the first one, or holds text where a time should be.",
+        "Write a time a line, decimals with a point; a first line may name the columns.",
+    ),
+    (
+        "PW703",
+        "unit not known or mixed",
+        "Times are in cycles or in ns, all of them, and nothing is taken for the unit by default.",
+        "Give --unit, or name the column time_cycles or time_ns; convert times of another unit.",
+    ),
+    (
+        "PW704",
+        "not an execution time",
+        "A time is NaN, infinite, zero or negative.",
+        "Leave failed runs out, and count them.",
+    ),
+    (
+        "PW705",
+        "too few times",
+        "A law of extremes needs at least 40 extremes: 1,000 times for blocks of 25.",
+        "Measure more runs, or choose smaller blocks or a lower threshold.",
+    ),
+    (
+        "PW706",
+        "times without a tail",
+        "All times are the same, or all of the largest ones are: no law can be fitted.",
+        "Check how times were taken; take them more finely.",
+    ),
+    (
+        "PW707",
+        "column or condition not known",
+        "The column of the times is not evident, a column or condition that was named does "
+        "not exist, or a condition is in two files.",
+        "Name it with --column or --condition-column; see the columns that the message lists.",
+    ),
+    (
+        "PW708",
+        "malformed clock pairs",
+        "A clock is no value of a counter of that width, or an SM has two pairs in one run.",
+        "Write a row for each SM and run; give --counter-bits 64 for clock64.",
+    ),
+    (
+        "PW709",
+        "cannot write",
+        "The page, a picture or the times cannot be written.",
+        "Choose a folder that can be written.",
+    ),
+    (
+        "PW710",
+        "no probabilistic WCET",
+        "Hypothesis tests reject what extreme value theory needs: the curve would be an invention.",
+        "See which test rejected and docs/methods/pwcet.md; --force prints the curve, marked.",
     ),
     # --- internal -------------------------------------------------------------------------------
     (

@@ -20,9 +20,14 @@ from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 def whole_file(path: Path, code: str) -> Iterator[IO[bytes]]:
     """A file to write; it is in its place when the block ends without an exception.
 
-    Raises PtxwcetError with ``code`` if it cannot be written.
+    What is no regular file (``/dev/null``, a pipe) is written as it is, never replaced. Raises
+    PtxwcetError with ``code`` if it cannot be written.
     """
     try:
+        if path.exists() and not path.is_file():
+            with path.open("wb") as file:
+                yield file
+            return
         handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
         try:
             with os.fdopen(handle, "wb") as file:

@@ -27,7 +27,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
-from ptxwcet.timing.compilation import BothOrders, Compiled, Loop, OneOf, Straight, compile_body
+from ptxwcet.timing.compilation import (
+    BothOrders,
+    Compiled,
+    Credit,
+    Loop,
+    OneOf,
+    Straight,
+    compile_body,
+)
+from ptxwcet.timing.demand import NO_PRICES, Prices
 from ptxwcet.timing.wait_log import Again, CycleParts, Issued, Log, Waited, fold_log
 from ptxwcet.warp.program import Node, Scoreboard
 
@@ -51,15 +60,20 @@ class WarpAttribution:
 
 
 def attribute_warp(
-    body: Sequence[Node], scoreboard: Scoreboard, *, through_bubble: bool = False
+    body: Sequence[Node],
+    scoreboard: Scoreboard,
+    *,
+    through_bubble: bool = False,
+    prices: Prices = NO_PRICES,
 ) -> WarpAttribution:
     """Attributes L of a body run alone on a clean machine.
 
-    ``through_bubble``: the run ends no sooner than the bubble behind its last issue. Raises PW404
-    if a loop's waits do not settle into a pattern. Cost: a few executions of each loop body a loop
-    entry, whatever the trip counts.
+    ``through_bubble``: the run ends no sooner than the bubble behind its last issue. With
+    ``prices`` it is the way that is longest less what its tallies cost; that cost is in no part.
+    Raises PW404 if a loop's waits do not settle into a pattern. Cost: a few executions of each loop
+    body a loop entry, whatever the trip counts.
     """
-    program = compile_body(body, scoreboard)
+    program = compile_body(body, scoreboard, prices)
     registers = program.register_count
     state = _State(
         [0] * registers, [-1] * registers, [0] * registers, [0] * max(1, len(program.units))
@@ -72,7 +86,7 @@ def attribute_warp(
     if end < state.t:  # the bubble behind the last issue outlasts the run
         own = parts[state.issued]
         parts[state.issued] = own._replace(issue=own.issue - (state.t - end))
-    return WarpAttribution(end, parts, executions)
+    return WarpAttribution(sum(one.total for one in parts.values()), parts, executions)
 
 
 @dataclass(slots=True)
@@ -93,6 +107,7 @@ class _State:
     last_started: int = 0
     issued: int = -1
     log: Log = None
+    credit: int = 0
 
     def copy(self) -> _State:
         """A state to explore an alternative from; the log so far is shared."""
@@ -106,6 +121,11 @@ class _State:
 
     def join(self, other: _State) -> None:
         """Becomes the pointwise maximum of both; each component keeps its story."""
+        if self.credit != other.credit:
+            credit = min(self.credit, other.credit)
+            other = other.copy()
+            self.move(credit)
+            other.move(credit)
         for register, ready in enumerate(other.ready):
             if ready > self.ready[register]:
                 self.ready[register] = ready
@@ -117,6 +137,15 @@ class _State:
         if other.completion > self.completion:
             self.completion = other.completion
             self.last_maker, self.last_started = other.last_maker, other.last_started
+
+    def move(self, credit: int) -> None:
+        """Writes all times with another credit; what was spent stays."""
+        by, self.credit = credit - self.credit, credit
+        self.ready = [time + by for time in self.ready]
+        self.started = [time + by for time in self.started]
+        self.free = [time + by for time in self.free]
+        self.t, self.completion = self.t + by, self.completion + by
+        self.last_started += by
 
     def wait(self, maker: int, started: int, until: int) -> None:
         """Spends the cycles up to ``until`` waiting for ``maker``, dispatched at ``started``."""
@@ -142,6 +171,8 @@ class _Run:
                     self._one_of(((*first, *second), (*second, *first)), state)
                 case OneOf(alternatives):
                     self._one_of(alternatives, state)
+                case Credit(cycles):
+                    state.credit += cycles
 
     def _straight(self, piece: Straight, state: _State) -> None:
         self._steps += len(piece.steps)
@@ -180,35 +211,46 @@ class _Run:
             state.join(other)
 
     def _loop(self, loop: Loop, state: _State) -> None:
+        if loop.credited and loop.least < loop.count:
+            self._iterate(loop, state, loop.least)
+            self._iterate(loop, state.copy(), loop.count - loop.least, joined=state)
+            return
         skipped = state.copy() if loop.least == 0 else None
-        self._iterate(loop, state)
+        self._iterate(loop, state, loop.count)
         if skipped is not None:
             state.join(skipped)
 
-    def _iterate(self, loop: Loop, state: _State) -> None:
-        """All iterations; once waits and their causes repeat, whole periods are skipped."""
-        seen: dict[tuple[object, ...], tuple[int, int, Log]] = {}
-        remaining = loop.count
+    def _iterate(self, loop: Loop, state: _State, count: int, joined: _State | None = None) -> None:
+        """All iterations; once waits and their causes repeat, whole periods are skipped.
+
+        ``joined`` becomes the maximum of the states after each of them (timing.engine).
+        """
+        seen: dict[tuple[object, ...], tuple[int, int, int, Log]] = {}
+        remaining = ends = count
         while remaining:
             self.run(loop.body, state)
             remaining -= 1
+            if joined is not None and remaining < ends:
+                joined.join(state)
             key = _relative(state, loop)
             found = seen.get(key)
-            seen[key] = (remaining, state.t, state.log)
-            if found is None:
+            seen[key] = (remaining, state.t, state.credit, state.log)
+            if found is None or ends < count:
                 continue
-            before, t, log = found
+            before, t, credit, log = found
             period = before - remaining
-            periods = remaining // period - 1
+            periods = remaining // period - (1 if joined is None else 2)
             if periods <= 0:
                 continue
             growth = state.t - t
             self._skip_free_units(loop, state, period, periods, growth)
             _shift(loop, state, periods * growth)
+            state.credit += periods * (state.credit - credit)
             if state.log is not log:
                 state.log = Again(state.log, log, periods)
             remaining -= periods * period
             seen.clear()
+            ends = ends if joined is None else period
 
     def _skip_free_units(
         self, loop: Loop, state: _State, period: int, periods: int, growth: int

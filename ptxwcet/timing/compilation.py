@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ptxwcet.timing.demand import NO_PRICES, Prices
 from ptxwcet.warp.program import (
     Barrier,
     BlockChoice,
@@ -23,6 +24,7 @@ from ptxwcet.warp.program import (
     PartialBarrier,
     Repeat,
     Scoreboard,
+    Tally,
     TimedInstruction,
     Unordered,
 )
@@ -46,7 +48,11 @@ class Straight:
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """A repeat; ``demand`` maps each unit to the largest total initiation of one body."""
+    """A repeat; ``demand`` maps each unit to the largest total initiation of one body.
+
+    ``credited``: there is a credit in it. ``credit`` is the least that a body gives; ``demand`` is
+    less what the way has more.
+    """
 
     count: int
     least: int
@@ -55,6 +61,8 @@ class Loop:
     coupled_units: tuple[int, ...]
     free_units: tuple[int, ...]
     demand: dict[int, int]
+    credit: int
+    credited: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +80,14 @@ class OneOf:
     alternatives: tuple[tuple[Compiled, ...], ...]
 
 
-Compiled = Straight | Loop | BothOrders | OneOf
+@dataclass(frozen=True, slots=True)
+class Credit:
+    """A tally is passed that costs ``cycles``: from here on all counts as so much earlier."""
+
+    cycles: int
+
+
+Compiled = Straight | Loop | BothOrders | OneOf | Credit
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,17 +99,20 @@ class CompiledProgram:
     units: tuple[str, ...]
 
 
-def compile_body(body: Sequence[Node], scoreboard: Scoreboard) -> CompiledProgram:
+def compile_body(
+    body: Sequence[Node], scoreboard: Scoreboard, prices: Prices = NO_PRICES
+) -> CompiledProgram:
     """Compiles a body for a scoreboard. Cost: linear in the tree, times its loop depth."""
-    compiler = _Compiler(scoreboard)
+    compiler = _Compiler(scoreboard, prices)
     nodes = compiler.compile(body)
     return CompiledProgram(nodes, len(compiler.registers), tuple(compiler.units))
 
 
 class _Compiler:
-    def __init__(self, scoreboard: Scoreboard) -> None:
+    def __init__(self, scoreboard: Scoreboard, prices: Prices) -> None:
         self.registers: dict[str, int] = {}
         self.units: dict[str, int] = {}
+        self._prices = prices
         self._waits_for_writes = scoreboard is Scoreboard.RAW_WAW
 
     def compile(self, body: Sequence[Node]) -> tuple[Compiled, ...]:
@@ -111,6 +129,8 @@ class _Compiler:
                     steps.append(self._step(instruction))
                     origins.append(instruction.origin)
                     continue
+                case Tally(key) if not self._prices.get(key):
+                    continue
                 case _:
                     pass
             if steps:
@@ -124,6 +144,8 @@ class _Compiler:
                     out.append(BothOrders(self.compile(first), self.compile(second)))
                 case Choice(alternatives) | BlockChoice(alternatives=alternatives):
                     out.append(OneOf(tuple(self.compile(side) for side in alternatives)))
+                case Tally(key):
+                    out.append(Credit(self._prices[key]))
         if steps:
             out.append(_straight(steps, origins))
         return tuple(out)
@@ -159,8 +181,7 @@ def _loop(count: int, least: int, body: tuple[Compiled, ...]) -> Loop:
     carried = _cyclic_live(body, frozenset())
     coupled: set[int] = set()
     _couple(body, carried, coupled)
-    demand: dict[int, int] = {}
-    _add_demand(body, demand, 1)
+    credit, demand = _demand(body)
     return Loop(
         count,
         least,
@@ -169,7 +190,23 @@ def _loop(count: int, least: int, body: tuple[Compiled, ...]) -> Loop:
         tuple(sorted(coupled & demand.keys())),
         tuple(sorted(demand.keys() - coupled)),
         demand,
+        credit,
+        _has_credit(body),
     )
+
+
+def _has_credit(body: Sequence[Compiled]) -> bool:
+    for node in body:
+        match node:
+            case Credit() | Loop(credited=True):
+                return True
+            case BothOrders(first, second) if _has_credit((*first, *second)):
+                return True
+            case OneOf(alternatives) if any(_has_credit(side) for side in alternatives):
+                return True
+            case _:
+                pass
+    return False
 
 
 # --- liveness: which ready times can still delay an issue -----------------------------------------
@@ -236,21 +273,46 @@ def _couple_steps(steps: Sequence[Step], after: frozenset[int], coupled: set[int
         live.update(waits)
 
 
-def _add_demand(body: Sequence[Compiled], demand: dict[int, int], times: int) -> None:
+def _demand(body: Sequence[Compiled]) -> tuple[int, dict[int, int]]:
+    """The least credit of a body; and for each unit the most that its queue grows by.
+
+    That is the largest total initiation on it, less what a way has more credit than the least.
+    """
+    credit = 0
+    grown: dict[int, int] = {}  # of a way: initiations less its credit
     for node in body:
-        match node:
-            case Straight(steps):
-                for step in steps:
-                    demand[step[2]] = demand.get(step[2], 0) + times * step[3]
-            case Loop():
-                for unit, cycles in node.demand.items():
-                    demand[unit] = demand.get(unit, 0) + times * node.count * cycles
-            case BothOrders(first, second):
-                _add_demand((*first, *second), demand, times)
-            case OneOf(alternatives):
-                sides: list[dict[int, int]] = []
-                for side in alternatives:
-                    sides.append({})
-                    _add_demand(side, sides[-1], times)
-                for unit in set().union(*sides):
-                    demand[unit] = demand.get(unit, 0) + max(s.get(unit, 0) for s in sides)
+        own, units = _demand_of(node)
+        for unit in grown.keys() | units.keys():
+            grown[unit] = grown.get(unit, -credit) + units.get(unit, -own)
+        credit += own
+    return credit, {unit: cycles + credit for unit, cycles in grown.items()}
+
+
+def _demand_of(node: Compiled) -> tuple[int, dict[int, int]]:
+    """The least credit of a node; and for each unit initiations less credit, the most of a way."""
+    match node:
+        case Straight(steps):
+            demand: dict[int, int] = {}
+            for step in steps:
+                demand[step[2]] = demand.get(step[2], 0) + step[3]
+            return 0, demand
+        case Loop(count=count, least=least, demand=demand, credit=credit):
+            net = {unit: cycles - credit for unit, cycles in demand.items()}
+            return credit and least * credit, {
+                unit: (count if cycles >= 0 else least) * cycles for unit, cycles in net.items()
+            }
+        case BothOrders(first, second):
+            return _net((*first, *second))
+        case OneOf(alternatives):
+            sides = [_net(side) for side in alternatives] or [(0, {})]
+            units = set[int]().union(*(side for _, side in sides))
+            return min(credit for credit, _ in sides), {
+                unit: max(side.get(unit, -credit) for credit, side in sides) for unit in units
+            }
+        case Credit(cycles):
+            return cycles, {}
+
+
+def _net(body: Sequence[Compiled]) -> tuple[int, dict[int, int]]:
+    credit, demand = _demand(body)
+    return credit, {unit: cycles - credit for unit, cycles in demand.items()}

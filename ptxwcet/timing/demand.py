@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 
 from ptxwcet.warp.program import (
     Barrier,
@@ -11,15 +12,23 @@ from ptxwcet.warp.program import (
     Node,
     PartialBarrier,
     Repeat,
+    Tally,
     TimedInstruction,
     Unordered,
 )
 
+Prices = Mapping[str, int]
+"""What passing a tally costs, by its key; nothing where it is not named (timing.limits)."""
 
-def most_cycles(body: Sequence[Node], weight: Callable[[TimedInstruction], int]) -> int:
-    """The largest sum of ``weight >= 0`` over the instructions of a path that the body allows.
+NO_PRICES: Prices = MappingProxyType({})
 
-    Cost: linear in the tree.
+
+def most_cycles(
+    body: Sequence[Node], weight: Callable[[TimedInstruction], int], prices: Prices = NO_PRICES
+) -> int:
+    """The largest sum of ``weight >= 0`` over the instructions of a path, less what tallies cost.
+
+    The limits of tallies do not count here. Cost: linear in the tree.
     """
     total = 0
     for node in body:
@@ -29,30 +38,36 @@ def most_cycles(body: Sequence[Node], weight: Callable[[TimedInstruction], int])
             case Barrier(instruction=instruction) | PartialBarrier(instruction=instruction):
                 total += weight(instruction)
             case Repeat(count=count, body=inner):
-                total += count * most_cycles(inner, weight) if count else 0
+                if count:
+                    one = most_cycles(inner, weight, prices)
+                    total += (count if one >= 0 else node.least) * one
             case Unordered(first, second):
-                total += most_cycles(first, weight) + most_cycles(second, weight)
+                total += most_cycles(first, weight, prices) + most_cycles(second, weight, prices)
             case Choice(alternatives) | BlockChoice(alternatives=alternatives):
-                total += max((most_cycles(side, weight) for side in alternatives), default=0)
+                sides = (most_cycles(side, weight, prices) for side in alternatives)
+                total += max(sides, default=0)
+            case Tally(key):
+                total -= prices.get(key, 0)
     return total
 
 
 def heaviest_cycles(
-    body: Sequence[Node], weight: Callable[[TimedInstruction], int]
+    body: Sequence[Node], weight: Callable[[TimedInstruction], int], prices: Prices = NO_PRICES
 ) -> dict[int, int]:
     """:func:`most_cycles` by origin: what each of the kernel's instructions adds to that sum.
 
-    Of alternatives the heaviest counts, of equal ones the first. Cost: linear in the tree, times
-    the depth of alternatives within alternatives.
+    What tallies cost is left out. Of alternatives the heaviest counts, of equal ones the first.
+    Cost: linear in the tree, times the depth of alternatives within alternatives.
     """
     shares: dict[int, int] = {}
-    _add_cycles(body, weight, 1, shares)
+    _add_cycles(body, weight, prices, 1, shares)
     return shares
 
 
 def _add_cycles(
     body: Sequence[Node],
     weight: Callable[[TimedInstruction], int],
+    prices: Prices,
     times: int,
     shares: dict[int, int],
 ) -> None:
@@ -61,15 +76,19 @@ def _add_cycles(
             case TimedInstruction():
                 shares[node.origin] = shares.get(node.origin, 0) + times * weight(node)
             case Barrier(instruction=instruction) | PartialBarrier(instruction=instruction):
-                _add_cycles((instruction,), weight, times, shares)
+                _add_cycles((instruction,), weight, prices, times, shares)
             case Repeat(count=count, body=inner):
-                _add_cycles(inner, weight, times * count, shares)
+                if prices and most_cycles(inner, weight, prices) < 0:
+                    count = node.least
+                _add_cycles(inner, weight, prices, times * count, shares)
             case Unordered(first, second):
-                _add_cycles((*first, *second), weight, times, shares)
+                _add_cycles((*first, *second), weight, prices, times, shares)
             case Choice(alternatives) | BlockChoice(alternatives=alternatives):
                 if alternatives:
-                    heaviest = max(alternatives, key=lambda side: most_cycles(side, weight))
-                    _add_cycles(heaviest, weight, times, shares)
+                    heaviest = max(alternatives, key=lambda side: most_cycles(side, weight, prices))
+                    _add_cycles(heaviest, weight, prices, times, shares)
+            case Tally():
+                pass
 
 
 def used_units(body: Sequence[Node]) -> frozenset[str]:

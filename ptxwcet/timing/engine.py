@@ -9,6 +9,9 @@ A loop is run until the state relative to ``t`` repeats in its carried registers
 (clipped at 0); from there on every period takes the same time, so whole periods are skipped and
 the last one is run again. Free-running units follow ``f' = max(f + H, c)`` per period, which has a
 closed form of its own. Why this is exact: docs/methods/phases.md.
+
+Credits (docs/methods/limited-totals.md): times count as ``credit`` cycles earlier than they are
+written. Where alternatives meet, the smaller credit is kept and the times of the other are moved.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
-from ptxwcet.timing.compilation import BothOrders, Compiled, Loop, OneOf, Step, Straight
+from ptxwcet.timing.compilation import BothOrders, Compiled, Credit, Loop, OneOf, Step, Straight
 
 # Instructions simulated for one profile, closed forms apart. Kernels of real programs need a few
 # times their static size (below 10^5); the limit is about five seconds of work.
@@ -57,18 +60,37 @@ class WarpState:
     completion: int = 0
     gap: int | None = 0
     idles: list[Idle | IdleRepeat] = field(default_factory=list)
+    credit: int = 0
 
     def copy(self) -> WarpState:
         """A state to explore an alternative from; alternatives do not track phases."""
-        return WarpState(self.ready[:], self.free[:], self.t, self.completion, None)
+        return WarpState(
+            self.ready[:], self.free[:], self.t, self.completion, None, credit=self.credit
+        )
 
     def join(self, other: WarpState) -> None:
         """Becomes the pointwise maximum of both states."""
+        if self.credit != other.credit:
+            credit = min(self.credit, other.credit)
+            other = other.moved(credit)
+            self.ready, self.free, self.t, self.completion = self.moved(credit).times
+            self.credit = credit
         self.ready = [a if a > b else b for a, b in zip(self.ready, other.ready, strict=True)]
         self.free = [a if a > b else b for a, b in zip(self.free, other.free, strict=True)]
         self.t = max(self.t, other.t)
         self.completion = max(self.completion, other.completion)
         self.gap = None
+
+    @property
+    def times(self) -> tuple[list[int], list[int], int, int]:
+        """Everything that is a time."""
+        return self.ready, self.free, self.t, self.completion
+
+    def moved(self, credit: int) -> WarpState:
+        """The same with times that are written with another credit."""
+        by = credit - self.credit
+        ready, free = [time + by for time in self.ready], [time + by for time in self.free]
+        return WarpState(ready, free, self.t + by, self.completion + by, None, credit=credit)
 
 
 class Engine:
@@ -95,6 +117,8 @@ class Engine:
                     state.join(other)
                 case OneOf(alternatives):
                     self._one_of(alternatives, state)
+                case Credit(cycles):
+                    state.credit += cycles
 
     def _straight(self, steps: Sequence[Step], state: WarpState) -> None:
         self.steps += len(steps)
@@ -144,17 +168,50 @@ class Engine:
 
     def _loop(self, loop: Loop, state: WarpState) -> None:
         if loop.least == loop.count:
-            self._iterate(loop, state)
+            self._iterate(loop, state, loop.count)
+            return
+        if loop.credited:
+            state.gap = None
+            self._iterate(loop, state, loop.least)
+            self._iterate_up_to(loop, state, loop.count - loop.least)
             return
         skipped = state.copy() if loop.least == 0 else None
         state.gap = None
-        self._iterate(loop, state)
+        self._iterate(loop, state, loop.count)
         if skipped is not None:
             state.join(skipped)
 
-    def _iterate(self, loop: Loop, state: WarpState) -> None:
+    def _iterate_up_to(self, loop: Loop, state: WarpState, most: int) -> None:
+        """Any number of iterations up to ``most``: the maximum of the states after each of them.
+
+        An iteration may cost more than it takes. As a function of the number of periods each time,
+        less the credit, is convex: what is skipped is no larger than one of the ends, both of which
+        are executed.
+        """
+        best, seen = state.copy(), dict[tuple[int, ...], _Snapshot]()
+        remaining, ends = most, most
+        while remaining:
+            self.run(loop.body, state)
+            remaining -= 1
+            if remaining < ends:
+                best.join(state)
+            key = _relative(state, loop)
+            before = seen.get(key)
+            seen[key] = _Snapshot.of(state, loop, remaining)
+            if before is None or ends < most:
+                continue
+            period = before.remaining - remaining
+            periods = remaining // period - 2  # one for the other registers, one to look at
+            if periods > 0:
+                self._skip(loop, state, before, period, periods)
+                remaining -= periods * period
+                ends = period
+        state.ready, state.free, state.t, state.completion = best.times
+        state.credit = best.credit
+
+    def _iterate(self, loop: Loop, state: WarpState, count: int) -> None:
         seen: dict[tuple[int, ...], _Snapshot] = {}
-        remaining = loop.count
+        remaining = count
         waiting = 0
         while remaining:
             self.run(loop.body, state)
@@ -182,6 +239,7 @@ class Engine:
     ) -> int:
         """Skips up to ``periods`` periods; returns how many, 0 while idle phases do not repeat."""
         growth = state.t - before.t
+        state.credit += periods * (state.credit - before.credit)
         if state.gap is None:
             self._skip_free_units(loop, state, period, periods, growth)
         elif _phase_key(state, loop) == before.phase_key:
@@ -227,10 +285,12 @@ class _Snapshot:
     gap: int | None
     idle_count: int
     phase_key: tuple[int, ...]
+    credit: int
 
     @staticmethod
     def of(state: WarpState, loop: Loop, remaining: int) -> _Snapshot:
-        return _Snapshot(remaining, state.t, state.gap, len(state.idles), _phase_key(state, loop))
+        phases = _phase_key(state, loop)
+        return _Snapshot(remaining, state.t, state.gap, len(state.idles), phases, state.credit)
 
 
 def _relative(state: WarpState, loop: Loop) -> tuple[int, ...]:

@@ -16,6 +16,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from ptxwcet.timing.compilation import compile_body
+from ptxwcet.timing.demand import NO_PRICES, Prices
 from ptxwcet.timing.engine import Engine, Idle, IdleRepeat, WarpState
 from ptxwcet.warp.program import (
     Barrier,
@@ -70,13 +71,17 @@ class WarpProfile:
     simulated_steps: int
 
 
-def profile_warp(body: Sequence[Node], scoreboard: Scoreboard) -> WarpProfile:
+def profile_warp(
+    body: Sequence[Node], scoreboard: Scoreboard, prices: Prices = NO_PRICES
+) -> WarpProfile:
     """The profile of a body from a clean machine; barriers count as ordinary instructions.
 
-    Raises PW404 if a loop does not settle within the work limit. Cost: a few executions of each
-    loop body a loop entry, whatever the trip counts.
+    With ``prices`` the two lengths are maxima of a way's length less what its tallies cost; the
+    limits of tallies do not count here (:mod:`ptxwcet.timing.limits`). Raises PW404 if a loop does
+    not settle within the work limit. Cost: a few executions of each loop body a loop entry,
+    whatever the trip counts.
     """
-    program = compile_body(body, scoreboard)
+    program = compile_body(body, scoreboard, prices)
     single = is_single_path(tuple(body))
     state = WarpState(
         [0] * program.register_count, [0] * max(1, len(program.units)), gap=0 if single else None
@@ -85,7 +90,8 @@ def profile_warp(body: Sequence[Node], scoreboard: Scoreboard) -> WarpProfile:
     engine.run(program.body, state)
     execution = None if state.gap is None else max(state.free) - state.gap
     phases = None if execution is None else _phases(state)
-    return WarpProfile(state.completion, execution, state.t, phases, engine.steps)
+    completion, issue_end = state.completion - state.credit, state.t - state.credit
+    return WarpProfile(completion, execution, issue_end, phases, engine.steps)
 
 
 def _phases(state: WarpState) -> tuple[Phase | PhaseRepeat, ...]:

@@ -10,10 +10,11 @@ iterations; beyond that at most about 1/32 above the sum of the counts, whatever
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
 from ptxwcet.flow.cfg import ControlFlowGraph
+from ptxwcet.flow.facts import PlacedTotal
 from ptxwcet.flow.paths import (
     AffineCount,
     Path,
@@ -36,6 +37,7 @@ from ptxwcet.flow.paths import (
 )
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.timing.cost import InstructionCosts
+from ptxwcet.timing.limits import find_limits
 from ptxwcet.warp.program import (
     Barrier,
     BlockChoice,
@@ -44,6 +46,7 @@ from ptxwcet.warp.program import (
     Node,
     Repeat,
     Scoreboard,
+    Tally,
     TimedInstruction,
     Unordered,
     WarpClass,
@@ -64,15 +67,20 @@ def build_workload(
     scoreboard: Scoreboard,
     *,
     parameter: int | None = None,
+    totals: Iterable[PlacedTotal] = (),
 ) -> BlockWorkload:
     """The workload of a block whose warps execute ``paths``. Cost: linear in the path trees.
+
+    ``totals`` become tallies wherever a way through the program that is no slower than a run passes
+    them no more often than the run does (docs/methods/limited-totals.md).
 
     ``parameter`` is the value of the one symbol that counts depend on, if they do: a number or an
     :class:`~ptxwcet.support.affine.Affine`. Raises PtxwcetError with all instructions on the paths
     that the machine refuses.
     """
     builder = _Builder(kernel, cfg, costs, parameter)
-    classes = tuple(WarpClass(WarpProgram(builder.body(path.nodes)), path.warps) for path in paths)
+    builder.limit(totals)
+    classes = tuple(WarpClass(WarpProgram(builder.whole(path.nodes)), path.warps) for path in paths)
     costs.raise_refusals()
     return BlockWorkload(classes, scoreboard)
 
@@ -90,6 +98,34 @@ class _Builder:
         self._costs = costs
         self._parameter = parameter
         self._visits: dict[Visit, tuple[Node, ...]] = {}
+        self._tallies: dict[tuple[int, bool], tuple[Tally, ...]] = {}
+        self._tallied = False  # whether what is executed here is executed in the run, as often
+        self._untallied = 0  # parts around that stand for less than they are
+
+    def limit(self, totals: Iterable[PlacedTotal]) -> None:
+        """From now on the visits of ``totals`` are tallied."""
+        for total in totals:
+            tally = Tally(total.what, total.most)
+            for outcome in total.visits:
+                self._tallies[outcome] = (*self._tallies.get(outcome, ()), tally)
+
+    def whole(self, nodes: Path) -> tuple[Node, ...]:
+        """A warp's whole program."""
+        return self._part(nodes, tallied=not may_end(nodes))
+
+    def _part(self, nodes: Path, *, tallied: bool) -> tuple[Node, ...]:
+        """The nodes, tallied or not: only if whoever executes them executes them to their end."""
+        before, self._tallied = self._tallied, tallied and not self._untallied
+        out = self.body(nodes)
+        self._tallied = before
+        return out
+
+    def _not_as_it_is(self, nodes: Path) -> tuple[Node, ...]:
+        """The nodes, of which a run may execute a part only: without tallies."""
+        self._untallied += 1
+        out = self._part(nodes, tallied=False)
+        self._untallied -= 1
+        return out
 
     def body(self, nodes: Path, first: int = 0, last: int = 0) -> tuple[Node, ...]:
         """The nodes as timed nodes, for iterations ``first`` to ``last`` of the repeat around."""
@@ -97,7 +133,7 @@ class _Builder:
         for node in nodes:
             match node:
                 case Visit():
-                    out += self._visit(node)
+                    out += (*self._visit(node), *self._tallied_at(node))
                 case PathRepeat(count, least, body) if grows(body):
                     out += self._shares(count, least, body)
                 case PathRepeat(count, least, body):
@@ -119,14 +155,15 @@ class _Builder:
                     together = site is not None and has_barrier((Choice(sides),))
                     out.append(BlockChoice(site or 0, sides) if together else Choice(sides))
                 case PathLate(most, late):
-                    inside = Choice(tuple(conditional(self.body(side)) for side in late))
+                    sides_late = tuple(conditional(self._not_as_it_is(side)) for side in late)
+                    inside = Choice(sides_late)
                     out.append(Repeat(most, (inside,), 0))
                 case PathPart(block, one, two, jumps):
                     ways = (Visit(block, jumps), *one), (Visit(block, taken=False), *two)
                     shared, sides = _without_shared_start(tuple(self.body(way) for way in ways))
                     out += (*shared, Choice(sides))
                 case PathScatter(most, inner):
-                    out.append(Repeat(most, conditional(self.body(inner)), 1))
+                    out.append(Repeat(most, conditional(self._not_as_it_is(inner)), 1))
                 case PathGone():
                     pass  # the program goes on, which takes no less
                 case PathEnd():
@@ -145,11 +182,33 @@ class _Builder:
 
     def _repeat(self, most: int, least: int, body: Path) -> Node:
         """Iterations. Whether one with barriers begins at all is for the block to choose."""
-        inside = self.body(body)
+        inside = self.body(body) if least else self._optional_body(body)
         if least or not most or not has_barrier(inside):
             return Repeat(most, inside, least)
         first = next(visited_blocks(body))
         return BlockChoice(-1 - first, ((), (Repeat(most, inside, 1),)))
+
+    def _optional_body(self, nodes: Path) -> tuple[Node, ...]:
+        """What may be executed or not: tallied where it has no end in it, even if one is around."""
+        return self._part(nodes, tallied=not may_end(nodes))
+
+    def _side(self, nodes: Path) -> tuple[Node, ...]:
+        """A side of a fork. With tallies it may also not be executed: they are not paid then."""
+        side = conditional(self._optional_body(nodes))
+        if not find_limits(side):
+            return side
+        return (
+            conditional(self._part(nodes, tallied=False))
+            if has_barrier(side)
+            else (Choice((side, ())),)
+        )
+
+    def _tallied_at(self, *visits: Visit) -> tuple[Tally, ...]:
+        """The tallies that each of these visits passes."""
+        if not self._tallied:
+            return ()
+        first, *others = [self._tallies.get((one.block, one.taken), ()) for one in visits]
+        return tuple(tally for tally in first if all(tally in other for other in others))
 
     def _may_end(self, node: PathEnd) -> list[Node]:
         """A visit after which the warp may end, and a rest that it executes if it does not.
@@ -168,8 +227,8 @@ class _Builder:
         exited when those of the other one are through their first barrier.
         """
         out = list(self._visit(Visit(fork.block, fork.jumps)))
-        one = conditional(self.body(fork.first))
-        two = conditional(self.body(fork.second))
+        out += self._tallied_at(*fork.visits)
+        one, two = self._side(fork.first), self._side(fork.second)
         if has_barrier(one):
             one, two = two, one
         before, after = split_at_barrier(two)

@@ -13,6 +13,7 @@ from ptxwcet.warp.program import (
     Node,
     PartialBarrier,
     Repeat,
+    Tally,
     TimedInstruction,
     Unordered,
 )
@@ -45,3 +46,5 @@ def _add(body: Sequence[Node], times: int, shares: Counter[int]) -> None:
             case Choice(alternatives) | BlockChoice(alternatives=alternatives):
                 for side in alternatives:
                     _add(side, times, shares)
+            case Tally():
+                pass

@@ -8,8 +8,6 @@ from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.trace.events import TimedTrace
 from ptxwcet.trace.places import event_error
 
-_MOST_SM = 2**31 - 1
-
 
 def check_trace(trace: TimedTrace, path: str) -> None:
     """Raises PtxwcetError for the first thing wrong with a trace that was read from ``path``.

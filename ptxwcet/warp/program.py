@@ -4,8 +4,9 @@ Path extraction, trace import and random generators all produce a :class:`WarpPr
 simulators know only this. A program is a tree: timed instructions and barriers in issue order,
 loops as :class:`Repeat` (never unrolled), sides of a divergent branch whose order the hardware
 chooses as :class:`Unordered`, and alternatives that the analysis cannot decide as :class:`Choice`
-(:class:`BlockChoice` where barriers are among them). A program without Unordered, choices and
-inexact Repeat is a *single known path*.
+(:class:`BlockChoice` where barriers are among them). :class:`Tally` marks what happens at most so
+often in a whole run. A program without Unordered, choices, tallies and inexact Repeat is a *single
+known path*.
 """
 
 from __future__ import annotations
@@ -115,7 +116,22 @@ class BlockChoice:
     alternatives: tuple[tuple[Node, ...], ...]
 
 
-Node = TimedInstruction | Barrier | PartialBarrier | Repeat | Unordered | Choice | BlockChoice
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """A mark that takes no time: a run of the warp passes marks of this ``key`` ``most`` times.
+
+    At most so often, all of them together; ways through the program that pass more are not taken.
+    All tallies of a program with one key have the same ``most``. It is a mark of the whole run, and
+    so of each section of it.
+    """
+
+    key: str
+    most: int
+
+
+Node = (
+    TimedInstruction | Barrier | PartialBarrier | Repeat | Unordered | Choice | BlockChoice | Tally
+)
 
 
 @dataclass(frozen=True)
@@ -137,7 +153,7 @@ def is_single_path(body: tuple[Node, ...]) -> bool:
     """
     for node in body:
         match node:
-            case Unordered() | Choice() | BlockChoice():
+            case Unordered() | Choice() | BlockChoice() | Tally():
                 return False
             case Repeat(count=count, body=inner):
                 if not isinstance(count, int) or not node.exact or not is_single_path(inner):

@@ -25,6 +25,7 @@ from ptxwcet.warp.program import (
     Node,
     PartialBarrier,
     Repeat,
+    Tally,
     TimedInstruction,
     Unordered,
     WarpProgram,
@@ -64,7 +65,7 @@ def has_barrier(body: Sequence[Node]) -> bool:
         match node:
             case Barrier() | PartialBarrier():
                 return True
-            case TimedInstruction():
+            case TimedInstruction() | Tally():
                 continue
             case Repeat(count=count, body=inner):
                 found = count > 0 and has_barrier(inner)
@@ -112,6 +113,8 @@ def conditional(body: Sequence[Node]) -> tuple[Node, ...]:
             case Choice(alternatives) | BlockChoice(alternatives=alternatives):
                 sides = tuple(conditional(side) for side in alternatives)
                 out.append(replace(node, alternatives=sides))
+            case Tally():
+                out.append(node)
     return tuple(out)
 
 

@@ -10,6 +10,7 @@ from grid_reference import ReferenceGrid
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ptxwcet.simulator import grid_engine
 from ptxwcet.simulator.configuration import SmConfiguration
 from ptxwcet.simulator.engine import Simulator
 from ptxwcet.simulator.grid import (
@@ -97,7 +98,81 @@ def compiled(
     return simulate_grid(workload, shape, GridOptions(policy, seed, jitter))
 
 
-@settings(max_examples=150, deadline=None)
+def compare(
+    workload: GridWorkload, shape: GridShape, policy: Policy, seed: int, jitter: Jitter
+) -> GridRun:
+    """The compiled run; both must be the same in everything."""
+    expected = ReferenceGrid(workload, shape, policy, seed, jitter)
+    expected.run()
+    found = compiled(workload, shape, policy, seed, jitter)
+    columns = (found.cycle, found.sm, found.warp, found.point)
+    events = list(zip(*(column.tolist() for column in columns), strict=True))
+    assert sorted(events) == sorted(expected.events)
+    assert [row[:2] for row in events] == sorted(row[:2] for row in events)
+    for warp in {row[2] for row in events}:  # in the order of its execution, also at equal cycles
+        mine = [(row[0], row[3]) for row in events if row[2] == warp]
+        assert mine == [(row[0], row[3]) for row in expected.events if row[2] == warp]
+    runs = found.blocks
+    rows = np.stack([runs.sm, runs.slot, runs.start, runs.end], axis=1).tolist()
+    assert rows == [expected.blocks[b] for b in range(workload.block_count)]
+    assert expected.most_resident <= shape.resident_blocks
+    return found
+
+
+def contended(warps: int, scoreboard: Scoreboard) -> GridWorkload:
+    """Eleven blocks that crowd all units, meet at barriers and end at different times; some warps
+    end before the barriers, but after the others have come there.
+    """
+
+    def one(unit: str, initiation: int, latency: int, *names: str) -> TimedInstruction:
+        return TimedInstruction(unit, initiation, latency, names[:1], names[1:], bubble_cycles=1)
+
+    head = TracedVisit(0, (one("A", 2, 3, "a", "b"), one("B", 1, 9, "b", "c"), one("A", 3, 1, "a")))
+    late = replace(one("B", 1, 0, "d", "c"), conditional=True)  # c stays as late as it was
+    body = TracedVisit(1, (one("C", 2, 14, "c", "c"), late, one("A", 1, 6, "c", "d")))
+    meet = TracedVisit(2, (one("B", 3, 2, "a", "b"), Barrier(one("A", 1, 4)), one("C", 1, 1, "b")))
+    tail = TracedVisit(3, ())
+    programs = tuple(
+        (head, TracedLoop(times, (body, TracedLoop(2, (head, body)))), meet, body, meet, head, tail)
+        for times in (1, 3, 6)
+    )
+    programs = (*programs, (head, TracedVisit(4, (one("C", 1, 400, "c", "a"),))))
+    chosen = [[(3 * block + warp * warp) % 4 for warp in range(warps)] for block in range(11)]
+    return GridWorkload(programs, np.array(chosen, np.int64), END_POINT, scoreboard)
+
+
+@pytest.mark.parametrize("warps", [1, 2, 3, 5])
+@pytest.mark.parametrize("sm", CONFIGURATIONS)
+@pytest.mark.parametrize("policy", Policy)
+def test_every_policy_on_every_shape(policy: Policy, sm: SmConfiguration, warps: int) -> None:
+    workload = contended(warps, Scoreboard.RAW_WAW)
+    found = compare(workload, GridShape(2, 3, sm), policy, 7, NO_JITTER)
+    issued = found.point != 3  # an end comes before what its SM issues in the same cycle
+    rows = zip(found.cycle[issued], found.sm[issued], found.point[issued] != END_POINT, strict=True)
+    order = [(int(cycle), int(number), bool(later)) for cycle, number, later in rows]
+    assert order == sorted(order)
+    workload = contended(warps, Scoreboard.RAW)
+    compare(workload, GridShape(1, 4, sm, 11), policy, 8, Jitter(40, 5))
+
+
+@pytest.mark.parametrize("piece", [1, 7])
+@pytest.mark.parametrize(("sms", "resident", "gap"), [(3, 2, 0), (2, 6, 0), (2, 2, 40)])
+def test_pauses_for_progress_change_nothing(
+    sms: int, resident: int, gap: int, piece: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(grid_engine, "_PIECE", piece)
+    workload = contended(3, Scoreboard.RAW)
+    shape = GridShape(sms, resident, SmConfiguration(2), gap)
+    found = compare(workload, shape, Policy.GTO, 0, NO_JITTER)
+    seen: list[tuple[int, int, int]] = []
+    options = GridOptions(Policy.GTO, progress=lambda *row: seen.append(row))
+    simulate_grid(workload, shape, options)
+    assert found.instructions // (piece + 4) <= len(seen) <= found.instructions // piece
+    assert seen == sorted(seen)
+    assert {row[1] for row in seen} == {11}
+
+
+@settings(max_examples=80, deadline=None)
 @given(
     grids(),
     st.integers(1, 4),
@@ -119,21 +194,7 @@ def test_every_event_of_random_grids(
     percent: int,
 ) -> None:
     shape = GridShape(sms, resident, sm, gap)
-    jitter = Jitter(percent, seed // 3)
-    expected = ReferenceGrid(workload, shape, policy, seed, jitter)
-    expected.run()
-    found = compiled(workload, shape, policy, seed, jitter)
-    columns = (found.cycle, found.sm, found.warp, found.point)
-    events = list(zip(*(column.tolist() for column in columns), strict=True))
-    assert sorted(events) == sorted(expected.events)
-    assert [row[:2] for row in events] == sorted(row[:2] for row in events)
-    for warp in {row[2] for row in events}:  # in the order of its execution, also at equal cycles
-        mine = [(row[0], row[3]) for row in events if row[2] == warp]
-        assert mine == [(row[0], row[3]) for row in expected.events if row[2] == warp]
-    runs = found.blocks
-    rows = np.stack([runs.sm, runs.slot, runs.start, runs.end], axis=1).tolist()
-    assert rows == [expected.blocks[b] for b in range(workload.block_count)]
-    assert expected.most_resident <= resident
+    compare(workload, shape, policy, seed, Jitter(percent, seed // 3))
 
 
 def as_block(workload: GridWorkload) -> BlockWorkload:
@@ -156,7 +217,7 @@ def as_block(workload: GridWorkload) -> BlockWorkload:
     return BlockWorkload(classes, workload.scoreboard)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     grids(),
     st.sampled_from(CONFIGURATIONS),
@@ -180,6 +241,23 @@ def test_one_block_on_one_sm_is_the_run_of_a_block(
 
 def line(*steps: TimedInstruction | Barrier, point: int = 0) -> TracedVisit:
     return TracedVisit(point, steps)
+
+
+def test_loops_without_visits_take_no_time() -> None:
+    empty = TracedLoop(10**15, (TracedLoop(0, (line(TimedInstruction("A", 1, 0)),)),))
+    program = (empty, line(TimedInstruction("A", 2, 3)))
+    workload = GridWorkload((program,), np.zeros((1, 1), np.int64), 1, Scoreboard.RAW)
+    found = compiled(workload, GridShape(1, 1, SmConfiguration()), Policy.LRR, 0, NO_JITTER)
+    assert found.cycle.tolist() == [0, 5]
+
+
+def test_many_idle_sms_and_slots_take_no_memory() -> None:
+    program = (line(TimedInstruction("A", 1, 0)),)
+    workload = GridWorkload((program,), np.zeros((3, 32), np.int64), 1, Scoreboard.RAW)
+    shape = GridShape(1000, 100_000, SmConfiguration(4))
+    found = compiled(workload, shape, Policy.GTO, 0, NO_JITTER)
+    assert found.blocks.sm.tolist() == [0, 1, 2]
+    assert found.cycles == 8
 
 
 def test_a_deadlock_is_refused() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,9 +18,16 @@ from instrumented import check_same, check_times, executed_paths, recorded_paths
 from test_paths_against_execution import LAUNCHES, Awkward
 from test_walk_against_execution import Writer
 
-from ptxwcet.emulator.launch import EmulatedLaunch
+from ptxwcet.emulator.execute import execute
+from ptxwcet.emulator.launch import EmulatedLaunch, EmulatorOptions
+from ptxwcet.emulator.registers import special_registers
 from ptxwcet.execution import RunRequest, run_file
 from ptxwcet.flow.facts import Launch
+from ptxwcet.instrument.buffers import prepare_buffer
+from ptxwcet.instrument.dumps import RawDump, read_dumps
+from ptxwcet.instrument.rewriting import instrument_module
+from ptxwcet.instrument.sidecar import build_sidecar
+from ptxwcet.ptx.parser import parse_module
 from ptxwcet.recording import (
     Emulator,
     InstrumentRequest,
@@ -31,6 +39,7 @@ from ptxwcet.recording import (
     write_instrumented,
 )
 from ptxwcet.support.diagnostics import PtxwcetError
+from ptxwcet.support.source import SourceFile
 
 SAMPLES = Path(__file__).parents[2] / "samples"
 LARGE = {"sgemm_naive_1024"}  # there for a bound: a run takes minutes
@@ -127,6 +136,7 @@ SHAPES = {
     "exit in lanes, then off the end": "setp.eq.u32 %p, %t, 3; @%p exit; st.global.u32 [%o], %t;",
     "guarded ret at the end": "st.global.u32 [%o], %t; setp.lt.u32 %p, %t, 7; @%p ret;",
     "branch to the end": "setp.lt.u32 %p, %t, 7; @%p bra E; st.global.u32 [%o], %t; E:",
+    "branch to the end alone": "setp.lt.u32 %p, %t, 7; @%p bra E; st.global.u32 [%o], %t; ret; E:",
     "uniform branch": "bra.uni L; L: st.global.u32 [%o], %t; ret;",
     "branch to the next": "setp.lt.u32 %p, %t, 7; @%p bra L; L: st.global.u32 [%o], %t; ret;",
     "table": TABLE,
@@ -182,6 +192,12 @@ def test_a_function_is_part_of_the_block_that_calls_it() -> None:
     np.testing.assert_array_equal(both.original.buffers[0], both.buffers[0])
 
 
+def test_a_block_that_begins_with_a_call_keeps_its_name() -> None:
+    body = "bra L; L: call (%r1), twice, (%t); st.global.u32 [%o], %r1; ret;"
+    both = run_both(kernel(body, FUNCTION), launch_of(32))
+    assert recorded_paths(both.trace) == {0: ["entry", "L", "end"]}
+
+
 @pytest.mark.parametrize("place", ["L", "13"])
 def test_only_some_points(place: str) -> None:
     body = "mov.u32 %r1, 0;\nbra L;\nL:\nadd.u32 %r1, %r1, 1;\nsetp.lt.u32 %p, %r1, 3;\n"
@@ -205,6 +221,17 @@ def test_warps_of_a_grid_are_numbered_as_blocks_are() -> None:
     assert len(paths) == 24
 
 
+def test_the_emulators_blocks_follow_one_another() -> None:
+    both = check_same(kernel(SHAPES["barrier"]), launch_of(72, grid=3))
+    blocks = both.trace.warp // 3
+    times = [both.trace.cycle[blocks == block] for block in range(3)]
+    assert times[0].max() < times[1].min() <= times[1].max() < times[2].min()
+    both = check_same(kernel("st.global.u32 [%o], %t; ret;"), launch_of(32, grid=3))
+    starts = both.trace.cycle[both.trace.ipoint == 0]
+    size = len(both.original.kernel.instructions) + 39 + 2 * 20
+    assert starts.tolist() == [0, size, 2 * size]
+
+
 def test_a_full_buffer_is_refused_and_an_exact_one_is_not() -> None:
     text = kernel(
         "mov.u32 %r1, 0; L: add.u32 %r1, %r1, 1; setp.lt.u32 %p, %r1, 20; @%p bra L; ret;"
@@ -218,6 +245,52 @@ def test_a_full_buffer_is_refused_and_an_exact_one_is_not() -> None:
     assert problem.code == "PW657"
     # the eight records without a chunk ask for one each
     assert "2 chunks, 10 were asked for, so at least 8 records are lost" in problem.message
+
+
+def test_more_warps_than_the_buffer_is_for_write_nothing_outside() -> None:
+    """A host that launches more blocks than it said: refused, and no memory is touched."""
+    module = parse_module(SourceFile("k.ptx", kernel("st.global.u32 [%o], %t; ret;")))
+    added = instrument_module(module, module.kernels)
+    sidecar = build_sidecar(added, "k.ptx", "00")
+    again = parse_module(SourceFile("k.instr.ptx", added.text))
+    identity = sidecar.identity(sidecar.kernels[0])
+    buffer, chunks = prepare_buffer(64 + 2 * 128, (2, 1, 1), (32, 1, 1), identity)
+    launch = EmulatedLaunch((32, 1, 1), (4, 1, 1), (np.zeros(32, "i4"), buffer, chunks))
+    done = execute(again.kernels[0], again, launch, options=EmulatorOptions())
+    assert not done.findings
+    with pytest.raises(PtxwcetError) as refused:
+        read_dumps([RawDump("k.bin", done.buffers[1].tobytes())], sidecar)
+    assert [row.code for row in refused.value.diagnostics] == ["PW657"]
+
+
+@pytest.mark.parametrize(("guard", "ends"), [("%p", 1), ("!%p", 1), ("%q", 2)])
+def test_an_end_that_the_leading_lane_does_not_take_is_not_recorded(guard: str, ends: int) -> None:
+    """No lane, the others, and (a record too many, which is left out) the first lanes end."""
+    body = "setp.gt.u32 %p, %t, 99; setp.lt.u32 %q, %t, 5;"
+    if guard == "!%p":
+        body = "setp.lt.u32 %p, %t, 9;"
+    both = check_same(kernel(f"{body} @{guard} ret; st.global.u32 [%o], %t; ret;"), launch_of(32))
+    codes = np.frombuffer(both.dump[64:], dtype="<u4")[::4] & 0xFFFF
+    assert (codes == len(both.trace.ipoints)).sum() == ends
+
+
+def test_multiprocessors_and_hardware_slots(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Block b on multiprocessor 300 + b, its warp w in slot 40 + w: in every record and head."""
+
+    def placed(launch: EmulatedLaunch, block: int, lanes: int) -> dict[str, Any]:
+        found = special_registers(launch, block, lanes)
+        found["%smid"] = found["%smid"] + np.uint32(300 + block)
+        found["%warpid"] = found["%warpid"] + np.uint32(40)
+        return found
+
+    monkeypatch.setattr("ptxwcet.emulator.execute.special_registers", placed)
+    loop = "mov.u32 %r1, 0; L: add.u32 %r1, %r1, 1; setp.lt.u32 %p, %r1, %t; @%p bra L; ret;"
+    both = check_same(kernel(loop), launch_of(64, 3))
+    assert (both.trace.sm == 300 + both.trace.warp // 2).all()
+    heads = np.frombuffer(both.dump[64:], dtype="<u4").reshape(-1, 32)[:6, :4]
+    assert heads.tolist() == [
+        [0xFFFF | 300 + warp // 2 << 16, warp, 40 + warp % 2, 0] for warp in range(6)
+    ]
 
 
 def test_lanes_that_lead_by_turns_keep_their_order() -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from itertools import combinations_with_replacement, product
+from pathlib import Path
 
+import numpy as np
 import pytest
 from makespan_search import longest_by_search
 
@@ -16,9 +19,19 @@ from ptxwcet.makespan.pessimistic import (
 )
 from ptxwcet.makespan.play import play_longest
 from ptxwcet.makespan.schedule import check_schedule
-from ptxwcet.makespan.states import count_reachable, fill_table, longest_schedule
+from ptxwcet.makespan.states import (
+    _choices,
+    _most_choices,
+    count_reachable,
+    fill_table,
+    rank_table,
+)
 from ptxwcet.makespan.strings import shape_of
+from ptxwcet.makespan.two_warps import longest_of_two
+from ptxwcet.makespan.witness import longest_schedule
 from ptxwcet.support.ilp import SolverStatus
+
+EXPERIMENTS = Path(__file__).parents[2] / "docs" / "experiments"
 
 
 def strings(most: int, first: str = "LC") -> list[str]:
@@ -35,6 +48,13 @@ def test_table_against_search_without_symmetry() -> None:
         for warps, load_store, cores in product((1, 2, 3), (1, 2), (1, 2, 3)):
             table = fill_table(string, warps, load_store, cores)
             assert table.makespan == longest_by_search(string, warps, load_store, cores)
+
+
+def test_table_against_search_in_the_range_of_the_integer_programs() -> None:
+    for string in strings(6, first="L"):
+        for warps in (2, 3, 4):
+            wanted = longest_by_search(string, warps, 1, 1)
+            assert fill_table(string, warps, 1, 1).makespan == wanted
 
 
 @pytest.mark.parametrize(
@@ -68,6 +88,21 @@ def test_closed_form_against_the_table() -> None:
         shape = shape_of((string,))
         for warps in (1, 3, 4, 5):
             assert fill_table(string, warps, 1, 1).makespan == upper_makespan(shape, warps)
+
+
+def test_two_warps_against_the_table() -> None:
+    for string in strings(8, first="L"):
+        slots, schedule = longest_of_two(string)
+        assert slots == fill_table(string, 2, 1, 1).makespan
+        assert check_schedule(schedule, string, 2, 1, 1) == slots
+
+
+def test_room_for_all_choices_of_a_slot() -> None:
+    """Two warps at each of three letters: the most ways to pick two of them."""
+    most = _most_choices("LLL", 6, 2, 1)
+    room = [np.zeros(most + 9, np.int64) for _ in range(2)]
+    ranks, kinds = rank_table(3, 6), np.zeros(3, np.int64)
+    assert _choices(0, 2, kinds, ranks, 6, np.array([4, 2, 0]), *room) == most == 6
 
 
 def test_two_warps_are_the_exceptions() -> None:
@@ -141,6 +176,21 @@ def test_program_of_the_paper_against_the_table() -> None:
                 assert found.objective == fill_table(string, warps, 1, 1).makespan
                 schedule = program.schedule(found)
                 assert check_schedule(schedule, string, warps, 1, 1) == found.objective
+
+
+def test_committed_results_of_the_integer_programs() -> None:
+    """Solved to the end: both agree. Stopped: the table lies between what was found and proved."""
+    rows = json.loads((EXPERIMENTS / "makespan-ilp.json").read_text())
+    solved = [row for row in rows if row["status"] == "optimal"]
+    assert {(row["string"], row["warps"]) for row in solved} >= {
+        (string, warps) for string in strings(5, first="L") for warps in (1, 2, 3, 4)
+    }
+    for row in rows:
+        table = fill_table(row["string"], row["warps"], 1, 1).makespan
+        assert row["states"] == table
+        assert (row["ilp"] or 0) <= table <= row["ilp_bound"]
+        if row["status"] == "optimal":
+            assert row["ilp"] == row["ilp_bound"]
 
 
 @pytest.mark.parametrize(("string", "warps", "load_store"), [("LL", 4, 2), ("LCL", 3, 2)])

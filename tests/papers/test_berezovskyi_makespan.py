@@ -77,6 +77,11 @@ def test_extrapolation_is_exceeded(string: str, two: int, four: int) -> None:
     assert without.claim.guarantee is Guarantee.SAFE_BOUND
 
 
+def test_extrapolation_from_more_warps_is_exceeded_by_units_that_serve_two() -> None:
+    """LCLCL with L = C = 2: T(8) = 15 > 2 T(4) = 12, so leaving out y = 2 is not enough there."""
+    assert [fill_table("LCLCL", w, 2, 2).makespan for w in (4, 8)] == [6, 15]
+
+
 def test_twenty_warps_of_figure_5s_string() -> None:
     assert count_reachable("LLCLL", 20, 1, 1) == 19_459
     assert fill_table("LLCLL", 20, 1, 1).makespan == 81

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from hybrid_graphs import graph, interleaved, ipg_of, trace_of
+from hybrid_graphs import graph, interleaved, ipg_of, place, trace_of
 
+from ptxwcet.flow.divergence import add_branch_divergent_edges
+from ptxwcet.flow.dominance import compute_dominators, compute_postdominators
+from ptxwcet.flow.loops import find_loops
 from ptxwcet.hybrid.concurrency import (
     WaveParameters,
     dynamic_estimate,
@@ -13,10 +16,11 @@ from ptxwcet.hybrid.concurrency import (
 )
 from ptxwcet.hybrid.constraints import loop_constraints
 from ptxwcet.hybrid.ipet import WorstCounts, enumerate_paths
-from ptxwcet.hybrid.ipg import Ipg
+from ptxwcet.hybrid.ipg import Ipg, build_ipg
 from ptxwcet.hybrid.observations import Observations, observe
 from ptxwcet.hybrid.slicing import slice_trace
 from ptxwcet.hybrid.tree import tree_wcet
+from ptxwcet.support.diagnostics import PtxwcetError
 
 # i1 at block 0, i2 at the loop header 1 (its body 2, 3 without ipoints), i3 at 4, i4 is the end
 CFG = graph([[1, 4], [2, 5], [3], [1], [5], [6]])
@@ -102,6 +106,37 @@ def test_fig4_the_running_example(ipg: Ipg) -> None:
     assert concurrency.waves == WaveParameters(waves=1, warps_per_wave=3, start_gap=4)
     assert dynamic_estimate(30, concurrency) == 37
     assert hybrid_estimate(30, concurrency.waves) == 38
+
+
+FIG_2 = {6: (7, 12), 7: (8, 10), 8: (9,), 9: (15,), 10: (11,), 11: (14,), 12: (10, 13)}
+FIG_2 |= {13: (14,), 14: (15,), 15: (16,)}
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        (6, 12, 10, 11, 13, 14, 15),  # told in the text
+        (6, 7, 10, 11, 14, 12, 10, 11, 13, 14, 15),  # b14 twice, side b7 first
+        (6, 12, 13, 14, 7, 8, 10, 11, 14, 15),  # b14 twice, side b12 first: not b8 before b10
+        (6, 12, 13, 10, 11, 14, 7, 10, 11, 14, 8, 9, 15),
+    ],
+)
+def test_fig2_warps_are_followed(path: tuple[int, ...]) -> None:
+    """Warps that diverge in Fig. 2, with its published edges and with ours."""
+    cfg = graph([[target - 6 for target in FIG_2[block]] for block in range(6, 16)])
+    forest = find_loops(cfg, compute_dominators(cfg))
+    postdominators = compute_postdominators(cfg)
+    published = add_branch_divergent_edges(cfg, forest, postdominators).edges
+    deferred = {edge: (edge[0],) for edge in published}
+    events = [(block - 6, 0, 0, time) for time, block in enumerate((*path, 16))]
+    for edges in (None, deferred):
+        ipg = build_ipg(cfg, forest, postdominators, place(cfg), edges)
+        trace = trace_of(ipg.placement, [events])
+        if 8 in path and path[path.index(8) + 1] == 10:  # b8 leads to b9
+            with pytest.raises(PtxwcetError, match="from block 2 to block 4"):
+                slice_trace(trace, "", ipg)
+        else:
+            assert slice_trace(trace, "", ipg).warps == 1
 
 
 def test_fig6_waves() -> None:

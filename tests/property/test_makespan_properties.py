@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
@@ -12,6 +14,7 @@ from ptxwcet.makespan.schedule import Schedule, ScheduleError, Slot, check_sched
 from ptxwcet.makespan.strings import (
     Loop,
     StringShape,
+    join_shapes,
     repeat_letters,
     shape_of,
     unrolled,
@@ -41,6 +44,13 @@ def test_a_shape_is_that_of_the_letters(tree) -> None:
     assert (shape.length, shape.loads) == (len(string), string.count("L"))
     assert shape.pairs == most_pairs(string)
     assert shape == (shape_of((string,)) if string else StringShape())
+
+
+def test_shapes_of_parts_add_up_to_that_of_the_whole() -> None:
+    strings = [""] + ["".join(one) for n in range(1, 6) for one in product("LC", repeat=n)]
+    shapes = {string: shape_of((string,)) for string in strings}
+    for left, right in product(strings, repeat=2):
+        assert join_shapes(shapes[left], shapes[right]) == shape_of((left + right,))
 
 
 def test_loops_are_not_unrolled() -> None:

@@ -1,6 +1,7 @@
 """The door to the solver: small programs against enumeration, and its refusals."""
 
 import itertools
+import random
 
 import pytest
 from hypothesis import given, settings
@@ -51,3 +52,23 @@ def test_an_answer_that_breaks_a_constraint_is_not_returned():
         program._check((4,))
     with pytest.raises(SolverError, match="variable 0 is 6"):
         program._check((6,))
+
+
+def test_optimal_is_not_nearly_optimal():
+    """Values that differ by less than 0.01 %: the best is found, by a table of all weights."""
+    generator = random.Random(1)
+    weights = [generator.randrange(100, 200) for _ in range(24)]
+    values = [10**6 * weight + generator.randrange(-900, 900) for weight in weights]
+    most = sum(weights) // 2
+    best = {0: 0}
+    for weight, value in zip(weights, values, strict=True):
+        for known, worth in list(best.items()):
+            if known + weight <= most:
+                total = known + weight
+                best[total] = max(best.get(total, 0), worth + value)
+    program = IntegerProgram()
+    taken = [program.add_variable(upper=1) for _ in weights]
+    program.add_constraint(dict(zip(taken, weights, strict=True)), upper=most)
+    solution = program.maximise(dict(zip(taken, values, strict=True)))
+    assert solution.status is SolverStatus.OPTIMAL
+    assert solution.objective == max(best.values())

@@ -8,8 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from ptxwcet.api import Request, bound_file
 from ptxwcet.cli.main import main
+from ptxwcet.machine.loader import load_machine
 from ptxwcet.makespan.programs import sections_of
+from ptxwcet.makespan.strings import unrolled
 from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.warp.program import (
     Barrier,
@@ -20,6 +23,7 @@ from ptxwcet.warp.program import (
     TimedInstruction,
     WarpClass,
     WarpProgram,
+    unroll,
 )
 
 ONE = ("--load-store", "1", "--cores", "1")
@@ -98,6 +102,7 @@ def test_json(run) -> None:
             "PW564",
             "about 10^",
         ),
+        (("--string", "L", "--warps", "90000000", "--method", "states"), "PW564", "90,000,001"),
         (("--string", "LC" * 9, "--warps", "60", "--method", "ilp"), "PW564", "variables"),
         (
             ("--string", "L", "--warps", "3", "--method", "extrapolate", "--most-warps", "0"),
@@ -131,6 +136,11 @@ def test_bad_capacities(run, capacity: str) -> None:
         ("k.ptx", "--warps", "3"),
         ("--string", "LC", "--warps", "3", "--schedule", "x.png"),
         ("--string", "LC", "--warps", "3", "--unit", "MEM"),
+        ("--string", "LC", "--warps", "3", "--unit", "MEM=L"),
+        ("--string", "LC", "--warps", "3", "--block", "256"),
+        ("--string", "LC", "--warps", "3", "--machine", "orin-ecrts2025"),
+        ("--string", "LC", "--warps", "3", "--constraints", "long"),
+        ("--string", "LC", "--warps", "3", "--most-warps", "4"),
     ],
 )
 def test_usage(run, arguments) -> None:
@@ -172,6 +182,12 @@ def test_schedule_is_drawn(run, tmp_path: Path) -> None:
     assert texts.count("L") == 8
     assert texts.count("C") == 4
     assert "warp 4" in texts
+    drawn = [
+        one for one in picture.iter("{http://www.w3.org/2000/svg}text") if one.text in ("L", "C")
+    ]
+    assert len({one.get("y") for one in drawn}) == 4  # a row a warp
+    assert len({one.get("x") for one in drawn}) == 9  # a column a slot
+    assert len({(one.get("x"), one.get("y")) for one in drawn}) == 12
 
 
 def test_pictures_that_cannot_be_drawn(run, tmp_path: Path) -> None:
@@ -191,6 +207,39 @@ def test_a_kernel_without_barriers(run) -> None:
     assert code == 0
     assert "string     LLLLCCCCCCCCCCCLLCCCLC  (22 instructions: 7 L, 15 C)" in out
     assert "MAKESPAN   148 slots   safe-bound, exact" in out
+
+
+def test_the_kind_of_block_with_the_largest_makespan_counts(run) -> None:
+    file = str(SAMPLES / "vector_add.ptx")  # block 4 has nothing to do
+    code, out, _ = run(file, "--block", "256", "--grid", "5", "--param", "n=1024", *ONE)
+    assert code == 0
+    assert "MAKESPAN   148 slots   safe-bound, exact" in out
+
+
+def test_a_kernel_against_its_instructions_one_by_one(run) -> None:
+    """Every section of the unrolled path by its own, with M by dynamic programming."""
+    file = str(SAMPLES / "sgemm_naive.ptx")
+    machine = load_machine()
+    answer = bound_file(Request(file, block="32x32", parameters=("K=160",)))
+    workload = answer.bounded[0].worst.analysis.workload
+    assert len(workload.classes) == 1
+    total, string = 0, ""
+    for node in unroll(workload.classes[0].program.body):
+        instruction = node.instruction if isinstance(node, Barrier) else node
+        string += machine.makespan_letters[instruction.unit]
+        if isinstance(node, Barrier):
+            total += 32 * (len(string) - most_pairs(string)) + most_pairs(string)
+            string = ""
+    total += 32 * (len(string) - most_pairs(string)) + most_pairs(string)
+    _, out, _ = run(file, "--block", "32x32", "--param", "K=160", "--format", "json", *ONE)
+    assert json.loads(out)[0]["slots"] == total
+
+
+def most_pairs(string: str) -> int:
+    best = [0, 0]
+    for i in range(1, len(string)):
+        best.append(max(best[i], best[i - 1] + (string[i] != string[i - 1])))
+    return best[len(string)]
 
 
 def test_a_kernel_with_barriers_and_loops(run) -> None:
@@ -224,6 +273,8 @@ LOAD, ADD, MEET = instruction("M"), instruction("A"), Barrier(instruction("A"))
 def test_sections_between_barriers() -> None:
     body = (LOAD, Repeat(10**9, (ADD, MEET, LOAD, LOAD)), ADD)
     found = [(one.multiplicity, one.tree) for one in sections_of(workload(body, body), LETTERS)]
+    once = sections_of(workload((Repeat(1, (LOAD,)), Repeat(0, (ADD,)), ADD)), LETTERS)
+    assert [unrolled(one.tree, 9) for one in once] == ["LC"]
     assert found == [(1, ("LCC",)), (10**9 - 1, ("LLCC",)), (1, ("LLC",))]
 
 
@@ -258,4 +309,4 @@ def test_a_unit_gets_its_letter_by_option(run, tmp_path: Path) -> None:
     code, out, _ = run(file, *launch, "--machine", str(machine), "--unit", "INT=L", *ONE)
     assert code == 0
     assert "method     closed-form" in out
-    assert "(22 instructions: 22 L, 0 C)" in out
+    assert "(22 instructions: 21 L, 1 C)" in out

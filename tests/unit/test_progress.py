@@ -15,7 +15,16 @@ from ptxwcet.support.source import SourceFile
 def clock(monkeypatch):
     now = [100.0]
     monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(progress, "_is_terminal", lambda: True)
     return now
+
+
+def test_a_log_shows_nothing(clock, capsys, monkeypatch):
+    monkeypatch.setattr(progress, "_is_terminal", lambda: False)
+    with ProgressLine() as line:
+        clock[0] += 60
+        line.show(15, 30, 1_234_567)
+    assert capsys.readouterr().err == ""
 
 
 def test_short_runs_show_nothing(clock, capsys):

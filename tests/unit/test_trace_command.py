@@ -12,6 +12,7 @@ from click.testing import CliRunner
 from ptxwcet.api import Request
 from ptxwcet.cli.main import main
 from ptxwcet.cli.trace import trace as trace_command
+from ptxwcet.compose.grid_plan import GridWishes
 from ptxwcet.trace.files import read_trace
 from ptxwcet.tracing import TraceOptions, trace_kernel
 
@@ -32,7 +33,7 @@ def test_the_file_holds_the_trace(name: str, tmp_path: Path) -> None:
     text = run(tmp_path / name, "--runs", "2", "--sms", "2", "--registers", "32")
     found = read_trace(tmp_path / name)
     request = Request(SCAN, launch_file=LAUNCH)
-    made = trace_kernel(request, TraceOptions("lrr", runs=2, sms=2))
+    made = trace_kernel(request, TraceOptions("lrr", GridWishes(2), runs=2))
     assert (found.origin, found.ipoints) == (made.origin, made.ipoints)
     for column in ("ipoint", "sm", "warp", "cycle", "runs"):
         assert np.array_equal(getattr(found, column), getattr(made, column)), column

@@ -108,19 +108,18 @@ ROWS = st.lists(
 )
 
 
-@given(ROWS, st.sets(st.integers(1, 29)), st.booleans(), st.integers(20, 60))
+@given(ROWS, st.sets(st.integers(1, 29)), st.integers(20, 60))
 @settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_what_is_written_is_read(
     tmp_path_factory: pytest.TempPathFactory,
     rows: list[tuple[int, int, int, int]],
     cuts: set[int],
-    compress: bool,
     chunk: int,
 ) -> None:
     folder = tmp_path_factory.mktemp("traces")
     one = trace(rows, [0, *sorted(cut for cut in cuts if cut < len(rows))])
     write_trace(one, folder / "t.csv")
-    write_columns(one, folder / "t.npz", compress=compress)
+    write_columns(one, folder / "t.npz")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(csv_reader, "_CHUNK_BYTES", chunk)  # rows and comments cut anywhere
         text = read_trace(folder / "t.csv")

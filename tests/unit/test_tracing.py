@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 from ptxwcet.api import Request
+from ptxwcet.compose.grid_plan import GridWishes
 from ptxwcet.emulator.launch import PathNode, PathStep
+from ptxwcet.emulator.layout import shared_bytes
 from ptxwcet.execution import execute_recorded, open_launch
 from ptxwcet.flow.cfg import build_cfg
 from ptxwcet.ptx.parser import parse_module
@@ -65,11 +67,11 @@ def test_every_warp_passes_the_blocks_that_it_executed(sample: str, launch: str)
     opened, _ = open_launch(asked, module)
     execution = execute_recorded(module, opened)
     cfg = build_cfg(execution.kernel)
-    traced = trace_launch(asked, TraceOptions("gto", sms=3))
+    traced = trace_launch(asked, TraceOptions("gto", GridWishes(3)))
     labels = [point.label for point in traced.trace.ipoints]
     assert labels[-1] == "end"
     assert len(set(labels)) == len(labels)
-    warps = traced.occupancy.warps_per_block
+    warps = traced.plan.occupancy.warps_per_block
     passed: dict[int, list[str]] = {}
     for _, _, warp, point in events_of(traced):
         passed.setdefault(warp, []).append(labels[point])
@@ -77,6 +79,9 @@ def test_every_warp_passes_the_blocks_that_it_executed(sample: str, launch: str)
         names = [cfg.name(cfg.blocks[block].id) for block in steps(row.body)]
         assert passed.pop(row.block * warps + row.warp) == [*names, "end"]
     assert not passed
+    executed = trace_launch(asked, TraceOptions("gto", GridWishes(3), execute=True))
+    assert executed.is_executed
+    assert events_of(executed) == events_of(traced)
     for point in traced.trace.ipoints[:-1]:
         (block,) = [b for b in cfg.blocks if cfg.name(b.id) == point.label]
         assert execution.kernel.instructions[block.start].span.line == point.line
@@ -149,27 +154,27 @@ def check_dispatch(blocks: BlockRuns, sms: int, resident: int, gap: int) -> None
 
 @pytest.mark.parametrize(("sms", "resident", "gap"), [(3, 2, 0), (1, 1, 0), (2, 3, 7), (4, 1, 900)])
 def test_blocks_are_dispatched_as_slots_fall_free(sms: int, resident: int, gap: int) -> None:
-    options = TraceOptions("lrr", sms=sms, resident_blocks=resident, launch_gap_cycles=gap)
+    options = TraceOptions("lrr", GridWishes(sms, resident, None, gap))
     traced = trace_launch(request("mandelbrot", "mandelbrot"), options)
     check_dispatch(traced.runs[0].blocks, sms, resident, gap)
     first: dict[int, int] = {}
     for cycle, sm, warp, _ in events_of(traced):
-        block = warp // traced.occupancy.warps_per_block
+        block = warp // traced.plan.occupancy.warps_per_block
         assert sm == traced.runs[0].blocks.sm[block]
         first.setdefault(block, cycle)
     late = [first[b] - start for b, start in enumerate(traced.runs[0].blocks.start.tolist())]
     assert late[0] == 0 <= min(late)  # others may have the issue slot at the start
     assert resident > 1 or not any(late)
-    keys = {assumption.key for assumption in traced.assumptions}
+    keys = {assumption.key for assumption in traced.plan.assumptions}
     assert keys == {"resident-blocks", "sms", *(["launch-gap"] if gap else [])}
 
 
 def test_the_first_wave_is_dealt_out_in_turn() -> None:
-    traced = trace_launch(request("mandelbrot", "mandelbrot"), TraceOptions("lrr", sms=3))
+    traced = trace_launch(request("mandelbrot", "mandelbrot"), TraceOptions("lrr", GridWishes(3)))
     blocks = traced.runs[0].blocks
     assert blocks.sm.tolist() == [0, 1, 2, 0, 1, 2, 0, 1]
     assert not blocks.start.any()
-    assert (traced.waves.waves, traced.waves.blocks_per_wave) == (1, 3)
+    assert (traced.plan.waves.waves, traced.plan.waves.blocks_per_wave) == (1, 3)
 
 
 # --- runs -----------------------------------------------------------------------------------------
@@ -177,10 +182,10 @@ def test_the_first_wave_is_dealt_out_in_turn() -> None:
 
 def test_runs_have_other_inputs() -> None:
     asked = request("scan", "scan_random")
-    traced = trace_launch(asked, TraceOptions("lrr", sms=2, runs=3))
+    traced = trace_launch(asked, TraceOptions("lrr", GridWishes(2), runs=3))
     assert len(traced.runs) == len(traced.trace.runs) == 3
     assert traced.trace.runs.tolist() == [0, *np.cumsum([len(r.cycle) for r in traced.runs])[:-1]]
-    alone = trace_kernel(asked, TraceOptions("lrr", sms=2))
+    alone = trace_kernel(asked, TraceOptions("lrr", GridWishes(2)))
     assert events_of(traced) == list(
         zip(*(c.tolist() for c in (alone.cycle, alone.sm, alone.warp, alone.ipoint)), strict=True)
     )
@@ -195,14 +200,22 @@ def test_a_loop_that_depends_on_data_differs_between_runs(tmp_path: Path) -> Non
     assert len({len(run.cycle) for run in traced.runs}) > 1
 
 
-def test_jitter_differs_between_runs_and_is_repeatable() -> None:
-    asked = request("mandelbrot", "mandelbrot")
+@pytest.mark.parametrize("sample", ["mandelbrot", "saxpy"])  # executed, known without
+def test_jitter_differs_between_runs_and_is_repeatable(sample: str) -> None:
+    asked = request(sample, sample)
     options = TraceOptions("lrr", runs=2, jitter_percent=20, seed=3)
     one, two = trace_launch(asked, options), trace_launch(asked, options)
     assert events_of(one, 0) != events_of(one, 1)
     assert events_of(one, 1) == events_of(two, 1)
     later = trace_launch(asked, TraceOptions("lrr", jitter_percent=20, seed=4))
     assert events_of(one, 1) == events_of(later)
+
+
+def test_known_paths_are_timed_once_and_repeated() -> None:
+    traced = trace_launch(request("saxpy", "saxpy"), TraceOptions("lrr", runs=3))
+    assert not traced.is_executed
+    assert traced.runs[0] is traced.runs[2]
+    assert events_of(traced, 0) == events_of(traced, 1) == events_of(traced, 2)
 
 
 def test_runs_that_would_be_the_same_are_refused() -> None:
@@ -240,13 +253,13 @@ def test_progress_counts_the_blocks_of_all_runs() -> None:
 def test_registers_come_from_the_option_or_the_launch_file(tmp_path: Path) -> None:
     text = ONE_BLOCK.format(n=10).replace("= 20", "= 100")
     traced = trace_launch(saxpy(tmp_path, text), TraceOptions("lrr"))
-    assert traced.occupancy.resident_blocks == 65536 // 4 // (104 * 32) * 4 // 5
-    (assumption, _) = traced.assumptions
+    assert traced.plan.occupancy.resident_blocks == 65536 // 4 // (104 * 32) * 4 // 5
+    (assumption, _) = traced.plan.assumptions
     assert "launch.toml:4:1" in assumption.source
-    same = trace_launch(saxpy(tmp_path, text), TraceOptions("lrr", registers=100))
-    assert same.occupancy.resident_blocks == traced.occupancy.resident_blocks
+    same = trace_launch(saxpy(tmp_path, text), TraceOptions("lrr", GridWishes(registers=100)))
+    assert same.plan.occupancy.resident_blocks == traced.plan.occupancy.resident_blocks
     with pytest.raises(PtxwcetError, match=r"--registers 40 contradicts .*launch.toml:4:1") as why:
-        trace_launch(saxpy(tmp_path, text), TraceOptions("lrr", registers=40))
+        trace_launch(saxpy(tmp_path, text), TraceOptions("lrr", GridWishes(registers=40)))
     assert why.value.diagnostics[0].code == "PW426"
 
 
@@ -266,25 +279,57 @@ def test_registers_of_maxnreg_and_shared_memory(tmp_path: Path) -> None:
     )
     asked = Request(str(path), launch_file=str(tmp_path / "launch.toml"))
     traced = trace_launch(asked, TraceOptions("lrr"))
-    limits = {row.resource: row.blocks for row in traced.occupancy.limits}
+    limits = {row.resource: row.blocks for row in traced.plan.occupancy.limits}
     assert limits["registers"] == 16 // 5
     assert limits["shared memory"] == 167936 // (40064 + 1024)
-    assert traced.assumptions[0].source == ".maxnreg of kernel saxpy"
+    assert traced.plan.assumptions[0].source == ".maxnreg of kernel saxpy"
+
+
+SHARED = """.version 9.0
+.target sm_90
+.address_size 64
+.shared .align 4 .b8 mine[100];
+.shared .align 4 .b8 of_another[5000];
+.visible .entry uses(.param .u32 n)
+{
+  .shared .align 16 .b8 own[32];
+  .reg .b32 %r<4>;
+  mov.u32 %r1, mine; mov.u32 %r2, own;
+  st.shared.u32 [%r1], %r2; st.shared.u32 [%r2], %r1;
+  ret;
+}
+"""
+
+
+def test_shared_variables_that_the_kernel_names(tmp_path: Path) -> None:
+    (tmp_path / "k.ptx").write_text(SHARED)
+    (tmp_path / "l.toml").write_text("grid = 1\nblock = 1\n[arguments]\nn = 1\n")
+    module = parse_module(read_source(str(tmp_path / "k.ptx")))
+    (kernel,) = module.kernels
+    assert shared_bytes(kernel, module, 0) == 112 + 32
+    assert shared_bytes(kernel, module, 10) == 112 + 32 + 10
+    asked = Request(str(tmp_path / "k.ptx"), launch_file=str(tmp_path / "l.toml"))
+    limits = trace_launch(asked, TraceOptions("lrr")).plan.occupancy.limits
+    (shared,) = [row.blocks for row in limits if row.resource == "shared memory"]
+    assert shared == 167936 // (1280)
 
 
 def test_sms_of_the_machine_file_or_the_option(tmp_path: Path) -> None:
-    assert trace_launch(request("saxpy", "saxpy"), TraceOptions("lrr")).shape.sms == 1
+    assert trace_launch(request("saxpy", "saxpy"), TraceOptions("lrr")).plan.shape.sms == 1
     machine = tmp_path / "mine.toml"
     base = Path(__file__).parents[2] / "ptxwcet/machine/models/orin-ecrts2025.toml"
     before, _, after = base.read_text().partition("[occupancy]")
     machine.write_text(before + "[units]" + after.partition("[units]")[2])
     launch = str(SAMPLES / "launches" / "saxpy.toml")
     asked = Request(str(SAMPLES / "saxpy.ptx"), machine=str(machine), launch_file=launch)
-    for options in (TraceOptions("lrr", sms=2), TraceOptions("lrr", resident_blocks=2)):
+    for options in (
+        TraceOptions("lrr", GridWishes(2)),
+        TraceOptions("lrr", GridWishes(resident_blocks=2)),
+    ):
         with pytest.raises(PtxwcetError, match="does not say how many blocks run at once"):
             trace_launch(asked, options)
-    traced = trace_launch(asked, TraceOptions("lrr", sms=2, resident_blocks=1))
-    assert (traced.shape.sms, traced.shape.resident_blocks) == (2, 1)
+    traced = trace_launch(asked, TraceOptions("lrr", GridWishes(2, 1)))
+    assert (traced.plan.shape.sms, traced.plan.shape.resident_blocks) == (2, 1)
 
 
 def test_a_return_that_is_not_issued_is_passed_all_the_same(tmp_path: Path) -> None:
@@ -294,11 +339,43 @@ def test_a_return_that_is_not_issued_is_passed_all_the_same(tmp_path: Path) -> N
     )
     launch = str(SAMPLES / "launches" / "saxpy.toml")
     asked = Request(str(SAMPLES / "saxpy.ptx"), machine=str(machine), launch_file=launch)
-    traced = trace_launch(asked, TraceOptions("lrr", sms=2))
-    usual = trace_launch(request("saxpy", "saxpy"), TraceOptions("lrr", sms=2))
+    traced = trace_launch(asked, TraceOptions("lrr", GridWishes(2)))
+    usual = trace_launch(request("saxpy", "saxpy"), TraceOptions("lrr", GridWishes(2)))
     assert len(traced.trace) == len(usual.trace)
     labels = [point.label for point in traced.trace.ipoints]
     for warp in range(8):
         mine = [row for row in events_of(traced) if row[2] == warp]
         assert [labels[row[3]] for row in mine][-2:] == ["$L__BB0_3", "end"]
         assert mine[-2][0] < mine[-1][0]
+
+
+EMPTY = """.version 9.0
+.target sm_90
+.address_size 64
+.visible .entry nothing()
+{
+}
+.visible .entry spin(.param .u64 p)
+{
+  .reg .pred %p<2>; .reg .b32 %r<3>; .reg .b64 %d<2>;
+  ld.param.u64 %d1, [p];
+LOOP: ld.global.u32 %r1, [%d1]; setp.ne.u32 %p1, %r1, 0; @%p1 bra LOOP;
+  ret;
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("launch", "code"),
+    [
+        ('kernel = "nothing"\n', "PW692"),
+        ('kernel = "spin"\n[arguments]\np = { dtype = "uint32", values = [1] }\n', "PW411"),
+    ],
+)
+def test_kernels_without_instructions_or_end(launch: str, code: str, tmp_path: Path) -> None:
+    (tmp_path / "k.ptx").write_text(EMPTY)
+    (tmp_path / "l.toml").write_text("grid = 3\nblock = 40\n" + launch)
+    asked = Request(str(tmp_path / "k.ptx"), launch_file=str(tmp_path / "l.toml"))
+    with pytest.raises(PtxwcetError) as caught:
+        trace_kernel(asked, TraceOptions("lrr", max_instructions=1000))
+    assert [problem.code for problem in caught.value.diagnostics] == [code]

@@ -1,0 +1,384 @@
+"""Are the statistics of ``ptxwcet pwcet`` right? ``python benchmarks/pwcet_validation.py``
+
+Samples of known laws and processes: parameters recovered, coverage of intervals, rejection rates of
+each test, extremal indices, agreement with scipy and pyextremes. Each part writes its figures into
+``docs/experiments/pwcet-validation.json`` as it ends; ``--page`` writes the page from them.
+``tests/oracle/test_pwcet_statistics.py`` repeats small parts with fixed seeds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+import warnings
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ptxwcet.pwcet.distributions import Family, Floats, Law, sample
+from ptxwcet.pwcet.estimation import Estimator, fit_law, fit_rows
+from ptxwcet.pwcet.extremal import extremal_index, extremogram
+from ptxwcet.pwcet.goodness import RESTRICTED, assess_fit, likelihood_ratio
+from ptxwcet.pwcet.hypotheses import extreme_outcomes, series_outcomes
+from ptxwcet.pwcet.intervals import profile_interval
+from ptxwcet.pwcet.series import serial_dependence
+from ptxwcet.pwcet.settings import Settings
+from ptxwcet.pwcet.study import make_sample, study_sample
+from ptxwcet.pwcet.tail import Extremes, Tail
+
+OUT = Path(__file__).resolve().parents[1] / "docs" / "experiments"
+LAWS = [(family, xi) for family in (Family.GEV, Family.GPD) for xi in (-0.2, 0.0, 0.2)]
+LAWS += [(Family.GUMBEL, 0.0), (Family.EXPONENTIAL, 0.0)]
+SCALE, PLACE = 20.0, 100.0
+
+Process = Callable[[int, np.random.Generator], Floats]
+Rows = list[dict[str, Any]]
+
+
+def max_autoregressive(n: int, theta: float, random: np.random.Generator) -> Floats:
+    """``X_i = max((1 - theta) X_(i-1), theta Z_i)``, Z unit Frechet, on Gumbel margins.
+
+    Its extremal index is theta (Davis and Resnick 1989); the logarithm leaves it as it is.
+    """
+    z = -1 / np.log(random.random(n))
+    x = np.empty(n)
+    x[0] = z[0]
+    for i in range(1, n):
+        x[i] = max((1 - theta) * x[i - 1], theta * z[i])
+    return np.asarray(np.log(x), np.float64)
+
+
+def tail_of(law: Law, values: Floats) -> Tail:
+    """A tail with block size 25, or with 5 % of the runs above the threshold."""
+    if law.family.is_of_maxima:
+        return Tail(law, Extremes(values, block_size=25, runs_per_maximum=25.0))
+    return Tail(law, Extremes(values, threshold=PLACE, rate=0.05))
+
+
+def recovery(samples: int, random: np.random.Generator) -> Rows:
+    """Mean and standard deviation of estimates, in units of the scale."""
+    rows = []
+    for family, xi in LAWS:
+        for size in (100, 400, 1600):
+            law = Law(family, PLACE if family.is_of_maxima else 0.0, SCALE, xi)
+            data = sample(law, (samples, size), random)
+            for estimator in Estimator:
+                fits = fit_rows(family, data, estimator)
+                error = fits - np.asarray([law.location, law.scale, law.shape])
+                error[:, :2] /= SCALE
+                mean, spread = np.nanmean(error, axis=0), np.nanstd(error, axis=0)
+                rows.append(
+                    {
+                        "law": family.value,
+                        "xi": xi,
+                        "size": size,
+                        "estimator": estimator.value,
+                        "failed": int(np.isnan(fits).any(axis=1).sum()),
+                        "bias": [round(float(one), 4) for one in mean],
+                        "deviation": [round(float(one), 4) for one in spread],
+                    }
+                )
+    return rows
+
+
+def coverage(samples: int, random: np.random.Generator) -> Rows:
+    """How often 95 % profile intervals hold the true level, and on which side they miss it."""
+    rows = []
+    for family, xi in LAWS:
+        for size, exceedance in ((200, 1e-6), (200, 1e-12)):
+            law = Law(family, PLACE, SCALE, xi)
+            truth = float(tail_of(law, np.ones(1)).level(exceedance))
+            below = above = 0
+            for _ in range(samples):
+                values = sample(law, (size,), random)
+                fitted = tail_of(fit_law(family, values, Estimator.MLE, PLACE), values)
+                low, high = profile_interval(fitted, exceedance, 0.95)
+                below, above = below + (truth < low), above + (truth > high)
+            rows.append(
+                {
+                    "law": family.value,
+                    "xi": xi,
+                    "size": size,
+                    "exceedance": exceedance,
+                    "studies": samples,
+                    "held": (samples - below - above) / samples,
+                    "truth above": above / samples,
+                }
+            )
+    return rows
+
+
+def rejection(samples: int, random: np.random.Generator) -> Rows:
+    """How often each test rejects at 5 %, on independent and on other series of 1,000 times."""
+    processes: dict[str, Process] = {
+        "independent, normal": lambda n, r: r.normal(1000, 10, n),
+        "independent, gamma, whole": lambda n, r: np.round(r.gamma(2, 20, n)) + 1000,
+        "drift of one deviation": lambda n, r: r.normal(1000, 10, n) + 10 * np.arange(n) / n,
+        "AR(1), 0.3": lambda n, r: _autoregressive(n, 0.3, r),
+        "max-autoregressive, theta 0.5": lambda n, r: max_autoregressive(n, 0.5, r) * 10 + 1000,
+        "long memory, d = 0.4": _long_memory,
+    }
+    rows = []
+    for name, process in processes.items():
+        count = samples if name.startswith("independent") else max(50, samples // 5)
+        rejected: Counter[str] = Counter()
+        for _ in range(count):
+            times = process(1000, random)
+            serial = serial_dependence(times, 20, 0.05)
+            index = extremal_index(times + 1e-6 * random.random(1000), random)
+            pairs = extremogram(times, index.threshold, 20, 0.05, random)
+            for row in (
+                *series_outcomes(times, serial, 0.05),
+                *extreme_outcomes(index, pairs, 0.05),
+            ):
+                rejected[row.name] += row.is_rejected
+            rejected["AR order > 0, AIC"] += serial.order_aic > 0
+            rejected["AR order > 0, BIC"] += serial.order_bic > 0
+        del rejected["AR order"]
+        rates = {key: round(value / count, 4) for key, value in rejected.items()}
+        rows.append({"series": name, "samples": count, "rates": rates})
+    return rows
+
+
+def _autoregressive(n: int, coefficient: float, random: np.random.Generator) -> Floats:
+    from scipy.signal import lfilter
+
+    return np.asarray(lfilter([1], [1, -coefficient], random.normal(0, 10, n)) + 1000, np.float64)
+
+
+def _long_memory(n: int, random: np.random.Generator) -> Floats:
+    """Fractionally integrated noise of order 0.4, by its moving average of 4,000 terms."""
+    k = np.arange(1, 4000)
+    weights = np.concatenate([[1.0], np.cumprod((k - 1 + 0.4) / k)])
+    noise = random.normal(0, 10, n + len(weights))
+    return np.convolve(noise, weights, "valid")[:n] + 1000
+
+
+def fit_tests(samples: int, random: np.random.Generator) -> Rows:
+    """How often goodness of fit rejects at 5 % the law that holds, and likelihood ratio shape 0."""
+    rows = []
+    for family, xi in LAWS:
+        rejected = np.zeros(3)
+        ratio = 0
+        for _ in range(samples):
+            values = sample(Law(family, 0.0, 1.0, xi), (150,), random)
+            law = fit_law(family, values, Estimator.MLE)
+            good = assess_fit(law, values, Estimator.MLE, random, 199)
+            p = (good.p_kolmogorov_smirnov, good.p_anderson_darling, good.p_cramer_von_mises)
+            rejected += np.asarray(p) <= 0.05
+            if family in RESTRICTED:
+                plain = fit_law(RESTRICTED[family], values, Estimator.MLE)
+                ratio += likelihood_ratio(law, plain, values)[1] <= 0.05
+        rates = [round(float(one) / samples, 4) for one in rejected]
+        row: dict[str, Any] = {"law": family.value, "xi": xi, "samples": samples}
+        row.update(zip(("KS", "AD", "CvM"), rates, strict=True))
+        row["shape 0 rejected"] = round(ratio / samples, 4) if family in RESTRICTED else None
+        rows.append(row)
+    return rows
+
+
+def indices(samples: int, random: np.random.Generator) -> Rows:
+    """Mean and standard deviation of each estimator of theta on max-autoregressive series."""
+    rows = []
+    for theta in (1.0, 0.8, 0.5, 0.3):
+        for n in (2000, 10_000):
+            found = [
+                extremal_index(max_autoregressive(n, theta, random), random) for _ in range(samples)
+            ]
+            row: dict[str, Any] = {"theta": theta, "n": n, "samples": samples}
+            for name in ("intervals", "blocks", "runs", "sliding"):
+                values = [getattr(one, name) for one in found]
+                row[name] = [round(float(np.mean(values)), 3), round(float(np.std(values)), 3)]
+            row["independence rejected"] = round(float(np.mean([o.p <= 0.05 for o in found])), 3)
+            rows.append(row)
+    return rows
+
+
+def agreement(samples: int, random: np.random.Generator) -> Rows:
+    """Log likelihoods and shapes against those of scipy's fits to the same data."""
+    from scipy import stats
+
+    rows = []
+    for family, xi in LAWS[:6]:
+        gains, shapes = [], []
+        for _ in range(samples):
+            values = sample(Law(family, 0.0, SCALE, xi), (300,), random)
+            own = fit_law(family, values, Estimator.MLE)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                if family is Family.GEV:
+                    c, place, scale = stats.genextreme.fit(values, 0.0, loc=0, scale=SCALE)
+                    theirs = float(stats.genextreme.logpdf(values, c, place, scale).sum())
+                    mine = stats.genextreme.logpdf(values, -own.shape, own.location, own.scale)
+                    c = -c
+                else:
+                    c, place, scale = stats.genpareto.fit(values, 0.1, floc=0)
+                    theirs = float(stats.genpareto.logpdf(values, c, place, scale).sum())
+                    mine = stats.genpareto.logpdf(values, own.shape, 0.0, own.scale)
+            gains.append(float(mine.sum()) - theirs)
+            shapes.append(own.shape - float(c))
+        rows.append(
+            {
+                "law": family.value,
+                "xi": xi,
+                "samples": samples,
+                "least gain over scipy": round(min(gains), 8),
+                "median difference of xi": float(f"{np.median(np.abs(shapes)):.1e}"),
+                "largest difference of xi": float(f"{np.max(np.abs(shapes)):.1e}"),
+            }
+        )
+    return rows
+
+
+def studies(samples: int, random: np.random.Generator) -> Rows:
+    """Whole studies of 2,000 times: claims, and how often the interval holds the true level."""
+    cases: dict[str, tuple[Process, Callable[[float], float], int]] = {
+        "exponential tail": (
+            lambda n, r: 1000 + 100 * r.exponential(size=n),
+            lambda p: 1000 - 100 * np.log(p),
+            samples,
+        ),
+        "max-autoregressive, theta 0.5, Gumbel margin": (
+            lambda n, r: 1000 + 100 * max_autoregressive(n, 0.5, r),
+            lambda p: 1000 - 100 * np.log(-np.log1p(-p)),
+            samples // 6,
+        ),
+        "gamma of shape 9, whole numbers": (
+            lambda n, r: np.ceil(r.gamma(9, 100, n)),
+            lambda p: float(np.ceil(_gamma(p))),
+            samples // 6,
+        ),
+    }
+    rows = []
+    for name, (process, level, count) in cases.items():
+        rows.append(_whole(name, process, level, count, random))
+        print(rows[-1], flush=True)
+    return rows
+
+
+def _gamma(p: float) -> float:
+    from scipy.stats import gamma
+
+    return float(gamma.isf(p, 9, scale=100))
+
+
+def _whole(
+    name: str,
+    process: Process,
+    level: Callable[[float], float],
+    count: int,
+    random: np.random.Generator,
+) -> dict[str, Any]:
+    settings = Settings(probabilities=(1e-6, 1e-9))
+    claims: Counter[str] = Counter()
+    free, larger, above = Counter[float](), Counter[float](), Counter[float]()
+    for number in range(count):
+        study = study_sample(make_sample("x", process(2000, random), number), settings)
+        guarantee = study.claim.guarantee
+        claims[guarantee.value if guarantee else "refused"] += 1
+        for point in study.curve:
+            truth = level(point.exceedance)
+            low, high = profile_interval(study.fits[Family.GPD].tail, point.exceedance, 0.95)
+            free[point.exceedance] += low <= truth <= high
+            larger[point.exceedance] += point.low <= truth <= point.high
+            above[point.exceedance] += truth <= point.high
+    return {
+        "series": name,
+        "studies": count,
+        "claims": {key: round(value / count, 4) for key, value in sorted(claims.items())},
+        "interval of the GPD holds": {f"{p:g}": round(n / count, 4) for p, n in free.items()},
+        "interval of the curve holds": {f"{p:g}": round(n / count, 4) for p, n in larger.items()},
+        "its upper end is above": {f"{p:g}": round(n / count, 4) for p, n in above.items()},
+    }
+
+
+PARTS: dict[str, tuple[Callable[[int, np.random.Generator], Rows], int]] = {
+    "agreement": (agreement, 100),
+    "recovery": (recovery, 500),
+    "fit_tests": (fit_tests, 300),
+    "indices": (indices, 100),
+    "rejection": (rejection, 600),
+    "coverage": (coverage, 500),
+    "studies": (studies, 500),
+}
+
+
+def page(found: dict[str, Any]) -> str:
+    """The figures as tables in Markdown."""
+    text = [PREFACE]
+    for name, part in found.items():
+        rows = [{**row, **row.pop("rates", {})} for row in [dict(one) for one in part["rows"]]]
+        title = (PARTS[name][0].__doc__ or "").splitlines()[0]
+        keys = list(rows[0])
+        text += [f"\n## {name.replace('_', ' ')}\n", f"{title} {part['seconds']:.0f} s.\n"]
+        text += ["| " + " | ".join(keys) + " |", "|" + "---|" * len(keys)]
+        text += ["| " + " | ".join(_cell(row.get(key)) for key in keys) + " |" for row in rows]
+    return "\n".join(text) + "\n"
+
+
+PREFACE = """# Are the statistics of `ptxwcet pwcet` right?
+
+    python benchmarks/pwcet_validation.py          # about 15 minutes of processor time
+    python benchmarks/pwcet_validation.py --page   # this page, from pwcet-validation.json
+
+Samples of known laws and processes, fixed seeds. What they say:
+
+* **Fits** reach the likelihood of scipy's within 3e-6, and their shapes within 0.002 (GEV) and
+  4e-6 (GPD); pyextremes gives the same parameters (`tests/oracle/test_pwcet_statistics.py`).
+  Parameters are recovered with biases of a few per cent of the scale at 100 values, a few per
+  mille at 1,600.
+* **Profile intervals** of 95 % hold the true level in 93.4 to 96.2 % of 500 studies a law, of 200
+  extremes each; in 2 to 5 % the truth is above the interval.
+* **Each test** rejects independent series at 5 % in 3 to 6.5 % of 600 series (AR order by AIC is
+  above 0 in about a quarter of them, as it is known to be: no test). R/S is the most
+  conservative. Drift, short and long memory and clusters are seen by the tests that are meant for
+  them, and not by the others.
+* **Goodness of fit** rejects what holds in 3 to 7 %; the likelihood ratio shape 0 in 4 to 5 %.
+* **Extremal indices** of max-autoregressive series are recovered within 0.05 on average by all
+  four estimators.
+* **Whole studies** choose block size and threshold by a fit test, and their intervals know
+  nothing of this choice: of 500 studies of 2,000 times with an exponential tail the interval of
+  the GPD held the true level at 1e-9 in 91 %, not 95 %; of 83 with clusters (theta 0.5) in 88 %,
+  of 83 with gamma times in 88 %. The default curve is the larger of two laws and errs upwards:
+  the upper end of its interval was above the truth in every one of these 666 studies. For gamma
+  times, whose tail is lighter than exponential at every level that counts, the whole interval
+  mostly is: it is that of the law that bounds, not of the truth.
+* Of the good series 3.2 % were refused (at most 5 % are meant to be) and 14 % weakened to an
+  estimate; series with clusters are all weakened, and hardly ever refused.
+"""
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{key}: {one}" for key, one in value.items())
+    if isinstance(value, list):
+        return ", ".join(str(one) for one in value)
+    return "-" if value is None else str(value)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("parts", nargs="*", help=f"of {', '.join(PARTS)}; default: all")
+    parser.add_argument("--page", action="store_true", help="only write the page")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--out", type=Path, default=OUT / "pwcet-validation.json")
+    given = parser.parse_args()
+    found = json.loads(given.out.read_text()) if given.out.exists() else {}
+    for name in () if given.page else given.parts or PARTS:
+        make, samples = PARTS[name]
+        begin = time.process_time()
+        rows = make(samples, np.random.default_rng([given.seed, list(PARTS).index(name)]))
+        found[name] = {"rows": rows, "seconds": round(time.process_time() - begin, 1)}
+        found = {key: found[key] for key in PARTS if key in found}
+        given.out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+        print(name, found[name]["seconds"], "s", flush=True)
+    if given.page:
+        (OUT / "pwcet-validation.md").write_text(page(found), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,214 @@
+"""``ptxwcet pwcet FILE ...``: probabilistic WCET of measured, or here drawn, execution times."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ptxwcet.api import Request
+from ptxwcet.cli.progress import ProgressLine
+from ptxwcet.cli.pwcet_options import pwcet_options
+from ptxwcet.machine.loader import DEFAULT_MACHINE
+from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError, render_all
+
+if TYPE_CHECKING:
+    from ptxwcet.pwcet.settings import Settings
+    from ptxwcet.pwcet_study import PwcetAnswer
+
+
+@click.command()
+@click.argument("files", nargs=-1, required=True, type=click.Path())
+@pwcet_options
+def pwcet(
+    files: tuple[str, ...],
+    html: Path | None,
+    plots: Path | None,
+    picture_format: str,
+    save_times: Path | None,
+    form: str,
+    force: bool,
+    static_bounds: tuple[str, ...],
+    **options: Any,
+) -> int:
+    """Derive a probabilistic WCET from execution times (Berezovskyi et al., RTNS 2014).
+
+    FILES are measurements, text columns or .npy; or one .ptx whose runs are drawn here with
+    --launch, --runs and --policy. Exit code: 0 answered; 1 refused, by the input or because the
+    hypotheses of extreme value theory are rejected; 2 usage.
+    """
+    # here: scipy, statsmodels and numpy's arrays are no matter for other commands
+    from ptxwcet.pwcet_study import with_stated_bounds
+    from ptxwcet.report.json_format import render_json
+    from ptxwcet.report.pwcet_model import build_pwcet_report
+    from ptxwcet.report.pwcet_text import render_pwcet_text
+
+    for path in (html, save_times):
+        if path is not None and not path.parent.is_dir():  # before minutes of analysis
+            raise _unwritable(path, "no such folder")
+    settings = _settings(options)
+    if files[0].endswith(".ptx"):
+        answer = _drawn(files, settings, options)
+    else:
+        answer = _measured(files, settings, options)
+        if save_times is not None:
+            raise click.UsageError("--save-times writes drawn times: give a .ptx and --launch")
+    answer = with_stated_bounds(answer, dict(_stated(one) for one in static_bounds))
+    report = build_pwcet_report(answer, force=force)
+    if save_times is not None:
+        _write(save_times, _times_csv(answer))
+    if html is not None or plots is not None:
+        _draw(answer, report, html, plots, picture_format)
+    click.echo(render_json(report) if form == "json" else render_pwcet_text(report), nl=False)
+    refused = () if force else answer.refused
+    diagnostics = [
+        Diagnostic(
+            "PW710",
+            f"condition '{study.sample.label}': no probabilistic WCET",
+            notes=study.claim.refused_for,
+            help="see docs/methods/pwcet.md for each test; --force prints the curve, marked",
+        )
+        for study in refused
+    ]
+    if diagnostics:
+        click.echo(render_all(diagnostics), err=True)
+    return 1 if diagnostics else 0
+
+
+def _stated(text: str) -> tuple[str, int]:
+    label, _, value = text.rpartition("=")
+    if not label or not value.isdecimal():
+        raise click.BadParameter(
+            f"'{text}' is not CONDITION=TIME with a whole time", param_hint="'--static-bound'"
+        )
+    return label, int(value)
+
+
+def _settings(options: dict[str, Any]) -> Settings:
+    from ptxwcet.pwcet.estimation import Estimator
+    from ptxwcet.pwcet.intervals import Interval
+    from ptxwcet.pwcet.settings import Extraction, Settings, Shape
+
+    probabilities = options["probabilities"] or (1e-6, 1e-9, 1e-12)
+    for name, value in (
+        *(("--probability", one) for one in probabilities),
+        ("--level", options["level"]),
+        ("--confidence", options["confidence"]),
+    ):
+        if not 0 < value < 1:
+            raise click.BadParameter(f"{value:g} is not between 0 and 1", param_hint=f"'{name}'")
+    estimator = Estimator(options["estimator"])
+    interval = options["interval"]
+    if interval == "profile" and estimator is not Estimator.MLE:
+        raise click.UsageError("--interval profile needs --estimator mle")
+    default = Interval.PROFILE if estimator is Estimator.MLE else Interval.BOOTSTRAP
+    return Settings(
+        Extraction(options["extremes"]),
+        Shape(options["shape"]),
+        estimator,
+        Interval(interval) if interval else default,
+        options["block_size"],
+        options["threshold"],
+        tuple(sorted(probabilities, reverse=True)),
+        options["level"],
+        options["confidence"],
+        options["lags"],
+        options["seed"],
+    )
+
+
+def _refuse_options(options: dict[str, Any], names: tuple[str, ...], why: str) -> None:
+    given = [name for name in names if options[name] not in (None, ())]
+    if given:
+        option = "--" + given[0].replace("_", "-").replace("launches", "launch")
+        raise click.UsageError(f"{option} {why}")
+
+
+def _measured(files: tuple[str, ...], settings: Settings, options: dict[str, Any]) -> PwcetAnswer:
+    from ptxwcet.pwcet_study import study_files
+    from ptxwcet.trace.measurement_files import ReadOptions
+    from ptxwcet.trace.measurements import TimeUnit
+
+    drawing: tuple[str, ...] = (
+        "launches",
+        "runs",
+        "inputs",
+        "policy",
+        "jitter",
+        "launch_gap",
+        "sms",
+    )
+    drawing += ("resident_blocks", "registers", "machine")
+    _refuse_options(options, drawing, "draws runs of a kernel: give a .ptx file")
+    unit = options["unit"]
+    reading = ReadOptions(
+        TimeUnit(unit) if unit else None,
+        options["column"],
+        options["condition_column"],
+        int(options["counter_bits"] or 32),
+    )
+    return study_files(files, reading, settings)
+
+
+def _drawn(files: tuple[str, ...], settings: Settings, options: dict[str, Any]) -> PwcetAnswer:
+    from ptxwcet.pwcet_runs import DrawOptions
+    from ptxwcet.pwcet_study import study_launches
+
+    if len(files) > 1:
+        raise click.UsageError("runs are drawn of one .ptx file at a time")
+    reading = ("unit", "column", "condition_column", "counter_bits")
+    _refuse_options(options, reading, "is about measurement files")
+    missing = [name for name in ("launches", "runs", "policy") if not options[name]]
+    if missing:
+        names = ", ".join("--" + name.replace("launches", "launch") for name in missing)
+        raise click.UsageError(f"to draw runs of a kernel, give {names}")
+    drawing = DrawOptions(
+        options["runs"],
+        options["inputs"] or options["runs"],
+        options["policy"],
+        options["jitter"] or 0,
+        options["launch_gap"] or 0,
+        options["sms"],
+        options["resident_blocks"],
+        options["registers"],
+        options["seed"],
+    )
+    machine = options["machine"] or DEFAULT_MACHINE
+    requests = [
+        Request(files[0], launch_file=launch, machine=machine) for launch in options["launches"]
+    ]
+    with ProgressLine("runs") as line:
+        return study_launches(requests, drawing, settings, line.show)
+
+
+def _draw(
+    answer: PwcetAnswer, report: Any, html: Path | None, plots: Path | None, form: str
+) -> None:
+    from ptxwcet.report.pwcet_html import render_pwcet_html
+    from ptxwcet.report.pwcet_plots import draw_plots, write_plots
+
+    pictures = draw_plots(answer, report)
+    if plots is not None:
+        write_plots(pictures, plots, form)
+    if html is not None:
+        _write(html, render_pwcet_html(report, pictures))
+
+
+def _times_csv(answer: PwcetAnswer) -> str:
+    rows = [f"condition,{answer.unit.value}"]
+    for study in answer.studies:
+        rows += [f"{study.sample.label},{value:.0f}" for value in study.sample.times]
+    return "\n".join(rows) + "\n"
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise _unwritable(path, error.strerror or "an error of the system") from None
+
+
+def _unwritable(path: Path, why: str) -> PtxwcetError:
+    message = f"cannot write '{path}': {why}"
+    return PtxwcetError(Diagnostic("PW709", message, help="choose a folder that can be written"))

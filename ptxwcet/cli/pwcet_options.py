@@ -1,0 +1,115 @@
+"""Options of ``ptxwcet pwcet``: what to read, how to draw runs, how to analyse, what to write."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ptxwcet.machine.loader import DEFAULT_MACHINE
+
+_READING = (
+    click.option("--unit", type=click.Choice(["cycles", "ns"]), help="Unit of the times."),
+    click.option("--column", help="Column of the times, by name or number from 1."),
+    click.option("--condition-column", help="Column that labels the runs' conditions."),
+    click.option(
+        "--counter-bits",
+        type=click.Choice(["32", "64"]),
+        help="Width of the clock registers of clock pairs.  [default: 32, that of %clock]",
+    ),
+)
+_DRAWING = (
+    click.option("--launch", "launches", multiple=True, type=click.Path(), help="A launch file."),
+    click.option("--runs", type=click.IntRange(1, 10_000_000), help="Runs of each launch."),
+    click.option(
+        "--inputs", type=click.IntRange(1), help="Different inputs to execute.  [default: RUNS]"
+    ),
+    click.option("--policy", help="Warp scheduler: lrr, gto, gty, oldest, youngest, random."),
+    click.option(
+        "--jitter",
+        type=int,
+        metavar="PERCENT",
+        help="Shorten each initiation and latency at random by up to so much.",
+    ),
+    click.option(
+        "--launch-gap",
+        type=click.IntRange(0, 2**31),
+        metavar="CYCLES",
+        help="Start blocks so far apart at most, at random in each run.",
+    ),
+    click.option("--sms", type=click.IntRange(1, 1024), help="SMs.  [default: the machine's]"),
+    click.option("--resident-blocks", type=click.IntRange(1, 64), help="Blocks an SM holds."),
+    click.option("--registers", type=click.IntRange(1, 255), help="Registers of a thread."),
+    click.option("--machine", help=f"Machine file.  [default: {DEFAULT_MACHINE}]"),
+)
+_ANALYSIS = (
+    click.option(
+        "--extremes",
+        type=click.Choice(["pot", "bm"]),
+        default="pot",
+        show_default=True,
+        help="Peaks over a threshold, or block maxima.",
+    ),
+    click.option(
+        "--shape",
+        type=click.Choice(["larger", "free", "zero"]),
+        default="larger",
+        show_default=True,
+        help="Law: with a shape (free), Gumbel or exponential (zero), the larger of both.",
+    ),
+    click.option("--block-size", type=click.IntRange(1), help="[default: chosen, from 25 up]"),
+    click.option("--threshold", type=float, help="Of the peaks.  [default: chosen]"),
+    click.option(
+        "--estimator", type=click.Choice(["mle", "pwm"]), default="mle", show_default=True
+    ),
+    click.option(
+        "--interval", type=click.Choice(["profile", "bootstrap"]), help="[default: profile for mle]"
+    ),
+    click.option(
+        "--probability",
+        "probabilities",
+        type=float,
+        multiple=True,
+        help="With which one run exceeds.  [default: 1e-6, 1e-9, 1e-12]",
+    ),
+    click.option("--level", type=float, default=0.05, show_default=True, help="Of the tests."),
+    click.option("--confidence", type=float, default=0.95, show_default=True),
+    click.option("--lags", type=click.IntRange(1, 500), default=20, show_default=True),
+    click.option("--seed", type=click.IntRange(0, 2**31), default=0, show_default=True),
+    click.option("--force", is_flag=True, help="Print refused curves, marked."),
+)
+_OUTPUT = (
+    click.option(
+        "--static-bound",
+        "static_bounds",
+        multiple=True,
+        metavar="CONDITION=TIME",
+        help="A bound known otherwise, drawn into the picture.",
+    ),
+    click.option("--html", type=click.Path(path_type=Path), help="Write one page with pictures."),
+    click.option("--plots", type=click.Path(path_type=Path), help="Write pictures to a folder."),
+    click.option(
+        "--picture-format", type=click.Choice(["png", "svg"]), default="png", show_default=True
+    ),
+    click.option(
+        "--save-times", type=click.Path(path_type=Path), help="Write the drawn times as CSV."
+    ),
+    click.option(
+        "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True
+    ),
+)
+
+
+DRAWING_NAMES = (
+    *("launches", "runs", "inputs", "policy", "jitter", "launch_gap", "sms"),
+    *("resident_blocks", "registers", "machine"),
+)
+"""Parameters that say how to draw runs."""
+
+
+def pwcet_options(command: Any) -> Any:
+    """Adds the options of ``ptxwcet pwcet``."""
+    for option in reversed(_READING + _DRAWING + _ANALYSIS + _OUTPUT):
+        command = option(command)
+    return command

@@ -1,0 +1,112 @@
+"""The shape of a launch on a GPU: SMs, resident blocks, waves, and what all that rests on."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from ptxwcet.claims import Assumption, AssumptionState
+from ptxwcet.compose.occupancy import (
+    BlockResources,
+    Occupancy,
+    OccupancyLimit,
+    compute_occupancy,
+    missing_rules,
+)
+from ptxwcet.compose.waves import WaveSchedule, schedule_waves
+from ptxwcet.emulator.launch_model import LaunchFile
+from ptxwcet.emulator.layout import shared_bytes
+from ptxwcet.flow.inlining import inline_calls
+from ptxwcet.ir.kernel import Module
+from ptxwcet.machine.model import Machine
+from ptxwcet.simulator.configuration import SmConfiguration
+from ptxwcet.simulator.grid import GridShape
+from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+
+
+@dataclass(frozen=True, slots=True)
+class GridWishes:
+    """What a user says of the grid. None: as the machine file, launch file or ``.maxnreg`` says."""
+
+    sms: int | None = None
+    resident_blocks: int | None = None
+    registers: int | None = None
+    launch_gap_cycles: int = 0
+
+
+ANY_GRID = GridWishes()
+"""Nothing is said of the grid."""
+
+
+@dataclass(frozen=True, slots=True)
+class GridPlan:
+    """How the blocks of a launch share the GPU; ``assumptions``: what nobody has proved of it."""
+
+    shape: GridShape
+    occupancy: Occupancy
+    waves: WaveSchedule
+    assumptions: tuple[Assumption, ...]
+
+
+def plan_grid(launch: LaunchFile, module: Module, machine: Machine, wishes: GridWishes) -> GridPlan:
+    """The plan of a launch. Raises PtxwcetError: PW315, PW316 (occupancy), PW426 (registers that
+    contradict one another). Cost: linear in the kernel.
+    """
+    occupancy, assumptions = _occupancy(launch, module, machine, wishes)
+    if wishes.sms is not None:
+        sms, source = wishes.sms, "--sms"
+    elif machine.occupancy is not None:
+        sms, source = machine.occupancy.sms.value, machine.occupancy.sms.source
+    else:
+        raise missing_rules(machine)
+    rows = [*assumptions, _assumed("sms", f"the GPU has {sms} SM{'s' if sms > 1 else ''}", source)]
+    gap = wishes.launch_gap_cycles
+    if gap:
+        text = f"between the starts of two blocks lie at least {gap} cycles"
+        rows.append(_assumed("launch-gap", text, "--launch-gap"))
+    shape = GridShape(sms, occupancy.resident_blocks, SmConfiguration.of(machine), gap)
+    waves = schedule_waves(math.prod(launch.grid), sms, occupancy)
+    return GridPlan(shape, occupancy, waves, tuple(rows))
+
+
+def _occupancy(
+    launch: LaunchFile, module: Module, machine: Machine, wishes: GridWishes
+) -> tuple[Occupancy, tuple[Assumption, ...]]:
+    threads = math.prod(launch.block)
+    if wishes.resident_blocks is not None:
+        given = wishes.resident_blocks
+        warps = -(-threads // machine.warp_size)
+        occupancy = Occupancy(given, warps, (OccupancyLimit("--resident-blocks", given),))
+        text = f"an SM holds {given} blocks of this launch at a time"
+        return occupancy, (_assumed("resident-blocks", text, "--resident-blocks"),)
+    registers, source = _registers(launch, wishes.registers)
+    kernel = inline_calls(launch.kernel, module)
+    shared = shared_bytes(kernel, module, launch.dynamic_shared_bytes)
+    occupancy = compute_occupancy(BlockResources(threads, shared, registers, source), machine)
+    return occupancy, occupancy.assumptions
+
+
+def _registers(launch: LaunchFile, given: int | None) -> tuple[int | None, str]:
+    """Registers of a thread, and who says it: the option, the launch file or ``.maxnreg``."""
+    written = launch.registers_per_thread
+    if given is not None and written is not None and given != written:
+        place = launch.place("registers_per_thread")
+        raise PtxwcetError(
+            Diagnostic(
+                "PW426",
+                f"--registers {given} contradicts {place}, which says {written}",
+                help="leave one of them out, or let both say the same",
+            )
+        )
+    if given is not None:
+        return given, "--registers"
+    if written is not None:
+        return written, launch.place("registers_per_thread")
+    for directive in launch.kernel.performance:
+        if directive.keyword == ".maxnreg":
+            return directive.values[0], f".maxnreg of kernel {launch.kernel.name}"
+    return None, ""
+
+
+def _assumed(key: str, text: str, source: str) -> Assumption:
+    return Assumption(key, text, AssumptionState.ASSUMED, source)

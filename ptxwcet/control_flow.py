@@ -1,0 +1,146 @@
+"""What a launch makes of a kernel's control flow: classes of branches, bounds of loops.
+
+>>> from ptxwcet.api import Request
+>>> from ptxwcet.control_flow import describe_flow
+>>> describe_flow(Request("samples/saxpy.ptx", block="256"))  # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from ptxwcet.api import (
+    Request,
+    build_launch,
+    cuda_parameter_names,
+    select_kernels,
+    state_facts,
+    with_launch_file,
+)
+from ptxwcet.flow.branch_kinds import BranchKind, classify_branches
+from ptxwcet.flow.call_variables import with_variable_registers
+from ptxwcet.flow.cfg import BlockId, ControlFlowGraph
+from ptxwcet.flow.conditions import ConditionReader, place_of
+from ptxwcet.flow.dominance import compute_postdominators
+from ptxwcet.flow.dot import LoopNote, Notes
+from ptxwcet.flow.extraction import extract_on, flow_graph
+from ptxwcet.flow.facts import BoundOrigin, PlacedFacts
+from ptxwcet.flow.inlining import inline_calls
+from ptxwcet.flow.loops import LoopForest
+from ptxwcet.flow.path_diagnostics import OpenDecision
+from ptxwcet.flow.paths import BlockPaths, PathLoop, loop_entries
+from ptxwcet.flow.placing import place_facts
+from ptxwcet.flow.stated import StatedFacts
+from ptxwcet.ir.kernel import Kernel, Module
+from ptxwcet.pipeline import build_flow
+from ptxwcet.ptx.parser import parse_module
+from ptxwcet.ptx.reading import read_source
+from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+
+
+@dataclass(frozen=True, slots=True)
+class DescribedKernel:
+    """A kernel with calls replaced, its graph, and what is known of branches and loops.
+
+    ``refusals`` say why there are no paths; then bounds of loops are not known.
+    """
+
+    kernel: Kernel
+    cfg: ControlFlowGraph
+    forest: LoopForest
+    notes: Notes
+    names: Mapping[str, str]
+    refusals: tuple[Diagnostic, ...] = ()
+
+
+def describe_flow(request: Request) -> tuple[DescribedKernel, ...]:
+    """The requested kernels, for the launch of the request.
+
+    Raises PtxwcetError for what concerns the launch or the facts. Cost: a path extraction each.
+    """
+    module = parse_module(read_source(request.path))
+    facts = state_facts(request, module)
+    request = with_launch_file(request, module, facts)
+    return tuple(
+        _describe(kernel, module, request, facts.of_kernel(kernel.name))
+        for kernel in select_kernels(module.kernels, request.kernels, request.path)
+    )
+
+
+def _describe(
+    kernel: Kernel, module: Module, request: Request, facts: StatedFacts
+) -> DescribedKernel:
+    launch = build_launch(kernel, request, facts)
+    whole = inline_calls(kernel, module)
+    cfg, forest = build_flow(whole, launch)
+    placed = place_facts(whole, cfg, forest, facts)
+    meetings = tuple(compute_postdominators(cfg).immediate)
+    graph = flow_graph(with_variable_registers(whole), cfg, forest, meetings, launch)
+    pieces: tuple[BlockPaths, ...] | None = None
+    refusals: tuple[Diagnostic, ...] = ()
+    asked: int | None = None
+    try:
+        pieces = extract_on(graph, launch, placed)
+    except PtxwcetError as error:
+        refusals = error.diagnostics
+        asked = error.loop if isinstance(error, OpenDecision) else None
+    branches: dict[int, BranchKind] = {
+        one.block: one for one in classify_branches(graph, placed, pieces)
+    }
+    loops: dict[int, LoopNote] = {}
+    if pieces is None:
+        loops = {
+            loop.id: LoopNote("not bounded: it asks for a bound" if loop.id == asked else "open")
+            for loop in forest.loops
+        }
+    else:
+        loops = loop_notes(forest, pieces, placed)
+    names = {parameter.name: parameter.name for parameter in kernel.parameters}
+    cuda = cuda_parameter_names(kernel, request)
+    if cuda is not None:
+        names = dict(zip(names, cuda, strict=True))
+    return DescribedKernel(whole, cfg, forest, Notes(branches, loops), names, refusals)
+
+
+def loop_notes(
+    forest: LoopForest, pieces: Iterable[BlockPaths], facts: PlacedFacts
+) -> dict[int, LoopNote]:
+    """The largest bound of each loop over all warps, its origin and its reason."""
+    most: dict[int, PathLoop] = {}
+    for piece in pieces:
+        for warp in piece.warps:
+            for entry in loop_entries(warp.nodes):
+                known = most.get(entry.loop)
+                if known is None or entry.iterations.base > known.iterations.base:
+                    most[entry.loop] = entry
+    notes: dict[int, LoopNote] = {loop.id: LoopNote("never entered") for loop in forest.loops}
+    for loop, entry in most.items():
+        reason = " ".join(entry.reason.split())
+        if entry.origin is BoundOrigin.USER:
+            reason = facts.loop_sources.get(loop, reason)
+        bound = f"at most {entry.iterations.base:,} ({entry.origin.value})"
+        for total in facts.totals:
+            if total.loop == loop:
+                bound += f", {total.most:,} in a run of a warp ({total.source})"
+        notes[loop] = LoopNote(bound, reason)
+    return notes
+
+
+def branch_rows(described: DescribedKernel) -> list[tuple[str, str, str, str, str]]:
+    """For people: block, place, class, how it goes and the condition of each branch."""
+    reader = ConditionReader(described.kernel, described.names)
+    rows = []
+    for block, one in described.notes.branches.items():
+        instruction = described.kernel.instructions[described.cfg.blocks[block].end - 1]
+        condition = ""
+        if instruction.guard is not None:
+            condition = reader.condition(instruction.guard, holds=True)[0]
+        rows.append(_row(described, one, place_of(instruction), condition))
+    return rows
+
+
+def _row(
+    described: DescribedKernel, one: BranchKind, place: str, condition: str
+) -> tuple[str, str, str, str, str]:
+    return described.cfg.name(BlockId(one.block)), place, one.kind.value, one.how, condition

@@ -1,0 +1,1 @@
+"""Probabilistic WCET from measurements: hypothesis tests, extreme value fits, curves ([E])."""

@@ -1,0 +1,206 @@
+"""The report of pWCET studies as one HTML page with its pictures inside; nothing is loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from html import escape
+
+from ptxwcet.report.pwcet_model import ConditionRow, PwcetReport
+from ptxwcet.report.pwcet_plots import Picture
+from ptxwcet.report.pwcet_text import (
+    format_bound,
+    format_error,
+    format_p,
+    format_time,
+    settings_lines,
+)
+
+_STYLE = """
+body { font: 15px/1.45 system-ui, sans-serif; max-width: 1040px; margin: 2em auto; padding: 0 1em;
+  color: #222; }
+h1 { font-size: 1.5em; } h2 { margin-top: 2.2em; border-bottom: 1px solid #bbb; }
+table { border-collapse: collapse; margin: .6em 0; font-size: .92em; }
+th, td { padding: .2em .7em; border-bottom: 1px solid #ddd; text-align: left; }
+td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; }
+.kept, .passed, .probabilistic { color: #1a6b2a; } .rejected, .failed, .refused { color: #b3200a; }
+.doubtful, .estimate { color: #8a5a00; } .refused { font-weight: bold; }
+figure { margin: 1em 0; } figure svg { max-width: 100%; height: auto; }
+figcaption { color: #555; font-size: .9em; }
+.box { border-left: 4px solid #bbb; padding-left: 1em; }
+"""
+
+
+def render_pwcet_html(report: PwcetReport, pictures: Sequence[Picture]) -> str:
+    """The page. Labels and file names are escaped."""
+    body = [
+        "<h1>Probabilistic WCET</h1>",
+        f"<p>ptxwcet {escape(report.version)}: {escape(', '.join(report.sources))}<br>",
+        escape(" ".join(settings_lines(report.settings))) + "</p>",
+    ]
+    if len(report.conditions) > 1:
+        body += [*_summary(report), *_figures(pictures, "")]
+    for row in report.conditions:
+        body += _condition(row, report, pictures)
+    body.append("<h2>Assumed, besides the tests</h2><ul>")
+    body += [f"<li>{escape(said)}</li>" for said in report.assumptions]
+    body.append(f"</ul><p>Method: {escape(report.citation)}.</p>")
+    head = f'<meta charset="utf-8"><title>Probabilistic WCET</title><style>{_STYLE}</style>'
+    return f'<!DOCTYPE html>\n<html lang="en"><head>{head}</head>\n<body>\n' + (
+        "\n".join(body) + "\n</body></html>\n"
+    )
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]], numbers: Sequence[int]) -> str:
+    def cells(tag: str, row: Sequence[str]) -> str:
+        kind = dict.fromkeys(numbers, ' class="n"')
+        return "".join(f"<{tag}{kind.get(k, '')}>{cell}</{tag}>" for k, cell in enumerate(row))
+
+    lines = [f"<tr>{cells('th', head)}</tr>", *(f"<tr>{cells('td', row)}</tr>" for row in rows)]
+    return "<table>" + "".join(lines) + "</table>"
+
+
+def _word(word: str) -> str:
+    return f'<span class="{escape(word.split(":")[0])}">{escape(word)}</span>'
+
+
+def _claim(row: ConditionRow) -> str:
+    return row.guarantee or ("refused: forced, bounds nothing" if row.is_forced else "refused")
+
+
+def _summary(report: PwcetReport) -> Iterator[str]:
+    yield "<h2>All conditions</h2>"
+    head = ["condition", "runs", "high-water mark"]
+    head += [f"{p:g}" for p in report.settings.probabilities] + ["claim"]
+    rows = []
+    for row in report.conditions:
+        curve = [format_time(point.value) for point in row.curve]
+        curve = curve or ["-"] * len(report.settings.probabilities)
+        mark = format_time(row.high_water_mark)
+        rows.append([escape(row.label), f"{row.runs:,}", mark, *curve, _word(_claim(row))])
+    if report.envelope:
+        values = [format_time(point.value) for point in report.envelope]
+        claim = report.envelope_guarantee or "refused: forced, bounds nothing"
+        rows.append(["<b>envelope</b>", "", "", *values, _word(claim)])
+    numbers = range(1, 3 + len(report.settings.probabilities))
+    yield _table(head, rows, list(numbers))
+    if not report.envelope:
+        yield '<p class="refused">No envelope: the curve of a condition is refused.</p>'
+    orders = [
+        [
+            escape(row.first),
+            escape(row.order),
+            escape(row.second),
+            f"{row.above:.3f}",
+            format_p(row.p_above),
+            f"{row.below:.3f}",
+            format_p(row.p_below),
+        ]
+        for row in report.comparisons
+    ]
+    yield _table(["", "", "", "longer by", "p", "shorter by", "p"], orders, [3, 4, 5, 6])
+
+
+def _condition(
+    row: ConditionRow, report: PwcetReport, pictures: Sequence[Picture]
+) -> Iterator[str]:
+    yield f"<h2>{escape(row.label)}</h2>"
+    yield (
+        f"<p>{row.runs:,} runs, mean {row.mean:,.1f} {report.unit}, high-water mark "
+        f"{format_time(row.high_water_mark)} {report.unit}"
+        + (f"; {row.discarded:,} runs discarded for counter overflows" if row.discarded else "")
+        + ".</p>"
+    )
+    if row.drawn is not None:
+        yield (
+            f"<p>Drawn on {escape(row.drawn.machine)}, {row.drawn.sms} SMs, "
+            f"{row.drawn.resident_blocks} resident blocks.</p>"
+        )
+    if row.static_bound is not None:
+        yield f"<p>Static bound: {escape(format_bound(row.static_bound, report.unit))}.</p>"
+    yield from _curve(row, report)
+    yield from _figures([one for one in pictures if one.name == "exceedance"], row.label)
+    yield "<h3>Hypotheses</h3>"
+    yield _table(
+        ["test", "hypothesis", "statistic", "p", "verdict", "meaning"],
+        [
+            [
+                escape(test.name),
+                escape(test.hypothesis),
+                "-" if test.statistic is None else f"{test.statistic:.4g}",
+                "-" if test.p is None else format_p(test.p),
+                _word(test.verdict),
+                escape(test.meaning),
+            ]
+            for test in row.tests
+        ],
+        [2, 3],
+    )
+    gates = [[escape(gate.gate), _word(gate.state), escape(gate.reason)] for gate in row.gates]
+    yield _table(["needed", "state", "by"], gates, [])
+    yield from _figures(
+        [one for one in pictures if one.name in ("series", "extremogram")], row.label
+    )
+    yield "<h3>Fits</h3>"
+    yield _fits(row, report)
+    yield "<ul>" + "".join(f"<li>{escape(note)}</li>" for note in row.notes) + "</ul>"
+    yield from _figures(
+        [one for one in pictures if one.name in ("quantiles", "stability")], row.label
+    )
+
+
+def _curve(row: ConditionRow, report: PwcetReport) -> Iterator[str]:
+    yield f'<div class="box"><p>Claim: {_word(_claim(row))}</p>'
+    for kind, reasons in (("refused", row.refused_for), ("estimate", row.weakened_for)):
+        for reason in reasons:
+            yield f'<p class="{kind}">{escape(reason)}</p>'
+    if row.curve:
+        yield _table(
+            ["one run exceeds with", f"pWCET, {report.unit}", "interval"],
+            [
+                [
+                    f"{point.exceedance:g}",
+                    format_time(point.value),
+                    f"[{format_time(point.low)}; {format_time(point.high)}]",
+                ]
+                for point in row.curve
+            ],
+            [0, 1, 2],
+        )
+    yield "</div>"
+
+
+def _fits(row: ConditionRow, report: PwcetReport) -> str:
+    head = ["law", "choice", "extremes", "location", "scale", "xi", "+-", "p: KS", "AD", "CvM"]
+    shown = any(fit.levels for fit in row.fits)
+    head += [f"{p:g}" for p in report.settings.probabilities] if shown else []
+    rows = [
+        [
+            fit.family,
+            f"{fit.choice:,.6g}",
+            f"{fit.extremes:,}",
+            f"{fit.location:,.6g}",
+            f"{fit.scale:.4g}",
+            f"{fit.shape:+.3f}",
+            format_error(fit.shape_error),
+            f"{fit.p_kolmogorov_smirnov:.3f}",
+            f"{fit.p_anderson_darling:.3f}",
+            f"{fit.p_cramer_von_mises:.3f}",
+            *(format_time(level) for level in fit.levels),
+        ]
+        for fit in row.fits
+    ]
+    return _table(head, rows, list(range(1, len(head))))
+
+
+def _figures(pictures: Sequence[Picture], label: str) -> Iterator[str]:
+    for number, picture in enumerate(pictures):
+        if picture.condition != label:
+            continue
+        drawn = picture.bytes("svg").decode("utf-8")
+        drawn = drawn[drawn.index("<svg") :]
+        # ids of several pictures on one page must differ
+        prefix = f"{picture.name}{number}-"
+        for mark in ('id="', 'href="#', "url(#"):
+            drawn = drawn.replace(mark, mark + prefix)
+        caption = f"{escape(picture.title)}: {escape(picture.caption)}"
+        yield f"<figure>{drawn}<figcaption>{caption}</figcaption></figure>"

@@ -1,0 +1,377 @@
+"""The report of pWCET studies as plain data, and how it is made from them. Schema number 1.
+
+``pwcet-schema-1.json`` describes its JSON. Figures that are not finite are null.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from ptxwcet import __version__
+from ptxwcet.claims import Assumption
+from ptxwcet.pwcet.comparison import Comparison, Envelope
+from ptxwcet.pwcet.extraction import Candidate
+from ptxwcet.pwcet.outcomes import GateOutcome, TestOutcome
+from ptxwcet.pwcet.results import CurvePoint, Fit
+from ptxwcet.pwcet.settings import Extraction, Settings
+from ptxwcet.pwcet.study import Study
+from ptxwcet.pwcet_runs import DrawnCondition, SafeBound
+from ptxwcet.pwcet_study import ASSUMPTIONS, CITATION, PwcetAnswer
+
+SCHEMA = 1
+
+
+@dataclass(frozen=True, slots=True)
+class SettingsRow:
+    """What was asked for; ``block_size`` and ``threshold`` null: chosen for each condition."""
+
+    extremes: str
+    shape: str
+    estimator: str
+    interval: str
+    confidence: float
+    level: float
+    block_size: int | None
+    threshold: float | None
+    probabilities: tuple[float, ...]
+    lags: int
+    seed: int
+
+
+@dataclass(frozen=True, slots=True)
+class TestRow:
+    """A hypothesis test; p null: a figure without a test."""
+
+    __test__ = False  # not a test of pytest
+
+    name: str
+    gate: str | None
+    hypothesis: str
+    statistic: float | None
+    p: float | None
+    verdict: str
+    meaning: str
+
+
+@dataclass(frozen=True, slots=True)
+class GateRow:
+    """What extreme value theory needs, and whether the tests let it pass."""
+
+    gate: str
+    state: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class IndexRow:
+    """The extremal index by each estimator; ``applied`` is what the curve was corrected by."""
+
+    blocks: float | None
+    runs: float
+    runs_if_independent: float
+    intervals: float
+    sliding_blocks: float
+    block_length: int
+    run_length: int
+    threshold: float
+    exceedances: int
+    applied: float
+
+
+@dataclass(frozen=True, slots=True)
+class FitRow:
+    """A fitted law. ``choice`` is block size or threshold; p-values are the bootstrap's.
+
+    ``levels`` are what one run exceeds with the probabilities asked for; empty if refused.
+    """
+
+    family: str
+    choice: float
+    extremes: int
+    location: float
+    scale: float
+    scale_error: float | None
+    shape: float
+    shape_error: float | None
+    p_kolmogorov_smirnov: float
+    p_anderson_darling: float
+    p_cramer_von_mises: float
+    levels: tuple[float | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RatioRow:
+    """Likelihood ratio of the law with a shape over the one without."""
+
+    extremes: str
+    statistic: float
+    p: float
+
+
+@dataclass(frozen=True, slots=True)
+class CandidateRow:
+    """A block size or threshold that was tried, for the stability of what follows from it."""
+
+    choice: float
+    extremes: int
+    shape: float
+    shape_error: float | None
+    p: float
+
+
+@dataclass(frozen=True, slots=True)
+class PointRow:
+    """What one run exceeds with a probability, with its interval."""
+
+    exceedance: float
+    value: float | None
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnRow:
+    """How runs were drawn: machine and shape of the grid."""
+
+    machine: str
+    sms: int
+    resident_blocks: int
+    inputs: int
+    assumptions: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BoundRow:
+    """The static bound of a condition; null cycles: there is none, for the reason."""
+
+    cycles: int | None
+    guarantee: str | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ConditionRow:
+    """A condition. ``guarantee`` null: refused; the curve is then empty, unless it was forced."""
+
+    label: str
+    runs: int
+    discarded: int
+    mean: float
+    high_water_mark: float
+    resolution: float
+    tests: tuple[TestRow, ...]
+    gates: tuple[GateRow, ...]
+    extremal_index: IndexRow
+    fits: tuple[FitRow, ...]
+    shape_tests: tuple[RatioRow, ...]
+    block_sizes: tuple[CandidateRow, ...]
+    thresholds: tuple[CandidateRow, ...]
+    curve: tuple[PointRow, ...]
+    guarantee: str | None
+    is_forced: bool
+    refused_for: tuple[str, ...]
+    weakened_for: tuple[str, ...]
+    notes: tuple[str, ...]
+    drawn: DrawnRow | None
+    static_bound: BoundRow | None
+
+
+@dataclass(frozen=True, slots=True)
+class ComparisonRow:
+    """Two conditions by stochastic order."""
+
+    first: str
+    order: str
+    second: str
+    above: float
+    p_above: float
+    below: float
+    p_below: float
+
+
+@dataclass(frozen=True, slots=True)
+class EnvelopeRow:
+    """The envelope at a probability, and the condition whose curve it is."""
+
+    exceedance: float
+    value: float | None
+    high: float | None
+    condition: str
+
+
+@dataclass(frozen=True, slots=True)
+class PwcetReport:
+    """Everything about one call; ``envelope`` is empty if a condition is refused."""
+
+    schema: int
+    tool: str
+    version: str
+    sources: tuple[str, ...]
+    unit: str
+    settings: SettingsRow
+    conditions: tuple[ConditionRow, ...]
+    comparisons: tuple[ComparisonRow, ...]
+    envelope: tuple[EnvelopeRow, ...]
+    envelope_guarantee: str | None
+    assumptions: tuple[str, ...]
+    citation: str
+
+
+def build_pwcet_report(answer: PwcetAnswer, *, force: bool) -> PwcetReport:
+    """The report of an answer; ``force`` shows refused curves, marked. Deterministic."""
+    drawn = answer.drawn or (None,) * len(answer.studies)
+    rows = zip(answer.studies, answer.discarded, drawn, answer.bounds, strict=True)
+    shown = answer.envelope.guarantee is not None or force
+    return PwcetReport(
+        SCHEMA,
+        "ptxwcet",
+        __version__,
+        answer.sources,
+        answer.unit.value,
+        _settings(answer.settings),
+        tuple(_condition(*row, force) for row in rows),
+        tuple(_comparison(row) for row in answer.comparisons),
+        _envelope(answer.envelope) if shown else (),
+        answer.envelope.guarantee.value if answer.envelope.guarantee else None,
+        tuple(_said(row) for row in ASSUMPTIONS),
+        f"{CITATION.paper}, {CITATION.place}",
+    )
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _said(row: Assumption) -> str:
+    return f"{row.text} ({row.source})"
+
+
+def _settings(settings: Settings) -> SettingsRow:
+    return SettingsRow(
+        settings.extraction.value,
+        settings.shape.value,
+        settings.estimator.value,
+        settings.interval_used.value,
+        settings.confidence,
+        settings.level,
+        settings.block_size,
+        settings.threshold,
+        settings.probabilities,
+        settings.lags,
+        settings.seed,
+    )
+
+
+def _condition(
+    study: Study,
+    discarded: int,
+    drawn: DrawnCondition | None,
+    bound: SafeBound | None,
+    force: bool,
+) -> ConditionRow:
+    sample, claim = study.sample, study.claim
+    refused = claim.guarantee is None
+    shown = force or not refused
+    return ConditionRow(
+        label=sample.label,
+        runs=len(sample.times),
+        discarded=discarded,
+        mean=float(sample.times.mean()),
+        high_water_mark=sample.high_water_mark,
+        resolution=sample.resolution,
+        tests=tuple(_test(row) for row in study.outcomes),
+        gates=tuple(_gate(row) for row in study.gates),
+        extremal_index=_index(study),
+        fits=tuple(_fit(fit, shown) for fit in study.fits.values()),
+        shape_tests=tuple(RatioRow(how.value, *study.likelihood_ratios[how]) for how in Extraction),
+        block_sizes=tuple(_candidate(row) for row in study.block_candidates),
+        thresholds=tuple(_candidate(row) for row in study.threshold_candidates),
+        curve=tuple(_point(row) for row in study.curve) if shown else (),
+        guarantee=claim.guarantee.value if claim.guarantee else None,
+        is_forced=refused and force,
+        refused_for=claim.refused_for,
+        weakened_for=claim.weakened_for,
+        notes=study.notes,
+        drawn=_drawn(drawn) if drawn else None,
+        static_bound=_bound(bound) if bound else None,
+    )
+
+
+def _test(row: TestOutcome) -> TestRow:
+    gate = row.gate.value if row.gate else None
+    statistic = None if row.statistic is None else _finite(row.statistic)
+    return TestRow(row.name, gate, row.hypothesis, statistic, row.p, row.verdict.value, row.meaning)
+
+
+def _gate(row: GateOutcome) -> GateRow:
+    return GateRow(row.gate.value, row.state.value, row.reason)
+
+
+def _index(study: Study) -> IndexRow:
+    index = study.index
+    return IndexRow(
+        _finite(index.blocks),
+        index.runs,
+        index.runs_if_independent,
+        index.intervals,
+        index.sliding,
+        index.block_length,
+        index.run_length,
+        index.threshold,
+        index.exceedances,
+        study.theta,
+    )
+
+
+def _fit(fit: Fit, shown: bool) -> FitRow:
+    law, extremes, good = fit.tail.law, fit.tail.extremes, fit.goodness
+    return FitRow(
+        law.family.value,
+        float(extremes.block_size) if law.family.is_of_maxima else extremes.threshold,
+        len(extremes.values),
+        law.location,
+        law.scale,
+        _finite(fit.scale_error),
+        law.shape,
+        _finite(fit.shape_error),
+        good.p_kolmogorov_smirnov,
+        good.p_anderson_darling,
+        good.p_cramer_von_mises,
+        tuple(_finite(level) for level in fit.levels) if shown else (),
+    )
+
+
+def _candidate(row: Candidate) -> CandidateRow:
+    return CandidateRow(row.choice, row.extremes, row.shape, _finite(row.shape_error), row.p)
+
+
+def _point(row: CurvePoint) -> PointRow:
+    return PointRow(row.exceedance, _finite(row.value), _finite(row.low), _finite(row.high))
+
+
+def _drawn(row: DrawnCondition) -> DrawnRow:
+    return DrawnRow(
+        row.machine.name,
+        row.shape.sms,
+        row.shape.resident_blocks,
+        row.executed_inputs,
+        tuple(_said(one) for one in row.assumptions),
+    )
+
+
+def _bound(row: SafeBound) -> BoundRow:
+    return BoundRow(row.cycles, row.guarantee.value if row.guarantee else None, row.reason)
+
+
+def _comparison(row: Comparison) -> ComparisonRow:
+    return ComparisonRow(
+        row.first, row.order.value, row.second, row.above, row.p_above, row.below, row.p_below
+    )
+
+
+def _envelope(found: Envelope) -> tuple[EnvelopeRow, ...]:
+    return tuple(
+        EnvelopeRow(row.exceedance, _finite(row.value), _finite(row.high), row.label)
+        for row in found.points
+    )

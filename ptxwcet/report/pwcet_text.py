@@ -1,0 +1,182 @@
+"""The report of pWCET studies as text."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator
+
+from ptxwcet.report.pwcet_model import (
+    BoundRow,
+    ConditionRow,
+    DrawnRow,
+    FitRow,
+    PwcetReport,
+    SettingsRow,
+    TestRow,
+)
+
+
+def render_pwcet_text(report: PwcetReport) -> str:
+    """The report for people: tests, gates, fits and curve of each condition, then all together."""
+    lines = [
+        f"ptxwcet {report.version}  {', '.join(report.sources)}",
+        *settings_lines(report.settings),
+    ]
+    for row in report.conditions:
+        lines += ["", *_condition(row, report)]
+    if report.comparisons:
+        lines += ["", "conditions by stochastic order (one-sided Kolmogorov-Smirnov tests)"]
+        for pair in report.comparisons:
+            lines.append(
+                f"  {pair.first} {pair.order} {pair.second}   longer by up to {pair.above:.3f} "
+                f"(p {format_p(pair.p_above)}), shorter by up to {pair.below:.3f} "
+                f"(p {format_p(pair.p_below)})"
+            )
+        lines += ["", *_envelope(report)]
+    lines += ["", "assumed, besides the tests"]
+    for said in report.assumptions:
+        lines += textwrap.wrap(said, 100, initial_indent="  ", subsequent_indent="  ")
+    return "\n".join(line.rstrip() for line in lines) + "\n"
+
+
+def settings_lines(row: SettingsRow) -> Iterator[str]:
+    """What was asked for, in two lines."""
+    how = {"pot": "peaks over a threshold", "bm": "block maxima"}[row.extremes]
+    laws = {
+        "larger": "the larger of the laws with and without a shape",
+        "free": "the law with a shape",
+        "zero": "the law of shape 0",
+    }[row.shape]
+    yield f"curve      {how}, {laws}"
+    yield (
+        f"           {row.estimator.upper()}, {row.interval} intervals of "
+        f"{100 * row.confidence:g} %; tests at level {row.level:g}; seed {row.seed}"
+    )
+
+
+def _condition(row: ConditionRow, report: PwcetReport) -> Iterator[str]:
+    unit = report.unit
+    grid = f", grid of {row.resolution:g}" if row.resolution else ""
+    yield f"condition  {row.label}"
+    yield (
+        f"runs       {row.runs:,}, mean {row.mean:,.1f}, high-water mark "
+        f"{format_time(row.high_water_mark)} {unit}{grid}"
+    )
+    if row.discarded:
+        yield f"discarded  {row.discarded:,} runs for counter overflows"
+    if row.drawn is not None:
+        yield from _drawn(row.drawn)
+    if row.static_bound is not None:
+        yield f"static     {format_bound(row.static_bound, report.unit)}"
+    yield ""
+    yield "hypotheses            statistic            p  verdict   "
+    for test in row.tests:
+        yield from _test(test)
+    index = row.extremal_index
+    blocks = "-" if index.blocks is None else f"{index.blocks:.3f}"
+    yield (
+        f"  theta: intervals {index.intervals:.3f}, blocks of {index.block_length} {blocks}, runs "
+        f"of {index.run_length} {index.runs:.3f} ({index.runs_if_independent:.3f} if independent), "
+        f"sliding blocks {index.sliding_blocks:.3f}; applied {index.applied:.3f}"
+    )
+    yield ""
+    yield "gates"
+    for gate in row.gates:
+        yield f"  {gate.gate:<26}{gate.state:<10}{gate.reason}"
+    yield ""
+    yield from _fits(row, report)
+    for note in row.notes:
+        yield f"  {note}"
+    yield ""
+    yield from _curve(row, report)
+
+
+def format_bound(row: BoundRow, unit: str) -> str:
+    """A static bound with its guarantee and where it comes from."""
+    if row.cycles is None:
+        return row.reason
+    claim = f"   {row.guarantee}" if row.guarantee else ""
+    return f"{row.cycles:,} {unit}{claim}: {row.reason}"
+
+
+def _drawn(row: DrawnRow) -> Iterator[str]:
+    yield (
+        f"drawn      on {row.machine}, {row.sms} SMs with {row.resident_blocks} resident blocks, "
+        f"{row.inputs} different input{'s' if row.inputs > 1 else ''}"
+    )
+    for said in row.assumptions:
+        yield f"           assumed: {said}"
+
+
+def _test(row: TestRow) -> Iterator[str]:
+    statistic = "-" if row.statistic is None else f"{row.statistic:.4g}"
+    p = "-" if row.p is None else format_p(row.p)
+    yield f"  {row.name:<18}{statistic:>11}{p:>13}  {row.verdict:<10}{row.meaning}"
+
+
+def _fits(row: ConditionRow, report: PwcetReport) -> Iterator[str]:
+    levels = "".join(f"{f'{p:g}':>14}" for p in report.settings.probabilities)
+    p = f"{'p of KS':>9}{'AD':>6}{'CvM':>6}"
+    yield f"{'fits':<14}{'choice':>14}{'n':>6}{'scale':>10}{'xi':>10}  {'+-':<7}{p}{levels}"
+    for fit in row.fits:
+        yield _fit(fit)
+
+
+def _fit(row: FitRow) -> str:
+    choice = f"b = {row.choice:g}" if row.family in ("gev", "gumbel") else f"u = {row.choice:,.6g}"
+    shape = f"{row.shape:+.3f}" if row.family in ("gev", "gpd") else "0"
+    error = format_error(row.shape_error) if row.family in ("gev", "gpd") else ""
+    tests = (row.p_kolmogorov_smirnov, row.p_anderson_darling, row.p_cramer_von_mises)
+    levels = "".join(f"{format_time(level):>14}" for level in row.levels)
+    return (
+        f"  {row.family:<12}{choice:>14}{row.extremes:>6,}{row.scale:>10.4g}{shape:>10}  "
+        f"{error:<7}{tests[0]:>9.3f}{tests[1]:>6.3f}{tests[2]:>6.3f}{levels}"
+    )
+
+
+def _curve(row: ConditionRow, report: PwcetReport) -> Iterator[str]:
+    if row.guarantee is None:
+        word = "FORCED" if row.is_forced else "REFUSED"
+        yield f"{word:<11}the hypotheses of extreme value theory do not hold:"
+        for reason in row.refused_for:
+            yield f"           {reason}"
+        if row.is_forced:
+            yield "           the figures below are printed for --force and bound nothing"
+    if row.curve:
+        yield f"pWCET      {report.unit}, exceeded by one run with at most the probability"
+    for point in row.curve:
+        interval = f"[{format_time(point.low)}; {format_time(point.high)}]"
+        claim = row.guarantee or "forced"
+        yield f"  {point.exceedance:<9g}{format_time(point.value):>16}   {interval:<32} {claim}"
+    for reason in row.weakened_for:
+        yield f"  {'weakened' if row.guarantee else 'besides'}: {reason}"
+
+
+def _envelope(report: PwcetReport) -> Iterator[str]:
+    if not report.envelope:
+        yield "ENVELOPE   refused: the curve of a condition is refused"
+        return
+    claim = report.envelope_guarantee or "forced: bounds nothing"
+    yield f"ENVELOPE   over the conditions   {claim}"
+    for row in report.envelope:
+        yield (
+            f"  {row.exceedance:<9g}{format_time(row.value):>16}   up to {format_time(row.high)}   "
+            f"of {row.condition}"
+        )
+
+
+def format_error(value: float | None) -> str:
+    """A standard error; None is that of a law so short-tailed that it has none."""
+    return "-" if value is None else f"{value:.3f}"
+
+
+def format_p(value: float) -> str:
+    """A probability: four digits, or its power of ten."""
+    return f"{value:.4f}" if value >= 1e-4 or value == 0 else f"{value:.1e}"
+
+
+def format_time(value: float | None) -> str:
+    """A time; None is what the interval of a level has where no end was found."""
+    if value is None:
+        return "no end"
+    return f"{value:,.0f}" if value >= 1000 else f"{value:,.6g}"

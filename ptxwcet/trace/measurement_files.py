@@ -1,0 +1,194 @@
+"""Measurement files: text columns and NumPy arrays, read strictly.
+
+Text: one run a line, columns parted by commas, semicolons, tabs or blanks; lines that begin with
+``#`` and empty lines are skipped; a first line of names, or none. Columns of times are called
+``time``, ``cycles``, ``ns``, ``time_cycles``, ``time_ns``; ``condition`` labels the run, ``unit``
+names the unit of each. Columns ``run``, ``sm``, ``start``, ``end`` hold clock pairs instead. See
+docs/methods/pwcet.md.
+"""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn
+
+import numpy as np
+
+from ptxwcet.support.source import SourceFile
+from ptxwcet.trace.clock_files import CONDITION_COLUMN, is_clock_table, read_clocks
+from ptxwcet.trace.measurements import Condition, Measurements, TimeUnit
+from ptxwcet.trace.text_table import (
+    TextTable,
+    find_column,
+    open_table,
+    parse_number,
+    refuse_file,
+    shortened,
+)
+
+_TIME_COLUMNS = {
+    "time": None,
+    "times": None,
+    "cycles": TimeUnit.CYCLES,
+    "time_cycles": TimeUnit.CYCLES,
+    "ns": TimeUnit.NANOSECONDS,
+    "time_ns": TimeUnit.NANOSECONDS,
+}
+_UNITS = {"cycles": TimeUnit.CYCLES, "cycle": TimeUnit.CYCLES, "ns": TimeUnit.NANOSECONDS}
+_UNIT = "unit"
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOptions:
+    """What the user says of the files: unit, name or number (from 1) of columns, counter width."""
+
+    unit: TimeUnit | None = None
+    column: str | None = None
+    condition_column: str | None = None
+    counter_bits: int = 32
+
+
+def read_measurements(paths: Sequence[str], options: ReadOptions) -> Measurements:
+    """The times in files; a file without labels is a condition called as the file is.
+
+    Raises PtxwcetError: PW701 (unreadable), PW702 (a line that does not fit), PW703 (units),
+    PW704 (a time that is none), PW707 (columns), PW708 (clock pairs). Cost: linear, about a second
+    for a million lines.
+    """
+    units: dict[TimeUnit, str] = {}
+    conditions: dict[str, Condition] = {}
+    for path in paths:
+        unit, found = _read(path, options)
+        units.setdefault(unit, path)
+        if len(units) > 1:
+            said = " and ".join(f"{name} in {one.value}" for one, name in units.items())
+            refuse_file("PW703", f"mixed units: {said}", "give times of one unit")
+        for row in found:
+            if row.label in conditions:
+                message = f"condition '{row.label}' of {path} is in another file, too"
+                refuse_file("PW707", message, "join the files, or label the runs differently")
+            conditions[row.label] = row
+    return Measurements(next(iter(units)), tuple(conditions.values()), tuple(paths))
+
+
+def _read(path: str, options: ReadOptions) -> tuple[TimeUnit, list[Condition]]:
+    try:
+        data = Path(path).read_bytes()
+    except OSError as error:
+        refuse_file("PW701", f"cannot read '{path}': {error.strerror}", "check path and rights")
+    if data.startswith(b"\x93NUMPY"):
+        return _read_array(path, options)
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        message = f"'{path}' is neither text nor a .npy array"
+        refuse_file("PW701", message, "give text columns (CSV) or a one-dimensional .npy file")
+    table = open_table(SourceFile(path, text))
+    if is_clock_table(table):
+        return TimeUnit.CYCLES, read_clocks(table, Path(path).stem, options.counter_bits)
+    return _read_times(table, Path(path).stem, options)
+
+
+def _read_array(path: str, options: ReadOptions) -> tuple[TimeUnit, list[Condition]]:
+    try:
+        found = np.load(path, allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        refuse_file("PW701", f"cannot read '{path}': {error}", "write it with numpy.save")
+    if found.ndim != 1 or found.dtype.kind not in "iuf":
+        message = f"'{path}' holds {found.ndim} dimensions of {found.dtype}"
+        refuse_file("PW701", message, "give one dimension of integers or floats: a time a run")
+    if options.unit is None:
+        _unknown_unit(path)
+    times = found.astype(np.float64)
+    bad = np.flatnonzero(~(np.isfinite(times) & (times > 0)))
+    if len(bad):
+        message = f"'{path}': element {bad[0]} is {found[bad[0]]}, which is no execution time"
+        refuse_file("PW704", message, "times are finite and above 0: leave failed runs out")
+    return options.unit, [Condition(Path(path).stem, times)]
+
+
+def _unknown_unit(path: str) -> NoReturn:
+    refuse_file(
+        "PW703",
+        f"'{path}' does not say the unit of its times",
+        "give --unit cycles or --unit ns, or name the column time_cycles or time_ns",
+    )
+
+
+def _time_column(table: TextTable, options: ReadOptions) -> int:
+    if options.column is not None:
+        return find_column(table, options.column)
+    if table.columns == 1:
+        return 0
+    found = [k for k, name in enumerate(table.names) if name in _TIME_COLUMNS]
+    if len(found) != 1:
+        what = "several columns of times" if found else "no column that is known to hold times"
+        names = ", ".join(table.names) or f"{table.columns} columns without names"
+        message = f"'{table.source.name}' has {what}: {names}"
+        refuse_file("PW707", message, "name it with --column NAME or NUMBER")
+    return found[0]
+
+
+def _read_times(
+    table: TextTable, stem: str, options: ReadOptions
+) -> tuple[TimeUnit, list[Condition]]:
+    column = _time_column(table, options)
+    label = None
+    if options.condition_column is not None:
+        label = find_column(table, options.condition_column)
+    elif CONDITION_COLUMN in table.names:
+        label = table.names.index(CONDITION_COLUMN)
+    units = table.names.index(_UNIT) if _UNIT in table.names else None
+    name = table.names[column] if table.names else ""
+    unit = _TIME_COLUMNS.get(name)
+    if unit is not None and options.unit not in (None, unit):
+        message = f"column '{name}' of '{table.source.name}' is in {unit.value}"
+        refuse_file("PW703", f"{message}, --unit says otherwise", "leave --unit out")
+    unit = unit or options.unit
+    found: dict[str, array[float]] = {}
+    for number, fields in table.rows():
+        if units is not None:
+            unit = _row_unit(table, number, units, fields[units], unit)
+        value = parse_number(fields[column])
+        if value is None or not 0 < value < math.inf:
+            _bad_time(table, number, column, fields[column].strip(), value)
+        key = stem if label is None else fields[label].strip().strip('"')
+        times = found.get(key)
+        if times is None:
+            table.require_label(number, key)
+            times = found[key] = array("d")
+        times.append(value)
+    if not found:
+        refuse_file("PW705", f"'{table.source.name}' holds no times", "give a time a line")
+    if unit is None:
+        _unknown_unit(table.source.name)
+    return unit, [Condition(key, np.frombuffer(row)) for key, row in found.items()]
+
+
+def _row_unit(
+    table: TextTable, number: int, column: int, text: str, before: TimeUnit | None
+) -> TimeUnit:
+    unit = _UNITS.get(text.strip().strip('"').lower())
+    if unit is None:
+        message = f"unit '{text.strip()}' is not known"
+        table.refuse("PW703", number, message, "units are cycles and ns", column)
+    if before not in (None, unit):
+        assert before is not None
+        message = f"mixed units: {unit.value} after {before.value}"
+        table.refuse("PW703", number, message, "give times of one unit", column)
+    return unit
+
+
+def _bad_time(
+    table: TextTable, number: int, column: int, text: str, value: float | None
+) -> NoReturn:
+    if value is None:
+        what = f"'{shortened(text)}' is no number" if text else "a time is missing"
+        help = "a time a line; label columns have other names; a first line may name the columns"
+        table.refuse("PW702", number, what, help, column)
+    help = "times are finite and above 0: leave failed runs out"
+    table.refuse("PW704", number, f"{shortened(text)} is no execution time", help, column)

@@ -1,0 +1,152 @@
+"""Classes of branches and bounds of loops, as ``ptxwcet cfg`` shows them, against executions.
+
+The lanes of each step of an execution are recorded: no warp parts at a branch that is called
+uniform, and where the launch decides a branch and lanes are said to part, they do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from ptxwcet.api import Request
+from ptxwcet.cli.cfg import cfg as command
+from ptxwcet.control_flow import DescribedKernel, describe_flow
+from ptxwcet.emulator.execute import execute
+from ptxwcet.emulator.launch import EmulatorOptions, PathNode, PathStep
+from ptxwcet.execution import emulated, read_launch
+from ptxwcet.flow.branch_kinds import BranchClass
+from ptxwcet.flow.inlining import inline_calls
+from ptxwcet.ptx.parser import parse_module
+from ptxwcet.ptx.reading import read_source
+
+ROOT = Path(__file__).parents[2]
+SAMPLES = ROOT / "samples"
+TOTALS = str(ROOT / "tests" / "data" / "flow" / "totals.ptx")
+UNIFORM = (BranchClass.BLOCK, BranchClass.WARP)
+LAUNCHES = {
+    "bitonic_sort": "bitonic_sort",
+    "block_reduce_shuffle": "block_reduce",
+    "block_reduce_tree": "block_reduce",
+    "convolution": "convolution",
+    "loop_break": "loops",
+    "mandelbrot": "mandelbrot",
+    "scan": "scan",
+    "triangular_solve": "triangular",
+}
+
+
+def described(file: str, **options: object) -> DescribedKernel:
+    (found,) = describe_flow(Request(file, **options))  # type: ignore[arg-type]
+    return found
+
+
+def steps(body: Sequence[PathNode]) -> Iterator[PathStep]:
+    for node in body:
+        if isinstance(node, PathStep):
+            yield node
+        else:
+            yield from steps(node.body)
+
+
+@pytest.mark.parametrize("name", LAUNCHES)
+def test_warps_part_where_the_class_says(name: str) -> None:
+    file = str(SAMPLES / f"{LAUNCHES[name]}.ptx")
+    launch_file = str(SAMPLES / "launches" / f"{name}.toml")
+    request = Request(file, launch_file=launch_file)
+    module = parse_module(read_source(file))
+    launch = read_launch(launch_file, module, request)
+    found = described(file, launch_file=launch_file)
+    whole = inline_calls(launch.kernel, module)
+    run = execute(whole, module, emulated(launch), options=EmulatorOptions(record_paths=True))
+    parted = {
+        step.block
+        for row in run.paths
+        for step in steps(row.body)
+        if step.taken and step.taken != step.mask
+    }
+    kinds = found.notes.branches
+    assert kinds
+    for block, one in kinds.items():
+        if one.kind in UNIFORM:
+            assert block not in parted, (block, one)
+        if one.kind is BranchClass.DIVERGENT and one.is_decided:
+            assert block in parted, (block, one)
+
+
+def classes(found: DescribedKernel) -> dict[str, tuple[str, str]]:
+    return {
+        found.cfg.name(found.cfg.blocks[block].id): (one.kind.value, one.how)
+        for block, one in found.notes.branches.items()
+    }
+
+
+def test_the_four_classes() -> None:
+    shuffle = described(
+        str(SAMPLES / "block_reduce.ptx"),
+        kernels=("block_reduce_shuffle",),
+        block="256",
+        parameters=("n=1000",),
+    )
+    found = classes(shuffle)
+    assert found["$L__BB1_3"] == ("divergent", "decided: lanes part")
+    assert found["$L__BB1_5"] == ("uniform over the warp", "decided: taken at times")
+    assert found["entry"] == ("uniform over the warp", "decided: never taken")
+    own = described(
+        TOTALS,
+        kernels=("own_rows",),
+        block="64",
+        parameters=("n=100",),
+        loop_bounds=("$L__BB3_5=50",),
+    )
+    found = classes(own)
+    assert found["$L__BB3_5"] == ("unknown", "not decided")
+    assert found["$L__BB3_6"] == ("uniform over the block", "decided: taken at times")
+    calls = described(TOTALS, kernels=("calls",), block="64", parameters=("n=9",))
+    kind, how = classes(calls)["$L__BB5_2"]
+    assert kind == "uniform over the block"
+    assert how == "not decided (if the kernel has no data races)"
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(command, list(arguments), catch_exceptions=False)
+
+
+LEVELS = (TOTALS, "-k", "levels", "--block", "64", "--param", "n=10")
+
+
+def test_tables() -> None:
+    text = run(*LEVELS, "--loop-bound", "$L__BB4_6=50", "--format", "text").output
+    lines = [" ".join(line.split()) for line in text.splitlines()]
+    assert "kernel levels" in lines
+    branch = "uniform over the block not decided (if the kernel has no data races) %r41 < loaded"
+    assert any(line.startswith("$L__BB4_6 ") and branch in line for line in lines)
+    bound = "at most 50 (user) --loop-bound $L__BB4_6=50"
+    assert any(line.startswith("$L__BB4_6 ") and line.endswith(bound) for line in lines)
+    assert any("at most 10 (analysis) setp.lt.s32" in line for line in lines)
+
+
+def test_a_refused_kernel_shows_what_is_asked() -> None:
+    text = run(*LEVELS, "--format", "text").output
+    assert "REFUSED    [PW203]" in text
+    assert "not bounded: it asks for a bound" in text
+    assert "not analysed" in text
+
+
+def test_the_picture_has_classes_and_bounds() -> None:
+    text = run(*LEVELS, "--loop-bound", "$L__BB4_6=50").output
+    assert r"loop $L__BB4_6: at most 50 (user)\l--loop-bound $L__BB4_6=50\l" in text
+    assert "branch: uniform over the block" in text
+    assert "legend [label=" in text
+    plain = run(TOTALS, "-k", "levels").output
+    assert "legend" not in plain
+    assert "branch:" not in plain
+
+
+def test_tables_need_a_launch() -> None:
+    result = run(TOTALS, "--format", "text")
+    assert result.exit_code == 2
+    assert "--block 256" in result.output

@@ -1,0 +1,59 @@
+"""Numbers of parts of programs: the same for equal parts, and only for these."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ptxwcet.support.affine import variable
+from ptxwcet.warp.program import (
+    Barrier,
+    BlockChoice,
+    Choice,
+    Node,
+    Repeat,
+    Tally,
+    TimedInstruction,
+    Unordered,
+)
+from ptxwcet.warp.structure import Structures
+
+A, B = (TimedInstruction(unit, 1, 0) for unit in "AB")
+LEAVES = (A, B, Barrier(A), Tally("n", 1), Tally("n", 2))
+
+
+def around(inner: st.SearchStrategy[Node]) -> st.SearchStrategy[Node]:
+    bodies = st.lists(inner, max_size=2).map(tuple)
+    sides = st.lists(bodies, max_size=2).map(tuple)
+    return st.one_of(
+        st.builds(Repeat, st.integers(1, 2), bodies, st.integers(0, 1)),
+        st.builds(Unordered, bodies, bodies),
+        st.builds(Choice, sides),
+        st.builds(BlockChoice, st.integers(0, 1), sides),
+    )
+
+
+NODES = st.recursive(st.sampled_from(LEAVES), around, max_leaves=4)
+BODIES = st.lists(NODES, max_size=2).map(tuple)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(BODIES, min_size=2, max_size=6))
+def test_numbers_are_equal_for_equal_bodies_only(bodies: list[tuple[Node, ...]]) -> None:
+    structures = Structures()
+    copies = deepcopy(bodies)
+    numbers = [structures.body(body) for body in bodies]
+    assert [structures.body(body) for body in copies] == numbers
+    for one, number in zip(bodies, numbers, strict=True):
+        for other, other_number in zip(bodies, numbers, strict=True):
+            assert (one == other) == (number == other_number)
+
+
+def test_counts_that_stand_for_several_numbers_are_not_compared() -> None:
+    count = variable(0, 1, 5)
+    one, other = Repeat(count, (A,)), Repeat(count, (A,))
+    structures = Structures()
+    assert structures.body((one,)) == structures.body((one,))
+    assert structures.body((one,)) != structures.body((other,))

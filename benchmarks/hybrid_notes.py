@@ -15,9 +15,10 @@ vectors of its own, what was executed is timed block by block, and the analysis 
 * **Input vectors**: six in ten random, the others sorted, reversed, constant, and with four
   different values. The refinement of the eigenvalues gets the intervals that the separation finds
   for its matrix.
-* 19 kernels have paths that do not depend on data: the path analysis proves it, and on a machine
-  without caches all inputs then make the same trace. Where a run takes long, such a kernel was
-  stopped when ten runs, with all kinds of input, had made the same trace (column *inputs*).
+* 19 kernels have paths that do not depend on data: path analysis knows the one path of each warp,
+  and on a machine without caches all inputs then make the same trace. At least ten inputs, of all
+  kinds, are executed; for the others the path of the analysis is timed, and the traces are equal to
+  the byte (column *traces*: how many differ). The other six kernels are executed on every input.
 * *Published* percentages are computed from the published cycles. As printed, two differ: Scan-1 has
   4,064 % where its cycles give 4,046 %, ScalarProduct 591 % for 591.7 %.
 * *SAFE* is the static safe bound of one block that has a multiprocessor for itself, and *block
@@ -86,7 +87,7 @@ VARIATION = """\
 Four quick kernels again, 100 runs each, with every initiation and latency shortened at random by up
 to half, as caches and contention would vary them. High-water marks fall, since nothing is longer
 than before, but the worst times of transitions still come together in Z_warp, so that estimates lie
-further above. The picture shows how soon the high-water mark is found: on the left by inputs alone,
-for the kernels whose paths depend on data, on the right by latencies.
-
+further above (not that of VectorAdd, which has no loop). The picture shows how soon the high-water
+mark is found: on the left by inputs alone, for the kernels whose paths depend on data, on the right
+by latencies.
 """

@@ -5,8 +5,7 @@
 Each kernel is executed and timed on many input vectors, its traces are analysed, and the page is
 written with its table, pictures and data. Runs are kept in the store; ``--resume`` makes only those
 that are missing, or of another kernel or launch. Analyses are kept as long as the code is the same.
-``--only-trace`` stops before the page, ``--present`` makes no runs and takes those that are there;
-``--until-known`` saves time, see :func:`trace`.
+``--only-trace`` stops before the page, ``--present`` makes no runs and takes those that are there.
 """
 
 from __future__ import annotations
@@ -18,39 +17,27 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from hybrid_kernels import CLASSES, HybridKernel, hybrid_kernels
+from hybrid_kernels import HybridKernel, hybrid_kernels
 from hybrid_page import draw_convergence, draw_over_estimation, page, write_csv
 from hybrid_rows import Row, kept_study
 from hybrid_runs import Run, Store
 
-from ptxwcet.api import bound_file
-from ptxwcet.bounds.outcome import BlockBound
-
 OUT = Path(__file__).resolve().parents[1] / "docs" / "experiments"
+COMMAND = "python benchmarks/hybrid_experiment.py --store build/hybrid"
 INPUTS = 100
 JITTER_PERCENT = 50
 VARIED = ("MatrixMultiply", "Reduction-2", "Reduction-6", "VectorAdd")
 """Kernels whose latencies are varied as well: some quick ones."""
 
 
-def trace(
-    store: Store, kernel: HybridKernel, inputs: int, resume: bool, until_known: bool
-) -> list[Run]:
-    """The runs of a kernel; those that are there already are taken if it is resumed.
-
-    ``until_known``: none after the first ten, one or more of each kind of input, if their traces
-    are the same and path analysis knows a single path for each warp, whatever the data are. More
-    runs could not differ.
-    """
+def trace(store: Store, kernel: HybridKernel, inputs: int, resume: bool) -> list[Run]:
+    """The runs of a kernel; those that are there already are taken if it is resumed."""
     if not resume:
         store.clear(kernel)
     runs: list[Run] = []
     seconds, made = 0.0, 0
     for number in range(inputs):
         run = store.run(kernel, number) if resume else None
-        same = number >= len(CLASSES) and len({one.trace for one in runs}) == 1
-        if run is None and until_known and same and has_known_paths(kernel):
-            break
         if run is None:
             run = store.make(kernel, number)
             seconds += run.seconds
@@ -66,12 +53,6 @@ def present(store: Store, kernel: HybridKernel, inputs: int) -> list[Run]:
     while len(runs) < inputs and (run := store.run(kernel, len(runs))) is not None:
         runs.append(run)
     return runs
-
-
-def has_known_paths(kernel: HybridKernel) -> bool:
-    """Whether path analysis knows a single path for each warp: only then is there a GUB."""
-    (answer,) = bound_file(kernel.request(kernel.launch)).bounded
-    return all(isinstance(piece.outcomes["gub"], BlockBound) for piece in answer.pieces)
 
 
 def write_page(rows: Sequence[Row], varied: Sequence[Row], out: Path, command: str) -> None:
@@ -95,7 +76,6 @@ def main() -> int:
     parser.add_argument("--kernels", default="", help="names of Table II, with commas")
     parser.add_argument("--resume", action="store_true")
     parser.add_argument("--present", action="store_true")
-    parser.add_argument("--until-known", action="store_true")
     parser.add_argument("--only-trace", action="store_true")
     parser.add_argument("--out", type=Path, default=OUT)
     options = parser.parse_args()
@@ -111,13 +91,11 @@ def main() -> int:
             if options.present:
                 runs = present(store, kernel, options.inputs)
             else:
-                runs = trace(store, kernel, options.inputs, options.resume, options.until_known)
+                runs = trace(store, kernel, options.inputs, options.resume)
             if runs and not options.only_trace:
                 rows.append(kept_study(store, kernel, runs))
     if not options.only_trace:
-        write_page(
-            *found, options.out, "python benchmarks/hybrid_experiment.py --store build/hybrid"
-        )
+        write_page(*found, options.out, COMMAND)
     return 0
 
 

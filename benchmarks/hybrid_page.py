@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from hybrid_kernels import Published, hybrid_kernels
+from hybrid_kernels import CLASSES, Published, hybrid_kernels
 from hybrid_notes import DIFFERENCES, INTRODUCTION, PARAMETERS, SHARES, VARIATION
 from hybrid_rows import Row, over
 
@@ -97,6 +97,20 @@ def where_time_goes(rows: Sequence[Row]) -> list[str]:
             percent(over(row.likely_warp, row.longest_warp)),
         ]
         lines.append(f"| {' | '.join(cells)} |")
+    return lines
+
+
+def by_kind(rows: Sequence[Row]) -> list[str]:
+    """The longest run with each kind of input, of the kernels whose runs differ."""
+    kinds = list(dict.fromkeys(CLASSES))
+    lines = [f"| kernel | {' | '.join(kinds)} |", f"|---|{'--:|' * len(kinds)}"]
+    for row in rows:
+        cells = []
+        for kind in kinds:
+            marks = [m for m, of in zip(row.marks, row.kinds, strict=True) if of == kind]
+            cells.append(f"{max(marks):,}" if marks else "")
+        if len(set(row.marks)) > 1:
+            lines.append(f"| {row.name} | {' | '.join(cells)} |")
     return lines
 
 
@@ -242,6 +256,14 @@ def page(rows: Sequence[Row], varied: Sequence[Row], command: str) -> str:
         "",
         SHARES,
         *where_time_goes(rows),
+        "",
+        "## The longest run by kind of input",
+        "",
+        *by_kind(rows),
+        "",
+        "All runs of the other kernels take the same time.",
+        "",
+        "## The big differences",
         "",
         DIFFERENCES,
         "## Varied latencies",

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hybrid_experiment import has_known_paths, main, present, trace
+from hybrid_experiment import main, present, trace
 from hybrid_kernels import HybridKernel, hybrid_kernels
-from hybrid_page import averages, percent, table_2
+from hybrid_page import averages, by_kind, percent, table_2
 from hybrid_rows import Row, kept_study, over, planned_schedule, study
 from hybrid_runs import Store
 
@@ -22,13 +22,13 @@ QUICK = KERNELS["VectorAdd"]
 def varied(tmp_path_factory: pytest.TempPathFactory) -> Store:
     """Three runs of a quick kernel with latencies that vary."""
     store = Store(tmp_path_factory.mktemp("runs"), 50)
-    trace(store, QUICK, 3, resume=True, until_known=True)
+    trace(store, QUICK, 3, resume=True)
     return store
 
 
 @pytest.fixture(scope="module")
 def row(varied: Store) -> Row:
-    return study(varied, QUICK, trace(varied, QUICK, 3, resume=True, until_known=True))
+    return study(varied, QUICK, trace(varied, QUICK, 3, resume=True))
 
 
 def published_row(kernel: HybridKernel, row: Row) -> Row:
@@ -91,15 +91,12 @@ def test_an_analysis_is_kept_with_its_runs(varied: Store, row: Row) -> None:
     assert kept_study(varied, QUICK, runs[:2]).waves == 1
 
 
-def test_known_kernels_stop_after_each_kind_of_input(tmp_path: Path) -> None:
+def test_later_inputs_of_known_kernels_take_the_path_of_the_analysis(tmp_path: Path) -> None:
+    """The tenth input is executed, the eleventh is not: both make the same trace."""
     store = Store(tmp_path, 0)
-    assert len(trace(store, QUICK, 12, resume=True, until_known=True)) == 10
-    runs = trace(store, QUICK, 12, resume=True, until_known=False)
-    assert len(runs) == 12
-    assert len({run.trace for run in runs}) == 1
-    assert len(trace(store, QUICK, 11, resume=True, until_known=True)) == 11
-    assert has_known_paths(QUICK)
-    assert not has_known_paths(KERNELS["BitonicSort-3"])
+    executed, analysed = store.make(QUICK, 9), store.make(QUICK, 10)
+    assert executed.trace == analysed.trace
+    assert executed.instructions == analysed.instructions
 
 
 def test_a_row_holds_what_the_runs_show(row: Row) -> None:
@@ -142,6 +139,14 @@ def test_the_published_table_has_the_published_percentages(row: Row) -> None:
 )
 def test_percent(value: float, text: str) -> None:
     assert percent(value) == text
+
+
+def test_longest_runs_by_kind(row: Row) -> None:
+    kinds = ("random", "sorted", "random", "constant")
+    some = dataclasses.replace(row, marks=(5, 7, 9, 1000), kinds=kinds)
+    same = dataclasses.replace(row, name="Scan-1", marks=(5, 5, 5, 5), kinds=kinds)
+    _, _, *lines = by_kind([some, same])
+    assert lines == ["| VectorAdd | 9 | 7 |  | 1,000 |  |"]
 
 
 def test_over() -> None:

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from ptxwcet.api import Request, bound_file, state_facts
+from ptxwcet.bounds.explanation import explain_safe
 from ptxwcet.emulator.execute import execute
 from ptxwcet.emulator.launch import EmulatedLaunch, EmulatorOptions
 from ptxwcet.machine.loader import load_machine
@@ -192,6 +193,15 @@ def test_a_bound_grows_by_an_iteration_with_the_total(tmp_path: Path) -> None:
     uncut = bound(tmp_path, "rows", loop("rows", "bound = 50"), 64, n=100)
     assert cycles[5] == cycles[6] == uncut
     assert cycles[4] == uncut - step
+
+
+def test_the_explained_way_spends_the_total(tmp_path: Path) -> None:
+    body = loop("rows", "bound = 50\ntotal = 200")
+    found = analyse(tmp_path, "rows", body, 64, n=100)
+    explained = explain_safe(found.worst.analysis)
+    block = next(b for b in found.cfg.blocks if found.cfg.name(b.id) == LOOPS["rows"])
+    assert explained.executions()[0][block.start] == 200
+    assert sum(paid.total for paid in explained.paid.values()) == explained.cycles
 
 
 def test_calls_of_one_place(tmp_path: Path) -> None:

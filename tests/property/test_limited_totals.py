@@ -127,7 +127,7 @@ def allowed(body: tuple[Node, ...]) -> list[tuple[TimedInstruction, ...]]:
     ]
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(programs(), st.sampled_from(Scoreboard))
 def test_no_way_within_the_limits_takes_longer(
     body: tuple[Node, ...], scoreboard: Scoreboard
@@ -224,7 +224,7 @@ class Priced:
         return self
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(
     programs(most_count=40),
     st.sampled_from(Scoreboard),

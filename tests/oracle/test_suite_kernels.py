@@ -106,9 +106,9 @@ def test_the_suite_has_every_domain() -> None:
 
 
 def test_every_source_is_compiled() -> None:
-    head = r'extern "C" __global__ void (?:__launch_bounds__\(\d+\) )?(\w+)\('
+    head = r'^(?:extern "C" )?__global__ void (?:__launch_bounds__\(\d+\) )?(\w+)\('
     texts = [path.read_text() for path in SUITE.glob("*.cu")]
-    sources = {name for text in texts for name in re.findall(head, text)}
+    sources = {name for text in texts for name in re.findall(head, text, re.MULTILINE)}
     assert sources == set(BY_NAME)
 
 

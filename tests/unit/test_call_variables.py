@@ -86,7 +86,7 @@ def test_what_is_stored_is_loaded(moves: str, expected: int) -> None:
     [
         "ld.param.u32 %r4, [a];",  # nothing is stored
         "st.param.b64 [a], 9; ld.param.u32 %r4, [a];",  # another width
-        "st.param.b32 [a], 9; ld.param.u16 %h1, [a+2]; cvt.u32.u16 %r4, %h1;",  # another place
+        "st.param.b64 [a], 9; ld.param.u32 %r4, [a+4];",  # another place
         "st.param.b32 [a], 9; st.param.b8 [a+3], 0; ld.param.u32 %r4, [a];",  # a part is new
         "st.param.b32 [a], 9; st.param.f32 [a], 0f3F800000; ld.param.u32 %r4, [a];",
         "st.param.b32 [a], 9; st.param.v2.b64 [a], {%d1, %d1}; ld.param.u32 %r4, [a];",

@@ -90,9 +90,9 @@ def _summary(report: PwcetReport) -> Iterator[str]:
             escape(row.first),
             escape(row.order),
             escape(row.second),
-            f"{row.above:.3f}",
+            f"{row.above:z.3f}",
             format_p(row.p_above),
-            f"{row.below:.3f}",
+            f"{row.below:z.3f}",
             format_p(row.p_below),
         ]
         for row in report.comparisons

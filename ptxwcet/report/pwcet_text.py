@@ -28,8 +28,8 @@ def render_pwcet_text(report: PwcetReport) -> str:
         lines += ["", "conditions by stochastic order (one-sided Kolmogorov-Smirnov tests)"]
         for pair in report.comparisons:
             lines.append(
-                f"  {pair.first} {pair.order} {pair.second}   longer by up to {pair.above:.3f} "
-                f"(p {format_p(pair.p_above)}), shorter by up to {pair.below:.3f} "
+                f"  {pair.first} {pair.order} {pair.second}   longer by up to {pair.above:z.3f} "
+                f"(p {format_p(pair.p_above)}), shorter by up to {pair.below:z.3f} "
                 f"(p {format_p(pair.p_below)})"
             )
         lines += ["", *_envelope(report)]

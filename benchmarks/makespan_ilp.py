@@ -11,6 +11,7 @@ import argparse
 import itertools
 import json
 import time
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 
 from ptxwcet.makespan.ilp_model import Constraints, build_program
@@ -31,10 +32,10 @@ def instances(length: int, warps: int) -> list[tuple[str, int]]:
     return sorted(found, key=lambda one: (len(one[0]) * one[1], one))
 
 
-def solve(string: str, warps: int, seconds: float) -> dict[str, object]:
+def solve(string: str, warps: int, seconds: float, kind: Constraints) -> dict[str, object]:
     """One problem by both; the integer program's schedule is checked too."""
     start = time.perf_counter()
-    program = build_program(string, warps, 1, 1, Constraints.SHORT)
+    program = build_program(string, warps, 1, 1, kind)
     found = program.solve(seconds)
     took = time.perf_counter() - start
     exact = fill_table(string, warps, 1, 1).makespan
@@ -49,6 +50,7 @@ def solve(string: str, warps: int, seconds: float) -> dict[str, object]:
         "states": exact,
         "ilp_seconds": round(took, 3),
         "limit_seconds": seconds,
+        "constraints": kind.value,
     }
 
 
@@ -57,21 +59,27 @@ def main() -> None:
     parser.add_argument("--length", type=int, default=6)
     parser.add_argument("--warps", type=int, default=4)
     parser.add_argument("--seconds", type=float, default=600, help="for each integer program")
+    kinds = [kind.value for kind in Constraints]
+    parser.add_argument("--constraints", choices=kinds, default="short")
+    parser.add_argument("--processes", type=int, default=1)
     arguments = parser.parse_args()
+    kind = Constraints(arguments.constraints)
     rows = json.loads(OUT.read_text()) if OUT.exists() else []
     rows = [
         row
         for row in rows
-        if row["status"] == "optimal" or row["limit_seconds"] >= arguments.seconds
+        if row["status"] == "optimal"
+        or (row["limit_seconds"] >= arguments.seconds and row.get("constraints") == kind.value)
     ]
     done = {(row["string"], row["warps"]) for row in rows}
-    for string, warps in instances(arguments.length, arguments.warps):
-        if (string, warps) in done:
-            continue
-        row = solve(string, warps, arguments.seconds)
-        rows.append(row)
-        OUT.write_text("[\n" + ",\n".join(json.dumps(one) for one in rows) + "\n]\n")
-        print(row, flush=True)
+    open_ = [one for one in instances(arguments.length, arguments.warps) if one not in done]
+    with ProcessPoolExecutor(arguments.processes) as pool:
+        started = [pool.submit(solve, *one, arguments.seconds, kind) for one in open_]
+        for future in as_completed(started):
+            rows.append(future.result())
+            rows.sort(key=lambda row: (len(row["string"]) * row["warps"], row["string"]))
+            OUT.write_text("[\n" + ",\n".join(json.dumps(one) for one in rows) + "\n]\n")
+            print(future.result(), flush=True)
     proved = [row for row in rows if row["status"] == "optimal"]
     differing = [row for row in proved if row["ilp"] != row["states"]]
     print(

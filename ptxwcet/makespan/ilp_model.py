@@ -18,10 +18,16 @@ from ptxwcet.support.ilp import IntegerProgram, Solution
 
 
 class Constraints(Enum):
-    """How work conservation is written ([M], 5.4)."""
+    """How work conservation is written ([M], 5.4), and in TIGHT the order, too.
+
+    TIGHT is SHORT with the order of instructions stated slot by slot, and all warps numbered in the
+    order of their ends (which any schedule's warps can be, being identical): the same makespan,
+    with fewer fractional solutions and schedules to search.
+    """
 
     SHORT = "short"  # one constraint a warp, instruction and slot (equations 32, 35)
     LONG = "long"  # one constraint a warp and slot (equations 31, 34)
+    TIGHT = "tight"  # as short; order by slots, ends in order (ours)
 
 
 @dataclass(slots=True)
@@ -71,7 +77,10 @@ def build_program(
     ]
     made = MakespanProgram(string, warps, horizon, program, x)
     _add_execution(made)
-    _add_order(made)
+    if constraints is Constraints.TIGHT:
+        _add_order_by_slots(made, load_store if string[-1] == "L" else cores)
+    else:
+        _add_order(made)
     for letter, capacity in (("L", load_store), ("C", cores)):
         instructions = [i for i, other in enumerate(string) if other == letter]
         _add_kind(made, instructions, capacity, constraints)
@@ -101,6 +110,23 @@ def _add_order(made: MakespanProgram) -> None:
         made.program.add_constraint(terms, lower=0)
 
 
+def _add_order_by_slots(made: MakespanProgram, last_capacity: int) -> None:
+    """Instructions in order, warps in the order of their ends, one constraint a pair and slot.
+
+    An instruction is executed up to slot t only if the one before it was up to slot t - 1. A kind
+    that serves one warp a slot ends two warps in different slots.
+    """
+    pairs = [pair for instructions in made.x for pair in itertools.pairwise(instructions)]
+    apart = [(before, after, 1) for before, after in pairs]
+    ends = itertools.pairwise(instructions[-1] for instructions in made.x)
+    apart += [(before, after, 1 if last_capacity == 1 else 0) for before, after in ends]
+    for before, after, distance in apart:
+        for t in range(made.horizon):
+            terms = dict.fromkeys(before[: t + 1 - distance], 1)
+            terms |= dict.fromkeys(after[: t + 1], -1)
+            made.program.add_constraint(terms, lower=0)
+
+
 def _add_kind(
     made: MakespanProgram, instructions: list[int], capacity: int, constraints: Constraints
 ) -> None:
@@ -117,7 +143,7 @@ def _add_kind(
     for row in made.x:
         for t in range(made.horizon):
             idle_ok = [_add_idle(made, row, i, t) for i in instructions]
-            if constraints is Constraints.SHORT:
+            if constraints is not Constraints.LONG:
                 for variable in idle_ok:
                     program.add_constraint({variable: 1, full[t]: 1}, lower=1)
             else:

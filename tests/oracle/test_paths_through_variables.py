@@ -69,7 +69,8 @@ def check(seed: int, n: int, threads: int) -> tuple[Module, KernelAnalysis] | No
     module = parsed(through_variables(plain, seed))
     facts = Launch((threads, 1, 1), (1, 1, 1), {"n": n})
     before, after = analysis_of(parsed(plain), facts), analysis_of(module, facts)
-    assert (before is None) == (after is None)
+    # a variant of a loop that data end may be lost among the copies: then it is asked for
+    assert before is not None or after is None
     if before is None or after is None:
         return None
     assert shape_of(before) == shape_of(after)

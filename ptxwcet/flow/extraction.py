@@ -14,7 +14,7 @@ from ptxwcet.flow.cfg import BlockId, ControlFlowGraph
 from ptxwcet.flow.facts import WARP_SIZE, Launch, PlacedFacts
 from ptxwcet.flow.lanes import LaneState
 from ptxwcet.flow.loops import LoopForest
-from ptxwcet.flow.path_diagnostics import CONTRADICTED, open_decision, refusal
+from ptxwcet.flow.path_diagnostics import CONTRADICTED, open_decision, refused_path
 from ptxwcet.flow.paths import BlockPaths, Path, PathChoice, WarpPath, at_value, close_symbol
 from ptxwcet.flow.pieces import Piece, all_values, block_index, merge_equal, split_piece
 from ptxwcet.flow.regions import SplitRequest
@@ -192,7 +192,7 @@ def _paths_of_piece(
         except Undecided as undecided:
             raise open_decision(graph, undecided) from None
         except Refused as refused:
-            raise PtxwcetError(refusal(graph, refused, facts)) from None
+            raise refused_path(graph, refused, facts) from None
         else:
             found.setdefault(nodes, []).extend(group)
     paths = [WarpPath(nodes, tuple(sorted(warps))) for nodes, warps in found.items()]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ptxwcet.flow.facts import PlacedFacts
 from ptxwcet.flow.flow_graph import FlowGraph
+from ptxwcet.flow.loops import LoopId
 from ptxwcet.flow.values import Cause, CauseKind
 from ptxwcet.flow.walk_stops import Refused, Undecided
 from ptxwcet.ir.kernel import Address, Kernel, Space, SymbolRef
@@ -11,6 +12,8 @@ from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 
 # The code of facts that contradict the analysis.
 CONTRADICTED = "PW217"
+# The code of walks that are given up.
+UNSETTLED = "PW206"
 
 
 class OpenDecision(PtxwcetError):
@@ -26,6 +29,27 @@ class OpenDecision(PtxwcetError):
         self.instruction = instruction
         self.loop = loop
         self.causes = causes
+
+
+class UnsettledPath(PtxwcetError):
+    """PW206: the walk was given up inside of ``loops``, the outermost first."""
+
+    def __init__(self, diagnostic: Diagnostic, loops: tuple[LoopId, ...]) -> None:
+        super().__init__(diagnostic)
+        self.loops = loops
+
+
+def refused_path(graph: FlowGraph, refused: Refused, facts: PlacedFacts) -> PtxwcetError:
+    """The error of a refusal."""
+    diagnostic = refusal(graph, refused, facts)
+    if refused.code != UNSETTLED:
+        return PtxwcetError(diagnostic)
+    loops: list[LoopId] = []
+    loop = graph.forest.innermost(graph.block_of(refused.instruction))
+    while loop is not None:
+        loops.append(loop.id)
+        loop = None if loop.parent is None else graph.forest.loops[loop.parent]
+    return UnsettledPath(diagnostic, tuple(reversed(loops)))
 
 
 def refusal(graph: FlowGraph, refused: Refused, facts: PlacedFacts) -> Diagnostic:

@@ -15,7 +15,7 @@ from ptxwcet.flow.dominance import compute_postdominators
 from ptxwcet.flow.extraction import extract_paths
 from ptxwcet.flow.facts import Launch, PlacedFacts
 from ptxwcet.flow.loops import LoopForest
-from ptxwcet.flow.path_diagnostics import OpenDecision, launch_file_names
+from ptxwcet.flow.path_diagnostics import OpenDecision, UnsettledPath, launch_file_names
 from ptxwcet.flow.paths import loop_entries
 from ptxwcet.flow.values import Cause, CauseKind
 from ptxwcet.ir.kernel import Kernel, Parameter
@@ -82,6 +82,11 @@ class Search:
                     return True
                 self.refusals = decision.diagnostics
                 return False
+            except UnsettledPath as unsettled:
+                if self.walks < _MOST_WALKS and self._note_around(unsettled, launch, bounds):
+                    continue
+                self.refusals = unsettled.diagnostics
+                return False
             except PtxwcetError as error:
                 self.refusals = error.diagnostics
                 return False
@@ -128,6 +133,28 @@ class Search:
             self.loops[loop] = OpenLoop(loop, branch, names, grid, in_file)
         self.assumed[loop] = self.bound
         return True
+
+    def _note_around(
+        self, unsettled: UnsettledPath, launch: Launch, bounds: Mapping[int, int]
+    ) -> bool:
+        """A loop whose iterations are too many ways to be walked: the outermost that helps."""
+        meetings = tuple(compute_postdominators(self.cfg).immediate)
+        for loop in unsettled.loops:
+            if loop in bounds:
+                continue
+            facts = replace(self.facts, loop_bounds={**bounds, loop: self.bound})
+            self.walks += 1
+            try:
+                extract_paths(self.kernel, self.cfg, self.forest, meetings, launch, facts)
+            except UnsettledPath:
+                continue
+            except PtxwcetError:
+                pass  # the next question
+            source, _ = self.forest.loops[loop].exits[0]
+            self.loops[loop] = OpenLoop(loop, self.cfg.blocks[source].end - 1, (), False)
+            self.assumed[loop] = self.bound
+            return True
+        return False
 
     def _note_branch(self, decision: OpenDecision, launch: Launch, tried: frozenset[int]) -> bool:
         """A branch that parameters decide: looks further with some values of these."""

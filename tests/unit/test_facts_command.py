@@ -253,3 +253,13 @@ def test_the_report_names_who_states_a_bound(tmp_path: Path) -> None:
     assert f"5  user: facts.toml:{line}" in result.output
     assert "safe-bound" in result.output
     assert f"- the loop bounds of facts.toml:{line} hold for every thread" in result.output
+
+
+def test_a_loop_of_too_many_ways_is_asked_for() -> None:
+    """Its iterations are walked until the walk is given up (PW206): a bound settles it."""
+    kernels = ROOT / "benchmarks/kernels/hybrid"
+    launch = str(kernels / "launches/eigenvalues_3.toml")
+    request = Request(str(kernels / "eigenvalues.ptx"), launch_file=launch)
+    asked = tomllib.loads(facts_template(request).text)
+    assert [row["at"] for row in asked["loop"]] == ["$L__BB2_3"]
+    assert set(asked) == {"ptx", "loop"}

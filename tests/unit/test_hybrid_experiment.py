@@ -109,7 +109,10 @@ def test_a_row_holds_what_the_runs_show(row: Row) -> None:
     assert row.dynamic == row.warp + row.release_jitter
     assert row.hybrid == row.warp + 31 * row.start_gap
     assert row.longest_warp <= row.warp
-    assert row.block_alone <= row.safe_block
+    assert (row.block_alone, row.safe_block) == (
+        594,
+        661,
+    )  # of the full block: the last one has less
     assert row.loop_share == 0
     assert row.barrier_share == 0
 

@@ -104,7 +104,7 @@ class Store:
     def _keep(self, kernel: HybridKernel, number: int, traced: TracedLaunch, seconds: float) -> Run:
         place = self.place(kernel)
         written = place / "written.npz"
-        write_columns(traced.trace, written, compress=True)
+        write_columns(traced.trace, written)
         name = hashlib.sha256(written.read_bytes()).hexdigest()[:16]
         written.replace(place / f"{name}.npz")
         (run,) = traced.runs

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from dataclasses import dataclass, field
+from typing import Any
 
 from ptxwcet.flow.cfg import BlockId, ControlFlowGraph
+from ptxwcet.flow.dominance import compute_dominators
 from ptxwcet.flow.loops import Loop, LoopForest
 from ptxwcet.flow.transfer import register_width
 from ptxwcet.flow.uniformity import BranchAgreements
@@ -18,14 +20,23 @@ ENDINGS = (ControlEffect.RETURN, ControlEffect.EXIT, ControlEffect.TRAP)
 
 @dataclass(slots=True)
 class Work:
-    """How many blocks all walks over a graph have visited, and what they found of its branches.
+    """What all walks over a graph have done: blocks visited, branches found open, variants.
 
     ``open_branches`` are not decided in some walk; at ``parting`` lanes of a warp go both ways.
+    ``regions``, ``results``, ``variants`` and ``searches`` belong to
+    :mod:`ptxwcet.flow.walk_variants`; ``uncounted`` are loops that were not counted without a
+    variant.
     """
 
     visits: int = 0
     open_branches: set[int] = field(default_factory=set)
     parting: set[int] = field(default_factory=set)
+    dominators: tuple[BlockId | None, ...] = ()
+    regions: dict[int, Any] = field(default_factory=dict)
+    results: dict[int, Any] = field(default_factory=dict)
+    variants: dict[Any, Any] = field(default_factory=dict)
+    searches: dict[Any, int] = field(default_factory=dict)
+    uncounted: set[int] = field(default_factory=set)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +50,13 @@ class FlowGraph:
     control_registers: frozenset[str]
     agreements: BranchAgreements
     work: Work = field(default_factory=Work)
+
+    @property
+    def dominators(self) -> tuple[BlockId | None, ...]:
+        """The immediate dominator of each block. Cost: near linear, once."""
+        if not self.work.dominators:
+            self.work.dominators = tuple(compute_dominators(self.cfg).immediate)
+        return self.work.dominators
 
     def is_final(self, block: BlockId) -> bool:
         """Whether nothing but the end of the thread follows. Cost: constant."""

@@ -12,7 +12,7 @@ from ptxwcet.flow.paths import AffineCount, Path, PathLoop
 from ptxwcet.flow.values import Mask, Value
 from ptxwcet.flow.walk_bounded import runs_once
 from ptxwcet.flow.walk_closed_forms import PERIODS, summarise
-from ptxwcet.flow.walk_iterations import Entry, Iterations, Summary, is_rotated
+from ptxwcet.flow.walk_iterations import Claim, Entry, Iterations, Summary, is_rotated
 from ptxwcet.flow.walk_state import WalkState
 from ptxwcet.flow.walk_stops import Refused, Undecided
 
@@ -23,8 +23,8 @@ _MOST_PLAIN_ITERATIONS = 4096
 _MOST_ITERATIONS = 1 << 32
 
 
-def analysed_loop(walk: WalkState, entry: Entry, claimed: int | None) -> tuple[int, Mask]:
-    """Walks one entry of a loop; ``claimed`` is the user's bound on the executions of its body.
+def analysed_loop(walk: WalkState, entry: Entry, claimed: Claim | None) -> tuple[int, Mask]:
+    """Walks one entry of a loop; ``claimed`` bounds the executions of its body.
 
     Raises Undecided, or Refused (PW204: no closed form, PW205: it never ends, PW217: the bound is
     wrong). Cost: a few walks of the body for each closed form, else one for each iteration.
@@ -50,7 +50,7 @@ class _Search:
     one by one. ``arrived`` are the lanes that stand where the loop has ended.
     """
 
-    def __init__(self, walk: WalkState, entry: Entry, claimed: int | None) -> None:
+    def __init__(self, walk: WalkState, entry: Entry, claimed: Claim | None) -> None:
         self.entry = entry
         self.history: list[dict[str, Value]] = []
         self.plain = 0
@@ -58,7 +58,7 @@ class _Search:
         self.arrived = entry.mask
         self._walk = walk
         self._claimed = claimed
-        self._limit = None if claimed is None else claimed - is_rotated(entry.loop, set())
+        self._limit = None if claimed is None else claimed.most - is_rotated(entry.loop, set())
         self._opened = walk.open_loops[-1]
         self._iterations = Iterations()
         self._reason = ""
@@ -126,11 +126,13 @@ class _Search:
         path = self._iterations.path(opened)
         if self._iterations.is_stopped:
             assert claimed is not None
-            bodies = AffineCount(claimed)
-            return PathLoop(loop.id, path, bodies, BoundOrigin.USER, "--loop-bound")
+            return PathLoop(
+                loop.id, path, AffineCount(claimed.most), claimed.origin, claimed.reason
+            )
         bodies = self._iterations.bodies(loop.id, rotated=is_rotated(loop, opened.sources))
-        if claimed is not None and not bodies.slopes and bodies.base > claimed:
-            raise _contradiction(self._walk, loop, claimed, bodies.base)
+        is_stated = claimed is not None and claimed.origin is BoundOrigin.USER
+        if is_stated and claimed is not None and not bodies.slopes and bodies.base > claimed.most:
+            raise _contradiction(self._walk, loop, claimed.most, bodies.base)
         reason = self._reason or "enumerated"
         if opened.undecided:
             reason += "; it may end earlier"

@@ -1,26 +1,25 @@
-"""Loops whose exits are not decided, run as often as the user says."""
+"""Loops whose exits are not decided, run as often as the user or a variant says."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from ptxwcet.flow.facts import BoundOrigin
 from ptxwcet.flow.loops import Loop
 from ptxwcet.flow.paths import AffineCount, Path, PathChoice, PathLoop, PathRepeat
 from ptxwcet.flow.values import Mask
 from ptxwcet.flow.walk_exits import ExitRecorder
-from ptxwcet.flow.walk_iterations import is_rotated
+from ptxwcet.flow.walk_iterations import Claim, is_rotated
 from ptxwcet.flow.walk_state import WalkState
 from ptxwcet.flow.walk_stops import Refused
 
 
-def bounded_loop(walk: WalkState, loop: Loop, mask: Mask, bound: int) -> tuple[int, Mask]:
-    """A loop whose exits are not decided, run at most ``bound`` times on the user's word.
+def bounded_loop(walk: WalkState, loop: Loop, mask: Mask, claim: Claim) -> tuple[int, Mask]:
+    """A loop whose exits are not decided, run as often as is claimed.
 
     Raises Refused (PW218) if its exits lead to different places.
     """
     header = walk.cfg.blocks[loop.header].start
-    rotated = is_rotated(loop, set())
+    rotated, bound = is_rotated(loop, set()), claim.most
     if rotated and bound == 0:
         raise runs_once(walk, loop)
     walk.forget(loop)
@@ -46,7 +45,7 @@ def bounded_loop(walk: WalkState, loop: Loop, mask: Mask, bound: int) -> tuple[i
     ends = tuple(dict.fromkeys(recorder.paths))
     last: Path = ends[0] if len(ends) == 1 else (PathChoice(ends),)
     walk.out.append(
-        PathLoop(loop.id, (repeat, *last), AffineCount(bound), BoundOrigin.USER, "--loop-bound")
+        PathLoop(loop.id, (repeat, *last), AffineCount(bound), claim.origin, claim.reason)
     )
     return target, mask
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ptxwcet.flow.facts import BoundOrigin
 from ptxwcet.flow.loops import Loop
 from ptxwcet.flow.paths import (
     AffineCount,
@@ -25,6 +26,15 @@ class Entry:
     loop: Loop
     mask: Mask
     stop: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """At most ``most`` executions of a loop's body an entry: the user says so, or a variant."""
+
+    most: int
+    origin: BoundOrigin = BoundOrigin.USER
+    reason: str = "--loop-bound"
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 
-from ptxwcet.flow.facts import WARP_SIZE
+from ptxwcet.flow.facts import WARP_SIZE, BoundOrigin
 from ptxwcet.flow.loops import Loop
 from ptxwcet.flow.paths import PathChoice, PathLate, PathLoop, PathScatter
 from ptxwcet.flow.values import Mask
 from ptxwcet.flow.walk_analysed import analysed_loop
 from ptxwcet.flow.walk_bounded import bounded_loop
-from ptxwcet.flow.walk_iterations import Entry
+from ptxwcet.flow.walk_iterations import Claim, Entry, is_rotated
 from ptxwcet.flow.walk_narrowing import widen
 from ptxwcet.flow.walk_open import OpenLoop
 from ptxwcet.flow.walk_sides import walk_side
 from ptxwcet.flow.walk_state import WalkState
 from ptxwcet.flow.walk_stops import FallsApart, Refused, Undecided
+from ptxwcet.flow.walk_variants import bound_results, variant_of
 
 
 def walk_loop(walk: WalkState, loop: Loop, mask: Mask, stop: int | None) -> tuple[int, Mask]:
@@ -65,28 +66,71 @@ def _scatter(walk: WalkState, loop: Loop, mask: Mask, branch: int) -> tuple[int,
 
 def _enter(walk: WalkState, loop: Loop, mask: Mask, stop: int | None) -> tuple[int, Mask]:
     """Walks a loop and what follows it up to where lanes meet that leave it in several ways."""
-    bound = walk.facts.loop_bounds.get(loop.id)
+    stated = walk.facts.loop_bounds.get(loop.id)
+    claim = None if stated is None else Claim(stated)
+    before, apart = walk.snapshot(), walk.apart
+    if claim is None and loop.id in walk.graph.work.uncounted:
+        claim = _variant_claim(walk, loop, mask)
+    try:
+        return _entered(walk, Entry(loop, mask, stop), claim)
+    except (Undecided, Refused) as refused:
+        if claim is not None or walk.proofs or not _is_settled_by_bound(walk, refused, loop):
+            raise  # of a proof, where less is known: iterations executed one by one come first
+        walk.restore(before)
+        walk.apart = apart
+        claim = _variant_claim(walk, loop, mask)
+        if claim is None:
+            raise
+        walk.graph.work.uncounted.add(loop.id)
+    return _entered(walk, Entry(loop, mask, stop), claim)
+
+
+def _variant_claim(walk: WalkState, loop: Loop, mask: Mask) -> Claim | None:
+    """A bound on the executions of the body that a variant gives."""
+    variant = variant_of(walk, loop, mask)
+    if variant is None:
+        return None
+    most = variant.back_edges + is_rotated(loop, set())
+    return Claim(most, BoundOrigin.ANALYSIS, variant.reason)
+
+
+def _entered(walk: WalkState, entry: Entry, claim: Claim | None) -> tuple[int, Mask]:
+    """Walks a loop with what is said of its iterations."""
+    loop, mask = entry.loop, entry.mask
     outer_exits, walk.exits = walk.exits, None
     before, apart = walk.snapshot(), walk.apart
     opened = OpenLoop(loop, len(walk.sides_around), len(walk.chosen))
     walk.open_loops.append(opened)
     try:
-        block, arrived = analysed_loop(walk, Entry(loop, mask, stop), bound)
+        block, arrived = analysed_loop(walk, entry, claim)
     except (Undecided, Refused) as refused:
-        if bound is None or not _is_settled_by_bound(walk, refused, loop):
+        if claim is None or not _is_settled_by_bound(walk, refused, loop):
             raise
         walk.restore(before)
         walk.apart, walk.is_exact = apart, False
-        block, arrived = bounded_loop(walk, loop, mask, bound)
+        block, arrived = bounded_loop(walk, loop, mask, claim)
     finally:
         walk.exits = outer_exits
         del walk.open_loops[-1]
     for narrowed in reversed(opened.narrowed):
         widen(walk, narrowed)
+    most = _most_bodies(walk)
+    late = _most_late(walk, opened, mask)
     if opened.left:
-        late = _most_late(walk, opened, mask)
+        walk.forget(opened.loop)
+    if most is not None:
+        bound_results(walk, loop, mask, before.registers, most)
+    if opened.left:
         block, arrived = _after_leaving(walk, opened, block, arrived, late)
     return block, arrived
+
+
+def _most_bodies(walk: WalkState) -> int | None:
+    """How often the body of the loop that was walked last is executed; None if not one number."""
+    last = walk.out[-1] if walk.out else None
+    if not isinstance(last, PathLoop) or last.iterations.slopes:
+        return None
+    return last.iterations.base
 
 
 def _most_late(walk: WalkState, opened: OpenLoop, mask: Mask) -> int:
@@ -109,7 +153,6 @@ def _after_leaving(
     With several such places each is behind the one before: all post-dominate the loop. What lanes
     execute before they meet the others comes late at most ``most_late`` times.
     """
-    walk.forget(opened.loop)
     order = sorted(opened.left, key=walk.graph.distance_to_exit, reverse=True)
     for meeting in order:
         if arrived.any() and block != meeting:
@@ -120,6 +163,7 @@ def _after_leaving(
         late = tuple(behind for place, behind in opened.late if place == meeting)
         if late and most_late:
             walk.out.append(PathLate(most_late, late))
+        walk.forget(opened.loop, opened.behind[meeting])
         block, arrived = meeting, arrived | opened.left[meeting] & walk.state.alive
     if block == walk.cfg.exit:
         walk.state.alive &= ~arrived

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ptxwcet.flow.lane_shapes import Agreement
 from ptxwcet.flow.loops import Loop
-from ptxwcet.flow.paths import Path, PathNode, PathPart, Visit, close_symbol
+from ptxwcet.flow.paths import Path, PathNode, PathPart, Visit, close_symbol, visited_blocks
 from ptxwcet.flow.regions import Symbol
 from ptxwcet.flow.values import Cause, Condition, Mask, Value
 
@@ -85,6 +85,7 @@ class OpenLoop:
         self.if_race_free = False
         self.left: dict[int, Mask] = {}
         self.late: dict[tuple[int, Path], None] = {}
+        self.behind: dict[int, set[int]] = {}  # blocks that those execute before they wait there
         self.sources: set[int] = set()
         self.ways_out: dict[Path, None] = {}
         self.causes: frozenset[Cause] = frozenset()
@@ -96,9 +97,15 @@ class OpenLoop:
         self.remaining: int | None = None  # iterations that the user's bound leaves
 
     def note(
-        self, way_out: Path, meeting: int, left: Mask, undecided: tuple[int, frozenset[Cause]]
+        self,
+        way_out: Path,
+        behind: Path,
+        place: tuple[int, Mask],
+        undecided: tuple[int, frozenset[Cause]],
     ) -> None:
-        """Lanes ``left`` may leave and wait at ``meeting`` for the others."""
+        """Lanes may leave and wait at a ``place`` for the others, ``behind`` executed before."""
+        meeting, left = place
+        self.behind.setdefault(meeting, set()).update(visited_blocks(behind))
         self.left[meeting] = self.left[meeting] | left if meeting in self.left else left.copy()
         self.undecided = undecided
         self.causes |= undecided[1]

@@ -172,7 +172,7 @@ def may_leave(walk: WalkState, sides: OpenBranch, meeting: int) -> tuple[int, Ma
             walk.apart = [*walk.apart, (block, sides.causes)]
     opened.if_race_free |= sides.if_race_free
     opened.sources.add(block)
-    opened.note(way_out, meeting, way[1], undecided)
+    opened.note(way_out, behind, (meeting, way[1]), undecided)
     if sides.is_part:
         walk.meetings.add(meeting)
         walk.out.append(PathPart(block, (), (), jumps=True))

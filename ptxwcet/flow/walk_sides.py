@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 
+from ptxwcet.flow.integers import IntegerType
 from ptxwcet.flow.lane_shapes import Agreement
 from ptxwcet.flow.loops import Loop
 from ptxwcet.flow.paths import Path, Visit
-from ptxwcet.flow.values import Cause, Mask, Unknown, meet
+from ptxwcet.flow.ranges import Interval, bounded, interval_of, is_narrower
+from ptxwcet.flow.values import Cause, Known, Mask, Unknown, Value, combine, meet, merge
 from ptxwcet.flow.walk_narrowing import narrow, widen
 from ptxwcet.flow.walk_open import OpenBranch, Side, Way
 from ptxwcet.flow.walk_state import WalkState
 from ptxwcet.flow.walk_stops import Undecided
+
+_LEAST_BITS = 16
+_MOST_TERMS = 4
 
 
 def walk_side(
@@ -64,7 +69,8 @@ def _leave_chosen(
             raise Undecided(*undecided)
     opened.agree &= sides.agreement is Agreement.BLOCK
     opened.if_race_free |= sides.if_race_free
-    opened.note((*walk.chosen_prefix(), *walk.out, *behind), meeting, mask, undecided)
+    way_out = (*walk.chosen_prefix(), *walk.out, *behind)
+    opened.note(way_out, behind, (meeting, mask), undecided)
     return np.zeros_like(mask)
 
 
@@ -106,14 +112,39 @@ def walked(walk: WalkState, path: Path, mask: Mask, arrived: Mask) -> Side:
 
 
 def meet_registers(walk: WalkState, one: Side, two: Side, causes: frozenset[Cause]) -> None:
-    """Registers behind two sides: known where a lane's sides agree."""
+    """Registers behind two sides: known where a lane's sides agree, else between the two."""
     unknown = Unknown(causes)
-    walk.state.registers = {
-        name: meet(
-            one.registers.get(name, unknown),
-            two.registers.get(name, unknown),
-            (one.mask, two.mask),
-            causes,
-        )
-        for name in one.registers.keys() | two.registers.keys()
-    }
+    masks = one.mask, two.mask
+    met: dict[str, Value] = {}
+    for name in one.registers.keys() | two.registers.keys():
+        first, second = one.registers.get(name, unknown), two.registers.get(name, unknown)
+        found = meet(first, second, masks, causes)
+        if isinstance(found, Known) and found.valid is not None and first is not second:
+            found = _between(found, first, second, masks, walk.graph.width(name))
+        met[name] = found
+    walk.state.registers = met
+
+
+def _between(found: Known, one: Value, two: Value, masks: tuple[Mask, Mask], width: int) -> Known:
+    """What lanes hold that may have come from either side with numbers that differ.
+
+    It is the first number plus at least 0 or the difference, at most 0 or the difference.
+    """
+    if found.valid is None or not isinstance(one, Known) or not isinstance(two, Known):
+        return found
+    lanes = masks[0] & masks[1] & ~found.valid
+    for value in (one, two):
+        if value.valid is not None:
+            lanes &= value.valid
+    if width < _LEAST_BITS or len(one.terms) > _MOST_TERMS or not lanes.any():
+        return found
+    difference = combine(two, one, -1, width)
+    kind = IntegerType(width, signed=True)
+    interval = interval_of(difference, kind, lanes)
+    if not is_narrower(interval, kind):
+        return found
+    span = Interval(min(interval.low, 0), max(interval.high, 0))
+    joined = combine(one, bounded(span, width, found.otherwise), 1, width)
+    merged = merge(found, joined, lanes)
+    assert isinstance(merged, Known)
+    return merged

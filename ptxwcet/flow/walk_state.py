@@ -7,6 +7,7 @@ downwards, and walk a piece of the kernel again by :meth:`WalkState.region`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TypeGuard
 
@@ -121,10 +122,10 @@ class WalkState(ABC):
         opened = self.open_loops[-1]
         return tuple(node for out in self.chosen[opened.chosen :] for node in out)
 
-    def forget(self, loop: Loop) -> None:
-        """Makes everything that the loop may change unknown."""
+    def forget(self, loop: Loop, blocks: Collection[int] | None = None) -> None:
+        """Makes everything that the loop may change unknown, or what ``blocks`` behind it may."""
         cause = Unknown(frozenset({Cause(CauseKind.LOOP, self.cfg.name(loop.header))}))
-        for block in loop.body:
+        for block in loop.body if blocks is None else blocks:
             for step in self.steps.of(block):
                 if step.transfer is not None:
                     for name in step.instruction.writes:

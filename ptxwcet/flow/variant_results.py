@@ -1,0 +1,134 @@
+"""What registers are behind a loop, whatever it does: by how much an iteration changes them.
+
+``for (...) if (x[i] > 0) n++;`` counts at most once an iteration: behind the loop ``n`` is what it
+was plus at most the number of iterations. A register may also be set to a number of a known range.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from ptxwcet.flow.integers import IntegerType
+from ptxwcet.flow.linear_forms import Form, Range, plus, variable
+from ptxwcet.flow.variant_body import TooManyWays, traverse
+from ptxwcet.flow.variant_cases import Case, Content
+from ptxwcet.flow.variant_operands import Stepping
+from ptxwcet.flow.variant_regions import Region
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What ways through a loop do to a register: add a number in ``step``, or set it to ``value``.
+
+    None where no way does.
+    """
+
+    step: Range | None
+    value: Range | None
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What iterations that go on do to a register of ``bits`` bits, and the one that leaves.
+
+    The last one may leave another register with that number: ``source`` is the one that is passed
+    from iteration to iteration.
+    """
+
+    source: str
+    bits: int
+    going: Change
+    leaving: Change
+
+    @property
+    def is_relative(self) -> bool:
+        """Whether it is never set, only added to."""
+        return self.going.value is None and self.leaving.value is None
+
+    def behind(self, before: Range, most: int) -> Range | None:
+        """The register behind the loop, from before it, if it goes back at most ``most`` times.
+
+        None if it may wrap around.
+        """
+        low, high = _hull([before, self.going.value])
+        if self.going.step is not None:
+            low += most * min(self.going.step[0], 0)
+            high += most * max(self.going.step[1], 0)
+        ends = [self.leaving.value]
+        if self.leaving.step is not None:
+            ends.append((low + self.leaving.step[0], high + self.leaving.step[1]))
+        found = _hull(ends)
+        kind = IntegerType(self.bits, signed=True)
+        inside = all(kind.low <= one[0] and one[1] <= kind.high for one in ((low, high), found))
+        return found if inside else None
+
+
+def _hull(ranges: Iterable[Range | None]) -> Range:
+    present = [one for one in ranges if one is not None]
+    return min(one[0] for one in present), max(one[1] for one in present)
+
+
+def results_of(body: Region, wanted: frozenset[str]) -> Mapping[str, Result]:
+    """What a loop does to integer registers, as far as it is known. Cost: one iteration on cases.
+
+    A number is read as a signed one.
+    """
+    how = Stepping(body.types, signed=True)
+    names = [name for name in sorted(wanted) if _is_integer(body, name)]
+    registers: dict[str, Content] = {
+        name: how.unknown(name, f"{name}@0") for name in body.relevant if name in body.written
+    }
+    ranges: dict[str, Range] = {}
+    for name in names:
+        kind = IntegerType(how.width(name), signed=True)
+        registers[name], ranges[f"{name}@h"] = variable(f"{name}@h"), (kind.low, kind.high)
+    leaving: list[Case] = []
+    try:
+        going = traverse(body, Case(registers, ranges), True, frozenset(names), None, leaving)
+    except TooManyWays:
+        return {}
+    found: dict[str, Result] = {}
+    for name in names:
+        source = _source(leaving, name)
+        if source in names and how.width(source) == how.width(name):
+            back, out = _change(going, source, source), _change(leaving, name, source)
+            if back is not None and out is not None and leaving:
+                found[name] = Result(source, how.width(name), back, out)
+    return found
+
+
+def _source(cases: list[Case], name: str) -> str:
+    """The register that cases leave another with: itself, if they do not agree on one."""
+    found = {
+        variable_[:-2]
+        for case in cases
+        if isinstance(content := case.registers.get(name), Form)
+        for variable_, _ in content.terms
+        if variable_.endswith("@h")
+    }
+    return found.pop() if len(found) == 1 else name
+
+
+def _is_integer(body: Region, name: str) -> bool:
+    kind = body.types[name]
+    wide = kind != "pred" and kind[0] != "f" and "x" not in kind
+    return wide and Stepping(body.types, signed=True).width(name) in (16, 32, 64)
+
+
+def _change(cases: list[Case], name: str, source: str) -> Change | None:
+    """What cases do to a register, from another; None if in one it may become anything."""
+    steps: list[Range] = []
+    values: list[Range] = []
+    start = f"{source}@h"
+    for case in cases:
+        content = case.registers.get(name)
+        if not isinstance(content, Form):
+            return None
+        coefficient = dict(content.terms).get(start, 0)
+        if coefficient not in (0, 1):
+            return None
+        rest = plus(content, variable(start), -coefficient)
+        bounds = case.least(rest), case.most(rest)
+        (steps if coefficient else values).append(bounds)
+    return Change(_hull(steps) if steps else None, _hull(values) if values else None)

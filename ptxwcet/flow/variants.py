@@ -1,0 +1,336 @@
+"""Variants: numbers that fall in every iteration and are bounded from below while a loop goes on.
+
+A measure is a sum of multiples of registers that an iteration passes on, and of others that it
+leaves alone: what an exit tests (``hi - lo``), or the sum of two such. Iterations are executed on
+cases (:mod:`ptxwcet.flow.variant_body`) from every state in which the measure is in a range and its
+registers are where they began or between. If in each case that goes back to the header the measure
+is smaller, and the registers are again in their range, so that nothing has wrapped around, then the
+number of times that an entry of the loop goes back is bounded (Floyd's argument), for each thread:
+
+* a measure that falls by at least c has at most (first - least) / c + 1 values;
+* what it is at most, from what it was at most, can be computed again and again: halving searches;
+* a number without its lowest bit has one bit less;
+* remainders of Euclid's algorithm: with T steps the first divisor is at least Fibonacci's number
+  F(T + 2) (Lame).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import product
+
+from ptxwcet.flow.linear_forms import Form, Range, plus, shifted, times, variable
+from ptxwcet.flow.variant_body import TooManyWays, traverse
+from ptxwcet.flow.variant_cases import Case, Content, exact
+from ptxwcet.flow.variant_entry import Entry, content_of
+from ptxwcet.flow.variant_measures import Measure, gap, relations
+from ptxwcet.flow.variant_regions import Region
+
+# More iterations than this are asked for: a bound from the type alone says nothing.
+MOST_BACK_EDGES = 1 << 20
+_MOST_ROUNDS = 100
+_MEASURE = "#m"
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """An entry goes back to the header at most ``back_edges`` times, because of ``reason``."""
+
+    back_edges: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Attempt:
+    """A measure at an entry, the ranges that its registers stay in, and what divides it.
+
+    ``relations`` are registers that are a sum of others, at the entry and after each iteration.
+    """
+
+    body: Region
+    entry: Entry
+    measure: Measure
+    within: Mapping[str, Range]
+    divisor: int = 1
+    relations: tuple[tuple[str, Measure], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Round:
+    """An iteration from all states with the measure in a range: what it is afterwards, at most.
+
+    ``fall`` is how much smaller it is then, at least. None of it if no case goes back.
+    """
+
+    low: int
+    high: int
+    fall: int
+    cases: tuple[Case, ...]
+
+
+def find_variant(body: Region, entry: Entry, tried: Iterable[Measure]) -> Variant | None:
+    """The smallest bound that one of some measures gives; None if none does.
+
+    Cost: for each measure some hundred iterations on cases, at most.
+    """
+    found = [one for measure in tried for one in _bounds(body, entry, measure)]
+    small = [one for one in found if one.back_edges <= MOST_BACK_EDGES]
+    return min(small, key=lambda one: one.back_edges, default=None)
+
+
+def _bounds(body: Region, entry: Entry, measure: Measure) -> Iterator[Variant]:
+    start = entry.interval(measure)
+    parts = {part.names[0]: entry.interval(part) for part in measure.parts()}
+    if start is None or start[1] < 0 or None in parts.values():
+        return
+    known = {name: one for name, one in parts.items() if one is not None}
+    kind, divisor = measure.kind, max(entry.divisor(measure), 1)
+    anything = dict.fromkeys(known, (kind.low, kind.high))
+    holding = tuple(one for one in relations(body) if _holds_at_first(entry, measure, one))
+    options = product((_reach(measure, known), anything), {divisor: 0, 1: 0}, {holding: 0, (): 0})
+    for within, by, equal in options:
+        attempt = _Attempt(body, entry, measure, within, by, equal)
+        try:
+            found = [_counted(attempt, start), _special(attempt, start)]
+        except TooManyWays:
+            return
+        yield from (one for one in found if one is not None)
+        if found != [None, None]:
+            return
+
+
+def _reach(measure: Measure, known: Mapping[str, Range]) -> dict[str, Range]:
+    """The range of each register: where it begins, and those that it is compared with, or 0."""
+    found: dict[str, Range] = {}
+    for group in measure.groups or (measure.names,):
+        ends = [end for name in group if name in known for end in known[name]]
+        if len(group) == 1:
+            ends.append(0)
+        for name in group:
+            low, high = found.get(name, (min(ends), max(ends)))
+            found[name] = min(low, *ends), max(high, *ends)
+    return found
+
+
+def _holds_at_first(entry: Entry, measure: Measure, relation: tuple[str, Measure]) -> bool:
+    """Whether a register is at the entry what an iteration sets it to."""
+    _, equal = relation
+    if equal.kind != measure.kind or not set(equal.names) <= set(measure.names):
+        return False
+    rest = gap(relation)
+    return rest is not None and entry.interval(rest) == (0, 0)
+
+
+def _counted(attempt: _Attempt, start: Range) -> Variant | None:
+    """The bound of a measure that falls."""
+    first = _round(attempt, start)
+    if first is None:
+        return None
+    name = attempt.measure.text
+    if not first.cases:
+        return Variant(0, f"{name} is at most {start[1]}: no iteration goes on")
+    found = _settled(attempt, first)
+    if found is None:
+        return None
+    low, settled = found
+    again: _Round | None = settled
+    fall, high, done, drop = settled.fall, first.high, 1, 0
+    best = done + (high - low) // fall if settled.cases and fall > 0 else None
+    while again is not None and again.cases and done <= _MOST_ROUNDS:
+        drop, before = high - again.high, drop
+        if drop <= 0 or (4 * (again.high - low) > 3 * (high - low) + 4 and drop < 2 * before):
+            break  # neither what is left nor what has gone changes by a factor
+        high, done = again.high, done + 1
+        if fall > 0:
+            best = min(best or 0, done + (high - low) // fall)
+        again = _round(attempt, (low, high))
+    why = f"{name} is {start[1]} or less at first"
+    if again is not None and not again.cases and (best is None or done <= best):
+        return Variant(done, f"{why} and shrinks in each iteration, {done} times at most")
+    if best is None:
+        return None
+    return Variant(
+        best, f"{why}, falls by {fall} or more an iteration and is {low} or more at the end"
+    )
+
+
+def _settled(attempt: _Attempt, first: _Round) -> tuple[int, _Round] | None:
+    """A number that the measure is never below while the loop goes on, and what happens above."""
+    for guess in (first.low, 2, 1, 0, -1):
+        low = min(guess, first.low)
+        again = _round(attempt, (low, first.high))
+        if again is not None and (not again.cases or again.low >= low):
+            return low, again
+    return None
+
+
+def _special(attempt: _Attempt, start: Range) -> Variant | None:
+    """The bound of a number that loses its lowest bit, or that Euclid's algorithm divides by."""
+    measure = attempt.measure
+    if len(measure.terms) != 1 or measure.constant or measure.terms[0][1] != 1:
+        return None
+    if attempt.divisor != 1:
+        return None
+    ((register, _),) = measure.terms
+    kind = measure.kind
+    if start[0] >= 0:
+        done = _round(attempt, (0, max(start[1], 0)))
+        cleared = variable(f"cleared({_MEASURE})")
+        if done is not None and done.low >= 1 and _all_hold(done, register, cleared):
+            bits = start[1].bit_length()
+            return Variant(max(bits - 1, 0), f"{register} has at most {bits} bits, loses one each")
+    if start[0] >= 1:
+        done = _round(attempt, (1, attempt.within[register][1]))
+        grown = plus(variable(_MEASURE), variable(f"lowest({_MEASURE})"))
+        if done is not None and _all_hold(done, register, grown):
+            most = done.high.bit_length() - 1
+            return Variant(
+                most, f"the lowest bit of {register} at least doubles, below {done.high + 1}"
+            )
+    if attempt.within[register] != (kind.low, kind.high):
+        return None
+    parts = [(1, kind.high), *([(kind.low, -1)] if kind.signed else [])]
+    rounds = [_round(attempt, part) for part in parts]
+    if not all(done is not None and _is_euclid(done, register) for done in rounds):
+        return None
+    if start[0] <= 0 <= start[1]:  # the first remainder may be any number
+        most, more = max(kind.high, -kind.low), 1
+    else:
+        most, more = max(abs(start[0]), abs(start[1])), 0
+    steps = more + euclid_steps(most)
+    return Variant(steps, f"Euclid's algorithm on {register}, at first at most {most}")
+
+
+def _all_hold(done: _Round, register: str, content: Form) -> bool:
+    """Whether there is a case, and a register holds the same in all of them."""
+    return bool(done.cases) and all(case.registers[register] == content for case in done.cases)
+
+
+def _is_euclid(done: _Round, register: str) -> bool:
+    """Whether (a, b) becomes (b, a % b), with a remainder that is not 0, in every case."""
+    for case in done.cases:
+        content = case.registers[register]
+        if not isinstance(content, Form) or len(content.terms) != 1:
+            return False
+        name = content.terms[0][0]
+        if content != variable(name) or case.least(content) <= 0 <= case.most(content):
+            return False
+        before = [
+            one
+            for one, now in case.registers.items()
+            if now == variable(_MEASURE) and one != _MEASURE and _is_remainder(name, one)
+        ]
+        if not before:
+            return False
+    return bool(done.cases)
+
+
+def _is_remainder(name: str, dividend: str) -> bool:
+    """Whether a variable is the remainder of what a register was by the measure."""
+    return name.startswith(f"rem({dividend}@0") and name.endswith(f",{_MEASURE})")
+
+
+def euclid_steps(most: int) -> int:
+    """How often Euclid's algorithm goes on with a remainder from a divisor of at most ``most``.
+
+    The largest T with F(T + 2) <= most: divisors before are at least the sum of the next two.
+    """
+    steps, one, two = 0, 1, 2
+    while two <= most:
+        steps, one, two = steps + 1, two, one + two
+    return steps
+
+
+def _round(attempt: _Attempt, values: Range) -> _Round | None:
+    """One iteration from all states with the measure in ``values``.
+
+    None if registers of the measure may leave their range: then it says nothing of the next.
+    """
+    low, high = values
+    if low > high:
+        return _Round(0, 0, 0, ())
+    measure = attempt.measure
+    kept = frozenset(measure.names) | {_MEASURE, *(name for name, _ in attempt.relations)}
+    start = _start(attempt, values)
+    if start is None:
+        return None
+    cases = traverse(attempt.body, start, measure.kind.signed, kept)
+    lows, highs, falls = [], [], []
+    for case in cases:
+        after, ends = Form(measure.constant), dict[str, Form]()
+        for name, c in measure.terms:
+            content = case.registers[name]
+            case, form = exact(case, content, measure.kind, name)
+            low, high = attempt.within[name]
+            if not low <= case.least(form) <= case.most(form) <= high:
+                return None
+            ends[name] = form
+            after = plus(after, form, c)
+        if not all(_holds(case, one, ends) for one in attempt.relations):
+            return None
+        if any(
+            number % attempt.divisor for number in (after.constant, *dict(after.terms).values())
+        ):
+            return None
+        before = case.registers[_MEASURE]
+        assert isinstance(before, Form)
+        lows.append(case.least(after))
+        highs.append(case.most(after))
+        falls.append(-case.most(plus(after, before, -1)))
+    if not cases:
+        return _Round(0, 0, 0, ())
+    return _Round(min(lows), max(highs), min(falls), tuple(cases))
+
+
+def _holds(case: Case, relation: tuple[str, Measure], registers: Mapping[str, Form]) -> bool:
+    """Whether a register is a sum of others."""
+    name, equal = relation
+    return case.registers.get(name) == _summed(equal, registers)
+
+
+def _summed(measure: Measure, registers: Mapping[str, Form]) -> Form:
+    total = Form(measure.constant)
+    for name, c in measure.terms:
+        total = plus(total, registers[name], c)
+    return total
+
+
+def _start(attempt: _Attempt, values: Range) -> Case | None:
+    """All states at the header with the measure in a range, and its registers in theirs."""
+    body, measure, within = attempt.body, attempt.measure, attempt.within
+    registers: dict[str, Content] = {}
+    for name in body.relevant | body.live[body.start]:
+        registers[name] = content_of(attempt.entry, body, name)
+    pivot = next(
+        ((name, c) for name, c in measure.terms if name in body.carried and abs(c) == 1), None
+    )
+    if pivot is None:
+        return None
+    by = attempt.divisor
+    now = times(variable(_MEASURE), by)
+    ranges: dict[str, Range] = {_MEASURE: (-(-values[0] // by), values[1] // by)}
+    rest = Form(measure.constant)
+    for name, c in measure.terms:
+        if name == pivot[0]:
+            continue
+        bounds: Range | None = within[name]
+        if name not in body.carried:
+            bounds = attempt.entry.interval(Measure(((name, 1),), 0, measure.kind))
+        if bounds is None:
+            return None
+        if bounds[0] == bounds[1]:
+            form = Form(bounds[0])
+        else:
+            form, ranges[name] = variable(name), bounds
+        registers[name] = form
+        rest = plus(rest, form, c)
+    form = times(plus(now, rest, -1), pivot[1])
+    registers[pivot[0]] = form
+    registers[_MEASURE] = now
+    low, high = within[pivot[0]]
+    facts = (shifted(form, -low), shifted(times(form, -1), high))
+    forms = {name: one for name in measure.names if isinstance(one := registers[name], Form)}
+    for name, equal in attempt.relations:
+        registers[name] = _summed(equal, forms)
+    return Case(registers, ranges, facts)

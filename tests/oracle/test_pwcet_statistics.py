@@ -298,6 +298,7 @@ def test_ljung_box_is_statsmodels() -> None:
     centred = times - times.mean()
     first = (centred[1:] @ centred[:-1]) / (centred @ centred)
     assert found.autocorrelation[0] == pytest.approx(first)
+    assert found.limit == pytest.approx(1.959964 / np.sqrt(500))
 
 
 def test_order_of_an_autoregressive_series_is_found() -> None:
@@ -308,7 +309,11 @@ def test_order_of_an_autoregressive_series_is_found() -> None:
         times[k] = 0.4 * times[k - 1] - 0.3 * times[k - 3] + noise[k]
     aic, bic = autoregressive_orders(times)
     assert bic == 3
+    # of forty independent series AIC takes an order above 0 in about a quarter, and few of them far
+    orders = [autoregressive_orders(random.normal(size=500))[0] for _ in range(40)]
     assert aic >= 3
+    assert sum(order > 0 for order in orders) < 22
+    assert sum(order > 5 for order in orders) < 8
     assert autoregressive_orders(noise)[1] == 0
 
 

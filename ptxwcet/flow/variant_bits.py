@@ -48,7 +48,7 @@ def bitwise_xor(case: Case, s: OneStep) -> Cases:
 def _lowest(case: Case, name: str, bits: int) -> Cases:
     """The lowest bit of a variable: at least 1 and at most the number, unless that is 0."""
     number, bit = variable(name), f"lowest({name})"
-    is_positive = case.least(number) >= 1
+    is_positive = 1 <= case.least(number) <= case.most(number) < 1 << bits
     case = case.with_range(bit, (int(is_positive), 1 << bits - 1))
     if is_positive:
         case = replace(case, facts=(*case.facts, plus(number, variable(bit), -1)))

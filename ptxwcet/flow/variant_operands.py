@@ -89,7 +89,12 @@ class OneStep:
         content = self.content(case, place)
         case, form = exact(case, content, kind or self.kind, f"{self.fresh}v{place}")
         operand = self.instruction.operands[place]
-        if isinstance(content, Raw) and isinstance(operand, Register):
+        whole = (
+            isinstance(operand, Register)
+            and operand.name in self.how.types
+            and (self.how.width(operand.name) == (kind or self.kind).bits)
+        )
+        if isinstance(content, Raw) and isinstance(operand, Register) and whole:
             case = case.with_register(operand.name, form)
         return case, form
 

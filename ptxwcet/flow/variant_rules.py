@@ -7,7 +7,7 @@ from dataclasses import replace
 from ptxwcet.flow.integers import IntegerType, integer_type
 from ptxwcet.flow.linear_forms import Form, plus, shifted, times, variable
 from ptxwcet.flow.variant_bits import bitwise_and, bitwise_xor, cleared, is_lowest
-from ptxwcet.flow.variant_cases import Case, Compared, Raw, assumed, divided
+from ptxwcet.flow.variant_cases import Case, Compared, Raw, assumed, divided, exact
 from ptxwcet.flow.variant_operands import (
     Cases,
     OneStep,
@@ -90,6 +90,7 @@ def _product_and_sum(case: Case, s: OneStep) -> Cases:
 
 def _shift_left(case: Case, s: OneStep) -> Cases:
     amount = s.constant(case, 2)
+    amount = amount if amount is None else amount % (1 << 32)
     if amount is None or amount < 0:
         return [(case, Raw(s.fresh))]
     case, a = s.bits(case, 1)
@@ -98,6 +99,7 @@ def _shift_left(case: Case, s: OneStep) -> Cases:
 
 def _shift_right(case: Case, s: OneStep) -> Cases:
     amount = s.constant(case, 2)
+    amount = amount if amount is None else amount % (1 << 32)
     case, a = s.number(case, 1)
     if amount is None or amount < 0:
         case, n = s.number(case, 2, IntegerType(32, signed=False))
@@ -191,13 +193,19 @@ def _converted(case: Case, s: OneStep) -> Cases:
         if isinstance(content, Form) or target.bits == source.bits:
             return [(case, content)]
         return [s.number(case, 1, source)]
-    return [s.number(case, 1, read)]
+    case, form = s.number(case, 1, read)
+    return [
+        exact(case, form, target, s.fresh) if s.how.width(written) > target.bits else (case, form)
+    ]
 
 
 def _insert(case: Case, s: OneStep) -> Cases:
     """``bfi`` of all bits above a position: a shifted number and the low bits of another."""
     start, length = s.constant(case, 3), s.constant(case, 4)
-    if start is None or length is None or not 0 < start < s.kind.bits <= start + length:
+    if start is None or length is None:
+        return [(case, Raw(s.fresh))]
+    start, length = start & 255, length & 255
+    if not 0 < start < s.kind.bits <= start + length:
         return [(case, Raw(s.fresh))]
     case, above = s.bits(case, 1)
     case, below = s.number(case, 2, IntegerType(s.kind.bits, signed=False))

@@ -1,0 +1,25 @@
+"""Loops that some data never end: none of them may have a bound.
+
+Each kernel misleads one rule of the analysis of an iteration: a conversion that reads a part of a
+register, an amount that wraps around, bits beyond a type. By hand: the counter that should fall is
+restored in each iteration for the data that the kernel's name tells of in the reviewed rule.
+"""
+
+from pathlib import Path
+
+import pytest
+
+from ptxwcet.api import RefusedKernel, Request, bound_file
+
+KERNELS = sorted((Path(__file__).parents[1] / "data" / "flow" / "endless").glob("*.ptx"))
+
+
+def test_there_are_kernels() -> None:
+    assert len(KERNELS) == 7
+
+
+@pytest.mark.parametrize("path", KERNELS, ids=lambda path: path.stem)
+def test_no_bound(path: Path) -> None:
+    (row,) = bound_file(Request(str(path), block="32", grid="1")).kernels
+    assert isinstance(row, RefusedKernel)
+    assert row.diagnostics[0].code in ("PW203", "PW205")

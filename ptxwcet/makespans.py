@@ -172,7 +172,15 @@ def check_options(options: MakespanOptions) -> None:
 def _worst(
     prepared: PreparedKernel, letters: Mapping[str, str], options: MakespanOptions
 ) -> KernelMakespan:
-    """The piece with the largest makespan."""
+    """The piece with the largest makespan. Raises PtxwcetError (PW562) for unknown opcodes."""
+    if not all(piece.is_nominal for piece in prepared.pieces):
+        raise PtxwcetError(
+            Diagnostic(
+                "PW562",
+                "an opcode is unknown: nobody knows whether it is an L or a C",
+                help="leave --on-unknown out to see which, and add it to the machine file",
+            )
+        )
     found = [
         KernelMakespan(
             prepared,

@@ -205,7 +205,8 @@ def _bound(
             "that is alone on it"
         )
         return SafeBound(None, None, reason)
-    row = bound_file(replace(request, kernels=(launch.kernel.name,))).kernels[0]
+    asked = replace(request, kernels=(launch.kernel.name,), method="safe", policy=None)
+    row = bound_file(asked).kernels[0]
     if isinstance(row, RefusedKernel):
         return SafeBound(None, None, f"no bound: {row.diagnostics[0].message}")
     claim = row.worst.bound.claim

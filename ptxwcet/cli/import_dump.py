@@ -28,6 +28,8 @@ def import_dump(dumps: tuple[str, ...], sidecar: str, out: Path) -> None:
 
     Times of each multiprocessor count from the first event on it.
     """
+    if out.resolve() in [Path(path).resolve() for path in (*dumps, sidecar)]:
+        raise click.BadParameter("would overwrite another of the files", param_hint="'--out'")
     trace = import_dumps(sidecar, dumps)
     write_trace(trace, out)
     runs, multiprocessors = len(trace.runs), len(np.unique(trace.sm))

@@ -59,6 +59,8 @@ def instrument(
     if described == out or Path(file).resolve() in (out.resolve(), described.resolve()):
         raise click.BadParameter("would overwrite another of the files", param_hint="'--out'")
     named = tuple(place for row in places for place in row.split(",") if place)
+    if places and not named:
+        raise click.BadParameter("names no place", param_hint="'--at'")
     if _EVERY in named and len(named) > 1:
         raise click.BadParameter(f"'{_EVERY}' leaves nothing to choose", param_hint="'--at'")
     chosen = () if named == (_EVERY,) else named

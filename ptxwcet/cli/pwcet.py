@@ -47,6 +47,11 @@ def pwcet(
     for path in (html, save_times):
         if path is not None and not path.parent.is_dir():  # before minutes of analysis
             raise _unwritable(path, "no such folder")
+        inputs = (*files, *options["launches"])
+        if path is not None and path.resolve() in [Path(one).resolve() for one in inputs]:
+            raise click.UsageError(f"{path} would overwrite another of the files")
+    if picture_format != "png" and html is None and plots is None:
+        raise click.UsageError("--picture-format says how to draw: give --plots or --html, too")
     settings = _settings(options)
     if files[0].endswith(".ptx"):
         answer = _drawn(files, settings, options)

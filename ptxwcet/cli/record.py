@@ -84,9 +84,13 @@ def record(
     given = context.get_parameter_source("max_instructions") is ParameterSource.COMMANDLINE
     if device == "gpu" and given:
         raise click.BadParameter("nothing counts on a GPU", param_hint="'--max-instructions'")
+    described = sidecar or Path(file).with_suffix(".json")
+    inputs = [Path(one) for one in (file, launch_file, source) if one is not None]
+    if out.resolve() in [one.resolve() for one in (*inputs, described)]:
+        raise click.BadParameter("would overwrite another of the files", param_hint="'--out'")
     request = RecordRequest(
         file,
-        str(sidecar or Path(file).with_suffix(".json")),
+        str(described),
         launch_file,
         source,
         buffer_mib << 20,

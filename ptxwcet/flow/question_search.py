@@ -140,7 +140,7 @@ class Search:
         """A loop whose iterations are too many ways to be walked: the outermost that helps."""
         meetings = tuple(compute_postdominators(self.cfg).immediate)
         for loop in unsettled.loops:
-            if loop in bounds:
+            if loop in bounds or not self.forest.loops[loop].exits:
                 continue
             facts = replace(self.facts, loop_bounds={**bounds, loop: self.bound})
             self.walks += 1

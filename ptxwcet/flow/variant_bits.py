@@ -27,7 +27,7 @@ def bitwise_and(case: Case, s: OneStep) -> Cases:
     case, a = s.bits(case, 1)
     case, b = s.bits(case, 2)
     if plus(a, b, -1) in (Form(1), Form(-1)):  # x & (x - 1)
-        return cleared(case, a if plus(a, b, -1) == Form(1) else b)
+        return cleared(case, a if plus(a, b, -1) == Form(1) else b, s.kind.bits)
     if plus(a, b) == Form(0) and a.constant == 0 and _is_unit(a):  # x & -x
         return _lowest(case, a.terms[0][0], s.kind.bits)
     case, forms = numbers(case, s)
@@ -40,7 +40,7 @@ def bitwise_xor(case: Case, s: OneStep) -> Cases:
     case, b = s.bits(case, 2)
     for bit, number in ((a, b), (b, a)):
         if is_lowest(bit, number):
-            return cleared(case, number)
+            return cleared(case, number, s.kind.bits)
     case, forms = numbers(case, s)
     return by_interval(case, s, "xor", forms)
 
@@ -48,7 +48,9 @@ def bitwise_xor(case: Case, s: OneStep) -> Cases:
 def _lowest(case: Case, name: str, bits: int) -> Cases:
     """The lowest bit of a variable: at least 1 and at most the number, unless that is 0."""
     number, bit = variable(name), f"lowest({name})"
-    is_positive = 1 <= case.least(number) <= case.most(number) < 1 << bits
+    if case.least(number) < 0 or case.most(number) >= 1 << bits:  # of other bits than the number's
+        return [(case, Raw(f"lowest{bits}({name})"))]
+    is_positive = case.least(number) >= 1
     case = case.with_range(bit, (int(is_positive), 1 << bits - 1))
     if is_positive:
         case = replace(case, facts=(*case.facts, plus(number, variable(bit), -1)))
@@ -72,10 +74,11 @@ def is_lowest(bit: Form, number: Form) -> bool:
     return number.constant == 0 and bit in [variable(f"lowest({name})") for name in names]
 
 
-def cleared(case: Case, a: Form) -> Cases:
+def cleared(case: Case, a: Form, bits: int) -> Cases:
     """``a`` without its lowest bit: another number of which only the order to ``a`` is known."""
-    if a.constant or not _is_unit(a) or a.terms[0][1] != 1 or case.least(a) < 0:
-        return [(case, Raw(f"cleared{a}"))]
+    is_number = not a.constant and _is_unit(a) and a.terms[0][1] == 1
+    if not is_number or case.least(a) < 0 or case.most(a) >= 1 << bits:
+        return [(case, Raw(f"cleared{bits}{a}"))]
     name = f"cleared({a.terms[0][0]})"
     case = case.with_range(name, (0, case.most(a)))
     return [(case, variable(name))]

@@ -32,7 +32,7 @@ def _ring(sign: int) -> StepRule:
         case, a = s.bits(case, 1)
         case, b = s.bits(case, 2)
         if sign < 0 and is_lowest(b, a):
-            return cleared(case, a)
+            return cleared(case, a, s.kind.bits)
         return [(case, plus(a, b, sign))]
 
     return rule

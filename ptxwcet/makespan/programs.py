@@ -31,6 +31,8 @@ def sections_of(workload: BlockWorkload, letters: Mapping[str, str]) -> tuple[St
     Raises PtxwcetError: PW501 to PW504 (barriers), PW562 (warps that differ, or several paths),
     PW563 (a unit without a letter). Cost: linear in the program trees.
     """
+    if not all(one.program.is_single_path for one in workload.classes):
+        raise PtxwcetError(_several_paths("a loop or a branch is not decided"))
     classes = [cut_at_barriers(one.program) for one in workload.classes]
     out = []
     for step in align_sections(classes):

@@ -310,3 +310,13 @@ def test_a_unit_gets_its_letter_by_option(run, tmp_path: Path) -> None:
     assert code == 0
     assert "method     closed-form" in out
     assert "(22 instructions: 21 L, 1 C)" in out
+
+
+def test_counts_that_are_only_bounded_give_no_exact_makespan(run) -> None:
+    """n rounds and 11 - n rounds: their largest numbers are not taken together."""
+    path = str(Path(__file__).parents[1] / "data/flow/two_barrier_loops.ptx")
+    arguments = (path, "--block", "64", "--load-store", "1", "--cores", "1", "--param")
+    assert run(*arguments, "n=1")[0] == 0
+    code, out, err = run(*arguments, "n=1..10")
+    assert code == 1
+    assert "PW562" in out + err

@@ -8,6 +8,10 @@ signed representation of their width. ``Unknown``: anything; it remembers why.
 
 A value written under a partial mask is known only in those lanes: ``valid`` says which, and
 ``otherwise`` why the other lanes are not.
+
+All fields of a value are what is claimed of the register: :func:`merge` and :func:`meet` keep of a
+condition what is true of every lane that it goes on to speak of, and :func:`implies` compares all
+fields (tests/property/test_value_laws.py).
 """
 
 from __future__ import annotations
@@ -77,14 +81,46 @@ class Condition:
         """The same for the opposite predicate."""
         return Condition(self.symbol, self.otherwise, self.when, self.lanes)
 
-    def within(self, mask: Mask) -> Condition:
-        """The same said of the lanes of ``mask`` alone."""
+    def within(self, mask: Mask) -> Condition | None:
+        """The same said of the lanes of ``mask`` alone; None if that is said of no lane."""
         lanes = mask.copy() if self.lanes is None else self.lanes & mask
-        return Condition(self.symbol, self.when, self.otherwise, lanes)
+        return Condition(self.symbol, self.when, self.otherwise, lanes) if lanes.any() else None
 
     def holds_in(self, mask: Mask) -> bool:
         """Whether it is said of all these lanes."""
         return self.lanes is None or not bool((mask & ~self.lanes).any())
+
+    def implies(self, other: Condition, lanes: Mask) -> bool:
+        """Whether ``other`` is true in ``lanes`` wherever this condition is."""
+        spoken = lanes if other.lanes is None else lanes & other.lanes
+        return (
+            self.symbol is other.symbol
+            and self.holds_in(spoken)
+            and _is_inside(self.when, other.when)
+            and _is_inside(self.otherwise, other.otherwise)
+        )
+
+    def or_else(self, other: Condition) -> Condition | None:
+        """What is true wherever one of the two is; None if that is nothing."""
+        if self.symbol is not other.symbol:
+            return None
+        when = _hull(self.when, other.when)
+        otherwise = _hull(self.otherwise, other.otherwise)
+        if when is None and otherwise is None:
+            return None
+        both = Condition(self.symbol, when, otherwise, self.lanes)
+        return both if other.lanes is None else both.within(other.lanes)
+
+
+def _is_inside(one: tuple[int, int] | None, other: tuple[int, int] | None) -> bool:
+    """Whether an interval lies in another one; None is any number."""
+    return other is None or (one is not None and other[0] <= one[0] and one[1] <= other[1])
+
+
+def _hull(one: tuple[int, int] | None, other: tuple[int, int] | None) -> tuple[int, int] | None:
+    if one is None or other is None:
+        return None
+    return min(one[0], other[0]), max(one[1], other[1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,21 +228,27 @@ def substitute(value: Known, symbol: Symbol, base: int, terms: Terms, width: int
     )
 
 
-def same(a: Value, b: Value, lanes: Mask) -> bool:
-    """Whether two values are the same function of the symbols in ``lanes``, known in the same
-    ones.
+def implies(one: Value, other: Value, lanes: Mask) -> bool:
+    """The order of values: whether what ``other`` says of ``lanes`` is true wherever ``one`` is.
+
+    Reflexive and transitive. What is said of the lanes in which ``other`` is not known is nothing;
+    causes are no part of it. Of two values that are different functions of the symbols the answer
+    is no, also where these happen to be equal. Cost: linear in the lanes for each symbol.
     """
-    if isinstance(a, Unknown) or isinstance(b, Unknown):
-        return isinstance(a, Unknown) and isinstance(b, Unknown)
-    if a.valid is not None or b.valid is not None:
-        valid_a = lanes if a.valid is None else lanes & a.valid
-        valid_b = lanes if b.valid is None else lanes & b.valid
-        if not np.array_equal(valid_a, valid_b):
-            return False
-        lanes = valid_a
-    symbols = a.terms.keys() | b.terms.keys()
-    return _equal_in(a.base, b.base, lanes) and all(
-        _equal_in(a.terms.get(s, 0), b.terms.get(s, 0), lanes) for s in symbols
+    if isinstance(other, Unknown):
+        if other.condition is None:
+            return True
+        condition = one.condition if isinstance(one, Unknown) else None
+        return condition is not None and condition.implies(other.condition, lanes)
+    if other.valid is not None:
+        lanes = lanes & other.valid
+    if isinstance(one, Unknown):
+        return not lanes.any()
+    if one.valid is not None and bool((lanes & ~one.valid).any()):
+        return False
+    symbols = one.terms.keys() | other.terms.keys()
+    return _equal_in(one.base, other.base, lanes) and all(
+        _equal_in(one.terms.get(s, 0), other.terms.get(s, 0), lanes) for s in symbols
     )
 
 
@@ -224,8 +266,7 @@ def merge(old: Value, new: Value, mask: Mask) -> Value:
         return merge(old, Known(new.base, new.terms), mask & new.valid)
     if isinstance(new, Unknown):
         if isinstance(old, Unknown):
-            condition = None if new.condition is None else new.condition.within(mask)
-            return Unknown(old.causes | new.causes, condition)
+            return Unknown(old.causes | new.causes, _merged(old.condition, new.condition, mask))
         valid = ~mask if old.valid is None else old.valid & ~mask
         return Known(old.base, old.terms, valid, old.otherwise | new.causes)
     if isinstance(old, Unknown):
@@ -238,6 +279,19 @@ def merge(old: Value, new: Value, mask: Mask) -> Value:
     )
 
 
+def _merged(old: Condition | None, new: Condition | None, mask: Mask) -> Condition | None:
+    """The condition of a predicate that was written in the lanes of ``mask``.
+
+    A value has one condition: what both say of all lanes, else what one says of its own.
+    """
+    if old is not None and new is not None and (both := old.or_else(new)) is not None:
+        return both
+    found = None if new is None else new.within(mask)
+    if found is None and old is not None:
+        found = old.within(~mask)
+    return found
+
+
 def meet(one: Value, two: Value, masks: tuple[Mask, Mask], causes: frozenset[Cause]) -> Value:
     """A register after two sides of a branch, each walked from the same state.
 
@@ -247,15 +301,26 @@ def meet(one: Value, two: Value, masks: tuple[Mask, Mask], causes: frozenset[Cau
     """
     if one is two:
         return one
-    merged = merge(one, two, masks[1])
-    if isinstance(merged, Unknown):
-        return merged
     either = masks[0] & masks[1]
+    if isinstance(one, Unknown) and isinstance(two, Unknown):
+        return Unknown(one.causes | two.causes, _met(one.condition, two.condition, masks))
+    merged = merge(one, two, masks[1])
+    assert isinstance(merged, Known)
     differs = either & ~_agreement(one, two, either)
     if not differs.any():
         return merged
     valid = ~differs if merged.valid is None else merged.valid & ~differs
     return Known(merged.base, merged.terms, valid, merged.otherwise | causes)
+
+
+def _met(
+    one: Condition | None, two: Condition | None, masks: tuple[Mask, Mask]
+) -> Condition | None:
+    """The condition of a predicate behind two sides: of lanes of both masks what both sides say."""
+    if one is not None and two is not None and (both := one.or_else(two)) is not None:
+        return both
+    alone = None if two is None else two.within(masks[1] & ~masks[0])
+    return one.within(~masks[1]) if alone is None and one is not None else alone
 
 
 def _agreement(one: Value, two: Value, lanes: Mask) -> Mask:

@@ -25,8 +25,8 @@ from ptxwcet.flow.values import (
     Value,
     add,
     clean_terms,
+    implies,
     multiply,
-    same,
     substitute,
 )
 from ptxwcet.flow.walk_iterations import Entry, Summary
@@ -170,17 +170,19 @@ def _iterate(walk: WalkState, entry: Entry, period: int) -> Path | None:
 
 
 def _broken(walk: WalkState, start: dict[str, Value], counter: Symbol) -> set[str]:
-    """Registers whose value after the iterations is not their guess at ``counter + 1``."""
+    """Registers of which the iterations do not show what was guessed, at ``counter + 1``.
+
+    Conditions are guessed to stay as they are, and belong to what is shown.
+    """
     broken = set()
     for name, before in start.items():
-        if isinstance(before, Unknown):
-            continue
-        after = walk.state.registers[name]
-        step = before.terms.get(counter, 0)
-        width = walk.graph.width(name)
-        base = before.base if width == 1 else add(before.base, step, width)
-        expected = Known(base, before.terms, before.valid, before.otherwise)
-        if not same(after, expected, walk.state.alive):
+        expected: Value = before
+        if isinstance(before, Known):
+            step = before.terms.get(counter, 0)
+            width = walk.graph.width(name)
+            base = before.base if width == 1 else add(before.base, step, width)
+            expected = Known(base, before.terms, before.valid, before.otherwise)
+        if not implies(walk.state.registers[name], expected, walk.state.alive):
             broken.add(name)
     return broken
 

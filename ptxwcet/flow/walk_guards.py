@@ -16,11 +16,11 @@ def evaluate(walk: WalkState, step: Step, mask: Mask) -> None:
     """Executes an instruction in the lanes ``mask`` that its guard admits."""
     state = walk.state
     lanes: Mask = mask
-    unknown_guard: Unknown | None = None
+    skipped: Unknown | None = None  # what lanes hold that may or may not execute it
     if step.guard is not None:
         guard = state.register(step.guard.register)
         if isinstance(guard, Unknown):
-            unknown_guard = guard
+            skipped = Unknown(guard.causes)  # the guard's condition is not one of what it guards
         else:
             lanes = _lanes_where(guard.base, step.guard.negated, mask)
             if not lanes.any():
@@ -30,7 +30,7 @@ def evaluate(walk: WalkState, step: Step, mask: Mask) -> None:
     values = step.transfer(state)
     for name, value in zip(step.instruction.writes, values, strict=True):
         if name in walk.graph.control_registers:
-            state.write(name, value if unknown_guard is None else unknown_guard, lanes)
+            state.write(name, value if skipped is None else skipped, lanes)
     state.active = mask
 
 

@@ -24,6 +24,10 @@ class AffineCount:
     base: int
     slopes: tuple[tuple[Symbol, int], ...] = ()
 
+    def __str__(self) -> str:
+        slopes = sorted((symbol.name, slope) for symbol, slope in self.slopes)
+        return " + ".join([str(self.base), *(f"{slope}*{name}" for name, slope in slopes)])
+
     def plus(self, other: AffineCount) -> AffineCount:
         """Sum of two counts."""
         slopes = dict(self.slopes)
@@ -58,12 +62,32 @@ class Visit:
 
 
 @dataclass(frozen=True, slots=True)
+class Together:
+    """Why all warps of the block execute a loop's iterations equally often: barriers may be in it.
+
+    Their number is ``counted``, a formula in the numbers of the iterations around, or the branches
+    that end the loop are taken alike by the whole block; ``if_race_free``: they are if the kernel
+    has no data races. ``site`` is a block in the loop. Equal for loops that warps of different
+    paths execute equally often.
+    """
+
+    site: int
+    counted: str = ""
+    if_race_free: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class PathRepeat:
-    """``body`` executed at least ``least`` and at most ``count`` times in a row."""
+    """``body`` executed at least ``least`` and at most ``count`` times in a row.
+
+    Where these differ and barriers are in the body, ``together`` says why all warps of the block
+    execute it equally often: without a reason there is no bound.
+    """
 
     count: AffineCount
     least: AffineCount
     body: tuple[PathNode, ...]
+    together: Together | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,11 +256,11 @@ def _close_node(node: PathNode, symbol: Symbol, growing: bool) -> PathNode:
                 (counter, step) = count.slopes[0]
                 if counter is symbol:
                     return PathGrowing(count.base, step, body)
-            return PathRepeat(
-                count.extreme(symbol, largest=True),
-                least.extreme(symbol, largest=False),
-                inside,
-            )
+            most, fewest = count.extreme(symbol, largest=True), least.extreme(symbol, largest=False)
+            together = node.together
+            if count == least and most != fewest:
+                together = Together(next(visited_blocks(body)), str(count))
+            return PathRepeat(most, fewest, inside, together)
         case PathLoop(body=body, iterations=iterations):
             return replace(
                 node,
@@ -266,7 +290,9 @@ def at_value(nodes: Path, s: int) -> Path:
     def node_at(node: PathNode) -> PathNode:
         match node:
             case PathRepeat(count, least, body):
-                return PathRepeat(number(count), number(least), at_value(body, s))
+                return replace(
+                    node, count=number(count), least=number(least), body=at_value(body, s)
+                )
             case PathLoop(body=body, iterations=iterations):
                 return replace(node, body=at_value(body, s), iterations=number(iterations))
             case PathGrowing(body=body):
@@ -370,7 +396,10 @@ def rests_on_no_races(nodes: Path) -> bool:
         match node:
             case PathChoice(alternatives, _, if_race_free):
                 found = if_race_free or any(rests_on_no_races(side) for side in alternatives)
-            case PathRepeat(body=body) | PathLoop(body=body) | PathGrowing(body=body):
+            case PathRepeat(body=body, together=together):
+                races = together is not None and together.if_race_free
+                found = races or rests_on_no_races(body)
+            case PathLoop(body=body) | PathGrowing(body=body):
                 found = rests_on_no_races(body)
             case PathScatter(body=body):  # no barrier in it
                 found = False

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from ptxwcet.flow.lane_shapes import Agreement
 from ptxwcet.flow.loops import Loop
-from ptxwcet.flow.paths import AffineCount, Path, PathChoice, PathLoop, PathRepeat
+from ptxwcet.flow.paths import AffineCount, Path, PathChoice, PathLoop, PathRepeat, Together
 from ptxwcet.flow.values import Mask
+from ptxwcet.flow.walk_branches import agreement_at
 from ptxwcet.flow.walk_exits import ExitRecorder
 from ptxwcet.flow.walk_iterations import Claim, is_rotated
 from ptxwcet.flow.walk_state import WalkState
@@ -16,7 +18,8 @@ from ptxwcet.flow.walk_stops import Refused
 def bounded_loop(walk: WalkState, loop: Loop, mask: Mask, claim: Claim) -> tuple[int, Mask]:
     """A loop whose exits are not decided, run as often as is claimed.
 
-    Raises Refused (PW218) if its exits lead to different places.
+    Raises Refused: PW218 if its exits lead to different places, PW222 if barriers are in it and
+    nothing says that all warps of the block leave it together.
     """
     header = walk.cfg.blocks[loop.header].start
     rotated, bound = is_rotated(loop, set()), claim.most
@@ -32,7 +35,8 @@ def bounded_loop(walk: WalkState, loop: Loop, mask: Mask, claim: Claim) -> tuple
         walk.out, walk.exits = outer, None
     walk.forget(loop)
     target = recorder.target
-    if block != loop.header or not np.array_equal(arrived, mask) or target is None:
+    noted = bool(walk.open_loops[-1].left)  # ways out of sides, which the recorder does not see
+    if block != loop.header or not np.array_equal(arrived, mask) or target is None or noted:
         raise Refused(
             "PW218",
             header,
@@ -40,14 +44,39 @@ def bounded_loop(walk: WalkState, loop: Loop, mask: Mask, claim: Claim) -> tuple
             "not settle what follows",
             "give the parameters that decide the exits, or restructure the loop",
         )
+    together = _together(walk, loop, full)
     count = AffineCount(bound - 1 if rotated else bound)
-    repeat = PathRepeat(count, AffineCount(0), full)
+    repeat = PathRepeat(count, AffineCount(0), full, together)
     ends = tuple(dict.fromkeys(recorder.paths))
-    last: Path = ends[0] if len(ends) == 1 else (PathChoice(ends),)
+    site = None if together is None else together.site
+    races = together is not None and together.if_race_free
+    last: Path = ends[0] if len(ends) == 1 else (PathChoice(ends, site, races),)
     walk.out.append(
         PathLoop(loop.id, (repeat, *last), AffineCount(bound), claim.origin, claim.reason)
     )
     return target, mask
+
+
+def _together(walk: WalkState, loop: Loop, iteration: Path) -> Together | None:
+    """Why all warps of the block leave the loop together; None if barriers do not ask for that."""
+    if not walk.steps.have_barrier(iteration):
+        return None
+    races = False
+    for source in sorted({source for source, _ in loop.exits}):
+        agreement, if_race_free = agreement_at(walk, source)
+        races |= if_race_free
+        if agreement is not Agreement.BLOCK:
+            branch = walk.graph.kernel.instructions[walk.graph.last(source)]
+            raise Refused(
+                "PW222",
+                walk.graph.last(source),
+                "a block-wide barrier is in a loop that the warps of the block, or lanes of a "
+                f"warp, may leave at different iterations: {branch.mnemonic} in line "
+                f"{branch.span.line} is not decided",
+                "give the parameters that decide it, or, if all threads of the block leave the "
+                'loop together, say so: a [[branch]] fact with uniform = "block"',
+            )
+    return Together(loop.header, if_race_free=races)
 
 
 def runs_once(walk: WalkState, loop: Loop) -> Refused:

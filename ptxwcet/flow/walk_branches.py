@@ -88,6 +88,8 @@ def agreement_at(walk: WalkState, block: int) -> tuple[Agreement, bool]:
     found = walk.graph.agreements[block]
     if stated == "warp":
         found = max(found, Agreement.WARP)
+    if found is Agreement.WARP and walk.state.launch.warps == 1:
+        found = Agreement.BLOCK  # the warp is the block
     if found is Agreement.BLOCK or not walk.cfg.barriers:
         return found, False
     without_races = walk.graph.agreements.without_races(block)

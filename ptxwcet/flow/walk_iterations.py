@@ -12,6 +12,7 @@ from ptxwcet.flow.paths import (
     PathChoice,
     PathNode,
     PathRepeat,
+    Together,
     grows,
     loop_entries,
 )
@@ -76,9 +77,12 @@ class Iterations:
         """The iterations and the last one; where ways out were noted, any of them may end it."""
         nodes: list[PathNode] = []
         ways_out = tuple(opened.ways_out)
+        site = opened.loop.header if opened.agree else None
+        together = Together(opened.loop.header, if_race_free=opened.if_race_free)
         for body, count in self._runs:
             if ways_out:
-                nodes.append(PathRepeat(count, AffineCount(0), body))
+                why = together if opened.agree else None
+                nodes.append(PathRepeat(count, AffineCount(0), body, why))
             elif count == AffineCount(1):
                 nodes += body
             else:
@@ -87,7 +91,6 @@ class Iterations:
             return (*nodes, *self.last)
         is_last = not self.is_stopped or bool(self.last)
         ends = (self.last, *ways_out) if is_last else ways_out
-        site = opened.loop.header if opened.agree else None
         return (*nodes, PathChoice(ends, site, opened.if_race_free))
 
 

@@ -108,6 +108,8 @@ def _entered(walk: WalkState, entry: Entry, claim: Claim | None) -> tuple[int, M
             raise
         walk.restore(before)
         walk.apart, walk.is_exact = apart, False
+        opened = OpenLoop(loop, len(walk.sides_around), len(walk.chosen))
+        walk.open_loops[-1] = opened
         block, arrived = bounded_loop(walk, loop, mask, claim)
     finally:
         walk.exits = outer_exits

@@ -13,11 +13,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from zlib import crc32
 
 from ptxwcet.simulator.policies import mix
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.warp.program import (
     BlockChoice,
+    BlockRepeat,
     BlockWorkload,
     Choice,
     Node,
@@ -90,7 +92,7 @@ class _Resolver:
         for key, much in cost.items():
             self._left[key] -= times * much
 
-    def _repeat(self, node: Repeat) -> Iterator[Node]:
+    def _repeat(self, node: Repeat | BlockRepeat) -> Iterator[Node]:
         """Iterations that differ: the first ones take what they may, the last ones the least."""
         once, spare = _least(node.body), node.count - node.least
         if not has_barrier(node.body):
@@ -130,12 +132,13 @@ class _Resolver:
             match node:
                 case Tally():
                     pass
-                case Repeat() if self._left and any(_tallies(node.body)):
+                case Repeat() | BlockRepeat() if self._left and any(_tallies(node.body)):
                     out += self._repeat(node)
                 case Repeat(count=count, body=inner, least=least):
-                    choices = count - least + 1
-                    shared = has_barrier(inner)
-                    fewer = self._agreed(count, choices) if shared else self._below(choices)
+                    fewer = self._below(count - least + 1)
+                    out.append(Repeat(count - fewer, self.body(inner)))
+                case BlockRepeat(site, count, inner):
+                    fewer = self._agreed(crc32(site.encode()), count)
                     out.append(Repeat(count - fewer, self.body(inner)))
                 case Unordered(first, second):
                     sides = (second, first) if self._below(2) else (first, second)
@@ -159,7 +162,7 @@ def _tallies(body: tuple[Node, ...]) -> Iterator[Tally]:
         match node:
             case Tally():
                 yield node
-            case Repeat(body=inner):
+            case Repeat(body=inner) | BlockRepeat(body=inner):
                 yield from _tallies(inner)
             case Unordered(first, second):
                 yield from _tallies((*first, *second))
@@ -177,7 +180,7 @@ def _least(body: tuple[Node, ...]) -> Counter[str]:
         match node:
             case Tally(key):
                 total[key] += 1
-            case Repeat(least=least, body=inner):
+            case Repeat(least=least, body=inner) | BlockRepeat(least=least, body=inner):
                 for key, times in _least(inner).items():
                     total[key] += least * times
             case Unordered(first, second):

@@ -19,6 +19,7 @@ from ptxwcet.timing.demand import NO_PRICES, Prices
 from ptxwcet.warp.program import (
     Barrier,
     BlockChoice,
+    BlockRepeat,
     Choice,
     Node,
     PartialBarrier,
@@ -137,7 +138,7 @@ class _Compiler:
                 out.append(_straight(steps, origins))
                 steps, origins = [], []
             match node:
-                case Repeat():
+                case Repeat() | BlockRepeat():
                     if node.count:
                         out.append(_loop(node.count, node.least, self.compile(node.body)))
                 case Unordered(first, second):

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from ptxwcet.warp.program import (
     Barrier,
     BlockChoice,
+    BlockRepeat,
     Choice,
     Node,
     PartialBarrier,
@@ -37,7 +38,7 @@ def most_cycles(
                 total += weight(node)
             case Barrier(instruction=instruction) | PartialBarrier(instruction=instruction):
                 total += weight(instruction)
-            case Repeat(count=count, body=inner):
+            case Repeat(count=count, body=inner) | BlockRepeat(count=count, body=inner):
                 if count:
                     one = most_cycles(inner, weight, prices)
                     total += (count if one >= 0 else node.least) * one
@@ -77,7 +78,7 @@ def _add_cycles(
                 shares[node.origin] = shares.get(node.origin, 0) + times * weight(node)
             case Barrier(instruction=instruction) | PartialBarrier(instruction=instruction):
                 _add_cycles((instruction,), weight, prices, times, shares)
-            case Repeat(count=count, body=inner):
+            case Repeat(count=count, body=inner) | BlockRepeat(count=count, body=inner):
                 if prices and most_cycles(inner, weight, prices) < 0:
                     count = node.least
                 _add_cycles(inner, weight, prices, times * count, shares)
@@ -100,7 +101,7 @@ def used_units(body: Sequence[Node]) -> frozenset[str]:
                 units.add(unit)
             case Barrier(instruction=instruction) | PartialBarrier(instruction=instruction):
                 units.add(instruction.unit)
-            case Repeat(count=count, body=inner):
+            case Repeat(count=count, body=inner) | BlockRepeat(count=count, body=inner):
                 units |= used_units(inner) if count else frozenset()
             case Unordered(first, second):
                 units |= used_units(first) | used_units(second)

@@ -15,6 +15,7 @@ from ptxwcet.timing.demand import Prices
 from ptxwcet.timing.wait_log import CycleParts
 from ptxwcet.warp.program import (
     BlockChoice,
+    BlockRepeat,
     Choice,
     Node,
     Repeat,
@@ -41,7 +42,7 @@ def _parts(body: tuple[Node, ...], prices: Prices) -> Iterator[tuple[Node, ...]]
         match node:
             case Tally(key) if prices.get(key):
                 yield body
-            case Repeat(body=inner):
+            case Repeat(body=inner) | BlockRepeat(body=inner):
                 yield from _parts(inner, prices)
             case Unordered(first, second):
                 yield from _parts(first, prices)
@@ -57,7 +58,7 @@ def _size(body: tuple[Node, ...]) -> int:
     size = 0
     for node in body:
         match node:
-            case Repeat(body=inner):
+            case Repeat(body=inner) | BlockRepeat(body=inner):
                 size += _size(inner)
             case Unordered(first, second):
                 size += _size((*first, *second))

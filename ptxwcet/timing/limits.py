@@ -19,7 +19,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from ptxwcet.timing.demand import NO_PRICES, Prices
-from ptxwcet.warp.program import BlockChoice, Choice, Node, Repeat, Tally, Unordered
+from ptxwcet.warp.program import (
+    BlockChoice,
+    BlockRepeat,
+    Choice,
+    Node,
+    Repeat,
+    Tally,
+    Unordered,
+)
 
 _ROUNDS = 2  # of looking for each price in turn, with several limits
 _LARGEST_PRICE = 1 << 62  # no price is right where the limits allow no way at all
@@ -35,7 +43,7 @@ def _tallies(body: Sequence[Node]) -> Iterator[Tally]:
         match node:
             case Tally():
                 yield node
-            case Repeat(count=count, body=inner):
+            case Repeat(count=count, body=inner) | BlockRepeat(count=count, body=inner):
                 if count:
                     yield from _tallies(inner)
             case Unordered(first, second):

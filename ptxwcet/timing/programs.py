@@ -29,6 +29,7 @@ from ptxwcet.flow.paths import (
     PathRepeat,
     PathScatter,
     PathUnordered,
+    Together,
     Visit,
     WarpPath,
     grows,
@@ -36,11 +37,13 @@ from ptxwcet.flow.paths import (
     visited_blocks,
 )
 from ptxwcet.ir.kernel import Kernel
+from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.timing.cost import InstructionCosts
 from ptxwcet.timing.limits import find_limits
 from ptxwcet.warp.program import (
     Barrier,
     BlockChoice,
+    BlockRepeat,
     BlockWorkload,
     Choice,
     Node,
@@ -136,11 +139,12 @@ class _Builder:
                     out += (*self._visit(node), *self._tallied_at(node))
                 case PathRepeat(count, least, body) if grows(body):
                     out += self._shares(count, least, body)
-                case PathRepeat(count, least, body):
-                    out.append(self._repeat(self._number(count), self._number(least), body))
+                case PathRepeat():
+                    out.append(self._repeat(node))
                 case PathGrowing(start, step, body):
                     ends = (start + step * first, start + step * last)
-                    out.append(Repeat(max(ends), self.body(body), min(ends)))
+                    why = Together(next(visited_blocks(body)), f"{start} + {step}*i")
+                    out.append(_repeated(max(ends), min(ends), self.body(body), why))
                 case PathLoop(body=body):
                     out += self.body(body, first, last)
                 case PathUnordered(one, two):
@@ -180,13 +184,13 @@ class _Builder:
             number += slope * self._parameter
         return number
 
-    def _repeat(self, most: int, least: int, body: Path) -> Node:
-        """Iterations. Whether one with barriers begins at all is for the block to choose."""
-        inside = self.body(body) if least else self._optional_body(body)
-        if least or not most or not has_barrier(inside):
-            return Repeat(most, inside, least)
-        first = next(visited_blocks(body))
-        return BlockChoice(-1 - first, ((), (Repeat(most, inside, 1),)))
+    def _repeat(self, node: PathRepeat) -> Node:
+        """Iterations of one kind."""
+        most, least = self._number(node.count), self._number(node.least)
+        inside = self.body(node.body) if least else self._optional_body(node.body)
+        if node.count == node.least:
+            return Repeat(most, inside)
+        return _repeated(most, least, inside, node.together)
 
     def _optional_body(self, nodes: Path) -> tuple[Node, ...]:
         """What may be executed or not: tallied where it has no end in it, even if one is around."""
@@ -254,6 +258,30 @@ class _Builder:
             found = timed_visit(visit, self._kernel, self._cfg, self._costs)
             self._visits[visit] = found
         return found
+
+
+def _repeated(most: int, least: int, inside: tuple[Node, ...], why: Together | None) -> Node:
+    """``least`` to ``most`` iterations; with barriers all warps must execute as many.
+
+    Whether one with barriers begins at all is then for the block to choose. Raises PW501 if nothing
+    says that warps agree.
+    """
+    if not has_barrier(inside) or most == least:
+        return Repeat(most, inside, least)
+    if why is None:
+        raise PtxwcetError(_not_together())
+    site = f"block {why.site}" + (f": {why.counted} times" if why.counted else "")
+    repeat = BlockRepeat(site, most, inside)
+    return repeat if least else BlockChoice(-1 - why.site, ((), (repeat,)))
+
+
+def _not_together() -> Diagnostic:
+    return Diagnostic(
+        "PW501",
+        "a barrier lies inside a loop that warps of the block may run differently often",
+        notes=("the bounds are proved for warps that all meet the same sequence of barriers",),
+        help="give the parameters or loop bounds that decide how often it runs",
+    )
 
 
 def timed_visit(

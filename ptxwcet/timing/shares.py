@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from ptxwcet.warp.program import (
     Barrier,
     BlockChoice,
+    BlockRepeat,
     BlockWorkload,
     Choice,
     Node,
@@ -38,7 +39,7 @@ def _add(body: Sequence[Node], times: int, shares: Counter[int]) -> None:
                 shares[origin] += times * cycles
             case Barrier(instruction=instruction) | PartialBarrier(instruction=instruction):
                 shares[instruction.origin] += times * instruction.initiation_cycles
-            case Repeat(count=count, body=inner):
+            case Repeat(count=count, body=inner) | BlockRepeat(count=count, body=inner):
                 _add(inner, times * count, shares)
             case Unordered(first, second):
                 _add(first, times, shares)

@@ -64,7 +64,10 @@ def _align(stacks: list[list[SectionNode]], times: int, out: list[AlignedStep]) 
             out.append(_choose(stacks, times))
             continue
         heads = [_head(stack) for stack in stacks if stack]
-        if len({(head.count, _barriers(head.sections)) for head in heads}) == 1:
+        together = len({(head.site, head.count, _barriers(head.sections)) for head in heads}) == 1
+        if not together and any(head.site for head in heads):
+            raise PtxwcetError(_differing_loops())
+        if together:
             inner = [_body(stack) for stack in stacks]
             _align(inner, times * heads[0].count, out)
             continue
@@ -98,28 +101,28 @@ def _choose(stacks: list[list[SectionNode]], times: int) -> AlignedChoice:
     return AlignedChoice(times, tuple(alternatives))
 
 
-_Barriers = tuple["int | tuple[int, tuple[_Barriers, ...]]", ...]
+_Barriers = tuple["int | tuple[str, tuple[_Barriers, ...]]", ...]
 
 
 def _barriers(sections: Sequence[SectionNode]) -> _Barriers:
-    """How many barriers are met, one number for those between two choices."""
-    out: list[int | tuple[int, tuple[_Barriers, ...]]] = [0]
+    """How many barriers are met, one number for those between two places that are not counted."""
+    out: list[int | tuple[str, tuple[_Barriers, ...]]] = [0]
     for node in sections:
         match node:
             case Section():
                 out[-1] = _number(out[-1]) + 1
-            case SectionRepeat(count, inner):
+            case SectionRepeat(count, inner, together):
                 shape = _barriers(inner)
-                if len(shape) == 1:
+                if len(shape) == 1 and not together:
                     out[-1] = _number(out[-1]) + count * _number(shape[0])
                 else:
-                    out += [(count, (shape,)), 0]
+                    out += [(f"{count} {together}", (shape,)), 0]
             case SectionChoice(site, alternatives):
-                out += [(site, tuple(map(_barriers, alternatives))), 0]
+                out += [(str(site), tuple(map(_barriers, alternatives))), 0]
     return tuple(out)
 
 
-def _number(item: int | tuple[int, tuple[_Barriers, ...]]) -> int:
+def _number(item: int | tuple[str, tuple[_Barriers, ...]]) -> int:
     assert not isinstance(item, tuple)
     return item
 
@@ -131,6 +134,16 @@ def _differing_choices() -> Diagnostic:
         "ways",
         help="all warps must meet the same sequence of barriers: give the facts that decide the "
         "branch",
+    )
+
+
+def _differing_loops() -> Diagnostic:
+    return Diagnostic(
+        "PW502",
+        "how often a loop with barriers runs is not known exactly, and warps of the block come to "
+        "it in different ways",
+        help="all warps must meet the same sequence of barriers: give the facts that decide how "
+        "often the loop runs",
     )
 
 
@@ -187,9 +200,9 @@ def _length(sections: tuple[SectionNode, ...]) -> int:
         match node:
             case Section():
                 total += 1
-            case SectionRepeat(count, inner):
+            case SectionRepeat(count, inner, ""):
                 total += count * _length(inner)
-            case SectionChoice():
+            case _:
                 raise PtxwcetError(_too_complex())
     return total
 
@@ -210,6 +223,8 @@ def _take(stack: list[SectionNode], count: int) -> list[Section]:
             continue
         if isinstance(node, SectionChoice):
             raise PtxwcetError(_differing_choices())
+        if node.site:
+            raise PtxwcetError(_differing_loops())
         missing = count - len(out)
         whole, part = divmod(missing, _length(node.sections))
         if whole >= node.count:
@@ -236,6 +251,8 @@ def _flat(sections: Iterable[SectionNode]) -> Iterable[Section]:
             yield node
         elif isinstance(node, SectionChoice):
             raise PtxwcetError(_differing_choices())
+        elif node.site:
+            raise PtxwcetError(_differing_loops())
         else:
             for _ in range(node.count):
                 yield from _flat(node.sections)

@@ -2,10 +2,11 @@
 
 Path extraction, trace import and random generators all produce a :class:`WarpProgram`; bounds and
 simulators know only this. A program is a tree: timed instructions and barriers in issue order,
-loops as :class:`Repeat` (never unrolled), sides of a divergent branch whose order the hardware
+loops as :class:`Repeat` (never unrolled; :class:`BlockRepeat` where barriers are in one that is
+not counted exactly), sides of a divergent branch whose order the hardware
 chooses as :class:`Unordered`, and alternatives that the analysis cannot decide as :class:`Choice`
 (:class:`BlockChoice` where barriers are among them). :class:`Tally` marks what happens at most so
-often in a whole run. A program without Unordered, choices, tallies and inexact Repeat is a *single
+often in a whole run. A program without Unordered, choices, tallies and inexact repeats is a *single
 known path*.
 """
 
@@ -92,6 +93,24 @@ class Repeat:
 
 
 @dataclass(frozen=True)
+class BlockRepeat:
+    """``body``, which has barriers, executed 1 to ``count`` times, equally often by all warps.
+
+    How often is not known, but it is one number for the block: ``site`` names the loop and why.
+    Only repeats of one ``site`` and ``count`` agree with each other.
+    """
+
+    site: str
+    count: int
+    body: tuple[Node, ...]
+
+    @property
+    def least(self) -> int:
+        """How often it is executed at least."""
+        return 1
+
+
+@dataclass(frozen=True)
 class Unordered:
     """Both sides of a divergent branch, each executed once, in an order chosen by the hardware."""
 
@@ -130,7 +149,15 @@ class Tally:
 
 
 Node = (
-    TimedInstruction | Barrier | PartialBarrier | Repeat | Unordered | Choice | BlockChoice | Tally
+    TimedInstruction
+    | Barrier
+    | PartialBarrier
+    | Repeat
+    | BlockRepeat
+    | Unordered
+    | Choice
+    | BlockChoice
+    | Tally
 )
 
 
@@ -153,7 +180,7 @@ def is_single_path(body: tuple[Node, ...]) -> bool:
     """
     for node in body:
         match node:
-            case Unordered() | Choice() | BlockChoice() | Tally():
+            case Unordered() | Choice() | BlockChoice() | BlockRepeat() | Tally():
                 return False
             case Repeat(count=count, body=inner):
                 if not isinstance(count, int) or not node.exact or not is_single_path(inner):

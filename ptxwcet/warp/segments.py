@@ -21,6 +21,7 @@ from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.warp.program import (
     Barrier,
     BlockChoice,
+    BlockRepeat,
     Choice,
     Node,
     PartialBarrier,
@@ -42,10 +43,14 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class SectionRepeat:
-    """A sequence of sections executed ``count`` (>= 1) times in a row."""
+    """A sequence of sections executed ``count`` (>= 1) times in a row.
+
+    With a ``site`` it may be fewer times, but as often by all warps of the block.
+    """
 
     count: int
     sections: tuple[Section | SectionRepeat | SectionChoice, ...]
+    site: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +72,7 @@ def has_barrier(body: Sequence[Node]) -> bool:
                 return True
             case TimedInstruction() | Tally():
                 continue
-            case Repeat(count=count, body=inner):
+            case Repeat(count=count, body=inner) | BlockRepeat(count=count, body=inner):
                 found = count > 0 and has_barrier(inner)
             case Unordered(first, second):
                 found = has_barrier(first) or has_barrier(second)
@@ -85,6 +90,8 @@ def meets_barrier(body: Sequence[Node]) -> bool:
             case Barrier() | PartialBarrier():
                 return True
             case Repeat(least=least, body=inner) if least > 0 and meets_barrier(inner):
+                return True
+            case BlockRepeat(body=inner) if meets_barrier(inner):
                 return True
             case BlockChoice(alternatives=alternatives):
                 if all(meets_barrier(side) for side in alternatives):
@@ -106,7 +113,7 @@ def conditional(body: Sequence[Node]) -> tuple[Node, ...]:
                 out.append(replace(node, conditional=True))
             case Barrier() | PartialBarrier():
                 out.append(replace(node, instruction=replace(node.instruction, conditional=True)))
-            case Repeat(body=inner):
+            case Repeat(body=inner) | BlockRepeat(body=inner):
                 out.append(replace(node, body=conditional(inner)))
             case Unordered(first, second):
                 out.append(Unordered(conditional(first), conditional(second)))
@@ -164,11 +171,11 @@ def with_late_side(body: tuple[Node, ...], side: tuple[Node, ...]) -> tuple[Node
 def cut_at_barriers(program: WarpProgram) -> tuple[SectionNode, ...]:
     """The sections of a program in order; the last one ends at the exit and may be empty.
 
-    A loop that holds barriers and runs at least once may be inexact: its largest count is taken,
-    and more sections never make a sum of section bounds smaller. Raises PW501 for a barrier inside
-    a divergent or undecided branch, or inside a loop that may not run at all, PW504 for a barrier
-    of a part of the block. Cost: linear in the
-    tree, times two for every level of loops that hold barriers.
+    A loop that holds barriers may be inexact if all warps run it equally often: its largest count
+    is taken, and more sections never make a sum of section bounds smaller. Raises PW501 for a
+    barrier inside a divergent or undecided branch, or inside a loop that warps may run differently
+    often, PW504 for a barrier of a part of the block. Cost: linear in the tree, times two for every
+    level of loops that hold barriers.
     """
     sections, tail = _cut(program.body, ())
     return (*sections, Section(tail, None))
@@ -187,16 +194,17 @@ def _cut(
                 tail = []
             case PartialBarrier():
                 raise PtxwcetError(_partial(node))
-            case Repeat() if node.count and has_barrier(node.body):
-                if node.least == 0:
-                    raise PtxwcetError(_refusal("a loop that may not run at all"))
+            case BlockRepeat() | Repeat() if node.count and has_barrier(node.body):
+                if isinstance(node, Repeat) and not node.exact:
+                    raise PtxwcetError(_refusal("a loop that warps may run differently often"))
                 first, rest = _cut(node.body, tuple(tail))
                 sections += first
                 if node.count > 1:
                     if not meets_barrier(node.body):
                         raise PtxwcetError(_refusal("a loop whose iterations may not meet one"))
                     again, rest = _cut(node.body, rest)
-                    sections.append(SectionRepeat(node.count - 1, tuple(again)))
+                    site = node.site if isinstance(node, BlockRepeat) else ""
+                    sections.append(SectionRepeat(node.count - 1, tuple(again), site))
                 tail = list(rest)
             case Unordered(one, other) if has_barrier(one) or has_barrier(other):
                 raise PtxwcetError(_refusal("a branch that lanes of one warp decide differently"))

@@ -6,6 +6,7 @@ from collections.abc import Hashable, Sequence
 
 from ptxwcet.warp.program import (
     BlockChoice,
+    BlockRepeat,
     Choice,
     Node,
     Repeat,
@@ -35,6 +36,8 @@ class Structures:
                 # numbers that stand for several (support.affine) are not compared
                 counts = (count, least) if type(count) is type(least) is int else id(node)
                 value = ("repeat", counts, self.body(inner))
+            case BlockRepeat(site, count, inner):
+                value = ("together", site, count, self.body(inner))
             case Unordered(first, second):
                 value = ("unordered", self.body(first), self.body(second))
             case Choice(alternatives):

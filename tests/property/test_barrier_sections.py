@@ -14,6 +14,7 @@ from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.warp.alignment import align_sections
 from ptxwcet.warp.program import (
     Barrier,
+    BlockRepeat,
     Choice,
     Node,
     Repeat,
@@ -140,9 +141,15 @@ def test_barriers_that_may_be_missed_are_refused(body: tuple[Node, ...]) -> None
     assert caught.value.diagnostics[0].code == "PW501"
 
 
-def test_an_inexact_loop_that_runs_is_cut_at_its_largest_count() -> None:
-    sections = cut_at_barriers(WarpProgram((Repeat(5, (BARRIER,), least=1),)))
-    assert sections[1] == SectionRepeat(4, (Section((BARRIER,), BARRIER),))
+def test_a_loop_that_warps_run_equally_often_is_cut_at_its_largest_count() -> None:
+    sections = cut_at_barriers(WarpProgram((BlockRepeat("L", 5, (BARRIER,)),)))
+    assert sections[1] == SectionRepeat(4, (Section((BARRIER,), BARRIER),), "L")
+
+
+def test_a_loop_that_warps_may_run_differently_often_is_refused() -> None:
+    with pytest.raises(PtxwcetError) as caught:
+        cut_at_barriers(WarpProgram((Repeat(5, (BARRIER,), least=1),)))
+    assert caught.value.diagnostics[0].code == "PW501"
 
 
 def test_different_barrier_names_are_refused() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from itertools import product
 
@@ -16,6 +17,7 @@ from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.warp.program import (
     Barrier,
     BlockChoice,
+    BlockRepeat,
     BlockWorkload,
     Node,
     Repeat,
@@ -91,6 +93,95 @@ def test_no_way_of_the_block_takes_longer(body: Body, other: Body) -> None:
     assert whole >= max(each)
     if not any(isinstance(node, BlockChoice) for node in body):
         assert whole == each[0]
+
+
+@st.composite
+def agreeing(draw: st.DrawFn, depth: int = 0) -> Body:
+    """Instructions, barriers, exact loops, and choices and loops of few sites that warps share."""
+    out: list[Node] = []
+    for _ in range(draw(st.integers(1, 3))):
+        out += draw(instructions())
+        kind = draw(st.sampled_from(("barrier", "choice", "together", "loop", "straight")))
+        if kind == "barrier":
+            out.append(BARRIER)
+        elif depth < 2 and kind != "straight":
+            inner = (*draw(agreeing(depth + 1)), BARRIER)
+            if kind == "choice":
+                out.append(BlockChoice(1, (inner, draw(agreeing(depth + 1)))))
+            elif kind == "together":
+                site = draw(st.sampled_from(("L", "M")))
+                out.append(BlockRepeat(site, draw(st.integers(1, 3)), inner))
+            else:
+                out.append(Repeat(draw(st.integers(1, 3)), inner))
+    return tuple(out)
+
+
+class Run:
+    """One run of the block: what is decided when a warp comes to a site for the n-th time."""
+
+    def __init__(self, decisions: dict[tuple[object, int], int]) -> None:
+        self._decisions = decisions
+        self._visits: Counter[object] = Counter()
+
+    def decide(self, site: object, choices: int) -> int:
+        self._visits[site] += 1
+        return self._decisions.get((site, self._visits[site]), 0) % choices
+
+    def way(self, body: Body) -> Iterator[Node]:
+        for node in body:
+            match node:
+                case BlockChoice(site, alternatives):
+                    yield from self.way(alternatives[self.decide(site, len(alternatives))])
+                case BlockRepeat(site, count, inner):
+                    for _ in range(1 + self.decide((site, count), count)):
+                        yield from self.way(inner)
+                case Repeat(count=count, body=inner):
+                    for _ in range(count):
+                        yield from self.way(inner)
+                case _:
+                    yield node
+
+
+SITES = st.sampled_from([1, *((site, count) for site in "LM" for count in (1, 2, 3))])
+DECISIONS = st.dictionaries(st.tuples(SITES, st.integers(1, 4)), st.integers(0, 2), max_size=12)
+
+
+@settings(max_examples=1500, deadline=None)
+@given(one=agreeing(), other=agreeing(), alike=st.booleans(), decisions=DECISIONS)
+def test_no_run_of_warps_that_agree_takes_longer(
+    one: Body, other: Body, alike: bool, decisions: dict[tuple[object, int], int]
+) -> None:
+    """Two classes of warps of any programs: refused, or no run takes longer.
+
+    Also runs in which the warps of one class end while those of the other meet more barriers.
+    """
+    second = (*other[:1], *one) if alike else other
+    classes = tuple(tuple(Run(decisions).way(body)) for body in (one, second))
+    try:
+        whole = bound(one, second)
+    except PtxwcetError:
+        return
+    assert whole >= bound(*classes)
+
+
+def test_loops_that_warps_run_equally_often_are_one_loop() -> None:
+    inner = (TimedInstruction("INT", 1, 2), BARRIER)
+    loop = BlockRepeat("L", 3, inner)
+    assert bound((loop,), (loop,)) == bound((Repeat(3, inner),), (Repeat(3, inner),))
+    others = (BlockRepeat("L", 2, inner),), (BlockRepeat("M", 3, inner),), (Repeat(3, inner),)
+    for other in (*others, (Repeat(1, inner), loop)):
+        with pytest.raises(PtxwcetError) as raised:
+            bound((loop,), other)
+        assert raised.value.diagnostics[0].code == "PW502"
+
+
+def test_a_loop_that_may_end_sooner_is_not_aligned_with_single_barriers() -> None:
+    """If it ends after one iteration, both long parts are in one section of the run."""
+    long = tuple(TimedInstruction(unit, 8, 0) for unit in UNITS)
+    loop, straight = (BlockRepeat("L", 3, (BARRIER,)), *long), (BARRIER, *long, BARRIER, BARRIER)
+    with pytest.raises(PtxwcetError) as raised:
+        bound(loop, straight)
+    assert raised.value.diagnostics[0].code == "PW502"
 
 
 def test_the_longer_way_is_the_bound() -> None:

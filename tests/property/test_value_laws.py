@@ -64,9 +64,9 @@ def _in_lane(number: object, lane: int) -> int:
 
 
 masks = st.lists(st.booleans(), min_size=LANES, max_size=LANES).map(np.array)
-numbers = st.integers(-2, 1) | st.lists(
-    st.integers(-2, 1), min_size=LANES, max_size=LANES
-).map(lambda lanes: np.array(lanes, dtype=np.int64))
+numbers = st.integers(-2, 1) | st.lists(st.integers(-2, 1), min_size=LANES, max_size=LANES).map(
+    lambda lanes: np.array(lanes, dtype=np.int64)
+)
 
 
 @st.composite

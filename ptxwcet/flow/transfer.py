@@ -22,6 +22,7 @@ from ptxwcet.flow.operands import (
     join_unknown,
     read_operand,
 )
+from ptxwcet.flow.operands import register_width as register_width
 from ptxwcet.flow.predicate_rules import DECISIVE, junction, setp_transfer
 from ptxwcet.flow.ranged_results import Fallback, ranged
 from ptxwcet.flow.regions import Wavers
@@ -60,14 +61,6 @@ def compile_transfer(
     if name == "cvt" and kind is not None and width > kind.bits:
         return _extending(rule, kind, width)
     return rule
-
-
-def register_width(kind: str) -> int:
-    """Bits of a register of a declared type: 1 for ``pred``, 32 for ``f16x2``, else its number."""
-    if kind == "pred":
-        return 1
-    bits, _, count = kind.lstrip("abfsu").partition("x")
-    return int(bits) * int(count or 1)
 
 
 def _extending(rule: Transfer, kind: IntegerType, width: int) -> Transfer:

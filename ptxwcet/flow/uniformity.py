@@ -16,6 +16,7 @@ Cost: linear in the kernel for each round, a few rounds; blocks times branches f
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable
 from functools import cached_property
 
 from ptxwcet.flow.accesses import variable_moves
@@ -95,8 +96,8 @@ def branch_agreement(
     ``race_free``: memory that some thread reads is not written by another between two barriers, so
     that the warps of the block find the same at the same address.
     """
-    found = _Shapes(kernel, launch, race_free=race_free)
     live = Liveness(kernel, cfg)
+    found = _Shapes(kernel, launch, live.undefined(), race_free=race_free)
     capped: set[tuple[int, Agreement]] = set()
     while True:
         found.settle()
@@ -120,19 +121,19 @@ def _blocks(cfg: ControlFlowGraph) -> range:
 class _Shapes:
     """Shapes of all registers; ``settle`` lowers them until every instruction agrees."""
 
-    def __init__(self, kernel: Kernel, launch: Launch, *, race_free: bool) -> None:
+    def __init__(
+        self, kernel: Kernel, launch: Launch, undefined: Iterable[str], *, race_free: bool
+    ) -> None:
         self._kernel = kernel
         self._specials = _special_shapes(launch)
         self._shapes: dict[str, Shape] = {}
         self._caps: dict[str, Agreement] = {}
         self._opaque = OpaqueShapes(self._operand, kernel, race_free=race_free)
         self._readers: dict[str, list[int]] = defaultdict(list)
-        written: set[str] = set()
         for index, instruction in enumerate(kernel.instructions):
-            written.update(instruction.writes)
             for name in instruction.reads:
                 self._readers[name].append(index)
-        for name in self._readers.keys() - written:
+        for name in undefined:  # each lane may find something else in it
             self._shapes[name] = VARYING
         self._pending = list(range(len(kernel.instructions)))[::-1]
 

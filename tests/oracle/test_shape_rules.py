@@ -94,7 +94,7 @@ def has_shape(values: np.ndarray, shape: Shape, bits: int) -> bool:
 
 
 def claimed(form: Form, given: dict[str, Shape]) -> tuple[Shape, ...]:
-    table = _Shapes(form.kernel, Launch((64, 1, 1)), race_free=False)
+    table = _Shapes(form.kernel, Launch((64, 1, 1)), (), race_free=False)
     table._shapes.update(given)
     return table._evaluate(form.instruction)
 

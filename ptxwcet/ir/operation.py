@@ -56,7 +56,6 @@ _TYPES: dict[str, NumberType] = {
         for kind in (NumberKind.UNSIGNED, NumberKind.SIGNED, NumberKind.BITS)
         for bits in (8, 16, 32, 64)
     },
-    "b128": NumberType(NumberKind.BITS, 128),
     "u16x2": NumberType(NumberKind.UNSIGNED, 16, 2),
     "s16x2": NumberType(NumberKind.SIGNED, 16, 2),
     "f16": NumberType(NumberKind.FLOAT, 16),

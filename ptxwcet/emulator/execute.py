@@ -23,7 +23,7 @@ from ptxwcet.flow.cfg import ControlFlowGraph, build_cfg
 from ptxwcet.flow.dominance import compute_dominators, compute_postdominators
 from ptxwcet.flow.inlining import inline_calls
 from ptxwcet.flow.loops import describe_block, find_loops
-from ptxwcet.ir.kernel import CARRY, Kernel, Module
+from ptxwcet.ir.kernel import Kernel, Module
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 
 
@@ -88,7 +88,6 @@ def _enter(frame: Frame, launch: EmulatedLaunch, block: int) -> None:
         for name, type_name in frame.kernel.registers.items()
         if type_name != "b128"  # what names one is refused; a declaration alone is fine
     }
-    frame.registers[CARRY] = np.zeros(frame.lanes, dtype=bool)
 
 
 def _endless(kernel: Kernel, cfg: ControlFlowGraph, node: Node, limit: int) -> PtxwcetError:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from ptxwcet.ir.kernel import (
+    CARRY,
     Immediate,
     Instruction,
     Kernel,
@@ -68,6 +69,8 @@ class _Site:
         """The name that an operand of the function's has in the copy."""
         if name in self.parameters:
             return self.parameters[name]
+        if name == CARRY:  # a thread has one, and instructions do not name it
+            return name
         own = name in function.registers or name in function.labels
         private = any(v.name == name and v.space != "shared" for v in function.variables)
         return self.prefix + name if own or private else name

@@ -26,7 +26,10 @@ MOST_ALIGNED = 64  # zero is a multiple of every power of two that matters
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """``u + stride * lane``; see the module docstring. ``constant`` is ``u`` where it is known."""
+    """``u + stride * lane``; see the module docstring. ``constant`` is ``u`` where it is known.
+
+    All modulo 2 to the power of the register's width: numbers here are not reduced to it.
+    """
 
     agreement: Agreement
     stride: int = 0
@@ -37,6 +40,11 @@ class Shape:
     def uniform(self) -> Agreement:
         """Who agrees on the whole value."""
         return self.agreement if self.stride == 0 else Agreement.NONE
+
+    @property
+    def number(self) -> int | None:
+        """The value where all lanes have one and it is known; ``constant`` alone is just ``u``."""
+        return self.constant if self.stride == 0 else None
 
     @property
     def fits(self) -> bool:

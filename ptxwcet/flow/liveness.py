@@ -37,6 +37,14 @@ class Liveness:
         self._live = [0] * len(cfg.blocks)
         self._live = _solve(cfg, uses, kills)
 
+    def undefined(self) -> list[str]:
+        """The registers that some path reads before it writes them.
+
+        A guarded write may leave the register as it is, so it does not count as one.
+        """
+        bits = self._live[self._cfg.entry]
+        return [name for position, name in enumerate(self._names) if bits >> position & 1]
+
     def joined(self, branch: BlockId, meeting: BlockId | None) -> list[str]:
         """The registers written between a branch and the block where its sides meet, live there.
 

@@ -8,6 +8,8 @@ a warp agree in it, those of ``bar.red`` in the block.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ptxwcet.flow.facts import WARP_SIZE
 from ptxwcet.flow.lane_shapes import VARYING, Agreement, Shape, all_uniform, uniform
 from ptxwcet.ir.kernel import (
@@ -15,24 +17,38 @@ from ptxwcet.ir.kernel import (
     Immediate,
     Instruction,
     Kernel,
+    Operand,
     Register,
     Sink,
     Space,
-    SpecialRegister,
     SymbolRef,
 )
 from ptxwcet.ir.op_classes import ControlEffect
+from ptxwcet.ir.operands import SpecialRegister, leaves
+from ptxwcet.ir.operation import Operation, operation_of
 
 _LOADS = frozenset({"ld", "ldu"})
-_SEVERAL = frozenset({"setp", "mov"})  # with two predicates, or packing and unpacking registers
+_WEAK = frozenset(
+    (
+        *("weak", "nc", "v2", "v4", "v8", "ca", "cg", "cs", "lu", "unified"),
+        *("global", "shared", "shared::cta", "shared::cluster", "local", "const", "param"),
+        *("param::entry", "param::func"),
+    )
+)
+"""What a load may say without asking for a word that others may change while it runs."""
 _WARP_WIDE = frozenset({"vote", "activemask", "redux"})
 
 
 class OpaqueShapes:
-    """Results that are not functions of registers alone: loads, exchanges, several results."""
+    """Results that are not functions of registers alone: loads, votes, exchanges, reductions.
 
-    def __init__(self, shapes: dict[str, Shape], kernel: Kernel, *, race_free: bool) -> None:
-        self._shapes = shapes
+    ``shape_of`` gives the shape of a register, a special register, a literal or a symbol.
+    """
+
+    def __init__(
+        self, shape_of: Callable[[Operand], Shape], kernel: Kernel, *, race_free: bool
+    ) -> None:
+        self._shape_of = shape_of
         self._parameters = frozenset(parameter.name for parameter in kernel.parameters)
         self._has_local = any(variable.space == "local" for variable in kernel.variables) or any(
             "local" in one.modifiers or one.mnemonic.startswith("alloca")
@@ -40,38 +56,31 @@ class OpaqueShapes:
         )
         self._race_free = race_free
 
-    def shape(self, instruction: Instruction, name: str) -> Shape:
+    def shape(self, instruction: Instruction) -> Shape:
         """The shape of every register that the instruction writes."""
+        operation = operation_of(instruction.form)
+        name = operation.name
         if name in _LOADS:
-            return self._load(instruction)
-        if name in _WARP_WIDE or (name == "match" and "all" in instruction.modifiers):
-            return uniform(self._members(instruction))
+            return self._load(instruction, operation)
+        if name in _WARP_WIDE or (name == "match" and "all" in operation.words):
+            return uniform(self._members(instruction, operation))
         if instruction.control is ControlEffect.BARRIER:  # of all threads: no count is given
             return uniform(Agreement.BLOCK) if len(instruction.operands) == 3 else VARYING
-        if name == "shfl" and "idx" in instruction.modifiers:
-            return self._one_lane(instruction)
-        if name in _SEVERAL and not self._has_special(instruction):
-            return all_uniform([self._shapes[register] for register in instruction.reads])
+        if name == "shfl" and {"idx", "sync"} <= set(operation.words):
+            return self._one_lane(instruction, operation)
         return VARYING
 
-    def _has_special(self, instruction: Instruction) -> bool:
-        return any(isinstance(operand, SpecialRegister) for operand in instruction.operands)
-
-    def _members(self, instruction: Instruction) -> Agreement:
+    def _members(self, instruction: Instruction, operation: Operation) -> Agreement:
         """Whether the lanes of a warp exchange with the same lanes: they name the same members."""
-        members = instruction.operands[-1]
-        if "sync" not in instruction.modifiers or isinstance(members, Immediate):
+        if "sync" not in operation.words:
             return Agreement.WARP
-        if isinstance(members, Register):
-            return min(self._shapes[members.name].uniform, Agreement.WARP)
-        return Agreement.NONE
+        return min(self._shape_of(instruction.operands[-1]).uniform, Agreement.WARP)
 
-    def _load(self, instruction: Instruction) -> Shape:
-        words = instruction.modifiers
-        if instruction.space is Space.LOCAL or {"volatile", "relaxed", "acquire"} & set(words):
+    def _load(self, instruction: Instruction, operation: Operation) -> Shape:
+        if not all(_is_weak(word) for word in operation.words) or not operation.types:
             return VARYING
         address = instruction.operands[1]
-        if not isinstance(address, Address):
+        if instruction.space is Space.LOCAL or not isinstance(address, Address):
             return VARYING
         if instruction.space is Space.PARAM:  # variables for calls are a thread's own
             is_kernels = (
@@ -80,23 +89,29 @@ class OpaqueShapes:
             return uniform(Agreement.BLOCK) if is_kernels else VARYING
         if instruction.space is Space.GENERIC and self._has_local:
             return VARYING  # one address may be another word for each thread
-        found = Agreement.BLOCK
-        if isinstance(address.base, Register):
-            found = self._shapes[address.base.name].uniform
-        fixed = self._race_free or instruction.space is Space.CONST or "nc" in words
-        return uniform(found if fixed else min(found, Agreement.WARP))
+        read: list[Operand] = [Register(name) for name in instruction.reads]
+        read += [
+            leaf
+            for operand in instruction.operands
+            for leaf in leaves(operand)
+            if isinstance(leaf, SpecialRegister)
+        ]
+        found = all_uniform([self._shape_of(one) for one in read]).uniform
+        is_fixed = instruction.space is Space.CONST or "nc" in operation.words
+        return uniform(found if is_fixed or self._race_free else min(found, Agreement.WARP))
 
-    def _one_lane(self, instruction: Instruction) -> Shape:
+    def _one_lane(self, instruction: Instruction, operation: Operation) -> Shape:
         """``shfl.idx`` in which all lanes of the warp read the same lane; no result that may be
         out of range.
         """
-        operands = instruction.operands
-        source, clamp = operands[2], operands[3]
-        if not isinstance(operands[0], (Register, Sink)) or not isinstance(clamp, Immediate):
+        target, _, source, clamp, *_ = instruction.operands
+        if not isinstance(target, (Register, Sink)) or not isinstance(clamp, Immediate):
             return VARYING
         if clamp.value != WARP_SIZE - 1:
             return VARYING
-        members = self._members(instruction)
-        if isinstance(source, Register):
-            return uniform(min(self._shapes[source.name].uniform, members))
-        return uniform(members) if isinstance(source, Immediate) else VARYING
+        members = self._members(instruction, operation)
+        return uniform(min(self._shape_of(source).uniform, members))
+
+
+def _is_weak(word: str) -> bool:
+    return word in _WEAK or word.startswith(("L1::", "L2::", "const["))

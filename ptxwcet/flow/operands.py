@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from ptxwcet.flow import comparison
-from ptxwcet.flow.integers import IntegerType, integer_type
+from ptxwcet.flow.integers import IntegerType
 from ptxwcet.flow.values import Cause, CauseKind, Known, Mask, Unknown, Value, combine, wrap
 from ptxwcet.ir.kernel import (
     Immediate,
     Instruction,
     Negated,
     Operand,
+    Pair,
     Register,
+    Sink,
     Space,
     SpecialRegister,
     SymbolRef,
 )
+from ptxwcet.ir.operation import NumberKind, NumberType, Operation, operation_of
 
 
 class LaneState(Protocol):
@@ -55,15 +58,67 @@ NOT_AFFINE = Unknown(frozenset())
 PREDICATE = IntegerType(1, signed=False)
 
 
+def integer_of(kind: NumberType) -> IntegerType:
+    """The same type for the rules of integers: bit strings are unsigned, predicates have one bit.
+
+    Meant for single integers and predicates.
+    """
+    return PREDICATE if kind.bits == 1 else IntegerType(kind.bits, kind.is_signed)
+
+
 def instruction_type(instruction: Instruction) -> IntegerType | None:
-    """The last integer type that an instruction names, PREDICATE for ``pred``, or None."""
-    for modifier in reversed(instruction.modifiers):
-        if modifier == "pred":
-            return PREDICATE
-        kind = integer_type(modifier)
-        if kind is not None:
-            return kind
-    return None
+    """The last type that an instruction names if all are single integers or predicates, or None.
+
+    ``pred`` is PREDICATE.
+    """
+    types = operation_of(instruction.form).types
+    if not types or any(not (one.is_integer or one.kind is NumberKind.PREDICATE) for one in types):
+        return None
+    return integer_of(types[-1])
+
+
+def computes_integers(
+    instruction: Instruction, operation: Operation, registers: Mapping[str, str]
+) -> bool:
+    """Whether a rule that knows an operation on single integers may be applied to its operands.
+
+    Every source is one register, special register, literal or symbol, as wide as it is read, and
+    the operands are all that it reads: no carry flag. ``cvt`` takes wider registers, of which it
+    reads the low bits, and extends its result. Predicates are integers of one bit.
+    """
+    types, cuts = operation.types, operation.name == "cvt"
+    if len(types) != 1 + cuts or instruction.form.implicit_reads:
+        return False
+    if any(not (one.is_integer or one.kind is NumberKind.PREDICATE) for one in types):
+        return False
+    target, *sources = instruction.operands
+    results = (target.first, target.second) if isinstance(target, Pair) else (target,)
+    read = [(one, operation.source_bits(place)) for place, one in enumerate(sources)]
+    written = [(one, types[0].bits if cuts else operation.result_bits) for one in results]
+    return all(_has_width(one, bits, registers, cuts) for one, bits in (*read, *written))
+
+
+def _has_width(operand: Operand, bits: int, registers: Mapping[str, str], cuts: bool) -> bool:
+    match operand:
+        case Register(name):
+            width = register_width(registers[name])
+            return width >= bits if cuts else width == bits
+        case Negated(inner):
+            return bits == 1 and _has_width(inner, bits, registers, cuts)
+        case Immediate(value):
+            return isinstance(value, int)
+        case SpecialRegister() | SymbolRef() | Sink():
+            return True
+        case _:
+            return False
+
+
+def register_width(kind: str) -> int:
+    """Bits of a register of a declared type: 1 for ``pred``, 32 for ``f16x2``, else its number."""
+    if kind == "pred":
+        return 1
+    bits, _, count = kind.lstrip("abfsu").partition("x")
+    return int(bits) * int(count or 1)
 
 
 def read_operand(state: LaneState, operand: Operand, bits: int, index: int) -> Value:

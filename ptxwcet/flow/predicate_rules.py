@@ -11,13 +11,15 @@ import numpy as np
 
 from ptxwcet.flow import comparison, integers
 from ptxwcet.flow.integers import IntegerType
-from ptxwcet.flow.operands import LaneState, Transfer, instruction_type, join_unknown, read_operand
+from ptxwcet.flow.operands import LaneState, Transfer, integer_of, join_unknown, read_operand
 from ptxwcet.flow.regions import Wavers
 from ptxwcet.flow.values import Cause, Known, Mask, Number, Unknown, Value
 from ptxwcet.ir.kernel import Instruction, Operand, Pair, Register, Sink
+from ptxwcet.ir.operation import operation_of
 
 # The operand that decides the outcome whatever the other is.
 DECISIVE = {"and": 0, "or": 1}
+_JUNCTIONS = frozenset({"and", "or", "xor"})
 
 
 def junction(instruction: Instruction, index: int, name: str) -> Transfer:
@@ -67,16 +69,18 @@ def _as_array(value: Value) -> np.ndarray:
 
 
 def setp_transfer(instruction: Instruction, index: int) -> Transfer | None:
-    """The transfer function of a ``setp`` of integers; None for other types and results."""
-    kind = instruction_type(instruction)
-    if kind is None:
-        return None
-    operator = instruction.modifiers[0]
-    joined = next((m for m in instruction.modifiers[1:] if m in ("and", "or", "xor")), None)
+    """The transfer function of a ``setp`` of integers; None for words or results not known here.
+
+    Types and operands are those of :func:`ptxwcet.flow.operands.computes_integers`.
+    """
+    operation = operation_of(instruction.form)
+    kind = integer_of(operation.types[0])
+    operator, *others = operation.words
     target, *sources = instruction.operands
     outputs = _setp_outputs(target)
-    if outputs is None:
+    if outputs is None or len(others) != len(sources) - 2 or not {*others} <= _JUNCTIONS:
         return None
+    joined = others[0] if others else None
 
     def transfer(state: LaneState) -> tuple[Value, ...]:
         values = [

@@ -5,24 +5,27 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ptxwcet.flow import integers, ranges
-from ptxwcet.flow.integers import IntegerType, integer_type
-from ptxwcet.flow.operands import PREDICATE, LaneState
+from ptxwcet.flow.integers import IntegerType
+from ptxwcet.flow.operands import PREDICATE, LaneState, integer_of
 from ptxwcet.flow.values import Cause, Known, Unknown, Value
-from ptxwcet.ir.kernel import Instruction
+from ptxwcet.ir.operation import Operation
 
 Fallback = Callable[[LaneState, list[Value], frozenset[Cause]], Value]
 
 
-def ranged(instruction: Instruction, name: str, kind: IntegerType) -> Fallback:
-    """The interval of a result that is not known otherwise; Unknown if its type says as much."""
+def ranged(operation: Operation, kind: IntegerType) -> Fallback:
+    """The interval of a result that is not known otherwise; Unknown if its type says as much.
+
+    The operation is one that has a row in :data:`ptxwcet.flow.value_rules.VALUE_RULES`.
+    """
+    name, words = operation.name, operation.words
     rule = ranges.RULES.get(name)
-    words = instruction.modifiers
     target = kind
-    if name == "mul" and "wide" in words:
+    if words == ("wide",):
         target = IntegerType(2 * kind.bits, kind.signed)
     if name == "cvt":
-        return _ranged_conversion(instruction)
-    if rule is None or kind is PREDICATE or {"hi", "sat", "relu"} & set(words):
+        return _ranged_conversion(operation)
+    if rule is None or kind is PREDICATE or words == ("hi",):
         return lambda state, values, causes: Unknown(causes)
     amount = IntegerType(32, signed=False)
 
@@ -44,12 +47,11 @@ def ranged(instruction: Instruction, name: str, kind: IntegerType) -> Fallback:
     return fallback
 
 
-def _ranged_conversion(instruction: Instruction) -> Fallback:
+def _ranged_conversion(operation: Operation) -> Fallback:
     """A widened value keeps its interval, at worst that of the narrower type."""
-    types = [t for t in map(integer_type, instruction.modifiers) if t is not None]
-    if len(types) != 2 or types[0].bits <= types[1].bits or "sat" in instruction.modifiers:
+    target, source = map(integer_of, operation.types)
+    if target.bits <= source.bits:
         return lambda state, values, causes: Unknown(causes)
-    target, source = types
 
     def fallback(state: LaneState, values: list[Value], causes: frozenset[Cause]) -> Value:
         found = ranges.interval_of(values[0], source, state.active)

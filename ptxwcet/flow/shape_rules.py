@@ -1,9 +1,16 @@
 """The shape of a result from those of the operands, by opcode (:mod:`ptxwcet.flow.lane_shapes`).
 
-Where nothing better is known, a function of uniform values is uniform.
+A function of values that all agree on is one that all agree on: that holds for every opcode below,
+whatever its types and modifiers, and it speaks of everything that the instruction reads, the carry
+flag and special registers included. A row with a rule says more, for the words that it names, for
+single integers and for registers as wide as the types. Every row is tested against execution on all
+its forms (tests/oracle/test_shape_rules.py).
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 from ptxwcet.flow.facts import WARP_SIZE
 from ptxwcet.flow.lane_shapes import (
@@ -15,42 +22,71 @@ from ptxwcet.flow.lane_shapes import (
     trailing_zeros,
     uniform,
 )
-from ptxwcet.ir.kernel import Instruction
+from ptxwcet.flow.operands import computes_integers
+from ptxwcet.ir.kernel import Instruction, Operand, Register
+from ptxwcet.ir.operands import SpecialRegister, leaves
+from ptxwcet.ir.operation import Operation, operation_of
+
+Rule = Callable[[Operation, list[Shape]], Shape | None]
+"""From the shapes of all source operands to that of the result; None if the rule says nothing."""
 
 
-def _pure(instruction: Instruction, shapes: list[Shape]) -> Shape:
-    return all_uniform(shapes)
+@dataclass(frozen=True, slots=True)
+class ShapeRow:
+    """A rule, and the combinations of modifiers (types left out) that it is for."""
+
+    rule: Rule
+    words: frozenset[tuple[str, ...]]
 
 
-def _copied(instruction: Instruction, shapes: list[Shape]) -> Shape:
-    (shape,) = shapes
-    return shape
+def result_shapes(
+    instruction: Instruction,
+    registers: Mapping[str, str],
+    shape_of: Callable[[Operand], Shape],
+) -> tuple[Shape, ...] | None:
+    """The shapes of what an instruction writes, in the order of ``writes``; None if it is no
+    function of what it reads.
+
+    ``registers`` are the types of the kernel's registers, ``shape_of`` gives the shape of a
+    register, a special register, a literal or a symbol. Cost: linear in the operands.
+    """
+    operation = operation_of(instruction.form)
+    if operation.name not in SHAPE_RULES:
+        return None
+    operands = instruction.operands
+    read = [shape_of(Register(name)) for name in instruction.reads]
+    read += [shape_of(o) for one in operands for o in leaves(one) if isinstance(o, SpecialRegister)]
+    alike = all_uniform(read)
+    row = SHAPE_RULES[operation.name]
+    found = None
+    is_named = row is not None and operation.words in row.words
+    if row is not None and is_named and computes_integers(instruction, operation, registers):
+        found = row.rule(operation, [shape_of(operand) for operand in operands[1:]])
+    first = alike if found is None else found
+    # both results of a comparison are its outcome; another second result is the carry flag
+    others = first if operation.name == "setp" else alike
+    return (first, *[others] * (len(instruction.writes) - 1))
 
 
-def _converted(instruction: Instruction, shapes: list[Shape]) -> Shape:
+def _copied(operation: Operation, shapes: list[Shape]) -> Shape | None:
+    return shapes[0]
+
+
+def _converted(operation: Operation, shapes: list[Shape]) -> Shape | None:
     """Between integer types: the lanes' part must not carry into bits that are cut or extended."""
-    shape = shapes[0]
-    integer = all(m[0] in "usb" for m in instruction.modifiers if m[-1].isdigit())
-    if len(shapes) == 1 and integer and shape.stride and shape.fits:
-        widths = [int(m[1:]) for m in instruction.modifiers if m[-1].isdigit()]
-        if min(widths, default=0) >= 16 and "sat" not in instruction.modifiers:
-            return Shape(shape.agreement, shape.stride, min(shape.align, min(widths)), None)
-    return all_uniform(shapes)
+    (shape,) = shapes
+    bits = min(kind.bits for kind in operation.types)
+    if shape.stride == 0 or not shape.fits or bits < 16:
+        return None
+    return Shape(shape.agreement, shape.stride, min(shape.align, bits), None)
 
 
-def _sum(instruction: Instruction, shapes: list[Shape]) -> Shape:
-    return _combined(shapes[0], shapes[1], 1) if _is_ring(instruction) else all_uniform(shapes)
+def _sum(operation: Operation, shapes: list[Shape]) -> Shape | None:
+    return _combined(shapes[0], shapes[1], 1)
 
 
-def _differing(instruction: Instruction, shapes: list[Shape]) -> Shape:
-    return _combined(shapes[0], shapes[1], -1) if _is_ring(instruction) else all_uniform(shapes)
-
-
-def _is_ring(instruction: Instruction) -> bool:
-    """Whether the result is the low word of the integers' sum or product."""
-    words = instruction.modifiers
-    kinds = {word[0] for word in words if word[-1].isdigit()}
-    return kinds <= {"u", "s", "b"} and not {"sat", "cc", "hi", "x2"} & set(words)
+def _difference(operation: Operation, shapes: list[Shape]) -> Shape | None:
+    return _combined(shapes[0], shapes[1], -1)
 
 
 def _combined(a: Shape, b: Shape, sign: int) -> Shape:
@@ -63,76 +99,81 @@ def _combined(a: Shape, b: Shape, sign: int) -> Shape:
     return Shape(min(a.agreement, b.agreement), stride, min(a.align, b.align), known)
 
 
-def _product(instruction: Instruction, shapes: list[Shape]) -> Shape:
-    if not _is_ring(instruction):
-        return all_uniform(shapes)
+def _product(operation: Operation, shapes: list[Shape]) -> Shape | None:
     a, b = shapes[:2]
-    if b.stride or b.constant is None:
+    if a.number is not None and b.number is None:
         a, b = b, a
-    wide = "wide" in instruction.modifiers
+    wide = "wide" in operation.words
+    agreement = min(a.agreement, b.agreement)
+    if not agreement:
+        return VARYING
     if a.stride == 0 and b.stride == 0:
-        agreement = min(a.agreement, b.agreement)
         known = None
-        if a.constant is not None and b.constant is not None and not wide:
-            known = a.constant * b.constant
-        if not agreement:
-            return VARYING
+        if a.number is not None and b.number is not None and not wide:
+            known = a.number * b.number
         return Shape(agreement, 0, 0 if wide else a.align + b.align, known)
-    if b.stride or b.constant is None or not a.agreement:
+    if b.number is None:
         return VARYING
-    if wide and not (a.fits and 0 <= b.constant < 1 << 15):  # it is extended as a number >= 0
+    if wide and not (a.fits and 0 <= b.number < 1 << 15):  # it is extended as a number >= 0
         return VARYING
-    return Shape(a.agreement, a.stride * b.constant, a.align + b.align)
+    return Shape(a.agreement, a.stride * b.number, a.align + b.align)
 
 
-def _multiply_add(instruction: Instruction, shapes: list[Shape]) -> Shape:
-    if not _is_ring(instruction):
-        return all_uniform(shapes)
-    return _combined(_product(instruction, shapes[:2]), shapes[2], 1)
+def _multiply_add(operation: Operation, shapes: list[Shape]) -> Shape | None:
+    product = _product(operation, shapes[:2])
+    return None if product is None else _combined(product, shapes[2], 1)
 
 
-def _shifted_left(instruction: Instruction, shapes: list[Shape]) -> Shape:
+def _shifted_left(operation: Operation, shapes: list[Shape]) -> Shape | None:
     value, amount = shapes
-    if amount.constant is None or not 0 <= amount.constant < 32 or not value.agreement:
-        return all_uniform(shapes)
-    known = None if value.constant is None else value.constant << amount.constant
-    stride = value.stride << amount.constant
-    return Shape(value.agreement, stride, value.align + amount.constant, known)
+    if amount.number is None or not 0 <= amount.number < 64 or not value.agreement:
+        return None
+    known = None if value.constant is None else value.constant << amount.number
+    stride = value.stride << amount.number
+    return Shape(value.agreement, stride, value.align + amount.number, known)
 
 
-def _shifted_right(instruction: Instruction, shapes: list[Shape]) -> Shape:
+def _shifted_right(operation: Operation, shapes: list[Shape]) -> Shape | None:
     """The lanes' part is lost if it is below the bits of ``u`` and below those that stay."""
     value, amount = shapes
-    if value.stride == 0 or amount.constant is None or not 0 <= amount.constant < 64:
-        return all_uniform(shapes)
+    if value.stride == 0 or amount.number is None or not 0 <= amount.number < 64:
+        return None
     lanes = value.stride * (WARP_SIZE - 1)
-    if not value.agreement or not value.fits or lanes >= 1 << amount.constant:
+    if not value.agreement or not value.fits or lanes >= 1 << amount.number:
         return VARYING
-    return Shape(value.agreement, 0, max(0, value.align - amount.constant))
+    return uniform(value.agreement, max(0, value.align - amount.number))
 
 
-def _masked(instruction: Instruction, shapes: list[Shape]) -> Shape:
+def _masked(operation: Operation, shapes: list[Shape]) -> Shape | None:
     value, mask = shapes
-    if value.stride == 0 or mask.constant is None or mask.stride or not value.fits:
-        return all_uniform(shapes)
-    if mask.constant % (1 << min(value.align, 62)) == 0:
-        return uniform(value.agreement, trailing_zeros(mask.constant))
+    if value.number is not None:
+        value, mask = mask, value
+    if value.stride == 0 or mask.number is None or not value.fits:
+        return None
+    if mask.number % (1 << min(value.align, 62)) == 0:
+        return uniform(value.agreement, trailing_zeros(mask.number))
     lanes = (1 << (value.stride * (WARP_SIZE - 1)).bit_length()) - 1
-    low = mask.constant & ((1 << min(value.align, 32)) - 1)
-    if low & lanes == lanes and mask.constant == low:
+    low = mask.number & ((1 << min(value.align, 32)) - 1)
+    if low & lanes == lanes and mask.number == low:
         return Shape(Agreement.BLOCK, value.stride, MOST_ALIGNED, 0)
     return VARYING
 
 
-def _compared(instruction: Instruction, shapes: list[Shape]) -> Shape:
+def _equality(operation: Operation, shapes: list[Shape]) -> Shape | None:
     a, b, *rest = shapes
-    if instruction.modifiers[0] in ("eq", "ne") and _is_ring(instruction):
-        difference = _combined(a, b, -1)
-        return all_uniform([difference, *rest])
-    return all_uniform(shapes)
+    return all_uniform([_combined(a, b, -1), *rest])
 
 
-_PURE = (
+def _words(*choices: str) -> frozenset[tuple[str, ...]]:
+    return frozenset(tuple(choice.split()) for choice in choices)
+
+
+_PLAIN = _words("")
+_HALVES = _words("lo", "wide")
+_EQUALITIES = _words("eq", "ne", "eq and", "eq or", "eq xor", "ne and", "ne or", "ne xor")
+
+
+_ALIKE = (
     *("addc", "subc", "madc", "fma", "mul24", "mad24", "div", "rem", "min", "max", "sad", "abs"),
     *("neg", "copysign", "dp4a", "dp2a", "rcp", "sqrt", "rsqrt", "sin", "cos", "lg2", "ex2"),
     *("tanh", "testp", "set", "or", "xor", "not", "cnot", "lop3", "shf", "popc", "clz", "bfind"),
@@ -140,17 +181,18 @@ _PURE = (
 )
 
 
-SHAPE_RULES = {
-    **dict.fromkeys(_PURE, _pure),
-    "mov": _copied,
-    "cvta": _copied,
-    "cvt": _converted,
-    "add": _sum,
-    "sub": _differing,
-    "mul": _product,
-    "mad": _multiply_add,
-    "shl": _shifted_left,
-    "shr": _shifted_right,
-    "and": _masked,
-    "setp": _compared,
+SHAPE_RULES: Mapping[str, ShapeRow | None] = {
+    **dict.fromkeys(_ALIKE),
+    "mov": ShapeRow(_copied, _PLAIN),
+    "cvta": ShapeRow(_copied, _words("global", "to global")),
+    "cvt": ShapeRow(_converted, _PLAIN),
+    "add": ShapeRow(_sum, _words("", "cc")),
+    "sub": ShapeRow(_difference, _words("", "cc")),
+    "mul": ShapeRow(_product, _HALVES),
+    "mad": ShapeRow(_multiply_add, _words("lo", "wide", "lo cc")),
+    "shl": ShapeRow(_shifted_left, _PLAIN),
+    "shr": ShapeRow(_shifted_right, _PLAIN),
+    "and": ShapeRow(_masked, _PLAIN),
+    "setp": ShapeRow(_equality, _EQUALITIES),
 }
+"""Opcodes whose results are functions of what they read, some with a rule for integers."""

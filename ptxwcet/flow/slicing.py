@@ -35,7 +35,7 @@ def control_slice(kernel: Kernel) -> frozenset[str]:
             guard = definition.guard
             if guard is not None:
                 wanted.append(guard.register)
-            if reads_matter(definition):
+            if reads_matter(definition, kernel.registers):
                 wanted += definition.reads
     return frozenset(found)
 

@@ -18,19 +18,21 @@ from ptxwcet.flow.operands import (
     PREDICATE,
     LaneState,
     Transfer,
-    instruction_type,
+    computes_integers,
+    integer_of,
     join_unknown,
     read_operand,
 )
+from ptxwcet.flow.operands import register_width as register_width
 from ptxwcet.flow.predicate_rules import DECISIVE, junction, setp_transfer
 from ptxwcet.flow.ranged_results import Fallback, ranged
 from ptxwcet.flow.regions import Wavers
 from ptxwcet.flow.value_rules import VALUE_RULES, Rule
 from ptxwcet.flow.values import Cause, CauseKind, Known, Unknown, Value
 from ptxwcet.ir.kernel import Instruction, Operand, Register, Space
+from ptxwcet.ir.operation import operation_of
 
 _MEMORY = ("ld", "st")
-_FLOAT_TYPES = frozenset({"f16", "f16x2", "bf16", "bf16x2", "tf32", "f32", "f32x2", "f64"})
 
 
 def compile_transfer(
@@ -48,7 +50,7 @@ def compile_transfer(
         widths = {one: register_width(registers[one]) for one in instruction.writes}
         rule = loads.memory_transfer(instruction, _opaque_cause(instruction, index), widths)
     else:
-        rule = _value_rule(instruction, index)
+        rule = _value_rule(instruction, index, registers)
     kind = next((t for t in map(integer_type, instruction.modifiers) if t is not None), None)
     width = register_width(registers[instruction.writes[0]]) if count else 0
     if rule is None or count == 0:
@@ -62,14 +64,6 @@ def compile_transfer(
     return rule
 
 
-def register_width(kind: str) -> int:
-    """Bits of a register of a declared type: 1 for ``pred``, 32 for ``f16x2``, else its number."""
-    if kind == "pred":
-        return 1
-    bits, _, count = kind.lstrip("abfsu").partition("x")
-    return int(bits) * int(count or 1)
-
-
 def _extending(rule: Transfer, kind: IntegerType, width: int) -> Transfer:
     """A target wider than the type receives the value with its sign or zeros in front."""
 
@@ -80,49 +74,50 @@ def _extending(rule: Transfer, kind: IntegerType, width: int) -> Transfer:
     return transfer
 
 
-def reads_matter(instruction: Instruction) -> bool:
+def reads_matter(instruction: Instruction, registers: Mapping[str, str]) -> bool:
     """Whether the written value depends on the registers read, as far as this analysis knows.
 
     False for most loads and other opaque operations: their operands need not be tracked.
+    ``registers`` are the types of the kernel's registers.
     """
-    return loads.is_followed(instruction) or _value_rule(instruction, 0) is not None
+    return loads.is_followed(instruction) or _value_rule(instruction, 0, registers) is not None
 
 
 def _opaque_cause(instruction: Instruction, index: int) -> Cause:
     name = instruction.mnemonic
     if instruction.space is not Space.NONE:
         return Cause(CauseKind.MEMORY, name, index)
-    if any(modifier in _FLOAT_TYPES for modifier in instruction.modifiers):
+    if operation_of(instruction.form).has_floats:
         return Cause(CauseKind.FLOAT, name, index)
     return Cause(CauseKind.OPERATION, name, index)
 
 
-def _value_rule(instruction: Instruction, index: int) -> Transfer | None:
+def _value_rule(
+    instruction: Instruction, index: int, registers: Mapping[str, str]
+) -> Transfer | None:
     """The transfer function of an instruction whose result may be known; None if it has none."""
-    name = instruction.opcode.name if instruction.opcode is not None else ""
-    if name in _MEMORY:
+    operation = operation_of(instruction.form)
+    if operation.name in _MEMORY or not computes_integers(instruction, operation, registers):
         return None
-    if name == "setp":
+    if operation.name == "setp":
         return setp_transfer(instruction, index)
-    if any(modifier in _FLOAT_TYPES for modifier in instruction.modifiers):
+    row = VALUE_RULES.get(operation.name)
+    if row is None or operation.words not in row.words:
         return None
-    if len(instruction.writes) != 1 or not isinstance(instruction.operands[0], Register):
+    if not isinstance(instruction.operands[0], Register):
         return None
-    builder = VALUE_RULES.get(name)
-    kind = instruction_type(instruction)
-    if kind is PREDICATE and name in DECISIVE:
-        return junction(instruction, index, name)
-    if builder is None or kind is None:
-        return None
-    rule = builder(instruction, kind)
+    kind = integer_of(operation.types[-1])
+    if kind is PREDICATE and operation.name in DECISIVE:
+        return junction(instruction, index, operation.name)
+    rule = row.build(operation, kind)
     if rule is None:
         return None
     sources = [
-        (operand, _operand_bits(name, instruction, kind, position))
-        for position, operand in enumerate(instruction.operands[1:])
+        (operand, operation.source_bits(place))
+        for place, operand in enumerate(instruction.operands[1:])
     ]
     cause = Cause(CauseKind.NOT_AFFINE, instruction.mnemonic, index)
-    return _evaluation(rule, sources, ranged(instruction, name, kind), cause)
+    return _evaluation(rule, sources, ranged(operation, kind), cause)
 
 
 def _evaluation(
@@ -149,12 +144,3 @@ def _evaluation(
         return (fallback(state, values, frozenset({cause})),)
 
     return transfer
-
-
-def _operand_bits(name: str, instruction: Instruction, kind: IntegerType, position: int) -> int:
-    """The width of a source operand, where it is not the instruction type's."""
-    if position > 0 and name in ("shl", "shr", "bfe"):
-        return 32
-    if position == 2 and name == "mad" and "wide" in instruction.modifiers:
-        return 2 * kind.bits
-    return kind.bits

@@ -16,6 +16,7 @@ Cost: linear in the kernel for each round, a few rounds; blocks times branches f
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable
 from functools import cached_property
 
 from ptxwcet.flow.accesses import variable_moves
@@ -34,7 +35,7 @@ from ptxwcet.flow.lane_shapes import (
 )
 from ptxwcet.flow.liveness import Liveness
 from ptxwcet.flow.opaque_shapes import OpaqueShapes
-from ptxwcet.flow.shape_rules import SHAPE_RULES
+from ptxwcet.flow.shape_rules import result_shapes
 from ptxwcet.flow.transfer import register_width
 from ptxwcet.ir.kernel import (
     Immediate,
@@ -46,7 +47,6 @@ from ptxwcet.ir.kernel import (
     Space,
     SpecialRegister,
     SymbolRef,
-    Vector,
 )
 from ptxwcet.ir.op_classes import ControlEffect
 
@@ -96,8 +96,8 @@ def branch_agreement(
     ``race_free``: memory that some thread reads is not written by another between two barriers, so
     that the warps of the block find the same at the same address.
     """
-    found = _Shapes(kernel, launch, race_free=race_free)
     live = Liveness(kernel, cfg)
+    found = _Shapes(kernel, launch, live.undefined(), race_free=race_free)
     capped: set[tuple[int, Agreement]] = set()
     while True:
         found.settle()
@@ -121,19 +121,19 @@ def _blocks(cfg: ControlFlowGraph) -> range:
 class _Shapes:
     """Shapes of all registers; ``settle`` lowers them until every instruction agrees."""
 
-    def __init__(self, kernel: Kernel, launch: Launch, *, race_free: bool) -> None:
+    def __init__(
+        self, kernel: Kernel, launch: Launch, undefined: Iterable[str], *, race_free: bool
+    ) -> None:
         self._kernel = kernel
         self._specials = _special_shapes(launch)
         self._shapes: dict[str, Shape] = {}
         self._caps: dict[str, Agreement] = {}
-        self._opaque = OpaqueShapes(self._shapes, kernel, race_free=race_free)
+        self._opaque = OpaqueShapes(self._operand, kernel, race_free=race_free)
         self._readers: dict[str, list[int]] = defaultdict(list)
-        written: set[str] = set()
         for index, instruction in enumerate(kernel.instructions):
-            written.update(instruction.writes)
             for name in instruction.reads:
                 self._readers[name].append(index)
-        for name in self._readers.keys() - written:
+        for name in undefined:  # each lane may find something else in it
             self._shapes[name] = VARYING
         self._pending = list(range(len(kernel.instructions)))[::-1]
 
@@ -184,18 +184,14 @@ class _Shapes:
         return True
 
     def _evaluate(self, instruction: Instruction) -> tuple[Shape, ...]:
-        count = len(instruction.writes)
-        name = instruction.opcode.name if instruction.opcode is not None else ""
-        rule = SHAPE_RULES.get(name)
-        operands = instruction.operands
-        packs = any(isinstance(operand, Vector) for operand in operands)
-        if rule is not None and count == 1 and not packs:
-            return (rule(instruction, [self._operand(operand) for operand in operands[1:]]),)
+        found = result_shapes(instruction, self._kernel.registers, self._operand)
+        if found is not None:
+            return found
         form = instruction.form
         if instruction.space is Space.PARAM and (form.implicit_reads or form.implicit_writes):
             moves = variable_moves(instruction)
             return tuple(self._moved(target, moves.get(target)) for target in instruction.writes)
-        return (self._opaque.shape(instruction, name),) * count
+        return (self._opaque.shape(instruction),) * len(instruction.writes)
 
     def _moved(self, target: str, source: Operand | None) -> Shape:
         """Through a variable of the thread: as it is, if no bits are cut off or put in front."""
@@ -213,7 +209,7 @@ class _Shapes:
             case Register(name):
                 return self._shapes[name]
             case Negated(inner):
-                return self._operand(inner)
+                return all_uniform([self._operand(inner)])
             case Immediate(value):
                 return constant(value) if isinstance(value, int) else uniform(Agreement.BLOCK)
             case SpecialRegister(name):

@@ -2,48 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 from ptxwcet.flow import comparison, integer_operations, integers, scalar
-from ptxwcet.flow.integers import IntegerType, integer_type
-from ptxwcet.flow.operands import NOT_AFFINE, PREDICATE, LaneState
+from ptxwcet.flow.integers import IntegerType
+from ptxwcet.flow.operands import NOT_AFFINE, PREDICATE, LaneState, integer_of
 from ptxwcet.flow.values import Known, Number, Value, combine, per_lane, scale_by, wrap
-from ptxwcet.ir.kernel import Instruction
+from ptxwcet.ir.operation import Operation
 
 Rule = Callable[[LaneState, list[Known]], Value]
-_Builder = Callable[[Instruction, IntegerType], Rule | None]
+_Builder = Callable[[Operation, IntegerType], Rule | None]
+
+
+@dataclass(frozen=True, slots=True)
+class ValueRow:
+    """What builds a rule, and the combinations of modifiers (types left out) that it is for.
+
+    The operation is one on single integers or predicates; the type given is its last.
+    """
+
+    build: _Builder
+    words: frozenset[tuple[str, ...]]
 
 
 def _ring(sign: int) -> _Builder:
-    def build(instruction: Instruction, kind: IntegerType) -> Rule | None:
-        if "sat" in instruction.modifiers or "cc" in instruction.modifiers:
-            return None
+    def build(operation: Operation, kind: IntegerType) -> Rule | None:
         return lambda state, v: combine(v[0], v[1], sign, kind.bits)
 
     return build
 
 
-def _copy(instruction: Instruction, kind: IntegerType) -> Rule | None:
+def _copy(operation: Operation, kind: IntegerType) -> Rule | None:
     if kind is PREDICATE:
         return lambda state, v: v[0]
     return lambda state, v: _resize(v[0], kind.bits)
-
-
-def _convert_address(instruction: Instruction, kind: IntegerType) -> Rule | None:
-    """``cvta``: the addresses of most windows are moved, those of global memory are not."""
-    words = instruction.modifiers
-    return None if "const" in words or "param" in words else _copy(instruction, kind)
 
 
 def _resize(value: Known, bits: int) -> Known:
     return scale_by(value, 1, bits)
 
 
-def _cvt(instruction: Instruction, kind: IntegerType) -> Rule | None:
-    types = [t for t in map(integer_type, instruction.modifiers) if t is not None]
-    if len(types) != 2 or "sat" in instruction.modifiers:
-        return None
-    target, source = types
+def _cvt(operation: Operation, kind: IntegerType) -> Rule | None:
+    target, source = map(integer_of, operation.types)
 
     def rule(state: LaneState, v: list[Known]) -> Value:
         if target.bits <= source.bits:
@@ -74,17 +75,13 @@ def _product(state: LaneState, a: Known, b: Known, kind: IntegerType, mode: str)
     return integers.from_exact(integers.Exact(high, {}), kind.bits)
 
 
-def _multiply(instruction: Instruction, kind: IntegerType) -> Rule | None:
-    mode = next((m for m in instruction.modifiers if m in ("lo", "hi", "wide")), None)
-    if mode is None:
-        return None
+def _multiply(operation: Operation, kind: IntegerType) -> Rule | None:
+    (mode,) = operation.words
     return lambda state, v: _product(state, v[0], v[1], kind, mode) or NOT_AFFINE
 
 
-def _multiply_add(instruction: Instruction, kind: IntegerType) -> Rule | None:
-    mode = next((m for m in instruction.modifiers if m in ("lo", "hi", "wide")), None)
-    if mode is None or "sat" in instruction.modifiers or "cc" in instruction.modifiers:
-        return None
+def _multiply_add(operation: Operation, kind: IntegerType) -> Rule | None:
+    (mode,) = operation.words
     bits = 2 * kind.bits if mode == "wide" else kind.bits
 
     def rule(state: LaneState, v: list[Known]) -> Value:
@@ -94,7 +91,7 @@ def _multiply_add(instruction: Instruction, kind: IntegerType) -> Rule | None:
     return rule
 
 
-def _shift_left(instruction: Instruction, kind: IntegerType) -> Rule | None:
+def _shift_left(operation: Operation, kind: IntegerType) -> Rule | None:
     def rule(state: LaneState, v: list[Known]) -> Value:
         if v[1].terms:
             return NOT_AFFINE
@@ -116,7 +113,7 @@ def _wrap_int(number: int) -> int:
     return wrapped
 
 
-def _shift_right(instruction: Instruction, kind: IntegerType) -> Rule | None:
+def _shift_right(operation: Operation, kind: IntegerType) -> Rule | None:
     def rule(state: LaneState, v: list[Known]) -> Value:
         if v[1].terms:
             return NOT_AFFINE
@@ -133,7 +130,7 @@ def _shift_right(instruction: Instruction, kind: IntegerType) -> Rule | None:
 
 
 def _bitwise(operator: str) -> _Builder:
-    def build(instruction: Instruction, kind: IntegerType) -> Rule | None:
+    def build(operation: Operation, kind: IntegerType) -> Rule | None:
         return lambda state, v: (
             integer_operations.bitwise(v[0], v[1], operator, kind.bits) or NOT_AFFINE
         )
@@ -141,20 +138,18 @@ def _bitwise(operator: str) -> _Builder:
     return build
 
 
-def _not(instruction: Instruction, kind: IntegerType) -> Rule | None:
+def _not(operation: Operation, kind: IntegerType) -> Rule | None:
     if kind is PREDICATE:
         return lambda state, v: Known(1 - v[0].base)
     return lambda state, v: combine(Known(-1), v[0], -1, kind.bits)
 
 
-def _negate(instruction: Instruction, kind: IntegerType) -> Rule | None:
+def _negate(operation: Operation, kind: IntegerType) -> Rule | None:
     return lambda state, v: combine(Known(0), v[0], -1, kind.bits)
 
 
 def _extremum(largest: bool) -> _Builder:
-    def build(instruction: Instruction, kind: IntegerType) -> Rule | None:
-        if len(instruction.operands) != 3 or "relu" in instruction.modifiers:
-            return None
+    def build(operation: Operation, kind: IntegerType) -> Rule | None:
         return lambda state, v: (
             integer_operations.extremum(v[0], v[1], kind, state.active, largest=largest)
             or NOT_AFFINE
@@ -163,7 +158,7 @@ def _extremum(largest: bool) -> _Builder:
     return build
 
 
-def _absolute(instruction: Instruction, kind: IntegerType) -> Rule | None:
+def _absolute(operation: Operation, kind: IntegerType) -> Rule | None:
     def rule(state: LaneState, v: list[Known]) -> Value:
         negative = comparison.compare(v[0], Known(0), "lt", kind, state.active)
         if not isinstance(negative, Known) or negative.valid is not None:
@@ -177,7 +172,7 @@ def _absolute(instruction: Instruction, kind: IntegerType) -> Rule | None:
 
 
 def _divide(remainder: bool) -> _Builder:
-    def build(instruction: Instruction, kind: IntegerType) -> Rule | None:
+    def build(operation: Operation, kind: IntegerType) -> Rule | None:
         def rule(state: LaneState, v: list[Known]) -> Value:
             quotient = integer_operations.divide(v[0], v[1], kind, state.active)
             if quotient is None:
@@ -192,7 +187,7 @@ def _divide(remainder: bool) -> _Builder:
     return build
 
 
-def _select(instruction: Instruction, kind: IntegerType) -> Rule | None:
+def _select(operation: Operation, kind: IntegerType) -> Rule | None:
     def rule(state: LaneState, v: list[Known]) -> Value:
         taken = v[2].base
         if isinstance(taken, int):
@@ -203,8 +198,8 @@ def _select(instruction: Instruction, kind: IntegerType) -> Rule | None:
 
 
 def _pointwise(function: scalar.ScalarOperation) -> _Builder:
-    def build(instruction: Instruction, kind: IntegerType) -> Rule | None:
-        if instruction.modifiers[-1] not in _POINTWISE_TYPES:
+    def build(operation: Operation, kind: IntegerType) -> Rule | None:
+        if kind.bits < 32:
             return None
 
         def rule(state: LaneState, v: list[Known]) -> Value:
@@ -218,17 +213,15 @@ def _pointwise(function: scalar.ScalarOperation) -> _Builder:
     return build
 
 
-_POINTWISE_TYPES = frozenset({"u32", "s32", "b32", "u64", "s64", "b64"})
+def _words(*choices: str) -> frozenset[tuple[str, ...]]:
+    return frozenset(tuple(choice.split()) for choice in choices)
 
 
-VALUE_RULES: dict[str, _Builder] = {
+_PLAIN: Mapping[str, _Builder] = {
     "mov": _copy,
-    "cvta": _convert_address,
     "cvt": _cvt,
     "add": _ring(1),
     "sub": _ring(-1),
-    "mul": _multiply,
-    "mad": _multiply_add,
     "shl": _shift_left,
     "shr": _shift_right,
     "and": _bitwise("and"),
@@ -248,3 +241,13 @@ VALUE_RULES: dict[str, _Builder] = {
     "brev": _pointwise(scalar.reverse_bits),
     "lop3": _pointwise(scalar.three_input_logic),
 }
+_HALVES = _words("lo", "hi", "wide")
+
+VALUE_RULES: Mapping[str, ValueRow] = {
+    **{name: ValueRow(builder, _words("")) for name, builder in _PLAIN.items()},
+    "mul": ValueRow(_multiply, _HALVES),
+    "mad": ValueRow(_multiply_add, _HALVES),
+    # the addresses of other windows than that of global memory are moved
+    "cvta": ValueRow(_copy, _words("global", "to global")),
+}
+"""By opcode; tested against execution on all forms (tests/oracle/test_value_rules.py)."""

@@ -173,8 +173,9 @@ class Kernel:
 
     ``labels`` maps the unique name of each label (its spelling; spelling + ``@n`` in inner scopes)
     to the index of the instruction that it precedes, ``len(instructions)`` at the end.
-    ``registers`` maps the unique name of every register that an instruction names to its type
-    (``b32``, ``pred``). ``branch_tables`` maps a ``.branchtargets`` label to unique label names.
+    ``registers`` maps the unique name of every register that an instruction reads or writes to its
+    type (``b32``, ``pred``), that of the carry flag included, which no operand names.
+    ``branch_tables`` maps a ``.branchtargets`` label to unique label names.
     ``body`` holds what is not an instruction, each with the index of the instruction it precedes.
     A prototype has ``has_body`` False and no instructions. ``attributes`` are PTX texts.
     ``recursions`` has for the index of a call that closes a cycle of calls the functions on it.

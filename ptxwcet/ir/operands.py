@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 
@@ -136,3 +137,27 @@ Operand = (
     | Selected
     | Sink
 )
+
+
+def leaves(operand: Operand) -> Iterator[Operand]:
+    """The registers, special registers, literals and symbols in an operand. Cost: linear."""
+    match operand:
+        case Address(base):
+            yield from leaves(base)
+        case Element(array, index):
+            yield array
+            yield from leaves(index)
+        case Vector(elements) | Bracket(elements) | Arguments(elements):
+            for element in elements:
+                yield from leaves(element)
+        case WholeVector(_, members):
+            yield from (Register(name) for name in members)
+        case Pair(first, second):
+            yield from leaves(first)
+            yield from leaves(second)
+        case Negated(inner) | Minus(inner) | Selected(inner):
+            yield from leaves(inner)
+        case Sink():
+            return
+        case _:
+            yield operand

@@ -15,18 +15,12 @@ from ptxwcet.ir.kernel import (
 from ptxwcet.ir.op_classes import ControlEffect, Space
 from ptxwcet.ir.operands import (
     Address,
-    Arguments,
     Bracket,
     Element,
-    Minus,
-    Negated,
     Operand,
-    Pair,
     Register,
-    Selected,
     SymbolRef,
-    Vector,
-    WholeVector,
+    leaves,
 )
 from ptxwcet.support.diagnostics import Diagnostic
 
@@ -93,7 +87,7 @@ def _check_registers(kernel: Kernel) -> Iterator[Diagnostic]:
     known = kernel.registers
     for instruction in kernel.instructions:
         for name in (*instruction.reads, *instruction.writes):
-            if name not in known and name != CARRY:
+            if name not in known:
                 yield _fault(f"register {name} is not declared", instruction, kernel)
         guard = instruction.guard
         if guard is not None and known.get(guard.register) != "pred":
@@ -140,25 +134,7 @@ def _check_roles(kernel: Kernel) -> Iterator[Diagnostic]:
 
 def registers_of(operand: Operand) -> Iterator[str]:
     """Unique names of the registers in an operand. Vector registers give their members' names."""
-    match operand:
-        case Register(name):
-            yield name
-        case Address(base, _):
-            yield from registers_of(base)
-        case Element(_, index):
-            yield from registers_of(index)
-        case Vector(elements) | Bracket(elements) | Arguments(elements):
-            for element in elements:
-                yield from registers_of(element)
-        case Pair(first, second):
-            yield from registers_of(first)
-            yield from registers_of(second)
-        case Negated(inner) | Minus(inner) | Selected(inner, _):
-            yield from registers_of(inner)
-        case WholeVector(_, members):
-            yield from members
-        case _:
-            return
+    return (leaf.name for leaf in leaves(operand) if isinstance(leaf, Register))
 
 
 def _check_rows(kernel: Kernel) -> Iterator[Diagnostic]:

@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from types import MappingProxyType
 
 from lark import Token, Tree, UnexpectedInput
 
-from ptxwcet.ir.kernel import Directive, Kernel, Module, ModuleItem, Variable
+from ptxwcet.ir.kernel import (
+    CARRY,
+    Directive,
+    Instruction,
+    Kernel,
+    Module,
+    ModuleItem,
+    Variable,
+)
 from ptxwcet.ptx import scopes, statements
 from ptxwcet.ptx.body import BodyReader
 from ptxwcet.ptx.context import FileContext
@@ -245,7 +254,7 @@ class ModuleReader:
             parameters=tuple(parameter for parameter, _ in head.parameters),
             instructions=tuple(reader.instructions),
             labels=MappingProxyType(names.labels),
-            registers=MappingProxyType(names.types),
+            registers=MappingProxyType(names.types | _carry_flag(reader.instructions)),
             branch_tables=MappingProxyType(names.tables),
             variables=tuple(reader.blocks.variables),
             performance=head.performance,
@@ -286,3 +295,10 @@ def _warnings(source: SourceFile) -> tuple[Diagnostic, ...]:
     span = Span(source, found.start(), found.end())
     message = "a character outside ASCII: ptxas refuses the file"
     return (Diagnostic("PW116", message, span, severity=Severity.WARNING),)
+
+
+def _carry_flag(instructions: Sequence[Instruction]) -> dict[str, str]:
+    """The type of the carry flag, where an instruction reads or writes it."""
+    forms = {instruction.form for instruction in instructions}
+    is_used = any(CARRY in (*form.implicit_reads, *form.implicit_writes) for form in forms)
+    return {CARRY: "pred"} if is_used else {}

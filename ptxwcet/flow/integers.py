@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ptxwcet.flow.intervals import Interval, around
 from ptxwcet.flow.regions import Symbol, require_negative, require_nonnegative
 from ptxwcet.flow.values import Cause, Known, Mask, Number, clean_terms, wrap
 
@@ -35,6 +36,11 @@ class IntegerType:
     def high(self) -> int:
         """Largest value."""
         return (1 << (self.bits - 1)) - 1 if self.signed else (1 << self.bits) - 1
+
+    @property
+    def interval(self) -> Interval:
+        """All its values."""
+        return Interval(self.low, self.high)
 
 
 _TYPES = {
@@ -141,7 +147,13 @@ def difference(a: Exact, b: Exact) -> Exact:
 
 def shifted(exact: Exact, offset: int) -> Exact:
     """``exact + offset``."""
-    return Exact(exact.base + offset, exact.terms)
+    return Exact(_sum(exact.base, offset), exact.terms)
+
+
+def _sum(a: Any, b: Any) -> Any:
+    """``a + b`` as true integers."""
+    left, right = _widest(a, b)
+    return left + right
 
 
 def _is_small(base: Any) -> bool:
@@ -165,17 +177,54 @@ def _as_objects(base: Any) -> Any:
 
 
 def extremes(exact: Exact) -> tuple[Any, Any]:
-    """The smallest and the largest value over the fixed symbols, where all others are 0."""
+    """The smallest and the largest value over the fixed symbols, where all others are 0.
+
+    True integers: an int or an array, of Python ints where 64 bits might not hold them.
+    """
     low = high = exact.base
     for symbol, c in exact.terms.items():
         if not symbol.fixed:
             continue
         if isinstance(c, int):
-            low, high = low + min(c * symbol.last, 0), high + max(c * symbol.last, 0)
+            low = _sum(low, min(c * symbol.last, 0))
+            high = _sum(high, max(c * symbol.last, 0))
         else:
             reach = c.astype(object) * symbol.last
-            low, high = low + np.minimum(reach, 0), high + np.maximum(reach, 0)
+            low, high = _sum(low, np.minimum(reach, 0)), _sum(high, np.maximum(reach, 0))
     return low, high
+
+
+def interval_in(exact: Exact, active: Mask) -> Interval:
+    """The least interval around the values of the active lanes, of which there is one at least.
+
+    All symbols take all their values: none may count iterations. Cost: linear in the lanes; in the
+    different ones by a Python loop where lanes have coefficients of their own.
+    """
+    if all(isinstance(c, int) for c in exact.terms.values()):
+        whole = around(_ends(exact.base, active))
+        for symbol, c in exact.terms.items():
+            assert isinstance(c, int)
+            whole = whole.plus(around((0, c * symbol.last)))
+        return whole
+    columns = [_active(number, active).tolist() for number in (exact.base, *exact.terms.values())]
+    ends = []
+    for base, *coefficients in set(zip(*columns, strict=True)):
+        reach = [int(c) * s.last for s, c in zip(exact.terms, coefficients, strict=True)]
+        ends += [base + sum(min(r, 0) for r in reach), base + sum(max(r, 0) for r in reach)]
+    return around(int(end) for end in ends)
+
+
+def _ends(number: Any, active: Mask) -> tuple[int, int]:
+    """The smallest and the largest number of the active lanes."""
+    if isinstance(number, int):
+        return number, number
+    lanes = number[active]
+    return int(lanes.min()), int(lanes.max())
+
+
+def _active(number: Any, active: Mask) -> Any:
+    """The numbers of the active lanes, as Python ints."""
+    return np.broadcast_to(np.asarray(number, dtype=object), active.shape)[active]
 
 
 def per_lane_exact(function: Callable[..., int], *numbers: Any) -> Any:

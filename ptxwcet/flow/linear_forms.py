@@ -1,8 +1,8 @@
 """Linear forms over integer variables, and what is known of the variables on one way.
 
-A :class:`Form` is a true integer: a constant plus multiples of variables. A :class:`Range` bounds a
+A :class:`Form` is a true integer: a constant plus multiples of variables. An interval bounds a
 variable, a *fact* is a form that is at least 0. What a form may be at most follows from both:
-:func:`maximum` takes the ranges, and adds multiples of facts where they cancel a variable. All
+:func:`maximum` takes the intervals, and adds multiples of facts where they cancel a variable. All
 answers are safe: a maximum is never too small.
 """
 
@@ -12,8 +12,9 @@ from collections.abc import Mapping
 from math import gcd
 from typing import NamedTuple
 
-Range = tuple[int, int]
-Ranges = Mapping[str, Range]
+from ptxwcet.flow.intervals import Interval
+
+Ranges = Mapping[str, Interval]
 
 # Facts that are added to a form, one after the other, to bound it.
 _MOST_FACTS_ADDED = 3
@@ -71,8 +72,8 @@ def minimum(form: Form, ranges: Ranges, facts: tuple[Form, ...] = ()) -> int:
 def _maximum(form: Form, ranges: Ranges, facts: tuple[Form, ...], more: int) -> int:
     best = form.constant
     for name, c in form.terms:
-        low, high = ranges[name]
-        best += c * (high if c > 0 else low)
+        interval = ranges[name]
+        best += c * (interval.high if c > 0 else interval.low)
     if more == 0 or not facts:
         return best
     coefficients = dict(form.terms)

@@ -178,4 +178,4 @@ def extended(value: Value, kind: IntegerType, width: int, active: Mask) -> Value
 
 def of_type(kind: IntegerType, width: int, causes: frozenset[Cause]) -> Value:
     """Any value of a type, in a wider register."""
-    return ranges.bounded(ranges.Interval(kind.low, kind.high), width, causes)
+    return ranges.bounded(kind.interval, width, causes)

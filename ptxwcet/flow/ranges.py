@@ -13,22 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import count
-from typing import NamedTuple
 
-import numpy as np
-
-from ptxwcet.flow.integers import IntegerType, as_exact, extremes
+from ptxwcet.flow.integers import IntegerType, as_exact, interval_in
+from ptxwcet.flow.intervals import Interval, around
 from ptxwcet.flow.regions import Symbol, Wavers
 from ptxwcet.flow.values import Cause, Known, Mask, Unknown, Value, wrap
-
-
-class Interval(NamedTuple):
-    """The integers ``low``, ``low + step``, ... up to ``high``."""
-
-    low: int
-    high: int
-    step: int = 1
-
 
 _numbers = count(1)
 _OUTERMOST = -1_000_000
@@ -36,20 +25,20 @@ _OUTERMOST = -1_000_000
 
 def bounded(interval: Interval, bits: int, causes: frozenset[Cause]) -> Known:
     """A value somewhere in an interval, in each lane another one."""
-    low, high, step = interval
-    if low == high:
+    low, high, step = interval.low, interval.high, interval.step
+    if interval.is_number:
         return Known(wrap(low, bits))
     number = next(_numbers)
     last = (high - low) // step
     symbol = Symbol(
         f"e{number}", _OUTERMOST - number, last + 1, fixed=True, is_own=True, origin=causes
     )
-    return Known(wrap(low, bits), {symbol: step})
+    return Known(wrap(low, bits), {symbol: wrap(step, bits)})
 
 
 def interval_of(value: Value, kind: IntegerType, active: Mask) -> Interval:
     """The values that a register may have in the active lanes, read as a type."""
-    whole = Interval(kind.low, kind.high)
+    whole = kind.interval
     if isinstance(value, Unknown) or not active.any():
         return whole
     if any(symbol.in_loops for symbol in value.terms):
@@ -58,15 +47,7 @@ def interval_of(value: Value, kind: IntegerType, active: Mask) -> Interval:
         exact = as_exact(value, kind, active)
     except Wavers:
         return whole
-    low, high = extremes(exact)
-    for symbol, c in exact.terms.items():
-        if not symbol.fixed:  # the index of the block
-            reach = np.asarray(c, dtype=object) * symbol.last
-            low, high = low + np.minimum(reach, 0), high + np.maximum(reach, 0)
-    shape = active.shape
-    lowest = min(np.broadcast_to(np.asarray(low, dtype=object), shape)[active].tolist())
-    highest = max(np.broadcast_to(np.asarray(high, dtype=object), shape)[active].tolist())
-    return Interval(int(lowest), int(highest))
+    return interval_in(exact, active)
 
 
 Rule = Callable[[IntegerType, list[Interval]], Interval | None]
@@ -100,8 +81,7 @@ def _shift_right(kind: IntegerType, v: list[Interval]) -> Interval | None:
     value, amount = v
     if amount.low < 0:
         return None
-    corners = [x >> min(n, 64) for x in value[:2] for n in amount[:2]]
-    return Interval(min(corners), max(corners))
+    return around(x >> min(n, 64) for x in _ends(value) for n in _ends(amount))
 
 
 def _shift_left(kind: IntegerType, v: list[Interval]) -> Interval | None:
@@ -114,16 +94,14 @@ def _shift_left(kind: IntegerType, v: list[Interval]) -> Interval | None:
 
 def _product(kind: IntegerType, v: list[Interval]) -> Interval | None:
     a, b = v
-    corners = [x * y for x in a[:2] for y in b[:2]]
-    return _in_type(kind, Interval(min(corners), max(corners)))
+    return _in_type(kind, around(x * y for x in _ends(a) for y in _ends(b)))
 
 
 def _divide(kind: IntegerType, v: list[Interval]) -> Interval | None:
     value, divisor = v
     if divisor.low <= 0:
         return None
-    corners = [_truncated(x, d) for x in value[:2] for d in divisor[:2]]
-    return Interval(min(corners), max(corners))
+    return around(_truncated(x, d) for x in _ends(value) for d in _ends(divisor))
 
 
 def _remainder(kind: IntegerType, v: list[Interval]) -> Interval | None:
@@ -158,8 +136,7 @@ def _absolute(kind: IntegerType, v: list[Interval]) -> Interval | None:
 
 
 def _either(kind: IntegerType, v: list[Interval]) -> Interval | None:
-    a, b = v[:2]
-    return Interval(min(a.low, b.low), max(a.high, b.high))
+    return v[0].hull(v[1])
 
 
 def _bit_count(kind: IntegerType, v: list[Interval]) -> Interval | None:
@@ -173,8 +150,12 @@ def _extract(kind: IntegerType, v: list[Interval]) -> Interval | None:
     return Interval(0, (1 << length.low) - 1)
 
 
+def _ends(interval: Interval) -> tuple[int, int]:
+    return interval.low, interval.high
+
+
 def _in_type(kind: IntegerType, found: Interval) -> Interval | None:
-    return found if kind.low <= found.low and found.high <= kind.high else None
+    return found if kind.interval.covers(found) else None
 
 
 RULES: dict[str, Rule] = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ptxwcet.flow.intervals import Interval
 from ptxwcet.flow.linear_forms import Form, plus, times, variable
 from ptxwcet.flow.variant_cases import Case, Raw, divided
 from ptxwcet.flow.variant_operands import Cases, OneStep, by_interval, no_more_than, numbers
@@ -51,7 +52,7 @@ def _lowest(case: Case, name: str, bits: int) -> Cases:
     if case.least(number) < 0 or case.most(number) >= 1 << bits:  # of other bits than the number's
         return [(case, Raw(f"lowest{bits}({name})"))]
     is_positive = case.least(number) >= 1
-    case = case.with_range(bit, (int(is_positive), 1 << bits - 1))
+    case = case.with_range(bit, Interval(int(is_positive), 1 << bits - 1))
     if is_positive:
         case = replace(case, facts=(*case.facts, plus(number, variable(bit), -1)))
     return [(case, variable(bit))]
@@ -80,5 +81,5 @@ def cleared(case: Case, a: Form, bits: int) -> Cases:
     if not is_number or case.least(a) < 0 or case.most(a) >= 1 << bits:
         return [(case, Raw(f"cleared{bits}{a}"))]
     name = f"cleared({a.terms[0][0]})"
-    case = case.with_range(name, (0, case.most(a)))
+    case = case.with_range(name, Interval(0, case.interval(a).high))
     return [(case, variable(name))]

@@ -141,8 +141,8 @@ def _merged(cases: list[Case], live: frozenset[str]) -> list[Case]:
         for other in others:
             # what only some have is forgotten: nothing that is left mentions it
             ranges = {
-                name: (min(low, other.ranges[name][0]), max(high, other.ranges[name][1]))
-                for name, (low, high) in ranges.items()
+                name: interval.hull(other.ranges[name])
+                for name, interval in ranges.items()
                 if name in other.ranges
             }
             facts = tuple(fact for fact in facts if fact in other.facts)

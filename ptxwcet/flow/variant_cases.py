@@ -14,9 +14,10 @@ from itertools import product
 from typing import NamedTuple
 
 from ptxwcet.flow.integers import IntegerType
+from ptxwcet.flow.intervals import Interval
 from ptxwcet.flow.linear_forms import (
     Form,
-    Range,
+    Ranges,
     maximum,
     minimum,
     plus,
@@ -37,8 +38,8 @@ class Raw(NamedTuple):
     """
 
     name: str
-    signed: Range | None = None
-    unsigned: Range | None = None
+    signed: Interval | None = None
+    unsigned: Interval | None = None
 
 
 class Compared(NamedTuple):
@@ -77,7 +78,7 @@ class Case:
     """One way so far: contents of registers, ranges of variables, facts, open predicates taken."""
 
     registers: Mapping[str, Content]
-    ranges: Mapping[str, Range]
+    ranges: Ranges
     facts: tuple[Form, ...] = ()
     truths: Mapping[str, bool] = field(default_factory=dict)
 
@@ -85,7 +86,7 @@ class Case:
         """The same with another content of a register."""
         return replace(self, registers={**self.registers, name: content})
 
-    def with_range(self, name: str, bounds: Range) -> Case:
+    def with_range(self, name: str, bounds: Interval) -> Case:
         """The same with one more variable."""
         return replace(self, ranges={**self.ranges, name: bounds})
 
@@ -97,6 +98,22 @@ class Case:
         """The form is at least this."""
         return minimum(form, self.ranges, self.facts)
 
+    def lies_in(self, form: Form, interval: Interval) -> bool:
+        """Whether the form surely lies in an interval."""
+        plain = Interval(minimum(form, self.ranges), maximum(form, self.ranges))
+        return interval.covers(plain) or interval.covers(self.interval(form))
+
+    def interval(self, form: Form) -> Interval:
+        """The form lies in this.
+
+        Facts that contradict each other say that the case has no state. Nothing is concluded from
+        that here: the ranges of the variables alone bound the form then.
+        """
+        low, high = self.least(form), self.most(form)
+        if low > high:
+            low, high = minimum(form, self.ranges), maximum(form, self.ranges)
+        return Interval(low, high)
+
 
 def with_fact(case: Case, fact: Form) -> list[Case]:
     """The case where a form is at least 0; none if it never is."""
@@ -106,14 +123,15 @@ def with_fact(case: Case, fact: Form) -> list[Case]:
         return [case]
     if len(fact.terms) == 1:
         ((name, c),) = fact.terms
-        low, high = case.ranges[name]
+        low, high = case.ranges[name].low, case.ranges[name].high
         if c > 0:
             low = max(low, -(fact.constant // c))
         else:
             high = min(high, fact.constant // -c)
-        if low == high:
-            return [_with_form(case.with_range(name, (low, high)), name, Form(low))]
-        return [case.with_range(name, (low, high))] if low <= high else []
+        if low > high:
+            return []  # no number in the variable's range makes the fact true
+        narrowed = case.with_range(name, Interval(low, high))
+        return [_with_form(narrowed, name, Form(low)) if low == high else narrowed]
     if fact in case.facts:
         return [case]
     return [replace(case, facts=(*case.facts, fact))]
@@ -164,7 +182,7 @@ def fitting(case: Case, content: Content, kind: IntegerType) -> Form | None:
     if isinstance(content, Form):
         for turn in (0, 1, -1):
             moved = shifted(content, turn << kind.bits)
-            if case.least(moved) >= kind.low and case.most(moved) <= kind.high:
+            if case.lies_in(moved, kind.interval):
                 return moved
     return None
 
@@ -186,18 +204,18 @@ def exact(case: Case, content: Content, kind: IntegerType, fresh: str) -> tuple[
         name = f"wrapped({content.constant}{terms}){'s' if kind.signed else 'u'}{kind.bits}"
     if name in case.ranges:
         return case, variable(name)
-    return case.with_range(name, (kind.low, kind.high)), variable(name)
+    return case.with_range(name, kind.interval), variable(name)
 
 
 def _raw(case: Case, raw: Raw, kind: IntegerType) -> tuple[Case, Form]:
     bounds = raw.signed if kind.signed else raw.unsigned
     name = f"{raw.name}:{'s' if kind.signed else 'u'}{kind.bits}"
-    if bounds is None or bounds[0] < kind.low or bounds[1] > kind.high:
-        bounds = (kind.low, kind.high)
+    if bounds is None or not kind.interval.covers(bounds):
+        bounds = kind.interval
     elif raw.signed == raw.unsigned:
         name = raw.name
-    if bounds[0] == bounds[1]:
-        return case, Form(bounds[0])
+    if bounds.is_number:
+        return case, Form(bounds.low)
     if name in case.ranges:
         return case, variable(name)
     return case.with_range(name, bounds), variable(name)
@@ -214,7 +232,8 @@ def divided(case: Case, form: Form, divisor: int, fresh: str) -> list[tuple[Case
     rest = [name for name, c in form.terms if c % divisor]
     if divisor ** len(rest) > _MOST_REMAINDERS:
         quotient = variable(fresh)
-        bounds = (case.least(form) // divisor, case.most(form) // divisor)
+        whole = case.interval(form)
+        bounds = Interval(whole.low // divisor, whole.high // divisor)
         remainder = plus(form, quotient, -divisor)
         facts = (*case.facts, remainder, shifted(times(remainder, -1), divisor - 1))
         return [(replace(case.with_range(fresh, bounds), facts=facts), quotient)]
@@ -238,13 +257,13 @@ def divided(case: Case, form: Form, divisor: int, fresh: str) -> list[tuple[Case
 
 def _of_remainder(case: Case, name: str, divisor: int, remainder: int) -> Case | None:
     """The case in which a variable has a remainder; None if it never has."""
-    low, high = case.ranges[name]
-    bounds = -((remainder - low) // divisor), (high - remainder) // divisor
-    if bounds[0] > bounds[1]:
+    whole = case.ranges[name]
+    low, high = -((remainder - whole.low) // divisor), (whole.high - remainder) // divisor
+    if low > high:
         return None
     quotient = f"{name}/{divisor}"
     by = shifted(times(variable(quotient), divisor), remainder)
-    return _with_form(case.with_range(quotient, bounds), name, by)
+    return _with_form(case.with_range(quotient, Interval(low, high)), name, by)
 
 
 def _with_form(case: Case, name: str, by: Form) -> Case:

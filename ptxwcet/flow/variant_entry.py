@@ -12,7 +12,8 @@ from math import gcd
 from typing import Protocol
 
 from ptxwcet.flow.integers import IntegerType
-from ptxwcet.flow.linear_forms import Form, Range, plus
+from ptxwcet.flow.intervals import Interval, around
+from ptxwcet.flow.linear_forms import Form, plus
 from ptxwcet.flow.variant_body import TooManyWays, traverse
 from ptxwcet.flow.variant_cases import Case, Content, Raw, exact
 from ptxwcet.flow.variant_measures import Measure
@@ -23,7 +24,7 @@ from ptxwcet.flow.variant_regions import Region
 class Known(Protocol):
     """What is known of registers one by one."""
 
-    def interval(self, measure: Measure) -> Range | None:
+    def interval(self, measure: Measure) -> Interval | None:
         """The values of a sum of registers, read as numbers of the measure's type."""
         ...
 
@@ -35,20 +36,17 @@ class Entry:
     known: Known
     cases: tuple[Case, ...] = ()
 
-    def interval(self, measure: Measure) -> Range | None:
+    def interval(self, measure: Measure) -> Interval | None:
         """The values of a sum of registers, read as numbers of the measure's type."""
         known = self.known.interval(measure)
         found = self._forms(measure)
         if not found:
             return known
-        low, high = (
-            min(case.least(form) for case, form in found),
-            max(case.most(form) for case, form in found),
-        )
+        ends = [case.interval(form) for case, form in found]
+        whole = around(end for one in ends for end in (one.low, one.high))
         if known is None:
-            return low, high
-        both = max(low, known[0]), min(high, known[1])
-        return both if both[0] <= both[1] else known
+            return whole
+        return known.meet(whole) or known  # of an entry that there is not, what the walk knows
 
     def divisor(self, measure: Measure) -> int:
         """A number that divides all values of a sum of registers."""

@@ -109,7 +109,7 @@ class OneStep:
         if isinstance(content, Form) and not content.terms:
             return content.constant
         if isinstance(content, Raw) and content.signed is not None:
-            return content.signed[0] if content.signed[0] == content.signed[1] else None
+            return content.signed.low if content.signed.is_number else None
         return None
 
 
@@ -128,11 +128,11 @@ def numbers(case: Case, s: OneStep) -> tuple[Case, list[Form]]:
 
 def by_interval(case: Case, s: OneStep, name: str, forms: list[Form]) -> Cases:
     """A result of which only an interval is known, from the intervals of its operands."""
-    intervals = [ranges.Interval(case.least(form), case.most(form)) for form in forms]
+    intervals = [case.interval(form) for form in forms]
     found = ranges.RULES[name](s.kind, intervals)
     if found is None:
         return [(case, Raw(s.fresh))]
-    return [(case.with_range(s.fresh, (found.low, found.high)), variable(s.fresh))]
+    return [(case.with_range(s.fresh, found), variable(s.fresh))]
 
 
 def no_more_than(case: Case, s: OneStep, name: str, forms: list[Form], most: list[Form]) -> Cases:

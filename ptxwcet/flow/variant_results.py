@@ -10,7 +10,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from ptxwcet.flow.integers import IntegerType
-from ptxwcet.flow.linear_forms import Form, Range, plus, variable
+from ptxwcet.flow.intervals import Interval, around
+from ptxwcet.flow.linear_forms import Form, plus, variable
 from ptxwcet.flow.variant_body import TooManyWays, traverse
 from ptxwcet.flow.variant_cases import Case, Content
 from ptxwcet.flow.variant_operands import Stepping
@@ -24,8 +25,8 @@ class Change:
     None where no way does.
     """
 
-    step: Range | None
-    value: Range | None
+    step: Interval | None
+    value: Interval | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,27 +47,25 @@ class Result:
         """Whether it is never set, only added to."""
         return self.going.value is None and self.leaving.value is None
 
-    def behind(self, before: Range, most: int) -> Range | None:
+    def behind(self, before: Interval, most: int) -> Interval | None:
         """The register behind the loop, from before it, if it goes back at most ``most`` times.
 
         None if it may wrap around.
         """
-        low, high = _hull([before, self.going.value])
+        inside = before if self.going.value is None else before.hull(self.going.value)
         if self.going.step is not None:
-            low += most * min(self.going.step[0], 0)
-            high += most * max(self.going.step[1], 0)
-        ends = [self.leaving.value]
+            inside = inside.plus(self.going.step.hull(Interval(0, 0)).times(most))
+        ends = [] if self.leaving.value is None else [self.leaving.value]
         if self.leaving.step is not None:
-            ends.append((low + self.leaving.step[0], high + self.leaving.step[1]))
+            ends.append(inside.plus(self.leaving.step))
         found = _hull(ends)
-        kind = IntegerType(self.bits, signed=True)
-        inside = all(kind.low <= one[0] and one[1] <= kind.high for one in ((low, high), found))
-        return found if inside else None
+        kind = IntegerType(self.bits, signed=True).interval
+        return found if kind.covers(inside) and kind.covers(found) else None
 
 
-def _hull(ranges: Iterable[Range | None]) -> Range:
-    present = [one for one in ranges if one is not None]
-    return min(one[0] for one in present), max(one[1] for one in present)
+def _hull(intervals: Iterable[Interval]) -> Interval:
+    """The least interval around some. Raises ValueError if there are none."""
+    return around(end for one in intervals for end in (one.low, one.high))
 
 
 def results_of(body: Region, wanted: frozenset[str]) -> Mapping[str, Result]:
@@ -79,10 +78,10 @@ def results_of(body: Region, wanted: frozenset[str]) -> Mapping[str, Result]:
     registers: dict[str, Content] = {
         name: how.unknown(name, f"{name}@0") for name in body.relevant if name in body.written
     }
-    ranges: dict[str, Range] = {}
+    ranges: dict[str, Interval] = {}
     for name in names:
         kind = IntegerType(how.width(name), signed=True)
-        registers[name], ranges[f"{name}@h"] = variable(f"{name}@h"), (kind.low, kind.high)
+        registers[name], ranges[f"{name}@h"] = variable(f"{name}@h"), kind.interval
     leaving: list[Case] = []
     try:
         going = traverse(body, Case(registers, ranges), True, frozenset(names), None, leaving)
@@ -118,8 +117,8 @@ def _is_integer(body: Region, name: str) -> bool:
 
 def _change(cases: list[Case], name: str, source: str) -> Change | None:
     """What cases do to a register, from another; None if in one it may become anything."""
-    steps: list[Range] = []
-    values: list[Range] = []
+    steps: list[Interval] = []
+    values: list[Interval] = []
     start = f"{source}@h"
     for case in cases:
         content = case.registers.get(name)
@@ -129,6 +128,5 @@ def _change(cases: list[Case], name: str, source: str) -> Change | None:
         if coefficient not in (0, 1):
             return None
         rest = plus(content, variable(start), -coefficient)
-        bounds = case.least(rest), case.most(rest)
-        (steps if coefficient else values).append(bounds)
+        (steps if coefficient else values).append(case.interval(rest))
     return Change(_hull(steps) if steps else None, _hull(values) if values else None)

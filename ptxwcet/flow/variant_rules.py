@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ptxwcet.flow.integers import IntegerType, integer_type
+from ptxwcet.flow.intervals import Interval
 from ptxwcet.flow.linear_forms import Form, plus, shifted, times, variable
 from ptxwcet.flow.variant_bits import bitwise_and, bitwise_xor, cleared, is_lowest
 from ptxwcet.flow.variant_cases import Case, Compared, Raw, assumed, divided, exact
@@ -66,11 +67,11 @@ def _product(case: Case, s: OneStep) -> Cases:
         return [(case, times(a, factor))]
     case, a = s.number(case, 1)
     case, b = s.number(case, 2)
-    corners = [x * y for x in (case.least(a), case.most(a)) for y in (case.least(b), case.most(b))]
-    bounds = min(corners), max(corners)
+    one, two = case.interval(a), case.interval(b)
+    bounds = one.times(two.low).hull(one.times(two.high))
     if high:
-        bounds = bounds[0] >> s.kind.bits, bounds[1] >> s.kind.bits
-    elif not wide and (bounds[0] < s.kind.low or bounds[1] > s.kind.high):
+        bounds = Interval(bounds.low >> s.kind.bits, bounds.high >> s.kind.bits)
+    elif not wide and not s.kind.interval.covers(bounds):
         return [(case, Raw(s.fresh))]
     return [(case.with_range(s.fresh, bounds), variable(s.fresh))]
 
@@ -171,9 +172,10 @@ def _quotient(remainder: bool) -> StepRule:
         pure = all(form in (variable(form.terms[0][0]),) for form in (a, b) if form.terms)
         if remainder and pure and a.terms and b.terms and not case.least(b) <= 0 <= case.most(b):
             name = f"rem({a.terms[0][0]},{b.terms[0][0]})"
-            most = max(abs(case.least(b)), abs(case.most(b))) - 1
+            divisors = case.interval(b)
+            most = max(abs(divisors.low), abs(divisors.high)) - 1
             low = 0 if case.least(a) >= 0 else -most
-            return [(case.with_range(name, (low, most)), variable(name))]
+            return [(case.with_range(name, Interval(low, most)), variable(name))]
         if remainder:
             return no_more_than(case, s, "rem", [a, b], [a, b])
         return no_more_than(case, s, "div", [a, b], [a])
@@ -210,7 +212,7 @@ def _insert(case: Case, s: OneStep) -> Cases:
     case, above = s.bits(case, 1)
     case, below = s.number(case, 2, IntegerType(s.kind.bits, signed=False))
     if case.most(below) >= 1 << start:
-        case, below = case.with_range(s.fresh, (0, (1 << start) - 1)), variable(s.fresh)
+        case, below = case.with_range(s.fresh, Interval(0, (1 << start) - 1)), variable(s.fresh)
     return [(case, plus(times(above, 1 << start), below))]
 
 

@@ -89,7 +89,7 @@ def _loaded(case: Case, instruction: Instruction, writes: list[str], fresh: str)
         return case
     for place, written in enumerate(writes):
         name = f"{fresh}.{place}n"
-        case = case.with_range(name, (kind.low, kind.high)).with_register(written, variable(name))
+        case = case.with_range(name, kind.interval).with_register(written, variable(name))
     return case
 
 

@@ -20,7 +20,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
 
-from ptxwcet.flow.linear_forms import Form, Range, plus, shifted, times, variable
+from ptxwcet.flow.intervals import Interval, around
+from ptxwcet.flow.linear_forms import Form, plus, shifted, times, variable
 from ptxwcet.flow.variant_body import TooManyWays, traverse
 from ptxwcet.flow.variant_cases import Case, Content, exact
 from ptxwcet.flow.variant_entry import Entry, content_of
@@ -51,22 +52,31 @@ class _Attempt:
     body: Region
     entry: Entry
     measure: Measure
-    within: Mapping[str, Range]
+    within: Mapping[str, Interval]
     divisor: int = 1
     relations: tuple[tuple[str, Measure], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class _Round:
-    """An iteration from all states with the measure in a range: what it is afterwards, at most.
+    """An iteration that goes back, from some state with the measure in a range.
 
-    ``fall`` is how much smaller it is then, at least. None of it if no case goes back.
+    The measure is in ``after`` then, and smaller by ``fall`` at least. ``cases`` are all ways back;
+    in each the registers of the measure are ``ends``: numbers of its type, without a wrap.
     """
 
-    low: int
-    high: int
+    after: Interval
     fall: int
     cases: tuple[Case, ...]
+    ends: tuple[Mapping[str, Form], ...]
+
+
+class _NoWayBack:
+    """No iteration from the states goes back: each way contradicts what is known on it."""
+
+
+_Outcome = _Round | _NoWayBack | None
+"""What iterations do; None if registers of the measure may leave their range."""
 
 
 def find_variant(body: Region, entry: Entry, tried: Iterable[Measure]) -> Variant | None:
@@ -82,11 +92,11 @@ def find_variant(body: Region, entry: Entry, tried: Iterable[Measure]) -> Varian
 def _bounds(body: Region, entry: Entry, measure: Measure) -> Iterator[Variant]:
     start = entry.interval(measure)
     parts = {part.names[0]: entry.interval(part) for part in measure.parts()}
-    if start is None or start[1] < 0 or None in parts.values():
+    if start is None or start.high < 0 or None in parts.values():
         return
     known = {name: one for name, one in parts.items() if one is not None}
     kind, divisor = measure.kind, max(entry.divisor(measure), 1)
-    anything = dict.fromkeys(known, (kind.low, kind.high))
+    anything = dict.fromkeys(known, kind.interval)
     holding = tuple(one for one in relations(body) if _holds_at_first(entry, measure, one))
     options = product((_reach(measure, known), anything), {divisor: 0, 1: 0}, {holding: 0, (): 0})
     for within, by, equal in options:
@@ -100,16 +110,15 @@ def _bounds(body: Region, entry: Entry, measure: Measure) -> Iterator[Variant]:
             return
 
 
-def _reach(measure: Measure, known: Mapping[str, Range]) -> dict[str, Range]:
+def _reach(measure: Measure, known: Mapping[str, Interval]) -> dict[str, Interval]:
     """The range of each register: where it begins, and those that it is compared with, or 0."""
-    found: dict[str, Range] = {}
+    found: dict[str, Interval] = {}
     for group in measure.groups or (measure.names,):
-        ends = [end for name in group if name in known for end in known[name]]
-        if len(group) == 1:
-            ends.append(0)
-        for name in group:
-            low, high = found.get(name, (min(ends), max(ends)))
-            found[name] = min(low, *ends), max(high, *ends)
+        present = [name for name in group if name in known]  # a sum may cancel what it compares
+        ends = [end for name in present for end in (known[name].low, known[name].high)]
+        for name in present:
+            whole = around(ends if len(group) > 1 else [*ends, 0])
+            found[name] = found.get(name, whole).hull(whole)
     return found
 
 
@@ -119,34 +128,32 @@ def _holds_at_first(entry: Entry, measure: Measure, relation: tuple[str, Measure
     if equal.kind != measure.kind or not set(equal.names) <= set(measure.names):
         return False
     rest = gap(relation)
-    return rest is not None and entry.interval(rest) == (0, 0)
+    return rest is not None and entry.interval(rest) == Interval(0, 0)
 
 
-def _counted(attempt: _Attempt, start: Range) -> Variant | None:
+def _counted(attempt: _Attempt, start: Interval) -> Variant | None:
     """The bound of a measure that falls."""
     first = _round(attempt, start)
     if first is None:
         return None
     name = attempt.measure.text
-    if not first.cases:
-        return Variant(0, f"{name} is at most {start[1]}: no iteration goes on")
-    found = _settled(attempt, first)
-    if found is None:
-        return None
-    low, settled = found
-    again: _Round | None = settled
-    fall, high, done, drop = settled.fall, first.high, 1, 0
-    best = done + (high - low) // fall if settled.cases and fall > 0 else None
-    while again is not None and again.cases and done <= _MOST_ROUNDS:
-        drop, before = high - again.high, drop
-        if drop <= 0 or (4 * (again.high - low) > 3 * (high - low) + 4 and drop < 2 * before):
+    if isinstance(first, _NoWayBack):
+        return Variant(0, f"{name} is at most {start.high}: no iteration goes on")
+    why = f"{name} is {start.high} or less at first"
+    low, again = _settled(attempt, first)
+    fall = again.fall if isinstance(again, _Round) else 0
+    high, done, drop = first.after.high, 1, 0
+    best = done + (high - low) // fall if fall > 0 else None
+    while isinstance(again, _Round) and done <= _MOST_ROUNDS:
+        drop, before = high - again.after.high, drop
+        if drop <= 0 or (4 * (again.after.high - low) > 3 * (high - low) + 4 and drop < 2 * before):
             break  # neither what is left nor what has gone changes by a factor
-        high, done = again.high, done + 1
+        high, done = again.after.high, done + 1
         if fall > 0:
             best = min(best or 0, done + (high - low) // fall)
-        again = _round(attempt, (low, high))
-    why = f"{name} is {start[1]} or less at first"
-    if again is not None and not again.cases and (best is None or done <= best):
+        # at most ``high`` after so many iterations and never below ``low``: no run has so many
+        again = _NoWayBack() if high < low else _round(attempt, Interval(low, high))
+    if isinstance(again, _NoWayBack) and (best is None or done <= best):
         return Variant(done, f"{why} and shrinks in each iteration, {done} times at most")
     if best is None:
         return None
@@ -155,17 +162,20 @@ def _counted(attempt: _Attempt, start: Range) -> Variant | None:
     )
 
 
-def _settled(attempt: _Attempt, first: _Round) -> tuple[int, _Round] | None:
-    """A number that the measure is never below while the loop goes on, and what happens above."""
-    for guess in (first.low, 2, 1, 0, -1):
-        low = min(guess, first.low)
-        again = _round(attempt, (low, first.high))
-        if again is not None and (not again.cases or again.low >= low):
+def _settled(attempt: _Attempt, first: _Round) -> tuple[int, _Outcome]:
+    """A number that the measure is never below while the loop goes on, and what happens above.
+
+    The outcome is None if no such number is found.
+    """
+    for guess in (first.after.low, 2, 1, 0, -1):
+        low = min(guess, first.after.low)
+        again = _round(attempt, Interval(low, first.after.high))
+        if isinstance(again, _NoWayBack) or (again is not None and again.after.low >= low):
             return low, again
-    return None
+    return first.after.low, None
 
 
-def _special(attempt: _Attempt, start: Range) -> Variant | None:
+def _special(attempt: _Attempt, start: Interval) -> Variant | None:
     """The bound of a number that loses its lowest bit, or that Euclid's algorithm divides by."""
     measure = attempt.measure
     if len(measure.terms) != 1 or measure.constant or measure.terms[0][1] != 1:
@@ -174,47 +184,51 @@ def _special(attempt: _Attempt, start: Range) -> Variant | None:
         return None
     ((register, _),) = measure.terms
     kind = measure.kind
-    if start[0] >= 0:
-        done = _round(attempt, (0, max(start[1], 0)))
+    if start.low >= 0:
+        done = _round(attempt, Interval(0, start.high))
         cleared = variable(f"cleared({_MEASURE})")
-        if done is not None and done.low >= 1 and _all_hold(done, register, cleared):
-            bits = start[1].bit_length()
+        if isinstance(done, _Round) and done.after.low >= 1 and _all_hold(done, register, cleared):
+            bits = start.high.bit_length()
             return Variant(max(bits - 1, 0), f"{register} has at most {bits} bits, loses one each")
-    if start[0] >= 1:
-        done = _round(attempt, (1, attempt.within[register][1]))
+    if start.low >= 1:
+        # Where the sum may wrap around it is not the number plus its lowest bit: 0 is what
+        # follows the highest bit, and stays as it is.
+        done = _round(attempt, Interval(1, attempt.within[register].high))
         grown = plus(variable(_MEASURE), variable(f"lowest({_MEASURE})"))
-        if done is not None and _all_hold(done, register, grown):
-            most = done.high.bit_length() - 1
+        if isinstance(done, _Round) and done.after.low >= 1 and _all_hold(done, register, grown):
+            most = done.after.high.bit_length() - 1
             return Variant(
-                most, f"the lowest bit of {register} at least doubles, below {done.high + 1}"
+                most,
+                f"the lowest bit of {register} at least doubles, below {done.after.high + 1}",
             )
-    if attempt.within[register] != (kind.low, kind.high):
+    if attempt.within[register] != kind.interval:
         return None
-    parts = [(1, kind.high), *([(kind.low, -1)] if kind.signed else [])]
-    rounds = [_round(attempt, part) for part in parts]
-    if not all(done is not None and _is_euclid(done, register) for done in rounds):
+    parts = [Interval(1, kind.high), *([Interval(kind.low, -1)] if kind.signed else [])]
+    if not all(_is_euclid(_round(attempt, part), register) for part in parts):
         return None
-    if start[0] <= 0 <= start[1]:  # the first remainder may be any number
+    if start.holds(0):  # the first remainder may be any number
         most, more = max(kind.high, -kind.low), 1
     else:
-        most, more = max(abs(start[0]), abs(start[1])), 0
+        most, more = max(abs(start.low), abs(start.high)), 0
     steps = more + euclid_steps(most)
     return Variant(steps, f"Euclid's algorithm on {register}, at first at most {most}")
 
 
 def _all_hold(done: _Round, register: str, content: Form) -> bool:
-    """Whether there is a case, and a register holds the same in all of them."""
-    return bool(done.cases) and all(case.registers[register] == content for case in done.cases)
+    """Whether a register ends as the same number in all cases, without a wrap."""
+    return all(end[register] == content for end in done.ends)
 
 
-def _is_euclid(done: _Round, register: str) -> bool:
+def _is_euclid(done: _Outcome, register: str) -> bool:
     """Whether (a, b) becomes (b, a % b), with a remainder that is not 0, in every case."""
-    for case in done.cases:
-        content = case.registers[register]
-        if not isinstance(content, Form) or len(content.terms) != 1:
+    if not isinstance(done, _Round):
+        return False
+    for case, end in zip(done.cases, done.ends, strict=True):
+        content = end[register]
+        if len(content.terms) != 1:
             return False
         name = content.terms[0][0]
-        if content != variable(name) or case.least(content) <= 0 <= case.most(content):
+        if content != variable(name) or case.interval(content).holds(0):
             return False
         before = [
             one
@@ -223,7 +237,7 @@ def _is_euclid(done: _Round, register: str) -> bool:
         ]
         if not before:
             return False
-    return bool(done.cases)
+    return True
 
 
 def _is_remainder(name: str, dividend: str) -> bool:
@@ -242,28 +256,27 @@ def euclid_steps(most: int) -> int:
     return steps
 
 
-def _round(attempt: _Attempt, values: Range) -> _Round | None:
+def _round(attempt: _Attempt, values: Interval) -> _Outcome:
     """One iteration from all states with the measure in ``values``.
 
     None if registers of the measure may leave their range: then it says nothing of the next.
     """
-    low, high = values
-    if low > high:
-        return _Round(0, 0, 0, ())
     measure = attempt.measure
     kept = frozenset(measure.names) | {_MEASURE, *(name for name, _ in attempt.relations)}
     start = _start(attempt, values)
     if start is None:
         return None
     cases = traverse(attempt.body, start, measure.kind.signed, kept)
-    lows, highs, falls = [], [], []
+    afters: list[Interval] = []
+    falls: list[int] = []
+    back: list[Case] = []
+    found: list[Mapping[str, Form]] = []
     for case in cases:
         after, ends = Form(measure.constant), dict[str, Form]()
         for name, c in measure.terms:
             content = case.registers[name]
             case, form = exact(case, content, measure.kind, name)
-            low, high = attempt.within[name]
-            if not low <= case.least(form) <= case.most(form) <= high:
+            if not attempt.within[name].covers(case.interval(form)):
                 return None
             ends[name] = form
             after = plus(after, form, c)
@@ -275,12 +288,14 @@ def _round(attempt: _Attempt, values: Range) -> _Round | None:
             return None
         before = case.registers[_MEASURE]
         assert isinstance(before, Form)
-        lows.append(case.least(after))
-        highs.append(case.most(after))
-        falls.append(-case.most(plus(after, before, -1)))
-    if not cases:
-        return _Round(0, 0, 0, ())
-    return _Round(min(lows), max(highs), min(falls), tuple(cases))
+        afters.append(case.interval(after))
+        falls.append(case.interval(plus(before, after, -1)).low)
+        back.append(case)
+        found.append(ends)
+    if not back:
+        return _NoWayBack()
+    whole = around(end for one in afters for end in (one.low, one.high))
+    return _Round(whole, min(falls), tuple(back), tuple(found))
 
 
 def _holds(case: Case, relation: tuple[str, Measure], registers: Mapping[str, Form]) -> bool:
@@ -296,7 +311,7 @@ def _summed(measure: Measure, registers: Mapping[str, Form]) -> Form:
     return total
 
 
-def _start(attempt: _Attempt, values: Range) -> Case | None:
+def _start(attempt: _Attempt, values: Interval) -> Case | None:
     """All states at the header with the measure in a range, and its registers in theirs."""
     body, measure, within = attempt.body, attempt.measure, attempt.within
     registers: dict[str, Content] = {}
@@ -309,18 +324,21 @@ def _start(attempt: _Attempt, values: Range) -> Case | None:
         return None
     by = attempt.divisor
     now = times(variable(_MEASURE), by)
-    ranges: dict[str, Range] = {_MEASURE: (-(-values[0] // by), values[1] // by)}
+    low, high = -(-values.low // by), values.high // by
+    if low > high:
+        return None  # no multiple of the divisor is among the values
+    ranges: dict[str, Interval] = {_MEASURE: Interval(low, high)}
     rest = Form(measure.constant)
     for name, c in measure.terms:
         if name == pivot[0]:
             continue
-        bounds: Range | None = within[name]
+        bounds: Interval | None = within[name]
         if name not in body.carried:
             bounds = attempt.entry.interval(Measure(((name, 1),), 0, measure.kind))
         if bounds is None:
             return None
-        if bounds[0] == bounds[1]:
-            form = Form(bounds[0])
+        if bounds.is_number:
+            form = Form(bounds.low)
         else:
             form, ranges[name] = variable(name), bounds
         registers[name] = form
@@ -328,8 +346,8 @@ def _start(attempt: _Attempt, values: Range) -> Case | None:
     form = times(plus(now, rest, -1), pivot[1])
     registers[pivot[0]] = form
     registers[_MEASURE] = now
-    low, high = within[pivot[0]]
-    facts = (shifted(form, -low), shifted(times(form, -1), high))
+    allowed = within[pivot[0]]
+    facts = (shifted(form, -allowed.low), shifted(times(form, -1), allowed.high))
     forms = {name: one for name in measure.names if isinstance(one := registers[name], Form)}
     for name, equal in attempt.relations:
         registers[name] = _summed(equal, forms)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from ptxwcet.flow.integers import IntegerType
+from ptxwcet.flow.intervals import Interval
 from ptxwcet.flow.lane_shapes import Agreement
 from ptxwcet.flow.loops import Loop
 from ptxwcet.flow.paths import Path, Visit
-from ptxwcet.flow.ranges import Interval, bounded, interval_of
+from ptxwcet.flow.ranges import bounded, interval_of
 from ptxwcet.flow.values import Cause, Known, Mask, Unknown, Value, combine, meet, merge
 from ptxwcet.flow.walk_narrowing import narrow, widen
 from ptxwcet.flow.walk_open import OpenBranch, Side, Way

@@ -6,13 +6,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from ptxwcet.flow import ranges
-from ptxwcet.flow.integers import IntegerType, as_exact
-from ptxwcet.flow.linear_forms import Range
+from ptxwcet.flow.integers import Exact, IntegerType, as_exact, interval_in
+from ptxwcet.flow.intervals import Interval
 from ptxwcet.flow.loops import Loop
-from ptxwcet.flow.regions import Wavers
+from ptxwcet.flow.regions import Symbol, Wavers
 from ptxwcet.flow.values import Known, Mask, Unknown, Value, combine
 from ptxwcet.flow.variant_entry import Entry, entry_along
 from ptxwcet.flow.variant_measures import Measure, gaps, measures, sums
@@ -75,12 +73,12 @@ def bound_results(
         found = None if at_entry is None else result.behind(at_entry, most)
         if at_entry is None or found is None or not isinstance(start, Known):
             continue
-        if found[1] - found[0] > MOST_BACK_EDGES:
+        if found.high - found.low > MOST_BACK_EDGES:
             continue  # says no more than the type
-        value = ranges.bounded(ranges.Interval(*found), result.bits, now.causes)
+        value = ranges.bounded(found, result.bits, now.causes)
         if result.is_relative:  # each lane by what it had
-            low, high = found[0] - at_entry[0], found[1] - at_entry[1]
-            added = ranges.bounded(ranges.Interval(low, high), result.bits, now.causes)
+            change = Interval(found.low - at_entry.low, found.high - at_entry.high)
+            added = ranges.bounded(change, result.bits, now.causes)
             value = combine(start, added, 1, result.bits)
         walk.state.write(name, value, mask)
 
@@ -169,27 +167,24 @@ class _Known:
     mask: Mask
     names: frozenset[str]
 
-    def interval(self, measure: Measure) -> Range | None:
+    def interval(self, measure: Measure) -> Interval | None:
         """The values of a sum of registers, read as numbers of a type; of each alone if need be."""
-        low = high = measure.constant
         together = self._exact(measure)
         if together is not None:
             return together
+        whole = Interval(measure.constant, measure.constant)
         for name, c in measure.terms:
             part = self._exact(Measure(((name, 1),), 0, measure.kind))
-            if part is None:
-                part = measure.kind.low, measure.kind.high
-            low += min(c * part[0], c * part[1])
-            high += max(c * part[0], c * part[1])
-        return low, high
+            whole = whole.plus((part or measure.kind.interval).times(c))
+        return whole
 
-    def alone(self, name: str, kind: IntegerType) -> Range | None:
+    def alone(self, name: str, kind: IntegerType) -> Interval | None:
         """The values of one register."""
         return self._exact(Measure(((name, 1),), 0, kind))
 
     def summary(self, names: frozenset[str], search: _Search) -> tuple[object, ...]:
         """What is known of registers and of measures."""
-        found: list[tuple[Range | None, ...]] = []
+        found: list[tuple[Interval | None, ...]] = []
         for name in sorted(names):
             width = self.walk.graph.width(name)
             if width >= _LEAST_BITS:
@@ -198,10 +193,10 @@ class _Known:
         found.append(tuple(self._exact(one) for one in search.asked))
         return tuple(found)
 
-    def _exact(self, measure: Measure) -> Range | None:
+    def _exact(self, measure: Measure) -> Interval | None:
         """The values of a sum of registers that are all known; None if one is not, or may wrap."""
         base: Any = measure.constant
-        terms: dict[Any, Any] = {}
+        terms: dict[Symbol, Any] = {}
         for name, c in measure.terms:
             value = self.walk.state.register(name)
             if name not in self.names or not isinstance(value, Known):
@@ -212,14 +207,12 @@ class _Known:
                 exact = as_exact(value, measure.kind, self.mask)
             except Wavers:
                 return None
-            base = base + c * np.asarray(exact.base, dtype=object)
+            base = base + c * _as_python(exact.base)
             for symbol, slope in exact.terms.items():
-                terms[symbol] = terms.get(symbol, 0) + c * np.asarray(slope, dtype=object)
-        low = high = base
-        for symbol, slope in terms.items():
-            reach = slope * symbol.last
-            low, high = low + np.minimum(reach, 0), high + np.maximum(reach, 0)
-        shape = self.mask.shape
-        lows = np.broadcast_to(np.asarray(low, dtype=object), shape)[self.mask]
-        highs = np.broadcast_to(np.asarray(high, dtype=object), shape)[self.mask]
-        return int(min(lows.tolist())), int(max(highs.tolist()))
+                terms[symbol] = terms.get(symbol, 0) + c * _as_python(slope)
+        return interval_in(Exact(base, terms), self.mask)
+
+
+def _as_python(number: Any) -> Any:
+    """A number, or one for each lane, as Python ints: they do not wrap around."""
+    return number if isinstance(number, int) else number.astype(object)

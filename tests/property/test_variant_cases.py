@@ -211,7 +211,7 @@ def test_euclid_needs_no_more_steps() -> None:
 
 def test_what_is_behind_a_loop() -> None:
     adds = Result("%r1", 32, Change((0, 1), None), Change((0, 0), None))
-    assert adds.behind((5, 6), 10) == (5, 16)
+    assert adds.behind(Interval(5, 6), 10) == Interval(5, 16)
     assert adds.behind((5, 2**31 - 5), 10) is None
     sets = Result("%r1", 32, Change((-2, 0), (3, 4)), Change((1, 1), (7, 7)))
     assert sets.behind((0, 0), 4) == (-7, 7)

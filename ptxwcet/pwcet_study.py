@@ -83,11 +83,6 @@ class PwcetAnswer:
     bounds: tuple[SafeBound | None, ...]
     drawn: tuple[DrawnCondition, ...] = ()
 
-    @property
-    def refused(self) -> tuple[Study, ...]:
-        """The studies whose curve must not be taken for one."""
-        return tuple(study for study in self.studies if study.claim.guarantee is None)
-
 
 def study_files(paths: Sequence[str], reading: ReadOptions, settings: Settings) -> PwcetAnswer:
     """Analyses the times in files. Raises PtxwcetError (PW701 to PW709)."""
@@ -173,15 +168,21 @@ def with_stated_bounds(answer: PwcetAnswer, stated: Mapping[str, int]) -> PwcetA
 
 
 def findings(answer: PwcetAnswer) -> tuple[Diagnostic, ...]:
-    """What is wrong with the curves, condition by condition; an error is a refused curve.
+    """The findings of all conditions; see :func:`condition_findings`."""
+    rows = zip(answer.studies, answer.bounds, strict=True)
+    return tuple(one for row in rows for one in condition_findings(*row, answer.unit))
+
+
+def condition_findings(
+    study: Study, bound: SafeBound | None, unit: TimeUnit
+) -> tuple[Diagnostic, ...]:
+    """What is wrong with the curve of a condition; an error is a refused curve.
 
     PW710 to PW712 (refused), PW713 (a heavy tail), PW714 and PW715 (against the static bound).
     """
-    found: list[Diagnostic] = []
-    for study, bound in zip(answer.studies, answer.bounds, strict=True):
-        found += _claim_findings(study)
-        if bound is not None and bound.cycles is not None:
-            found += _bound_findings(study, bound, answer.unit)
+    found = [*_claim_findings(study)]
+    if bound is not None and bound.cycles is not None:
+        found += _bound_findings(study, bound.cycles, bound.reason, unit)
     return tuple(found)
 
 
@@ -211,24 +212,23 @@ def _claim_findings(study: Study) -> Iterator[Diagnostic]:
             yield Diagnostic(row.code, message, help=_REMEDIES[row.code], severity=Severity.WARNING)
 
 
-def _bound_findings(study: Study, bound: SafeBound, unit: TimeUnit) -> Iterator[Diagnostic]:
+def _bound_findings(study: Study, most: int, reason: str, unit: TimeUnit) -> Iterator[Diagnostic]:
     label, mark = study.sample.label, study.sample.high_water_mark
-    assert bound.cycles is not None, "asked for with a bound only"
-    stated = f"the static bound of {bound.cycles:,} {unit.value}"
-    if mark > bound.cycles:
+    stated = f"the static bound of {most:,} {unit.value}"
+    if mark > most:
         yield Diagnostic(
             "PW715",
             f"condition '{label}': {mark:,.10g} was observed, above {stated}",
-            notes=(bound.reason,),
+            notes=(reason,),
             help="the bound is not one of these runs: check kernel, launch, clock and machine",
             severity=Severity.WARNING,
         )
-    above = [f"{row.exceedance:g}" for row in study.curve if row.pwcet > bound.cycles]
-    if above:
+    above = [f"{row.exceedance:g}" for row in study.curve if row.pwcet > most]
+    if above and study.claim.guarantee is not None:
         yield Diagnostic(
             "PW714",
             f"condition '{label}': the pWCET at {', '.join(above)} is above {stated}",
-            notes=(bound.reason,),
+            notes=(reason,),
             help="if the bound holds, no run takes longer: the pWCET says nothing more there",
             severity=Severity.WARNING,
         )

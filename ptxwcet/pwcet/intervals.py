@@ -22,9 +22,9 @@ from ptxwcet.pwcet.tail import Tail
 
 _CHUNK = 1 << 20
 _REPLICATES = 499
-_FIRST_STEP = 1e-3
+_FIRST_STEP = 0.02
 _MOST_STEPS = 60
-_TOLERANCE = 1e-6
+_TOLERANCE = 1e-5
 _FURTHEST_SHAPE = 2.0
 _FURTHEST = 1e4
 

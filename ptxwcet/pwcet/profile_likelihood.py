@@ -105,7 +105,8 @@ class _LawsWithLevels:
         return start
 
     def _rows(self, which: Rows) -> Floats:
-        return np.broadcast_to(self.x, (len(which), len(self.x)))
+        rows: Floats = np.broadcast_to(self.x, (len(which), len(self.x)))
+        return rows
 
     def _free(self, which: Rows, near: Floats, factor: float) -> Floats:
         """The free parameters of laws near others, scales times ``factor``, with their levels."""

@@ -11,7 +11,11 @@ from enum import Enum
 
 
 class Guarantee(Enum):
-    """How far a cycle count can be relied on, strongest first."""
+    """How far a cycle count can be relied on, strongest first.
+
+    What is called ``PROBABILISTIC`` is the upper end of a confidence interval, at its confidence;
+    never the estimated curve inside, which is below the truth as often as above it.
+    """
 
     SAFE_BOUND = "safe-bound"  # no run allowed by the model exceeds it
     PROBABILISTIC = "probabilistic"  # exceeded with at most a stated probability

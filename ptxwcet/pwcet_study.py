@@ -1,15 +1,23 @@
 """Probabilistic WCET of measured or drawn execution times: the library's front door.
 
->>> from ptxwcet.pwcet.extraction import resolution_of
-from ptxwcet.pwcet.settings import Settings
->>> from ptxwcet.pwcet_study import study_files
->>> answer = study_files(["times.csv"], ReadOptions(), Settings())  # doctest: +SKIP
->>> [point.value for point in answer.studies[0].curve]  # doctest: +SKIP
+>>> import numpy as np
+>>> from ptxwcet.pwcet.settings import Settings
+>>> from ptxwcet.pwcet_study import study_measurements
+>>> from ptxwcet.trace.measurements import Condition, Measurements, TimeUnit
+>>> times = 1000 + np.random.default_rng(1).exponential(50, 1200)
+>>> measured = Measurements(TimeUnit.CYCLES, (Condition("idle", times),), ("drawn here",))
+>>> (study,) = study_measurements(measured, Settings(probabilities=(1e-9,))).studies
+>>> study.claim.guarantee.value
+'probabilistic'
+>>> (point,) = study.curve
+>>> truth = 1000 - 50 * np.log(1e-9)
+>>> bool(point.low < truth < point.pwcet)
+True
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -21,7 +29,7 @@ from ptxwcet.pwcet.extraction import resolution_of
 from ptxwcet.pwcet.settings import Settings
 from ptxwcet.pwcet.study import Study, least_times, make_sample, study_sample
 from ptxwcet.pwcet_runs import DrawnCondition, DrawOptions, RunProgress, SafeBound, draw_runs
-from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError, Severity
 from ptxwcet.trace.measurement_files import ReadOptions, read_measurements
 from ptxwcet.trace.measurements import Measurements, TimeUnit
 
@@ -38,6 +46,13 @@ ASSUMPTIONS = (
         "the law that holds at the extremes observed holds beyond them",
         AssumptionState.ASSUMED,
         "extreme value theory: a limit, taken as reached",
+    ),
+    Assumption(
+        "confidence",
+        "the truth is below the upper end of the interval, at the stated confidence; the interval "
+        "does not know that threshold and block size were chosen by the same times",
+        AssumptionState.ASSUMED,
+        "docs/experiments/pwcet-validation.md: how often it was",
     ),
 )
 """What every curve rests on, besides its hypothesis tests."""
@@ -67,11 +82,6 @@ class PwcetAnswer:
     envelope: Envelope
     bounds: tuple[SafeBound | None, ...]
     drawn: tuple[DrawnCondition, ...] = ()
-
-    @property
-    def refused(self) -> tuple[Study, ...]:
-        """The studies whose curve must not be taken for one."""
-        return tuple(study for study in self.studies if study.claim.guarantee is None)
 
 
 def study_files(paths: Sequence[str], reading: ReadOptions, settings: Settings) -> PwcetAnswer:
@@ -155,6 +165,73 @@ def with_stated_bounds(answer: PwcetAnswer, stated: Mapping[str, int]) -> PwcetA
         for label, known in zip(labels, answer.bounds, strict=True)
     )
     return replace(answer, bounds=bounds)
+
+
+def findings(answer: PwcetAnswer) -> tuple[Diagnostic, ...]:
+    """The findings of all conditions; see :func:`condition_findings`."""
+    rows = zip(answer.studies, answer.bounds, strict=True)
+    return tuple(one for row in rows for one in condition_findings(*row, answer.unit))
+
+
+def condition_findings(
+    study: Study, bound: SafeBound | None, unit: TimeUnit
+) -> tuple[Diagnostic, ...]:
+    """What is wrong with the curve of a condition; an error is a refused curve.
+
+    PW710 to PW712 (refused), PW713 (a heavy tail), PW714 and PW715 (against the static bound).
+    """
+    found = [*_claim_findings(study)]
+    if bound is not None and bound.cycles is not None:
+        found += _bound_findings(study, bound.cycles, bound.reason, unit)
+    return tuple(found)
+
+
+_REMEDIES = {
+    "PW710": "see docs/methods/pwcet.md for each test; --force prints the curve, marked",
+    "PW711": "look for runs of another kind among the longest ones, and measure them apart",
+    "PW712": "measure more runs, or ask for larger probabilities",
+    "PW713": "measure more runs, and look for runs of another kind among the longest ones",
+}
+
+
+def _claim_findings(study: Study) -> Iterator[Diagnostic]:
+    label, claim = study.sample.label, study.claim
+    titles = {
+        "PW710": "no probabilistic WCET",
+        "PW711": "the tail is too heavy for a probabilistic WCET",
+        "PW712": "an interval of the probabilistic WCET has no end",
+    }
+    for code, title in titles.items():
+        notes = tuple(row.text for row in claim.refused if (row.code or "PW710") == code)
+        if notes:
+            message = f"condition '{label}': {title}"
+            yield Diagnostic(code, message, notes=notes, help=_REMEDIES[code])
+    for row in claim.weakened:
+        if row.code is not None:
+            message = f"condition '{label}': {row.text}"
+            yield Diagnostic(row.code, message, help=_REMEDIES[row.code], severity=Severity.WARNING)
+
+
+def _bound_findings(study: Study, most: int, reason: str, unit: TimeUnit) -> Iterator[Diagnostic]:
+    label, mark = study.sample.label, study.sample.high_water_mark
+    stated = f"the static bound of {most:,} {unit.value}"
+    if mark > most:
+        yield Diagnostic(
+            "PW715",
+            f"condition '{label}': {mark:,.10g} was observed, above {stated}",
+            notes=(reason,),
+            help="the bound is not one of these runs: check kernel, launch, clock and machine",
+            severity=Severity.WARNING,
+        )
+    above = [f"{row.exceedance:g}" for row in study.curve if row.pwcet > most]
+    if above and study.claim.guarantee is not None:
+        yield Diagnostic(
+            "PW714",
+            f"condition '{label}': the pWCET at {', '.join(above)} is above {stated}",
+            notes=(reason,),
+            help="if the bound holds, no run takes longer: the pWCET says nothing more there",
+            severity=Severity.WARNING,
+        )
 
 
 def check_settings(settings: Settings, runs: int) -> None:

@@ -11,7 +11,7 @@ from ptxwcet.api import Request
 from ptxwcet.cli.progress import ProgressLine
 from ptxwcet.cli.pwcet_options import pwcet_options
 from ptxwcet.machine.loader import DEFAULT_MACHINE
-from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError, render_all
+from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError, Severity, render_all
 
 if TYPE_CHECKING:
     from ptxwcet.pwcet.settings import Settings
@@ -39,7 +39,7 @@ def pwcet(
     hypotheses of extreme value theory are rejected; 2 usage.
     """
     # here: scipy, statsmodels and numpy's arrays are no matter for other commands
-    from ptxwcet.pwcet_study import with_stated_bounds
+    from ptxwcet.pwcet_study import findings, with_stated_bounds
     from ptxwcet.report.json_format import render_json
     from ptxwcet.report.pwcet_model import build_pwcet_report
     from ptxwcet.report.pwcet_text import render_pwcet_text
@@ -66,19 +66,11 @@ def pwcet(
     if html is not None or plots is not None:
         _draw(answer, report, html, plots, picture_format)
     click.echo(render_json(report) if form == "json" else render_pwcet_text(report), nl=False)
-    refused = () if force else answer.refused
-    diagnostics = [
-        Diagnostic(
-            "PW710",
-            f"condition '{study.sample.label}': no probabilistic WCET",
-            notes=study.claim.refused_for,
-            help="see docs/methods/pwcet.md for each test; --force prints the curve, marked",
-        )
-        for study in refused
-    ]
-    if diagnostics:
-        click.echo(render_all(diagnostics), err=True)
-    return 1 if diagnostics else 0
+    # warnings stand in the report; a refused curve that was forced is marked where it is printed
+    errors = [one for one in findings(answer) if one.severity is Severity.ERROR and not force]
+    if errors:
+        click.echo(render_all(errors), err=True)
+    return 1 if errors else 0
 
 
 def _stated(text: str) -> tuple[str, int]:

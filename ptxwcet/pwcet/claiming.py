@@ -10,7 +10,7 @@ from ptxwcet.pwcet.distributions import Family
 from ptxwcet.pwcet.estimation import Estimator
 from ptxwcet.pwcet.extraction import LEAST_EXTREMES
 from ptxwcet.pwcet.outcomes import GateOutcome, GateState
-from ptxwcet.pwcet.results import Fit, Sample
+from ptxwcet.pwcet.results import CurvePoint, Fit, Sample
 from ptxwcet.pwcet.settings import Extraction, Settings, Shape
 from ptxwcet.pwcet.tail import Tail
 
@@ -24,32 +24,62 @@ FEW_VALUES = 10
 """Different times among the extremes below which a continuous law is doubtful."""
 
 
+HEAVY = 0.5
+"""Shape from which on a curve is an estimate at best: such a law has no variance."""
+
+ENDLESS = 1.0
+"""Shape from which on there is no curve: such a law has no mean, and each further digit of the
+probability takes ten times as long."""
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """A reason against a claim; ``code`` is that of the diagnostic it is told in, if of its own."""
+
+    text: str
+    code: str | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Claim:
     """A guarantee (None: refused), and the reasons why it is refused or only an estimate."""
 
     guarantee: Guarantee | None
-    refused_for: tuple[str, ...]
-    weakened_for: tuple[str, ...]
+    refused: tuple[Doubt, ...]
+    weakened: tuple[Doubt, ...]
+
+    @property
+    def refused_for(self) -> tuple[str, ...]:
+        """The reasons why it is refused, in words."""
+        return tuple(row.text for row in self.refused)
+
+    @property
+    def weakened_for(self) -> tuple[str, ...]:
+        """The reasons why it is only an estimate, in words."""
+        return tuple(row.text for row in self.weakened)
+
+
+@dataclass(frozen=True, slots=True)
+class Doubts:
+    """Reasons to refuse and to weaken."""
+
+    refused: tuple[Doubt, ...] = ()
+    weakened: tuple[Doubt, ...] = ()
 
 
 def judge_claim(
-    gates: Sequence[GateOutcome],
-    heavy: tuple[tuple[str, ...], tuple[str, ...]],
-    sample: Sample,
-    tail: Tail,
-    settings: Settings,
+    gates: Sequence[GateOutcome], heavy: Doubts, sample: Sample, tail: Tail, settings: Settings
 ) -> Claim:
     """Takes gates, tail and grid together: the weakest decides.
 
-    ``heavy``: reasons of a heavy tail to refuse and to weaken.
+    ``heavy``: what a heavy tail is a reason for.
     """
-    refused = list(heavy[0])
-    weakened = [*heavy[1], *_doubts(sample, tail, settings)]
+    refused = list(heavy.refused)
+    weakened = [*heavy.weakened, *map(Doubt, _doubts(sample, tail, settings))]
     for row in gates:
         if row.state is GateState.PASSED:
             continue
-        said = f"{row.gate.value}: {row.state.value} ({row.reason})"
+        said = Doubt(f"{row.gate.value}: {row.state.value} ({row.reason})")
         if row.gate.refuses and row.state is GateState.FAILED:
             refused.append(said)
         elif row.gate.refuses or row.state is GateState.FAILED:
@@ -80,26 +110,62 @@ def _doubts(sample: Sample, tail: Tail, settings: Settings) -> list[str]:
     return found
 
 
-def heavy_tail_reasons(
+def heavy_tail_doubts(
     fits: Mapping[Family, Fit],
     ratios: Mapping[Extraction, tuple[float, float]],
+    curve: Sequence[CurvePoint],
     settings: Settings,
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Reasons to refuse and to weaken a curve whose law has no shape, where the shape is above 0.
+) -> Doubts:
+    """What the shape of the tail, and intervals without an end, are reasons for.
 
-    A law without a shape lies below a heavy tail: it would be unsafe.
+    The shape is that of the law with one, whichever law the curve is taken from.
     """
-    if settings.shape is not Shape.ZERO:
-        return (), ()
-    how = settings.extraction
-    shape = fits[how.family(has_shape=True)].tail.law.shape
-    p = ratios[how][1]
-    if shape <= 0:
-        return (), ()
+    shape = fits[settings.extraction.family(has_shape=True)].tail.law.shape
+    refused, weakened = [], []
+    if shape >= ENDLESS:
+        said = f"heavy tail: xi = {shape:.3g}; from {ENDLESS:g} on levels have no meaning"
+        refused.append(Doubt(said, "PW711"))
+    elif shape >= HEAVY:
+        said = f"heavy tail: xi = {shape:.3g}; from {HEAVY:g} on far levels are guesses"
+        weakened.append(Doubt(said, "PW713"))
+    open_at = [f"{row.exceedance:g}" for row in curve if not row.has_ends]
+    if open_at:
+        said = f"the interval at {', '.join(open_at)} has no end: the times do not bound the tail"
+        refused.append(Doubt(said, "PW712"))
+    plain = _without_shape_doubts(shape, ratios, settings)
+    return Doubts((*refused, *plain.refused), (*weakened, *plain.weakened))
+
+
+def _without_shape_doubts(
+    shape: float, ratios: Mapping[Extraction, tuple[float, float]], settings: Settings
+) -> Doubts:
+    """A law without a shape lies below a heavy tail: a curve from it alone would be unsafe."""
+    if settings.shape is not Shape.ZERO or shape <= 0:
+        return Doubts()
+    p = ratios[settings.extraction][1]
     name = settings.families[0].value
     if p <= settings.level:
-        return (f"heavy tail: xi = {shape:.3g} (p = {p:.3g}), {name} would be unsafe",), ()
-    return (), (f"xi = {shape:.3g} may be above 0 (p = {p:.3g}), and {name} too low",)
+        said = f"heavy tail: xi = {shape:.3g} (p = {p:.3g}), {name} would be unsafe"
+        return Doubts(refused=(Doubt(said),))
+    said = f"xi = {shape:.3g} may be above 0 (p = {p:.3g}), and {name} too low"
+    return Doubts(weakened=(Doubt(said),))
+
+
+def law_notes(
+    fits: Mapping[Family, Fit], curve: Sequence[CurvePoint], settings: Settings
+) -> tuple[str, ...]:
+    """Which law the gate tested, and where another one gives the answer, one line each."""
+    tested = settings.families[0]
+    notes = [f"tested by the gate: {tested.value}"]
+    for family in dict.fromkeys(row.pwcet_law for row in curve):
+        p = fits[family].goodness.p_anderson_darling
+        at = ", ".join(f"{row.exceedance:g}" for row in curve if row.pwcet_law is family)
+        said = f"printed at {at}: {family.value}"
+        if family is not tested:
+            verdict = "rejected" if p <= settings.level else "kept"
+            said += f", since it lies above {tested.value}; its own test: {verdict} (p = {p:.3g})"
+        notes.append(said)
+    return tuple(notes)
 
 
 def shape_notes(

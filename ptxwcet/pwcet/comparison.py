@@ -39,11 +39,11 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class EnvelopePoint:
-    """The largest curve at a probability, and the condition that it is of."""
+    """The largest pWCET at a probability and the condition that it is of; the largest estimate."""
 
     exceedance: float
-    value: float
-    high: float
+    pwcet: float
+    estimate: float
     label: str
 
 
@@ -93,9 +93,10 @@ def envelope(studies: Sequence[Study]) -> Envelope:
     """The envelope over the conditions: a bound for a run under any one of them."""
     points = []
     for k, point in enumerate(studies[0].curve):
-        top = max(studies, key=lambda study: study.curve[k].value)
-        high = max(study.curve[k].high for study in studies)
-        points.append(EnvelopePoint(point.exceedance, top.curve[k].value, high, top.sample.label))
+        top = max(studies, key=lambda study: study.curve[k].pwcet)
+        estimate = max(study.curve[k].estimate for study in studies)
+        pwcet = top.curve[k].pwcet
+        points.append(EnvelopePoint(point.exceedance, pwcet, estimate, top.sample.label))
     guarantees = [study.claim.guarantee for study in studies]
     known = [one for one in guarantees if one is not None]
     weakest = Guarantee.weakest(known) if len(known) == len(guarantees) else None

@@ -1,35 +1,32 @@
-"""Confidence intervals of a level that one run exceeds with a small probability.
+"""Confidence intervals of levels that one run exceeds with small probabilities.
 
 Profile likelihood: a level x belongs to the interval if the best law with that level is at most
 ``chi2 / 2`` less likely than the best of all. It is not symmetric, as the uncertainty of a far tail
-is not. Parametric bootstrap: percentiles of the levels of laws fitted to samples of the fitted law.
+is not: of a heavy tail it spans orders of magnitude, so that its ends are searched by the logarithm
+of the distance from the law's location. Parametric bootstrap: percentiles of the levels of laws
+fitted to samples of the fitted law.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from enum import Enum
 
 import numpy as np
+import numpy.typing as npt
 
-from ptxwcet.pwcet.distributions import Family, Floats, sample, stretched
-from ptxwcet.pwcet.estimation import (
-    SHAPE_RANGE,
-    Estimator,
-    Rows,
-    climb,
-    fit_rows,
-    log_likelihood,
-    score_rows,
-    total_rows,
-)
+from ptxwcet.pwcet.distributions import Floats, sample, stretched
+from ptxwcet.pwcet.estimation import Estimator, fit_rows, log_likelihood
+from ptxwcet.pwcet.profile_likelihood import best_laws, fitted_parameters
 from ptxwcet.pwcet.tail import Tail
 
 _CHUNK = 1 << 20
-_SIDE = 28
-_GROWTH = 0.62  # the furthest level tried: half a million scales away
-_FINE = 12
 _REPLICATES = 499
+_FIRST_STEP = 0.02
+_MOST_STEPS = 60
+_TOLERANCE = 1e-5
+_FURTHEST_SHAPE = 2.0
+_FURTHEST = 1e4
 
 
 class Interval(Enum):
@@ -39,166 +36,167 @@ class Interval(Enum):
     BOOTSTRAP = "bootstrap"
 
 
-def level_interval(
+def level_intervals(
     tail: Tail,
-    exceedance: float,
+    exceedances: Sequence[float],
     confidence: float,
     how: Interval,
     estimator: Estimator,
     random: np.random.Generator,
-) -> tuple[float, float]:
-    """The interval of :meth:`Tail.level`; an end that is not found is infinite.
+) -> list[tuple[float, float]]:
+    """The intervals of :meth:`Tail.level`, one each; an end that is not found is infinite.
 
-    Cost: some hundred passes over the extremes (profile), or 499 fits (bootstrap).
+    Neither end falls as the probability does. Cost: some hundred passes over the extremes for each
+    (profile), or 499 fits for all (bootstrap).
     """
     if how is Interval.BOOTSTRAP:
-        low, high = _by_bootstrap(tail, exceedance, confidence, estimator, random)
-        # percentiles of a biased estimator may leave its own estimate outside
-        level = float(tail.level(exceedance))
-        return min(low, level), max(high, level)
-    return profile_interval(tail, exceedance, confidence)
+        return _by_bootstrap(tail, exceedances, confidence, estimator, random)
+    return profile_intervals(tail, exceedances, confidence)
 
 
 def profile_interval(tail: Tail, exceedance: float, confidence: float) -> tuple[float, float]:
-    """The interval by profile likelihood. The tail's law must be that of largest likelihood."""
-    from scipy.stats import chi2
-
-    best = log_likelihood(tail.law, tail.extremes.values)
-    drop = float(chi2.ppf(confidence, 1)) / 2
-    middle = float(tail.level(exceedance))
-    # far levels of heavy tails are many scales away: steps grow with the distance
-    unit = max(0.02 * tail.law.scale, 4e-4 * abs(middle - tail.law.location))
-
-    def loss(levels: Floats) -> Floats:
-        with np.errstate(over="ignore"):
-            lost = best - profile_likelihood(tail, levels, exceedance) - drop
-        return np.where(np.isnan(lost), np.inf, lost)
-
-    steps = unit * np.expm1(_GROWTH * np.arange(1, _SIDE + 1)) / np.expm1(_GROWTH)
-    sides = np.concatenate([middle - steps, middle + steps])
-    lost = loss(sides)
-    ends = []
-    for side, none in ((slice(0, _SIDE), -np.inf), (slice(_SIDE, None), np.inf)):
-        bracket = _bracket(np.append(middle, sides[side]), np.append(-drop, lost[side]))
-        for _ in range(2):
-            if bracket is None:
-                break
-            fine = np.linspace(bracket[0], bracket[1], _FINE)
-            bracket = _bracket(fine, loss(fine)) or bracket
-        ends.append(none if bracket is None else bracket[1])
-    return ends[0], ends[1]
+    """The interval of one level; see :func:`profile_intervals`."""
+    return profile_intervals(tail, [exceedance], confidence)[0]
 
 
-def _bracket(levels: Floats, loss: Floats) -> tuple[float, float] | None:
-    """The last level inside and the first one outside, None if none is outside."""
-    outside = np.flatnonzero(loss > 0)
-    if not len(outside):
-        return None
-    k = max(int(outside[0]), 1)
-    return float(levels[k - 1]), float(levels[k])
+def profile_intervals(
+    tail: Tail, exceedances: Sequence[float], confidence: float
+) -> list[tuple[float, float]]:
+    """The intervals by profile likelihood. The tail's law must be that of largest likelihood.
 
-
-def profile_likelihood(tail: Tail, levels: Floats, exceedance: float) -> Floats:
-    """The largest log likelihood of laws of the family with each of ``levels`` at ``exceedance``.
-
-    Minus infinity where no law of the family near the fitted one has that level.
+    An end is infinite where levels so far away are still inside that the law would need a shape
+    of 2 to have them. Every law within the confidence region has levels that rise as the
+    probability falls, and so do the ends; what the search misses is made up for by moving ends up.
     """
-    family = tail.law.family
-    values = tail.extremes.values
-    shift = tail.law.location
-    x = (values - shift) / tail.law.scale
-    targets = (levels - shift) / tail.law.scale
-    chunk = max(1, _CHUNK // len(x))
-    parts = [
-        _profile(family, x, targets[k : k + chunk], tail.reduced_level(exceedance))
-        for k in range(0, len(targets), chunk)
-    ]
-    return np.concatenate(parts) - len(x) * float(np.log(tail.law.scale))
-
-
-def _profile(family: Family, x: Floats, targets: Floats, reduced: float) -> Floats:
-    """The same for standardised values; nuisances: scale and shape of maxima, shape of excesses."""
-    rows = np.broadcast_to(x, (len(targets), len(x)))
-
-    def full(which: Rows, free: Floats) -> Floats:
-        scale, xi = _expand(family, targets[which], free, reduced)
-        location = (
-            targets[which] - scale * stretched(np.asarray(reduced), xi)
-            if family.is_of_maxima
-            else np.zeros_like(scale)
-        )
-        return np.stack([location, scale, xi], axis=1)
-
-    def total(which: Rows, free: Floats) -> Floats:
-        return total_rows(family, rows[which], full(which, free))
-
-    def scores(which: Rows, free: Floats) -> Floats:
-        whole = score_rows(family, rows[which], full(which, free))
-        found: Floats = np.einsum("rmi,rij->rmj", whole, _slopes(which, free, full))
-        return found
-
-    start = _start(family, targets, reduced)
-    if start.shape[1] == 0:
-        return total(np.arange(len(targets)), start)
-    return climb(start, total, scores)[1]
-
-
-def _expand(family: Family, targets: Floats, free: Floats, reduced: float) -> tuple[Floats, Floats]:
-    if family is Family.GEV:
-        return free[:, 0], free[:, 1]
-    if family is Family.GUMBEL:
-        return free[:, 0], np.zeros(len(free))
-    xi = free[:, 0] if family is Family.GPD else np.zeros(len(free))
-    return targets / stretched(np.asarray(reduced), xi), xi
-
-
-def _slopes(which: Rows, free: Floats, full: Callable[[Rows, Floats], Floats]) -> Floats:
-    """Derivatives of location, scale and shape by the nuisances, by central differences."""
-    columns = []
-    for k in range(free.shape[1]):
-        move = np.zeros_like(free)
-        move[:, k] = 1e-6
-        columns.append((full(which, free + move) - full(which, free - move)) / 2e-6)
-    found: Floats = np.stack(columns, axis=2)
+    order = sorted(range(len(exceedances)), key=lambda k: -exceedances[k])
+    p = np.asarray([exceedances[k] for k in order], np.float64)
+    lows, highs = _Search(tail, p, confidence).ends()
+    found: list[tuple[float, float]] = [(0.0, 0.0)] * len(order)
+    ordered = zip(np.maximum.accumulate(lows), np.maximum.accumulate(highs), strict=True)
+    for k, (low, high) in zip(order, ordered, strict=True):
+        found[k] = float(low), float(high)
     return found
 
 
-def _start(family: Family, targets: Floats, reduced: float) -> Floats:
-    """The fitted law with its shape bent until it has the level (its scale, without a shape)."""
-    if family is Family.EXPONENTIAL:
-        return np.zeros((len(targets), 0))
-    if family is Family.GUMBEL:
-        return np.maximum(targets / reduced, 0.05)[:, None]
-    low: Floats = np.full(len(targets), SHAPE_RANGE[0])
-    high: Floats = np.full(len(targets), SHAPE_RANGE[1])
-    for _ in range(50):
-        middle = (low + high) / 2
-        above = stretched(np.asarray(reduced), middle) > targets
-        low, high = np.where(above, low, middle), np.where(above, middle, high)
-    bent: Floats = (low + high) / 2
-    if family is Family.GPD:
-        return bent.reshape(-1, 1)
-    found: Floats = np.stack([np.ones_like(bent), bent], axis=1)
-    return found
+class _Search:
+    """Steps from the fitted levels down and up, all of them at once, until they are outside.
+
+    A place is ``asinh((level - location) / scale)``: logarithmic far from the location, linear near
+    it. The search goes from law to law: what is best at one level is near the best at the next.
+    """
+
+    def __init__(self, tail: Tail, exceedances: Floats, confidence: float) -> None:
+        from scipy.stats import chi2
+
+        self.tail = tail
+        self.best = log_likelihood(tail.law, tail.extremes.values)
+        self.drop = float(chi2.ppf(confidence, 1)) / 2
+        self.exceedances = np.tile(exceedances, 2)
+        middle = (tail.level(exceedances) - tail.law.location) / tail.law.scale
+        self.middle = np.tile(np.arcsinh(middle), 2)
+        count = len(exceedances)
+        self.sign = np.repeat([-1.0, 1.0], count)
+        reduced = np.asarray([tail.reduced_level(p) for p in exceedances.tolist()])
+        furthest = np.maximum(stretched(reduced, _FURTHEST_SHAPE), _FURTHEST)
+        last = np.arcsinh(np.repeat([_FURTHEST, 1.0], count) * np.tile(furthest, 2))
+        self.room = np.maximum(self.sign * (self.sign * last - self.middle), 0.0)
+
+    def ends(self) -> tuple[Floats, Floats]:
+        inside, outside, laws, lost = self._bracket()
+        self._narrow(inside, outside, laws, lost)
+        away = np.where(np.isfinite(outside), np.minimum(outside, self.room), 0.0)
+        levels = self._levels(np.arange(len(away)), away)
+        levels = np.where(np.isfinite(outside), levels, self.sign * np.inf)
+        lows, highs = np.split(levels, 2)
+        return lows, highs
+
+    def _levels(self, rows: npt.NDArray[np.intp], away: Floats) -> Floats:
+        places = self.middle[rows] + self.sign[rows] * away
+        levels: Floats = self.tail.law.location + self.tail.law.scale * np.sinh(places)
+        return levels
+
+    def _lost(
+        self, rows: npt.NDArray[np.intp], away: Floats, near: Floats
+    ) -> tuple[Floats, Floats]:
+        """How far beyond the allowed drop the levels are (0: the end), as a root, and their laws.
+
+        The drop grows about as the square of the distance: its root is nearly a line.
+        """
+        found = best_laws(self.tail, self._levels(rows, away), self.exceedances[rows], near)
+        drop = self.best - found.likelihoods
+        drop = np.where(np.isnan(drop), np.inf, np.maximum(drop, 0.0))
+        return np.sqrt(drop) - np.sqrt(self.drop), found.parameters
+
+    def _bracket(self) -> tuple[Floats, Floats, Floats, tuple[Floats, Floats]]:
+        """Distances inside and outside of each end, the inner laws, and what both have lost."""
+        count = len(self.middle)
+        inside, outside = np.zeros(count), np.full(count, np.inf)
+        laws = fitted_parameters(self.tail, count)
+        lost_in, lost_out = np.full(count, -np.sqrt(self.drop)), np.full(count, np.inf)
+        step = np.full(count, _FIRST_STEP)
+        going = np.flatnonzero(self.room > 0)
+        for _ in range(_MOST_STEPS):
+            if not len(going):
+                break
+            away = np.minimum(inside[going] + step[going], self.room[going])
+            lost, found = self._lost(going, away, laws[going])
+            is_out = lost > 0
+            gone, still = going[is_out], going[~is_out]
+            outside[gone], lost_out[gone] = away[is_out], lost[is_out]
+            inside[still], lost_in[still] = away[~is_out], lost[~is_out]
+            laws[still] = found[~is_out]
+            step *= 2
+            going = still[inside[still] < self.room[still]]
+        return inside, outside, laws, (lost_in, lost_out)
+
+    def _narrow(
+        self, inside: Floats, outside: Floats, laws: Floats, lost: tuple[Floats, Floats]
+    ) -> None:
+        """False position (Illinois) between inside and outside, in place, until they meet."""
+        lost_in, lost_out = lost
+        for _ in range(_MOST_STEPS):
+            width = outside - inside
+            rows = np.flatnonzero(np.isfinite(outside) & (width > _TOLERANCE * (1 + inside)))
+            if not len(rows):
+                break
+            with np.errstate(invalid="ignore", divide="ignore"):
+                share = -lost_in[rows] / (lost_out[rows] - lost_in[rows])
+            share = np.where(np.isfinite(lost_out[rows]), np.clip(share, 0.02, 0.98), 0.5)
+            away = inside[rows] + share * width[rows]
+            here, found = self._lost(rows, away, laws[rows])
+            is_out = here > 0
+            gone, still = rows[is_out], rows[~is_out]
+            outside[gone], lost_out[gone] = away[is_out], here[is_out]
+            lost_in[gone] /= 2
+            inside[still], lost_in[still] = away[~is_out], here[~is_out]
+            lost_out[still] /= 2
+            laws[still] = found[~is_out]
 
 
 def _by_bootstrap(
     tail: Tail,
-    exceedance: float,
+    exceedances: Sequence[float],
     confidence: float,
     estimator: Estimator,
     random: np.random.Generator,
-) -> tuple[float, float]:
+) -> list[tuple[float, float]]:
     count = len(tail.extremes.values)
     family, shift = tail.law.family, tail.law.location
-    reduced = np.asarray(tail.reduced_level(exceedance))
     chunk = max(1, _CHUNK // count)
-    levels: list[Floats] = []
+    parts: list[Floats] = []
     for begin in range(0, _REPLICATES, chunk):
         rows = sample(tail.law, (min(chunk, _REPLICATES - begin), count), random)
         fits = fit_rows(family, rows if family.is_of_maxima else rows - shift, estimator)
-        base = fits[:, 0] if family.is_of_maxima else shift
-        levels.append(base + fits[:, 1] * stretched(reduced, fits[:, 2]))
+        if not family.is_of_maxima:
+            fits[:, 0] = shift
+        parts.append(fits)
+    location, scale, shape = np.concatenate(parts).T
     outside = (1 - confidence) / 2
-    low, high = np.nanquantile(np.concatenate(levels), [outside, 1 - outside])
-    return float(low), float(high)
+    found = []
+    for p in exceedances:
+        levels = location + scale * stretched(np.asarray(tail.reduced_level(p)), shape)
+        low, high = np.nanquantile(levels, [outside, 1 - outside])
+        # percentiles of a biased estimator may leave its own estimate outside
+        level = float(tail.level(p))
+        found.append((min(float(low), level), max(float(high), level)))
+    return found

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ptxwcet.pwcet.distributions import Floats
+from ptxwcet.pwcet.distributions import Family, Floats
 from ptxwcet.pwcet.goodness import GoodnessOfFit
 from ptxwcet.pwcet.tail import Tail
 
@@ -59,16 +59,26 @@ class Fit:
 
 @dataclass(frozen=True, slots=True)
 class CurvePoint:
-    """The time that one run exceeds with a probability, and its interval.
+    """The time that one run exceeds with at most a probability.
 
-    None of ``value``, ``low`` and ``high`` is below the high-water mark; they are rounded up to the
-    grid of the times. ``law``, ``law_low`` and ``law_high`` are what the law alone says.
+    ``pwcet`` is the answer: the upper end of the confidence interval. ``estimate`` is the estimated
+    curve, below the truth as often as above it, and ``low`` the lower end. None of the three is
+    below the high-water mark; they are rounded up to the grid of the times. ``law``, ``law_low``
+    and ``law_high`` are what the laws alone say; ``estimate_law`` and ``pwcet_law`` which of them
+    gave the estimate and the upper end.
     """
 
     exceedance: float
-    value: float
+    pwcet: float
+    estimate: float
     low: float
-    high: float
     law: float
     law_low: float
     law_high: float
+    estimate_law: Family
+    pwcet_law: Family
+
+    @property
+    def has_ends(self) -> bool:
+        """Whether both ends of the interval were found (or the laws say nothing here)."""
+        return not (np.isinf(self.law_low) or np.isinf(self.law_high))

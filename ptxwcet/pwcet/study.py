@@ -10,7 +10,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ptxwcet.pwcet.claiming import Claim, heavy_tail_reasons, judge_claim, shape_notes
+from ptxwcet.pwcet.claiming import (
+    Claim,
+    heavy_tail_doubts,
+    judge_claim,
+    law_notes,
+    shape_notes,
+)
 from ptxwcet.pwcet.distributions import Family, Floats
 from ptxwcet.pwcet.errors import parameter_errors
 from ptxwcet.pwcet.estimation import fit_law
@@ -32,7 +38,7 @@ from ptxwcet.pwcet.extraction import (
 from ptxwcet.pwcet.extremal import ExtremalIndex, Extremogram, extremal_index, extremogram
 from ptxwcet.pwcet.goodness import assess_fit, likelihood_ratio
 from ptxwcet.pwcet.hypotheses import extreme_outcomes, series_outcomes
-from ptxwcet.pwcet.intervals import level_interval
+from ptxwcet.pwcet.intervals import level_intervals
 from ptxwcet.pwcet.outcomes import (
     Gate,
     GateOutcome,
@@ -50,7 +56,7 @@ _PICTURE_LEVELS = (1e-3, 1e-4, 1e-5)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Study:
-    """Everything about one condition; ``curve`` has the points asked for, ``band`` those to draw.
+    """Everything about one condition; ``curve`` has the points asked for, ``band`` more to draw.
 
     ``theta`` is the extremal index that extremes are corrected by: the estimate by intervals, or 1
     where the tests of independent extremes pass.
@@ -120,7 +126,9 @@ def study_sample(sample: Sample, settings: Settings) -> Study:
     tests = (*tests, _fit_outcome(fits[settings.families[0]], settings))
     gates = judge_gates(tests, level)
     tails = [fits[family].tail for family in settings.families]
-    heavy = heavy_tail_reasons(fits, ratios, settings)
+    asked = len(settings.probabilities)
+    points = _points(sample, tails, (*settings.probabilities, *_PICTURE_LEVELS), settings)
+    heavy = heavy_tail_doubts(fits, ratios, points[:asked], settings)
     return Study(
         sample=sample,
         settings=settings,
@@ -135,10 +143,13 @@ def study_sample(sample: Sample, settings: Settings) -> Study:
         excesses=mean_excess(spread),
         fits=fits,
         likelihood_ratios=ratios,
-        curve=tuple(_point(sample, tails, p, settings) for p in settings.probabilities),
-        band=tuple(_point(sample, tails, p, settings) for p in _PICTURE_LEVELS),
+        curve=points[:asked],
+        band=points[asked:],
         claim=judge_claim(gates, heavy, sample, tails[0], settings),
-        notes=shape_notes(fits, ratios, level),
+        notes=(
+            *shape_notes(fits, ratios, level),
+            *law_notes(fits, points[:asked], settings),
+        ),
     )
 
 
@@ -224,30 +235,50 @@ def _ratio(fits: dict[Family, Fit], how: Extraction) -> tuple[float, float]:
 def _fit_outcome(fit: Fit, settings: Settings) -> TestOutcome:
     p = fit.goodness.p_anderson_darling
     rejected = p <= settings.level
+    law = fit.tail.law.family.value
     return TestOutcome(
-        "Anderson-Darling",
+        f"Anderson-Darling, {law}",
         Gate.FIT,
-        f"the extremes follow the {fit.tail.law.family.value} law",
+        f"the extremes follow the {law} law",
         fit.goodness.anderson_darling,
         p,
         Verdict.REJECTED if rejected else Verdict.KEPT,
-        "the law is not that of the extremes" if rejected else "the law describes the extremes",
+        f"{law} is not the law of the extremes" if rejected else f"{law} describes the extremes",
     )
 
 
-def _point(sample: Sample, tails: list[Tail], exceedance: float, settings: Settings) -> CurvePoint:
+def _points(
+    sample: Sample, tails: list[Tail], exceedances: tuple[float, ...], settings: Settings
+) -> tuple[CurvePoint, ...]:
     """The largest level of the tails, and the largest ends of their intervals."""
-    rows = []
-    for tail in tails:
-        if not float(tail.survival_of(exceedance)) < 1:
-            rows.append((float("nan"),) * 3)
-            continue
-        random = np.random.default_rng([settings.seed, 2])
-        how = settings.interval_used
-        ends = level_interval(
-            tail, exceedance, settings.confidence, how, settings.estimator, random
+    rows = [_levels(tail, exceedances, settings) for tail in tails]
+    families = [tail.law.family for tail in tails]
+    found = []
+    for p, own in zip(exceedances, zip(*rows, strict=True), strict=True):
+        laws, lows, highs = zip(*own, strict=True)
+        found.append(
+            CurvePoint(
+                exceedance=p,
+                pwcet=sample.rounded(max(highs)),
+                estimate=sample.rounded(max(laws)),
+                low=sample.rounded(max(lows)),
+                law=max(laws),
+                law_low=max(lows),
+                law_high=max(highs),
+                estimate_law=families[laws.index(max(laws))],
+                pwcet_law=families[highs.index(max(highs))],
+            )
         )
-        rows.append((float(tail.level(exceedance)), *ends))
-    law, low, high = (max(column) for column in zip(*rows, strict=True))
-    value, least, most = (sample.rounded(one) for one in (law, low, high))
-    return CurvePoint(exceedance, value, least, most, law, low, high)
+    return tuple(found)
+
+
+def _levels(
+    tail: Tail, exceedances: tuple[float, ...], settings: Settings
+) -> list[tuple[float, float, float]]:
+    """Level and both ends of its interval at each probability; NaN where the law says nothing."""
+    known = [p for p in exceedances if float(tail.survival_of(p)) < 1]
+    random = np.random.default_rng([settings.seed, 2])
+    how = settings.interval_used
+    ends = level_intervals(tail, known, settings.confidence, how, settings.estimator, random)
+    found = {p: (float(tail.level(p)), *both) for p, both in zip(known, ends, strict=True)}
+    return [found.get(p, (np.nan, np.nan, np.nan)) for p in exceedances]

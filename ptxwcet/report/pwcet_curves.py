@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 BLUE, RED, GREEN, GREY = "#4477aa", "#cc3311", "#228833", "#777777"
 _COLOURS = (BLUE, RED, GREEN, "#aa7700", "#aa3377", "#33aacc", "#000000")
 _LAWS = (GREEN, GREY, "#aa7700", "#aa3377")
+_NOT_BOUNDING = " (FORCED: bounds nothing)"
+_WIDE = 100
+"""Ratio of the times in a picture from which on their axis is logarithmic."""
 
 
 def new_figure(
@@ -34,9 +37,7 @@ def plain(label: str) -> str:
     return label.replace("$", r"\$")
 
 
-def draw_exceedance(
-    study: Study, unit: str, bound: int | None, *, shown: bool, is_forced: bool
-) -> Figure:
+def draw_exceedance(study: Study, unit: str, bound: int | None, *, shown: bool) -> Figure:
     """The exceedance plot of a condition ([E] Figs. 7 to 9).
 
     With a static ``bound`` a second panel shows the curve and the bound together. A curve that is
@@ -52,7 +53,7 @@ def draw_exceedance(
     right = mark
     if shown:
         _laws(plot, study)
-        _curve(plot, study, RED, "pWCET (FORCED: bounds nothing)" if is_forced else "pWCET")
+        _curve(plot, study, RED, "estimated curve")
         right = _interval(plot, study)
     title = "" if shown else "   (curve REFUSED: the hypotheses do not hold)"
     plot.set_title(f"{plain(study.sample.label)}: exceedance{title}")
@@ -61,7 +62,8 @@ def draw_exceedance(
         both = axes[0, 1]
         _observed(both, study, BLUE, "observed")
         if shown:
-            _curve(both, study, RED, "pWCET")
+            _curve(both, study, RED, "estimated curve")
+            _interval(both, study)
         both.axvline(bound, color=GREEN, lw=2, label=f"static bound\n{bound:,} {unit}")
         both.set_title("with the static bound")
         _frame(both, study, unit, max(float(bound), right))
@@ -69,10 +71,16 @@ def draw_exceedance(
 
 
 def _frame(plot: Any, study: Study, unit: str, right: float) -> None:
+    """Axes that hold all that is drawn and finite: logarithmic where times of heavy tails are."""
     lowest = min(study.settings.probabilities) / 10
     plot.set(yscale="log", ylim=(lowest, 1.5), xlabel=unit, ylabel="P(one run takes longer)")
     left = float(study.sample.times.min())
-    plot.set_xlim(left - 0.03 * (right - left), right + 0.03 * (right - left))
+    if right > _WIDE * left:
+        plot.set_xscale("log")
+        margin = (right / left) ** 0.03
+        plot.set_xlim(left / margin, right * margin)
+    else:
+        plot.set_xlim(left - 0.03 * (right - left), right + 0.03 * (right - left))
     plot.grid(alpha=0.3)
     plot.legend(fontsize=8)
 
@@ -106,24 +114,33 @@ def _curve(plot: Any, study: Study, colour: str, label: str, style: str = "-") -
 
 
 def _interval(plot: Any, study: Study) -> float:
-    """Draws interval and points; how far to the right the picture should go."""
-    known = [row for row in (*study.band, *study.curve) if np.isfinite(row.law)]
-    points = sorted(known, key=lambda row: -row.exceedance)
-    last = study.curve[-1].value
-    most = 3 * last - 2 * float(study.sample.times.min())
-    high = [min(row.law_high, most) for row in points]
+    """Draws interval and answers as they are printed; the largest time among them.
+
+    An end that was not found is drawn beyond the right edge of the picture.
+    """
+    rows = [row for row in (*study.band, *study.curve) if np.isfinite(row.law)]
+    rows.sort(key=lambda row: -row.exceedance)
+    known = [time for row in rows for time in (row.pwcet, row.estimate) if np.isfinite(time)]
+    right = max([study.sample.high_water_mark, *known])
     plot.fill_betweenx(
-        [row.exceedance for row in points],
-        [row.law_low for row in points],
-        high,
+        [row.exceedance for row in rows],
+        [row.low for row in rows],
+        [min(row.pwcet, 1e3 * right) for row in rows],
         color=RED,
         alpha=0.12,
         lw=0,
         label=f"{100 * study.settings.confidence:g} % interval",
     )
-    for row in study.curve:
-        plot.plot(row.value, row.exceedance, "o", color=RED, ms=4)
-    return max(last, *high)
+    answers = [row for row in study.curve if np.isfinite(row.pwcet)]
+    plot.plot(
+        [row.pwcet for row in answers],
+        [row.exceedance for row in answers],
+        "o",
+        color=RED,
+        ms=5,
+        label=f"pWCET{_NOT_BOUNDING if study.claim.guarantee is None else ''}",
+    )
+    return right
 
 
 def _observed(plot: Any, study: Study, colour: str, label: str) -> None:
@@ -149,7 +166,7 @@ def draw_conditions(studies: Sequence[Study], with_curve: Sequence[Study], unit:
             _curve(right, study, colour, "_", "--")
     left.set(xlabel=unit, ylabel="share of runs", title="distribution functions")
     right.set(xlabel=unit, yscale="log", ylabel="P(one run takes longer)")
-    right.set_title("observed (full) and pWCET (dashed)")
+    right.set_title("observed (full) and estimated curves (dashed)")
     for plot in (left, right):
         plot.grid(alpha=0.3)
         plot.legend(fontsize=8)

@@ -70,15 +70,15 @@ def _claim(row: ConditionRow) -> str:
 def _summary(report: PwcetReport) -> Iterator[str]:
     yield "<h2>All conditions</h2>"
     head = ["condition", "runs", "high-water mark"]
-    head += [f"{p:g}" for p in report.settings.probabilities] + ["claim"]
+    head += [f"pWCET, {p:g}" for p in report.settings.probabilities] + ["claim"]
     rows = []
     for row in report.conditions:
-        curve = [format_time(point.value) for point in row.curve]
+        curve = [format_time(point.pwcet) for point in row.curve]
         curve = curve or ["-"] * len(report.settings.probabilities)
         mark = format_time(row.high_water_mark)
         rows.append([escape(row.label), f"{row.runs:,}", mark, *curve, _word(_claim(row))])
     if report.envelope:
-        values = [format_time(point.value) for point in report.envelope]
+        values = [format_time(point.pwcet) for point in report.envelope]
         claim = report.envelope_guarantee or "refused: forced, bounds nothing"
         rows.append(["<b>envelope</b>", "", "", *values, _word(claim)])
     numbers = range(1, 3 + len(report.settings.probabilities))
@@ -153,18 +153,35 @@ def _curve(row: ConditionRow, report: PwcetReport) -> Iterator[str]:
     for kind, reasons in (("refused", row.refused_for), ("estimate", row.weakened_for)):
         for reason in reasons:
             yield f'<p class="{kind}">{escape(reason)}</p>'
+    for one in row.diagnostics:
+        if one.severity == "warning":
+            yield f'<p class="estimate">[{one.code}] {escape(one.message)}</p>'
     if row.curve:
+        yield (
+            f"<p>pWCET: the upper end of the {100 * report.settings.confidence:g} % interval. "
+            f"The gate tested the law {row.tested_law}.</p>"
+        )
         yield _table(
-            ["one run exceeds with", f"pWCET, {report.unit}", "interval"],
+            [
+                "one run exceeds with",
+                f"pWCET, {report.unit}",
+                "law",
+                "estimated curve",
+                "law",
+                "interval from",
+            ],
             [
                 [
                     f"{point.exceedance:g}",
-                    format_time(point.value),
-                    f"[{format_time(point.low)}; {format_time(point.high)}]",
+                    format_time(point.pwcet),
+                    point.pwcet_law,
+                    format_time(point.estimate),
+                    point.estimate_law,
+                    format_time(point.low),
                 ]
                 for point in row.curve
             ],
-            [0, 1, 2],
+            [0, 1, 3, 5],
         )
     yield "</div>"
 

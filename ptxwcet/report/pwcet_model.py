@@ -17,7 +17,10 @@ from ptxwcet.pwcet.results import CurvePoint, Fit
 from ptxwcet.pwcet.settings import Extraction, Settings
 from ptxwcet.pwcet.study import Study
 from ptxwcet.pwcet_runs import DrawnCondition, SafeBound
-from ptxwcet.pwcet_study import ASSUMPTIONS, CITATION, PwcetAnswer
+from ptxwcet.pwcet_study import ASSUMPTIONS, CITATION, PwcetAnswer, condition_findings
+from ptxwcet.report.build import diagnostic_row
+from ptxwcet.report.model import DiagnosticRow
+from ptxwcet.trace.measurements import TimeUnit
 
 SCHEMA = 1
 
@@ -122,12 +125,18 @@ class CandidateRow:
 
 @dataclass(frozen=True, slots=True)
 class PointRow:
-    """What one run exceeds with a probability, with its interval."""
+    """What one run exceeds with at most a probability.
+
+    ``pwcet`` is the upper end of the interval, ``low`` its lower end (null: it has none), and
+    ``estimate`` the estimated curve; ``pwcet_law`` and ``estimate_law`` are the laws they are of.
+    """
 
     exceedance: float
-    value: float | None
+    pwcet: float | None
+    estimate: float | None
     low: float | None
-    high: float | None
+    pwcet_law: str
+    estimate_law: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +161,10 @@ class BoundRow:
 
 @dataclass(frozen=True, slots=True)
 class ConditionRow:
-    """A condition. ``guarantee`` null: refused; the curve is then empty, unless it was forced."""
+    """A condition. ``guarantee`` null: refused; the curve is then empty, unless it was forced.
+
+    ``tested_law`` is the law whose fit the gate tested. ``diagnostics``: PW710 to PW715.
+    """
 
     label: str
     runs: int
@@ -167,6 +179,7 @@ class ConditionRow:
     shape_tests: tuple[RatioRow, ...]
     block_sizes: tuple[CandidateRow, ...]
     thresholds: tuple[CandidateRow, ...]
+    tested_law: str
     curve: tuple[PointRow, ...]
     guarantee: str | None
     is_forced: bool
@@ -175,6 +188,7 @@ class ConditionRow:
     notes: tuple[str, ...]
     drawn: DrawnRow | None
     static_bound: BoundRow | None
+    diagnostics: tuple[DiagnosticRow, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,11 +206,11 @@ class ComparisonRow:
 
 @dataclass(frozen=True, slots=True)
 class EnvelopeRow:
-    """The envelope at a probability, and the condition whose curve it is."""
+    """The largest pWCET at a probability and the condition that it is of; the largest estimate."""
 
     exceedance: float
-    value: float | None
-    high: float | None
+    pwcet: float | None
+    estimate: float | None
     condition: str
 
 
@@ -230,7 +244,7 @@ def build_pwcet_report(answer: PwcetAnswer, *, force: bool) -> PwcetReport:
         answer.sources,
         answer.unit.value,
         _settings(answer.settings),
-        tuple(_condition(*row, force) for row in rows),
+        tuple(_condition(*row, answer.unit, force) for row in rows),
         tuple(_comparison(row) for row in answer.comparisons),
         _envelope(answer.envelope) if shown else (),
         answer.envelope.guarantee.value if answer.envelope.guarantee else None,
@@ -268,6 +282,7 @@ def _condition(
     discarded: int,
     drawn: DrawnCondition | None,
     bound: SafeBound | None,
+    unit: TimeUnit,
     force: bool,
 ) -> ConditionRow:
     sample, claim = study.sample, study.claim
@@ -287,6 +302,7 @@ def _condition(
         shape_tests=tuple(RatioRow(how.value, *study.likelihood_ratios[how]) for how in Extraction),
         block_sizes=tuple(_candidate(row) for row in study.block_candidates),
         thresholds=tuple(_candidate(row) for row in study.threshold_candidates),
+        tested_law=study.settings.families[0].value,
         curve=tuple(_point(row) for row in study.curve) if shown else (),
         guarantee=claim.guarantee.value if claim.guarantee else None,
         is_forced=refused and force,
@@ -295,6 +311,7 @@ def _condition(
         notes=study.notes,
         drawn=_drawn(drawn) if drawn else None,
         static_bound=_bound(bound) if bound else None,
+        diagnostics=tuple(map(diagnostic_row, condition_findings(study, bound, unit))),
     )
 
 
@@ -347,7 +364,14 @@ def _candidate(row: Candidate) -> CandidateRow:
 
 
 def _point(row: CurvePoint) -> PointRow:
-    return PointRow(row.exceedance, _finite(row.value), _finite(row.low), _finite(row.high))
+    return PointRow(
+        row.exceedance,
+        _finite(row.pwcet),
+        _finite(row.estimate),
+        _finite(row.low),
+        row.pwcet_law.value,
+        row.estimate_law.value,
+    )
 
 
 def _drawn(row: DrawnCondition) -> DrawnRow:
@@ -372,6 +396,6 @@ def _comparison(row: Comparison) -> ComparisonRow:
 
 def _envelope(found: Envelope) -> tuple[EnvelopeRow, ...]:
     return tuple(
-        EnvelopeRow(row.exceedance, _finite(row.value), _finite(row.high), row.label)
+        EnvelopeRow(row.exceedance, _finite(row.pwcet), _finite(row.estimate), row.label)
         for row in found.points
     )

@@ -80,7 +80,7 @@ def draw_plots(answer: PwcetAnswer, report: PwcetReport) -> tuple[Picture, ...]:
                 label,
                 "Exceedance",
                 "observed and fitted, as in [E] Figs. 7-9",
-                draw_exceedance(study, unit, bound, shown=shown, is_forced=row.is_forced),
+                draw_exceedance(study, unit, bound, shown=shown),
             ),
             Picture(
                 "quantiles",

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import math
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from ptxwcet.report.pwcet_model import (
     BoundRow,
     ConditionRow,
     DrawnRow,
     FitRow,
+    PointRow,
     PwcetReport,
     SettingsRow,
     TestRow,
 )
+
+_LONGEST = 1e15
 
 
 def render_pwcet_text(report: PwcetReport) -> str:
@@ -69,7 +73,7 @@ def _condition(row: ConditionRow, report: PwcetReport) -> Iterator[str]:
     if row.static_bound is not None:
         yield f"static     {format_bound(row.static_bound, report.unit)}"
     yield ""
-    yield "hypotheses            statistic            p  verdict   "
+    yield f"{'hypotheses':<31}{'statistic':>11}{'p':>13}  verdict"
     for test in row.tests:
         yield from _test(test)
     index = row.extremal_index
@@ -111,45 +115,72 @@ def _drawn(row: DrawnRow) -> Iterator[str]:
 def _test(row: TestRow) -> Iterator[str]:
     statistic = "-" if row.statistic is None else f"{row.statistic:.4g}"
     p = "-" if row.p is None else format_p(row.p)
-    yield f"  {row.name:<18}{statistic:>11}{p:>13}  {row.verdict:<10}{row.meaning}"
+    yield f"  {row.name:<29}{statistic:>11}{p:>13}  {row.verdict:<10}{row.meaning}"
 
 
 def _fits(row: ConditionRow, report: PwcetReport) -> Iterator[str]:
-    levels = "".join(f"{f'{p:g}':>14}" for p in report.settings.probabilities)
-    p = f"{'p of KS':>9}{'AD':>6}{'CvM':>6}"
-    yield f"{'fits':<14}{'choice':>14}{'n':>6}{'scale':>10}{'xi':>10}  {'+-':<7}{p}{levels}"
-    for fit in row.fits:
-        yield _fit(fit)
+    head = ["fits", "choice", "n", "scale", "xi", "+-", "p of KS", "AD", "CvM"]
+    if any(fit.levels for fit in row.fits):
+        head += [f"{p:g}" for p in report.settings.probabilities]
+    yield from aligned([head, *(_fit(fit) for fit in row.fits)])
 
 
-def _fit(row: FitRow) -> str:
-    choice = f"b = {row.choice:g}" if row.family in ("gev", "gumbel") else f"u = {row.choice:,.6g}"
-    shape = f"{row.shape:+.3f}" if row.family in ("gev", "gpd") else "0"
-    error = format_error(row.shape_error) if row.family in ("gev", "gpd") else ""
+def _fit(row: FitRow) -> list[str]:
+    has_shape = row.family in ("gev", "gpd")
     tests = (row.p_kolmogorov_smirnov, row.p_anderson_darling, row.p_cramer_von_mises)
-    levels = "".join(f"{format_time(level):>14}" for level in row.levels)
-    return (
-        f"  {row.family:<12}{choice:>14}{row.extremes:>6,}{row.scale:>10.4g}{shape:>10}  "
-        f"{error:<7}{tests[0]:>9.3f}{tests[1]:>6.3f}{tests[2]:>6.3f}{levels}"
-    )
+    return [
+        f"  {row.family}",
+        f"b = {row.choice:g}" if row.family in ("gev", "gumbel") else f"u = {row.choice:,.6g}",
+        f"{row.extremes:,}",
+        f"{row.scale:.4g}",
+        f"{row.shape:+.3f}" if has_shape else "0",
+        format_error(row.shape_error) if has_shape else "",
+        *(f"{p:.3f}" for p in tests),
+        *(format_time(level) for level in row.levels),
+    ]
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Columns as wide as what they hold, two blanks apart; the first one to the left."""
+    wide = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
+    for first, *others in rows:
+        cells = (f"{cell:>{width}}" for cell, width in zip(others, wide[1:], strict=True))
+        yield "  ".join((f"{first:<{wide[0]}}", *cells))
 
 
 def _curve(row: ConditionRow, report: PwcetReport) -> Iterator[str]:
     if row.guarantee is None:
         word = "FORCED" if row.is_forced else "REFUSED"
-        yield f"{word:<11}the hypotheses of extreme value theory do not hold:"
+        yield f"{word:<11}there is no probabilistic WCET of these times:"
         for reason in row.refused_for:
             yield f"           {reason}"
         if row.is_forced:
             yield "           the figures below are printed for --force and bound nothing"
     if row.curve:
-        yield f"pWCET      {report.unit}, exceeded by one run with at most the probability"
-    for point in row.curve:
-        interval = f"[{format_time(point.low)}; {format_time(point.high)}]"
-        claim = row.guarantee or "forced"
-        yield f"  {point.exceedance:<9g}{format_time(point.value):>16}   {interval:<32} {claim}"
+        settings = report.settings
+        yield (
+            f"pWCET      {report.unit}, exceeded by one run with at most the probability: upper "
+            f"ends of {100 * settings.confidence:g} % intervals"
+        )
+        head = ["  probability", "pWCET", "law", "estimated curve", "law", "interval from", "claim"]
+        yield from aligned([head, *(_point(point, row) for point in row.curve)])
+    for one in row.diagnostics:
+        if one.severity == "warning":
+            yield f"  [{one.code}] {one.message}"
     for reason in row.weakened_for:
         yield f"  {'weakened' if row.guarantee else 'besides'}: {reason}"
+
+
+def _point(point: PointRow, row: ConditionRow) -> list[str]:
+    return [
+        f"  {point.exceedance:g}",
+        format_time(point.pwcet),
+        point.pwcet_law,
+        format_time(point.estimate),
+        point.estimate_law,
+        format_time(point.low),
+        row.guarantee or "forced",
+    ]
 
 
 def _envelope(report: PwcetReport) -> Iterator[str]:
@@ -158,11 +189,11 @@ def _envelope(report: PwcetReport) -> Iterator[str]:
         return
     claim = report.envelope_guarantee or "forced: bounds nothing"
     yield f"ENVELOPE   over the conditions   {claim}"
+    rows = [["  probability", "pWCET", "of", "estimated curve"]]
     for row in report.envelope:
-        yield (
-            f"  {row.exceedance:<9g}{format_time(row.value):>16}   up to {format_time(row.high)}   "
-            f"of {row.condition}"
-        )
+        times = format_time(row.pwcet), format_time(row.estimate)
+        rows.append([f"  {row.exceedance:g}", times[0], row.condition, times[1]])
+    yield from aligned(rows)
 
 
 def format_error(value: float | None) -> str:
@@ -176,7 +207,14 @@ def format_p(value: float) -> str:
 
 
 def format_time(value: float | None) -> str:
-    """A time; None is what the interval of a level has where no end was found."""
+    """A time; None is what the interval of a level has where no end was found.
+
+    Times of 1e15 and more have four digits, rounded up.
+    """
     if value is None:
         return "no end"
+    if value >= _LONGEST:
+        power = math.floor(math.log10(value))
+        digits = math.ceil(value / 10.0 ** (power - 3))
+        return f"{digits / 1000:.3f}e{power}" if digits < 10_000 else f"1.000e{power + 1}"
     return f"{value:,.0f}" if value >= 1000 else f"{value:,.6g}"

@@ -1062,6 +1062,42 @@ EXPLANATIONS: Mapping[str, Explanation] = _table(
         "Hypothesis tests reject what extreme value theory needs: the curve would be an invention.",
         "See which test rejected and docs/methods/pwcet.md; --force prints the curve, marked.",
     ),
+    (
+        "PW711",
+        "tail too heavy",
+        "The fitted shape xi is 1 or more: such a law has no mean, and its far levels are many "
+        "orders of magnitude beyond anything measured. Rare runs of another kind, mixed with the "
+        "usual ones, look like this.",
+        "Look for what the longest runs have in common, and measure them as a condition apart.",
+    ),
+    (
+        "PW712",
+        "interval without an end",
+        "The times are compatible with tails so heavy that the confidence interval of a level has "
+        "no end: nothing is known of that level.",
+        "Measure more runs, or ask for larger probabilities.",
+    ),
+    (
+        "PW713",
+        "heavy tail",
+        "The fitted shape xi is 0.5 or more: the law has no variance, and far levels are guesses. "
+        "The claim is weakened to an estimate.",
+        "Measure more runs, and look for runs of another kind among the longest ones.",
+    ),
+    (
+        "PW714",
+        "pWCET above the static bound",
+        "The upper end of the interval at a probability lies above the static bound of the same "
+        "kernel. If the bound holds, no run takes longer than it.",
+        "Take the static bound there; if it was stated by hand, check it.",
+    ),
+    (
+        "PW715",
+        "observed time above the static bound",
+        "A measured time is longer than the static bound given for it, which is thereby not a "
+        "bound of these runs.",
+        "Check that kernel, launch, clock and machine of the bound are those of the runs.",
+    ),
     # --- internal -------------------------------------------------------------------------------
     (
         "PW900",

@@ -70,15 +70,17 @@ def test_json_follows_the_schema_and_is_the_same_again(
     data = json.loads(out)
     jsonschema.Draft202012Validator(SCHEMA).validate(data)
     for row in data["conditions"]:
-        values = [point["value"] for point in row["curve"]]
-        assert values == sorted(values)
+        for name in ("low", "estimate", "pwcet"):
+            values = [point[name] for point in row["curve"]]
+            assert values == sorted(values)
+            assert values == [int(value) for value in values], "on the grid of the times"
         for point in row["curve"]:
-            assert row["high_water_mark"] <= point["low"] <= point["value"] <= point["high"]
-            assert point["value"] == int(point["value"]), "levels lie on the grid of the times"
-    top = [point["value"] for point in data["envelope"]]
-    assert top == [
-        max(row["curve"][k]["value"] for row in data["conditions"]) for k in range(len(top))
-    ]
+            assert row["high_water_mark"] <= point["low"] <= point["estimate"] <= point["pwcet"]
+    for name in ("estimate", "pwcet"):
+        top = [point[name] for point in data["envelope"]]
+        assert top == [
+            max(row["curve"][k][name] for row in data["conditions"]) for k in range(len(top))
+        ]
     again = call(capsys, times, "--format", "json", "--extremes", "bm", "--block-size", 25)[1]
     assert again == out
 

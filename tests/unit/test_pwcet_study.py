@@ -52,20 +52,20 @@ def test_independent_times_have_a_probabilistic_curve(light: Study) -> None:
     assert light.theta == 1.0
     truth = 1000 - 50 * np.log(1e-6)
     (point,) = light.curve
-    assert point.low < truth < point.high
+    assert point.low < truth < point.pwcet
 
 
 def test_the_curve_is_the_larger_of_both_laws(light: Study) -> None:
     free, zero = (fit.levels[0] for fit in light.used)
-    assert light.curve[0].value == pytest.approx(max(free, zero))
+    assert light.curve[0].estimate == pytest.approx(max(free, zero))
     single = [
         study(light.sample.times, settings=Settings(shape=shape, probabilities=(1e-6,)))
         for shape in (Shape.FREE, Shape.ZERO)
     ]
     for row, level in zip(single, (free, zero), strict=True):
-        assert row.curve[0].value == pytest.approx(level)
+        assert row.curve[0].estimate == pytest.approx(level)
         assert row.curve[0].low <= light.curve[0].low
-        assert row.curve[0].high <= light.curve[0].high
+        assert row.curve[0].pwcet <= light.curve[0].pwcet
 
 
 def test_clusters_are_corrected_for_and_weaken() -> None:
@@ -129,7 +129,7 @@ def test_odd_series_get_an_answer_or_a_refusal(kind: str) -> None:
         assert refused.value.diagnostics[0].code == "PW706"
         return
     (point,) = study_measurements(measured, settings).studies[0].curve
-    assert times.max() <= point.low <= point.value <= point.high
+    assert times.max() <= point.low <= point.estimate <= point.pwcet
 
 
 def test_halves_of_dependent_times_are_thinned() -> None:
@@ -167,8 +167,8 @@ def test_the_envelope_is_the_largest_curve_and_the_weakest_claim(
 ) -> None:
     found = envelope([light, longer])
     assert found.points[0].label == "longer"
-    assert found.points[0].value == longer.curve[0].value
-    assert found.points[0].high == max(row.curve[0].high for row in (light, longer))
+    assert found.points[0].pwcet == longer.curve[0].pwcet
+    assert found.points[0].estimate == max(row.curve[0].estimate for row in (light, longer))
     assert found.guarantee is Guarantee.weakest(
         one for one in (light.claim.guarantee, longer.claim.guarantee) if one
     )

@@ -88,7 +88,7 @@ def bound(
     diagnostics = [one for row in answer.refused for one in row.diagnostics] + failures
     for row in answer.bounded:
         diagnostics += _failed_checks(row.kernel, row.worst.bound.claim, budget, Guarantee(require))
-    return finish(diagnostics)
+    return finish(diagnostics, is_partial=bool(answer.bounded))
 
 
 def _refuse_beside_symbolic(names: Iterable[str]) -> None:
@@ -115,7 +115,7 @@ def _answer_symbolic(
     diagnostics = [one for row in answer.refused for one in row.diagnostics] + failures
     for row in answer.bounded:
         diagnostics += _failed_checks(row.kernel, row.claim, *checks)
-    return finish(diagnostics)
+    return finish(diagnostics, is_partial=bool(answer.bounded))
 
 
 def _bound_executed(request: Request) -> FileAnswer:

@@ -88,7 +88,7 @@ def cfg(
         if output is not None or not launched:
             raise click.UsageError("--format text needs the launch (--block 256), and no -o")
         echo(render_flow_text(described), nl=False)
-        return finish(diagnostics)
+        return finish(diagnostics, is_partial=bool(described))
     kernels = tuple(one.kernel for one in described)
     if not launched:
         kernels = _select(parse_module(read_source(options["file"])), options["kernels"])
@@ -112,7 +112,7 @@ def cfg(
         echo(printable_picture(text), nl=False)
     elif drawings:
         write_graph(text, output, "try --no-divergent, or write the text with -o FILE.dot")
-    return finish(diagnostics)
+    return finish(diagnostics, is_partial=bool(drawings))
 
 
 def _draw(

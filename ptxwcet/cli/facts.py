@@ -42,7 +42,7 @@ def facts(out: Path | None, **options: Any) -> int:
         plural = "" if template.questions == 1 else "s"
         echo(f"{out}: {template.questions} open question{plural}")
     diagnostics = [one for refused in template.refused for one in refused.diagnostics]
-    return finish(diagnostics)
+    return finish(diagnostics, is_partial=template.questions > 0)
 
 
 def _write(out: Path, text: str) -> None:

@@ -190,7 +190,7 @@ def _answer_file(
         _draw(row.makespan, schedule)
     if form == "json":
         echo_json(data)
-    return finish(diagnostics)
+    return finish(diagnostics, is_partial=bool(solved))
 
 
 def _draw(found: Makespan, path: Path | None) -> None:

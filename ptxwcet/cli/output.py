@@ -29,8 +29,8 @@ def echo_json(data: Any) -> None:
     echo(json.dumps(data, indent=2, ensure_ascii=False))
 
 
-def finish(diagnostics: Sequence[Diagnostic]) -> int:
-    """Prints diagnostics to standard error; the exit code that goes with them."""
+def finish(diagnostics: Sequence[Diagnostic], *, is_partial: bool = False) -> int:
+    """Prints diagnostics to standard error; the exit code that goes with them (see exit_code)."""
     if diagnostics:
         echo(render_all(diagnostics), err=True)
-    return exit_code(diagnostics)
+    return exit_code(diagnostics, is_partial=is_partial)

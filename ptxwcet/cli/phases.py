@@ -37,7 +37,7 @@ def phases(warp: int, **options: Any) -> int:
             continue
         echo("\n".join(lines))
     diagnostics += [one for refused in answer.refused for one in refused.diagnostics]
-    return finish(diagnostics)
+    return finish(diagnostics, is_partial=bool(answer.bounded))
 
 
 def _describe(row: KernelAnalysis, warp: int) -> Iterator[str]:

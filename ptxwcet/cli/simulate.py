@@ -115,7 +115,7 @@ def simulate(
     for row in answer.simulated:
         _write_pictures(row, timeline, gantt, events or _GANTT_EVENTS)
     diagnostics = [one for refused in answer.refused for one in refused.diagnostics] + failures
-    return finish(diagnostics)
+    return finish(diagnostics, is_partial=bool(answer.simulated))
 
 
 def _write_pictures(

@@ -75,7 +75,7 @@ def validate(seeds: int, jitter: int, seconds: float, inputs: int, **options: An
     if inputs and not answer.refused:
         diagnostics += _validate_inputs(request, inputs)
     diagnostics += [one for refused in answer.refused for one in refused.diagnostics]
-    return finish(diagnostics)
+    return finish(diagnostics, is_partial=bool(answer.bounded))
 
 
 def _validate_kernel(row: KernelAnalysis, effort: Effort) -> list[Diagnostic]:

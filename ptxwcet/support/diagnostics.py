@@ -110,15 +110,16 @@ USAGE_CODES = frozenset(
 """Codes that say that the command line is wrong, not that an input is refused: exit code 2."""
 
 
-def exit_code(diagnostics: Iterable[Diagnostic]) -> int:
-    """The exit code that goes with these errors: 0 none, 2 the command line is wrong, 1 the rest.
+def exit_code(diagnostics: Iterable[Diagnostic], *, is_partial: bool = False) -> int:
+    """The exit code that goes with these errors: 0 none, 2 all say that the command line is wrong.
 
-    With several kernels one option may be right for one and wrong for another: then it is 2.
+    Else it is 1, also if ``is_partial``: other kernels of the file were answered, so that the
+    command line is right for these.
     """
     codes = {one.code for one in diagnostics}
     if not codes:
         return 0
-    return 2 if codes & USAGE_CODES else 1
+    return 2 if codes <= USAGE_CODES and not is_partial else 1
 
 
 def internal_error(error: Exception, kernel: str | None = None) -> Diagnostic:

@@ -58,7 +58,7 @@ def any_value(parameter: click.Parameter, folder: Path) -> str:
         return str(path)
     if isinstance(parameter.type, click.Choice):
         return str(next(iter(parameter.type.choices)))
-    return "1"
+    return "lrr" if parameter.name == "policy" else "1"
 
 
 def least_words(command: click.Command, folder: Path, without: set[str]) -> list[str]:
@@ -72,3 +72,7 @@ def least_words(command: click.Command, folder: Path, without: set[str]) -> list
 
 def is_launch(parameter: click.Parameter) -> bool:
     return isinstance(parameter.type, LaunchInput)
+
+
+def has(command: click.Command, name: str) -> bool:
+    return any(one.name == name for one in command.params)

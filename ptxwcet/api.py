@@ -33,7 +33,8 @@ from ptxwcet.pipeline import SCHEDULED, KernelAnalysis, analyse_kernel
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.ptx.reading import read_source
 from ptxwcet.simulator.policies import Policy, find_policy
-from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError, internal_error
+from ptxwcet.support.input_files import MOST_TEXT_BYTES, read_bytes, read_text
 
 if TYPE_CHECKING:
     from ptxwcet.emulator.launch_model import LaunchFile
@@ -100,6 +101,17 @@ class FileAnswer:
         return tuple(row for row in self.kernels if isinstance(row, RefusedKernel))
 
 
+def refuse(kernel: Kernel, error: Exception) -> RefusedKernel:
+    """The refusal of a kernel whose analysis raised ``error``.
+
+    What is no PtxwcetError is a bug of ours (PW901): it costs this kernel only, the others of the
+    file are answered.
+    """
+    if isinstance(error, PtxwcetError):
+        return RefusedKernel(kernel, error.diagnostics)
+    return RefusedKernel(kernel, (internal_error(error, kernel.name),))
+
+
 def bound_file(request: Request) -> FileAnswer:
     """Bounds each requested kernel. Raises PtxwcetError for input that concerns no single kernel.
 
@@ -128,14 +140,14 @@ def bound_file(request: Request) -> FileAnswer:
                     method=request.method,
                 )
             )
-        except PtxwcetError as error:
-            rows.append(RefusedKernel(kernel, error.diagnostics))
+        except Exception as error:
+            rows.append(refuse(kernel, error))
     return FileAnswer(request.path, file_digest(request.path), machine, tuple(rows))
 
 
 def file_digest(path: str) -> str:
     """The SHA-256 of the bytes of a file that has been read before, in hexadecimal."""
-    return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+    return hashlib.sha256(read_bytes(path, MOST_TEXT_BYTES)).hexdigest()
 
 
 def state_facts(request: Request, module: Module) -> StatedFacts:
@@ -304,7 +316,7 @@ def cuda_source(request: Request) -> CudaSource | None:
     """
     path = Path(request.source or Path(request.path).with_suffix(".cu"))
     try:
-        return CudaSource(path.name, path.read_text(encoding="utf-8", errors="replace"))
+        return CudaSource(path.name, read_text(path, MOST_TEXT_BYTES, "replace"))
     except OSError as error:
         if request.source is None:
             return None

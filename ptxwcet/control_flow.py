@@ -11,9 +11,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from ptxwcet.api import (
+    RefusedKernel,
     Request,
     build_launch,
     cuda_parameter_names,
+    refuse,
     select_kernels,
     state_facts,
     with_launch_file,
@@ -54,18 +56,22 @@ class DescribedKernel:
     refusals: tuple[Diagnostic, ...] = ()
 
 
-def describe_flow(request: Request) -> tuple[DescribedKernel, ...]:
-    """The requested kernels, for the launch of the request.
+def describe_flow(request: Request) -> tuple[DescribedKernel | RefusedKernel, ...]:
+    """The requested kernels, for the launch of the request, in file order.
 
-    Raises PtxwcetError for what concerns the launch or the facts. Cost: a path extraction each.
+    A kernel that the launch or a fact does not fit is refused, the others are described. Raises
+    PtxwcetError for input that concerns no single kernel. Cost: a path extraction each.
     """
     module = parse_module(read_source(request.path))
     facts = state_facts(request, module)
     request = with_launch_file(request, module, facts)
-    return tuple(
-        _describe(kernel, module, request, facts.of_kernel(kernel.name))
-        for kernel in select_kernels(module.kernels, request.kernels, request.path)
-    )
+    found: list[DescribedKernel | RefusedKernel] = []
+    for kernel in select_kernels(module.kernels, request.kernels, request.path):
+        try:
+            found.append(_describe(kernel, module, request, facts.of_kernel(kernel.name)))
+        except Exception as error:
+            found.append(refuse(kernel, error))
+    return tuple(found)
 
 
 def _describe(

@@ -20,6 +20,7 @@ from ptxwcet.api import (
     cuda_parameter_names,
     file_digest,
     find_named_policy,
+    refuse,
     state_facts,
     with_launch_file,
 )
@@ -30,7 +31,6 @@ from ptxwcet.emulator.launch import (
     Execution,
     Progress,
 )
-from ptxwcet.emulator.launch_arrays import Array
 from ptxwcet.emulator.launch_files import read_launch_file
 from ptxwcet.emulator.launch_model import LaunchFile, OutputCheck
 from ptxwcet.emulator.path_lines import path_lines
@@ -42,6 +42,7 @@ from ptxwcet.machine.model import Machine
 from ptxwcet.pipeline import KernelAnalysis, PreparedKernel, analyse_prepared, prepare_executed
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.ptx.reading import read_source
+from ptxwcet.support.array_files import Array
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 
 MOST_INSTRUCTIONS = 10**9
@@ -162,8 +163,9 @@ def prepare_launch(
         return prepare_executed(
             execution, facts, machine, unknown_at_worst=request.unknown_at_worst
         )
-    except PtxwcetError as error:
-        raise RefusedLaunch(launch.kernel, error.diagnostics) from None
+    except Exception as error:
+        refused = refuse(launch.kernel, error)
+        raise RefusedLaunch(refused.kernel, refused.diagnostics) from None
 
 
 def open_launch(request: Request, module: Module) -> tuple[LaunchFile, Launch]:

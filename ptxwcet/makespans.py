@@ -16,6 +16,7 @@ from ptxwcet.api import (
     RefusedKernel,
     Request,
     build_launch,
+    refuse,
     select_kernels,
     state_facts,
     with_launch_file,
@@ -149,8 +150,8 @@ def makespans_of_file(request: Request, options: MakespanOptions) -> MakespansAn
                 unknown_at_worst=request.unknown_at_worst,
             )
             rows.append(_worst(prepared, letters, options))
-        except PtxwcetError as error:
-            rows.append(RefusedKernel(kernel, error.diagnostics))
+        except Exception as error:
+            rows.append(refuse(kernel, error))
     return MakespansAnswer(request.path, machine, tuple(rows))
 
 

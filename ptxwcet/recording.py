@@ -42,6 +42,7 @@ from ptxwcet.ir.kernel import Kernel, Module
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.ptx.reading import read_source
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.support.input_files import MOST_DATA_BYTES, MOST_TEXT_BYTES, read_bytes
 from ptxwcet.support.whole_files import whole_file
 from ptxwcet.trace.events import TimedTrace
 
@@ -190,7 +191,7 @@ def record_launch(request: RecordRequest, device: Device) -> Recording:
     and description do not belong together), PW657 (no room for each warp), problems of the launch
     file, and what the device refuses. Cost: that of the run.
     """
-    sidecar = read_sidecar(_read_bytes(request.sidecar), request.sidecar)
+    sidecar = read_sidecar(_read_bytes(request.sidecar, MOST_TEXT_BYTES), request.sidecar)
     module = parse_module(read_source(request.path))
     if file_digest(request.path) != sidecar.instrumented_sha256:
         message = f"'{request.path}' is not the file that '{request.sidecar}' describes"
@@ -242,13 +243,14 @@ def import_dumps(sidecar: str, dumps: Sequence[str]) -> TimedTrace:
 
     Raises PtxwcetError: PW652, and those of :func:`ptxwcet.instrument.dumps.read_dumps`.
     """
-    described = read_sidecar(_read_bytes(sidecar), sidecar)
-    return read_dumps([RawDump(name, _read_bytes(name)) for name in dumps], described)
+    described = read_sidecar(_read_bytes(sidecar, MOST_TEXT_BYTES), sidecar)
+    raw = [RawDump(name, _read_bytes(name, MOST_DATA_BYTES)) for name in dumps]
+    return read_dumps(raw, described)
 
 
-def _read_bytes(path: str) -> bytes:
+def _read_bytes(path: str, most: int) -> bytes:
     try:
-        return Path(path).read_bytes()
+        return read_bytes(path, most)
     except OSError as error:
         message = f"cannot read '{path}': {error.strerror or error}"
         raise PtxwcetError(Diagnostic("PW662", message)) from None

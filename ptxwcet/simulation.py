@@ -17,6 +17,7 @@ from ptxwcet.api import (
     Request,
     build_launch,
     file_digest,
+    refuse,
     select_kernels,
     state_facts,
     with_launch_file,
@@ -33,7 +34,6 @@ from ptxwcet.simulator.configuration import SmConfiguration
 from ptxwcet.simulator.policies import Jitter, Policy, find_policy
 from ptxwcet.simulator.resolution import resolve_workload
 from ptxwcet.simulator.run import SimulatedRun
-from ptxwcet.support.diagnostics import PtxwcetError
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +108,8 @@ def simulate_file(request: Request, options: SimulationOptions) -> SimulationAns
                 for piece in prepared.pieces
             ]
             rows.append(max(runs, key=lambda simulation: simulation.run.cycles))
-        except PtxwcetError as error:
-            rows.append(RefusedKernel(prepared.kernel, error.diagnostics))
+        except Exception as error:
+            rows.append(refuse(prepared.kernel, error))
     return SimulationAnswer(request.path, file_digest(request.path), machine, tuple(rows))
 
 
@@ -135,8 +135,8 @@ def _prepare(
                 own,
                 unknown_at_worst=request.unknown_at_worst,
             )
-        except PtxwcetError as error:
-            yield RefusedKernel(kernel, error.diagnostics)
+        except Exception as error:
+            yield refuse(kernel, error)
 
 
 def simulate_piece(

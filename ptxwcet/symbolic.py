@@ -16,6 +16,7 @@ from ptxwcet.api import (
     build_launch,
     cuda_parameter_names,
     file_digest,
+    refuse,
     select_kernels,
     state_facts,
     with_launch_file,
@@ -80,8 +81,8 @@ def bound_symbolic(request: Request, symbolic: str) -> SymbolicAnswer:
                     unknown_at_worst=request.unknown_at_worst,
                 )
             )
-        except PtxwcetError as error:
-            rows.append(RefusedKernel(kernel, error.diagnostics))
+        except Exception as error:
+            rows.append(refuse(kernel, error))
     return SymbolicAnswer(request.path, file_digest(request.path), machine, tuple(rows))
 
 

@@ -20,6 +20,7 @@ from ptxwcet.api import (
     cuda_parameter_names,
     cuda_source,
     file_digest,
+    refuse,
     select_kernels,
     state_facts,
     with_launch_file,
@@ -38,7 +39,7 @@ from ptxwcet.ir.kernel import Kernel, Module
 from ptxwcet.pipeline import build_flow
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.ptx.reading import read_source
-from ptxwcet.support.diagnostics import PtxwcetError
+from ptxwcet.support.printable import printable_line
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +66,11 @@ def facts_template(request: Request) -> FactsTemplate:
     for kernel in select_kernels(module.kernels, request.kernels, request.path):
         try:
             page = _questions_of(kernel, request, module, facts.of_kernel(kernel.name))
-        except PtxwcetError as error:
-            refused.append(RefusedKernel(kernel, error.diagnostics))
+            lines = tuple(page.lines(named=len(module.kernels) > 1))
+        except Exception as error:
+            refused.append(refuse(kernel, error))
             continue
-        parts += page.lines(named=len(module.kernels) > 1)
+        parts += lines
         count += page.count
         if page.questions.refusals:
             refused.append(RefusedKernel(kernel, page.questions.refusals))
@@ -77,7 +79,7 @@ def facts_template(request: Request) -> FactsTemplate:
 
 
 def _head(request: Request, count: int) -> list[str]:
-    name, plural = Path(request.path).name, "" if count == 1 else "s"
+    name, plural = printable_line(Path(request.path).name), "" if count == 1 else "s"
     return [
         f"# Facts about {name}: {count or 'no'} open question{plural}.",
         f'# Write an answer for each "{OPEN}", then give this file with --facts.',
@@ -202,7 +204,8 @@ class _Page:
         if location is None or source is None or Path(location.file).name != source.name:
             return ""
         lines = source.text.splitlines()
-        return lines[location.line - 1].strip() if 0 < location.line <= len(lines) else ""
+        text = lines[location.line - 1].strip() if 0 < location.line <= len(lines) else ""
+        return printable_line(text)
 
     def _block(self, index: int) -> BlockId:
         return next(block.id for block in self.cfg.blocks if block.start <= index < block.end)

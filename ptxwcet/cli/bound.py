@@ -11,16 +11,18 @@ import click
 from ptxwcet.api import FileAnswer, Request, bound_file
 from ptxwcet.claims import Guarantee, TimingClaim
 from ptxwcet.cli.options import analysis_options
+from ptxwcet.cli.output import echo, finish
+from ptxwcet.cli.paths import GuardedCommand
 from ptxwcet.cli.progress import ProgressLine
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.machine.loader import DEFAULT_MACHINE
 from ptxwcet.report.build import build_report
 from ptxwcet.report.json_format import render_json
 from ptxwcet.report.text import render_text
-from ptxwcet.support.diagnostics import Diagnostic, render_all
+from ptxwcet.support.diagnostics import Diagnostic
 
 
-@click.command()
+@click.command(cls=GuardedCommand)
 @analysis_options
 @click.option(
     "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True
@@ -78,16 +80,15 @@ def bound(
         _refuse_beside_symbolic(name for name, given in others.items() if given)
         return _answer_symbolic(request, symbolic, form, (budget, Guarantee(require)))
     answer = _bound_executed(request) if executed else bound_file(request)
-    report = build_report(answer, explain=explain, source=request.source)
+    failures: list[Diagnostic] = []
+    report = build_report(answer, failures, explain=explain, source=request.source)
     single = len(answer.kernels) == 1 and answer.refused
     if form == "json" or not single:
-        click.echo(render_json(report) if form == "json" else render_text(report), nl=False)
-    diagnostics = [one for row in answer.refused for one in row.diagnostics]
+        echo(render_json(report) if form == "json" else render_text(report), nl=False)
+    diagnostics = [one for row in answer.refused for one in row.diagnostics] + failures
     for row in answer.bounded:
         diagnostics += _failed_checks(row.kernel, row.worst.bound.claim, budget, Guarantee(require))
-    if diagnostics:
-        click.echo(render_all(diagnostics), err=True)
-    return 1 if diagnostics else 0
+    return finish(diagnostics, is_partial=bool(answer.bounded))
 
 
 def _refuse_beside_symbolic(names: Iterable[str]) -> None:
@@ -105,17 +106,16 @@ def _answer_symbolic(
     from ptxwcet.symbolic import bound_symbolic
 
     answer = bound_symbolic(request, symbolic)
-    report = build_symbolic_report(answer)
+    failures: list[Diagnostic] = []
+    report = build_symbolic_report(answer, failures)
     single = len(answer.kernels) == 1 and answer.refused
     if form == "json" or not single:
         shown = render_json(report) if form == "json" else render_symbolic_text(report)
-        click.echo(shown, nl=False)
-    diagnostics = [one for row in answer.refused for one in row.diagnostics]
+        echo(shown, nl=False)
+    diagnostics = [one for row in answer.refused for one in row.diagnostics] + failures
     for row in answer.bounded:
         diagnostics += _failed_checks(row.kernel, row.claim, *checks)
-    if diagnostics:
-        click.echo(render_all(diagnostics), err=True)
-    return 1 if diagnostics else 0
+    return finish(diagnostics, is_partial=bool(answer.bounded))
 
 
 def _bound_executed(request: Request) -> FileAnswer:

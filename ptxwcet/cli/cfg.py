@@ -8,9 +8,12 @@ from typing import Any
 
 import click
 
+from ptxwcet.api import RefusedKernel, refuse
 from ptxwcet.cli.bound import request_from
 from ptxwcet.cli.graphviz import PICTURES, require_graph_suffix, write_graph
 from ptxwcet.cli.options import launch_options
+from ptxwcet.cli.output import echo, finish
+from ptxwcet.cli.paths import MACHINE, OUTPUT_FILE, GuardedCommand
 from ptxwcet.control_flow import DescribedKernel, describe_flow
 from ptxwcet.flow.dot import DivergentSet, Drawing, draw_cfg
 from ptxwcet.ir.kernel import Kernel, Module
@@ -21,14 +24,15 @@ from ptxwcet.ptx.parser import parse_module
 from ptxwcet.ptx.reading import read_source
 from ptxwcet.report.flow_text import render_flow_text
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError, render_all
+from ptxwcet.support.printable import printable_picture
 
 
-@click.command("cfg")
+@click.command("cfg", cls=GuardedCommand)
 @launch_options
 @click.option(
     "-o",
     "--output",
-    type=click.Path(path_type=Path),
+    type=OUTPUT_FILE,
     help="Write to a .dot file, or to a .svg or .png one with Graphviz.  [default: DOT on stdout]",
 )
 @click.option(
@@ -45,6 +49,7 @@ from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError, render_all
 )
 @click.option(
     "--machine",
+    type=MACHINE,
     default=DEFAULT_MACHINE,
     show_default=True,
     help="Machine whose timings give each block's cycles (one warp alone).",
@@ -64,23 +69,26 @@ def cfg(
     machine: str,
     form: str,
     **options: Any,
-) -> None:
+) -> int:
     """Draw the control-flow graph of the kernels, or device functions, in FILE.
 
     Loops are nested boxes, barriers are highlighted, T and F mark the taken edge and the
     fall-through of a branch; dashed edges are those that only a diverged warp takes. With a launch
     (--block or --launch), each branch has its class (uniform over the block, over the warp,
-    divergent, unknown; decided or not) and each loop its bound and why.
+    divergent, unknown; decided or not) and each loop its bound and why. Exit code: 0 drawn; 1 a
+    kernel refused, the others are drawn; 2 usage.
     """
     if output is not None:
         require_graph_suffix(output, "'-o'")
     launched = any(value for key, value in options.items() if key not in ("file", "kernels"))
-    described = describe_flow(request_from(**options)) if launched else ()
+    rows = describe_flow(request_from(**options)) if launched else ()
+    described = [row for row in rows if isinstance(row, DescribedKernel)]
+    diagnostics = [one for row in rows if isinstance(row, RefusedKernel) for one in row.diagnostics]
     if form == "text":
         if output is not None or not launched:
             raise click.UsageError("--format text needs the launch (--block 256), and no -o")
-        click.echo(render_flow_text(described), nl=False)
-        return
+        echo(render_flow_text(described), nl=False)
+        return finish(diagnostics, is_partial=bool(described))
     kernels = tuple(one.kernel for one in described)
     if not launched:
         kernels = _select(parse_module(read_source(options["file"])), options["kernels"])
@@ -89,29 +97,31 @@ def cfg(
         raise click.UsageError(f"a picture shows one kernel: choose with -k among {names}")
     shown = DivergentSet(divergent_set) if divergent else DivergentSet.NONE
     timings = load_machine(machine)
-    drawings = _draw(kernels, described, shown, timings)
+    drawings: list[Drawing] = []
+    by_name = {one.kernel.name: one for one in described}
+    for kernel in kernels:
+        try:
+            drawings.append(_draw(kernel, by_name.get(kernel.name), shown, timings))
+        except Exception as error:
+            diagnostics += refuse(kernel, error).diagnostics
     for drawing in drawings:
         if drawing.warnings:
-            click.echo(render_all(drawing.warnings), err=True)
+            echo(render_all(drawing.warnings), err=True)
     text = "".join(drawing.text for drawing in drawings)
     if output is None:
-        click.echo(text, nl=False)
-    else:
+        echo(printable_picture(text), nl=False)
+    elif drawings:
         write_graph(text, output, "try --no-divergent, or write the text with -o FILE.dot")
+    return finish(diagnostics, is_partial=bool(drawings))
 
 
 def _draw(
-    kernels: Sequence[Kernel],
-    described: Sequence[DescribedKernel],
-    shown: DivergentSet,
-    machine: Machine,
-) -> list[Drawing]:
-    if described:
-        return [
-            draw_cfg(one.kernel, shown, block_costs(one.kernel, machine), one.notes)
-            for one in described
-        ]
-    return [draw_cfg(kernel, shown, block_costs(kernel, machine)) for kernel in kernels]
+    kernel: Kernel, described: DescribedKernel | None, shown: DivergentSet, machine: Machine
+) -> Drawing:
+    costs = block_costs(kernel, machine)
+    if described is None:
+        return draw_cfg(kernel, shown, costs)
+    return draw_cfg(kernel, shown, costs, described.notes)
 
 
 def _select(module: Module, names: Sequence[str]) -> tuple[Kernel, ...]:

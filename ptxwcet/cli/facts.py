@@ -9,16 +9,18 @@ import click
 
 from ptxwcet.cli.bound import request_from
 from ptxwcet.cli.options import launch_options
-from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError, render_all
+from ptxwcet.cli.output import echo, finish
+from ptxwcet.cli.paths import OUTPUT_FILE, GuardedCommand
+from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.template import facts_template
 
 
-@click.command()
+@click.command(cls=GuardedCommand)
 @launch_options
 @click.option(
     "-o",
     "--out",
-    type=click.Path(path_type=Path),
+    type=OUTPUT_FILE,
     help="Write to a file that does not exist yet.  [default: standard output]",
 )
 def facts(out: Path | None, **options: Any) -> int:
@@ -30,19 +32,17 @@ def facts(out: Path | None, **options: Any) -> int:
     """
     template = facts_template(request_from(**options))
     if not template.questions and template.refused:
-        click.echo("no answer would help", err=True)
+        echo("no answer would help", err=True)
     elif not template.questions:
-        click.echo("nothing is open: no facts are needed for this launch", err=out is None)
+        echo("nothing is open: no facts are needed for this launch", err=out is None)
     elif out is None:
-        click.echo(template.text, nl=False)
+        echo(template.text, nl=False)
     else:
         _write(out, template.text)
         plural = "" if template.questions == 1 else "s"
-        click.echo(f"{out}: {template.questions} open question{plural}")
+        echo(f"{out}: {template.questions} open question{plural}")
     diagnostics = [one for refused in template.refused for one in refused.diagnostics]
-    if diagnostics:
-        click.echo(render_all(diagnostics), err=True)
-    return 1 if diagnostics else 0
+    return finish(diagnostics, is_partial=template.questions > 0)
 
 
 def _write(out: Path, text: str) -> None:

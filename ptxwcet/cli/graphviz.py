@@ -9,6 +9,8 @@ from pathlib import Path
 import click
 
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.support.printable import printable_picture
+from ptxwcet.support.whole_files import write_text
 
 PICTURES = (".svg", ".png")
 _TEXTS = (".dot", ".gv")
@@ -26,19 +28,11 @@ def require_graph_suffix(output: Path, option: str) -> None:
 
 def write_graph(text: str, output: Path, advice: str) -> None:
     """Writes a graph: its text, or its picture. Raises PtxwcetError (PW233), with ``advice``."""
+    text = printable_picture(text)
     if output.suffix in _TEXTS:
-        _write(output, text)
+        write_text(output, text, "PW233")
     else:
         _render(text, output, advice)
-
-
-def _write(output: Path, text: str) -> None:
-    try:
-        output.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise PtxwcetError(
-            Diagnostic("PW233", f"cannot write '{output}': {error.strerror}")
-        ) from None
 
 
 def _render(text: str, output: Path, advice: str) -> None:

@@ -10,6 +10,8 @@ import click
 from ptxwcet.cli.bound import request_from
 from ptxwcet.cli.graphviz import require_graph_suffix, write_graph
 from ptxwcet.cli.options import analysis_options
+from ptxwcet.cli.output import echo
+from ptxwcet.cli.paths import INPUT_FILE, OUTPUT_FILE, GuardedCommand
 from ptxwcet.cli.progress import ProgressLine
 from ptxwcet.compose.grid_plan import GridWishes
 from ptxwcet.hybrid_study import EXCEEDANCES, HybridRequest, study_trace
@@ -34,10 +36,10 @@ _OF_THE_GPU = {
 }
 
 
-@click.command()
+@click.command(cls=GuardedCommand)
 @analysis_options
 @click.option(
-    "--trace", type=click.Path(), help="Timed trace (.csv or .npz).  [default: trace --launch here]"
+    "--trace", type=INPUT_FILE, help="Timed trace (.csv or .npz).  [default: trace --launch here]"
 )
 @click.option("--policy", help="Traced here: warp scheduler (lrr, gto, ...).")
 @click.option(
@@ -65,7 +67,7 @@ _OF_THE_GPU = {
     metavar="PERCENT",
     help="Traced here: shorten timings at random by up to so much.",
 )
-@click.option("--save-trace", type=click.Path(path_type=Path), help="Write the trace made here.")
+@click.option("--save-trace", type=OUTPUT_FILE, help="Write the trace made here.")
 @click.option(
     "--exceedance",
     "exceedances",
@@ -75,7 +77,7 @@ _OF_THE_GPU = {
 )
 @click.option(
     "--picture",
-    type=click.Path(path_type=Path),
+    type=OUTPUT_FILE,
     help="Draw the graph of ipoints with its times: a .dot, .svg or .png.",
 )
 @click.option(
@@ -113,7 +115,7 @@ def hybrid(
         write_graph(draw_ipg(answer), picture, "write the text to a FILE.dot")
     report = build_hybrid_report(answer)
     text = render_json(report) if form == "json" else render_hybrid_text(report)
-    click.echo(text, nl=False)
+    echo(text, nl=False)
     return 0
 
 

@@ -7,19 +7,21 @@ from pathlib import Path
 import click
 import numpy as np
 
+from ptxwcet.cli.output import echo
+from ptxwcet.cli.paths import INPUT_FILE, OUTPUT_FILE, GuardedCommand
 from ptxwcet.recording import import_dumps
 from ptxwcet.trace.files import write_trace
 
 
-@click.command("import-dump")
-@click.argument("dumps", nargs=-1, required=True, type=click.Path())
+@click.command("import-dump", cls=GuardedCommand)
+@click.argument("dumps", nargs=-1, required=True, type=INPUT_FILE)
 @click.option(
-    "--sidecar", type=click.Path(), required=True, help="What ptxwcet instrument wrote (.json)."
+    "--sidecar", type=INPUT_FILE, required=True, help="What ptxwcet instrument wrote (.json)."
 )
 @click.option(
     "-o",
     "--out",
-    type=click.Path(path_type=Path),
+    type=OUTPUT_FILE,
     required=True,
     help="Write the trace here: .csv or .npz.",
 )
@@ -28,12 +30,10 @@ def import_dump(dumps: tuple[str, ...], sidecar: str, out: Path) -> None:
 
     Times of each multiprocessor count from the first event on it.
     """
-    if out.resolve() in [Path(path).resolve() for path in (*dumps, sidecar)]:
-        raise click.BadParameter("would overwrite another of the files", param_hint="'--out'")
     trace = import_dumps(sidecar, dumps)
     write_trace(trace, out)
     runs, multiprocessors = len(trace.runs), len(np.unique(trace.sm))
-    click.echo(
+    echo(
         f"{out}: {_count(len(trace), 'event')} of {trace.origin.kernel} in {_count(runs, 'run')} "
         f"on {_count(multiprocessors, 'multiprocessor')}, times in {trace.origin.clock}s"
     )

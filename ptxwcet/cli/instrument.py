@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
 import click
 
+from ptxwcet.cli.output import echo, echo_json
+from ptxwcet.cli.paths import OUTPUT_FILE, PTX_FILE, GuardedCommand, OutputFile
 from ptxwcet.instrument.code import INSTRUCTIONS_AT_ENTRY, INSTRUCTIONS_AT_POINT, REGISTERS
 from ptxwcet.instrument.sidecar import Sidecar, sidecar_data
 from ptxwcet.recording import InstrumentRequest, instrument_file, write_instrumented
@@ -15,18 +16,18 @@ from ptxwcet.recording import InstrumentRequest, instrument_file, write_instrume
 _EVERY = "every-block"
 
 
-@click.command()
-@click.argument("file", type=click.Path())
+@click.command(cls=GuardedCommand)
+@click.argument("file", type=PTX_FILE)
 @click.option(
     "-o",
     "--out",
-    type=click.Path(path_type=Path),
+    type=OutputFile(otherwise=("sidecar", ".json")),
     required=True,
     help="Write the instrumented PTX here.",
 )
 @click.option(
     "--sidecar",
-    type=click.Path(path_type=Path),
+    type=OUTPUT_FILE,
     help="Write here what the points are.  [default: --out with .json]",
 )
 @click.option("-k", "--kernel", "kernels", multiple=True, help="Instrument this kernel only.")
@@ -56,8 +57,6 @@ def instrument(
     it wrote.
     """
     described = sidecar or out.with_suffix(".json")
-    if described == out or Path(file).resolve() in (out.resolve(), described.resolve()):
-        raise click.BadParameter("would overwrite another of the files", param_hint="'--out'")
     named = tuple(place for row in places for place in row.split(",") if place)
     if places and not named:
         raise click.BadParameter("names no place", param_hint="'--at'")
@@ -67,9 +66,9 @@ def instrument(
     answer = instrument_file(InstrumentRequest(file, kernels, chosen))
     write_instrumented(answer, out, described)
     if form == "json":
-        click.echo(json.dumps(sidecar_data(answer.sidecar), indent=2, ensure_ascii=False))
+        echo_json(sidecar_data(answer.sidecar))
     else:
-        click.echo("\n".join(_lines(answer.sidecar, out, described)))
+        echo("\n".join(_lines(answer.sidecar, out, described)))
     return 0
 
 

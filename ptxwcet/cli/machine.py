@@ -7,11 +7,13 @@ from dataclasses import fields
 
 import click
 
+from ptxwcet.cli.output import echo
+from ptxwcet.cli.paths import MACHINE, GuardedGroup
 from ptxwcet.machine.loader import DEFAULT_MACHINE, load_machine, machine_names
 from ptxwcet.machine.model import Machine, OccupancyRules, OpTiming, RefusedOp
 
 
-@click.group()
+@click.group(cls=GuardedGroup)
 def machine() -> None:
     """Show and check machine files."""
 
@@ -28,15 +30,15 @@ def list_machines() -> None:
 
 
 @machine.command()
-@click.argument("name", default=DEFAULT_MACHINE)
+@click.argument("name", type=MACHINE, default=DEFAULT_MACHINE)
 @click.option("--mem-latency", type=int, help="Global-memory latency in cycles.")
 def show(name: str, mem_latency: int | None) -> None:
     """Show units, timings with evidence and source, and assumptions of machine NAME (or a file)."""
     shown = load_machine(name, mem_latency)
-    click.echo(f"{shown.name}: {shown.description}")
+    echo(f"{shown.name}: {shown.description}")
     for label, value in _facts(shown):
-        click.echo(f"  {label:<28} {value}")
-    click.echo("\nunits")
+        echo(f"  {label:<28} {value}")
+    echo("\nunits")
     _print_table(
         ("unit", "count", "makespan"),
         [
@@ -44,16 +46,16 @@ def show(name: str, mem_latency: int | None) -> None:
             for unit in shown.units
         ],
     )
-    click.echo("\ntimings (cycles; a result is ready init + lat after dispatch)")
+    echo("\ntimings (cycles; a result is ready init + lat after dispatch)")
     timed, refused = _timing_rows(shown)
     _print_table(("op class", "unit", "init", "lat", "evidence", "source"), timed)
     if refused:
-        click.echo("\nrefused")
+        echo("\nrefused")
         _print_table(("op class", "reason"), refused)
     if shown.occupancy is not None:
-        click.echo("\noccupancy")
+        echo("\noccupancy")
         _print_table(("figure", "value", "evidence", "source"), list(_figures(shown.occupancy)))
-    click.echo("\nassumptions")
+    echo("\nassumptions")
     _print_table(
         ("assumption", "state", "meaning", "source"),
         [(a.key, a.state.value, a.text, a.source) for a in shown.satisfies],
@@ -61,13 +63,13 @@ def show(name: str, mem_latency: int | None) -> None:
 
 
 @machine.command()
-@click.argument("path")
+@click.argument("path", type=MACHINE)
 def check(path: str) -> None:
     """Check machine file PATH (or a known machine): every problem, or one line if there is none."""
     checked = load_machine(path)
     timed = sum(isinstance(row, OpTiming) for row in checked.timings.values())
     refused = len(checked.timings) - timed
-    click.echo(f"{path}: machine {checked.name}: {timed} op classes timed, {refused} refused")
+    echo(f"{path}: machine {checked.name}: {timed} op classes timed, {refused} refused")
 
 
 def _facts(shown: Machine) -> Iterable[tuple[str, str]]:
@@ -112,4 +114,4 @@ def _print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     widths = [max(len(row[k]) for row in (header, *rows)) for k in range(len(header))]
     for row in (header, *rows):
         cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
-        click.echo("  " + "  ".join(cells).rstrip())
+        echo("  " + "  ".join(cells).rstrip())

@@ -1,21 +1,26 @@
 """Entry point: ``ptxwcet FILE ...`` bounds kernels, ``ptxwcet COMMAND ...`` does the rest.
 
-Exit codes: 0 answered; 1 refused, or a check such as ``--budget`` failed; 2 usage. Bad input gives
-diagnostics on standard error, never a traceback; a bug of ours gives PW901 and asks for a report.
+Exit codes: 0 answered; 1 refused, a check such as ``--budget`` failed, or the output could not be
+written (a full disk, a reader that left); 2 usage: what is named on the command line is malformed,
+missing, not known, or would be replaced. Bad input gives diagnostics on standard error, never a
+traceback; a bug of ours gives PW901 and asks for a report.
 """
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import importlib
+import io
 import os
 import sys
-import traceback
 from collections.abc import Sequence
 
 import click
 
 from ptxwcet import __version__
-from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError, render_all
+from ptxwcet.cli.output import FULL_DISK, echo, finish
+from ptxwcet.support.diagnostics import PtxwcetError, internal_error
 
 _DEFAULT_COMMAND = "bound"
 # Loaded only when used: a command must not pay for the libraries of another.
@@ -73,39 +78,67 @@ def commands() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs the command line and exits with the documented code."""
+    _accept_any_text()
+    try:
+        code = _run(arguments)
+        sys.stdout.flush()
+    except BrokenPipeError:  # the reader has seen enough: no message
+        _drop_output()
+        code = 1
+    except OSError as error:
+        if error.errno not in FULL_DISK:
+            raise
+        _drop_output()
+        code = 1
+        _complain(f"ptxwcet: cannot write the output: {error.strerror}\n")
+    sys.exit(code)
+
+
+def _run(arguments: Sequence[str] | None) -> int:
+    """Runs the command line; the exit code. Raises OSError if standard output takes no more."""
     try:
         code = commands.main(
             args=None if arguments is None else list(arguments),
             prog_name="ptxwcet",
             standalone_mode=False,
         )
-        sys.exit(code if isinstance(code, int) else 0)
+        return code if isinstance(code, int) else 0
     except PtxwcetError as error:
-        click.echo(render_all(error.diagnostics), err=True)
-        sys.exit(1)
+        return finish(error.diagnostics)
     except click.exceptions.Exit as stop:
-        sys.exit(stop.exit_code)
+        return stop.exit_code
     except click.Abort:
-        sys.exit(130)
+        return 130
     except click.ClickException as error:
-        error.show()
-        sys.exit(error.exit_code)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(1)
+        shown = io.StringIO()
+        error.show(file=shown)
+        echo(shown.getvalue(), err=True, nl=False)
+        return error.exit_code
     except Exception as error:
-        click.echo(_internal(error).render(), err=True)
-        if os.environ.get("PTXWCET_TRACEBACK"):
-            traceback.print_exc()
-        sys.exit(1)
+        if isinstance(error, OSError) and error.errno in (*FULL_DISK, errno.EPIPE):
+            raise
+        return finish([internal_error(error)])
 
 
-def _internal(error: Exception) -> Diagnostic:
-    frame = traceback.extract_tb(error.__traceback__)[-1]
-    where = f"{os.path.basename(frame.filename)}:{frame.lineno}"
-    return Diagnostic(
-        "PW901",
-        f"internal error: {type(error).__name__} at {where}: {error}",
-        help="this is a bug of ptxwcet: please report it with the input; PTXWCET_TRACEBACK=1 shows "
-        "where it happened",
-    )
+def _accept_any_text() -> None:
+    """Text that the terminal's encoding lacks is shown as escapes, and raises nothing."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _drop_output() -> None:
+    """Sends what is still to be written nowhere: the interpreter flushes once more at its end."""
+    sink = os.open(os.devnull, os.O_WRONLY)
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):
+            if stream is sys.stderr:
+                stream.flush()
+                continue
+            os.dup2(sink, stream.fileno())
+
+
+def _complain(text: str) -> None:
+    with contextlib.suppress(OSError):
+        sys.stderr.write(text)
+        sys.stderr.flush()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,8 @@ from click.core import ParameterSource
 from ptxwcet.api import RefusedKernel
 from ptxwcet.cli.bound import request_from
 from ptxwcet.cli.options import optional_file_options
+from ptxwcet.cli.output import echo, echo_json, finish
+from ptxwcet.cli.paths import OUTPUT_FILE, GuardedCommand
 from ptxwcet.cli.progress import ProgressLine
 from ptxwcet.makespan.ilp_model import Constraints
 from ptxwcet.makespan.methods import METHODS
@@ -25,7 +26,7 @@ from ptxwcet.makespans import (
 )
 from ptxwcet.report.makespan_svg import draw_schedule
 from ptxwcet.report.makespan_text import makespan_data, refusal_data, render_makespan_text
-from ptxwcet.support.diagnostics import Diagnostic, render_all
+from ptxwcet.support.diagnostics import Diagnostic
 
 _OF_STRINGS = (
     "text",
@@ -41,7 +42,7 @@ _OF_STRINGS = (
 )
 
 
-@click.command()
+@click.command(cls=GuardedCommand)
 @optional_file_options
 @click.option("--string", "text", help="Kernel string instead of FILE: letters L and C.")
 @click.option("--warps", type=int, help="Warps that execute --string.")
@@ -76,7 +77,7 @@ _OF_STRINGS = (
 @click.option(
     "--time", "seconds", type=float, help="Seconds for each string; then the best bound so far."
 )
-@click.option("--schedule", type=click.Path(path_type=Path), help="Draw the schedule: an .svg.")
+@click.option("--schedule", type=OUTPUT_FILE, help="Draw the schedule: an .svg.")
 @click.option(
     "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True
 )
@@ -116,9 +117,9 @@ def makespan(
         assert warps is not None
         found = makespan_of_string(text, warps, chosen)
     if form == "json":
-        click.echo(json.dumps(makespan_data(found), indent=2, ensure_ascii=False))
+        echo_json(makespan_data(found))
     else:
-        click.echo(render_makespan_text("of         --string", found), nl=False)
+        echo(render_makespan_text("of         --string", found), nl=False)
     _draw(found, schedule)
     return 0
 
@@ -185,13 +186,11 @@ def _answer_file(
         data.append({"kernel": name, **makespan_data(row.makespan)})
         if form == "text":
             title = f"of         {answer.path}, kernel {name}, units of {answer.machine.name}"
-            click.echo(render_makespan_text(title, row.makespan))
+            echo(render_makespan_text(title, row.makespan))
         _draw(row.makespan, schedule)
     if form == "json":
-        click.echo(json.dumps(data, indent=2, ensure_ascii=False))
-    if diagnostics:
-        click.echo(render_all(diagnostics), err=True)
-    return 1 if diagnostics else 0
+        echo_json(data)
+    return finish(diagnostics, is_partial=bool(solved))
 
 
 def _draw(found: Makespan, path: Path | None) -> None:

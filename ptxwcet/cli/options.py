@@ -7,10 +7,11 @@ from typing import Any
 
 import click
 
+from ptxwcet.cli.paths import INPUT_FILE, LAUNCH_FILE, MACHINE, PTX_FILE
 from ptxwcet.machine.loader import DEFAULT_MACHINE
 
 _LAUNCH_OPTIONS = (
-    click.argument("file", type=click.Path()),
+    click.argument("file", type=PTX_FILE),
     click.option(
         "-k", "--kernel", "kernels", multiple=True, help="Only this kernel.  [default: all]"
     ),
@@ -26,12 +27,12 @@ _LAUNCH_OPTIONS = (
     click.option(
         "--launch",
         "launch_file",
-        type=click.Path(),
+        type=LAUNCH_FILE,
         help="Launch file: says kernel, block, grid, parameters and constants.",
     ),
     click.option(
         "--source",
-        type=click.Path(),
+        type=INPUT_FILE,
         help="CUDA source that names the parameters.  [default: the .cu beside FILE]",
     ),
     click.option(
@@ -44,13 +45,14 @@ _LAUNCH_OPTIONS = (
     click.option(
         "--facts",
         "facts_file",
-        type=click.Path(),
+        type=INPUT_FILE,
         help="Facts file: loop bounds, branches and parameters (ptxwcet facts writes a template).",
     ),
 )
 _MACHINE_OPTIONS = (
     click.option(
         "--machine",
+        type=MACHINE,
         default=DEFAULT_MACHINE,
         show_default=True,
         help="Machine file: a name (ptxwcet machine list) or a path.",
@@ -84,7 +86,7 @@ def launch_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def optional_file_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """The shared options of a command that can do without a file."""
-    file = click.argument("file", type=click.Path(), required=False)
+    file = click.argument("file", type=PTX_FILE, required=False)
     for option in reversed((file, *_LAUNCH_OPTIONS[1:], *_MACHINE_OPTIONS)):
         command = option(command)
     return command

@@ -7,15 +7,17 @@ from typing import Any
 
 import click
 
-from ptxwcet.api import bound_file
+from ptxwcet.api import bound_file, refuse
 from ptxwcet.cli.bound import request_from
 from ptxwcet.cli.options import analysis_options
+from ptxwcet.cli.output import echo, finish
+from ptxwcet.cli.paths import GuardedCommand
 from ptxwcet.pipeline import KernelAnalysis
-from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError, render_all
+from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.timing.phases import Phase, PhaseRepeat
 
 
-@click.command()
+@click.command(cls=GuardedCommand)
 @analysis_options
 @click.option(
     "--warp", type=click.IntRange(min=0), default=0, show_default=True, help="Its number."
@@ -26,12 +28,16 @@ def phases(warp: int, **options: Any) -> int:
     Repeats are printed once, with how often and how many cycles apart they come again.
     """
     answer = bound_file(request_from(**options))
+    diagnostics: list[Diagnostic] = []
     for row in answer.bounded:
-        click.echo("\n".join(_describe(row, warp)))
-    diagnostics = [one for refused in answer.refused for one in refused.diagnostics]
-    if diagnostics:
-        click.echo(render_all(diagnostics), err=True)
-    return 1 if diagnostics else 0
+        try:
+            lines = list(_describe(row, warp))
+        except Exception as error:
+            diagnostics += refuse(row.kernel, error).diagnostics
+            continue
+        echo("\n".join(lines))
+    diagnostics += [one for refused in answer.refused for one in refused.diagnostics]
+    return finish(diagnostics, is_partial=bool(answer.bounded))
 
 
 def _describe(row: KernelAnalysis, warp: int) -> Iterator[str]:

@@ -8,18 +8,21 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ptxwcet.api import Request
+from ptxwcet.cli.output import echo, finish
+from ptxwcet.cli.paths import PTX_FILE, GuardedCommand
 from ptxwcet.cli.progress import ProgressLine
 from ptxwcet.cli.pwcet_options import pwcet_options
 from ptxwcet.machine.loader import DEFAULT_MACHINE
-from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError, Severity, render_all
+from ptxwcet.support.diagnostics import Severity
+from ptxwcet.support.whole_files import write_text
 
 if TYPE_CHECKING:
     from ptxwcet.pwcet.settings import Settings
     from ptxwcet.pwcet_study import PwcetAnswer
 
 
-@click.command()
-@click.argument("files", nargs=-1, required=True, type=click.Path())
+@click.command(cls=GuardedCommand)
+@click.argument("files", nargs=-1, required=True, type=PTX_FILE)
 @pwcet_options
 def pwcet(
     files: tuple[str, ...],
@@ -44,12 +47,6 @@ def pwcet(
     from ptxwcet.report.pwcet_model import build_pwcet_report
     from ptxwcet.report.pwcet_text import render_pwcet_text
 
-    for path in (html, save_times):
-        if path is not None and not path.parent.is_dir():  # before minutes of analysis
-            raise _unwritable(path, "no such folder")
-        inputs = (*files, *options["launches"])
-        if path is not None and path.resolve() in [Path(one).resolve() for one in inputs]:
-            raise click.UsageError(f"{path} would overwrite another of the files")
     if picture_format != "png" and html is None and plots is None:
         raise click.UsageError("--picture-format says how to draw: give --plots or --html, too")
     settings = _settings(options)
@@ -62,15 +59,13 @@ def pwcet(
     answer = with_stated_bounds(answer, dict(_stated(one) for one in static_bounds))
     report = build_pwcet_report(answer, force=force)
     if save_times is not None:
-        _write(save_times, _times_csv(answer))
+        write_text(save_times, _times_csv(answer), "PW709")
     if html is not None or plots is not None:
         _draw(answer, report, html, plots, picture_format)
-    click.echo(render_json(report) if form == "json" else render_pwcet_text(report), nl=False)
+    echo(render_json(report) if form == "json" else render_pwcet_text(report), nl=False)
     # warnings stand in the report; a refused curve that was forced is marked where it is printed
     errors = [one for one in findings(answer) if one.severity is Severity.ERROR and not force]
-    if errors:
-        click.echo(render_all(errors), err=True)
-    return 1 if errors else 0
+    return finish(errors)
 
 
 def _stated(text: str) -> tuple[str, int]:
@@ -189,7 +184,7 @@ def _draw(
     if plots is not None:
         write_plots(pictures, plots, form)
     if html is not None:
-        _write(html, render_pwcet_html(report, pictures))
+        write_text(html, render_pwcet_html(report, pictures), "PW709")
 
 
 def _times_csv(answer: PwcetAnswer) -> str:
@@ -197,15 +192,3 @@ def _times_csv(answer: PwcetAnswer) -> str:
     for study in answer.studies:
         rows += [f"{study.sample.label},{value:.0f}" for value in study.sample.times]
     return "\n".join(rows) + "\n"
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise _unwritable(path, error.strerror or "an error of the system") from None
-
-
-def _unwritable(path: Path, why: str) -> PtxwcetError:
-    message = f"cannot write '{path}': {why}"
-    return PtxwcetError(Diagnostic("PW709", message, help="choose a folder that can be written"))

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import click
 
+from ptxwcet.cli.paths import LAUNCH_FILE, MACHINE, OUTPUT_FILE, PICTURE_FOLDER
 from ptxwcet.machine.loader import DEFAULT_MACHINE
 
 _READING = (
@@ -20,7 +20,7 @@ _READING = (
     ),
 )
 _DRAWING = (
-    click.option("--launch", "launches", multiple=True, type=click.Path(), help="A launch file."),
+    click.option("--launch", "launches", multiple=True, type=LAUNCH_FILE, help="A launch file."),
     click.option("--runs", type=click.IntRange(1, 10_000_000), help="Runs of each launch."),
     click.option(
         "--inputs", type=click.IntRange(1), help="Different inputs to execute.  [default: RUNS]"
@@ -41,7 +41,7 @@ _DRAWING = (
     click.option("--sms", type=click.IntRange(1, 1024), help="SMs.  [default: the machine's]"),
     click.option("--resident-blocks", type=click.IntRange(1, 64), help="Blocks an SM holds."),
     click.option("--registers", type=click.IntRange(1, 255), help="Registers of a thread."),
-    click.option("--machine", help=f"Machine file.  [default: {DEFAULT_MACHINE}]"),
+    click.option("--machine", type=MACHINE, help=f"Machine file.  [default: {DEFAULT_MACHINE}]"),
 )
 _ANALYSIS = (
     click.option(
@@ -87,14 +87,12 @@ _OUTPUT = (
         metavar="CONDITION=TIME",
         help="A bound known otherwise, drawn into the picture.",
     ),
-    click.option("--html", type=click.Path(path_type=Path), help="Write one page with pictures."),
-    click.option("--plots", type=click.Path(path_type=Path), help="Write pictures to a folder."),
+    click.option("--html", type=OUTPUT_FILE, help="Write one page with pictures."),
+    click.option("--plots", type=PICTURE_FOLDER, help="Write pictures to a folder."),
     click.option(
         "--picture-format", type=click.Choice(["png", "svg"]), default="png", show_default=True
     ),
-    click.option(
-        "--save-times", type=click.Path(path_type=Path), help="Write the drawn times as CSV."
-    ),
+    click.option("--save-times", type=OUTPUT_FILE, help="Write the drawn times as CSV."),
     click.option(
         "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True
     ),

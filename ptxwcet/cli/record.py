@@ -7,6 +7,8 @@ from pathlib import Path
 import click
 from click.core import ParameterSource
 
+from ptxwcet.cli.output import echo, finish
+from ptxwcet.cli.paths import INPUT_FILE, LAUNCH_FILE, OUTPUT_FILE, GuardedCommand, InputFile
 from ptxwcet.cli.progress import ProgressLine
 from ptxwcet.execution import MOST_INSTRUCTIONS
 from ptxwcet.recording import (
@@ -18,25 +20,22 @@ from ptxwcet.recording import (
     record_launch,
     write_dump,
 )
-from ptxwcet.support.diagnostics import render_all
 
 
-@click.command()
+@click.command(cls=GuardedCommand)
 @click.pass_context
-@click.argument("file", type=click.Path())
+@click.argument("file", type=InputFile(".cu", ".json"))
 @click.option(
     "--launch",
     "launch_file",
-    type=click.Path(),
+    type=LAUNCH_FILE,
     required=True,
     help="Launch file of the original kernel: what to run.",
 )
-@click.option(
-    "-o", "--out", type=click.Path(path_type=Path), required=True, help="Write the dump here."
-)
+@click.option("-o", "--out", type=OUTPUT_FILE, required=True, help="Write the dump here.")
 @click.option(
     "--sidecar",
-    type=click.Path(path_type=Path),
+    type=InputFile(as_path=True),
     help="What ptxwcet instrument wrote beside FILE.  [default: FILE with .json]",
 )
 @click.option(
@@ -62,7 +61,7 @@ from ptxwcet.support.diagnostics import render_all
 )
 @click.option(
     "--source",
-    type=click.Path(),
+    type=INPUT_FILE,
     help="CUDA source that names the parameters.  [default: the .cu of the original's name "
     "beside FILE]",
 )
@@ -85,9 +84,6 @@ def record(
     if device == "gpu" and given:
         raise click.BadParameter("nothing counts on a GPU", param_hint="'--max-instructions'")
     described = sidecar or Path(file).with_suffix(".json")
-    inputs = [Path(one) for one in (file, launch_file, source) if one is not None]
-    if out.resolve() in [one.resolve() for one in (*inputs, described)]:
-        raise click.BadParameter("would overwrite another of the files", param_hint="'--out'")
     request = RecordRequest(
         file,
         str(described),
@@ -100,7 +96,5 @@ def record(
         chosen: Device = Gpu() if device == "gpu" else Emulator(progress.show)
         done = record_launch(request, chosen)
     write_dump(done, out)
-    click.echo(f"{out}: {len(done.dump):,} bytes of {done.launch.kernel.name}")
-    if done.diagnostics:
-        click.echo(render_all(done.diagnostics), err=True)
-    return 1 if done.diagnostics else 0
+    echo(f"{out}: {len(done.dump):,} bytes of {done.launch.kernel.name}")
+    return finish(done.diagnostics)

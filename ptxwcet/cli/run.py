@@ -2,32 +2,28 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import click
 
+from ptxwcet.cli.output import echo, echo_json, finish
+from ptxwcet.cli.paths import INPUT_FILE, LAUNCH_FILE, OUTPUT_FILE, PTX_FILE, GuardedCommand
 from ptxwcet.cli.progress import ProgressLine
-from ptxwcet.emulator.launch_arrays import Array
 from ptxwcet.execution import MOST_INSTRUCTIONS, RunAnswer, RunRequest, run_file, write_results
-from ptxwcet.support.diagnostics import render_all
+from ptxwcet.support.array_files import Array
 
 _SHOWN = 4
 
 
-@click.command()
-@click.argument("file", type=click.Path())
+@click.command(cls=GuardedCommand)
+@click.argument("file", type=PTX_FILE)
 @click.option(
-    "--launch", "launch_file", type=click.Path(), required=True, help="Launch file: what to run."
+    "--launch", "launch_file", type=LAUNCH_FILE, required=True, help="Launch file: what to run."
 )
-@click.option(
-    "--out", type=click.Path(path_type=Path), help="Write the arrays after the run: a .npz."
-)
-@click.option(
-    "--paths", type=click.Path(path_type=Path), help="Write what each warp executed: JSON lines."
-)
+@click.option("--out", type=OUTPUT_FILE, help="Write the arrays after the run: a .npz.")
+@click.option("--paths", type=OUTPUT_FILE, help="Write what each warp executed: JSON lines.")
 @click.option(
     "--max-instructions",
     type=click.IntRange(min=1),
@@ -37,7 +33,7 @@ _SHOWN = 4
 )
 @click.option(
     "--source",
-    type=click.Path(),
+    type=INPUT_FILE,
     help="CUDA source that names the parameters.  [default: the .cu beside FILE]",
 )
 @click.option(
@@ -64,16 +60,14 @@ def run(
         answer = run_file(request, progress.show)
     if answer.is_complete:
         write_results(answer, out, paths)
-    click.echo(
-        json.dumps(_plain(answer), indent=2, ensure_ascii=False)
-        if form == "json"
-        else "\n".join(_lines(answer))
-    )
-    if answer.diagnostics:
-        click.echo(render_all(answer.diagnostics), err=True)
+    if form == "json":
+        echo_json(_plain(answer))
+    else:
+        echo("\n".join(_lines(answer)))
+    code = finish(answer.diagnostics)
     if not answer.is_complete and (out is not None or paths is not None):
-        click.echo("the run was stopped: no results are written", err=True)
-    return 1 if answer.diagnostics or not answer.is_complete else 0
+        echo("the run was stopped: no results are written", err=True)
+    return code or (0 if answer.is_complete else 1)
 
 
 def _lines(answer: RunAnswer) -> Iterator[str]:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
 import click
 
+from ptxwcet.cli.output import echo, echo_json
+from ptxwcet.cli.paths import GuardedCommand
 from ptxwcet.support.diagnostics import render_all
 from ptxwcet.validate.attack import Tally, quantile
 from ptxwcet.validate.selftest import SelfTest, run_selftest
 
 
-@click.command()
+@click.command(cls=GuardedCommand)
 @click.option(
     "--seconds",
     type=click.FloatRange(min=0),
@@ -38,11 +39,11 @@ def selftest(seconds: float, cases: int | None, seed: int, form: str) -> int:
     """
     summary = run_selftest(seed, seconds=seconds, cases=cases)
     if form == "json":
-        click.echo(json.dumps(_plain(summary), indent=2))
+        echo_json(_plain(summary))
     else:
-        click.echo("\n".join(_lines(summary)))
+        echo("\n".join(_lines(summary)))
     if summary.witnesses:
-        click.echo(render_all([w.diagnostic() for w in summary.witnesses]), err=True)
+        echo(render_all([w.diagnostic() for w in summary.witnesses]), err=True)
     return 0 if summary.passed else 1
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -11,19 +10,22 @@ import click
 
 from ptxwcet.cli.bound import request_from
 from ptxwcet.cli.options import analysis_options
+from ptxwcet.cli.output import echo, echo_json, finish
+from ptxwcet.cli.paths import OUTPUT_FILE, GuardedCommand
 from ptxwcet.report.chrome_trace import render_trace
 from ptxwcet.report.gantt import draw_gantt
 from ptxwcet.report.run_model import build_run_report
 from ptxwcet.report.run_text import render_run_text
 from ptxwcet.simulation import KernelSimulation, SimulationOptions, simulate_file
-from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError, render_all
+from ptxwcet.support.diagnostics import Diagnostic
+from ptxwcet.support.whole_files import write_text
 
 _PICTURES = (".png", ".svg")
 _TIMELINE_EVENTS = 200_000
 _GANTT_EVENTS = 200
 
 
-@click.command()
+@click.command(cls=GuardedCommand)
 @analysis_options
 @click.option(
     "--policy", required=True, help="Warp scheduler: lrr, gto, gty, oldest, youngest, random."
@@ -51,12 +53,10 @@ _GANTT_EVENTS = 200
 )
 @click.option(
     "--timeline",
-    type=click.Path(path_type=Path),
+    type=OUTPUT_FILE,
     help="Write the run in Chrome's trace event format (ui.perfetto.dev opens it).",
 )
-@click.option(
-    "--gantt", type=click.Path(path_type=Path), help="Draw the run's beginning: a .png or .svg."
-)
+@click.option("--gantt", type=OUTPUT_FILE, help="Draw the run's beginning: a .png or .svg.")
 @click.option(
     "--events",
     type=click.IntRange(min=1),
@@ -105,29 +105,23 @@ def simulate(
     if recorded and len(answer.simulated) > 1:
         names = ", ".join(row.prepared.kernel.name for row in answer.simulated)
         raise click.UsageError(f"a timeline shows one kernel: choose with -k among {names}")
-    report = build_run_report(answer)
+    failures: list[Diagnostic] = []
+    report = build_run_report(answer, failures)
     single = len(answer.kernels) == 1 and answer.refused
     if form == "json":
-        click.echo(json.dumps(asdict(report), indent=2, ensure_ascii=False))
+        echo_json(asdict(report))
     elif not single:
-        click.echo(render_run_text(report), nl=False)
+        echo(render_run_text(report), nl=False)
     for row in answer.simulated:
         _write_pictures(row, timeline, gantt, events or _GANTT_EVENTS)
-    diagnostics = [one for refused in answer.refused for one in refused.diagnostics]
-    if diagnostics:
-        click.echo(render_all(diagnostics), err=True)
-    return 1 if diagnostics else 0
+    diagnostics = [one for refused in answer.refused for one in refused.diagnostics] + failures
+    return finish(diagnostics, is_partial=bool(answer.simulated))
 
 
 def _write_pictures(
     row: KernelSimulation, timeline: Path | None, gantt: Path | None, most_drawn: int
 ) -> None:
     if timeline is not None:
-        try:
-            timeline.write_text(render_trace(row), encoding="utf-8")
-        except OSError as error:
-            raise PtxwcetError(
-                Diagnostic("PW233", f"cannot write '{timeline}': {error.strerror}")
-            ) from None
+        write_text(timeline, render_trace(row), "PW233")
     if gantt is not None:
         draw_gantt(row.beginning(most_drawn), gantt)

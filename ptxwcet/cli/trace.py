@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,24 +9,32 @@ from typing import Any
 import click
 
 from ptxwcet.api import Request
+from ptxwcet.cli.output import echo, echo_json
+from ptxwcet.cli.paths import (
+    INPUT_FILE,
+    LAUNCH_FILE,
+    MACHINE,
+    OUTPUT_FILE,
+    PTX_FILE,
+    GuardedCommand,
+)
 from ptxwcet.cli.progress import ProgressLine
 from ptxwcet.compose.grid_plan import GridWishes
 from ptxwcet.execution import MOST_INSTRUCTIONS
 from ptxwcet.machine.loader import DEFAULT_MACHINE
-from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.tracing import MOST_EVENTS, TracedLaunch, TraceOptions, trace_launch
 
 _SUFFIXES = (".csv", ".npz")
 
 
-@click.command()
-@click.argument("file", type=click.Path())
+@click.command(cls=GuardedCommand)
+@click.argument("file", type=PTX_FILE)
 @click.option(
-    "--launch", "launch_file", type=click.Path(), required=True, help="Launch file: what to run."
+    "--launch", "launch_file", type=LAUNCH_FILE, required=True, help="Launch file: what to run."
 )
 @click.option(
     "--out",
-    type=click.Path(path_type=Path),
+    type=OUTPUT_FILE,
     required=True,
     help="Write the trace: .csv (text) or .npz (columns, much smaller and faster).",
 )
@@ -100,6 +107,7 @@ _SUFFIXES = (".csv", ".npz")
 )
 @click.option(
     "--machine",
+    type=MACHINE,
     default=DEFAULT_MACHINE,
     show_default=True,
     help="Machine file: a name (ptxwcet machine list) or a path.",
@@ -116,7 +124,7 @@ _SUFFIXES = (".csv", ".npz")
 )
 @click.option(
     "--source",
-    type=click.Path(),
+    type=INPUT_FILE,
     help="CUDA source that names the parameters.  [default: the .cu beside FILE]",
 )
 @click.option(
@@ -145,8 +153,6 @@ def trace(
 
     if out.suffix not in _SUFFIXES:
         raise click.BadParameter(f"'{out}' should end in .csv or .npz", param_hint="'--out'")
-    if not out.parent.is_dir():  # before anything is traced
-        raise PtxwcetError(Diagnostic("PW609", f"cannot write '{out}': it is in no folder"))
     request = Request(
         file,
         source=source,
@@ -159,9 +165,9 @@ def trace(
         traced = trace_launch(request, _options(**options), line.show)
     write_trace(traced.trace, out)
     if form == "json":
-        click.echo(json.dumps(_plain(traced, out), indent=2, ensure_ascii=False))
+        echo_json(_plain(traced, out))
     else:
-        click.echo("\n".join(_lines(traced, out)))
+        echo("\n".join(_lines(traced, out)))
     return 0
 
 

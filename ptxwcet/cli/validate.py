@@ -7,20 +7,22 @@ from typing import Any
 
 import click
 
-from ptxwcet.api import Request, bound_file
+from ptxwcet.api import Request, bound_file, refuse
 from ptxwcet.cli.bound import request_from
 from ptxwcet.cli.options import analysis_options
+from ptxwcet.cli.output import echo, finish
+from ptxwcet.cli.paths import GuardedCommand
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.pipeline import KernelAnalysis
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.ptx.reading import read_source
 from ptxwcet.simulator.policies import Jitter
 from ptxwcet.simulator.resolution import resolve_workload
-from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError, render_all
+from ptxwcet.support.diagnostics import Diagnostic
 from ptxwcet.validate.block import BlockValidation, Effort, validate_block
 
 
-@click.command()
+@click.command(cls=GuardedCommand)
 @analysis_options
 @click.option(
     "--seeds",
@@ -68,14 +70,12 @@ def validate(seeds: int, jitter: int, seconds: float, inputs: int, **options: An
     for row in answer.bounded:
         try:
             diagnostics += _validate_kernel(row, effort)
-        except PtxwcetError as error:
-            diagnostics += error.diagnostics
+        except Exception as error:
+            diagnostics += refuse(row.kernel, error).diagnostics
     if inputs and not answer.refused:
         diagnostics += _validate_inputs(request, inputs)
     diagnostics += [one for refused in answer.refused for one in refused.diagnostics]
-    if diagnostics:
-        click.echo(render_all(diagnostics), err=True)
-    return 1 if diagnostics else 0
+    return finish(diagnostics, is_partial=bool(answer.bounded))
 
 
 def _validate_kernel(row: KernelAnalysis, effort: Effort) -> list[Diagnostic]:
@@ -86,7 +86,7 @@ def _validate_kernel(row: KernelAnalysis, effort: Effort) -> list[Diagnostic]:
         if len(row.pieces) > 1:
             name += f", blocks {piece.paths.first} to {piece.paths.last}"
         result = validate_block(name, piece.analysis, piece.outcomes, effort, resolve_workload)
-        click.echo("\n".join(_lines(name, result)))
+        echo("\n".join(_lines(name, result)))
         if result.witness is not None:
             found.append(result.witness.diagnostic())
     return found
@@ -110,7 +110,7 @@ def _validate_inputs(request: Request, inputs: int) -> list[Diagnostic]:
             if kind.safe_cycles:
                 closest = max(closest, kind.longest_cycles / kind.safe_cycles)
         found.update({str(one): one for one in row.diagnostics})
-    click.echo(
+    echo(
         f"executed   {done} inputs, {blocks:,} blocks, {instructions:,} warp-instructions; "
         f"{runs:,} runs, the longest {closest:.4f} of SAFE"
     )

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from ptxwcet.support.array_files import Array, load_array
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.source import Span
 
@@ -40,8 +41,6 @@ _SETTINGS: Mapping[str, Mapping[str, int | None]] = {
     "uniform": {"low": None, "high": None, "seed": None},
     "integers": {"low": None, "high": None, "seed": None},
 }
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 
 class Malformed(Exception):
@@ -219,16 +218,15 @@ def _initialised(source: ArraySource) -> Array:
 
 def _load(path: Path, span: Span | None) -> Array:
     try:
-        data = np.load(path, allow_pickle=False)
+        data = load_array(path)
     except OSError as error:
         reason = error.strerror or "it is no .npy file"
         raise PtxwcetError(Diagnostic("PW420", f"cannot read '{path}': {reason}", span)) from None
-    except (ValueError, EOFError, SyntaxError, TypeError, MemoryError) as error:
+    except ValueError as error:
         message = f"'{path}' is no array that can be read: {str(error).splitlines()[0]}"
         raise PtxwcetError(Diagnostic("PW425", message, span)) from None
-    if not isinstance(data, np.ndarray) or data.dtype.newbyteorder("=").name not in DTYPES:
-        kind = data.dtype if isinstance(data, np.ndarray) else "no array"
-        message = f"'{path}' holds {kind}, which no kernel can take"
+    if data.dtype.newbyteorder("=").name not in DTYPES:
+        message = f"'{path}' holds {data.dtype}, which no kernel can take"
         help_text = f"use one of {', '.join(DTYPES)}"
         raise PtxwcetError(Diagnostic("PW425", message, span, help=help_text))
     if data.size == 0:

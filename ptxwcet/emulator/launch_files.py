@@ -31,6 +31,7 @@ from ptxwcet.flow.facts import Dim3
 from ptxwcet.ir.kernel import Kernel, Module, Parameter
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.source import SourceFile, Span
+from ptxwcet.support.toml_places import MOST_PROBLEMS
 
 CudaNames = Callable[[Kernel], Sequence[str] | None]
 """The parameter names of a kernel's CUDA source, None when it is not at hand."""
@@ -75,6 +76,8 @@ class _Reader:
 
     def report(self, code: str, message: str, place: tuple[str, str], help: str | None) -> None:
         """Adds a problem at ``place``, a pair of table name ("" for the top level) and key."""
+        if len(self.problems) >= MOST_PROBLEMS:
+            return
         span = locate(self.file, *place)
         where = "" if span is not None else f"{self.file.name}: "
         self.problems.append(Diagnostic(code, where + message, span, help=help))

@@ -3,41 +3,32 @@
 from __future__ import annotations
 
 import re
-import tomllib
-from pathlib import Path
 from typing import Any
 
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.support.input_files import MOST_TOML_BYTES, read_text
 from ptxwcet.support.source import SourceFile, Span
+from ptxwcet.support.toml_places import NotToml, parse_toml
 
 
 def read_toml(path: str) -> tuple[SourceFile, dict[str, Any]]:
     """Text and tables of the file at ``path``. Raises PtxwcetError (PW420, PW421)."""
     file = _read_text(path)
     try:
-        return file, tomllib.loads(file.text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise PtxwcetError(_syntax_error(file, str(error))) from None
+        return file, parse_toml(file)
+    except NotToml as problem:
+        message = f"not TOML: {problem.message}"
+        raise PtxwcetError(Diagnostic("PW421", message, problem.span)) from None
 
 
 def _read_text(path: str) -> SourceFile:
     try:
-        return SourceFile(path, Path(path).read_text(encoding="utf-8"))
+        return SourceFile(path, read_text(path, MOST_TOML_BYTES))
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise PtxwcetError(
             Diagnostic("PW420", f"cannot read launch file '{path}': {reason}")
         ) from None
-
-
-def _syntax_error(file: SourceFile, message: str) -> Diagnostic:
-    found = re.search(r" \(at line (\d+), column (\d+)\)", message)
-    if found is None:
-        end = len(file.text)
-        return Diagnostic("PW421", f"not TOML: {message}", Span(file, end, end))
-    offset = file.line_starts()[int(found.group(1)) - 1] + int(found.group(2)) - 1
-    text = message[: found.start()]
-    return Diagnostic("PW421", f"not TOML: {text}", Span(file, offset, offset + 1))
 
 
 def locate(file: SourceFile, table: str, key: str) -> Span | None:

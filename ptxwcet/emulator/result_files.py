@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ptxwcet.emulator.launch_arrays import Array
+from ptxwcet.support.array_files import Array
 from ptxwcet.support.whole_files import whole_file
 
 _FIRST_DAY = (1980, 1, 1, 0, 0, 0)  # zip's earliest date: the same arrays make the same file

@@ -24,8 +24,15 @@ from ptxwcet.flow.stated import (
     StatedFacts,
 )
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.support.input_files import MOST_TOML_BYTES, read_text
 from ptxwcet.support.source import SourceFile, Span
-from ptxwcet.support.toml_places import NotToml, locate_key, locate_table, parse_toml
+from ptxwcet.support.toml_places import (
+    MOST_PROBLEMS,
+    NotToml,
+    locate_key,
+    locate_table,
+    parse_toml,
+)
 
 OPEN = "?"
 """What a template writes where an answer is missing."""
@@ -49,7 +56,7 @@ def read_flow_facts(path: str, digest: str, kernels: Sequence[str]) -> StatedFac
     linear in the file, for each fact.
     """
     try:
-        file = SourceFile(path, Path(path).read_text(encoding="utf-8"))
+        file = SourceFile(path, read_text(path, MOST_TOML_BYTES))
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         message = f"cannot read facts file '{path}': {reason}"
@@ -145,6 +152,8 @@ class _Entry:
 
     def report(self, code: str, message: str, key: str, remedy: str | None = None) -> None:
         """Adds a problem of the value of ``key``."""
+        if len(self.reader.problems) >= MOST_PROBLEMS:
+            return
         span = self.span(key)
         if span is None:
             message = f"{self.reader.file.name}: {message}"

@@ -12,6 +12,7 @@ from ptxwcet.machine.assumptions import ASSUMPTIONS
 from ptxwcet.machine.model import Evidence, TimingMeaning
 from ptxwcet.support.diagnostics import Diagnostic
 from ptxwcet.support.source import SourceFile, Span
+from ptxwcet.support.toml_places import MOST_PROBLEMS
 from ptxwcet.warp.program import Scoreboard
 
 SCHEMA = 1
@@ -97,6 +98,8 @@ class Checker:
 
     def report(self, code: str, message: str, place: tuple[str, str], help: str = "") -> None:
         """Adds a problem at ``place``, a pair of table name ("" for the top level) and key."""
+        if len(self.problems) >= MOST_PROBLEMS:
+            return
         self.problems.append(
             Diagnostic(code, message, locate(self.file, *place), help=help or None)
         )

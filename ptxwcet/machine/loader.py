@@ -8,8 +8,6 @@ Problems are PW301 (no such machine), PW302 (unreadable), PW303 (TOML syntax), P
 
 from __future__ import annotations
 
-import re
-import tomllib
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -30,7 +28,9 @@ from ptxwcet.machine.model import (
     TimingMeaning,
 )
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
-from ptxwcet.support.source import SourceFile, Span
+from ptxwcet.support.input_files import MOST_TOML_BYTES, read_text
+from ptxwcet.support.source import SourceFile
+from ptxwcet.support.toml_places import NotToml, parse_toml
 from ptxwcet.warp.program import Scoreboard
 
 DEFAULT_MACHINE = "orin-ecrts2025"
@@ -65,9 +65,9 @@ def load_machine(name_or_path: str = DEFAULT_MACHINE, memory_latency: int | None
 
 
 def _read(name_or_path: str) -> tuple[SourceFile, Table]:
-    path = _find(name_or_path)
+    path = find_machine_file(name_or_path)
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_text(path, MOST_TOML_BYTES)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise PtxwcetError(
@@ -75,12 +75,14 @@ def _read(name_or_path: str) -> tuple[SourceFile, Table]:
         ) from None
     file = SourceFile(name_or_path if path.suffix in name_or_path else path.name, text)
     try:
-        return file, tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise PtxwcetError(_syntax_error(file, str(error))) from None
+        return file, parse_toml(file)
+    except NotToml as problem:
+        message = f"not TOML: {problem.message}"
+        raise PtxwcetError(Diagnostic("PW303", message, problem.span)) from None
 
 
-def _find(name_or_path: str) -> Path:
+def find_machine_file(name_or_path: str) -> Path:
+    """Where the machine of that name or path is kept. Raises PtxwcetError (PW301)."""
     if name_or_path in machine_names():
         return _MODELS / f"{name_or_path}.toml"
     path = Path(name_or_path)
@@ -97,17 +99,6 @@ def _find(name_or_path: str) -> Path:
             help=f"known machines: {known}",
         )
     )
-
-
-def _syntax_error(file: SourceFile, message: str) -> Diagnostic:
-    found = re.search(r" \(at line (\d+), column (\d+)\)", message)
-    if found is None:
-        return Diagnostic(
-            "PW303", f"not TOML: {message}", Span(file, len(file.text), len(file.text))
-        )
-    offset = file.line_starts()[int(found.group(1)) - 1] + int(found.group(2)) - 1
-    text = message[: found.start()]
-    return Diagnostic("PW303", f"not TOML: {text}", Span(file, offset, offset + 1))
 
 
 def _extended(file: SourceFile, data: Table, checker: Checker) -> Table:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from lark import UnexpectedInput
+from lark import Token, UnexpectedInput
 
 from ptxwcet.ptx import statements
 from ptxwcet.ptx.grammar import parse_rule
+from ptxwcet.ptx.literals import LiteralError, integer_value
 from ptxwcet.ptx.problems import Problems
 from ptxwcet.ptx.statements import SKIP
 from ptxwcet.ptx.templates import tokens
@@ -27,6 +28,8 @@ _ARCHITECTURES = (
 )
 TARGETS = frozenset(f"{kind}_{number}" for kind in ("sm", "compute") for number in _ARCHITECTURES)
 """Names that ``.target`` takes."""
+
+_LONGEST_VERSION = 20
 
 _OPTIONS = frozenset(("texmode_unified", "texmode_independent", "debug", "map_f64_to_f32"))
 
@@ -61,14 +64,36 @@ def read_header(source: SourceFile, problems: Problems) -> tuple[Header | None, 
         return None, found.end()
     words = tokens(tree)
     major, _, minor = words[0].partition(".")
+    if len(words[0]) > _LONGEST_VERSION:
+        place = start + (words[0].start_pos or 0)
+        message = "a version has two small numbers"
+        problems.add("PW109", message, (place, place + len(words[0])), "e.g. '.version 8.8'")
+        major = minor = "0"
     names = [word for word in words if word.type == "NAME"]
     for name in names:
         if name not in TARGETS and name not in _OPTIONS:
             _unknown_target(str(name), start + (name.start_pos or 0), problems)
-    sizes = [int(word) for word in words if word.type == "INT"]
+    size = 64
+    for word in words:
+        if word.type == "INT":
+            size = _address_size(word, start, problems)
     options = tuple(str(name) for name in names[1:])
     version = (int(major), int(minor or "0"))
-    return Header(version, str(names[0]), options, sizes[0] if sizes else 64), found.end()
+    return Header(version, str(names[0]), options, size), found.end()
+
+
+def _address_size(word: Token, start: int, problems: Problems) -> int:
+    """The bits of an address, in any spelling of the number; 64 after an error."""
+    place = start + (word.start_pos or 0)
+    try:
+        value = integer_value(word)
+    except LiteralError:
+        value = 0
+    if value in (32, 64):
+        return value
+    message, help_text = "illegal value of .address_size", "it is 32 or 64"
+    problems.add("PW109", message, (place, place + len(word)), help_text)
+    return 64
 
 
 def _no_version(text: str, start: int, problems: Problems) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Sequence
 from types import MappingProxyType
@@ -24,7 +25,7 @@ from ptxwcet.ptx.declarations import lower_variables, names_of, refusal, shorten
 from ptxwcet.ptx.functions import IS_FUNCTION, FunctionHead, head_end, lower_head
 from ptxwcet.ptx.grammar import section_pattern
 from ptxwcet.ptx.header import Header, read_header
-from ptxwcet.ptx.literals import LiteralError
+from ptxwcet.ptx.literals import LiteralError, integer_value
 from ptxwcet.ptx.problems import Problems
 from ptxwcet.ptx.scopes import FunctionNames, Scope
 from ptxwcet.ptx.statements import SKIP, canonical
@@ -32,7 +33,7 @@ from ptxwcet.ptx.templates import tokens
 from ptxwcet.support.diagnostics import Diagnostic, Severity
 from ptxwcet.support.source import SourceFile, Span
 
-_FILE_NUMBER = re.compile(r'\.file\s+([0-9]+)\s+"([^"\n]*)"')
+_FILE_NUMBER = re.compile(r'\.file\s+([0-9][0-9A-Fa-fxXbBU]*)\s+"([^"\n]*)"')
 _LONGEST_INDENT = 200
 _FILE = re.compile(
     rf'\.file\b{SKIP}[0-9]\w*{SKIP}"[^"\n]*"(?:{SKIP},{SKIP}[0-9]\w*){{0,2}}', re.ASCII
@@ -283,7 +284,8 @@ def _file_names(text: str) -> dict[int, str]:
     for match in _FILE_NUMBER.finditer(text):
         before = text[max(0, match.start() - _LONGEST_INDENT) : match.start()]
         if "//" not in before.rpartition("\n")[2]:
-            found[int(match.group(1))] = match.group(2)
+            with contextlib.suppress(LiteralError):  # reported where the directive is read
+                found[integer_value(match.group(1))] = match.group(2)
     return found
 
 

@@ -49,7 +49,7 @@ class LocationCache:
                 return values, canonical(text)
             known = self._shapes[shape] = (count, canonical(shape) == shape.replace("\t", " "))
         line = text.replace("\t", " ") if known[1] else canonical(text)
-        return [int(number) for number in numbers], line
+        return [integer_value(number) for number in numbers], line
 
 
 @dataclass(slots=True)

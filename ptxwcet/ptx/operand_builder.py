@@ -295,6 +295,9 @@ class OperandBuilder:
             value = self._offset(node)
             return lambda names, values: absolute(value(names, values))
         assert isinstance(node, Tree)
+        if self.kinds[self._used] == scopes.FUNCTION:
+            token = first_token(node.children[0])
+            raise LoweringError("PW108", f"'{token}' is a function: it is no address", token)
         base = self._name(node.children[:1], reads=True, writes=False)
         if len(node.children) == 1:
             return lambda names, values: address(base(names, values), 0)
@@ -302,6 +305,9 @@ class OperandBuilder:
         return lambda names, values: address(base(names, values), integer(offset(names, values)))
 
     def _element(self, children: Sequence[Node]) -> Template:
+        token = first_token(children[0])
+        if self.kinds[self._used] not in (scopes.VARIABLE, scopes.UNKNOWN):
+            raise LoweringError("PW108", f"'{token}' is no array: it takes no index", token)
         array = self._name(children[:1], reads=True, writes=False)
         index = self._base(children[1])
         return lambda names, values: element(array(names, values), index(names, values))

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.support.input_files import MOST_TEXT_BYTES, read_bytes
 from ptxwcet.support.source import SourceFile
 
 _MARKS = (
@@ -19,12 +19,12 @@ _MARKS = (
 def read_source(path: str | os.PathLike[str]) -> SourceFile:
     """The text of the file at ``path``; diagnostics print the path as given.
 
-    Raises PtxwcetError (PW112) for a file that cannot be read, is empty, binary, or in another
-    encoding than UTF-8. Cost: linear in the size.
+    Raises PtxwcetError (PW112) for a file that cannot be read, is no regular file, is larger than
+    64 MiB, is empty, binary, or in another encoding than UTF-8. Cost: linear in the size.
     """
     name = os.fspath(path)
     try:
-        data = Path(path).read_bytes()
+        data = read_bytes(path, MOST_TEXT_BYTES)
     except IsADirectoryError:
         raise _refused(f"'{name}' is a folder", "give a .ptx file") from None
     except OSError as error:

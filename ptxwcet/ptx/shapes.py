@@ -25,7 +25,7 @@ from ptxwcet.ptx.grammar import keywords, parse_rule
 from ptxwcet.ptx.literals import LITERAL, LiteralError, immediate
 from ptxwcet.ptx.lowering import LoweredForm, Statement, lower
 from ptxwcet.ptx.scopes import CONSTANT, REGISTER, SINK
-from ptxwcet.ptx.templates import LoweringError, Node
+from ptxwcet.ptx.templates import LoweringError, Node, tokens
 
 NAME = re.compile(r"(?<![\w.$])([%$A-Za-z_][\w$]*+)", re.ASCII)
 """A name in the text of operands or of a directive; must agree with the grammar's NAME and SINK."""
@@ -191,7 +191,7 @@ _SLOT_TYPES = frozenset({"NAME", "INT", "STRING"})
 
 def slot_tokens(tree: Tree[Token]) -> Sequence[Token]:
     """The names, integers and strings of a tree in textual order."""
-    return list(tree.scan_values(lambda t: isinstance(t, Token) and t.type in _SLOT_TYPES))
+    return [token for token in tokens(tree) if token.type in _SLOT_TYPES]
 
 
 @dataclass(slots=True)
@@ -202,17 +202,26 @@ class _Copier:
     shift: int = 0
 
     def copy(self, tree: Tree[Token]) -> Tree[Token]:
-        """The copy. Recursion is as deep as the rules of directives nest: no list in a list."""
-        children: list[Node] = []
-        for child in tree.children:
-            if isinstance(child, Tree):
-                children.append(self.copy(child))
-                continue
-            assert child.start_pos is not None
-            if child.type in _SLOT_TYPES:
-                match = next(self.slots)
-                children.append(Token(child.type, match.group(), match.start()))
-                self.shift = match.end() - (child.start_pos + len(child))
+        """The copy. Without recursion: how deep an expression nests is the input's choice."""
+        copied: Tree[Token] = Tree(tree.data, [])
+        stack = [(iter(tree.children), copied.children)]
+        while stack:
+            children, made = stack[-1]
+            child = next(children, None)
+            if child is None:
+                stack.pop()
+            elif isinstance(child, Tree):
+                inner: Tree[Token] = Tree(child.data, [])
+                made.append(inner)
+                stack.append((iter(child.children), inner.children))
             else:
-                children.append(Token(child.type, str(child), child.start_pos + self.shift))
-        return Tree(tree.data, children)
+                made.append(self._token(child))
+        return copied
+
+    def _token(self, token: Token) -> Token:
+        assert token.start_pos is not None
+        if token.type not in _SLOT_TYPES:
+            return Token(token.type, str(token), token.start_pos + self.shift)
+        match = next(self.slots)
+        self.shift = match.end() - (token.start_pos + len(token))
+        return Token(token.type, match.group(), match.start())

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
+from functools import partial
+from typing import TypeVar
 
 from ptxwcet import __version__
 from ptxwcet.api import FileAnswer, RefusedKernel
@@ -30,17 +33,26 @@ from ptxwcet.report.model import (
     WarpRow,
 )
 from ptxwcet.report.places import place
-from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError, internal_error
 from ptxwcet.timing.shares import initiations_by_instruction
 
 _COSTLIEST_LINES = 5
 
+Row = TypeVar("Row")
 
-def build_report(answer: FileAnswer, *, explain: bool = False, source: str | None = None) -> Report:
+
+def build_report(
+    answer: FileAnswer,
+    failures: list[Diagnostic] | None = None,
+    *,
+    explain: bool = False,
+    source: str | None = None,
+) -> Report:
     """The report of a run; deterministic for equal input.
 
     ``explain``: with the lines that pay the bound. ``source`` is the path of the CUDA source if it
-    does not lie beside the PTX file.
+    does not lie beside the PTX file. An internal error in a kernel's row makes a refusal of the row
+    and is added to ``failures``.
     """
     sources = SourceLines(answer.path, source) if explain else None
     machine = answer.machine
@@ -61,13 +73,29 @@ def build_report(answer: FileAnswer, *, explain: bool = False, source: str | Non
             by_definition,
         ),
         tuple(
-            _refused(row) if isinstance(row, RefusedKernel) else _bounded(row, sources)
+            refused_row(row)
+            if isinstance(row, RefusedKernel)
+            else row_or_refusal(row.kernel.name, partial(_bounded, row, sources), failures)
             for row in answer.kernels
         ),
     )
 
 
-def _refused(row: RefusedKernel) -> Refused:
+def row_or_refusal(
+    kernel: str, make: Callable[[], Row], failures: list[Diagnostic] | None
+) -> Row | Refused:
+    """The row of a kernel; if making it is an internal error, its refusal (PW901)."""
+    try:
+        return make()
+    except Exception as error:
+        found = internal_error(error, kernel)
+        if failures is not None:
+            failures.append(found)
+        return Refused(kernel, (diagnostic_row(found),))
+
+
+def refused_row(row: RefusedKernel) -> Refused:
+    """The refusal of a kernel as plain data."""
     return Refused(row.kernel.name, tuple(diagnostic_row(one) for one in row.diagnostics))
 
 

@@ -7,11 +7,12 @@ execution phases (dark) and idle phases (white).
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
 from ptxwcet.simulation import KernelSimulation
 from ptxwcet.simulator.run import IssueEvent
-from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.support.whole_files import write_bytes
 
 _LANE = 0.8
 _COLOURS = (
@@ -77,11 +78,11 @@ def draw_gantt(row: KernelSimulation, path: Path) -> None:
     ]
     axes.legend(handles=legend, fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
     try:
-        figure.savefig(path, dpi=110, bbox_inches="tight", metadata=_fixed_metadata(path))
-    except OSError as error:
-        raise PtxwcetError(
-            Diagnostic("PW233", f"cannot write '{path}': {error.strerror}")
-        ) from None
+        sink = io.BytesIO()
+        form = path.suffix[1:]
+        metadata = _fixed_metadata(path)
+        figure.savefig(sink, format=form, dpi=110, bbox_inches="tight", metadata=metadata)
+        write_bytes(path, sink.getvalue(), "PW233")
     finally:
         pyplot.close(figure)
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from ptxwcet.makespans import SectionMakespan
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.support.whole_files import write_text
 
 MOST_DRAWN = 20_000
 """Instructions of all warps that a picture can hold."""
@@ -40,12 +41,7 @@ def draw_schedule(section: SectionMakespan, path: Path) -> None:
                 help="draw it for fewer warps",
             )
         )
-    try:
-        path.write_text("\n".join(_lines(section)) + "\n", encoding="utf-8")
-    except OSError as error:
-        raise PtxwcetError(
-            Diagnostic("PW233", f"cannot write '{path}': {error.strerror}")
-        ) from None
+    write_text(path, "\n".join(_lines(section)) + "\n", "PW233")
 
 
 def _lines(section: SectionMakespan) -> Iterator[str]:

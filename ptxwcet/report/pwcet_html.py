@@ -14,6 +14,7 @@ from ptxwcet.report.pwcet_text import (
     format_time,
     settings_lines,
 )
+from ptxwcet.support.printable import printable_picture
 
 _STYLE = """
 body { font: 15px/1.45 system-ui, sans-serif; max-width: 1040px; margin: 2em auto; padding: 0 1em;
@@ -45,9 +46,8 @@ def render_pwcet_html(report: PwcetReport, pictures: Sequence[Picture]) -> str:
     body += [f"<li>{escape(said)}</li>" for said in report.assumptions]
     body.append(f"</ul><p>Method: {escape(report.citation)}.</p>")
     head = f'<meta charset="utf-8"><title>Probabilistic WCET</title><style>{_STYLE}</style>'
-    return f'<!DOCTYPE html>\n<html lang="en"><head>{head}</head>\n<body>\n' + (
-        "\n".join(body) + "\n</body></html>\n"
-    )
+    page = f'<!DOCTYPE html>\n<html lang="en"><head>{head}</head>\n<body>\n'
+    return printable_picture(page + "\n".join(body) + "\n</body></html>\n")
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]], numbers: Sequence[int]) -> str:

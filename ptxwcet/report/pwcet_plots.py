@@ -26,6 +26,8 @@ from ptxwcet.report.pwcet_curves import (
 )
 from ptxwcet.report.pwcet_model import PwcetReport
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.support.printable import printable_picture
+from ptxwcet.support.whole_files import write_bytes
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -53,7 +55,8 @@ class Picture:
         metadata: dict[str, str | None] = {"Date": None} if form == "svg" else {"Software": None}
         with rc_context({"svg.hashsalt": "ptxwcet", "svg.fonttype": "none"}):
             self.figure.savefig(sink, format=form, dpi=110, metadata=metadata)
-        return sink.getvalue()
+        data = sink.getvalue()
+        return printable_picture(data.decode()).encode() if form == "svg" else data
 
 
 def draw_plots(answer: PwcetAnswer, report: PwcetReport) -> tuple[Picture, ...]:
@@ -117,16 +120,22 @@ def write_plots(pictures: Sequence[Picture], folder: Path, form: str) -> None:
     """Writes the pictures into a folder. Raises PtxwcetError (PW709)."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for picture in pictures:
-            label = "".join(c if c.isalnum() or c in "-_." else "_" for c in picture.condition)
-            name = f"{label}-{picture.name}" if label else picture.name
-            (folder / f"{name}.{form}").write_bytes(picture.bytes(form))
     except OSError as error:
         raise PtxwcetError(
             Diagnostic(
                 "PW709", f"cannot write into '{folder}': {error.strerror}", help="choose another"
             )
         ) from None
+    taken: set[str] = set()
+    for picture in pictures:
+        label = "".join(c if c.isalnum() or c in "-_." else "_" for c in picture.condition)
+        name = f"{label}-{picture.name}" if label else picture.name
+        number = 2
+        while name.casefold() in taken:  # labels that differ in the characters left out
+            name = f"{label}-{number}-{picture.name}"
+            number += 1
+        taken.add(name.casefold())
+        write_bytes(folder / f"{name}.{form}", picture.bytes(form), "PW709")
 
 
 def _whole_lags(plot: Any) -> None:

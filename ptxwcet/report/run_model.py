@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 
 from ptxwcet import __version__
 from ptxwcet.api import RefusedKernel
 from ptxwcet.claims import Guarantee
-from ptxwcet.report.build import diagnostic_row
+from ptxwcet.report.build import refused_row, row_or_refusal
 from ptxwcet.report.model import MachineRow, Refused
 from ptxwcet.report.places import place
 from ptxwcet.simulation import KernelSimulation, SimulationAnswer
 from ptxwcet.simulator.run import Stalls, WarpRun
+from ptxwcet.support.diagnostics import Diagnostic
 
 SCHEMA = 1
 
@@ -92,8 +94,13 @@ class RunReport:
     kernels: tuple[SimulatedKernel | Refused, ...]
 
 
-def build_run_report(answer: SimulationAnswer) -> RunReport:
-    """The report of a simulation; deterministic for equal input."""
+def build_run_report(
+    answer: SimulationAnswer, failures: list[Diagnostic] | None = None
+) -> RunReport:
+    """The report of a simulation; deterministic for equal input.
+
+    An internal error in a kernel's row makes a refusal of the row and is added to ``failures``.
+    """
     machine = answer.machine
     return RunReport(
         SCHEMA,
@@ -109,9 +116,11 @@ def build_run_report(answer: SimulationAnswer) -> RunReport:
             (),
         ),
         tuple(
-            Refused(row.kernel.name, tuple(diagnostic_row(one) for one in row.diagnostics))
+            refused_row(row)
             if isinstance(row, RefusedKernel)
-            else _simulated(row, machine.clock_mhz)
+            else row_or_refusal(
+                row.prepared.kernel.name, partial(_simulated, row, machine.clock_mhz), failures
+            )
             for row in answer.kernels
         ),
     )

@@ -6,14 +6,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 from ptxwcet import __version__
 from ptxwcet.api import RefusedKernel
 from ptxwcet.claims import AssumptionState
 from ptxwcet.parametric import SymbolicBound
-from ptxwcet.report.build import diagnostic_row
+from ptxwcet.report.build import refused_row, row_or_refusal
 from ptxwcet.report.formula_text import row_text
 from ptxwcet.report.model import AssumptionRow, MachineRow, Refused
+from ptxwcet.support.diagnostics import Diagnostic
 from ptxwcet.symbolic import SymbolicAnswer
 
 SCHEMA = 1
@@ -75,8 +77,13 @@ class SymbolicReport:
     kernels: tuple[SymbolicKernel | Refused, ...]
 
 
-def build_symbolic_report(answer: SymbolicAnswer) -> SymbolicReport:
-    """The report of a run; deterministic for equal input."""
+def build_symbolic_report(
+    answer: SymbolicAnswer, failures: list[Diagnostic] | None = None
+) -> SymbolicReport:
+    """The report of a run; deterministic for equal input.
+
+    An internal error in a kernel's row makes a refusal of the row and is added to ``failures``.
+    """
     machine = answer.machine
     by_definition = tuple(
         a.key for a in machine.satisfies if a.state is AssumptionState.BY_DEFINITION
@@ -95,9 +102,11 @@ def build_symbolic_report(answer: SymbolicAnswer) -> SymbolicReport:
             by_definition,
         ),
         tuple(
-            Refused(row.kernel.name, tuple(diagnostic_row(one) for one in row.diagnostics))
+            refused_row(row)
             if isinstance(row, RefusedKernel)
-            else _bounded(row, machine.clock_mhz)
+            else row_or_refusal(
+                row.kernel.name, partial(_bounded, row, machine.clock_mhz), failures
+            )
             for row in answer.kernels
         ),
     )

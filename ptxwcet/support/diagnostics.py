@@ -14,14 +14,18 @@ assumptions, 6xx traces, 7xx statistics, 9xx internal.
 
 from __future__ import annotations
 
+import os
+import traceback
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
+from ptxwcet.support.printable import printable_line, printable_picture
 from ptxwcet.support.source import Span
 
 _TAB_WIDTH = 8
 _MAX_LINE = 160
+_LONGEST_MESSAGE = 1_000
 
 
 class Severity(Enum):
@@ -44,7 +48,10 @@ class Diagnostic:
     severity: Severity = Severity.ERROR
 
     def render(self) -> str:
-        """The diagnostic as text for people: place, code, source line with caret, notes, help."""
+        """The diagnostic as text for people: place, code, source line with caret, notes, help.
+
+        Characters that would steer a terminal are shown as ``\\u`` and their number: see printable.
+        """
         place = f"{self.span}: " if self.span is not None else ""
         lines = [f"{place}{self.severity.value}[{self.code}]: {self.message}"]
         if self.span is not None:
@@ -52,7 +59,7 @@ class Diagnostic:
         lines += [f"  note: {note}" for note in self.notes]
         if self.help is not None:
             lines.append(f"  help: {self.help}")
-        return "\n".join(lines)
+        return "\n".join(map(printable_line, lines))
 
 
 def _excerpt(span: Span) -> list[str]:
@@ -62,7 +69,7 @@ def _excerpt(span: Span) -> list[str]:
     before = text[: column - 1].expandtabs(_TAB_WIDTH)
     body = text[column - 1 : column - 1 + width].expandtabs(_TAB_WIDTH)
     shown = text.expandtabs(_TAB_WIDTH)
-    shown = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in shown)
+    shown = printable_picture(shown)
     cut = max(0, len(before) - _MAX_LINE // 2)
     marks = "^" + "~" * (len(body) - 1)
     gutter = f"{line:5d} | "
@@ -86,3 +93,49 @@ class PtxwcetError(Exception):
             raise ValueError("a PtxwcetError needs a diagnostic")
         self.diagnostics: tuple[Diagnostic, ...] = items
         super().__init__(items[0].message)
+
+
+USAGE_CODES = frozenset(
+    (
+        *("PW208", "PW232"),  # no such kernel
+        *("PW209", "PW210"),  # block or grid missing, malformed
+        *("PW213", "PW214", "PW215"),  # parameters
+        *("PW216", "PW427", "PW530", "PW531"),
+        *("PW301", "PW314"),  # machine
+        *("PW540", "PW541", "PW542"),  # --symbolic
+        *("PW560", "PW561", "PW563", "PW566"),  # makespan
+        *("PW615", "PW651", "PW707"),
+    )
+)
+"""Codes that say that the command line is wrong, not that an input is refused: exit code 2."""
+
+
+def exit_code(diagnostics: Iterable[Diagnostic], *, is_partial: bool = False) -> int:
+    """The exit code that goes with these errors: 0 none, 2 all say that the command line is wrong.
+
+    Else it is 1, also if ``is_partial``: other kernels of the file were answered, so that the
+    command line is right for these.
+    """
+    codes = {one.code for one in diagnostics}
+    if not codes:
+        return 0
+    return 2 if codes <= USAGE_CODES and not is_partial else 1
+
+
+def internal_error(error: Exception, kernel: str | None = None) -> Diagnostic:
+    """PW901 for an exception that is a bug of ours, and the kernel whose answer it costs.
+
+    With PTXWCET_TRACEBACK in the environment the traceback goes to standard error.
+    """
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    where = f"{os.path.basename(frame.filename)}:{frame.lineno}"
+    what = type(error).__name__ if not str(error) else f"{type(error).__name__}: {error}"
+    subject = "" if kernel is None else f"kernel {kernel}: "
+    if os.environ.get("PTXWCET_TRACEBACK"):
+        traceback.print_exception(error)
+    return Diagnostic(
+        "PW901",
+        f"{subject}internal error at {where}: {what}"[:_LONGEST_MESSAGE],
+        help="this is a bug of ptxwcet: please report it with the input; PTXWCET_TRACEBACK=1 shows "
+        "where it happened",
+    )

@@ -13,6 +13,26 @@ from typing import Any
 from ptxwcet.support.source import SourceFile, Span
 
 _HEADER = re.compile(r"^[ \t]*(\[{1,2}([^\[\],\n]+)\]{1,2})[ \t]*(?:#[^\n]*)?$", re.MULTILINE)
+_SKIPPED = re.compile(
+    r'"""(?:[^"\\]++|\\.|"(?!""))*+(?:"""|\Z)'
+    r"|\'\'\'(?:[^']++|'(?!''))*+(?:\'\'\'|\Z)"
+    r'|"(?:[^"\\\n]++|\\.)*+"?'
+    r"|'[^'\n]*+'?"
+    r"|\#[^\n]*+",
+    re.DOTALL,
+)
+_MOST_PARTS = 16
+_MOST_DEPTH = 64
+_MOST_DIGITS = 200
+_PART = r"[\w-]++[ \t]*+"
+_LONG_KEY = re.compile(rf"(?<![\w.-]){_PART}(?:\.[ \t]*+{_PART}){{{_MOST_PARTS},}}", re.ASCII)
+_LONG_NUMBER = re.compile(
+    rf"(?<![\w-])[+-]?\d[\d_]{{{_MOST_DIGITS}}}|(?<!\w)0[xob]\w{{{_MOST_DIGITS}}}"
+)
+_BRACKET = re.compile(r"[\[\]{}]")
+MOST_PROBLEMS = 100
+"""Problems of one TOML file that are reported; each is searched for in the text."""
+
 _POSITION = re.compile(r" \(at line (\d+), column (\d+)\)")
 
 
@@ -26,7 +46,13 @@ class NotToml(Exception):
 
 
 def parse_toml(file: SourceFile) -> dict[str, Any]:
-    """The tables of a text. Raises NotToml."""
+    """The tables of a text.
+
+    Raises NotToml for what is no TOML, and for keys, numbers and nesting that no file of this tool
+    needs and that would take the standard library's reader time in the square of their size. Cost:
+    linear.
+    """
+    _require_plain(file)
     try:
         return tomllib.loads(file.text)
     except (tomllib.TOMLDecodeError, RecursionError, ValueError) as error:
@@ -36,6 +62,24 @@ def parse_toml(file: SourceFile) -> dict[str, Any]:
         raise NotToml(message, Span(file, len(file.text), len(file.text)))
     offset = file.line_starts()[int(found.group(1)) - 1] + int(found.group(2)) - 1
     raise NotToml(message[: found.start()], Span(file, offset, offset + 1))
+
+
+def _require_plain(file: SourceFile) -> None:
+    """Raises NotToml for keys of many parts, numbers of many digits, deep nesting."""
+    text = _SKIPPED.sub(lambda found: "s" * len(found.group()), file.text)
+    for pattern, what in (
+        (_LONG_KEY, f"a key of more than {_MOST_PARTS} parts"),
+        (_LONG_NUMBER, f"a number of more than {_MOST_DIGITS} digits"),
+    ):
+        found = pattern.search(text)
+        if found is not None:
+            raise NotToml(what, Span(file, found.start(), found.end()))
+    depth = 0
+    for bracket in _BRACKET.finditer(text):
+        depth += 1 if bracket.group() in "[{" else -1
+        if depth > _MOST_DEPTH:
+            what = f"brackets nested more than {_MOST_DEPTH} deep"
+            raise NotToml(what, Span(file, bracket.start(), bracket.end()))
 
 
 def locate_table(file: SourceFile, name: str, number: int = 0) -> Span | None:

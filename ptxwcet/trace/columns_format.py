@@ -8,6 +8,7 @@ first event of a run its cycle. Each column has the narrowest type that holds it
 from __future__ import annotations
 
 import json
+import tokenize
 import zipfile
 import zlib
 from pathlib import Path
@@ -17,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.support.input_files import MOST_DATA_BYTES, open_input
 from ptxwcet.support.whole_files import whole_file
 from ptxwcet.trace.events import IntColumn, Ipoint, TimedTrace, TraceOrigin
 
@@ -25,7 +27,7 @@ _FIRST_DAY = (1980, 1, 1, 0, 0, 0)  # zip's earliest date: the same trace makes 
 _ENTRIES = ("header", "ipoint", "sm", "warp", "steps", "runs")
 _UNREADABLE = (
     *(ValueError, KeyError, TypeError, AttributeError, EOFError, OverflowError),
-    *(RuntimeError, SyntaxError, MemoryError, zipfile.BadZipFile, zlib.error),
+    *(RuntimeError, SyntaxError, MemoryError, zipfile.BadZipFile, zlib.error, tokenize.TokenError),
 )
 """What NumPy and zipfile raise for a file that is no archive of arrays, or a damaged one."""
 
@@ -81,7 +83,12 @@ def read_columns(path: Path) -> TimedTrace:
     about 0.1 s a million events.
     """
     try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+        with open_input(path, MOST_DATA_BYTES) as file, zipfile.ZipFile(file) as entries:
+            _require_bounded(entries)
+        with (
+            open_input(path, MOST_DATA_BYTES) as file,
+            np.load(file, allow_pickle=False) as archive,
+        ):
             arrays = {name: archive[name] for name in _ENTRIES}
         header = json.loads(arrays["header"].tobytes())
         version = header["ptxwcet-trace"]
@@ -94,6 +101,12 @@ def read_columns(path: Path) -> TimedTrace:
         message = f"'{path}' has version {version} of the trace format, not {VERSION}"
         raise PtxwcetError(Diagnostic("PW611", message))
     return _assembled(path, header, arrays)
+
+
+def _require_bounded(entries: zipfile.ZipFile) -> None:
+    """Raises ValueError for an archive that unpacks to more than any trace that can be held."""
+    if sum(entry.file_size for entry in entries.infolist()) > MOST_DATA_BYTES:
+        raise ValueError(f"it unpacks to more than {MOST_DATA_BYTES >> 20:,} MiB")
 
 
 def _assembled(

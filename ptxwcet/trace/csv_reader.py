@@ -18,6 +18,7 @@ MAGIC = "ptxwcet-trace 1"
 COLUMNS = "ipoint,sm,warp,cycle"
 
 _CHUNK_BYTES = 1 << 23
+_LONGEST_LINE = 1 << 16
 _SEPARATORS = np.frombuffer(b",,,\n", np.uint8)
 _MOST_DIGITS = 18  # fits 64 bits
 _ROW = re.compile(rb"\d{1,18}(,\d{1,18}){3}")
@@ -94,10 +95,10 @@ class CsvReader:
         return origin, tuple(ipoints)
 
     def _next(self, file: IO[bytes]) -> bytes:
-        line = file.readline(1 << 16)
+        line = file.readline(_LONGEST_LINE)
         self._line += 1
         if not line.endswith(b"\n"):
-            message = "the file ends" if len(line) < 1 << 16 else "the line is too long"
+            message = "the file ends" if len(line) < _LONGEST_LINE else "the line is too long"
             raise self._wrong(line, f"{message} before '{COLUMNS}'", "PW602")
         return line
 
@@ -113,6 +114,9 @@ class CsvReader:
         rest = b""
         while chunk := file.read(_CHUNK_BYTES):
             chunk = rest + chunk
+            if len(rest) > _LONGEST_LINE:
+                self._line += 1
+                raise self._wrong(rest[:80], "the line is too long")
             end = chunk.rfind(b"\n") + 1
             rest = chunk[end:]
             whole = chunk[:end]

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.support.input_files import MOST_DATA_BYTES, open_input
 from ptxwcet.trace.checks import check_trace
 from ptxwcet.trace.columns_format import read_columns, write_columns
 from ptxwcet.trace.csv_format import read_csv, write_csv
@@ -21,7 +22,7 @@ def read_trace(path: str | os.PathLike[str]) -> TimedTrace:
     """
     place = Path(path)
     try:
-        with place.open("rb") as file:
+        with open_input(place, MOST_DATA_BYTES) as file:
             mark = file.read(4)
     except OSError as error:
         message = f"cannot read '{place}': {error.strerror or type(error).__name__}"

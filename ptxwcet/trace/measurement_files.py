@@ -18,6 +18,8 @@ from typing import NoReturn
 
 import numpy as np
 
+from ptxwcet.support.array_files import load_array
+from ptxwcet.support.input_files import MOST_DATA_BYTES, read_bytes
 from ptxwcet.support.source import SourceFile
 from ptxwcet.trace.clock_files import CONDITION_COLUMN, is_clock_table, read_clocks
 from ptxwcet.trace.measurements import Condition, Measurements, TimeUnit
@@ -77,7 +79,7 @@ def read_measurements(paths: Sequence[str], options: ReadOptions) -> Measurement
 
 def _read(path: str, options: ReadOptions) -> tuple[TimeUnit, list[Condition]]:
     try:
-        data = Path(path).read_bytes()
+        data = read_bytes(path, MOST_DATA_BYTES)
     except OSError as error:
         refuse_file("PW701", f"cannot read '{path}': {error.strerror}", "check path and rights")
     if data.startswith(b"\x93NUMPY"):
@@ -95,8 +97,8 @@ def _read(path: str, options: ReadOptions) -> tuple[TimeUnit, list[Condition]]:
 
 def _read_array(path: str, options: ReadOptions) -> tuple[TimeUnit, list[Condition]]:
     try:
-        found = np.load(path, allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
+        found = load_array(path)
+    except (OSError, ValueError) as error:
         refuse_file("PW701", f"cannot read '{path}': {error}", "write it with numpy.save")
     if found.ndim != 1 or found.dtype.kind not in "iuf":
         message = f"'{path}' holds {found.ndim} dimensions of {found.dtype}"

@@ -59,20 +59,20 @@ def test_files(what: str, tmp_path: Path) -> None:
 
 KERNELS = ROOT / "tests/data/reference-sim/ptx/one_fma.ptx"
 OPTIONS: dict[str, tuple[tuple[str, ...], int, str]] = {
-    "no file": (("absent.ptx", "--block", "32"), 1, "PW112"),
-    "folder": (("samples", "--block", "32"), 1, "PW112"),
-    "no block": ((str(KERNELS),), 1, "PW209"),
-    "block of 0": ((str(KERNELS), "--block", "0"), 1, "PW210"),
+    "no file": (("absent.ptx", "--block", "32"), 2, "cannot read 'absent.ptx'"),
+    "folder": (("samples", "--block", "32"), 2, "cannot read 'samples'"),
+    "no block": ((str(KERNELS),), 2, "PW209"),
+    "block of 0": ((str(KERNELS), "--block", "0"), 2, "PW210"),
     "block of 2000": ((str(KERNELS), "--block", "2000"), 1, "PW211"),
-    "no such kernel": ((str(KERNELS), "--block", "32", "-k", "absent"), 1, "PW208"),
-    "no such parameter": ((str(KERNELS), "--block", "32", "--param", "q=1"), 1, "PW213"),
+    "no such kernel": ((str(KERNELS), "--block", "32", "-k", "absent"), 2, "PW208"),
+    "no such parameter": ((str(KERNELS), "--block", "32", "--param", "q=1"), 2, "PW213"),
     "does not fit": (
         ("samples/sgemm_naive.ptx", "--block", "32", "--param", f"K={2**32}"),
-        1,
+        2,
         "PW214",
     ),
-    "negative latency": ((str(KERNELS), "--block", "32", "--mem-latency", "-1"), 1, "PW314"),
-    "no such machine": ((str(KERNELS), "--block", "32", "--machine", "none"), 1, "PW301"),
+    "negative latency": ((str(KERNELS), "--block", "32", "--mem-latency", "-1"), 2, "PW314"),
+    "no such machine": ((str(KERNELS), "--block", "32", "--machine", "none"), 2, "PW301"),
     "no such option": ((str(KERNELS), "--blok", "32"), 2, "No such option"),
     "over the budget": ((str(KERNELS), "--block", "32", "--budget", "3"), 1, "PW520"),
     "weak guarantee": (

@@ -200,11 +200,11 @@ def test_times_without_a_tail(
         (("--runs", 10), 2),
         (("--estimator", "pwm", "--interval", "profile"), 2),
         (("--static-bound", "A"), 2),
-        (("--static-bound", "C=4"), 1),
+        (("--static-bound", "C=4"), 2),
         (("--threshold", 1e9), 1),
         (("--block-size", 100), 1),
         (("--save-times", "x.csv"), 2),
-        (("--html", "/nowhere/page.html"), 1),
+        (("--html", "/nowhere/page.html"), 2),
     ],
 )
 def test_options_that_cannot_be(

@@ -95,11 +95,11 @@ def test_a_run_that_is_too_long(capsys: pytest.CaptureFixture[str], tmp_path: Pa
     [
         ((), 2, "Missing argument"),
         ((SAXPY[0],), 2, "--launch"),
-        ((SAXPY[0], "--launch", "none.toml"), 1, "PW420"),
-        (("none.ptx", *SAXPY[1:]), 1, "PW112"),
+        ((SAXPY[0], "--launch", "none.toml"), 2, "cannot read 'none.toml'"),
+        (("none.ptx", *SAXPY[1:]), 2, "cannot read 'none.ptx'"),
         ((*SAXPY, "--out", "x.npy"), 2, ".npz"),
-        ((*SAXPY, "--out", "no/such/folder.npz"), 1, "PW429"),
-        ((*SAXPY, "--paths", "no/such/folder.jsonl"), 1, "PW429"),
+        ((*SAXPY, "--out", "no/such/folder.npz"), 2, "no folder 'no/such'"),
+        ((*SAXPY, "--paths", "no/such/folder.jsonl"), 2, "no folder 'no/such'"),
         ((*SAXPY, "--max-instructions", "0"), 2, "--max-instructions"),
     ],
 )

@@ -132,14 +132,14 @@ def failing(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, s
 @pytest.mark.parametrize(
     ("options", "code", "message"),
     [
-        (("--policy", "fifo"), 1, "PW530"),
-        (("--policy", "lrr", "--jitter", "101"), 1, "PW531"),
-        (("--policy", "lrr", "--jitter", "-1"), 1, "PW531"),
+        (("--policy", "fifo"), 2, "PW530"),
+        (("--policy", "lrr", "--jitter", "101"), 2, "PW531"),
+        (("--policy", "lrr", "--jitter", "-1"), 2, "PW531"),
         (("--policy", "random", "--limit", "100"), 1, "PW533"),
-        (("--policy", "lrr", "--block", "0"), 1, "PW2"),
+        (("--policy", "lrr", "--block", "0"), 2, "PW2"),
         (("--policy", "lrr", "--gantt", "x.pdf"), 2, ".png or .svg"),
-        (("--policy", "lrr", "--timeline", "no/such/folder.json"), 1, "PW233"),
-        (("--policy", "lrr", "--gantt", "no/such/folder.svg"), 1, "PW233"),
+        (("--policy", "lrr", "--timeline", "no/such/folder.json"), 2, "no folder 'no/such'"),
+        (("--policy", "lrr", "--gantt", "no/such/folder.svg"), 2, "no folder 'no/such'"),
         ((), 2, "--policy"),
     ],
 )

@@ -57,12 +57,12 @@ def test_json_says_the_same(tmp_path: Path) -> None:
     ("options", "code", "said"),
     [
         (["--out", "trace.txt"], 2, "should end in .csv or .npz"),
-        (["--out", "t.npz", "--policy", "best"], 1, "PW530"),
-        (["--out", "t.npz", "--jitter", "101"], 1, "PW531"),
+        (["--out", "t.npz", "--policy", "best"], 2, "PW530"),
+        (["--out", "t.npz", "--jitter", "101"], 2, "PW531"),
         (["--out", "t.npz", "--registers", "300"], 1, "PW316"),
         (["--out", "t.npz", "--max-events", "3"], 1, "PW690"),
         (["--out", "t.npz", "--sms", "0"], 2, "--sms"),
-        (["--out", "/nowhere/t.npz"], 1, "PW609"),
+        (["--out", "/nowhere/t.npz"], 2, "no folder '/nowhere'"),
     ],
 )
 def test_what_is_refused(

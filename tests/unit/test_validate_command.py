@@ -70,7 +70,7 @@ def test_refused_kernel_and_bad_options(capsys: pytest.CaptureFixture[str]) -> N
     assert code == 1
     assert "error[PW203]" in err
     code, _, err = run(capsys, file, *SGEMM, "--jitter", "101")
-    assert code == 1
+    assert code == 2
     assert "error[PW531]" in err
     assert run(capsys, file, *SGEMM, "--seeds", "-1")[0] == 2
     assert run(capsys, file, *SGEMM, "--time", "0")[0] == 2

@@ -1,0 +1,220 @@
+"""Paths on the command line: what each one is for, and the guard that no output replaces an input.
+
+A path parameter has one of the types of this module, which says whether it is read or written;
+:class:`GuardedCommand` compares all of them before the command begins. Two names are the same file
+if the system says so (links, another spelling of the path, a file system that ignores case).
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ptxwcet.machine.loader import find_machine_file
+from ptxwcet.support.diagnostics import PtxwcetError
+from ptxwcet.support.input_files import MOST_DATA_BYTES, MOST_TOML_BYTES, open_input, read_text
+from ptxwcet.support.source import SourceFile
+from ptxwcet.support.toml_places import NotToml, parse_toml
+
+
+class InputFile(click.Path):
+    """A file that is read: it exists, is a regular file and can be opened.
+
+    ``beside`` are suffixes of files that are read, too, if they lie beside it under its name.
+    """
+
+    def __init__(self, *beside: str, as_path: bool = False) -> None:
+        super().__init__(path_type=Path if as_path else None)
+        self.beside = beside
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        """The path as given; click.BadParameter for one that cannot be read."""
+        path = os.fspath(value)
+        try:
+            open_input(path, MOST_DATA_BYTES).close()
+        except OSError as error:
+            reason = error.strerror or type(error).__name__
+            self.fail(f"cannot read '{path}': {reason}", param, ctx)
+        return super().convert(value, param, ctx)
+
+    def reads(self, value: str | Path) -> Iterator[Path]:
+        """Every file that is read because of this one."""
+        path = Path(value)
+        yield path
+        for suffix in self.beside:
+            yield path.with_suffix(suffix)
+
+
+class LaunchInput(InputFile):
+    """A launch file: the arrays that it names are read, too."""
+
+    def reads(self, value: str | Path) -> Iterator[Path]:
+        """The file and those that it names; a file that is malformed names none."""
+        yield from super().reads(value)
+        try:
+            tables = parse_toml(SourceFile(str(value), read_text(value, MOST_TOML_BYTES)))
+        except (OSError, ValueError, NotToml, tomllib.TOMLDecodeError):
+            return  # the command itself says what is wrong with it
+        for name in _named_files(tables):
+            yield Path(value).parent / name
+
+
+class MachineInput(InputFile):
+    """A machine: a name that comes with the tool, or the path of a machine file."""
+
+    name = "machine"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        """The name or path as given: the command says what is wrong with it (PW301)."""
+        return value
+
+    def reads(self, value: str | Path) -> Iterator[Path]:
+        """Where the machine is kept; nothing if there is none of that name."""
+        try:
+            yield find_machine_file(str(value))
+        except PtxwcetError:
+            return
+
+
+class OutputFile(click.Path):
+    """A file that is written; its folder exists.
+
+    ``otherwise`` is a parameter and a suffix: where the parameter is not given, the command writes
+    a second file under this one's name and the suffix.
+    """
+
+    def __init__(self, *, otherwise: tuple[str, str] | None = None) -> None:
+        super().__init__(path_type=Path)
+        self.otherwise = otherwise
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        """The path; click.BadParameter for one that cannot be a file, before anything is run."""
+        path = Path(value)
+        if path.is_dir():
+            self.fail(f"cannot write '{path}': it is a folder", param, ctx)
+        if not path.parent.is_dir():
+            self.fail(f"cannot write '{path}': there is no folder '{path.parent}'", param, ctx)
+        return super().convert(value, param, ctx)
+
+    def writes(self, value: Path, params: dict[str, Any]) -> Iterator[Written]:
+        """Every file that is written because of this one."""
+        yield Written(value)
+        if self.otherwise is not None and params.get(self.otherwise[0]) is None:
+            yield Written(value.with_suffix(self.otherwise[1]))
+
+
+class OutputFolder(click.Path):
+    """A folder that files with one of the ``suffixes`` are written into; it is made if missing."""
+
+    def __init__(self, *suffixes: str) -> None:
+        super().__init__(path_type=Path, file_okay=False)
+        self.suffixes = suffixes
+
+    def writes(self, value: Path, params: dict[str, Any]) -> Iterator[Written]:
+        """The folder, and what may be written into it."""
+        yield Written(value, self.suffixes)
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A file that is written, or with ``suffixes`` a folder in which such files are."""
+
+    path: Path
+    suffixes: tuple[str, ...] = ()
+
+    def hits(self, other: Path) -> bool:
+        """Whether writing would replace the file ``other``."""
+        if is_same_file(self.path, other):
+            return True
+        if not self.suffixes or other.suffix not in self.suffixes:
+            return False
+        return any(is_same_file(self.path, folder) for folder in _folders(other))
+
+
+class GuardedCommand(click.Command):
+    """A command whose outputs are compared with its inputs, and with one another, before it runs.
+
+    Raises click.UsageError for an output that would replace another of the files.
+    """
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Runs the command, if no output replaces an input."""
+        check_outputs(self, ctx.params)
+        return super().invoke(ctx)
+
+
+class GuardedGroup(click.Group):
+    """A group of guarded commands."""
+
+    command_class = GuardedCommand
+
+
+def check_outputs(command: click.Command, params: dict[str, Any]) -> None:
+    """Raises click.UsageError if an output is the same file as an input or as another output."""
+    inputs: list[Path] = []
+    outputs: list[tuple[str, Written]] = []
+    for parameter in command.params:
+        value = params.get(parameter.name or "")
+        if value is None or value == ():
+            continue
+        for one in value if isinstance(value, tuple) else (value,):
+            if isinstance(parameter.type, InputFile):
+                inputs += parameter.type.reads(one)
+            elif isinstance(parameter.type, OutputFile | OutputFolder):
+                option = parameter.opts[-1]
+                outputs += [(option, row) for row in parameter.type.writes(one, params)]
+    for number, (option, written) in enumerate(outputs):
+        for path in inputs:
+            if written.hits(path):
+                raise click.UsageError(f"{option}: writing '{written.path}' would replace '{path}'")
+        for other, earlier in outputs[:number]:
+            if written.hits(earlier.path) or earlier.hits(written.path):
+                message = f"{other} and {option} would write the same file, '{written.path}'"
+                raise click.UsageError(message)
+
+
+def is_same_file(one: Path, other: Path) -> bool:
+    """Whether two paths lead to one file, that need not exist.
+
+    A device or a pipe is no file that could be replaced: it is never the same. Where neither
+    exists, names that differ in case only count as the same: on some file systems they are.
+    """
+    try:
+        if one.exists() and other.exists():
+            special = not (one.is_file() or one.is_dir())
+            return not special and os.path.samefile(one, other)
+        return os.path.realpath(one).casefold() == os.path.realpath(other).casefold()
+    except (OSError, ValueError):
+        return False
+
+
+def _folders(path: Path) -> tuple[Path, ...]:
+    """The folders of a file as it is named and as it is found behind links."""
+    return path.parent, Path(os.path.realpath(path)).parent
+
+
+def _named_files(tables: Any) -> Iterator[str]:
+    """The values of every key ``file`` of a launch file. Depth is limited by the reader."""
+    if isinstance(tables, dict):
+        for key, value in tables.items():
+            if key == "file" and isinstance(value, str):
+                yield value
+            else:
+                yield from _named_files(value)
+    elif isinstance(tables, list):
+        for value in tables:
+            yield from _named_files(value)
+
+
+INPUT_FILE = InputFile()
+PTX_FILE = InputFile(".cu")
+LAUNCH_FILE = LaunchInput()
+MACHINE = MachineInput()
+OUTPUT_FILE = OutputFile()
+PICTURE_FOLDER = OutputFolder(".png", ".svg")

@@ -1,0 +1,73 @@
+"""Reading input files: regular files of a bounded size, whole.
+
+A device, a pipe or a file of another kind has no end that can be known beforehand, and some are
+read twice (once for their digest); a huge file is nearly always the wrong file. Both are refused
+before a byte is read, as an ``OSError`` whose ``strerror`` says why, so that callers treat them as
+they treat a file that is missing.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from typing import IO
+
+MOST_TEXT_BYTES = 64 << 20
+"""Largest text that is parsed: PTX, CUDA source, sidecar. The largest PTX of the corpus has 5 MiB;
+64 MiB of instructions take about three minutes and 10 GiB."""
+
+MOST_TOML_BYTES = 4 << 20
+"""Largest TOML file: half a million listed values. More belong into a .npy file."""
+
+MOST_DATA_BYTES = 1 << 32
+"""Largest file of data: arrays, measurements, dumps, traces."""
+
+
+def open_input(path: str | os.PathLike[str], most: int) -> IO[bytes]:
+    """A regular file of at most ``most`` bytes, open for reading.
+
+    Raises OSError: that of the system, or one that says that it is no regular file or too large.
+    """
+    name = os.fspath(path)
+    if "\0" in name:
+        raise OSError(errno.EINVAL, "a path cannot hold a zero byte", name)
+    # without O_NONBLOCK, opening a pipe waits for someone who writes into it
+    handle = os.open(name, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    try:
+        _require_bounded(os.fstat(handle), most, name)
+        return os.fdopen(handle, "rb")
+    except BaseException:
+        os.close(handle)
+        raise
+
+
+def read_bytes(path: str | os.PathLike[str], most: int) -> bytes:
+    """The bytes of a regular file. Raises OSError as :func:`open_input` does. Cost: linear."""
+    with open_input(path, most) as file:
+        data = file.read(most + 1)
+    if len(data) > most:  # it grew, or its size was not known: /proc
+        raise _too_large(most, os.fspath(path))
+    return data
+
+
+def read_text(path: str | os.PathLike[str], most: int, errors: str = "strict") -> str:
+    """The UTF-8 text of a regular file, line ends as ``\\n``.
+
+    Raises OSError as :func:`open_input` does, and UnicodeDecodeError, a ValueError.
+    """
+    text = read_bytes(path, most).decode("utf-8", errors)
+    return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
+
+
+def _require_bounded(status: os.stat_result, most: int, name: str) -> None:
+    if stat.S_ISDIR(status.st_mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), name)
+    if not stat.S_ISREG(status.st_mode):
+        raise OSError(errno.EINVAL, "it is a pipe or a device, not a regular file", name)
+    if status.st_size > most:
+        raise _too_large(most, name)
+
+
+def _too_large(most: int, name: str) -> OSError:
+    return OSError(errno.EFBIG, f"it is larger than {most >> 20:,} MiB", name)

@@ -1,0 +1,236 @@
+"""Exit codes: 2 where the command line is wrong, 1 where an input is refused, 0 answered.
+
+Missing, unreadable and endless files are tried for every path of every command, found in the click
+tree.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import command_tree as tree
+import pytest
+
+from ptxwcet.cli.main import main
+from ptxwcet.cli.paths import MachineInput
+
+ROOT = Path(__file__).parents[2]
+SAMPLES = ROOT / "samples"
+VECTOR_ADD = str(SAMPLES / "vector_add.ptx")
+COMMANDS = dict(tree.all_commands())
+INPUTS = [
+    pytest.param(words, one.name, id=f"{' '.join(words)}-{one.name}")
+    for words, command in COMMANDS.items()
+    for one in command.params
+    if tree.is_input(one) and not isinstance(one.type, MachineInput)
+]
+OUTPUTS = [
+    pytest.param(words, one.name, id=f"{' '.join(words)}-{one.name}")
+    for words, command in COMMANDS.items()
+    for one in command.params
+    if tree.is_output(one)
+]
+OF_KERNELS = [words for words, command in COMMANDS.items() if tree.has(command, "block")]
+WITH_MACHINE = [words for words, command in COMMANDS.items() if tree.has(command, "machine")]
+
+
+def call(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str]:
+    with pytest.raises(SystemExit) as stopped:
+        main([str(one) for one in arguments])
+    shown = capsys.readouterr()
+    assert "Traceback" not in shown.err
+    assert "PW901" not in shown.err
+    return int(stopped.value.code or 0), shown.err
+
+
+@pytest.mark.parametrize(("words", "name"), INPUTS)
+@pytest.mark.parametrize("what", ["missing", "folder", "pipe", "device"])
+def test_an_input_that_cannot_be_read(
+    words: tuple[str, ...],
+    name: str,
+    what: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    command = COMMANDS[words]
+    one = next(row for row in command.params if row.name == name)
+    path = tmp_path / "bad"
+    if what == "folder":
+        path.mkdir()
+    elif what == "pipe":
+        os.mkfifo(path)
+    elif what == "device":
+        path = Path("/dev/zero")
+    least = tree.least_words(command, tmp_path, {name})
+    code, error = call(capsys, *words, *least, *tree.words_for(one, str(path)))
+    assert code == 2, error
+    assert f"cannot read '{path}': " in error
+
+
+@pytest.mark.parametrize(("words", "name"), OUTPUTS)
+def test_an_output_in_no_folder(
+    words: tuple[str, ...], name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = COMMANDS[words]
+    one = next(row for row in command.params if row.name == name)
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    least = tree.least_words(command, tmp_path, {name})
+    path = blocked if name == "plots" else tmp_path / "absent" / "x.svg"
+    code, error = call(capsys, *words, *least, *tree.words_for(one, str(path)))
+    assert code == 2, error
+    assert f"'{path}'" in error
+
+
+@pytest.mark.parametrize("words", OF_KERNELS, ids=" ".join)
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--block", "abc"),
+        ("--block", "9" * 5000),
+        ("--block", "32", "--grid", "0x"),
+        ("--block", "32", "-k", "absent"),
+        ("--block", "32", "--param", "q=1"),
+        ("--block", "32", "--param", "n=" + "9" * 5000),
+        ("--block", "32", "--loop-bound", "L"),
+        ("--block", "32", "--loop-bound", "L=" + "9" * 5000),
+        ("--block", "32", "--launch", "absent.toml"),
+    ],
+    ids=lambda options: "_".join(options)[:40],
+)
+def test_usage(
+    words: tuple[str, ...],
+    options: tuple[str, ...],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    command = COMMANDS[words]
+    least = tree.least_words(command, tmp_path, {"file"})
+    code, error = call(capsys, *words, VECTOR_ADD, *least, *options)
+    assert code == 2, error
+
+
+@pytest.mark.parametrize("words", WITH_MACHINE, ids=" ".join)
+def test_unknown_machine(
+    words: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if words == ("pwcet",):
+        pytest.skip("its machine belongs to runs that are drawn")
+    command = COMMANDS[words]
+    launch = SAMPLES / "launches" / "vector_add.toml"
+    least = tree.least_words(command, tmp_path, {"file", "launch_file", "out"})
+    names = {one.name for one in command.params}
+    if "out" in names:
+        least += ["--out", str(tmp_path / "o.csv")]
+    if "launch_file" in names:
+        least += ["--launch", str(launch)]
+    if words == ("hybrid",):
+        least += ["--policy", "lrr"]
+    code, error = call(capsys, *words, VECTOR_ADD, *least, "--machine", "none")
+    assert code == 2, error
+    assert "PW301" in error
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_unknown_option(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    assert call(capsys, *words, "--no-such-option")[0] == 2
+
+
+def test_no_such_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert call(capsys, "no-such-command")[0] == 2
+
+
+def test_refusals_are_1(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert call(capsys, VECTOR_ADD, "--block", "2048", "--param", "n=9")[0] == 1
+    assert call(capsys, VECTOR_ADD, "--block", "32", "--param", "n=9", "--budget", "1")[0] == 1
+    text = tmp_path / "letter.ptx"
+    text.write_text("a letter\n")
+    assert call(capsys, text, "--block", "32")[0] == 1
+
+
+def test_one_kernel_answered_and_one_with_another_parameter(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """An option that one kernel has, and another has not, is no error of the command line."""
+    text = Path(VECTOR_ADD).read_text()
+    path = tmp_path / "two.ptx"
+    path.write_text(text + ".visible .entry other()\n{\nret;\n}\n")
+    code, error = call(capsys, path, "--block", "32", "--param", "3=9")
+    assert (code, "PW213" in error) == (1, True)
+    code, error = call(capsys, path, "--block", "32", "--param", "q=9")
+    assert (code, "PW213" in error) == (2, True)
+
+
+# --- where the output goes ------------------------------------------------------------------------
+
+FULL = pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+
+
+def shell(line: str) -> subprocess.CompletedProcess[str]:
+    words = f"{sys.executable} -m ptxwcet"
+    return subprocess.run(
+        ["bash", "-c", f"set -o pipefail; {line.replace('ptxwcet', words, 1)}"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+@FULL
+@pytest.mark.parametrize(
+    "line",
+    [
+        "ptxwcet explain > /dev/full",
+        "ptxwcet samples/vector_add.ptx --block 32 --param n=9 > /dev/full",
+        "ptxwcet samples/vector_add.ptx --block 32 --param n=9 --format json > /dev/full",
+        "ptxwcet cfg samples/vector_add.ptx > /dev/full",
+        "ptxwcet --help > /dev/full",
+    ],
+)
+def test_a_full_disk_behind_standard_output(line: str) -> None:
+    done = shell(line)
+    assert done.returncode == 1
+    assert done.stderr == "ptxwcet: cannot write the output: No space left on device\n"
+
+
+@FULL
+def test_a_full_disk_behind_standard_error() -> None:
+    done = shell("ptxwcet samples/vector_add.ptx --block abc 2> /dev/full")
+    assert (done.returncode, done.stdout) == (1, "")
+
+
+@FULL
+@pytest.mark.parametrize(
+    "words",
+    [
+        "run samples/saxpy.ptx --launch samples/launches/saxpy.toml --paths",
+        "instrument samples/scan.ptx --sidecar /dev/null --out",
+        "cfg samples/vector_add.ptx -o",
+        "facts samples/saxpy.ptx --block 32 -o",
+    ],
+)
+def test_a_full_disk_behind_a_file(words: str, tmp_path: Path) -> None:
+    link = tmp_path / "full.dot"
+    link.symlink_to("/dev/full")
+    done = shell(f"ptxwcet {words} {link}")
+    assert done.returncode == 1
+    assert f"cannot write '{link}': " in done.stderr
+    assert "PW901" not in done.stderr
+    assert "Exception" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "ptxwcet explain | head -1",
+        "ptxwcet explain | true",
+        "ptxwcet samples/sgemm_naive.ptx --block 32x32 --param K=64 --explain | head -1",
+    ],
+)
+def test_a_reader_that_leaves_is_no_error(line: str) -> None:
+    assert shell(line).stderr == ""

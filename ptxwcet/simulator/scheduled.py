@@ -116,5 +116,5 @@ def _own(policy: Policy) -> tuple[Assumption, ...]:
             "input-independent-path",
             "path and masks of every warp are the same for all inputs that the given facts allow",
         ),
-        assumed("common-start", "all warps of the block start together on an idle SM"),
+        assumed("common-start", "all warps of the block start in the same cycle"),
     )

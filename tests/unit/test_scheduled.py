@@ -48,6 +48,7 @@ def test_exact_for_every_deterministic_policy() -> None:
         keys = {a.key for a in found.claim.assumptions}
         assert keys == {
             "alone-on-its-sm",
+            "bubbles-from-issue",
             "known-policy",
             "exact-latencies",
             "input-independent-path",

@@ -124,8 +124,8 @@ def _own(policy: Policy, bubble_cycles: int) -> tuple[Assumption, ...]:
     if bubble_cycles:
         cycles = f"{bubble_cycles} cycle" + ("s" if bubble_cycles > 1 else "")
         text = (
-            f"a warp's bubble after a taken branch ({cycles}) begins when the branch is issued, not "
-            "when the scheduler next looks at the warp: where it begins later, runs can be longer"
+            f"a warp's bubble after a taken branch ({cycles}) begins when the branch is issued, "
+            "not when the scheduler next looks at the warp: if it begins later, runs can be longer"
         )
         rows.append(assumed("bubbles-from-issue", text))
     return tuple(rows)

@@ -12,7 +12,8 @@ from ptxwcet.cli.bound import request_from
 from ptxwcet.cli.graphviz import PICTURES, require_graph_suffix, write_graph
 from ptxwcet.cli.options import launch_options
 from ptxwcet.control_flow import DescribedKernel, describe_flow
-from ptxwcet.flow.dot import DivergentSet, Drawing, draw_cfg
+from ptxwcet.flow.divergent_sets import DivergentSet
+from ptxwcet.flow.dot import Drawing, draw_cfg
 from ptxwcet.ir.kernel import Kernel, Module
 from ptxwcet.machine.loader import DEFAULT_MACHINE, load_machine
 from ptxwcet.machine.model import Machine
@@ -34,14 +35,14 @@ from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError, render_all
 @click.option(
     "--divergent/--no-divergent",
     default=True,
-    help="Show branch-divergent edges, dashed.  [default: shown]",
+    help="Show branch-divergent edges.  [default: shown]",
 )
 @click.option(
     "--divergent-set",
-    type=click.Choice([DivergentSet.PUBLISHED.value, DivergentSet.COMPLETE.value]),
-    default=DivergentSet.PUBLISHED.value,
+    type=click.Choice([DivergentSet.COMPLETE.value, DivergentSet.PUBLISHED.value]),
+    default=DivergentSet.COMPLETE.value,
     show_default=True,
-    help="Those of Betts and Donaldson, or all that a warp can take.",
+    help="All that a warp can take and no others, or those of Betts and Donaldson.",
 )
 @click.option(
     "--machine",
@@ -55,7 +56,8 @@ from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError, render_all
     type=click.Choice(["dot", "text"]),
     default="dot",
     show_default=True,
-    help="On standard output: the graph, or tables of branches and loops (needs the launch).",
+    help="On standard output: the graph, or tables of branches, loops and divergent edges (needs "
+    "the launch).",
 )
 def cfg(
     output: Path | None,
@@ -68,18 +70,20 @@ def cfg(
     """Draw the control-flow graph of the kernels, or device functions, in FILE.
 
     Loops are nested boxes, barriers are highlighted, T and F mark the taken edge and the
-    fall-through of a branch; dashed edges are those that only a diverged warp takes. With a launch
+    fall-through of a branch. Edges that only a diverged warp takes are dashed if they are in the
+    published set and dotted if they are missing there; a legend explains all lines. With a launch
     (--block or --launch), each branch has its class (uniform over the block, over the warp,
     divergent, unknown; decided or not) and each loop its bound and why.
     """
     if output is not None:
         require_graph_suffix(output, "'-o'")
+    shown = DivergentSet(divergent_set) if divergent else DivergentSet.NONE
     launched = any(value for key, value in options.items() if key not in ("file", "kernels"))
     described = describe_flow(request_from(**options)) if launched else ()
     if form == "text":
         if output is not None or not launched:
             raise click.UsageError("--format text needs the launch (--block 256), and no -o")
-        click.echo(render_flow_text(described), nl=False)
+        click.echo(render_flow_text(described, shown), nl=False)
         return
     kernels = tuple(one.kernel for one in described)
     if not launched:
@@ -87,7 +91,6 @@ def cfg(
     if output is not None and output.suffix in PICTURES and len(kernels) > 1:
         names = ", ".join(kernel.name for kernel in kernels)
         raise click.UsageError(f"a picture shows one kernel: choose with -k among {names}")
-    shown = DivergentSet(divergent_set) if divergent else DivergentSet.NONE
     timings = load_machine(machine)
     drawings = _draw(kernels, described, shown, timings)
     for drawing in drawings:

@@ -1,8 +1,8 @@
 """Probabilistic WCET of measured or drawn execution times: the library's front door.
 
->>> from ptxwcet.pwcet.extraction import resolution_of
-from ptxwcet.pwcet.settings import Settings
+>>> from ptxwcet.pwcet.settings import Settings
 >>> from ptxwcet.pwcet_study import study_files
+>>> from ptxwcet.trace.measurement_files import ReadOptions
 >>> answer = study_files(["times.csv"], ReadOptions(), Settings())  # doctest: +SKIP
 >>> [point.value for point in answer.studies[0].curve]  # doctest: +SKIP
 """

@@ -4,7 +4,8 @@
 >>> from ptxwcet.hybrid_study import HybridRequest, study_trace
 >>> from ptxwcet.tracing import TraceOptions
 >>> request = Request("samples/saxpy.ptx", launch_file="samples/launches/saxpy.toml")
->>> study_trace(HybridRequest(request, None, TraceOptions("lrr"))).estimate    # doctest: +SKIP
+>>> study_trace(HybridRequest(request, None, TraceOptions("lrr"))).estimate.warp_wcet
+1497
 """
 
 from __future__ import annotations

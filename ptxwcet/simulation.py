@@ -4,7 +4,8 @@
 >>> from ptxwcet.simulation import SimulationOptions, simulate_file
 >>> request = Request("samples/vector_add.ptx", block="256", grid="4", parameters=("n=1000",))
 >>> answer = simulate_file(request, SimulationOptions("gto"))
->>> [row.run.cycles for row in answer.simulated]  # doctest: +SKIP
+>>> [row.run.cycles for row in answer.simulated]
+[581]
 """
 
 from __future__ import annotations

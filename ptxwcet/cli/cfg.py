@@ -15,7 +15,8 @@ from ptxwcet.cli.options import launch_options
 from ptxwcet.cli.output import echo, finish
 from ptxwcet.cli.paths import MACHINE, OUTPUT_FILE, GuardedCommand
 from ptxwcet.control_flow import DescribedKernel, describe_flow
-from ptxwcet.flow.dot import DivergentSet, Drawing, draw_cfg
+from ptxwcet.flow.divergent_sets import DivergentSet
+from ptxwcet.flow.dot import Drawing, draw_cfg
 from ptxwcet.ir.kernel import Kernel, Module
 from ptxwcet.machine.loader import DEFAULT_MACHINE, load_machine
 from ptxwcet.machine.model import Machine
@@ -38,14 +39,14 @@ from ptxwcet.support.printable import printable_picture
 @click.option(
     "--divergent/--no-divergent",
     default=True,
-    help="Show branch-divergent edges, dashed.  [default: shown]",
+    help="Show branch-divergent edges.  [default: shown]",
 )
 @click.option(
     "--divergent-set",
-    type=click.Choice([DivergentSet.PUBLISHED.value, DivergentSet.COMPLETE.value]),
-    default=DivergentSet.PUBLISHED.value,
+    type=click.Choice([DivergentSet.COMPLETE.value, DivergentSet.PUBLISHED.value]),
+    default=DivergentSet.COMPLETE.value,
     show_default=True,
-    help="Those of Betts and Donaldson, or all that a warp can take.",
+    help="All that a warp can take and no others, or those of Betts and Donaldson.",
 )
 @click.option(
     "--machine",
@@ -60,7 +61,8 @@ from ptxwcet.support.printable import printable_picture
     type=click.Choice(["dot", "text"]),
     default="dot",
     show_default=True,
-    help="On standard output: the graph, or tables of branches and loops (needs the launch).",
+    help="On standard output: the graph, or tables of branches, loops and divergent edges (needs "
+    "the launch).",
 )
 def cfg(
     output: Path | None,
@@ -73,13 +75,15 @@ def cfg(
     """Draw the control-flow graph of the kernels, or device functions, in FILE.
 
     Loops are nested boxes, barriers are highlighted, T and F mark the taken edge and the
-    fall-through of a branch; dashed edges are those that only a diverged warp takes. With a launch
+    fall-through of a branch. Edges that only a diverged warp takes are dashed if they are in the
+    published set and dotted if they are missing there; a legend explains all lines. With a launch
     (--block or --launch), each branch has its class (uniform over the block, over the warp,
     divergent, unknown; decided or not) and each loop its bound and why. Exit code: 0 drawn; 1 a
     kernel refused, the others are drawn; 2 usage.
     """
     if output is not None:
         require_graph_suffix(output, "'-o'")
+    shown = DivergentSet(divergent_set) if divergent else DivergentSet.NONE
     launched = any(value for key, value in options.items() if key not in ("file", "kernels"))
     rows = describe_flow(request_from(**options)) if launched else ()
     described = [row for row in rows if isinstance(row, DescribedKernel)]
@@ -87,7 +91,7 @@ def cfg(
     if form == "text":
         if output is not None or not launched:
             raise click.UsageError("--format text needs the launch (--block 256), and no -o")
-        echo(render_flow_text(described), nl=False)
+        echo(render_flow_text(described, shown), nl=False)
         return finish(diagnostics, is_partial=bool(described))
     kernels = tuple(one.kernel for one in described)
     if not launched:
@@ -95,7 +99,6 @@ def cfg(
     if output is not None and output.suffix in PICTURES and len(kernels) > 1:
         names = ", ".join(kernel.name for kernel in kernels)
         raise click.UsageError(f"a picture shows one kernel: choose with -k among {names}")
-    shown = DivergentSet(divergent_set) if divergent else DivergentSet.NONE
     timings = load_machine(machine)
     drawings: list[Drawing] = []
     by_name = {one.kernel.name: one for one in described}

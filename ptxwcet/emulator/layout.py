@@ -33,13 +33,11 @@ class Layout:
         self._threads = math.prod(launch.block)
         self._arguments(kernel, launch)
         given = dict(launch.variables)
+        self._constants([v for v in module.variables if v.space == "const"], given)
         for variable in module.variables:
-            if variable.space in ("global", "const"):
-                data = given.get(variable.name) or initial_bytes(variable)
-                start = self.arena.reserve(len(data), data, variable.name)
+            if variable.space == "global":
+                start, _ = self._reserve(variable, given)
                 self.symbols[variable.name] = BASE + start
-                if variable.space == "const":
-                    self.arena.constant.append((start, start + len(data)))
         variables = (*module.variables, *kernel.variables)
         self._shared([v for v in variables if v.space == "shared"], launch.dynamic_shared)
         self._private(variables)
@@ -62,6 +60,21 @@ class Layout:
             self.symbols[parameter.name] = BASE + self.arena.reserve(
                 len(data), data, f"parameter {parameter.name}"
             )
+
+    def _reserve(self, variable: Variable, given: Mapping[str, bytes]) -> tuple[int, int]:
+        """First and last index + 1 of a variable of the module."""
+        data = given.get(variable.name) or initial_bytes(variable)
+        start = self.arena.reserve(len(data), data, variable.name)
+        return start, start + len(data)
+
+    def _constants(self, variables: list[Variable], given: Mapping[str, bytes]) -> None:
+        """Constants lie together: an address of theirs counts from the first one, in 32 bits."""
+        ranges = self.arena.constant
+        for variable in variables:
+            ranges.append(self._reserve(variable, given))
+            self.symbols[variable.name] = ranges[-1][0] - ranges[0][0]
+        if ranges:
+            self.symbols["window.const"] = BASE + ranges[0][0]
 
     def _shared(self, variables: list[Variable], dynamic: int) -> None:
         offsets, size = _offsets(variables)

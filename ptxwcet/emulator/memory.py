@@ -90,6 +90,9 @@ class Arena:
         if space == "shared":
             index += self.shared
             return index
+        if space == "const" and self.constant:
+            index += self.constant[0][0]
+            return index
         if space == "local":
             return self._private(index, lanes)
         index -= BASE

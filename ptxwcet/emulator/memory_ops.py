@@ -94,6 +94,8 @@ def placed(frame: Frame, access: Access, lanes: Array, writes: bool) -> Array:
     first, end = (0, arena.bytes.size)
     if access.space == "shared":
         first, end = arena.shared, arena.shared_end
+    elif access.space == "const" and arena.constant:
+        first, end = arena.constant[0][0], arena.constant[-1][1]
     outside = (index < first) | (index > end - whole)
     if outside.any():
         report_outside(frame, access, lanes, (outside, whole))
@@ -152,6 +154,8 @@ def where(arena: Arena, address: int, space: str) -> str:
         address -= 1 << 64
     if space == "shared":
         return arena.nearest(arena.shared + address)
+    if space == "const" and arena.constant:
+        return arena.nearest(arena.constant[0][0] + address)
     index = address if space == "local" else address - BASE - arena.local
     if space == "local" or (space != "global" and 0 <= index < arena.local_end - arena.local):
         return f"offset {index:,} in the local memory of a thread"

@@ -1,9 +1,10 @@
 """Pictures of control-flow graphs in the DOT language of Graphviz.
 
 Blocks are boxes with their name, size, cost, source lines and barriers; loops are nested clusters;
-branch-divergent edges are dashed; ``T`` and ``F`` mark the taken edge and the fall-through of a
-guarded branch, numbers the cases of ``brx``. Of a launch that is known, each branch has its class
-(a coloured row) and each loop its bound. The text depends on the arguments alone.
+branch-divergent edges are dashed or dotted; ``T`` and ``F`` mark the taken edge and the
+fall-through of a guarded branch, numbers the cases of ``brx``. Of a launch that is known, each
+branch has its class (a coloured row) and each loop its bound. A legend explains every kind of line
+and colour that occurs. The text depends on the arguments alone.
 """
 
 from __future__ import annotations
@@ -11,18 +12,14 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from enum import Enum
 from html import escape
 from pathlib import PurePosixPath
 
-from ptxwcet.flow.branch_kinds import BranchClass, BranchKind
+from ptxwcet.flow.branch_kinds import BranchKind
 from ptxwcet.flow.cfg import BlockId, ControlFlowGraph, build_cfg
-from ptxwcet.flow.divergence import (
-    DivergentEdges,
-    add_branch_divergent_edges,
-    complete_divergent_edges,
-)
+from ptxwcet.flow.divergent_sets import DivergentSet, StandingEdges, select_divergent_edges
 from ptxwcet.flow.dominance import compute_dominators, compute_postdominators
+from ptxwcet.flow.dot_legend import BACK_EDGE, BRANCH_FILLS, DIVERGENT_EDGES, write_legend
 from ptxwcet.flow.loops import (
     Loop,
     LoopForest,
@@ -40,27 +37,12 @@ _HEADER = """\
   edge [fontname="Helvetica", fontsize=9, color="#404040"];
 """
 _CLUSTER_FILLS = ("#eef3fa", "#dce7f5", "#cbdbef", "#b9cfea")
-_BACK_EDGE = 'color="#1f5fa8", penwidth=1.6'
-_DIVERGENT_EDGE = 'style=dashed, color="#c23b22", constraint=false'
+
 _BARRIER_FILL = "#ffcf70"
 _UNREACHABLE = "#999999"
 _IRREDUCIBLE = "#c00000"
 _MOST_RANGES = 4
 _TITLE_COLUMNS = 48
-_BRANCH_FILLS = {
-    BranchClass.BLOCK: "#d5ecd4",
-    BranchClass.WARP: "#f3efc3",
-    BranchClass.DIVERGENT: "#f6d3b3",
-    BranchClass.UNKNOWN: "#eec4c4",
-}
-
-
-class DivergentSet(Enum):
-    """Which branch-divergent edges a picture shows; see :mod:`ptxwcet.flow.divergence`."""
-
-    NONE = "none"
-    PUBLISHED = "published"
-    COMPLETE = "complete"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +64,9 @@ class Notes:
 NO_NOTES = Notes()
 """Of a kernel without a launch."""
 
+NO_EDGES = StandingEdges({}, True)
+"""No branch-divergent edges are shown."""
+
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
@@ -99,19 +84,15 @@ def draw_cfg(
 ) -> Drawing:
     """The control-flow graph of ``kernel`` as a picture; irreducible and endless ones too.
 
-    The published divergent edges are undefined where there are irreducible loops: then none are
-    shown, and the warning about the loop says so. Raises PtxwcetError (PW231) as ``find_loops``.
+    The published divergent edges are undefined where there are irreducible loops: the warning
+    about the loop says so. Raises PtxwcetError (PW231) as ``find_loops``, PW234 for too many edges.
     """
     cfg = build_cfg(kernel)
     forest = find_loops(cfg, compute_dominators(cfg))
     postdominators = compute_postdominators(cfg)
-    divergent = None
+    divergent = select_divergent_edges(cfg, forest, postdominators, shown)
     hidden: tuple[str, ...] = ()
-    if shown is DivergentSet.COMPLETE:
-        divergent = complete_divergent_edges(cfg, postdominators)
-    elif shown is DivergentSet.PUBLISHED and forest.is_reducible:
-        divergent = add_branch_divergent_edges(cfg, forest, postdominators)
-    elif shown is DivergentSet.PUBLISHED:
+    if shown is DivergentSet.PUBLISHED and not divergent.is_published_defined:
         hidden = ("its published branch-divergent edges are undefined and not shown",)
     found = [
         replace(one, notes=one.notes + hidden)
@@ -126,7 +107,7 @@ def write_dot(
     kernel: Kernel,
     cfg: ControlFlowGraph,
     forest: LoopForest,
-    divergent: DivergentEdges | None = None,
+    divergent: StandingEdges = NO_EDGES,
     costs: Mapping[BlockId, int] | None = None,
     notes: Notes = NO_NOTES,
 ) -> str:
@@ -148,32 +129,24 @@ def write_dot(
         for block in cfg.blocks
     ]
     parts = [f"digraph {_quote(kernel.name)} {{", _HEADER + f"  label={_quote(kernel.name)};"]
-    parts += _legend(notes)
+    kinds = {one.kind for one in notes.branches.values()}
+    standings = set(divergent.edges.values())
+    parts.append(write_legend(kinds, standings, has_loops=bool(forest.back_edges)))
     parts += [nodes[b] for b, loop in enumerate(forest.loop_of) if loop is None]
     for loop in forest.loops:
         if loop.parent is None:
             parts += _cluster(cfg, forest, loop, nodes, notes)
     parts += _ordinary_edges(kernel, cfg, forest)
-    if divergent is not None:
-        parts += [f"  b{p} -> b{s} [{_DIVERGENT_EDGE}];" for p, s in divergent.edges]
+    for (p, s), standing in divergent.edges.items():
+        style = DIVERGENT_EDGES[standing]
+        parts.append(
+            f'  b{p} -> b{s} [{style.attributes}, color="{style.color}", constraint=false];'
+        )
     return "\n".join([*parts, "}\n"])
 
 
 def _quote(text: str) -> str:
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
-
-
-def _legend(notes: Notes) -> Iterator[str]:
-    """What the colours of branches mean, of those that occur."""
-    kinds = {one.kind for one in notes.branches.values()}
-    rows = [
-        f'<TR><TD BGCOLOR="{fill}">{kind.value}</TD></TR>'
-        for kind, fill in _BRANCH_FILLS.items()
-        if kind in kinds
-    ]
-    if rows:
-        table = f'<TABLE BORDER="0" CELLBORDER="1" CELLSPACING="0">{"".join(rows)}</TABLE>'
-        yield f"  legend [label=<{table}>];"
 
 
 def _cluster(
@@ -234,7 +207,7 @@ def _node(kernel: Kernel, cfg: ControlFlowGraph, block: BlockId, known: _Known) 
         if one.form.control in (ControlEffect.BARRIER, ControlEffect.ARRIVE)
     ]
     if known.branch is not None:
-        fill, one = _BRANCH_FILLS[known.branch.kind], known.branch
+        fill, one = BRANCH_FILLS[known.branch.kind], known.branch
         cells += [
             f'<TR><TD BGCOLOR="{fill}">{escape(row)}</TD></TR>'
             for row in (f"branch: {one.kind.value}", one.how)
@@ -282,7 +255,7 @@ def _ordinary_edges(kernel: Kernel, cfg: ControlFlowGraph, forest: LoopForest) -
         if label:
             attributes.append(f'label=" {label} "')
         if (source, target) in forest.back_edges:
-            attributes.append(_BACK_EDGE)
+            attributes.append(BACK_EDGE)
         yield f"  b{source} -> b{target}" + (f" [{', '.join(attributes)}];" if attributes else ";")
 
 

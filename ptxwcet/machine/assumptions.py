@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
+ALONE = "alone-on-its-sm"
+"""A condition on the use of a machine: true by definition only where an SM holds one block."""
+
 ASSUMPTIONS: Mapping[str, str] = MappingProxyType(
     {
         "work-conserving": (
@@ -28,6 +31,10 @@ ASSUMPTIONS: Mapping[str, str] = MappingProxyType(
             "immediate post-dominator, where the lanes go on together"
         ),
         "ptx-is-executed": "the machine executes the PTX instructions as written, in their order",
+        ALONE: (
+            "the block has its SM to itself from its start to its end: no other block runs there, "
+            "and the SM was idle before"
+        ),
     }
 )
 """Key -> what is assumed, one sentence each. Every machine file has an entry for every key."""

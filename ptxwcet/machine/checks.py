@@ -8,7 +8,7 @@ from typing import Any
 
 from ptxwcet.claims import AssumptionState
 from ptxwcet.ir.op_classes import OpClass
-from ptxwcet.machine.assumptions import ASSUMPTIONS
+from ptxwcet.machine.assumptions import ALONE, ASSUMPTIONS
 from ptxwcet.machine.model import Evidence, TimingMeaning
 from ptxwcet.support.diagnostics import Diagnostic
 from ptxwcet.support.source import SourceFile, Span
@@ -187,6 +187,20 @@ class Checker:
         absent = [key for key in ASSUMPTIONS if key not in data.get("satisfies", {})]
         if absent:
             self.report("PW312", f"no state for assumption {', '.join(absent)}", ("", "satisfies"))
+        self._alone(data)
+
+    def _alone(self, data: Table) -> None:
+        """That a block is alone is no property of a machine whose SMs hold several."""
+        row = dict(_entries(data, "satisfies")).get(ALONE)
+        state = row.get("state") if isinstance(row, dict) else None
+        held = dict(_entries(data, "limits")).get("blocks_per_sm")
+        if state == AssumptionState.BY_DEFINITION.value and held != 1:
+            self.report(
+                "PW312",
+                f"assumption {ALONE} is not true by definition: an SM holds {held} blocks",
+                ("satisfies", ALONE),
+                "its state is assumed, or blocks_per_sm is 1",
+            )
 
     # --- entries ----------------------------------------------------------------------------------
 

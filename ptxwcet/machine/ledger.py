@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ptxwcet.claims import Assumption, AssumptionState, Citation, Guarantee, TimingClaim
+from ptxwcet.machine.assumptions import ALONE
 from ptxwcet.machine.model import Machine
 
 EXECUTION = (
@@ -17,6 +18,7 @@ EXECUTION = (
     "perfect-instruction-supply",
     "stack-reconvergence",
     "ptx-is-executed",
+    ALONE,
 )
 """Keys that everything needs that is computed from the timings of a machine file."""
 

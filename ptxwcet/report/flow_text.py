@@ -6,14 +6,19 @@ from collections.abc import Iterator, Sequence
 
 from ptxwcet.control_flow import DescribedKernel, branch_rows
 from ptxwcet.flow.conditions import place_of
+from ptxwcet.flow.divergent_sets import DivergentSet, select_divergent_edges
+from ptxwcet.flow.dominance import compute_postdominators
 
 
-def render_flow_text(kernels: Sequence[DescribedKernel]) -> str:
-    """A table of branches and a table of loops for each kernel. Diagnostics are printed apart."""
-    return "\n".join("\n".join(_kernel(one)) + "\n" for one in kernels)
+def render_flow_text(kernels: Sequence[DescribedKernel], shown: DivergentSet) -> str:
+    """Tables of branches, loops and the divergent edges of a set for each kernel.
+
+    Diagnostics are printed apart. Raises PtxwcetError (PW234) for too many edges.
+    """
+    return "\n".join("\n".join(_kernel(one, shown)) + "\n" for one in kernels)
 
 
-def _kernel(described: DescribedKernel) -> Iterator[str]:
+def _kernel(described: DescribedKernel, shown: DivergentSet) -> Iterator[str]:
     yield f"kernel     {described.kernel.name}"
     if described.refusals:
         first = described.refusals[0]
@@ -23,6 +28,15 @@ def _kernel(described: DescribedKernel) -> Iterator[str]:
     yield from _table("branches (block, line, who goes the same way, how; taken if)", rows)
     yield ""
     yield from _table("loops (block, line, body executions an entry, why)", _loops(described))
+    if shown is not DivergentSet.NONE:
+        yield ""
+        yield from _table("divergent edges (from, to, which kind)", _edges(described, shown))
+
+
+def _edges(described: DescribedKernel, shown: DivergentSet) -> list[tuple[str, ...]]:
+    cfg = described.cfg
+    found = select_divergent_edges(cfg, described.forest, compute_postdominators(cfg), shown)
+    return [(cfg.name(p), cfg.name(s), one.value) for (p, s), one in found.edges.items()]
 
 
 def _loops(described: DescribedKernel) -> list[tuple[str, ...]]:
@@ -37,7 +51,7 @@ def _loops(described: DescribedKernel) -> list[tuple[str, ...]]:
 
 
 def _table(title: str, rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
-    yield title if rows else f"no {title.partition(' ')[0]}"
+    yield title if rows else f"no {title.partition(' (')[0]}"
     if not rows:
         return
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]

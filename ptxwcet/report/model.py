@@ -153,6 +153,7 @@ class DiagnosticRow:
 class BoundedKernel:
     """A bounded kernel. ``bounds[0]`` is what is reported; ``microseconds`` at the machine's clock.
 
+    ``bound_cycles`` holds under ``assumptions``, among them that the block is alone on its SM.
     ``largest_pessimism_percent`` is (bound / lower bound - 1) * 100, None without a lower bound.
     ``worst_path`` is that of the safe bound; ``explanation`` None unless it is asked for.
     ``not_explained`` says why neither can be given, empty if they can.

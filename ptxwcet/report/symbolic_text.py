@@ -38,7 +38,7 @@ def _bounded(kernel: SymbolicKernel) -> str:
         f"launch     block {block} ({kernel.warp_count} warp{plural}), {grid}"
         + (f"; {values}" if values else ""),
         "",
-        f"BOUND      cycles for any one block, for each {name} in "
+        f"BOUND      cycles for any one block alone on its SM, for each {name} in "
         f"{kernel.low:,}..{kernel.high:,}   {kernel.guarantee}",
     ]
     lines += _rows(kernel)

@@ -1,9 +1,9 @@
 """The claim of a known schedule: when nothing varies, one run is every run.
 
-With one known path a warp, exact timings and a known deterministic policy, the block takes the same
-cycles for every input: those of the simulated run. Nothing is left to bound, and nothing may be
-relaxed: with any timing shorter than stated the run can become *longer* ([J] Fig. 4; the test of
-this page reproduces such an anomaly). docs/methods/scheduled.md.
+With one known path a warp, exact timings and a known deterministic policy, the model's machine
+takes the same cycles for every input: those of the simulated run. Nothing is left to bound, and
+nothing may be relaxed: with any timing shorter than stated the run can become *longer* ([J] Fig. 4;
+the test of this page reproduces such an anomaly). docs/methods/scheduled.md.
 """
 
 from __future__ import annotations
@@ -44,25 +44,28 @@ _CITATIONS = (
 
 @dataclass(frozen=True, slots=True)
 class ScheduledClaim:
-    """The exact length of every run under the claim's assumptions, and the run that shows it."""
+    """The length of every run of the model under the claim's assumptions, and the run itself.
+
+    ``has_bubbles``: the machine has cycles without issue after a taken branch, which the model
+    takes from the branch's issue on.
+    """
 
     claim: TimingClaim
     run: SimulatedRun
+    has_bubbles: bool
 
     @property
     def note(self) -> str:
-        """How the run was obtained."""
+        """What the number is exact for, and how the run was obtained."""
         run = self.run
-        policy = run.policy.value
+        bubbles = ", with bubbles from issue" if self.has_bubbles else ""
+        exact = f"the model's run under {run.policy.value}{bubbles}: exact if no timing varies"
         if run.repeats:
             return (
-                f"exact under {policy} if no timing varies; the joint state of all warps "
-                f"repeats: {run.stepped:,} of {run.instructions:,} instructions were stepped"
+                f"{exact}; the joint state of all warps repeats: "
+                f"{run.stepped:,} of {run.instructions:,} instructions were stepped"
             )
-        return (
-            f"exact under {policy} if no timing varies; no joint state repeats: the run was "
-            "stepped whole"
-        )
+        return f"{exact}; no joint state repeats: the run was stepped whole"
 
 
 def claim_schedule(
@@ -74,7 +77,7 @@ def claim_schedule(
     is_nominal: bool = True,
     limit: int = DEFAULT_LIMIT,
 ) -> ScheduledClaim | Refusal:
-    """The length of a block's run under a known policy, exact under the claim's assumptions.
+    """The length of a block's run under a known policy, the model's only one if all are true.
 
     ``assumptions`` are those that the workload needs; ``is_nominal`` False says that some of its
     timings are upper bounds. Refused with a reason where the run is not the same for every input.
@@ -90,19 +93,19 @@ def claim_schedule(
         run = Simulator(workload, SmConfiguration.of(machine)).run(policy, limit=limit)
     except PtxwcetError as error:
         return Refusal(error.diagnostics[0].message)
-    stated = TimingClaim(
-        run.cycles, Guarantee.SAFE_BOUND, "scheduled", (*_own(policy), *assumptions), _CITATIONS
-    )
-    return ScheduledClaim(claim_on(machine, EXECUTION, stated), run)
+    bubble = machine.taken_branch_bubble_cycles
+    needed = (*_own(policy, bubble), *assumptions)
+    stated = TimingClaim(run.cycles, Guarantee.SAFE_BOUND, "scheduled", needed, _CITATIONS)
+    return ScheduledClaim(claim_on(machine, EXECUTION, stated), run, bubble > 0)
 
 
-def _own(policy: Policy) -> tuple[Assumption, ...]:
+def _own(policy: Policy, bubble_cycles: int) -> tuple[Assumption, ...]:
     """What the claim needs besides the machine's ledger."""
 
     def assumed(key: str, text: str) -> Assumption:
         return Assumption(key, text, AssumptionState.ASSUMED, "--policy")
 
-    return (
+    rows = [
         assumed(
             "known-policy",
             f"every warp scheduler follows {policy.value} with this tie rule: {_TIES[policy]}",
@@ -116,5 +119,13 @@ def _own(policy: Policy) -> tuple[Assumption, ...]:
             "input-independent-path",
             "path and masks of every warp are the same for all inputs that the given facts allow",
         ),
-        assumed("common-start", "all warps of the block start together on an idle SM"),
-    )
+        assumed("common-start", "all warps of the block start in the same cycle"),
+    ]
+    if bubble_cycles:
+        cycles = f"{bubble_cycles} cycle" + ("s" if bubble_cycles > 1 else "")
+        text = (
+            f"a warp's bubble after a taken branch ({cycles}) begins when the branch is issued, "
+            "not when the scheduler next looks at the warp: if it begins later, runs can be longer"
+        )
+        rows.append(assumed("bubbles-from-issue", text))
+    return tuple(rows)

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 from ptxwcet.bounds.analysis import BlockAnalysis, analyse_block
 from ptxwcet.bounds.safe import bound_safe
+from ptxwcet.claims import AssumptionState
 from ptxwcet.flow.facts import Launch
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.machine.loader import load_machine
@@ -27,6 +28,7 @@ from ptxwcet.ptx.parser import parse_module
 from ptxwcet.simulator.configuration import SmConfiguration
 from ptxwcet.simulator.engine import Simulator
 from ptxwcet.simulator.policies import Policy
+from ptxwcet.simulator.scheduled import ScheduledClaim, claim_schedule
 from ptxwcet.support.source import SourceFile
 from ptxwcet.warp.program import (
     Barrier,
@@ -191,6 +193,22 @@ def test_greedy_schedules_with_loops_are_measured_ones_too() -> None:
         if cycles != int(row["P_gto"]):
             differing[key(row, "gto")] = cycles - int(row["P_gto"])
     assert differing == {k: v for k, v in UNEXPLAINED.items() if k[3] == "gto"}
+
+
+def test_a_known_schedule_says_when_its_bubbles_begin() -> None:
+    """Measured runs with late bubbles are longer than the model's, which the claim is about."""
+    longer = 0
+    for row in LOOPED:
+        name, latency, warps, _ = key(row, "lrr")
+        workload = analysis(name, warps, latency).workload
+        found = claim_schedule(workload, load_machine("orin-ecrts2025", latency), Policy.LRR)
+        assert isinstance(found, ScheduledClaim)
+        longer += int(row["P_lrr"]) > found.claim.cycles
+        (said,) = [a for a in found.claim.assumptions if a.key == "bubbles-from-issue"]
+        assert said.state is AssumptionState.ASSUMED
+        assert "1 cycle" in said.text
+        assert found.note.startswith("the model's run under lrr, with bubbles from issue: exact")
+    assert longer > 20
 
 
 @pytest.mark.parametrize("policy", ["lrr", "gto"])

@@ -172,6 +172,30 @@ def test_addresses():
     assert found.tolist() == [101, 102, 103, 104, 104, 9, 13, 0]
 
 
+@pytest.mark.parametrize("module", ["", ".const .b8 before[5]; .global .u32 g;"])
+def test_constants_have_addresses_of_32_bits_in_their_window(module):
+    """PTX ISA, state spaces: .const is a window of its own; cvta makes an address generic."""
+    body = """mov.u32 %r0, c; ld.const.u32 %r1, [%r0]; add.u32 %r0, %r0, 8; ld.const.u32 %r2, [%r0];
+      mov.u32 %r0, 4; ld.const.u32 %r3, c[%r0]; mov.u64 %x0, c; ld.const.u32 %r4, [%x0+4];
+      cvta.const.u64 %x1, %x0; ld.u32 %r5, [%x1+8]; cvta.to.const.u64 %x2, %x1;
+      ld.const.u32 %r6, [%x2]; cvta.const.u64 %x1, c; ld.u32 %r7, [%x1+4];
+      st.global.v4.u32 [%d0], {%r1, %r2, %r3, %r4};
+      st.global.v4.u32 [%d0+16], {%r5, %r6, %r7, 0};"""
+    constants = f"{module} .const .align 4 .u32 c[3] = {{11, 13, 17}};"
+    (found,) = run(body, np.zeros(8, "u4"), threads=1, module=constants)
+    assert found.tolist() == [11, 17, 13, 13, 17, 11, 13, 0]
+
+
+@pytest.mark.parametrize("offset", [-4, 12, 2**31])
+def test_an_access_outside_of_the_constants_says_where(offset):
+    body = f"mov.u64 %x0, c; add.s64 %x0, %x0, {offset}; ld.const.u32 %r0, [%x0];"
+    module = ".const .u32 c[3] = {11, 13, 17};"
+    (finding,) = run(body, np.zeros(8, "u4"), threads=1, module=module, findings=True).findings
+    assert finding.code == "PW430"
+    side = "before the start of c" if offset < 0 else "after the end of c"
+    assert side in finding.message
+
+
 def test_every_thread_has_its_local_memory():
     body = """mov.u32 %r0, %tid.x; st.local.u32 [l+4], %r0; mov.u64 %x0, l; cvta.local.u64 %x1, %x0;
       add.u32 %r1, %r0, 100; st.u32 [%x1+8], %r1; ld.u32 %r2, [%x1+4]; ld.local.u32 %r3, [%x0+8];

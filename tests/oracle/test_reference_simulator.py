@@ -1,9 +1,9 @@
 """Bounds against an independent simulator: every kernel, latency and warp count it was run with.
 
 P is the idealised machine, A and F are the simulator with its write-port hazard (README.md beside
-the data). The columns are checked as facts: SAFE covers P on the nominal machine and A, F on the
-charged one, one warp is exact, GUB is what the paper's method gives, the lower bound is below
-every run.
+the data). The columns are checked as facts: SAFE covers P on the nominal machine, the estimate of
+the charged one is not exceeded by A and F in these rows (it is elsewhere: docs/machine-files.md),
+one warp is exact, GUB is what the paper's method gives, the lower bound is below every run.
 """
 
 from __future__ import annotations

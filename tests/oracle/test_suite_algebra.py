@@ -38,6 +38,13 @@ def lu(v: Values) -> Results:
     return {"matrix": a}
 
 
+def cholesky(v: Values) -> Results:
+    """The lower triangle becomes the factor; the kernel neither reads nor writes above it."""
+    (a,) = wide(v, "a")
+    factor = np.linalg.cholesky(np.tril(a) + np.tril(a, -1).T)
+    return {"a": np.where(np.tri(len(a)) > 0, factor, a)}
+
+
 def eliminated(v: Values) -> Results:
     a, b, m = wide(v, "a", "b", "m")
     k = v["step"]
@@ -238,6 +245,7 @@ REFERENCES: Mapping[str, Callable[[Values], Results]] = {
     "syrk_lower": syrk,
     "atax_columns": transposed_vector,
     "lu_block": lu,
+    "cholesky_block": cholesky,
     "gauss_update": eliminated,
     "forward_substitution": forward,
     "solve_many": backward,

@@ -11,7 +11,8 @@ from click.testing import CliRunner, Result
 
 from ptxwcet.cli.cfg import cfg as command
 from ptxwcet.flow.cfg import BlockId
-from ptxwcet.flow.dot import DivergentSet, draw_cfg
+from ptxwcet.flow.divergent_sets import DivergentSet, EdgeStanding
+from ptxwcet.flow.dot import draw_cfg
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.support.diagnostics import PtxwcetError
@@ -49,7 +50,22 @@ def kernel(text: str) -> Kernel:
     return parse_module(SourceFile("k.ptx", text)).kernels[0]
 
 
-def nest_text(shown: DivergentSet = DivergentSet.PUBLISHED) -> str:
+# a loop that is left from two places: the smallest in which the published set misses edges
+BREAK = """.visible .entry leave()
+{
+A:
+@%p1 bra OUT;
+@%p2 bra A;
+bra END;
+OUT:
+mov.u32 %r1, 1;
+END:
+ret;
+}
+"""
+
+
+def nest_text(shown: DivergentSet = DivergentSet.COMPLETE) -> str:
     return draw_cfg(kernel(NEST), shown, {BlockId(1): 17}).text
 
 
@@ -91,6 +107,58 @@ def test_divergent_edges_are_dashed_and_the_others_are_not() -> None:
     assert dashed == {(2, 3), (3, 2)}
     without = edges(nest_text(DivergentSet.NONE))
     assert set(without) == set(edges(nest_text())) - dashed
+
+
+def styles(text: str) -> dict[str, set[tuple[int, int]]]:
+    found: dict[str, set[tuple[int, int]]] = {}
+    for edge, attributes in edges(text).items():
+        for style in re.findall('style=(\\w+).*color="(#\\w+)"', attributes):
+            found.setdefault(" ".join(style), set()).add(edge)
+    return found
+
+
+def test_edges_of_the_two_sets_are_told_apart() -> None:
+    """Blocks 0 (A) -> 1, 3 (OUT); 1 -> 0, 2; 2 and 3 -> 4 (END): both branches meet at 4.
+
+    Side 1 of branch 0 ends in 2 or 3, side 3 in 3; side 0 of branch 1 ends in 2 or 3, side 2 in 2.
+    """
+    complete = styles(draw_cfg(kernel(BREAK), DivergentSet.COMPLETE).text)
+    assert complete == {"dotted #c23b22": {(2, 3), (3, 3), (3, 1), (2, 2), (3, 2), (2, 0)}}
+    published = styles(draw_cfg(kernel(BREAK), DivergentSet.PUBLISHED).text)
+    assert published == {}
+
+
+def test_published_edges_that_no_warp_takes_are_grey() -> None:
+    text = ".entry k()\n{\n@%p1 bra C;\n@%p2 bra D;\nmov.u32 %r1, 1;\nbra D;\nC:\n"
+    text += "mov.u32 %r1, 2;\nD:\nret;\n}\n"
+    published = styles(draw_cfg(kernel(text), DivergentSet.PUBLISHED).text)
+    complete = styles(draw_cfg(kernel(text), DivergentSet.COMPLETE).text)
+    assert published["dashed #909090"] == {(3, 2)}
+    assert published["dashed #c23b22"] == complete["dashed #c23b22"]
+    assert complete.keys() == {"dashed #c23b22"}
+
+
+def legend(text: str) -> list[str]:
+    (line,) = (one for one in text.splitlines() if one.strip().startswith("legend "))
+    rows = re.findall("<TD.*?</TD>", line)
+    return [re.sub("<FONT.*?</FONT>|<[^>]*>", "", row).strip() for row in rows]
+
+
+@pytest.mark.parametrize("shown", DivergentSet)
+@pytest.mark.parametrize("text", [NEST, BREAK])
+def test_the_legend_has_every_line_that_is_drawn_and_no_other(
+    text: str, shown: DivergentSet
+) -> None:
+    drawing = draw_cfg(kernel(text), shown).text
+    looks = set(styles(drawing))
+    meanings = {
+        "dashed #c23b22": EdgeStanding.PUBLISHED,
+        "dotted #c23b22": EdgeStanding.UNPUBLISHED,
+        "dashed #909090": EdgeStanding.IMPOSSIBLE,
+    }
+    said = [meanings[look].value for look in meanings if look in looks]
+    ordinary = ["next block (T: branch taken, F: not)", "back edge of a loop"]
+    assert legend(drawing) == [*ordinary, *said]
 
 
 def test_loops_are_nested_clusters() -> None:
@@ -172,6 +240,28 @@ def test_dot_text_goes_to_standard_output() -> None:
 
     assert without_costs(result.output) == without_costs(nest_text())
     assert "dashed" not in run("one.ptx", "--no-divergent").output
+
+
+@pytest.mark.usefixtures("folder")
+def test_the_complete_set_is_drawn_unless_the_other_is_asked_for(folder: Path) -> None:
+    text = BREAK.replace("{\n", "{\n" + REGISTERS, 1)
+    (folder / "leave.ptx").write_text(HEADER + text)
+    assert len(styles(run("leave.ptx").output)["dotted #c23b22"]) == 6
+    assert not styles(run("leave.ptx", "--divergent-set", "published").output)
+
+
+@pytest.mark.usefixtures("folder")
+def test_divergent_edges_are_a_table_too(folder: Path) -> None:
+    text = BREAK.replace("{\n", "{\n" + REGISTERS, 1)
+    (folder / "leave.ptx").write_text(HEADER + text)
+    tables = ("--block", "32", "--loop-bound", "A=3", "--format", "text")
+    found = run("leave.ptx", *tables).output
+    rows = found.partition("divergent edges (from, to, which kind)\n")[2].splitlines()
+    missing = EdgeStanding.UNPUBLISHED.value
+    assert [row.split("  ")[1] for row in rows] == ["block 2"] * 3 + ["OUT"] * 3
+    assert all(row.endswith(missing) for row in rows)
+    assert "no divergent edges" in run("leave.ptx", *tables, "--divergent-set", "published").output
+    assert "divergent edges" not in run("leave.ptx", *tables, "--no-divergent").output
 
 
 @pytest.mark.usefixtures("folder")

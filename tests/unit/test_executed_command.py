@@ -66,7 +66,7 @@ def test_command_says_estimate_and_fails_where_a_safe_bound_is_required(ptxwcet)
     assert code == 0
     (kernel,) = json.loads(out)["kernels"]
     assert kernel["guarantee"] == "estimate"
-    assert kernel["assumptions"][0]["key"] == "executed-paths"
+    assert "executed-paths" in [row["key"] for row in kernel["assumptions"]]
     code, _, errors = ptxwcet(file, "--launch", launch, "--executed", "--require", "safe-bound")
     assert (code, "PW521" in errors) == (1, True)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -52,31 +53,64 @@ def test_every_number_has_a_source_and_every_assumption_a_state(name: str) -> No
     assert all(a.source for a in machine.satisfies)
 
 
+def test_the_page_of_assumptions_says_what_the_code_says() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "assumptions.md").read_text()
+    cells = dict(re.findall(r"^\| ([\w-]+) \| (.*) \|$", page, re.MULTILINE))
+    assert ASSUMPTIONS.keys() <= cells.keys()
+    assert cells["alone-on-its-sm"] == ASSUMPTIONS["alone-on-its-sm"]
+
+
 def test_states_of_the_ledger() -> None:
     def states(name: str) -> set[AssumptionState]:
         return {a.state for a in load_machine(name).satisfies}
 
-    assert states("orin-ecrts2025") == {AssumptionState.BY_DEFINITION}
-    assert states("orin-ecrts2025-hazard") == {
-        AssumptionState.BY_DEFINITION,
-        AssumptionState.ASSUMED,
-    }
+    def stated(name: str) -> dict[str, AssumptionState]:
+        return {a.key: a.state for a in load_machine(name).satisfies}
+
+    orin = stated("orin-ecrts2025")
+    assert orin.pop("alone-on-its-sm") is AssumptionState.ASSUMED
+    assert set(orin.values()) == {AssumptionState.BY_DEFINITION}
+    hazard = stated("orin-ecrts2025-hazard")
+    doubtful = {key for key, state in hazard.items() if state is AssumptionState.DOUBTFUL}
+    assert doubtful == {"no-write-port-hazard", "units-independent"}
     for name in ("rtx3070-gpgpusim", "ampere-realistic"):
         assert AssumptionState.DOUBTFUL in states(name)
 
 
 def test_the_charge_of_the_hazard_machine() -> None:
-    """One more initiation, the same latency, on every latency-1 INT operation and nothing else."""
+    """One more initiation, the same latency, where a longer operation of the unit may be ahead.
+
+    On INT those that take one cycle as configured, on SFU all but the longest, and nothing else.
+    """
     nominal, charged = load_machine("orin-ecrts2025"), load_machine("orin-ecrts2025-hazard")
+    longest = OpClass.FP64_DIV
     for op, row in nominal.timings.items():
         other = charged.timings[op]
-        if isinstance(row, OpTiming) and (row.unit, row.initiation_cycles) == ("INT", 1):
-            assert isinstance(other, OpTiming)
-            assert other.unit == "INT"
-            assert (other.initiation_cycles, other.latency_cycles) == (2, row.latency_cycles)
+        assert isinstance(row, OpTiming) == isinstance(other, OpTiming)
+        if not isinstance(row, OpTiming) or not isinstance(other, OpTiming):
+            continue
+        is_short_int = (row.unit, row.initiation_cycles) == ("INT", 1)
+        if is_short_int or (row.unit == "SFU" and op is not longest):
+            assert other.unit == row.unit
+            assert other.initiation_cycles == row.initiation_cycles + 1
+            assert other.latency_cycles == row.latency_cycles
         else:
             assert other == row
     assert charged.timing_meaning is TimingMeaning.UPPER
+
+
+def test_no_machine_with_several_blocks_on_an_sm_has_a_block_alone_by_definition(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "mine.toml"
+    alone = "[satisfies]\nalone-on-its-sm = { state = 'by-definition', source = 'machine' }\n"
+    path.write_text(HEAD + alone)
+    (problem,) = problems_of(str(path))
+    assert problem.code == "PW312"
+    assert "an SM holds 16 blocks" in problem.message
+    path.write_text(HEAD + alone + "[limits]\nblocks_per_sm = 1\n")
+    state = load_machine(str(path)).assumption("alone-on-its-sm").state
+    assert state is AssumptionState.BY_DEFINITION
 
 
 @pytest.mark.parametrize("latency", [1, 5, 50, 400, 10**6])

@@ -58,7 +58,8 @@ def test_mandelbrot_with_a_bound_from_the_user() -> None:
         loop_bounds=("$L__BB0_2=60",),
     )
     (row,) = bound_file(request).bounded
-    assert [a.key for a in row.worst.bound.claim.assumptions] == ["user-loop-bounds"]
+    keys = [a.key for a in row.worst.bound.claim.assumptions]
+    assert keys == ["alone-on-its-sm", "user-loop-bounds"]
 
 
 def test_every_kernel_file_is_a_case() -> None:

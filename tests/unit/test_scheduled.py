@@ -47,6 +47,8 @@ def test_exact_for_every_deterministic_policy() -> None:
         assert found.claim.guarantee is Guarantee.SAFE_BOUND
         keys = {a.key for a in found.claim.assumptions}
         assert keys == {
+            "alone-on-its-sm",
+            "bubbles-from-issue",
             "known-policy",
             "exact-latencies",
             "input-independent-path",

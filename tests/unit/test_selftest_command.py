@@ -13,6 +13,7 @@ import ptxwcet
 from ptxwcet.bounds.gub import bound_gub
 from ptxwcet.cli import selftest as command
 from ptxwcet.cli.main import main
+from ptxwcet.validate import selftest
 from ptxwcet.validate.checks import Bounds
 from ptxwcet.validate.corpus import CORPUS
 from ptxwcet.validate.generator import FAMILIES
@@ -59,12 +60,43 @@ def test_machine_digests_are_those_of_the_files(capsys: pytest.CaptureFixture[st
 
 
 def test_text(capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, err = run(capsys, "--seconds", "0")
+    code, out, err = run(capsys, "--cases", "1")
     assert (code, err) == (0, "")
     assert "violations: 0" in out
     assert out.rstrip().endswith("passed")
     for known in CORPUS:
         assert known.case.name in out
+
+
+@pytest.mark.parametrize("nothing", [("--seconds", "0"), ("--cases", "0")])
+def test_without_a_random_case_nothing_has_passed(
+    capsys: pytest.CaptureFixture[str], nothing: tuple[str, str]
+) -> None:
+    code, out, _ = run(capsys, *nothing)
+    assert code == 1
+    assert "violations: 0" in out
+    assert out.splitlines()[-1].startswith("FAILED: no random case was run")
+    code, out, _ = run(capsys, *nothing, "--format", "json")
+    assert (code, json.loads(out)["passed"]) == (1, False)
+
+
+def test_compiling_does_not_count_in_the_time(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first cases of each family take an hour here, as if they were compiled."""
+    now, cold = [0.0], [True]
+    right = selftest.attack
+
+    def slow_at_first(seed: int, indices: range, bounds: Bounds | None) -> Any:
+        now[0] += 3600.0 if cold[0] else 6.0
+        cold[0] = False
+        return right(seed, range(indices.start, indices.start + 5), bounds)
+
+    monkeypatch.setattr(selftest, "attack", slow_at_first)
+    monkeypatch.setattr(selftest.time, "monotonic", lambda: now[0])
+    code, out, _ = run(capsys, "--seconds", "10", "--format", "json")
+    assert code == 0
+    assert json.loads(out)["random_cases"] == 2 * 240
 
 
 def test_a_broken_bound_fails(
@@ -76,7 +108,7 @@ def test_a_broken_bound_fails(
         return right(seed, seconds=seconds, cases=cases, bounds=Bounds(safe=bound_gub))
 
     monkeypatch.setattr(command, "run_selftest", broken)
-    code, out, err = run(capsys, "--cases", "0")
+    code, out, err = run(capsys, "--cases", "1")
     assert code == 1
     assert out.rstrip().endswith("FAILED")
     assert "SAFE is 10, known is 13" in out

@@ -215,11 +215,7 @@ class Machine:
             "%lanemask_gt": ones(32) & ~ones(number + 1),
             "%lanemask_ge": ones(32) & ~(ones(number) if number else 0),
         }
-        registers = [
-            self.values.draw(1 if kind == "pred" else 64) & ones(_width(kind))
-            for kind in self.program.kernel.registers.values()
-        ]
-        return Lane(thread, registers, special)
+        return Lane(thread, [0] * len(self.program.numbers), special)
 
     def run(self) -> Execution:
         """Lets every warp run to its next barrier, in turns, until all have ended."""
@@ -351,12 +347,6 @@ class Machine:
         if step.waits:
             yield number, threads
         step.run(self, lanes)
-
-
-def _width(kind: str) -> int:
-    if kind == "pred":
-        return 1
-    return int("".join(c for c in kind if c.isdigit()) or 64)
 
 
 def counts(run: WarpRun) -> dict[int, int]:

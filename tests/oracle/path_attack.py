@@ -11,7 +11,8 @@ from __future__ import annotations
 import random
 import traceback
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import lru_cache
 
 from isa_interpreter import Dim3, Execution, Input, WarpRun, counts, execute
 from isa_memory import PROFILES
@@ -81,7 +82,9 @@ class Attack:
     open_uses: int = 0
 
 
+@lru_cache(maxsize=1)
 def machine() -> Machine:
+    """The machine that is used unless told otherwise."""
     return load_machine(DEFAULT_MACHINE, None)
 
 
@@ -317,8 +320,3 @@ def _largest(rows: Iterator[dict[int, int]]) -> dict[int, int]:
 
 def _times(row: dict[int, int], times: int) -> dict[int, int]:
     return {block: count * times for block, count in row.items()}
-
-
-def repeated(given: Input, steps: int) -> Input:
-    """The same input with another limit of steps."""
-    return replace(given, steps=steps)

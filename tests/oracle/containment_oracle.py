@@ -103,7 +103,7 @@ class Recorder:
 
 @dataclass
 class Missing:
-    """A visit of lanes that no visit of the walk contains; ``why`` is that of the last tried."""
+    """A visit of lanes that no visit of the walk contains, and what is false of the first few."""
 
     block: int
     warp: int
@@ -143,7 +143,7 @@ class Oracle:
         block = self.block_at[start]
         concrete = _Lanes(machine, lanes)
         self.checked += 1
-        why = "no visit of this warp"
+        why: dict[str, None] = {}
         for number, (walked, pins) in enumerate(self._pins):
             if warp not in walked.walk.state.warps:
                 continue
@@ -156,8 +156,9 @@ class Oracle:
                 if not reason:
                     self._hints[number, block] = place
                     return
-                why = reason
-        self.missing.append(Missing(block, warp, tuple(lane.number for lane in lanes), why))
+                why[reason] = None
+        reasons = "; or ".join([*why][:4]) or "no visit of this warp"
+        self.missing.append(Missing(block, warp, tuple(lane.number for lane in lanes), reasons))
 
 
 def pinned(walk: WalkState, machine: Machine) -> dict[Symbol, int] | None:

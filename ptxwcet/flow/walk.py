@@ -80,6 +80,8 @@ class Walk(WalkState):
     def _block(self, block: int, mask: Mask) -> tuple[int, Mask]:
         state = self.state
         self.count_visit(block)
+        if WalkState.observer is not None:
+            WalkState.observer(self, block, mask)
         for step in self.steps.of(block):
             state.active = mask
             if step.transfer is not None:

@@ -7,9 +7,9 @@ downwards, and walk a piece of the kernel again by :meth:`WalkState.region`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from typing import TypeGuard
+from typing import ClassVar, TypeGuard
 
 from ptxwcet.flow.facts import PlacedFacts
 from ptxwcet.flow.flow_graph import FlowGraph
@@ -42,7 +42,12 @@ class Snapshot:
 
 
 class WalkState(ABC):
-    """What a walk knows where it stands: lanes, path so far, what is open around it."""
+    """What a walk knows where it stands: lanes, path so far, what is open around it.
+
+    ``observer``, if there is one, is told of each visit before it: the walk, the block, its lanes.
+    """
+
+    observer: ClassVar[Callable[[WalkState, int, Mask], None] | None] = None
 
     def __init__(self, graph: FlowGraph, state: LaneState, facts: PlacedFacts) -> None:
         self.graph = graph

@@ -1,0 +1,298 @@
+"""Random kernels against executions on adversarial data: no answer may be false.
+
+    python benchmarks/random_kernels.py --kernels 50000 --seed 1 --processes 2
+
+Each kernel (:mod:`random_programs`, :mod:`cuda_idioms`) is bounded, if it is, and executed on data
+chosen to go round loops and to part lanes, by an interpreter written from the PTX ISA alone
+(``tests/oracle/isa_interpreter.py``). A run that leaves the analysed paths, that takes longer than
+the bound, or whose own paths have a larger bound is a violation, and so is an internal error. It
+is saved with all instructions deleted that it does not need. A kernel follows from kind and seed:
+
+    python benchmarks/random_kernels.py --kinds loops --only 4711
+
+Writes a summary as JSON and as a page. Exit code 1 if there are violations.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "oracle"))
+
+from cuda_idioms import IDIOMS, compiled_kernels
+from path_attack import Attack, Violation, attack, machine
+from random_programs import KINDS, RandomKernel, random_kernel
+from random_shrinking import shrink
+
+from ptxwcet.flow import walk_state
+from ptxwcet.ir.kernel import Kernel
+from ptxwcet.ptx.parser import parse_module
+from ptxwcet.support.source import SourceFile
+
+MOST_VISITS = 1_500
+"""Blocks that the analysis may visit for a kernel here, far fewer than in the product: its effort
+is bounded in steps, so that answers do not depend on the machine."""
+EXECUTIONS = 6
+
+
+@dataclass(frozen=True)
+class Task:
+    """A kernel to be made and attacked; ``text`` is PTX that was compiled already."""
+
+    kind: str
+    seed: int
+    compiled: RandomKernel | None = None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of one kernel; ``shrunk`` is the PTX of a violation without what it needs not."""
+
+    kind: str
+    seed: int
+    code: str | None
+    executions: int
+    visits: int
+    seconds: float
+    violation: str = ""
+    text: str = ""
+    given: str = ""
+    launch: str = ""
+    shrunk: str = ""
+
+
+@dataclass
+class Tally:
+    """What came of the kernels of one kind."""
+
+    kernels: int = 0
+    bounded: int = 0
+    refused: Counter[str] = field(default_factory=Counter)
+    executions: int = 0
+    visits: int = 0
+    seconds: float = 0.0
+
+
+def parse(text: str) -> Kernel:
+    return parse_module(SourceFile("k.ptx", text)).kernels[0]
+
+
+def attacked(one: RandomKernel, text: str | None = None) -> Attack:
+    """The attack on a random kernel, or on another text in its place."""
+    kernel = parse(one.text if text is None else text)
+    return attack(
+        kernel, one.launch, machine(), seed=one.seed, executions=EXECUTIONS, steps=one.steps
+    )
+
+
+def run_task(task: Task) -> Outcome:
+    """Attacks one kernel and shrinks it if it is a violation."""
+    walk_state._MOST_VISITS = MOST_VISITS
+    begin = time.process_time()
+    one = task.compiled or random_kernel(task.seed, task.kind)
+    found = attacked(one)
+    row = Outcome(
+        task.kind,
+        task.seed,
+        found.code,
+        found.executions,
+        found.visits,
+        time.process_time() - begin,
+    )
+    if not found.violations:
+        return row
+    violation = found.violations[0]
+
+    def remains(text: str) -> bool:
+        try:
+            other = attacked(one, text).violations
+        except Exception:  # a text that is no kernel any more
+            return False
+        return bool(other) and other[0].kind == violation.kind
+
+    return Outcome(
+        **{
+            **asdict(row),
+            "violation": violation.kind,
+            "text": violation.text,
+            "given": str(violation.given),
+            "launch": str(one.launch),
+            "shrunk": shrink(one.text, remains) if is_new(violation) else one.text,
+        }
+    )
+
+
+_SHRUNK: Counter[str] = Counter()  # in each process
+
+
+def is_new(violation: Violation) -> bool:
+    """Whether few internal errors of this text have been seen; every other violation is new."""
+    if violation.kind != "internal error":
+        return True
+    _SHRUNK[violation.text] += 1
+    return _SHRUNK[violation.text] <= 2
+
+
+def tasks(kinds: list[str], kernels: int, seed: int) -> Iterator[Task]:
+    """The kernels of a run, kind after kind; seeds count from ``seed``."""
+    compiled = [kind for kind in kinds if kind in IDIOMS]
+    written = [kind for kind in kinds if kind not in IDIOMS]
+    share = kernels // len(kinds) if kinds else 0
+    for kind in compiled:
+        for one in compiled_kernels(kind, share, seed):
+            yield Task(kind, one.seed, one)
+    rest = kernels - share * len(compiled)
+    for number in range(rest if written else 0):
+        yield Task(written[number % len(written)], seed + number)
+
+
+def main() -> int:
+    """Runs the command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--kernels", type=int, default=50_000)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--kinds", nargs="+", default=[*KINDS, *IDIOMS])
+    parser.add_argument("--only", type=int, help="the kernel of this seed, printed in full")
+    parser.add_argument("--out", type=Path, default=Path("docs/experiments/random-kernels.json"))
+    parser.add_argument("--save", type=Path, help="folder for the violations")
+    options = parser.parse_args()
+    if options.only is not None:
+        return show(options.kinds[0], options.only)
+    tallies = {kind: Tally() for kind in options.kinds}
+    violations: list[Outcome] = []
+    context = multiprocessing.get_context("spawn")
+    begin = time.monotonic()
+    with context.Pool(options.processes) as pool:
+        rows = pool.imap_unordered(
+            run_task, tasks(options.kinds, options.kernels, options.seed), chunksize=8
+        )
+        for row in rows:
+            note(tallies[row.kind], row)
+            if row.violation:
+                violations.append(row)
+                print(f"{row.kind} {row.seed}: {row.violation}: {row.text}", flush=True)
+                if options.save is not None:
+                    save(options.save, row)
+    report(options, tallies, violations, time.monotonic() - begin)
+    return int(bool(violations))
+
+
+def note(tally: Tally, row: Outcome) -> None:
+    tally.kernels += 1
+    tally.executions += row.executions
+    tally.visits += row.visits
+    tally.seconds += row.seconds
+    if row.code is not None:
+        tally.refused[row.code] += 1
+    elif row.violation != "internal error":
+        tally.bounded += 1
+
+
+def show(kind: str, seed: int) -> int:
+    """Prints one kernel and what the attack finds."""
+    row = run_task(Task(kind, seed))
+    one = random_kernel(seed, kind)
+    print(one.text, one.launch, row.code or "bounded", row.violation, row.text, sep="\n")
+    if row.violation:
+        print(row.given, row.shrunk, sep="\n")
+    return int(bool(row.violation))
+
+
+def save(folder: Path, row: Outcome) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    name = f"{row.violation.replace(' ', '-')}-{row.kind}-{row.seed}"
+    (folder / f"{name}.ptx").write_text(row.shrunk)
+    lines = (row.violation, row.text, row.launch, row.given)
+    (folder / f"{name}.txt").write_text("\n".join(lines) + "\n")
+
+
+def report(
+    options: argparse.Namespace,
+    tallies: dict[str, Tally],
+    violations: list[Outcome],
+    seconds: float,
+) -> None:
+    """Writes the summary as JSON, and as a page beside it."""
+    data = {
+        "kernels": sum(tally.kernels for tally in tallies.values()),
+        "seed": options.seed,
+        "executions": sum(tally.executions for tally in tallies.values()),
+        "blocks_executed": sum(tally.visits for tally in tallies.values()),
+        "kinds": {
+            kind: {
+                "kernels": tally.kernels,
+                "bounded": tally.bounded,
+                "refused": dict(sorted(tally.refused.items())),
+                "executions": tally.executions,
+            }
+            for kind, tally in tallies.items()
+        },
+        "violations": [
+            {"kind": row.kind, "seed": row.seed, "violation": row.violation, "text": row.text}
+            for row in sorted(violations, key=lambda row: (row.kind, row.seed))
+        ],
+    }
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    options.out.write_text(json.dumps(data, indent=1) + "\n")
+    options.out.with_suffix(".md").write_text(page(data))
+    processor = sum(tally.seconds for tally in tallies.values())
+    print(
+        f"{data['kernels']} kernels, {len(violations)} violations, {seconds:.0f} s, "
+        f"{data['kernels'] / max(processor, 1e-9):.1f} kernels a second of processor time"
+    )
+
+
+def page(data: dict[str, object]) -> str:
+    """The summary as Markdown."""
+    kinds = data["kinds"]
+    violations = data["violations"]
+    assert isinstance(kinds, dict)
+    assert isinstance(violations, list)
+    codes = sorted({code for row in kinds.values() for code in row["refused"]})
+    lines = [
+        "# Random kernels",
+        "",
+        "Written by `python benchmarks/random_kernels.py "
+        f"--kernels {data['kernels']} --seed {data['seed']}`.",
+        "",
+        f"{data['kernels']:,} random kernels were bounded or refused, and the bounded ones "
+        f"executed {data['executions']:,} times on adversarial data "
+        f"({data['blocks_executed']:,} basic blocks) by an interpreter written from the PTX ISA "
+        "alone.",
+        f"Violations (a run outside the analysed paths or above the bound, an internal error): "
+        f"{len(violations)}.",
+        "",
+        "A kernel follows from its kind and seed; the seeds count from that of the command, kind "
+        "after kind in turn. `--kinds KIND --only SEED` shows one. The analysis may visit "
+        f"{MOST_VISITS:,} blocks for each, fewer than in the product, which refuses some (PW206).",
+        "",
+        "| kind | kernels | bounded | executions | " + " | ".join(codes) + " |",
+        "|---" * (4 + len(codes)) + "|",
+    ]
+    for kind, row in kinds.items():
+        share = 100 * row["bounded"] / max(row["kernels"], 1)
+        refused = " | ".join(str(row["refused"].get(code, 0)) for code in codes)
+        lines.append(
+            f"| {kind} | {row['kernels']:,} | {row['bounded']:,} ({share:.0f} %) | "
+            f"{row['executions']:,} | {refused} |"
+        )
+    if violations:
+        lines += ["", "| kind | seed | violation | |", "|---|---|---|---|"]
+        lines += [
+            f"| {row['kind']} | {row['seed']} | {row['violation']} | {row['text']} |"
+            for row in violations
+        ]
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,196 @@
+"""Random kernels in PTX: statements, branches, ways out and loops inside of each other.
+
+What they are made of is in :mod:`random_statements` and :mod:`random_loops`. A kernel follows from
+its seed and kind alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+
+from random_loops import Loops
+from random_statements import Writer
+
+from ptxwcet.flow.facts import Launch
+
+KINDS = ("plain", "predicates", "loops", "lanes", "barriers", "nested")
+"""What a kernel has most of."""
+
+
+@dataclass(frozen=True)
+class RandomKernel:
+    """A kernel's text, the launch that it is bounded for, and where it came from."""
+
+    seed: int
+    kind: str
+    text: str
+    launch: Launch
+    steps: int
+
+
+_WEIGHTS: dict[str, dict[str, float]] = {
+    "plain": {"compute": 5, "compare": 2, "branch": 2, "loop": 1, "effect": 1, "leave": 0.3},
+    "predicates": {
+        "compute": 2,
+        "compare": 5,
+        "branch": 3,
+        "loop": 1.2,
+        "effect": 0.5,
+        "leave": 0.4,
+    },
+    "loops": {"compute": 3, "compare": 1.5, "branch": 1, "loop": 2.5, "effect": 0.5, "leave": 0.6},
+    "lanes": {"compute": 6, "compare": 2, "branch": 2.5, "loop": 0.7, "effect": 2, "leave": 0.2},
+    "barriers": {"compute": 3, "compare": 1, "branch": 1, "loop": 2, "barrier": 2, "effect": 1},
+    "nested": {"compute": 2, "compare": 1.5, "branch": 1, "loop": 4, "effect": 0.3, "leave": 0.3},
+}
+
+
+class Program:
+    """One random kernel as it is written."""
+
+    def __init__(self, seed: int, kind: str) -> None:
+        self.random = Random(f"{kind} {seed}")
+        self.kind = kind
+        self.seed = seed
+        self.writer = Writer(self.random)
+        self.loops = Loops(self.writer)
+        self.weights = _WEIGHTS[kind]
+        self.left = self.random.choice((6, 10, 14, 18))  # statements
+        self.loops_left = 3
+
+    def kernel(self) -> RandomKernel:
+        """The kernel and a launch of it."""
+        w = self.writer
+        for bits in (32, 32, 64, 16):
+            w.pool[bits].append(w.leaf(bits))
+        if self.kind == "barriers":  # loops that differ from warp to warp
+            warp = w.new(32)
+            w.emit(f"mov.u32 {warp}, %tid.x;")
+            w.emit(f"shr.u32 {warp}, {warp}, 5;")
+            w.pool[32].append(warp)
+        for _ in range(2):
+            w.compare()
+        while self.left > 0:
+            self.statement(0)
+        w.emit(f"st.global.u32 [%own], {w.some(32)};")
+        launch, steps = self.launch()
+        return RandomKernel(self.seed, self.kind, self._text(), launch, steps)
+
+    def launch(self) -> tuple[Launch, int]:
+        """A small block; parameters with values, ranges or nothing."""
+        chooser = self.random
+        threads = chooser.choice((1, 1, 2, 4, 4, 8, 32, 33))
+        if self.kind == "barriers":
+            threads = chooser.choice((33, 34, 64))
+        values: dict[str, int | float] = {}
+        ranges: dict[str, tuple[int, int]] = {}
+        for name, bits in (("n", 32), ("nn", 64)):
+            kind = chooser.random()
+            if kind < 0.25:
+                values[name] = int(self.writer.constant(bits)) % (1 << bits)
+            elif kind < 0.45:
+                low = chooser.choice((0, 0, 1, 5))
+                ranges[name] = (low, low + chooser.choice((1, 3, 10, 100)))
+        grid = chooser.choice((None, None, (1, 1, 1), (3, 1, 1), (70, 1, 1)))
+        steps = {1: 250, 2: 250, 4: 200, 8: 150}.get(threads, 90)
+        return Launch((threads, 1, 1), grid, values, ranges), steps
+
+    def statement(self, depth: int) -> None:
+        """One statement, which may hold others."""
+        chooser = self.random
+        self.left -= 1
+        kind = chooser.choices(list(self.weights), list(self.weights.values()))[0]
+        w = self.writer
+        if kind == "loop" and self.loops_left > 0 and depth < 3:
+            self.loops_left -= 1
+            self.loops.write(lambda: self.block(depth + 1))
+        elif kind == "branch" and depth < 4:
+            self.branch(depth)
+        elif kind == "compare":
+            w.compare()
+        elif kind == "effect":
+            w.effect()
+        elif kind == "leave":
+            w.emit(f"@{chooser.choice(('', '!'))}{w.predicate()} bra DONE;")
+        elif kind == "barrier":
+            w.emit("bar.sync 0;")
+        else:
+            w.compute()
+
+    def block(self, depth: int) -> None:
+        """The statements of a side or a body."""
+        for _ in range(self.random.choice((0, 1, 1, 2, 3))):
+            if self.left > 0:
+                self.statement(depth)
+
+    def branch(self, depth: int) -> None:
+        """One side or two; a predicate written on both is often read later."""
+        w, chooser = self.writer, self.random
+        p = w.predicate()
+        sense = chooser.choice(("", "!"))
+        other, end = w.label(), w.label()
+        shared = chooser.choice(w.predicates) if chooser.random() < 0.5 else None
+        w.emit(f"@{sense}{p} bra {other};")
+        self.block(depth + 1)
+        self.settle(shared)
+        if chooser.random() < 0.6 or shared is not None:
+            w.emit(f"bra{chooser.choice(('', '.uni'))} {end};")
+            w.emit(f"{other}:")
+            self.block(depth + 1)
+            self.settle(shared)
+            w.emit(f"{end}:")
+        else:
+            w.emit(f"{other}:")
+        if shared is not None and chooser.random() < 0.4 and self.loops_left > 0:
+            self.guarded_loop(shared)
+
+    def settle(self, predicate: str | None) -> None:
+        """Writes a predicate that both sides write."""
+        if predicate is None or predicate in self.writer.locked:
+            return
+        w, chooser = self.writer, self.random
+        bits = 32
+        form = f"setp.{chooser.choice(('lt', 'gt', 'ne', 'eq', 'ge'))}.{chooser.choice('us')}{bits}"
+        w.emit(f"{w.guard()}{form} {predicate}, {w.some(bits)}, {chooser.randrange(9)};")
+
+    def guarded_loop(self, predicate: str) -> None:
+        """A loop over a number that some predicate may speak of."""
+        w, chooser = self.writer, self.random
+        self.loops_left -= 1
+        end, label, i, p = w.label(), w.label(), w.new(32), w.new(1)
+        w.emit(f"@{chooser.choice(('', '!'))}{predicate} bra {end};")
+        w.emit(f"mov.u32 {i}, 0;")
+        w.emit(f"{label}:")
+        self.block(3)
+        w.emit(f"add.u32 {i}, {i}, 1;")
+        w.emit(f"setp.lt.{chooser.choice('us')}32 {p}, {i}, {w.some(32)};")
+        w.emit(f"@{p} bra {label};")
+        w.emit(f"{end}:")
+
+    def _text(self) -> str:
+        w = self.writer
+        declared = "".join(
+            f".reg .{kind} %{name}<{w.count[bits] + 1}>;\n"
+            for bits, kind, name in (
+                (1, "pred", "p"),
+                (16, "b16", "h"),
+                (32, "b32", "r"),
+                (64, "b64", "d"),
+            )
+        )
+        return (
+            ".version 8.3\n.target sm_90\n.address_size 64\n"
+            ".visible .entry k(.param .u64 data, .param .u32 n, .param .u64 nn)\n{\n"
+            f"{declared}.reg .f32 %f<4>;\n.reg .b64 %base, %own;\n.reg .b32 %t;\n"
+            "ld.param.u64 %base, [data];\nmov.u32 %t, %tid.x;\n"
+            "mad.wide.u32 %own, %t, 2048, %base;\n"
+            "mov.f32 %f1, 0f3F800001;\nmov.f32 %f2, 0f3F800003;\n"
+            + "\n".join(w.lines)
+            + "\nDONE:\nret;\n}\n"
+        )
+
+
+def random_kernel(seed: int, kind: str) -> RandomKernel:
+    """The kernel of a seed and kind."""
+    return Program(seed, kind).kernel()

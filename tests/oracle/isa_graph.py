@@ -1,0 +1,66 @@
+"""Basic blocks of a kernel by definition, and where lanes that parted meet again."""
+
+from __future__ import annotations
+
+from ptxwcet.ir.kernel import Kernel
+
+ENDINGS = frozenset({"ret", "exit", "trap"})
+BRANCHES = frozenset({"bra", "brx"})
+
+
+class Graph:
+    """Blocks are named by their first instruction; the end of the kernel is one behind the last."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        code = kernel.instructions
+        self.end = len(code)
+        names = [one.mnemonic.split(".")[0] for one in code]
+        self.targets = [tuple(kernel.labels[label] for label in one.targets) for one in code]
+        self.closes = {i for i, name in enumerate(names) if name in BRANCHES or name in ENDINGS}
+        led_to = {target for i in self.closes if names[i] in BRANCHES for target in self.targets[i]}
+        leaders = sorted(({0} | led_to | {i + 1 for i in self.closes}) - {self.end})
+        self.leaders = leaders
+        self.last = {
+            start: end - 1 for start, end in zip(leaders, [*leaders[1:], self.end], strict=True)
+        }
+        self._leaves = {i for i in self.closes if names[i] in ENDINGS}
+        self._guarded = [one.guard is not None for one in code]
+        self.following = {start: self._successors(start) for start in leaders}
+        self.meeting = {start: self._meeting(start) for start in leaders}
+
+    def _successors(self, start: int) -> tuple[int, ...]:
+        last = self.last[start]
+        if last not in self.closes:
+            return (last + 1,)
+        away = (self.end,) if last in self._leaves else self.targets[last]
+        return (*away, last + 1) if self._guarded[last] else away
+
+    def _meeting(self, start: int) -> int:
+        """The nearest block on all ways from a block to the end: its immediate post-dominator."""
+        if len(set(self.following[start])) < 2:
+            return self.following[start][0]
+        behind = [
+            other
+            for other in (*self.leaders, self.end)
+            if other != start and not self._reaches_end(start, other)
+        ]
+        for one in behind:
+            if one != self.end and all(
+                not self._reaches_end(one, other) for other in behind if other != one
+            ):
+                return one
+        return self.end
+
+    def _reaches_end(self, start: int, without: int) -> bool:
+        """Whether some way from a block to the end avoids another block."""
+        if without == self.end:
+            return False
+        seen, stack = {start}, [start]
+        while stack:
+            for following in self.following[stack.pop()]:
+                if following == self.end:
+                    return True
+                if following != without and following not in seen:
+                    seen.add(following)
+                    stack.append(following)
+        return False

@@ -1,0 +1,357 @@
+"""A plain interpreter of PTX: the warps of one block, one lane after the other, one way at a time.
+
+Written from the PTX ISA manual as an oracle: it shares nothing with the analysis of paths and
+values nor with the emulator, and takes from the parser only the words, operands and labels of
+instructions. Lanes of a warp that part meet again at the nearest block on all ways to the end.
+Data come from :mod:`isa_memory`. Cost: a microsecond or so for each instruction of each lane.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from isa_decoding import Step, decode
+from isa_graph import ENDINGS, Graph
+from isa_memory import Memory, Values
+from isa_types import ones
+
+from ptxwcet.ir.kernel import Kernel
+
+Dim3 = tuple[int, int, int]
+Mask = tuple["Lane", ...]
+Trace = list[tuple[int, bool]]
+
+
+@dataclass(frozen=True)
+class Input:
+    """A launch and where its data come from.
+
+    Parameters without a value, block indices and the size of the grid are drawn from ``seed`` if
+    they are not given. ``steps`` is how many blocks of instructions a warp may execute.
+    """
+
+    block: Dim3
+    seed: int
+    profile: str = "mixed"
+    grid: Dim3 | None = None
+    index: Dim3 | None = None
+    parameters: Mapping[str, int | float] = field(default_factory=dict)
+    ranges: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    data: Mapping[str, bytes] = field(default_factory=dict)
+    constants: Mapping[str, bytes] = field(default_factory=dict)
+    steps: int = 400
+    restless: bool = False
+    backwards: bool = False
+
+
+class Lane:
+    """A thread: its registers as raw bits, its special registers, its carry flag."""
+
+    __slots__ = ("carry", "number", "registers", "special", "stack", "thread", "warp")
+
+    def __init__(self, thread: int, registers: list[int], special: dict[str, int]) -> None:
+        self.thread = thread
+        self.number = thread % 32
+        self.warp = thread // 32
+        self.registers = registers
+        self.special = special
+        self.carry = 0
+        self.stack: dict[str, dict[int, int]] = {}  # bytes of the parameters of calls
+
+
+class StopRun(Exception):
+    """A warp has executed as many blocks as it may."""
+
+
+@dataclass
+class WarpRun:
+    """What a warp has executed: first instructions of blocks and whether it went on elsewhere.
+
+    ``is_whole`` is False if it was stopped before its end.
+    """
+
+    trace: Trace = field(default_factory=list)
+    is_whole: bool = True
+
+
+@dataclass
+class Execution:
+    """What the warps of a block have executed; ``findings`` are uses that the ISA leaves open."""
+
+    warps: list[WarpRun]
+    index: Dim3
+    grid: Dim3
+    parameters: dict[str, int]
+    findings: list[tuple[str, int]]
+    program: Program
+
+    @property
+    def is_whole(self) -> bool:
+        return all(warp.is_whole for warp in self.warps)
+
+
+class Program:
+    """A kernel decoded once."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+        self.graph = Graph(kernel)
+        self.numbers = {name: i for i, name in enumerate(kernel.registers)}
+        self.steps: tuple[Step, ...] = decode(kernel, self.numbers)
+
+
+@lru_cache(maxsize=16)
+def program_of(kernel: Kernel) -> Program:
+    return Program(kernel)
+
+
+Observer = Callable[["Machine", int, int, Mask], None]
+"""Called with the machine, warp, first instruction and lanes before each block is executed."""
+
+
+def execute(kernel: Kernel, given: Input, observer: Observer | None = None) -> Execution:
+    """Executes one block of a launch on the data of an input."""
+    return Machine(program_of(kernel), given, observer).run()
+
+
+class Machine:
+    """One block as it runs."""
+
+    def __init__(self, program: Program, given: Input, observer: Observer | None = None) -> None:
+        self.program = program
+        self.given = given
+        self.random = random.Random(given.seed)
+        self.values = Values(given.seed + 1, given.profile)
+        self.memory = Memory(self.values, restless=given.restless)
+        self.observer = observer
+        self.grid, self.index = self._place()
+        self.parameters = self._parameters()
+        self.variables = self._variables()
+        self.findings: list[tuple[str, int]] = []
+        threads = given.block[0] * given.block[1] * given.block[2]
+        self.lanes = [self._lane(thread) for thread in range(threads)]
+        self.warps = [tuple(self.lanes[i : i + 32]) for i in range(0, threads, 32)]
+        self.runs = [WarpRun() for _ in self.warps]
+        self.alive = [set(warp) for warp in self.warps]
+        self.left = [given.steps] * len(self.warps)
+
+    def _place(self) -> tuple[Dim3, Dim3]:
+        given, chooser = self.given, self.random
+        if given.grid is None:
+            sizes = [chooser.choice((1, 2, 5, 4096, m)) for m in (2**31 - 1, 65535, 65535)]
+        else:
+            sizes = list(given.grid)
+        if given.index is not None:
+            index = list(given.index)
+        else:
+            index = [chooser.choice((0, size - 1, chooser.randrange(size))) for size in sizes]
+        sizes = [max(size, place + 1) for size, place in zip(sizes, index, strict=True)]
+        return (sizes[0], sizes[1], sizes[2]), (index[0], index[1], index[2])
+
+    def _parameters(self) -> dict[str, int]:
+        found = {}
+        base = 0x7F0000000000
+        for parameter in self.program.kernel.parameters:
+            name = parameter.name
+            data = self.given.data.get(name)
+            if name in self.given.parameters:
+                raw = int(self.given.parameters[name]) & ones(8 * parameter.size_bytes)
+            elif name in self.given.ranges:
+                low, high = self.given.ranges[name]
+                raw = self.random.choice((low, high, self.random.randint(low, high)))
+                raw &= ones(8 * parameter.size_bytes)
+            elif data is not None:
+                raw = int.from_bytes(data, "little")
+            elif parameter.size_bytes == 8 and not name.startswith("n"):
+                raw = base
+                base += 0x1000000
+            else:
+                raw = self.values.draw(8 * parameter.size_bytes)
+            found[name] = raw
+        return found
+
+    def _variables(self) -> dict[str, int]:
+        """Addresses of variables; what ``constants`` say is in memory from the start."""
+        found = {}
+        base = {"shared": 0x100, "local": 0x0, "const": 0x10000, "global": 0x7E0000000000}
+        for variable in self.program.kernel.variables:
+            if variable.space in base:
+                found[variable.name] = base[variable.space]
+                base[variable.space] += -(-max(variable.size_bytes, 16) // 256) * 256
+        for name, data in self.given.constants.items():
+            found[name] = base["const"]
+            base["const"] += -(-max(len(data), 1) // 256) * 256
+            for i, byte in enumerate(data):
+                self.memory.write(found[name] + i, 1, byte)
+        return found
+
+    def address_of(self, name: str) -> int:
+        """The address of a variable, made up for one of the module."""
+        if name not in self.variables:
+            self.variables[name] = 0x7D0000000000 + 0x100000 * len(self.variables)
+        return self.variables[name]
+
+    def _lane(self, thread: int) -> Lane:
+        x, y, _ = self.given.block
+        warps = -(-self.given.block[0] * y * self.given.block[2] // 32)
+        three = {
+            "tid": (thread % x, thread // x % y, thread // (x * y)),
+            "ntid": self.given.block,
+            "ctaid": self.index,
+            "nctaid": self.grid,
+        }
+        special = {
+            f"%{name}.{axis}": row[i] for name, row in three.items() for i, axis in enumerate("xyz")
+        }
+        number = thread % 32
+        special |= {"%laneid": number, "%warpid": thread // 32, "%nwarpid": max(warps, 64)}
+        special |= {
+            "%lanemask_eq": 1 << number,
+            "%lanemask_lt": ones(number) if number else 0,
+            "%lanemask_le": ones(number + 1),
+            "%lanemask_gt": ones(32) & ~ones(number + 1),
+            "%lanemask_ge": ones(32) & ~(ones(number) if number else 0),
+        }
+        return Lane(thread, [0] * len(self.program.numbers), special)
+
+    def run(self) -> Execution:
+        """Lets every warp run to its next barrier, in turns, until all have ended."""
+        running = {w: self._warp(w) for w in range(len(self.warps))}
+        waiting: dict[int, tuple[int, int]] = {}
+        while running:
+            order = [w for w in running if w not in waiting]
+            self.random.shuffle(order)
+            for w in order:
+                try:
+                    waiting[w] = next(running[w])
+                except StopIteration:
+                    del running[w]
+                except StopRun:
+                    self.runs[w].is_whole = False
+                    del running[w]
+            if not self._release(running, waiting):
+                break
+        for w in running:  # they wait for one that was stopped
+            self.runs[w].is_whole = False
+        return Execution(
+            self.runs, self.index, self.grid, self.parameters, self.findings, self.program
+        )
+
+    def _release(self, running: Mapping[int, object], waiting: dict[int, tuple[int, int]]) -> bool:
+        """Lets those go on whose barrier is complete; False if none ever will."""
+        if any(w not in waiting for w in running) or not running:
+            return True
+        for barrier in {number for number, _ in waiting.values()}:
+            there = [w for w, (number, _) in waiting.items() if number == barrier]
+            wanted = max(waiting[w][1] for w in there)
+            missing = [w for w in range(len(self.warps)) if w not in there]
+            complete = 32 * len(there) >= wanted if wanted else not missing
+            if not complete and any(not self.runs[w].is_whole for w in missing):
+                continue
+            if not complete and any(w in waiting for w in missing):
+                self.findings.append(("barriers of one block differ", barrier))
+                continue
+            for w in there:  # those that have ended are not waited for
+                del waiting[w]
+            return True
+        return False
+
+    def _warp(self, warp: int) -> Generator[tuple[int, int], None, None]:
+        yield from self._region(warp, 0, self.warps[warp], self.program.graph.end)
+
+    def _region(
+        self, warp: int, block: int, mask: Mask, stop: int
+    ) -> Generator[tuple[int, int], None, Mask]:
+        """Executes lanes up to a block or the end; returns those that have come to it."""
+        graph, steps = self.program.graph, self.program.steps
+        trace = self.runs[warp].trace
+        while mask and block not in (stop, graph.end):
+            if self.left[warp] <= 0:
+                raise StopRun
+            self.left[warp] -= 1
+            if self.observer is not None:
+                self.observer(self, warp, block, mask)
+            last = graph.last[block]
+            for i in range(block, last if last in graph.closes else last + 1):
+                step = steps[i]
+                if step.barrier is None:
+                    step.run(self, mask)
+                else:
+                    yield from self._barrier(warp, i, mask)
+            if last not in graph.closes:
+                trace.append((block, False))
+                block = last + 1
+                continue
+            ways = self._ways(last, mask)
+            if steps[last].words[0] in ENDINGS:
+                trace.append((block, False))
+                self.alive[warp] -= set(ways.get(graph.end, ()))
+                block, mask = last + 1, ways.get(last + 1, ())
+                continue
+            meeting = graph.meeting[block]
+            if len(ways) == 1:
+                (block_to,) = ways
+                trace.append((block, self._jumps(last, block_to, mask)))
+                block = block_to
+                continue
+            jumped = next(iter(ways))
+            trace.append((block, steps[last].words[0] == "bra" and jumped != meeting))
+            order = list(ways.items())
+            if self.given.backwards:
+                order.reverse()
+            met: set[Lane] = set()
+            for target, lanes in order:
+                met |= set((yield from self._region(warp, target, lanes, meeting)))
+            mask = tuple(lane for lane in self.warps[warp] if lane in met)
+            block = meeting
+        return mask
+
+    def _jumps(self, last: int, target: int, mask: Mask) -> bool:
+        """Whether lanes take the branch, also one that leads to the next instruction."""
+        step = self.program.steps[last]
+        return step.words[0] == "bra" and any(step.holds(lane) for lane in mask)
+
+    def _ways(self, last: int, mask: Mask) -> dict[int, Mask]:
+        """Where the lanes go, by the block that they go to."""
+        step, graph = self.program.steps[last], self.program.graph
+        found: dict[int, list[Lane]] = {}
+        for lane in mask:
+            if not step.holds(lane):
+                target = last + 1
+            elif step.words[0] in ENDINGS:
+                target = graph.end
+            elif step.words[0] == "brx":
+                choice = step.index(self, lane)
+                targets = graph.targets[last]
+                target = targets[choice % len(targets)]
+            else:
+                target = graph.targets[last][0]
+            found.setdefault(target, []).append(lane)
+        branch = {t: tuple(lanes) for t, lanes in found.items() if t != last + 1}
+        if last + 1 in found:
+            branch[last + 1] = tuple(found[last + 1])
+        return branch
+
+    def _barrier(self, warp: int, index: int, mask: Mask) -> Generator[tuple[int, int], None, None]:
+        step = self.program.steps[index]
+        lanes = tuple(lane for lane in mask if step.holds(lane))
+        if not lanes:
+            return
+        if set(lanes) != self.alive[warp]:
+            self.findings.append(("lanes apart at a barrier", index))
+        assert step.barrier is not None
+        number, threads = step.barrier(self, lanes[0])
+        if step.waits:
+            yield number, threads
+        step.run(self, lanes)
+
+
+def counts(run: WarpRun) -> dict[int, int]:
+    """How often a warp has executed each block."""
+    found: dict[int, int] = {}
+    for block, _ in run.trace:
+        found[block] = found.get(block, 0) + 1
+    return found

@@ -1,0 +1,85 @@
+"""The data of a run: arguments and memory whose content is made up as it is read, from a seed.
+
+Values are biased to those at which arithmetic goes wrong: 0, 1, -1, small numbers, powers of two
+and their neighbours. What is read again is what was read or written before, so that a run is one
+that some input has; with ``restless`` what other blocks may write changes between two reads.
+"""
+
+from __future__ import annotations
+
+import random
+
+from isa_types import ones
+
+PROFILES = ("mixed", "small", "tiny", "large", "edges", "random", "one", "nonzero", "falling")
+"""How values are drawn; a run draws with one of them."""
+
+
+class Values:
+    """A stream of values of one profile."""
+
+    def __init__(self, seed: int, profile: str) -> None:
+        self._random = random.Random(seed)
+        self._profile = profile
+        self._constant = self._draw("mixed", 64)
+        self._falling = self._random.choice((3, 8, 40))
+
+    def draw(self, bits: int) -> int:
+        """A value of so many bits."""
+        return self._draw(self._profile, bits) & ones(bits)
+
+    def _draw(self, profile: str, bits: int) -> int:
+        chooser = self._random
+        if profile == "mixed":
+            profile = chooser.choice(("small", "tiny", "large", "edges", "edges", "random"))
+        if profile == "small":
+            return chooser.randrange(48)
+        if profile == "tiny":
+            return chooser.choice((0, 0, 1, 1, 2, 3, -1, 7, 8, 15, 16))
+        if profile == "large":
+            return (
+                -1 - chooser.randrange(48)
+                if chooser.random() < 0.5
+                else ones(bits - 1) - (chooser.randrange(8))
+            )
+        if profile == "edges":
+            return (1 << chooser.randrange(bits)) + chooser.choice((-1, 0, 0, 1))
+        if profile == "one":
+            return self._constant if chooser.random() < 0.9 else chooser.randrange(16)
+        if profile == "nonzero":
+            return chooser.randrange(1, 1 << bits)
+        if profile == "falling":
+            self._falling -= 1
+            return max(self._falling, 0)
+        return chooser.getrandbits(bits)
+
+
+class Memory:
+    """Bytes by address; those that nothing wrote are made up when they are read."""
+
+    def __init__(self, values: Values, *, restless: bool = False) -> None:
+        self._values = values
+        self._bytes: dict[int, int] = {}
+        self.is_restless = restless
+
+    def read(self, address: int, size: int) -> int:
+        known = self._bytes
+        if not any(address + i in known for i in range(size)):
+            fresh = self._values.draw(8 * size)
+            for i in range(size):
+                known[address + i] = (fresh >> (8 * i)) & 255
+            return fresh
+        found = 0
+        for i in range(size):
+            if address + i not in known:
+                known[address + i] = self._values.draw(8)
+            found |= known[address + i] << (8 * i)
+        return found
+
+    def write(self, address: int, size: int, value: int) -> None:
+        for i in range(size):
+            self._bytes[address + i] = (value >> (8 * i)) & 255
+
+    def change(self, address: int, size: int) -> None:
+        """Another block writes there."""
+        self.write(address, size, self._values.draw(8 * size))

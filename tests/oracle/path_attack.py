@@ -1,0 +1,322 @@
+"""Attack on bounds: executions on adversarial data against the paths and the bound of a kernel.
+
+Executions come from :mod:`isa_interpreter`. What a path allows is compared twice: how often each
+block may be executed by a warp, counted here, and whether the sequence is one of those that the
+path stands for. The bound is compared with the simulated run of what was executed, and with the
+bound of the executed paths alone.
+"""
+
+from __future__ import annotations
+
+import random
+import traceback
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from isa_interpreter import Dim3, Execution, Input, WarpRun, counts, execute
+from isa_memory import PROFILES
+
+from ptxwcet.bounds.methods import METHODS
+from ptxwcet.bounds.outcome import BlockBound
+from ptxwcet.flow.facts import Launch
+from ptxwcet.flow.paths import (
+    BlockPaths,
+    Path,
+    PathChoice,
+    PathEnd,
+    PathFork,
+    PathGrowing,
+    PathLate,
+    PathLoop,
+    PathNode,
+    PathPart,
+    PathRepeat,
+    PathScatter,
+    PathUnordered,
+    Visit,
+    WarpPath,
+)
+from ptxwcet.ir.kernel import Kernel
+from ptxwcet.machine.loader import DEFAULT_MACHINE, load_machine
+from ptxwcet.machine.model import Machine
+from ptxwcet.pipeline import (
+    AnalysedPiece,
+    KernelAnalysis,
+    PreparedKernel,
+    PreparedPiece,
+    analyse_kernel,
+    analyse_prepared,
+)
+from ptxwcet.simulator.configuration import SmConfiguration
+from ptxwcet.simulator.engine import Simulator
+from ptxwcet.simulator.policies import Policy
+from ptxwcet.support.diagnostics import PtxwcetError
+from ptxwcet.timing.cost import InstructionCosts
+from ptxwcet.timing.programs import build_workload
+from ptxwcet.validate.containment import find_departure
+from ptxwcet.validate.plans import Run
+
+MOST_COMPARED = 3_000
+"""Blocks of a warp's run up to which it is compared as a sequence, and simulated."""
+
+
+@dataclass(frozen=True)
+class Violation:
+    """What an execution does that the answer excludes; ``given`` repeats it."""
+
+    kind: str
+    text: str
+    given: Input | None = None
+
+
+@dataclass
+class Attack:
+    """The answer for a kernel and what executions say: ``code`` is the refusal's, if refused."""
+
+    code: str | None = None
+    cycles: int | None = None
+    executions: int = 0
+    visits: int = 0
+    violations: list[Violation] = field(default_factory=list)
+    open_uses: int = 0
+
+
+@lru_cache(maxsize=1)
+def machine() -> Machine:
+    """The machine that is used unless told otherwise."""
+    return load_machine(DEFAULT_MACHINE, None)
+
+
+def attack(
+    kernel: Kernel, launch: Launch, on: Machine, *, seed: int, executions: int, steps: int
+) -> Attack:
+    """Bounds a kernel and executes it on so many inputs. Refusals and internal errors are rows."""
+    found = Attack()
+    try:
+        analysis = analyse_kernel(kernel, launch, on)
+    except PtxwcetError as error:
+        found.code = error.diagnostics[0].code
+        return found
+    except Exception as error:  # what a user sees as an internal error
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        where = f"{place.filename.rsplit('/', 1)[-1]}:{place.lineno}"
+        text = f"{type(error).__name__}: {error} at {where}"
+        found.violations.append(Violation("internal error", text))
+        return found
+    found.cycles = analysis.worst.bound.cycles
+    checker = Checker(analysis)
+    best: tuple[int, Input] | None = None
+    for given in inputs(launch, seed, executions, steps):
+        run = execute(kernel, given)
+        found.executions += 1
+        found.visits += sum(len(warp.trace) for warp in run.warps)
+        found.open_uses += bool(run.findings)
+        violation = checker.check(run, given)
+        if violation is not None:
+            found.violations.append(violation)
+            return found
+        longest = max(len(warp.trace) for warp in run.warps)
+        if run.is_whole and not run.findings and (best is None or longest > best[0]):
+            best = longest, given
+    if best is not None:
+        run = execute(kernel, best[1])
+        violation = checker.check_time(run, best[1])
+        if violation is not None:
+            found.violations.append(violation)
+    return found
+
+
+def inputs(launch: Launch, seed: int, count: int, steps: int) -> Iterator[Input]:
+    """Inputs of a launch, one profile of data after the other, in an order from the seed."""
+    chooser = random.Random(seed)
+    profiles = list(PROFILES)
+    chooser.shuffle(profiles)
+    for i in range(count):
+        yield Input(
+            block=launch.block,
+            seed=seed * 1009 + i,
+            profile=profiles[i % len(profiles)],
+            grid=launch.grid,
+            parameters=launch.parameters,
+            ranges=launch.ranges,
+            data=launch.parameter_bytes,
+            constants=launch.constants,
+            steps=steps,
+            restless=launch.warps == 1 and chooser.random() < 0.25,
+            backwards=chooser.random() < 0.5,
+        )
+
+
+class Checker:
+    """The paths and the bound of an analysed kernel, to which executions are held."""
+
+    def __init__(self, analysis: KernelAnalysis) -> None:
+        self.analysis = analysis
+        self.block_at = {block.start: block.id for block in analysis.cfg.blocks[:-1]}
+        self._most: dict[int, Mapping[int, int]] = {}
+
+    def check(self, run: Execution, given: Input) -> Violation | None:
+        """Whether every warp has executed what a path of its block index allows."""
+        apart = [text for text, _ in run.findings if text == "lanes apart at a barrier"]
+        if apart and run.is_whole:
+            return Violation("barrier", "lanes of a warp part at a barrier", given)
+        if "barriers of one block differ" in [text for text, _ in run.findings]:
+            return None  # undefined: nothing is said of such a run
+        text = ""
+        for piece in self.pieces(run.index):
+            text = self._departure(run, piece)
+            if not text:
+                return None
+        return Violation("path", text or f"no paths for block {run.index}", given)
+
+    def pieces(self, index: Dim3) -> list[AnalysedPiece]:
+        """The answers that hold for a block index."""
+        inside = [
+            piece
+            for piece in self.analysis.pieces
+            if all(
+                low <= i <= high or low == high == 0
+                for low, i, high in zip(piece.paths.first, index, piece.paths.last, strict=True)
+            )
+        ]
+        return inside or list(self.analysis.pieces)
+
+    def _departure(self, run: Execution, piece: AnalysedPiece) -> str:
+        for number, warp in enumerate(run.warps):
+            nodes = next(path.nodes for path in piece.paths.warps if number in path.warps)
+            text = self._too_often(number, warp, nodes) or self._leaves(number, warp, nodes)
+            if text:
+                return text
+        return ""
+
+    def _too_often(self, number: int, warp: WarpRun, nodes: Path) -> str:
+        most = self._most.get(id(nodes))
+        if most is None:
+            most = self._most[id(nodes)] = most_visits(nodes)
+        for start, executed in counts(warp).items():
+            block = self.block_at[start]
+            if executed > most.get(block, 0):
+                name = self.analysis.cfg.name(block)
+                return (
+                    f"warp {number} executes {name} {executed} times, {most.get(block, 0)} at most"
+                )
+        return ""
+
+    def _leaves(self, number: int, warp: WarpRun, nodes: Path) -> str:
+        if len(warp.trace) > MOST_COMPARED:
+            return ""
+        executed = tuple(Visit(self.block_at[start], taken) for start, taken in warp.trace)
+        left = find_departure(nodes, executed)
+        if left is None or (not warp.is_whole and left.position >= len(executed) - 1):
+            return ""
+        where = "its end" if left.step is None else self.analysis.cfg.name(left.step.block)
+        return f"warp {number} leaves the path after {left.position} blocks at {where}"
+
+    def check_time(self, run: Execution, given: Input) -> Violation | None:
+        """Whether the run takes longer than the bound, or its own paths have a larger one."""
+        if max(len(warp.trace) for warp in run.warps) > MOST_COMPARED:
+            return None
+        paths: dict[Path, list[int]] = {}
+        for number, warp in enumerate(run.warps):
+            nodes = tuple(Visit(self.block_at[start], taken) for start, taken in warp.trace)
+            paths.setdefault(nodes, []).append(number)
+        warps = tuple(WarpPath(nodes, tuple(numbers)) for nodes, numbers in paths.items())
+        analysis = self.analysis
+        costs = InstructionCosts(analysis.machine, analysis.launch.threads)
+        try:
+            workload = build_workload(
+                warps, analysis.kernel, analysis.cfg, costs, analysis.machine.scoreboard
+            )
+        except PtxwcetError:
+            return None  # barriers that the model does not take
+        bound = max(piece.bound.cycles for piece in self.pieces(run.index))
+        simulator = Simulator(workload, SmConfiguration.of(analysis.machine))
+        for policy in (Policy.LRR, Policy.GTO):
+            cycles = Run(policy).cycles(simulator)
+            if cycles > bound:
+                text = f"{cycles} cycles simulated ({policy.name}), the bound is {bound}"
+                return Violation("time", text, given)
+        alone = self._bound_alone(warps, workload_of(warps, workload))
+        if alone > bound:
+            text = f"the executed paths alone are bounded by {alone}, all of them by {bound}"
+            return Violation("order", text, given)
+        return None
+
+    def _bound_alone(self, warps: tuple[WarpPath, ...], piece: PreparedPiece) -> int:
+        analysis = self.analysis
+        prepared = PreparedKernel(
+            analysis.kernel,
+            analysis.cfg,
+            analysis.forest,
+            analysis.launch,
+            analysis.machine,
+            (piece,),
+        )
+        outcome = analyse_prepared(prepared).pieces[0].outcomes[METHODS[0].name]
+        assert isinstance(outcome, BlockBound)
+        return outcome.cycles
+
+
+def workload_of(warps: tuple[WarpPath, ...], workload: object) -> PreparedPiece:
+    """The executed paths as a piece of a prepared kernel."""
+    paths = BlockPaths((0, 0, 0), (0, 0, 0), warps)
+    return PreparedPiece(paths, workload, (), is_nominal=True)  # type: ignore[arg-type]
+
+
+def most_visits(nodes: Path) -> dict[int, int]:
+    """How often a warp may execute each block at most, over all the ways that a path stands for.
+
+    For each block alone: the ways in which two blocks are executed most often may differ.
+    """
+    return _all(_most(node, 1) for node in nodes)
+
+
+def _most(node: PathNode, times: int) -> dict[int, int]:
+    """At most in ``times`` iterations of the loop around."""
+    match node:
+        case Visit(block):
+            return {block: times}
+        case PathRepeat(count, _, body):
+            assert not count.slopes
+            once = _all(_most(one, count.base) for one in body)
+            return _times(once, times)
+        case PathGrowing(first, step, body):
+            total = sum(max(first + step * i, 0) for i in range(times))
+            return _times(most_visits(body), total)
+        case PathLoop(body=body):
+            return _all(_most(one, times) for one in body)
+        case PathUnordered(first, second):
+            return _times(_all((most_visits(first), most_visits(second))), times)
+        case PathFork(block, first, second) | PathPart(block, first, second):
+            return _times(_all(({block: 1}, most_visits(first), most_visits(second))), times)
+        case PathChoice(alternatives):
+            return _times(_largest(most_visits(one) for one in alternatives), times)
+        case PathLate(most, sides):
+            return _times(_largest(most_visits(one) for one in sides), most * times)
+        case PathScatter(most, body):
+            return _times(most_visits(body), most * times)
+        case PathEnd(leave, last, _):
+            return _times(_all(({leave.block: 1}, most_visits(last))), times)
+        case _:
+            return {}
+
+
+def _all(rows: Iterator[dict[int, int]] | tuple[dict[int, int], ...]) -> dict[int, int]:
+    total: dict[int, int] = {}
+    for row in rows:
+        for block, times in row.items():
+            total[block] = total.get(block, 0) + times
+    return total
+
+
+def _largest(rows: Iterator[dict[int, int]]) -> dict[int, int]:
+    found: dict[int, int] = {}
+    for row in rows:
+        for block, times in row.items():
+            found[block] = max(found.get(block, 0), times)
+    return found
+
+
+def _times(row: dict[int, int], times: int) -> dict[int, int]:
+    return {block: count * times for block, count in row.items()}

@@ -135,7 +135,8 @@ def prepare_kernel(
     costs = InstructionCosts(machine, launch.threads, unknown_at_worst=unknown_at_worst)
     pieces = []
     for paths in found:
-        totals = totals_in_force(kernel, cfg, paths, placed.totals)
+        exist = not launch.ranges and (launch.grid is not None or paths.first == (0, 0, 0))
+        totals = totals_in_force(kernel, cfg, paths, placed.totals, exist=exist)
         workload = build_workload(
             paths.warps, kernel, cfg, costs, machine.scoreboard, totals=totals
         )

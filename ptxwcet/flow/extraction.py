@@ -14,9 +14,21 @@ from ptxwcet.flow.cfg import BlockId, ControlFlowGraph
 from ptxwcet.flow.facts import WARP_SIZE, Launch, PlacedFacts
 from ptxwcet.flow.lanes import LaneState
 from ptxwcet.flow.loops import LoopForest
-from ptxwcet.flow.path_diagnostics import CONTRADICTED, open_decision, refused_path
+from ptxwcet.flow.path_diagnostics import (
+    CONTRADICTED,
+    ContradictedFacts,
+    open_decision,
+    refused_path,
+)
 from ptxwcet.flow.paths import BlockPaths, Path, PathChoice, WarpPath, at_value, close_symbol
-from ptxwcet.flow.pieces import Piece, all_values, block_index, merge_equal, split_piece
+from ptxwcet.flow.pieces import (
+    Piece,
+    all_values,
+    block_index,
+    is_in_every_launch,
+    merge_equal,
+    split_piece,
+)
 from ptxwcet.flow.regions import SplitRequest
 from ptxwcet.flow.slicing import control_slice
 from ptxwcet.flow.uniformity import BranchAgreements
@@ -160,8 +172,10 @@ def _explore(
 
     None for more than ``most`` parts, or if those for a ``symbolic`` parameter take too long.
     """
-    open_pieces = [all_values(graph, launch)]
+    whole = all_values(graph, launch)
+    open_pieces = [whole]
     done: _Found = []
+    contradiction: ContradictedFacts | None = None
     while open_pieces:
         piece = open_pieces.pop()
         if len(done) + len(open_pieces) >= most:
@@ -172,6 +186,12 @@ def _explore(
             done.append((piece, _paths_of_piece(graph, launch, facts, piece, symbolic)))
         except SplitRequest as split:
             open_pieces += split_piece(piece, split)
+        except ContradictedFacts as contradicted:
+            if is_in_every_launch(piece, whole, launch):
+                raise
+            contradiction = contradicted  # the facts say that there are no such blocks
+    if contradiction is not None and not done:
+        raise contradiction
     return done
 
 
@@ -209,7 +229,9 @@ def _path_of_group(
     """The path of warps that go one way. Of two exclusive outcomes a run has at most one.
 
     So each run is among those of one of the walks that exclude one outcome of every pair. A walk
-    that is contradicted has no runs; if all are, so are the facts.
+    is contradicted if all runs have an outcome that it excludes, then it has none; a side of a
+    branch that some runs take is left out inside of the walk (:meth:`WalkState.contradict`). If all
+    walks are contradicted, so are the facts.
     """
     group, symbolic = what
     paths: dict[Path, None] = {}

@@ -22,6 +22,7 @@ from ptxwcet.flow.stated import (
     ParameterFact,
     Place,
     StatedFacts,
+    line_place,
 )
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.input_files import MOST_TOML_BYTES, read_text
@@ -209,9 +210,9 @@ class _Entry:
         outcomes: list[tuple[Place, bool]] = []
         for pair in pairs if isinstance(pairs, list) else ():
             match pair:
-                case [str() as label, ("taken" | "fallthrough") as word]:
-                    outcomes.append((Place(label), _OUTCOMES[word]))
-                case [int() as line, ("taken" | "fallthrough") as word] if _is_count(line, 1):
+                case [str() as text, ("taken" | "fallthrough") as word] if text:
+                    outcomes.append((line_place(text) or Place(text), _OUTCOMES[word]))
+                case [int() as line, ("taken" | "fallthrough") as word] if _is_line(line):
                     outcomes.append((Place(line=line), _OUTCOMES[word]))
         if isinstance(pairs, list) and len(pairs) == len(outcomes) == 2:
             both = outcomes[0], outcomes[1]
@@ -273,10 +274,12 @@ class _Entry:
         label, line = self.data.get("at"), self.data.get("line")
         if isinstance(label, str) and label and line is None:
             return Place(label)
-        if label is None and _is_count(line, 1) and line < _LONGEST_LINE_NUMBER:
+        if label is None and _is_line(line):
             return Place(line=line)
+        if label is None and isinstance(line, str) and (place := line_place(line)) is not None:
+            return place
         key = "at" if label is not None else "line"
-        remedy = 'at = "LABEL" (of the PTX) or line = N (of the CUDA source)'
+        remedy = 'at = "LABEL" (of the PTX), or line = N or "FILE:N" (of the CUDA source)'
         self.report("PW243", "say in one way where this is: a label or a line", key, remedy)
         return None
 
@@ -308,6 +311,10 @@ class _Entry:
             return None
         self.report("PW243", f"{key} must be {shown}, not {value!r}", key)
         return None
+
+
+def _is_line(value: object) -> TypeGuard[int]:
+    return _is_count(value, 1) and value < _LONGEST_LINE_NUMBER
 
 
 def _is_count(value: object, least: int) -> TypeGuard[int]:

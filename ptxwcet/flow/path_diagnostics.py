@@ -39,9 +39,15 @@ class UnsettledPath(PtxwcetError):
         self.loops = loops
 
 
+class ContradictedFacts(PtxwcetError):
+    """PW217: no run has what is stated and what the analysis proves."""
+
+
 def refused_path(graph: FlowGraph, refused: Refused, facts: PlacedFacts) -> PtxwcetError:
     """The error of a refusal."""
     diagnostic = refusal(graph, refused, facts)
+    if refused.code == CONTRADICTED:
+        return ContradictedFacts(diagnostic)
     if refused.code != UNSETTLED:
         return PtxwcetError(diagnostic)
     loops: list[LoopId] = []

@@ -52,6 +52,16 @@ class AffineCount:
             AffineCount(last.base * slope, tuple((s, c * slope) for s, c in last.slopes))
         )
 
+    def over_symbols(self, *, largest: bool) -> int | None:
+        """The largest (smallest) value over the ranges of all symbols; None if one has no end."""
+        count = self
+        while count.slopes:
+            symbol, slope = max(count.slopes, key=lambda term: term[0].serial)
+            if symbol.count is None and (slope > 0) == largest:
+                return None
+            count = count.extreme(symbol, largest=largest)
+        return count.base
+
 
 @dataclass(frozen=True, slots=True)
 class Visit:

@@ -53,6 +53,17 @@ def all_values(graph: FlowGraph, launch: Launch) -> Piece:
     return Piece((0, 0, 0), (last[0], last[1], last[2]), spans)
 
 
+def is_in_every_launch(piece: Piece, whole: Piece, launch: Launch) -> bool:
+    """Whether every launch that ``whole`` stands for has blocks of a piece.
+
+    Of a grid that is not known block (0, 0, 0) is sure to exist; which of its values a parameter
+    has is not known.
+    """
+    if piece.spans != whole.spans:
+        return False
+    return launch.grid is not None or piece.first == (0, 0, 0)
+
+
 def split_piece(piece: Piece, split: SplitRequest) -> list[Piece]:
     """The parts of a piece that a decision asks for."""
     if split.symbol.is_parameter:

@@ -10,9 +10,17 @@ from collections.abc import Iterator
 
 from ptxwcet.flow.cfg import BlockId, ControlFlowGraph
 from ptxwcet.flow.facts import Outcome, PlacedFacts
-from ptxwcet.flow.loops import LoopForest
+from ptxwcet.flow.loops import Loop, LoopForest
 from ptxwcet.flow.marked_loops import marked_bounds
-from ptxwcet.flow.places import is_at
+from ptxwcet.flow.places import (
+    branch_places,
+    files_of,
+    has_label,
+    is_line_of,
+    is_on_line,
+    loop_control,
+    loop_places,
+)
 from ptxwcet.flow.placing_totals import PlacingTotals
 from ptxwcet.flow.stated import (
     BranchFact,
@@ -91,21 +99,39 @@ class _Placing:
 
     def loop(self, fact: LoopFact) -> int:
         """The loop of a fact. Raises PtxwcetError (PW219)."""
-        loops = self._forest.loops
-        found = [loop.id for loop in loops if self._is_at(loop.header, fact.place)]
-        if len(found) == 1:
+        place = fact.place
+        found = [loop.id for loop in self._forest.loops if self._is_loop_at(loop, place)]
+        if len(found) == 1 and self._is_one_file(place):
             return found[0]
-        names = ", ".join(self._cfg.name(loop.header) for loop in loops) or "none"
-        problem = "no loop starts" if not found else f"{len(found)} loops start"
+        problem = "no loop is" if not found else f"{len(found)} loops are"
+        names = [self._cfg.name(self._forest.loops[loop].header) for loop in found]
+        known = loop_places(self._kernel, self._cfg, self._forest)
         raise PtxwcetError(
             Diagnostic(
                 "PW219",
-                f"{fact.source.name}: {problem} at {fact.place} in kernel {self._kernel.name}",
+                f"{fact.source.name}: {problem} at {place} in kernel {self._kernel.name}",
                 fact.source.span or self._kernel.span,
-                notes=(f"its loops: {names}",),
+                notes=(*self._which(place, names), f"its loops: {known}"),
                 help="name the label of the loop's first block",
             )
         )
+
+    def _is_loop_at(self, loop: Loop, place: Place) -> bool:
+        if place.label:
+            return has_label(self._kernel, self._cfg, loop.header, place.label)
+        control = loop_control(self._kernel, self._cfg, self._forest, loop)
+        return is_line_of(self._kernel, control, place)
+
+    def _is_one_file(self, place: Place) -> bool:
+        return not place.file or len(files_of(self._kernel, place.file)) == 1
+
+    def _which(self, place: Place, names: list[str]) -> Iterator[str]:
+        """What a place may mean, for people."""
+        if len(names) > 1:
+            yield f"those at {place}: {', '.join(names)}"
+        if not self._is_one_file(place):
+            files = ", ".join(files_of(self._kernel, place.file)) or "none"
+            yield f"files with the name {place.file}: {files}"
 
     def branch(self, fact: BranchFact) -> None:
         """Adds what is said of one branch. Raises PtxwcetError (PW246, PW215)."""
@@ -136,10 +162,11 @@ class _Placing:
 
     def _branch(self, place: Place, source: FactSource) -> int:
         branches = list(self._branches())
-        found = [block for block in branches if self._is_at(block, place)]
-        if len(found) == 1:
+        found = [block for block in branches if self._is_branch_at(block, place)]
+        if len(found) == 1 and self._is_one_file(place):
             return found[0]
-        names = ", ".join(self._cfg.name(block) for block in branches) or "none"
+        names = [self._cfg.name(block) for block in found]
+        known = branch_places(self._kernel, self._cfg, branches)
         problem = "no block ends" if not found else f"{len(found)} blocks end"
         raise PtxwcetError(
             Diagnostic(
@@ -147,7 +174,7 @@ class _Placing:
                 f"{source.name}: {problem} with a conditional branch at {place} in kernel "
                 f"{self._kernel.name}",
                 source.span or self._kernel.span,
-                notes=(f"blocks that do: {names}",),
+                notes=(*self._which(place, names), f"blocks that do: {known}"),
                 help="name the label of the block that ends with the branch",
             )
         )
@@ -160,5 +187,7 @@ class _Placing:
             if taken is not None and following is not None and taken != following:
                 yield block.id
 
-    def _is_at(self, block: BlockId, place: Place) -> bool:
-        return is_at(self._kernel, self._cfg, block, place)
+    def _is_branch_at(self, block: BlockId, place: Place) -> bool:
+        if place.label:
+            return has_label(self._kernel, self._cfg, block, place.label)
+        return is_on_line(self._kernel, self._cfg.blocks[block].end - 1, place)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from ptxwcet.flow.cfg import BlockId, ControlFlowGraph
 from ptxwcet.flow.facts import Outcome, PlacedTotal
 from ptxwcet.flow.loops import Loop, LoopForest
-from ptxwcet.flow.places import is_at
+from ptxwcet.flow.places import has_label, is_on_line
 from ptxwcet.flow.stated import CallFact, FactSource, LoopFact, conflict
 from ptxwcet.flow.totals import copies_of, loop_visits
 from ptxwcet.ir.kernel import Kernel
@@ -62,9 +62,8 @@ class PlacingTotals:
         if fact.place is None:
             return True
         if fact.place.label:
-            return is_at(self._kernel, self._cfg, caller, fact.place)
-        location = self._kernel.instructions[self._cfg.blocks[caller].end - 1].location
-        return location is not None and location.line == fact.place.line
+            return has_label(self._kernel, self._cfg, caller, fact.place.label)
+        return is_on_line(self._kernel, self._cfg.blocks[caller].end - 1, fact.place)
 
     def _no_call(self, fact: CallFact, called: set[str]) -> Diagnostic:
         where = "" if fact.place is None else f" at {fact.place}"

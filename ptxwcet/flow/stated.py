@@ -25,13 +25,24 @@ class FactSource:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A block of a kernel: by its label, or by a line of the CUDA source."""
+    """A block of a kernel: by its label, or by a line of the CUDA source.
+
+    ``file`` is the name of the source file, without its folders or with some of them; empty: the
+    file in which the kernel stands.
+    """
 
     label: str = ""
     line: int = 0
+    file: str = ""
 
     def __str__(self) -> str:
-        return self.label or f"line {self.line}"
+        return self.label or (f"{self.file}:{self.line}" if self.file else f"line {self.line}")
+
+
+def line_place(text: str) -> Place | None:
+    """``"27"`` or ``"kernel.cu:27"`` as a place; None if it is no line, which begin at 1."""
+    match = re.fullmatch(r"(?:(?P<file>.+):)?0*(?P<line>[1-9][0-9]{0,8})", text, re.ASCII)
+    return None if match is None else Place(line=int(match["line"]), file=match["file"] or "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +161,7 @@ NO_FACTS = StatedFacts()
 
 
 def parse_loop_bounds(assignments: Sequence[str]) -> tuple[LoopFact, ...]:
-    """``["$L__BB0_3=100", "27=64"]``: most body executions, by label or source line.
+    """``["$L__BB0_3=100", "27=64", "k.cu:27=64"]``: most body executions, by label or source line.
 
     Raises PtxwcetError (PW216).
     """
@@ -158,17 +169,18 @@ def parse_loop_bounds(assignments: Sequence[str]) -> tuple[LoopFact, ...]:
     for assignment in assignments:
         text, _, count = assignment.rpartition("=")
         place, number = text.strip(), count.strip()
-        if not place or not re.fullmatch(r"[0-9]{1,18}", number, re.ASCII):
+        where = line_place(place) or Place(place)
+        is_place = place and not re.fullmatch(r"(.*:)?[0-9]+", where.label, re.ASCII)
+        if not is_place or not re.fullmatch(r"[0-9]{1,18}", number, re.ASCII):
             raise PtxwcetError(
                 Diagnostic(
                     "PW216",
                     f"--loop-bound {assignment!r} is not PLACE=ITERATIONS",
                     help="PLACE is the label of the loop's first block or a line of the CUDA "
-                    "source, for example --loop-bound '$L__BB0_2=64'",
+                    "source (27 or kernel.cu:27), for example --loop-bound '$L__BB0_2=64'; "
+                    "ITERATIONS has at most 18 digits",
                 )
             )
-        is_line = re.fullmatch(r"[0-9]{1,9}", place, re.ASCII)
-        where = Place(line=int(place)) if is_line else Place(place)
         source = FactSource(f"--loop-bound {place}={number}")
         found.append(LoopFact(where, source, bound=int(number)))
     return tuple(found)

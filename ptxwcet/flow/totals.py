@@ -34,7 +34,7 @@ def loop_visits(kernel: Kernel, cfg: ControlFlowGraph, loop: Loop) -> frozenset[
     A loop that may be left elsewhere than at its end and jumps back from several blocks, or from a
     table of targets, is not counted.
     """
-    if is_rotated(loop, set()):
+    if is_rotated(loop):
         return _all_visits(loop.header)
     if len(loop.latches) > 1:
         return frozenset()
@@ -78,19 +78,27 @@ def copies_of(
 
 
 def totals_in_force(
-    kernel: Kernel, cfg: ControlFlowGraph, paths: BlockPaths, totals: Iterable[PlacedTotal]
+    kernel: Kernel,
+    cfg: ControlFlowGraph,
+    paths: BlockPaths,
+    totals: Iterable[PlacedTotal],
+    *,
+    exist: bool = True,
 ) -> tuple[PlacedTotal, ...]:
     """The totals that some warp of these blocks might exceed without them.
 
-    Raises PtxwcetError (PW217) for one that every run of a warp exceeds. Cost: linear in the paths
-    for each.
+    ``exist``: every launch has such blocks. Then raises PtxwcetError (PW217) for a total that every
+    run of a warp exceeds; otherwise the total says that there are none, and cuts nothing of what
+    they would execute. Cost: linear in the paths for each.
     """
     found = []
     for total in totals:
         counts = [count_visits(warp.nodes, total.visits) for warp in paths.warps]
         least = max((low for low, _ in counts), default=0)
-        if least > total.most:
+        if least > total.most and exist:
             raise PtxwcetError(_contradicted(kernel, cfg, total, least))
+        if least > total.most:
+            continue
         if max((high for _, high in counts), default=0) > total.most:
             found.append(total)
     return tuple(found)

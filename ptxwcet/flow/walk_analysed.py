@@ -8,7 +8,7 @@ import numpy as np
 
 from ptxwcet.flow.facts import BoundOrigin
 from ptxwcet.flow.loops import Loop
-from ptxwcet.flow.paths import AffineCount, Path, PathLoop
+from ptxwcet.flow.paths import AffineCount, Path, PathLoop, is_exact
 from ptxwcet.flow.values import Mask, Value
 from ptxwcet.flow.walk_bounded import runs_once
 from ptxwcet.flow.walk_closed_forms import PERIODS, summarise
@@ -26,8 +26,9 @@ _MOST_ITERATIONS = 1 << 32
 def analysed_loop(walk: WalkState, entry: Entry, claimed: Claim | None) -> tuple[int, Mask]:
     """Walks one entry of a loop; ``claimed`` bounds the executions of its body.
 
-    Raises Undecided, or Refused (PW204: no closed form, PW205: it never ends, PW217: the bound is
-    wrong). Cost: a few walks of the body for each closed form, else one for each iteration.
+    Raises Undecided, Refused (PW204: no closed form, PW205: it never ends, PW217: the bound is
+    wrong), Infeasible (no run that the bound is true of enters here). Cost: a few walks of the
+    body for each closed form, else one for each iteration.
     """
     outer, search = walk.out, _Search(walk, entry, claimed)
     loop = entry.loop
@@ -58,11 +59,14 @@ class _Search:
         self.arrived = entry.mask
         self._walk = walk
         self._claimed = claimed
-        self._limit = None if claimed is None else claimed.most - is_rotated(entry.loop, set())
+        self._limit = None if claimed is None else claimed.most - is_rotated(entry.loop)
         self._opened = walk.open_loops[-1]
         self._iterations = Iterations()
         self._reason = ""
-        self._alive = entry.mask
+        self._alive = self._entered = entry.mask
+        self._reach, self._endings = walk.reach, walk.endings
+        self._are_here = walk.is_exact and not walk.has_gone
+        self._together = False  # all lanes have executed the same, up to where they left
 
     def start(self) -> None:
         """Begins an iteration."""
@@ -76,8 +80,7 @@ class _Search:
         if block != self.entry.loop.header or not np.array_equal(arrived, self.entry.mask):
             self._take_part(nodes, block, arrived)
             return False
-        total = self._iterations.total.base
-        if self._limit is not None and self._opened.undecided and total >= self._limit:
+        if self._remaining is not None and self._opened.undecided and self._remaining <= 0:
             self._stop(nodes)
             return False
         self._iterations.add(nodes, AffineCount(1), 1)
@@ -85,15 +88,20 @@ class _Search:
         if self.plain > _MOST_PLAIN_ITERATIONS:
             raise _not_summarisable(self._walk, self.entry.loop)
         self.history = self.history[-max(PERIODS) :]
-        total = self._iterations.total.base
-        self._opened.remaining = None if self._limit is None else self._limit - total
+        self._opened.remaining = self._remaining
         lives = np.array_equal(self._alive, self._walk.state.alive)
         return lives and self._opened.remaining != 0
+
+    @property
+    def _remaining(self) -> int | None:
+        """Most iterations that the claim leaves in any block and iteration of loops around."""
+        return None if self._limit is None else self._limit - self._iterations.fewest
 
     def _take_part(self, nodes: Path, block: int, arrived: Mask) -> None:
         """Takes an iteration that not all lanes have completed: the last one, if any has left."""
         if block != self.entry.loop.header or not arrived.any():
             self._iterations.last = nodes
+            self._together = np.array_equal(arrived, self._entered)
             self.is_open, self.arrived = False, arrived
             return
         self._iterations.add(nodes, AffineCount(1), 1)  # some lanes have exited for good
@@ -104,7 +112,7 @@ class _Search:
         """Ends the loop by the user's word: lanes leave on the ways that were noted."""
         assert self._limit is not None
         if self._limit < 0:
-            raise runs_once(self._walk, self.entry.loop)
+            self._walk.contradict(runs_once(self._walk, self.entry.loop), self._reach)
         end = self._opened.end
         self._iterations.last = () if end is None else (*nodes, *end)
         self._iterations.is_stopped = True
@@ -114,14 +122,15 @@ class _Search:
         """Takes the iterations of which a closed form was found."""
         if summary is None:
             return
-        self._iterations.add(summary.nodes, summary.count, summary.period)
+        most = self._remaining if self._opened.undecided else None
+        self._iterations.add(summary.nodes, summary.count, summary.period, most)
         self._reason = self._reason or summary.reason
         self.history, self.plain = [], 0
         if self._iterations.total.base > _MOST_ITERATIONS and self._opened.undecided:
             raise Undecided(*self._opened.undecided)  # counters go round, for ever
 
     def path(self) -> PathLoop:
-        """The path of all iterations. Raises Refused (PW217) if they are more than claimed."""
+        """The path of all iterations. Raises Refused (PW217) or Infeasible for a wrong claim."""
         loop, claimed, opened = self.entry.loop, self._claimed, self._opened
         path = self._iterations.path(opened)
         if self._iterations.is_stopped:
@@ -129,14 +138,24 @@ class _Search:
             return PathLoop(
                 loop.id, path, AffineCount(claimed.most), claimed.origin, claimed.reason
             )
-        bodies = self._iterations.bodies(loop.id, rotated=is_rotated(loop, opened.sources))
-        is_stated = claimed is not None and claimed.origin is BoundOrigin.USER
-        if is_stated and claimed is not None and not bodies.slopes and bodies.base > claimed.most:
-            raise _contradiction(self._walk, loop, claimed.most, bodies.base)
+        bodies = self._iterations.bodies(loop.id, rotated=is_rotated(loop))
+        if claimed is not None and claimed.origin is BoundOrigin.USER:
+            self._check(claimed.most, bodies)
         reason = self._reason or "enumerated"
         if opened.undecided:
             reason += "; it may end earlier"
         return PathLoop(loop.id, path, bodies, BoundOrigin.ANALYSIS, reason)
+
+    def _check(self, most: int, bodies: AffineCount) -> None:
+        """Compares what the user says with what was found, if a run that enters executes that.
+
+        What some lanes or runs may do less often, or what they end early, contradicts no bound.
+        """
+        is_sure = (self._are_here or self._together) and self._walk.endings == self._endings
+        is_sure &= not self._opened.undecided and is_exact(self._iterations.last)
+        if is_sure and not bodies.slopes and bodies.base > most:
+            reason = _contradiction(self._walk, self.entry.loop, most, bodies.base)
+            self._walk.contradict(reason, self._reach)
 
 
 def _not_summarisable(walk: WalkState, loop: Loop) -> Refused:

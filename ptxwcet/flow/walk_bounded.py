@@ -11,7 +11,7 @@ from ptxwcet.flow.values import Mask
 from ptxwcet.flow.walk_branches import agreement_at
 from ptxwcet.flow.walk_exits import ExitRecorder
 from ptxwcet.flow.walk_iterations import Claim, is_rotated
-from ptxwcet.flow.walk_state import WalkState
+from ptxwcet.flow.walk_state import Reach, WalkState
 from ptxwcet.flow.walk_stops import Refused
 
 
@@ -22,9 +22,11 @@ def bounded_loop(walk: WalkState, loop: Loop, mask: Mask, claim: Claim) -> tuple
     nothing says that all warps of the block leave it together.
     """
     header = walk.cfg.blocks[loop.header].start
-    rotated, bound = is_rotated(loop, set()), claim.most
+    rotated, bound = is_rotated(loop), claim.most
     if rotated and bound == 0:
-        raise runs_once(walk, loop)
+        walk.contradict(runs_once(walk, loop))
+        bound = 1  # no run enters the loop
+    walk.reach = Reach.PERHAPS
     walk.forget(loop)
     recorder = ExitRecorder(loop, walk.graph)
     outer, walk.out, walk.exits = walk.out, [], recorder

@@ -46,7 +46,7 @@ def walk_branch(
         return taken, mask
     if is_decided:
         if block in walk.facts.uniform:
-            raise _contradicted(walk, block)
+            walk.contradict(_parts(walk, block))
         # Lanes that branch straight to the join only wait there: the warp falls through.
         straight = taken == walk.graph.postdominators[block]
         if not walk.proofs:
@@ -59,7 +59,8 @@ def walk_branch(
     return _open_branch(walk, sides)
 
 
-def _contradicted(walk: WalkState, block: int) -> Refused:
+def _parts(walk: WalkState, block: int) -> Refused:
+    """Lanes of a warp part here that a fact says go together."""
     return Refused(
         "PW217",
         walk.graph.last(block),
@@ -99,23 +100,34 @@ def agreement_at(walk: WalkState, block: int) -> tuple[Agreement, bool]:
 def _possible(
     walk: WalkState, block: int, sure: Mask, unsure: Mask, mask: Mask
 ) -> tuple[Mask, Mask]:
-    """The lanes that take a branch, and that may, less the outcomes that facts exclude."""
+    """The lanes that take a branch, and that may, less the outcomes that facts exclude.
+
+    Lanes whose outcome is known to be an excluded one are not here in any run. If the mask is that
+    of the run, or has no other lanes, no run comes here. Otherwise they go where they are known to
+    go: to send them elsewhere would add what no run does.
+    """
     never = walk.facts.never
     for taken in (True, False):
         if (block, taken) not in never:
             continue
         contrary = sure if taken else mask & ~(sure | unsure)
-        if contrary.any() and walk.is_exact and not walk.has_gone:
-            raise Refused(
-                "PW217",
-                walk.graph.last(block),
-                f"a fact says that this branch is never {'taken' if taken else 'passed'}, but "
-                "some lanes do so",
-                "correct the fact or the launch facts: both cannot be true",
-            )
-        sure = np.zeros_like(mask) if taken else mask
+        are_here = walk.is_exact and not walk.has_gone
+        if contrary.any() and (are_here or np.array_equal(contrary, mask)):
+            walk.contradict(_excluded(walk, block, taken=taken))
+        sure = sure if taken else sure | unsure
         unsure = np.zeros_like(mask)
     return sure, unsure
+
+
+def _excluded(walk: WalkState, block: int, *, taken: bool) -> Refused:
+    """Lanes go a way that a fact excludes."""
+    return Refused(
+        "PW217",
+        walk.graph.last(block),
+        f"a fact says that this branch is never {'taken' if taken else 'passed'}, but some lanes "
+        "do so",
+        "correct the fact or the launch facts: both cannot be true",
+    )
 
 
 def _open_branch(walk: WalkState, sides: OpenBranch) -> tuple[int, Mask]:

@@ -14,7 +14,7 @@ from ptxwcet.flow.walk_iterations import Claim, Entry, is_rotated
 from ptxwcet.flow.walk_narrowing import widen
 from ptxwcet.flow.walk_open import OpenLoop
 from ptxwcet.flow.walk_sides import walk_side
-from ptxwcet.flow.walk_state import WalkState
+from ptxwcet.flow.walk_state import Reach, Snapshot, WalkState
 from ptxwcet.flow.walk_stops import FallsApart, Refused, Undecided
 from ptxwcet.flow.walk_variants import bound_results, variant_of
 
@@ -22,7 +22,7 @@ from ptxwcet.flow.walk_variants import bound_results, variant_of
 def walk_loop(walk: WalkState, loop: Loop, mask: Mask, stop: int | None) -> tuple[int, Mask]:
     """One entry of a loop, from its header to wherever its lanes go next."""
     before, apart = walk.snapshot(), walk.apart
-    around = len(walk.open_loops)
+    around, endings = len(walk.open_loops), walk.endings
     try:
         block, arrived = _enter(walk, loop, mask, stop)
     except FallsApart as reason:
@@ -34,6 +34,7 @@ def walk_loop(walk: WalkState, loop: Loop, mask: Mask, stop: int | None) -> tupl
         block, arrived = _scatter(walk, loop, mask, reason.block)
     walk.apart = apart
     walk.is_exact = before.is_exact and np.array_equal(before.alive, walk.state.alive)
+    walk.reach = before.reach if walk.endings == endings else Reach.PERHAPS
     return block, arrived
 
 
@@ -43,6 +44,8 @@ def _scatter(walk: WalkState, loop: Loop, mask: Mask, branch: int) -> tuple[int,
     meetings, walk.meetings = walk.meetings, {walk.graph.postdominators[branch]}
     walk.apart_in.append(loop)
     walk.is_exact = False
+    walk.reach = Reach.PERHAPS
+    walk.endings += 1
     try:
         block, arrived = _enter(walk, loop, mask, None)
         final = min(
@@ -69,10 +72,18 @@ def _enter(walk: WalkState, loop: Loop, mask: Mask, stop: int | None) -> tuple[i
     stated = walk.facts.loop_bounds.get(loop.id)
     claim = None if stated is None else Claim(stated)
     before, apart = walk.snapshot(), walk.apart
-    if claim is None and loop.id in walk.graph.work.uncounted:
-        claim = _variant_claim(walk, loop, mask)
+    if loop.id in walk.graph.work.uncounted:
+        claim = _smaller(claim, _variant_claim(walk, loop, mask))
     try:
-        return _entered(walk, Entry(loop, mask, stop), claim)
+        block, arrived = _entered(walk, Entry(loop, mask, stop), claim)
+        if claim is None or walk.proofs or not _is_ended_by_user(walk, loop, before.nodes):
+            return block, arrived
+        variant = _variant_before(walk, before, Entry(loop, mask, stop))
+        if variant is None or variant.most >= claim.most:
+            return block, arrived
+        walk.graph.work.uncounted.add(loop.id)
+        walk.restore(before)
+        walk.apart, claim = apart, variant
     except (Undecided, Refused) as refused:
         if claim is not None or walk.proofs or not _is_settled_by_bound(walk, refused, loop):
             raise  # of a proof, where less is known: iterations executed one by one come first
@@ -85,12 +96,36 @@ def _enter(walk: WalkState, loop: Loop, mask: Mask, stop: int | None) -> tuple[i
     return _entered(walk, Entry(loop, mask, stop), claim)
 
 
+def _smaller(one: Claim | None, two: Claim | None) -> Claim | None:
+    """The claim that says more; the user's of two equal ones."""
+    if one is None or two is None:
+        return one or two
+    return two if two.most < one.most else one
+
+
+def _is_ended_by_user(walk: WalkState, loop: Loop, first: int) -> bool:
+    """Whether nothing but the user's word ends a loop among what was recorded from ``first`` on."""
+    return any(
+        isinstance(node, PathLoop) and node.loop == loop.id and node.origin is BoundOrigin.USER
+        for node in walk.out[first:]
+    )
+
+
+def _variant_before(walk: WalkState, before: Snapshot, entry: Entry) -> Claim | None:
+    """What a variant says of an entry of a loop that has been walked since."""
+    registers, alive = walk.state.registers, walk.state.alive
+    walk.state.registers, walk.state.alive = dict(before.registers), before.alive.copy()
+    found = _variant_claim(walk, entry.loop, entry.mask)
+    walk.state.registers, walk.state.alive = registers, alive
+    return found
+
+
 def _variant_claim(walk: WalkState, loop: Loop, mask: Mask) -> Claim | None:
     """A bound on the executions of the body that a variant gives."""
     variant = variant_of(walk, loop, mask)
     if variant is None:
         return None
-    most = variant.back_edges + is_rotated(loop, set())
+    most = variant.back_edges + is_rotated(loop)
     return Claim(most, BoundOrigin.ANALYSIS, variant.reason)
 
 

@@ -55,7 +55,10 @@ class Narrowed:
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """A walked side of an open branch: path, lanes that may start and arrive, state at its end."""
+    """A walked side of an open branch: path, lanes that may start and arrive, state at its end.
+
+    ``is_certain``: a warp that takes the side arrives at its end.
+    """
 
     path: Path
     mask: Mask
@@ -64,6 +67,12 @@ class Side:
     alive: Mask
     is_exact: bool
     has_gone: bool
+    is_certain: bool
+
+    @property
+    def may_have_ended(self) -> bool:
+        """Whether no lane is left of those that took it."""
+        return not bool((self.mask & self.alive).any())
 
 
 _Noted = tuple[dict[Path, None], dict[tuple[int, Path], None]]

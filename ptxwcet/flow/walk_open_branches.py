@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
+from functools import reduce
+
 import numpy as np
 
 from ptxwcet.flow.cfg import BlockId
@@ -11,65 +14,96 @@ from ptxwcet.flow.paths import Path, PathChoice, PathEnd, PathFork, PathGone, Pa
 from ptxwcet.flow.values import Cause, CauseKind, Mask
 from ptxwcet.flow.walk_narrowing import narrow, widen
 from ptxwcet.flow.walk_open import OpenBranch, Side, Way
-from ptxwcet.flow.walk_sides import both_sides, meet_registers, walk_side, walked
-from ptxwcet.flow.walk_state import WalkState
-from ptxwcet.flow.walk_stops import Refused, Undecided, no_meeting
+from ptxwcet.flow.walk_sides import both_sides, meet_registers, reach_behind, walk_side, walked
+from ptxwcet.flow.walk_state import Reach, WalkState
+from ptxwcet.flow.walk_stops import Infeasible, Refused, Undecided, no_meeting
 
 
 def fork(walk: WalkState, sides: OpenBranch) -> tuple[int, Mask]:
     """Both sides of a branch of which each lane may go one way, or of which lanes may be gone.
 
     Each side starts from the state at the branch. Where they meet, a register is known in a
-    lane that may have come either way only if both sides agree on it.
+    lane that may have come either way only if both sides agree on it. Of a side that facts exclude
+    nothing is left.
     """
     block = sides.block
     join = walk.graph.postdominators[block]
     if join is None:
         raise no_meeting(walk.graph.last(block))
     before = walk.snapshot()
+    try:
+        found = _forked(walk, sides, join, Reach.ON_SIDE)
+    except Infeasible as infeasible:
+        walk.contradict(infeasible.reason, before.reach)
+        walk.go_back(before)
+        found = _forked(walk, sides, join, Reach.PERHAPS)
+    causes = sides.causes or frozenset({Cause(CauseKind.LOOP, walk.cfg.name(BlockId(block)))})
+    lost = _lanes_without_way(walk, sides, found)
+    state = walk.state
+    if len(found) == 2:
+        meet_registers(walk, found[True], found[False], causes)
+    else:
+        (only,) = found.values()
+        state.registers = only.registers
+    state.alive = before.alive & ~(sides.taken[1] | sides.fallthrough[1])
+    for side in found.values():
+        state.alive = state.alive | side.mask & side.alive
+    arrive = all(not bool((side.mask & ~side.arrived).any()) for side in found.values())
+    walk.is_exact = before.is_exact and arrive and not lost
+    walk.has_gone = any(side.has_gone for side in found.values())
+    reach_behind(walk, before, found.values())
+    _record_fork(walk, sides, join, found)
+    return join, reduce(np.logical_or, [side.arrived for side in found.values()])
+
+
+def _forked(walk: WalkState, sides: OpenBranch, join: int, reach: Reach) -> dict[bool, Side]:
+    """The sides of a branch whose lanes may part, the one that it leads to first if that can be."""
+    before = walk.snapshot()
     walk.is_exact = False
     try:
-        one, two = both_sides(walk, sides, join, (True, False))
+        return both_sides(walk, sides, join, (True, False), reach)
     except (Refused, Undecided) as refused:
-        if not _is_barriers(walk, refused, block):
+        if not _is_barriers(walk, refused, sides.block):
             raise
         # a barrier is fine on the side that goes on if the lanes of the other one have exited
         walk.restore(before)
         walk.is_exact = False
-        two, one = both_sides(walk, sides, join, (False, True))
-    state = walk.state
-    causes = sides.causes or frozenset({Cause(CauseKind.LOOP, walk.cfg.name(BlockId(block)))})
-    meet_registers(walk, one, two, causes)
-    elsewhere = before.alive & ~(one.mask | two.mask)
-    state.alive = elsewhere | one.mask & one.alive | two.mask & two.alive
-    arrive = all(not bool((side.mask & ~side.arrived).any()) for side in (one, two))
-    walk.is_exact = before.is_exact and arrive
-    walk.has_gone = one.has_gone or two.has_gone
+        return both_sides(walk, sides, join, (False, True), reach)
+
+
+def _lanes_without_way(walk: WalkState, sides: OpenBranch, found: Collection[bool]) -> bool:
+    """Whether there are lanes in the mask whose only way is a side that facts exclude."""
+    (_, taken), (_, fallthrough) = sides.taken, sides.fallthrough
+    if True not in found:
+        return bool((taken & ~fallthrough).any())
+    return False not in found and bool((fallthrough & ~taken).any())
+
+
+def _record_fork(walk: WalkState, sides: OpenBranch, join: int, found: Mapping[bool, Side]) -> None:
+    """What a warp executes at a branch whose sides were walked."""
+    block, jumps = sides.block, walk.graph.jumps(sides.block)
+    if len(found) == 1:
+        ((taken, only),) = found.items()
+        walk.out += [Visit(block, taken=taken and jumps), *only.path]
+        return
     straight = sides.taken[0] == join
-    walk.out.append(PathFork(block, one.path, two.path, straight, walk.graph.jumps(block)))
-    return join, one.arrived | two.arrived
+    walk.out.append(PathFork(block, found[True].path, found[False].path, straight, jumps))
 
 
 def choose(
     walk: WalkState, sides: OpenBranch, meeting: int, inside: Loop | None
 ) -> tuple[int, Mask]:
-    """Both sides of a branch that all lanes of a warp take alike: one of them is executed."""
+    """Both sides of a branch that all lanes of a warp take alike: one of them is executed.
+
+    Of a side that facts exclude nothing is left.
+    """
     block = sides.block
     before = walk.snapshot()
     apart = walk.apart
     if sides.agreement is not Agreement.BLOCK:
         walk.apart = [*apart, (block, sides.causes)]
-    found: list[Side] = []
     try:
-        for (target, mask), taken in ((sides.taken, True), (sides.fallthrough, False)):
-            walk.go_back(before)
-            narrowed = narrow(walk, sides, taken=taken)
-            way = Way(sides, taken=taken and walk.graph.jumps(block))
-            path, arrived = walk_side(walk, target, mask, meeting, way=way, inside=inside)
-            widen(walk, narrowed)
-            if not (mask & walk.state.alive).any():
-                path = (*path, PathGone())
-            found.append(walked(walk, path, mask, arrived))
+        found = _chosen(walk, sides, meeting, inside)
     except (Refused, Undecided) as refused:
         if sides.agreement is Agreement.BLOCK or not _is_barriers(walk, refused, block):
             raise
@@ -78,17 +112,67 @@ def choose(
         return fork(walk, sides)
     finally:
         walk.apart = apart
-    _join(walk, sides, found)
-    jumps = walk.graph.jumps(block)
-    one, two = found
+    _join(walk, sides, list(found.values()))
+    reach_behind(walk, before, found.values())
+    _record_choice(walk, sides, found)
+    return meeting, reduce(np.logical_or, [side.arrived for side in found.values()])
+
+
+def _chosen(
+    walk: WalkState, sides: OpenBranch, meeting: int, inside: Loop | None
+) -> dict[bool, Side]:
+    """The sides of a branch that a warp takes as a whole, less one that facts exclude."""
+    reach = walk.reach
+    try:
+        return _feasible(walk, sides, meeting, inside, Reach.ON_SIDE)
+    except Infeasible as infeasible:
+        walk.contradict(infeasible.reason, reach)
+        return _feasible(walk, sides, meeting, inside, Reach.PERHAPS)
+
+
+def _feasible(
+    walk: WalkState, sides: OpenBranch, meeting: int, inside: Loop | None, reach: Reach
+) -> dict[bool, Side]:
+    """The sides that facts do not exclude. Raises Infeasible if there is none."""
+    before = walk.snapshot()
+    found: dict[bool, Side] = {}
+    for (target, mask), taken in ((sides.taken, True), (sides.fallthrough, False)):
+        walk.go_back(before)
+        walk.reach = reach
+        narrowed = narrow(walk, sides, taken=taken)
+        way = Way(sides, taken=taken and walk.graph.jumps(sides.block))
+        try:
+            path, arrived = walk_side(walk, target, mask, meeting, way=way, inside=inside)
+        except Infeasible:
+            if not taken and not found:
+                walk.go_back(before)
+                raise
+            continue
+        widen(walk, narrowed)
+        found[taken] = walked(walk, path, mask, arrived)
+    del walk.out[before.nodes :]
+    return found
+
+
+def _record_choice(walk: WalkState, sides: OpenBranch, found: Mapping[bool, Side]) -> None:
+    """What a warp, or a part of it, executes at a branch that it takes as a whole."""
+    block, jumps = sides.block, walk.graph.jumps(sides.block)
     if sides.is_part:
         walk.meetings.add(walk.graph.postdominators[block])
-        walk.out.append(PathPart(block, one.path, two.path, jumps))
-        return meeting, one.arrived | two.arrived
-    alternatives = (Visit(block, taken=jumps), *one.path), (Visit(block, False), *two.path)
+    if len(found) == 1:
+        ((taken, only),) = found.items()
+        walk.out += [Visit(block, taken=taken and jumps), *only.path]
+        return
+    one, two = (
+        (*side.path, PathGone()) if side.may_have_ended else side.path
+        for side in (found[True], found[False])
+    )
+    if sides.is_part:
+        walk.out.append(PathPart(block, one, two, jumps))
+        return
+    ways = (Visit(block, taken=jumps), *one), (Visit(block, taken=False), *two)
     site = block if sides.agreement is Agreement.BLOCK else None
-    walk.out.append(PathChoice(alternatives, site, sides.if_race_free))
-    return meeting, one.arrived | two.arrived
+    walk.out.append(PathChoice(ways, site, sides.if_race_free))
 
 
 def _is_barriers(walk: WalkState, refused: Refused | Undecided, block: int) -> bool:
@@ -100,7 +184,6 @@ def _is_barriers(walk: WalkState, refused: Refused | Undecided, block: int) -> b
 
 def _join(walk: WalkState, sides: OpenBranch, found: list[Side]) -> None:
     """The state after one of two sides, all lanes of a warp having taken the same."""
-    one, two = found
     state = walk.state
     arriving = [side for side in found if side.arrived.any()]
     if len(arriving) == 1:
@@ -108,6 +191,9 @@ def _join(walk: WalkState, sides: OpenBranch, found: list[Side]) -> None:
         state.registers, state.alive = only.registers, only.alive
         walk.is_exact, walk.has_gone = only.is_exact, only.has_gone
         return
+    if len(found) == 1:  # nobody arrives
+        found = [*found, *found]
+    one, two = found
     meet_registers(walk, one, two, sides.causes)
     state.alive = one.alive | two.alive
     same = np.array_equal(one.alive, two.alive) and np.array_equal(one.arrived, two.arrived)
@@ -125,6 +211,8 @@ def may_end(walk: WalkState, sides: OpenBranch, meeting: int | None) -> tuple[in
     on, mask = sides.fallthrough if ends_when_taken else sides.taken
     leave = Visit(block, taken=jumps and ends_when_taken)
     last = ending(walk, meeting)
+    walk.reach = Reach.PERHAPS
+    walk.endings += 1
     walk.out.append(PathEnd(leave, last, Visit(block, taken=jumps and not ends_when_taken)))
     if not sides.agreement:
         walk.has_gone = True
@@ -158,6 +246,7 @@ def may_leave(walk: WalkState, sides: OpenBranch, meeting: int) -> tuple[int, Ma
     if way[0] != meeting:
         before = walk.snapshot()
         walk.is_exact &= bool(sides.agreement)
+        walk.reach = Reach.PERHAPS
         narrow(walk, sides, taken=leaves_when_taken)
         behind, _ = walk_side(walk, *way, meeting)
         walk.go_back(before)
@@ -173,6 +262,7 @@ def may_leave(walk: WalkState, sides: OpenBranch, meeting: int) -> tuple[int, Ma
     opened.if_race_free |= sides.if_race_free
     opened.sources.add(block)
     opened.note(way_out, behind, (meeting, way[1]), undecided)
+    walk.reach = Reach.PERHAPS
     if sides.is_part:
         walk.meetings.add(meeting)
         walk.out.append(PathPart(block, (), (), jumps=True))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import numpy as np
 
 from ptxwcet.flow.integers import IntegerType
@@ -13,8 +15,8 @@ from ptxwcet.flow.ranges import bounded, interval_of
 from ptxwcet.flow.values import Cause, Known, Mask, Unknown, Value, combine, meet, merge
 from ptxwcet.flow.walk_narrowing import narrow, widen
 from ptxwcet.flow.walk_open import OpenBranch, Side, Way
-from ptxwcet.flow.walk_state import WalkState
-from ptxwcet.flow.walk_stops import Undecided
+from ptxwcet.flow.walk_state import Reach, Snapshot, WalkState
+from ptxwcet.flow.walk_stops import Infeasible, Undecided
 
 _LEAST_BITS = 16
 _MOST_TERMS = 4
@@ -77,21 +79,23 @@ def _leave_chosen(
 
 
 def both_sides(
-    walk: WalkState, sides: OpenBranch, join: int, order: tuple[bool, bool]
-) -> list[Side]:
+    walk: WalkState, sides: OpenBranch, join: int, order: tuple[bool, bool], reach: Reach
+) -> dict[bool, Side]:
     """Walks both sides of a branch up to their meeting, each from the state as it is now.
 
-    ``order`` says which side comes first: True for the one that the branch leads to.
+    ``order`` says which side comes first: True for the one that the branch leads to. A side that
+    facts exclude is left out; raises Infeasible if they exclude both.
     """
     state = walk.state
     registers, alive, has_gone = dict(state.registers), state.alive.copy(), walk.has_gone
-    done: list[Side] = []
+    found: dict[bool, Side] = {}
     for taken in order:
+        done = list(found.values())
         block, mask = sides.taken if taken else sides.fallthrough
         _, other = sides.fallthrough if taken else sides.taken
         state.registers = dict(registers)
         state.alive = alive.copy()
-        walk.has_gone = has_gone
+        walk.has_gone, walk.reach = has_gone, reach
         before = walk.apart
         if done:
             state.alive &= ~(other & ~mask & ~done[0].alive)
@@ -100,17 +104,38 @@ def both_sides(
         narrowed = narrow(walk, sides, taken=taken)
         try:
             path, arrived = walk_side(walk, block, mask, join)
+        except Infeasible:
+            if taken is order[1] and not found:
+                raise
+            continue
         finally:
             walk.apart = before
         widen(walk, narrowed)
-        done.append(walked(walk, path, mask, arrived))
-    return done
+        found[taken] = walked(walk, path, mask, arrived)
+    return found
 
 
 def walked(walk: WalkState, path: Path, mask: Mask, arrived: Mask) -> Side:
     """The side that was walked last, with the state at its end."""
     state = walk.state
-    return Side(path, mask, arrived, state.registers, state.alive, walk.is_exact, walk.has_gone)
+    is_certain = walk.reach is not Reach.PERHAPS and bool(arrived.any())
+    return Side(
+        path,
+        mask,
+        arrived,
+        state.registers,
+        state.alive,
+        walk.is_exact,
+        walk.has_gone,
+        is_certain,
+    )
+
+
+def reach_behind(walk: WalkState, before: Snapshot, sides: Collection[Side]) -> None:
+    """Notes which runs come to the meeting of the sides of an open branch."""
+    walk.endings += any(side.may_have_ended for side in sides)
+    is_certain = all(side.is_certain for side in sides)
+    walk.reach = before.reach if is_certain else Reach.PERHAPS
 
 
 def meet_registers(walk: WalkState, one: Side, two: Side, causes: frozenset[Cause]) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from enum import Enum
 from typing import ClassVar, TypeGuard
 
 from ptxwcet.flow.facts import PlacedFacts
@@ -21,12 +22,24 @@ from ptxwcet.flow.values import Cause, CauseKind, Mask, Unknown, Value
 from ptxwcet.flow.walk_exits import ExitRecorder
 from ptxwcet.flow.walk_open import OpenLoop
 from ptxwcet.flow.walk_steps import Steps
-from ptxwcet.flow.walk_stops import Refused, Undecided
+from ptxwcet.flow.walk_stops import Infeasible, Refused, Undecided
 
 # Block visits of one walk: seconds, and above what any kernel of samples and corpus needs (8,000).
 _MOST_VISITS = 60_000
 # Branches with open or divergent outcomes inside of each other: a level takes a few Python frames.
 _MOST_SIDES = 100
+
+
+class Reach(Enum):
+    """Which runs come to where the walk stands, with at least one lane of its mask.
+
+    ``ALWAYS``: all that the facts allow; ``ON_SIDE``: those that take the side of the innermost
+    open branch around; ``PERHAPS``: it is not known which.
+    """
+
+    ALWAYS = "always"
+    ON_SIDE = "on side"
+    PERHAPS = "perhaps"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +51,7 @@ class Snapshot:
     nodes: int
     is_exact: bool
     has_gone: bool
+    reach: Reach
     limits: tuple[tuple[Symbol, int | None, dict[Symbol, int]], ...]
 
 
@@ -60,6 +74,8 @@ class WalkState(ABC):
         self.exits: ExitRecorder | None = None
         self.is_exact = True  # the masks are those of the run; else a warp may have fewer lanes
         self.has_gone = False  # lanes may have ended for good: the masks are no more exact
+        self.reach = Reach.ALWAYS
+        self.endings = 0  # open branches so far on whose side all lanes may have ended
         # open branches around whose other lanes may wait elsewhere, and why they are open
         self.apart: list[tuple[int, frozenset[Cause]]] = []
         self.open_loops: list[OpenLoop] = []
@@ -116,6 +132,24 @@ class WalkState(ABC):
         self.open_branches.add(block)
         self.graph.work.open_branches.add(block)
 
+    def contradict(self, reason: Refused, reach: Reach | None = None) -> None:
+        """Facts exclude that any run comes here, or to where the walk's ``reach`` was that one.
+
+        If all runs do, the facts contradict the analysis: raises ``reason``. If all do that take
+        the side around, none takes that side: raises Infeasible. Otherwise nothing follows for
+        what has been walked, and the fact is of no use here; nor in a proof, which supposes what
+        it has not proved yet.
+        """
+        if self.proofs:
+            return
+        match reach or self.reach:
+            case Reach.ALWAYS:
+                raise reason
+            case Reach.ON_SIDE:
+                raise Infeasible(reason)
+            case Reach.PERHAPS:
+                pass
+
     def may_meet(self, meeting: int | None) -> TypeGuard[int]:
         """Whether lanes may leave the loop here for ``meeting`` and stay in the loops around it."""
         if meeting is None or len(self.sides_around) != self.open_loops[-1].depth:
@@ -146,6 +180,7 @@ class WalkState(ABC):
             len(self.out),
             self.is_exact,
             self.has_gone,
+            self.reach,
             limits,
         )
 
@@ -161,3 +196,4 @@ class WalkState(ABC):
         self.state.alive = snapshot.alive.copy()
         del self.out[snapshot.nodes :]
         self.is_exact, self.has_gone = snapshot.is_exact, snapshot.has_gone
+        self.reach = snapshot.reach

@@ -1,12 +1,24 @@
 """What ends a walk before it has a path: groups to be walked apart, open decisions, refusals.
 
 :class:`SplitWarps` and :class:`~ptxwcet.flow.regions.SplitRequest` restart it on less,
-:class:`FallsApart` goes back to a loop around; the others are the walk's answer.
+:class:`FallsApart` goes back to a loop around, :class:`Infeasible` to the branch around whose other
+side remains; the others are the walk's answer.
 """
 
 from __future__ import annotations
 
 from ptxwcet.flow.values import Cause
+
+
+class Infeasible(Exception):
+    """Facts exclude the side of a branch that is being walked: no run takes it.
+
+    ``reason`` says which facts, and where; it is the answer if no other side is left.
+    """
+
+    def __init__(self, reason: Refused) -> None:
+        super().__init__(str(reason))
+        self.reason = reason
 
 
 class SplitWarps(Exception):

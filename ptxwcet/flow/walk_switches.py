@@ -13,9 +13,9 @@ from ptxwcet.flow.values import Cause, CauseKind, Known, Mask
 from ptxwcet.flow.walk_branches import agreement_at
 from ptxwcet.flow.walk_guards import require_agreement
 from ptxwcet.flow.walk_open import Side
-from ptxwcet.flow.walk_sides import meet_registers, walk_side, walked
-from ptxwcet.flow.walk_state import WalkState
-from ptxwcet.flow.walk_stops import Refused
+from ptxwcet.flow.walk_sides import meet_registers, reach_behind, walk_side, walked
+from ptxwcet.flow.walk_state import Reach, WalkState
+from ptxwcet.flow.walk_stops import Infeasible, Refused
 
 
 def walk_switch(walk: WalkState, block: int, mask: Mask) -> tuple[int, Mask]:
@@ -31,23 +31,22 @@ def walk_switch(walk: WalkState, block: int, mask: Mask) -> tuple[int, Mask]:
         return next(iter(ways.items()))
     if meeting is None or (walk.open_loops and meeting not in walk.open_loops[-1].loop.body):
         raise _refusal(walk, block, "its cases meet again only behind the loop around")
-    before, apart = walk.snapshot(), walk.apart
     causes = frozenset({Cause(CauseKind.OPERATION, "brx.idx", walk.graph.last(block))})
     agreement, if_race_free = agreement_at(walk, block)
-    if not any(np.array_equal(lanes, mask) for lanes in ways.values()):
+    is_known = not any(np.array_equal(lanes, mask) for lanes in ways.values())
+    if is_known:
         agreement = Agreement.NONE  # it is known which lanes go where
+    before, apart = walk.snapshot(), walk.apart
     if agreement is not Agreement.BLOCK:
         walk.apart = [*apart, (block, causes)]
-    sides: list[Side] = []
-    for target, lanes in ways.items():
-        walk.go_back(before)
-        walk.is_exact &= bool(agreement)
-        path, arrived = walk_side(walk, target, lanes, meeting, chosen=bool(agreement))
-        sides.append(walked(walk, path, lanes, arrived))
-    walk.apart = apart
+    try:
+        sides = _sides(walk, ways, meeting, agreement, is_known=is_known)
+    finally:
+        walk.apart = apart
     _join(walk, sides, causes)
     complete = all(not bool((side.mask & ~side.arrived).any()) for side in sides)
     walk.is_exact = before.is_exact and complete
+    reach_behind(walk, before, sides)
     paths = tuple(side.path for side in sides)
     if agreement:
         site = block if agreement is Agreement.BLOCK else None
@@ -55,6 +54,49 @@ def walk_switch(walk: WalkState, block: int, mask: Mask) -> tuple[int, Mask]:
     else:
         walk.out.append(PathLate(len(paths), paths))
     return meeting, reduce(np.logical_or, [side.arrived for side in sides])
+
+
+def _sides(
+    walk: WalkState, ways: dict[int, Mask], meeting: int, agreement: Agreement, *, is_known: bool
+) -> list[Side]:
+    """The sides, each walked from the same state, less those that facts exclude.
+
+    ``is_known``: all of them are executed, by the lanes that are known to take them.
+    """
+    reach = walk.reach
+    try:
+        return _feasible(walk, ways, meeting, agreement, None if is_known else Reach.ON_SIDE)
+    except Infeasible as infeasible:
+        walk.contradict(infeasible.reason, reach)
+        return _feasible(walk, ways, meeting, agreement, Reach.PERHAPS)
+
+
+def _feasible(
+    walk: WalkState, ways: dict[int, Mask], meeting: int, agreement: Agreement, reach: Reach | None
+) -> list[Side]:
+    """The sides that facts do not exclude, where the walk's reach is set to ``reach``.
+
+    Raises Infeasible if there is none, or if all are executed (``reach`` None).
+    """
+    before = walk.snapshot()
+    sides: list[Side] = []
+    excluded: Infeasible | None = None
+    for target, lanes in ways.items():
+        walk.go_back(before)
+        walk.reach = reach or before.reach
+        walk.is_exact &= bool(agreement)
+        try:
+            path, arrived = walk_side(walk, target, lanes, meeting, chosen=bool(agreement))
+        except Infeasible as infeasible:
+            excluded = infeasible
+            if reach is None:
+                break
+            continue
+        sides.append(walked(walk, path, lanes, arrived))
+    if excluded is not None and (reach is None or not sides):
+        walk.go_back(before)
+        raise excluded
+    return sides
 
 
 def _join(walk: WalkState, sides: list[Side], causes: frozenset[Cause]) -> None:
@@ -70,6 +112,7 @@ def _join(walk: WalkState, sides: list[Side], causes: frozenset[Cause]) -> None:
             joined.alive & (~side.mask | side.alive) | side.mask & side.alive,
             is_exact=joined.is_exact and side.is_exact,
             has_gone=joined.has_gone or side.has_gone,
+            is_certain=joined.is_certain and side.is_certain,
         )
     walk.state.registers, walk.state.alive = joined.registers, joined.alive
     walk.has_gone = joined.has_gone

@@ -245,8 +245,14 @@ def test_a_total_that_the_analysis_contradicts(tmp_path: Path) -> None:
     code, text = refused(tmp_path, "calls", body, n=4)
     assert code == "PW250"
     assert REFINE in text
-    body = '[[loop]]\nkernel = "calls"\nat = "_Z6refinePKii#1:$L__BB0_1"\ntotal = 7\n'
-    code, text = refused(tmp_path, "calls", body, n=4)
+    body = '[[loop]]\nkernel = "calls"\nat = "_Z6refinePKii#{}:$L__BB0_1"\ntotal = 7\n'
+    for call_of in (1, 2):  # true of a call that data never make
+        cut = analyse(tmp_path, "calls", body.format(call_of), n=4).worst.bound.cycles
+        assert cut < analyse(tmp_path, "calls", "", n=4).worst.bound.cycles
+    body = body.format(1) + body.format(2).replace("7", "8")
+    assert analyse(tmp_path, "calls", body, n=4).worst.bound.cycles > cut / 2
+    body = loop("levels", "bound = 9") + loop("levels", "total = 3").replace("4_6", "4_4")
+    code, text = refused(tmp_path, "levels", body, n=4)
     assert code == "PW217"
 
 

@@ -50,11 +50,11 @@ def answer(request: Request) -> KernelAnalysis:
 
 def test_option_and_option() -> None:
     """Also by label and by line."""
-    two = replace(MAN, loop_bounds=("$L__BB0_2=50", "10=60"))
+    two = replace(MAN, loop_bounds=("$L__BB0_2=50", "9=60"))
     found = problem(two)
     assert found.code == "PW215"
-    assert "--loop-bound $L__BB0_2=50 says 50, --loop-bound 10=60 says 60" in found.message
-    assert answer(replace(MAN, loop_bounds=("$L__BB0_2=50", "10=50")))
+    assert "--loop-bound $L__BB0_2=50 says 50, --loop-bound 9=60 says 60" in found.message
+    assert answer(replace(MAN, loop_bounds=("$L__BB0_2=50", "9=50")))
 
 
 def test_option_and_facts_file(tmp_path: Path) -> None:
@@ -69,7 +69,7 @@ def test_option_and_facts_file(tmp_path: Path) -> None:
 
 
 def test_facts_file_and_facts_file(tmp_path: Path) -> None:
-    text = loop("$L__BB0_2", 50, "mandelbrot") + "[[loop]]\nline = 10\nbound = 60"
+    text = loop("$L__BB0_2", 50, "mandelbrot") + "[[loop]]\nline = 9\nbound = 60"
     found = problem(with_facts(MAN, tmp_path, text))
     assert "facts.toml:5 says 50, facts.toml:8 says 60" in found.message
 

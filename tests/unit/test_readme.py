@@ -1,0 +1,190 @@
+"""The README's output, numbers and commands are those of the tool."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from ptxwcet.cli.main import commands
+from ptxwcet.validate.corpus import CORPUS
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+EXPERIMENTS = ROOT / "docs" / "experiments"
+
+
+def said(text: str) -> str:
+    """The text, which the README has to contain; line breaks do not matter."""
+    assert text in " ".join(README.split()), f"the README no longer says: {text}"
+    return text
+
+
+def output(*arguments: str) -> str:
+    result = CliRunner().invoke(commands, arguments)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+@pytest.fixture(autouse=True)
+def in_the_checkout(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+
+
+# --- the main example -----------------------------------------------------------------------------
+
+
+def example_arguments() -> list[str]:
+    """Arguments of the command that the README shows first."""
+    block = re.search(r"<!-- run -->\n```sh\n(.*?)```", README, re.DOTALL)
+    assert block is not None
+    (line,) = (one for one in block[1].splitlines() if one.startswith(".venv/bin/ptxwcet"))
+    return shlex.split(line)[1:]
+
+
+def example_lines() -> list[str]:
+    block = re.search(r"```text\n(ptxwcet .*?)```", README, re.DOTALL)
+    assert block is not None
+    return block[1].splitlines()
+
+
+def missing(shown: list[str], printed: list[str]) -> list[str]:
+    """Lines shown that are not printed in this order; ``...`` stands for anything."""
+    left = iter(printed)
+    found = []
+    skips = False
+    for line in shown:
+        if line.strip() == "...":
+            skips = True
+            continue
+        start, dots, _ = line.partition("...")
+        for candidate in left:
+            if candidate == line or (dots and candidate.startswith(start)):
+                break
+            if not skips:
+                found.append(f"{line!r} is shown, {candidate!r} is printed")
+                break
+        else:
+            found.append(f"{line!r} is not printed")
+        skips = False
+    return found
+
+
+def test_the_example_prints_what_is_shown() -> None:
+    assert len(example_lines()) > 30
+    printed = output("bound", *example_arguments()).splitlines()
+    assert missing(example_lines(), printed) == []
+
+
+def test_a_changed_number_would_be_noticed() -> None:
+    shown = example_lines()
+    for number, line in enumerate(shown):
+        if re.search(r"\d", line):
+            other = re.sub(r"\d(?=\D*$)", lambda m: str((int(m[0]) + 1) % 10), line)
+            changed = [*shown[:number], other, *shown[number + 1 :]]
+            assert missing(changed, shown), line
+
+
+# --- numbers in the text --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("policy", "cycles"), [("lrr", "124,805"), ("gto", "124,463")])
+def test_simulated_cycles_of_the_example(policy: str, cycles: str) -> None:
+    said("takes 124,805 cycles for this block under LRR and 124,463 under GTO")
+    run = json.loads(
+        output("simulate", *example_arguments(), "--policy", policy, "--format", "json")
+    )
+    assert f"{run['kernels'][0]['cycles']:,}" == cycles
+
+
+@pytest.mark.parametrize(
+    ("arguments", "formula"),
+    [
+        ("samples/loops.ptx -k loop_up --block 64 --symbolic n=1..1000000", "231 + 230*n"),
+        (
+            "samples/sgemm_naive.ptx --block 32x32 --symbolic K=1..1000000",
+            "2,278 + 4,107*ceil(K/32)",
+        ),
+    ],
+)
+def test_formulas(arguments: str, formula: str) -> None:
+    said(f"`{formula}`")
+    assert output("bound", *arguments.split()).count(formula) == 1
+
+
+def test_makespan() -> None:
+    said("600 warps of `LLCLL` take exactly 2,401 slots")
+    said("ptxwcet makespan --string LLCLL --warps 600 --load-store 1 --cores 1")
+    options = ["--string", "LLCLL", "--warps", "600", "--load-store", "1", "--cores", "1"]
+    assert re.search(r"MAKESPAN +2,401 slots +safe-bound, exact", output("makespan", *options))
+
+
+def test_counterexamples_of_gub() -> None:
+    said("It is not safe: four small workloads exceed it")
+    assert sum(known.worst > known.gub for known in CORPUS) == 4
+
+
+def test_the_attack() -> None:
+    said("a million random blocks searched and attacked, no run exceeded the safe bound")
+    found = json.loads((EXPERIMENTS / "attack.json").read_text())
+    assert (found["workloads"], found["violations"]) == (1_000_000, 0)
+
+
+def test_overestimations_of_the_hybrid_analysis() -> None:
+    said("On 25 kernels after its Table II")
+    with (EXPERIMENTS / "hybrid.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 25
+
+    def mean(column: str, mark: str = "high_water_mark") -> str:
+        return f"{sum(100 * (int(r[column]) / int(r[mark]) - 1) for r in rows) / len(rows):.0f} %"
+
+    published = [mean(f"published_{one}", "published_high_water_mark") for one in ESTIMATES]
+    own = [mean(one) for one in ESTIMATES]
+    said(f"Z_dynamic {own[0]} above the high-water mark on average (published {published[0]})")
+    said(f"Z_hybrid {own[1]} ({published[1]})")
+    planned = json.loads((EXPERIMENTS / "hybrid.json").read_text())["rows"]
+    over = [100 * (row["planned"] / row["high_water_mark"] - 1) for row in planned]
+    said(f"and {sum(over) / len(over):.0f} % with waves computed from launch and occupancy")
+
+
+ESTIMATES = ("dynamic", "hybrid")
+
+
+# --- the table of commands ------------------------------------------------------------------------
+
+
+CONTEXT = click.Context(commands)
+NAMES = commands.list_commands(CONTEXT)
+
+
+def shown_commands() -> Iterator[tuple[str, list[str]]]:
+    """Name and options of every command line in the README's tables and text."""
+    for text in re.findall(r"`(ptxwcet [^`]*)`", README):
+        words = shlex.split(text)[1:]
+        name = words[0] if words and words[0] in NAMES else "bound"
+        if words[:1] == ["machine"]:
+            continue  # a group: its commands take no options that are shown
+        yield name, [word for word in words if word.startswith("-")]
+
+
+def test_commands_and_options_exist() -> None:
+    found = list(shown_commands())
+    assert len({name for name, _ in found}) >= 12
+    for name, options in found:
+        command = commands.get_command(CONTEXT, name)
+        assert command is not None
+        known = {option for parameter in command.params for option in parameter.opts}
+        assert set(options) <= known, f"{name}: {set(options) - known}"
+
+
+def test_every_command_is_in_the_readme() -> None:
+    for name in NAMES:
+        assert re.search(rf"`(ptxwcet )?{name}\b", README) or name == "bound", name

@@ -50,8 +50,9 @@ def shapes(bits: int) -> list[Shape]:
         Shape(warp, 4, 7), Shape(warp, 1, 10), Shape(block, 1, 0, 5),
         Shape(block, 1, 5, 96), Shape(block, 1, 0), Shape(warp, -1, 5),
         Shape(block, 3, 6), Shape(block, 1024, 15), Shape(warp, 16, 9),
-        Shape(block, 1, bits), Shape(block, 65536, 21), Shape(block, 2048, 16), Shape(block, 2048, 64, 0),
-        Shape(warp, 4096, 17), Shape(block, 1, 5, 32), Shape(block, 1, 0, 33),
+        Shape(block, 1, bits), Shape(block, 65536, 21), Shape(block, 2048, 16),
+        Shape(block, 2048, 64, 0), Shape(warp, 4096, 17),
+        Shape(block, 1, 5, 32), Shape(block, 1, 0, 33),
     ]  # fmt: skip
 
 

@@ -34,7 +34,7 @@ def test_kernels_without_one_have_none() -> None:
 
 
 @pytest.mark.parametrize("name", FILES)
-@pytest.mark.parametrize("command", ["bound", "facts", "cfg", "simulate", "phases", "validate"])
+@pytest.mark.parametrize("command", ["bound", "facts", "cfg", "phases", "validate"])
 def test_commands_answer(command: str, name: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main([command, str(CRASHES / name), "--block", "32"])

@@ -21,9 +21,10 @@ from ptxwcet.flow.facts import Launch
 from ptxwcet.flow.lane_shapes import VARYING, Agreement, Shape, constant, uniform
 from ptxwcet.flow.shape_rules import SHAPE_RULES
 from ptxwcet.flow.uniformity import _Shapes
+from ptxwcet.ir.operation import operation_of
 
 BLOCKS, WARPS, LANES = 24, 2, 32
-COMBINATIONS = {False: 40, True: 250}  # for opcodes without a rule of their own, and with one
+COMBINATIONS = {False: 25, True: 200}  # for forms without a rule of their own, and with one
 
 
 def width_of(form: Form, name: str) -> int:
@@ -57,26 +58,30 @@ def shapes(bits: int) -> list[Shape]:
     ]  # fmt: skip
 
 
+LANE = np.arange(LANES, dtype=np.uint64)
+
+
 def lanes_of(shape: Shape, bits: int, chance: random.Random) -> np.ndarray:
     """Values of a shape in all lanes, most of them where something wraps or changes sign."""
-    mask, result = (1 << bits) - 1, []
+    mask = (1 << bits) - 1
     step = 1 << min(shape.align, bits)
     edges = [0, step, -step, 1 << bits - 1, (1 << bits - 1) - step, 3 * step, 0x5555_5555_5555_5555]
 
-    def base() -> int:
+    def bases(count: int) -> np.ndarray:
+        """Numbers that all lanes may share; few for many lanes, repeated at random."""
         if shape.constant is not None:
-            return shape.constant
-        number = chance.choice([*edges, chance.getrandbits(bits), chance.getrandbits(6)])
-        return number // step * step
+            return np.full(count, shape.constant & mask, np.uint64)
+        drawn = [*edges, *(chance.getrandbits(bits) for _ in range(8)), *range(0, 64, 7)]
+        numbers = np.array([number // step * step & mask for number in drawn], np.uint64)
+        return numbers[chance.choices(range(len(drawn)), k=count)]
 
-    for _ in range(BLOCKS):
-        of_block = base()
-        for _ in range(WARPS):
-            of_warp = of_block if shape.agreement is Agreement.BLOCK else base()
-            for lane in range(LANES):
-                free = shape.agreement is Agreement.NONE
-                result.append(base() if free else of_warp + shape.stride * lane)
-    values = np.array([value & mask for value in result], dtype=np.uint64)
+    if shape.agreement is Agreement.NONE:
+        values = bases(BLOCKS * WARPS * LANES)
+    else:
+        whole = shape.agreement is Agreement.BLOCK
+        of_warps = np.repeat(bases(BLOCKS), WARPS) if whole else bases(BLOCKS * WARPS)
+        lanes = np.uint64(shape.stride % 2**64) * LANE
+        values = (of_warps[:, None] + lanes[None, :]).reshape(-1) & np.uint64(mask)
     return values.astype(bool) if bits == 1 else values.astype(f"u{bits // 8}")
 
 
@@ -84,7 +89,7 @@ def has_shape(values: np.ndarray, shape: Shape, bits: int) -> bool:
     if not shape.agreement:
         return True
     rest = values.astype(np.uint64).reshape(BLOCKS, WARPS, LANES)
-    rest = rest - np.array([shape.stride * lane % 2**64 for lane in range(LANES)], np.uint64)
+    rest = rest - np.uint64(shape.stride % 2**64) * LANE
     rest &= np.uint64((1 << bits) - 1)
     if (rest != rest[:, :, :1]).any():
         return False
@@ -105,8 +110,9 @@ def wrong(form: Form, step: Step, chance: random.Random) -> str | None:
     """An example for which the table is wrong, as text."""
     names = [*form.instruction.reads]
     widths = {name: width_of(form, name) for name in names}
-    assert form.instruction.opcode is not None
-    most = COMBINATIONS[SHAPE_RULES.get(form.instruction.opcode.name) is not None]
+    operation = operation_of(form.instruction.form)
+    row = SHAPE_RULES.get(operation.name)
+    most = COMBINATIONS[row is not None and operation.words in row.words]
     for given in combinations([widths[name] for name in names], most, chance):
         shapes = dict(zip(names, given, strict=True))
         registers = {n: lanes_of(s, widths[n], chance) for n, s in shapes.items()}

@@ -10,6 +10,7 @@ from ptxwcet.flow.lane_shapes import VARYING, Agreement, Shape, uniform
 from ptxwcet.flow.operands import computes_integers, instruction_type
 from ptxwcet.flow.shape_rules import result_shapes
 from ptxwcet.flow.transfer import compile_transfer
+from ptxwcet.flow.values import Unknown
 from ptxwcet.ir.kernel import Instruction, Kernel, Operand, Register
 from ptxwcet.ir.operation import NumberKind, NumberType, number_type, operation_of
 from ptxwcet.ptx.parser import parse_module
@@ -111,4 +112,12 @@ def test_what_no_operand_names_counts_too() -> None:
     shapes["%r2"] = uniform(Agreement.BLOCK)
     assert result_shapes(hidden, kernel.registers, shape_of) == (VARYING,)
     (value,) = compile_transfer(hidden, 0, kernel.registers)(None)  # type: ignore[arg-type]
-    assert not hasattr(value, "base"), "it does not even look at the state"
+    assert isinstance(value, Unknown), "it does not even look at the state"
+
+
+def test_one_register_for_both_results_of_a_comparison_is_unknown() -> None:
+    """ptxas takes it; nothing says which result the register receives."""
+    instruction, kernel = parsed("setp.eq.s32 %p1|%p1, %r1, 3;")
+    assert instruction.writes == ("%p1",)
+    (value,) = compile_transfer(instruction, 0, kernel.registers)(None)  # type: ignore[arg-type]
+    assert isinstance(value, Unknown)

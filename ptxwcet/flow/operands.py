@@ -20,6 +20,7 @@ from ptxwcet.ir.kernel import (
     SpecialRegister,
     SymbolRef,
 )
+from ptxwcet.ir.operands import leaves
 from ptxwcet.ir.operation import NumberKind, NumberType, Operation, operation_of
 
 
@@ -87,7 +88,7 @@ def computes_integers(
     reads the low bits, and extends its result. Predicates are integers of one bit.
     """
     types, cuts = operation.types, operation.name == "cvt"
-    if len(types) != 1 + cuts or instruction.form.implicit_reads:
+    if len(types) != 1 + cuts or not _reads_sources_alone(instruction):
         return False
     if any(not (one.is_integer or one.kind is NumberKind.PREDICATE) for one in types):
         return False
@@ -96,6 +97,15 @@ def computes_integers(
     read = [(one, operation.source_bits(place)) for place, one in enumerate(sources)]
     written = [(one, types[0].bits if cuts else operation.result_bits) for one in results]
     return all(_has_width(one, bits, registers, cuts) for one, bits in (*read, *written))
+
+
+def _reads_sources_alone(instruction: Instruction) -> bool:
+    """Whether source operands and guard are all that it reads: no carry flag, no destination."""
+    sources = (leaf for one in instruction.operands[1:] for leaf in leaves(one))
+    named = {leaf.name for leaf in sources if isinstance(leaf, Register)}
+    if instruction.guard is not None:
+        named.add(instruction.guard.register)
+    return named.issuperset(instruction.reads)
 
 
 def _has_width(operand: Operand, bits: int, registers: Mapping[str, str], cuts: bool) -> bool:

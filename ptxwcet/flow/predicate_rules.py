@@ -111,7 +111,9 @@ def _setp_outputs(target: Operand) -> Callable[[Value], list[Value]] | None:
     match target:
         case Register():
             return lambda outcome: [outcome]
-        case Pair(Register(), Register()):
+        case Pair(Register(first), Register(second)):
+            if first == second:  # it is not said which of the two it receives
+                return None
             return lambda outcome: [outcome, comparison.opposite(outcome)]
         case Pair(Register(), Sink()):
             return lambda outcome: [outcome]

@@ -69,7 +69,7 @@ def result_shapes(
 
 
 def _copied(operation: Operation, shapes: list[Shape]) -> Shape | None:
-    return shapes[0]
+    return None if operation.integer is None else shapes[0]  # the number of a predicate is a truth
 
 
 def _converted(operation: Operation, shapes: list[Shape]) -> Shape | None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ptxwcet.flow import loads
-from ptxwcet.flow.integers import IntegerType, integer_type
+from ptxwcet.flow.integers import IntegerType
 from ptxwcet.flow.operands import (
     NOT_AFFINE,
     PREDICATE,
@@ -51,7 +51,8 @@ def compile_transfer(
         rule = loads.memory_transfer(instruction, _opaque_cause(instruction, index), widths)
     else:
         rule = _value_rule(instruction, index, registers)
-    kind = next((t for t in map(integer_type, instruction.modifiers) if t is not None), None)
+    types = operation_of(instruction.form).types
+    kind = integer_of(types[0]) if types and types[0].is_integer else None
     width = register_width(registers[instruction.writes[0]]) if count else 0
     if rule is None or count == 0:
         unknown = Unknown(frozenset({_opaque_cause(instruction, index)}))

@@ -1,10 +1,13 @@
 """What all lanes of a warp, or all warps of a block, agree on, whatever the data.
 
 A register has a *shape* (:mod:`ptxwcet.flow.lane_shapes`); a branch is as uniform as its guard.
-Agreement is among the lanes that execute together: "the n-th time that a warp comes here". Lanes
-part at a branch and meet at its immediate post-dominator, so a register that is live there and
-written on the way is at most as uniform as the branch: this covers the branches of ``if`` and the
-lanes (or warps) that leave a loop in different iterations (temporal divergence).
+Agreement in a warp is among the lanes that execute together. Agreement in the block is among warps
+that come there in the same iteration of every loop around: behind a branch on which warps do not
+agree, the n-th visit of one warp need not be like the n-th of another.
+
+Lanes part at a branch and meet at its immediate post-dominator, so a register that is live there
+and written on the way is at most as uniform as the branch: this covers the branches of ``if`` and
+the lanes (or warps) that leave a loop in different iterations (temporal divergence).
 
 The analysis is flow-insensitive in registers and optimistic: shapes only fall, until nothing
 changes. What instructions do to shapes: :mod:`ptxwcet.flow.shape_rules` and

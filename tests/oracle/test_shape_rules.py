@@ -21,9 +21,10 @@ from ptxwcet.flow.facts import Launch
 from ptxwcet.flow.lane_shapes import VARYING, Agreement, Shape, constant, uniform
 from ptxwcet.flow.shape_rules import SHAPE_RULES
 from ptxwcet.flow.uniformity import _Shapes
+from ptxwcet.ir.operation import operation_of
 
 BLOCKS, WARPS, LANES = 24, 2, 32
-COMBINATIONS = 70
+COMBINATIONS = {False: 25, True: 200}  # for forms without a rule of their own, and with one
 
 
 def width_of(form: Form, name: str) -> int:
@@ -45,36 +46,42 @@ def shapes(bits: int) -> list[Shape]:
         VARYING,
         *(uniform(who, align) for who in (warp, block) for align in (0, 5)),
         uniform(block, bits - 1),
-        *map(constant, (0, 1, 2, 5, 8, 16, 31, 32, 33, 63, 64, 96, 255, -1, -32, half, half - 1)),
+        *map(constant, (0, 1, 2, 4, 5, 6, 8, 16, 31, 32, 33, 63, 64, 96, 255, -1, -32)),
+        constant(half), constant(half - 1),
         lane, lane, tid, tid,
         Shape(warp, 4, 7), Shape(warp, 1, 10), Shape(block, 1, 0, 5),
         Shape(block, 1, 5, 96), Shape(block, 1, 0), Shape(warp, -1, 5),
         Shape(block, 3, 6), Shape(block, 1024, 15), Shape(warp, 16, 9),
-        Shape(block, 1, bits), Shape(block, 65536, 21), Shape(block, 2048, 16), Shape(block, 2048, 64, 0),
-        Shape(warp, 4096, 17), Shape(block, 1, 5, 32), Shape(block, 1, 0, 33),
+        Shape(block, 1, bits), Shape(block, 65536, 21), Shape(block, 2048, 16),
+        Shape(block, 2048, 64, 0), Shape(warp, 4096, 17),
+        Shape(block, 1, 5, 32), Shape(block, 1, 0, 33),
     ]  # fmt: skip
+
+
+LANE = np.arange(LANES, dtype=np.uint64)
 
 
 def lanes_of(shape: Shape, bits: int, chance: random.Random) -> np.ndarray:
     """Values of a shape in all lanes, most of them where something wraps or changes sign."""
-    mask, result = (1 << bits) - 1, []
+    mask = (1 << bits) - 1
     step = 1 << min(shape.align, bits)
     edges = [0, step, -step, 1 << bits - 1, (1 << bits - 1) - step, 3 * step, 0x5555_5555_5555_5555]
 
-    def base() -> int:
+    def bases(count: int) -> np.ndarray:
+        """Numbers that all lanes may share; few for many lanes, repeated at random."""
         if shape.constant is not None:
-            return shape.constant
-        number = chance.choice([*edges, chance.getrandbits(bits), chance.getrandbits(6)])
-        return number // step * step
+            return np.full(count, shape.constant & mask, np.uint64)
+        drawn = [*edges, *(chance.getrandbits(bits) for _ in range(8)), *range(0, 64, 7)]
+        numbers = np.array([number // step * step & mask for number in drawn], np.uint64)
+        return numbers[chance.choices(range(len(drawn)), k=count)]
 
-    for _ in range(BLOCKS):
-        of_block = base()
-        for _ in range(WARPS):
-            of_warp = of_block if shape.agreement is Agreement.BLOCK else base()
-            for lane in range(LANES):
-                free = shape.agreement is Agreement.NONE
-                result.append(base() if free else of_warp + shape.stride * lane)
-    values = np.array([value & mask for value in result], dtype=np.uint64)
+    if shape.agreement is Agreement.NONE:
+        values = bases(BLOCKS * WARPS * LANES)
+    else:
+        whole = shape.agreement is Agreement.BLOCK
+        of_warps = np.repeat(bases(BLOCKS), WARPS) if whole else bases(BLOCKS * WARPS)
+        lanes = np.uint64(shape.stride % 2**64) * LANE
+        values = (of_warps[:, None] + lanes[None, :]).reshape(-1) & np.uint64(mask)
     return values.astype(bool) if bits == 1 else values.astype(f"u{bits // 8}")
 
 
@@ -82,7 +89,7 @@ def has_shape(values: np.ndarray, shape: Shape, bits: int) -> bool:
     if not shape.agreement:
         return True
     rest = values.astype(np.uint64).reshape(BLOCKS, WARPS, LANES)
-    rest = rest - np.array([shape.stride * lane % 2**64 for lane in range(LANES)], np.uint64)
+    rest = rest - np.uint64(shape.stride % 2**64) * LANE
     rest &= np.uint64((1 << bits) - 1)
     if (rest != rest[:, :, :1]).any():
         return False
@@ -103,7 +110,10 @@ def wrong(form: Form, step: Step, chance: random.Random) -> str | None:
     """An example for which the table is wrong, as text."""
     names = [*form.instruction.reads]
     widths = {name: width_of(form, name) for name in names}
-    for given in combinations([widths[name] for name in names], chance):
+    operation = operation_of(form.instruction.form)
+    row = SHAPE_RULES.get(operation.name)
+    most = COMBINATIONS[row is not None and operation.words in row.words]
+    for given in combinations([widths[name] for name in names], most, chance):
         shapes = dict(zip(names, given, strict=True))
         registers = {n: lanes_of(s, widths[n], chance) for n, s in shapes.items()}
         registers = registers or {"%r8": np.zeros(BLOCKS * WARPS * LANES, np.uint32)}
@@ -114,13 +124,15 @@ def wrong(form: Form, step: Step, chance: random.Random) -> str | None:
     return None
 
 
-def combinations(widths: list[int], chance: random.Random) -> Iterator[tuple[Shape, ...]]:
+def combinations(
+    widths: list[int], most: int, chance: random.Random
+) -> Iterator[tuple[Shape, ...]]:
     columns = [shapes(bits) for bits in widths]
     total = int(np.prod([len(column) for column in columns]))
-    if total <= COMBINATIONS:
+    if total <= most:
         yield from product(*columns)
     else:
-        yield from (tuple(map(chance.choice, columns)) for _ in range(COMBINATIONS))
+        yield from (tuple(map(chance.choice, columns)) for _ in range(most))
 
 
 def by_opcode() -> dict[str, list[Form]]:

@@ -1,0 +1,43 @@
+"""The carry flag is a register that no operand names: every analysis must find it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ptxwcet.cli.main import main
+from ptxwcet.flow.inlining import inline_calls
+from ptxwcet.ir.kernel import CARRY
+from ptxwcet.ir.verifier import verify_kernel
+from ptxwcet.ptx.parser import parse_module
+from ptxwcet.ptx.reading import read_source
+
+CRASHES = Path(__file__).parents[1] / "data" / "crashes"
+FILES = ["carry_loop.ptx", "carry_call.ptx"]
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_it_is_a_register_of_the_kernel_and_of_its_copies(name: str) -> None:
+    module = parse_module(read_source(str(CRASHES / name)))
+    for kernel in (*module.kernels, *module.functions):
+        assert kernel.registers[CARRY] == "pred"
+        assert not verify_kernel(kernel)
+    (kernel,) = module.kernels
+    whole = inline_calls(kernel, module)
+    assert [register for register in whole.registers if CARRY in register] == [CARRY]
+
+
+def test_kernels_without_one_have_none() -> None:
+    module = parse_module(read_source(str(CRASHES.parent / "unsound" / "lane_shift.ptx")))
+    assert CARRY not in module.kernels[0].registers
+
+
+@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("command", ["bound", "facts", "cfg", "phases", "validate"])
+def test_commands_answer(command: str, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main([command, str(CRASHES / name), "--block", "32"])
+    said = capsys.readouterr()
+    assert ended.value.code in (0, 1)
+    assert "PW9" not in said.out + said.err

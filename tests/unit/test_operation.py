@@ -1,0 +1,123 @@
+"""Types and modifiers told apart, and what rules that know only operands are kept from."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from ptxwcet.flow.lane_shapes import VARYING, Agreement, Shape, uniform
+from ptxwcet.flow.operands import computes_integers, instruction_type
+from ptxwcet.flow.shape_rules import result_shapes
+from ptxwcet.flow.transfer import compile_transfer
+from ptxwcet.flow.values import Unknown
+from ptxwcet.ir.kernel import Instruction, Kernel, Operand, Register
+from ptxwcet.ir.operation import NumberKind, NumberType, number_type, operation_of
+from ptxwcet.ptx.parser import parse_module
+from ptxwcet.support.source import SourceFile
+
+HEAD = (
+    ".version 9.0\n.target sm_100a\n.address_size 64\n.visible .entry k()\n{\n"
+    ".reg .pred %p<9>; .reg .b16 %h<9>; .reg .b32 %r<9>; .reg .b64 %d<9>;\n"
+)
+
+
+def parsed(statement: str) -> tuple[Instruction, Kernel]:
+    kernel = parse_module(SourceFile("k.ptx", f"{HEAD}{statement}\nret;\n}}\n")).kernels[0]
+    return kernel.instructions[0], kernel
+
+
+@pytest.mark.parametrize(
+    ("word", "kind", "bits", "count", "is_integer"),
+    [
+        ("u32", NumberKind.UNSIGNED, 32, 1, True),
+        ("s8", NumberKind.SIGNED, 8, 1, True),
+        ("b64", NumberKind.BITS, 64, 1, True),
+        ("u16x2", NumberKind.UNSIGNED, 16, 2, False),
+        ("bf16", NumberKind.FLOAT, 16, 1, False),
+        ("bf16x2", NumberKind.FLOAT, 16, 2, False),
+        ("tf32", NumberKind.FLOAT, 32, 1, False),
+        ("pred", NumberKind.PREDICATE, 1, 1, False),
+    ],
+)
+def test_types(word: str, kind: NumberKind, bits: int, count: int, is_integer: bool) -> None:
+    found = number_type(word)
+    assert found == NumberType(kind, bits, count)
+    assert found.is_integer is is_integer
+
+
+def test_what_is_no_known_type_is_a_word() -> None:
+    instruction, _ = parsed("cvt.rn.satfinite.e4m3x2.f32 %h0, %r1, %r2;")
+    operation = operation_of(instruction.form)
+    assert operation.words == ("rn", "satfinite", "e4m3x2")
+    assert operation.types == (NumberType(NumberKind.FLOAT, 32),)
+
+
+@pytest.mark.parametrize(
+    ("statement", "is_known"),
+    [
+        ("add.u32 %r0, %r1, %r2;", True),
+        ("add.u32 %r0, %r1, 7;", True),
+        ("@%p1 add.u32 %r0, %r1, %r2;", True),
+        ("add.u16x2 %r0, %r1, %r2;", False),
+        ("add.bf16 %h0, %h1, %h2;", False),
+        ("addc.u32 %r0, %r1, %r2;", False),
+        ("cvt.u64.u32 %d0, %r1;", True),
+        ("cvt.rn.bf16.u32 %h0, %r1;", False),
+        ("cvt.u16.u32 %r0, %d1;", True),
+        ("mov.b64 %d0, {%r1, %r2};", False),
+        ("mul.wide.u32 %d0, %r1, %r2;", True),
+        ("setp.eq.and.u32 %p0|%p1, %r1, %r2, !%p3;", True),
+        ("mov.u32 %r0, %tid.x;", True),
+        # ptxas refuses these, the grammar does not: registers of another width than is read
+        ("add.u32 %d0, %d1, %d2;", False),
+        ("add.u16 %r0, %r1, %r2;", False),
+        ("shl.b64 %d0, %d1, %d2;", False),
+    ],
+)
+def test_operands_of_integer_rules(statement: str, is_known: bool) -> None:
+    instruction, kernel = parsed(statement)
+    found = computes_integers(instruction, operation_of(instruction.form), kernel.registers)
+    assert found is is_known
+
+
+@pytest.mark.parametrize(
+    ("statement", "bits"),
+    [
+        ("add.u32 %r0, %r1, %r2;", 32),
+        ("and.pred %p0, %p1, %p2;", 1),
+        ("cvt.u64.u32 %d0, %r1;", 32),
+        ("cvt.rn.f32.s32 %r0, %r1;", None),
+        ("add.bf16 %h0, %h1, %h2;", None),
+        ("min.s16x2 %r0, %r1, %r2;", None),
+    ],
+)
+def test_type_of_an_instruction_on_integers(statement: str, bits: int | None) -> None:
+    found = instruction_type(parsed(statement)[0])
+    assert (None if found is None else found.bits) == bits
+
+
+def test_what_no_operand_names_counts_too() -> None:
+    """A rule that would look at operands alone is not asked where more is read."""
+    instruction, kernel = parsed("add.u32 %r0, %r1, %r2;")
+    hidden = instruction._replace(form=replace(instruction.form, implicit_reads=("%r5",)))
+    shapes = {"%r1": uniform(Agreement.BLOCK), "%r2": Shape(Agreement.BLOCK, 1), "%r5": VARYING}
+
+    def shape_of(operand: Operand) -> Shape:
+        assert isinstance(operand, Register)
+        return shapes[operand.name]
+
+    assert result_shapes(instruction, kernel.registers, shape_of) == (Shape(Agreement.BLOCK, 1),)
+    assert result_shapes(hidden, kernel.registers, shape_of) == (VARYING,)
+    shapes["%r2"] = uniform(Agreement.BLOCK)
+    assert result_shapes(hidden, kernel.registers, shape_of) == (VARYING,)
+    (value,) = compile_transfer(hidden, 0, kernel.registers)(None)  # type: ignore[arg-type]
+    assert isinstance(value, Unknown), "it does not even look at the state"
+
+
+def test_one_register_for_both_results_of_a_comparison_is_unknown() -> None:
+    """ptxas takes it; nothing says which result the register receives."""
+    instruction, kernel = parsed("setp.eq.s32 %p1|%p1, %r1, 3;")
+    assert instruction.writes == ("%p1",)
+    (value,) = compile_transfer(instruction, 0, kernel.registers)(None)  # type: ignore[arg-type]
+    assert isinstance(value, Unknown)

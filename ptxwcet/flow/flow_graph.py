@@ -8,6 +8,7 @@ from typing import Any
 
 from ptxwcet.flow.cfg import BlockId, ControlFlowGraph
 from ptxwcet.flow.dominance import compute_dominators
+from ptxwcet.flow.effort import Effort
 from ptxwcet.flow.loops import Loop, LoopForest
 from ptxwcet.flow.transfer import register_width
 from ptxwcet.flow.uniformity import BranchAgreements
@@ -18,6 +19,12 @@ from ptxwcet.ir.op_classes import ControlEffect
 ENDINGS = (ControlEffect.RETURN, ControlEffect.EXIT, ControlEffect.TRAP)
 
 
+# Instructions that all walks over a kernel may execute, and steps of its searches for variants.
+# Each is some seconds, and several times what any kernel of samples, suite and corpus needs.
+MOST_WALK_STEPS = 200_000
+MOST_SEARCH_STEPS = 2_000_000
+
+
 @dataclass(slots=True)
 class Work:
     """What all walks over a graph have done: blocks visited, branches found open, variants.
@@ -25,7 +32,8 @@ class Work:
     ``open_branches`` are not decided in some walk; at ``parting`` lanes of a warp go both ways.
     ``regions``, ``results``, ``variants`` and ``searches`` belong to
     :mod:`ptxwcet.flow.walk_variants`; ``uncounted`` are loops that were not counted without a
-    variant.
+    variant. ``walking`` counts instructions executed in all walks, ``searching`` what variants were
+    looked for with.
     """
 
     visits: int = 0
@@ -37,6 +45,8 @@ class Work:
     variants: dict[Any, Any] = field(default_factory=dict)
     searches: dict[Any, int] = field(default_factory=dict)
     uncounted: set[int] = field(default_factory=set)
+    walking: Effort = field(default_factory=lambda: Effort(MOST_WALK_STEPS))
+    searching: Effort = field(default_factory=lambda: Effort(MOST_SEARCH_STEPS))
 
 
 @dataclass(frozen=True, slots=True)

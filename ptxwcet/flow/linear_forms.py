@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from math import gcd
 from typing import NamedTuple
 
+from ptxwcet.flow.effort import Effort
 from ptxwcet.flow.intervals import Interval
 
 Ranges = Mapping[str, Interval]
@@ -59,34 +60,59 @@ def replaced(a: Form, name: str, by: Form) -> Form:
     return plus(a, plus(by, variable(name), -1), coefficient)
 
 
-def maximum(form: Form, ranges: Ranges, facts: tuple[Form, ...] = ()) -> int:
-    """At most this. Cost: exponential in the few facts added, linear otherwise."""
-    return _maximum(form, ranges, facts, _MOST_FACTS_ADDED)
+def plain_interval(form: Form, ranges: Ranges) -> Interval:
+    """The form lies in this, by the ranges of its variables alone."""
+    low = high = form.constant
+    for name, c in form.terms:
+        interval = ranges[name]
+        low += c * (interval.low if c > 0 else interval.high)
+        high += c * (interval.high if c > 0 else interval.low)
+    return Interval(low, high)
 
 
-def minimum(form: Form, ranges: Ranges, facts: tuple[Form, ...] = ()) -> int:
+def maximum(
+    form: Form, ranges: Ranges, facts: tuple[Form, ...] = (), effort: Effort | None = None
+) -> int:
+    """At most this. Cost: exponential in the few facts added, linear otherwise.
+
+    Each look at a fact is a step of ``effort``. Raises TooMuchEffort.
+    """
+    return _maximum(form, ranges, facts, (_MOST_FACTS_ADDED, effort))
+
+
+def minimum(
+    form: Form, ranges: Ranges, facts: tuple[Form, ...] = (), effort: Effort | None = None
+) -> int:
     """At least this; see :func:`maximum`."""
-    return -maximum(times(form, -1), ranges, facts)
+    return -maximum(times(form, -1), ranges, facts, effort)
 
 
-def _maximum(form: Form, ranges: Ranges, facts: tuple[Form, ...], more: int) -> int:
+def _maximum(
+    form: Form, ranges: Ranges, facts: tuple[Form, ...], more: tuple[int, Effort | None]
+) -> int:
     best = form.constant
     for name, c in form.terms:
         interval = ranges[name]
         best += c * (interval.high if c > 0 else interval.low)
-    if more == 0 or not facts:
+    added, effort = more
+    if effort is not None:
+        effort.spend(1 + len(facts))
+    if added == 0 or not facts:
         return best
     coefficients = dict(form.terms)
     for place, fact in enumerate(facts):
-        rest = facts[:place] + facts[place + 1 :]
-        for scale, factor in {
-            _cancelling(coefficients[name], c)
-            for name, c in fact.terms
-            if coefficients.get(name, 0) * c < 0
-        }:
+        tried: set[tuple[int, int]] = set()
+        for name, c in fact.terms:
+            if coefficients.get(name, 0) * c >= 0:
+                continue
+            scale, factor = _cancelling(coefficients[name], c)
+            if (scale, factor) in tried:
+                continue
+            tried.add((scale, factor))
             # scale * form <= scale * form + factor * fact, because the fact is at least 0
             together = plus(times(form, scale), fact, factor)
-            best = min(best, _maximum(together, ranges, rest, more - 1) // scale)
+            rest = facts[:place] + facts[place + 1 :]
+            best = min(best, _maximum(together, ranges, rest, (added - 1, effort)) // scale)
     return best
 
 

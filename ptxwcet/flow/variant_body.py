@@ -8,7 +8,9 @@ the region do not count.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
+from ptxwcet.flow.effort import TooMuchEffort
 from ptxwcet.flow.loops import Loop
 from ptxwcet.flow.variant_cases import Case, Content, Raw, assumed
 from ptxwcet.flow.variant_operands import Stepping, predicate_of
@@ -18,10 +20,6 @@ from ptxwcet.ir.kernel import Register
 
 _MOST_CASES = 48
 _MOST_STEPS = 6_000
-
-
-class TooManyWays(Exception):
-    """The region has more ways than are followed."""
 
 
 Behind = Mapping[str, Content]
@@ -39,7 +37,7 @@ def traverse(
     """The cases in which ``start`` comes to the end of a region; see the module docstring.
 
     ``signed`` says how unknown bits are read, ``kept`` are registers whose content is wanted at the
-    end. Cases that leave the region are added to ``leaving``. Raises TooManyWays. Cost: linear in
+    end. Cases that leave the region are added to ``leaving``. Raises TooMuchEffort. Cost: linear in
     the region for each way, at most a fixed number of steps.
     """
     how = Stepping(region.types, signed)
@@ -67,9 +65,9 @@ def traverse(
             elif leaving is not None:
                 leaving.append(case)
         if steps > _MOST_STEPS:
-            raise TooManyWays
+            raise TooMuchEffort
     if waiting:
-        raise TooManyWays  # an order that does not follow all ways
+        raise TooMuchEffort  # an order that does not follow all ways
     if len(arrived) > _MOST_CASES:
         return _merged(arrived, region.live[region.end] | kept)
     return arrived
@@ -90,7 +88,7 @@ def _walked(
             if name in behind:
                 cases = [_known(case, name, behind[name]) for case in cases]
         if len(cases) > _MOST_CASES:
-            raise TooManyWays
+            raise TooMuchEffort
     return cases, steps
 
 
@@ -124,7 +122,7 @@ def _behind(region: Region, inner: Loop, case: Case, behind: Behind) -> Case:
             if name in region.relevant:
                 known = behind.get(name) if name in region.settled[inner.header] else None
                 registers[name] = known or how.unknown(name, f"{name}@{inner.header}")
-    return Case(registers, case.ranges, case.facts, case.truths)
+    return replace(case, registers=registers)
 
 
 def _merged(cases: list[Case], live: frozenset[str]) -> list[Case]:
@@ -147,7 +145,7 @@ def _merged(cases: list[Case], live: frozenset[str]) -> list[Case]:
             }
             facts = tuple(fact for fact in facts if fact in other.facts)
             truths = {name: t for name, t in truths.items() if other.truths.get(name) is t}
-        merged.append(Case(dict(key), ranges, facts, truths))
+        merged.append(Case(dict(key), ranges, facts, truths, first.effort))
     if len(merged) > _MOST_CASES:
-        raise TooManyWays
+        raise TooMuchEffort
     return merged

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import NamedTuple
 
+from ptxwcet.flow.effort import Effort
 from ptxwcet.flow.integers import IntegerType
 from ptxwcet.flow.intervals import Interval
 from ptxwcet.flow.linear_forms import (
@@ -20,6 +21,7 @@ from ptxwcet.flow.linear_forms import (
     Ranges,
     maximum,
     minimum,
+    plain_interval,
     plus,
     replaced,
     shifted,
@@ -75,12 +77,16 @@ Content = Form | Raw | Predicate
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One way so far: contents of registers, ranges of variables, facts, open predicates taken."""
+    """One way so far: contents of registers, ranges of variables, facts, open predicates taken.
+
+    Bounding forms counts as ``effort``, and raises TooMuchEffort where that is used up.
+    """
 
     registers: Mapping[str, Content]
     ranges: Ranges
     facts: tuple[Form, ...] = ()
     truths: Mapping[str, bool] = field(default_factory=dict)
+    effort: Effort | None = field(default=None, compare=False)
 
     def with_register(self, name: str, content: Content) -> Case:
         """The same with another content of a register."""
@@ -92,15 +98,15 @@ class Case:
 
     def most(self, form: Form) -> int:
         """The form is at most this."""
-        return maximum(form, self.ranges, self.facts)
+        return maximum(form, self.ranges, self.facts, self.effort)
 
     def least(self, form: Form) -> int:
         """The form is at least this."""
-        return minimum(form, self.ranges, self.facts)
+        return minimum(form, self.ranges, self.facts, self.effort)
 
     def lies_in(self, form: Form, interval: Interval) -> bool:
         """Whether the form surely lies in an interval."""
-        plain = Interval(minimum(form, self.ranges), maximum(form, self.ranges))
+        plain = plain_interval(form, self.ranges)
         return interval.covers(plain) or interval.covers(self.interval(form))
 
     def interval(self, form: Form) -> Interval:
@@ -110,9 +116,7 @@ class Case:
         that here: the ranges of the variables alone bound the form then.
         """
         low, high = self.least(form), self.most(form)
-        if low > high:
-            low, high = minimum(form, self.ranges), maximum(form, self.ranges)
-        return Interval(low, high)
+        return Interval(low, high) if low <= high else plain_interval(form, self.ranges)
 
 
 def with_fact(case: Case, fact: Form) -> list[Case]:

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from math import gcd
 from typing import Protocol
 
+from ptxwcet.flow.effort import Effort, TooMuchEffort
 from ptxwcet.flow.integers import IntegerType
 from ptxwcet.flow.intervals import Interval, around
 from ptxwcet.flow.linear_forms import Form, plus
-from ptxwcet.flow.variant_body import TooManyWays, traverse
+from ptxwcet.flow.variant_body import traverse
 from ptxwcet.flow.variant_cases import Case, Content, Raw, exact
 from ptxwcet.flow.variant_measures import Measure
 from ptxwcet.flow.variant_operands import Stepping
@@ -70,14 +71,17 @@ class Entry:
         return found
 
 
-def entry_along(known: Known, region: Region, *, signed: bool) -> Entry | None:
-    """The entry of a loop by a region before it; None if that has too many ways."""
+def entry_along(known: Known, region: Region, effort: Effort) -> Entry | None:
+    """The entry of a loop by a region before it; None if that has too many ways.
+
+    Numbers are read as signed ones where nothing says how.
+    """
     registers = {name: content_of(known, region, name) for name in region.relevant}
     final = region.once.union(*region.settled.values()) & region.relevant
     behind = {name: known_content(known, region, name) for name in final}
     try:
-        cases = traverse(region, Case(registers, {}), signed, behind=behind)
-    except TooManyWays:
+        cases = traverse(region, Case(registers, {}, effort=effort), True, behind=behind)
+    except TooMuchEffort:
         return None
     return Entry(known, tuple(cases))
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from ptxwcet.flow.effort import Effort, TooMuchEffort
 from ptxwcet.flow.integers import IntegerType
 from ptxwcet.flow.intervals import Interval, around
 from ptxwcet.flow.linear_forms import Form, plus, variable
-from ptxwcet.flow.variant_body import TooManyWays, traverse
+from ptxwcet.flow.variant_body import traverse
 from ptxwcet.flow.variant_cases import Case, Content
 from ptxwcet.flow.variant_operands import Stepping
 from ptxwcet.flow.variant_regions import Region
@@ -68,11 +69,18 @@ def _hull(intervals: Iterable[Interval]) -> Interval:
     return around(end for one in intervals for end in (one.low, one.high))
 
 
-def results_of(body: Region, wanted: frozenset[str]) -> Mapping[str, Result]:
-    """What a loop does to integer registers, as far as it is known. Cost: one iteration on cases.
+def results_of(body: Region, wanted: frozenset[str], effort: Effort) -> Mapping[str, Result]:
+    """What a loop does to integer registers, as far as it is known; nothing with too much effort.
 
-    A number is read as a signed one.
+    A number is read as a signed one. Cost: one iteration on cases.
     """
+    try:
+        return _results_of(body, wanted, effort)
+    except TooMuchEffort:
+        return {}
+
+
+def _results_of(body: Region, wanted: frozenset[str], effort: Effort) -> Mapping[str, Result]:
     how = Stepping(body.types, signed=True)
     names = [name for name in sorted(wanted) if _is_integer(body, name)]
     registers: dict[str, Content] = {
@@ -83,10 +91,8 @@ def results_of(body: Region, wanted: frozenset[str]) -> Mapping[str, Result]:
         kind = IntegerType(how.width(name), signed=True)
         registers[name], ranges[f"{name}@h"] = variable(f"{name}@h"), kind.interval
     leaving: list[Case] = []
-    try:
-        going = traverse(body, Case(registers, ranges), True, frozenset(names), None, leaving)
-    except TooManyWays:
-        return {}
+    start = Case(registers, ranges, effort=effort)
+    going = traverse(body, start, True, frozenset(names), None, leaving)
     found: dict[str, Result] = {}
     for name in names:
         source = _source(leaving, name)

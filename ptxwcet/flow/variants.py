@@ -17,12 +17,14 @@ number of times that an entry of the loop goes back is bounded (Floyd's argument
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import product
 
+from ptxwcet.flow.effort import Effort, TooMuchEffort
 from ptxwcet.flow.intervals import Interval, around
 from ptxwcet.flow.linear_forms import Form, plus, shifted, times, variable
-from ptxwcet.flow.variant_body import TooManyWays, traverse
+from ptxwcet.flow.variant_body import traverse
 from ptxwcet.flow.variant_cases import Case, Content, exact
 from ptxwcet.flow.variant_entry import Entry, content_of
 from ptxwcet.flow.variant_measures import Measure, gap, relations
@@ -51,6 +53,7 @@ class _Attempt:
 
     body: Region
     entry: Entry
+    effort: Effort
     measure: Measure
     within: Mapping[str, Interval]
     divisor: int = 1
@@ -79,17 +82,22 @@ _Outcome = _Round | _NoWayBack | None
 """What iterations do; None if registers of the measure may leave their range."""
 
 
-def find_variant(body: Region, entry: Entry, tried: Iterable[Measure]) -> Variant | None:
-    """The smallest bound that one of some measures gives; None if none does.
+def find_variant(
+    body: Region, entry: Entry, tried: Iterable[Measure], effort: Effort
+) -> Variant | None:
+    """The smallest bound that one of some measures gives; None if none does within ``effort``.
 
     Cost: for each measure some hundred iterations on cases, at most.
     """
-    found = [one for measure in tried for one in _bounds(body, entry, measure)]
+    found: list[Variant] = []
+    for measure in tried:
+        with suppress(TooMuchEffort):
+            found += _bounds(body, entry, measure, effort)
     small = [one for one in found if one.back_edges <= MOST_BACK_EDGES]
     return min(small, key=lambda one: one.back_edges, default=None)
 
 
-def _bounds(body: Region, entry: Entry, measure: Measure) -> Iterator[Variant]:
+def _bounds(body: Region, entry: Entry, measure: Measure, effort: Effort) -> Iterator[Variant]:
     start = entry.interval(measure)
     parts = {part.names[0]: entry.interval(part) for part in measure.parts()}
     if start is None or start.high < 0 or None in parts.values():
@@ -100,11 +108,8 @@ def _bounds(body: Region, entry: Entry, measure: Measure) -> Iterator[Variant]:
     holding = tuple(one for one in relations(body) if _holds_at_first(entry, measure, one))
     options = product((_reach(measure, known), anything), {divisor: 0, 1: 0}, {holding: 0, (): 0})
     for within, by, equal in options:
-        attempt = _Attempt(body, entry, measure, within, by, equal)
-        try:
-            found = [_counted(attempt, start), _special(attempt, start)]
-        except TooManyWays:
-            return
+        attempt = _Attempt(body, entry, effort, measure, within, by, equal)
+        found = [_counted(attempt, start), _special(attempt, start)]
         yield from (one for one in found if one is not None)
         if found != [None, None]:
             return
@@ -351,4 +356,4 @@ def _start(attempt: _Attempt, values: Interval) -> Case | None:
     forms = {name: one for name in measure.names if isinstance(one := registers[name], Form)}
     for name, equal in attempt.relations:
         registers[name] = _summed(equal, forms)
-    return Case(registers, ranges, facts)
+    return Case(registers, ranges, facts, effort=attempt.effort)

@@ -13,6 +13,7 @@ from ptxwcet.flow.values import Mask, Value
 from ptxwcet.flow.walk_bounded import runs_once
 from ptxwcet.flow.walk_closed_forms import PERIODS, summarise
 from ptxwcet.flow.walk_iterations import Claim, Entry, Iterations, Summary, is_rotated
+from ptxwcet.flow.walk_rounds import Rounds
 from ptxwcet.flow.walk_state import WalkState
 from ptxwcet.flow.walk_stops import Refused, Undecided
 
@@ -62,6 +63,7 @@ class _Search:
         self._limit = None if claimed is None else claimed.most - is_rotated(entry.loop)
         self._opened = walk.open_loops[-1]
         self._iterations = Iterations()
+        self._rounds = Rounds()
         self._reason = ""
         self._alive = self._entered = entry.mask
         self._reach, self._endings = walk.reach, walk.endings
@@ -106,7 +108,7 @@ class _Search:
             return
         self._iterations.add(nodes, AffineCount(1), 1)  # some lanes have exited for good
         self.entry = replace(self.entry, mask=arrived)
-        self.history, self.plain = [], self.plain + 1
+        self.history, self.plain, self._rounds = [], self.plain + 1, Rounds()
 
     def _stop(self, nodes: Path) -> None:
         """Ends the loop by the user's word: lanes leave on the ways that were noted."""
@@ -126,6 +128,8 @@ class _Search:
         self._iterations.add(summary.nodes, summary.count, summary.period, most)
         self._reason = self._reason or summary.reason
         self.history, self.plain = [], 0
+        if self._limit is None or not self._opened.undecided:
+            self._rounds.note(self._walk, self.entry)
         if self._iterations.total.base > _MOST_ITERATIONS and self._opened.undecided:
             raise Undecided(*self._opened.undecided)  # counters go round, for ever
 

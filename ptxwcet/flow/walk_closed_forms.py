@@ -31,7 +31,7 @@ from ptxwcet.flow.values import (
 )
 from ptxwcet.flow.walk_iterations import Entry, Summary
 from ptxwcet.flow.walk_state import WalkState
-from ptxwcet.flow.walk_stops import Refused, Undecided
+from ptxwcet.flow.walk_stops import Refused, Undecided, never_ends
 
 # Loops whose inner counts vary with the iteration are enumerated exactly up to this many
 # iterations.
@@ -202,12 +202,7 @@ def _accept(walk: WalkState, loop: Loop, proof: _Proof) -> Summary | None:
             return None
         if opened.undecided is not None:
             raise Undecided(*opened.undecided)
-        raise Refused(
-            "PW205",
-            walk.cfg.blocks[loop.header].start,
-            "the loop never ends: nothing that changes in it decides whether it goes on",
-            "check the parameters and the launch: with these facts the kernel does not stop",
-        )
+        raise never_ends(walk.cfg.blocks[loop.header].start)
     if counter.count < 2 and not counter.slopes:
         return None
     closed = close_symbol(nodes, counter, growing=True)

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import ClassVar, TypeGuard
 
+from ptxwcet.flow.effort import TooMuchEffort
 from ptxwcet.flow.facts import PlacedFacts
-from ptxwcet.flow.flow_graph import FlowGraph
+from ptxwcet.flow.flow_graph import MOST_WALK_STEPS, FlowGraph
 from ptxwcet.flow.lanes import LaneState
 from ptxwcet.flow.loops import Loop
 from ptxwcet.flow.paths import Path, PathNode
@@ -105,6 +106,10 @@ class WalkState(ABC):
         self.graph.work.visits += 1
         if self._visits > _MOST_VISITS:
             raise self._too_long(block)
+        try:
+            self.graph.work.walking.spend(1 + len(self.steps.of(block)))
+        except TooMuchEffort:
+            raise self._too_long(block) from None
 
     def check_depth(self, block: int) -> None:
         """Raises Refused (PW206) if too many loops and sides of branches are in each other."""
@@ -112,12 +117,16 @@ class WalkState(ABC):
             raise self._too_long(block)
 
     def _too_long(self, block: int) -> Refused:
+        remedy = "bound the irregular loops of the kernel with --loop-bound"
+        if self.open_loops:
+            label = self.cfg.name(self.open_loops[-1].loop.header)
+            remedy = f"bound the loops that it stands in: --loop-bound '{label}=ITERATIONS'"
         return Refused(
             "PW206",
             self.cfg.blocks[block].start,
-            f"the path was not settled in {_MOST_VISITS} block visits and {_MOST_SIDES} branches "
-            "inside of each other",
-            "bound the irregular loops of the kernel with --loop-bound",
+            f"the path was not settled in {_MOST_VISITS} block visits, {MOST_WALK_STEPS} "
+            f"instructions and {_MOST_SIDES} branches inside of each other",
+            remedy,
         )
 
     def note_open(self, block: int, causes: frozenset[Cause]) -> None:

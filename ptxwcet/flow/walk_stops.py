@@ -59,6 +59,16 @@ class Refused(Exception):
         self.remedy = remedy
 
 
+def never_ends(index: int) -> Refused:
+    """Refuses the loop whose header begins at instruction ``index``: it goes on for ever."""
+    return Refused(
+        "PW205",
+        index,
+        "the loop never ends: nothing that changes in it decides whether it goes on",
+        "check the parameters and the launch: with these facts the kernel does not stop",
+    )
+
+
 def no_meeting(index: int) -> Refused:
     """Refuses the branch at instruction ``index``: its sides do not meet."""
     return Refused(

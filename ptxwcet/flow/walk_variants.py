@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ptxwcet.flow import ranges
+from ptxwcet.flow.effort import Effort
 from ptxwcet.flow.integers import Exact, IntegerType, as_exact, interval_in
 from ptxwcet.flow.intervals import Interval
 from ptxwcet.flow.loops import Loop
@@ -34,21 +35,21 @@ def variant_of(walk: WalkState, loop: Loop, mask: Mask) -> Variant | None:
     without what else is known there. Cost: see :func:`~ptxwcet.flow.variants.find_variant`, once
     for each state of the registers that are looked at.
     """
-    search = _search(walk, loop)
+    search, effort = _search(walk, loop), walk.graph.work.searching
     walk.state.active = mask
     live = search.body.live[loop.header]
     known = _Known(walk, mask, live)
     state = known.summary(live, search)
-    found = _remembered(walk, (loop.id, 0, state), lambda: search.bounds(Entry(known)))
+    found = _remembered(walk, (loop.id, 0, state), lambda: search.bounds(Entry(known), effort))
     goes_on = any(opened.loop.id == loop.id for opened in walk.open_loops)
     if found is not None or goes_on or not search.ways:
         return found  # lanes that go on in a loop do not come from before it
-    found = _remembered(walk, (loop.id, 1, state), lambda: search.along(known))
+    found = _remembered(walk, (loop.id, 1, state), lambda: search.along(known, effort))
     if found is None:
         names = live.union(*(way.relevant - way.written | way.once for way in search.ways))
         everything = _Known(walk, mask, names)
         key = (loop.id, 2, everything.summary(names, search))
-        found = _remembered(walk, key, lambda: search.along(everything))
+        found = _remembered(walk, key, lambda: search.along(everything, effort))
     return found
 
 
@@ -92,7 +93,8 @@ def _results(walk: WalkState, loop: Loop) -> Mapping[str, Result]:
             name for index in indices(walk.graph, blocks) for name in writes(walk.graph, index)
         }
         wanted = walk.graph.control_registers & written
-        known[loop.id] = results_of(body_of(walk.graph, loop, wanted), wanted)
+        body = body_of(walk.graph, loop, wanted)
+        known[loop.id] = results_of(body, wanted, walk.graph.work.searching)
     found: Mapping[str, Result] = known[loop.id]
     return found
 
@@ -114,17 +116,17 @@ class _Search:
         """All sums whose values at the entry make a difference."""
         return *self.singles, *self.sums, *self.gaps
 
-    def bounds(self, entry: Entry) -> Variant | None:
+    def bounds(self, entry: Entry, effort: Effort) -> Variant | None:
         """The smallest bound that a measure gives for an entry."""
-        found = find_variant(self.body, entry, self.singles)
-        return found or find_variant(self.body, entry, self.sums)
+        found = find_variant(self.body, entry, self.singles, effort)
+        return found or find_variant(self.body, entry, self.sums, effort)
 
-    def along(self, known: _Known) -> Variant | None:
+    def along(self, known: _Known, effort: Effort) -> Variant | None:
         """The bound for what leads to the loop along the longest way that is not too much."""
         for way in self.ways:
-            entry = entry_along(known, way, signed=True)
+            entry = entry_along(known, way, effort)
             if entry is not None:
-                return self.bounds(entry)
+                return self.bounds(entry, effort)
         return None
 
 

@@ -22,6 +22,7 @@ ENDINGS = (ControlEffect.RETURN, ControlEffect.EXIT, ControlEffect.TRAP)
 class Work:
     """What all walks over a graph have done: blocks visited, branches found open, variants.
 
+    ``most_visits`` is how many blocks all of them together may visit, None: no limit.
     ``open_branches`` are not decided in some walk; at ``parting`` lanes of a warp go both ways.
     ``regions``, ``results``, ``variants`` and ``searches`` belong to
     :mod:`ptxwcet.flow.walk_variants`; ``uncounted`` are loops that were not counted without a
@@ -29,6 +30,7 @@ class Work:
     """
 
     visits: int = 0
+    most_visits: int | None = None
     open_branches: set[int] = field(default_factory=set)
     parting: set[int] = field(default_factory=set)
     dominators: tuple[BlockId | None, ...] = ()

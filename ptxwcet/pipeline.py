@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ptxwcet.bounds.analysis import BlockAnalysis, analyse_block
@@ -15,11 +15,14 @@ from ptxwcet.emulator.launch import Execution
 from ptxwcet.flow.call_variables import with_variable_registers
 from ptxwcet.flow.cfg import BlockId, ControlFlowGraph, build_cfg
 from ptxwcet.flow.dominance import compute_dominators, compute_postdominators
-from ptxwcet.flow.extraction import extract_paths
+from ptxwcet.flow.extraction import extract_on, flow_graph
 from ptxwcet.flow.fact_assumptions import fact_assumptions
 from ptxwcet.flow.facts import NO_PLACED_FACTS, Launch, PlacedFacts, check_launch
+from ptxwcet.flow.fewer_facts import fewer_facts
 from ptxwcet.flow.loops import LoopForest, find_loops, irreducible_diagnostics
-from ptxwcet.flow.paths import BlockPaths
+from ptxwcet.flow.path_diagnostics import is_for_want_of_knowledge
+from ptxwcet.flow.paths import BlockPaths, is_exact
+from ptxwcet.flow.pieces import merge_equal
 from ptxwcet.flow.placing import place_facts
 from ptxwcet.flow.slicing import decisive_variables
 from ptxwcet.flow.stated import NO_FACTS, StatedFacts
@@ -45,6 +48,10 @@ EXECUTED_PATHS = Assumption(
     "--executed",
 )
 """What bounds of executed paths rest on: they are estimates."""
+
+
+_MOST_TRIAL_VISITS = 10_000
+"""Block visits of all walks on trial, for which some facts are left out: a second or two."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,23 +134,55 @@ def prepare_kernel(
     """
     require_known_opcodes(kernel, unknown_at_worst=unknown_at_worst)
     cfg, forest = build_flow(kernel, launch)
-    postdominators = compute_postdominators(cfg).immediate
     placed = place_facts(kernel, cfg, forest, facts)
-    followed = with_variable_registers(kernel)
-    given = decisive_variables(followed, {*launch.parameter_bytes, *launch.constants})
-    found = extract_paths(followed, cfg, forest, tuple(postdominators), launch, placed)
-    costs = InstructionCosts(machine, launch.threads, unknown_at_worst=unknown_at_worst)
-    pieces = []
-    for paths in found:
+    preparation = _Preparation(kernel, cfg, forest, machine, unknown_at_worst)
+    return preparation.prepared(launch, placed)
+
+
+@dataclass(slots=True)
+class _Preparation:
+    """A kernel in which facts have been placed; ``visits`` counts blocks visited on trial."""
+
+    kernel: Kernel
+    cfg: ControlFlowGraph
+    forest: LoopForest
+    machine: Machine
+    unknown_at_worst: bool
+    visits: int = 0
+
+    def prepared(
+        self, launch: Launch, placed: PlacedFacts, *, is_trial: bool = False
+    ) -> PreparedKernel:
+        """What the warps execute under some facts; on trial, if that is not too much.
+
+        Raises PtxwcetError.
+        """
+        followed = with_variable_registers(self.kernel)
+        meetings = tuple(compute_postdominators(self.cfg).immediate)
+        graph = flow_graph(followed, self.cfg, self.forest, meetings, launch)
+        graph.work.most_visits = _MOST_TRIAL_VISITS - self.visits if is_trial else None
+        try:
+            found = merge_equal(list(extract_on(graph, launch, placed)))
+        finally:
+            self.visits += graph.work.visits if is_trial else 0
+        pieces = tuple(self._piece(paths, launch, placed) for paths in found)
+        return PreparedKernel(
+            self.kernel, self.cfg, self.forest, launch, self.machine, pieces, placed
+        )
+
+    def _piece(self, paths: BlockPaths, launch: Launch, placed: PlacedFacts) -> PreparedPiece:
+        kernel, machine = self.kernel, self.machine
+        followed = with_variable_registers(kernel)
+        given = decisive_variables(followed, {*launch.parameter_bytes, *launch.constants})
+        costs = InstructionCosts(machine, launch.threads, unknown_at_worst=self.unknown_at_worst)
         exist = not launch.ranges and (launch.grid is not None or paths.first == (0, 0, 0))
-        totals = totals_in_force(kernel, cfg, paths, placed.totals, exist=exist)
+        totals = totals_in_force(kernel, self.cfg, paths, placed.totals, exist=exist)
         workload = build_workload(
-            paths.warps, kernel, cfg, costs, machine.scoreboard, totals=totals
+            paths.warps, kernel, self.cfg, costs, machine.scoreboard, totals=totals
         )
         rests_on = fact_assumptions(paths, placed, launch, given, totals)
         assumptions = (*_unknown_opcodes(costs), *rests_on)
-        pieces.append(PreparedPiece(paths, workload, assumptions, costs.is_nominal))
-    return PreparedKernel(kernel, cfg, forest, launch, machine, tuple(pieces), placed)
+        return PreparedPiece(paths, workload, assumptions, costs.is_nominal)
 
 
 def build_flow(kernel: Kernel, launch: Launch) -> tuple[ControlFlowGraph, LoopForest]:
@@ -203,8 +242,55 @@ def analyse_kernel(
     reported. Raises PtxwcetError with every reason for a refusal. Cost: independent of trip counts,
     but for a known schedule that never repeats.
     """
-    prepared = prepare_kernel(kernel, launch, machine, facts, unknown_at_worst=unknown_at_worst)
-    return analyse_prepared(prepared, policy=policy, method=method)
+    require_known_opcodes(kernel, unknown_at_worst=unknown_at_worst)
+    cfg, forest = build_flow(kernel, launch)
+    placed = place_facts(kernel, cfg, forest, facts)
+    preparation = _Preparation(kernel, cfg, forest, machine, unknown_at_worst)
+    best: KernelAnalysis | None = None
+    problem: PtxwcetError | None = None
+    try:
+        prepared = preparation.prepared(launch, placed)
+        best = analyse_prepared(prepared, policy=policy, method=method)
+    except PtxwcetError as error:
+        if not is_for_want_of_knowledge(error.diagnostics):
+            raise
+        problem = error
+    if method == METHODS[0].name and not (best is not None and _is_known(best)):
+        best = _least(preparation, (launch, placed), best, policy)
+    if best is None:
+        assert problem is not None
+        raise problem
+    return best
+
+
+def _is_known(analysis: KernelAnalysis) -> bool:
+    """Whether each warp has a single known path: no fewer facts can lead to a lower bound."""
+    warps = (warp for piece in analysis.pieces for warp in piece.paths.warps)
+    return len(analysis.pieces) == 1 and all(is_exact(warp.nodes) for warp in warps)
+
+
+def _least(
+    preparation: _Preparation,
+    stated: tuple[Launch, PlacedFacts],
+    best: KernelAnalysis | None,
+    policy: Policy | None,
+) -> KernelAnalysis | None:
+    """The analysis with the least bound: with all facts, or with some of them left out.
+
+    More facts never raise a bound, as far as few enough ways to leave some out are tried.
+    """
+    for launch, placed in fewer_facts(*stated):
+        if preparation.visits >= _MOST_TRIAL_VISITS:
+            break
+        try:
+            found = analyse_prepared(
+                preparation.prepared(launch, placed, is_trial=True), policy=policy
+            )
+        except PtxwcetError:
+            continue
+        if best is None or found.worst.bound.cycles < best.worst.bound.cycles:
+            best = replace(found, launch=stated[0], facts=stated[1])
+    return best
 
 
 def analyse_prepared(

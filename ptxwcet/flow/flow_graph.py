@@ -29,6 +29,7 @@ MOST_SEARCH_STEPS = 2_000_000
 class Work:
     """What all walks over a graph have done: blocks visited, branches found open, variants.
 
+    ``most_visits`` is how many blocks all of them together may visit, None: no limit.
     ``open_branches`` are not decided in some walk; at ``parting`` lanes of a warp go both ways.
     ``regions``, ``results``, ``variants`` and ``searches`` belong to
     :mod:`ptxwcet.flow.walk_variants`; ``uncounted`` are loops that were not counted without a
@@ -37,6 +38,7 @@ class Work:
     """
 
     visits: int = 0
+    most_visits: int | None = None
     open_branches: set[int] = field(default_factory=set)
     parting: set[int] = field(default_factory=set)
     dominators: tuple[BlockId | None, ...] = ()

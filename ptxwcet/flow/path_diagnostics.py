@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ptxwcet.flow.facts import PlacedFacts
 from ptxwcet.flow.flow_graph import FlowGraph
 from ptxwcet.flow.loops import LoopId
@@ -41,6 +43,16 @@ class UnsettledPath(PtxwcetError):
 
 class ContradictedFacts(PtxwcetError):
     """PW217: no run has what is stated and what the analysis proves."""
+
+
+_FOR_WANT_OF_KNOWLEDGE = frozenset(
+    ("PW202", "PW203", "PW204", "PW205", "PW206", "PW218", "PW222", "PW223", "PW224")
+)
+
+
+def is_for_want_of_knowledge(problems: Sequence[Diagnostic]) -> bool:
+    """Whether paths were not found because too little is known, or too much is to be walked."""
+    return all(problem.code in _FOR_WANT_OF_KNOWLEDGE for problem in problems)
 
 
 def refused_path(graph: FlowGraph, refused: Refused, facts: PlacedFacts) -> PtxwcetError:

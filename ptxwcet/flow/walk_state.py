@@ -104,7 +104,8 @@ class WalkState(ABC):
         """Counts a visit of a block. Raises Refused (PW206) if there were too many."""
         self._visits += 1
         self.graph.work.visits += 1
-        if self._visits > _MOST_VISITS:
+        most = self.graph.work.most_visits
+        if self._visits > _MOST_VISITS or (most is not None and self.graph.work.visits > most):
             raise self._too_long(block)
         try:
             self.graph.work.walking.spend(1 + len(self.steps.of(block)))

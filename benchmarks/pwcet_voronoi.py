@@ -58,14 +58,14 @@ def tables(path: Path) -> str:
         first.append(f"| VOR-{blocks} | " + " | ".join(cells) + " |")
         first.append(f"| *published* | {' | '.join(PUBLISHED_TESTS[blocks])} | |")
         for name, study in zip(("Gumbel, b = 25", "default"), mine, strict=True):
-            levels = " | ".join(f"{point.value:,.0f}" for point in study.curve)
+            levels = " | ".join(f"{point.pwcet:,.0f}" for point in study.curve)
             mark = f"{sample.high_water_mark:,.0f}"
             claim = study.claim.guarantee.value if study.claim.guarantee else "refused"
             second.append(f"| VOR-{blocks}, {name} | {levels} | {mark} | {claim} |")
         published = PUBLISHED_LEVELS[blocks]
         told = " | ".join(f"{one:,}" for one in published)
         second.append(f"| *published, ns* | {told} | | |")
-        levels = [point.value for point in mine[0].curve]
+        levels = [point.estimate for point in mine[0].curve]
         base = base or levels[0]
         ratios.append(
             f"| VOR-{blocks} | {levels[1] / levels[0]:.3f} | {published[1] / published[0]:.3f} | "

@@ -177,8 +177,34 @@ def test_matrix_transpose_waves_from_the_launch() -> None:
     assert hybrid_estimate(23_364, WaveParameters(by_text, 48, 1681)) == 1_023_710
 
 
+@pytest.mark.parametrize(
+    ("warp", "table", "waves", "gap"),
+    [
+        (23_364, 2_661_646, 26, 1681),  # waves and gap as the text has them
+        (6_734, 1_314_576, 17, 1502),
+        (6_406, 898_864, 16, 1059),
+        (6_276, 371_462, 14, 431),
+    ],
+)
+def test_all_transposes_of_table_2_have_48_warps_a_wave(
+    warp: int, table: int, waves: int, gap: int
+) -> None:
+    """Whole waves and gaps that give Table II: one pair each with 48 warps, none with 64."""
+    found = {
+        phi: [
+            (omega, (table // omega - warp) // (phi - 1))
+            for omega in range(2, 200)
+            if table % omega == 0 and table // omega > warp
+            if (table // omega - warp) % (phi - 1) == 0
+        ]
+        for phi in (48, 64)
+    }
+    assert found == {48: [(waves, gap)], 64: []}
+    assert hybrid_estimate(warp, WaveParameters(waves, 48, gap)) == table
+
+
 def test_matrix_transpose_waves_of_this_project() -> None:
-    """One definition: waves and warps of a wave both from the blocks that a multiprocessor holds."""
+    """One definition: waves and their warps both follow from the blocks that are resident."""
     text = WaveSchedule(1024, sms=14, resident_blocks=8, warps_per_block=8)
     table = WaveSchedule(1024, sms=14, resident_blocks=6, warps_per_block=8)
     assert (text.waves, text.warps_per_wave) == (10, 64)

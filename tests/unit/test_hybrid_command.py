@@ -309,7 +309,7 @@ SAXPY_LAUNCH = str(ROOT / "samples/launches/saxpy.toml")
 
 
 def staggered(gap: int) -> TimedTrace:
-    """Four blocks, one on each of four multiprocessors, each ``gap`` cycles after the one before."""
+    """Four blocks on four multiprocessors, each ``gap`` cycles after the one before."""
     trace = trace_kernel(
         Request(SAXPY, launch_file=SAXPY_LAUNCH), TraceOptions("lrr", GridWishes(4, 1))
     )

@@ -23,6 +23,8 @@ from ptxwcet.flow.inlining import inline_calls
 from ptxwcet.flow.loops import LoopForest, LoopId, find_loops
 from ptxwcet.flow.paths import Path, loop_entries, visited_blocks
 from ptxwcet.hybrid.claims import (
+    Contradiction,
+    against_runs,
     claim_estimates,
     claim_planned,
     claim_quantile,
@@ -86,14 +88,14 @@ class PlannedWaves:
 
     ``waves``: equation 2 with waves of the launch, the start gap that of first waves. ``rounds``:
     as many rounds of blocks with ``delays`` as observed; None where those are not known, or of
-    another GPU.
+    another GPU. What a traced run exceeds is a :class:`~ptxwcet.hybrid.claims.Contradiction`.
     """
 
     schedule: WaveSchedule
     start_gap: int
     delays: BlockDelays | None
-    waves: TimingClaim
-    rounds: TimingClaim | None
+    waves: TimingClaim | Contradiction
+    rounds: TimingClaim | Contradiction | None
 
     @property
     def cycles(self) -> int:
@@ -126,7 +128,7 @@ class HybridAnswer:
     cfg: ControlFlowGraph
     forest: LoopForest
     estimate: HybridEstimate
-    claims: Mapping[str, TimingClaim]
+    claims: Mapping[str, TimingClaim | Contradiction]
     quantiles: tuple[TimeQuantile, ...]
     static: StaticBound
     planned: PlannedWaves | None
@@ -234,14 +236,12 @@ def plan_waves(estimate: HybridEstimate, schedule: WaveSchedule) -> PlannedWaves
     gap = estimate.concurrency.first_gap
     waves = WaveParameters(schedule.waves, schedule.warps_per_wave, gap)
     warp, delays = estimate.warp_wcet, estimate.delays
-    rounds = None
-    places = schedule.sms * schedule.resident_blocks
-    if delays is not None and delays.places != places:
-        delays = None  # those of another GPU
-    if delays is not None:
-        rounds = claim_rounds(estimate, rounds_estimate(warp, schedule.waves, delays))
     planned = claim_planned(estimate, hybrid_estimate(warp, waves))
-    return PlannedWaves(schedule, gap, delays, planned, rounds)
+    if delays is None or delays.places != schedule.sms * schedule.resident_blocks:
+        return PlannedWaves(schedule, gap, None, planned, None)  # for another GPU than the traced
+    rounds = claim_rounds(estimate, rounds_estimate(warp, schedule.waves, delays))
+    checked = (against_runs(estimate, one) for one in (planned, rounds))
+    return PlannedWaves(schedule, gap, delays, *checked)
 
 
 def _bound_statically(request: Request, kernel: Kernel) -> StaticBound:

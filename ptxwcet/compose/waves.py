@@ -2,8 +2,10 @@
 
 The count that Betts and Donaldson make by hand (ECRTS 2013, section VI-D): blocks are dealt out
 evenly to the SMs, and an SM begins its next wave when the last one has ended. There: 1024 blocks,
-8 resident on each of 14 SMs, 10 waves. Real dispatch is eager, so that waves overlap: this is the
-number of rounds, not a statement about times.
+8 resident on each of 14 SMs, 10 waves (their Table II was made with 6 resident, which are 13:
+docs/methods/hybrid.md). Waves and warps of a wave follow from the same number of resident blocks.
+Real dispatch is eager, so that waves overlap: this is the number of rounds, not a statement about
+times.
 """
 
 from __future__ import annotations

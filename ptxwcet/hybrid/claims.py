@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from ptxwcet.claims import Assumption, AssumptionState, Citation, Guarantee, TimingClaim
 from ptxwcet.hybrid.estimate import HybridEstimate
 
@@ -9,14 +11,31 @@ PAPER = "A. Betts, A. Donaldson: Estimating the WCET of GPU-Accelerated Applicat
 PROFILES = "G. Bernat, A. Colin, S. Petters: WCET Analysis of Probabilistic Systems (RTSS 2002)"
 
 
-def claim_estimates(estimate: HybridEstimate) -> dict[str, TimingClaim]:
-    """Z_warp, Z_dynamic and Z_hybrid with what each rests on; all are estimates."""
+@dataclass(frozen=True, slots=True)
+class Contradiction:
+    """A figure that the traces it was made from exceed: it claims nothing.
+
+    ``observed`` is what they show: the high-water mark, of Z_warp the longest warp.
+    """
+
+    cycles: int
+    observed: int
+    method: str
+    citations: tuple[Citation, ...]
+
+
+def claim_estimates(estimate: HybridEstimate) -> dict[str, TimingClaim | Contradiction]:
+    """Z_warp, Z_dynamic and Z_hybrid with what each rests on; all are estimates at best."""
     jitter = _doubtful("release-jitter-seen", "no run delays a multiprocessor's last warp longer")
     waves = _doubtful("waves-seen", "no run has more waves, fuller ones or longer start gaps")
+    mark = estimate.concurrency.high_water_mark
+    warp = _claim(estimate, "hybrid warp", estimate.warp_wcet, (), "II-C")
+    dynamic = _claim(estimate, "hybrid dynamic", estimate.dynamic, (jitter,), "equation 1")
+    hybrid = _claim(estimate, "hybrid waves", estimate.hybrid, (waves,), "equation 2")
     return {
-        "warp": _claim(estimate, "hybrid warp", estimate.warp_wcet, (), "II-C"),
-        "dynamic": _claim(estimate, "hybrid dynamic", estimate.dynamic, (jitter,), "equation 1"),
-        "hybrid": _claim(estimate, "hybrid waves", estimate.hybrid, (waves,), "equation 2"),
+        "warp": _against(warp, estimate.observations.longest_warp),
+        "dynamic": _against(dynamic, mark),
+        "hybrid": _against(hybrid, mark),
     }
 
 
@@ -33,6 +52,17 @@ def claim_rounds(estimate: HybridEstimate, cycles: int) -> TimingClaim:
         "block-delays-seen", "no block waits longer, no block's warps begin further apart"
     )
     return _claim(estimate, "hybrid rounds", cycles, (delays,), "VI-D")
+
+
+def against_runs(estimate: HybridEstimate, claim: TimingClaim) -> TimingClaim | Contradiction:
+    """The claim about whole runs of the launch that was traced, unless a traced one took longer."""
+    return _against(claim, estimate.concurrency.high_water_mark)
+
+
+def _against(claim: TimingClaim, observed: int) -> TimingClaim | Contradiction:
+    if claim.cycles >= observed:
+        return claim
+    return Contradiction(claim.cycles, observed, claim.method, claim.citations)
 
 
 def claim_quantile(estimate: HybridEstimate, cycles: int) -> TimingClaim:

@@ -26,13 +26,14 @@ class WorstCounts:
     """The warp-specific WCET and the counts of transitions that lead to it.
 
     ``cycles`` is no less than the time of any assignment that satisfies the constraints. It is the
-    time of ``counts`` if ``is_exact``; otherwise the search ended early and counts are of its best
-    path, or hang together in parts only.
+    time of ``counts`` if ``is_proved_optimum``: no path that the constraints allow takes longer by
+    the worst times *observed*, which says nothing of times that were not. Otherwise the search
+    ended early and counts are of its best path, or hang together in parts only.
     """
 
     cycles: int
     counts: Mapping[int, int]
-    is_exact: bool
+    is_proved_optimum: bool
 
 
 def enumerate_paths(
@@ -71,8 +72,8 @@ def enumerate_paths(
             return found if isinstance(found, WorstCounts) else Refusal(f"no worst path: {status}")
         counts = {n: solution.values[v] for n, v in variables.items() if solution.values[v]}
         loose = _loose_ipoints(ipg, counts)
-        exact = solution.status is SolverStatus.OPTIMAL and not loose
-        found = WorstCounts(solution.bound, counts, exact)
+        is_proved = solution.status is SolverStatus.OPTIMAL and not loose
+        found = WorstCounts(solution.bound, counts, is_proved)
         if not loose or most is None:
             break
         _cut(program, ipg, variables, most, loose)

@@ -105,8 +105,7 @@ class _LawsWithLevels:
         return start
 
     def _rows(self, which: Rows) -> Floats:
-        rows: Floats = np.broadcast_to(self.x, (len(which), len(self.x)))
-        return rows
+        return np.asarray(np.broadcast_to(self.x, (len(which), len(self.x))), np.float64)
 
     def _free(self, which: Rows, near: Floats, factor: float) -> Floats:
         """The free parameters of laws near others, scales times ``factor``, with their levels."""
@@ -115,7 +114,7 @@ class _LawsWithLevels:
         if self.family is Family.EXPONENTIAL:
             return np.zeros((len(which), 0))
         if self.family is Family.GUMBEL:
-            return np.log(scale).reshape(-1, 1)
+            return np.asarray(np.log(scale), np.float64).reshape(-1, 1)
         far = self.reduced[which] > _FAR
         bent = shape_of_level((self.targets[which] - location) / scale, self.reduced[which])
         if self.family is Family.GPD:

@@ -7,6 +7,7 @@ import numpy as np
 from ptxwcet import __version__
 from ptxwcet.claims import Refusal, TimingClaim
 from ptxwcet.flow.loops import LoopId, describe_block
+from ptxwcet.hybrid.claims import Contradiction
 from ptxwcet.hybrid.concurrency import WaveParameters
 from ptxwcet.hybrid.ipg import Transition
 from ptxwcet.hybrid.observations import TransitionTimes
@@ -51,7 +52,7 @@ def build_hybrid_report(answer: HybridAnswer) -> HybridReport:
         warp=_estimate(answer, "warp"),
         dynamic=_estimate(answer, "dynamic"),
         hybrid=_estimate(answer, "hybrid"),
-        is_exact=estimate.path.is_exact,
+        is_proved_optimum=estimate.path.is_proved_optimum,
         tree_cycles=None if isinstance(tree, Refusal) else tree,
         tree_refusal=tree.reason if isinstance(tree, Refusal) else None,
         waves=_waves(answer),
@@ -85,7 +86,12 @@ def _trace(answer: HybridAnswer) -> TraceRow:
 
 def _quantiles(answer: HybridAnswer) -> tuple[QuantileRow, ...]:
     return tuple(
-        QuantileRow(row.exceedance, row.claim.cycles, row.claim.guarantee.value)
+        QuantileRow(
+            row.exceedance,
+            row.claim.cycles,
+            row.claim.guarantee.value,
+            row.claim.cycles < answer.estimate.observations.longest_warp,
+        )
         for row in answer.quantiles
     )
 
@@ -96,13 +102,17 @@ def _jitter(answer: HybridAnswer) -> tuple[JitterRow, ...]:
 
 
 def _all_claims(answer: HybridAnswer) -> list[TimingClaim]:
-    claims = [*answer.claims.values(), *(row.claim for row in answer.quantiles)]
     plan = answer.planned
-    if plan is not None:
-        claims.append(plan.waves)
-    if plan is not None and plan.rounds is not None:
-        claims.append(plan.rounds)
-    return claims
+    figures = [*answer.claims.values(), *(row.claim for row in answer.quantiles)]
+    figures += [] if plan is None else [one for one in (plan.waves, plan.rounds) if one is not None]
+    return [one for one in figures if isinstance(one, TimingClaim)]
+
+
+def _guarantee(claim: TimingClaim | Contradiction) -> tuple[str | None, bool]:
+    """The guarantee, and whether the traces contradict the figure."""
+    if isinstance(claim, Contradiction):
+        return None, True
+    return claim.guarantee.value, False
 
 
 def _estimate(answer: HybridAnswer, name: str) -> EstimateRow:
@@ -110,7 +120,7 @@ def _estimate(answer: HybridAnswer, name: str) -> EstimateRow:
     return EstimateRow(
         claim.cycles,
         _excess(answer, claim.cycles),
-        claim.guarantee.value,
+        *_guarantee(claim),
         claim.method,
         tuple(f"{one.paper}, {one.place}" for one in claim.citations),
     )
@@ -130,14 +140,16 @@ def _waves(answer: HybridAnswer) -> WavesRow:
     return _wave_row(answer, answer.estimate.concurrency.waves, answer.claims["hybrid"])
 
 
-def _wave_row(answer: HybridAnswer, row: WaveParameters, claim: TimingClaim) -> WavesRow:
+def _wave_row(
+    answer: HybridAnswer, row: WaveParameters, claim: TimingClaim | Contradiction
+) -> WavesRow:
     return WavesRow(
         row.waves,
         row.warps_per_wave,
         row.start_gap,
         claim.cycles,
         _excess(answer, claim.cycles),
-        claim.guarantee.value,
+        *_guarantee(claim),
     )
 
 
@@ -160,7 +172,7 @@ def _rounds(answer: HybridAnswer) -> RoundsRow | None:
         plan.delays.skew,
         plan.rounds.cycles,
         _excess(answer, plan.rounds.cycles),
-        plan.rounds.guarantee.value,
+        *_guarantee(plan.rounds),
     )
 
 

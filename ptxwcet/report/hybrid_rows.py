@@ -25,11 +25,15 @@ class TraceRow:
 
 @dataclass(frozen=True, slots=True)
 class EstimateRow:
-    """An estimate and by how much it exceeds the high-water mark."""
+    """An estimate and by how much it exceeds the high-water mark.
+
+    ``is_below_observed``: a traced run (of Z_warp, a warp) took longer; ``guarantee`` is then null.
+    """
 
     cycles: int
     difference_percent: float
-    guarantee: str
+    guarantee: str | None
+    is_below_observed: bool
     method: str
     citations: tuple[str, ...]
 
@@ -43,7 +47,8 @@ class WavesRow:
     start_gap: int
     cycles: int
     difference_percent: float
-    guarantee: str
+    guarantee: str | None
+    is_below_observed: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +61,8 @@ class RoundsRow:
     block_skew: int
     cycles: int
     difference_percent: float
-    guarantee: str
+    guarantee: str | None
+    is_below_observed: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +75,15 @@ class JitterRow:
 
 @dataclass(frozen=True, slots=True)
 class QuantileRow:
-    """A warp on the worst path exceeds ``cycles`` with at most this probability."""
+    """A warp on the worst path exceeds ``cycles`` with at most this probability.
+
+    ``is_below_observed``: a traced warp took longer.
+    """
 
     exceedance: float
     cycles: int
     guarantee: str
+    is_below_observed: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +175,7 @@ class HybridReport:
     warp: EstimateRow
     dynamic: EstimateRow
     hybrid: EstimateRow
-    is_exact: bool
+    is_proved_optimum: bool
     tree_cycles: int | None
     tree_refusal: str | None
     waves: WavesRow

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from ptxwcet.report.hybrid_rows import HybridReport, LoopRow, TransitionRow, WavesRow
+from ptxwcet.report.hybrid_rows import (
+    HybridReport,
+    LoopRow,
+    RoundsRow,
+    TransitionRow,
+    WavesRow,
+)
 
 _MOST_ROWS = 8
 
@@ -55,9 +61,27 @@ def _table(report: HybridReport) -> list[str]:
     return [
         f"{'kernel':<{width}}{names}",
         f"{report.kernel:<{width}}" + "".join(f"  {cell:>12}" for cell in cells),
-        f"Z_HWM is observed, the others are {report.dynamic.guarantee}s: expected to hold, "
-        "not proved",
+        *_claims(report),
     ]
+
+
+def _claims(report: HybridReport) -> list[str]:
+    """What the figures of the table may be taken for: one that a trace exceeds for nothing."""
+    mark, longest = f"{report.high_water_mark:,}", f"{report.longest_warp:,}"
+    kernel = {"Z_dynamic": report.dynamic, "Z_hybrid": report.hybrid}
+    held = [name for name, row in kernel.items() if not row.is_below_observed]
+    lines = ["Z_HWM is observed; Z_warp is of one warp alone, not of the kernel"]
+    if held:
+        verb = "is an estimate" if len(held) == 1 else "are estimates"
+        lines.append(f"{' and '.join(held)} {verb}: expected to hold, not proved")
+    for name, row in kernel.items():
+        if row.is_below_observed:
+            lines.append(
+                f"{name} is BELOW the {mark} observed in the same traces: it does not hold"
+            )
+    if report.warp.is_below_observed:
+        lines.append(f"Z_warp is BELOW the {longest} that one warp took: it does not hold")
+    return lines
 
 
 def _percent(value: float) -> str:
@@ -75,15 +99,19 @@ def _concurrency(report: HybridReport) -> list[str]:
     if plan is not None:
         lines.append(
             f"           {_waves(plan)}, from launch and occupancy: {plan.cycles:,} "
-            f"({_percent(plan.difference_percent)})"
+            f"({_percent(plan.difference_percent)}){_contradicted(plan)}"
         )
     if rounds is not None:
         lines.append(
             f"rounds     {_number(rounds.rounds, 'round')} of blocks that wait up to "
             f"{rounds.block_wait:,}, their warps begin up to {rounds.block_skew:,} apart: "
-            f"{rounds.cycles:,} ({_percent(rounds.difference_percent)})"
+            f"{rounds.cycles:,} ({_percent(rounds.difference_percent)}){_contradicted(rounds)}"
         )
     return lines
+
+
+def _contradicted(row: WavesRow | RoundsRow) -> str:
+    return "; BELOW Z_HWM: it does not hold" if row.is_below_observed else ""
 
 
 def _waves(row: WavesRow) -> str:
@@ -96,7 +124,7 @@ def _waves(row: WavesRow) -> str:
 def _single_warp(report: HybridReport) -> list[str]:
     cycles = report.warp.cycles
     lines = [f"one warp   observed up to {report.longest_warp:,}; Z_warp by path enumeration"]
-    if not report.is_exact:
+    if not report.is_proved_optimum:
         lines[0] += " (an upper bound of it: the search was ended)"
     if report.tree_cycles is None:
         lines.append(f"           no tree: {report.tree_refusal}")
@@ -108,6 +136,7 @@ def _single_warp(report: HybridReport) -> list[str]:
         lines.append(
             f"profile    more than {row.cycles:,} on the worst path with probability "
             f"{row.exceedance:g}, if transitions were independent"
+            + ("; BELOW the longest warp observed" if row.is_below_observed else "")
         )
     for name in report.dropped_constraints:
         lines.append(f"dropped    {name}: observed warps do not keep to what the graph demands")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hybrid_graphs import graph, interleaved, ipg_of, place, trace_of
 
+from ptxwcet.compose.waves import WaveSchedule
 from ptxwcet.flow.divergence import add_branch_divergent_edges
 from ptxwcet.flow.dominance import compute_dominators, compute_postdominators
 from ptxwcet.flow.loops import find_loops
@@ -50,7 +51,7 @@ def both_ways(ipg: Ipg, seen: Observations) -> tuple[object, object]:
     bounded = enumerate_paths(ipg, worst, constraints)
     assert isinstance(counted, WorstCounts)
     assert isinstance(bounded, WorstCounts)
-    assert counted.is_exact
+    assert counted.is_proved_optimum
     assert counted.cycles == bounded.cycles
     return counted.cycles, tree_wcet(ipg, worst, seen.loops)
 
@@ -158,15 +159,56 @@ def test_fig6_waves() -> None:
 
 
 def test_matrix_transpose_waves_from_the_launch() -> None:
-    """Section VI-D and Table II: 1024 blocks, 14 multiprocessors of 8 blocks: 10 waves, not 26.
+    """Section VI-D and Table II contradict each other: 10 waves by the text, 13 by the table.
 
-    48 warps a wave are what Table II's result says: it is the most of the multiprocessor.
+    The text: 8 blocks of 256 threads, 8 warps each, on each of 14 multiprocessors: 64 warps a wave,
+    10 waves of 1024 blocks. The table: of its Z_hybrid, 26 waves and a gap of 1681 only a phi of 48
+    is the rest; that is 6 blocks on a multiprocessor, and 13 waves. The GPU holds 48 warps.
     """
-    seen = WaveParameters(waves=26, warps_per_wave=48, start_gap=1681)
-    assert hybrid_estimate(23_364, seen) == 2_661_646
-    assert seen.waves * seen.start_gap == 43_706
-    planned = WaveParameters(-(-1024 // (14 * 8)), 48, 1681)
-    assert hybrid_estimate(23_364, planned) == 1_023_710
+    table = 2_661_646
+    found = {phi: hybrid_estimate(23_364, WaveParameters(26, phi, 1681)) for phi in range(1, 200)}
+    assert [phi for phi, cycles in found.items() if cycles == table] == [48]
+    assert 26 * 1681 == 43_706
+    by_text, by_table = (-(-1024 // (14 * blocks)) for blocks in (8, 48 // 8))
+    assert (by_text, by_table) == (10, 13)
+    assert hybrid_estimate(23_364, WaveParameters(by_text, 64, 1681)) == 1_292_670
+    assert hybrid_estimate(23_364, WaveParameters(by_table, 48, 1681)) == 1_330_823
+    # the text's waves with the table's warps: less than either, and than the table's own blocks
+    assert hybrid_estimate(23_364, WaveParameters(by_text, 48, 1681)) == 1_023_710
+
+
+@pytest.mark.parametrize(
+    ("warp", "table", "waves", "gap"),
+    [
+        (23_364, 2_661_646, 26, 1681),  # waves and gap as the text has them
+        (6_734, 1_314_576, 17, 1502),
+        (6_406, 898_864, 16, 1059),
+        (6_276, 371_462, 14, 431),
+    ],
+)
+def test_all_transposes_of_table_2_have_48_warps_a_wave(
+    warp: int, table: int, waves: int, gap: int
+) -> None:
+    """Whole waves and gaps that give Table II: one pair each with 48 warps, none with 64."""
+    found = {
+        phi: [
+            (omega, (table // omega - warp) // (phi - 1))
+            for omega in range(2, 200)
+            if table % omega == 0 and table // omega > warp
+            if (table // omega - warp) % (phi - 1) == 0
+        ]
+        for phi in (48, 64)
+    }
+    assert found == {48: [(waves, gap)], 64: []}
+    assert hybrid_estimate(warp, WaveParameters(waves, 48, gap)) == table
+
+
+def test_matrix_transpose_waves_of_this_project() -> None:
+    """One definition: waves and their warps both follow from the blocks that are resident."""
+    text = WaveSchedule(1024, sms=14, resident_blocks=8, warps_per_block=8)
+    table = WaveSchedule(1024, sms=14, resident_blocks=6, warps_per_block=8)
+    assert (text.waves, text.warps_per_wave) == (10, 64)
+    assert (table.waves, table.warps_per_wave) == (13, 48)
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from ptxwcet.compose.grid_plan import GridWishes
 from ptxwcet.flow.cfg import build_cfg
 from ptxwcet.flow.dominance import compute_dominators
 from ptxwcet.flow.loops import find_loops
+from ptxwcet.hybrid.claims import Contradiction, claim_estimates
 from ptxwcet.hybrid.estimate import estimate_kernel
 from ptxwcet.hybrid_study import HybridRequest, plan_waves, study_trace
 from ptxwcet.ptx.parser import parse_module
@@ -77,7 +78,8 @@ def test_the_row_of_table_2(trace_file: str) -> None:
     assert figures[1] <= figures[2]
     assert float(percent) == pytest.approx(100 * (figures[2] / figures[0] - 1), abs=0.06)
     for words in (
-        "are estimates: expected to hold, not proved",
+        "Z_dynamic and Z_hybrid are estimates: expected to hold, not proved",
+        "Z_warp is of one warp alone",
         "from launch and occupancy",
         "1 round of blocks that wait up to 0",
         "and by the tree",
@@ -300,3 +302,76 @@ def test_several_waves() -> None:
     assert answer.planned.cycles == 3 * (warp + 15 * seen.first_gap)
     assert answer.planned.rounds is not None
     assert seen.high_water_mark <= answer.planned.rounds.cycles
+
+
+SAXPY = str(ROOT / "samples/saxpy.ptx")
+SAXPY_LAUNCH = str(ROOT / "samples/launches/saxpy.toml")
+
+
+def staggered(gap: int) -> TimedTrace:
+    """Four blocks on four multiprocessors, each ``gap`` cycles after the one before."""
+    trace = trace_kernel(
+        Request(SAXPY, launch_file=SAXPY_LAUNCH), TraceOptions("lrr", GridWishes(4, 1))
+    )
+    cycle = trace.cycle + gap * trace.sm
+    order = np.argsort(cycle, kind="stable")
+    return replace(
+        trace,
+        ipoint=trace.ipoint[order],
+        sm=trace.sm[order],
+        warp=trace.warp[order],
+        cycle=cycle[order],
+    )
+
+
+def test_a_figure_below_the_high_water_mark_claims_nothing(tmp_path: Path) -> None:
+    """One wave on each multiprocessor: Z_hybrid knows nothing of the later starts of the others."""
+    path = tmp_path / "late.csv"
+    write_trace(staggered(885), path)
+    arguments = (SAXPY, "--trace", str(path), "--launch", SAXPY_LAUNCH, "--sms", "4")
+    result = run(*arguments, "--resident-blocks", "1")
+    assert result.exit_code == 0, result.output
+    data = json.loads(run(*arguments, "--resident-blocks", "1", "--format", "json").output)
+    jsonschema.Draft202012Validator(SCHEMA).validate(data)
+    mark = data["high_water_mark"]
+    for name in ("dynamic", "hybrid", "planned_waves", "planned_rounds"):
+        row = data[name]
+        below = row["cycles"] < mark
+        assert row["is_below_observed"] == below, name
+        assert row["guarantee"] == (None if below else "estimate"), name
+    assert data["hybrid"]["is_below_observed"]
+    assert data["planned_waves"]["is_below_observed"]
+    assert not data["dynamic"]["is_below_observed"]
+    assert not data["warp"]["is_below_observed"]
+    assert f"Z_hybrid is BELOW the {mark:,} observed in the same traces" in result.output
+    assert "Z_dynamic is an estimate: expected to hold, not proved" in result.output
+    assert result.output.count("BELOW Z_HWM: it does not hold") == 1
+    assert "waves-seen" not in {row["key"] for row in data["assumptions"]}
+    answer = study_trace(HybridRequest(Request(SAXPY), str(path)))
+    assert isinstance(answer.claims["hybrid"], Contradiction)
+    assert answer.claims["hybrid"].observed == mark
+
+
+def test_a_figure_that_is_reached_holds(tmp_path: Path) -> None:
+    path = tmp_path / "together.csv"
+    write_trace(staggered(0), path)
+    result = run(SAXPY, "--trace", str(path))
+    assert "BELOW" not in result.output.split("profile")[0]
+    assert "Z_dynamic and Z_hybrid are estimates: expected to hold" in result.output
+
+
+def test_a_bound_of_a_warp_below_a_warp_observed_claims_nothing(trace_file: str) -> None:
+    answer = study_trace(HybridRequest(Request(PTX), trace_file))
+    longest = answer.estimate.observations.longest_warp
+    for cycles in (longest, longest - 1):
+        path = replace(answer.estimate.path, cycles=cycles)
+        claim = claim_estimates(replace(answer.estimate, path=path))["warp"]
+        assert isinstance(claim, Contradiction) == (cycles < longest)
+
+
+def test_profiles_below_the_longest_warp_are_flagged(trace_file: str) -> None:
+    report = build_hybrid_report(study_trace(HybridRequest(Request(PTX), trace_file)))
+    for row in report.quantiles:
+        assert row.is_below_observed == (row.cycles < report.longest_warp)
+    flagged = replace(report, quantiles=(replace(report.quantiles[0], is_below_observed=True),))
+    assert "BELOW the longest warp observed" in render_hybrid_text(flagged)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import collections
 import contextlib
+import hashlib
 import io
 import json
 import random
@@ -42,7 +43,7 @@ _LAUNCHED = {
     "saxpy": ("--block", "64", "--grid", "2", "--param", "n=100"),
     "sgemm_naive": ("--block", "8x8", "--param", "K=16"),
     "block_reduce": ("--block", "128", "--grid", "2", "--param", "n=200"),
-    "scan": ("--block", "64", "--grid", "1", "--param", "n=60"),
+    "scan": ("--block", "64", "--grid", "1"),
     "loops": ("--block", "32", "--param", "n=5"),
 }
 
@@ -55,7 +56,14 @@ def command_lines() -> Iterator[list[str]]:
         yield [file, *launch, "--explain", "--format", "json"]
         yield [file, *launch, "--machine", "machine.toml"]
         yield [file, *launch, "--facts", "facts.toml"]
-        yield [file, *launch[:2], "--symbolic", "n=1..100"]
+        yield [
+            file,
+            *launch[:2],
+            "--grid",
+            "1",
+            "--symbolic",
+            f"{'K' if name[0] == 's' else 'n'}=1..100",
+        ]
         yield ["facts", file, *launch[:2]]
         yield ["cfg", file]
         yield ["cfg", file, *launch, "--format", "text"]
@@ -88,11 +96,11 @@ def base_files() -> dict[str, bytes]:
     models = SAMPLES.parent / "ptxwcet" / "machine" / "models"
     found["machine.toml"] = (models / "ampere-realistic.toml").read_bytes()
     found["facts.toml"] = (
-        b'ptx = "sha256:0"\n[[loop]]\nkernel = "k"\nat = "$L__BB0_2"\nbound = 9\n'
+        b'[[loop]]\nat = "$L__BB0_2"\nbound = 9\n'
         b'[[branch]]\nline = 7\nnever = "taken"\n[parameters]\nn = "1..9"\n'
     )
     choice = random.Random(1)
-    rows = "".join(f"{choice.gammavariate(9, 100) + 1000:.0f}\n" for _ in range(600))
+    rows = "".join(f"{choice.gammavariate(9, 100) + 1000:.0f}\n" for _ in range(1200))
     found["times.csv"] = b"cycles\n" + rows.encode()
     found["trace.csv"] = (
         b"# ptxwcet-trace 1\n# kernel saxpy\n# recorder r\n# clock cycle\n# ipoint 0 19 entry\n"
@@ -110,6 +118,12 @@ def changed(data: bytes, rng: random.Random) -> bytes:
         if not words:
             return rng.choice(_NASTY)
         one, other = rng.choice(words), rng.choice(words)
+        if rng.random() < 0.7:  # a word of the same kind: most of these are still well-formed
+            alike = [row.group() for row in words if row.group()[:2] == one.group()[:2]]
+            if one.group()[:1].isdigit():
+                alike += [b"0", b"1", b"3", b"31", b"32", b"2147483647", b"4294967295", b"0xffff"]
+            data = data[: one.start()] + rng.choice(alike) + data[one.end() :]
+            continue
         match rng.randrange(7):
             case 0:
                 data = data[: one.start()] + rng.choice(_NASTY) + data[one.end() :]
@@ -199,14 +213,19 @@ def main_fuzz() -> None:
     while time.monotonic() < end:
         words = rng.choice(lines)
         names = [word for word in words if word in bases]
+        texts = names + names[:1]  # the PTX more often
         with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
             for name, data in bases.items():
                 Path(name).write_bytes(data)
             if names and rng.random() < 0.75:
-                name = rng.choice(names)
+                name = rng.choice(texts)
                 Path(name).write_bytes(changed(bases[name], rng))
             else:
                 words = changed_words(words, rng)
+            if "facts.toml" in words and names:
+                digest = hashlib.sha256(Path(names[0]).read_bytes()).hexdigest()
+                facts = Path("facts.toml").read_bytes()
+                Path("facts.toml").write_bytes(f'ptx = "sha256:{digest}"\n'.encode() + facts)
             begin = time.process_time()
             code, text = run_case(words)
             slowest = max(slowest, time.process_time() - begin)

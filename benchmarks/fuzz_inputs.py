@@ -186,7 +186,7 @@ def run_case(words: list[str]) -> tuple[int | str, str]:
     text = b"".join(s.buffer.getvalue() for s in (out, err)).decode("utf-8", "replace")  # type: ignore[attr-defined]
     if "TimeoutError" in text:
         code = "slow"
-    elif "PW901" in text:
+    elif re.search(r"error\[PW901\]|\"code\": \"PW901\"", text):
         found = re.search(r"internal error at ([^:]*:\d+: \w+)", text)
         code = f"PW901 {found.group(1) if found else ''}"
     elif "Traceback" in text:

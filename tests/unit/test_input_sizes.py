@@ -361,3 +361,52 @@ def test_sidecars(text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str])
     dump.write_bytes(b"")
     code, error = call(capsys, "import-dump", dump, "--sidecar", path, "--out", tmp_path / "t.csv")
     assert (code, "error[PW652]" in error) == (1, True)
+
+
+# --- numbers on the command line and in names -----------------------------------------------------
+
+
+@pytest.mark.parametrize("number", [DIGITS, "0x" + DIGITS, "-" + DIGITS, "1.." + DIGITS])
+def test_parameters(number: str, capsys: pytest.CaptureFixture[str]) -> None:
+    file = SAMPLES / "vector_add.ptx"
+    for option in (("--param", f"3={number}"), ("--symbolic", f"3={number}")):
+        code, error = call(capsys, file, "--block", 32, *option)
+        assert (code, "error[PW214]" in error or "error[PW54" in error) == (2, True)
+
+
+@pytest.mark.parametrize("place", [DIGITS, "\u00b2", "0", "-1"])
+def test_places_of_points(place: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A superscript two is a digit for Python's isdigit, and no number."""
+    out = tmp_path / "o.ptx"
+    code, error = call(capsys, "instrument", SAMPLES / "scan.ptx", "--out", out, f"--at={place}")
+    assert (code, "error[PW651]" in error) == (2, True)
+
+
+@pytest.mark.parametrize("option", ["--column", "--condition-column"])
+@pytest.mark.parametrize("name", [DIGITS, "\u0663"])
+def test_columns(
+    option: str, name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("condition,cycles,other\nA,5,7\n")
+    code, error = call(capsys, "pwcet", path, option, name)
+    assert (code, "error[PW707]" in error) == (2, True)
+
+
+def test_clocks_and_stated_bounds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text(f"run,sm,start,end\n0,0,1,{DIGITS}\n")
+    code, error = call(capsys, "pwcet", path)
+    assert (code, "error[PW708]" in error) == (1, True)
+    random = np.random.default_rng(3)
+    np.savetxt(path, 1000 + random.gamma(9, 100, 1000), "%.0f", header="cycles", comments="")
+    assert call(capsys, "pwcet", path, "--static-bound", f"t={DIGITS}")[0] == 2
+
+
+def test_a_mangled_name_of_absurd_length(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "k.ptx"
+    path.write_text(f"{HEADER}.visible .entry _Z{DIGITS}k(.param .u32 p){{ret;}}\n")
+    path.with_suffix(".cu").write_text("__global__ void k(int n) {}\n")
+    assert call(capsys, path, "--block", 32, "--param", "p=3") == (0, "")

@@ -191,3 +191,22 @@ def test_pages_and_pictures_of_measurements(
     assert len(written) > 1
     for path in written:
         assert raw(path.read_text(encoding="utf-8")) == set(), path
+
+
+def test_file_names_that_are_no_unicode(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Bytes of a name in another encoding: what is written as JSON has them as an escape."""
+    path = tmp_path / "k\udcff.ptx"
+    try:
+        path.write_text((SAMPLES / "saxpy.ptx").read_text())
+    except OSError:
+        pytest.skip("this file system takes UTF-8 names only")
+    path.with_suffix(".cu").write_text((SAMPLES / "saxpy.cu").read_text())
+    code, out, _ = call(capsys, path, *LAUNCH, *N, "--format", "json")
+    assert (code, json.loads(out)["file"]) == (0, str(path))
+    side, lines = tmp_path / "s.json", tmp_path / "p.jsonl"
+    assert call(capsys, "instrument", path, "--out", tmp_path / "o.ptx", "--sidecar", side)[0] == 0
+    assert json.loads(side.read_text())["source"] == path.name
+    launch = SAMPLES / "launches" / "saxpy.toml"
+    assert call(capsys, "run", path, "--launch", launch, "--paths", lines)[0] == 0
+    assert str(path) in [json.loads(row).get("file") for row in lines.read_text().splitlines()]
+    assert call(capsys, "facts", path, *LAUNCH, "-o", tmp_path / "f.toml")[0] in (0, 1)

@@ -43,7 +43,7 @@ from ptxwcet.ptx.parser import parse_module
 from ptxwcet.ptx.reading import read_source
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.input_files import MOST_DATA_BYTES, MOST_TEXT_BYTES, read_bytes
-from ptxwcet.support.whole_files import whole_file
+from ptxwcet.support.whole_files import whole_file, write_text
 from ptxwcet.trace.events import TimedTrace
 
 ADDED_PARAMETERS = 2
@@ -81,10 +81,8 @@ def instrument_file(request: InstrumentRequest) -> InstrumentAnswer:
 
 def write_instrumented(answer: InstrumentAnswer, out: Path, sidecar: Path) -> None:
     """Writes both files, each whole or not at all. Raises PtxwcetError (PW663)."""
-    with whole_file(out, "PW663") as file:
-        file.write(answer.text.encode())
-    with whole_file(sidecar, "PW663") as file:
-        file.write(sidecar_text(answer.sidecar).encode())
+    write_text(out, answer.text, "PW663")
+    write_text(sidecar, sidecar_text(answer.sidecar), "PW663")
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,11 +76,12 @@ def facts_template(request: Request) -> FactsTemplate:
         if page.questions.refusals:
             refused.append(RefusedKernel(kernel, page.questions.refusals))
     head = _head(request, count)
-    return FactsTemplate("\n".join((*head, *parts)) + "\n", count, tuple(refused))
+    text = "\n".join(map(printable_line, (*head, *parts))) + "\n"
+    return FactsTemplate(text, count, tuple(refused))
 
 
 def _head(request: Request, count: int) -> list[str]:
-    name, plural = printable_line(Path(request.path).name), "" if count == 1 else "s"
+    name, plural = Path(request.path).name, "" if count == 1 else "s"
     return [
         f"# Facts about {name}: {count or 'no'} open question{plural}.",
         f'# Write an answer for each "{OPEN}", then give this file with --facts.',
@@ -205,8 +206,7 @@ class _Page:
         if location is None or source is None or Path(location.file).name != source.name:
             return ""
         lines = source.text.splitlines()
-        text = lines[location.line - 1].strip() if 0 < location.line <= len(lines) else ""
-        return printable_line(text)
+        return lines[location.line - 1].strip() if 0 < location.line <= len(lines) else ""
 
     def _block(self, index: int) -> BlockId:
         return next(block.id for block in self.cfg.blocks if block.start <= index < block.end)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -70,7 +71,7 @@ def pwcet(
 
 def _stated(text: str) -> tuple[str, int]:
     label, _, value = text.rpartition("=")
-    if not label or not value.isdecimal():
+    if not label or re.fullmatch("[0-9]{1,30}", value) is None:
         raise click.BadParameter(
             f"'{text}' is not CONDITION=TIME with a whole time", param_hint="'--static-bound'"
         )

@@ -27,6 +27,6 @@ def write_arrays(path: Path, arrays: Mapping[str, Array]) -> None:
 
 
 def write_lines(path: Path, lines: Iterable[str]) -> None:
-    """Writes lines of text in UTF-8. Raises PtxwcetError (PW429)."""
+    """Writes lines of text in UTF-8, as write_text does. Raises PtxwcetError (PW429)."""
     with whole_file(path, "PW429") as file:
-        file.writelines(line.encode() + b"\n" for line in lines)
+        file.writelines(line.encode("utf-8", "backslashreplace") + b"\n" for line in lines)

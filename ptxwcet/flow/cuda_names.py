@@ -41,7 +41,7 @@ def source_name(ptx_name: str) -> str:
     nested = text.startswith("N")
     position = 1 if nested else 0
     last = ptx_name
-    while match := re.compile(r"(\d+)").match(text, position):
+    while match := re.compile(r"([0-9]{1,9})").match(text, position):
         length = int(match.group(1))
         end = match.end() + length
         if end > len(text):

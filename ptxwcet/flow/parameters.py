@@ -27,6 +27,9 @@ class ResolvedParameters:
     ranges: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
 
+_LONGEST_NUMBER = 200
+
+
 def parse_parameters(assignments: Sequence[str]) -> tuple[ParameterFact, ...]:
     """``["K=1024", "4=1..7"]``: what ``--param`` states. Raises PtxwcetError (PW213)."""
     found = []
@@ -150,6 +153,8 @@ def _number(parameter: Parameter, fact: ParameterFact, text: str) -> int | float
             raise _refused(fact, f"{text!r} is not a number", f"the type is .{kind}") from None
     bits = int(kind[1:]) if kind[1:].isdigit() else 0
     try:
+        if len(text) > _LONGEST_NUMBER:  # Python neither reads nor prints numbers of any length
+            raise ValueError(text)
         value = int(text, 0)
     except ValueError:
         raise _refused(fact, f"{text!r} is not an integer", f"the type is .{kind}") from None

@@ -110,11 +110,15 @@ def _analysis_names(kernel: Kernel, module: Module) -> dict[int, str]:
     return names
 
 
+def _is_line(place: str) -> bool:
+    return re.fullmatch("[0-9]{1,12}", place) is not None
+
+
 def _find_blocks(kernel: Kernel, cfg: ControlFlowGraph, place: str) -> set[BlockId]:
     """The block that a place names, or those that a line lies in."""
     instructions, found = kernel.instructions, set()
     for block in _reached(cfg) if instructions else ():
-        if place.isdigit():
+        if _is_line(place):
             first = instructions[block.start].span.line
             if first <= int(place) <= instructions[block.end - 1].span.line:
                 found.add(block.id)
@@ -126,7 +130,7 @@ def _find_blocks(kernel: Kernel, cfg: ControlFlowGraph, place: str) -> set[Block
 def _no_place(kernels: Sequence[Kernel], place: str) -> Diagnostic:
     labels = [label for kernel in kernels for label in kernel.labels]
     shown = ", ".join(labels[:_LABELS_SHOWN]) + (", ..." if len(labels) > _LABELS_SHOWN else "")
-    what = f"instruction on line {place}" if place.isdigit() else f"block {place!r}"
+    what = f"instruction on line {place}" if _is_line(place) else f"block {place!r}"
     names = ", ".join(kernel.name for kernel in kernels[:_LABELS_SHOWN])
     return Diagnostic(
         "PW651",

@@ -23,6 +23,10 @@ def _table(*rows: tuple[str, str, str, str]) -> Mapping[str, Explanation]:
 
 
 _COMPILER = "PTX from a compiler does not have this: check whether the file was edited or cut."
+_NOT_TOML = (
+    "A syntax error of TOML, or keys of more than 16 parts, numbers of more than 200 digits, "
+    "brackets nested more than 64 deep."
+)
 _ARITY = "Compare with the instruction's syntax in the PTX ISA manual."
 
 EXPLANATIONS: Mapping[str, Explanation] = _table(
@@ -98,7 +102,7 @@ EXPLANATIONS: Mapping[str, Explanation] = _table(
     (
         "PW112",
         "not a PTX text file",
-        "The file is missing, empty, binary, or in another encoding than UTF-8.",
+        "The file is missing, empty, binary, over 64 MiB, or in another encoding than UTF-8.",
         "Give the text that 'nvcc -ptx kernel.cu' writes.",
     ),
     (
@@ -286,7 +290,7 @@ EXPLANATIONS: Mapping[str, Explanation] = _table(
         "The file cannot be read, or is not UTF-8 text.",
         "Check path and rights.",
     ),
-    ("PW241", "facts file is not TOML", "A syntax error of TOML.", "Correct it at that place."),
+    ("PW241", "facts file is not TOML", _NOT_TOML, "Correct it at that place."),
     (
         "PW242",
         "unknown key in a facts file",
@@ -472,7 +476,7 @@ EXPLANATIONS: Mapping[str, Explanation] = _table(
         "A launch file, or a .npy file that it names, cannot be read.",
         "Paths in a launch file are relative to its folder.",
     ),
-    ("PW421", "launch file is not TOML", "A syntax error of TOML.", "Correct it at that place."),
+    ("PW421", "launch file is not TOML", _NOT_TOML, "Correct it at that place."),
     (
         "PW422",
         "unknown name in a launch file",
@@ -1108,7 +1112,7 @@ EXPLANATIONS: Mapping[str, Explanation] = _table(
     (
         "PW901",
         "internal error",
-        "A bug of ptxwcet.",
+        "A bug of ptxwcet. Where a kernel is named, it costs this kernel only.",
         "Please report it with the input; PTXWCET_TRACEBACK=1 shows where it happened.",
     ),
 )

@@ -13,6 +13,8 @@ CONDITION_COLUMN = "condition"
 _CLOCKS = {"run": ("run",), "sm": ("sm",), "start": ("start", "start_cycle")}
 _ENDS = ("end", "end_cycle", "stop_cycle")
 
+_LONGEST_CLOCK = 30
+
 
 def is_clock_table(table: TextTable) -> bool:
     """Whether the columns of a table are those of clock pairs."""
@@ -50,7 +52,7 @@ def read_clocks(table: TextTable, stem: str, bits: int) -> list[Condition]:
         kept[0].append(numbers.setdefault(run, len(numbers)))
         for k in (2, 3):
             text = fields[columns[k]].strip()
-            if not text.isdecimal() or int(text) >= most:
+            if not text.isdecimal() or len(text) > _LONGEST_CLOCK or int(text) >= most:
                 message = f"'{shortened(text)}' is no value of a {bits}-bit counter"
                 help = "clocks are whole numbers; give --counter-bits 64 for clock64"
                 table.refuse("PW708", number, message, help, columns[k])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NoReturn
@@ -102,7 +103,7 @@ def find_column(table: TextTable, wanted: str) -> int:
     """The index of a column by name or number from 1. Raises PtxwcetError (PW707)."""
     if wanted.lower() in table.names:
         return table.names.index(wanted.lower())
-    if wanted.isdecimal() and 1 <= int(wanted) <= table.columns:
+    if re.fullmatch("[0-9]{1,9}", wanted) and 1 <= int(wanted) <= table.columns:
         return int(wanted) - 1
     known = f"columns {', '.join(table.names)}" if table.names else f"{table.columns} columns"
     refuse_file(

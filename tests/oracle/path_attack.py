@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import random
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -151,7 +151,7 @@ def inputs(launch: Launch, seed: int, count: int, steps: int) -> Iterator[Input]
 class Checker:
     """The paths and the bound of an analysed kernel, to which executions are held."""
 
-    def __init__(self, analysis: KernelAnalysis) -> None:
+    def __init__(self, analysis: KernelAnalysis | PreparedKernel) -> None:
         self.analysis = analysis
         self.block_at = {block.start: block.id for block in analysis.cfg.blocks[:-1]}
         self._most: dict[int, Mapping[int, int]] = {}
@@ -170,7 +170,7 @@ class Checker:
                 return None
         return Violation("path", text or f"no paths for block {run.index}", given)
 
-    def pieces(self, index: Dim3) -> list[AnalysedPiece]:
+    def pieces(self, index: Dim3) -> Sequence[AnalysedPiece | PreparedPiece]:
         """The answers that hold for a block index."""
         inside = [
             piece
@@ -180,9 +180,9 @@ class Checker:
                 for low, i, high in zip(piece.paths.first, index, piece.paths.last, strict=True)
             )
         ]
-        return inside or list(self.analysis.pieces)
+        return inside or self.analysis.pieces
 
-    def _departure(self, run: Execution, piece: AnalysedPiece) -> str:
+    def _departure(self, run: Execution, piece: AnalysedPiece | PreparedPiece) -> str:
         for number, warp in enumerate(run.warps):
             nodes = next(path.nodes for path in piece.paths.warps if number in path.warps)
             text = self._too_often(number, warp, nodes) or self._leaves(number, warp, nodes)
@@ -230,7 +230,8 @@ class Checker:
             )
         except PtxwcetError:
             return None  # barriers that the model does not take
-        bound = max(piece.bound.cycles for piece in self.pieces(run.index))
+        pieces = [piece for piece in self.pieces(run.index) if isinstance(piece, AnalysedPiece)]
+        bound = max(piece.bound.cycles for piece in pieces)
         simulator = Simulator(workload, SmConfiguration.of(analysis.machine))
         for policy in (Policy.LRR, Policy.GTO):
             cycles = Run(policy).cycles(simulator)

@@ -45,9 +45,7 @@ def few_steps(launch: Launch, blocks: int) -> int:
     return max(8, blocks // launch.threads)
 
 
-def contained(
-    kernel: Kernel, launch: Launch, *, seed: int, executions: int, steps: int
-) -> Result:
+def contained(kernel: Kernel, launch: Launch, *, seed: int, executions: int, steps: int) -> Result:
     """Analyses a kernel and holds so many executions to the walks and to the paths."""
     recorder = Recorder()
     try:

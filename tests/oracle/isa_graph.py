@@ -22,7 +22,8 @@ class Graph:
         leaders = leaders if self.end else []  # a kernel without instructions ends at once
         self.leaders = leaders
         self.last = {
-            start: end - 1 for start, end in zip(leaders, [*leaders[1:], self.end], strict=True)
+            start: end - 1
+            for start, end in zip(leaders, [*leaders[1:], self.end][: len(leaders)], strict=True)
         }
         self._leaves = {i for i in self.closes if names[i] in ENDINGS}
         self._guarded = [one.guard is not None for one in code]

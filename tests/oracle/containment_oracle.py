@@ -322,7 +322,7 @@ class _Solver:
 
     def _limit(self, symbol: Symbol) -> int | None:
         """How many values a symbol has; None if nothing that is known limits them."""
-        count = self.visit.counts[symbol] if symbol in self.visit.counts else symbol.count
+        count = self.visit.counts.get(symbol, symbol.count)
         if count is None:
             return None
         for other, slope in symbol.slopes.items():

@@ -67,7 +67,8 @@ def round_fraction(value: Fraction, of: Type, mode: str = "rn") -> int:
         to_zero = mode in ("rz", "rzi") or mode == ("rm" if value > 0 else "rp")
         largest = (Fraction(2) - Fraction(2) ** (1 - digits)) * Fraction(2) ** most
         rounded = largest if value > 0 else -largest
-        return to_bits(float(rounded) if to_zero else math.copysign(math.inf, value), of)
+        infinite = math.inf if value > 0 else -math.inf
+        return to_bits(float(rounded) if to_zero else infinite, of)
     return to_bits(float(rounded), of)
 
 

@@ -19,9 +19,11 @@ class Graph:
         self.closes = {i for i, name in enumerate(names) if name in BRANCHES or name in ENDINGS}
         led_to = {target for i in self.closes if names[i] in BRANCHES for target in self.targets[i]}
         leaders = sorted(({0} | led_to | {i + 1 for i in self.closes}) - {self.end})
+        leaders = leaders if self.end else []  # a kernel without instructions ends at once
         self.leaders = leaders
         self.last = {
-            start: end - 1 for start, end in zip(leaders, [*leaders[1:], self.end], strict=True)
+            start: end - 1
+            for start, end in zip(leaders, [*leaders[1:], self.end][: len(leaders)], strict=True)
         }
         self._leaves = {i for i in self.closes if names[i] in ENDINGS}
         self._guarded = [one.guard is not None for one in code]

@@ -176,7 +176,7 @@ class Machine:
     def _variables(self) -> dict[str, int]:
         """Addresses of variables; what ``constants`` say is in memory from the start."""
         found = {}
-        base = {"shared": 0x100, "local": 0x0, "const": 0x10000, "global": 0x7E0000000000}
+        base = {"shared": 0x100, "local": 0x0, "const": 0x4000000, "global": 0x7E0000000000}
         for variable in self.program.kernel.variables:
             if variable.space in base:
                 found[variable.name] = base[variable.space]

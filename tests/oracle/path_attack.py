@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from isa_interpreter import Dim3, Execution, Input, WarpRun, counts, execute
+from isa_interpreter import Execution, Input, WarpRun, counts, execute
 from isa_memory import PROFILES
 
 from ptxwcet.bounds.methods import METHODS
@@ -151,38 +151,30 @@ def inputs(launch: Launch, seed: int, count: int, steps: int) -> Iterator[Input]
 class Checker:
     """The paths and the bound of an analysed kernel, to which executions are held."""
 
-    def __init__(self, analysis: KernelAnalysis) -> None:
+    def __init__(self, analysis: KernelAnalysis | PreparedKernel) -> None:
         self.analysis = analysis
         self.block_at = {block.start: block.id for block in analysis.cfg.blocks[:-1]}
         self._most: dict[int, Mapping[int, int]] = {}
 
     def check(self, run: Execution, given: Input) -> Violation | None:
-        """Whether every warp has executed what a path of its block index allows."""
+        """Whether all warps have executed what the paths of one piece allow.
+
+        Ranges of block indices that behave alike are one piece, which names one of them, so that
+        any piece may be that of the run.
+        """
         apart = [text for text, _ in run.findings if text == "lanes apart at a barrier"]
         if apart and run.is_whole:
             return Violation("barrier", "lanes of a warp part at a barrier", given)
         if "barriers of one block differ" in [text for text, _ in run.findings]:
             return None  # undefined: nothing is said of such a run
         text = ""
-        for piece in self.pieces(run.index):
+        for piece in self.analysis.pieces:
             text = self._departure(run, piece)
             if not text:
                 return None
-        return Violation("path", text or f"no paths for block {run.index}", given)
+        return Violation("path", text, given)
 
-    def pieces(self, index: Dim3) -> list[AnalysedPiece]:
-        """The answers that hold for a block index."""
-        inside = [
-            piece
-            for piece in self.analysis.pieces
-            if all(
-                low <= i <= high or low == high == 0
-                for low, i, high in zip(piece.paths.first, index, piece.paths.last, strict=True)
-            )
-        ]
-        return inside or list(self.analysis.pieces)
-
-    def _departure(self, run: Execution, piece: AnalysedPiece) -> str:
+    def _departure(self, run: Execution, piece: AnalysedPiece | PreparedPiece) -> str:
         for number, warp in enumerate(run.warps):
             nodes = next(path.nodes for path in piece.paths.warps if number in path.warps)
             text = self._too_often(number, warp, nodes) or self._leaves(number, warp, nodes)
@@ -230,7 +222,8 @@ class Checker:
             )
         except PtxwcetError:
             return None  # barriers that the model does not take
-        bound = max(piece.bound.cycles for piece in self.pieces(run.index))
+        pieces = [piece for piece in analysis.pieces if isinstance(piece, AnalysedPiece)]
+        bound = max(piece.bound.cycles for piece in pieces)
         simulator = Simulator(workload, SmConfiguration.of(analysis.machine))
         for policy in (Policy.LRR, Policy.GTO):
             cycles = Run(policy).cycles(simulator)

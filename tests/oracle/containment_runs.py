@@ -1,0 +1,93 @@
+"""Kernels of samples, suite and corpus, analysed and executed under the containment oracle."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from containment_oracle import Oracle, Recorder
+from isa_interpreter import execute
+from path_attack import Checker, inputs, machine
+
+from ptxwcet.api import Request, build_launch, state_facts, with_launch_file
+from ptxwcet.flow.facts import Launch
+from ptxwcet.flow.inlining import inline_calls
+from ptxwcet.ir.kernel import Kernel
+from ptxwcet.pipeline import prepare_kernel
+from ptxwcet.ptx.parser import parse_module
+from ptxwcet.ptx.reading import read_source
+from ptxwcet.support.diagnostics import PtxwcetError
+
+ROOT = Path(__file__).parents[2]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A kernel and a launch of it."""
+
+    name: str
+    kernel: Kernel
+    launch: Launch
+
+
+@dataclass
+class Result:
+    """What came of a kernel: refused, or so many visits held to the walk, and what is false."""
+
+    code: str | None = None
+    checked: int = 0
+    wrong: str = ""
+
+
+def few_steps(launch: Launch, blocks: int) -> int:
+    """How many blocks a warp may execute so that all lanes of a block execute ``blocks``."""
+    return max(8, blocks // launch.threads)
+
+
+def contained(kernel: Kernel, launch: Launch, *, seed: int, executions: int, steps: int) -> Result:
+    """Analyses a kernel and holds so many executions to the walks and to the paths."""
+    recorder = Recorder()
+    try:
+        with recorder.installed():
+            prepared = prepare_kernel(kernel, launch, machine())
+    except PtxwcetError as error:
+        return Result(error.diagnostics[0].code)
+    blocks = {block.start: block.id for block in prepared.cfg.blocks[:-1]}
+    oracle, checker = Oracle(recorder.walks, blocks), Checker(prepared)
+    result = Result()
+    for given in inputs(launch, seed, executions, steps):
+        oracle.begin()
+        run = execute(kernel, given, oracle)
+        result.checked = oracle.checked
+        if "barriers of one block differ" in {text for text, _ in run.findings}:
+            break  # undefined
+        violation = checker.check(run, given)
+        if oracle.missing or violation is not None:
+            result.wrong = f"{violation or oracle.missing[0]} ({given})"
+            break
+    return result
+
+
+def launched(path: Path, launch_file: Path) -> Case:
+    """The kernel of a launch file, with that launch. Raises PtxwcetError."""
+    module = parse_module(read_source(str(path)))
+    request = Request(str(path), launch_file=str(launch_file))
+    facts = state_facts(request, module)
+    request = with_launch_file(request, module, facts)
+    (kernel,) = (one for one in module.kernels if one.name in request.kernels)
+    launch = build_launch(kernel, request, facts.of_kernel(kernel.name))
+    return Case(f"{path.name}:{kernel.name}", inline_calls(kernel, module), launch)
+
+
+def corpus(threads: int) -> Iterator[Case]:
+    """All kernels of the corpus in blocks of so many threads, or of those that they require."""
+    for path in sorted((ROOT / "tests" / "corpus" / "ptx").rglob("*.ptx")):
+        module = parse_module(read_source(str(path)))
+        for kernel in module.kernels:
+            block = kernel.required_threads or (threads, 1, 1)
+            try:
+                inlined = inline_calls(kernel, module)
+            except PtxwcetError:
+                continue
+            yield Case(f"{path.name}:{kernel.name}", inlined, Launch(block))

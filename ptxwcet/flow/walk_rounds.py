@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from ptxwcet.flow.flow_graph import FlowGraph
 from ptxwcet.flow.loops import Loop
-from ptxwcet.flow.values import Unknown, Value, same
+from ptxwcet.flow.values import Unknown, Value, implies
 from ptxwcet.flow.variant_regions import body_of, indices
 from ptxwcet.flow.walk_iterations import Entry
 from ptxwcet.flow.walk_state import WalkState
@@ -64,4 +64,8 @@ def _equal(
 ) -> bool:
     """Whether registers hold the same in all lanes of the loop, as far as they are known."""
     unknown = Unknown(frozenset())
-    return all(same(now.get(name, unknown), then.get(name, unknown), entry.mask) for name in names)
+    for name in names:
+        new, old = now.get(name, unknown), then.get(name, unknown)
+        if not (implies(new, old, entry.mask) and implies(old, new, entry.mask)):
+            return False
+    return True

@@ -17,7 +17,8 @@ from ptxwcet.ptx.parser import parse_module
 from ptxwcet.support.source import SourceFile
 
 HEAD = (
-    ".version 9.0\n.target sm_100a\n.address_size 64\n.const .align 8 .b32 table[2];\n.visible .entry k()\n{\n"
+    ".version 9.0\n.target sm_100a\n.address_size 64\n.const .align 8 .b32 table[2];\n"
+    ".visible .entry k()\n{\n"
     ".reg .pred %p<9>; .reg .b16 %h<9>; .reg .b32 %r<9>; .reg .b64 %d<9>;\n"
 )
 

@@ -49,7 +49,10 @@ class Access:
 
 
 def access_of(instruction: Instruction) -> Access | None:
-    """The access of a plain load or store; None for anything else. Cost: constant."""
+    """The access of a plain load or store; None for anything else. Cost: constant.
+
+    None too for a load of several elements into one register: nothing says which of them stays.
+    """
     name = instruction.opcode.name if instruction.opcode is not None else ""
     operands = instruction.operands
     if name not in ("ld", "st") or len(operands) < 2:
@@ -64,6 +67,9 @@ def access_of(instruction: Instruction) -> Access | None:
     elif not isinstance(base, Register):
         return None
     elements = _elements(data)
+    targets = [one.name for one in elements if isinstance(one, Register)]
+    if name == "ld" and len(set(targets)) < len(targets):
+        return None
     kind = integer_type(words[-1])
     return Access(instruction.space, base, offset, int(words[-1][1:]), kind, elements)
 

@@ -155,7 +155,8 @@ def _moves() -> Iterator[str]:
     for kind in ("b16", "u16", "s16", "b32", "u32", "s32", "f32", "b64", "u64", "s64", "f64"):
         yield f"mov.{kind} {_name(kind, 0)}, {_name(kind, 1)};"
     yield from (
-        "mov.pred %p0, %p1;", "mov.pred %p0, 2;", "mov.u32 %r0, 4096;", "mov.f32 %r0, 0f3F800000;", "mov.s64 %d0, -1;",
+        "mov.pred %p0, %p1;", "mov.pred %p0, 2;",
+        "mov.u32 %r0, 4096;", "mov.f32 %r0, 0f3F800000;", "mov.s64 %d0, -1;",
         "mov.u32 %r0, word;", "mov.u64 %d0, word+16;",
         "mov.b64 %d0, {%r1, %r2};", "mov.b64 {%r0, %r4}, %d1;", "mov.b32 %r0, {%h1, %h2};",
         "mov.b32 {%h0, %h4}, %r1;", "mov.b64 {%h0, %h4, %h5, %h6}, %d1;",

@@ -17,7 +17,8 @@ from ptxwcet.ptx.parser import parse_module
 from ptxwcet.support.source import SourceFile
 
 HEAD = (
-    ".version 9.0\n.target sm_100a\n.address_size 64\n.visible .entry k()\n{\n"
+    ".version 9.0\n.target sm_100a\n.address_size 64\n.const .align 8 .b32 table[2];\n"
+    ".visible .entry k()\n{\n"
     ".reg .pred %p<9>; .reg .b16 %h<9>; .reg .b32 %r<9>; .reg .b64 %d<9>;\n"
 )
 
@@ -115,9 +116,17 @@ def test_what_no_operand_names_counts_too() -> None:
     assert isinstance(value, Unknown), "it does not even look at the state"
 
 
-def test_one_register_for_both_results_of_a_comparison_is_unknown() -> None:
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "setp.eq.s32 %p1|%p1, %r1, 3;",
+        "ld.const.v2.u32 {%r1, %r1}, [table];",
+        "mov.b64 {%r1, %r1}, %d1;",
+    ],
+)
+def test_one_register_for_two_results_is_unknown(statement: str) -> None:
     """ptxas takes it; nothing says which result the register receives."""
-    instruction, kernel = parsed("setp.eq.s32 %p1|%p1, %r1, 3;")
-    assert instruction.writes == ("%p1",)
+    instruction, kernel = parsed(statement)
+    assert len(instruction.writes) == 1
     (value,) = compile_transfer(instruction, 0, kernel.registers)(None)  # type: ignore[arg-type]
     assert isinstance(value, Unknown)

@@ -2,7 +2,7 @@
 
 For each input the kernel is executed; every warp's path must be one of those that path extraction
 found for its block, and the simulated time of what was executed at most the safe bound of that
-block.
+block. Inputs are those of a launch file; :mod:`ptxwcet.attacks` makes up others.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from ptxwcet.api import Request, build_launch, state_facts, with_launch_file
 from ptxwcet.bounds.outcome import BlockBound
 from ptxwcet.emulator.execute import execute
 from ptxwcet.emulator.launch import EmulatedLaunch, EmulatorOptions, Execution
-from ptxwcet.execution import diagnostics_of, emulated, read_launch
+from ptxwcet.emulator.launch_model import LaunchFile
+from ptxwcet.execution import MOST_INSTRUCTIONS, diagnostics_of, emulated, read_launch
 from ptxwcet.flow.facts import PlacedFacts
 from ptxwcet.flow.inlining import inline_calls
 from ptxwcet.flow.path_counts import count_visits
@@ -72,9 +73,18 @@ def validate_inputs(
     without a launch file, problems of the inputs, a kernel without a static bound. Cost: that of
     the executions; a run for each policy and kind of block.
     """
+    launch, analysis = analysed_launch(request, module, machine, "--inputs")
+    for number in range(inputs):
+        yield validate_input(analysis, module, emulated(launch.reseeded(number)), number)
+
+
+def analysed_launch(
+    request: Request, module: Module, machine: Machine, option: str
+) -> tuple[LaunchFile, KernelAnalysis]:
+    """The launch of a request and the analysis of its kernel. Raises PtxwcetError."""
     if request.launch_file is None:
         raise PtxwcetError(
-            Diagnostic("PW427", "--inputs without a launch file", help="give --launch")
+            Diagnostic("PW427", f"{option} without a launch file", help="give --launch")
         )
     launch = read_launch(request.launch_file, module, request)
     facts = state_facts(request, module)
@@ -87,18 +97,22 @@ def validate_inputs(
         own,
         unknown_at_worst=request.unknown_at_worst,
     )
-    for number in range(inputs):
-        yield validate_input(analysis, module, emulated(launch.reseeded(number)), number)
+    return launch, analysis
 
 
 def validate_input(
-    analysis: KernelAnalysis, module: Module, launch: EmulatedLaunch, seed: int
+    analysis: KernelAnalysis,
+    module: Module,
+    launch: EmulatedLaunch,
+    seed: int,
+    *,
+    most_instructions: int = MOST_INSTRUCTIONS,
 ) -> InputValidation:
     """One execution against the analysis of its launch; ``seed`` is that of random choices.
 
-    Raises PtxwcetError for what cannot be executed.
+    Raises PtxwcetError for what cannot be executed, PW411 after ``most_instructions``.
     """
-    options = EmulatorOptions(record_paths=True)
+    options = EmulatorOptions(most_instructions, record_paths=True)
     execution = execute(analysis.kernel, module, launch, options=options)
     found = [*diagnostics_of(execution, launch.block, launch.grid)]
     if not execution.is_complete:
@@ -134,7 +148,7 @@ class _Checker:
             ((run.cycles(simulator), str(run)) for run in self._plan), key=lambda row: row[0]
         )
         self.runs += len(self._plan)
-        safe = None if holding is None else _safe_cycles(holding)
+        safe = None if holding is None else safe_cycles(holding)
         if safe is not None and longest > safe:
             self.diagnostics.append(
                 Diagnostic(
@@ -180,11 +194,15 @@ class _Checker:
         )
 
 
+BUG = "this is a bug of ptxwcet: please report the kernel and its launch"
+"""What to do about a path that nothing that was stated explains."""
+
+
 def _remedy(facts: PlacedFacts) -> str:
     """What to do about a path that was not expected."""
     stated = facts.loop_bounds or facts.never or facts.exclusive or facts.uniform
     if not stated:
-        return "this is a bug of ptxwcet: please report the kernel and its launch"
+        return BUG
     sources = dict.fromkeys((*facts.loop_sources.values(), *facts.branch_sources.values()))
     names = f" ({', '.join(sources)})" if sources else ""
     return (
@@ -193,7 +211,8 @@ def _remedy(facts: PlacedFacts) -> str:
     )
 
 
-def _safe_cycles(piece: AnalysedPiece) -> int:
+def safe_cycles(piece: AnalysedPiece) -> int:
+    """The safe bound of a range of block indices."""
     outcome = piece.outcomes["safe"]
     assert isinstance(outcome, BlockBound)
     return outcome.cycles
@@ -208,7 +227,7 @@ def _holding(
         message = f"{steps:,} executed basic blocks of a block: too many to compare"
         raise PtxwcetError(Diagnostic("PW539", message, help="give a smaller launch"))
     departures: list[Departure] = []
-    for piece in sorted(pieces, key=_safe_cycles):
+    for piece in sorted(pieces, key=safe_cycles):
         of_warp = {warp: path.nodes for path in piece.paths.warps for warp in path.warps}
         pairs = dict.fromkeys((of_warp[w], path.nodes) for path in paths.warps for w in path.warps)
         left = [row for row in (find_departure(*pair) for pair in pairs) if row is not None]

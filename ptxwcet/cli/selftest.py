@@ -9,6 +9,7 @@ import click
 
 from ptxwcet.cli.output import echo, echo_json
 from ptxwcet.cli.paths import GuardedCommand
+from ptxwcet.path_selftest import PathSelfTest, run_path_selftest
 from ptxwcet.support.diagnostics import render_all
 from ptxwcet.validate.attack import Tally, quantile
 from ptxwcet.validate.selftest import SelfTest, run_selftest
@@ -34,20 +35,30 @@ from ptxwcet.validate.selftest import SelfTest, run_selftest
 def selftest(seconds: float, cases: int | None, seed: int, form: str) -> int:
     """Check bounds, profiles and simulator against each other on known and random blocks.
 
+    A few fixed and random kernels are parsed, bounded and executed on adversarial data as well:
+    every executed path must be an analysed one (PW538), its time within the bound (PW535).
+
     The summary depends on the installed files, the seed and the number of cases alone. Exit code: 0
     nothing violated; 1 something was, with a witness, or no random case was run.
     """
     summary = run_selftest(seed, seconds=seconds, cases=cases)
+    paths = run_path_selftest(seed)
     if form == "json":
-        echo_json(_plain(summary))
+        echo_json(_plain(summary, paths))
     else:
-        echo("\n".join(_lines(summary)))
+        echo("\n".join(_lines(summary, paths)))
     if summary.witnesses:
         echo(render_all([w.diagnostic() for w in summary.witnesses]), err=True)
-    return 0 if summary.passed else 1
+    if paths.diagnostics:
+        echo(render_all(paths.diagnostics), err=True)
+    return 0 if _passed(summary, paths) else 1
 
 
-def _plain(summary: SelfTest) -> dict[str, Any]:
+def _passed(summary: SelfTest, paths: PathSelfTest) -> bool:
+    return summary.passed and not paths.diagnostics
+
+
+def _plain(summary: SelfTest, paths: PathSelfTest) -> dict[str, Any]:
     return {
         "schema": 1,
         "versions": dict(summary.versions),
@@ -59,7 +70,13 @@ def _plain(summary: SelfTest) -> dict[str, Any]:
         "families": {name: _family(tally) for name, tally in summary.families},
         "violations": summary.violations,
         "witnesses": [list(witness.lines()) for witness in summary.witnesses],
-        "passed": summary.passed,
+        "paths": {
+            "kernels": paths.kernels,
+            "bounded": paths.bounded,
+            "runs": paths.runs,
+            "contradicted": [str(row) for row in paths.diagnostics],
+        },
+        "passed": _passed(summary, paths),
     }
 
 
@@ -78,7 +95,7 @@ def _family(tally: Tally) -> dict[str, Any]:
     }
 
 
-def _lines(summary: SelfTest) -> Iterator[str]:
+def _lines(summary: SelfTest, paths: PathSelfTest) -> Iterator[str]:
     yield "ptxwcet self-test"
     for name, version in summary.versions:
         yield f"  {name:<28} {version}"
@@ -99,9 +116,14 @@ def _lines(summary: SelfTest) -> Iterator[str]:
     yield "checks made"
     for name, count in summary.checks:
         yield f"  {name:<52} {count:>12,}"
-    yield f"violations: {summary.violations}"
-    if summary.violations or summary.passed:
-        yield "passed" if summary.passed else "FAILED"
+    yield (
+        f"paths: {paths.kernels} kernels, {paths.bounded} bounded, {paths.runs} runs on "
+        f"adversarial data, {len(paths.diagnostics)} contradicted"
+    )
+    violations = summary.violations + len(paths.diagnostics)
+    yield f"violations: {violations}"
+    if violations or summary.passed:
+        yield "passed" if _passed(summary, paths) else "FAILED"
     else:
         yield "FAILED: no random case was run: give more --seconds, or --cases"
 

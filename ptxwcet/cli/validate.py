@@ -54,11 +54,25 @@ from ptxwcet.validate.block import BlockValidation, Effort, validate_block
     show_default=True,
     help="Execute the launch file's input and others with other seeds, so many in all.",
 )
-def validate(seeds: int, jitter: int, seconds: float, inputs: int, **options: Any) -> int:
+@click.option(
+    "--attack",
+    "attacks",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    help="Execute the launch so often on adversarial data, chosen to go round loops often.",
+)
+def validate(
+    seeds: int, jitter: int, seconds: float, inputs: int, attacks: int, **options: Any
+) -> int:
     """Check the bounds of each kernel in FILE against runs of every policy.
 
     With --inputs, kernels are executed too: each executed path must be one of the analysed ones
     (PW538), and its simulated time at most the safe bound.
+
+    With --attack, the paths are attacked: the scalars of the launch file stay, its arrays are
+    filled with values at which loops run long and arithmetic wraps, and those that led to the
+    longest runs are varied. Runs with a fault or a data race say nothing and are counted.
 
     Exit code: 0 all hold; 1 a kernel is refused or a proved bound is contradicted (PW535, with a
     shrunk witness). GUB is an estimate: exceeding it is printed, and no failure.
@@ -74,6 +88,8 @@ def validate(seeds: int, jitter: int, seconds: float, inputs: int, **options: An
             diagnostics += refuse(row.kernel, error).diagnostics
     if inputs and not answer.refused:
         diagnostics += _validate_inputs(request, inputs)
+    if attacks and not answer.refused:
+        diagnostics += _attack_paths(request, attacks)
     diagnostics += [one for refused in answer.refused for one in refused.diagnostics]
     return finish(diagnostics, is_partial=bool(answer.bounded))
 
@@ -115,6 +131,23 @@ def _validate_inputs(request: Request, inputs: int) -> list[Diagnostic]:
         f"{runs:,} runs, the longest {closest:.4f} of SAFE"
     )
     return list(found.values())
+
+
+def _attack_paths(request: Request, attacks: int) -> list[Diagnostic]:
+    # here: the emulator is loaded only when something is executed
+    from ptxwcet.attacks import attack_paths
+
+    machine = load_machine(request.machine, request.memory_latency_cycles)
+    module = parse_module(read_source(request.path))
+    found = attack_paths(request, module, machine, attacks)
+    if found.refusal:
+        click.echo(f"attacked   not at all: {found.refusal}")
+    else:
+        click.echo(
+            f"attacked   {found.compared} runs on adversarial data compared, {found.left_out} left "
+            f"out; the longest {found.longest:,} warp-instructions, the file's own {found.own:,}"
+        )
+    return list(found.diagnostics)
 
 
 def _lines(name: str, result: BlockValidation) -> Iterator[str]:

@@ -50,11 +50,17 @@ def place_facts(
     placing = _Placing(kernel, cfg, forest)
     marked = marked_bounds(kernel, cfg, forest, facts.marks)
     for loop, row in marked.items():
-        placing.bound(loop, row.most, row.source)
+        if row.is_total:
+            placing.limit(loop, row.most, row.source)
+        else:
+            placing.bound(loop, row.most, row.source)
     totals = PlacingTotals(kernel, cfg, forest)
     for bound in facts.loops:
         loop = placing.loop(bound)
-        placing.bound(loop, bound.most, bound.source)
+        if bound.bound is not None:
+            placing.bound(loop, bound.bound, bound.source)
+        if bound.total is not None:
+            placing.limit(loop, bound.total, bound.total_source or bound.source)
         totals.loop(forest.loops[loop], bound)
     totals.calls(facts.calls)
     for branch in facts.branches:
@@ -63,16 +69,17 @@ def place_facts(
     excluded = {outcome: source.name for outcome, source in placing.never.items()}
     for pair, fact in zip(pairs, facts.exclusive, strict=True):
         excluded |= {outcome: fact.source.name for outcome in pair if outcome not in excluded}
+    bounds = placing.least_bounds()
     return PlacedFacts(
-        loop_bounds={loop: most for loop, (most, _) in placing.bounds.items()},
+        loop_bounds={loop: most for loop, (most, _) in bounds.items()},
         never=frozenset(placing.never),
         uniform=placing.uniform,
         exclusive=pairs,
-        loop_sources={loop: source.name for loop, (_, source) in placing.bounds.items()},
+        loop_sources={loop: source.name for loop, (_, source) in bounds.items()},
         marked=frozenset(
             loop
             for loop, row in marked.items()
-            if not row.is_total and placing.bounds[loop][1] is row.source
+            if not row.is_total and bounds[loop][1] is row.source
         ),
         branch_sources=excluded,
         totals=totals.rows,
@@ -86,16 +93,31 @@ class _Placing:
         self._kernel = kernel
         self._cfg = cfg
         self._forest = forest
-        self.bounds: dict[int, tuple[int, FactSource]] = {}
+        self._bounds: dict[int, tuple[int, FactSource]] = {}
+        self._limits: dict[int, tuple[int, FactSource]] = {}
         self.never: dict[Outcome, FactSource] = {}
         self.uniform: dict[int, str] = {}
 
     def bound(self, loop: int, most: int, source: FactSource) -> None:
         """Adds a loop bound. Raises PtxwcetError (PW215)."""
-        known, by = self.bounds.setdefault(loop, (most, source))
+        known, by = self._bounds.setdefault(loop, (most, source))
         if known != most:
             what = f"the bound of the loop at {self._cfg.name(self._forest.loops[loop].header)}"
             raise PtxwcetError(conflict(what, (str(known), by), (str(most), source)))
+
+    def limit(self, loop: int, most: int, source: FactSource) -> None:
+        """Adds what a total says of each entry of a loop: none has more than all together."""
+        known = self._limits.get(loop)
+        if known is None or most < known[0]:
+            self._limits[loop] = most, source
+
+    def least_bounds(self) -> dict[int, tuple[int, FactSource]]:
+        """Most body executions for each entry of loops, and who says so."""
+        found = dict(self._bounds)
+        for loop, (most, source) in self._limits.items():
+            if loop not in found or most < found[loop][0]:
+                found[loop] = most, source
+        return found
 
     def loop(self, fact: LoopFact) -> int:
         """The loop of a fact. Raises PtxwcetError (PW219)."""

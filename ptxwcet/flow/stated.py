@@ -59,11 +59,6 @@ class LoopFact:
     kernel: str | None = None
     total_source: FactSource | None = None
 
-    @property
-    def most(self) -> int:
-        """Most body executions for each entry: no entry has more than all together."""
-        return min(number for number in (self.bound, self.total) if number is not None)
-
 
 @dataclass(frozen=True, slots=True)
 class BranchFact:

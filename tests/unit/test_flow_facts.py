@@ -58,8 +58,8 @@ def test_every_kind_of_fact(tmp_path: Path) -> None:
     facts = read(tmp_path, ALL)
     first, second = facts.loops
     assert (first.place, first.bound, first.total) == (Place("$L__BB0_3"), 64, 4096)
-    assert (first.kernel, first.most, first.source.name) == ("k", 64, "facts.toml:5")
-    assert (second.place, second.bound, second.most) == (Place(line=27), None, 12)
+    assert (first.kernel, first.source.name) == ("k", "facts.toml:5")
+    assert (second.place, second.bound, second.total) == (Place(line=27), None, 12)
     (branch,) = facts.branches
     assert (branch.never, branch.uniform) == (True, "block")
     (pair,) = facts.exclusive

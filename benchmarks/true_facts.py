@@ -1,0 +1,359 @@
+"""Facts that are true of executions: does one more ever raise a bound, or lower it below a run?
+
+    python benchmarks/true_facts.py --kernels 2000 --out docs/experiments/true-facts.md
+
+Random kernels that branch, leave loops and return on data are executed on several arrays. Facts
+that are true of all these runs are taken from them (:mod:`observed_facts`) and stated one after
+the other, by label or by source line. After each the bound must be no larger than before, at least
+the bound of what was executed, and hold the executed paths; no fact may be refused.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from observed_facts import Observed, TooLong, labels, together
+
+from ptxwcet.emulator.execute import execute
+from ptxwcet.emulator.launch import EmulatedLaunch, EmulatorOptions, Execution
+from ptxwcet.flow.facts import Launch
+from ptxwcet.flow.stated import NO_FACTS, Place, StatedFacts
+from ptxwcet.ir.kernel import Kernel, Module
+from ptxwcet.machine.loader import load_machine
+from ptxwcet.pipeline import (
+    KernelAnalysis,
+    analyse_kernel,
+    analyse_prepared,
+    build_flow,
+    prepare_executed,
+)
+from ptxwcet.ptx.parser import parse_module
+from ptxwcet.support.diagnostics import PtxwcetError
+from ptxwcet.support.source import SourceFile
+from ptxwcet.validate.containment import find_departure
+
+MACHINE = load_machine("orin-ecrts2025")
+WORDS = 256
+RUNS = 3
+CONTRADICTIONS = frozenset(("PW215", "PW217", "PW219", "PW246"))
+"""What refuses facts that are not true, or of no place."""
+
+
+class Writer:
+    """Writes a kernel: loops, branches, breaks and returns that data decide, or counters.
+
+    Each line of PTX is a line of its own of the source ``k.cu``.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+        self.lines: list[str] = []
+        self.numbers = Counter[str]()
+        self.breaks: list[str] = []
+        self.statements = self.random.randint(3, 14)
+
+    def new(self, kind: str) -> str:
+        self.numbers[kind] += 1
+        return f"%{kind}{self.numbers[kind]}"
+
+    def label(self) -> str:
+        self.numbers["L"] += 1
+        return f"L{self.numbers['L']}"
+
+    def word(self) -> str:
+        """A register with a word of the array: of the thread, or the same for all."""
+        index, address, word = self.new("r"), self.new("d"), self.new("r")
+        own = self.random.random() < 0.5
+        step = self.random.choice((1, 5, 33))
+        self.lines += [
+            "add.u32 %time, %time, 1;",
+            f"mad.lo.u32 {index}, %time, {step}, {'%own' if own else self.random.randint(0, 99)};",
+            f"and.b32 {index}, {index}, {WORDS - 1};",
+            f"mad.wide.u32 {address}, {index}, 4, %data;",
+            f"ld.global.u32 {word}, [{address}];",
+        ]
+        return word
+
+    def condition(self) -> str:
+        """A predicate: mostly on data, else known."""
+        predicate, kind = self.new("p"), self.random.random()
+        if kind < 0.7:
+            test = f"setp.lt.u32 {predicate}, {self.word()}, {self.random.choice((5, 30, 60, 95))};"
+        elif kind < 0.85:
+            test = f"setp.gt.s32 {predicate}, %n, {self.random.randint(0, 5)};"
+        else:
+            test = f"setp.lt.u32 {predicate}, %own, {self.random.choice((3, 17, 32))};"
+        self.lines.append(test)
+        return predicate
+
+    def work(self) -> None:
+        rows = ("div.rn.f32 %f, %f, %g;", "fma.rn.f32 %f, %g, %g, %f;", "mul.f32 %g, %f, %g;")
+        self.lines += self.random.choices(rows, k=self.random.randint(1, 2))
+
+    def body(self, depth: int) -> None:
+        for _ in range(self.random.randint(1, 3)):
+            self.statements -= 1
+            kind = self.random.random() if self.statements > 0 else 1.0
+            if depth < 3 and kind < 0.3:
+                self.loop(depth)
+            elif depth < 4 and kind < 0.6:
+                self.branch(depth)
+            elif depth < 3 and kind < 0.68:
+                self.switch(depth)
+            elif self.breaks and kind < 0.8:
+                self.lines.append(f"@{self.condition()} bra {self.breaks[-1]};")
+            elif 0.97 < kind < 1.0:
+                self.lines.append(f"@{self.condition()} ret;")
+            else:
+                self.work()
+
+    def loop(self, depth: int) -> None:
+        head, out = self.label(), self.label()
+        counter, predicate = self.new("r"), self.new("p")
+        limit = str(self.random.randint(1, 5))
+        if self.random.random() < 0.5:  # data say how often
+            limit = self.new("r")
+            word = self.word()
+            self.lines += [f"and.b32 {limit}, {word}, 3;", f"add.u32 {limit}, {limit}, 1;"]
+        first = self.random.random() < 0.4
+        self.lines += [f"mov.u32 {counter}, 0;", f"{head}:"]
+        if first:
+            self.lines.append(f"setp.ge.u32 {predicate}, {counter}, {limit};")
+            self.lines.append(f"@{predicate} bra {out};")
+        self.breaks.append(out)
+        self.body(depth + 1)
+        self.breaks.pop()
+        self.lines.append(f"add.u32 {counter}, {counter}, 1;")
+        if first:
+            self.lines.append(f"bra {head};")
+        else:
+            self.lines.append(f"setp.lt.u32 {predicate}, {counter}, {limit};")
+            self.lines.append(f"@{predicate} bra {head};")
+        self.lines.append(f"{out}:")
+
+    def branch(self, depth: int) -> None:
+        other, out = self.label(), self.label()
+        bang = self.random.choice(("", "!"))
+        self.lines.append(f"@{bang}{self.condition()} bra {other};")
+        self.body(depth + 1)
+        if self.random.random() < 0.5:
+            self.lines += [f"bra {out};", f"{other}:"]
+            self.body(depth + 1)
+            self.lines.append(f"{out}:")
+        else:
+            self.lines.append(f"{other}:")
+
+    def switch(self, depth: int) -> None:
+        breaks, self.breaks = self.breaks, []
+        cases, out = [self.label() for _ in range(3)], self.label()
+        table, index = self.label(), self.new("r")
+        word = self.word()
+        self.lines += [
+            f"and.b32 {index}, {word}, 1;",
+            f"{table}: .branchtargets {', '.join(cases)};",
+            f"brx.idx {index}, {table};",
+        ]
+        for case in cases:
+            self.lines.append(f"{case}:")
+            self.body(depth + 1)
+            self.lines.append(f"bra {out};")
+        self.lines.append(f"{out}:")
+        self.breaks = breaks
+
+    def text(self) -> str:
+        """The kernel."""
+        self.body(0)
+        lines = [
+            f".loc 1 {number} 1\n{line}" if not line.endswith(":") else line
+            for number, line in enumerate(self.lines, 1)
+        ]
+        numbers = {kind: self.numbers[kind] + 1 for kind in "rdp"}
+        return (
+            '.version 8.0\n.target sm_80\n.address_size 64\n.file 1 "k.cu"\n'
+            ".visible .entry k(.param .u32 n, .param .u64 data)\n{\n"
+            f".reg .b32 %r<{numbers['r']}>, %own, %time, %n;\n.reg .b64 %d<{numbers['d']}>, %data;"
+            f"\n.reg .pred %p<{numbers['p']}>;\n.reg .f32 %f, %g;\n"
+            "ld.param.u32 %n, [n];\nld.param.u64 %data, [data];\nmov.u32 %own, %tid.x;\n"
+            "mov.u32 %time, 0;\nmov.f32 %f, 0f3F800001;\nmov.f32 %g, 0f3F800001;\n"
+            + "\n".join(lines)
+            + "\nret;\n}\n"
+        )
+
+
+def branch_lines(kernel: Kernel, observed: Observed) -> dict[int, Place]:
+    """Blocks by the line of the branch at their end."""
+    found = labels(observed.cfg)
+    for block in observed.cfg.blocks[:-1]:
+        location = kernel.instructions[block.end - 1].location if block.end > block.start else None
+        if location is not None:
+            found[block.id] = Place(line=location.line)
+    return found
+
+
+def loop_lines(kernel: Kernel, observed: Observed) -> dict[int, Place]:
+    """Loops, by their first blocks, by the line of the branch that decides about the next round."""
+    cfg, found = observed.cfg, labels(observed.cfg)
+    for loop in observed.forest.loops:
+        if len(loop.latches) > 1:
+            continue
+        (latch,) = loop.latches
+        source = loop.header if cfg.fallthrough[latch] is None else latch
+        if source == loop.header != latch and source not in {one for one, _ in loop.exits}:
+            continue
+        location = kernel.instructions[cfg.blocks[source].end - 1].location
+        assert location is not None
+        found[loop.header] = Place(line=location.line, file="k.cu")
+    return found
+
+
+@dataclass
+class Case:
+    """A kernel and what it did on some arrays."""
+
+    seed: int
+    module: Module
+    launch: Launch
+    runs: list[Execution]
+
+    @property
+    def kernel(self) -> Kernel:
+        return self.module.kernels[0]
+
+    @staticmethod
+    def of(seed: int, runs: int = RUNS) -> Case:
+        module = parse_module(SourceFile(f"k{seed}.ptx", Writer(seed).text()))
+        chooser = random.Random(seed)
+        n, threads = chooser.randint(0, 6), chooser.choice((1, 4, 32, 48))
+        launch = Launch((threads, 1, 1), (1, 1, 1), {"n": n})
+        numbers = np.random.default_rng(seed)
+        executions = []
+        for number in range(runs):
+            data = numbers.integers(0, 100, WORDS).astype("u4")
+            if number == 0:
+                data[:] = chooser.choice((0, 3, 50, 99))
+            options = EmulatorOptions(record_paths=True, max_instructions=200_000)
+            emulated = EmulatedLaunch(launch.block, (1, 1, 1), (n, data))
+            executions.append(execute(module.kernels[0], module, emulated, options=options))
+        return Case(seed, module, launch, executions)
+
+
+def problems_of(seed: int, counts: Counter[str] | None = None) -> list[str]:
+    """What is wrong with the bounds of a kernel under facts that are true of its runs."""
+    counts = Counter() if counts is None else counts
+    try:
+        case = Case.of(seed)
+    except PtxwcetError as error:
+        counts[f"not executed: {error.diagnostics[0].code}"] += 1
+        return []
+    if not all(run.is_complete for run in case.runs):
+        counts["not executed to the end"] += 1
+        return []
+    cfg, forest = build_flow(case.kernel, case.launch)
+    observed = Observed(cfg, forest)
+    try:
+        for run in case.runs:
+            observed.add(run)
+    except TooLong:
+        counts["too long"] += 1
+        return []
+    chooser = random.Random(seed)
+    by_line = chooser.random() < 0.5
+    places = branch_lines(case.kernel, observed) if by_line else labels(cfg)
+    headers = loop_lines(case.kernel, observed) if by_line else labels(cfg)
+    return _Checker(case, counts).check(observed.facts(chooser, places, headers))
+
+
+class _Checker:
+    def __init__(self, case: Case, counts: Counter[str]) -> None:
+        self._case = case
+        self._counts = counts
+        pieces = [prepare_executed(run, case.launch, MACHINE) for run in case.runs]
+        self._executed = [piece for prepared in pieces for piece in prepared.pieces]
+        self._least = max(analyse_prepared(one).worst.bound.cycles for one in pieces)
+
+    def check(self, facts: Sequence[StatedFacts]) -> list[str]:
+        """Problems after each of some facts, stated one more at a time."""
+        found: list[str] = []
+        before = self._bound(NO_FACTS, found)
+        for number in range(1, len(facts) + 1):
+            after = self._bound(together(facts[:number]), found)
+            self._counts["facts"] += 1
+            self._counts["facts that help"] += after is not None and after != before
+            if before is not None and (after is None or after > before):
+                found.append(f"seed {self._case.seed}: {before} -> {after}: {facts[number - 1]}")
+            before = after
+        self._counts["kernels"] += 1
+        self._counts["kernels bounded at last"] += before is not None
+        return found
+
+    def _bound(self, facts: StatedFacts, found: list[str]) -> int | None:
+        case = self._case
+        try:
+            analysis = analyse_kernel(case.kernel, case.launch, MACHINE, facts)
+        except PtxwcetError as error:
+            if error.diagnostics[0].code in CONTRADICTIONS:
+                text = error.diagnostics[0].render()
+                found.append(f"seed {case.seed}: refused: {text}: {facts}")
+            return None
+        cycles = analysis.worst.bound.cycles
+        if cycles < self._least:
+            found.append(f"seed {case.seed}: {cycles} below {self._least}: {facts}")
+        found += [f"seed {case.seed}: {text}: {facts}" for text in self._departures(analysis)]
+        return cycles
+
+    def _departures(self, analysis: KernelAnalysis) -> list[str]:
+        """Executed paths that are not among the analysed ones."""
+        (piece,) = analysis.pieces
+        known = {warp: row.nodes for row in piece.paths.warps for warp in row.warps}
+        found = []
+        for executed in self._executed:
+            for row in executed.paths.warps:
+                for warp in row.warps[:1]:
+                    departure = find_departure(known[warp], row.nodes)
+                    if departure is not None:
+                        found.append(f"warp {warp} departs: {departure}")
+        return found
+
+
+def main() -> int:
+    """Checks kernels; 1 if there is a problem."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--kernels", type=int, default=500)
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
+    parser.add_argument("--out", type=Path, help="Markdown")
+    arguments = parser.parse_args()
+    counts, problems = Counter[str](), list[str]()
+    started = time.process_time()
+    for seed in range(arguments.first, arguments.first + arguments.kernels):
+        new = problems_of(seed, counts)
+        problems += new
+        for text in new:
+            print(text, file=sys.stderr, flush=True)
+    counts["problems"] = len(problems)
+    seconds = time.process_time() - started
+    rows = "\n".join(f"| {name} | {number:,} |" for name, number in counts.items())
+    command = f"python benchmarks/true_facts.py --kernels {arguments.kernels}"
+    text = (
+        "# Facts taken from executions\n\n"
+        f"`{command} --first {arguments.first}`: {seconds:,.0f} s of processor time. Each kernel "
+        f"was executed on {RUNS} arrays; facts that are true of all three were stated one after "
+        "the other. A problem is a bound that rises with one more fact, one below the bound of "
+        "what was executed, an executed path that is not among the analysed ones, or a fact that "
+        f"is refused.\n\n| | |\n|---|---:|\n{rows}\n"
+    )
+    print(text)
+    if arguments.out is not None:
+        arguments.out.write_text(text)
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -110,9 +110,9 @@ def coverage(samples: int, random: np.random.Generator) -> Rows:
                     "size": 200,
                     "exceedance": exceedance,
                     "studies": samples,
-                    "held": round((samples - below[k] - above[k]) / samples, 4),
-                    "truth below": round(below[k] / samples, 4),
-                    "truth above": round(above[k] / samples, 4),
+                    "held": round(float(samples - below[k] - above[k]) / samples, 4),
+                    "truth below": round(float(below[k]) / samples, 4),
+                    "truth above": round(float(above[k]) / samples, 4),
                     "ends that fall": falls,
                     "median upper end over truth": float(f"{np.median(ratios, axis=0)[k]:.3g}"),
                 }
@@ -383,7 +383,7 @@ PARTS: dict[str, tuple[Callable[[int, np.random.Generator], Rows], int]] = {
     "rejection": (rejection, 600),
     "coverage": (coverage, 200),
     "studies": (studies, 500),
-    "heavy_studies": (heavy_studies, 24),
+    "heavy_studies": (heavy_studies, 12),
 }
 
 
@@ -411,8 +411,11 @@ Samples of known laws and processes, fixed seeds. What they say:
   4e-6 (GPD); pyextremes gives the same parameters (`tests/oracle/test_pwcet_statistics.py`).
   Parameters are recovered with biases of a few per cent of the scale at 100 values, a few per
   mille at 1,600.
-* **Profile intervals** of 95 % hold the true level in 93.4 to 96.2 % of 500 studies a law, of 200
-  extremes each; in 2 to 5 % the truth is above the interval.
+* **Profile intervals** of 95 % hold the true level in 94.9 % of 200 studies for each law and each
+  probability from 1e-3 to 1e-12, of 200 extremes each (92 to 97.5 % for single ones, which is
+  chance). Heavy tails (xi 0.3, 0.6, 0.8, 0.95) are no worse: 94.6 %. In up to 6.5 % the truth is
+  above the interval. No end falls as the probability does. The price of knowing so little: at 1e-12
+  and xi = 0.95 the upper end is 700 times the truth in the middle study (GPD), at xi = 0.3 90 times.
 * **Each test** rejects independent series at 5 % in 3 to 6.5 % of 600 series (AR order by AIC is
   above 0 in about a quarter of them, as it is known to be: no test). R/S is the most
   conservative. Drift, short and long memory and clusters are seen by the tests that are meant for
@@ -427,6 +430,11 @@ Samples of known laws and processes, fixed seeds. What they say:
   the upper end of its interval was above the truth in every one of these 666 studies. For gamma
   times, whose tail is lighter than exponential at every level that counts, the whole interval
   mostly is: it is that of the law that bounds, not of the truth.
+* **The estimated curve is no bound**: of 48 whole studies of Pareto tails with xi from 0.15 to 0.8,
+  none refused, it was below the truth in 32 at each of 1e-6, 1e-9 and 1e-12; the pWCET, the upper
+  end of the interval, was above it in 45 (25 of the 48 are called `probabilistic`, the others
+  estimates). With xi = 1.2 11 of 12 are refused, of the mixture of two normal laws 11 of 12 (the
+  12th is an estimate each time). The tail of a log-normal law bends down, so that its curve lies high.
 * Of the good series 3.2 % were refused (at most 5 % are meant to be) and 14 % weakened to an
   estimate; series with clusters are all weakened, and hardly ever refused.
 """

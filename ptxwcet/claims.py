@@ -14,7 +14,7 @@ class Guarantee(Enum):
     """How far a cycle count can be relied on, strongest first.
 
     What is called ``PROBABILISTIC`` is the upper end of a confidence interval, at its confidence;
-    never the estimated curve inside, which is below the truth as often as above it.
+    never the estimated curve inside, which is below the truth in half of all cases or more.
     """
 
     SAFE_BOUND = "safe-bound"  # no run allowed by the model exceeds it

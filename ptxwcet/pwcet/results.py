@@ -62,8 +62,8 @@ class CurvePoint:
     """The time that one run exceeds with at most a probability.
 
     ``pwcet`` is the answer: the upper end of the confidence interval. ``estimate`` is the estimated
-    curve, below the truth as often as above it, and ``low`` the lower end. None of the three is
-    below the high-water mark; they are rounded up to the grid of the times. ``law``, ``law_low``
+    curve, below the truth in half of all cases or more, and ``low`` the lower end. None of the
+    three is below the high-water mark; they are rounded up to the grid. ``law``, ``law_low``
     and ``law_high`` are what the laws alone say; ``estimate_law`` and ``pwcet_law`` which of them
     gave the estimate and the upper end.
     """

@@ -456,5 +456,5 @@ def test_rescaled_range_without_dependence_is_the_classical_one() -> None:
 
 def test_each_part_of_the_campaign_runs() -> None:
     random = np.random.default_rng(20)
-    for name in ("agreement", "recovery", "fit_tests", "indices"):
+    for name in ("agreement", "recovery", "fit_tests", "indices", "coverage"):
         assert PARTS[name][0](2, random)

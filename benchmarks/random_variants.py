@@ -21,6 +21,7 @@ from ptxwcet.flow.extraction import extract_paths
 from ptxwcet.flow.facts import Launch, PlacedFacts
 from ptxwcet.flow.loops import find_loops
 from ptxwcet.flow.paths import loop_entries
+from ptxwcet.ir.kernel import Kernel
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.support.source import SourceFile
@@ -43,6 +44,11 @@ class Excess:
 def bounds_of(loop: RandomLoop) -> dict[str, int] | None:
     """Executions of the header for each loop by its label; None if the program has no bound."""
     (kernel,) = parse_module(SourceFile("k.ptx", loop.ptx())).kernels
+    return bounds_of_kernel(kernel)
+
+
+def bounds_of_kernel(kernel: Kernel) -> dict[str, int] | None:
+    """Body executions of each loop of a kernel by its label; None if the kernel has no bound."""
     cfg = build_cfg(kernel)
     forest = find_loops(cfg, compute_dominators(cfg))
     meetings = tuple(compute_postdominators(cfg).immediate)

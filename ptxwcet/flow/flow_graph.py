@@ -21,8 +21,8 @@ ENDINGS = (ControlEffect.RETURN, ControlEffect.EXIT, ControlEffect.TRAP)
 
 # Instructions that all walks over a kernel may execute, and steps of its searches for variants.
 # Each is some seconds, and several times what any kernel of samples, suite and corpus needs.
-MOST_WALK_STEPS = 200_000
-MOST_SEARCH_STEPS = 2_000_000
+MOST_WALK_STEPS = 150_000
+MOST_SEARCH_STEPS = 1_000_000
 
 
 @dataclass(slots=True)

@@ -1,7 +1,7 @@
 """Random loops on narrow words: idioms of numbers that fall, with types, wraps and tests at odds.
 
-What draws them is meant to mislead: updates and tests differ in sign and width, constants are at the
-ends of types, numbers are negative, predicates come from data, updates are guarded.
+What draws them is meant to mislead: updates and tests differ in sign and width, constants are at
+the ends of types, numbers are negative, predicates come from data, updates are guarded.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class _Draw:
         if self.rng.random() < 0.3:
             return [(f"setp.{self.rng.choice(_ORDERS)}.s32", name, *self.rng.sample(_CARRIED, 2))]
         self.loads += 1
-        return [("ld.global.u8", "%r9"), (f"setp.eq.u32", name, "%r9", "0")]
+        return [("ld.global.u8", "%r9"), ("setp.eq.u32", name, "%r9", "0")]
 
     def operand(self) -> str:
         return self.rng.choice((*_CARRIED, self.constant(), self.constant()))
@@ -99,7 +99,7 @@ class _Draw:
             other = f"{register}2" if rng.random() < 0.7 else self.constant()
             return [*rows, (f"setp.{order}.{self.sign()}{bits}", name, f"{register}1", other)]
         if rng.random() < 0.2:
-            add: Row = (f"add.s32", "%r8", one, rng.choice(("1", "-1", "2", "3")))
+            add: Row = ("add.s32", "%r8", one, rng.choice(("1", "-1", "2", "3")))
             return [add, (f"setp.{order}.{kind}", name, "%r8", other)]
         if wide and rng.random() < 0.4:
             joint = rng.choice(("and", "or"))
@@ -116,7 +116,9 @@ class _Draw:
         """A counter."""
         name = self.rng.choice(_CARRIED)
         by = self.rng.choice(("1", "1", "-1", "-1", "2", "-2", "3", "-3", self.operand()))
-        return self.guarded([(f"{self.rng.choice(('add', 'sub'))}.{self.sign()}32", name, name, by)])
+        return self.guarded(
+            [(f"{self.rng.choice(('add', 'sub'))}.{self.sign()}32", name, name, by)]
+        )
 
     def lowest_bit(self) -> list[Row]:
         """A number plus, less or without its lowest bit."""
@@ -162,7 +164,11 @@ class _Draw:
         one, two = self.rng.sample(_CARRIED, 2)
         kind = f"{self.sign()}32"
         if self.rng.random() < 0.3:
-            return [(f"rem.{kind}", "%r5", one, two), ("mov.u32", one, two), ("mov.u32", two, "%r5")]
+            return [
+                (f"rem.{kind}", "%r5", one, two),
+                ("mov.u32", one, two),
+                ("mov.u32", two, "%r5"),
+            ]
         return [("mov.u32", "%r5", one), (f"rem.{kind}", one, two, one), ("mov.u32", two, "%r5")]
 
     def search(self) -> list[Row]:

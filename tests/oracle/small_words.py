@@ -1,16 +1,18 @@
 """Programs of PTX on words of a few bits, executed from all states with all data.
 
 A program is written with the types of PTX, and its words are then made narrow: of 32 bits 4 are
-left, of 64 bits 8. The analysis takes widths from types and registers, so that it can be asked about
-such a kernel as it is; and all that a narrow kernel can do can be tried: :func:`most_passes` follows
-the set of all states from pass to pass of a loop, with every number that a load may give. The
-interpreter is written from the PTX ISA and shares nothing with the analysis.
+left, of 64 bits 8. The analysis takes widths from types and registers, so that it can be asked
+about such a kernel as it is; and all that a narrow kernel can do can be tried: :func:`most_passes`
+follows the set of all states from pass to pass of a loop, with every number that a load may give.
+The interpreter is written from the PTX ISA and shares nothing with the analysis.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from unittest.mock import patch
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,7 +37,7 @@ _HEAD = """.version 8.0
 .reg .b16 %h<9>; .reg .b32 %r<12>; .reg .b64 %d<9>; .reg .b64 %a; .reg .pred %p<9>;
 ld.param.u64 %a, [data];
 """
-_MOST_STATES = 2_000_000
+_MOST_STATES = 200_000
 
 
 class TooManyStates(Exception):
@@ -65,14 +67,19 @@ class Program:
         return 1 if word == "pred" else max(int(word[1:]) * self.bits // 32, 1)
 
 
-def narrow_types() -> dict[str, IntegerType]:
-    """The integer types of narrow words, as the analysis looks types up."""
-    return {f"{kind}{n}": IntegerType(n, kind == "s") for kind in "usb" for n in range(1, 17)}
+@contextmanager
+def narrow_types() -> Iterator[None]:
+    """The analysis knows the names of all types of up to 16 bits."""
+    found = {f"{kind}{n}": IntegerType(n, kind == "s") for kind in "usb" for n in range(1, 17)}
+    with patch.dict(integers._TYPES, found):
+        yield
 
 
 def narrowed(kernel: Kernel, bits: int) -> Kernel:
-    """A kernel with ``bits`` bits for each 32. Loads of whole registers keep their type."""
-    integers._TYPES.update({**narrow_types(), **integers._TYPES})
+    """A kernel with ``bits`` bits for each 32, to be analysed within :func:`narrow_types`.
+
+    Loads of whole registers keep their type.
+    """
 
     def word(one: str) -> str:
         if one[:1] in "usb" and one[1:] in ("8", "16", "32", "64"):
@@ -118,11 +125,11 @@ def most_passes(program: Program, label: str, most: int) -> int | None:
     place = rows.index(("label", label)) + 1
     alive = _live(rows)[place]
     states: States = {name: np.zeros(1, np.int64) for name in _names(rows)}
-    states = _distinct(list(_executed(program, 0, states, place)), alive)
+    states = _distinct(program, list(_executed(program, 0, states, place)), alive)
     for passes in range(most + 1):
         if not _count(states):
             return passes
-        states = _distinct(list(_executed(program, place, states, place)), alive)
+        states = _distinct(program, list(_executed(program, place, states, place)), alive)
     return None
 
 
@@ -135,17 +142,20 @@ def _names(rows: tuple[Row, ...]) -> list[str]:
     return sorted(found)
 
 
-def _distinct(parts: list[States], alive: frozenset[str]) -> States:
+def _distinct(program: Program, parts: list[States], alive: frozenset[str]) -> States:
     """All states once; what is not read again is forgotten."""
-    names = list(parts[0]) if parts else []
     if not parts:
         return {"": np.zeros(0, np.int64)}
-    together = {name: np.concatenate([part[name] for part in parts]) for name in names}
-    kept = [name for name in names if name in alive]
-    table = np.stack([together[name] for name in kept] or [np.zeros(_count(together), np.int64)])
-    _, first = np.unique(table, axis=1, return_index=True)
+    together = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    code, place = np.zeros(_count(together), np.int64), 0
+    for name in sorted(alive & together.keys()):
+        code += together[name] << place
+        place += program.width(name)
+    if place > 62:
+        raise TooManyStates
+    _, first = np.unique(code, return_index=True)
     zero = np.zeros(len(first), np.int64)
-    return {name: together[name][first] if name in alive else zero for name in names}
+    return {name: together[name][first] if name in alive else zero for name in together}
 
 
 def _live(rows: tuple[Row, ...]) -> list[frozenset[str]]:
@@ -159,18 +169,13 @@ def _live(rows: tuple[Row, ...]) -> list[frozenset[str]]:
                 target = live[labels[row[2]]]
                 guard = {row[1].lstrip("!")} if row[1] else set()
                 live[place] = (now | target | guard) if row[1] else target
-            elif row[0] != "label":
-                reads = {word.lstrip("@!") for word in row if word.lstrip("@!")[:1] == "%"}
-                target_name = row[2] if row[0].startswith("@") else row[1]
-                written = row[row[0].startswith("@") + 1 :][1:]
-                reads = {word.lstrip("!") for word in written if word.lstrip("!")[:1] == "%"}
-                if row[0].startswith("@"):
-                    now = now | {row[0].lstrip("@!")}
-                else:
-                    now = now - {target_name}
-                live[place] = now | reads
-            else:
+            elif row[0] == "label":
                 live[place] = now
+            else:
+                guarded = row[0].startswith("@")
+                _, target_name, *sources = row[guarded:]
+                now = now | {row[0].lstrip("@!")} if guarded else now - {target_name}
+                live[place] = now | {word.lstrip("!") for word in sources if "%" in word}
     return live
 
 
@@ -188,7 +193,6 @@ def _executed(program: Program, start: int, states: States, end: int) -> Iterato
                 target = labels[row[2]] + 1
                 taken = np.ones(_count(states), bool)
                 if row[1]:
-                    taken = states[row[1].lstrip("!")] != row[1].startswith("!")
                     taken = (states[row[1].lstrip("!")] != 0) ^ row[1].startswith("!")
                 part = {name: numbers[taken] for name, numbers in states.items()}
                 states = {name: numbers[~taken] for name, numbers in states.items()}

@@ -8,6 +8,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from ptxwcet.flow.integers import IntegerType
+from ptxwcet.flow.intervals import Interval
 from ptxwcet.flow.linear_forms import Form, maximum, minimum, plus, times, variable
 from ptxwcet.flow.variant_cases import Case, Compared, Joined, Open, Opposite, assumed, divided
 from ptxwcet.flow.variant_operands import Stepping
@@ -26,7 +27,7 @@ forms = st.builds(
 )
 ranges = st.fixed_dictionaries(
     {
-        name: st.tuples(numbers, st.integers(0, 5)).map(lambda p: (p[0], p[0] + p[1]))
+        name: st.tuples(numbers, st.integers(0, 5)).map(lambda p: Interval(p[0], p[0] + p[1]))
         for name in NAMES
     }
 )
@@ -44,8 +45,8 @@ def number_of(name: str, numbers_: dict[str, int]) -> int:
     return number_of(dividend, numbers_) // int(divisor)
 
 
-def states(bounds: dict[str, tuple[int, int]]) -> list[dict[str, int]]:
-    spans = [range(low, high + 1) for low, high in bounds.values()]
+def states(bounds: dict[str, Interval]) -> list[dict[str, int]]:
+    spans = [range(one.low, one.high + 1) for one in bounds.values()]
     return [dict(zip(bounds, row, strict=True)) for row in product(*spans)]
 
 
@@ -62,8 +63,8 @@ def test_extremes_are_never_passed(form: Form, bounds: dict, facts: list[Form]) 
 
 def holds(case: Case, one: dict[str, int]) -> bool:
     """Whether a state is one of a case's."""
-    for name, (low, high) in case.ranges.items():
-        if not low <= number_of(name, one) <= high:
+    for name, interval in case.ranges.items():
+        if not interval.holds(number_of(name, one)):
             return False
     return all(value(fact, one) >= 0 for fact in case.facts)
 
@@ -157,9 +158,9 @@ def test_what_instructions_compute(operation: str, a: tuple, b: object, signed: 
     source = str(b) if isinstance(b, int) else "%r2"
     text = f"{HEAD}{operation} %r3, %r1, {source};\nret;\n}}\n"
     (kernel,) = parse_module(SourceFile("k.ptx", text)).kernels
-    bounds = {"a": (a[0], a[0] + a[1])}
+    bounds = {"a": Interval(a[0], a[0] + a[1])}
     if not isinstance(b, int):
-        bounds["b"] = (b[0], b[0] + b[1])
+        bounds["b"] = Interval(b[0], b[0] + b[1])
     registers = {"%r1": variable("a"), "%r2": variable("b")}
     start = Case(registers, bounds)
     cases = step(start, kernel.instructions[0], 0, Stepping(kernel.registers, signed))
@@ -178,7 +179,7 @@ def admits(case: Case, one: dict[str, int], result: int) -> bool:
     New variables may be anything in their range; a quotient by a constant is what it is.
     """
     for name in one:
-        if not case.ranges[name][0] <= one[name] <= case.ranges[name][1]:
+        if not case.ranges[name].holds(one[name]):
             return False
     content = case.registers["%r3"]
     if not isinstance(content, Form):
@@ -210,11 +211,12 @@ def test_euclid_needs_no_more_steps() -> None:
 
 
 def test_what_is_behind_a_loop() -> None:
-    adds = Result("%r1", 32, Change((0, 1), None), Change((0, 0), None))
+    zero, one = Interval(0, 0), Interval(1, 1)
+    adds = Result("%r1", 32, Change(Interval(0, 1), None), Change(zero, None))
     assert adds.behind(Interval(5, 6), 10) == Interval(5, 16)
-    assert adds.behind((5, 2**31 - 5), 10) is None
-    sets = Result("%r1", 32, Change((-2, 0), (3, 4)), Change((1, 1), (7, 7)))
-    assert sets.behind((0, 0), 4) == (-7, 7)
+    assert adds.behind(Interval(5, 2**31 - 5), 10) is None
+    sets = Result("%r1", 32, Change(Interval(-2, 0), Interval(3, 4)), Change(one, Interval(7, 7)))
+    assert sets.behind(zero, 4) == Interval(-7, 7)
 
 
 def test_times_is_repeated_addition() -> None:

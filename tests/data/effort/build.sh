@@ -1,0 +1,9 @@
+#!/usr/bin/env bash
+# Compiles the CUDA files anew with nvcc 13.0; the .ptx files are committed.
+# nvcc writes the folder of the source into .file directives: only the file name is kept.
+set -euo pipefail
+cd "$(dirname "$0")"
+for source in *.cu; do
+  nvcc -O3 -ptx -arch=sm_80 -lineinfo "$source" -o "${source%.cu}.ptx"
+  sed -i -E 's|^(\s*\.file\s+[0-9]+\s+")[^"]*/([^"/]+")|\1\2|' "${source%.cu}.ptx"
+done

@@ -1,0 +1,91 @@
+"""Effort is counted in steps: kernels that once took long end within a budget, with their code."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from unittest.mock import patch
+
+import pytest
+
+from ptxwcet.api import RefusedKernel, Request, bound_file
+from ptxwcet.flow.effort import Effort, TooMuchEffort
+from ptxwcet.flow.flow_graph import MOST_SEARCH_STEPS, MOST_WALK_STEPS, Work
+
+ROOT = Path(__file__).parents[2]
+EFFORT = ROOT / "tests" / "data" / "effort"
+
+
+def answer(request: Request) -> tuple[str, int, int]:
+    """The code, or "bound", and how many steps walks and searches took."""
+    works: list[Work] = []
+    plain = Work.__init__
+
+    def noted(self: Work) -> None:
+        plain(self)
+        works.append(self)
+
+    with patch.object(Work, "__init__", noted):
+        (row,) = bound_file(request).kernels
+    code = row.diagnostics[0].code if isinstance(row, RefusedKernel) else "bound"
+    return code, max(w.walking.spent for w in works), max(w.searching.spent for w in works)
+
+
+# The last steps are counted that were too many: those of a block, or of one look at facts.
+MORE = 1_000
+WALK, SEARCH = MOST_WALK_STEPS + MORE, MOST_SEARCH_STEPS + MORE
+
+
+@pytest.mark.parametrize(
+    ("kernel", "block", "parameters", "code", "walking", "searching"),
+    [
+        ("counters.byte_counter", "32", (), "PW203", 300, 1_000),
+        ("counters.byte_limit", "32", (), "bound", 3_000, 1_000),
+        ("counters.short_beside_data", "32", (), "PW203", 1_000, 20_000),
+        ("counters.short_until_data", "32", (), "PW203", 300, 1_000),
+        ("hermitian.hermitian", "16x4", (), "PW203", 60_000, SEARCH),
+        ("hermitian.hermitian", "16x4", ("n=1000",), "bound", 120_000, 50_000),
+        ("hermitian.hermitian_rows", "64", (), "PW203", 20_000, SEARCH),
+        ("hermitian.hermitian_rows", "64", ("n=1000", "from=0", "to=1000"), "PW206", WALK, SEARCH),
+    ],
+)
+def test_steps(
+    kernel: str,
+    block: str,
+    parameters: tuple[str, ...],
+    code: str,
+    walking: int,
+    searching: int,
+) -> None:
+    file, _, name = kernel.partition(".")
+    path = str(EFFORT / f"{file}.ptx")
+    found, walked, searched = answer(Request(path, (name,), block, parameters=parameters))
+    assert found == code
+    assert walked <= walking
+    assert searched <= searching
+
+
+@pytest.mark.parametrize("sample", ["naive", "cp_async", "double_buffered"])
+def test_a_counter_that_its_limit_lets_wrap_around_never_ends(sample: str) -> None:
+    """By hand: in steps of 32 the counter goes from 2**31 - 32 to -2**31, below any limit."""
+    sizes = ("M=64", "N=64", "K=2147483647")
+    path = str(ROOT / "samples" / f"sgemm_{sample}.ptx")
+    found, walked, searched = answer(Request(path, block="16x16", parameters=sizes))
+    assert found == "PW205"
+    assert walked <= 300
+    assert searched <= 20_000
+
+
+def test_a_walk_that_is_given_up_names_its_loop() -> None:
+    sizes = ("n=1000", "from=0", "to=1000")
+    path = str(EFFORT / "hermitian.ptx")
+    (row,) = bound_file(Request(path, ("hermitian_rows",), "64", parameters=sizes)).kernels
+    assert isinstance(row, RefusedKernel)
+    assert "--loop-bound '$L__BB1_" in str(row.diagnostics[0].help)
+
+
+def test_a_budget_ends_what_it_was_given_for() -> None:
+    effort = Effort(10)
+    effort.spend(10)
+    with pytest.raises(TooMuchEffort):
+        effort.spend(1)
+    assert effort.spent == 11

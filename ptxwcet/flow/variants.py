@@ -211,7 +211,9 @@ def _special(attempt: _Attempt, start: Interval) -> Variant | None:
     parts = [Interval(1, kind.high), *([Interval(kind.low, -1)] if kind.signed else [])]
     if not all(_is_euclid(_round(attempt, part), register) for part in parts):
         return None
-    if start.holds(0):  # the first remainder may be any number
+    if start.holds(0):  # the first remainder may be any number, but no divisor that is 0 again
+        if not _leaves_zero(_round(attempt, Interval(0, 0)), register):
+            return None
         most, more = max(kind.high, -kind.low), 1
     else:
         most, more = max(abs(start.low), abs(start.high)), 0
@@ -243,6 +245,14 @@ def _is_euclid(done: _Outcome, register: str) -> bool:
         if not before:
             return False
     return True
+
+
+def _leaves_zero(done: _Outcome, register: str) -> bool:
+    """Whether no iteration that goes back leaves a register at 0."""
+    if not isinstance(done, _Round):
+        return isinstance(done, _NoWayBack)
+    pairs = zip(done.cases, done.ends, strict=True)
+    return not any(case.interval(end[register]).holds(0) for case, end in pairs)
 
 
 def _is_remainder(name: str, dividend: str) -> bool:

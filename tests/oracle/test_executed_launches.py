@@ -11,7 +11,14 @@ from random_launches import KINDS, load, random_launch
 from ptxwcet.emulator.execute import execute
 from ptxwcet.emulator.launch import EmulatorOptions
 from ptxwcet.flow.facts import Launch
-from ptxwcet.flow.paths import AffineCount, PathRepeat, PathUnordered, Visit
+from ptxwcet.flow.paths import (
+    AffineCount,
+    PathFork,
+    PathLate,
+    PathRepeat,
+    PathUnordered,
+    Visit,
+)
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.pipeline import analyse_kernel, prepare_executed
 from ptxwcet.validate.containment import Departure, find_departure, length
@@ -110,3 +117,14 @@ def test_containment_by_hand():
     taken = Visit(1, taken=True)
     assert find_departure((a, b), (a, taken)) == Departure(1, taken)
     assert length((a, repeat(5, 5, b, c))) == 11
+
+
+def test_a_side_may_come_late_where_the_path_has_it_late():
+    """Lanes that leave a loop with a side of their own execute it when the others have come."""
+    side, rest = visits(5), visits(3)
+    fork = PathFork(2, side, (), straight=False, jumps=True)
+    parting = Visit(2, taken=True)
+    late = (fork, *rest, PathLate(1, (side,)))
+    assert find_departure(late, (parting, *rest, *side)) is None
+    assert find_departure(late, (parting, *side, *rest)) is None
+    assert find_departure((fork, *rest), (parting, *rest)) is not None

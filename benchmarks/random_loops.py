@@ -15,7 +15,7 @@ Body = Callable[[], None]
 
 
 class Loops:
-    """Loops of all shapes, written by a writer; ``leave`` is a label to leave the loop early."""
+    """Loops of all shapes, written by a writer."""
 
     def __init__(self, writer: Writer) -> None:
         self.writer = writer

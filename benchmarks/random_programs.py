@@ -30,19 +30,27 @@ class RandomKernel:
 
 
 _WEIGHTS: dict[str, dict[str, float]] = {
-    "plain": {"compute": 5, "compare": 2, "branch": 2, "loop": 1, "effect": 1, "leave": 0.3},
+    "plain": {"compute": 5, "compare": 2, "branch": 2, "loop": 1, "effect": 1, "leave": 0.8},
     "predicates": {
         "compute": 2,
         "compare": 5,
         "branch": 3,
         "loop": 1.2,
         "effect": 0.5,
-        "leave": 0.4,
+        "leave": 0.8,
     },
-    "loops": {"compute": 3, "compare": 1.5, "branch": 1, "loop": 2.5, "effect": 0.5, "leave": 0.6},
-    "lanes": {"compute": 6, "compare": 2, "branch": 2.5, "loop": 0.7, "effect": 2, "leave": 0.2},
-    "barriers": {"compute": 3, "compare": 1, "branch": 1, "loop": 2, "barrier": 2, "effect": 1},
-    "nested": {"compute": 2, "compare": 1.5, "branch": 1, "loop": 4, "effect": 0.3, "leave": 0.3},
+    "loops": {"compute": 3, "compare": 1.5, "branch": 1, "loop": 2.5, "effect": 0.5, "leave": 1.5},
+    "lanes": {"compute": 6, "compare": 2, "branch": 2.5, "loop": 0.7, "effect": 2, "leave": 0.6},
+    "barriers": {
+        "compute": 3,
+        "compare": 1,
+        "branch": 1,
+        "loop": 2,
+        "barrier": 2,
+        "effect": 1,
+        "leave": 0.3,
+    },
+    "nested": {"compute": 2, "compare": 1.5, "branch": 1, "loop": 4, "effect": 0.3, "leave": 0.8},
 }
 
 
@@ -58,6 +66,7 @@ class Program:
         self.weights = _WEIGHTS[kind]
         self.left = self.random.choice((6, 10, 14, 18))  # statements
         self.loops_left = 3
+        self.breaks: list[str] = []  # where the ways out of the loops around lead
 
     def kernel(self) -> RandomKernel:
         """The kernel and a launch of it."""
@@ -104,7 +113,7 @@ class Program:
         w = self.writer
         if kind == "loop" and self.loops_left > 0 and depth < 3:
             self.loops_left -= 1
-            self.loops.write(lambda: self.block(depth + 1))
+            self.loop(depth)
         elif kind == "branch" and depth < 4:
             self.branch(depth)
         elif kind == "compare":
@@ -112,11 +121,58 @@ class Program:
         elif kind == "effect":
             w.effect()
         elif kind == "leave":
-            w.emit(f"@{chooser.choice(('', '!'))}{w.predicate()} bra DONE;")
+            place = chooser.choice(("DONE", *3 * self.breaks))
+            w.emit(f"@{chooser.choice(('', '!'))}{w.predicate()} bra {place};")
         elif kind == "barrier":
             w.emit("bar.sync 0;")
         else:
             w.compute()
+
+    def loop(self, depth: int) -> None:
+        """A loop; behind it, before the place where its breaks lead, may stand what only lanes
+        execute that end it by its own test.
+        """
+        w, chooser = self.writer, self.random
+        behind = w.label()
+        told = w.new(32) if chooser.random() < 0.3 else None  # how the loop was left
+        if told is not None:
+            w.emit(f"mov.u32 {told}, {chooser.randrange(30)};")
+
+        def body() -> None:
+            if told is not None:
+                word, p = w.new(32), w.new(1)
+                w.load(word, 32)
+                w.emit(f"setp.eq.u32 {p}, {word}, {chooser.choice((0, 1, 7))};")
+                w.emit(f"@{p} bra {chooser.choice((behind, *self.breaks))};")
+            self.block(depth + 1)
+
+        self.breaks.append(behind)
+        self.loops.write(body)
+        self.breaks.pop()
+        if told is not None or chooser.random() < 0.3:
+            w.emit(f"mov.u32 {told or w.target(32)}, {chooser.randrange(4)};")
+            self.block(depth + 1)
+        w.emit(f"{behind}:")
+        if told is not None:
+            self.counted(told)
+
+    def counted(self, limit: str) -> None:
+        """A loop up to a number that the way here decides, or a branch on it."""
+        w, chooser = self.writer, self.random
+        p, i, label = w.new(1), w.new(32), w.label()
+        if chooser.random() < 0.6:
+            w.emit(f"mov.u32 {i}, 0;")
+            w.emit(f"{label}:")
+            w.emit(f"add.u32 {i}, {i}, 1;")
+            w.emit(f"setp.lt.u32 {p}, {i}, {limit};")
+            w.emit(f"@{p} bra {label};")
+            return
+        w.emit(
+            f"setp.{chooser.choice(('eq', 'ne', 'gt'))}.u32 {p}, {limit}, {chooser.randrange(4)};"
+        )
+        w.emit(f"@{p} bra {label};")
+        self.block(3)
+        w.emit(f"{label}:")
 
     def block(self, depth: int) -> None:
         """The statements of a side or a body."""

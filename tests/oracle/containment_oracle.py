@@ -19,6 +19,7 @@ from unittest.mock import patch
 import numpy as np
 from isa_interpreter import Lane, Machine
 
+from ptxwcet.flow import walk_state
 from ptxwcet.flow.paths import Path
 from ptxwcet.flow.regions import Symbol
 from ptxwcet.flow.values import Condition, Known, Unknown, Value
@@ -38,6 +39,10 @@ class Visit:
     mask: np.ndarray
     registers: dict[str, Value]
     counts: dict[Symbol, int | None]  # of symbols whose range does not change any more
+
+
+MOST_VISITS = 1_500
+"""Blocks that a walk may visit here: each visit is kept, and held to the runs."""
 
 
 @dataclass(eq=False)
@@ -72,11 +77,15 @@ class Recorder:
 
         def whole(walk: Walk, symbolic: str | None = None) -> Path:
             self._open[id(walk)] = Walked(walk)
-            path = run(walk, symbolic)
-            self._end(self._open[id(walk)])
+            try:
+                path = run(walk, symbolic)
+                self._end(self._open[id(walk)])
+            finally:
+                del self._open[id(walk)]
             return path
 
         with (
+            patch.object(walk_state, "_MOST_VISITS", MOST_VISITS),
             patch.object(WalkState, "observer", self._visit),
             patch.object(WalkState, "snapshot", snapshot),
             patch.object(WalkState, "restore", restore),

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from isa_decoding import Step, decode
-from isa_graph import ENDINGS, Graph
+from isa_graph import BRANCHES, ENDINGS, Graph
 from isa_memory import Memory, Values
 from isa_types import ones
 
@@ -298,7 +298,9 @@ class Machine:
                 block = block_to
                 continue
             jumped = next(iter(ways))
-            trace.append((block, steps[last].words[0] == "bra" and jumped != meeting))
+            indexed = steps[last].words[0] == "brx"  # it always jumps
+            parts = steps[last].words[0] == "bra" and jumped != meeting
+            trace.append((block, indexed or parts))
             order = list(ways.items())
             if self.given.backwards:
                 order.reverse()
@@ -312,7 +314,7 @@ class Machine:
     def _jumps(self, last: int, target: int, mask: Mask) -> bool:
         """Whether lanes take the branch, also one that leads to the next instruction."""
         step = self.program.steps[last]
-        return step.words[0] == "bra" and any(step.holds(lane) for lane in mask)
+        return step.words[0] in BRANCHES and any(step.holds(lane) for lane in mask)
 
     def _ways(self, last: int, mask: Mask) -> dict[int, Mask]:
         """Where the lanes go, by the block that they go to."""

@@ -6,14 +6,14 @@ import numpy as np
 
 from ptxwcet.flow.facts import WARP_SIZE, BoundOrigin
 from ptxwcet.flow.loops import Loop
-from ptxwcet.flow.paths import PathChoice, PathLate, PathLoop, PathScatter
+from ptxwcet.flow.paths import PathChoice, PathLate, PathLoop, PathScatter, visited_blocks
 from ptxwcet.flow.values import Mask
 from ptxwcet.flow.walk_analysed import analysed_loop
 from ptxwcet.flow.walk_bounded import bounded_loop
 from ptxwcet.flow.walk_iterations import Claim, Entry, is_rotated
 from ptxwcet.flow.walk_narrowing import widen
 from ptxwcet.flow.walk_open import OpenLoop
-from ptxwcet.flow.walk_sides import walk_side
+from ptxwcet.flow.walk_sides import meet_registers, walk_side, walked
 from ptxwcet.flow.walk_state import Reach, Snapshot, WalkState
 from ptxwcet.flow.walk_stops import FallsApart, Refused, Undecided
 from ptxwcet.flow.walk_variants import bound_results, variant_of
@@ -55,11 +55,12 @@ def _scatter(walk: WalkState, loop: Loop, mask: Mask, branch: int) -> tuple[int,
             path, arrived = walk_side(walk, block, arrived, final)
             walk.out += path
         parts = PathScatter(_most_lanes(mask), tuple(walk.out))
+        written = loop.body | frozenset(visited_blocks(tuple(walk.out)))
     finally:
         walk.out, walk.meetings = outer, meetings
         walk.apart_in.pop()
     walk.out.append(parts)
-    walk.forget(loop)
+    walk.forget(loop, written)  # what one part has written another one need not have
     arrived = mask & walk.state.alive
     if final == walk.cfg.exit:
         walk.state.alive &= ~arrived
@@ -153,10 +154,11 @@ def _entered(walk: WalkState, entry: Entry, claim: Claim | None) -> tuple[int, M
         widen(walk, narrowed)
     most = _most_bodies(walk)
     late = _most_late(walk, opened, mask)
+    outside = _outside(walk, loop)
     if opened.left:
-        walk.forget(opened.loop)
+        walk.forget(loop, loop.body | outside)
     if most is not None:
-        bound_results(walk, loop, mask, before.registers, most)
+        bound_results(walk, loop, mask, before.registers, most, outside)
     if opened.left:
         block, arrived = _after_leaving(walk, opened, block, arrived, late)
     return block, arrived
@@ -168,6 +170,14 @@ def _most_bodies(walk: WalkState) -> int | None:
     if not isinstance(last, PathLoop) or last.iterations.slopes:
         return None
     return last.iterations.base
+
+
+def _outside(walk: WalkState, loop: Loop) -> frozenset[int]:
+    """Blocks outside of the loop that was walked last, but on the way to where its walk ended.
+
+    Lanes that part at a way out meet behind what each of them executes before.
+    """
+    return frozenset(visited_blocks(tuple(walk.out[-1:]))) - loop.body
 
 
 def _most_late(walk: WalkState, opened: OpenLoop, mask: Mask) -> int:
@@ -188,19 +198,26 @@ def _after_leaving(
     """Goes on where lanes that may have left meet those that ended the loop.
 
     With several such places each is behind the one before: all post-dominate the loop. What lanes
-    execute before they meet the others comes late at most ``most_late`` times.
+    execute before they meet the others comes late at most ``most_late`` times. Neither have written
+    what the others have.
     """
     order = sorted(opened.left, key=walk.graph.distance_to_exit, reverse=True)
     for meeting in order:
         if arrived.any() and block != meeting:
-            chosen = opened.agree
-            path, arrived = walk_side(walk, block, arrived, meeting, chosen=chosen)
+            chosen, mask, early = opened.agree, arrived, dict(walk.state.registers)
+            path, arrived = walk_side(walk, block, mask, meeting, chosen=chosen)
             site = opened.loop.header if chosen else None
             walk.out.append(PathChoice((path, ()), site, opened.if_race_free))
+            last = walked(walk, path, mask, arrived)
+            walk.state.registers = early
+            walk.forget(opened.loop, opened.behind[meeting])
+            left = walked(walk, (), opened.left[meeting], opened.left[meeting])
+            meet_registers(walk, last, left, walk.cause_of(opened.loop))
+        else:
+            walk.forget(opened.loop, opened.behind[meeting])
         late = tuple(behind for place, behind in opened.late if place == meeting)
         if late and most_late:
             walk.out.append(PathLate(most_late, late))
-        walk.forget(opened.loop, opened.behind[meeting])
         block, arrived = meeting, arrived | opened.left[meeting] & walk.state.alive
     if block == walk.cfg.exit:
         walk.state.alive &= ~arrived

@@ -173,13 +173,17 @@ class WalkState(ABC):
 
     def forget(self, loop: Loop, blocks: Collection[int] | None = None) -> None:
         """Makes everything that the loop may change unknown, or what ``blocks`` behind it may."""
-        cause = Unknown(frozenset({Cause(CauseKind.LOOP, self.cfg.name(loop.header))}))
+        cause = Unknown(self.cause_of(loop))
         for block in loop.body if blocks is None else blocks:
             for step in self.steps.of(block):
                 if step.transfer is not None:
                     for name in step.instruction.writes:
                         if name in self.graph.control_registers:
                             self.state.registers[name] = cause
+
+    def cause_of(self, loop: Loop) -> frozenset[Cause]:
+        """Why what the loop may change is not known behind it."""
+        return frozenset({Cause(CauseKind.LOOP, self.cfg.name(loop.header))})
 
     def snapshot(self) -> Snapshot:
         """The state as it is now. Cost: linear in registers and symbols."""

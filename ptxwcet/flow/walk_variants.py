@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,16 +54,23 @@ def variant_of(walk: WalkState, loop: Loop, mask: Mask) -> Variant | None:
 
 
 def bound_results(
-    walk: WalkState, loop: Loop, mask: Mask, before: Mapping[str, Value], most: int
+    walk: WalkState,
+    loop: Loop,
+    mask: Mask,
+    before: Mapping[str, Value],
+    most: int,
+    outside: Collection[int],
 ) -> None:
     """Bounds registers that are unknown behind a loop, by what its iterations may do to them.
 
     ``before`` are the registers when lanes ``mask`` entered it, ``most`` is how often they may have
-    gone back. Cost: linear in the registers that the loop writes; one iteration on cases, once.
+    gone back; what blocks ``outside`` of it may have written since stays as it is. Cost: linear in
+    the registers that the loop writes; one iteration on cases, once.
     """
+    later = {name for index in indices(walk.graph, outside) for name in writes(walk.graph, index)}
     for name, result in _results(walk, loop).items():
         now = walk.state.registers.get(name)
-        if not isinstance(now, Unknown):
+        if name in later or not isinstance(now, Unknown):
             continue
         after, walk.state.registers = walk.state.registers, dict(before)
         walk.state.active = mask

@@ -39,10 +39,14 @@ _LITERAL_MARKS = {"INT": "\2", "FLOAT": "\3", "HEXFLOAT": "\4"}
 
 @dataclass(frozen=True, slots=True)
 class ShapedForm:
-    """A form and the literals of one raw shape."""
+    """A form and the literals of one raw shape; ``accepted``: types of names found to fit it."""
 
     lowered: LoweredForm
     literals: tuple[Immediate, ...]
+    accepted: set[tuple[str, ...]] = field(default_factory=set)
+
+
+_Plain = tuple[InstructionForm, tuple[Immediate, ...], set[tuple[str, ...]]]
 
 
 @dataclass(slots=True)
@@ -50,10 +54,10 @@ class ShapeCache:
     """Forms by shape; lives as long as one file is parsed.
 
     ``plain`` maps the raw shapes whose names are all scalar registers straight to what an
-    instruction needs, ``branches`` those of ``bra``; the parser's inner loop reads them directly.
+    instruction needs and the types of the names that fit it, ``branches`` those of ``bra``; the parser's inner loop reads them directly.
     """
 
-    plain: dict[str, tuple[InstructionForm, tuple[Immediate, ...]]] = field(default_factory=dict)
+    plain: dict[str, _Plain] = field(default_factory=dict)
     branches: dict[str, InstructionForm] = field(default_factory=dict)
     _raw: dict[tuple[str, str], ShapedForm | None] = field(default_factory=dict)
     _shapes: dict[tuple[str, str], LoweredForm] = field(default_factory=dict)
@@ -78,7 +82,7 @@ class ShapeCache:
         if found.lowered.target_slot >= 0:
             self.branches[parts.raw] = found.lowered.form
         elif found.lowered.is_plain and kinds == REGISTER * len(kinds):
-            self.plain[parts.raw] = (found.lowered.form, found.literals)
+            self.plain[parts.raw] = (found.lowered.form, found.literals, found.accepted)
         return found
 
     def _make(self, parts: StatementText, kinds: str) -> ShapedForm | None:

@@ -80,13 +80,17 @@ class _Group:
         return " or ".join(f".{word}" for word in self.choice)
 
 
+_REPEATABLE = frozenset({"cc", "approx", "shiftamt"})
+"""Words that ptxas takes twice."""
+
+
 def _wrong_words(words: Sequence[str], groups: Sequence[_Group]) -> tuple[int, str] | None:
     left = list(words)
     for group in groups:
         found = [word for word in left if word in group.choice]
         if group.required and not found:
             return _WORDS, f"no {group}"
-        if len(found) > 1:
+        if len(found) > 1 and (len(set(found)) > 1 or found[0] not in _REPEATABLE):
             return _WORDS, "modifiers ." + ", .".join(sorted(found)) + " together"
         left = [word for word in left if word not in group.choice]
     if left:
@@ -220,7 +224,7 @@ class _Checker:
             return self._value(operand.first, wanted, wanted.type) or self._value(
                 operand.second, wanted, wanted.second
             )
-        if wanted.vector and self._size:
+        if wanted.vector and (self._size or isinstance(operand, Vector | WholeVector)):
             return self._vector(operand, wanted)
         return self._value(operand, wanted, wanted.type)
 
@@ -242,8 +246,9 @@ class _Checker:
             if isinstance(operand, Vector)
             else tuple(Register(name) for name in operand.members)
         )
-        if len(elements) != self._size:
-            return f"a vector of {self._size} is expected here, {len(elements)} given"
+        size = self._size or 1
+        if len(elements) != size:
+            return f"a vector of {size} is expected here, {len(elements)} given"
         found = (self._value(one, wanted, wanted.type) for one in elements)
         return next((message for message in found if message), "")
 
@@ -266,7 +271,11 @@ class _Checker:
                 if not wanted.negatable:
                     return "'!' is not permitted here"
                 return self._value(inner, wanted, name)
-            case SpecialRegister() | Sink():
+            case SpecialRegister(register):
+                if any(one[0] == "f" or one == "bf16" for one in self._own):
+                    return f"the special register '{register}' is no value here"
+                return ""
+            case Sink():
                 return ""
             case SymbolRef(symbol):
                 if wanted.symbol and kind[0] in "bus":

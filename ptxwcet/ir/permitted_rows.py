@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 
+from ptxwcet.ir import permitted_memory
 from ptxwcet.ir.permitted import Form
 
 _WIDE = "u32 s32 u64 s64"
@@ -195,6 +196,7 @@ def _rows() -> _Rows:
     yield from _comparison_rows()
     yield from _move_rows()
     yield from _conversion_rows()
+    yield from permitted_memory.rows()
 
 
 def _by_opcode() -> Mapping[str, tuple[Form, ...]]:
@@ -214,7 +216,11 @@ def is_judged(name: str, modifiers: Sequence[str]) -> bool:
     return name not in _PARTLY or not any(map(_PARTLY[name].match, modifiers))
 
 
-_PARTLY = {"cvt": _OTHER_FLOATS, "mov": re.compile("v[248]")}
+_PARTLY = {
+    "cvt": _OTHER_FLOATS,
+    "mov": re.compile("v[248]"),
+    "fence": re.compile("proxy|mbarrier_init|acquire$|release$"),
+}
 
 
 FORMS: Mapping[str, tuple[Form, ...]] = _by_opcode()

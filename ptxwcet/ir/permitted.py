@@ -49,7 +49,10 @@ class Form:
     documented: bool = True
 
     def refusal(self, modifiers: Sequence[str]) -> tuple[int, str] | None:
-        """What keeps modifiers from being this form, and how far they match; None if they are."""
+        """What keeps modifiers from being this form, and how far they match; None if they are.
+
+        Where another word is to follow the opcode, the text is the choice of words.
+        """
         types = [word for word in modifiers if is_type(word)]
         choices = [choice.split() for choice in (self.types, self.second) if choice]
         if len(types) != len(choices) or any(
@@ -59,7 +62,7 @@ class Form:
         groups = [_Group.read(text) for text in self.words.split()]
         for group in groups:
             if group.leads and (not modifiers or modifiers[0] not in group.choice):
-                return _LEADING, f"{group} is to follow the opcode"
+                return _LEADING, str(group)
         return _wrong_words([word for word in modifiers if not is_type(word)], groups)
 
 
@@ -80,7 +83,7 @@ class _Group:
         return " or ".join(f".{word}" for word in self.choice)
 
 
-_REPEATABLE = frozenset({"cc", "approx", "shiftamt"})
+_REPEATABLE = frozenset({"cc", "approx", "shiftamt", "sync"})
 """Words that ptxas takes twice."""
 
 
@@ -106,7 +109,15 @@ def matching(forms: Iterable[Form], modifiers: Sequence[str]) -> tuple[list[Form
     refusals = [(form, form.refusal(modifiers)) for form in forms]
     found = [form for form, refusal in refusals if refusal is None]
     reasons = [refusal for _, refusal in refusals if refusal is not None]
-    return found, "" if found else max(reasons, key=lambda one: one[0])[1]
+    return found, "" if found else _nearest(reasons)
+
+
+def _nearest(reasons: Sequence[tuple[int, str]]) -> str:
+    nearest, text = max(reasons, key=lambda one: one[0])
+    if nearest != _LEADING:
+        return text
+    words = [word for far, group in reasons if far == _LEADING for word in group.split(" or ")]
+    return " or ".join(dict.fromkeys(words)) + " is to follow the opcode"
 
 
 # --- operands -------------------------------------------------------------------------------------
@@ -152,6 +163,7 @@ class _Specification:
     vector: bool
     literals: tuple[int, int] | None
     literal_only: bool
+    warps: bool
     type: str
     second: str
 
@@ -163,10 +175,10 @@ def _specification(text: str) -> _Specification:
 
     Marks: ``?`` may be left out, ``=`` written, ``!`` may be negated, ``~`` wider registers too,
     ``%`` also a vector that is packed, ``&`` also a variable, ``{}`` as many as ``.v2`` says,
-    ``$`` only a literal.
+    ``$`` only a literal, ``*`` literals are multiples of the warp size.
     """
     marks, rest = "", text
-    while rest[0] in "?=!~%&{}$":
+    while rest[0] in "?=!~%&{}$*":
         marks, rest = marks + rest[0], rest[1:]
     name, _, limits = rest.partition("#")
     low, _, high = limits.partition(":")
@@ -182,6 +194,7 @@ def _specification(text: str) -> _Specification:
         vector="{" in marks,
         literals=(int(low), int(high)) if limits else None,
         literal_only="$" in marks,
+        warps="*" in marks,
         type=first,
         second=second,
     )
@@ -214,8 +227,6 @@ class _Checker:
         return None
 
     def _operand(self, operand: Operand, wanted: _Specification) -> str:
-        if wanted.type == "*":
-            return ""
         if wanted.type == "[]":
             return self._address(operand)
         if isinstance(operand, Pair):
@@ -232,7 +243,7 @@ class _Checker:
         if not isinstance(operand, Address | Element):
             return "an address in brackets is expected here"
         base = operand.base if isinstance(operand, Address) else operand.index.base
-        if isinstance(base, Register):
+        if isinstance(base, Register) and base.name in self._types:
             kind = self._types[base.name]
             if kind[0] not in "bus" or kind == "b128":
                 return f"an address cannot be a .{kind} register"
@@ -347,6 +358,8 @@ def _literal(value: int | float, text: str, kind: str, wanted: _Specification) -
         return "" if fits.get(kind, False) else f"a float literal is no .{kind} value"
     if kind[0] == "f" or kind in ("bf16", "bf16x2", "tf32", "s16x2", "u16x2"):
         return f"an integer literal is no .{kind} value"
+    if wanted.warps and value % 32:
+        return f"{text} threads are not whole warps"
     if wanted.literals is not None:
         low, high = wanted.literals
         if not low <= value & 0xFFFFFFFF <= high:

@@ -48,7 +48,7 @@ def _load_rows() -> Rows:
             yield "ld", form
     yield "ld", Form("mmio relaxed sys [global]", _NUMBERS, "=~1 []")
     yield "ld", Form(f"[weak] const [ca|cg|cs|lu|cv] {_VECTOR}", _NUMBERS, "={}~1 []")
-    yield "ld", Form(f"[weak] param|param::entry|param::func {_VECTOR}", _NUMBERS, "={}~1 []")
+    yield "ld", Form(f"[weak] param|param::entry|param::func [ca|cg|cs|lu|cv] {_VECTOR}", _NUMBERS, "={}~1 []")
     yield "ldu", Form("[global] [v2|v4]", _NUMBERS, "={}~1 []")
 
 
@@ -62,7 +62,7 @@ def _store_rows() -> Rows:
         for form in _with_policy(words, "[] {}~1", _NUMBERS):
             yield "st", form
     yield "st", Form("mmio relaxed sys [global]", _NUMBERS, "[] ~1")
-    yield "st", Form(f"[weak] param|param::func {_VECTOR}", _NUMBERS, "[] {}~1")
+    yield "st", Form(f"[weak] param|param::func [wb|cg|cs|wt] {_VECTOR}", _NUMBERS, "[] {}~1")
 
 
 def _atomic_rows() -> Rows:
@@ -101,9 +101,9 @@ def _atomic_rows() -> Rows:
 def _barrier_rows() -> Rows:
     for family, words in (("bar", ""), ("bar.cta", ""), ("barrier", "[aligned]"),
                           ("barrier.cta", "[aligned]")):  # fmt: skip
-        yield f"{family}.sync", Form(words, "", "u32#0:15 ?u32")
-        yield f"{family}.arrive", Form(words, "", "u32#0:15 u32")
-        for count in ("", " u32"):
+        yield f"{family}.sync", Form(words, "", "u32#0:15 ?*u32")
+        yield f"{family}.arrive", Form(words, "", "u32#0:15 *u32")
+        for count in ("", " *u32"):
             barrier = f"u32#0:15{count} !pred"
             yield f"{family}.red", Form(f"{words} popc", "u32", f"=u32 {barrier}")
             yield f"{family}.red", Form(f"{words} and|or", "pred", f"=pred {barrier}")

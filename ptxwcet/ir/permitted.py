@@ -139,9 +139,10 @@ def refusal(
     ``types``: the type of each register by unique name. Cost: linear in forms and operands.
     """
     operands = instruction.operands
+    checker = _Checker(instruction.modifiers, types)
     found: OperandRefusal | None = None
     for form in forms:
-        one = _Checker(instruction.modifiers, types).refusal(form.operands, operands)
+        one = checker.refusal(form.operands, operands)
         if one is None:
             return None
         if found is None or one.place > found.place:
@@ -168,7 +169,6 @@ class _Specification:
     second: str
 
 
-@cache
 def _specification(text: str) -> _Specification:
     """An operand's word: marks, the type (``1`` and ``2`` the instruction's own, ``W`` twice the
     first's width), ``/type`` for the other half of a pair, ``#low:high`` for literals.
@@ -200,6 +200,23 @@ def _specification(text: str) -> _Specification:
     )
 
 
+@cache
+def _specifications(text: str) -> tuple[tuple[_Specification, ...], int]:
+    """The operands of a form, and how many there are at least."""
+    found = tuple(_specification(word) for word in text.split())
+    return found, sum(not one.optional for one in found)
+
+
+@cache
+def depends_on_literals(forms: tuple[Form, ...]) -> bool:
+    """Whether the value of an integer literal decides if operands fit one of the forms."""
+    return any(
+        one.literals is not None or one.warps
+        for form in forms
+        for one in _specifications(form.operands)[0]
+    )
+
+
 _SIZES = {"v2": 2, "v4": 4, "v8": 8}
 
 
@@ -214,8 +231,7 @@ class _Checker:
 
     def refusal(self, text: str, operands: Sequence[Operand]) -> OperandRefusal | None:
         """The first operand that does not fit."""
-        wanted = [_specification(word) for word in text.split()]
-        least = sum(not one.optional for one in wanted)
+        wanted, least = _specifications(text)
         if not least <= len(operands) <= len(wanted):
             count = str(least) if least == len(wanted) else f"{least} to {len(wanted)}"
             message = f"this form takes {count} operands, {len(operands)} given"

@@ -26,7 +26,7 @@ from ptxwcet.ir.opcodes import (
     is_impossible_type,
 )
 from ptxwcet.ir.operands import Immediate
-from ptxwcet.ir.permitted import Form, OperandRefusal, matching, refusal
+from ptxwcet.ir.permitted import Form, OperandRefusal, depends_on_literals, matching, refusal
 from ptxwcet.ir.permitted_rows import FORMS, is_judged
 from ptxwcet.ptx.operand_builder import OperandBuilder
 from ptxwcet.ptx.templates import LoweringError, Node, is_tree
@@ -40,6 +40,7 @@ class LoweredForm:
     judged. ``literals`` are the literals of the statement that it was built from, in slot order;
     ``shareable`` is False if their values are part of the form (constant expressions).
     ``members`` lists (slot, member) of vector registers: their names are appended to the slots.
+    ``shared``: types of names found to fit, whatever the integer literals are; None if these count.
     ``target_slot`` and ``table_slot`` are the label of a branch and the table of brx.idx, or -1.
     """
 
@@ -50,6 +51,7 @@ class LoweredForm:
     members: tuple[tuple[int, str], ...]
     target_slot: int
     table_slot: int
+    shared: set[tuple[str, ...]] | None
 
     @property
     def is_plain(self) -> bool:
@@ -78,6 +80,7 @@ def lower(statement: Statement, kinds: Sequence[str]) -> LoweredForm:
     modifiers = tuple(words[count:])
     _check_modifiers(opcode, modifiers)
     permitted = () if opcode is None else _permitted(opcode.name, modifiers)
+    literals_count = depends_on_literals(permitted)
     space = Space.NONE if opcode is None else opcode.space(modifiers)
     first_slot = 0 if statement.guard is None else 1
     builder = OperandBuilder(kinds, opcode, first_slot, space not in (Space.NONE, Space.LOCAL))
@@ -112,6 +115,7 @@ def lower(statement: Statement, kinds: Sequence[str]) -> LoweredForm:
         tuple(builder.members),
         builder.target_slot,
         builder.table_slot,
+        None if literals_count else set(),
     )
 
 

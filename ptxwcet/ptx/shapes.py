@@ -43,7 +43,7 @@ class ShapedForm:
 
     lowered: LoweredForm
     literals: tuple[Immediate, ...]
-    accepted: set[tuple[str, ...]] = field(default_factory=set)
+    accepted: set[tuple[str, ...]]
 
 
 _Plain = tuple[InstructionForm, tuple[Immediate, ...], set[tuple[str, ...]]]
@@ -93,14 +93,14 @@ class ShapeCache:
             lowered = self._shapes.get(key)
             values = tuple([immediate(kind, text) for kind, text in literals])
             if lowered is not None:
-                return ShapedForm(lowered, values)
+                return _shaped(lowered, values)
             lowered = self._lower(parts, shape, kinds)
         except (UnexpectedInput, LoweringError, LiteralError):
             return None
         if lowered.shareable:
             self._shapes[key] = lowered
-            return ShapedForm(lowered, values)
-        return ShapedForm(lowered, lowered.literals)
+            return _shaped(lowered, values)
+        return _shaped(lowered, lowered.literals)
 
     def _lower(self, parts: StatementText, shape: str, kinds: str) -> LoweredForm:
         is_call = self._mnemonics.get(parts.mnemonic)
@@ -119,6 +119,13 @@ class ShapeCache:
         if lowered.shareable:
             self._operands[key] = operands
         return lowered
+
+
+def _shaped(lowered: LoweredForm, literals: tuple[Immediate, ...]) -> ShapedForm:
+    """All raw shapes of a shape share what fits, unless the values of literals decide it."""
+    whole = all(isinstance(one.value, int) for one in literals)
+    shared = lowered.shared if whole else None
+    return ShapedForm(lowered, literals, set() if shared is None else shared)
 
 
 @dataclass(frozen=True, slots=True)

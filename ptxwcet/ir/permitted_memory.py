@@ -123,6 +123,9 @@ def _barrier_rows() -> Rows:
 
 def _warp_rows() -> Rows:
     yield "shfl", Form("sync up|down|bfly|idx", "b32", "=b32/pred b32 b32 b32 b32")
+    yield "shfl", Form("up|down|bfly|idx", "b32", "=b32/pred b32 b32 b32")
+    yield "vote", Form("all|any|uni", "pred", "=pred !pred")
+    yield "vote", Form("ballot", "b32", "=b32 !pred")
     yield "vote", Form("sync all|any|uni", "pred", "=pred !pred b32")
     yield "vote", Form("sync ballot", "b32", "=b32 !pred b32")
     yield "match", Form("sync any", "b32 b64", "=b32 1 b32")

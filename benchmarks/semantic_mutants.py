@@ -38,7 +38,7 @@ LEFT_OUT = {OpClass.TEXTURE, OpClass.SURFACE, OpClass.CALL, OpClass.BRANCH, OpCl
 TYPES = ["pred", "b8", "u8", "s8", "b16", "u16", "s16", "b32", "u32", "s32", "b64", "u64", "s64", "b128", "f16", "f16x2", "bf16", "bf16x2", "f32", "f32x2", "f64", "u16x2", "s16x2", "tf32"]  # noqa: E501  # fmt: skip
 SPACES = ["global", "shared", "local", "const", "param", "shared::cta", "shared::cluster"]
 WORDS = ["rn", "rz", "rm", "rp", "rni", "rzi", "ftz", "sat", "approx", "full", "lo", "hi", "wide", "cc", "relu", "NaN", "xorsign", "abs", "lt", "eq", "ne", "geu", "num", "lo", "and", "or", "xor", "add", "inc", "cas", "exch", "min", "max", "wrap", "clamp", "volatile", "relaxed", "acquire", "sc", "cta", "gpu", "sys", "cluster", "weak", "nc", "ca", "cg", "cs", "L1::evict_last", "L2::128B", "v2", "v4", "v8", "sync", "aligned", "idx", "up", "down", "bfly", "all", "any", "uni", "ballot", "popc", "to", "gl", "level::eviction_priority", "noftz", "x2", "l", "r", "shiftamt", "f4e", "mmio", "release", "acq_rel", "unified", "global", "shared", "local", "const", "param"]  # noqa: E501  # fmt: skip
-NUMBERS = [  # fmt: skip
+NUMBERS = [
     "0",
     "1",
     "-1",

@@ -47,7 +47,7 @@ def test_what_ptxas_refuses_of_judged_opcodes_is_refused() -> None:
 
 
 def test_what_ptxas_takes_is_taken_but_for_odd_names() -> None:
-    """Of what is ODD no compiler writes anything, and the manual has none of it."""
+    """Statements with a part of ODD are left out, all of atom and bf16 too: some are lost."""
     taken = [text for said, text in ROWS if said == "taken"]
     assert len(taken) > 400
     lost = [text for text in taken if is_refused(text)]

@@ -21,11 +21,11 @@ from ptxwcet.ptx.declarations import (
 from ptxwcet.ptx.grammar import parse_rule
 from ptxwcet.ptx.literals import LiteralError
 from ptxwcet.ptx.locations import Locations
-from ptxwcet.ptx.lowering import LoweredForm, Statement, lower
+from ptxwcet.ptx.lowering import LoweredForm, Statement, check_operands, lower
 from ptxwcet.ptx.scopes import FunctionNames, Scope
 from ptxwcet.ptx.shapes import NAME, StatementText
 from ptxwcet.ptx.statements import STATEMENT
-from ptxwcet.ptx.templates import LoweringError, tokens
+from ptxwcet.ptx.templates import LoweringError, first_token, tokens
 
 _new = tuple.__new__
 _split = NAME.split
@@ -67,6 +67,7 @@ class BodyReader:
         add_branch = self.blocks.targets.add_branch
         lookup = self.blocks.scope.__getitem__
         types = self.names.types
+        type_of = types.__getitem__
         origin = self._origin
         for match in STATEMENT.finditer(self.text, position):
             kind = match.lastindex
@@ -101,7 +102,7 @@ class BodyReader:
             try:
                 if entry is not None:
                     names = tuple(map(lookup, spelled))
-                    if guard is None or types[names[0]] == "pred":
+                    if tuple(map(type_of, names)) in entry[2]:
                         fields = (entry[0], names, entry[1], start, match.end(), origin, ())
                         append(_new(Instruction, fields))
                         continue
@@ -136,22 +137,29 @@ class BodyReader:
         found = self.context.shapes.find(shape, "".join(kinds))
         if found is None:
             return False
-        self._finish(found.lowered, (names, spelled), found.literals, (start, end))
+        instruction = self._made(found.lowered, names, found.literals, (start, end))
+        types = self.names.types
+        key = tuple([types.get(name, "") for name in instruction.names])
+        if key not in found.accepted:
+            if check_operands(found.lowered, instruction, types) is not None:
+                return False
+            found.accepted.add(key)
+        self._finish(found.lowered, instruction, spelled)
         return True
 
-    def _finish(
+    def _made(
         self,
         lowered: LoweredForm,
-        names_and_spellings: tuple[list[str], list[str]],
+        names: list[str],
         literals: tuple[Immediate, ...],
         place: tuple[int, int],
-    ) -> None:
-        names, spelled = names_and_spellings
-        for slot, member in lowered.members:
-            names.append(f"{names[slot]}.{member}")
-        self.instructions.append(
-            Instruction(lowered.form, tuple(names), literals, *place, self._origin)
-        )
+    ) -> Instruction:
+        members = [f"{names[slot]}.{member}" for slot, member in lowered.members]
+        return Instruction(lowered.form, (*names, *members), literals, *place, self._origin)
+
+    def _finish(self, lowered: LoweredForm, instruction: Instruction, spelled: list[str]) -> None:
+        names = instruction.names
+        self.instructions.append(instruction)
         index = len(self.instructions) - 1
         if lowered.target_slot >= 0:
             self.blocks.targets.add_branch(index, spelled[lowered.target_slot], self.blocks.scope)
@@ -200,12 +208,23 @@ class BodyReader:
                 names.insert(0, self._guard(register))
                 texts.insert(0, str(register))
             lowered = lower(statement, [kind for kind, _ in pairs])
+            made = self._made(lowered, names, lowered.literals, (start, end))
+            self._check(lowered, made, statement)
         except LoweringError as error:
             self._refuse(error, start, start + len(words))
         except LiteralError as error:
             self.context.problems.add("PW107", str(error), (start, end))
         else:
-            self._finish(lowered, (names, texts), lowered.literals, (start, end))
+            self._finish(lowered, made, texts)
+
+    def _check(self, lowered: LoweredForm, made: Instruction, statement: Statement) -> None:
+        fault = check_operands(lowered, made, self.names.types)
+        if fault is None:
+            return
+        place = max(0, min(fault.place, len(statement.operands) - 1))
+        token = first_token(statement.operands[place]) if statement.operands else None
+        message = f"{made.mnemonic}, operand {fault.place + 1}: {fault.message}"
+        raise LoweringError("PW108", message, token)
 
     def _guard(self, token: Token) -> str:
         kind, unique = self.blocks.scope.kind(token)

@@ -47,11 +47,15 @@ def integer_value(text: str) -> int:
 def float_value(text: str) -> float:
     """The value of a float literal: decimal, ``0f`` + 8 hex digits or ``0d`` + 16.
 
-    Every NaN is the object ``math.nan``, so that equal literals compare equal.
+    Raises LiteralError for a decimal above the largest double. Every NaN is
+    the object ``math.nan``, so that equal literals compare equal.
     """
     form = {"0f": ">f", "0d": ">d"}.get(text[:2].lower())
     if form is None:
-        return float(text)
+        decimal = float(text)
+        if math.isinf(decimal):
+            raise LiteralError(f"constant {text[:20]} does not fit a double")
+        return decimal
     value = float(struct.unpack(form, bytes.fromhex(text[2:]))[0])
     return math.nan if math.isnan(value) else value
 

@@ -8,10 +8,12 @@ shape alone is refused here.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from ptxwcet.ir.forms import InstructionForm
+from ptxwcet.ir.kernel import Instruction
 from ptxwcet.ir.op_classes import ControlEffect, Space
 from ptxwcet.ir.opcodes import (
     BEFORE_ADDRESS,
@@ -24,6 +26,8 @@ from ptxwcet.ir.opcodes import (
     is_impossible_type,
 )
 from ptxwcet.ir.operands import Immediate
+from ptxwcet.ir.permitted import Form, OperandRefusal, depends_on_literals, matching, refusal
+from ptxwcet.ir.permitted_rows import FORMS, is_judged
 from ptxwcet.ptx.operand_builder import OperandBuilder
 from ptxwcet.ptx.templates import LoweringError, Node, is_tree
 
@@ -32,18 +36,22 @@ from ptxwcet.ptx.templates import LoweringError, Node, is_tree
 class LoweredForm:
     """A form with what is needed to make instructions of it.
 
-    ``literals`` are the literals of the statement that it was built from, in slot order;
+    ``permitted`` are the forms that its operands have to fit one of; none where the opcode is not
+    judged. ``literals`` are the literals of the statement that it was built from, in slot order;
     ``shareable`` is False if their values are part of the form (constant expressions).
     ``members`` lists (slot, member) of vector registers: their names are appended to the slots.
+    ``shared``: types of names found to fit, whatever the integer literals are; None if these count.
     ``target_slot`` and ``table_slot`` are the label of a branch and the table of brx.idx, or -1.
     """
 
     form: InstructionForm
+    permitted: tuple[Form, ...]
     literals: tuple[Immediate, ...]
     shareable: bool
     members: tuple[tuple[int, str], ...]
     target_slot: int
     table_slot: int
+    shared: set[tuple[str, ...]] | None
 
     @property
     def is_plain(self) -> bool:
@@ -71,6 +79,8 @@ def lower(statement: Statement, kinds: Sequence[str]) -> LoweredForm:
     opcode, count = find_opcode(words)
     modifiers = tuple(words[count:])
     _check_modifiers(opcode, modifiers)
+    permitted = () if opcode is None else _permitted(opcode.name, modifiers)
+    literals_count = depends_on_literals(permitted)
     space = Space.NONE if opcode is None else opcode.space(modifiers)
     first_slot = 0 if statement.guard is None else 1
     builder = OperandBuilder(kinds, opcode, first_slot, space not in (Space.NONE, Space.LOCAL))
@@ -99,11 +109,13 @@ def lower(statement: Statement, kinds: Sequence[str]) -> LoweredForm:
     )
     return LoweredForm(
         form,
+        permitted,
         tuple(builder.literals),
         builder.shareable,
         tuple(builder.members),
         builder.target_slot,
         builder.table_slot,
+        None if literals_count else set(),
     )
 
 
@@ -151,6 +163,36 @@ def _check_modifiers(opcode: Opcode | None, modifiers: Sequence[str]) -> None:
         raise LoweringError("PW113", f"{opcode.name} takes {wanted} type modifiers, {given} given")
     if isinstance(opcode.rule, BySpace) and count_spaces(modifiers) > 1:
         raise LoweringError("PW113", f"{opcode.name} takes one state space")
+
+
+@cache
+def _matching(name: str, modifiers: tuple[str, ...]) -> tuple[tuple[Form, ...], str]:
+    forms, reason = matching(FORMS[name], modifiers)
+    return tuple(forms), reason
+
+
+def _permitted(name: str, modifiers: tuple[str, ...]) -> tuple[Form, ...]:
+    if not is_judged(name, modifiers):
+        return ()
+    forms, reason = _matching(name, modifiers)
+    if not forms:
+        written = ".".join((name, *modifiers))
+        raise LoweringError(
+            "PW113",
+            f"there is no '{written}': {reason}",
+            help_text="compare with the forms of the instruction in the PTX ISA manual",
+        )
+    return forms
+
+
+def check_operands(
+    lowered: LoweredForm, instruction: Instruction, types: Mapping[str, str]
+) -> OperandRefusal | None:
+    """Why the operands do not fit the instruction. ``types``: of each register by unique name.
+
+    Cost: linear in the operands; callers ask once for each text of literals and types.
+    """
+    return refusal(lowered.permitted, instruction, types) if lowered.permitted else None
 
 
 def _check_count(statement: Statement, opcode: Opcode | None) -> None:

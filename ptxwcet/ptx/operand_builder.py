@@ -298,6 +298,9 @@ class OperandBuilder:
         if self.kinds[self._used] == scopes.FUNCTION:
             token = first_token(node.children[0])
             raise LoweringError("PW108", f"'{token}' is a function: it is no address", token)
+        if self.kinds[self._used] in _VECTOR_KINDS:
+            token = first_token(node.children[0])
+            raise LoweringError("PW108", f"'{token}' is a vector: it is no address", token)
         base = self._name(node.children[:1], reads=True, writes=False)
         if len(node.children) == 1:
             return lambda names, values: address(base(names, values), 0)

@@ -39,10 +39,14 @@ _LITERAL_MARKS = {"INT": "\2", "FLOAT": "\3", "HEXFLOAT": "\4"}
 
 @dataclass(frozen=True, slots=True)
 class ShapedForm:
-    """A form and the literals of one raw shape."""
+    """A form and the literals of one raw shape; ``accepted``: types of names found to fit it."""
 
     lowered: LoweredForm
     literals: tuple[Immediate, ...]
+    accepted: set[tuple[str, ...]]
+
+
+_Plain = tuple[InstructionForm, tuple[Immediate, ...], set[tuple[str, ...]]]
 
 
 @dataclass(slots=True)
@@ -50,10 +54,11 @@ class ShapeCache:
     """Forms by shape; lives as long as one file is parsed.
 
     ``plain`` maps the raw shapes whose names are all scalar registers straight to what an
-    instruction needs, ``branches`` those of ``bra``; the parser's inner loop reads them directly.
+    instruction needs and the types of the names that fit it, ``branches`` those of ``bra``; the
+    parser's inner loop reads them directly.
     """
 
-    plain: dict[str, tuple[InstructionForm, tuple[Immediate, ...]]] = field(default_factory=dict)
+    plain: dict[str, _Plain] = field(default_factory=dict)
     branches: dict[str, InstructionForm] = field(default_factory=dict)
     _raw: dict[tuple[str, str], ShapedForm | None] = field(default_factory=dict)
     _shapes: dict[tuple[str, str], LoweredForm] = field(default_factory=dict)
@@ -78,7 +83,7 @@ class ShapeCache:
         if found.lowered.target_slot >= 0:
             self.branches[parts.raw] = found.lowered.form
         elif found.lowered.is_plain and kinds == REGISTER * len(kinds):
-            self.plain[parts.raw] = (found.lowered.form, found.literals)
+            self.plain[parts.raw] = (found.lowered.form, found.literals, found.accepted)
         return found
 
     def _make(self, parts: StatementText, kinds: str) -> ShapedForm | None:
@@ -89,14 +94,14 @@ class ShapeCache:
             lowered = self._shapes.get(key)
             values = tuple([immediate(kind, text) for kind, text in literals])
             if lowered is not None:
-                return ShapedForm(lowered, values)
+                return _shaped(lowered, values)
             lowered = self._lower(parts, shape, kinds)
         except (UnexpectedInput, LoweringError, LiteralError):
             return None
         if lowered.shareable:
             self._shapes[key] = lowered
-            return ShapedForm(lowered, values)
-        return ShapedForm(lowered, lowered.literals)
+            return _shaped(lowered, values)
+        return _shaped(lowered, lowered.literals)
 
     def _lower(self, parts: StatementText, shape: str, kinds: str) -> LoweredForm:
         is_call = self._mnemonics.get(parts.mnemonic)
@@ -115,6 +120,13 @@ class ShapeCache:
         if lowered.shareable:
             self._operands[key] = operands
         return lowered
+
+
+def _shaped(lowered: LoweredForm, literals: tuple[Immediate, ...]) -> ShapedForm:
+    """All raw shapes of a shape share what fits, unless the values of literals decide it."""
+    whole = all(isinstance(one.value, int) for one in literals)
+    shared = lowered.shared if whole else None
+    return ShapedForm(lowered, literals, set() if shared is None else shared)
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,7 +78,8 @@ EXPLANATIONS: Mapping[str, Explanation] = _table(
     (
         "PW108",
         "wrong operand",
-        "An operand's kind does not fit its place: a guard that is no predicate, a missing result.",
+        "An operand's kind does not fit its place: a guard that is no predicate, a missing result, "
+        "a register of another width than the type, a literal out of range.",
         _ARITY,
     ),
     (
@@ -107,8 +108,9 @@ EXPLANATIONS: Mapping[str, Explanation] = _table(
     ),
     (
         "PW113",
-        "unknown modifier",
-        "A word after the opcode is no modifier of PTX.",
+        "no such instruction",
+        "The opcode has no form with these types and modifiers: a word that PTX does not know, a "
+        "type that the opcode does not take, a rounding or a direction that is missing.",
         _ARITY,
     ),
     (

@@ -129,13 +129,18 @@ def _selections() -> Iterator[str]:
     yield "slct.u32.f32 %r0, %r1, %r2, %r3;"
 
 
+def _contains(target: str, source: str) -> bool:
+    """Whether every number of one type is one of the other: ptxas has no saturation then."""
+    return int(target[1:]) > int(source[1:]) and (target[0] == "s" or source[0] == "u")
+
+
 def _conversions() -> Iterator[str]:
     kinds = [f"{letter}{bits}" for letter in "us" for bits in (8, 16, 32, 64)]
     for target, source in product(kinds, kinds):
         for bits, read in product((16, 32, 64), (16, 32, 64)):
             if bits >= int(target[1:]) and read >= int(source[1:]):
                 yield f"cvt.{target}.{source} %{LETTER[bits]}0, %{LETTER[read]}1;"
-        if target != source:
+        if target != source and not _contains(target, source):
             yield f"cvt.sat.{target}.{source} {_name(target, 0)}, {_name(source, 1)};"
     for floating, number in product(("f16", "bf16", "f32", "f64"), kinds):
         if floating == "bf16" and number[1:] == "8":

@@ -197,7 +197,8 @@ def test_half_arithmetic(name, form):
     operands = ", ".join(["%a", "%b", "%c"][:arity])
     check(f"{name}.rn.{form} %r0, {operands};", name, form, "rn", arity)
     if form == "f16":
-        check(f"{name}.ftz.f16 %r0, {operands};", name, form, "rn", arity, ftz=True)
+        rounded = "fma.rn" if name == "fma" else name
+        check(f"{rounded}.ftz.f16 %r0, {operands};", name, form, "rn", arity, ftz=True)
 
 
 @pytest.mark.parametrize("form", ["f16x2", "bf16x2", "f32x2"])

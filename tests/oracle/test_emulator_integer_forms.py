@@ -58,7 +58,6 @@ def test_stored_verdicts_are_those_of_ptxas():
         ("shf.l.b32 %r0, %a, %b, %c;", "no .clamp or .wrap"),
         ("add.sat.cc.s32 %r0, %a, %b;", "modifiers .cc, .sat together"),
         ("mad.lo.sat.s32 %r0, %a, %b, %c;", "modifier .sat"),
-        ("lop3.b32 %r0|%r1, %a, %b, %c, 1, 1;", "a predicate and .and or .or go together"),
     ],
 )
 def test_refusals_name_the_reason(instruction, reason):
@@ -68,4 +67,12 @@ def test_refusals_name_the_reason(instruction, reason):
         evaluate(instruction, given, results)
     (only,) = caught.value.diagnostics
     mnemonic = instruction.split()[0]
-    assert (only.code, only.message) == ("PW410", f"{mnemonic} is not executed: {reason}")
+    assert (only.code, only.message) == ("PW113", f"there is no '{mnemonic}': {reason}")
+
+
+def test_forms_without_documentation_are_read_but_not_executed():
+    given = [np.array([1], "u4")] * 2
+    with pytest.raises(PtxwcetError) as caught:
+        evaluate("addc.sat.s32 %r0, %a, %b;", given, ["u4"])
+    (only,) = caught.value.diagnostics
+    assert (only.code, only.message) == ("PW410", "addc.sat.s32 is not executed: modifier .sat")

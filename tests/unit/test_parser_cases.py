@@ -25,7 +25,6 @@ REJECTED = [case for case in CASES if not case["accepted"]]
 TAKEN_ALL_THE_SAME = {
     "non-ASCII in // comment",  # kinder than ptxas, with a warning
     "non-ASCII in .file string",  # likewise
-    "type mismatch reg width",  # register types are not checked against the opcode's type
 }
 
 
@@ -61,7 +60,7 @@ def test_rejected_cases_are_refused_but_for_a_listed_few() -> None:
     assert taken == TAKEN_ALL_THE_SAME
 
 
-@pytest.mark.parametrize("name", sorted(TAKEN_ALL_THE_SAME - {"type mismatch reg width"}))
+@pytest.mark.parametrize("name", sorted(TAKEN_ALL_THE_SAME))
 def test_a_character_outside_ascii_is_a_warning(name: str) -> None:
     (case,) = [case for case in CASES if case["name"] == name]
     (warning,) = parse_module(SourceFile("case.ptx", case["source"])).warnings

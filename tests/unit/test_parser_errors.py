@@ -81,6 +81,54 @@ def test_one_error(statements: str, code: str, where: tuple[int, int], words: st
     assert words in first.message
 
 
+REGISTERS = ".reg .u32 %u<9>; .reg .u64 %d<9>; .reg .f32 %f<9>; .reg .pred %p<9>; "
+
+
+@pytest.mark.parametrize(
+    ("statement", "code", "column", "words"),
+    [
+        ("add.u32 %u1, %d1, %u2;", "PW108", 13, "a .u64 register does not hold a .u32 value"),
+        ("setp.eq.s32 %u1, %u2, %u3;", "PW108", 12, "operand 1: a .u32 register"),
+        ("shfl.sync.idx.b32 %u1, %u2, 1, 31;", "PW108", 31, "takes 5 operands, 4 given"),
+        ("ld.global.v2.u32 {%u1, %u2, %u3}, [%d1];", "PW108", 18, "a vector of 2"),
+        ("bar.sync 17;", "PW108", 9, "17 is out of range: 0 to 15"),
+        ("bar.sync 1, 33;", "PW108", 12, "33 threads are not whole warps"),
+        ("cvt.u32.f32 %u1, %f1;", "PW113", 0, "no .rni or .rzi or .rmi or .rpi"),
+        ("cvt.rn.f32.s32 %f1, %f2;", "PW108", 20, "a .f32 register does not hold a .s32"),
+        ("mul.wide.u64 %d1, %d2, %d3;", "PW113", 0, ".lo or .hi is to follow the opcode"),
+        ("st.const.u32 [%d1], %u1;", "PW113", 0, "modifier .const"),
+        ("mov.u32 %u1, !%u2;", "PW108", 13, "'!' is not permitted here"),
+        ("add.u32.u32 %u1, %u2, %u3;", "PW113", 0, "type .u32.u32"),
+        ("add.f32 %f1, %f2, 1e999;", "PW107", 0, "does not fit a double"),
+        ("selp.b32 %u1, %u2, %u3, %u4;", "PW108", 24, "does not hold a .pred value"),
+        ("ld.global.u64 %u1, [%d1];", "PW108", 14, "a .u32 register does not hold a .u64"),
+        ("fma.f32 %f1, %f2, %f3, %f4;", "PW113", 0, "no .rn or .rz or .rm or .rp"),
+        ("atom.global.add.u32 %u1, [%f1], 1;", "PW108", 26, "cannot be a .f32 register"),
+    ],
+)
+def test_what_ptxas_refuses_names_the_operand(
+    statement: str, code: str, column: int, words: str
+) -> None:
+    head = ".version 9.0\n.target sm_90\n.address_size 64\n.visible .entry k() {\n"
+    (error,) = errors(f"{head}{REGISTERS}\n{statement}\nret;\n}}\n")
+    assert (error.code, place(error)) == (code, (6, column + 1)), error.render()
+    assert words in error.message
+
+
+def test_a_width_is_judged_anew_for_other_registers_of_a_known_shape() -> None:
+    head = ".version 9.0\n.target sm_90\n.address_size 64\n.visible .entry k() {\n"
+    good = "@%p1 add.u32 %u1, %u2, %u3;\n"
+    wrong = good.replace("%u3", "%d3") + good.replace("@%p1", "@%u1")
+    (width, guard) = errors(f"{head}{REGISTERS}\n{good}{wrong}ret;\n}}\n")
+    assert (place(width)[0], place(guard)[0]) == (7, 8)
+
+
+def test_a_vector_is_no_address() -> None:
+    head = ".version 9.0\n.target sm_90\n.address_size 64\n.visible .entry k() {\n"
+    (error,) = errors(f"{head}.reg .v4 .b32 v; .reg .b32 r;\nld.b32 r, [v];\nret;\n}}\n")
+    assert error.message == "'v' is a vector: it is no address"
+
+
 def test_errors_show_line_caret_and_remedy() -> None:
     (error,) = errors(in_body("\tadd.s32 %r1, %r2 %r3;"))
     assert error.render().splitlines() == [
@@ -93,7 +141,7 @@ def test_errors_show_line_caret_and_remedy() -> None:
 
 def test_all_errors_of_a_file_are_reported_in_order() -> None:
     text = in_body("add.s32 %r1, %r2\nfoo;\nbra NOPE;\nmov.b32 %q1, %q2;\nmov.b32 %r1, 08;")
-    text += ".visible .entry k() { mul.s32 %r1; }\n"
+    text += ".visible .entry k() { mul.lo.s32 %r1; }\n"
     found = [(error.code, place(error)[0]) for error in errors(text)]
     first = [("PW102", 7), ("PW106", 9), ("PW104", 10), ("PW107", 11)]
     assert found == [*first, ("PW105", 14), ("PW108", 14)]

@@ -144,7 +144,8 @@ def test_calls() -> None:
     ],
 )
 def test_source_operands(text: str, expected: object) -> None:
-    found = kernel(f"mov.b64 %rd1, {text};", ".global .b32 sym[4];")
+    move = "mov.b32 %r1" if text.startswith("0f") else "mov.b64 %rd1"
+    found = kernel(f"{move}, {text};", ".global .b32 sym[4];")
     assert found.instructions[0].operands[1] == expected
 
 

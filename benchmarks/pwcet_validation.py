@@ -415,7 +415,8 @@ Samples of known laws and processes, fixed seeds. What they say:
   probability from 1e-3 to 1e-12, of 200 extremes each (92 to 97.5 % for single ones, which is
   chance). Heavy tails (xi 0.3, 0.6, 0.8, 0.95) are no worse: 94.6 %. In up to 6.5 % the truth is
   above the interval. No end falls as the probability does. The price of knowing so little: at 1e-12
-  and xi = 0.95 the upper end is 700 times the truth in the middle study (GPD), at xi = 0.3 90 times.
+  and xi = 0.95 the upper end is 700 times the truth in the middle study (GPD), at xi = 0.3 90
+  times.
 * **Each test** rejects independent series at 5 % in 3 to 6.5 % of 600 series (AR order by AIC is
   above 0 in about a quarter of them, as it is known to be: no test). R/S is the most
   conservative. Drift, short and long memory and clusters are seen by the tests that are meant for
@@ -434,7 +435,8 @@ Samples of known laws and processes, fixed seeds. What they say:
   none refused, it was below the truth in 32 at each of 1e-6, 1e-9 and 1e-12; the pWCET, the upper
   end of the interval, was above it in 45 (25 of the 48 are called `probabilistic`, the others
   estimates). With xi = 1.2 11 of 12 are refused, of the mixture of two normal laws 11 of 12 (the
-  12th is an estimate each time). The tail of a log-normal law bends down, so that its curve lies high.
+  12th is an estimate each time). The tail of a log-normal law bends down, so that its curve lies
+  high.
 * Of the good series 3.2 % were refused (at most 5 % are meant to be) and 14 % weakened to an
   estimate; series with clusters are all weakened, and hardly ever refused.
 """

@@ -260,6 +260,9 @@ class Writer:
             text = f"mov.b64 {{}}, {{{{{name}, {self.some(32)}}}}};"
         else:
             kinds = chooser.choice("us"), chooser.choice("us")
+            fits = inner <= outer if kinds[0] == kinds[1] else kinds[0] == "s" and inner < outer
+            if fits:
+                saturates = ""  # there is no such conversion: nothing would be cut
             text = f"cvt{saturates}.{kinds[0]}{outer}.{kinds[1]}{inner} {{}}, {name};"
         self.emit(self.guard() + text.format(self.target(to)))
 

@@ -308,6 +308,8 @@ class _Checker:
                 if wanted.symbol and kind[0] in "bus":
                     return ""
                 return f"the name '{symbol}' is no value here"
+            case Element() if wanted.symbol and kind[0] in "bus":
+                return ""
             case Vector(elements) if wanted.packed and kind[0] == "b":
                 return self._packed([e for e in elements if isinstance(e, Register)], kind)
             case WholeVector(_, members) if wanted.packed:

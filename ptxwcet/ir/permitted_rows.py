@@ -145,7 +145,8 @@ def _comparison_rows() -> _Rows:
 
 
 def _move_rows() -> _Rows:
-    yield "mov", Form("", f"{_ALL} f32 f64 pred", "=1 &1")
+    yield "mov", Form("", f"{_ALL} f32 f64", "=1 &1")
+    yield "mov", Form("", "pred", "=1 !1")
     yield "mov", Form("", f"{_BITS} b128", "=%1 %&1")
     yield "cvta", Form("[to] global|shared|shared::cta|shared::cluster|local|const|param|"
                        "param::entry", "u32 u64", "=1 &1")  # fmt: skip

@@ -298,7 +298,8 @@ class Machine:
                 block = block_to
                 continue
             jumped = next(iter(ways))
-            trace.append((block, steps[last].words[0] == "bra" and jumped != meeting))
+            is_indexed = steps[last].words[0] == "brx"  # which jumps, wherever it leads
+            trace.append((block, is_indexed or jumped != meeting))
             order = list(ways.items())
             if self.given.backwards:
                 order.reverse()
@@ -312,7 +313,7 @@ class Machine:
     def _jumps(self, last: int, target: int, mask: Mask) -> bool:
         """Whether lanes take the branch, also one that leads to the next instruction."""
         step = self.program.steps[last]
-        return step.words[0] == "bra" and any(step.holds(lane) for lane in mask)
+        return step.words[0] in ("bra", "brx") and any(step.holds(lane) for lane in mask)
 
     def _ways(self, last: int, mask: Mask) -> dict[int, Mask]:
         """Where the lanes go, by the block that they go to."""

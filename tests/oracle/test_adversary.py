@@ -19,6 +19,35 @@ from ptxwcet.support.source import SourceFile
 DATA = Path(__file__).parents[1] / "data" / "unsound"
 LAUNCH = Launch((32, 1, 1))
 
+# An indexed branch on what is known of each lane, on data of the lane, on data of the warp.
+INDEXED = """
+.version 7.0
+.target sm_80
+.address_size 64
+.visible .entry k(.param .u64 a, .param .u64 out)
+{
+.reg .b32 %r<5>; .reg .b64 %rd<5>;
+ld.param.u64 %rd1, [a];
+ld.param.u64 %rd2, [out];
+mov.u32 %r4, %tid.x;
+mul.wide.u32 %rd3, %r4, 4;
+add.s64 %rd3, %rd1, %rd3;
+INDEX
+and.b32 %r2, %r1, 1;
+table: .branchtargets even, odd;
+brx.idx %r2, table;
+even:
+add.s32 %r3, %r1, -1;
+bra done;
+odd:
+add.s32 %r3, %r1, 1;
+bra done;
+done:
+st.global.u32 [%rd2], %r3;
+ret;
+}
+"""
+
 BOUNDED = ["late_end"]
 REFUSED = ["parted_exit"]
 
@@ -30,3 +59,14 @@ def test_no_execution_exceeds_what_is_said_of_it(name: str) -> None:
     found = attack(kernel, LAUNCH, machine(), seed=1, executions=40, steps=4000)
     assert not found.violations
     assert (found.code is None) == (name in BOUNDED)
+
+
+@pytest.mark.parametrize(
+    "index", ["mov.u32 %r1, %tid.x;", "ld.global.u32 %r1, [%rd3];", "ld.global.u32 %r1, [%rd1];"]
+)
+def test_indexed_branches_are_executed_as_their_paths_say(index: str) -> None:
+    text = INDEXED.replace("INDEX", index)
+    (kernel,) = parse_module(SourceFile("indexed.ptx", text)).kernels
+    found = attack(kernel, LAUNCH, machine(), seed=1, executions=20, steps=200)
+    assert found.code is None
+    assert not found.violations

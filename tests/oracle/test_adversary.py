@@ -13,6 +13,8 @@ import pytest
 from path_attack import attack, machine
 
 from ptxwcet.flow.facts import Launch
+from ptxwcet.flow.path_counts import count_visits
+from ptxwcet.pipeline import analyse_kernel
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.support.source import SourceFile
 
@@ -70,3 +72,16 @@ def test_indexed_branches_are_executed_as_their_paths_say(index: str) -> None:
     found = attack(kernel, LAUNCH, machine(), seed=1, executions=20, steps=200)
     assert found.code is None
     assert not found.violations
+
+
+def test_a_growing_loop_may_hold_one_that_grows_with_another_counter() -> None:
+    path = DATA.parent / "crashes" / "growing_inside.ptx"
+    (kernel,) = parse_module(SourceFile(path.name, path.read_text())).kernels
+    analysis = analyse_kernel(kernel, LAUNCH, machine())
+    executed = sum(i * j for i in range(70) for j in range(70))  # bodies of the innermost loop
+    ((warp,),) = [piece.paths.warps for piece in analysis.pieces]
+    names = {analysis.cfg.name(block.id): block.id for block in analysis.cfg.blocks}
+    visits = frozenset({(names["L3"], True), (names["L3"], False)})
+    _, most = count_visits(warp.nodes, visits)
+    assert most >= executed
+    assert analysis.worst.bound.cycles > 3 * executed

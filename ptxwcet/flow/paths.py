@@ -258,8 +258,10 @@ def close_symbol(nodes: Path, symbol: Symbol, *, growing: bool = False) -> Path:
 
 def _close_node(node: PathNode, symbol: Symbol, growing: bool) -> PathNode:
     match node:
-        case Visit() | PathGrowing() | PathEnd() | PathGone():
+        case Visit() | PathEnd() | PathGone():
             return node
+        case PathGrowing(body=body):  # counts of loops in it may depend on those around it
+            return replace(node, body=close_symbol(body, symbol))
         case PathRepeat(count, least, body):
             inside = close_symbol(body, symbol)
             if growing and count == least and len(count.slopes) == 1 and inside == body:

@@ -254,7 +254,7 @@ def implies(one: Value, other: Value, lanes: Mask) -> bool:
 
 def _equal_in(a: Number, b: Number, lanes: Mask) -> bool:
     if isinstance(a, int) and isinstance(b, int):
-        return a == b
+        return a == b or not lanes.any()
     return not bool((lanes & (np.asarray(a) != np.asarray(b))).any())
 
 

@@ -13,11 +13,42 @@ import pytest
 from path_attack import attack, machine
 
 from ptxwcet.flow.facts import Launch
+from ptxwcet.flow.path_counts import count_visits
+from ptxwcet.pipeline import analyse_kernel
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.support.source import SourceFile
 
 DATA = Path(__file__).parents[1] / "data" / "unsound"
 LAUNCH = Launch((32, 1, 1))
+
+# An indexed branch on what is known of each lane, on data of the lane, on data of the warp.
+INDEXED = """
+.version 7.0
+.target sm_80
+.address_size 64
+.visible .entry k(.param .u64 a, .param .u64 out)
+{
+.reg .b32 %r<5>; .reg .b64 %rd<5>;
+ld.param.u64 %rd1, [a];
+ld.param.u64 %rd2, [out];
+mov.u32 %r4, %tid.x;
+mul.wide.u32 %rd3, %r4, 4;
+add.s64 %rd3, %rd1, %rd3;
+INDEX
+and.b32 %r2, %r1, 1;
+table: .branchtargets even, odd;
+brx.idx %r2, table;
+even:
+add.s32 %r3, %r1, -1;
+bra done;
+odd:
+add.s32 %r3, %r1, 1;
+bra done;
+done:
+st.global.u32 [%rd2], %r3;
+ret;
+}
+"""
 
 BOUNDED = ["late_end"]
 REFUSED = ["parted_exit"]
@@ -30,3 +61,27 @@ def test_no_execution_exceeds_what_is_said_of_it(name: str) -> None:
     found = attack(kernel, LAUNCH, machine(), seed=1, executions=40, steps=4000)
     assert not found.violations
     assert (found.code is None) == (name in BOUNDED)
+
+
+@pytest.mark.parametrize(
+    "index", ["mov.u32 %r1, %tid.x;", "ld.global.u32 %r1, [%rd3];", "ld.global.u32 %r1, [%rd1];"]
+)
+def test_indexed_branches_are_executed_as_their_paths_say(index: str) -> None:
+    text = INDEXED.replace("INDEX", index)
+    (kernel,) = parse_module(SourceFile("indexed.ptx", text)).kernels
+    found = attack(kernel, LAUNCH, machine(), seed=1, executions=20, steps=200)
+    assert found.code is None
+    assert not found.violations
+
+
+def test_a_growing_loop_may_hold_one_that_grows_with_another_counter() -> None:
+    path = DATA.parent / "crashes" / "growing_inside.ptx"
+    (kernel,) = parse_module(SourceFile(path.name, path.read_text())).kernels
+    analysis = analyse_kernel(kernel, LAUNCH, machine())
+    executed = sum(i * j for i in range(70) for j in range(70))  # bodies of the innermost loop
+    ((warp,),) = [piece.paths.warps for piece in analysis.pieces]
+    names = {analysis.cfg.name(block.id): block.id for block in analysis.cfg.blocks}
+    visits = frozenset({(names["L3"], True), (names["L3"], False)})
+    _, most = count_visits(warp.nodes, visits)
+    assert most >= executed
+    assert analysis.worst.bound.cycles > 3 * executed

@@ -236,6 +236,7 @@ def report(
     """Writes the summary as JSON, and as a page beside it."""
     data = {
         "kernels": sum(tally.kernels for tally in tallies.values()),
+        "asked": options.kernels,
         "seed": options.seed,
         "executions": sum(tally.executions for tally in tallies.values()),
         "blocks_executed": sum(tally.visits for tally in tallies.values()),
@@ -275,9 +276,9 @@ def page(data: dict[str, object]) -> str:
         "# Random kernels",
         "",
         "Written by `python benchmarks/random_kernels.py "
-        f"--kernels {data['kernels']} --seed {data['seed']}`.",
+        f"--kernels {data['asked']} --seed {data['seed']}`.",
         "",
-        f"{data['kernels']:,} random kernels were bounded or refused, and the bounded ones "
+        f"{data['kernels']:,} random kernels were bounded or refused by then, and the bounded ones "
         f"executed {data['executions']:,} times on adversarial data "
         f"({data['blocks_executed']:,} basic blocks) by an interpreter written from the PTX ISA "
         "alone.",

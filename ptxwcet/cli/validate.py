@@ -141,9 +141,9 @@ def _attack_paths(request: Request, attacks: int) -> list[Diagnostic]:
     module = parse_module(read_source(request.path))
     found = attack_paths(request, module, machine, attacks)
     if found.refusal:
-        click.echo(f"attacked   not at all: {found.refusal}")
+        echo(f"attacked   not at all: {found.refusal}")
     else:
-        click.echo(
+        echo(
             f"attacked   {found.compared} runs on adversarial data compared, {found.left_out} left "
             f"out; the longest {found.longest:,} warp-instructions, the file's own {found.own:,}"
         )

@@ -187,7 +187,9 @@ class _Matcher:
                 self._gone |= gone | self.body(last, gone)
                 return self._node(stay, starts, 0)
             case PathChoice(alternatives):
-                return frozenset[int]().union(*(self.body(side, starts) for side in alternatives))
+                # what only some lanes execute, while others wait behind it: they go on alone
+                way = self.side if () in alternatives else self.body
+                return frozenset[int]().union(*(way(side, starts) for side in alternatives))
 
     def _late(self, sides: tuple[Path, ...], starts: frozenset[int], most: int) -> frozenset[int]:
         ends = starts

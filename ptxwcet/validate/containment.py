@@ -157,7 +157,11 @@ class _Matcher:
                 times = first + step * iteration
                 return self._repeat(body, starts, (times, times))
             case PathLoop(body=body):
-                return self.body(body, starts, iteration)
+                # its last lanes may end for good in it while those that left early wait behind it
+                outer, self._gone = self._gone, frozenset()
+                ends = self.body(body, starts, iteration) | self._gone
+                self._gone |= outer
+                return ends
             case PathUnordered(one, two):
                 return self.side(two, self.side(one, starts)) | self.side(
                     one, self.side(two, starts)

@@ -94,6 +94,7 @@ def _float_rows() -> _Rows:
     for name in ("fma", "mad"):
         yield name, Form(f"{_ROUNDED} [ftz] [sat]", "f32", _TERNARY)
         yield name, Form(_ROUNDED, "f64", _TERNARY)
+    yield "mad", Form("[ftz] [sat]", "f32", _TERNARY)  # of the first targets
     yield "fma", Form("rn [ftz] [sat|relu]", "f16 f16x2", _TERNARY)
     yield "fma", Form("rn [relu|oob]", "bf16 bf16x2", _TERNARY)
     yield "fma", Form("rn [relu] oob", "f16 f16x2 bf16 bf16x2", _TERNARY)

@@ -19,7 +19,9 @@ from numpy.typing import NDArray
 
 from ptxwcet.flow import integers
 from ptxwcet.flow.integers import IntegerType
+from ptxwcet.ir import operation
 from ptxwcet.ir.kernel import Kernel
+from ptxwcet.ir.operation import NumberKind, NumberType
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.support.source import SourceFile
 
@@ -71,8 +73,15 @@ class Program:
 def narrow_types() -> Iterator[None]:
     """The analysis knows the names of all types of up to 16 bits."""
     found = {f"{kind}{n}": IntegerType(n, kind == "s") for kind in "usb" for n in range(1, 17)}
-    with patch.dict(integers._TYPES, found):
+    named = {
+        f"{kind.value}{n}": NumberType(kind, n)
+        for kind in (NumberKind.UNSIGNED, NumberKind.SIGNED, NumberKind.BITS)
+        for n in range(1, 17)
+    }
+    operation._decoded.cache_clear()
+    with patch.dict(integers._TYPES, found), patch.dict(operation._TYPES, named):
         yield
+    operation._decoded.cache_clear()
 
 
 def narrowed(kernel: Kernel, bits: int) -> Kernel:

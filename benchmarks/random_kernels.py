@@ -16,6 +16,7 @@ Writes a summary as JSON and as a page. Exit code 1 if there are violations.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import multiprocessing
 import sys
@@ -47,17 +48,18 @@ EXECUTIONS = 6
 TRIALS = 4
 """Bounds under fewer facts, which double the effort, are tried for one kernel in so many."""
 _MOST_TRIAL_VISITS = pipeline._MOST_TRIAL_VISITS
+TASK = 40
+"""Kernels that a process makes and attacks before it answers."""
 REPORT_EVERY = 1_000
 """Kernels after which the summary is written: a run that is cut off leaves one."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """A kernel to be made and attacked; ``text`` is PTX that was compiled already."""
+    """Kernels to be made and attacked by one process."""
 
     kind: str
-    seed: int
-    compiled: RandomKernel | None = None
+    seeds: range
 
 
 @dataclass(frozen=True)
@@ -101,17 +103,28 @@ def attacked(one: RandomKernel, text: str | None = None) -> Attack:
     )
 
 
-def run_task(task: Task) -> Outcome:
-    """Attacks one kernel and shrinks it if it is a violation."""
+def run_task(task: Task) -> list[Outcome]:
+    """Makes and attacks the kernels of a task."""
     walk_state._MOST_VISITS = MOST_VISITS
     flow_graph.MOST_WALK_STEPS, flow_graph.MOST_SEARCH_STEPS = WALK_STEPS, SEARCH_STEPS
-    pipeline._MOST_TRIAL_VISITS = 0 if task.seed % TRIALS else _MOST_TRIAL_VISITS
+    return [outcome(one) for one in made(task)]
+
+
+def made(task: Task) -> Iterator[RandomKernel]:
+    """The kernels of a task: those of CUDA text are compiled together."""
+    if task.kind in IDIOMS:
+        return compiled_kernels(task.kind, len(task.seeds), task.seeds.start)
+    return (random_kernel(seed, task.kind) for seed in task.seeds)
+
+
+def outcome(one: RandomKernel) -> Outcome:
+    """Attacks one kernel and shrinks it if it is a violation."""
+    pipeline._MOST_TRIAL_VISITS = 0 if one.seed % TRIALS else _MOST_TRIAL_VISITS
     begin = time.process_time()
-    one = task.compiled or random_kernel(task.seed, task.kind)
     found = attacked(one)
     row = Outcome(
-        task.kind,
-        task.seed,
+        one.kind,
+        one.seed,
         found.code,
         found.executions,
         found.visits,
@@ -152,16 +165,14 @@ def is_new(violation: Violation) -> bool:
 
 
 def tasks(kinds: list[str], kernels: int, seed: int) -> Iterator[Task]:
-    """The kernels of a run, kind after kind; seeds count from ``seed``."""
-    compiled = [kind for kind in kinds if kind in IDIOMS]
-    written = [kind for kind in kinds if kind not in IDIOMS]
-    share = kernels // len(kinds) if kinds else 0
-    for kind in compiled:
-        for one in compiled_kernels(kind, share, seed):
-            yield Task(kind, one.seed, one)
-    rest = kernels - share * len(compiled)
-    for number in range(rest if written else 0):
-        yield Task(written[number % len(written)], seed + number)
+    """The kernels of a run in equal shares, kind after kind in turn; seeds count from ``seed``."""
+    share = -(-kernels // len(kinds))
+    for first in range(0, share, TASK):
+        for place, kind in enumerate(kinds):
+            begin = seed + place * share
+            last = min(first + TASK, share, kernels - place * share)
+            if last > first:
+                yield Task(kind, range(begin + first, begin + last))
 
 
 def main() -> int:
@@ -182,10 +193,8 @@ def main() -> int:
     context = multiprocessing.get_context("spawn")
     begin = time.monotonic()
     with context.Pool(options.processes) as pool:
-        rows = pool.imap_unordered(
-            run_task, tasks(options.kinds, options.kernels, options.seed), chunksize=8
-        )
-        for row in rows:
+        rows = pool.imap_unordered(run_task, tasks(options.kinds, options.kernels, options.seed))
+        for row in itertools.chain.from_iterable(rows):
             note(tallies[row.kind], row)
             if not sum(tally.kernels for tally in tallies.values()) % REPORT_EVERY:
                 report(options, tallies, violations, time.monotonic() - begin)
@@ -211,8 +220,8 @@ def note(tally: Tally, row: Outcome) -> None:
 
 def show(kind: str, seed: int) -> int:
     """Prints one kernel and what the attack finds."""
-    row = run_task(Task(kind, seed))
-    one = random_kernel(seed, kind)
+    task = Task(kind, range(seed, seed + 1))
+    (row,), (one,) = run_task(task), made(task)
     print(one.text, one.launch, row.code or "bounded", row.violation, row.text, sep="\n")
     if row.violation:
         print(row.given, row.shrunk, sep="\n")
@@ -285,9 +294,9 @@ def page(data: dict[str, object]) -> str:
         f"Violations (a run outside the analysed paths or above the bound, an internal error): "
         f"{len(violations)}.",
         "",
-        "A kernel follows from its kind and seed; the seeds count from that of the command, kind "
-        "after kind in turn. `--kinds KIND --only SEED` shows one. The analysis may visit "
-        f"{MOST_VISITS:,} blocks for each, fewer than in the product, which refuses some (PW206); "
+        "A kernel follows from its kind and seed; each kind has an equal share of the seeds, which "
+        "count from that of the command. `--kinds KIND --only SEED` shows one. The analysis may "
+        f"visit {MOST_VISITS:,} blocks for each, fewer than in the product (PW206); "
         f"bounds under fewer facts are tried for one kernel in {TRIALS}.",
         "",
         "| kind | kernels | bounded | executions | " + " | ".join(codes) + " |",

@@ -19,6 +19,7 @@ import argparse
 import itertools
 import json
 import multiprocessing
+import signal
 import sys
 import time
 from collections import Counter
@@ -48,6 +49,8 @@ EXECUTIONS = 6
 TRIALS = 4
 """Bounds under fewer facts, which double the effort, are tried for one kernel in so many."""
 _MOST_TRIAL_VISITS = pipeline._MOST_TRIAL_VISITS
+MOST_SECONDS = 60
+"""Effort is bounded in steps: a kernel that takes longer is a violation of that."""
 TASK = 40
 """Kernels that a process makes and attacks before it answers."""
 REPORT_EVERY = 1_000
@@ -121,7 +124,17 @@ def outcome(one: RandomKernel) -> Outcome:
     """Attacks one kernel and shrinks it if it is a violation."""
     pipeline._MOST_TRIAL_VISITS = 0 if one.seed % TRIALS else _MOST_TRIAL_VISITS
     begin = time.process_time()
-    found = attacked(one)
+    signal.signal(signal.SIGALRM, _too_long)
+    signal.alarm(MOST_SECONDS)
+    try:
+        found = attacked(one)
+    except TooLong:
+        text = f"analysis and executions take more than {MOST_SECONDS} s"
+        return Outcome(
+            one.kind, one.seed, None, 0, 0, MOST_SECONDS, "effort", text, shrunk=one.text
+        )
+    finally:
+        signal.alarm(0)
     row = Outcome(
         one.kind,
         one.seed,
@@ -135,10 +148,13 @@ def outcome(one: RandomKernel) -> Outcome:
     violation = found.violations[0]
 
     def remains(text: str) -> bool:
+        signal.alarm(MOST_SECONDS)
         try:
             other = attacked(one, text).violations
-        except Exception:  # a text that is no kernel any more
+        except (Exception, TooLong):  # a text that is no kernel any more, or goes round for long
             return False
+        finally:
+            signal.alarm(0)
         return bool(other) and other[0].kind == violation.kind
 
     return Outcome(
@@ -151,6 +167,14 @@ def outcome(one: RandomKernel) -> Outcome:
             "shrunk": shrink(one.text, remains) if is_new(violation) else one.text,
         }
     )
+
+
+class TooLong(BaseException):
+    """A kernel is stopped; no handler of errors is to take it for an error of the analysis."""
+
+
+def _too_long(number: int, frame: object) -> None:
+    raise TooLong
 
 
 _SHRUNK: Counter[str] = Counter()  # in each process
@@ -291,8 +315,8 @@ def page(data: dict[str, object]) -> str:
         f"executed {data['executions']:,} times on adversarial data "
         f"({data['blocks_executed']:,} basic blocks) by an interpreter written from the PTX ISA "
         "alone.",
-        f"Violations (a run outside the analysed paths or above the bound, an internal error): "
-        f"{len(violations)}.",
+        "Violations (a run outside the analysed paths or above the bound, an internal error, more "
+        f"than {MOST_SECONDS} s): {len(violations)}.",
         "",
         "A kernel follows from its kind and seed; each kind has an equal share of the seeds, which "
         "count from that of the command. `--kinds KIND --only SEED` shows one. The analysis may "

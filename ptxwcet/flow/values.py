@@ -247,12 +247,13 @@ def implies(one: Value, other: Value, lanes: Mask) -> bool:
     if one.valid is not None and bool((lanes & ~one.valid).any()):
         return False
     symbols = one.terms.keys() | other.terms.keys()
-    return _equal_in(one.base, other.base, lanes) and all(
-        _equal_in(one.terms.get(s, 0), other.terms.get(s, 0), lanes) for s in symbols
+    return equal_in(one.base, other.base, lanes) and all(
+        equal_in(one.terms.get(s, 0), other.terms.get(s, 0), lanes) for s in symbols
     )
 
 
-def _equal_in(a: Number, b: Number, lanes: Mask) -> bool:
+def equal_in(a: Number, b: Number, lanes: Mask) -> bool:
+    """Whether two numbers are the same in all these lanes."""
     if isinstance(a, int) and isinstance(b, int):
         return a == b or not lanes.any()
     return not bool((lanes & (np.asarray(a) != np.asarray(b))).any())

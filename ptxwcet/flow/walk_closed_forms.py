@@ -25,6 +25,7 @@ from ptxwcet.flow.values import (
     Value,
     add,
     clean_terms,
+    equal_in,
     implies,
     multiply,
     substitute,
@@ -137,14 +138,11 @@ def _difference(
             return None
     if now.terms or then.terms:
         symbols = now.terms.keys() | then.terms.keys()
-        for symbol in symbols:
-            change = now.terms.get(symbol, 0) - then.terms.get(symbol, 0)
-            if np.any(np.where(mask, change, 0)):
-                return None
+        if not all(equal_in(now.terms.get(s, 0), then.terms.get(s, 0), mask) for s in symbols):
+            return None
     width = walk.graph.width(name)
     if width == 1:
-        same_lanes = np.all(np.where(mask, now.base - then.base, 0) == 0)
-        return 0 if same_lanes else None
+        return 0 if equal_in(now.base, then.base, mask) else None
     step = add(now.base, multiply(then.base, -1, width), width)
     if isinstance(step, int):
         return step

@@ -275,8 +275,7 @@ def _most(node: PathNode, times: int) -> dict[int, int]:
             once = _all(_most(one, count.base) for one in body)
             return _times(once, times)
         case PathGrowing(first, step, body):
-            total = sum(max(first + step * i, 0) for i in range(times))
-            return _times(most_visits(body), total)
+            return _times(most_visits(body), _positive_sum(first, step, times))
         case PathLoop(body=body):
             return _all(_most(one, times) for one in body)
         case PathUnordered(first, second):
@@ -293,6 +292,15 @@ def _most(node: PathNode, times: int) -> dict[int, int]:
             return _times(_all(({leave.block: 1}, most_visits(last))), times)
         case _:
             return {}
+
+
+def _positive_sum(first: int, step: int, times: int) -> int:
+    """The sum of the positive ones of ``first + step * i`` for i below ``times``."""
+    if step < 0:  # read from its other end
+        first, step = first + step * (times - 1), -step
+    start = 0 if first >= 0 or step == 0 else min(times, -(first // step))
+    count = times - start if first + step * start > 0 or step else 0
+    return count * (first + step * start) + step * count * (count - 1) // 2
 
 
 def _all(rows: Iterator[dict[int, int]] | tuple[dict[int, int], ...]) -> dict[int, int]:

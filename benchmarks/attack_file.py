@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "oracle"))
 from path_attack import attack, machine
 
 from ptxwcet.api import Request, build_launch, state_facts
-from ptxwcet.flow.inlining import inline_calls
+from ptxwcet.flow.graph.inlining import inline_calls
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.ptx.reading import read_source
 

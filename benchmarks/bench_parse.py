@@ -25,7 +25,7 @@ ROUNDS = 3
 
 WORKER = """
 import gc, json, sys, time
-from ptxwcet.flow.cfg import build_cfg
+from ptxwcet.flow.graph.cfg import build_cfg
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.ptx.reading import read_source
 source = read_source(sys.argv[1])

@@ -20,8 +20,8 @@ from ptxwcet.compose.grid_plan import GridWishes
 from ptxwcet.compose.grid_workload import TracedKernel, build_grid_workload
 from ptxwcet.emulator.executed_paths import executed_warps
 from ptxwcet.execution import execute_recorded, open_launch
-from ptxwcet.flow.cfg import build_cfg
-from ptxwcet.flow.dominance import compute_postdominators
+from ptxwcet.flow.graph.cfg import build_cfg
+from ptxwcet.flow.graph.dominance import compute_postdominators
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.ptx.reading import read_source

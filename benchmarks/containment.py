@@ -19,7 +19,7 @@ from containment_runs import Case, contained, corpus, few_steps
 from random_kernels import MOST_VISITS
 from random_programs import KINDS, random_kernel
 
-from ptxwcet.flow import walk_state
+from ptxwcet.flow.walk import state as walk_state
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.support.source import SourceFile
 

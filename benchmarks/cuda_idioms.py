@@ -11,7 +11,7 @@ from random import Random
 
 from random_programs import RandomKernel
 
-from ptxwcet.flow.facts import Launch
+from ptxwcet.flow.launch import Launch
 
 IDIOMS = ("cuda",)
 BATCH = 60

@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from types import ModuleType
 
-from ptxwcet.flow.facts import Launch
+from ptxwcet.flow.launch import Launch
 
 ORACLE = Path(__file__).parents[1] / "tests" / "oracle" / "test_walk_against_execution.py"
 

@@ -26,9 +26,9 @@ from typing import Any
 from ptxwcet.emulator.nodes import compile_nodes
 from ptxwcet.emulator.registers import Context
 from ptxwcet.emulator.semantics import SEMANTICS
-from ptxwcet.flow.cfg import build_cfg
-from ptxwcet.flow.dominance import compute_postdominators
-from ptxwcet.flow.inlining import inline_calls
+from ptxwcet.flow.graph.cfg import build_cfg
+from ptxwcet.flow.graph.dominance import compute_postdominators
+from ptxwcet.flow.graph.inlining import inline_calls
 from ptxwcet.ir.kernel import Instruction, Kernel, Module
 from ptxwcet.ir.op_classes import ControlEffect
 from ptxwcet.ir.opcodes import OPCODES

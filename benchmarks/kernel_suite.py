@@ -15,10 +15,10 @@ from functools import cache
 from pathlib import Path
 
 from ptxwcet.api import Request, bound_file
-from ptxwcet.flow.cfg import ControlFlowGraph, build_cfg
-from ptxwcet.flow.dominance import compute_dominators
-from ptxwcet.flow.inlining import inline_calls
-from ptxwcet.flow.loops import LoopForest, find_loops
+from ptxwcet.flow.graph.cfg import ControlFlowGraph, build_cfg
+from ptxwcet.flow.graph.dominance import compute_dominators
+from ptxwcet.flow.graph.inlining import inline_calls
+from ptxwcet.flow.graph.loops import LoopForest, find_loops
 from ptxwcet.ir.kernel import Kernel, Module
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.ptx.reading import read_source

@@ -13,9 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ptxwcet.emulator.launch import Execution, PathNode, PathStep
-from ptxwcet.flow.cfg import ControlFlowGraph
-from ptxwcet.flow.loops import Loop, LoopForest
-from ptxwcet.flow.stated import (
+from ptxwcet.flow.facts.stated import (
     BranchFact,
     ExclusiveFact,
     FactSource,
@@ -23,6 +21,8 @@ from ptxwcet.flow.stated import (
     Place,
     StatedFacts,
 )
+from ptxwcet.flow.graph.cfg import ControlFlowGraph
+from ptxwcet.flow.graph.loops import Loop, LoopForest
 
 SOURCE = FactSource("observed")
 MOST_STEPS = 100_000

@@ -29,8 +29,8 @@ from cfg_oracle import Executions, TooMany
 from cfg_report import Summary, Verdict, write_picture, write_report
 
 from ptxwcet.claims import TimingClaim
-from ptxwcet.flow.facts import Launch
-from ptxwcet.flow.stated import FactSource, LoopFact, Place, StatedFacts
+from ptxwcet.flow.facts.stated import FactSource, LoopFact, Place, StatedFacts
+from ptxwcet.flow.launch import Launch
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.machine.model import Machine

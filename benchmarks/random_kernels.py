@@ -35,7 +35,8 @@ from random_programs import KINDS, RandomKernel, random_kernel
 from random_shrinking import shrink
 
 from ptxwcet import pipeline
-from ptxwcet.flow import flow_graph, walk_state
+from ptxwcet.flow import flow_graph
+from ptxwcet.flow.walk import state as walk_state
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.support.source import SourceFile

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from ptxwcet.emulator.launch import Array, EmulatedLaunch
-from ptxwcet.flow.facts import Dim3, Launch
-from ptxwcet.flow.stated import StatedFacts, parse_loop_bounds
+from ptxwcet.flow.facts.stated import StatedFacts, parse_loop_bounds
+from ptxwcet.flow.launch import Dim3, Launch
 from ptxwcet.ir.kernel import Kernel, Module
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.ptx.reading import read_source

@@ -12,7 +12,7 @@ from random import Random
 from random_loops import Loops
 from random_statements import Writer
 
-from ptxwcet.flow.facts import Launch
+from ptxwcet.flow.launch import Launch
 
 KINDS = ("plain", "predicates", "loops", "lanes", "barriers", "nested")
 """What a kernel has most of."""

@@ -15,12 +15,12 @@ from random import Random
 
 from variant_loops import RandomLoop, draw_loop
 
-from ptxwcet.flow.cfg import build_cfg
-from ptxwcet.flow.dominance import compute_dominators, compute_postdominators
-from ptxwcet.flow.extraction import extract_paths
-from ptxwcet.flow.facts import Launch, PlacedFacts
-from ptxwcet.flow.loops import find_loops
-from ptxwcet.flow.paths import loop_entries
+from ptxwcet.flow.graph.cfg import build_cfg
+from ptxwcet.flow.graph.dominance import compute_dominators, compute_postdominators
+from ptxwcet.flow.graph.loops import find_loops
+from ptxwcet.flow.launch import Launch, PlacedFacts
+from ptxwcet.flow.paths.extraction import extract_paths
+from ptxwcet.flow.walk.path import loop_entries
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.support.diagnostics import PtxwcetError

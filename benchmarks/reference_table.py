@@ -9,7 +9,7 @@ import csv
 from pathlib import Path
 
 from ptxwcet.bounds.outcome import BlockBound
-from ptxwcet.flow.facts import Launch
+from ptxwcet.flow.launch import Launch
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.pipeline import analyse_kernel

@@ -27,9 +27,9 @@ from ptxwcet.api import Request
 from ptxwcet.emulator.execute import execute
 from ptxwcet.emulator.launch import EmulatedLaunch, EmulatorOptions, Execution
 from ptxwcet.execution import emulated, open_launch
-from ptxwcet.flow.facts import Launch
-from ptxwcet.flow.inlining import inline_calls
-from ptxwcet.flow.stated import NO_FACTS, Place, StatedFacts
+from ptxwcet.flow.facts.stated import NO_FACTS, Place, StatedFacts
+from ptxwcet.flow.graph.inlining import inline_calls
+from ptxwcet.flow.launch import Launch
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.pipeline import (

@@ -14,19 +14,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ptxwcet.flow.asm_comments import find_marks
-from ptxwcet.flow.cuda_loops import CudaSource
-from ptxwcet.flow.cuda_names import parameter_names
-from ptxwcet.flow.facts import Dim3, Launch, parse_dim3
-from ptxwcet.flow.flow_facts import read_flow_facts
-from ptxwcet.flow.inlining import inline_calls
-from ptxwcet.flow.parameters import parse_parameters, resolve_parameters
-from ptxwcet.flow.stated import (
+from ptxwcet.flow.facts.asm_comments import find_marks
+from ptxwcet.flow.facts.cuda_loops import CudaSource
+from ptxwcet.flow.facts.cuda_names import parameter_names
+from ptxwcet.flow.facts.files import read_flow_facts
+from ptxwcet.flow.facts.parameters import parse_parameters, resolve_parameters
+from ptxwcet.flow.facts.stated import (
     FactSource,
     ParameterFact,
     StatedFacts,
     parse_loop_bounds,
 )
+from ptxwcet.flow.graph.inlining import inline_calls
+from ptxwcet.flow.launch import Dim3, Launch, parse_dim3
 from ptxwcet.ir.kernel import Kernel, Module
 from ptxwcet.machine.loader import DEFAULT_MACHINE, load_machine
 from ptxwcet.machine.model import Machine

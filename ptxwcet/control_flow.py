@@ -21,20 +21,20 @@ from ptxwcet.api import (
     state_facts,
     with_launch_file,
 )
-from ptxwcet.flow.branch_kinds import BranchKind, classify_branches
-from ptxwcet.flow.call_variables import with_variable_registers
-from ptxwcet.flow.cfg import BlockId, ControlFlowGraph
-from ptxwcet.flow.conditions import ConditionReader, place_of
-from ptxwcet.flow.dominance import compute_postdominators
-from ptxwcet.flow.dot import LoopNote, Notes
-from ptxwcet.flow.extraction import extract_on, flow_graph
-from ptxwcet.flow.facts import BoundOrigin, PlacedFacts
-from ptxwcet.flow.inlining import inline_calls
-from ptxwcet.flow.loops import LoopForest
-from ptxwcet.flow.path_diagnostics import OpenDecision
-from ptxwcet.flow.paths import BlockPaths, PathLoop, loop_entries
-from ptxwcet.flow.placing import place_facts
-from ptxwcet.flow.stated import StatedFacts
+from ptxwcet.flow.facts.placing import place_facts
+from ptxwcet.flow.facts.stated import StatedFacts
+from ptxwcet.flow.graph.cfg import BlockId, ControlFlowGraph
+from ptxwcet.flow.graph.dominance import compute_postdominators
+from ptxwcet.flow.graph.inlining import inline_calls
+from ptxwcet.flow.graph.loops import LoopForest
+from ptxwcet.flow.launch import BoundOrigin, PlacedFacts
+from ptxwcet.flow.paths.branch_kinds import BranchKind, classify_branches
+from ptxwcet.flow.paths.call_variables import with_variable_registers
+from ptxwcet.flow.paths.diagnostics import OpenDecision
+from ptxwcet.flow.paths.dot import LoopNote, Notes
+from ptxwcet.flow.paths.extraction import extract_on, flow_graph
+from ptxwcet.flow.values.condition_text import ConditionReader, place_of
+from ptxwcet.flow.walk.path import BlockPaths, PathLoop, loop_entries
 from ptxwcet.ir.kernel import Kernel, Module
 from ptxwcet.pipeline import build_flow
 from ptxwcet.ptx.parser import parse_module

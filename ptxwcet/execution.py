@@ -36,7 +36,7 @@ from ptxwcet.emulator.launch_files import read_launch_file
 from ptxwcet.emulator.launch_model import LaunchFile, OutputCheck
 from ptxwcet.emulator.path_lines import path_lines
 from ptxwcet.emulator.result_files import write_arrays, write_lines
-from ptxwcet.flow.facts import Dim3, Launch, check_launch
+from ptxwcet.flow.launch import Dim3, Launch, check_launch
 from ptxwcet.ir.kernel import Kernel, Module
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.machine.model import Machine

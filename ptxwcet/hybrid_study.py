@@ -17,11 +17,11 @@ from ptxwcet.api import Request, bound_file, file_digest
 from ptxwcet.claims import TimingClaim
 from ptxwcet.compose.grid_plan import ANY_GRID, GridWishes
 from ptxwcet.compose.waves import WaveSchedule
-from ptxwcet.flow.cfg import ControlFlowGraph, build_cfg
-from ptxwcet.flow.dominance import compute_dominators
-from ptxwcet.flow.inlining import inline_calls
-from ptxwcet.flow.loops import LoopForest, LoopId, find_loops
-from ptxwcet.flow.paths import Path, loop_entries, visited_blocks
+from ptxwcet.flow.graph.cfg import ControlFlowGraph, build_cfg
+from ptxwcet.flow.graph.dominance import compute_dominators
+from ptxwcet.flow.graph.inlining import inline_calls
+from ptxwcet.flow.graph.loops import LoopForest, LoopId, find_loops
+from ptxwcet.flow.walk.path import Path, loop_entries, visited_blocks
 from ptxwcet.hybrid.claims import (
     Contradiction,
     against_runs,

@@ -22,7 +22,7 @@ from ptxwcet.api import (
     with_launch_file,
 )
 from ptxwcet.claims import Guarantee
-from ptxwcet.flow.inlining import inline_calls
+from ptxwcet.flow.graph.inlining import inline_calls
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.machine.model import Machine
 from ptxwcet.makespan.answer import MakespanAnswer

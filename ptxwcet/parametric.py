@@ -16,15 +16,15 @@ from ptxwcet.bounds.formula import Formula, formula_of, largest, value_at
 from ptxwcet.bounds.parametric import Progression, Range, Unsettled, carried, solve
 from ptxwcet.bounds.safe import bound_safe
 from ptxwcet.claims import Assumption, AssumptionState, Guarantee, TimingClaim
-from ptxwcet.flow.call_variables import with_variable_registers
-from ptxwcet.flow.dominance import compute_postdominators
-from ptxwcet.flow.extraction import SymbolicPaths, extract_paths, extract_symbolic
-from ptxwcet.flow.fact_assumptions import fact_assumptions
-from ptxwcet.flow.facts import Launch
-from ptxwcet.flow.paths import BlockPaths, is_exact
-from ptxwcet.flow.placing import place_facts
-from ptxwcet.flow.slicing import decisive_variables
-from ptxwcet.flow.stated import StatedFacts
+from ptxwcet.flow.facts.assumptions import fact_assumptions
+from ptxwcet.flow.facts.placing import place_facts
+from ptxwcet.flow.facts.stated import StatedFacts
+from ptxwcet.flow.graph.dominance import compute_postdominators
+from ptxwcet.flow.launch import Launch
+from ptxwcet.flow.paths.call_variables import with_variable_registers
+from ptxwcet.flow.paths.extraction import SymbolicPaths, extract_paths, extract_symbolic
+from ptxwcet.flow.values.slicing import decisive_variables
+from ptxwcet.flow.walk.path import BlockPaths, is_exact
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.machine.model import Machine
 from ptxwcet.pipeline import build_flow, require_known_opcodes

@@ -15,7 +15,7 @@ import numpy as np
 
 from ptxwcet.attacks import attack_analysis
 from ptxwcet.emulator.launch import EmulatedLaunch
-from ptxwcet.flow.facts import Launch
+from ptxwcet.flow.launch import Launch
 from ptxwcet.machine.loader import DEFAULT_MACHINE, load_machine
 from ptxwcet.pipeline import analyse_kernel
 from ptxwcet.ptx.parser import parse_module

@@ -12,21 +12,21 @@ from ptxwcet.bounds.outcome import BlockBound, Outcome
 from ptxwcet.claims import Assumption, AssumptionState, Refusal
 from ptxwcet.emulator.executed_paths import executed_blocks
 from ptxwcet.emulator.launch import Execution
-from ptxwcet.flow.call_variables import with_variable_registers
-from ptxwcet.flow.cfg import BlockId, ControlFlowGraph, build_cfg
-from ptxwcet.flow.dominance import compute_dominators, compute_postdominators
-from ptxwcet.flow.extraction import extract_on, flow_graph
-from ptxwcet.flow.fact_assumptions import fact_assumptions
-from ptxwcet.flow.facts import NO_PLACED_FACTS, Launch, PlacedFacts, check_launch
-from ptxwcet.flow.fewer_facts import fewer_facts
-from ptxwcet.flow.loops import LoopForest, find_loops, irreducible_diagnostics
-from ptxwcet.flow.path_diagnostics import is_for_want_of_knowledge
-from ptxwcet.flow.paths import BlockPaths, is_exact
-from ptxwcet.flow.pieces import merge_equal
-from ptxwcet.flow.placing import place_facts
-from ptxwcet.flow.slicing import decisive_variables
-from ptxwcet.flow.stated import NO_FACTS, StatedFacts
-from ptxwcet.flow.totals import totals_in_force
+from ptxwcet.flow.facts.assumptions import fact_assumptions
+from ptxwcet.flow.facts.fewer import fewer_facts
+from ptxwcet.flow.facts.placing import place_facts
+from ptxwcet.flow.facts.stated import NO_FACTS, StatedFacts
+from ptxwcet.flow.facts.totals import totals_in_force
+from ptxwcet.flow.graph.cfg import BlockId, ControlFlowGraph, build_cfg
+from ptxwcet.flow.graph.dominance import compute_dominators, compute_postdominators
+from ptxwcet.flow.graph.loops import LoopForest, find_loops, irreducible_diagnostics
+from ptxwcet.flow.launch import NO_PLACED_FACTS, Launch, PlacedFacts, check_launch
+from ptxwcet.flow.paths.call_variables import with_variable_registers
+from ptxwcet.flow.paths.diagnostics import is_for_want_of_knowledge
+from ptxwcet.flow.paths.extraction import extract_on, flow_graph
+from ptxwcet.flow.paths.pieces import merge_equal
+from ptxwcet.flow.values.slicing import decisive_variables
+from ptxwcet.flow.walk.path import BlockPaths, is_exact
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.machine.model import Machine
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError

@@ -22,8 +22,8 @@ from ptxwcet.emulator.executed_paths import executed_warps
 from ptxwcet.emulator.launch import Execution
 from ptxwcet.emulator.launch_model import LaunchFile, is_random
 from ptxwcet.execution import execute_recorded, open_launch
-from ptxwcet.flow.cfg import build_cfg
-from ptxwcet.flow.dominance import compute_postdominators
+from ptxwcet.flow.graph.cfg import build_cfg
+from ptxwcet.flow.graph.dominance import compute_postdominators
 from ptxwcet.ir.kernel import Module
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.machine.model import Machine

@@ -21,7 +21,7 @@ from ptxwcet.emulator.launch import Argument, Array, EmulatedLaunch, EmulatorOpt
 from ptxwcet.emulator.launch_model import LaunchFile
 from ptxwcet.emulator.layout import argument_bytes
 from ptxwcet.execution import MOST_INSTRUCTIONS, diagnostics_of, read_launch
-from ptxwcet.flow.facts import Launch, check_launch
+from ptxwcet.flow.launch import Launch, check_launch
 from ptxwcet.instrument.buffers import (
     EMULATOR_CLOCK,
     GPU_CLOCK,

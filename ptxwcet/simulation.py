@@ -24,7 +24,7 @@ from ptxwcet.api import (
     with_launch_file,
 )
 from ptxwcet.execution import RefusedLaunch, prepare_launch
-from ptxwcet.flow.inlining import inline_calls
+from ptxwcet.flow.graph.inlining import inline_calls
 from ptxwcet.ir.kernel import Module
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.machine.model import Machine

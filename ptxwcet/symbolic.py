@@ -23,10 +23,10 @@ from ptxwcet.api import (
     state_facts,
     with_launch_file,
 )
-from ptxwcet.flow.facts import Launch
-from ptxwcet.flow.inlining import inline_calls
-from ptxwcet.flow.parameters import find_parameter, parse_parameters
-from ptxwcet.flow.stated import FactSource, ParameterFact, StatedFacts
+from ptxwcet.flow.facts.parameters import find_parameter, parse_parameters
+from ptxwcet.flow.facts.stated import FactSource, ParameterFact, StatedFacts
+from ptxwcet.flow.graph.inlining import inline_calls
+from ptxwcet.flow.launch import Launch
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.machine.model import Machine

@@ -26,16 +26,16 @@ from ptxwcet.api import (
     state_facts,
     with_launch_file,
 )
-from ptxwcet.flow.cfg import BlockId, ControlFlowGraph
-from ptxwcet.flow.conditions import ConditionReader, place_of
-from ptxwcet.flow.cuda_loops import CudaSource
-from ptxwcet.flow.flow_facts import OPEN
-from ptxwcet.flow.inlining import inline_calls
-from ptxwcet.flow.loops import Loop, LoopForest
-from ptxwcet.flow.placing import place_facts
-from ptxwcet.flow.question_search import OpenLoop
-from ptxwcet.flow.questions import OpenAgreement, OpenParameter, Questions, find_questions
-from ptxwcet.flow.stated import StatedFacts
+from ptxwcet.flow.facts.cuda_loops import CudaSource
+from ptxwcet.flow.facts.files import OPEN
+from ptxwcet.flow.facts.placing import place_facts
+from ptxwcet.flow.facts.stated import StatedFacts
+from ptxwcet.flow.graph.cfg import BlockId, ControlFlowGraph
+from ptxwcet.flow.graph.inlining import inline_calls
+from ptxwcet.flow.graph.loops import Loop, LoopForest
+from ptxwcet.flow.paths.question_search import OpenLoop
+from ptxwcet.flow.paths.questions import OpenAgreement, OpenParameter, Questions, find_questions
+from ptxwcet.flow.values.condition_text import ConditionReader, place_of
 from ptxwcet.ir.kernel import Kernel, Module
 from ptxwcet.pipeline import build_flow
 from ptxwcet.ptx.parser import parse_module

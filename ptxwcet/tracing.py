@@ -28,13 +28,13 @@ from ptxwcet.compose.waves import WaveSchedule
 from ptxwcet.emulator.executed_paths import executed_warps
 from ptxwcet.emulator.launch_model import LaunchFile, is_random
 from ptxwcet.execution import MOST_INSTRUCTIONS, execute_recorded, open_launch
-from ptxwcet.flow.call_variables import with_variable_registers
-from ptxwcet.flow.cfg import build_cfg
-from ptxwcet.flow.dominance import compute_postdominators
-from ptxwcet.flow.extraction import extract_ranges
-from ptxwcet.flow.facts import Launch
-from ptxwcet.flow.inlining import inline_calls
-from ptxwcet.flow.placing import place_facts
+from ptxwcet.flow.facts.placing import place_facts
+from ptxwcet.flow.graph.cfg import build_cfg
+from ptxwcet.flow.graph.dominance import compute_postdominators
+from ptxwcet.flow.graph.inlining import inline_calls
+from ptxwcet.flow.launch import Launch
+from ptxwcet.flow.paths.call_variables import with_variable_registers
+from ptxwcet.flow.paths.extraction import extract_ranges
 from ptxwcet.ir.kernel import Kernel, Module
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.machine.model import Machine

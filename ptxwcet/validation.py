@@ -16,10 +16,10 @@ from ptxwcet.emulator.execute import execute
 from ptxwcet.emulator.launch import EmulatedLaunch, EmulatorOptions, Execution
 from ptxwcet.emulator.launch_model import LaunchFile
 from ptxwcet.execution import MOST_INSTRUCTIONS, diagnostics_of, emulated, read_launch
-from ptxwcet.flow.facts import PlacedFacts
-from ptxwcet.flow.inlining import inline_calls
-from ptxwcet.flow.path_counts import count_visits
-from ptxwcet.flow.paths import BlockPaths
+from ptxwcet.flow.facts.path_counts import count_visits
+from ptxwcet.flow.graph.inlining import inline_calls
+from ptxwcet.flow.launch import PlacedFacts
+from ptxwcet.flow.walk.path import BlockPaths
 from ptxwcet.ir.kernel import Module
 from ptxwcet.machine.model import Machine
 from ptxwcet.pipeline import (

@@ -15,8 +15,8 @@ from ptxwcet.cli.options import launch_options
 from ptxwcet.cli.output import echo, finish
 from ptxwcet.cli.paths import MACHINE, OUTPUT_FILE, GuardedCommand
 from ptxwcet.control_flow import DescribedKernel, describe_flow
-from ptxwcet.flow.divergent_sets import DivergentSet
-from ptxwcet.flow.dot import Drawing, draw_cfg
+from ptxwcet.flow.graph.divergent_sets import DivergentSet
+from ptxwcet.flow.paths.dot import Drawing, draw_cfg
 from ptxwcet.ir.kernel import Kernel, Module
 from ptxwcet.machine.loader import DEFAULT_MACHINE, load_machine
 from ptxwcet.machine.model import Machine

@@ -16,7 +16,7 @@ from ptxwcet.compose.occupancy import (
 from ptxwcet.compose.waves import WaveSchedule, schedule_waves
 from ptxwcet.emulator.launch_model import LaunchFile
 from ptxwcet.emulator.layout import shared_bytes
-from ptxwcet.flow.inlining import inline_calls
+from ptxwcet.flow.graph.inlining import inline_calls
 from ptxwcet.ir.kernel import Module
 from ptxwcet.machine.model import Machine
 from ptxwcet.simulator.configuration import SmConfiguration

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from ptxwcet.emulator.executed_paths import LaunchPaths
-from ptxwcet.flow.cfg import BlockId, ControlFlowGraph
-from ptxwcet.flow.facts import Dim3
-from ptxwcet.flow.paths import BlockPaths, Path, PathLoop, PathNode, PathRepeat, Visit
+from ptxwcet.flow.graph.cfg import BlockId, ControlFlowGraph
+from ptxwcet.flow.launch import Dim3
+from ptxwcet.flow.walk.path import BlockPaths, Path, PathLoop, PathNode, PathRepeat, Visit
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.simulator.grid import GridWorkload, TracedLoop, TracedNode, TracedVisit
 from ptxwcet.timing.cost import InstructionCosts
@@ -52,8 +52,8 @@ def build_grid_workload(launched: LaunchPaths, traced: TracedKernel) -> GridWork
 def known_paths(ranges: Sequence[BlockPaths], grid: Dim3) -> LaunchPaths | None:
     """The paths of a launch if path extraction has found exactly one for every warp, else None.
 
-    ``ranges`` are those of :func:`~ptxwcet.flow.extraction.extract_ranges`. Such a path is what
-    every execution takes. Cost: linear in the paths and in the warps of the grid.
+    ``ranges`` are those of :func:`~ptxwcet.flow.paths.extraction.extract_ranges`. Such a path is
+    what every execution takes. Cost: linear in the paths and in the warps of the grid.
     """
     warps = sum(len(row.warps) for row in ranges[0].warps)
     # in an axis that decides nothing, index 0 stands for all

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from ptxwcet.emulator.launch import Execution, PathStep
 from ptxwcet.emulator.launch import PathNode as ExecutedNode
 from ptxwcet.emulator.path_recording import Entry, Folder, PathBook
-from ptxwcet.flow.cfg import ControlFlowGraph
-from ptxwcet.flow.facts import Dim3
-from ptxwcet.flow.paths import (
+from ptxwcet.flow.graph.cfg import ControlFlowGraph
+from ptxwcet.flow.launch import Dim3
+from ptxwcet.flow.walk.path import (
     AffineCount,
     BlockPaths,
     Path,

@@ -8,7 +8,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from ptxwcet.flow.facts import Dim3
+from ptxwcet.flow.launch import Dim3
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.support.source import Span
 

@@ -27,7 +27,7 @@ from ptxwcet.emulator.launch_model import (
     LaunchVariable,
 )
 from ptxwcet.emulator.launch_text import locate, read_toml
-from ptxwcet.flow.facts import Dim3
+from ptxwcet.flow.launch import Dim3
 from ptxwcet.ir.kernel import Kernel, Module, Parameter
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.source import SourceFile, Span

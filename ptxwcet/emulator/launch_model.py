@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from ptxwcet.emulator.launch_arrays import ArraySource, Difference, difference
 from ptxwcet.emulator.launch_text import locate
-from ptxwcet.flow.facts import Dim3
+from ptxwcet.flow.launch import Dim3
 from ptxwcet.ir.kernel import Kernel, Parameter, Variable
 from ptxwcet.support.array_files import Array
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError

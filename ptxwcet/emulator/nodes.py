@@ -20,9 +20,9 @@ from ptxwcet.emulator.registers import (
 )
 from ptxwcet.emulator.semantics import SEMANTICS
 from ptxwcet.emulator.stack import EXIT
-from ptxwcet.flow.cfg import ControlFlowGraph
-from ptxwcet.flow.dominance import DominatorTree
-from ptxwcet.flow.inlining import ASSERTION
+from ptxwcet.flow.graph.cfg import ControlFlowGraph
+from ptxwcet.flow.graph.dominance import DominatorTree
+from ptxwcet.flow.graph.inlining import ASSERTION
 from ptxwcet.ir.kernel import Guard, Instruction
 from ptxwcet.ir.op_classes import ControlEffect
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from ptxwcet.emulator.launch import Execution, PathNode, PathStep
-from ptxwcet.flow.cfg import build_cfg
-from ptxwcet.flow.facts import Dim3
+from ptxwcet.flow.graph.cfg import build_cfg
+from ptxwcet.flow.launch import Dim3
 from ptxwcet.ir.kernel import Kernel
 
 SCHEMA = 1

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ptxwcet.emulator.launch import PathNode, PathRun, PathStep
-from ptxwcet.flow.paths import Visit
+from ptxwcet.flow.walk.path import Visit
 
 LONGEST_PERIOD = 48
 """The longest sequence, in steps and runs, whose repetitions are counted."""

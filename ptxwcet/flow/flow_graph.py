@@ -6,12 +6,12 @@ from bisect import bisect_right
 from dataclasses import dataclass, field
 from typing import Any
 
-from ptxwcet.flow.cfg import BlockId, ControlFlowGraph
-from ptxwcet.flow.dominance import compute_dominators
 from ptxwcet.flow.effort import Effort
-from ptxwcet.flow.loops import Loop, LoopForest
-from ptxwcet.flow.transfer import register_width
-from ptxwcet.flow.uniformity import BranchAgreements
+from ptxwcet.flow.graph.cfg import BlockId, ControlFlowGraph
+from ptxwcet.flow.graph.dominance import compute_dominators
+from ptxwcet.flow.graph.loops import Loop, LoopForest
+from ptxwcet.flow.shapes.uniformity import BranchAgreements
+from ptxwcet.flow.values.transfer import register_width
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.ir.op_classes import ControlEffect
 
@@ -32,7 +32,7 @@ class Work:
     ``most_visits`` is how many blocks all of them together may visit, None: no limit.
     ``open_branches`` are not decided in some walk; at ``parting`` lanes of a warp go both ways.
     ``regions``, ``results``, ``variants`` and ``searches`` belong to
-    :mod:`ptxwcet.flow.walk_variants`; ``uncounted`` are loops that were not counted without a
+    :mod:`ptxwcet.flow.walk.variants`; ``uncounted`` are loops that were not counted without a
     variant. ``walking`` counts instructions executed in all walks, ``searching`` what variants were
     looked for with.
     """

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from ptxwcet.flow.cfg import ControlFlowGraph
+from ptxwcet.flow.graph.cfg import ControlFlowGraph
 from ptxwcet.hybrid.ipg import Ipg
 from ptxwcet.hybrid.observations import LoopCounts, WarpKinds
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ptxwcet.flow.cfg import BlockId, ControlFlowGraph
-from ptxwcet.flow.loops import LoopId
+from ptxwcet.flow.graph.cfg import BlockId, ControlFlowGraph
+from ptxwcet.flow.graph.loops import LoopId
 from ptxwcet.hybrid.ipg import Ipg
 from ptxwcet.hybrid.observations import Observations
 

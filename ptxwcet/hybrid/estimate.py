@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ptxwcet.claims import Refusal
-from ptxwcet.flow.cfg import BlockId, ControlFlowGraph
-from ptxwcet.flow.dominance import compute_postdominators
-from ptxwcet.flow.loops import LoopForest
+from ptxwcet.flow.graph.cfg import BlockId, ControlFlowGraph
+from ptxwcet.flow.graph.dominance import compute_postdominators
+from ptxwcet.flow.graph.loops import LoopForest
 from ptxwcet.hybrid.concurrency import (
     BlockDelays,
     Concurrency,

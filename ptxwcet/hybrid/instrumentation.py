@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ptxwcet.flow.cfg import BlockId, ControlFlowGraph
+from ptxwcet.flow.graph.cfg import BlockId, ControlFlowGraph
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.trace.events import END, Ipoint, TimedTrace

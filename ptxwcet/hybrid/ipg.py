@@ -16,10 +16,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from ptxwcet.flow.cfg import BlockId, ControlFlowGraph, Edge
-from ptxwcet.flow.divergence import find_deferred_transfers
-from ptxwcet.flow.dominance import DominatorTree
-from ptxwcet.flow.loops import Loop, LoopForest, LoopId
+from ptxwcet.flow.graph.cfg import BlockId, ControlFlowGraph, Edge
+from ptxwcet.flow.graph.divergence import find_deferred_transfers
+from ptxwcet.flow.graph.dominance import DominatorTree
+from ptxwcet.flow.graph.loops import Loop, LoopForest, LoopId
 from ptxwcet.hybrid.instrumentation import Placement
 
 

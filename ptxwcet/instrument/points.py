@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ptxwcet.flow.cfg import BasicBlock, BlockId, ControlFlowGraph, build_cfg
-from ptxwcet.flow.inlining import inline_calls
+from ptxwcet.flow.graph.cfg import BasicBlock, BlockId, ControlFlowGraph, build_cfg
+from ptxwcet.flow.graph.inlining import inline_calls
 from ptxwcet.ir.kernel import Instruction, Kernel, Module
 from ptxwcet.ir.op_classes import ControlEffect
 from ptxwcet.ptx.statements import blank_comments

@@ -13,8 +13,8 @@ from ptxwcet.bounds.explanation import BoundExplanation, explain_safe
 from ptxwcet.bounds.methods import METHODS
 from ptxwcet.bounds.outcome import BlockBound, SectionBound
 from ptxwcet.claims import AssumptionState, Refusal
-from ptxwcet.flow.facts import BoundOrigin
-from ptxwcet.flow.paths import PathLoop, loop_entries
+from ptxwcet.flow.launch import BoundOrigin
+from ptxwcet.flow.walk.path import PathLoop, loop_entries
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.pipeline import SCHEDULED, AnalysedPiece, KernelAnalysis
 from ptxwcet.report.explanation import SourceLines, explanation_row, path_rows

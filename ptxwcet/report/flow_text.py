@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ptxwcet.control_flow import DescribedKernel, branch_rows
-from ptxwcet.flow.conditions import place_of
-from ptxwcet.flow.divergent_sets import DivergentSet, select_divergent_edges
-from ptxwcet.flow.dominance import compute_postdominators
+from ptxwcet.flow.graph.divergent_sets import DivergentSet, select_divergent_edges
+from ptxwcet.flow.graph.dominance import compute_postdominators
+from ptxwcet.flow.values.condition_text import place_of
 
 
 def render_flow_text(kernels: Sequence[DescribedKernel], shown: DivergentSet) -> str:

@@ -6,7 +6,7 @@ import numpy as np
 
 from ptxwcet import __version__
 from ptxwcet.claims import Refusal, TimingClaim
-from ptxwcet.flow.loops import LoopId, describe_block
+from ptxwcet.flow.graph.loops import LoopId, describe_block
 from ptxwcet.hybrid.claims import Contradiction
 from ptxwcet.hybrid.concurrency import WaveParameters
 from ptxwcet.hybrid.ipg import Transition

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ptxwcet.flow.loops import LoopId
+from ptxwcet.flow.graph.loops import LoopId
 from ptxwcet.hybrid.observations import TransitionTimes
 from ptxwcet.hybrid_study import HybridAnswer
 

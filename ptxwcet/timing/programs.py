@@ -2,10 +2,9 @@
 
 Before: blocks visited, loops counted, no machine. After: timed instructions, barriers, repeats.
 
-A triangular loop (:class:`~ptxwcet.flow.paths.PathGrowing`) becomes a row of at most 32 repeats of
-the loop around it, each with the range of inner counts of its share of the iterations: exact up
-to 32
-iterations; beyond that at most about 1/32 above the sum of the counts, whatever their number.
+A triangular loop (:class:`~ptxwcet.flow.walk.path.PathGrowing`) becomes a row of at most 32 repeats
+of the loop around it, each with the range of inner counts of its share of the iterations: exact up
+to 32 iterations; beyond that at most about 1/32 above the sum of the counts, whatever their number.
 """
 
 from __future__ import annotations
@@ -13,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
-from ptxwcet.flow.cfg import ControlFlowGraph
-from ptxwcet.flow.facts import PlacedTotal
-from ptxwcet.flow.paths import (
+from ptxwcet.flow.graph.cfg import ControlFlowGraph
+from ptxwcet.flow.launch import PlacedTotal
+from ptxwcet.flow.walk.path import (
     AffineCount,
     Path,
     PathChoice,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ptxwcet.flow.paths import (
+from ptxwcet.flow.walk.path import (
     AffineCount,
     Path,
     PathChoice,

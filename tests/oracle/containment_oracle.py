@@ -19,12 +19,12 @@ from unittest.mock import patch
 import numpy as np
 from isa_interpreter import Lane, Machine
 
-from ptxwcet.flow import walk_state
-from ptxwcet.flow.paths import Path
-from ptxwcet.flow.regions import Symbol
-from ptxwcet.flow.values import Condition, Known, Unknown, Value
-from ptxwcet.flow.walk import Walk
-from ptxwcet.flow.walk_state import Snapshot, WalkState
+from ptxwcet.flow.values.regions import Symbol
+from ptxwcet.flow.values.value import Condition, Known, Unknown, Value
+from ptxwcet.flow.walk import state as walk_state
+from ptxwcet.flow.walk.path import Path
+from ptxwcet.flow.walk.state import Snapshot, WalkState
+from ptxwcet.flow.walk.walk import Walk
 from ptxwcet.ir.opcodes import CARRY
 
 MOST_CANDIDATES = 4

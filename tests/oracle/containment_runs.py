@@ -11,8 +11,8 @@ from isa_interpreter import execute
 from path_attack import Checker, inputs, machine
 
 from ptxwcet.api import Request, build_launch, state_facts, with_launch_file
-from ptxwcet.flow.facts import Launch
-from ptxwcet.flow.inlining import inline_calls
+from ptxwcet.flow.graph.inlining import inline_calls
+from ptxwcet.flow.launch import Launch
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.pipeline import prepare_kernel
 from ptxwcet.ptx.parser import parse_module

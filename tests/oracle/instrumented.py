@@ -16,7 +16,7 @@ from ptxwcet.emulator.launch import (
     PathNode,
     PathStep,
 )
-from ptxwcet.flow.cfg import build_cfg
+from ptxwcet.flow.graph.cfg import build_cfg
 from ptxwcet.instrument.buffers import EMULATOR_CLOCK, prepare_buffer, written_part
 from ptxwcet.instrument.dumps import RawDump, read_dumps
 from ptxwcet.instrument.rewriting import instrument_module

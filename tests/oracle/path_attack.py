@@ -19,8 +19,8 @@ from isa_memory import PROFILES
 
 from ptxwcet.bounds.methods import METHODS
 from ptxwcet.bounds.outcome import BlockBound
-from ptxwcet.flow.facts import Launch
-from ptxwcet.flow.paths import (
+from ptxwcet.flow.launch import Launch
+from ptxwcet.flow.walk.path import (
     BlockPaths,
     Path,
     PathChoice,

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
 
-from ptxwcet.flow.cfg import build_cfg
-from ptxwcet.flow.dominance import compute_dominators, compute_postdominators
-from ptxwcet.flow.extraction import extract_paths
-from ptxwcet.flow.facts import Launch, PlacedFacts
-from ptxwcet.flow.loops import find_loops
-from ptxwcet.flow.paths import Visit
+from ptxwcet.flow.graph.cfg import build_cfg
+from ptxwcet.flow.graph.dominance import compute_dominators, compute_postdominators
+from ptxwcet.flow.graph.loops import find_loops
+from ptxwcet.flow.launch import Launch, PlacedFacts
+from ptxwcet.flow.paths.extraction import extract_paths
+from ptxwcet.flow.walk.path import Visit
 from ptxwcet.ir.kernel import (
     Address,
     Guard,

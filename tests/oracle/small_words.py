@@ -17,8 +17,8 @@ from unittest.mock import patch
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxwcet.flow import integers
-from ptxwcet.flow.integers import IntegerType
+from ptxwcet.flow.values import integers
+from ptxwcet.flow.values.integers import IntegerType
 from ptxwcet.ir import operation
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.ir.operation import NumberKind, NumberType

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from path_attack import attack, machine
 
-from ptxwcet.flow.facts import Launch
-from ptxwcet.flow.path_counts import count_visits
+from ptxwcet.flow.facts.path_counts import count_visits
+from ptxwcet.flow.launch import Launch
 from ptxwcet.pipeline import analyse_kernel
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.support.source import SourceFile

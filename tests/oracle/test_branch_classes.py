@@ -18,8 +18,8 @@ from ptxwcet.control_flow import DescribedKernel, describe_flow
 from ptxwcet.emulator.execute import execute
 from ptxwcet.emulator.launch import EmulatorOptions, PathNode, PathStep
 from ptxwcet.execution import emulated, read_launch
-from ptxwcet.flow.branch_kinds import BranchClass
-from ptxwcet.flow.inlining import inline_calls
+from ptxwcet.flow.graph.inlining import inline_calls
+from ptxwcet.flow.paths.branch_kinds import BranchClass
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.ptx.reading import read_source
 

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from ptxwcet.bounds.analysis import BlockAnalysis, analyse_block
 from ptxwcet.bounds.safe import bound_safe
 from ptxwcet.claims import AssumptionState
-from ptxwcet.flow.facts import Launch
+from ptxwcet.flow.launch import Launch
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.pipeline import analyse_kernel

@@ -15,9 +15,9 @@ from test_walk_against_execution import Writer
 from ptxwcet.emulator.execute import execute
 from ptxwcet.emulator.executed_paths import executed_blocks
 from ptxwcet.emulator.launch import EmulatedLaunch, EmulatorOptions, Execution, WarpPath
-from ptxwcet.flow.cfg import build_cfg
-from ptxwcet.flow.dominance import compute_postdominators
-from ptxwcet.flow.facts import Launch
+from ptxwcet.flow.graph.cfg import build_cfg
+from ptxwcet.flow.graph.dominance import compute_postdominators
+from ptxwcet.flow.launch import Launch
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.support.source import SourceFile

@@ -10,8 +10,8 @@ from random_launches import KINDS, load, random_launch
 
 from ptxwcet.emulator.execute import execute
 from ptxwcet.emulator.launch import EmulatorOptions
-from ptxwcet.flow.facts import Launch
-from ptxwcet.flow.paths import (
+from ptxwcet.flow.launch import Launch
+from ptxwcet.flow.walk.path import (
     AffineCount,
     PathFork,
     PathLate,

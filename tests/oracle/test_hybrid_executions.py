@@ -11,10 +11,10 @@ from hybrid_graphs import Event, executed_trace, graph, graphs, ipg_of, place, t
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ptxwcet.flow.cfg import BlockId, ControlFlowGraph
-from ptxwcet.flow.divergence import add_branch_divergent_edges
-from ptxwcet.flow.dominance import compute_dominators, compute_postdominators
-from ptxwcet.flow.loops import find_loops
+from ptxwcet.flow.graph.cfg import BlockId, ControlFlowGraph
+from ptxwcet.flow.graph.divergence import add_branch_divergent_edges
+from ptxwcet.flow.graph.dominance import compute_dominators, compute_postdominators
+from ptxwcet.flow.graph.loops import find_loops
 from ptxwcet.hybrid.concurrency import observe_concurrency
 from ptxwcet.hybrid.constraints import holding, loop_constraints, side_constraints
 from ptxwcet.hybrid.ipet import WorstCounts, enumerate_paths

@@ -17,10 +17,10 @@ from test_instrumented_paths import LAUNCH_FILES, SAMPLES, sample_of
 
 from ptxwcet.api import Request, file_digest
 from ptxwcet.compose.grid_plan import GridWishes
-from ptxwcet.flow.cfg import build_cfg
-from ptxwcet.flow.dominance import compute_dominators
-from ptxwcet.flow.inlining import inline_calls
-from ptxwcet.flow.loops import find_loops
+from ptxwcet.flow.graph.cfg import build_cfg
+from ptxwcet.flow.graph.dominance import compute_dominators
+from ptxwcet.flow.graph.inlining import inline_calls
+from ptxwcet.flow.graph.loops import find_loops
 from ptxwcet.hybrid.estimate import HybridEstimate, estimate_kernel
 from ptxwcet.instrument.dumps import RawDump, read_dumps
 from ptxwcet.instrument.sidecar import Sidecar, read_sidecar

@@ -22,7 +22,7 @@ from ptxwcet.emulator.execute import execute
 from ptxwcet.emulator.launch import EmulatedLaunch, EmulatorOptions
 from ptxwcet.emulator.registers import special_registers
 from ptxwcet.execution import RunRequest, run_file
-from ptxwcet.flow.facts import Launch
+from ptxwcet.flow.launch import Launch
 from ptxwcet.instrument.buffers import prepare_buffer
 from ptxwcet.instrument.dumps import RawDump, read_dumps
 from ptxwcet.instrument.rewriting import instrument_module

@@ -16,8 +16,8 @@ from random_statements import Writer
 
 from ptxwcet.emulator.execute import execute as emulate
 from ptxwcet.emulator.launch import EmulatedLaunch, EmulatorOptions
-from ptxwcet.flow.cfg import build_cfg
-from ptxwcet.flow.dominance import compute_postdominators
+from ptxwcet.flow.graph.cfg import build_cfg
+from ptxwcet.flow.graph.dominance import compute_postdominators
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.support.source import SourceFile
 

@@ -12,12 +12,13 @@ from ptxwcet.compose.grid_workload import known_paths
 from ptxwcet.emulator.execute import execute
 from ptxwcet.emulator.executed_paths import executed_warps
 from ptxwcet.emulator.launch import EmulatorOptions
-from ptxwcet.flow.call_variables import with_variable_registers
-from ptxwcet.flow.dominance import compute_postdominators
-from ptxwcet.flow.extraction import extract_ranges
-from ptxwcet.flow.facts import Dim3
-from ptxwcet.flow.inlining import inline_calls
-from ptxwcet.flow.paths import (
+from ptxwcet.flow.facts.placing import place_facts
+from ptxwcet.flow.graph.dominance import compute_postdominators
+from ptxwcet.flow.graph.inlining import inline_calls
+from ptxwcet.flow.launch import Dim3
+from ptxwcet.flow.paths.call_variables import with_variable_registers
+from ptxwcet.flow.paths.extraction import extract_ranges
+from ptxwcet.flow.walk.path import (
     AffineCount,
     BlockPaths,
     Path,
@@ -27,7 +28,6 @@ from ptxwcet.flow.paths import (
     Visit,
     WarpPath,
 )
-from ptxwcet.flow.placing import place_facts
 from ptxwcet.pipeline import build_flow
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from ptxwcet.emulator.launch import EmulatedLaunch
-from ptxwcet.flow.facts import Launch
+from ptxwcet.flow.launch import Launch
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.pipeline import analyse_kernel
 from ptxwcet.ptx.parser import parse_module

@@ -16,7 +16,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from simt import check, parse
 
-from ptxwcet.flow.facts import Launch
+from ptxwcet.flow.launch import Launch
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.support.source import SourceFile
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from test_walk_against_execution import Writer
 
 from ptxwcet.emulator.launch import EmulatedLaunch
-from ptxwcet.flow.facts import Launch
+from ptxwcet.flow.launch import Launch
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.pipeline import analyse_kernel
 from ptxwcet.ptx.parser import parse_module

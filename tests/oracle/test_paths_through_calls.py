@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from ptxwcet.api import Request, bound_file
-from ptxwcet.flow.facts import BoundOrigin
-from ptxwcet.flow.paths import loop_entries
+from ptxwcet.flow.launch import BoundOrigin
+from ptxwcet.flow.walk.path import loop_entries
 from ptxwcet.ir.kernel import Module
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.pipeline import KernelAnalysis

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from test_paths_on_data import MACHINE, WORDS, DataWriter
 
 from ptxwcet.emulator.launch import EmulatedLaunch
-from ptxwcet.flow.facts import Launch
-from ptxwcet.flow.paths import loop_entries, visited_blocks
+from ptxwcet.flow.launch import Launch
+from ptxwcet.flow.walk.path import loop_entries, visited_blocks
 from ptxwcet.ir.kernel import Module
 from ptxwcet.pipeline import KernelAnalysis, analyse_kernel
 from ptxwcet.ptx.parser import parse_module

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from ptxwcet.bounds.outcome import BlockBound
-from ptxwcet.flow.facts import Launch
+from ptxwcet.flow.launch import Launch
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.pipeline import analyse_kernel

@@ -17,10 +17,10 @@ import pytest
 from instruction_forms import Form, executed, form, statements
 
 from ptxwcet.emulator.registers import Step, Unsupported
-from ptxwcet.flow.facts import Launch
-from ptxwcet.flow.lane_shapes import VARYING, Agreement, Shape, constant, uniform
-from ptxwcet.flow.shape_rules import SHAPE_RULES
-from ptxwcet.flow.uniformity import _Shapes
+from ptxwcet.flow.launch import Launch
+from ptxwcet.flow.shapes.rules import SHAPE_RULES
+from ptxwcet.flow.shapes.shape import VARYING, Agreement, Shape, constant, uniform
+from ptxwcet.flow.shapes.uniformity import _Shapes
 from ptxwcet.ir.operation import operation_of
 
 BLOCKS, WARPS, LANES = 24, 2, 32

@@ -21,10 +21,10 @@ from ptxwcet.bounds.outcome import BlockBound
 from ptxwcet.bounds.safe import bound_safe
 from ptxwcet.emulator.execute import execute
 from ptxwcet.emulator.launch import EmulatedLaunch, EmulatorOptions
-from ptxwcet.flow.facts import Launch, PlacedTotal
-from ptxwcet.flow.path_counts import count_visits
-from ptxwcet.flow.paths import BlockPaths, WarpPath
-from ptxwcet.flow.totals import loop_visits, totals_in_force
+from ptxwcet.flow.facts.path_counts import count_visits
+from ptxwcet.flow.facts.totals import loop_visits, totals_in_force
+from ptxwcet.flow.launch import Launch, PlacedTotal
+from ptxwcet.flow.walk.path import BlockPaths, WarpPath
 from ptxwcet.pipeline import KernelAnalysis, PreparedPiece, analyse_kernel, prepare_executed
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.simulator.configuration import SmConfiguration

@@ -16,8 +16,7 @@ from ptxwcet.api import RefusedKernel, Request, bound_file
 from ptxwcet.emulator.execute import execute
 from ptxwcet.emulator.launch import EmulatedLaunch, EmulatorOptions
 from ptxwcet.execution import bound_executed
-from ptxwcet.flow.facts import Launch
-from ptxwcet.flow.stated import (
+from ptxwcet.flow.facts.stated import (
     NO_FACTS,
     BranchFact,
     ExclusiveFact,
@@ -26,6 +25,7 @@ from ptxwcet.flow.stated import (
     Place,
     StatedFacts,
 )
+from ptxwcet.flow.launch import Launch
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.pipeline import analyse_kernel, analyse_prepared, build_flow, prepare_executed
 from ptxwcet.ptx.parser import parse_module

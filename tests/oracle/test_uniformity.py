@@ -17,11 +17,11 @@ from ptxwcet.emulator.launch import (
     PathNode,
     PathStep,
 )
-from ptxwcet.flow.cfg import build_cfg
-from ptxwcet.flow.dominance import compute_postdominators
-from ptxwcet.flow.facts import Launch
-from ptxwcet.flow.lane_shapes import Agreement
-from ptxwcet.flow.uniformity import branch_agreement
+from ptxwcet.flow.graph.cfg import build_cfg
+from ptxwcet.flow.graph.dominance import compute_postdominators
+from ptxwcet.flow.launch import Launch
+from ptxwcet.flow.shapes.shape import Agreement
+from ptxwcet.flow.shapes.uniformity import branch_agreement
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.support.source import SourceFile

@@ -13,8 +13,8 @@ from test_uniformity import BLOCK, HEAD, NONE, TAIL, TEST, WARP, agreement, step
 
 from ptxwcet.emulator.execute import execute
 from ptxwcet.emulator.launch import EmulatedLaunch, EmulatorOptions
-from ptxwcet.flow.cfg import build_cfg
-from ptxwcet.flow.lane_shapes import Agreement
+from ptxwcet.flow.graph.cfg import build_cfg
+from ptxwcet.flow.shapes.shape import Agreement
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.support.source import SourceFile
 

@@ -11,7 +11,7 @@ import pytest
 from random_variants import bounds_of_kernel
 
 from ptxwcet.api import RefusedKernel, Request, bound_file
-from ptxwcet.flow.paths import loop_entries
+from ptxwcet.flow.walk.path import loop_entries
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.support.source import SourceFile
 

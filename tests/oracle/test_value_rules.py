@@ -14,12 +14,12 @@ import pytest
 from instruction_forms import Form, executed, form, statements
 
 from ptxwcet.emulator.registers import Unsupported
-from ptxwcet.flow.integers import IntegerType
-from ptxwcet.flow.ranges import RULES
-from ptxwcet.flow.regions import Symbol
-from ptxwcet.flow.transfer import compile_transfer, register_width
-from ptxwcet.flow.value_rules import VALUE_RULES
-from ptxwcet.flow.values import Known, Unknown, Value, clean_terms, wrap
+from ptxwcet.flow.values.integers import IntegerType
+from ptxwcet.flow.values.ranges import RULES
+from ptxwcet.flow.values.regions import Symbol
+from ptxwcet.flow.values.rules import VALUE_RULES
+from ptxwcet.flow.values.transfer import compile_transfer, register_width
+from ptxwcet.flow.values.value import Known, Unknown, Value, clean_terms, wrap
 from ptxwcet.ir.kernel import Space
 
 LANES = 16

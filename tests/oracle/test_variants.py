@@ -11,8 +11,8 @@ from random_variants import bounds_of, campaign
 from variant_loops import RandomLoop
 
 from ptxwcet.emulator.launch import EmulatedLaunch
-from ptxwcet.flow.facts import BoundOrigin, Launch
-from ptxwcet.flow.paths import loop_entries
+from ptxwcet.flow.launch import BoundOrigin, Launch
+from ptxwcet.flow.walk.path import loop_entries
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.pipeline import analyse_kernel
 from ptxwcet.ptx.parser import parse_module

@@ -6,9 +6,9 @@ import pytest
 from hybrid_graphs import graph, interleaved, ipg_of, place, trace_of
 
 from ptxwcet.compose.waves import WaveSchedule
-from ptxwcet.flow.divergence import add_branch_divergent_edges
-from ptxwcet.flow.dominance import compute_dominators, compute_postdominators
-from ptxwcet.flow.loops import find_loops
+from ptxwcet.flow.graph.divergence import add_branch_divergent_edges
+from ptxwcet.flow.graph.dominance import compute_dominators, compute_postdominators
+from ptxwcet.flow.graph.loops import find_loops
 from ptxwcet.hybrid.concurrency import (
     WaveParameters,
     dynamic_estimate,

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from ptxwcet.flow.cfg import BasicBlock, BlockId, ControlFlowGraph, Transfer, assemble_cfg
-from ptxwcet.flow.divergence import (
+from ptxwcet.flow.graph.cfg import BasicBlock, BlockId, ControlFlowGraph, Transfer, assemble_cfg
+from ptxwcet.flow.graph.divergence import (
     add_branch_divergent_edges,
     complete_divergent_edges,
     forward_branches,
 )
-from ptxwcet.flow.dominance import compute_dominators, compute_postdominators
-from ptxwcet.flow.loops import find_loops
+from ptxwcet.flow.graph.dominance import compute_dominators, compute_postdominators
+from ptxwcet.flow.graph.loops import find_loops
 
 # Block names of the figure -> edges, in the figure's order.
 FIGURE = {6: (7, 12), 7: (8, 10), 8: (9,), 9: (15,), 10: (11,), 11: (14,), 12: (10, 13)}

@@ -6,8 +6,8 @@ import networkx as nx
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ptxwcet.flow.cfg import BasicBlock, BlockId, ControlFlowGraph, Transfer, assemble_cfg
-from ptxwcet.flow.dominance import DominatorTree, compute_dominators, compute_postdominators
+from ptxwcet.flow.graph.cfg import BasicBlock, BlockId, ControlFlowGraph, Transfer, assemble_cfg
+from ptxwcet.flow.graph.dominance import DominatorTree, compute_dominators, compute_postdominators
 
 
 @st.composite

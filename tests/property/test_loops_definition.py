@@ -6,9 +6,9 @@ import networkx as nx
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ptxwcet.flow.cfg import BasicBlock, BlockId, ControlFlowGraph, Transfer, assemble_cfg
-from ptxwcet.flow.dominance import compute_dominators
-from ptxwcet.flow.loops import LoopForest, find_loops
+from ptxwcet.flow.graph.cfg import BasicBlock, BlockId, ControlFlowGraph, Transfer, assemble_cfg
+from ptxwcet.flow.graph.dominance import compute_dominators
+from ptxwcet.flow.graph.loops import LoopForest, find_loops
 
 
 @st.composite

@@ -14,11 +14,11 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ptxwcet.flow.call_variables import with_variable_registers
-from ptxwcet.flow.facts import Launch
-from ptxwcet.flow.lanes import BlockIndex, LaneState
-from ptxwcet.flow.transfer import compile_transfer, register_width
-from ptxwcet.flow.values import Known, Unknown, Value
+from ptxwcet.flow.launch import Launch
+from ptxwcet.flow.paths.call_variables import with_variable_registers
+from ptxwcet.flow.values.lane_state import BlockIndex, LaneState
+from ptxwcet.flow.values.transfer import compile_transfer, register_width
+from ptxwcet.flow.values.value import Known, Unknown, Value
 from ptxwcet.ir.kernel import Instruction, Kernel
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.support.source import SourceFile

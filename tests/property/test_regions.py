@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ptxwcet.flow.regions import SplitRequest, Symbol, require_negative, require_nonnegative
+from ptxwcet.flow.values.regions import SplitRequest, Symbol, require_negative, require_nonnegative
 
 
 def points(symbols: list[Symbol], most: int) -> Iterator[dict[Symbol, int]]:

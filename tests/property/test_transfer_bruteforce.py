@@ -17,13 +17,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ptxwcet.flow.facts import Launch
-from ptxwcet.flow.integers import IntegerType
-from ptxwcet.flow.lanes import BlockIndex, LaneState
-from ptxwcet.flow.operands import Transfer
-from ptxwcet.flow.regions import Symbol
-from ptxwcet.flow.transfer import compile_transfer
-from ptxwcet.flow.values import Known, Unknown, Value, clean_terms, wrap
+from ptxwcet.flow.launch import Launch
+from ptxwcet.flow.values.integers import IntegerType
+from ptxwcet.flow.values.lane_state import BlockIndex, LaneState
+from ptxwcet.flow.values.operands import Transfer
+from ptxwcet.flow.values.regions import Symbol
+from ptxwcet.flow.values.transfer import compile_transfer
+from ptxwcet.flow.values.value import Known, Unknown, Value, clean_terms, wrap
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.support.source import SourceFile
 

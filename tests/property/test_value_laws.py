@@ -12,9 +12,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ptxwcet.flow.comparison import opposite
-from ptxwcet.flow.regions import Symbol
-from ptxwcet.flow.values import (
+from ptxwcet.flow.values.comparison import opposite
+from ptxwcet.flow.values.regions import Symbol
+from ptxwcet.flow.values.value import (
     Condition,
     Known,
     Mask,

@@ -7,14 +7,14 @@ from itertools import product
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from ptxwcet.flow.integers import IntegerType
-from ptxwcet.flow.intervals import Interval
-from ptxwcet.flow.linear_forms import Form, maximum, minimum, plus, times, variable
-from ptxwcet.flow.variant_cases import Case, Compared, Joined, Open, Opposite, assumed, divided
-from ptxwcet.flow.variant_operands import Stepping
-from ptxwcet.flow.variant_results import Change, Result
-from ptxwcet.flow.variant_steps import step
-from ptxwcet.flow.variants import euclid_steps
+from ptxwcet.flow.values.integers import IntegerType
+from ptxwcet.flow.values.intervals import Interval
+from ptxwcet.flow.variants.cases import Case, Compared, Joined, Open, Opposite, assumed, divided
+from ptxwcet.flow.variants.linear_forms import Form, maximum, minimum, plus, times, variable
+from ptxwcet.flow.variants.operands import Stepping
+from ptxwcet.flow.variants.results import Change, Result
+from ptxwcet.flow.variants.search import euclid_steps
+from ptxwcet.flow.variants.steps import step
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.support.source import SourceFile
 

@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 
 from ptxwcet.api import Request, bound_file
-from ptxwcet.flow.asm_comments import find_marks
-from ptxwcet.flow.cfg import build_cfg
-from ptxwcet.flow.cuda_loops import CudaSource
-from ptxwcet.flow.dominance import compute_dominators
-from ptxwcet.flow.facts import BoundOrigin
-from ptxwcet.flow.inlining import inline_calls
-from ptxwcet.flow.loops import find_loops
-from ptxwcet.flow.marked_loops import marked_bounds
-from ptxwcet.flow.paths import loop_entries
+from ptxwcet.flow.facts.asm_comments import find_marks
+from ptxwcet.flow.facts.cuda_loops import CudaSource
+from ptxwcet.flow.facts.marked_loops import marked_bounds
+from ptxwcet.flow.graph.cfg import build_cfg
+from ptxwcet.flow.graph.dominance import compute_dominators
+from ptxwcet.flow.graph.inlining import inline_calls
+from ptxwcet.flow.graph.loops import find_loops
+from ptxwcet.flow.launch import BoundOrigin
+from ptxwcet.flow.walk.path import loop_entries
 from ptxwcet.pipeline import KernelAnalysis
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError

@@ -11,7 +11,7 @@ import pytest
 from ptxwcet.attacks import MOST_ATTACKED, attack_analysis
 from ptxwcet.cli.main import main
 from ptxwcet.emulator.launch import EmulatedLaunch
-from ptxwcet.flow.facts import Launch, PlacedFacts
+from ptxwcet.flow.launch import Launch, PlacedFacts
 from ptxwcet.ir.kernel import Module
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.path_selftest import run_path_selftest

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from ptxwcet.flow.call_variables import with_variable_registers
-from ptxwcet.flow.cfg import build_cfg
-from ptxwcet.flow.dominance import compute_dominators, compute_postdominators
-from ptxwcet.flow.extraction import extract_paths
-from ptxwcet.flow.facts import Launch, PlacedFacts
-from ptxwcet.flow.inlining import inline_calls
-from ptxwcet.flow.loops import find_loops
-from ptxwcet.flow.paths import loop_entries
+from ptxwcet.flow.graph.cfg import build_cfg
+from ptxwcet.flow.graph.dominance import compute_dominators, compute_postdominators
+from ptxwcet.flow.graph.inlining import inline_calls
+from ptxwcet.flow.graph.loops import find_loops
+from ptxwcet.flow.launch import Launch, PlacedFacts
+from ptxwcet.flow.paths.call_variables import with_variable_registers
+from ptxwcet.flow.paths.extraction import extract_paths
+from ptxwcet.flow.walk.path import loop_entries
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.support.diagnostics import PtxwcetError

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ptxwcet.cli.main import main
-from ptxwcet.flow.inlining import inline_calls
+from ptxwcet.flow.graph.inlining import inline_calls
 from ptxwcet.ir.kernel import CARRY
 from ptxwcet.ir.verifier import verify_kernel
 from ptxwcet.ptx.parser import parse_module

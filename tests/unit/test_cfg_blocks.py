@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ptxwcet.flow.cfg import BlockId, ControlFlowGraph, build_cfg
-from ptxwcet.flow.dominance import compute_dominators, compute_postdominators
-from ptxwcet.flow.loops import endless_diagnostics, find_loops, irreducible_diagnostics
+from ptxwcet.flow.graph.cfg import BlockId, ControlFlowGraph, build_cfg
+from ptxwcet.flow.graph.dominance import compute_dominators, compute_postdominators
+from ptxwcet.flow.graph.loops import endless_diagnostics, find_loops, irreducible_diagnostics
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.support.source import SourceFile

@@ -10,9 +10,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from ptxwcet.cli.cfg import cfg as command
-from ptxwcet.flow.cfg import BlockId
-from ptxwcet.flow.divergent_sets import DivergentSet, EdgeStanding
-from ptxwcet.flow.dot import draw_cfg
+from ptxwcet.flow.graph.cfg import BlockId
+from ptxwcet.flow.graph.divergent_sets import DivergentSet, EdgeStanding
+from ptxwcet.flow.paths.dot import draw_cfg
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.support.diagnostics import PtxwcetError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ptxwcet.flow.conditions import ConditionReader
+from ptxwcet.flow.values.condition_text import ConditionReader
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.support.source import SourceFile
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ptxwcet.flow.cuda_loops import loops_around
+from ptxwcet.flow.facts.cuda_loops import loops_around
 
 FORMS = {
     "for": ("for (;;) {\nasm();\n}", [{1}]),

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from ptxwcet.flow.cfg import BasicBlock, BlockId, ControlFlowGraph, Transfer, assemble_cfg
-from ptxwcet.flow.divergence import (
+from ptxwcet.flow.graph.cfg import BasicBlock, BlockId, ControlFlowGraph, Transfer, assemble_cfg
+from ptxwcet.flow.graph.divergence import (
     DivergentEdges,
     add_branch_divergent_edges,
     complete_divergent_edges,
     forward_branches,
 )
-from ptxwcet.flow.dominance import compute_dominators, compute_postdominators
-from ptxwcet.flow.loops import find_loops
+from ptxwcet.flow.graph.dominance import compute_dominators, compute_postdominators
+from ptxwcet.flow.graph.loops import find_loops
 from ptxwcet.support.diagnostics import PtxwcetError
 
 

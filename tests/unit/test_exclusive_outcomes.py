@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from ptxwcet.flow import extraction
-from ptxwcet.flow.cfg import build_cfg
-from ptxwcet.flow.dominance import compute_dominators, compute_postdominators
-from ptxwcet.flow.facts import Launch, Outcome, PlacedFacts
-from ptxwcet.flow.loops import find_loops
-from ptxwcet.flow.paths import Path, PathChoice, Visit
-from ptxwcet.flow.walk import Refused
+from ptxwcet.flow.graph.cfg import build_cfg
+from ptxwcet.flow.graph.dominance import compute_dominators, compute_postdominators
+from ptxwcet.flow.graph.loops import find_loops
+from ptxwcet.flow.launch import Launch, Outcome, PlacedFacts
+from ptxwcet.flow.paths import extraction
+from ptxwcet.flow.walk.path import Path, PathChoice, Visit
+from ptxwcet.flow.walk.walk import Refused
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.support.source import SourceFile

@@ -9,7 +9,7 @@ from ptxwcet.api import Request, bound_file
 from ptxwcet.claims import Guarantee
 from ptxwcet.cli.main import main
 from ptxwcet.execution import bound_executed
-from ptxwcet.flow.paths import visited_blocks
+from ptxwcet.flow.walk.path import visited_blocks
 
 SAMPLES = Path(__file__).parents[2] / "samples"
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from ptxwcet.flow.cfg import build_cfg
-from ptxwcet.flow.dominance import compute_dominators, compute_postdominators
-from ptxwcet.flow.extraction import extract_paths
-from ptxwcet.flow.facts import NO_PLACED_FACTS, BoundOrigin, Launch, PlacedFacts
-from ptxwcet.flow.inlining import inline_calls
-from ptxwcet.flow.loops import find_loops
-from ptxwcet.flow.paths import (
+from ptxwcet.flow.graph.cfg import build_cfg
+from ptxwcet.flow.graph.dominance import compute_dominators, compute_postdominators
+from ptxwcet.flow.graph.inlining import inline_calls
+from ptxwcet.flow.graph.loops import find_loops
+from ptxwcet.flow.launch import NO_PLACED_FACTS, BoundOrigin, Launch, PlacedFacts
+from ptxwcet.flow.paths.extraction import extract_paths
+from ptxwcet.flow.walk.path import (
     BlockPaths,
     PathChoice,
     PathFork,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ptxwcet.flow.fact_assumptions import fact_assumptions
-from ptxwcet.flow.facts import BoundOrigin, Launch, PlacedFacts
-from ptxwcet.flow.paths import AffineCount, BlockPaths, PathLoop, WarpPath
+from ptxwcet.flow.facts.assumptions import fact_assumptions
+from ptxwcet.flow.launch import BoundOrigin, Launch, PlacedFacts
+from ptxwcet.flow.walk.path import AffineCount, BlockPaths, PathLoop, WarpPath
 
 LAUNCH = Launch((32, 1, 1))
 

@@ -8,10 +8,10 @@ import pytest
 
 from ptxwcet.api import Request, bound_file
 from ptxwcet.emulator.layout import constant_bytes
-from ptxwcet.flow.facts import Launch
-from ptxwcet.flow.fixed_memory import FixedMemory
-from ptxwcet.flow.integers import IntegerType
-from ptxwcet.flow.paths import loop_entries
+from ptxwcet.flow.launch import Launch
+from ptxwcet.flow.values.fixed_memory import FixedMemory
+from ptxwcet.flow.values.integers import IntegerType
+from ptxwcet.flow.walk.path import loop_entries
 from ptxwcet.ir.kernel import Space
 from ptxwcet.pipeline import KernelAnalysis
 from ptxwcet.ptx.parser import parse_module

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from ptxwcet.flow.flow_facts import read_flow_facts
-from ptxwcet.flow.stated import Place, StatedFacts
+from ptxwcet.flow.facts.files import read_flow_facts
+from ptxwcet.flow.facts.stated import Place, StatedFacts
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 
 DIGEST = "ab" * 32

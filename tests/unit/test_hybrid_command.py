@@ -15,9 +15,9 @@ from click.testing import CliRunner, Result
 from ptxwcet.api import Request, file_digest
 from ptxwcet.cli.hybrid import hybrid
 from ptxwcet.compose.grid_plan import GridWishes
-from ptxwcet.flow.cfg import build_cfg
-from ptxwcet.flow.dominance import compute_dominators
-from ptxwcet.flow.loops import find_loops
+from ptxwcet.flow.graph.cfg import build_cfg
+from ptxwcet.flow.graph.dominance import compute_dominators
+from ptxwcet.flow.graph.loops import find_loops
 from ptxwcet.hybrid.claims import Contradiction, claim_estimates
 from ptxwcet.hybrid.estimate import estimate_kernel
 from ptxwcet.hybrid_study import HybridRequest, plan_waves, study_trace

@@ -12,8 +12,8 @@ import pytest
 
 import ptxwcet.report.build as report_build
 from ptxwcet.cli.main import main
-from ptxwcet.flow import cfg as flow_cfg
-from ptxwcet.flow.cfg import _block_starts
+from ptxwcet.flow.graph import cfg as flow_cfg
+from ptxwcet.flow.graph.cfg import _block_starts
 from ptxwcet.ir.kernel import Kernel
 
 HEADER = ".version 8.0\n.target sm_80\n.address_size 64\n"

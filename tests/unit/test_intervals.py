@@ -7,11 +7,11 @@ from itertools import product
 import numpy as np
 import pytest
 
-from ptxwcet.flow.integers import Exact, IntegerType, extremes, interval_in, shifted
-from ptxwcet.flow.intervals import Interval, around
-from ptxwcet.flow.ranges import bounded, interval_of
-from ptxwcet.flow.regions import Symbol
-from ptxwcet.flow.values import Known
+from ptxwcet.flow.values.integers import Exact, IntegerType, extremes, interval_in, shifted
+from ptxwcet.flow.values.intervals import Interval, around
+from ptxwcet.flow.values.ranges import bounded, interval_of
+from ptxwcet.flow.values.regions import Symbol
+from ptxwcet.flow.values.value import Known
 
 LANES = np.ones(4, bool)
 

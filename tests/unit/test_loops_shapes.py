@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ptxwcet.flow.cfg import BasicBlock, BlockId, ControlFlowGraph, Transfer, assemble_cfg
-from ptxwcet.flow.dominance import compute_dominators, compute_postdominators
-from ptxwcet.flow.loops import MAX_LOOP_DEPTH, LoopForest, find_loops
+from ptxwcet.flow.graph.cfg import BasicBlock, BlockId, ControlFlowGraph, Transfer, assemble_cfg
+from ptxwcet.flow.graph.dominance import compute_dominators, compute_postdominators
+from ptxwcet.flow.graph.loops import MAX_LOOP_DEPTH, LoopForest, find_loops
 from ptxwcet.support.diagnostics import PtxwcetError
 
 

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from ptxwcet.flow.lane_shapes import VARYING, Agreement, Shape, uniform
-from ptxwcet.flow.operands import computes_integers, instruction_type
-from ptxwcet.flow.shape_rules import result_shapes
-from ptxwcet.flow.transfer import compile_transfer
-from ptxwcet.flow.values import Unknown
+from ptxwcet.flow.shapes.rules import result_shapes
+from ptxwcet.flow.shapes.shape import VARYING, Agreement, Shape, uniform
+from ptxwcet.flow.values.operands import computes_integers, instruction_type
+from ptxwcet.flow.values.transfer import compile_transfer
+from ptxwcet.flow.values.value import Unknown
 from ptxwcet.ir.kernel import Instruction, Kernel, Operand, Register
 from ptxwcet.ir.operation import NumberKind, NumberType, number_type, operation_of
 from ptxwcet.ptx.parser import parse_module

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from ptxwcet.api import Request, bound_file
-from ptxwcet.flow.cfg import build_cfg
-from ptxwcet.flow.facts import PlacedTotal
-from ptxwcet.flow.path_counts import count_visits
-from ptxwcet.flow.paths import (
+from ptxwcet.flow.facts.path_counts import count_visits
+from ptxwcet.flow.graph.cfg import build_cfg
+from ptxwcet.flow.launch import PlacedTotal
+from ptxwcet.flow.walk.path import (
     AffineCount,
     PathEnd,
     PathFork,

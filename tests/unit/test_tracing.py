@@ -13,7 +13,7 @@ from ptxwcet.compose.grid_plan import GridWishes
 from ptxwcet.emulator.launch import PathNode, PathStep
 from ptxwcet.emulator.layout import shared_bytes
 from ptxwcet.execution import execute_recorded, open_launch
-from ptxwcet.flow.cfg import build_cfg
+from ptxwcet.flow.graph.cfg import build_cfg
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.ptx.reading import read_source
 from ptxwcet.simulation import SimulationOptions, simulate_file

@@ -1,0 +1,91 @@
+"""What a bound rests on when facts are stated: one assumption for each kind that was used."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from ptxwcet.claims import Assumption, AssumptionState
+from ptxwcet.flow.launch import BoundOrigin, Launch, PlacedFacts, PlacedTotal
+from ptxwcet.flow.walk.path import BlockPaths, loop_entries, rests_on_no_races
+
+_MOST_NAMES = 4
+_LOOP_BOUNDS = "the loop bounds of {} hold for every thread and every entry of the loop"
+_TOTALS = "the totals of {} hold for every run of a warp, of all entries or calls together: {}"
+_MARKED = (
+    "the loop around each loop_bound comment in the PTX is the one around it in the CUDA source: "
+    "the compiler has not unrolled that one completely inside of another loop"
+)
+_MEMORY = (
+    "aggregates and constants hold what the launch file says, constants that it leaves out what "
+    "the PTX says"
+)
+_NO_RACES = (
+    "no thread writes what another thread reads between the same two barriers: warps that load "
+    "from one address and branch on it go the same way"
+)
+
+
+def fact_assumptions(
+    paths: BlockPaths,
+    facts: PlacedFacts,
+    launch: Launch,
+    given: Sequence[str],
+    totals: Sequence[PlacedTotal] = (),
+) -> tuple[Assumption, ...]:
+    """The assumptions behind paths that were extracted with these facts, with who states them.
+
+    ``given`` are the aggregates and constants whose bytes of the launch the paths may rest on,
+    ``totals`` those that limit the paths.
+    """
+    entries = [entry for warp in paths.warps for entry in loop_entries(warp.nodes)]
+    used = {entry.loop for entry in entries if entry.origin is BoundOrigin.USER}
+    found = []
+    if used:
+        names = _names(facts.loop_sources.get(loop, "--loop-bound") for loop in sorted(used))
+        found.append(_assumed("user-loop-bounds", _LOOP_BOUNDS.format(names), names))
+    if totals:
+        names = _names(total.source for total in totals)
+        text = _TOTALS.format(names, _names(total.what for total in totals))
+        found.append(_assumed("user-totals", text, names))
+    marked = used & facts.marked
+    if marked:
+        names = _names(facts.loop_sources[loop] for loop in sorted(marked))
+        found.append(_assumed("asm-comment-loops", _MARKED, names))
+    if launch.ranges:
+        shown = [f"{name} in {low}..{high}" for name, (low, high) in launch.ranges.items()]
+        found.append(
+            _assumed(
+                "parameter-ranges",
+                f"parameters lie in their ranges: {', '.join(shown)}",
+                "--param or facts file",
+            )
+        )
+    if given:
+        text = f"{_MEMORY}: {', '.join(given)}"
+        found.append(_assumed("launch-memory", text, "launch file"))
+    if facts.never:
+        names = _names(facts.branch_sources.get(one, "facts file") for one in sorted(facts.never))
+        text = f"no warp takes the outcomes of branches that {names} excludes"
+        found.append(_assumed("infeasible-branches", text, names))
+    if facts.exclusive:
+        pairs = [pair[0] for pair in facts.exclusive]
+        names = _names(facts.branch_sources.get(one, "facts file") for one in pairs)
+        text = f"no warp has both outcomes of a pair that {names} calls exclusive in one run"
+        found.append(_assumed("exclusive-branches", text, names))
+    if facts.uniform:
+        text = "branches that the user calls uniform are so: all threads of warp or block agree"
+        found.append(_assumed("uniform-branches", text))
+    if any(rests_on_no_races(warp.nodes) for warp in paths.warps):
+        found.append(_assumed("no-data-races", _NO_RACES, "path analysis"))
+    return tuple(found)
+
+
+def _names(sources: Iterable[str]) -> str:
+    """The different sources in a phrase; not all of many."""
+    names = list(dict.fromkeys(sources))
+    rest = len(names) - _MOST_NAMES
+    return ", ".join(names[:_MOST_NAMES]) + (f" and {rest} more" if rest > 0 else "")
+
+
+def _assumed(key: str, text: str, source: str = "facts file") -> Assumption:
+    return Assumption(key, text, AssumptionState.ASSUMED, source)

@@ -1,0 +1,321 @@
+"""Facts files: what people know about loops, branches and parameters of the kernels of a PTX file.
+
+TOML; ``docs/flow-facts.md`` describes it. A file is for one PTX text, whose hash it names: labels
+move when a kernel is compiled anew. Reading checks form and types; where a fact belongs is checked
+when it is placed (:mod:`ptxwcet.flow.facts.placing`). Problems are PW240 (unreadable), PW241 (not
+TOML), PW242 (unknown key), PW243 (malformed), PW244 (hash), PW245 (a question left open), PW208 (no
+such kernel), each with its place in the file; all of a file are reported at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeGuard
+
+from ptxwcet.flow.facts.stated import (
+    BranchFact,
+    CallFact,
+    ExclusiveFact,
+    FactSource,
+    LoopFact,
+    ParameterFact,
+    Place,
+    StatedFacts,
+    line_place,
+)
+from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.support.input_files import MOST_TOML_BYTES, read_text
+from ptxwcet.support.source import SourceFile, Span
+from ptxwcet.support.toml_places import (
+    MOST_PROBLEMS,
+    NotToml,
+    locate_key,
+    locate_table,
+    parse_toml,
+)
+
+OPEN = "?"
+"""What a template writes where an answer is missing."""
+
+_KEYS = {
+    "": ("ptx", "loop", "branch", "exclusive", "call", "parameters"),
+    "loop": ("kernel", "at", "line", "bound", "total"),
+    "branch": ("kernel", "at", "line", "never", "uniform"),
+    "exclusive": ("kernel", "branches"),
+    "call": ("kernel", "function", "at", "line", "total"),
+}
+_MOST = 10**18 - 1  # as for --loop-bound
+_LONGEST_LINE_NUMBER = 10**9
+_OUTCOMES = {"taken": True, "fallthrough": False}
+
+
+def read_flow_facts(path: str, digest: str, kernels: Sequence[str]) -> StatedFacts:
+    """The facts in the file at ``path`` about a PTX text with SHA-256 ``digest`` (hexadecimal).
+
+    ``kernels`` are the names of its kernels. Raises PtxwcetError with all problems found. Cost:
+    linear in the file, for each fact.
+    """
+    try:
+        file = SourceFile(path, read_text(path, MOST_TOML_BYTES))
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        message = f"cannot read facts file '{path}': {reason}"
+        raise PtxwcetError(Diagnostic("PW240", message)) from None
+    try:
+        data = parse_toml(file)
+    except NotToml as problem:
+        message = f"not TOML: {problem.message}"
+        raise PtxwcetError(Diagnostic("PW241", message, problem.span)) from None
+    reader = _Reader(file, digest, tuple(kernels))
+    facts = reader.read(data)
+    if reader.problems:
+        raise PtxwcetError(reader.problems)
+    return facts
+
+
+class _Reader:
+    """Reads one file and collects its problems."""
+
+    def __init__(self, file: SourceFile, digest: str, kernels: tuple[str, ...]) -> None:
+        self.file = file
+        self.digest = digest
+        self.kernels = kernels
+        self.problems: list[Diagnostic] = []
+
+    def read(self, data: Mapping[str, Any]) -> StatedFacts:
+        entry = _Entry(self, "", 0, data)
+        self._check_hash(entry)
+        return StatedFacts(
+            tuple(fact for row in self._rows(data, "loop") for fact in row.loop()),
+            tuple(fact for row in self._rows(data, "branch") for fact in row.branch()),
+            tuple(fact for row in self._rows(data, "exclusive") for fact in row.exclusive()),
+            tuple(self._parameters(entry)),
+            calls=tuple(fact for row in self._rows(data, "call") for fact in row.call()),
+        )
+
+    def _check_hash(self, entry: _Entry) -> None:
+        wanted = f"sha256:{self.digest}"
+        given = entry.data.get("ptx")
+        remedy = f'check the facts against the PTX, then write ptx = "{wanted}"'
+        if given is None:
+            entry.report("PW244", "the hash of the PTX text is missing", "ptx", remedy)
+        elif given != wanted:
+            message = f"these facts are for another PTX text: ptx is {given!r}"
+            entry.report("PW244", message, "ptx", remedy)
+
+    def _rows(self, data: Mapping[str, Any], table: str) -> list[_Entry]:
+        rows = data.get(table, [])
+        if isinstance(rows, list) and all(isinstance(row, dict) for row in rows):
+            return [_Entry(self, table, number, row) for number, row in enumerate(rows)]
+        entry = _Entry(self, "", 0, {})
+        entry.report("PW243", f"{table} is no array of tables", table, f"write [[{table}]]")
+        return []
+
+    def _parameters(self, top: _Entry) -> list[ParameterFact]:
+        table = top.data.get("parameters", {})
+        if not isinstance(table, dict):
+            top.report("PW243", "parameters is no table", "parameters", "write [parameters]")
+            return []
+        entry = _Entry(self, "parameters", 0, table)
+        found: list[ParameterFact] = []
+        for name, value in table.items():
+            if not isinstance(value, dict):
+                found += entry.parameter(name, value, None)
+                continue
+            inner = _Entry(self, f"parameters.{name}", 0, value)
+            if name not in self.kernels:
+                inner.report_kernel(name, "kernel")
+            for key, one in value.items():
+                found += inner.parameter(key, one, name)
+        return found
+
+
+class _Entry:
+    """One table of the file: its values, and where they stand."""
+
+    def __init__(self, reader: _Reader, table: str, number: int, data: Mapping[str, Any]) -> None:
+        self.reader = reader
+        self.table = table
+        self.number = number
+        self.data = data
+        for key in data:
+            known = _KEYS.get(table, ())
+            if known and key not in known:
+                self.report("PW242", f"unknown key {key!r}", key, f"known: {', '.join(known)}")
+
+    def span(self, key: str) -> Span | None:
+        """Where ``key`` is written, or the table if it is not."""
+        file, table = self.reader.file, self.table
+        name, number = (table, self.number) if table else (key, 0)
+        found = locate_key(file, table, key, self.number)
+        return found or locate_table(file, name, number) or locate_key(file, "", name)
+
+    def report(self, code: str, message: str, key: str, remedy: str | None = None) -> None:
+        """Adds a problem of the value of ``key``."""
+        if len(self.reader.problems) >= MOST_PROBLEMS:
+            return
+        span = self.span(key)
+        if span is None:
+            message = f"{self.reader.file.name}: {message}"
+        self.reader.problems.append(Diagnostic(code, message, span, help=remedy))
+
+    def report_kernel(self, name: object, key: str) -> None:
+        """Adds PW208: ``name`` is no kernel."""
+        known = ", ".join(self.reader.kernels) or "none"
+        self.report("PW208", f"the PTX has no kernel {name!r}", key, f"its kernels: {known}")
+
+    def source(self, key: str) -> FactSource:
+        """This place as who states a fact."""
+        span = self.span(key)
+        name = Path(self.reader.file.name).name
+        return FactSource(name if span is None else f"{name}:{span.line}", span)
+
+    # --- kinds of facts ---------------------------------------------------------------------------
+
+    def loop(self) -> list[LoopFact]:
+        """A ``[[loop]]``."""
+        before = len(self.reader.problems)
+        kernel, place = self._kernel(), self._place()
+        question = f"does the loop at {place} run"
+        bound, total = self._count("bound", question), self._count("total", question)
+        if len(self.reader.problems) > before or place is None:
+            return []
+        if bound is None and total is None:
+            remedy = "bound = N: most body executions for each entry"
+            self.report("PW243", f"the loop at {place} has neither bound nor total", "at", remedy)
+            return []
+        source = self.source("bound" if bound is not None else "total")
+        return [LoopFact(place, source, bound, total, kernel, self.source("total"))]
+
+    def branch(self) -> list[BranchFact]:
+        """A ``[[branch]]``."""
+        before = len(self.reader.problems)
+        kernel, place = self._kernel(), self._place()
+        never = self._word("never", tuple(_OUTCOMES), place)
+        uniform = self._word("uniform", ("warp", "block"), place)
+        if len(self.reader.problems) > before or place is None:
+            return []
+        if never is None and uniform is None:
+            remedy = 'for example never = "taken" or uniform = "block"'
+            self.report("PW243", f"nothing is said of the branch at {place}", "at", remedy)
+            return []
+        source = self.source("never" if never is not None else "uniform")
+        outcome = None if never is None else _OUTCOMES[never]
+        return [BranchFact(place, source, outcome, uniform, kernel)]
+
+    def exclusive(self) -> list[ExclusiveFact]:
+        """An ``[[exclusive]]``."""
+        kernel, pairs = self._kernel(), self.data.get("branches")
+        outcomes: list[tuple[Place, bool]] = []
+        for pair in pairs if isinstance(pairs, list) else ():
+            match pair:
+                case [str() as text, ("taken" | "fallthrough") as word] if text:
+                    outcomes.append((line_place(text) or Place(text), _OUTCOMES[word]))
+                case [int() as line, ("taken" | "fallthrough") as word] if _is_line(line):
+                    outcomes.append((Place(line=line), _OUTCOMES[word]))
+        if isinstance(pairs, list) and len(pairs) == len(outcomes) == 2:
+            both = outcomes[0], outcomes[1]
+            return [ExclusiveFact(both, self.source("branches"), kernel)]
+        remedy = 'for example branches = [["$L__BB0_2", "taken"], ["$L__BB0_5", "fallthrough"]]'
+        message = "branches must be two pairs of a block and how its branch goes"
+        self.report("PW243", message, "branches", remedy)
+        return []
+
+    def call(self) -> list[CallFact]:
+        """A ``[[call]]``."""
+        before = len(self.reader.problems)
+        kernel, function = self._kernel(), self.data.get("function")
+        somewhere = "at" in self.data or "line" in self.data
+        place = self._place() if somewhere else None
+        if not isinstance(function, str) or not function:
+            remedy = 'function = "NAME", as in the PTX'
+            self.report("PW243", "the function that is called is missing", "function", remedy)
+            return []
+        total = self._count("total", f"is {function} called")
+        if len(self.reader.problems) > before:
+            return []
+        if total is None:
+            remedy = "total = N: most calls in a run of a warp"
+            self.report("PW243", f"nothing is said of calls of {function}", "function", remedy)
+            return []
+        return [CallFact(function, total, self.source("total"), place, kernel)]
+
+    def parameter(self, name: str, value: object, kernel: str | None) -> list[ParameterFact]:
+        """An entry of ``[parameters]``."""
+        if isinstance(value, str) and OPEN in value:
+            self.report(
+                "PW245",
+                f"open question: the value of parameter {name}",
+                name,
+                f'write a number or a range, for example {name} = 1024 or {name} = "1..4096"',
+            )
+        elif isinstance(value, bool) or not isinstance(value, (int, float, str)):
+            remedy = f'for example {name} = 1024 or {name} = "1..4096"'
+            self.report("PW243", f"{name} must be a number or a range", name, remedy)
+        else:
+            return [ParameterFact(name, str(value), self.source(name), kernel)]
+        return []
+
+    # --- values -----------------------------------------------------------------------------------
+
+    def _kernel(self) -> str | None:
+        name, known = self.data.get("kernel"), self.reader.kernels
+        if name is None and len(known) == 1:
+            return known[0]
+        if name is None:
+            message = f"kernel is missing, and the PTX has {len(known)} of them"
+            self.report("PW243", message, "kernel", f"its kernels: {', '.join(known) or 'none'}")
+        elif name not in known:
+            self.report_kernel(name, "kernel")
+        return name if isinstance(name, str) else None
+
+    def _place(self) -> Place | None:
+        label, line = self.data.get("at"), self.data.get("line")
+        if isinstance(label, str) and label and line is None:
+            return Place(label)
+        if label is None and _is_line(line):
+            return Place(line=line)
+        if label is None and isinstance(line, str) and (place := line_place(line)) is not None:
+            return place
+        key = "at" if label is not None else "line"
+        remedy = 'at = "LABEL" (of the PTX), or line = N or "FILE:N" (of the CUDA source)'
+        self.report("PW243", "say in one way where this is: a label or a line", key, remedy)
+        return None
+
+    def _count(self, key: str, question: str) -> int | None:
+        value = self.data.get(key)
+        if isinstance(value, str) and OPEN in value:
+            kernel = self.data.get("kernel")
+            where = f" in kernel {kernel}" if kernel else ""
+            message = f"open question: how often {question}{where}?"
+            remedy = f"write a number, for example {key} = 64"
+            if key == "bound":
+                remedy = "write the most body executions for each entry, for example bound = 64"
+            self.report("PW245", message, key, remedy)
+        elif _is_count(value, 0):
+            return value
+        elif value is not None:
+            remedy = f"for example {key} = 64"
+            self.report("PW243", f"{key} must be a number of 0 or more", key, remedy)
+        return None
+
+    def _word(self, key: str, known: tuple[str, ...], place: Place | None) -> str | None:
+        value = self.data.get(key)
+        if value is None or (isinstance(value, str) and value in known):
+            return value
+        shown = " or ".join(f'"{word}"' for word in known)
+        if value == OPEN:
+            message = f"open question: what is {key} at the branch at {place}?"
+            self.report("PW245", message, key, f"write {shown}")
+            return None
+        self.report("PW243", f"{key} must be {shown}, not {value!r}", key)
+        return None
+
+
+def _is_line(value: object) -> TypeGuard[int]:
+    return _is_count(value, 1) and value < _LONGEST_LINE_NUMBER
+
+
+def _is_count(value: object, least: int) -> TypeGuard[int]:
+    return type(value) is int and least <= value <= _MOST

@@ -1,0 +1,165 @@
+"""Values and ranges of scalar kernel parameters, from every source that states one.
+
+Parameters are named by 0-based index (``3``), by PTX name (``k_param_3``) or by the CUDA name when
+the source is at hand (:mod:`ptxwcet.flow.facts.cuda_names`). Every statement is checked against the
+kernel, and those of several sources against one another.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ptxwcet.flow.facts.stated import FactSource, ParameterFact, conflict
+from ptxwcet.ir.kernel import Kernel, Parameter
+from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+
+Stated = int | float | tuple[int, int]
+"""What is said of a parameter: its value, or the least and largest that it may have."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedParameters:
+    """Values and ranges by PTX parameter name; a parameter has one or the other."""
+
+    values: Mapping[str, int | float] = field(default_factory=dict)
+    ranges: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+
+
+_LONGEST_NUMBER = 200
+
+
+def parse_parameters(assignments: Sequence[str]) -> tuple[ParameterFact, ...]:
+    """``["K=1024", "4=1..7"]``: what ``--param`` states. Raises PtxwcetError (PW213)."""
+    found = []
+    for assignment in assignments:
+        name, separator, text = assignment.partition("=")
+        if not separator or not name.strip():
+            raise PtxwcetError(
+                Diagnostic(
+                    "PW213",
+                    f"--param {assignment!r} is not NAME=VALUE",
+                    help="for example --param 3=1024, or --param n=1..4096 for a range",
+                )
+            )
+        source = FactSource(f"--param {assignment}")
+        found.append(ParameterFact(name.strip(), text.strip(), source))
+    return tuple(found)
+
+
+def resolve_parameters(
+    kernel: Kernel, facts: Sequence[ParameterFact], cuda_names: Sequence[str] | None
+) -> ResolvedParameters:
+    """What all sources say about the kernel's parameters, checked against their types.
+
+    ``cuda_names`` are the parameter names of the CUDA source in order, or None when it is not at
+    hand. A value is taken if it lies in the ranges stated beside it, and ranges are intersected.
+    Raises PtxwcetError (PW213 no such parameter, PW214 does not fit, PW215 two sources that
+    contradict each other). Cost: linear.
+    """
+    known: dict[str, tuple[Stated, FactSource]] = {}
+    for fact in facts:
+        parameter = find_parameter(kernel, fact, cuda_names)
+        stated = _parse(parameter, fact)
+        earlier = known.get(parameter.name)
+        if earlier is not None:
+            both = _both(earlier[0], stated)
+            if both is None:
+                texts = (_shown(earlier[0]), earlier[1]), (_shown(stated), fact.source)
+                raise PtxwcetError(conflict(f"parameter {parameter.name}", *texts))
+            stated = both
+        known[parameter.name] = stated, fact.source if earlier is None else earlier[1]
+    values = {name: row for name, (row, _) in known.items() if not isinstance(row, tuple)}
+    ranges = {name: row for name, (row, _) in known.items() if isinstance(row, tuple)}
+    return ResolvedParameters(values, ranges)
+
+
+def _both(one: Stated, two: Stated) -> Stated | None:
+    """What follows from two statements about one parameter; None if they exclude each other."""
+    if isinstance(one, tuple) and isinstance(two, tuple):
+        low, high = max(one[0], two[0]), min(one[1], two[1])
+        return None if low > high else low if low == high else (low, high)
+    if isinstance(one, tuple):
+        one, two = two, one
+    if isinstance(two, tuple):
+        assert not isinstance(one, tuple)
+        return one if two[0] <= one <= two[1] else None
+    return one if one == two else None
+
+
+def _shown(stated: Stated) -> str:
+    return f"{stated[0]}..{stated[1]}" if isinstance(stated, tuple) else str(stated)
+
+
+def find_parameter(
+    kernel: Kernel, fact: ParameterFact, cuda_names: Sequence[str] | None
+) -> Parameter:
+    """The parameter that a fact speaks of. Raises PtxwcetError (PW213) if there is none."""
+    parameters, name = kernel.parameters, fact.name
+    if re.fullmatch(r"[0-9]{1,9}", name, re.ASCII) and int(name) < len(parameters):
+        return parameters[int(name)]
+    for parameter in parameters:
+        if parameter.name == name:
+            return parameter
+    if cuda_names is not None and len(cuda_names) == len(parameters) and name in cuda_names:
+        return parameters[list(cuda_names).index(name)]
+    known = [
+        f"{index} ({parameter.name}, .{parameter.type})"
+        for index, parameter in enumerate(parameters)
+    ]
+    if cuda_names is not None and len(cuda_names) == len(parameters):
+        known = [f"{cuda} = {text}" for cuda, text in zip(cuda_names, known, strict=True)]
+    raise PtxwcetError(
+        Diagnostic(
+            "PW213",
+            f"kernel {kernel.name} has no parameter {name!r}",
+            fact.source.span or kernel.span,
+            notes=("its parameters: " + ("; ".join(known) or "none"),),
+            help="name a parameter by index or PTX name; by CUDA name when the .cu lies beside "
+            "the .ptx or is given by --source",
+        )
+    )
+
+
+def _refused(fact: ParameterFact, message: str, remedy: str) -> PtxwcetError:
+    where = f"{fact.source.name}: " if fact.source.span is None else f"{fact.name}: "
+    return PtxwcetError(Diagnostic("PW214", where + message, fact.source.span, help=remedy))
+
+
+def _parse(parameter: Parameter, fact: ParameterFact) -> Stated:
+    kind = parameter.type
+    if parameter.is_array:
+        message = f"{parameter.name} is an aggregate"
+        raise _refused(fact, message, "only scalar parameters can be given a value")
+    low, separator, high = fact.text.partition("..")
+    if not separator:
+        return _number(parameter, fact, fact.text)
+    if kind[0] == "f":
+        raise _refused(fact, "a range is of integers", f"the type is .{kind}: give its value")
+    ends = _number(parameter, fact, low.strip()), _number(parameter, fact, high.strip())
+    least, most = int(ends[0]), int(ends[1])
+    if least > most:
+        raise _refused(fact, f"the range {fact.text} is empty", "write LEAST..MOST")
+    return least if least == most else (least, most)
+
+
+def _number(parameter: Parameter, fact: ParameterFact, text: str) -> int | float:
+    kind = parameter.type
+    if kind[0] == "f":
+        try:
+            return float(text)
+        except ValueError:
+            raise _refused(fact, f"{text!r} is not a number", f"the type is .{kind}") from None
+    bits = int(kind[1:]) if kind[1:].isdigit() else 0
+    try:
+        if len(text) > _LONGEST_NUMBER:  # Python neither reads nor prints numbers of any length
+            raise ValueError(text)
+        value = int(text, 0)
+    except ValueError:
+        raise _refused(fact, f"{text!r} is not an integer", f"the type is .{kind}") from None
+    # .u32 holds C's int and unsigned alike: any value that fits either reading is meant
+    if not bits or not -(1 << (bits - 1)) <= value < (1 << bits):
+        message = f"{value} does not fit the type .{kind} of {parameter.name}"
+        raise _refused(fact, message, f"give a value of at most {bits} bits")
+    return value

@@ -1,0 +1,164 @@
+"""Places that facts name, and the blocks, branches and loops that stand there.
+
+A line names what the PTX attributes to it (``.loc``): a branch stands where its instruction stands,
+a loop where the branch stands that decides whether it goes round again (:func:`loop_control`).
+A line without a file is one of the file in which the kernel itself stands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ptxwcet.flow.facts.stated import Place
+from ptxwcet.flow.graph.cfg import BlockId, ControlFlowGraph
+from ptxwcet.flow.graph.loops import Loop, LoopForest
+from ptxwcet.ir.kernel import Kernel, SourceLocation
+
+Frames = tuple[SourceLocation, ...]
+"""The calls that the compiler has put a function in the place of, outermost first."""
+
+
+def has_label(kernel: Kernel, cfg: ControlFlowGraph, block: BlockId, label: str) -> bool:
+    """Whether a block begins with a label, or with a copy of it."""
+    first = cfg.blocks[block].start
+    labels = [name for name, index in kernel.labels.items() if index == first]
+    return label in {cfg.name(block), *labels, *(name.partition("@")[0] for name in labels)}
+
+
+def is_on_line(kernel: Kernel, index: int, place: Place) -> bool:
+    """Whether instruction ``index`` stands on the line of a place. Cost: linear in the kernel."""
+    return is_line_of(kernel, kernel.instructions[index].location, place)
+
+
+def is_line_of(kernel: Kernel, location: SourceLocation | None, place: Place) -> bool:
+    """Whether a location is on the line of a place."""
+    if location is None or not place.line or location.line != place.line:
+        return False
+    if place.file:
+        return is_file(location.file, place.file)
+    return location.file == main_file(kernel)
+
+
+def is_file(file: str, name: str) -> bool:
+    """Whether a file of the PTX is the one of a name, which may lack leading folders."""
+    return file == name or file.endswith(f"/{name}")
+
+
+def files_of(kernel: Kernel, name: str) -> tuple[str, ...]:
+    """The files that lines of a kernel are of and that a name may mean, sorted."""
+    known = {one.location.file for one in kernel.instructions if one.location is not None}
+    return tuple(sorted(file for file in known if is_file(file, name)))
+
+
+def main_file(kernel: Kernel) -> str | None:
+    """The file in which a kernel stands: that of its first line. None without lines."""
+    for instruction in kernel.instructions:
+        if instruction.location is not None:
+            location = instruction.location
+            return (*_frames(location), location)[0].file
+    return None
+
+
+def branch_places(kernel: Kernel, cfg: ControlFlowGraph, blocks: Iterable[BlockId]) -> str:
+    """Blocks with a branch at their end and where it stands, for people."""
+    shown = [_shown(cfg.name(block), _branch_location(kernel, cfg, block)) for block in blocks]
+    return ", ".join(shown) or "none"
+
+
+def loop_places(kernel: Kernel, cfg: ControlFlowGraph, forest: LoopForest) -> str:
+    """Loops by their label, and where their control stands, for people."""
+    shown = [
+        _shown(cfg.name(loop.header), loop_control(kernel, cfg, forest, loop))
+        for loop in forest.loops
+    ]
+    return ", ".join(shown) or "none"
+
+
+def _shown(name: str, location: SourceLocation | None) -> str:
+    where = "no line of its own" if location is None else f"{location.file}:{location.line}"
+    return f"{name} ({where})"
+
+
+def loop_control(
+    kernel: Kernel, cfg: ControlFlowGraph, forest: LoopForest, loop: Loop
+) -> SourceLocation | None:
+    """Where the branch stands that decides whether a loop goes round again; None if not sure.
+
+    It is the branch that jumps back, if it has another way to go; else the only branch that leaves
+    the loop, or the one of its first block. None, so that only its label names the loop:
+
+    * if it jumps back from several places, as two loops with one first block do;
+    * if another branch that leaves it stands on the same line: the remains of a loop inside that
+      the compiler has unrolled do;
+    * if it stands in a function that was put in the place of a call, and other parts of the loop do
+      not, or the other way round: the loop is not one of that function.
+
+    Cost: linear in the loop.
+    """
+    block = _control_block(cfg, forest, loop)
+    location = None if block is None else _branch_location(kernel, cfg, block)
+    if location is None or block is None:
+        return None
+    for source, _ in loop.exits:
+        other = _branch_location(kernel, cfg, source)
+        if source != block and other is not None and other[:2] == location[:2]:
+            return None
+    return location if _common_frames(kernel, cfg, loop) == _frames(location) else None
+
+
+def _control_block(cfg: ControlFlowGraph, forest: LoopForest, loop: Loop) -> BlockId | None:
+    """The block whose branch decides whether a loop goes round again."""
+    if len(loop.latches) != 1:
+        return None
+    (latch,) = loop.latches
+    leaving = {source for source, _ in loop.exits}
+    if _has_two_ways(cfg, latch):
+        found = latch
+    elif loop.header in leaving:
+        found = loop.header
+    elif len(leaving) == 1:
+        (found,) = leaving
+    else:
+        return None
+    innermost = forest.innermost(found)
+    return found if innermost is not None and innermost.id == loop.id else None
+
+
+def _has_two_ways(cfg: ControlFlowGraph, block: BlockId) -> bool:
+    taken, following = cfg.taken[block], cfg.fallthrough[block]
+    return taken is not None and following is not None and taken != following
+
+
+def _branch_location(
+    kernel: Kernel, cfg: ControlFlowGraph, block: BlockId
+) -> SourceLocation | None:
+    """Where the last instruction of a block stands, if that is known."""
+    location = kernel.instructions[cfg.blocks[block].end - 1].location
+    return location if location is not None and location.line else None
+
+
+def _common_frames(kernel: Kernel, cfg: ControlFlowGraph, loop: Loop) -> Frames:
+    """The calls in whose place all of a loop stands, as far as its instructions have a line."""
+    common: Frames | None = None
+    for block in loop.body:
+        for index in range(cfg.blocks[block].start, cfg.blocks[block].end):
+            location = kernel.instructions[index].location
+            if location is None or not location.line:
+                continue
+            frames = _frames(location)
+            if common is None:
+                common = frames
+            same = 0
+            while same < min(len(common), len(frames)) and common[same] == frames[same]:
+                same += 1
+            common = common[:same]
+    return common or ()
+
+
+def _frames(location: SourceLocation) -> Frames:
+    """The calls in whose place a location stands."""
+    found: list[SourceLocation] = []
+    while location.inlined_at is not None:
+        location = location.inlined_at
+        found.append(location)
+    return tuple(reversed(found))

@@ -1,0 +1,215 @@
+"""Stated facts at the blocks and loops of a kernel's graph.
+
+A place is the label of a block or a line of the CUDA source; it must be exactly one loop or branch.
+What fits nothing is an error, and so are two sources that contradict each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ptxwcet.flow.facts.marked_loops import marked_bounds
+from ptxwcet.flow.facts.places import (
+    branch_places,
+    files_of,
+    has_label,
+    is_line_of,
+    is_on_line,
+    loop_control,
+    loop_places,
+)
+from ptxwcet.flow.facts.placing_totals import PlacingTotals
+from ptxwcet.flow.facts.stated import (
+    BranchFact,
+    ExclusiveFact,
+    FactSource,
+    LoopFact,
+    Place,
+    StatedFacts,
+    conflict,
+)
+from ptxwcet.flow.graph.cfg import BlockId, ControlFlowGraph
+from ptxwcet.flow.graph.loops import Loop, LoopForest
+from ptxwcet.flow.launch import Outcome, PlacedFacts
+from ptxwcet.ir.kernel import Kernel
+from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+
+
+def place_facts(
+    kernel: Kernel,
+    cfg: ControlFlowGraph,
+    forest: LoopForest,
+    facts: StatedFacts,
+) -> PlacedFacts:
+    """All facts about one kernel, each at its block or loop.
+
+    Raises PtxwcetError: PW219 (not exactly one loop), PW246 (not exactly one branch), PW249 (a
+    comment that bounds nothing), PW250 (no such call), PW215 (two sources contradict each other).
+    Cost: linear in the kernel for each fact.
+    """
+    placing = _Placing(kernel, cfg, forest)
+    marked = marked_bounds(kernel, cfg, forest, facts.marks)
+    for loop, row in marked.items():
+        if row.is_total:
+            placing.limit(loop, row.most, row.source)
+        else:
+            placing.bound(loop, row.most, row.source)
+    totals = PlacingTotals(kernel, cfg, forest)
+    for bound in facts.loops:
+        loop = placing.loop(bound)
+        if bound.bound is not None:
+            placing.bound(loop, bound.bound, bound.source)
+        if bound.total is not None:
+            placing.limit(loop, bound.total, bound.total_source or bound.source)
+        totals.loop(forest.loops[loop], bound)
+    totals.calls(facts.calls)
+    for branch in facts.branches:
+        placing.branch(branch)
+    pairs = tuple(placing.pair(fact) for fact in facts.exclusive)
+    excluded = {outcome: source.name for outcome, source in placing.never.items()}
+    for pair, fact in zip(pairs, facts.exclusive, strict=True):
+        excluded |= {outcome: fact.source.name for outcome in pair if outcome not in excluded}
+    bounds = placing.least_bounds()
+    return PlacedFacts(
+        loop_bounds={loop: most for loop, (most, _) in bounds.items()},
+        never=frozenset(placing.never),
+        uniform=placing.uniform,
+        exclusive=pairs,
+        loop_sources={loop: source.name for loop, (_, source) in bounds.items()},
+        marked=frozenset(
+            loop
+            for loop, row in marked.items()
+            if not row.is_total and bounds[loop][1] is row.source
+        ),
+        branch_sources=excluded,
+        totals=totals.rows,
+    )
+
+
+class _Placing:
+    """Facts placed so far, with who states them."""
+
+    def __init__(self, kernel: Kernel, cfg: ControlFlowGraph, forest: LoopForest) -> None:
+        self._kernel = kernel
+        self._cfg = cfg
+        self._forest = forest
+        self._bounds: dict[int, tuple[int, FactSource]] = {}
+        self._limits: dict[int, tuple[int, FactSource]] = {}
+        self.never: dict[Outcome, FactSource] = {}
+        self.uniform: dict[int, str] = {}
+
+    def bound(self, loop: int, most: int, source: FactSource) -> None:
+        """Adds a loop bound. Raises PtxwcetError (PW215)."""
+        known, by = self._bounds.setdefault(loop, (most, source))
+        if known != most:
+            what = f"the bound of the loop at {self._cfg.name(self._forest.loops[loop].header)}"
+            raise PtxwcetError(conflict(what, (str(known), by), (str(most), source)))
+
+    def limit(self, loop: int, most: int, source: FactSource) -> None:
+        """Adds what a total says of each entry of a loop: none has more than all together."""
+        known = self._limits.get(loop)
+        if known is None or most < known[0]:
+            self._limits[loop] = most, source
+
+    def least_bounds(self) -> dict[int, tuple[int, FactSource]]:
+        """Most body executions for each entry of loops, and who says so."""
+        found = dict(self._bounds)
+        for loop, (most, source) in self._limits.items():
+            if loop not in found or most < found[loop][0]:
+                found[loop] = most, source
+        return found
+
+    def loop(self, fact: LoopFact) -> int:
+        """The loop of a fact. Raises PtxwcetError (PW219)."""
+        place = fact.place
+        found = [loop.id for loop in self._forest.loops if self._is_loop_at(loop, place)]
+        if len(found) == 1 and self._is_one_file(place):
+            return found[0]
+        problem = "no loop is" if not found else f"{len(found)} loops are"
+        names = [self._cfg.name(self._forest.loops[loop].header) for loop in found]
+        known = loop_places(self._kernel, self._cfg, self._forest)
+        raise PtxwcetError(
+            Diagnostic(
+                "PW219",
+                f"{fact.source.name}: {problem} at {place} in kernel {self._kernel.name}",
+                fact.source.span or self._kernel.span,
+                notes=(*self._which(place, names), f"its loops: {known}"),
+                help="name the label of the loop's first block",
+            )
+        )
+
+    def _is_loop_at(self, loop: Loop, place: Place) -> bool:
+        if place.label:
+            return has_label(self._kernel, self._cfg, loop.header, place.label)
+        control = loop_control(self._kernel, self._cfg, self._forest, loop)
+        return is_line_of(self._kernel, control, place)
+
+    def _is_one_file(self, place: Place) -> bool:
+        return not place.file or len(files_of(self._kernel, place.file)) == 1
+
+    def _which(self, place: Place, names: list[str]) -> Iterator[str]:
+        """What a place may mean, for people."""
+        if len(names) > 1:
+            yield f"those at {place}: {', '.join(names)}"
+        if not self._is_one_file(place):
+            files = ", ".join(files_of(self._kernel, place.file)) or "none"
+            yield f"files with the name {place.file}: {files}"
+
+    def branch(self, fact: BranchFact) -> None:
+        """Adds what is said of one branch. Raises PtxwcetError (PW246, PW215)."""
+        block = self._branch(fact.place, fact.source)
+        if fact.never is not None:
+            opposite = self.never.get((block, not fact.never))
+            if opposite is not None:
+                words = [f"never {'taken' if one else 'fallthrough'}" for one in (True, False)]
+                ours, theirs = words[not fact.never], words[fact.never]
+                what = f"the branch at {fact.place}"
+                raise PtxwcetError(conflict(what, (theirs, opposite), (ours, fact.source)))
+            self.never[block, fact.never] = fact.source
+        if fact.uniform is not None and self.uniform.get(block) != "block":
+            self.uniform[block] = fact.uniform  # a block's threads include a warp's
+
+    def pair(self, fact: ExclusiveFact) -> tuple[Outcome, Outcome]:
+        """The outcomes of an exclusive fact. Raises PtxwcetError (PW246)."""
+        (one, first), (two, second) = fact.outcomes
+        outcomes = (
+            (self._branch(one, fact.source), first),
+            (self._branch(two, fact.source), second),
+        )
+        if outcomes[0] == outcomes[1]:
+            message = f"{fact.source.name}: an outcome that excludes itself"
+            remedy = "use [[branch]] with never"
+            raise PtxwcetError(Diagnostic("PW246", message, fact.source.span, help=remedy))
+        return outcomes
+
+    def _branch(self, place: Place, source: FactSource) -> int:
+        branches = list(self._branches())
+        found = [block for block in branches if self._is_branch_at(block, place)]
+        if len(found) == 1 and self._is_one_file(place):
+            return found[0]
+        names = [self._cfg.name(block) for block in found]
+        known = branch_places(self._kernel, self._cfg, branches)
+        problem = "no block ends" if not found else f"{len(found)} blocks end"
+        raise PtxwcetError(
+            Diagnostic(
+                "PW246",
+                f"{source.name}: {problem} with a conditional branch at {place} in kernel "
+                f"{self._kernel.name}",
+                source.span or self._kernel.span,
+                notes=(*self._which(place, names), f"blocks that do: {known}"),
+                help="name the label of the block that ends with the branch",
+            )
+        )
+
+    def _branches(self) -> Iterator[BlockId]:
+        """The blocks that go on in one of two ways."""
+        cfg = self._cfg
+        for block in cfg.blocks:
+            taken, following = cfg.taken[block.id], cfg.fallthrough[block.id]
+            if taken is not None and following is not None and taken != following:
+                yield block.id
+
+    def _is_branch_at(self, block: BlockId, place: Place) -> bool:
+        if place.label:
+            return has_label(self._kernel, self._cfg, block, place.label)
+        return is_on_line(self._kernel, self._cfg.blocks[block].end - 1, place)

@@ -1,0 +1,118 @@
+"""Totals: how often a warp may do something in a whole run, all entries of a loop together.
+
+In a path a total is a set of visits (a block, and whether the warp goes on at the target of its
+branch) of which a run of a warp makes at most so many:
+
+* of a loop that is left at its end only, all visits of its header: each execution of the body has
+  one;
+* of another loop, the visits of the block that jumps back in which it does so, one for each whole
+  iteration: the last one, partial, is not counted, as in bounds of entries;
+* of a function, the visits of the first block of each of its copies, one for each call.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from ptxwcet.flow.facts.path_counts import count_visits
+from ptxwcet.flow.graph.cfg import BlockId, ControlFlowGraph
+from ptxwcet.flow.graph.loops import Loop, LoopForest
+from ptxwcet.flow.launch import Outcome, PlacedTotal
+from ptxwcet.flow.walk.iterations import is_rotated
+from ptxwcet.flow.walk.path import BlockPaths
+from ptxwcet.ir.kernel import Kernel
+from ptxwcet.ir.op_classes import ControlEffect
+from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+
+_COPY = re.compile(r"(?:.*:)?(?P<function>[^:#]+)#[0-9]+:entry")
+
+
+def loop_visits(kernel: Kernel, cfg: ControlFlowGraph, loop: Loop) -> frozenset[Outcome]:
+    """The visits that count the body executions of a loop; none where no visits do.
+
+    A loop that may be left elsewhere than at its end and jumps back from several blocks, or from a
+    table of targets, is not counted.
+    """
+    if is_rotated(loop):
+        return _all_visits(loop.header)
+    if len(loop.latches) > 1:
+        return frozenset()
+    (latch,) = loop.latches
+    start, end = cfg.blocks[latch].start, cfg.blocks[latch].end
+    control = kernel.instructions[end - 1].control if end > start else ControlEffect.NONE
+    if control is not ControlEffect.BRANCH:
+        falls = control in (ControlEffect.NONE, ControlEffect.BARRIER, ControlEffect.ARRIVE)
+        return _all_visits(latch) if falls else frozenset()
+    if cfg.taken[latch] == loop.header:
+        only = cfg.fallthrough[latch] in (None, loop.header)
+        return _all_visits(latch) if only else frozenset({(latch, True)})
+    return frozenset({(latch, False)})
+
+
+def _all_visits(block: BlockId) -> frozenset[Outcome]:
+    return frozenset({(block, True), (block, False)})
+
+
+def copies_of(
+    kernel: Kernel, cfg: ControlFlowGraph, forest: LoopForest
+) -> Iterator[tuple[str, BlockId, frozenset[Outcome]]]:
+    """Each copy of a function in a kernel: its name, the block that calls it, the visits that do.
+
+    A copy that begins with a loop is entered more often than it is called: then the visits are
+    those of the calling block. Cost: linear in the labels.
+    """
+    block_of = {block.start: block.id for block in cfg.blocks if block.start < block.end}
+    for label, index in kernel.labels.items():
+        match = _COPY.fullmatch(label)
+        if match is None or index not in block_of:
+            continue
+        entry = block_of[index]
+        caller = next(block.id for block in cfg.blocks if block.start < block.end == index)
+        if forest.loop_at(entry) is None:
+            yield match["function"], caller, _all_visits(entry)
+        elif cfg.taken[caller] == entry:
+            yield match["function"], caller, frozenset({(caller, True)})
+        else:
+            yield match["function"], caller, frozenset({(caller, False)})
+
+
+def totals_in_force(
+    kernel: Kernel,
+    cfg: ControlFlowGraph,
+    paths: BlockPaths,
+    totals: Iterable[PlacedTotal],
+    *,
+    exist: bool = True,
+) -> tuple[PlacedTotal, ...]:
+    """The totals that some warp of these blocks might exceed without them.
+
+    ``exist``: every launch has such blocks. Then raises PtxwcetError (PW217) for a total that every
+    run of a warp exceeds; otherwise the total says that there are none, and cuts nothing of what
+    they would execute. Cost: linear in the paths for each.
+    """
+    found = []
+    for total in totals:
+        counts = [count_visits(warp.nodes, total.visits) for warp in paths.warps]
+        least = max((low for low, _ in counts), default=0)
+        if least > total.most and exist:
+            raise PtxwcetError(_contradicted(kernel, cfg, total, least))
+        if least > total.most:
+            continue
+        if max((high for _, high in counts), default=0) > total.most:
+            found.append(total)
+    return tuple(found)
+
+
+def _contradicted(
+    kernel: Kernel, cfg: ControlFlowGraph, total: PlacedTotal, least: int
+) -> Diagnostic:
+    block = min(block for block, _ in total.visits)
+    return Diagnostic(
+        "PW217",
+        f"{total.source} says {total.most:,} {total.what} in a run of a warp, but path analysis "
+        f"finds at least {least:,}",
+        kernel.instructions[cfg.blocks[block].start].span,
+        (f"in kernel {kernel.name}, block {cfg.name(BlockId(block))}",),
+        "correct the fact or the launch facts: both cannot be true",
+    )

@@ -1,0 +1,1 @@
+"""Paths of all warps of a launch, what is open where there are none, and pictures of the graph."""

@@ -1,0 +1,284 @@
+"""Pictures of control-flow graphs in the DOT language of Graphviz.
+
+Blocks are boxes with their name, size, cost, source lines and barriers; loops are nested clusters;
+branch-divergent edges are dashed or dotted; ``T`` and ``F`` mark the taken edge and the
+fall-through of a guarded branch, numbers the cases of ``brx``. Of a launch that is known, each
+branch has its class (a coloured row) and each loop its bound. A legend explains every kind of line
+and colour that occurs. The text depends on the arguments alone.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from html import escape
+from pathlib import PurePosixPath
+
+from ptxwcet.flow.graph.cfg import BlockId, ControlFlowGraph, build_cfg
+from ptxwcet.flow.graph.divergent_sets import DivergentSet, StandingEdges, select_divergent_edges
+from ptxwcet.flow.graph.dominance import compute_dominators, compute_postdominators
+from ptxwcet.flow.graph.loops import (
+    Loop,
+    LoopForest,
+    endless_diagnostics,
+    find_loops,
+    irreducible_diagnostics,
+)
+from ptxwcet.flow.paths.branch_kinds import BranchKind
+from ptxwcet.flow.paths.dot_legend import BACK_EDGE, BRANCH_FILLS, DIVERGENT_EDGES, write_legend
+from ptxwcet.ir.kernel import Instruction, Kernel
+from ptxwcet.ir.op_classes import ControlEffect
+from ptxwcet.support.diagnostics import Diagnostic, Severity
+
+_HEADER = """\
+  graph [fontname="Helvetica", fontsize=12, labelloc=t, nodesep=0.4, ranksep=0.4];
+  node [shape=plain, fontname="Helvetica", fontsize=10];
+  edge [fontname="Helvetica", fontsize=9, color="#404040"];
+"""
+_CLUSTER_FILLS = ("#eef3fa", "#dce7f5", "#cbdbef", "#b9cfea")
+
+_BARRIER_FILL = "#ffcf70"
+_UNREACHABLE = "#999999"
+_IRREDUCIBLE = "#c00000"
+_MOST_RANGES = 4
+_TITLE_COLUMNS = 48
+
+
+@dataclass(frozen=True, slots=True)
+class LoopNote:
+    """What is known of a loop: its bound, in a few words, and why."""
+
+    bound: str
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Notes:
+    """What a launch makes of a kernel, by block and by loop."""
+
+    branches: Mapping[int, BranchKind] = field(default_factory=dict)
+    loops: Mapping[int, LoopNote] = field(default_factory=dict)
+
+
+NO_NOTES = Notes()
+"""Of a kernel without a launch."""
+
+NO_EDGES = StandingEdges({}, True)
+"""No branch-divergent edges are shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """A kernel's graph as DOT text, and warnings about what an analysis would refuse in it."""
+
+    text: str
+    warnings: tuple[Diagnostic, ...]
+
+
+def draw_cfg(
+    kernel: Kernel,
+    shown: DivergentSet,
+    costs: Mapping[BlockId, int] | None = None,
+    notes: Notes = NO_NOTES,
+) -> Drawing:
+    """The control-flow graph of ``kernel`` as a picture; irreducible and endless ones too.
+
+    The published divergent edges are undefined where there are irreducible loops: the warning
+    about the loop says so. Raises PtxwcetError (PW231) as ``find_loops``, PW234 for too many edges.
+    """
+    cfg = build_cfg(kernel)
+    forest = find_loops(cfg, compute_dominators(cfg))
+    postdominators = compute_postdominators(cfg)
+    divergent = select_divergent_edges(cfg, forest, postdominators, shown)
+    hidden: tuple[str, ...] = ()
+    if shown is DivergentSet.PUBLISHED and not divergent.is_published_defined:
+        hidden = ("its published branch-divergent edges are undefined and not shown",)
+    found = [
+        replace(one, notes=one.notes + hidden)
+        for one in irreducible_diagnostics(kernel, cfg, forest)
+    ]
+    found += endless_diagnostics(kernel, cfg, postdominators)
+    warnings = tuple(replace(one, severity=Severity.WARNING) for one in found)
+    return Drawing(write_dot(kernel, cfg, forest, divergent, costs, notes), warnings)
+
+
+def write_dot(
+    kernel: Kernel,
+    cfg: ControlFlowGraph,
+    forest: LoopForest,
+    divergent: StandingEdges = NO_EDGES,
+    costs: Mapping[BlockId, int] | None = None,
+    notes: Notes = NO_NOTES,
+) -> str:
+    """The graph of ``kernel`` as DOT text, one ``digraph``.
+
+    ``costs`` are cycles by block, shown where given, as are ``notes``. Cost: linear in edges,
+    instructions and blocks times their nesting depth.
+    """
+    entangled = {block for region in forest.irreducible for block in region.blocks}
+    nodes = [
+        _node(
+            kernel,
+            cfg,
+            block.id,
+            _Known(
+                (costs or {}).get(block.id), block.id in entangled, notes.branches.get(block.id)
+            ),
+        )
+        for block in cfg.blocks
+    ]
+    parts = [f"digraph {_quote(kernel.name)} {{", _HEADER + f"  label={_quote(kernel.name)};"]
+    kinds = {one.kind for one in notes.branches.values()}
+    standings = set(divergent.edges.values())
+    parts.append(write_legend(kinds, standings, has_loops=bool(forest.back_edges)))
+    parts += [nodes[b] for b, loop in enumerate(forest.loop_of) if loop is None]
+    for loop in forest.loops:
+        if loop.parent is None:
+            parts += _cluster(cfg, forest, loop, nodes, notes)
+    parts += _ordinary_edges(kernel, cfg, forest)
+    for (p, s), standing in divergent.edges.items():
+        style = DIVERGENT_EDGES[standing]
+        parts.append(
+            f'  b{p} -> b{s} [{style.attributes}, color="{style.color}", constraint=false];'
+        )
+    return "\n".join([*parts, "}\n"])
+
+
+def _quote(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def _cluster(
+    cfg: ControlFlowGraph, forest: LoopForest, loop: Loop, nodes: list[str], notes: Notes
+) -> Iterator[str]:
+    """The lines of a loop's cluster, inner loops inside."""
+    indent = "  " * loop.depth
+    fill = _CLUSTER_FILLS[(loop.depth - 1) % len(_CLUSTER_FILLS)]
+    title = _quote(f"loop {cfg.name(loop.header)}, depth {loop.depth}")
+    note = notes.loops.get(loop.id)
+    if note is not None:
+        lines = [f"loop {cfg.name(loop.header)}: {note.bound}", *_wrapped(note.reason)]
+        title = '"' + "".join(_quote(line)[1:-1] + "\\l" for line in lines) + '"'
+    yield f"{indent}subgraph cluster_loop{loop.id} {{"
+    yield f'{indent}  label={title}; labeljust=l; style="rounded,filled"; fillcolor="{fill}";'
+    for block in sorted(loop.body):
+        if forest.loop_of[block] == loop.id:
+            yield indent + nodes[block]
+    for child in loop.children:
+        yield from _cluster(cfg, forest, forest.loops[child], nodes, notes)
+    yield f"{indent}}}"
+
+
+def _wrapped(text: str) -> list[str]:
+    """A line in several, for a title that is not wider than its loop."""
+    return textwrap.wrap(text, _TITLE_COLUMNS)
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What is shown of a block besides its instructions."""
+
+    cost: int | None
+    entangled: bool
+    branch: BranchKind | None
+
+
+def _node(kernel: Kernel, cfg: ControlFlowGraph, block: BlockId, known: _Known) -> str:
+    """The statement for one block: a table, one row a fact."""
+    if block == cfg.exit:
+        return f'  b{block} [label="exit", shape=ellipse, style=filled, fillcolor="#e0e0e0"];'
+    instructions = kernel.instructions[cfg.blocks[block].start : cfg.blocks[block].end]
+    count = len(instructions)
+    size = f"{count} instruction" + ("s" if count != 1 else "")
+    size = size if known.cost is None else f"{size}, {known.cost} cycles"
+    rows = [size, *_source_lines(instructions)]
+    color = "#000000"
+    title = cfg.name(block)
+    if block in cfg.unreachable:
+        color, title = _UNREACHABLE, f"{title} (unreachable)"
+    elif known.entangled:
+        color, title = _IRREDUCIBLE, f"{title} (irreducible)"
+    cells = [f"<TR><TD><B>{escape(title)}</B></TD></TR>"]
+    cells += [f"<TR><TD>{escape(row)}</TD></TR>" for row in rows]
+    cells += [
+        f'<TR><TD BGCOLOR="{_BARRIER_FILL}"><B>{escape(_barrier_text(one))}</B></TD></TR>'
+        for one in instructions
+        if one.form.control in (ControlEffect.BARRIER, ControlEffect.ARRIVE)
+    ]
+    if known.branch is not None:
+        fill, one = BRANCH_FILLS[known.branch.kind], known.branch
+        cells += [
+            f'<TR><TD BGCOLOR="{fill}">{escape(row)}</TD></TR>'
+            for row in (f"branch: {one.kind.value}", one.how)
+        ]
+    table = f'<TABLE BORDER="1" CELLBORDER="0" CELLSPACING="0" BGCOLOR="white" COLOR="{color}">'
+    return f"  b{block} [label=<{table}{''.join(cells)}</TABLE>>];"
+
+
+def _barrier_text(instruction: Instruction) -> str:
+    """The barrier as written, on one line, without the semicolon."""
+    return " ".join(instruction.span.text.rstrip(";").split())
+
+
+def _source_lines(instructions: tuple[Instruction, ...]) -> list[str]:
+    """Lines of the high-level source, a row a file, and lines of the PTX text."""
+    by_file: dict[str, set[int]] = {}
+    for one in instructions:
+        if one.location is not None and one.location.line > 0:
+            by_file.setdefault(one.location.file, set()).add(one.location.line)
+    rows = [f"{PurePosixPath(name).name} {_ranges(lines)}" for name, lines in by_file.items()]
+    if instructions:
+        first, last = instructions[0].span.line, instructions[-1].span.line
+        rows.append(f"ptx {_ranges({first, last}, gap=last - first)}")
+    return rows
+
+
+def _ranges(lines: Iterable[int], gap: int = 1) -> str:
+    """``12-14, 20``: neighbours joined; everything joined if there would be too many."""
+    found: list[tuple[int, int]] = []
+    for line in sorted(lines):
+        if found and line - found[-1][1] <= gap:
+            found[-1] = (found[-1][0], line)
+        else:
+            found.append((line, line))
+    if len(found) > _MOST_RANGES:
+        found = [(found[0][0], found[-1][1])]
+    return ", ".join(f"{a}" if a == b else f"{a}-{b}" for a, b in found)
+
+
+def _ordinary_edges(kernel: Kernel, cfg: ControlFlowGraph, forest: LoopForest) -> Iterator[str]:
+    block_at = {block.start: block.id for block in cfg.blocks}
+    for source, target in cfg.edges():
+        attributes = []
+        label = _edge_label(kernel, cfg, source, target, block_at)
+        if label:
+            attributes.append(f'label=" {label} "')
+        if (source, target) in forest.back_edges:
+            attributes.append(BACK_EDGE)
+        yield f"  b{source} -> b{target}" + (f" [{', '.join(attributes)}];" if attributes else ";")
+
+
+def _edge_label(
+    kernel: Kernel,
+    cfg: ControlFlowGraph,
+    source: BlockId,
+    target: BlockId,
+    block_at: Mapping[int, BlockId],
+) -> str:
+    """``T`` and ``F`` at a guarded branch, the case numbers at ``brx``, else nothing."""
+    block = cfg.blocks[source]
+    if block.start == block.end:
+        return ""
+    last = kernel.instructions[block.end - 1]
+    taken, fallthrough = cfg.taken[source], cfg.fallthrough[source]
+    indirect = last.form.control is ControlEffect.INDIRECT_BRANCH
+    marks = []
+    if indirect:
+        cases = [block_at[kernel.labels[label]] for label in last.targets]
+        marks += [str(case) for case, one in enumerate(cases) if one == target]
+    elif taken == target and fallthrough is not None:
+        marks.append("T")
+    if fallthrough == target and (indirect or taken is not None):
+        marks.append("F")
+    return ",".join(marks)

@@ -1,0 +1,257 @@
+"""Path extraction: the paths of all warps of a block, for every block index that the launch allows.
+
+Warps start in one group and are split where their paths part; block indices start as whole ranges
+and are split where a decision is not the same for all of them. What cannot be decided is refused
+with a diagnostic that names the branch, what it depends on and the option that settles it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import product
+
+from ptxwcet.flow.graph.cfg import BlockId, ControlFlowGraph
+from ptxwcet.flow.graph.loops import LoopForest
+from ptxwcet.flow.launch import WARP_SIZE, Launch, PlacedFacts
+from ptxwcet.flow.paths.diagnostics import (
+    CONTRADICTED,
+    ContradictedFacts,
+    open_decision,
+    refused_path,
+)
+from ptxwcet.flow.paths.pieces import (
+    Piece,
+    all_values,
+    block_index,
+    is_in_every_launch,
+    merge_equal,
+    split_piece,
+)
+from ptxwcet.flow.shapes.uniformity import BranchAgreements
+from ptxwcet.flow.values.lane_state import LaneState
+from ptxwcet.flow.values.regions import SplitRequest
+from ptxwcet.flow.values.slicing import control_slice
+from ptxwcet.flow.walk.path import BlockPaths, Path, PathChoice, WarpPath, at_value, close_symbol
+from ptxwcet.flow.walk.walk import FlowGraph, Refused, SplitWarps, Undecided, Walk
+from ptxwcet.ir.kernel import Kernel
+from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+
+# Ranges of block indices analysed apart: a kernel that tests its index against a size needs two or
+# three an axis; more means that every block is different, and the user should name the grid.
+_MOST_PIECES = 64
+_MOST_SYMBOLIC_PIECES = 2048
+# Block visits of all parts together: some ten seconds.
+_MOST_SYMBOLIC_VISITS = 100_000
+_MOST_EXCLUSIVE = 6  # pairs of exclusive outcomes: 64 walks
+
+
+@dataclass(frozen=True, slots=True)
+class SymbolicPaths:
+    """The paths of all warps for values of a parameter: ``first + step * s``, ``0 <= s < count``.
+
+    Counts of iterations in ``paths`` are affine in the symbol that stands for ``s``.
+    """
+
+    first: int
+    step: int
+    count: int
+    paths: BlockPaths
+
+    def at(self, s: int) -> BlockPaths:
+        """The paths for one value."""
+        if not 0 <= s < self.count:
+            raise ValueError(f"{s} is not in 0..{self.count - 1}")
+        warps = tuple(replace(warp, nodes=at_value(warp.nodes, s)) for warp in self.paths.warps)
+        return replace(self.paths, warps=warps)
+
+
+def extract_paths(
+    kernel: Kernel,
+    cfg: ControlFlowGraph,
+    forest: LoopForest,
+    postdominators: tuple[BlockId | None, ...],
+    launch: Launch,
+    facts: PlacedFacts,
+) -> tuple[BlockPaths, ...]:
+    """The paths of all warps, one entry for each range of block indices that behaves alike.
+
+    Without a grid, all indices that any grid can have are covered. Raises PtxwcetError (PW2xx),
+    above all OpenDecision. Cost: independent of trip counts; linear in the path tree for each group
+    of warps and range of indices, times two for each pair of exclusive outcomes.
+    """
+    ranges = extract_ranges(kernel, cfg, forest, postdominators, launch, facts)
+    return tuple(merge_equal(list(ranges)))
+
+
+def extract_ranges(
+    kernel: Kernel,
+    cfg: ControlFlowGraph,
+    forest: LoopForest,
+    postdominators: tuple[BlockId | None, ...],
+    launch: Launch,
+    facts: PlacedFacts,
+) -> tuple[BlockPaths, ...]:
+    """As extract_paths, but ranges that behave alike are not joined: they cover all indices.
+
+    In an axis on which no decision depends, a range holds index 0 for all of them.
+    """
+    graph = flow_graph(kernel, cfg, forest, postdominators, launch)
+    return extract_on(graph, launch, facts)
+
+
+def flow_graph(
+    kernel: Kernel,
+    cfg: ControlFlowGraph,
+    forest: LoopForest,
+    postdominators: tuple[BlockId | None, ...],
+    launch: Launch,
+) -> FlowGraph:
+    """What walks need to know of a kernel and launch. Cost: linear in the kernel."""
+    agreements = BranchAgreements(kernel, cfg, postdominators, launch)
+    return FlowGraph(kernel, cfg, forest, postdominators, control_slice(kernel), agreements)
+
+
+def extract_on(graph: FlowGraph, launch: Launch, facts: PlacedFacts) -> tuple[BlockPaths, ...]:
+    """:func:`extract_ranges` on a graph, which notes the branches that were left open."""
+    _require_used(graph.kernel, facts)
+    found = _explore(graph, launch, facts, _MOST_PIECES)
+    if found is None:  # too many kinds of blocks: what index and parameters decide is left open
+        whole = all_values(graph, launch).unsplittable()
+        found = [(whole, _paths_of_piece(graph, launch, facts, whole))]
+    return tuple(BlockPaths(one.first, one.last, paths) for one, paths in found)
+
+
+def extract_symbolic(
+    kernel: Kernel,
+    cfg: ControlFlowGraph,
+    forest: LoopForest,
+    postdominators: tuple[BlockId | None, ...],
+    launch: Launch,
+    facts: PlacedFacts,
+    parameter: str,
+) -> tuple[SymbolicPaths, ...] | None:
+    """The paths as functions of a parameter of which ``launch`` has a range.
+
+    What is executed for a value of the parameter are the blocks of all entries that contain it:
+    they may overlap. None if the paths are of too many kinds. Raises and costs as extract_paths.
+    """
+    _require_used(kernel, facts)
+    graph = flow_graph(kernel, cfg, forest, postdominators, launch)
+    found = _explore(graph, launch, facts, _MOST_SYMBOLIC_PIECES, symbolic=parameter)
+    if found is None:
+        return None
+    out = []
+    for piece, paths in found:
+        span = dict(piece.spans)[parameter]
+        block = BlockPaths(piece.first, piece.last, paths)
+        out.append(SymbolicPaths(span.first, span.step, span.count, block))
+    return tuple(out)
+
+
+def _require_used(kernel: Kernel, facts: PlacedFacts) -> None:
+    """Refuses more pairs of exclusive outcomes than are combined: none is ignored."""
+    if len(facts.exclusive) > _MOST_EXCLUSIVE:
+        raise PtxwcetError(
+            Diagnostic(
+                "PW247",
+                f"kernel {kernel.name}: {len(facts.exclusive)} pairs of exclusive outcomes; at "
+                f"most {_MOST_EXCLUSIVE} are combined",
+                kernel.span,
+                help="leave out those that matter least",
+            )
+        )
+
+
+_Found = list[tuple[Piece, tuple[WarpPath, ...]]]
+
+
+def _explore(
+    graph: FlowGraph, launch: Launch, facts: PlacedFacts, most: int, symbolic: str | None = None
+) -> _Found | None:
+    """The paths of parts of the block indices and parameters.
+
+    None for more than ``most`` parts, or if those for a ``symbolic`` parameter take too long.
+    """
+    whole = all_values(graph, launch)
+    open_pieces = [whole]
+    done: _Found = []
+    contradiction: ContradictedFacts | None = None
+    while open_pieces:
+        piece = open_pieces.pop()
+        if len(done) + len(open_pieces) >= most:
+            return None
+        if symbolic is not None and graph.work.visits > _MOST_SYMBOLIC_VISITS:
+            return None
+        try:
+            done.append((piece, _paths_of_piece(graph, launch, facts, piece, symbolic)))
+        except SplitRequest as split:
+            open_pieces += split_piece(piece, split)
+        except ContradictedFacts as contradicted:
+            if is_in_every_launch(piece, whole, launch):
+                raise
+            contradiction = contradicted  # the facts say that there are no such blocks
+    if contradiction is not None and not done:
+        raise contradiction
+    return done
+
+
+def _paths_of_piece(
+    graph: FlowGraph, launch: Launch, facts: PlacedFacts, piece: Piece, symbolic: str | None = None
+) -> tuple[WarpPath, ...]:
+    """The paths of all warps for a part that no decision splits. Raises SplitRequest otherwise."""
+    groups = [tuple(range(launch.warps))]
+    if launch.threads % WARP_SIZE and launch.warps > 1:
+        groups = [tuple(range(launch.warps - 1)), (launch.warps - 1,)]
+    found: dict[Path, list[int]] = {}
+    while groups:
+        group = groups.pop(0)
+        try:
+            nodes = _path_of_group(graph, launch, facts, piece, (group, symbolic))
+        except SplitWarps as split:
+            groups = [*split.groups, *groups]
+        except Undecided as undecided:
+            raise open_decision(graph, undecided) from None
+        except Refused as refused:
+            raise refused_path(graph, refused, facts) from None
+        else:
+            found.setdefault(nodes, []).extend(group)
+    paths = [WarpPath(nodes, tuple(sorted(warps))) for nodes, warps in found.items()]
+    return tuple(sorted(paths, key=lambda path: path.warps[0]))
+
+
+def _path_of_group(
+    graph: FlowGraph,
+    launch: Launch,
+    facts: PlacedFacts,
+    piece: Piece,
+    what: tuple[tuple[int, ...], str | None],
+) -> Path:
+    """The path of warps that go one way. Of two exclusive outcomes a run has at most one.
+
+    So each run is among those of one of the walks that exclude one outcome of every pair. A walk
+    is contradicted if all runs have an outcome that it excludes, then it has none; a side of a
+    branch that some runs take is left out inside of the walk (:meth:`WalkState.contradict`). If all
+    walks are contradicted, so are the facts.
+    """
+    group, symbolic = what
+    paths: dict[Path, None] = {}
+    contradiction: Refused | None = None
+    for excluded in product(*facts.exclusive):
+        index = block_index(piece)
+        state = LaneState(graph.kernel, launch, index, group, dict(piece.spans))
+        never = facts.never | frozenset(excluded)
+        try:
+            nodes = Walk(graph, state, replace(facts, never=never)).run(symbolic)
+        except Refused as refused:
+            if refused.code != CONTRADICTED:
+                raise
+            contradiction = refused
+            continue
+        for symbol in index.symbols:
+            nodes = nodes if symbol is None else close_symbol(nodes, symbol)
+        paths[nodes] = None
+    if not paths:
+        assert contradiction is not None
+        raise contradiction
+    found = tuple(paths)
+    return found[0] if len(found) == 1 else (PathChoice(found),)

@@ -1,0 +1,117 @@
+"""Shapes of results that are not functions of registers alone: loads, votes, exchanges.
+
+A load of one address by all lanes gives all of them the same word; that warps agree on it is only
+claimed where memory does not change while the kernel runs (``param``, ``const``,
+``ld.global.nc``), or on the assumption that the kernel has no data races. Votes and reductions over
+a warp agree in it, those of ``bar.red`` in the block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ptxwcet.flow.launch import WARP_SIZE
+from ptxwcet.flow.shapes.shape import VARYING, Agreement, Shape, all_uniform, uniform
+from ptxwcet.ir.kernel import (
+    Address,
+    Immediate,
+    Instruction,
+    Kernel,
+    Operand,
+    Register,
+    Sink,
+    Space,
+    SymbolRef,
+)
+from ptxwcet.ir.op_classes import ControlEffect
+from ptxwcet.ir.operands import SpecialRegister, leaves
+from ptxwcet.ir.operation import Operation, operation_of
+
+_LOADS = frozenset({"ld", "ldu"})
+_WEAK = frozenset(
+    (
+        *("weak", "nc", "v2", "v4", "v8", "ca", "cg", "cs", "lu", "unified"),
+        *("global", "shared", "shared::cta", "shared::cluster", "local", "const", "param"),
+        *("param::entry", "param::func"),
+    )
+)
+"""What a load may say without asking for a word that others may change while it runs."""
+_WARP_WIDE = frozenset({"vote", "activemask", "redux"})
+
+
+class OpaqueShapes:
+    """Results that are not functions of registers alone: loads, votes, exchanges, reductions.
+
+    ``shape_of`` gives the shape of a register, a special register, a literal or a symbol.
+    """
+
+    def __init__(
+        self, shape_of: Callable[[Operand], Shape], kernel: Kernel, *, race_free: bool
+    ) -> None:
+        self._shape_of = shape_of
+        self._parameters = frozenset(parameter.name for parameter in kernel.parameters)
+        self._has_local = any(variable.space == "local" for variable in kernel.variables) or any(
+            "local" in one.modifiers or one.mnemonic.startswith("alloca")
+            for one in kernel.instructions
+        )
+        self._race_free = race_free
+
+    def shape(self, instruction: Instruction) -> Shape:
+        """The shape of every register that the instruction writes."""
+        operation = operation_of(instruction.form)
+        name = operation.name
+        if name in _LOADS:
+            return self._load(instruction, operation)
+        if name in _WARP_WIDE or (name == "match" and "all" in operation.words):
+            return uniform(self._members(instruction, operation))
+        if instruction.control is ControlEffect.BARRIER:  # of all threads: no count is given
+            return uniform(Agreement.BLOCK) if len(instruction.operands) == 3 else VARYING
+        if name == "shfl" and {"idx", "sync"} <= set(operation.words):
+            return self._one_lane(instruction, operation)
+        return VARYING
+
+    def _members(self, instruction: Instruction, operation: Operation) -> Agreement:
+        """Whether the lanes of a warp exchange with the same lanes: they name the same members."""
+        if "sync" not in operation.words:
+            return Agreement.WARP
+        return min(self._shape_of(instruction.operands[-1]).uniform, Agreement.WARP)
+
+    def _load(self, instruction: Instruction, operation: Operation) -> Shape:
+        if not all(_is_weak(word) for word in operation.words) or not operation.types:
+            return VARYING
+        address = instruction.operands[1]
+        if instruction.space is Space.LOCAL or not isinstance(address, Address):
+            return VARYING
+        if instruction.space is Space.PARAM:  # variables for calls are a thread's own
+            is_kernels = (
+                isinstance(address.base, SymbolRef) and address.base.name in self._parameters
+            )
+            return uniform(Agreement.BLOCK) if is_kernels else VARYING
+        if instruction.space is Space.GENERIC and self._has_local:
+            return VARYING  # one address may be another word for each thread
+        read: list[Operand] = [Register(name) for name in instruction.reads]
+        read += [
+            leaf
+            for operand in instruction.operands
+            for leaf in leaves(operand)
+            if isinstance(leaf, SpecialRegister)
+        ]
+        found = all_uniform([self._shape_of(one) for one in read]).uniform
+        is_fixed = instruction.space is Space.CONST or "nc" in operation.words
+        return uniform(found if is_fixed or self._race_free else min(found, Agreement.WARP))
+
+    def _one_lane(self, instruction: Instruction, operation: Operation) -> Shape:
+        """``shfl.idx`` in which all lanes of the warp read the same lane; no result that may be
+        out of range.
+        """
+        target, _, source, clamp, *_ = instruction.operands
+        if not isinstance(target, (Register, Sink)) or not isinstance(clamp, Immediate):
+            return VARYING
+        if clamp.value != WARP_SIZE - 1:
+            return VARYING
+        members = self._members(instruction, operation)
+        return uniform(min(self._shape_of(source).uniform, members))
+
+
+def _is_weak(word: str) -> bool:
+    return word in _WEAK or word.startswith(("L1::", "L2::", "const["))

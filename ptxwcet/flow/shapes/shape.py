@@ -1,0 +1,95 @@
+"""Shapes of registers over the lanes of a warp, and who agrees on what is the same in all of them.
+
+A value with a shape is ``u + stride * l`` in lane ``l``, where ``u`` is the same in all lanes of a
+warp (``Agreement.WARP``) or in all threads of the block (``Agreement.BLOCK``) and a multiple of
+``2**align``. Stride 0 is a uniform value; a value without such a form varies.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+from ptxwcet.flow.launch import WARP_SIZE
+
+
+class Agreement(IntEnum):
+    """Who has the same value, or goes the same way."""
+
+    NONE = 0
+    WARP = 1
+    BLOCK = 2
+
+
+MOST_ALIGNED = 64  # zero is a multiple of every power of two that matters
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """``u + stride * lane``; see the module docstring. ``constant`` is ``u`` where it is known.
+
+    All modulo 2 to the power of the register's width: numbers here are not reduced to it.
+    """
+
+    agreement: Agreement
+    stride: int = 0
+    align: int = 0
+    constant: int | None = None
+
+    @property
+    def uniform(self) -> Agreement:
+        """Who agrees on the whole value."""
+        return self.agreement if self.stride == 0 else Agreement.NONE
+
+    @property
+    def number(self) -> int | None:
+        """The value where all lanes have one and it is known; ``constant`` alone is just ``u``."""
+        return self.constant if self.stride == 0 else None
+
+    @property
+    def fits(self) -> bool:
+        """Whether the lanes' part stays below the lowest bit that ``u`` may set, in 16 bits too.
+
+        Then it carries into nothing: neither a sum nor a conversion can wrap because of it.
+        """
+        return 0 <= self.stride * (WARP_SIZE - 1) < 1 << min(self.align, 15)
+
+
+VARYING = Shape(Agreement.NONE)
+
+
+def constant(value: int) -> Shape:
+    """The shape of a number."""
+    return Shape(Agreement.BLOCK, 0, trailing_zeros(value), value)
+
+
+def uniform(agreement: Agreement, align: int = 0) -> Shape:
+    """The shape of a value that all who agree have."""
+    return Shape(agreement, 0, align) if agreement else VARYING
+
+
+def all_uniform(shapes: list[Shape]) -> Shape:
+    """A function of uniform values is uniform."""
+    return uniform(min((shape.uniform for shape in shapes), default=Agreement.BLOCK))
+
+
+def join(a: Shape, b: Shape) -> Shape:
+    """A shape that both have."""
+    if a.stride != b.stride or not (a.agreement and b.agreement):
+        return VARYING
+    same = a.constant if a.constant == b.constant else None
+    return Shape(min(a.agreement, b.agreement), a.stride, min(a.align, b.align), same)
+
+
+def limited(shape: Shape, limit: Agreement) -> Shape:
+    """A shape on which at most ``limit`` agree."""
+    if limit is Agreement.NONE:
+        return VARYING
+    if shape.agreement <= limit:
+        return shape
+    return Shape(limit, shape.stride, shape.align, None)
+
+
+def trailing_zeros(value: int) -> int:
+    """The largest ``n`` with ``2**n`` dividing a number."""
+    return (value & -value).bit_length() - 1 if value else MOST_ALIGNED

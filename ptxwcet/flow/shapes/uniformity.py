@@ -1,0 +1,249 @@
+"""What all lanes of a warp, or all warps of a block, agree on, whatever the data.
+
+A register has a *shape* (:mod:`ptxwcet.flow.shapes.shape`); a branch is as uniform as its guard.
+Agreement in a warp is among the lanes that execute together. Agreement in the block is among warps
+that come there in the same iteration of every loop around: behind a branch on which warps do not
+agree, the n-th visit of one warp need not be like the n-th of another.
+
+Lanes part at a branch and meet at its immediate post-dominator, so a register that is live there
+and written on the way is at most as uniform as the branch: this covers the branches of ``if`` and
+the lanes (or warps) that leave a loop in different iterations (temporal divergence).
+
+The analysis is flow-insensitive in registers and optimistic: shapes only fall, until nothing
+changes. What instructions do to shapes: :mod:`ptxwcet.flow.shapes.rules` and
+:mod:`ptxwcet.flow.shapes.opaque`.
+
+Cost: linear in the kernel for each round, a few rounds; blocks times branches for the regions.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from functools import cached_property
+
+from ptxwcet.flow.graph.cfg import BlockId, ControlFlowGraph
+from ptxwcet.flow.graph.liveness import Liveness
+from ptxwcet.flow.launch import WARP_SIZE, Launch
+from ptxwcet.flow.shapes.opaque import OpaqueShapes
+from ptxwcet.flow.shapes.rules import result_shapes
+from ptxwcet.flow.shapes.shape import (
+    MOST_ALIGNED,
+    VARYING,
+    Agreement,
+    Shape,
+    all_uniform,
+    constant,
+    join,
+    limited,
+    uniform,
+)
+from ptxwcet.flow.values.accesses import variable_moves
+from ptxwcet.flow.values.transfer import register_width
+from ptxwcet.ir.kernel import (
+    Immediate,
+    Instruction,
+    Kernel,
+    Negated,
+    Operand,
+    Register,
+    Space,
+    SpecialRegister,
+    SymbolRef,
+)
+from ptxwcet.ir.op_classes import ControlEffect
+
+
+class BranchAgreements:
+    """:func:`branch_agreement`, computed when the first branch is asked for.
+
+    ``without_races`` is the same for kernels without data races.
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        cfg: ControlFlowGraph,
+        postdominators: tuple[BlockId | None, ...],
+        launch: Launch,
+    ) -> None:
+        self._subject = (kernel, cfg, postdominators, launch)
+
+    def __getitem__(self, block: int) -> Agreement:
+        """Who takes the branch at the end of ``block`` alike."""
+        return self._found[block]
+
+    def without_races(self, block: int) -> Agreement:
+        """The same if no thread writes what another reads between the same two barriers."""
+        return self._found_without_races[block]
+
+    @cached_property
+    def _found(self) -> tuple[Agreement, ...]:
+        return branch_agreement(*self._subject)
+
+    @cached_property
+    def _found_without_races(self) -> tuple[Agreement, ...]:
+        return branch_agreement(*self._subject, race_free=True)
+
+
+def branch_agreement(
+    kernel: Kernel,
+    cfg: ControlFlowGraph,
+    postdominators: tuple[BlockId | None, ...],
+    launch: Launch,
+    *,
+    race_free: bool = False,
+) -> tuple[Agreement, ...]:
+    """For each block, who takes the branch at its end alike; BLOCK where there is none.
+
+    ``race_free``: memory that some thread reads is not written by another between two barriers, so
+    that the warps of the block find the same at the same address.
+    """
+    live = Liveness(kernel, cfg)
+    found = _Shapes(kernel, launch, live.undefined(), race_free=race_free)
+    capped: set[tuple[int, Agreement]] = set()
+    while True:
+        found.settle()
+        agreements = tuple(found.at_end(cfg.blocks[block].end - 1) for block in _blocks(cfg))
+        changed = False
+        for block in cfg.reverse_postorder:
+            agreement = agreements[block]
+            if agreement is Agreement.BLOCK or (block, agreement) in capped:
+                continue
+            capped.add((block, agreement))
+            for name in live.joined(block, postdominators[block]):
+                changed |= found.cap(name, agreement)
+        if not changed:
+            return agreements
+
+
+def _blocks(cfg: ControlFlowGraph) -> range:
+    return range(len(cfg.blocks))
+
+
+class _Shapes:
+    """Shapes of all registers; ``settle`` lowers them until every instruction agrees."""
+
+    def __init__(
+        self, kernel: Kernel, launch: Launch, undefined: Iterable[str], *, race_free: bool
+    ) -> None:
+        self._kernel = kernel
+        self._specials = _special_shapes(launch)
+        self._shapes: dict[str, Shape] = {}
+        self._caps: dict[str, Agreement] = {}
+        self._opaque = OpaqueShapes(self._operand, kernel, race_free=race_free)
+        self._readers: dict[str, list[int]] = defaultdict(list)
+        for index, instruction in enumerate(kernel.instructions):
+            for name in instruction.reads:
+                self._readers[name].append(index)
+        for name in undefined:  # each lane may find something else in it
+            self._shapes[name] = VARYING
+        self._pending = list(range(len(kernel.instructions)))[::-1]
+
+    def settle(self) -> None:
+        """Evaluates instructions until no shape falls any more."""
+        while self._pending:
+            instruction = self._kernel.instructions[self._pending.pop()]
+            writes = instruction.writes
+            if not writes or any(name not in self._shapes for name in instruction.reads):
+                continue  # comes again when what it reads has a shape
+            shapes = self._evaluate(instruction)
+            guard = instruction.guard
+            for name, shape in zip(writes, shapes, strict=True):
+                limit = self._caps.get(name, Agreement.BLOCK)
+                if guard is not None:
+                    limit = min(limit, self._shapes[guard.register].uniform)
+                self._lower(name, limited(shape, limit))
+
+    def cap(self, name: str, agreement: Agreement) -> bool:
+        """Limits a register for good; True if that changes its shape."""
+        limit = min(agreement, self._caps.get(name, Agreement.BLOCK))
+        self._caps[name] = limit
+        return self._lower(name, limited(self._shapes.get(name, VARYING), limit))
+
+    def at_end(self, index: int) -> Agreement:
+        """Who takes the branch that instruction ``index`` is alike."""
+        if index < 0:
+            return Agreement.BLOCK
+        instruction = self._kernel.instructions[index]
+        if instruction.control in (ControlEffect.NONE, ControlEffect.BARRIER, ControlEffect.ARRIVE):
+            return Agreement.BLOCK
+        found = Agreement.BLOCK
+        guard = instruction.guard
+        if guard is not None:
+            found = self._shapes.get(guard.register, VARYING).uniform
+        if instruction.control is ControlEffect.INDIRECT_BRANCH:
+            for name in instruction.reads:
+                found = min(found, self._shapes.get(name, VARYING).uniform)
+        return found
+
+    def _lower(self, name: str, shape: Shape) -> bool:
+        old = self._shapes.get(name)
+        new = shape if old is None else join(old, shape)
+        if new == old:
+            return False
+        self._shapes[name] = new
+        self._pending += self._readers[name]
+        return True
+
+    def _evaluate(self, instruction: Instruction) -> tuple[Shape, ...]:
+        found = result_shapes(instruction, self._kernel.registers, self._operand)
+        if found is not None:
+            return found
+        form = instruction.form
+        if instruction.space is Space.PARAM and (form.implicit_reads or form.implicit_writes):
+            moves = variable_moves(instruction)
+            return tuple(self._moved(target, moves.get(target)) for target in instruction.writes)
+        return (self._opaque.shape(instruction),) * len(instruction.writes)
+
+    def _moved(self, target: str, source: Operand | None) -> Shape:
+        """Through a variable of the thread: as it is, if no bits are cut off or put in front."""
+        if source is None:
+            return VARYING
+        shape, kinds = self._operand(source), self._kernel.registers
+        widths = [
+            kinds[one.name] for one in (source, Register(target)) if isinstance(one, Register)
+        ]
+        is_whole = len(widths) == 2 and register_width(widths[0]) == register_width(widths[1])
+        return shape if is_whole else all_uniform([shape])
+
+    def _operand(self, operand: Operand) -> Shape:
+        match operand:
+            case Register(name):
+                return self._shapes[name]
+            case Negated(inner):
+                return all_uniform([self._operand(inner)])
+            case Immediate(value):
+                return constant(value) if isinstance(value, int) else uniform(Agreement.BLOCK)
+            case SpecialRegister(name):
+                return self._specials.get(name, VARYING)
+            case SymbolRef():
+                return uniform(Agreement.BLOCK)
+            case _:
+                return VARYING
+
+
+def _special_shapes(launch: Launch) -> dict[str, Shape]:
+    x, y, z = launch.block
+    shapes = {
+        f"%ntid.{axis}": constant(size) for axis, size in zip("xyz", launch.block, strict=True)
+    }
+    block = uniform(Agreement.BLOCK)
+    shapes |= {f"%{name}.{axis}": block for name in ("ctaid", "nctaid") for axis in "xyz"}
+    shapes["%gridid"] = block
+    shapes["%laneid"] = Shape(Agreement.BLOCK, 1, MOST_ALIGNED, 0)
+    shapes["%warpid"] = uniform(Agreement.WARP)
+    in_rows = x % WARP_SIZE == 0
+    if x == 1:
+        shapes["%tid.x"] = constant(0)
+    elif in_rows or y * z == 1:
+        shapes["%tid.x"] = Shape(Agreement.WARP, 1, 5)
+    elif WARP_SIZE % x == 0:
+        shapes["%tid.x"] = VARYING
+    shapes["%tid.y"] = constant(0) if y == 1 else uniform(_agrees(in_rows))
+    shapes["%tid.z"] = constant(0) if z == 1 else uniform(_agrees(x * y % WARP_SIZE == 0))
+    return shapes
+
+
+def _agrees(in_warp: bool) -> Agreement:
+    return Agreement.WARP if in_warp else Agreement.NONE

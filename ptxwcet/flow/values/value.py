@@ -1,0 +1,355 @@
+"""Abstract values of control-relevant registers: known lanes, affine in symbols, or unknown.
+
+A value describes one register for all lanes of a group of warps that have followed the same path so
+far. ``Known``: lane ``i`` holds ``base[i] + sum(terms[s][i] * s)`` modulo ``2**width``, exactly,
+for every value of the symbols in the current region (:mod:`ptxwcet.flow.values.regions`); base and
+coefficients are Python ints when all lanes agree and int64 arrays otherwise, in the canonical
+signed representation of their width. ``Unknown``: anything; it remembers why.
+
+A value written under a partial mask is known only in those lanes: ``valid`` says which, and
+``otherwise`` why the other lanes are not.
+
+All fields of a value are what is claimed of the register: :func:`merge` and :func:`meet` keep of a
+condition what is true of every lane that it goes on to speak of, and :func:`implies` compares all
+fields (tests/property/test_value_laws.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptxwcet.flow.values.regions import Symbol
+
+Lanes = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+Number = int | Lanes
+Terms = Mapping[Symbol, Number]
+
+_NO_TERMS: Terms = MappingProxyType({})
+
+
+def _no_terms() -> Terms:
+    return _NO_TERMS
+
+
+class CauseKind(Enum):
+    """Why a value is not known."""
+
+    PARAMETER = "parameter"  # a kernel parameter without a value
+    LAUNCH = "launch"  # a special register that the launch does not fix
+    MEMORY = "memory"  # loaded or returned by an instruction that is not evaluated
+    FLOAT = "float"  # floating-point arithmetic
+    NOT_AFFINE = "not-affine"  # known in one iteration, but not as a closed form over all
+    UNDEFINED = "undefined"  # read before any write
+    LOOP = "loop"  # changed by a loop whose iterations are not known one by one
+    OPERATION = "operation"  # an operation without a transfer function
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """One reason for an unknown value: ``name`` is a parameter, register or mnemonic.
+
+    ``instruction`` is the index of the instruction where knowledge was lost (-1: none).
+    """
+
+    kind: CauseKind
+    name: str
+    instruction: int = -1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Condition:
+    """What an open predicate says about a fixed symbol: its interval ``when`` it holds.
+
+    ``otherwise``: the interval where it does not hold. None where the values are not an interval.
+    It is said of all lanes or of ``lanes``.
+    """
+
+    symbol: Symbol
+    when: tuple[int, int] | None
+    otherwise: tuple[int, int] | None
+    lanes: Mask | None = None
+
+    def negated(self) -> Condition:
+        """The same for the opposite predicate."""
+        return Condition(self.symbol, self.otherwise, self.when, self.lanes)
+
+    def within(self, mask: Mask) -> Condition | None:
+        """The same said of the lanes of ``mask`` alone; None if that is said of no lane."""
+        lanes = mask.copy() if self.lanes is None else self.lanes & mask
+        return Condition(self.symbol, self.when, self.otherwise, lanes) if lanes.any() else None
+
+    def holds_in(self, mask: Mask) -> bool:
+        """Whether it is said of all these lanes."""
+        return self.lanes is None or not bool((mask & ~self.lanes).any())
+
+    def implies(self, other: Condition, lanes: Mask) -> bool:
+        """Whether ``other`` is true in ``lanes`` wherever this condition is."""
+        spoken = lanes if other.lanes is None else lanes & other.lanes
+        return (
+            self.symbol is other.symbol
+            and self.holds_in(spoken)
+            and _is_inside(self.when, other.when)
+            and _is_inside(self.otherwise, other.otherwise)
+        )
+
+    def or_else(self, other: Condition) -> Condition | None:
+        """What is true wherever one of the two is; None if that is nothing."""
+        if self.symbol is not other.symbol:
+            return None
+        when = _hull(self.when, other.when)
+        otherwise = _hull(self.otherwise, other.otherwise)
+        if when is None and otherwise is None:
+            return None
+        both = Condition(self.symbol, when, otherwise, self.lanes)
+        return both if other.lanes is None else both.within(other.lanes)
+
+
+def _is_inside(one: tuple[int, int] | None, other: tuple[int, int] | None) -> bool:
+    """Whether an interval lies in another one; None is any number."""
+    return other is None or (one is not None and other[0] <= one[0] and one[1] <= other[1])
+
+
+def _hull(one: tuple[int, int] | None, other: tuple[int, int] | None) -> tuple[int, int] | None:
+    if one is None or other is None:
+        return None
+    return min(one[0], other[0]), max(one[1], other[1])
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """A value about which nothing is known, or a predicate of which only its ``condition`` is."""
+
+    causes: frozenset[Cause]
+    condition: Condition | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Known:
+    """A value known in every lane (or in the ``valid`` ones); see the module docstring."""
+
+    base: Number
+    terms: Terms = field(default_factory=_no_terms)
+    valid: Mask | None = None
+    otherwise: frozenset[Cause] = frozenset()
+
+    @property
+    def is_uniform_constant(self) -> bool:
+        """Whether all lanes hold one and the same number, free of symbols."""
+        return isinstance(self.base, int) and not self.terms and self.valid is None
+
+
+Value = Known | Unknown
+
+
+def wrap(number: Number, width: int) -> Number:
+    """The canonical signed representative modulo ``2**width`` (int64 arrays: width <= 64)."""
+    if isinstance(number, int):
+        half = 1 << (width - 1)
+        return ((number + half) & ((1 << width) - 1)) - half
+    if width >= 64:
+        return number
+    half = 1 << (width - 1)
+    wrapped: Lanes = ((number + half) & ((1 << width) - 1)) - half
+    return wrapped
+
+
+def add(a: Number, b: Number, width: int) -> Number:
+    """Sum modulo ``2**width``."""
+    with np.errstate(over="ignore"):
+        return wrap(a + b, width)
+
+
+def multiply(a: Number, b: Number, width: int) -> Number:
+    """Product modulo ``2**width``. Arrays wrap modulo 2**64 first, which divides out exactly."""
+    if isinstance(a, int) and isinstance(b, int):
+        return wrap(a * b, width)
+    with np.errstate(over="ignore"):
+        product: Lanes = np.multiply(_as_int64(a), _as_int64(b))
+    return wrap(product, width)
+
+
+def _as_int64(number: Number) -> Any:
+    return np.int64(wrap(number, 64)) if isinstance(number, int) else number
+
+
+def is_zero(number: Number) -> bool:
+    """Whether all lanes are 0."""
+    return number == 0 if isinstance(number, int) else not number.any()
+
+
+def clean_terms(terms: Mapping[Symbol, Number]) -> Terms:
+    """Terms without zero coefficients."""
+    if not terms:
+        return _NO_TERMS
+    kept = {symbol: c for symbol, c in terms.items() if not is_zero(c)}
+    return kept or _NO_TERMS
+
+
+def combine(a: Known, b: Known, scale: int, width: int) -> Known:
+    """``a + scale * b`` modulo ``2**width``."""
+    base = add(a.base, multiply(b.base, scale, width), width)
+    if not a.terms and not b.terms:
+        return Known(base)
+    terms = dict(a.terms)
+    for symbol, c in b.terms.items():
+        terms[symbol] = add(terms.get(symbol, 0), multiply(c, scale, width), width)
+    return Known(base, clean_terms(terms))
+
+
+def scale_by(a: Known, factor: Number, width: int) -> Known:
+    """``a * factor`` modulo ``2**width``."""
+    base = multiply(a.base, factor, width)
+    if not a.terms:
+        return Known(base)
+    return Known(base, clean_terms({s: multiply(c, factor, width) for s, c in a.terms.items()}))
+
+
+def substitute(value: Known, symbol: Symbol, base: int, terms: Terms, width: int) -> Known:
+    """``value`` with ``symbol`` replaced by ``base + sum(terms)``, modulo ``2**width``."""
+    coefficient = value.terms.get(symbol)
+    if coefficient is None:
+        return value
+    new = {s: c for s, c in value.terms.items() if s is not symbol}
+    for other, slope in terms.items():
+        new[other] = add(new.get(other, 0), multiply(coefficient, slope, width), width)
+    return Known(
+        add(value.base, multiply(coefficient, base, width), width),
+        clean_terms(new),
+        value.valid,
+        value.otherwise,
+    )
+
+
+def implies(one: Value, other: Value, lanes: Mask) -> bool:
+    """The order of values: whether what ``other`` says of ``lanes`` is true wherever ``one`` is.
+
+    Reflexive and transitive. What is said of the lanes in which ``other`` is not known is nothing;
+    causes are no part of it. Of two values that are different functions of the symbols the answer
+    is no, also where these happen to be equal. Cost: linear in the lanes for each symbol.
+    """
+    if isinstance(other, Unknown):
+        if other.condition is None:
+            return True
+        condition = one.condition if isinstance(one, Unknown) else None
+        return condition is not None and condition.implies(other.condition, lanes)
+    if other.valid is not None:
+        lanes = lanes & other.valid
+    if isinstance(one, Unknown):
+        return not lanes.any()
+    if one.valid is not None and bool((lanes & ~one.valid).any()):
+        return False
+    symbols = one.terms.keys() | other.terms.keys()
+    return equal_in(one.base, other.base, lanes) and all(
+        equal_in(one.terms.get(s, 0), other.terms.get(s, 0), lanes) for s in symbols
+    )
+
+
+def equal_in(a: Number, b: Number, lanes: Mask) -> bool:
+    """Whether two numbers are the same in all these lanes."""
+    if isinstance(a, int) and isinstance(b, int):
+        return a == b or not lanes.any()
+    return not bool((lanes & (np.asarray(a) != np.asarray(b))).any())
+
+
+def merge(old: Value, new: Value, mask: Mask) -> Value:
+    """``new`` in the lanes of ``mask``, ``old`` in the others."""
+    if isinstance(new, Known) and new.valid is not None:
+        unknown = Unknown(new.otherwise)
+        old = merge(old, unknown, mask & ~new.valid)
+        return merge(old, Known(new.base, new.terms), mask & new.valid)
+    if isinstance(new, Unknown):
+        if isinstance(old, Unknown):
+            return Unknown(old.causes | new.causes, _merged(old.condition, new.condition, mask))
+        valid = ~mask if old.valid is None else old.valid & ~mask
+        return Known(old.base, old.terms, valid, old.otherwise | new.causes)
+    if isinstance(old, Unknown):
+        return Known(new.base, new.terms, mask.copy(), old.causes)
+    valid_or_none = None if old.valid is None else old.valid | mask
+    symbols = old.terms.keys() | new.terms.keys()
+    terms = {s: _select(mask, new.terms.get(s, 0), old.terms.get(s, 0)) for s in symbols}
+    return Known(
+        _select(mask, new.base, old.base), clean_terms(terms), valid_or_none, old.otherwise
+    )
+
+
+def _merged(old: Condition | None, new: Condition | None, mask: Mask) -> Condition | None:
+    """The condition of a predicate that was written in the lanes of ``mask``.
+
+    A value has one condition: what both say of all lanes, else what one says of its own.
+    """
+    if old is not None and new is not None and (both := old.or_else(new)) is not None:
+        return both
+    found = None if new is None else new.within(mask)
+    if found is None and old is not None:
+        found = old.within(~mask)
+    return found
+
+
+def meet(one: Value, two: Value, masks: tuple[Mask, Mask], causes: frozenset[Cause]) -> Value:
+    """A register after two sides of a branch, each walked from the same state.
+
+    A lane of both masks may have come from either side: it is known where both agree. A lane of one
+    mask came from that side, any other lane from none, so that both hold what was there before.
+    ``causes`` say why lanes are not known.
+    """
+    if one is two:
+        return one
+    either = masks[0] & masks[1]
+    if isinstance(one, Unknown) and isinstance(two, Unknown):
+        return Unknown(one.causes | two.causes, _met(one.condition, two.condition, masks))
+    merged = merge(one, two, masks[1])
+    assert isinstance(merged, Known)
+    differs = either & ~_agreement(one, two, either)
+    if not differs.any():
+        return merged
+    valid = ~differs if merged.valid is None else merged.valid & ~differs
+    return Known(merged.base, merged.terms, valid, merged.otherwise | causes)
+
+
+def _met(
+    one: Condition | None, two: Condition | None, masks: tuple[Mask, Mask]
+) -> Condition | None:
+    """The condition of a predicate behind two sides: of lanes of both masks what both sides say."""
+    if one is not None and two is not None and (both := one.or_else(two)) is not None:
+        return both
+    alone = None if two is None else two.within(masks[1] & ~masks[0])
+    return one.within(~masks[1]) if alone is None and one is not None else alone
+
+
+def _agreement(one: Value, two: Value, lanes: Mask) -> Mask:
+    """The lanes in which both values are known and equal."""
+    if isinstance(one, Unknown) or isinstance(two, Unknown):
+        return np.zeros_like(lanes)
+    equal: Mask = lanes & (np.asarray(one.base) == np.asarray(two.base))
+    for symbol in one.terms.keys() | two.terms.keys():
+        equal &= np.asarray(one.terms.get(symbol, 0)) == np.asarray(two.terms.get(symbol, 0))
+    for value in (one, two):
+        if value.valid is not None:
+            equal &= value.valid
+    return equal
+
+
+def _select(mask: Mask, new: Number, old: Number) -> Number:
+    if isinstance(new, int) and isinstance(old, int) and new == old:
+        return new
+    chosen: Lanes = np.where(mask, new, old)
+    return chosen
+
+
+def per_lane(function: Callable[..., int], *numbers: Number) -> Number:
+    """``function`` on Python ints, lane by lane. Cost: one call a lane (one if uniform)."""
+    if all(isinstance(number, int) for number in numbers):
+        return function(*numbers)
+    arrays = np.broadcast_arrays(*[np.asarray(number, dtype=np.int64) for number in numbers])
+    return np.array(
+        [function(*lane) for lane in zip(*(array.tolist() for array in arrays), strict=True)],
+        dtype=np.int64,
+    )

@@ -1,0 +1,151 @@
+"""A region of a kernel executed on cases: all ways from its start to its end.
+
+Blocks are taken in order; ways that meet with the same contents of registers that still matter go
+on as one. Inner loops are not walked: what they may write is unknown behind them. Ways that leave
+the region do not count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from ptxwcet.flow.effort import TooMuchEffort
+from ptxwcet.flow.graph.loops import Loop
+from ptxwcet.flow.variants.cases import Case, Content, Raw, assumed
+from ptxwcet.flow.variants.operands import Stepping, predicate_of
+from ptxwcet.flow.variants.regions import Region, indices, writes
+from ptxwcet.flow.variants.steps import step
+from ptxwcet.ir.kernel import Register
+
+_MOST_CASES = 48
+_MOST_STEPS = 6_000
+
+
+Behind = Mapping[str, Content]
+"""What is known at the end of registers that one inner loop or instruction has written last."""
+
+
+def traverse(
+    region: Region,
+    start: Case,
+    signed: bool,
+    kept: frozenset[str] = frozenset(),
+    behind: Behind | None = None,
+    leaving: list[Case] | None = None,
+) -> list[Case]:
+    """The cases in which ``start`` comes to the end of a region; see the module docstring.
+
+    ``signed`` says how unknown bits are read, ``kept`` are registers whose content is wanted at the
+    end. Cases that leave the region are added to ``leaving``. Raises TooMuchEffort. Cost: linear in
+    the region for each way, at most a fixed number of steps.
+    """
+    how = Stepping(region.types, signed)
+    waiting: dict[int, list[Case]] = {region.start: [start]}
+    arrived: list[Case] = []
+    steps = 0
+    for block in region.order:
+        cases = _merged(waiting.pop(block, []), region.live[block] | kept)
+        inner = region.inner.get(block)
+        if inner is not None:
+            ways: list[tuple[int, Case]] = [
+                (target, _behind(region, inner, case, behind or {}))
+                for case in cases
+                for _, target in inner.exits
+            ]
+        else:
+            cases, count = _walked(region, block, cases, how, behind or {})
+            steps += count
+            ways = [way for case in cases for way in _ways(region, block, case)]
+        for target, case in ways:
+            if target == region.end:
+                arrived.append(case)
+            elif target in region.blocks and target != region.start:
+                waiting.setdefault(target, []).append(case)
+            elif leaving is not None:
+                leaving.append(case)
+        if steps > _MOST_STEPS:
+            raise TooMuchEffort
+    if waiting:
+        raise TooMuchEffort  # an order that does not follow all ways
+    if len(arrived) > _MOST_CASES:
+        return _merged(arrived, region.live[region.end] | kept)
+    return arrived
+
+
+def _walked(
+    region: Region, block: int, cases: list[Case], how: Stepping, behind: Behind
+) -> tuple[list[Case], int]:
+    """The cases after the instructions of a block that matter, and how many steps that took."""
+    steps = 0
+    for index in indices(region.graph, (block,)):
+        instruction = region.graph.kernel.instructions[index]
+        if region.relevant.isdisjoint(instruction.writes):
+            continue
+        steps += len(cases)
+        cases = [after for case in cases for after in step(case, instruction, index, how)]
+        for name in region.once.intersection(instruction.writes):
+            if name in behind:
+                cases = [_known(case, name, behind[name]) for case in cases]
+        if len(cases) > _MOST_CASES:
+            raise TooMuchEffort
+    return cases, steps
+
+
+def _known(case: Case, name: str, content: Content) -> Case:
+    """The case with what is known of a register at the end, if else nothing is."""
+    return case.with_register(name, content) if isinstance(case.registers.get(name), Raw) else case
+
+
+def _ways(region: Region, block: int, case: Case) -> list[tuple[int, Case]]:
+    """Where a case goes on behind a block."""
+    graph = region.graph
+    successors = graph.cfg.successors[block]
+    guard = graph.kernel.instructions[graph.last(block)].guard
+    taken, fallthrough = graph.cfg.taken[block], graph.cfg.fallthrough[block]
+    if guard is None or taken is None or fallthrough is None or len(successors) < 2:
+        return [(target, case) for target in successors]
+    predicate = predicate_of(case, Register(guard.register), f"{guard.register}@0")
+    return [
+        (target, one)
+        for target, truth in ((taken, not guard.negated), (fallthrough, guard.negated))
+        for one in assumed(case, predicate, truth)
+    ]
+
+
+def _behind(region: Region, inner: Loop, case: Case, behind: Behind) -> Case:
+    """The case behind an inner loop."""
+    how = Stepping(region.types, signed=True)
+    registers = dict(case.registers)
+    for index in indices(region.graph, inner.body):
+        for name in writes(region.graph, index):
+            if name in region.relevant:
+                known = behind.get(name) if name in region.settled[inner.header] else None
+                registers[name] = known or how.unknown(name, f"{name}@{inner.header}")
+    return replace(case, registers=registers)
+
+
+def _merged(cases: list[Case], live: frozenset[str]) -> list[Case]:
+    """Cases with the same live registers as one: what holds in each of them."""
+    groups: dict[tuple[tuple[str, Content], ...], list[Case]] = {}
+    for case in cases:
+        registers = {name: case.registers[name] for name in live if name in case.registers}
+        key = tuple(sorted(registers.items(), key=lambda item: item[0]))
+        groups.setdefault(key, []).append(case)
+    merged = []
+    for key, group in groups.items():
+        first, *others = group
+        ranges, facts, truths = dict(first.ranges), first.facts, dict(first.truths)
+        for other in others:
+            # what only some have is forgotten: nothing that is left mentions it
+            ranges = {
+                name: interval.hull(other.ranges[name])
+                for name, interval in ranges.items()
+                if name in other.ranges
+            }
+            facts = tuple(fact for fact in facts if fact in other.facts)
+            truths = {name: t for name, t in truths.items() if other.truths.get(name) is t}
+        merged.append(Case(dict(key), ranges, facts, truths, first.effort))
+    if len(merged) > _MOST_CASES:
+        raise TooMuchEffort
+    return merged

@@ -1,0 +1,107 @@
+"""What registers are when a loop is entered: what the walk knows, and what leads to the loop.
+
+The walk knows each register by itself. How they hang together, and what the branches before the
+loop say of them, comes from executing the last blocks before it on cases: ``n - (n & 3)`` is a
+multiple of 4, and at least 4 if the loop is entered only then.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import gcd
+from typing import Protocol
+
+from ptxwcet.flow.effort import Effort, TooMuchEffort
+from ptxwcet.flow.values.integers import IntegerType
+from ptxwcet.flow.values.intervals import Interval, around
+from ptxwcet.flow.variants.body import traverse
+from ptxwcet.flow.variants.cases import Case, Content, Raw, exact
+from ptxwcet.flow.variants.linear_forms import Form, plus
+from ptxwcet.flow.variants.measures import Measure
+from ptxwcet.flow.variants.operands import Stepping
+from ptxwcet.flow.variants.regions import Region
+
+
+class Known(Protocol):
+    """What is known of registers one by one."""
+
+    def interval(self, measure: Measure) -> Interval | None:
+        """The values of a sum of registers, read as numbers of the measure's type."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """The entry of a loop: what is ``known``, and the cases in which it is reached, if they are."""
+
+    known: Known
+    cases: tuple[Case, ...] = ()
+
+    def interval(self, measure: Measure) -> Interval | None:
+        """The values of a sum of registers, read as numbers of the measure's type."""
+        known = self.known.interval(measure)
+        found = self._forms(measure)
+        if not found:
+            return known
+        ends = [case.interval(form) for case, form in found]
+        whole = around(end for one in ends for end in (one.low, one.high))
+        if known is None:
+            return whole
+        return known.meet(whole) or known  # of an entry that there is not, what the walk knows
+
+    def divisor(self, measure: Measure) -> int:
+        """A number that divides all values of a sum of registers."""
+        common = 0
+        for _, form in self._forms(measure):
+            common = gcd(common, form.constant, *dict(form.terms).values())
+        return max(common, 1)
+
+    def _forms(self, measure: Measure) -> list[tuple[Case, Form]]:
+        """The sum in each case; none if one is not exact."""
+        found = []
+        for case in self.cases:
+            total, now = Form(measure.constant), case
+            for name, c in measure.terms:
+                content = now.registers.get(name)
+                if not isinstance(content, (Form, Raw)):
+                    return []
+                now, form = exact(now, content, measure.kind, name)
+                total = plus(total, form, c)
+            found.append((now, total))
+        return found
+
+
+def entry_along(known: Known, region: Region, effort: Effort) -> Entry | None:
+    """The entry of a loop by a region before it; None if that has too many ways.
+
+    Numbers are read as signed ones where nothing says how.
+    """
+    registers = {name: content_of(known, region, name) for name in region.relevant}
+    final = region.once.union(*region.settled.values()) & region.relevant
+    behind = {name: known_content(known, region, name) for name in final}
+    try:
+        cases = traverse(region, Case(registers, {}, effort=effort), True, behind=behind)
+    except TooMuchEffort:
+        return None
+    return Entry(known, tuple(cases))
+
+
+def content_of(known: Known, region: Region, name: str) -> Content:
+    """What a register holds at the start of a region: nothing is known if it is written there."""
+    if name in region.written:
+        return Stepping(region.types, signed=True).unknown(name, f"{name}@0")
+    return known_content(known, region, name)
+
+
+def known_content(known: Known, region: Region, name: str) -> Content:
+    """What is known of a register."""
+    kind = region.types[name]
+    how = Stepping(region.types, signed=True)
+    if kind == "pred" or kind.startswith("f"):
+        return how.unknown(name, f"{name}@k")
+    bits = how.width(name)
+    signed, unsigned = (
+        known.interval(Measure(((name, 1),), 0, IntegerType(bits, signed=one)))
+        for one in (True, False)
+    )
+    return Raw(name, signed, unsigned)

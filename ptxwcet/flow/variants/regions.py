@@ -1,0 +1,233 @@
+"""Parts of a kernel that variants look at: an iteration of a loop, and the way that leads to it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from ptxwcet.flow.flow_graph import FlowGraph
+from ptxwcet.flow.graph.cfg import BlockId
+from ptxwcet.flow.graph.loops import Loop
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """Blocks from ``start`` on all ways to ``end``, which are the same for the body of a loop.
+
+    ``relevant`` are the registers that decide branches in it or are wanted at its end, and what
+    they are computed from in it; ``live`` those of them that are read before they are written, from
+    each block. ``order`` has the blocks outside of inner loops, and the headers of those, ``inner``
+    the inner loops by header; ``settled`` the registers that are not written behind one, ``once``
+    those that a single instruction writes, outside of inner loops.
+    """
+
+    graph: FlowGraph
+    blocks: frozenset[int]
+    start: int
+    end: int
+    relevant: frozenset[str]
+    written: frozenset[str]
+    live: Mapping[int, frozenset[str]]
+    order: tuple[int, ...]
+    inner: Mapping[int, Loop]
+    settled: Mapping[int, frozenset[str]]
+    once: frozenset[str]
+
+    @property
+    def types(self) -> Mapping[str, str]:
+        """The types of the kernel's registers."""
+        return self.graph.kernel.registers
+
+    @property
+    def carried(self) -> frozenset[str]:
+        """Of a loop: the registers that an iteration passes to the next."""
+        return self.live[self.start] & self.written
+
+
+def body_of(graph: FlowGraph, loop: Loop, wanted: frozenset[str] = frozenset()) -> Region:
+    """One iteration of a loop, for its branches and registers that are ``wanted`` besides.
+
+    Cost: a few rounds over its blocks.
+    """
+    inner = [graph.forest.loops[child] for child in loop.children]
+    return _region(graph, loop.body, (loop.header, loop.header), inner, wanted)
+
+
+def way_to(graph: FlowGraph, loop: Loop, wanted: frozenset[str], steps: int) -> Region | None:
+    """What leads to a loop, from at most ``steps`` dominators before; None if nothing does.
+
+    ``wanted`` are registers at its header. Ways stay in the loop around. Cost: as above.
+    """
+    around = None if loop.parent is None else graph.forest.loops[loop.parent]
+    inside = range(len(graph.cfg.blocks)) if around is None else around.body
+    start = _ancestor(graph, loop, around, steps)
+    if start is None:
+        return None
+    forward = _reachable(graph.cfg.successors, start, loop.header, inside, around)
+    backward = _reachable(graph.cfg.predecessors, loop.header, start, inside, around)
+    blocks = frozenset((forward & backward) | {start}) - loop.body
+    headers = {block: graph.forest.loop_at(BlockId(block)) for block in blocks}
+    inner = [one for one in headers.values() if one is not None and one.parent == loop.parent]
+    return _region(graph, blocks, (start, loop.header), inner, wanted)
+
+
+def _ancestor(graph: FlowGraph, loop: Loop, around: Loop | None, steps: int) -> int | None:
+    """A block that dominates a loop in the loop around, outside of others or at their header."""
+    found = None
+    block: int | None = loop.header
+    for _ in range(steps):
+        block = graph.dominators[block] if block is not None else None
+        if block is None or (around is not None and block not in around.body):
+            break
+        for one in graph.forest.around(BlockId(block)):
+            if one.parent == loop.parent and loop.header not in one.body:
+                block = one.header
+        found = block
+        if around is not None and block == around.header:
+            break
+    return found
+
+
+def _reachable(
+    edges: tuple[tuple[BlockId, ...], ...],
+    first: int,
+    last: int,
+    inside: Collection[int],
+    around: Loop | None,
+) -> set[int]:
+    """What is behind ``first`` before ``last``, without going round the loop around."""
+    seen: set[int] = set()
+    pending = [first]
+    while pending:
+        block = pending.pop()
+        if block in seen or block not in inside:
+            continue
+        seen.add(block)
+        if block == last:
+            continue
+        pending += [
+            other
+            for other in edges[block]
+            if around is None
+            or around.header not in (other, block)
+            or first == block
+            or last == other
+        ]
+    return seen
+
+
+def _region(
+    graph: FlowGraph,
+    blocks: Collection[int],
+    ends: tuple[int, int],
+    inner: list[Loop],
+    wanted: frozenset[str],
+) -> Region:
+    start, end = ends
+    relevant = _relevant(graph, blocks, wanted)
+    live: Mapping[int, frozenset[str]] = _live(
+        graph, blocks, relevant, (end, wanted) if start != end else None
+    )
+    hidden = {block for one in inner for block in one.body if block != one.header}
+    order = tuple(
+        block for block in graph.cfg.reverse_postorder if block in blocks and block not in hidden
+    )
+    counts = Counter(name for index in indices(graph, blocks) for name in writes(graph, index))
+    looped = {
+        name for one in inner for index in indices(graph, one.body) for name in writes(graph, index)
+    }
+    headers: dict[int, Loop] = {one.header: one for one in inner}
+    settled: dict[int, frozenset[str]] = {
+        one.header: _settled(graph, blocks, one, end) for one in inner
+    }
+    return Region(
+        graph,
+        frozenset(blocks),
+        start,
+        end,
+        relevant,
+        frozenset(counts),
+        live,
+        order,
+        dict(headers),
+        settled,
+        frozenset(name for name, count in counts.items() if count == 1 and name not in looped),
+    )
+
+
+def indices(graph: FlowGraph, blocks: Iterable[int]) -> Iterator[int]:
+    """The indices of the instructions of blocks, in order."""
+    for block in sorted(blocks):
+        bounds = graph.cfg.blocks[block]
+        yield from range(bounds.start, bounds.end)
+
+
+def writes(graph: FlowGraph, index: int) -> tuple[str, ...]:
+    """The registers that an instruction writes."""
+    return graph.kernel.instructions[index].writes
+
+
+def _settled(graph: FlowGraph, blocks: Collection[int], inner: Loop, end: int) -> frozenset[str]:
+    """The registers that nothing writes between an inner loop and the end of a region."""
+    seen: set[int] = set()
+    pending: list[int] = [target for _, target in inner.exits]
+    while pending:
+        block = pending.pop()
+        if block not in seen and block in blocks and block != end:
+            seen.add(block)
+            pending += graph.cfg.successors[block]
+    later = {name for index in indices(graph, seen) for name in writes(graph, index)}
+    own = {name for index in indices(graph, inner.body) for name in writes(graph, index)}
+    return frozenset(own - later)
+
+
+def _relevant(
+    graph: FlowGraph, blocks: Collection[int], wanted_at_end: frozenset[str]
+) -> frozenset[str]:
+    definitions: dict[str, list[int]] = {}
+    for index in indices(graph, blocks):
+        for name in writes(graph, index):
+            definitions.setdefault(name, []).append(index)
+    wanted: list[str] = [*wanted_at_end]
+    for block in blocks:
+        guard = graph.kernel.instructions[graph.last(block)].guard
+        if guard is not None and graph.jumps(block):
+            wanted.append(guard.register)
+    found: set[str] = set()
+    while wanted:
+        name = wanted.pop()
+        if name not in found:
+            found.add(name)
+            for index in definitions.get(name, ()):
+                wanted += graph.kernel.instructions[index].reads
+    return frozenset(found)
+
+
+def _live(
+    graph: FlowGraph,
+    blocks: Collection[int],
+    relevant: frozenset[str],
+    at_end: tuple[int, frozenset[str]] | None,
+) -> dict[int, frozenset[str]]:
+    """The relevant registers that are read before they are written, from each block."""
+    live: dict[int, frozenset[str]] = {block: frozenset() for block in blocks}
+    if at_end is not None:
+        live[at_end[0]] = at_end[1]
+    order = [block for block in reversed(graph.cfg.reverse_postorder) if block in blocks]
+    changed = True
+    while changed:
+        changed = False
+        for block in order:
+            now: set[str] = set()
+            for target in graph.cfg.successors[block]:
+                now |= live.get(target, frozenset())
+            bounds = graph.cfg.blocks[block]
+            for index in range(bounds.end - 1, bounds.start - 1, -1):
+                instruction = graph.kernel.instructions[index]
+                if instruction.guard is None:
+                    now -= set(instruction.writes)
+                now |= relevant.intersection(instruction.reads)
+            changed |= now != live[block]
+            live[block] = frozenset(now)
+    return live

@@ -1,0 +1,370 @@
+"""Variants: numbers that fall in every iteration and are bounded from below while a loop goes on.
+
+A measure is a sum of multiples of registers that an iteration passes on, and of others that it
+leaves alone: what an exit tests (``hi - lo``), or the sum of two such. Iterations are executed on
+cases (:mod:`ptxwcet.flow.variants.body`) from every state in which the measure is in a range and
+its registers are where they began or between. If in each case that goes back to the header the
+measure is smaller, and the registers are again in their range, so that nothing has wrapped around,
+then the number of times that an entry of the loop goes back is bounded (Floyd's argument), for each
+thread:
+
+* a measure that falls by at least c has at most (first - least) / c + 1 values;
+* what it is at most, from what it was at most, can be computed again and again: halving searches;
+* a number without its lowest bit has one bit less;
+* remainders of Euclid's algorithm: with T steps the first divisor is at least Fibonacci's number
+  F(T + 2) (Lame).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import product
+
+from ptxwcet.flow.effort import Effort, TooMuchEffort
+from ptxwcet.flow.values.intervals import Interval, around
+from ptxwcet.flow.variants.body import traverse
+from ptxwcet.flow.variants.cases import Case, Content, exact
+from ptxwcet.flow.variants.entry import Entry, content_of
+from ptxwcet.flow.variants.linear_forms import Form, plus, shifted, times, variable
+from ptxwcet.flow.variants.measures import Measure, gap, relations
+from ptxwcet.flow.variants.regions import Region
+
+# More iterations than this are asked for: a bound from the type alone says nothing.
+MOST_BACK_EDGES = 1 << 20
+_MOST_ROUNDS = 100
+_MEASURE = "#m"
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """An entry goes back to the header at most ``back_edges`` times, because of ``reason``."""
+
+    back_edges: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Attempt:
+    """A measure at an entry, the ranges that its registers stay in, and what divides it.
+
+    ``relations`` are registers that are a sum of others, at the entry and after each iteration.
+    """
+
+    body: Region
+    entry: Entry
+    effort: Effort
+    measure: Measure
+    within: Mapping[str, Interval]
+    divisor: int = 1
+    relations: tuple[tuple[str, Measure], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Round:
+    """An iteration that goes back, from some state with the measure in a range.
+
+    The measure is in ``after`` then, and smaller by ``fall`` at least. ``cases`` are all ways back;
+    in each the registers of the measure are ``ends``: numbers of its type, without a wrap.
+    """
+
+    after: Interval
+    fall: int
+    cases: tuple[Case, ...]
+    ends: tuple[Mapping[str, Form], ...]
+
+
+class _NoWayBack:
+    """No iteration from the states goes back: each way contradicts what is known on it."""
+
+
+_Outcome = _Round | _NoWayBack | None
+"""What iterations do; None if registers of the measure may leave their range."""
+
+
+def find_variant(
+    body: Region, entry: Entry, tried: Iterable[Measure], effort: Effort
+) -> Variant | None:
+    """The smallest bound that one of some measures gives; None if none does within ``effort``.
+
+    Cost: for each measure some hundred iterations on cases, at most.
+    """
+    found: list[Variant] = []
+    for measure in tried:
+        with suppress(TooMuchEffort):
+            found += _bounds(body, entry, measure, effort)
+    small = [one for one in found if one.back_edges <= MOST_BACK_EDGES]
+    return min(small, key=lambda one: one.back_edges, default=None)
+
+
+def _bounds(body: Region, entry: Entry, measure: Measure, effort: Effort) -> Iterator[Variant]:
+    start = entry.interval(measure)
+    parts = {part.names[0]: entry.interval(part) for part in measure.parts()}
+    if start is None or start.high < 0 or None in parts.values():
+        return
+    known = {name: one for name, one in parts.items() if one is not None}
+    kind, divisor = measure.kind, max(entry.divisor(measure), 1)
+    anything = dict.fromkeys(known, kind.interval)
+    holding = tuple(one for one in relations(body) if _holds_at_first(entry, measure, one))
+    options = product((_reach(measure, known), anything), {divisor: 0, 1: 0}, {holding: 0, (): 0})
+    for within, by, equal in options:
+        attempt = _Attempt(body, entry, effort, measure, within, by, equal)
+        found = [_counted(attempt, start), _special(attempt, start)]
+        yield from (one for one in found if one is not None)
+        if found != [None, None]:
+            return
+
+
+def _reach(measure: Measure, known: Mapping[str, Interval]) -> dict[str, Interval]:
+    """The range of each register: where it begins, and those that it is compared with, or 0."""
+    found: dict[str, Interval] = {}
+    for group in measure.groups or (measure.names,):
+        present = [name for name in group if name in known]  # a sum may cancel what it compares
+        ends = [end for name in present for end in (known[name].low, known[name].high)]
+        for name in present:
+            whole = around(ends if len(group) > 1 else [*ends, 0])
+            found[name] = found.get(name, whole).hull(whole)
+    return found
+
+
+def _holds_at_first(entry: Entry, measure: Measure, relation: tuple[str, Measure]) -> bool:
+    """Whether a register is at the entry what an iteration sets it to."""
+    _, equal = relation
+    if equal.kind != measure.kind or not set(equal.names) <= set(measure.names):
+        return False
+    rest = gap(relation)
+    return rest is not None and entry.interval(rest) == Interval(0, 0)
+
+
+def _counted(attempt: _Attempt, start: Interval) -> Variant | None:
+    """The bound of a measure that falls."""
+    first = _round(attempt, start)
+    if first is None:
+        return None
+    name = attempt.measure.text
+    if isinstance(first, _NoWayBack):
+        return Variant(0, f"{name} is at most {start.high}: no iteration goes on")
+    why = f"{name} is {start.high} or less at first"
+    low, again = _settled(attempt, first)
+    fall = again.fall if isinstance(again, _Round) else 0
+    high, done, drop = first.after.high, 1, 0
+    best = done + (high - low) // fall if fall > 0 else None
+    while isinstance(again, _Round) and done <= _MOST_ROUNDS:
+        drop, before = high - again.after.high, drop
+        if drop <= 0 or (4 * (again.after.high - low) > 3 * (high - low) + 4 and drop < 2 * before):
+            break  # neither what is left nor what has gone changes by a factor
+        high, done = again.after.high, done + 1
+        if fall > 0:
+            best = min(best or 0, done + (high - low) // fall)
+        # at most ``high`` after so many iterations and never below ``low``: no run has so many
+        again = _NoWayBack() if high < low else _round(attempt, Interval(low, high))
+    if isinstance(again, _NoWayBack) and (best is None or done <= best):
+        return Variant(done, f"{why} and shrinks in each iteration, {done} times at most")
+    if best is None:
+        return None
+    return Variant(
+        best, f"{why}, falls by {fall} or more an iteration and is {low} or more at the end"
+    )
+
+
+def _settled(attempt: _Attempt, first: _Round) -> tuple[int, _Outcome]:
+    """A number that the measure is never below while the loop goes on, and what happens above.
+
+    The outcome is None if no such number is found.
+    """
+    for guess in (first.after.low, 2, 1, 0, -1):
+        low = min(guess, first.after.low)
+        again = _round(attempt, Interval(low, first.after.high))
+        if isinstance(again, _NoWayBack) or (again is not None and again.after.low >= low):
+            return low, again
+    return first.after.low, None
+
+
+def _special(attempt: _Attempt, start: Interval) -> Variant | None:
+    """The bound of a number that loses its lowest bit, or that Euclid's algorithm divides by."""
+    measure = attempt.measure
+    if len(measure.terms) != 1 or measure.constant or measure.terms[0][1] != 1:
+        return None
+    if attempt.divisor != 1:
+        return None
+    ((register, _),) = measure.terms
+    kind = measure.kind
+    if start.low >= 0:
+        done = _round(attempt, Interval(0, start.high))
+        cleared = variable(f"cleared({_MEASURE})")
+        if isinstance(done, _Round) and done.after.low >= 1 and _all_hold(done, register, cleared):
+            bits = start.high.bit_length()
+            return Variant(max(bits - 1, 0), f"{register} has at most {bits} bits, loses one each")
+    if start.low >= 1:
+        # Where the sum may wrap around it is not the number plus its lowest bit: 0 is what
+        # follows the highest bit, and stays as it is.
+        done = _round(attempt, Interval(1, attempt.within[register].high))
+        grown = plus(variable(_MEASURE), variable(f"lowest({_MEASURE})"))
+        if isinstance(done, _Round) and done.after.low >= 1 and _all_hold(done, register, grown):
+            most = done.after.high.bit_length() - 1
+            return Variant(
+                most,
+                f"the lowest bit of {register} at least doubles, below {done.after.high + 1}",
+            )
+    if attempt.within[register] != kind.interval:
+        return None
+    parts = [Interval(1, kind.high), *([Interval(kind.low, -1)] if kind.signed else [])]
+    if not all(_is_euclid(_round(attempt, part), register) for part in parts):
+        return None
+    if start.holds(0):  # the first remainder may be any number, but no divisor that is 0 again
+        if not _leaves_zero(_round(attempt, Interval(0, 0)), register):
+            return None
+        most, more = max(kind.high, -kind.low), 1
+    else:
+        most, more = max(abs(start.low), abs(start.high)), 0
+    steps = more + euclid_steps(most)
+    return Variant(steps, f"Euclid's algorithm on {register}, at first at most {most}")
+
+
+def _all_hold(done: _Round, register: str, content: Form) -> bool:
+    """Whether a register ends as the same number in all cases, without a wrap."""
+    return all(end[register] == content for end in done.ends)
+
+
+def _is_euclid(done: _Outcome, register: str) -> bool:
+    """Whether (a, b) becomes (b, a % b), with a remainder that is not 0, in every case."""
+    if not isinstance(done, _Round):
+        return False
+    for case, end in zip(done.cases, done.ends, strict=True):
+        content = end[register]
+        if len(content.terms) != 1:
+            return False
+        name = content.terms[0][0]
+        if content != variable(name) or case.interval(content).holds(0):
+            return False
+        before = [
+            one
+            for one, now in case.registers.items()
+            if now == variable(_MEASURE) and one != _MEASURE and _is_remainder(name, one)
+        ]
+        if not before:
+            return False
+    return True
+
+
+def _leaves_zero(done: _Outcome, register: str) -> bool:
+    """Whether no iteration that goes back leaves a register at 0."""
+    if not isinstance(done, _Round):
+        return isinstance(done, _NoWayBack)
+    pairs = zip(done.cases, done.ends, strict=True)
+    return not any(case.interval(end[register]).holds(0) for case, end in pairs)
+
+
+def _is_remainder(name: str, dividend: str) -> bool:
+    """Whether a variable is the remainder of what a register was by the measure."""
+    return name.startswith(f"rem({dividend}@0") and name.endswith(f",{_MEASURE})")
+
+
+def euclid_steps(most: int) -> int:
+    """How often Euclid's algorithm goes on with a remainder from a divisor of at most ``most``.
+
+    The largest T with F(T + 2) <= most: divisors before are at least the sum of the next two.
+    """
+    steps, one, two = 0, 1, 2
+    while two <= most:
+        steps, one, two = steps + 1, two, one + two
+    return steps
+
+
+def _round(attempt: _Attempt, values: Interval) -> _Outcome:
+    """One iteration from all states with the measure in ``values``.
+
+    None if registers of the measure may leave their range: then it says nothing of the next.
+    """
+    measure = attempt.measure
+    kept = frozenset(measure.names) | {_MEASURE, *(name for name, _ in attempt.relations)}
+    start = _start(attempt, values)
+    if start is None:
+        return None
+    cases = traverse(attempt.body, start, measure.kind.signed, kept)
+    afters: list[Interval] = []
+    falls: list[int] = []
+    back: list[Case] = []
+    found: list[Mapping[str, Form]] = []
+    for case in cases:
+        after, ends = Form(measure.constant), dict[str, Form]()
+        for name, c in measure.terms:
+            content = case.registers[name]
+            case, form = exact(case, content, measure.kind, name)
+            if not attempt.within[name].covers(case.interval(form)):
+                return None
+            ends[name] = form
+            after = plus(after, form, c)
+        if not all(_holds(case, one, ends) for one in attempt.relations):
+            return None
+        if any(
+            number % attempt.divisor for number in (after.constant, *dict(after.terms).values())
+        ):
+            return None
+        before = case.registers[_MEASURE]
+        assert isinstance(before, Form)
+        afters.append(case.interval(after))
+        falls.append(case.interval(plus(before, after, -1)).low)
+        back.append(case)
+        found.append(ends)
+    if not back:
+        return _NoWayBack()
+    whole = around(end for one in afters for end in (one.low, one.high))
+    return _Round(whole, min(falls), tuple(back), tuple(found))
+
+
+def _holds(case: Case, relation: tuple[str, Measure], registers: Mapping[str, Form]) -> bool:
+    """Whether a register is a sum of others."""
+    name, equal = relation
+    return case.registers.get(name) == _summed(equal, registers)
+
+
+def _summed(measure: Measure, registers: Mapping[str, Form]) -> Form:
+    total = Form(measure.constant)
+    for name, c in measure.terms:
+        total = plus(total, registers[name], c)
+    return total
+
+
+def _start(attempt: _Attempt, values: Interval) -> Case | None:
+    """All states at the header with the measure in a range, and its registers in theirs."""
+    body, measure, within = attempt.body, attempt.measure, attempt.within
+    registers: dict[str, Content] = {}
+    for name in body.relevant | body.live[body.start]:
+        registers[name] = content_of(attempt.entry, body, name)
+    pivot = next(
+        ((name, c) for name, c in measure.terms if name in body.carried and abs(c) == 1), None
+    )
+    if pivot is None:
+        return None
+    by = attempt.divisor
+    now = times(variable(_MEASURE), by)
+    low, high = -(-values.low // by), values.high // by
+    if low > high:
+        return None  # no multiple of the divisor is among the values
+    ranges: dict[str, Interval] = {_MEASURE: Interval(low, high)}
+    rest = Form(measure.constant)
+    for name, c in measure.terms:
+        if name == pivot[0]:
+            continue
+        bounds: Interval | None = within[name]
+        if name not in body.carried:
+            bounds = attempt.entry.interval(Measure(((name, 1),), 0, measure.kind))
+        if bounds is None:
+            return None
+        if bounds.is_number:
+            form = Form(bounds.low)
+        else:
+            form, ranges[name] = variable(name), bounds
+        registers[name] = form
+        rest = plus(rest, form, c)
+    form = times(plus(now, rest, -1), pivot[1])
+    registers[pivot[0]] = form
+    registers[_MEASURE] = now
+    allowed = within[pivot[0]]
+    facts = (shifted(form, -allowed.low), shifted(times(form, -1), allowed.high))
+    forms = {name: one for name in measure.names if isinstance(one := registers[name], Form)}
+    for name, equal in attempt.relations:
+        registers[name] = _summed(equal, forms)
+    return Case(registers, ranges, facts, effort=attempt.effort)

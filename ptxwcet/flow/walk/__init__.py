@@ -1,0 +1,1 @@
+"""The walk: a group of warps goes through the kernel, and what it executes becomes a path."""

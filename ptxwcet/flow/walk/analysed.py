@@ -1,0 +1,180 @@
+"""Loops whose iterations are found: executed one by one until a closed form is proved."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from ptxwcet.flow.graph.loops import Loop
+from ptxwcet.flow.launch import BoundOrigin
+from ptxwcet.flow.values.value import Mask, Value
+from ptxwcet.flow.walk.bounded import runs_once
+from ptxwcet.flow.walk.closed_forms import PERIODS, summarise
+from ptxwcet.flow.walk.iterations import Claim, Entry, Iterations, Summary, is_rotated
+from ptxwcet.flow.walk.path import AffineCount, Path, PathLoop, is_exact
+from ptxwcet.flow.walk.rounds import Rounds
+from ptxwcet.flow.walk.state import WalkState
+from ptxwcet.flow.walk.stops import Refused, Undecided
+
+# Plain iterations of one loop entry before it is refused as not summarisable: halving and doubling
+# loops need at most 64, table-driven ones in the corpus at most 1024.
+_MOST_PLAIN_ITERATIONS = 4096
+# Iterations after which a loop that data may leave is asked for: its counters have gone round.
+_MOST_ITERATIONS = 1 << 32
+
+
+def analysed_loop(walk: WalkState, entry: Entry, claimed: Claim | None) -> tuple[int, Mask]:
+    """Walks one entry of a loop; ``claimed`` bounds the executions of its body.
+
+    Raises Undecided, Refused (PW204: no closed form, PW205: it never ends, PW217: the bound is
+    wrong), Infeasible (no run that the bound is true of enters here). Cost: a few walks of the
+    body for each closed form, else one for each iteration.
+    """
+    outer, search = walk.out, _Search(walk, entry, claimed)
+    loop = entry.loop
+    try:
+        while search.is_open:
+            search.start()
+            reached = walk.region(loop.header, search.entry.mask, entry.stop, loop)
+            if search.takes_whole(*reached):
+                search.skip(summarise(walk, search.entry, search.history, search.plain))
+    finally:
+        walk.out = outer
+    walk.out.append(search.path())
+    return reached[0], search.arrived
+
+
+class _Search:
+    """The iterations of one entry of a loop, found one after the other or many at once.
+
+    ``history`` has the registers at the start of the last ``plain`` iterations, which were executed
+    one by one. ``arrived`` are the lanes that stand where the loop has ended.
+    """
+
+    def __init__(self, walk: WalkState, entry: Entry, claimed: Claim | None) -> None:
+        self.entry = entry
+        self.history: list[dict[str, Value]] = []
+        self.plain = 0
+        self.is_open = True
+        self.arrived = entry.mask
+        self._walk = walk
+        self._claimed = claimed
+        self._limit = None if claimed is None else claimed.most - is_rotated(entry.loop)
+        self._opened = walk.open_loops[-1]
+        self._iterations = Iterations()
+        self._rounds = Rounds()
+        self._reason = ""
+        self._alive = self._entered = entry.mask
+        self._reach, self._endings = walk.reach, walk.endings
+        self._are_here = walk.is_exact and not walk.has_gone
+        self._together = False  # all lanes have executed the same, up to where they left
+
+    def start(self) -> None:
+        """Begins an iteration."""
+        self.history.append(dict(self._walk.state.registers))
+        self._alive = self._walk.state.alive.copy()
+        self._walk.out = []
+
+    def takes_whole(self, block: int, arrived: Mask) -> bool:
+        """Takes an iteration that was walked; says whether a closed form is to be looked for."""
+        nodes = tuple(self._walk.out)
+        if block != self.entry.loop.header or not np.array_equal(arrived, self.entry.mask):
+            self._take_part(nodes, block, arrived)
+            return False
+        if self._remaining is not None and self._opened.undecided and self._remaining <= 0:
+            self._stop(nodes)
+            return False
+        self._iterations.add(nodes, AffineCount(1), 1)
+        self.plain += 1
+        if self.plain > _MOST_PLAIN_ITERATIONS:
+            raise _not_summarisable(self._walk, self.entry.loop)
+        self.history = self.history[-max(PERIODS) :]
+        self._opened.remaining = self._remaining
+        lives = np.array_equal(self._alive, self._walk.state.alive)
+        return lives and self._opened.remaining != 0
+
+    @property
+    def _remaining(self) -> int | None:
+        """Most iterations that the claim leaves in any block and iteration of loops around."""
+        return None if self._limit is None else self._limit - self._iterations.fewest
+
+    def _take_part(self, nodes: Path, block: int, arrived: Mask) -> None:
+        """Takes an iteration that not all lanes have completed: the last one, if any has left."""
+        if block != self.entry.loop.header or not arrived.any():
+            self._iterations.last = nodes
+            self._together = np.array_equal(arrived, self._entered)
+            self.is_open, self.arrived = False, arrived
+            return
+        self._iterations.add(nodes, AffineCount(1), 1)  # some lanes have exited for good
+        self.entry = replace(self.entry, mask=arrived)
+        self.history, self.plain, self._rounds = [], self.plain + 1, Rounds()
+
+    def _stop(self, nodes: Path) -> None:
+        """Ends the loop by the user's word: lanes leave on the ways that were noted."""
+        assert self._limit is not None
+        if self._limit < 0:
+            self._walk.contradict(runs_once(self._walk, self.entry.loop), self._reach)
+        end = self._opened.end
+        self._iterations.last = () if end is None else (*nodes, *end)
+        self._iterations.is_stopped = True
+        self.is_open, self.arrived = False, np.zeros_like(self.entry.mask)
+
+    def skip(self, summary: Summary | None) -> None:
+        """Takes the iterations of which a closed form was found."""
+        if summary is None:
+            return
+        most = self._remaining if self._opened.undecided else None
+        self._iterations.add(summary.nodes, summary.count, summary.period, most)
+        self._reason = self._reason or summary.reason
+        self.history, self.plain = [], 0
+        if self._limit is None or not self._opened.undecided:
+            self._rounds.note(self._walk, self.entry)
+        if self._iterations.total.base > _MOST_ITERATIONS and self._opened.undecided:
+            raise Undecided(*self._opened.undecided)  # counters go round, for ever
+
+    def path(self) -> PathLoop:
+        """The path of all iterations. Raises Refused (PW217) or Infeasible for a wrong claim."""
+        loop, claimed, opened = self.entry.loop, self._claimed, self._opened
+        path = self._iterations.path(opened)
+        if self._iterations.is_stopped:
+            assert claimed is not None
+            return PathLoop(
+                loop.id, path, AffineCount(claimed.most), claimed.origin, claimed.reason
+            )
+        bodies = self._iterations.bodies(loop.id, rotated=is_rotated(loop))
+        if claimed is not None and claimed.origin is BoundOrigin.USER:
+            self._check(claimed.most, bodies)
+        reason = self._reason or "enumerated"
+        if opened.undecided:
+            reason += "; it may end earlier"
+        return PathLoop(loop.id, path, bodies, BoundOrigin.ANALYSIS, reason)
+
+    def _check(self, most: int, bodies: AffineCount) -> None:
+        """Compares what the user says with what was found, if a run that enters executes that.
+
+        What some lanes or runs may do less often, or what they end early, contradicts no bound.
+        """
+        is_sure = (self._are_here or self._together) and self._walk.endings == self._endings
+        is_sure &= not self._opened.undecided and is_exact(self._iterations.last)
+        if is_sure and not bodies.slopes and bodies.base > most:
+            reason = _contradiction(self._walk, self.entry.loop, most, bodies.base)
+            self._walk.contradict(reason, self._reach)
+
+
+def _not_summarisable(walk: WalkState, loop: Loop) -> Refused:
+    return Refused(
+        "PW204",
+        walk.cfg.blocks[loop.header].start,
+        f"no closed form was found for this loop in {_MOST_PLAIN_ITERATIONS} iterations",
+        f"give a bound: --loop-bound '{walk.cfg.name(loop.header)}=N'",
+    )
+
+
+def _contradiction(walk: WalkState, loop: Loop, claimed: int, found: int) -> Refused:
+    return Refused(
+        "PW217",
+        walk.cfg.blocks[loop.header].start,
+        f"--loop-bound says {claimed} iterations, but the loop runs {found}",
+        "correct the bound or the launch facts: both cannot be true",
+    )

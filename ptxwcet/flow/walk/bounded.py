@@ -1,0 +1,92 @@
+"""Loops whose exits are not decided, run as often as the user or a variant says."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ptxwcet.flow.graph.loops import Loop
+from ptxwcet.flow.shapes.shape import Agreement
+from ptxwcet.flow.values.value import Mask
+from ptxwcet.flow.walk.branches import agreement_at
+from ptxwcet.flow.walk.exits import ExitRecorder
+from ptxwcet.flow.walk.iterations import Claim, is_rotated
+from ptxwcet.flow.walk.path import AffineCount, Path, PathChoice, PathLoop, PathRepeat, Together
+from ptxwcet.flow.walk.state import Reach, WalkState
+from ptxwcet.flow.walk.stops import Refused
+
+
+def bounded_loop(walk: WalkState, loop: Loop, mask: Mask, claim: Claim) -> tuple[int, Mask]:
+    """A loop whose exits are not decided, run as often as is claimed.
+
+    Raises Refused: PW218 if its exits lead to different places, PW222 if barriers are in it and
+    nothing says that all warps of the block leave it together.
+    """
+    header = walk.cfg.blocks[loop.header].start
+    rotated, bound = is_rotated(loop), claim.most
+    if rotated and bound == 0:
+        walk.contradict(runs_once(walk, loop))
+        bound = 1  # no run enters the loop
+    walk.reach = Reach.PERHAPS
+    walk.forget(loop)
+    recorder = ExitRecorder(loop, walk.graph)
+    outer, walk.out, walk.exits = walk.out, [], recorder
+    try:
+        block, arrived = walk.region(loop.header, mask, None, loop)
+        full = tuple(walk.out)
+    finally:
+        walk.out, walk.exits = outer, None
+    walk.forget(loop)
+    target = recorder.target
+    noted = bool(walk.open_loops[-1].left)  # ways out of sides, which the recorder does not see
+    if block != loop.header or not np.array_equal(arrived, mask) or target is None or noted:
+        raise Refused(
+            "PW218",
+            header,
+            "the exits of this loop lead to different places: a bound on its iterations does "
+            "not settle what follows",
+            "give the parameters that decide the exits, or restructure the loop",
+        )
+    together = _together(walk, loop, full)
+    count = AffineCount(bound - 1 if rotated else bound)
+    repeat = PathRepeat(count, AffineCount(0), full, together)
+    ends = tuple(dict.fromkeys(recorder.paths))
+    site = None if together is None else together.site
+    races = together is not None and together.if_race_free
+    last: Path = ends[0] if len(ends) == 1 else (PathChoice(ends, site, races),)
+    walk.out.append(
+        PathLoop(loop.id, (repeat, *last), AffineCount(bound), claim.origin, claim.reason)
+    )
+    return target, mask
+
+
+def _together(walk: WalkState, loop: Loop, iteration: Path) -> Together | None:
+    """Why all warps of the block leave the loop together; None if barriers do not ask for that."""
+    if not walk.steps.have_barrier(iteration):
+        return None
+    races = False
+    for source in sorted({source for source, _ in loop.exits}):
+        agreement, if_race_free = agreement_at(walk, source)
+        races |= if_race_free
+        if agreement is not Agreement.BLOCK:
+            branch = walk.graph.kernel.instructions[walk.graph.last(source)]
+            raise Refused(
+                "PW222",
+                walk.graph.last(source),
+                "a block-wide barrier is in a loop that the warps of the block, or lanes of a "
+                f"warp, may leave at different iterations: {branch.mnemonic} in line "
+                f"{branch.span.line} is not decided",
+                "give the parameters that decide it, or, if all threads of the block leave the "
+                'loop together, say so: a [[branch]] fact with uniform = "block"',
+            )
+    return Together(loop.header, if_race_free=races)
+
+
+def runs_once(walk: WalkState, loop: Loop) -> Refused:
+    """Refuses a bound of no iterations on a loop that tests at its end."""
+    return Refused(
+        "PW217",
+        walk.cfg.blocks[loop.header].start,
+        "--loop-bound says 0 iterations, but this loop tests at its end: once entered, its "
+        "body runs at least once",
+        "give a bound of at least 1",
+    )

@@ -1,0 +1,205 @@
+"""Branches: decided for all lanes, divergent, or open; and which way an open one is walked."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from ptxwcet.flow.graph.loops import Loop
+from ptxwcet.flow.shapes.shape import Agreement
+from ptxwcet.flow.values.value import Mask
+from ptxwcet.flow.walk.guards import outcomes
+from ptxwcet.flow.walk.narrowing import condition_of
+from ptxwcet.flow.walk.open_branch import OpenBranch
+from ptxwcet.flow.walk.open_branches import choose, ending, fork, may_end, may_leave
+from ptxwcet.flow.walk.path import PathFork, PathUnordered, Visit
+from ptxwcet.flow.walk.sides import walk_side
+from ptxwcet.flow.walk.state import WalkState
+from ptxwcet.flow.walk.stops import FallsApart, Refused, Undecided, no_meeting
+from ptxwcet.ir.kernel import Guard
+
+
+def walk_branch(
+    walk: WalkState, block: int, mask: Mask, taken: int, fallthrough: int | None
+) -> tuple[int, Mask]:
+    """Goes on behind a block that ends with a branch: where the lanes stand that arrive there."""
+    guard = walk.graph.kernel.instructions[walk.graph.last(block)].guard
+    recorder = walk.exits
+    if recorder is not None and block in recorder.blocks:
+        return recorder.leave_or_stay(block, taken, fallthrough, walk.out), mask
+    sure, unsure, causes = outcomes(walk, guard, mask)
+    sure, unsure = _possible(walk, block, sure, unsure, mask)
+    going, staying = sure | unsure, mask & ~sure
+    if not going.any():
+        assert fallthrough is not None
+        walk.out.append(Visit(block, taken=False))
+        return fallthrough, mask
+    jumps = walk.graph.jumps(block)
+    is_decided = not unsure.any() and walk.is_exact and not walk.has_gone
+    if fallthrough is None or not staying.any() or (taken == fallthrough and is_decided):
+        walk.out.append(Visit(block, taken=jumps))
+        return taken, mask
+    if taken == fallthrough:  # only the bubble of a taken branch is open
+        walk.note_open(block, causes)
+        walk.out.append(PathFork(block, (), (), straight=False, jumps=jumps))
+        return taken, mask
+    if is_decided:
+        if block in walk.facts.uniform:
+            walk.contradict(_parts(walk, block))
+        # Lanes that branch straight to the join only wait there: the warp falls through.
+        straight = taken == walk.graph.postdominators[block]
+        if not walk.proofs:
+            walk.graph.work.parting.add(block)
+        walk.out.append(Visit(block, taken=jumps and not straight))
+        return _diverge(walk, block, (taken, going), (fallthrough, staying))
+    sides = OpenBranch(block, (taken, going), (fallthrough, staying), causes)
+    if unsure.any():
+        sides = _opened(walk, sides, guard, mask)
+    return _open_branch(walk, sides)
+
+
+def _parts(walk: WalkState, block: int) -> Refused:
+    """Lanes of a warp part here that a fact says go together."""
+    return Refused(
+        "PW217",
+        walk.graph.last(block),
+        "a fact says that all lanes of a warp take this branch alike, but some take it and some do "
+        "not",
+        "correct the fact or the launch facts: both cannot be true",
+    )
+
+
+def _opened(walk: WalkState, sides: OpenBranch, guard: Guard | None, mask: Mask) -> OpenBranch:
+    """A branch that is open for ``mask``, with who agrees on it and what it says of a symbol."""
+    walk.note_open(sides.block, sides.causes)
+    agreement, if_race_free = agreement_at(walk, sides.block)
+    if agreement:
+        taken, fallthrough = sides.taken[0], sides.fallthrough[0]
+        sides = replace(sides, taken=(taken, mask), fallthrough=(fallthrough, mask))
+    condition = condition_of(walk, guard, mask)
+    return replace(sides, agreement=agreement, condition=condition, if_race_free=if_race_free)
+
+
+def agreement_at(walk: WalkState, block: int) -> tuple[Agreement, bool]:
+    """Who takes a branch alike, and whether that needs a kernel without data races."""
+    stated = walk.facts.uniform.get(block)
+    if stated == "block":
+        return Agreement.BLOCK, False
+    found = walk.graph.agreements[block]
+    if stated == "warp":
+        found = max(found, Agreement.WARP)
+    if found is Agreement.WARP and walk.state.launch.warps == 1:
+        found = Agreement.BLOCK  # the warp is the block
+    if found is Agreement.BLOCK or not walk.cfg.barriers:
+        return found, False
+    without_races = walk.graph.agreements.without_races(block)
+    return max(found, without_races), without_races > found
+
+
+def _possible(
+    walk: WalkState, block: int, sure: Mask, unsure: Mask, mask: Mask
+) -> tuple[Mask, Mask]:
+    """The lanes that take a branch, and that may, less the outcomes that facts exclude.
+
+    Lanes whose outcome is known to be an excluded one are not here in any run. If the mask is that
+    of the run, or has no other lanes, no run comes here. Otherwise they go where they are known to
+    go: to send them elsewhere would add what no run does.
+    """
+    never = walk.facts.never
+    for taken in (True, False):
+        if (block, taken) not in never:
+            continue
+        contrary = sure if taken else mask & ~(sure | unsure)
+        are_here = walk.is_exact and not walk.has_gone
+        if contrary.any() and (are_here or np.array_equal(contrary, mask)):
+            walk.contradict(_excluded(walk, block, taken=taken))
+        sure = sure if taken else sure | unsure
+        unsure = np.zeros_like(mask)
+    return sure, unsure
+
+
+def _excluded(walk: WalkState, block: int, *, taken: bool) -> Refused:
+    """Lanes go a way that a fact excludes."""
+    return Refused(
+        "PW217",
+        walk.graph.last(block),
+        f"a fact says that this branch is never {'taken' if taken else 'passed'}, but some lanes "
+        "do so",
+        "correct the fact or the launch facts: both cannot be true",
+    )
+
+
+def _open_branch(walk: WalkState, sides: OpenBranch) -> tuple[int, Mask]:
+    """Goes on behind a branch whose lanes may go either way."""
+    block, (taken, _), (fallthrough, _) = sides.block, sides.taken, sides.fallthrough
+    postdominator = walk.graph.postdominators[block]
+    meeting: int | None = postdominator
+    ends = postdominator in (taken, fallthrough) and walk.graph.is_final(postdominator)
+    inside: Loop | None = None
+    # what lanes execute behind a loop that they have left early is walked while it is open
+    within = bool(walk.open_loops) and block in walk.open_loops[-1].loop.body
+    body = walk.apart_in[-1].body if walk.apart_in else frozenset()
+    parts = block in body and within and not ends and postdominator not in body
+    if parts and not sides.agreement:
+        sides = replace(sides, agreement=Agreement.WARP, is_part=True)
+    if within and (sides.causes or sides.is_part):
+        loop = walk.open_loops[-1].loop
+        leaves = (taken in loop.body) != (fallthrough in loop.body)
+        if leaves and walk.may_meet(postdominator):
+            return may_leave(walk, sides, postdominator)
+        if ends:
+            walk.open_loops[-1].undecided = (walk.graph.last(block), sides.causes)
+            walk.open_loops[-1].end = ending(walk, postdominator)
+            return may_end(walk, sides, postdominator)
+        if leaves:
+            raise Undecided(walk.graph.last(block), sides.causes)
+        if meeting not in loop.body and meeting not in (taken, fallthrough):
+            if not sides.agreement:
+                raise _falls_apart(walk, sides, postdominator)
+            found = walk.graph.meeting_inside(loop, block)
+            if found is not None:
+                inside, meeting = loop, found
+            elif not all(meeting in opened.loop.body for opened in walk.open_loops[:-1]):
+                raise Undecided(walk.graph.last(block), sides.causes)
+    if ends:
+        return may_end(walk, sides, postdominator)
+    if meeting is None:
+        raise no_meeting(walk.graph.last(block))
+    if sides.agreement:
+        return choose(walk, sides, meeting, inside)
+    return fork(walk, sides)
+
+
+def _falls_apart(walk: WalkState, sides: OpenBranch, meeting: int | None) -> Exception:
+    """Lanes that part here meet again only behind the outermost loop that they may leave."""
+    around = [opened.loop for opened in walk.open_loops]
+    left = next((loop for loop in around if meeting is not None and meeting not in loop.body), None)
+    if left is None or len(walk.sides_around) != walk.open_loops[around.index(left)].depth:
+        return Undecided(walk.graph.last(sides.block), sides.causes)
+    return FallsApart(left.id, sides.block, sides.causes)
+
+
+def _diverge(
+    walk: WalkState, block: int, first: tuple[int, Mask], second: tuple[int, Mask]
+) -> tuple[int, Mask]:
+    """Both sides of a branch that lanes of one warp decide differently, one after the other."""
+    index = walk.graph.last(block)
+    join = walk.graph.postdominators[block]
+    if join is None:
+        raise no_meeting(index)
+    one, arrived_one = walk_side(walk, *first, join)
+    two, arrived_two = walk_side(walk, *second, join)
+    if one and two:
+        if walk.steps.have_barrier(one) or walk.steps.have_barrier(two):
+            raise Refused(
+                "PW222",
+                index,
+                "the sides of a divergent branch execute one after the other, and one of them "
+                "waits at a barrier",
+                "move the barrier out of the divergent code",
+            )
+        walk.out.append(PathUnordered(one, two))
+    else:
+        walk.out.extend(one + two)
+    return join, arrived_one | arrived_two

@@ -1,0 +1,238 @@
+"""Closed forms of loops: guessed from the last iterations, proved by induction.
+
+From the register changes of ``p`` iterations it is guessed that every further ``p`` iterations
+change them alike; ``p`` iterations are executed once more with the iteration number as a symbol,
+which *proves* the guess for the largest number of iterations over which no decision changes
+(:mod:`ptxwcet.flow.values.regions`). Registers that break the guess become unknown.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ptxwcet.flow.graph.loops import Loop
+from ptxwcet.flow.values.regions import Symbol
+from ptxwcet.flow.values.value import (
+    Cause,
+    CauseKind,
+    Known,
+    Mask,
+    Number,
+    Unknown,
+    Value,
+    add,
+    clean_terms,
+    equal_in,
+    implies,
+    multiply,
+    substitute,
+)
+from ptxwcet.flow.walk.iterations import Entry, Summary
+from ptxwcet.flow.walk.path import AffineCount, Path, close_symbol, is_exact
+from ptxwcet.flow.walk.state import WalkState
+from ptxwcet.flow.walk.stops import Refused, Undecided, never_ends
+
+# Loops whose inner counts vary with the iteration are enumerated exactly up to this many
+# iterations.
+_ENUMERATED_ITERATIONS = 64
+# Numbers of iterations that may change registers alike where a single one does not.
+PERIODS = (1, 2, 3, 4, 8)
+_MOST_HAVOC_ROUNDS = 12
+
+
+@dataclass(frozen=True, slots=True)
+class _Proof:
+    """``period`` iterations along ``nodes`` from registers ``start``, ``counter`` saying which."""
+
+    counter: Symbol
+    nodes: Path
+    period: int
+    start: dict[str, Value]
+
+
+def summarise(
+    walk: WalkState, entry: Entry, history: list[dict[str, Value]], plain: int
+) -> Summary | None:
+    """Tries to prove that further iterations repeat with some period; None if it cannot.
+
+    ``history`` has the registers at the start of the last iterations, of which ``plain`` were
+    executed one by one. The state is then that after all iterations of the summary. Raises
+    Undecided or Refused (PW205) if nothing ends the loop. Cost: a few walks of its body.
+    """
+    if plain > max(PERIODS) and plain & (plain - 1):
+        return None  # back off: only after 16, 32, ... plain iterations
+    for period in PERIODS:
+        if period <= len(history):
+            summary = _prove(walk, entry, history[-period], period)
+            if summary is not None:
+                return summary
+    return None
+
+
+def _prove(walk: WalkState, entry: Entry, earlier: dict[str, Value], period: int) -> Summary | None:
+    """Proves what ``period`` iterations change, since the registers were ``earlier``, or undoes."""
+    before = walk.snapshot()
+    opened = walk.open_loops[-1]
+    noted = opened.noted()
+    havoc: set[str] = set()
+    for _ in range(_MOST_HAVOC_ROUNDS):
+        counter = Symbol(f"k{len(walk.symbols)}", len(walk.symbols))
+        walk.symbols.append(counter)
+        start = _guess(walk, earlier, counter, entry.mask, havoc)
+        walk.proofs += 1
+        try:
+            nodes = _iterate(walk, entry, period)
+        except (Undecided, Refused):
+            nodes = None
+        finally:
+            walk.proofs -= 1
+            walk.symbols.remove(counter)
+        if nodes is None:
+            break
+        broken = _broken(walk, start, counter)
+        if not broken:
+            summary = _accept(walk, entry.loop, _Proof(counter, nodes, period, start))
+            if summary is None:
+                break
+            opened.close(counter)
+            return summary
+        havoc |= broken
+        walk.restore(before)
+        opened.forget_but(noted)
+    walk.restore(before)
+    opened.forget_but(noted)
+    return None
+
+
+def _guess(
+    walk: WalkState, earlier: dict[str, Value], counter: Symbol, mask: Mask, havoc: set[str]
+) -> dict[str, Value]:
+    """Registers as functions of the iteration number: now + counter * (now - earlier)."""
+    registers = walk.state.registers
+    for name, now in list(registers.items()):
+        if name in havoc:
+            registers[name] = Unknown(frozenset({Cause(CauseKind.NOT_AFFINE, name)}))
+            continue
+        then = earlier.get(name)
+        if then is now or isinstance(now, Unknown):
+            continue
+        step = _difference(walk, name, now, then, mask)
+        if step is None:
+            registers[name] = Unknown(frozenset({Cause(CauseKind.NOT_AFFINE, name)}))
+        elif not isinstance(step, int) or step != 0:
+            terms = clean_terms({**now.terms, counter: step})
+            registers[name] = Known(now.base, terms, now.valid, now.otherwise)
+    return dict(registers)
+
+
+def _difference(
+    walk: WalkState, name: str, now: Known, then: Value | None, mask: Mask
+) -> Number | None:
+    """By how much a register has changed in each lane; None if not by a known number."""
+    if not isinstance(then, Known):
+        return None
+    for value in (now, then):
+        if value.valid is not None and bool((mask & ~value.valid).any()):
+            return None
+    if now.terms or then.terms:
+        symbols = now.terms.keys() | then.terms.keys()
+        if not all(equal_in(now.terms.get(s, 0), then.terms.get(s, 0), mask) for s in symbols):
+            return None
+    width = walk.graph.width(name)
+    if width == 1:
+        return 0 if equal_in(now.base, then.base, mask) else None
+    step = add(now.base, multiply(then.base, -1, width), width)
+    if isinstance(step, int):
+        return step
+    lanes = np.where(mask, step, 0)
+    distinct = np.unique(lanes[mask])
+    return int(distinct[0]) if len(distinct) == 1 and mask.all() else lanes
+
+
+def _iterate(walk: WalkState, entry: Entry, period: int) -> Path | None:
+    """The path of ``period`` iterations that all lanes stay in; None if some leave or end."""
+    outer, walk.out = walk.out, []
+    loop, alive = entry.loop, walk.state.alive.copy()
+    try:
+        for _ in range(period):
+            block, arrived = walk.region(loop.header, entry.mask, entry.stop, loop)
+            if block != loop.header or not np.array_equal(arrived, entry.mask):
+                return None
+        if not np.array_equal(alive, walk.state.alive):
+            return None
+        return tuple(walk.out)
+    finally:
+        walk.out = outer
+
+
+def _broken(walk: WalkState, start: dict[str, Value], counter: Symbol) -> set[str]:
+    """Registers of which the iterations do not show what was guessed, at ``counter + 1``.
+
+    Conditions are guessed to stay as they are, and belong to what is shown.
+    """
+    broken = set()
+    for name, before in start.items():
+        expected: Value = before
+        if isinstance(before, Known):
+            step = before.terms.get(counter, 0)
+            width = walk.graph.width(name)
+            base = before.base if width == 1 else add(before.base, step, width)
+            expected = Known(base, before.terms, before.valid, before.otherwise)
+        if not implies(walk.state.registers[name], expected, walk.state.alive):
+            broken.add(name)
+    return broken
+
+
+def _accept(walk: WalkState, loop: Loop, proof: _Proof) -> Summary | None:
+    """Goes to the end of what is proved; None if that is not worth it.
+
+    The user's bound ends what nothing else does.
+    """
+    opened, counter, nodes = walk.open_loops[-1], proof.counter, proof.nodes
+    if opened.remaining is not None and opened.undecided:
+        rounds = -(-opened.remaining // proof.period)
+        if counter.count is None or (counter.count > rounds and not counter.slopes):
+            counter.count, counter.slopes = rounds, {}
+    if counter.count is None:
+        if opened.shrinks:
+            return None
+        if opened.undecided is not None:
+            raise Undecided(*opened.undecided)
+        raise never_ends(walk.cfg.blocks[loop.header].start)
+    if counter.count < 2 and not counter.slopes:
+        return None
+    closed = close_symbol(nodes, counter, growing=True)
+    few = counter.count <= _ENUMERATED_ITERATIONS and not counter.slopes
+    if few and is_exact(nodes) and not is_exact(closed):
+        return None
+    slopes = tuple(counter.slopes.items())
+    last = AffineCount(counter.count - 1, slopes)
+    for name, value in walk.state.registers.items():
+        if isinstance(value, Known):
+            walk.state.registers[name] = substitute(
+                value, counter, last.base, dict(slopes), walk.graph.width(name)
+            )
+    reason = _reason(walk, loop, proof.start, counter)
+    return Summary(closed, AffineCount(counter.count, slopes), proof.period, reason)
+
+
+def _reason(walk: WalkState, loop: Loop, start: dict[str, Value], counter: Symbol) -> str:
+    """The exit test and its counters, in one line that a reader can check."""
+    kernel = walk.graph.kernel
+    for source, _ in loop.exits:
+        guard = kernel.instructions[walk.graph.last(source)].guard
+        for index in range(walk.graph.last(source), -1, -1):
+            instruction = kernel.instructions[index]
+            if guard is None or guard.register not in instruction.writes:
+                continue
+            steps = []
+            for name in instruction.reads:
+                value = start.get(name)
+                if isinstance(value, Known) and isinstance(value.terms.get(counter), int):
+                    steps.append(f"{name} {value.terms[counter]:+d} an iteration")
+            if steps:
+                return f"{instruction.span.text.rstrip(';')}: {', '.join(steps)}"
+            break
+    return "counted"

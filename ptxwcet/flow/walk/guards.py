@@ -1,0 +1,91 @@
+"""Guards: in which lanes an instruction is executed, surely or perhaps, and why that is open."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ptxwcet.flow.launch import WARP_SIZE
+from ptxwcet.flow.values.value import Cause, CauseKind, Mask, Number, Unknown
+from ptxwcet.flow.walk.state import WalkState
+from ptxwcet.flow.walk.steps import Step
+from ptxwcet.flow.walk.stops import SplitWarps, Undecided
+from ptxwcet.ir.kernel import Guard
+
+
+def evaluate(walk: WalkState, step: Step, mask: Mask) -> None:
+    """Executes an instruction in the lanes ``mask`` that its guard admits."""
+    state = walk.state
+    lanes: Mask = mask
+    skipped: Unknown | None = None  # what lanes hold that may or may not execute it
+    if step.guard is not None:
+        guard = state.register(step.guard.register)
+        if isinstance(guard, Unknown):
+            skipped = Unknown(guard.causes)  # the guard's condition is not one of what it guards
+        else:
+            lanes = _lanes_where(guard.base, step.guard.negated, mask)
+            if not lanes.any():
+                return
+            state.active = lanes
+    assert step.transfer is not None
+    values = step.transfer(state)
+    for name, value in zip(step.instruction.writes, values, strict=True):
+        if name in walk.graph.control_registers:
+            state.write(name, value if skipped is None else skipped, lanes)
+    state.active = mask
+
+
+def guard_lanes(walk: WalkState, index: int, guard: Guard | None, mask: Mask) -> Mask:
+    """The lanes in which a control instruction is executed; the same in all warps of the group.
+
+    Raises Undecided if the guard is not known, SplitWarps if warps differ.
+    """
+    if guard is None:
+        return mask
+    walk.state.active = mask
+    value = walk.state.register(guard.register)
+    if isinstance(value, Unknown):
+        raise Undecided(index, value.causes)
+    lanes = _lanes_where(value.base, guard.negated, mask)
+    require_agreement(walk, lanes)
+    return lanes
+
+
+def outcomes(
+    walk: WalkState, guard: Guard | None, mask: Mask
+) -> tuple[Mask, Mask, frozenset[Cause]]:
+    """The lanes in which the guard holds, those in which it may hold, and why it is open.
+
+    Raises SplitWarps if warps differ.
+    """
+    nowhere = np.zeros_like(mask)
+    if guard is None:
+        return mask, nowhere, frozenset()
+    value = walk.state.registers.get(guard.register)
+    if value is None:
+        return nowhere, mask, frozenset({Cause(CauseKind.UNDEFINED, guard.register)})
+    if isinstance(value, Unknown):
+        return nowhere, mask, value.causes
+    unsure: Mask = nowhere if value.valid is None else mask & ~value.valid
+    sure = _lanes_where(value.base, guard.negated, mask & ~unsure)
+    require_agreement(walk, sure)
+    require_agreement(walk, unsure)
+    return sure, unsure, value.otherwise
+
+
+def _lanes_where(outcome: Number, negated: bool, mask: Mask) -> Mask:
+    """The lanes of a mask in which a guard with this outcome holds."""
+    if isinstance(outcome, int):
+        return mask if bool(outcome) != negated else np.zeros_like(mask)
+    chosen: Mask = (outcome != 0) != negated
+    return mask & chosen
+
+
+def require_agreement(walk: WalkState, lanes: Mask) -> None:
+    """Raises SplitWarps unless all warps of the group have the same lanes in a mask."""
+    rows = lanes.reshape(-1, WARP_SIZE)
+    if bool((rows == rows[0]).all()):
+        return
+    groups: dict[bytes, list[int]] = {}
+    for warp, row in zip(walk.state.warps, rows, strict=True):
+        groups.setdefault(row.tobytes(), []).append(warp)
+    raise SplitWarps(tuple(tuple(group) for group in groups.values()))

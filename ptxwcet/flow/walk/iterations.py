@@ -1,0 +1,123 @@
+"""The iterations of one entry of a loop, as they are found, and the path that they make.
+
+What a *body execution* is, for analysis, facts and totals alike (``docs/flow-facts.md``): a thread
+executes the body of a loop once for each time that it jumps back to the loop's first block. If the
+loop is left only from blocks that jump back (:func:`is_rotated`), the pass that ends there is a
+body execution, too. A pass that is left elsewhere is none. Of all that people may mean by a number
+of iterations this is the least, so that a bound that is meant otherwise holds all the same.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ptxwcet.flow.graph.loops import Loop
+from ptxwcet.flow.launch import BoundOrigin
+from ptxwcet.flow.values.value import Mask
+from ptxwcet.flow.walk.open_branch import OpenLoop
+from ptxwcet.flow.walk.path import (
+    AffineCount,
+    Path,
+    PathChoice,
+    PathNode,
+    PathRepeat,
+    Together,
+    grows,
+    loop_entries,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One entry of a loop by the lanes ``mask``, on the way to the block ``stop``."""
+
+    loop: Loop
+    mask: Mask
+    stop: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """At most ``most`` executions of a loop's body an entry: the user says so, or a variant."""
+
+    most: int
+    origin: BoundOrigin = BoundOrigin.USER
+    reason: str = "--loop-bound"
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """``count`` times ``period`` iterations, each time along ``nodes``, and why."""
+
+    nodes: Path
+    count: AffineCount
+    period: int
+    reason: str
+
+
+class Iterations:
+    """Iterations of one loop entry, run-length encoded; ``last`` is the final, partial one."""
+
+    def __init__(self) -> None:
+        self._runs: list[tuple[Path, AffineCount, AffineCount]] = []
+        self.total = AffineCount(0)
+        self.last: Path = ()
+        self.is_stopped = False
+
+    @property
+    def fewest(self) -> int:
+        """The least total over all values of the symbols in it; 0 if that is not known."""
+        return max(0, self.total.over_symbols(largest=False) or 0)
+
+    def add(self, nodes: Path, count: AffineCount, period: int, most: int | None = None) -> None:
+        """Adds ``count`` times ``period`` iterations, each time along ``nodes``.
+
+        A run has at most ``most`` of these iterations if that is given: then it may have fewer.
+        """
+        self.total = self.total.plus(count.times(period))
+        least = count
+        if most is not None:
+            highest, rounds = count.over_symbols(largest=True), -(-most // period)
+            if highest is None or highest > rounds:
+                count, least = AffineCount(rounds), AffineCount(0)
+        if self._runs and self._runs[-1][0] == nodes and not grows(nodes):
+            _, earlier, least_earlier = self._runs.pop()
+            count, least = earlier.plus(count), least_earlier.plus(least)
+        self._runs.append((nodes, count, least))
+
+    def bodies(self, loop: int, *, rotated: bool) -> AffineCount:
+        """Body executions of the lanes that stay longest.
+
+        Lanes that stay longer than others go on in a nested entry of the same loop, once they have
+        jumped back.
+        """
+        nested = [node.iterations for node in loop_entries(self.last) if node.loop == loop]
+        if not nested:
+            return self.total.plus(AffineCount(int(rotated)))
+        longest = max(nested, key=lambda count: (not count.slopes, count.base))
+        return self.total.plus(AffineCount(1)).plus(longest)
+
+    def path(self, opened: OpenLoop) -> Path:
+        """The iterations and the last one; where ways out were noted, any of them may end it."""
+        nodes: list[PathNode] = []
+        ways_out = tuple(opened.ways_out)
+        site = opened.loop.header if opened.agree else None
+        together = Together(opened.loop.header, if_race_free=opened.if_race_free)
+        for body, count, least in self._runs:
+            if ways_out:
+                why = together if opened.agree else None
+                nodes.append(PathRepeat(count, AffineCount(0), body, why))
+            elif count == least == AffineCount(1):
+                nodes += body
+            else:
+                nodes.append(PathRepeat(count, least, body))
+        if not ways_out:
+            return (*nodes, *self.last)
+        is_last = not self.is_stopped or bool(self.last)
+        ends = (self.last, *ways_out) if is_last else ways_out
+        return (*nodes, PathChoice(ends, site, opened.if_race_free))
+
+
+def is_rotated(loop: Loop) -> bool:
+    """Whether the loop is left only from blocks that also jump back: its test is at the end."""
+    return all(source in loop.latches for source, _ in loop.exits)

@@ -1,0 +1,238 @@
+"""One entry of a loop, and where its lanes go on that leave it in several ways."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ptxwcet.flow.graph.loops import Loop
+from ptxwcet.flow.launch import WARP_SIZE, BoundOrigin
+from ptxwcet.flow.values.value import Mask
+from ptxwcet.flow.walk.analysed import analysed_loop
+from ptxwcet.flow.walk.bounded import bounded_loop
+from ptxwcet.flow.walk.iterations import Claim, Entry, is_rotated
+from ptxwcet.flow.walk.narrowing import widen
+from ptxwcet.flow.walk.open_branch import OpenLoop
+from ptxwcet.flow.walk.path import PathChoice, PathLate, PathLoop, PathScatter, visited_blocks
+from ptxwcet.flow.walk.sides import meet_registers, walk_side, walked
+from ptxwcet.flow.walk.state import Reach, Snapshot, WalkState
+from ptxwcet.flow.walk.stops import FallsApart, Refused, Undecided
+from ptxwcet.flow.walk.variants import bound_results, variant_of
+
+
+def walk_loop(walk: WalkState, loop: Loop, mask: Mask, stop: int | None) -> tuple[int, Mask]:
+    """One entry of a loop, from its header to wherever its lanes go next."""
+    before, apart = walk.snapshot(), walk.apart
+    around, endings = len(walk.open_loops), walk.endings
+    try:
+        block, arrived = _enter(walk, loop, mask, stop)
+    except FallsApart as reason:
+        if reason.loop != loop.id:
+            raise
+        walk.restore(before)
+        walk.apart = [*apart, (reason.block, reason.causes)]
+        assert len(walk.open_loops) == around
+        block, arrived = _scatter(walk, loop, mask, reason.block)
+    walk.apart = apart
+    walk.is_exact = before.is_exact and np.array_equal(before.alive, walk.state.alive)
+    walk.reach = before.reach if walk.endings == endings else Reach.PERHAPS
+    return block, arrived
+
+
+def _scatter(walk: WalkState, loop: Loop, mask: Mask, branch: int) -> tuple[int, Mask]:
+    """A loop in which the lanes of a warp part for good at a branch: each part goes on alone."""
+    outer, walk.out = walk.out, []
+    meetings, walk.meetings = walk.meetings, {walk.graph.postdominators[branch]}
+    walk.apart_in.append(loop)
+    walk.is_exact = False
+    walk.reach = Reach.PERHAPS
+    walk.endings += 1
+    try:
+        block, arrived = _enter(walk, loop, mask, None)
+        final = min(
+            (place for place in walk.meetings if place is not None), key=walk.graph.distance_to_exit
+        )
+        if arrived.any() and block != final:
+            path, arrived = walk_side(walk, block, arrived, final)
+            walk.out += path
+        parts = PathScatter(_most_lanes(mask), tuple(walk.out))
+        written = loop.body | frozenset(visited_blocks(tuple(walk.out)))
+    finally:
+        walk.out, walk.meetings = outer, meetings
+        walk.apart_in.pop()
+    walk.out.append(parts)
+    walk.forget(loop, written)  # what one part has written another one need not have
+    arrived = mask & walk.state.alive
+    if final == walk.cfg.exit:
+        walk.state.alive &= ~arrived
+        arrived = np.zeros_like(arrived)
+    return final, arrived
+
+
+def _enter(walk: WalkState, loop: Loop, mask: Mask, stop: int | None) -> tuple[int, Mask]:
+    """Walks a loop and what follows it up to where lanes meet that leave it in several ways."""
+    stated = walk.facts.loop_bounds.get(loop.id)
+    claim = None if stated is None else Claim(stated)
+    before, apart = walk.snapshot(), walk.apart
+    if loop.id in walk.graph.work.uncounted:
+        claim = _smaller(claim, _variant_claim(walk, loop, mask))
+    try:
+        block, arrived = _entered(walk, Entry(loop, mask, stop), claim)
+        if claim is None or walk.proofs or not _is_ended_by_user(walk, loop, before.nodes):
+            return block, arrived
+        variant = _variant_before(walk, before, Entry(loop, mask, stop))
+        if variant is None or variant.most >= claim.most:
+            return block, arrived
+        walk.graph.work.uncounted.add(loop.id)
+        walk.restore(before)
+        walk.apart, claim = apart, variant
+    except (Undecided, Refused) as refused:
+        if claim is not None or walk.proofs or not _is_settled_by_bound(walk, refused, loop):
+            raise  # of a proof, where less is known: iterations executed one by one come first
+        walk.restore(before)
+        walk.apart = apart
+        claim = _variant_claim(walk, loop, mask)
+        if claim is None:
+            raise
+        walk.graph.work.uncounted.add(loop.id)
+    return _entered(walk, Entry(loop, mask, stop), claim)
+
+
+def _smaller(one: Claim | None, two: Claim | None) -> Claim | None:
+    """The claim that says more; the user's of two equal ones."""
+    if one is None or two is None:
+        return one or two
+    return two if two.most < one.most else one
+
+
+def _is_ended_by_user(walk: WalkState, loop: Loop, first: int) -> bool:
+    """Whether nothing but the user's word ends a loop among what was recorded from ``first`` on."""
+    return any(
+        isinstance(node, PathLoop) and node.loop == loop.id and node.origin is BoundOrigin.USER
+        for node in walk.out[first:]
+    )
+
+
+def _variant_before(walk: WalkState, before: Snapshot, entry: Entry) -> Claim | None:
+    """What a variant says of an entry of a loop that has been walked since."""
+    registers, alive = walk.state.registers, walk.state.alive
+    walk.state.registers, walk.state.alive = dict(before.registers), before.alive.copy()
+    found = _variant_claim(walk, entry.loop, entry.mask)
+    walk.state.registers, walk.state.alive = registers, alive
+    return found
+
+
+def _variant_claim(walk: WalkState, loop: Loop, mask: Mask) -> Claim | None:
+    """A bound on the executions of the body that a variant gives."""
+    variant = variant_of(walk, loop, mask)
+    if variant is None:
+        return None
+    most = variant.back_edges + is_rotated(loop)
+    return Claim(most, BoundOrigin.ANALYSIS, variant.reason)
+
+
+def _entered(walk: WalkState, entry: Entry, claim: Claim | None) -> tuple[int, Mask]:
+    """Walks a loop with what is said of its iterations."""
+    loop, mask = entry.loop, entry.mask
+    outer_exits, walk.exits = walk.exits, None
+    before, apart = walk.snapshot(), walk.apart
+    opened = OpenLoop(loop, len(walk.sides_around), len(walk.chosen))
+    walk.open_loops.append(opened)
+    try:
+        block, arrived = analysed_loop(walk, entry, claim)
+    except (Undecided, Refused) as refused:
+        if claim is None or not _is_settled_by_bound(walk, refused, loop):
+            raise
+        walk.restore(before)
+        walk.apart, walk.is_exact = apart, False
+        opened = OpenLoop(loop, len(walk.sides_around), len(walk.chosen))
+        walk.open_loops[-1] = opened
+        block, arrived = bounded_loop(walk, loop, mask, claim)
+    finally:
+        walk.exits = outer_exits
+        del walk.open_loops[-1]
+    for narrowed in reversed(opened.narrowed):
+        widen(walk, narrowed)
+    most = _most_bodies(walk)
+    late = _most_late(walk, opened, mask)
+    outside = _outside(walk, loop)
+    if opened.left:
+        walk.forget(loop, loop.body | outside)
+    if most is not None:
+        bound_results(walk, loop, mask, before.registers, most, outside)
+    if opened.left:
+        block, arrived = _after_leaving(walk, opened, block, arrived, late)
+    return block, arrived
+
+
+def _most_bodies(walk: WalkState) -> int | None:
+    """How often the body of the loop that was walked last is executed; None if not one number."""
+    last = walk.out[-1] if walk.out else None
+    if not isinstance(last, PathLoop) or last.iterations.slopes:
+        return None
+    return last.iterations.base
+
+
+def _outside(walk: WalkState, loop: Loop) -> frozenset[int]:
+    """Blocks outside of the loop that was walked last, but on the way to where its walk ended.
+
+    Lanes that part at a way out meet behind what each of them executes before.
+    """
+    return frozenset(visited_blocks(tuple(walk.out[-1:]))) - loop.body
+
+
+def _most_late(walk: WalkState, opened: OpenLoop, mask: Mask) -> int:
+    """How often lanes may leave the loop that was walked last while others stay in it.
+
+    Each time at least one lane leaves, on another way or in another iteration, and one stays.
+    """
+    most = _most_lanes(mask) - 1
+    last = walk.out[-1] if walk.out else None
+    if isinstance(last, PathLoop) and not last.iterations.slopes:
+        most = min(most, (last.iterations.base + 1) * len(opened.sources))
+    return most
+
+
+def _after_leaving(
+    walk: WalkState, opened: OpenLoop, block: int, arrived: Mask, most_late: int
+) -> tuple[int, Mask]:
+    """Goes on where lanes that may have left meet those that ended the loop.
+
+    With several such places each is behind the one before: all post-dominate the loop. What lanes
+    execute before they meet the others comes late at most ``most_late`` times. Neither have written
+    what the others have.
+    """
+    order = sorted(opened.left, key=walk.graph.distance_to_exit, reverse=True)
+    for meeting in order:
+        if arrived.any() and block != meeting:
+            chosen, mask, early = opened.agree, arrived, dict(walk.state.registers)
+            path, arrived = walk_side(walk, block, mask, meeting, chosen=chosen)
+            site = opened.loop.header if chosen else None
+            walk.out.append(PathChoice((path, ()), site, opened.if_race_free))
+            last = walked(walk, path, mask, arrived)
+            walk.state.registers = early
+            walk.forget(opened.loop, opened.behind[meeting])
+            left = walked(walk, (), opened.left[meeting], opened.left[meeting])
+            meet_registers(walk, last, left, walk.cause_of(opened.loop))
+        else:
+            walk.forget(opened.loop, opened.behind[meeting])
+        late = tuple(behind for place, behind in opened.late if place == meeting)
+        if late and most_late:
+            walk.out.append(PathLate(most_late, late))
+        block, arrived = meeting, arrived | opened.left[meeting] & walk.state.alive
+    if block == walk.cfg.exit:
+        walk.state.alive &= ~arrived
+        arrived = np.zeros_like(arrived)
+    return block, arrived
+
+
+def _is_settled_by_bound(walk: WalkState, refused: Undecided | Refused, loop: Loop) -> bool:
+    """Whether a loop was refused because its iterations are not known."""
+    if isinstance(refused, Refused):
+        return refused.code in ("PW204", "PW205")
+    block = walk.graph.block_of(refused.instruction)
+    return block in {source for source, _ in loop.exits}
+
+
+def _most_lanes(mask: Mask) -> int:
+    """The largest number of lanes that a warp has in a mask."""
+    return int(mask.reshape(-1, WARP_SIZE).sum(axis=1).max())

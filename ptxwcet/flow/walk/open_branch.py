@@ -1,0 +1,144 @@
+"""What a walk has not decided: open branches and their sides, loops that lanes may leave early."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ptxwcet.flow.graph.loops import Loop
+from ptxwcet.flow.shapes.shape import Agreement
+from ptxwcet.flow.values.regions import Symbol
+from ptxwcet.flow.values.value import Cause, Condition, Mask, Value
+from ptxwcet.flow.walk.path import Path, PathNode, PathPart, Visit, close_symbol, visited_blocks
+
+# A loop is followed iteration by iteration if a value with so few possibilities decides its end.
+_FEW_VALUES = 256
+
+
+@dataclass(frozen=True, slots=True)
+class OpenBranch:
+    """A branch that is not decided: where it leads with which lanes, why, and who agrees on it."""
+
+    block: int
+    taken: tuple[int, Mask]
+    fallthrough: tuple[int, Mask]
+    causes: frozenset[Cause]
+    agreement: Agreement = Agreement.NONE
+    condition: Condition | None = None
+    if_race_free: bool = False
+    is_part: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """One of the two ways behind a branch that all lanes of the warp, or of a part of it, take."""
+
+    sides: OpenBranch
+    taken: bool
+
+    @property
+    def visit(self) -> PathNode:
+        """How the block of the branch is visited."""
+        block = self.sides.block
+        if self.sides.is_part:
+            return PathPart(block, (), (), jumps=True)
+        return Visit(block, self.taken)
+
+
+@dataclass(frozen=True, slots=True)
+class Narrowed:
+    """A fixed symbol and what stands for it on a side of a branch: ``old = new + first``."""
+
+    old: Symbol
+    new: Symbol
+    first: int
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """A walked side of an open branch: path, lanes that may start and arrive, state at its end.
+
+    ``is_certain``: a warp that takes the side arrives at its end.
+    """
+
+    path: Path
+    mask: Mask
+    arrived: Mask
+    registers: dict[str, Value]
+    alive: Mask
+    is_exact: bool
+    has_gone: bool
+    is_certain: bool
+
+    @property
+    def may_have_ended(self) -> bool:
+        """Whether no lane is left of those that took it."""
+        return not bool((self.mask & self.alive).any())
+
+
+_Noted = tuple[dict[Path, None], dict[tuple[int, Path], None]]
+
+
+class OpenLoop:
+    """A loop that is being walked; ``note`` collects the ways out that lanes may take early.
+
+    ``depth`` and ``chosen`` count the sides of branches around it: of some lanes, of all. ``left``
+    has the lanes that may have left by the block where they meet the others; ``agree``: all warps
+    of the block leave together.
+    """
+
+    def __init__(self, loop: Loop, depth: int, chosen: int) -> None:
+        self.loop = loop
+        self.depth = depth
+        self.chosen = chosen
+        self.agree = True
+        self.if_race_free = False
+        self.left: dict[int, Mask] = {}
+        self.late: dict[tuple[int, Path], None] = {}
+        self.behind: dict[int, set[int]] = {}  # blocks that those execute before they wait there
+        self.sources: set[int] = set()
+        self.ways_out: dict[Path, None] = {}
+        self.causes: frozenset[Cause] = frozenset()
+        self.end: Path | None = None  # what lanes execute that leave it for the kernel's end
+        self.narrowed: list[Narrowed] = []  # what holds of lanes that stay, not of those that left
+        self.shrinks = False  # what decides a way out has fewer values in each iteration
+        self._values = 0
+        self.undecided: tuple[int, frozenset[Cause]] | None = None
+        self.remaining: int | None = None  # iterations that the user's bound leaves
+
+    def note(
+        self,
+        way_out: Path,
+        behind: Path,
+        place: tuple[int, Mask],
+        undecided: tuple[int, frozenset[Cause]],
+    ) -> None:
+        """Lanes may leave and wait at a ``place`` for the others, ``behind`` executed before."""
+        meeting, left = place
+        self.behind.setdefault(meeting, set()).update(visited_blocks(behind))
+        self.left[meeting] = self.left[meeting] | left if meeting in self.left else left.copy()
+        self.undecided = undecided
+        self.causes |= undecided[1]
+        self.ways_out[way_out] = None
+
+    def look(self, narrowed: Narrowed | None) -> None:
+        """Notes whether the values that stay in the loop are soon used up."""
+        if narrowed is None:
+            self.shrinks = False
+            return
+        self.narrowed.append(narrowed)
+        values = narrowed.new.last + 1
+        self.shrinks = values <= _FEW_VALUES or 2 * values <= self._values + 1 or not self._values
+        self._values = values
+
+    def noted(self) -> _Noted:
+        """What has been noted so far."""
+        return dict(self.ways_out), dict(self.late)
+
+    def forget_but(self, noted: _Noted) -> None:
+        """Forgets what was noted since :meth:`noted`."""
+        self.ways_out, self.late = dict(noted[0]), dict(noted[1])
+
+    def close(self, counter: Symbol) -> None:
+        """Removes the number of an iteration from what was noted in it."""
+        self.ways_out = {close_symbol(way, counter): None for way in self.ways_out}
+        self.late = {(place, close_symbol(way, counter)): None for place, way in self.late}

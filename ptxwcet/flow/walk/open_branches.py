@@ -1,0 +1,291 @@
+"""Branches that are not decided: lanes or warps may go either way, end, or leave a loop."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from functools import reduce
+
+import numpy as np
+
+from ptxwcet.flow.graph.cfg import BlockId
+from ptxwcet.flow.graph.loops import Loop
+from ptxwcet.flow.shapes.shape import Agreement
+from ptxwcet.flow.values.value import Cause, CauseKind, Mask
+from ptxwcet.flow.walk.narrowing import narrow, widen
+from ptxwcet.flow.walk.open_branch import OpenBranch, Side, Way
+from ptxwcet.flow.walk.path import Path, PathChoice, PathEnd, PathFork, PathGone, PathPart, Visit
+from ptxwcet.flow.walk.sides import both_sides, meet_registers, reach_behind, walk_side, walked
+from ptxwcet.flow.walk.state import Reach, WalkState
+from ptxwcet.flow.walk.stops import Infeasible, Refused, Undecided, no_meeting
+
+
+def fork(walk: WalkState, sides: OpenBranch) -> tuple[int, Mask]:
+    """Both sides of a branch of which each lane may go one way, or of which lanes may be gone.
+
+    Each side starts from the state at the branch. Where they meet, a register is known in a
+    lane that may have come either way only if both sides agree on it. Of a side that facts exclude
+    nothing is left.
+    """
+    block = sides.block
+    join = walk.graph.postdominators[block]
+    if join is None:
+        raise no_meeting(walk.graph.last(block))
+    before = walk.snapshot()
+    try:
+        found = _forked(walk, sides, join, Reach.ON_SIDE)
+    except Infeasible as infeasible:
+        walk.contradict(infeasible.reason, before.reach)
+        walk.go_back(before)
+        found = _forked(walk, sides, join, Reach.PERHAPS)
+    causes = sides.causes or frozenset({Cause(CauseKind.LOOP, walk.cfg.name(BlockId(block)))})
+    lost = _lanes_without_way(walk, sides, found)
+    state = walk.state
+    if len(found) == 2:
+        meet_registers(walk, found[True], found[False], causes)
+    else:
+        (only,) = found.values()
+        state.registers = only.registers
+    state.alive = before.alive & ~(sides.taken[1] | sides.fallthrough[1])
+    for side in found.values():
+        state.alive = state.alive | side.mask & side.alive
+    arrive = all(not bool((side.mask & ~side.arrived).any()) for side in found.values())
+    walk.is_exact = before.is_exact and arrive and not lost
+    walk.has_gone = any(side.has_gone for side in found.values())
+    reach_behind(walk, before, found.values())
+    _record_fork(walk, sides, join, found)
+    return join, reduce(np.logical_or, [side.arrived for side in found.values()])
+
+
+def _forked(walk: WalkState, sides: OpenBranch, join: int, reach: Reach) -> dict[bool, Side]:
+    """The sides of a branch whose lanes may part, the one that it leads to first if that can be."""
+    before = walk.snapshot()
+    walk.is_exact = False
+    try:
+        return both_sides(walk, sides, join, (True, False), reach)
+    except (Refused, Undecided) as refused:
+        if not _is_barriers(walk, refused, sides.block):
+            raise
+        # a barrier is fine on the side that goes on if the lanes of the other one have exited
+        walk.restore(before)
+        walk.is_exact = False
+        return both_sides(walk, sides, join, (False, True), reach)
+
+
+def _lanes_without_way(walk: WalkState, sides: OpenBranch, found: Collection[bool]) -> bool:
+    """Whether there are lanes in the mask whose only way is a side that facts exclude."""
+    (_, taken), (_, fallthrough) = sides.taken, sides.fallthrough
+    if True not in found:
+        return bool((taken & ~fallthrough).any())
+    return False not in found and bool((fallthrough & ~taken).any())
+
+
+def _record_fork(walk: WalkState, sides: OpenBranch, join: int, found: Mapping[bool, Side]) -> None:
+    """What a warp executes at a branch whose sides were walked."""
+    block, jumps = sides.block, walk.graph.jumps(sides.block)
+    if len(found) == 1:
+        ((taken, only),) = found.items()
+        walk.out += [Visit(block, taken=taken and jumps), *only.path]
+        return
+    straight = sides.taken[0] == join
+    walk.out.append(PathFork(block, found[True].path, found[False].path, straight, jumps))
+
+
+def choose(
+    walk: WalkState, sides: OpenBranch, meeting: int, inside: Loop | None
+) -> tuple[int, Mask]:
+    """Both sides of a branch that all lanes of a warp take alike: one of them is executed.
+
+    Of a side that facts exclude nothing is left.
+    """
+    block = sides.block
+    before = walk.snapshot()
+    apart = walk.apart
+    if sides.agreement is not Agreement.BLOCK:
+        walk.apart = [*apart, (block, sides.causes)]
+    try:
+        found = _chosen(walk, sides, meeting, inside)
+    except (Refused, Undecided) as refused:
+        if sides.agreement is Agreement.BLOCK or not _is_barriers(walk, refused, block):
+            raise
+        walk.restore(before)  # fine if the warps of the other side have ended
+        walk.apart = apart
+        return fork(walk, sides)
+    finally:
+        walk.apart = apart
+    _join(walk, sides, list(found.values()))
+    reach_behind(walk, before, found.values())
+    _record_choice(walk, sides, found)
+    return meeting, reduce(np.logical_or, [side.arrived for side in found.values()])
+
+
+def _chosen(
+    walk: WalkState, sides: OpenBranch, meeting: int, inside: Loop | None
+) -> dict[bool, Side]:
+    """The sides of a branch that a warp takes as a whole, less one that facts exclude."""
+    reach = walk.reach
+    try:
+        return _feasible(walk, sides, meeting, inside, Reach.ON_SIDE)
+    except Infeasible as infeasible:
+        walk.contradict(infeasible.reason, reach)
+        return _feasible(walk, sides, meeting, inside, Reach.PERHAPS)
+
+
+def _feasible(
+    walk: WalkState, sides: OpenBranch, meeting: int, inside: Loop | None, reach: Reach
+) -> dict[bool, Side]:
+    """The sides that facts do not exclude. Raises Infeasible if there is none."""
+    before = walk.snapshot()
+    found: dict[bool, Side] = {}
+    for (target, mask), taken in ((sides.taken, True), (sides.fallthrough, False)):
+        walk.go_back(before)
+        walk.reach = reach
+        narrowed = narrow(walk, sides, taken=taken)
+        way = Way(sides, taken=taken and walk.graph.jumps(sides.block))
+        try:
+            path, arrived = walk_side(walk, target, mask, meeting, way=way, inside=inside)
+        except Infeasible:
+            if not taken and not found:
+                walk.go_back(before)
+                raise
+            continue
+        widen(walk, narrowed)
+        found[taken] = walked(walk, path, mask, arrived)
+    del walk.out[before.nodes :]
+    return found
+
+
+def _record_choice(walk: WalkState, sides: OpenBranch, found: Mapping[bool, Side]) -> None:
+    """What a warp, or a part of it, executes at a branch that it takes as a whole."""
+    block, jumps = sides.block, walk.graph.jumps(sides.block)
+    if sides.is_part:
+        walk.meetings.add(walk.graph.postdominators[block])
+    if len(found) == 1:
+        ((taken, only),) = found.items()
+        walk.out += [Visit(block, taken=taken and jumps), *only.path]
+        return
+    one, two = (
+        (*side.path, PathGone()) if side.may_have_ended else side.path
+        for side in (found[True], found[False])
+    )
+    if sides.is_part:
+        walk.out.append(PathPart(block, one, two, jumps))
+        return
+    ways = (Visit(block, taken=jumps), *one), (Visit(block, taken=False), *two)
+    site = block if sides.agreement is Agreement.BLOCK else None
+    walk.out.append(PathChoice(ways, site, sides.if_race_free))
+
+
+def _is_barriers(walk: WalkState, refused: Refused | Undecided, block: int) -> bool:
+    """Whether a barrier that some warps or lanes may not reach was refused for this branch."""
+    if isinstance(refused, Undecided):
+        return refused.instruction == walk.graph.last(block)
+    return refused.code == "PW222"
+
+
+def _join(walk: WalkState, sides: OpenBranch, found: list[Side]) -> None:
+    """The state after one of two sides, all lanes of a warp having taken the same."""
+    state = walk.state
+    arriving = [side for side in found if side.arrived.any()]
+    if len(arriving) == 1:
+        (only,) = arriving
+        state.registers, state.alive = only.registers, only.alive
+        walk.is_exact, walk.has_gone = only.is_exact, only.has_gone
+        return
+    if len(found) == 1:  # nobody arrives
+        found = [*found, *found]
+    one, two = found
+    meet_registers(walk, one, two, sides.causes)
+    state.alive = one.alive | two.alive
+    same = np.array_equal(one.alive, two.alive) and np.array_equal(one.arrived, two.arrived)
+    walk.is_exact = one.is_exact and two.is_exact and same
+    walk.has_gone = one.has_gone or two.has_gone
+
+
+def may_end(walk: WalkState, sides: OpenBranch, meeting: int | None) -> tuple[int, Mask]:
+    """Lanes may go straight to the end of the kernel; the others go on.
+
+    Those that go do nothing more but end, so the warp goes on as if they had ended here.
+    """
+    block, jumps = sides.block, walk.graph.jumps(sides.block)
+    ends_when_taken = sides.taken[0] == meeting
+    on, mask = sides.fallthrough if ends_when_taken else sides.taken
+    leave = Visit(block, taken=jumps and ends_when_taken)
+    last = ending(walk, meeting)
+    walk.reach = Reach.PERHAPS
+    walk.endings += 1
+    walk.out.append(PathEnd(leave, last, Visit(block, taken=jumps and not ends_when_taken)))
+    if not sides.agreement:
+        walk.has_gone = True
+        if meeting != walk.cfg.exit and (block, sides.causes) not in walk.apart:
+            # they wait there for the others: a barrier is not for them
+            walk.apart = [*walk.apart, (block, sides.causes)]
+    if not walk.proofs and not bool((walk.state.alive & ~mask).any()):
+        narrow(walk, sides, taken=not ends_when_taken)  # no lane waits that it does not hold for
+    return on, mask
+
+
+def ending(walk: WalkState, block: int | None) -> tuple[Visit, ...]:
+    """A visit of the last block before the end, if it has one."""
+    return () if block in (None, walk.cfg.exit) else (Visit(block, taken=False),)
+
+
+def may_leave(walk: WalkState, sides: OpenBranch, meeting: int) -> tuple[int, Mask]:
+    """A branch out of the loop that lanes may take: noted, and the others go on inside.
+
+    What those that leave execute before they meet the others belongs to the way out; lanes
+    that leave alone may execute it while the others go on.
+    """
+    opened = walk.open_loops[-1]
+    block, jumps = sides.block, walk.graph.jumps(sides.block)
+    leaves_when_taken = sides.taken[0] not in opened.loop.body
+    way, on = (
+        (sides.taken, sides.fallthrough) if leaves_when_taken else (sides.fallthrough, sides.taken)
+    )
+    undecided = (walk.graph.last(block), sides.causes)
+    behind: Path = ()
+    if way[0] != meeting:
+        before = walk.snapshot()
+        walk.is_exact &= bool(sides.agreement)
+        walk.reach = Reach.PERHAPS
+        narrow(walk, sides, taken=leaves_when_taken)
+        behind, _ = walk_side(walk, *way, meeting)
+        walk.go_back(before)
+        if walk.steps.have_barrier(behind):
+            raise Undecided(*undecided)
+    leaving = Visit(block, taken=jumps and leaves_when_taken)
+    last = PathPart(block, (), (), jumps=True) if sides.is_part else leaving
+    way_out = (*walk.chosen_prefix(), *walk.out, last, *behind)
+    if sides.agreement is not Agreement.BLOCK:
+        opened.agree = False
+        if (block, sides.causes) not in walk.apart:
+            walk.apart = [*walk.apart, (block, sides.causes)]
+    opened.if_race_free |= sides.if_race_free
+    opened.sources.add(block)
+    opened.note(way_out, behind, (meeting, way[1]), undecided)
+    walk.reach = Reach.PERHAPS
+    if sides.is_part:
+        walk.meetings.add(meeting)
+        walk.out.append(PathPart(block, (), (), jumps=True))
+    else:
+        _stay(walk, sides, meeting, behind)
+    return on
+
+
+def _stay(walk: WalkState, sides: OpenBranch, meeting: int, behind: Path) -> None:
+    """What the warp executes at a branch out of the loop that lanes may have taken.
+
+    Those that have execute ``behind`` before they wait at ``meeting``.
+    """
+    opened = walk.open_loops[-1]
+    block, jumps = sides.block, walk.graph.jumps(sides.block)
+    leaves_when_taken = sides.taken[0] not in opened.loop.body
+    walk.is_exact &= bool(sides.agreement)
+    if not walk.proofs:
+        opened.look(narrow(walk, sides, taken=not leaves_when_taken))
+    if sides.agreement or not behind:
+        # lanes that branch straight to the meeting only wait there
+        walk.out.append(Visit(block, taken=jumps and not leaves_when_taken))
+        return
+    opened.late[meeting, behind] = None
+    first, second = (behind, ()) if leaves_when_taken else ((), behind)
+    walk.out.append(PathFork(block, first, second, straight=False, jumps=jumps))

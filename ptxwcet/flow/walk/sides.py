@@ -1,0 +1,177 @@
+"""Sides of a branch: walking one up to where the sides meet, and what is known there."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import numpy as np
+
+from ptxwcet.flow.graph.loops import Loop
+from ptxwcet.flow.shapes.shape import Agreement
+from ptxwcet.flow.values.integers import IntegerType
+from ptxwcet.flow.values.intervals import Interval
+from ptxwcet.flow.values.ranges import bounded, interval_of
+from ptxwcet.flow.values.value import Cause, Known, Mask, Unknown, Value, combine, meet, merge
+from ptxwcet.flow.walk.narrowing import narrow, widen
+from ptxwcet.flow.walk.open_branch import OpenBranch, Side, Way
+from ptxwcet.flow.walk.path import Path, Visit
+from ptxwcet.flow.walk.state import Reach, Snapshot, WalkState
+from ptxwcet.flow.walk.stops import Infeasible, Undecided
+
+_LEAST_BITS = 16
+_MOST_TERMS = 4
+_WIDEST = 1 << 20
+
+
+def walk_side(
+    walk: WalkState,
+    block: int,
+    mask: Mask,
+    join: int,
+    *,
+    chosen: bool = False,
+    way: Way | None = None,
+    inside: Loop | None = None,
+) -> tuple[Path, Mask]:
+    """Walks a side of a branch up to ``join``; ``chosen`` if all lanes of the warp take it.
+
+    So they do on a ``way`` behind a branch; ``inside`` is a loop around it, and leaving that
+    one on the side is one of its ways out.
+    """
+    chosen |= way is not None
+    outer, outer_exits = walk.out, walk.exits
+    walk.out, walk.exits = [], None
+    around = walk.chosen if chosen else walk.sides_around
+    around.append(outer if way is None else [*outer, way.visit])
+    try:
+        walk.check_depth(block)
+        reached, arrived = walk.region(block, mask, join, inside)
+        if inside is not None and way is not None and reached not in (join, None):
+            arrived = _leave_chosen(walk, way.sides, reached, mask, arrived)
+        return tuple(walk.out), arrived
+    finally:
+        walk.out, walk.exits = outer, outer_exits
+        around.pop()
+
+
+def _leave_chosen(
+    walk: WalkState, sides: OpenBranch, reached: int, mask: Mask, arrived: Mask
+) -> Mask:
+    """Notes that a side that all lanes have taken leaves the loop; nobody is left in it."""
+    if not arrived.any():
+        return arrived
+    opened = walk.open_loops[-1]
+    undecided = (walk.graph.last(sides.block), sides.causes)
+    last = walk.out[-1]
+    meeting = walk.graph.postdominators[last.block] if isinstance(last, Visit) else None
+    if not np.array_equal(arrived, mask) or not walk.may_meet(meeting):
+        raise Undecided(*undecided)
+    behind: Path = ()
+    if reached != meeting:
+        behind, _ = walk_side(walk, reached, mask, meeting)
+        if walk.steps.have_barrier(behind):
+            raise Undecided(*undecided)
+    opened.agree &= sides.agreement is Agreement.BLOCK
+    opened.if_race_free |= sides.if_race_free
+    way_out = (*walk.chosen_prefix(), *walk.out, *behind)
+    opened.note(way_out, behind, (meeting, mask), undecided)
+    return np.zeros_like(mask)
+
+
+def both_sides(
+    walk: WalkState, sides: OpenBranch, join: int, order: tuple[bool, bool], reach: Reach
+) -> dict[bool, Side]:
+    """Walks both sides of a branch up to their meeting, each from the state as it is now.
+
+    ``order`` says which side comes first: True for the one that the branch leads to. A side that
+    facts exclude is left out; raises Infeasible if they exclude both.
+    """
+    state = walk.state
+    registers, alive, has_gone = dict(state.registers), state.alive.copy(), walk.has_gone
+    found: dict[bool, Side] = {}
+    for taken in order:
+        done = list(found.values())
+        block, mask = sides.taken if taken else sides.fallthrough
+        _, other = sides.fallthrough if taken else sides.taken
+        state.registers = dict(registers)
+        state.alive = alive.copy()
+        walk.has_gone, walk.reach = has_gone, reach
+        before = walk.apart
+        if done:
+            state.alive &= ~(other & ~mask & ~done[0].alive)
+        if not done or done[0].arrived.any():
+            walk.apart = [*before, (sides.block, sides.causes)]
+        narrowed = narrow(walk, sides, taken=taken)
+        try:
+            path, arrived = walk_side(walk, block, mask, join)
+        except Infeasible:
+            if taken is order[1] and not found:
+                raise
+            continue
+        finally:
+            walk.apart = before
+        widen(walk, narrowed)
+        found[taken] = walked(walk, path, mask, arrived)
+    return found
+
+
+def walked(walk: WalkState, path: Path, mask: Mask, arrived: Mask) -> Side:
+    """The side that was walked last, with the state at its end."""
+    state = walk.state
+    is_certain = walk.reach is not Reach.PERHAPS and bool(arrived.any())
+    return Side(
+        path,
+        mask,
+        arrived,
+        state.registers,
+        state.alive,
+        walk.is_exact,
+        walk.has_gone,
+        is_certain,
+    )
+
+
+def reach_behind(walk: WalkState, before: Snapshot, sides: Collection[Side]) -> None:
+    """Notes which runs come to the meeting of the sides of an open branch."""
+    walk.endings += any(side.may_have_ended for side in sides)
+    is_certain = all(side.is_certain for side in sides)
+    walk.reach = before.reach if is_certain else Reach.PERHAPS
+
+
+def meet_registers(walk: WalkState, one: Side, two: Side, causes: frozenset[Cause]) -> None:
+    """Registers behind two sides: known where a lane's sides agree, else between the two."""
+    unknown = Unknown(causes)
+    masks = one.mask, two.mask
+    met: dict[str, Value] = {}
+    for name in one.registers.keys() | two.registers.keys():
+        first, second = one.registers.get(name, unknown), two.registers.get(name, unknown)
+        found = meet(first, second, masks, causes)
+        if isinstance(found, Known) and found.valid is not None and first is not second:
+            found = _between(found, first, second, masks, walk.graph.width(name))
+        met[name] = found
+    walk.state.registers = met
+
+
+def _between(found: Known, one: Value, two: Value, masks: tuple[Mask, Mask], width: int) -> Known:
+    """What lanes hold that may have come from either side with numbers that differ.
+
+    It is the first number plus at least 0 or the difference, at most 0 or the difference.
+    """
+    if found.valid is None or not isinstance(one, Known) or not isinstance(two, Known):
+        return found
+    lanes = masks[0] & masks[1] & ~found.valid
+    for value in (one, two):
+        if value.valid is not None:
+            lanes &= value.valid
+    if width < _LEAST_BITS or len(one.terms) > _MOST_TERMS or not lanes.any():
+        return found
+    difference = combine(two, one, -1, width)
+    kind = IntegerType(width, signed=True)
+    interval = interval_of(difference, kind, lanes)
+    span = Interval(min(interval.low, 0), max(interval.high, 0))
+    if span.high - span.low > _WIDEST:
+        return found  # says no more than the type
+    joined = combine(one, bounded(span, width, found.otherwise), 1, width)
+    merged = merge(found, joined, lanes)
+    assert isinstance(merged, Known)
+    return merged

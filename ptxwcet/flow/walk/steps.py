@@ -1,0 +1,67 @@
+"""The instructions of each block that the walk must look at, compiled once a walk."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ptxwcet.flow.flow_graph import FlowGraph
+from ptxwcet.flow.values.operands import Transfer
+from ptxwcet.flow.values.transfer import compile_transfer
+from ptxwcet.flow.walk.path import Path, visited_blocks
+from ptxwcet.ir.kernel import Guard, Instruction
+from ptxwcet.ir.op_classes import ControlEffect, OpClass
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """An instruction that the walk must look at."""
+
+    index: int
+    instruction: Instruction
+    guard: Guard | None
+    transfer: Transfer | None
+
+
+class Steps:
+    """The steps of the blocks of a kernel."""
+
+    def __init__(self, graph: FlowGraph) -> None:
+        self._graph = graph
+        self._of: dict[int, tuple[Step, ...]] = {}
+
+    def of(self, block: int) -> tuple[Step, ...]:
+        """The steps of a block, its branch excepted. Cost: linear in the block, once."""
+        steps = self._of.get(block)
+        if steps is None:
+            bounds = self._graph.cfg.blocks[block]
+            instructions = self._graph.kernel.instructions
+            steps = tuple(
+                step
+                for index in range(bounds.start, bounds.end)
+                if (step := self._compile(index, instructions[index])) is not None
+            )
+            self._of[block] = steps
+        return steps
+
+    def have_barrier(self, nodes: Path) -> bool:
+        """Whether a path visits a block with a barrier. Cost: linear in the path."""
+        return any(
+            step.instruction.control is ControlEffect.BARRIER
+            for block in set(visited_blocks(nodes))
+            for step in self.of(block)
+        )
+
+    def _compile(self, index: int, instruction: Instruction) -> Step | None:
+        control = instruction.control
+        if control in (ControlEffect.BRANCH, ControlEffect.INDIRECT_BRANCH):
+            return None  # at the end of its block: see walk_branches, walk_switches
+        if control is not ControlEffect.NONE or instruction.op_class is OpClass.BARRIER:
+            return Step(index, instruction, instruction.guard, None)
+        if not any(name in self._graph.control_registers for name in instruction.writes):
+            return None
+        return Step(
+            index,
+            instruction,
+            instruction.guard,
+            compile_transfer(instruction, index, self._graph.kernel.registers),
+        )

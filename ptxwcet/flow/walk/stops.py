@@ -1,0 +1,79 @@
+"""What ends a walk before it has a path: groups to be walked apart, open decisions, refusals.
+
+:class:`SplitWarps` and :class:`~ptxwcet.flow.values.regions.SplitRequest` restart it on less,
+:class:`FallsApart` goes back to a loop around, :class:`Infeasible` to the branch around whose other
+side remains; the others are the walk's answer.
+"""
+
+from __future__ import annotations
+
+from ptxwcet.flow.values.value import Cause
+
+
+class Infeasible(Exception):
+    """Facts exclude the side of a branch that is being walked: no run takes it.
+
+    ``reason`` says which facts, and where; it is the answer if no other side is left.
+    """
+
+    def __init__(self, reason: Refused) -> None:
+        super().__init__(str(reason))
+        self.reason = reason
+
+
+class SplitWarps(Exception):
+    """The warps of the group take different paths: walk these groups apart."""
+
+    def __init__(self, groups: tuple[tuple[int, ...], ...]) -> None:
+        super().__init__(f"{len(groups)} groups")
+        self.groups = groups
+
+
+class Undecided(Exception):
+    """The outcome at ``instruction`` (an index) is not known; ``causes`` says why."""
+
+    def __init__(self, instruction: int, causes: frozenset[Cause]) -> None:
+        super().__init__(f"instruction {instruction} is undecided")
+        self.instruction = instruction
+        self.causes = causes
+
+
+class FallsApart(Exception):
+    """Parts of a warp go through the rest of ``loop`` (an id) one after the other."""
+
+    def __init__(self, loop: int, block: int, causes: frozenset[Cause]) -> None:
+        super().__init__(f"at block {block}")
+        self.loop = loop
+        self.block = block
+        self.causes = causes
+
+
+class Refused(Exception):
+    """The path cannot be extracted at ``instruction`` (an index): code, reason and remedy."""
+
+    def __init__(self, code: str, instruction: int, reason: str, remedy: str) -> None:
+        super().__init__(reason)
+        self.code = code
+        self.instruction = instruction
+        self.reason = reason
+        self.remedy = remedy
+
+
+def never_ends(index: int) -> Refused:
+    """Refuses the loop whose header begins at instruction ``index``: it goes on for ever."""
+    return Refused(
+        "PW205",
+        index,
+        "the loop never ends: nothing that changes in it decides whether it goes on",
+        "check the parameters and the launch: with these facts the kernel does not stop",
+    )
+
+
+def no_meeting(index: int) -> Refused:
+    """Refuses the branch at instruction ``index``: its sides do not meet."""
+    return Refused(
+        "PW224",
+        index,
+        "a divergent branch has no point where its sides meet again",
+        "every path from the branch must be able to end",
+    )

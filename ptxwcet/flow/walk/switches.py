@@ -1,0 +1,151 @@
+"""Indexed branches (``brx.idx``): each lane goes on where the table leads for its index."""
+
+from __future__ import annotations
+
+from functools import reduce
+
+import numpy as np
+
+from ptxwcet.flow.shapes.shape import Agreement
+from ptxwcet.flow.values.operands import read_operand
+from ptxwcet.flow.values.value import Cause, CauseKind, Known, Mask
+from ptxwcet.flow.walk.branches import agreement_at
+from ptxwcet.flow.walk.guards import require_agreement
+from ptxwcet.flow.walk.open_branch import Side
+from ptxwcet.flow.walk.path import PathChoice, PathLate, Visit
+from ptxwcet.flow.walk.sides import meet_registers, reach_behind, walk_side, walked
+from ptxwcet.flow.walk.state import Reach, WalkState
+from ptxwcet.flow.walk.stops import Infeasible, Refused
+
+
+def walk_switch(walk: WalkState, block: int, mask: Mask) -> tuple[int, Mask]:
+    """Goes on behind a block that ends with an indexed branch. Raises Refused (PW221).
+
+    Sides that lanes of one warp take are executed in any order; of those that all take alike one
+    is. Each is walked from the same state.
+    """
+    meeting = walk.graph.postdominators[block]
+    ways = _lanes_by_target(walk, block, mask)
+    walk.out.append(Visit(block, taken=True))
+    if len(ways) == 1:
+        return next(iter(ways.items()))
+    if meeting is None or (walk.open_loops and meeting not in walk.open_loops[-1].loop.body):
+        raise _refusal(walk, block, "its cases meet again only behind the loop around")
+    causes = frozenset({Cause(CauseKind.OPERATION, "brx.idx", walk.graph.last(block))})
+    agreement, if_race_free = agreement_at(walk, block)
+    is_known = not any(np.array_equal(lanes, mask) for lanes in ways.values())
+    if is_known:
+        agreement = Agreement.NONE  # it is known which lanes go where
+    before, apart = walk.snapshot(), walk.apart
+    if agreement is not Agreement.BLOCK:
+        walk.apart = [*apart, (block, causes)]
+    try:
+        sides = _sides(walk, ways, meeting, agreement, is_known=is_known)
+    finally:
+        walk.apart = apart
+    _join(walk, sides, causes)
+    complete = all(not bool((side.mask & ~side.arrived).any()) for side in sides)
+    walk.is_exact = before.is_exact and complete
+    reach_behind(walk, before, sides)
+    paths = tuple(side.path for side in sides)
+    if agreement:
+        site = block if agreement is Agreement.BLOCK else None
+        walk.out.append(PathChoice(paths, site, if_race_free))
+    else:
+        walk.out.append(PathLate(len(paths), paths))
+    return meeting, reduce(np.logical_or, [side.arrived for side in sides])
+
+
+def _sides(
+    walk: WalkState, ways: dict[int, Mask], meeting: int, agreement: Agreement, *, is_known: bool
+) -> list[Side]:
+    """The sides, each walked from the same state, less those that facts exclude.
+
+    ``is_known``: all of them are executed, by the lanes that are known to take them.
+    """
+    reach = walk.reach
+    try:
+        return _feasible(walk, ways, meeting, agreement, None if is_known else Reach.ON_SIDE)
+    except Infeasible as infeasible:
+        walk.contradict(infeasible.reason, reach)
+        return _feasible(walk, ways, meeting, agreement, Reach.PERHAPS)
+
+
+def _feasible(
+    walk: WalkState, ways: dict[int, Mask], meeting: int, agreement: Agreement, reach: Reach | None
+) -> list[Side]:
+    """The sides that facts do not exclude, where the walk's reach is set to ``reach``.
+
+    Raises Infeasible if there is none, or if all are executed (``reach`` None).
+    """
+    before = walk.snapshot()
+    sides: list[Side] = []
+    excluded: Infeasible | None = None
+    for target, lanes in ways.items():
+        walk.go_back(before)
+        walk.reach = reach or before.reach
+        walk.is_exact &= bool(agreement)
+        try:
+            path, arrived = walk_side(walk, target, lanes, meeting, chosen=bool(agreement))
+        except Infeasible as infeasible:
+            excluded = infeasible
+            if reach is None:
+                break
+            continue
+        sides.append(walked(walk, path, lanes, arrived))
+    if excluded is not None and (reach is None or not sides):
+        walk.go_back(before)
+        raise excluded
+    return sides
+
+
+def _join(walk: WalkState, sides: list[Side], causes: frozenset[Cause]) -> None:
+    """Registers and lanes behind several sides."""
+    joined = sides[0]
+    for side in sides[1:]:
+        meet_registers(walk, joined, side, causes)
+        joined = Side(
+            (),
+            joined.mask | side.mask,
+            joined.arrived | side.arrived,
+            walk.state.registers,
+            joined.alive & (~side.mask | side.alive) | side.mask & side.alive,
+            is_exact=joined.is_exact and side.is_exact,
+            has_gone=joined.has_gone or side.has_gone,
+            is_certain=joined.is_certain and side.is_certain,
+        )
+    walk.state.registers, walk.state.alive = joined.registers, joined.alive
+    walk.has_gone = joined.has_gone
+
+
+def _lanes_by_target(walk: WalkState, block: int, mask: Mask) -> dict[int, Mask]:
+    """The lanes that go to each target; all of them to each where the index is not known."""
+    index = walk.graph.last(block)
+    instruction = walk.graph.kernel.instructions[index]
+    if instruction.guard is not None:
+        raise _refusal(walk, block, "it has a guard")
+    labels = walk.graph.kernel.labels
+    targets = [walk.graph.block_of(labels[name]) for name in instruction.targets]
+    walk.state.active = mask
+    value = read_operand(walk.state, instruction.operands[0], 32, index)
+    if not isinstance(value, Known) or value.terms or not walk.is_exact or walk.has_gone:
+        return dict.fromkeys(dict.fromkeys(targets), mask)
+    numbers = np.broadcast_to(np.asarray(value.base), mask.shape) & 0xFFFFFFFF
+    if bool((numbers[mask] >= len(targets)).any()):
+        raise _refusal(walk, block, "its index is outside of the table")
+    ways: dict[int, Mask] = {}
+    for number in np.unique(numbers[mask]).tolist():
+        lanes = mask & (numbers == number)
+        ways[targets[number]] = ways.get(targets[number], np.zeros_like(mask)) | lanes
+    for lanes in ways.values():
+        require_agreement(walk, lanes)
+    return ways
+
+
+def _refusal(walk: WalkState, block: int, reason: str) -> Refused:
+    return Refused(
+        "PW221",
+        walk.graph.last(block),
+        f"an indexed branch (brx.idx) on the path is not followed: {reason}",
+        "compile the switch statement to comparisons",
+    )

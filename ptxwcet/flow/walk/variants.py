@@ -1,0 +1,227 @@
+"""Bounds that the walk finds for loops that it cannot count: variants of what their exits test."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ptxwcet.flow.effort import Effort
+from ptxwcet.flow.graph.loops import Loop
+from ptxwcet.flow.values import ranges
+from ptxwcet.flow.values.integers import Exact, IntegerType, as_exact, interval_in
+from ptxwcet.flow.values.intervals import Interval
+from ptxwcet.flow.values.regions import Symbol, Wavers
+from ptxwcet.flow.values.value import Known, Mask, Unknown, Value, combine
+from ptxwcet.flow.variants.entry import Entry, entry_along
+from ptxwcet.flow.variants.measures import Measure, gaps, measures, sums
+from ptxwcet.flow.variants.regions import Region, body_of, indices, way_to, writes
+from ptxwcet.flow.variants.results import Result, results_of
+from ptxwcet.flow.variants.search import MOST_BACK_EDGES, Variant, find_variant
+from ptxwcet.flow.walk.state import WalkState
+
+# Dominators of a loop that are looked at for what leads to it; fewer if that is too much.
+_STEPS_BEFORE = (10, 5, 3, 1)
+# States in which one loop is looked at.
+_MOST_SEARCHES = 24
+_FAILED = 4  # one that has failed counts as many
+_LEAST_BITS = 16
+
+
+def variant_of(walk: WalkState, loop: Loop, mask: Mask) -> Variant | None:
+    """How often lanes ``mask`` that enter a loop now may go back to its header; None if not known.
+
+    Registers at the header may say it alone; if not, what leads to the loop is looked at, at first
+    without what else is known there. Cost: see :func:`~ptxwcet.flow.variants.search.find_variant`,
+    once for each state of the registers that are looked at.
+    """
+    search, effort = _search(walk, loop), walk.graph.work.searching
+    walk.state.active = mask
+    live = search.body.live[loop.header]
+    known = _Known(walk, mask, live)
+    state = known.summary(live, search)
+    found = _remembered(walk, (loop.id, 0, state), lambda: search.bounds(Entry(known), effort))
+    goes_on = any(opened.loop.id == loop.id for opened in walk.open_loops)
+    if found is not None or goes_on or not search.ways:
+        return found  # lanes that go on in a loop do not come from before it
+    found = _remembered(walk, (loop.id, 1, state), lambda: search.along(known, effort))
+    if found is None:
+        names = live.union(*(way.relevant - way.written | way.once for way in search.ways))
+        everything = _Known(walk, mask, names)
+        key = (loop.id, 2, everything.summary(names, search))
+        found = _remembered(walk, key, lambda: search.along(everything, effort))
+    return found
+
+
+def bound_results(
+    walk: WalkState,
+    loop: Loop,
+    mask: Mask,
+    before: Mapping[str, Value],
+    most: int,
+    outside: Collection[int],
+) -> None:
+    """Bounds registers that are unknown behind a loop, by what its iterations may do to them.
+
+    ``before`` are the registers when lanes ``mask`` entered it, ``most`` is how often they may have
+    gone back; what blocks ``outside`` of it may have written since stays as it is. Cost: linear in
+    the registers that the loop writes; one iteration on cases, once.
+    """
+    later = {name for index in indices(walk.graph, outside) for name in writes(walk.graph, index)}
+    for name, result in _results(walk, loop).items():
+        now = walk.state.registers.get(name)
+        if name in later or not isinstance(now, Unknown):
+            continue
+        after, walk.state.registers = walk.state.registers, dict(before)
+        walk.state.active = mask
+        known = _Known(walk, mask, frozenset((result.source,)))
+        at_entry = known.alone(result.source, IntegerType(result.bits, signed=True))
+        start = walk.state.register(result.source)
+        walk.state.registers = after
+        found = None if at_entry is None else result.behind(at_entry, most)
+        if at_entry is None or found is None or not isinstance(start, Known):
+            continue
+        if found.high - found.low > MOST_BACK_EDGES:
+            continue  # says no more than the type
+        value = ranges.bounded(found, result.bits, now.causes)
+        if result.is_relative:  # each lane by what it had
+            change = Interval(found.low - at_entry.low, found.high - at_entry.high)
+            added = ranges.bounded(change, result.bits, now.causes)
+            value = combine(start, added, 1, result.bits)
+        walk.state.write(name, value, mask)
+
+
+def _results(walk: WalkState, loop: Loop) -> Mapping[str, Result]:
+    """What a loop does to the registers that decide branches, found once."""
+    known = walk.graph.work.results
+    if loop.id not in known:
+        blocks = loop.body
+        written = {
+            name for index in indices(walk.graph, blocks) for name in writes(walk.graph, index)
+        }
+        wanted = walk.graph.control_registers & written
+        body = body_of(walk.graph, loop, wanted)
+        known[loop.id] = results_of(body, wanted, walk.graph.work.searching)
+    found: Mapping[str, Result] = known[loop.id]
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Search:
+    """What is looked at for one loop: its body, what leads to it from longer ways to shorter ones,
+    and the measures that are tried: alone, and if none helps the sums.
+    """
+
+    body: Region
+    ways: tuple[Region, ...]
+    singles: tuple[Measure, ...]
+    sums: tuple[Measure, ...]
+    gaps: tuple[Measure, ...]
+
+    @property
+    def asked(self) -> tuple[Measure, ...]:
+        """All sums whose values at the entry make a difference."""
+        return *self.singles, *self.sums, *self.gaps
+
+    def bounds(self, entry: Entry, effort: Effort) -> Variant | None:
+        """The smallest bound that a measure gives for an entry."""
+        found = find_variant(self.body, entry, self.singles, effort)
+        return found or find_variant(self.body, entry, self.sums, effort)
+
+    def along(self, known: _Known, effort: Effort) -> Variant | None:
+        """The bound for what leads to the loop along the longest way that is not too much."""
+        for way in self.ways:
+            entry = entry_along(known, way, effort)
+            if entry is not None:
+                return self.bounds(entry, effort)
+        return None
+
+
+def _remembered(
+    walk: WalkState, key: tuple[int, int, object], search: Callable[[], Variant | None]
+) -> Variant | None:
+    """What was found in the same state, or is now; None if a loop was entered in too many."""
+    variants, work = walk.graph.work.variants, walk.graph.work
+    if key not in variants:
+        tried = work.searches.get(key[:2], 0)
+        if tried >= _MOST_SEARCHES:
+            return None
+        variants[key] = search()
+        work.searches[key[:2]] = tried + (1 if variants[key] is not None else _FAILED)
+    found: Variant | None = variants[key]
+    return found
+
+
+def _search(walk: WalkState, loop: Loop) -> _Search:
+    """What is looked at for a loop, found once."""
+    known = walk.graph.work.regions
+    if loop.id not in known:
+        body = body_of(walk.graph, loop)
+        ways = [way_to(walk.graph, loop, body.live[loop.header], steps) for steps in _STEPS_BEFORE]
+        singles = measures(body)
+        present = tuple(way for way in ways if way is not None)
+        known[loop.id] = _Search(body, present, singles, sums(singles), gaps(body))
+    found: _Search = known[loop.id]
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What the walk knows of registers of the lanes that enter a loop, one by one.
+
+    Nothing is known of other registers than ``names``.
+    """
+
+    walk: WalkState
+    mask: Mask
+    names: frozenset[str]
+
+    def interval(self, measure: Measure) -> Interval | None:
+        """The values of a sum of registers, read as numbers of a type; of each alone if need be."""
+        together = self._exact(measure)
+        if together is not None:
+            return together
+        whole = Interval(measure.constant, measure.constant)
+        for name, c in measure.terms:
+            part = self._exact(Measure(((name, 1),), 0, measure.kind))
+            whole = whole.plus((part or measure.kind.interval).times(c))
+        return whole
+
+    def alone(self, name: str, kind: IntegerType) -> Interval | None:
+        """The values of one register."""
+        return self._exact(Measure(((name, 1),), 0, kind))
+
+    def summary(self, names: frozenset[str], search: _Search) -> tuple[object, ...]:
+        """What is known of registers and of measures."""
+        found: list[tuple[Interval | None, ...]] = []
+        for name in sorted(names):
+            width = self.walk.graph.width(name)
+            if width >= _LEAST_BITS:
+                kinds = (IntegerType(width, signed=True), IntegerType(width, signed=False))
+                found.append(tuple(self._exact(Measure(((name, 1),), 0, kind)) for kind in kinds))
+        found.append(tuple(self._exact(one) for one in search.asked))
+        return tuple(found)
+
+    def _exact(self, measure: Measure) -> Interval | None:
+        """The values of a sum of registers that are all known; None if one is not, or may wrap."""
+        base: Any = measure.constant
+        terms: dict[Symbol, Any] = {}
+        for name, c in measure.terms:
+            value = self.walk.state.register(name)
+            if name not in self.names or not isinstance(value, Known):
+                return None
+            if any(s.in_loops and (s.count is None or s.slopes) for s in value.terms):
+                return None
+            try:
+                exact = as_exact(value, measure.kind, self.mask)
+            except Wavers:
+                return None
+            base = base + c * _as_python(exact.base)
+            for symbol, slope in exact.terms.items():
+                terms[symbol] = terms.get(symbol, 0) + c * _as_python(slope)
+        return interval_in(Exact(base, terms), self.mask)
+
+
+def _as_python(number: Any) -> Any:
+    """A number, or one for each lane, as Python ints: they do not wrap around."""
+    return number if isinstance(number, int) else number.astype(object)

@@ -1,0 +1,115 @@
+"""The walk: executes a kernel's control flow on abstract lanes and records the path.
+
+One walk follows a group of warps that take the same path; where warps disagree it asks to be
+restarted on smaller groups (:class:`SplitWarps`), where block indices disagree on smaller index
+ranges (:class:`~ptxwcet.flow.values.regions.SplitRequest`). A branch that lanes of one warp decide
+differently is divergent: both sides are executed with partial masks up to its immediate
+post-dominator ([B] III-B). What a decision depends on and is not known ends the walk
+(:class:`Undecided`).
+
+Loops are summarised, not unrolled. Loops that double or halve their counter end after at most 64
+plain iterations.
+
+The state of a walk and the ways back are in :mod:`~ptxwcet.flow.walk.state`, what ends a walk in
+:mod:`~ptxwcet.flow.walk.stops`. :mod:`~ptxwcet.flow.walk.branches` decides which way a branch goes,
+:mod:`~ptxwcet.flow.walk.open_branches` walks those that are open, side by side
+(:mod:`~ptxwcet.flow.walk.sides`), :mod:`~ptxwcet.flow.walk.switches` indexed ones.
+:mod:`~ptxwcet.flow.walk.loops` enters a loop, whose iterations :mod:`~ptxwcet.flow.walk.analysed`
+finds with :mod:`~ptxwcet.flow.walk.closed_forms`, or the user bounds
+(:mod:`~ptxwcet.flow.walk.bounded`).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ptxwcet.flow.flow_graph import ENDINGS, FlowGraph
+from ptxwcet.flow.graph.cfg import BlockId
+from ptxwcet.flow.graph.loops import Loop
+from ptxwcet.flow.values.value import Mask
+from ptxwcet.flow.walk.branches import walk_branch
+from ptxwcet.flow.walk.control import check_control
+from ptxwcet.flow.walk.guards import evaluate, outcomes
+from ptxwcet.flow.walk.loops import walk_loop
+from ptxwcet.flow.walk.path import Path, Visit, close_symbol
+from ptxwcet.flow.walk.state import WalkState
+from ptxwcet.flow.walk.steps import Step
+from ptxwcet.flow.walk.stops import Refused, SplitWarps, Undecided
+from ptxwcet.flow.walk.switches import walk_switch
+
+__all__ = ["FlowGraph", "Refused", "SplitWarps", "Undecided", "Walk"]
+
+
+class Walk(WalkState):
+    """One walk over the kernel for a group of warps; ``run`` gives the path."""
+
+    def run(self, symbolic: str | None = None) -> Path:
+        """The path from entry to exit. Raises SplitWarps, SplitRequest, Undecided, Refused.
+
+        Counts may depend on the parameter ``symbolic``, not on others.
+        """
+        block, mask = self.region(self.cfg.entry, self.state.alive.copy(), None, None)
+        assert block == self.cfg.exit or not mask.any()
+        path = tuple(self.out)
+        for symbol in self.parameters:
+            if symbol.name != symbolic:
+                path = close_symbol(path, symbol)
+        return path
+
+    def region(
+        self, block: int, mask: Mask, stop: int | None, loop: Loop | None
+    ) -> tuple[int, Mask]:
+        """Walks blocks and whole loops, as :meth:`WalkState.region` says."""
+        first = True
+        while block != stop and block != self.cfg.exit and mask.any():
+            if loop is not None and not first and block == loop.header:
+                break
+            if loop is not None and block not in loop.body:
+                break
+            entered = self.graph.forest.loop_at(BlockId(block))
+            if entered is not None and not (first and loop is not None and block == loop.header):
+                block, mask = walk_loop(self, entered, mask, stop)
+            else:
+                block, mask = self._block(block, mask)
+            first = False
+        if block == self.cfg.exit and mask.any():
+            self.state.alive &= ~mask
+            mask = np.zeros_like(mask)
+        return block, mask
+
+    def _block(self, block: int, mask: Mask) -> tuple[int, Mask]:
+        state = self.state
+        self.count_visit(block)
+        if WalkState.observer is not None:
+            WalkState.observer(self, block, mask)
+        for step in self.steps.of(block):
+            state.active = mask
+            if step.transfer is not None:
+                evaluate(self, step, mask)
+            elif step.instruction.control in ENDINGS:
+                sure, unsure, _ = outcomes(self, step.guard, mask)
+                if self.is_exact and not self.has_gone and not unsure.any():
+                    return self._leave(block, step, sure, mask)
+            else:
+                check_control(self, step, mask)
+        if self.graph.switches(block):
+            return walk_switch(self, block, mask)
+        taken, fallthrough = (
+            self.cfg.taken_successor(BlockId(block)),
+            self.cfg.fallthrough_successor(BlockId(block)),
+        )
+        if taken is None:
+            assert fallthrough is not None
+            self.out.append(Visit(block, taken=False))
+            return fallthrough, mask
+        return walk_branch(self, block, mask, taken, fallthrough)
+
+    def _leave(self, block: int, step: Step, left: Mask, mask: Mask) -> tuple[int, Mask]:
+        self.out.append(Visit(block, taken=False))
+        self.state.alive &= ~left
+        rest = mask & ~left
+        if not rest.any():
+            return self.cfg.exit, rest
+        following = self.cfg.fallthrough_successor(BlockId(block))
+        assert following is not None, "an unguarded exit ends all lanes"
+        return following, rest

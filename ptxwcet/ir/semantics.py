@@ -1,0 +1,135 @@
+"""What instructions compute: one row an opcode, each a term over the instruction's sources.
+
+:func:`meaning_of` gives a term for each register that an instruction writes, over the operands that
+it reads. An opcode without a row, a modifier that its row does not name, a type that is not an
+integer, an operand that is neither register, special register nor literal: None, and nobody knows
+more of the result than that it depends on what was read.
+
+Source: the PTX ISA manual, chapter 9 (the sections on integer, comparison, logic and shift, and
+data movement instructions). Every row is compared with execution on all its forms
+(``tests/oracle/test_terms.py``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+from ptxwcet.ir.kernel import CARRY, Instruction
+from ptxwcet.ir.operands import (
+    Immediate,
+    Negated,
+    Operand,
+    Pair,
+    Register,
+    Sink,
+    SpecialRegister,
+    Vector,
+    WholeVector,
+)
+from ptxwcet.ir.operation import Operation, operation_of
+from ptxwcet.ir.semantic_rows import ROWS, Place, Sources
+from ptxwcet.ir.terms import Term
+
+_CARRY = Register(CARRY)
+
+
+@dataclass(frozen=True, slots=True)
+class Meaning:
+    """What an instruction leaves in the registers that it writes, guard apart.
+
+    ``results`` has a term for each register of ``instruction.writes``, as wide as the register;
+    source number n of a term is ``sources[n]``: a register or a special register.
+    """
+
+    results: tuple[Term, ...]
+    sources: tuple[Operand, ...]
+
+
+def meaning_of(instruction: Instruction, registers: Mapping[str, str]) -> Meaning | None:
+    """The terms of an instruction; None if the table has none for it.
+
+    ``registers``: the types of the kernel's registers. Cost: constant, once for each combination of
+    mnemonic, operand kinds and literals.
+    """
+    operation = operation_of(instruction.form)
+    row = ROWS.get(operation.name)
+    operands = instruction.operands
+    if row is None or not operands:
+        return None
+    sources = [leaf for one in operands[1:] for leaf in _parts(one)]
+    if CARRY in instruction.reads:
+        sources.append(_CARRY)
+    places = [_place(one, registers) for one in sources]
+    known = tuple(one for one in places if one is not None)
+    targets = _parts(operands[0])
+    if len(known) < len(places) or not all(isinstance(one, (Register, Sink)) for one in targets):
+        return None
+    results = _results(operation, known, len(targets), CARRY in instruction.writes)
+    if results is None:
+        return None
+    written = [one.name for one in targets if isinstance(one, Register)]
+    kept = [one for one, at in zip(results, targets, strict=False) if isinstance(at, Register)]
+    if CARRY in instruction.writes:
+        written.append(CARRY)
+        kept.append(results[-1])
+    if tuple(written) != tuple(instruction.writes):
+        return None
+    is_signed = operation.types[0].is_signed if operation.types else False
+    widths = [_width(registers.get(name, "pred")) for name in written]
+    if any(width == 0 for width in widths):
+        return None
+    whole = tuple(
+        one.resized(width, signed=is_signed) for one, width in zip(kept, widths, strict=True)
+    )
+    plain = tuple(one.operand if isinstance(one, Negated) else one for one in sources)
+    return Meaning(whole, plain)
+
+
+def _parts(operand: Operand) -> tuple[Operand, ...]:
+    match operand:
+        case Pair(first, second):
+            return first, second
+        case Vector(elements):
+            return elements
+        case WholeVector(_, members):
+            return tuple(map(Register, members))
+    return (operand,)
+
+
+def _place(operand: Operand, registers: Mapping[str, str]) -> Place | None:
+    match operand:
+        case Register(name):
+            width = _width(registers.get(name, "pred" if name == CARRY else ""))
+            return Place(None, width) if width else None
+        case Negated(Register() as inner):
+            place = _place(inner, registers)
+            return place if place is None else Place(None, place.width, negated=True)
+        case SpecialRegister(name):
+            return Place(None, 64 if name.endswith("64") else 32)
+        case Immediate(value) if isinstance(value, int):
+            return Place(value, 0)
+    return None
+
+
+def _width(kind: str) -> int:
+    """Bits of a register of a type; 0 if that is no single number."""
+    if kind == "pred":
+        return 1
+    digits = kind.lstrip("usbf")
+    return int(digits) if digits.isdigit() else 0
+
+
+@lru_cache(maxsize=4096)
+def _results(
+    operation: Operation, places: tuple[Place, ...], targets: int, carries: bool
+) -> tuple[Term, ...] | None:
+    """The results of a row for all targets, and the carry flag if it is written."""
+    row = ROWS[operation.name]
+    if not set(operation.words) <= row.words or not all(map(row.takes, operation.types)):
+        return None
+    found = row.build(Sources(operation, places, targets))
+    if found is None or len(found) < targets + carries:
+        return None
+    return (*found[:targets], found[-1]) if carries else found[:targets]

@@ -434,7 +434,7 @@ def _copied(s: Sources) -> tuple[Term, ...] | None:
     """``mov``: of one number, of several into one, of one into several."""
     width = s.width
     if len(s) == 1:
-        if s.bits(0) not in (0, width) or width % s.targets:
+        if 0 < s.bits(0) < width or width % s.targets:
             return None
         part = width // s.targets
         return tuple(s[0].part(place * part, part) for place in range(s.targets))

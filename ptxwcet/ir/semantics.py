@@ -25,6 +25,7 @@ from ptxwcet.ir.operands import (
     Register,
     Sink,
     SpecialRegister,
+    SymbolRef,
     Vector,
     WholeVector,
 )
@@ -40,7 +41,8 @@ class Meaning:
     """What an instruction leaves in the registers that it writes, guard apart.
 
     ``results`` has a term for each register of ``instruction.writes``, as wide as the register;
-    source number n of a term is ``sources[n]``: a register or a special register.
+    source number n of a term is ``sources[n]``: a register, a special register or the address of a
+    variable.
     """
 
     results: tuple[Term, ...]
@@ -64,6 +66,8 @@ def meaning_of(instruction: Instruction, registers: Mapping[str, str]) -> Meanin
     places = [_place(one, registers) for one in sources]
     known = tuple(one for one in places if one is not None)
     targets = _parts(operands[0])
+    if not _names(instruction, sources).issuperset(instruction.reads):
+        return None
     if len(known) < len(places) or not all(isinstance(one, (Register, Sink)) for one in targets):
         return None
     results = _results(operation, known, len(targets), CARRY in instruction.writes)
@@ -87,6 +91,15 @@ def meaning_of(instruction: Instruction, registers: Mapping[str, str]) -> Meanin
     return Meaning(whole, plain)
 
 
+def _names(instruction: Instruction, sources: list[Operand]) -> set[str]:
+    """The registers that its sources and its guard name; what else it reads has no term."""
+    leaves = [one.operand if isinstance(one, Negated) else one for one in sources]
+    names = {one.name for one in leaves if isinstance(one, Register)}
+    if instruction.guard is not None:
+        names.add(instruction.guard.register)
+    return names
+
+
 def _parts(operand: Operand) -> tuple[Operand, ...]:
     match operand:
         case Pair(first, second):
@@ -108,6 +121,8 @@ def _place(operand: Operand, registers: Mapping[str, str]) -> Place | None:
             return place if place is None else Place(None, place.width, negated=True)
         case SpecialRegister(name):
             return Place(None, 64 if name.endswith("64") else 32)
+        case SymbolRef():
+            return Place(None, 64)
         case Immediate(value) if isinstance(value, int):
             return Place(value, 0)
     return None

@@ -82,7 +82,7 @@ def _quotient(a: Known, b: Known, kind: IntegerType, active: Mask) -> Exact | No
     if not isinstance(divisor, int) or divisor <= 0:
         return None
     exact = as_exact(a, kind, active)
-    if any(not _divisible(c, divisor) for c in exact.terms.values()):
+    if any(not divisible(c, divisor) for c in exact.terms.values()):
         require_multiples(exact.terms, divisor)
         return None
     if not bool((np.broadcast_to(np.asarray(exact.base), active.shape)[active] >= 0).all()):
@@ -91,7 +91,8 @@ def _quotient(a: Known, b: Known, kind: IntegerType, active: Mask) -> Exact | No
     return Exact(exact.base // divisor, {s: c // divisor for s, c in exact.terms.items()})
 
 
-def _divisible(c: Number, divisor: int) -> bool:
+def divisible(c: Number, divisor: int) -> bool:
+    """Whether a number divides those of all lanes."""
     if isinstance(c, int):
         return c % divisor == 0
     return divisor < 1 << 63 and not (c % divisor).any()
@@ -106,7 +107,7 @@ def shift_right(a: Known, amount: int, kind: IntegerType, active: Mask) -> Known
     """``a >> amount`` (arithmetic for signed types); amounts of at least the width clamp."""
     amount = min(amount, kind.bits)
     exact = as_exact(a, kind, active)
-    if exact.terms and any(not _divisible(c, 1 << amount) for c in exact.terms.values()):
+    if exact.terms and any(not divisible(c, 1 << amount) for c in exact.terms.values()):
         if amount < kind.bits - 1:
             require_multiples(exact.terms, 1 << amount)
         return None

@@ -10,8 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 
-from ptxwcet.flow.launch import WARP_SIZE
-
 
 class Agreement(IntEnum):
     """Who has the same value, or goes the same way."""
@@ -45,14 +43,6 @@ class Shape:
     def number(self) -> int | None:
         """The value where all lanes have one and it is known; ``constant`` alone is just ``u``."""
         return self.constant if self.stride == 0 else None
-
-    @property
-    def fits(self) -> bool:
-        """Whether the lanes' part stays below the lowest bit that ``u`` may set, in 16 bits too.
-
-        Then it carries into nothing: neither a sum nor a conversion can wrap because of it.
-        """
-        return 0 <= self.stride * (WARP_SIZE - 1) < 1 << min(self.align, 15)
 
 
 VARYING = Shape(Agreement.NONE)

@@ -15,8 +15,20 @@ from itertools import product
 import numpy as np
 import pytest
 
-from ptxwcet.flow.shapes.domain import ShapeDomain, reduced
-from ptxwcet.flow.shapes.shape import VARYING, Agreement, Shape, constant, join, limited, uniform
+from ptxwcet.flow.shapes.domain import ShapeDomain
+from ptxwcet.flow.shapes.shape import (
+    VARYING,
+    Agreement,
+    Shape,
+    combined,
+    constant,
+    difference,
+    join,
+    limited,
+    reduced,
+    scaled,
+    uniform,
+)
 from ptxwcet.ir.terms import Op, Term, any_bits, apply, const, source, term
 
 LANES = 4
@@ -153,6 +165,18 @@ def test_numbers_of_a_source_need_not_fit_its_width(stride: int, align: int) -> 
     }
 
 
+@pytest.mark.parametrize("width", [4, 6])
+def test_sums_and_multiples_of_numbers(width: int) -> None:
+    chance = random.Random(width)
+    for _ in range(DRAWN):
+        s, t, a, b = (chance.randint(-99, 99) for _ in range(4))
+        one, two = reduced(Shape(BLOCK, s, 0, a), width), reduced(Shape(BLOCK, t, 0, b), width)
+        total, rest = Shape(BLOCK, s + t, 0, a + b), Shape(BLOCK, s - t, 0, a - b)
+        assert combined(one, two, width) == reduced(total, width)
+        assert difference(one, two, width) == reduced(rest, width)
+        assert scaled(one, b, width) == reduced(Shape(BLOCK, s * b, 0, a * b), width)
+
+
 # --- the order of shapes --------------------------------------------------------------------------
 
 
@@ -261,6 +285,7 @@ FEW, SOME, MANY = uniform(BLOCK), uniform(BLOCK, 5), uniform(WARP)
         (term(Op.UREM, 32, (X, const(32, 32))), [INDEX], Shape(BLOCK, 1, 64, 0)),
         (X.less_than(64, signed=True).choose(Y, Y + 4), [INDEX, uniform(BLOCK, 2)],
          uniform(WARP, 2)),
+        (X.part(5, 4), [Shape(WARP, 513, 5)], MANY),
         (X * Y, [INDEX, constant(12)], Shape(WARP, 12, 7)),
         (X * Y, [INDEX, SOME], VARYING),
         (X * Y, [Shape(WARP, 2**28), SOME], uniform(WARP, 5)),

@@ -24,10 +24,15 @@ from ptxwcet.flow.shapes.shape import (
     VARYING,
     Agreement,
     Shape,
+    agreement_of,
     all_uniform,
+    combined,
     constant,
+    difference,
     join,
     limited,
+    reduced,
+    scaled,
     trailing_zeros,
     uniform,
 )
@@ -72,10 +77,8 @@ class ShapeDomain:
 
     def _computed(self, one: Term, args: list[Shape]) -> Shape:
         """Of numbers that are known in each lane."""
-        if all(shape.stride == 0 for shape in args):
-            rows = [[_low(shape, term.width)] for shape, term in zip(args, one.args, strict=True)]
-        else:
-            rows = [self._values(s, term.width) for s, term in zip(args, one.args, strict=True)]
+        count = 1 if all(shape.stride == 0 for shape in args) else len(self._lanes)
+        rows = [self._values(s, a.width)[:count] for s, a in zip(args, one.args, strict=True)]
         results = [
             apply(one.op, one.width, one.args, one.value, row) for row in zip(*rows, strict=True)
         ]
@@ -100,15 +103,14 @@ class ShapeDomain:
         """Number of low bits that are known in every lane of every argument, and what they are.
 
         The bits above are alike in all lanes that agree. None if lanes differ in other bits too.
+        The lanes' part does not wrap on the way: each of its steps is below half of ``2**width``.
         """
         if not all(shape.agreement for shape in args):
             return None
         bits = min([width, *(shape.align for shape in args if shape.constant is None)])
         rows = [self._values(shape, width) for shape in args]
-        for shape, row in zip(args, rows, strict=True):
-            wraps = shape.constant is None and shape.stride * self._lanes[-1] != row[-1]
-            if wraps or any(value >> bits != row[0] >> bits for value in row):
-                return None
+        if any(value >> bits != row[0] >> bits for row in rows for value in row):
+            return None
         return bits, [[value & ((1 << bits) - 1) for value in row] for row in rows]
 
     def _bitwise(self, one: Term, args: list[Shape]) -> Shape:
@@ -139,8 +141,8 @@ class ShapeDomain:
             for shape in args
         ]  # fmt: skip
         align = max(zeros) if op is Op.AND else min(zeros)
-        high = reduced(uniform(_agreement(args), align), width)
-        return combined(low, high, 1, width)
+        high = reduced(uniform(agreement_of(args), align), width)
+        return combined(low, high, width)
 
     def _extended(self, shape: Shape, width: int, target: int, *, is_signed: bool) -> Shape:
         """In more bits: the lanes' part must not carry out of those that there are."""
@@ -162,29 +164,29 @@ class ShapeDomain:
         if parted is None:
             return VARYING
         rest = self._affine([value >> low for value in parted[1][0]], width)
-        return combined(uniform(used.agreement, max(0, used.align - low)), rest, 1, width)
+        return combined(uniform(used.agreement, max(0, used.align - low)), rest, width)
 
     # --- the operators ----------------------------------------------------------------------------
 
     def _sum(self, one: Term, args: list[Shape]) -> Shape:
-        return combined(args[0], args[1], 1, one.width)
+        return combined(args[0], args[1], one.width)
 
     def _difference(self, one: Term, args: list[Shape]) -> Shape:
-        return combined(args[0], args[1], -1, one.width)
+        return difference(args[0], args[1], one.width)
 
     def _complement(self, one: Term, args: list[Shape]) -> Shape:
-        return combined(constant(-1), args[0], -1, one.width)
+        return difference(constant(-1), args[0], one.width)
 
     def _product(self, one: Term, args: list[Shape]) -> Shape:
         a, b = args if args[1].number is not None or args[0].number is None else args[::-1]
         if b.number is not None:
             return scaled(a, b.number, one.width)
-        if not _agreement(args) or (a.stride and b.stride):
+        if not agreement_of(args) or (a.stride and b.stride):
             return VARYING
         strided, other = (a, b) if a.stride else (b, a)
         if strided.stride and trailing_zeros(strided.stride) + other.align < one.width:
             return VARYING  # a multiple of the lane that nobody knows, not of 2**width
-        return reduced(uniform(_agreement(args), a.align + b.align), one.width)
+        return reduced(uniform(agreement_of(args), a.align + b.align), one.width)
 
     def _quotient(self, one: Term, args: list[Shape]) -> Shape:
         power = _power(args[1])
@@ -228,9 +230,9 @@ class ShapeDomain:
             if is_equality and outcomes == {False}:
                 return constant(0)
             if len(outcomes) == 1:
-                return uniform(_agreement(args))
+                return uniform(agreement_of(args))
         if is_equality:
-            return all_uniform([combined(args[0], args[1], -1, one.args[0].width)])
+            return all_uniform([difference(args[0], args[1], one.args[0].width)])
         return all_uniform(args)
 
     def _chosen(self, one: Term, args: list[Shape]) -> Shape:
@@ -241,57 +243,12 @@ class ShapeDomain:
             return yes
         return limited(join(yes, no), condition.uniform)
 
-    def _zero_extended(self, one: Term, args: list[Shape]) -> Shape:
-        return self._extended(args[0], one.args[0].width, one.width, is_signed=False)
-
-    def _sign_extended(self, one: Term, args: list[Shape]) -> Shape:
-        return self._extended(args[0], one.args[0].width, one.width, is_signed=True)
+    def _lengthened(self, one: Term, args: list[Shape]) -> Shape:
+        is_signed = one.op is Op.SEXT
+        return self._extended(args[0], one.args[0].width, one.width, is_signed=is_signed)
 
     def _extracted(self, one: Term, args: list[Shape]) -> Shape:
         return self._cut(args[0], one.value, one.width)
-
-
-def reduced(shape: Shape, width: int) -> Shape:
-    """The same shape for a word of so many bits; of all ways to write it one, so equal ones are ``==``.
-
-    The stride is above ``-2**(width - 1)`` and at most its opposite; a ``u`` that is 0 is known.
-    """
-    if not shape.agreement:
-        return VARYING
-    size = 1 << width
-    stride = shape.stride % size
-    if stride > size // 2:
-        stride -= size
-    if shape.constant is None and shape.align < width:
-        return Shape(shape.agreement, stride, shape.align)
-    known = 0 if shape.constant is None else shape.constant % size
-    return Shape(Agreement.BLOCK, stride, trailing_zeros(known), known)
-
-
-def combined(a: Shape, b: Shape, sign: int, width: int) -> Shape:
-    """``a + sign * b``."""
-    known = None
-    if a.constant is not None and b.constant is not None:
-        known = a.constant + sign * b.constant
-    stride, align = a.stride + sign * b.stride, min(a.align, b.align)
-    return reduced(Shape(_agreement([a, b]), stride, align, known), width)
-
-
-def scaled(shape: Shape, factor: int, width: int) -> Shape:
-    """``factor`` times a value."""
-    if factor % (1 << width) == 0:
-        return constant(0)
-    known = None if shape.constant is None else shape.constant * factor
-    align = shape.align + trailing_zeros(factor)
-    return reduced(Shape(shape.agreement, shape.stride * factor, align, known), width)
-
-
-def _agreement(shapes: Sequence[Shape]) -> Agreement:
-    return min(shape.agreement for shape in shapes)
-
-
-def _low(shape: Shape, width: int) -> int:
-    return (shape.constant or 0) % (1 << width)
 
 
 def _power(shape: Shape) -> int | None:
@@ -326,8 +283,8 @@ _RULES: Mapping[Op, Callable[[ShapeDomain, Term, list[Shape]], Shape]] = {
     Op.SLT: ShapeDomain._compared,
     Op.EQ: ShapeDomain._compared,
     Op.ITE: ShapeDomain._chosen,
-    Op.ZEXT: ShapeDomain._zero_extended,
-    Op.SEXT: ShapeDomain._sign_extended,
+    Op.ZEXT: ShapeDomain._lengthened,
+    Op.SEXT: ShapeDomain._lengthened,
     Op.EXTRACT: ShapeDomain._extracted,
 }
 """What these operators keep; the others are uniform if their arguments are, and no more."""

@@ -105,8 +105,6 @@ class ShapeDomain:
         The bits above are alike in all lanes that agree. None if lanes differ in other bits too.
         The lanes' part does not wrap on the way: each of its steps is below half of ``2**width``.
         """
-        if not all(shape.agreement for shape in args):
-            return None
         bits = min([width, *(shape.align for shape in args if shape.constant is None)])
         rows = [self._values(shape, width) for shape in args]
         if any(value >> bits != row[0] >> bits for row in rows for value in row):
@@ -154,17 +152,15 @@ class ShapeDomain:
 
     def _cut(self, shape: Shape, low: int, width: int) -> Shape:
         """``width`` bits from bit ``low`` on."""
-        used = reduced(shape, low + width)
-        if used.constant is not None:
-            return self._affine([v >> low for v in self._values(used, low + width)], width)
-        if used.align >= low and used.stride % (1 << low) == 0:
-            kept = Shape(used.agreement, used.stride >> low, used.align - low)
-            return reduced(kept, width) if used.agreement else VARYING
-        parted = self._parted([used], low + width)
+        if shape.constant is not None:
+            return self._affine([v >> low for v in self._values(shape, low + width)], width)
+        if shape.align >= low and shape.stride % (1 << low) == 0:
+            return reduced(Shape(shape.agreement, shape.stride >> low, shape.align - low), width)
+        parted = self._parted([shape], low + width)
         if parted is None:
             return VARYING
         rest = self._affine([value >> low for value in parted[1][0]], width)
-        return combined(uniform(used.agreement, max(0, used.align - low)), rest, width)
+        return combined(uniform(shape.agreement, max(0, shape.align - low)), rest, width)
 
     # --- the operators ----------------------------------------------------------------------------
 

@@ -41,17 +41,25 @@ def result_shapes(
     """
     if operation_of(instruction.form).name not in FUNCTIONS:
         return None
-    read = [shape_of(Register(name)) for name in instruction.reads]
-    specials = (leaf for one in instruction.operands for leaf in leaves(one))
-    read += [shape_of(leaf) for leaf in specials if isinstance(leaf, SpecialRegister)]
-    alike = all_uniform(read)
     meaning = meaning_of(instruction, registers)
     if meaning is None or not _speaks_of_all(meaning, instruction):
-        return (alike,) * len(instruction.writes)
+        return (_alike(instruction, shape_of),) * len(instruction.writes)
     sources = [shape_of(one) for one in meaning.sources]
     found = [_DOMAIN.shape(root, sources) for root in meaning.results]
+    if all(shape.agreement for shape in found):
+        return tuple(found)
     # bits that the ISA leaves open (of a quotient by 0) are still a function of what is read
+    alike = _alike(instruction, shape_of)
     return tuple(shape if shape.agreement else alike for shape in found)
+
+
+def _alike(instruction: Instruction, shape_of: Callable[[Operand], Shape]) -> Shape:
+    """The shape of a function of all that an instruction reads."""
+    read = [shape_of(Register(name)) for name in instruction.reads]
+    leaf = (leaf for one in instruction.operands for leaf in leaves(one))
+    return all_uniform(
+        [*read, *(shape_of(one) for one in leaf if isinstance(one, SpecialRegister))]
+    )
 
 
 def _speaks_of_all(meaning: Meaning, instruction: Instruction) -> bool:

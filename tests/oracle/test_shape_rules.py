@@ -1,4 +1,4 @@
-"""What the table of shapes says of each form, against its execution lane by lane.
+"""What is said of the shapes of each form's results, against its execution lane by lane.
 
 For every form, shapes are drawn for the registers that it reads; then lanes are drawn that have
 these shapes, two warps a block and many blocks at once, and the emulator executes the form. Every
@@ -18,13 +18,13 @@ from instruction_forms import Form, executed, form, statements
 
 from ptxwcet.emulator.registers import Step, Unsupported
 from ptxwcet.flow.launch import Launch
-from ptxwcet.flow.shapes.rules import SHAPE_RULES
+from ptxwcet.flow.shapes.rules import FUNCTIONS
 from ptxwcet.flow.shapes.shape import VARYING, Agreement, Shape, constant, uniform
 from ptxwcet.flow.shapes.uniformity import _Shapes
-from ptxwcet.ir.operation import operation_of
+from ptxwcet.ir.semantics import meaning_of
 
 BLOCKS, WARPS, LANES = 24, 2, 32
-COMBINATIONS = {False: 25, True: 200}  # for forms without a rule of their own, and with one
+COMBINATIONS = {False: 25, True: 200}  # for forms without a term, and with one
 
 
 def width_of(form: Form, name: str) -> int:
@@ -110,9 +110,7 @@ def wrong(form: Form, step: Step, chance: random.Random) -> str | None:
     """An example for which the table is wrong, as text."""
     names = [*form.instruction.reads]
     widths = {name: width_of(form, name) for name in names}
-    operation = operation_of(form.instruction.form)
-    row = SHAPE_RULES.get(operation.name)
-    most = COMBINATIONS[row is not None and operation.words in row.words]
+    most = COMBINATIONS[meaning_of(form.instruction, form.kernel.registers) is not None]
     for given in combinations([widths[name] for name in names], most, chance):
         shapes = dict(zip(names, given, strict=True))
         registers = {n: lanes_of(s, widths[n], chance) for n, s in shapes.items()}
@@ -155,7 +153,7 @@ def test_every_row_has_forms_that_are_executed() -> None:
             return False
         return True
 
-    assert {name for name in SHAPE_RULES if not any(map(is_executed, FORMS.get(name, [])))} == set()
+    assert {name for name in FUNCTIONS if not any(map(is_executed, FORMS.get(name, [])))} == set()
 
 
 @pytest.mark.parametrize("name", sorted(FORMS))

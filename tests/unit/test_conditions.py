@@ -29,7 +29,8 @@ def read(body: str, *, holds: bool = True) -> tuple[str, tuple[str, ...]]:
 CASES = [
     ("setp.lt.u32 %p1, %r1, 7;", "count < 7", "count >= 7"),
     ("mov.u32 %r2, %tid.x; setp.ge.s32 %p1, %r2, %r1;", "tid.x >= count", "tid.x < count"),
-    ("setp.hs.u32 %p1, %r1, -1;", "count >= -1", "count < -1"),
+    ("setp.hs.u32 %p1, %r1, -1;", "count >= 4294967295", "count < 4294967295"),
+    ("setp.ge.s32 %p1, %r1, -1;", "count >= -1", "count < -1"),
     ("setp.ne.s32 %p2, %r1, 0; not.pred %p1, %p2;", "count == 0", "count != 0"),
     (
         "mad.lo.s32 %r2, %r1, 3, 4; setp.eq.s32 %p1, %r2, %r1;",
@@ -75,6 +76,16 @@ CASES = [
         "(min(count, 9) >> 1) == 0",
         None,
     ),
+    # not what the operators of C compute
+    ("mul.hi.u32 %r2, %r1, 3; setp.eq.u32 %p1, %r2, 0;", "mul.hi(count, 3) == 0", None),
+    ("mad.hi.u32 %r2, %r1, 3, 4; setp.eq.u32 %p1, %r2, 0;", "mad.hi(count, 3, 4) == 0", None),
+    ("add.sat.s32 %r2, %r1, 3; setp.eq.u32 %p1, %r2, 0;", "add.sat(count, 3) == 0", None),
+    ("add.u32 %r2, %r1, -3; setp.eq.s32 %p1, %r2, -1;", "(count + -3) == -1", None),
+    ("max.u32 %r2, %r1, -3; setp.eq.s32 %p1, %r2, 0;", "max(count, 4294967293) == 0", None),
+    ("add.u16x2 %r2, %r1, %r1; setp.eq.s32 %p1, %r2, 0;", "add.u16x2(count, count) == 0", None),
+    ("cvt.u64.u32 %d2, %r1; setp.eq.u64 %p1, %d2, 0;", "count == 0", None),
+    ("cvt.u32.u64 %r2, %d1; setp.eq.u32 %p1, %r2, 0;", "u32(data) == 0", None),
+    ("mul.wide.u32 %d2, %r1, 4; setp.eq.u64 %p1, %d2, 0;", "(count * 4) == 0", None),
 ]
 
 

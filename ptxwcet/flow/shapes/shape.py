@@ -7,10 +7,9 @@ warp (``Agreement.WARP``) or in all threads of the block (``Agreement.BLOCK``) a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-
-from ptxwcet.flow.launch import WARP_SIZE
 
 
 class Agreement(IntEnum):
@@ -28,7 +27,7 @@ MOST_ALIGNED = 64  # zero is a multiple of every power of two that matters
 class Shape:
     """``u + stride * lane``; see the module docstring. ``constant`` is ``u`` where it is known.
 
-    All modulo 2 to the power of the register's width: numbers here are not reduced to it.
+    All modulo 2 to the power of the register's width; :func:`reduced` reduces the numbers to it.
     """
 
     agreement: Agreement
@@ -46,14 +45,6 @@ class Shape:
         """The value where all lanes have one and it is known; ``constant`` alone is just ``u``."""
         return self.constant if self.stride == 0 else None
 
-    @property
-    def fits(self) -> bool:
-        """Whether the lanes' part stays below the lowest bit that ``u`` may set, in 16 bits too.
-
-        Then it carries into nothing: neither a sum nor a conversion can wrap because of it.
-        """
-        return 0 <= self.stride * (WARP_SIZE - 1) < 1 << min(self.align, 15)
-
 
 VARYING = Shape(Agreement.NONE)
 
@@ -68,9 +59,52 @@ def uniform(agreement: Agreement, align: int = 0) -> Shape:
     return Shape(agreement, 0, align) if agreement else VARYING
 
 
-def all_uniform(shapes: list[Shape]) -> Shape:
+def all_uniform(shapes: Sequence[Shape]) -> Shape:
     """A function of uniform values is uniform."""
     return uniform(min((shape.uniform for shape in shapes), default=Agreement.BLOCK))
+
+
+def agreement_of(shapes: Sequence[Shape]) -> Agreement:
+    """Who agrees on the ``u`` of all."""
+    return min(shape.agreement for shape in shapes)
+
+
+def reduced(shape: Shape, width: int) -> Shape:
+    """The same shape, written for a word of so many bits: equal shapes are then ``==``.
+
+    The stride is above ``-2**(width - 1)`` and at most its opposite; a ``u`` that is 0 is known.
+    """
+    if not shape.agreement:
+        return VARYING
+    size = 1 << width
+    stride = shape.stride % size
+    if stride > size // 2:
+        stride -= size
+    if shape.constant is None and shape.align < width:
+        return Shape(shape.agreement, stride, shape.align)
+    known = 0 if shape.constant is None else shape.constant % size
+    return Shape(Agreement.BLOCK, stride, trailing_zeros(known), known)
+
+
+def combined(a: Shape, b: Shape, width: int) -> Shape:
+    """``a + b``."""
+    known = None if a.constant is None or b.constant is None else a.constant + b.constant
+    stride, align = a.stride + b.stride, min(a.align, b.align)
+    return reduced(Shape(agreement_of([a, b]), stride, align, known), width)
+
+
+def difference(a: Shape, b: Shape, width: int) -> Shape:
+    """``a - b``."""
+    return combined(a, scaled(b, -1, width), width)
+
+
+def scaled(shape: Shape, factor: int, width: int) -> Shape:
+    """``factor`` times a value."""
+    if factor % (1 << width) == 0:
+        return constant(0)
+    known = None if shape.constant is None else shape.constant * factor
+    align = shape.align + trailing_zeros(factor)
+    return reduced(Shape(shape.agreement, shape.stride * factor, align, known), width)
 
 
 def join(a: Shape, b: Shape) -> Shape:

@@ -2,7 +2,9 @@
 
 The guard is followed back through the instructions that compute it. A register that several
 instructions write (a counter) keeps its name; what it may hold is said beside the condition.
-Nothing here decides anything: it is text.
+A result is written with C's operators where that is what the instruction computes, else with the
+instruction's name (``mul.hi(a, b)``). Nothing here decides anything: it is text, of what the
+program says. (Terms say what that means: a minimum is a comparison and a choice there.)
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from ptxwcet.ir.kernel import (
     SpecialRegister,
     SymbolRef,
 )
+from ptxwcet.ir.operation import NumberKind, Operation, operation_of
 
 _DEEPEST = 8
 _LONGEST = 72  # characters of a part; a longer one is cut down to its register
@@ -38,7 +41,11 @@ _INFIX = {
     "shl": "<<", "shr": ">>", "div": "/", "rem": "%",
 }  # fmt: skip
 _ON_PREDICATES = {"and": "&&", "or": "||", "xor": "!="}
-_SAME = frozenset({"mov", "cvt", "cvta", "cvt.pack"})
+_SAME = frozenset({"mov", "cvt", "cvta"})
+_PLAIN = frozenset({"lo", "wide", "rn", "rz", "rm", "rp", "ftz", "approx", "full", "global", "to"})
+"""Modifiers with which an operation is still what its operator says."""
+_ORDERED = frozenset({"setp", "min", "max", "div", "rem"})
+_SUMS = frozenset({"mad", "fma", "mad24"})
 _CALLED = frozenset({"min", "max", "abs", "selp", "clz", "popc", "bfe", "brev", "sqrt", "rcp"})
 _PREFIX = {"not": "~", "neg": "-"}
 
@@ -108,30 +115,19 @@ class ConditionReader:
     def _instruction(self, name: str, index: int, depth: int) -> _Shown:
         """The value that one instruction puts into register ``name``."""
         instruction = self._kernel.instructions[index]
-        operation = instruction.mnemonic.split(".")[0]
+        operation = operation_of(instruction.form)
         operands = instruction.operands
         if instruction.guard is not None or operands[0] != Register(name):
             return self._opaque(instruction, name)
-        if operation == "ld":
+        if operation.name == "ld":
             return self._load(instruction)
-        if operation == "setp":
-            return self._comparison(instruction, depth)
-        parts = [self._operand(one, depth) for one in operands[1:]]
+        if operation.name == "setp":
+            return self._comparison(instruction, operation, depth)
+        bits = _unsigned_bits(operation)
+        parts = [self._operand(one, depth, bits) for one in operands[1:]]
         is_predicate = self._kernel.registers.get(name) == "pred"
-        if operation in _SAME and len(parts) == 1:
-            return parts[0]
-        if operation == "not" and is_predicate:
-            return parts[0].negated()
-        if operation in _PREFIX:
-            return _Shown(f"{_PREFIX[operation]}{parts[0]}")
-        if operation in _INFIX and len(parts) == 2:
-            symbol = (_ON_PREDICATES if is_predicate else _INFIX)[operation]
-            return _Shown(f"{parts[0]} {symbol} {parts[1]}", is_atom=False)
-        if operation in ("mad", "fma", "mad24"):
-            return _Shown(f"{parts[0]} * {parts[1]} + {parts[2]}", is_atom=False)
-        if operation in _CALLED:
-            return _Shown(f"{operation}({', '.join(part.text for part in parts)})")
-        return self._opaque(instruction, name)
+        shown = _written(operation, parts, is_predicate=is_predicate)
+        return self._opaque(instruction, name) if shown is None else shown
 
     def _opaque(self, instruction: Instruction, name: str) -> _Shown:
         if instruction.guard is not None:
@@ -148,37 +144,79 @@ class ConditionReader:
                 return _Shown(name)
         return _Shown(f"loaded({place_of(instruction)})")
 
-    def _comparison(self, instruction: Instruction, depth: int) -> _Shown:
-        words = instruction.modifiers
-        one, two, *others = (self._operand(row, depth) for row in instruction.operands[1:])
-        is_float = any(word[0] in "fb" and "f" in word for word in words[1:])
+    def _comparison(self, instruction: Instruction, operation: Operation, depth: int) -> _Shown:
+        words, bits = operation.words, _unsigned_bits(operation)
+        one, two, *others = (self._operand(row, depth, bits) for row in instruction.operands[1:])
         symbol = _COMPARISONS.get(words[0])
         if symbol is None:  # the unordered comparisons of floating-point numbers
             symbol = _COMPARISONS.get(words[0].removesuffix("u"))
             text = f"{words[0]}({one}, {two})" if symbol is None else f"{one} {symbol} {two}"
             shown = _Shown(text if symbol is None else f"{text} or NaN", symbol is None)
         else:
-            flipped = None if is_float else f"{one} {_OPPOSITES[symbol]} {two}"
+            flipped = None if operation.has_floats else f"{one} {_OPPOSITES[symbol]} {two}"
             shown = _Shown(f"{one} {symbol} {two}", is_atom=False, opposite=flipped)
         for other, word in zip(others, words[1:], strict=False):
             if word in _ON_PREDICATES:
                 shown = _Shown(f"{shown} {_ON_PREDICATES[word]} {other}", is_atom=False)
         return shown
 
-    def _operand(self, operand: Operand, depth: int) -> _Shown:
+    def _operand(self, operand: Operand, depth: int, bits: int) -> _Shown:
         match operand:
             case Register(name):
                 return self._register(name, depth)
             case SpecialRegister(name):
                 return _Shown(name.lstrip("%"))
             case Immediate(value):
+                if bits and isinstance(value, int):
+                    value %= 1 << bits
                 return _Shown(str(value))
             case Negated(inner):
-                return self._operand(inner, depth).negated()
+                return self._operand(inner, depth, bits).negated()
             case SymbolRef(name):
                 return _Shown(self._names.get(name, name))
             case _:
                 return _Shown("...")
+
+
+def _written(operation: Operation, parts: list[_Shown], *, is_predicate: bool) -> _Shown | None:
+    """An operation on what its operands are written as; None if it has no such text."""
+    name = operation.name
+    listed = ", ".join(part.text for part in parts)
+    if name in _SAME and len(parts) == 1 and "sat" not in operation.words:
+        narrow = _narrowed(operation)
+        return parts[0] if narrow is None else _Shown(f"{narrow}({listed})")
+    if name == "not" and is_predicate:
+        return parts[0].negated()
+    words = [word for word in operation.words if word not in _PLAIN]
+    words += [f"{one.kind.value}{one.bits}x{one.count}" for one in operation.types if one.count > 1]
+    if words:
+        is_known = any(name in names for names in (_SAME, _INFIX, _SUMS, _CALLED, _PREFIX))
+        return _Shown(f"{'.'.join((name, *words))}({listed})") if is_known else None
+    if name in _PREFIX:
+        return _Shown(f"{_PREFIX[name]}{parts[0]}")
+    if name in _INFIX and len(parts) == 2:
+        symbol = (_ON_PREDICATES if is_predicate else _INFIX)[name]
+        return _Shown(f"{parts[0]} {symbol} {parts[1]}", is_atom=False)
+    if name in _SUMS:
+        return _Shown(f"{parts[0]} * {parts[1]} + {parts[2]}", is_atom=False)
+    return _Shown(f"{name}({listed})") if name in _CALLED else None
+
+
+def _unsigned_bits(operation: Operation) -> int:
+    """Bits of an operation for which -1 is the greatest number; 0 for others."""
+    kind = operation.types[-1] if operation.types else None
+    if kind is None or kind.kind is not NumberKind.UNSIGNED or operation.name not in _ORDERED:
+        return 0
+    return kind.bits
+
+
+def _narrowed(operation: Operation) -> str | None:
+    """The type of a conversion that keeps the low bits alone."""
+    if operation.name != "cvt" or len(operation.types) != 2:
+        return None
+    target, origin = operation.types
+    is_cut = target.is_integer and origin.is_integer and target.bits < origin.bits
+    return f"{target.kind.value}{target.bits}" if is_cut else None
 
 
 def place_of(instruction: Instruction) -> str:

@@ -1,0 +1,286 @@
+"""The operators of terms over shapes: how lanes differ in a result, from how they do in sources.
+
+A shape says ``u + stride * lane`` modulo ``2**width`` (:mod:`ptxwcet.flow.shapes.shape`). Sums,
+products with a number and cuts to the low bits keep that form as it is. Other operators look at
+bits, and there two facts help:
+
+* Where ``u`` is a number, the values of all lanes are: the operator is computed in each, and the
+  results have a shape or they have none.
+* Where the lanes' part stays below the lowest bit that ``u`` may set, it carries into nothing. The
+  bits below are numbers in each lane, the bits above are alike in all: an operator on bits, a
+  comparison or an extension treats them apart.
+
+Nothing here knows instructions. What has no rule is uniform if its arguments are. Every operator is
+compared with all families of lanes of small words (``tests/oracle/test_shape_domain.py``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+
+from ptxwcet.flow.launch import WARP_SIZE
+from ptxwcet.flow.shapes.shape import (
+    VARYING,
+    Agreement,
+    Shape,
+    agreement_of,
+    all_uniform,
+    combined,
+    constant,
+    difference,
+    join,
+    limited,
+    reduced,
+    scaled,
+    trailing_zeros,
+    uniform,
+)
+from ptxwcet.ir.terms import Op, Term, apply, fold, signed
+
+_MOST_KEPT = 1 << 14
+
+
+class ShapeDomain:
+    """Shapes of terms over so many lanes, at least two."""
+
+    def __init__(self, lanes: int = WARP_SIZE) -> None:
+        self._lanes = range(lanes)
+        self._found: dict[tuple[Term, tuple[Shape, ...]], Shape] = {}
+
+    def shape(self, root: Term, sources: Sequence[Shape]) -> Shape:
+        """The shape of a term from those of its sources, by their numbers.
+
+        Cost: linear in the distinct terms, times the lanes; once for the same shapes.
+        """
+        key = root, tuple(sources)
+        found = self._found.get(key)
+        if found is None:
+            if len(self._found) >= _MOST_KEPT:
+                self._found.clear()
+            found = self._found[key] = fold(root, partial(self._meaning, sources))
+        return found
+
+    def _meaning(self, sources: Sequence[Shape], one: Term, args: list[Shape]) -> Shape:
+        if one.op is Op.SOURCE:
+            return reduced(sources[one.value], one.width)
+        return self.result(one, args)
+
+    def result(self, one: Term, args: list[Shape]) -> Shape:
+        """The shape of a term from those of its arguments, each reduced to the width of its own."""
+        if one.op is Op.CONST:
+            return reduced(constant(one.value), one.width)
+        if args and all(shape.constant is not None for shape in args):
+            return self._computed(one, args)
+        rule = _RULES.get(one.op)
+        return all_uniform(args) if rule is None else rule(self, one, args)
+
+    def _computed(self, one: Term, args: list[Shape]) -> Shape:
+        """Of numbers that are known in each lane."""
+        count = 1 if all(shape.stride == 0 for shape in args) else len(self._lanes)
+        rows = [self._values(s, a.width)[:count] for s, a in zip(args, one.args, strict=True)]
+        results = [
+            apply(one.op, one.width, one.args, one.value, row) for row in zip(*rows, strict=True)
+        ]
+        return self._affine(results, one.width)
+
+    def _values(self, shape: Shape, width: int) -> list[int]:
+        """The values of a shape whose ``u`` is known, lane by lane; of another one without u."""
+        start = shape.constant or 0
+        return [(start + shape.stride * lane) % (1 << width) for lane in self._lanes]
+
+    def _affine(self, values: Sequence[int], width: int) -> Shape:
+        """The shape of numbers lane by lane; of one number in all lanes."""
+        first = values[0]
+        stride = values[1] - first if len(values) > 1 else 0
+        if any((first + stride * lane - value) % (1 << width) for lane, value in enumerate(values)):
+            return VARYING
+        return reduced(Shape(Agreement.BLOCK, stride, 0, first), width)
+
+    # --- the low bits, which are numbers, and the others, which are alike -------------------------
+
+    def _parted(self, args: Sequence[Shape], width: int) -> tuple[int, list[list[int]]] | None:
+        """Number of low bits that are known in every lane of every argument, and what they are.
+
+        The bits above are alike in all lanes that agree. None if lanes differ in other bits too.
+        The lanes' part does not wrap on the way: each of its steps is below half of ``2**width``.
+        """
+        bits = min([width, *(shape.align for shape in args if shape.constant is None)])
+        rows = [self._values(shape, width) for shape in args]
+        if any(value >> bits != row[0] >> bits for row in rows for value in row):
+            return None
+        return bits, [[value & ((1 << bits) - 1) for value in row] for row in rows]
+
+    def _bitwise(self, one: Term, args: list[Shape]) -> Shape:
+        numbers = [shape.number for shape in args]
+        if one.op is Op.AND and any(number is not None for number in numbers):
+            mask = next(number for number in numbers if number is not None)
+            return self._masked(args[0] if numbers[0] is None else args[1], mask, one.width)
+        return self._by_bits(one.op, args, one.width)
+
+    def _masked(self, shape: Shape, mask: int, width: int) -> Shape:
+        """What a value has above the highest bit of the mask does not matter."""
+        used = (mask % (1 << width)).bit_length()
+        if used == 0:
+            return constant(0)
+        cut = reduced(shape, used)
+        found = self._by_bits(Op.AND, [cut, reduced(constant(mask), used)], used)
+        return self._extended(found, used, width, is_signed=False)
+
+    def _by_bits(self, op: Op, args: list[Shape], width: int) -> Shape:
+        parted = self._parted(args, width)
+        if parted is None:
+            return VARYING
+        bits, rows = parted
+        low = self._affine([_BITWISE[op](a, b) for a, b in zip(*rows, strict=True)], width)
+        zeros = [
+            shape.align if shape.constant is None
+            else trailing_zeros(self._values(shape, width)[0] >> bits << bits)
+            for shape in args
+        ]  # fmt: skip
+        align = max(zeros) if op is Op.AND else min(zeros)
+        high = reduced(uniform(agreement_of(args), align), width)
+        return combined(low, high, width)
+
+    def _extended(self, shape: Shape, width: int, target: int, *, is_signed: bool) -> Shape:
+        """In more bits: the lanes' part must not carry out of those that there are."""
+        if shape.constant is not None:
+            values = self._values(shape, width)
+            wide = [signed(value, width) if is_signed else value for value in values]
+            return self._affine(wide, target)
+        return VARYING if self._parted([shape], width) is None else shape
+
+    def _cut(self, shape: Shape, low: int, width: int) -> Shape:
+        """``width`` bits from bit ``low`` on."""
+        if shape.constant is not None:
+            return self._affine([v >> low for v in self._values(shape, low + width)], width)
+        if shape.align >= low and shape.stride % (1 << low) == 0:
+            return reduced(Shape(shape.agreement, shape.stride >> low, shape.align - low), width)
+        parted = self._parted([shape], low + width)
+        if parted is None:
+            return VARYING
+        rest = self._affine([value >> low for value in parted[1][0]], width)
+        return combined(uniform(shape.agreement, max(0, shape.align - low)), rest, width)
+
+    # --- the operators ----------------------------------------------------------------------------
+
+    def _sum(self, one: Term, args: list[Shape]) -> Shape:
+        return combined(args[0], args[1], one.width)
+
+    def _difference(self, one: Term, args: list[Shape]) -> Shape:
+        return difference(args[0], args[1], one.width)
+
+    def _complement(self, one: Term, args: list[Shape]) -> Shape:
+        return difference(constant(-1), args[0], one.width)
+
+    def _product(self, one: Term, args: list[Shape]) -> Shape:
+        a, b = args if args[1].number is not None or args[0].number is None else args[::-1]
+        if b.number is not None:
+            return scaled(a, b.number, one.width)
+        if not agreement_of(args) or (a.stride and b.stride):
+            return VARYING
+        strided, other = (a, b) if a.stride else (b, a)
+        if strided.stride and trailing_zeros(strided.stride) + other.align < one.width:
+            return VARYING  # a multiple of the lane that nobody knows, not of 2**width
+        return reduced(uniform(agreement_of(args), a.align + b.align), one.width)
+
+    def _quotient(self, one: Term, args: list[Shape]) -> Shape:
+        power = _power(args[1])
+        if power is None:
+            return all_uniform(args)
+        return self._shifted(args[0], power, one.width, is_signed=False)
+
+    def _rest(self, one: Term, args: list[Shape]) -> Shape:
+        power = _power(args[1])
+        if power is None:
+            return all_uniform(args)
+        return self._masked(args[0], (1 << power) - 1, one.width)
+
+    def _shifted_left(self, one: Term, args: list[Shape]) -> Shape:
+        value, amount = args
+        if amount.number is not None:
+            return scaled(value, 1 << min(amount.number, one.width), one.width)
+        return reduced(uniform(all_uniform(args).agreement, value.align), one.width)
+
+    def _shifted_right(self, one: Term, args: list[Shape]) -> Shape:
+        value, amount = args
+        if amount.number is None:
+            return all_uniform(args)
+        return self._shifted(value, amount.number, one.width, is_signed=one.op is Op.ASHR)
+
+    def _shifted(self, value: Shape, amount: int, width: int, *, is_signed: bool) -> Shape:
+        """Shifted right by a number of bits: cut off and extended again."""
+        if amount >= width and not is_signed:
+            return constant(0)
+        low = min(amount, width - 1)
+        rest = width - low
+        return self._extended(self._cut(value, low, rest), rest, width, is_signed=is_signed)
+
+    def _compared(self, one: Term, args: list[Shape]) -> Shape:
+        """The bits above decide for all lanes alike, or, where they are the same, those below."""
+        parted = self._parted(args, one.args[0].width)
+        is_equality = one.op is Op.EQ
+        if parted is not None:
+            pairs = list(zip(*parted[1], strict=True))
+            outcomes = {a == b if is_equality else a < b for a, b in pairs}
+            if is_equality and outcomes == {False}:
+                return constant(0)
+            if len(outcomes) == 1:
+                return uniform(agreement_of(args))
+        if is_equality:
+            return all_uniform([difference(args[0], args[1], one.args[0].width)])
+        return all_uniform(args)
+
+    def _chosen(self, one: Term, args: list[Shape]) -> Shape:
+        condition, yes, no = args
+        if condition.number is not None:
+            return yes if condition.number else no
+        if yes == no and yes.constant is not None:
+            return yes
+        return limited(join(yes, no), condition.uniform)
+
+    def _lengthened(self, one: Term, args: list[Shape]) -> Shape:
+        is_signed = one.op is Op.SEXT
+        return self._extended(args[0], one.args[0].width, one.width, is_signed=is_signed)
+
+    def _extracted(self, one: Term, args: list[Shape]) -> Shape:
+        return self._cut(args[0], one.value, one.width)
+
+
+def _power(shape: Shape) -> int | None:
+    """``n`` if the value is ``2**n`` in all lanes."""
+    number = shape.number
+    if number is None or number <= 0 or number & (number - 1):
+        return None
+    return number.bit_length() - 1
+
+
+_BITWISE: Mapping[Op, Callable[[int, int], int]] = {
+    Op.AND: int.__and__,
+    Op.OR: int.__or__,
+    Op.XOR: int.__xor__,
+}
+
+_RULES: Mapping[Op, Callable[[ShapeDomain, Term, list[Shape]], Shape]] = {
+    Op.ANY: lambda domain, one, args: VARYING,
+    Op.ADD: ShapeDomain._sum,
+    Op.SUB: ShapeDomain._difference,
+    Op.MUL: ShapeDomain._product,
+    Op.UDIV: ShapeDomain._quotient,
+    Op.UREM: ShapeDomain._rest,
+    Op.AND: ShapeDomain._bitwise,
+    Op.OR: ShapeDomain._bitwise,
+    Op.XOR: ShapeDomain._bitwise,
+    Op.NOT: ShapeDomain._complement,
+    Op.SHL: ShapeDomain._shifted_left,
+    Op.LSHR: ShapeDomain._shifted_right,
+    Op.ASHR: ShapeDomain._shifted_right,
+    Op.ULT: ShapeDomain._compared,
+    Op.SLT: ShapeDomain._compared,
+    Op.EQ: ShapeDomain._compared,
+    Op.ITE: ShapeDomain._chosen,
+    Op.ZEXT: ShapeDomain._lengthened,
+    Op.SEXT: ShapeDomain._lengthened,
+    Op.EXTRACT: ShapeDomain._extracted,
+}
+"""What these operators keep; the others are uniform if their arguments are, and no more."""

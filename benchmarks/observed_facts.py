@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
+import numpy.typing as npt
 
 from ptxwcet.emulator.launch import Execution, PathNode, PathStep
 from ptxwcet.flow.facts.stated import (
@@ -27,6 +28,7 @@ from ptxwcet.flow.graph.loops import Loop, LoopForest
 SOURCE = FactSource("observed")
 MOST_STEPS = 100_000
 LANES = np.arange(32, dtype=np.uint64)
+Counts = npt.NDArray[np.int64]
 
 
 class TooLong(Exception):
@@ -37,6 +39,7 @@ class TooLong(Exception):
 class Observed:
     """What the warps of some executions of a kernel did.
 
+    ``visits``: most executions of a loop's header by a thread, in an entry and in a run;
     ``bounds``: most body executions of a thread in an entry of a loop; ``totals``: most of a warp
     in a run; ``outcomes`` of branches that some thread had; ``parted``: branches at which threads
     of a warp went both ways; ``runs``: the outcomes of each warp's run.
@@ -44,6 +47,7 @@ class Observed:
 
     cfg: ControlFlowGraph
     forest: LoopForest
+    visits: dict[int, tuple[int, int]] = field(default_factory=dict)
     bounds: dict[int, int] = field(default_factory=dict)
     totals: dict[int, int] = field(default_factory=dict)
     outcomes: set[tuple[int, bool]] = field(default_factory=set)
@@ -59,6 +63,7 @@ class Observed:
     def _add_warp(self, body: tuple[PathNode, ...]) -> None:
         before = np.full(32, -1)
         counts = {loop.id: np.zeros(32, np.int64) for loop in self.forest.loops}
+        visits = {loop.id: np.zeros(32, np.int64) for loop in self.forest.loops}
         passes = dict.fromkeys(counts, 0)
         seen: set[tuple[int, bool]] = set()
         for step in unfold(body):
@@ -71,6 +76,8 @@ class Observed:
                     back = lanes & np.isin(before, list(loop.latches))
                     counts[loop.id] = np.where(back, counts[loop.id] + 1, counts[loop.id])
                     counts[loop.id][lanes & ~back] = 0
+                    visits[loop.id][lanes] += 1
+                    self._note_visits(loop.id, counts[loop.id][lanes], visits[loop.id][lanes])
                     ends = int(tests_at_its_end(loop))
                     most = int(counts[loop.id][lanes].max()) + ends
                     self.bounds[loop.id] = max(self.bounds.get(loop.id, 0), most)
@@ -86,9 +93,32 @@ class Observed:
         for loop_id, number in passes.items():
             self.totals[loop_id] = max(self.totals.get(loop_id, 0), number)
 
+    def _note_visits(self, loop: int, back: Counts, in_all: Counts) -> None:
+        """Threads are at a header: after so many jumps back in this entry, and so often in all."""
+        entry, run = self.visits.get(loop, (0, 0))
+        self.visits[loop] = max(entry, int(back.max()) + 1), max(run, int(in_all.max()))
+
     def _has_two_ways(self, block: int) -> bool:
         taken, following = self.cfg.taken[block], self.cfg.fallthrough[block]
         return taken is not None and following is not None and taken != following
+
+    def label(self, loop: Loop) -> str:
+        """The label of a loop in the text, also of one in a copy of a function."""
+        return self.cfg.name(loop.header).rpartition(":")[2]
+
+    def comments(self) -> dict[str, tuple[int, int]]:
+        """What a comment behind a loop's label may say: most passings in an entry, and in a run.
+
+        By label in the text: copies of a function have one comment. Only loops of one jump back.
+        """
+        found: dict[str, tuple[int, int]] = {}
+        for loop in self.forest.loops:
+            label = self.label(loop)
+            entry, run = self.visits.get(loop.id, (0, 0))
+            before = found.get(label, (0, 0))
+            if len(loop.latches) == 1:
+                found[label] = max(entry, before[0]), run + before[1]
+        return found
 
     # --- as facts ---------------------------------------------------------------------------------
 
@@ -176,6 +206,7 @@ def together(facts: Iterable[StatedFacts]) -> StatedFacts:
         tuple(one for row in rows for one in row.loops),
         tuple(one for row in rows for one in row.branches),
         tuple(one for row in rows for one in row.exclusive),
+        marks=tuple(one for row in rows for one in row.marks),
     )
 
 

@@ -14,7 +14,16 @@ from random_statements import Writer
 
 from ptxwcet.flow.launch import Launch
 
-KINDS = ("plain", "predicates", "loops", "lanes", "barriers", "nested")
+KINDS = (
+    "plain",
+    "predicates",
+    "loops",
+    "lanes",
+    "barriers",
+    "nested",
+    "switches",
+    "reductions",
+)
 """What a kernel has most of."""
 
 
@@ -51,7 +60,26 @@ _WEIGHTS: dict[str, dict[str, float]] = {
         "leave": 0.3,
     },
     "nested": {"compute": 2, "compare": 1.5, "branch": 1, "loop": 4, "effect": 0.3, "leave": 0.8},
+    "switches": {
+        "compute": 2,
+        "compare": 1,
+        "branch": 0.7,
+        "loop": 2.5,
+        "switch": 3,
+        "effect": 0.5,
+        "leave": 0.8,
+    },
+    "reductions": {
+        "compute": 2,
+        "compare": 1.5,
+        "branch": 0.8,
+        "loop": 2.5,
+        "reduce": 4,
+        "effect": 0.5,
+        "leave": 0.2,
+    },
 }
+_MANY_WARPS = ("barriers", "reductions")
 
 
 class Program:
@@ -67,13 +95,14 @@ class Program:
         self.left = self.random.choice((6, 10, 14, 18))  # statements
         self.loops_left = 3
         self.breaks: list[str] = []  # where the ways out of the loops around lead
+        self.sides = 0  # of branches around
 
     def kernel(self) -> RandomKernel:
         """The kernel and a launch of it."""
         w = self.writer
         for bits in (32, 32, 64, 16):
             w.pool[bits].append(w.leaf(bits))
-        if self.kind == "barriers":  # loops that differ from warp to warp
+        if self.kind in _MANY_WARPS:  # loops that differ from warp to warp
             warp = w.new(32)
             w.emit(f"mov.u32 {warp}, %tid.x;")
             w.emit(f"shr.u32 {warp}, {warp}, 5;")
@@ -90,7 +119,7 @@ class Program:
         """A small block; parameters with values, ranges or nothing."""
         chooser = self.random
         threads = chooser.choice((1, 1, 2, 4, 4, 8, 32, 33))
-        if self.kind == "barriers":
+        if self.kind in _MANY_WARPS:
             threads = chooser.choice((33, 34, 64))
         values: dict[str, int | float] = {}
         ranges: dict[str, tuple[int, int]] = {}
@@ -125,6 +154,10 @@ class Program:
             w.emit(f"@{chooser.choice(('', '!'))}{w.predicate()} bra {place};")
         elif kind == "barrier":
             w.emit("bar.sync 0;")
+        elif kind == "switch" and depth < 4:
+            self.switch(depth)
+        elif kind == "reduce" and (not self.sides or chooser.random() < 0.2):
+            self.reduce(depth)
         else:
             w.compute()
 
@@ -188,6 +221,7 @@ class Program:
         other, end = w.label(), w.label()
         shared = chooser.choice(w.predicates) if chooser.random() < 0.5 else None
         w.emit(f"@{sense}{p} bra {other};")
+        self.sides += 1
         self.block(depth + 1)
         self.settle(shared)
         if chooser.random() < 0.6 or shared is not None:
@@ -198,8 +232,48 @@ class Program:
             w.emit(f"{end}:")
         else:
             w.emit(f"{other}:")
+        self.sides -= 1
         if shared is not None and chooser.random() < 0.4 and self.loops_left > 0:
             self.guarded_loop(shared)
+
+    def switch(self, depth: int) -> None:
+        """An indexed branch: cases that fall through, leave the loop around, are shared."""
+        w, chooser = self.writer, self.random
+        count = chooser.choice((2, 2, 4, 4, 8))
+        cases, end = [w.label() for _ in range(chooser.randint(1, min(count, 4)))], w.label()
+        targets = [*cases, end, *self.breaks[-1:]]
+        table = [cases[i] if i < len(cases) else chooser.choice(targets) for i in range(count)]
+        chooser.shuffle(table)
+        index, name = w.new(32), w.label()
+        form = chooser.choice(("and.b32 {}, {}, {};", "rem.u32 {}, {}, {};", "min.u32 {}, {}, {};"))
+        most = count if form.startswith("rem") else count - 1
+        w.emit(form.format(index, w.some(32), most))
+        w.emit(f"{name}: .branchtargets {', '.join(table)};")
+        w.emit(f"{w.guard()}brx.idx {index}, {name};")
+        self.sides += 1
+        for case in cases:
+            w.emit(f"{case}:")
+            self.block(depth + 1)
+            if chooser.random() < 0.6:
+                w.emit(f"bra {chooser.choice((end, end, end, *self.breaks))};")
+        self.sides -= 1
+        w.emit(f"{end}:")
+
+    def reduce(self, depth: int) -> None:
+        """A reduction over the block, or a loop that goes on while any or all threads want it."""
+        w, chooser = self.writer, self.random
+        if chooser.random() < 0.75 or self.loops_left == 0:
+            w.reduction()
+            return
+        self.loops_left -= 1
+        i, p, label = w.new(32), w.new(1), w.label()
+        w.emit(f"mov.u32 {i}, 0;")
+        w.emit(f"{label}:")
+        self.block(depth + 1)
+        w.emit(f"add.u32 {i}, {i}, 1;")
+        wanted = w.reduction(predicate=True)
+        w.emit(f"setp.lt.and.u32 {p}, {i}, {chooser.choice((2, 3, 9, w.some(32)))}, {wanted};")
+        w.emit(f"@{p} bra {label};")
 
     def settle(self, predicate: str | None) -> None:
         """Writes a predicate that both sides write."""

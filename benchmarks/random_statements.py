@@ -318,6 +318,21 @@ class Writer:
             text = f"setp.{name}.{sign}{bits} {{}}, {a}, {b};"
         self.emit(self.guard() + text.format(self.predicate_target()))
 
+    def reduction(self, *, predicate: bool = False) -> str:
+        """A barrier that combines a predicate of all threads of the block; its result."""
+        chooser = self.random
+        name = chooser.choice(("bar", "barrier", "bar.cta"))
+        given = chooser.choice(("", "!")) + self.predicate()
+        if predicate or chooser.random() < 0.6:
+            target = self.predicate_target()
+            self.emit(f"{name}.red.{chooser.choice(('and', 'or'))}.pred {target}, 0, {given};")
+        else:
+            target = self.target(32)
+            self.emit(f"{name}.red.popc.u32 {target}, 0, {given};")
+            if chooser.random() < 0.5:
+                self.restrict(target, 32)
+        return target
+
     def effect(self) -> None:
         """A store, an atomic operation or slow arithmetic that nothing depends on."""
         kind = self.random.random()

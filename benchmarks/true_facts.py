@@ -2,10 +2,11 @@
 
     python benchmarks/true_facts.py --kernels 2000 --out docs/experiments/true-facts.md
 
-Random kernels that branch, leave loops and return on data are executed on several arrays. Facts
-that are true of all these runs are taken from them (:mod:`observed_facts`) and stated one after
-the other, by label or by source line. After each the bound must be no larger than before, at least
-the bound of what was executed, and hold the executed paths; no fact may be refused.
+Random kernels that branch, leave loops and return on data are executed on several arrays; one in
+four is a function that a kernel calls twice. Facts that are true of all these runs are taken from
+them (:mod:`observed_facts`) and stated one after the other, by label, by source line or as comments
+in loops. After each the bound must be no larger than before, at least the bound of what was
+executed, and hold the executed paths; no fact may be refused.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ import random
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +28,7 @@ from ptxwcet.api import Request
 from ptxwcet.emulator.execute import execute
 from ptxwcet.emulator.launch import EmulatedLaunch, EmulatorOptions, Execution
 from ptxwcet.execution import emulated, open_launch
+from ptxwcet.flow.facts.asm_comments import find_marks
 from ptxwcet.flow.facts.stated import NO_FACTS, Place, StatedFacts
 from ptxwcet.flow.graph.inlining import inline_calls
 from ptxwcet.flow.launch import Launch
@@ -48,7 +50,7 @@ from ptxwcet.validate.containment import find_departure
 MACHINE = load_machine("orin-ecrts2025")
 WORDS = 256
 RUNS = 3
-CONTRADICTIONS = frozenset(("PW215", "PW217", "PW219", "PW246"))
+CONTRADICTIONS = frozenset(("PW215", "PW217", "PW219", "PW246", "PW249"))
 """What refuses facts that are not true, or of no place."""
 
 
@@ -173,24 +175,68 @@ class Writer:
         self.lines.append(f"{out}:")
         self.breaks = breaks
 
-    def text(self) -> str:
-        """The kernel."""
+    def text(self, *, twice: bool = False) -> str:
+        """The kernel; ``twice``: a function of which it calls two copies, on other words."""
         self.body(0)
         lines = [
             f".loc 1 {number} 1\n{line}" if not line.endswith(":") else line
             for number, line in enumerate(self.lines, 1)
         ]
         numbers = {kind: self.numbers[kind] + 1 for kind in "rdp"}
+        head = ".func f" if twice else ".visible .entry k"
         return (
             '.version 8.0\n.target sm_80\n.address_size 64\n.file 1 "k.cu"\n'
-            ".visible .entry k(.param .u32 n, .param .u64 data)\n{\n"
+            f"{head}(.param .u32 n, .param .u64 data)\n{{\n"
             f".reg .b32 %r<{numbers['r']}>, %own, %time, %n;\n.reg .b64 %d<{numbers['d']}>, %data;"
             f"\n.reg .pred %p<{numbers['p']}>;\n.reg .f32 %f, %g;\n"
             "ld.param.u32 %n, [n];\nld.param.u64 %data, [data];\nmov.u32 %own, %tid.x;\n"
             "mov.u32 %time, 0;\nmov.f32 %f, 0f3F800001;\nmov.f32 %g, 0f3F800001;\n"
             + "\n".join(lines)
             + "\nret;\n}\n"
+            + _CALLER * twice
         )
+
+
+_CALL = """{
+.param .b32 p;
+.param .b64 q;
+st.param.b32 [p], %n;
+st.param.b64 [q], %data;
+call.uni f, (p, q);
+}
+"""
+_CALLER = f""".visible .entry k(.param .u32 n, .param .u64 data)
+{{
+.reg .b32 %n;
+.reg .b64 %data;
+ld.param.u32 %n, [n];
+ld.param.u64 %data, [data];
+{_CALL}sub.u32 %n, 6, %n;
+add.u64 %data, %data, 512;
+{_CALL}ret;
+}}
+"""
+
+
+def commented(
+    text: str,
+    chooser: random.Random,
+    comments: Mapping[str, tuple[int, int]],
+    bounded: Collection[str],
+) -> tuple[str, int]:
+    """The text with comments in some loops, behind their labels; how many.
+
+    Those of the loops ``bounded`` say totals, for two statements of a bound have to be equal, and a
+    thread that leaves a loop in the middle of an iteration has passed the comment once more.
+    """
+    chosen = chooser.sample(sorted(comments), min(2, len(comments)))
+    for label in chosen:
+        bound, total = comments[label]
+        says_total = label in bounded or chooser.random() < 0.5
+        said = f"loop_total {total}" if says_total else f"loop_bound {bound}"
+        assert text.count(f"\n{label}:\n") == 1
+        text = text.replace(f"\n{label}:\n", f"\n{label}:\n// ptxwcet: {said}\n")
+    return text, len(chosen)
 
 
 def branch_lines(kernel: Kernel, observed: Observed) -> dict[int, Place]:
@@ -227,23 +273,47 @@ class Case:
     kernel: Kernel
     launch: Launch
     runs: list[Execution]
+    text: str = ""
+    twice: bool = False
 
     @staticmethod
-    def of(seed: int, runs: int = RUNS) -> Case:
-        module = parse_module(SourceFile(f"k{seed}.ptx", Writer(seed).text()))
+    def of(seed: int, runs: int = RUNS, *, twice: bool = False) -> Case:
+        text = Writer(seed).text(twice=twice)
+        module = parse_module(SourceFile(f"k{seed}.ptx", text))
         chooser = random.Random(seed)
         n, threads = chooser.randint(0, 6), chooser.choice((1, 4, 32, 48))
         launch = Launch((threads, 1, 1), (1, 1, 1), {"n": n})
         numbers = np.random.default_rng(seed)
         executions = []
         for number in range(runs):
-            data = numbers.integers(0, 100, WORDS).astype("u4")
+            data = numbers.integers(0, 100, WORDS + 128 * twice).astype("u4")
             if number == 0:
                 data[:] = chooser.choice((0, 3, 50, 99))
             options = EmulatorOptions(record_paths=True, max_instructions=200_000)
             words = EmulatedLaunch(launch.block, (1, 1, 1), (n, data))
             executions.append(execute(module.kernels[0], module, words, options=options))
-        return Case(f"seed {seed}", module.kernels[0], launch, executions)
+        kernel = inline_calls(module.kernels[0], module)
+        return Case(f"seed {seed}", kernel, launch, executions, text, twice)
+
+    def with_comments(
+        self, observed: Observed, stated: Sequence[StatedFacts], headers: Mapping[int, Place]
+    ) -> tuple[Case, list[StatedFacts]]:
+        """The kernel with comments that are true of the runs, and these as facts, one by one.
+
+        They come on top of what is ``stated`` of loops at ``headers``.
+        """
+        bounds = {one.place for row in stated for one in row.loops if one.bound is not None}
+        bounded = {
+            observed.label(loop) for loop in observed.forest.loops if headers[loop.header] in bounds
+        }
+        chooser = random.Random(self.name)
+        text, count = commented(self.text, chooser, observed.comments(), bounded)
+        module = parse_module(SourceFile(f"{self.name}.ptx", text))
+        marks, unread = find_marks(module)
+        assert len(marks) == count
+        assert not unread
+        kernel = inline_calls(module.kernels[0], module)
+        return replace(self, kernel=kernel), [StatedFacts(marks=(mark,)) for mark in marks]
 
     @staticmethod
     def of_file(path: Path, launch_file: Path, runs: int = RUNS) -> Case:
@@ -256,11 +326,11 @@ class Case:
         return Case(file.kernel.name, inline_calls(file.kernel, module), launch, executions)
 
 
-def problems_of(seed: int, counts: Counter[str] | None = None) -> list[str]:
+def problems_of(seed: int, counts: Counter[str] | None = None, *, twice: bool = False) -> list[str]:
     """What is wrong with the bounds of a kernel under facts that are true of its runs."""
     counts = Counter() if counts is None else counts
     try:
-        case = Case.of(seed)
+        case = Case.of(seed, twice=twice)
     except PtxwcetError as error:
         counts[f"not executed: {error.diagnostics[0].code}"] += 1
         return []
@@ -280,10 +350,17 @@ def problems_in(case: Case, chooser: random.Random, counts: Counter[str]) -> lis
     except TooLong:
         counts["too long"] += 1
         return []
-    by_line = case.name.startswith("seed") and chooser.random() < 0.5
+    # a line of a function is in each of its copies, and so of no single loop or branch
+    by_line = bool(case.text) and chooser.random() < 0.5 and not case.twice
     places = branch_lines(case.kernel, observed) if by_line else labels(cfg)
     headers = loop_lines(case.kernel, observed) if by_line else labels(cfg)
-    return _Checker(case, counts).check(observed.facts(chooser, places, headers))
+    facts = observed.facts(chooser, places, headers)
+    if case.text:
+        case, comments = case.with_comments(observed, facts, headers)
+        counts["facts by comment"] += len(comments)
+        facts += comments
+        chooser.shuffle(facts)
+    return _Checker(case, counts).check(facts)
 
 
 class _Checker:
@@ -367,7 +444,7 @@ def main() -> int:
     counts, problems = Counter[str](), list[str]()
     started = time.process_time()
     for seed in range(arguments.first, arguments.first + arguments.kernels):
-        new = problems_of(seed, counts)
+        new = problems_of(seed, counts, twice=seed % 4 == 3)
         problems += new
         for text in new:
             print(text, file=sys.stderr, flush=True)

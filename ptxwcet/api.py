@@ -110,7 +110,7 @@ def refuse(kernel: Kernel, error: Exception) -> RefusedKernel:
     """
     if isinstance(error, PtxwcetError):
         return RefusedKernel(kernel, error.diagnostics)
-    return RefusedKernel(kernel, (internal_error(error, kernel.name),))
+    return RefusedKernel(kernel, (internal_error(error, f"kernel {kernel.name}"),))
 
 
 def bound_file(request: Request) -> FileAnswer:
@@ -154,13 +154,16 @@ def file_digest(path: str) -> str:
 def state_facts(request: Request, module: Module) -> StatedFacts:
     """Everything that options, facts file and the PTX's comments say about the file's kernels.
 
-    Raises PtxwcetError: PW213, PW216 (options), PW240 to PW245 (facts file), PW248, PW249
-    (comments).
+    What an internal error keeps from being read costs the kernels that it may concern: see
+    UnreadFact. Raises PtxwcetError: PW213, PW216 (options), PW240 to PW245 (facts file), PW248,
+    PW249 (comments).
     """
+    marks, unread = find_marks(module, cuda_source(request))
     options = StatedFacts(
         loops=parse_loop_bounds(request.loop_bounds),
         parameters=parse_parameters(request.parameters),
-        marks=find_marks(module, cuda_source(request)),
+        marks=marks,
+        unread=unread,
     )
     if request.facts_file is None:
         return options
@@ -171,6 +174,7 @@ def state_facts(request: Request, module: Module) -> StatedFacts:
         loops=(*options.loops, *file.loops),
         parameters=(*options.parameters, *file.parameters),
         marks=options.marks,
+        unread=(*options.unread, *file.unread),
     )
 
 

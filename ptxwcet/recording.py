@@ -38,7 +38,7 @@ from ptxwcet.instrument.sidecar import (
     read_sidecar,
     sidecar_text,
 )
-from ptxwcet.ir.kernel import Kernel, Module
+from ptxwcet.ir.kernel import Kernel, Module, UnreadKernel
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.ptx.reading import read_source
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
@@ -228,7 +228,9 @@ def write_dump(recording: Recording, out: Path) -> None:
 def _without_added(module: Module, known: dict[str, SidecarKernel]) -> Module:
     """The module as launch files of the original see it: its instrumented kernels alone."""
     kernels = [
-        replace(kernel, parameters=kernel.parameters[:-ADDED_PARAMETERS])
+        kernel
+        if isinstance(kernel, UnreadKernel)
+        else replace(kernel, parameters=kernel.parameters[:-ADDED_PARAMETERS])
         for kernel in module.kernels
         if kernel.name in known
     ]

@@ -91,8 +91,14 @@ def cfg(
     if form == "text":
         if output is not None or not launched:
             raise click.UsageError("--format text needs the launch (--block 256), and no -o")
-        echo(render_flow_text(described, shown), nl=False)
-        return finish(diagnostics, is_partial=bool(described))
+        texts: list[str] = []
+        for one in described:
+            try:
+                texts.append(render_flow_text(one, shown))
+            except Exception as error:
+                diagnostics += refuse(one.kernel, error).diagnostics
+        echo("\n".join(texts), nl=False)
+        return finish(diagnostics, is_partial=bool(texts))
     kernels = tuple(one.kernel for one in described)
     if not launched:
         kernels = _select(parse_module(read_source(options["file"])), options["kernels"])

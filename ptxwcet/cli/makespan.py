@@ -9,7 +9,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from ptxwcet.api import RefusedKernel
+from ptxwcet.api import RefusedKernel, refuse
 from ptxwcet.cli.bound import request_from
 from ptxwcet.cli.options import optional_file_options
 from ptxwcet.cli.output import echo, echo_json, finish
@@ -183,11 +183,22 @@ def _answer_file(
             data.append(refusal_data(row.kernel.name, row.diagnostics))
             continue
         name = row.prepared.kernel.name
-        data.append({"kernel": name, **makespan_data(row.makespan)})
+        title = f"of         {answer.path}, kernel {name}, units of {answer.machine.name}"
+        try:
+            shown = render_makespan_text(title, row.makespan) if form == "text" else ""
+            data.append({"kernel": name, **makespan_data(row.makespan)})
+        except Exception as error:
+            diagnostics += refuse(row.prepared.kernel, error).diagnostics
+            data.append(refusal_data(name, tuple(diagnostics[-1:])))
+            continue
         if form == "text":
-            title = f"of         {answer.path}, kernel {name}, units of {answer.machine.name}"
-            echo(render_makespan_text(title, row.makespan))
-        _draw(row.makespan, schedule)
+            echo(shown)
+        try:
+            _draw(row.makespan, schedule)
+        except click.UsageError:
+            raise
+        except Exception as error:
+            diagnostics += refuse(row.prepared.kernel, error).diagnostics
     if form == "json":
         echo_json(data)
     return finish(diagnostics, is_partial=bool(solved))

@@ -40,7 +40,8 @@ _LAUNCH_OPTIONS = (
         "loop_bounds",
         multiple=True,
         metavar="PLACE=N",
-        help="Most body executions of a loop for each entry; PLACE is a label or a source line.",
+        help="Most body executions of a loop for each entry; PLACE is a label, or a line of the "
+        "CUDA source (27, or kernel.cu:27 where several files have code in the kernel).",
     ),
     click.option(
         "--facts",

@@ -42,8 +42,9 @@ class Transition:
 class IpgLoop:
     """A loop of the control-flow graph that holds ipoints.
 
-    ``entries`` are the transitions that begin it anew, ``iterations`` those that can go on to its
-    next iteration without beginning it anew, both by number. ``begins_inside``: the kernel's entry
+    ``entries`` are the transitions that begin it anew, or may be the first to an ipoint in it after
+    it was begun unseen; ``iterations`` those that can go on to its next iteration without beginning
+    it anew; both by number. ``begins_inside``: the kernel's entry
     lies in it.
     """
 
@@ -174,6 +175,8 @@ def _ipg_loop(
     for source in {t.source for t in transitions if t.target in inside}:
         staying[source] = _staying(placement.blocks[source], loop, steps, point_at)
     entries, iterations = [], []
+    # lanes may have come into the loop in a transition that ends elsewhere, and go on in it later
+    is_entered_unseen = loop.header not in point_at
     for number, transition in enumerate(transitions):
         if transition.target not in inside:
             continue
@@ -181,7 +184,8 @@ def _ipg_loop(
         if goes_on:
             iterations.append(number)
         if goes_on is None or (
-            transition.source not in inside and _enters(transition, loop, steps)
+            transition.source not in inside
+            and (is_entered_unseen or _enters(transition, loop, steps))
         ):
             entries.append(number)
     begins_inside = placement.start in inside

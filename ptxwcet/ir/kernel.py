@@ -9,8 +9,8 @@ and its creation cheap.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from dataclasses import dataclass, field, fields
+from typing import NamedTuple, NoReturn
 
 from ptxwcet.ir.declarations import BodyItem as BodyItem
 from ptxwcet.ir.declarations import Directive as Directive
@@ -42,7 +42,7 @@ from ptxwcet.ir.operands import SpecialRegister as SpecialRegister
 from ptxwcet.ir.operands import SymbolRef as SymbolRef
 from ptxwcet.ir.operands import Vector as Vector
 from ptxwcet.ir.operands import WholeVector as WholeVector
-from ptxwcet.support.diagnostics import Diagnostic
+from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.source import SourceFile, Span
 
 
@@ -219,6 +219,33 @@ class Kernel:
                 x, y, z = (*directive.values, 1, 1)[:3]
                 return x, y, z
         return None
+
+
+class UnreadKernel(Kernel):
+    """A kernel or function that an internal error of the parser kept from being read.
+
+    Its name and place are known. Whoever asks for anything that it contains gets the error
+    (PtxwcetError with ``failure``): it costs this kernel and those that call it, and no other.
+    """
+
+    __slots__ = ("failure",)
+    failure: Diagnostic
+
+    def __init__(
+        self, name: str, *, is_entry: bool, has_body: bool, span: Span, failure: Diagnostic
+    ) -> None:
+        known = {"name": name, "is_entry": is_entry, "has_body": has_body, "span": span}
+        for field_name, value in {**known, "failure": failure}.items():
+            object.__setattr__(self, field_name, value)
+
+    def __getattr__(self, name: str) -> NoReturn:
+        # only asked for what is not set
+        if name in {one.name for one in fields(Kernel)}:
+            raise PtxwcetError(self.failure)
+        raise AttributeError(name)
+
+    def __repr__(self) -> str:
+        return f"UnreadKernel({self.name!r})"
 
 
 ModuleItem = Kernel | Variable | Directive

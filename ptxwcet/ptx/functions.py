@@ -9,7 +9,7 @@ from lark import Token, Tree
 
 from ptxwcet.ir.kernel import Parameter, PerformanceDirective
 from ptxwcet.ptx.declarations import Declared, lower_parameter, lower_performance
-from ptxwcet.ptx.statements import COMMENT, SKIP, canonical
+from ptxwcet.ptx.statements import COMMENT, SKIP, blank_comments, canonical
 from ptxwcet.ptx.templates import tokens
 
 IS_FUNCTION = re.compile(
@@ -42,6 +42,12 @@ def head_end(text: str, start: int) -> int:
         elif mark in "{;" or (mark[0] == "." and depth <= 0):
             return match.start()
     return len(text)
+
+
+def function_name(head: str) -> str | None:
+    """The name in a function head, past its keyword, read without the grammar; None if none."""
+    found = re.match(r"\s*(?:\([^()]*\)\s*)?([\w$%]+)", blank_comments(head), re.ASCII)
+    return None if found is None else found[1]
 
 
 @dataclass(frozen=True, slots=True)

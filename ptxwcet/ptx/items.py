@@ -16,21 +16,28 @@ from ptxwcet.ir.kernel import (
     Kernel,
     Module,
     ModuleItem,
+    UnreadKernel,
     Variable,
 )
 from ptxwcet.ptx import scopes, statements
 from ptxwcet.ptx.body import BodyReader
 from ptxwcet.ptx.context import FileContext
 from ptxwcet.ptx.declarations import lower_variables, names_of, refusal, shorten_lists
-from ptxwcet.ptx.functions import IS_FUNCTION, FunctionHead, head_end, lower_head
+from ptxwcet.ptx.functions import (
+    IS_FUNCTION,
+    FunctionHead,
+    function_name,
+    head_end,
+    lower_head,
+)
 from ptxwcet.ptx.grammar import section_pattern
 from ptxwcet.ptx.header import Header, read_header
 from ptxwcet.ptx.literals import LiteralError, integer_value
-from ptxwcet.ptx.problems import Problems
+from ptxwcet.ptx.problems import Problems, TooManyProblemsError
 from ptxwcet.ptx.scopes import FunctionNames, Scope
 from ptxwcet.ptx.statements import SKIP, canonical
 from ptxwcet.ptx.templates import tokens
-from ptxwcet.support.diagnostics import Diagnostic, Severity
+from ptxwcet.support.diagnostics import Diagnostic, Severity, internal_error
 from ptxwcet.support.source import SourceFile, Span
 
 _FILE_NUMBER = re.compile(r'\.file\s+([0-9][0-9A-Fa-fxXbBU]*)\s+"([^"\n]*)"')
@@ -197,8 +204,40 @@ class ModuleReader:
 
     def _function(self, start: int, keyword_end: int) -> int:
         """A definition or a prototype; returns the offset behind it."""
+        end = head_end(self.text, keyword_end)
+        try:
+            return self._read_function(start, end)
+        except TooManyProblemsError:
+            raise
+        except Exception as error:
+            return self._unread(start, keyword_end, end, error)
+
+    def _unread(self, start: int, keyword_end: int, end: int, error: Exception) -> int:
+        """A function whose reading is a bug of ours: it is kept by name, and the others are read.
+
+        Raises ``error`` if there is no name.
+        """
         text = self.text
-        end = head_end(text, keyword_end)
+        name = function_name(text[keyword_end:end])
+        if name is None:
+            raise error
+        has_body = text[end : end + 1] == "{"
+        resume = end + 1 if text[end : end + 1] == ";" else end
+        if has_body:
+            resume = statements.matching_brace(text, end)
+        is_entry = text[:keyword_end].endswith(".entry")
+        failure = internal_error(error, f"{'kernel' if is_entry else 'function'} {name}")
+        span = Span(self.source, start, resume)
+        self.heads[name] = (True, "", (start, end))
+        self.context.module.declare(name, scopes.FUNCTION)
+        self.items.append(
+            UnreadKernel(name, is_entry=is_entry, has_body=has_body, span=span, failure=failure)
+        )
+        return resume
+
+    def _read_function(self, start: int, end: int) -> int:
+        """The function whose head ends at ``end``; returns the offset behind it."""
+        text = self.text
         has_body = text[end : end + 1] == "{"
         resume = end + 1 if text[end : end + 1] == ";" else end
         try:

@@ -88,7 +88,7 @@ def row_or_refusal(
     try:
         return make()
     except Exception as error:
-        found = internal_error(error, kernel)
+        found = internal_error(error, f"kernel {kernel}")
         if failures is not None:
             failures.append(found)
         return Refused(kernel, (diagnostic_row(found),))

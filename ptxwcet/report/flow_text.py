@@ -10,12 +10,12 @@ from ptxwcet.flow.graph.dominance import compute_postdominators
 from ptxwcet.flow.values.condition_text import place_of
 
 
-def render_flow_text(kernels: Sequence[DescribedKernel], shown: DivergentSet) -> str:
-    """Tables of branches, loops and the divergent edges of a set for each kernel.
+def render_flow_text(described: DescribedKernel, shown: DivergentSet) -> str:
+    """Tables of branches, loops and the divergent edges of a set for a kernel.
 
     Diagnostics are printed apart. Raises PtxwcetError (PW234) for too many edges.
     """
-    return "\n".join("\n".join(_kernel(one, shown)) + "\n" for one in kernels)
+    return "\n".join(_kernel(described, shown)) + "\n"
 
 
 def _kernel(described: DescribedKernel, shown: DivergentSet) -> Iterator[str]:

@@ -122,15 +122,15 @@ def exit_code(diagnostics: Iterable[Diagnostic], *, is_partial: bool = False) ->
     return 2 if codes <= USAGE_CODES and not is_partial else 1
 
 
-def internal_error(error: Exception, kernel: str | None = None) -> Diagnostic:
-    """PW901 for an exception that is a bug of ours, and the kernel whose answer it costs.
+def internal_error(error: Exception, whose: str | None = None) -> Diagnostic:
+    """PW901 for an exception that is a bug of ours; ``whose`` answer it costs: ``kernel scan``.
 
     With PTXWCET_TRACEBACK in the environment the traceback goes to standard error.
     """
     frame = traceback.extract_tb(error.__traceback__)[-1]
     where = f"{os.path.basename(frame.filename)}:{frame.lineno}"
     what = type(error).__name__ if not str(error) else f"{type(error).__name__}: {error}"
-    subject = "" if kernel is None else f"kernel {kernel}: "
+    subject = "" if whose is None else f"{whose}: "
     if os.environ.get("PTXWCET_TRACEBACK"):
         traceback.print_exception(error)
     return Diagnostic(

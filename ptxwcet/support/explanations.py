@@ -1114,7 +1114,8 @@ EXPLANATIONS: Mapping[str, Explanation] = _table(
     (
         "PW901",
         "internal error",
-        "A bug of ptxwcet. Where a kernel is named, it costs this kernel only.",
+        "A bug of ptxwcet. Where a kernel is named, it costs this kernel only; where a function "
+        "is, the kernels that call it.",
         "Please report it with the input; PTXWCET_TRACEBACK=1 shows where it happened.",
     ),
 )

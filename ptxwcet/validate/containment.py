@@ -158,10 +158,7 @@ class _Matcher:
                 return self._repeat(body, starts, (times, times))
             case PathLoop(body=body):
                 # its last lanes may end for good in it while those that left early wait behind it
-                outer, self._gone = self._gone, frozenset()
-                ends = self.body(body, starts, iteration) | self._gone
-                self._gone |= outer
-                return ends
+                return self._of_some(body, starts, iteration)
             case PathUnordered(one, two):
                 return self.side(two, self.side(one, starts)) | self.side(
                     one, self.side(two, starts)
@@ -192,8 +189,18 @@ class _Matcher:
                 return self._node(stay, starts, 0)
             case PathChoice(alternatives):
                 # what only some lanes execute, while others wait behind it: they go on alone
-                way = self.side if () in alternatives else self.body
+                way = self._of_some if () in alternatives else self.body
                 return frozenset[int]().union(*(way(side, starts) for side in alternatives))
+
+    def _of_some(self, nodes: Path, starts: frozenset[int], iteration: int = 0) -> frozenset[int]:
+        """Where ``nodes`` may end, which all lanes execute or only some, as others are behind it.
+
+        Who ends for good in it were all lanes, or the others go on.
+        """
+        outer, self._gone = self._gone, frozenset()
+        ends = self.body(nodes, starts, iteration) | self._gone
+        self._gone |= outer
+        return ends
 
     def _late(self, sides: tuple[Path, ...], starts: frozenset[int], most: int) -> frozenset[int]:
         ends = starts

@@ -42,7 +42,8 @@ class Step:
     """An instruction: ``run`` executes it for lanes, ``holds`` is its guard.
 
     ``barrier`` gives number and threads of a barrier, None for any other instruction; ``waits``:
-    the warp waits there. ``index`` is the choice of an indexed branch.
+    the warp waits there; ``vote`` is the predicate that a lane gives to a reduction over all that
+    wait. ``index`` is the choice of an indexed branch.
     """
 
     words: Words
@@ -51,6 +52,7 @@ class Step:
     index: Read
     barrier: Callable[[Machine, Lane], tuple[int, int]] | None = None
     waits: bool = False
+    vote: Read | None = None
 
 
 def decode(kernel: Kernel, numbers: dict[str, int]) -> tuple[Step, ...]:
@@ -396,28 +398,23 @@ class _Decoder:
 
     def _barrier(self, one: Instruction, words: Words, holds: Callable[[Lane], bool]) -> Step:
         operands = list(one.operands)
-        results = one.writes
-        if "red" in words:
-            operands = operands[1:]
-        numbers = [self._read(operand, U32) for operand in operands[:2]]
-        places = [(self.numbers[name], self.types[name]) for name in results]
+        vote = None
+        if "red" in words:  # result, number, perhaps threads, the predicate that each thread gives
+            vote = self._read(operands.pop(), PREDICATE)
+            del operands[0]
+        numbers = [self._read(operand, U32) for operand in operands]
+        places = [self.numbers[name] for name in one.writes]
 
         def barrier(machine: Machine, lane: Lane) -> tuple[int, int]:
             found = [read(machine, lane) for read in numbers]
-            count = found[1] if len(found) > 1 and "red" not in words else 0
-            return found[0] if found else 0, count
+            return found[0] if found else 0, found[1] if len(found) > 1 else 0
 
         def run(machine: Machine, mask: Mask) -> None:
-            if not places:
-                return
-            # what the other warps contribute is not followed: one value for the block's barrier
-            machine.findings.append(("the result of a barrier is not followed", 0))
-            for place, of in places:
-                value = machine.values.draw(max(of.width, 2)) & ones(of.width)
-                for lane in mask:
-                    lane.registers[place] = value
+            for lane in mask:
+                for place in places:
+                    lane.registers[place] = machine.reduced[lane.warp]
 
-        return Step(words, run, holds, _zero, barrier, waits="arrive" not in words)
+        return Step(words, run, holds, _zero, barrier, waits="arrive" not in words, vote=vote)
 
 
 def _zero(machine: Machine, lane: Lane) -> int:

@@ -137,6 +137,8 @@ class Machine:
         self.runs = [WarpRun() for _ in self.warps]
         self.alive = [set(warp) for warp in self.warps]
         self.left = [given.steps] * len(self.warps)
+        self.votes: list[tuple[str, list[int]]] = [("", [])] * len(self.warps)
+        self.reduced = [0] * len(self.warps)
 
     def _place(self) -> tuple[Dim3, Dim3]:
         given, chooser = self.given, self.random
@@ -254,10 +256,21 @@ class Machine:
             if not complete and any(w in waiting for w in missing):
                 self.findings.append(("barriers of one block differ", barrier))
                 continue
+            self._reduce(there, barrier)
             for w in there:  # those that have ended are not waited for
                 del waiting[w]
             return True
         return False
+
+    def _reduce(self, there: list[int], barrier: int) -> None:
+        """The result of a barrier for the warps that wait there."""
+        operations = {self.votes[w][0] for w in there}
+        if len(operations) > 1:  # the ISA: this is unpredictable
+            self.findings.append(("barriers of one block differ", barrier))
+        votes = [vote for w in there for vote in self.votes[w][1]]
+        reduced = {"popc": sum(votes), "and": int(all(votes)), "or": int(any(votes))}
+        for w in there:
+            self.reduced[w] = reduced.get(self.votes[w][0], 0)
 
     def _warp(self, warp: int) -> Generator[tuple[int, int], None, None]:
         yield from self._region(warp, 0, self.warps[warp], self.program.graph.end)
@@ -346,6 +359,10 @@ class Machine:
             self.findings.append(("lanes apart at a barrier", index))
         assert step.barrier is not None
         number, threads = step.barrier(self, lanes[0])
+        vote = step.vote
+        operation = step.words[step.words.index("red") + 1] if vote is not None else ""
+        given = [] if vote is None else [vote(self, lane) for lane in lanes]
+        self.votes[warp] = operation, given
         if step.waits:
             yield number, threads
         step.run(self, lanes)

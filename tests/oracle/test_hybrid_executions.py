@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import pytest
 from hybrid_graphs import Event, executed_trace, graph, graphs, ipg_of, place, trace_of, walk
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ptxwcet.flow.graph.cfg import BlockId, ControlFlowGraph
@@ -81,6 +81,8 @@ def by_hand(
     return times, most, longest
 
 
+# lanes come into the loop of blocks 1 and 4 unseen, and reach its only ipoint after another side
+@example([[2], [0, 2, 4], [0, 3, 5], [1], [0, 1], [6]], {2, 4}, 0)
 @given(graphs(7, 3), POINTS, SEEDS)
 @settings(max_examples=250, deadline=None)
 def test_everything_executed_is_analysed(
@@ -113,6 +115,27 @@ def test_everything_executed_is_analysed(
     estimate_holds(ipg, cfg, seen)
     concurrency = observe_concurrency(traces)
     assert concurrency.high_water_mark <= concurrency.worst_jitter + longest
+
+
+@pytest.mark.parametrize(
+    ("successors", "points"),
+    [
+        ([[2], [0, 2, 4], [0, 3, 5], [1], [0, 1], [6]], [2, 4]),
+        ([[3, 5], [0, 5], [1, 3], [2, 3, 4], [0, 1, 5]], [1, 2]),
+        ([[2], [0, 4], [1, 3, 4], [1, 2]], [1, 3]),
+        ([[4], [3, 5, 6], [1, 3, 6], [3, 6], [0, 5], [2, 4, 6]], [1, 3]),
+    ],
+)
+def test_no_warp_breaks_the_bound_of_a_loop_that_is_entered_unseen(
+    successors: list[list[int]], points: list[int]
+) -> None:
+    cfg = graph(successors)
+    ipg = ipg_of(cfg, points)
+    for seed in range(60):
+        placement, runs = executed_trace(successors, points, random.Random(seed))
+        if runs:
+            seen = observe(ipg, slice_trace(trace_of(placement, runs), "", ipg))
+            assert not holding(loop_constraints(seen.loops, cfg), seen.kinds)[1]
 
 
 def estimate_holds(ipg: Ipg, cfg: ControlFlowGraph, seen: Observations) -> None:

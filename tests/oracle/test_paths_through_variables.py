@@ -13,11 +13,12 @@ import re
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from test_paths_on_data import MACHINE, WORDS, DataWriter
 
 from ptxwcet.emulator.launch import EmulatedLaunch
+from ptxwcet.flow import flow_graph
 from ptxwcet.flow.launch import Launch
 from ptxwcet.flow.walk.path import loop_entries, visited_blocks
 from ptxwcet.ir.kernel import Module
@@ -69,10 +70,13 @@ def check(seed: int, n: int, threads: int) -> tuple[Module, KernelAnalysis] | No
     module = parsed(through_variables(plain, seed))
     facts = Launch((threads, 1, 1), (1, 1, 1), {"n": n})
     before, after = analysis_of(parsed(plain), facts), analysis_of(module, facts)
-    # a variant of a loop that data end may be lost among the copies: then it is asked for
-    assert before is not None or after is None
-    if before is None or after is None:
+    if after is None:  # a variant of a loop that data end may be lost among the copies
         return None
+    if before is None:  # what a copy hides need not be searched: the budget was used up without it
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(flow_graph, "MOST_SEARCH_STEPS", 10 * flow_graph.MOST_SEARCH_STEPS)
+            before = analysis_of(parsed(plain), facts)
+    assert before is not None
     assert shape_of(before) == shape_of(after)
     return module, after
 
@@ -93,7 +97,9 @@ def shape_of(analysis: KernelAnalysis) -> list[object]:
     ]
 
 
-@settings(max_examples=60, deadline=None)
+# a variant is found with the copies alone: without them the search for it uses up its budget
+@example(326599308, 4, 48)
+@settings(max_examples=45, deadline=None)
 @given(seed=st.integers(0, 10**9), n=st.integers(-1, 6), threads=st.sampled_from([8, 32, 48]))
 def test_loops_and_blocks_are_those_without_variables(seed: int, n: int, threads: int) -> None:
     check(seed, n, threads)

@@ -124,7 +124,7 @@ def bounds(body: str) -> list[tuple[int, bool]]:
     (kernel,) = module.kernels
     cfg = build_cfg(kernel)
     forest = find_loops(cfg, compute_dominators(cfg))
-    found = marked_bounds(kernel, cfg, forest, find_marks(module))
+    found = marked_bounds(kernel, cfg, forest, find_marks(module)[0])
     return [(found[loop].most, found[loop].is_total) for loop in sorted(found)]
 
 
@@ -269,7 +269,7 @@ def inlined(body: str) -> list[int]:
     kernel = inline_calls(module.kernels[0], module)
     cfg = build_cfg(kernel)
     forest = find_loops(cfg, compute_dominators(cfg))
-    return [one.most for one in marked_bounds(kernel, cfg, forest, find_marks(module)).values()]
+    return [one.most for one in marked_bounds(kernel, cfg, forest, find_marks(module)[0]).values()]
 
 
 # --- with the CUDA source -------------------------------------------------------------------------
@@ -287,7 +287,7 @@ def placed(
     (kernel,) = module.kernels
     cfg = build_cfg(kernel)
     forest = find_loops(cfg, compute_dominators(cfg))
-    marks = find_marks(module, CudaSource(name, source))
+    marks, _ = find_marks(module, CudaSource(name, source))
     return [one.most for one in marked_bounds(kernel, cfg, forest, marks).values()]
 
 
@@ -315,7 +315,7 @@ def test_a_break_inside_does_not_hide_that_the_loop_is_another() -> None:
     cfg = build_cfg(kernel)
     forest = find_loops(cfg, compute_dominators(cfg))
     with pytest.raises(PtxwcetError):
-        marked_bounds(kernel, cfg, forest, find_marks(module, CudaSource("x.cu", NESTED)))
+        marked_bounds(kernel, cfg, forest, find_marks(module, CudaSource("x.cu", NESTED))[0])
 
 
 def test_two_loops_on_one_line_are_not_told_apart() -> None:

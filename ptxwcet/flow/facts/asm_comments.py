@@ -9,14 +9,14 @@ run. This module finds the comments and the instructions that they stand between
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from ptxwcet.flow.facts.cuda_loops import CudaSource, loops_around
-from ptxwcet.flow.facts.stated import FactSource, Mark
-from ptxwcet.ir.kernel import Instruction, Module
+from ptxwcet.flow.facts.stated import FactSource, Mark, UnreadFact
+from ptxwcet.ir.kernel import Instruction, Kernel, Module, UnreadKernel
 from ptxwcet.ir.op_classes import ControlEffect
 from ptxwcet.ptx.statements import COMMENT, blank_comments
-from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError, internal_error
 from ptxwcet.support.source import SourceFile, Span
 
 _COMMENT = re.compile(rf'"[^"\n]*+"|{COMMENT}')
@@ -28,38 +28,75 @@ _LOC = re.compile(r"\.loc\s+(\d+)\s+(\d+)[^\n]*", re.ASCII)
 _FILE = re.compile(r'^[ \t]*\.file\s+(\d+)\s+"([^"\n]*)"', re.MULTILINE | re.ASCII)
 
 
-def find_marks(module: Module, cuda: CudaSource | None = None) -> tuple[Mark, ...]:
+def find_marks(
+    module: Module, cuda: CudaSource | None = None
+) -> tuple[tuple[Mark, ...], tuple[UnreadFact, ...]]:
     """All comments of the module that state a loop bound, in the order of the text.
 
-    With the CUDA source, the loops around them there are noted. Raises PtxwcetError with every
-    malformed one (PW248) and every one outside of a body (PW249). Cost: linear in the text, and in
-    the source for each comment.
+    With the CUDA source, the loops around them there are noted. A comment whose reading is an
+    internal error is one of the second tuple, and costs those that execute its function; comments
+    of functions that could not be read are left out, for these have no bound. Raises PtxwcetError
+    with every malformed one (PW248) and every one outside of a body (PW249). Cost: linear in the
+    text, and in the source for each comment.
     """
     source = module.source
     if "ptxwcet" not in source.text:
-        return ()
-    files = dict(_FILE.findall(source.text))
-    found: list[Mark] = []
+        return (), ()
+    reader = _Reader(dict(_FILE.findall(source.text)), cuda)
+    functions = (*module.kernels, *module.functions)
     problems: list[Diagnostic] = []
-    bodies = [one.instructions for one in (*module.kernels, *module.functions) if one.instructions]
+    unread: list[UnreadFact] = []
     for match in _COMMENT.finditer(source.text):
         text = match.group()
         mark = None if text[0] == '"' else _MARK.fullmatch(text.removesuffix("*/")[2:])
         if mark is None:
             continue
         span = Span(source, match.start(), match.end())
-        fact = _FACT.fullmatch(mark.group(1))
-        around = _around(bodies, span)
-        if fact is None:
-            problems.append(_malformed(span, mark.group(1)))
-        elif around is None:
-            problems.append(orphan(span))
-        else:
-            kind = fact[1] == "loop_total", int(fact[2])
-            found.append(_in_source(_mark(span, kind, around, files), cuda))
+        function = _function_at(functions, span)
+        if isinstance(function, UnreadKernel):
+            continue
+        try:
+            reader.read(span, mark.group(1), function)
+        except PtxwcetError as error:
+            problems += error.diagnostics
+        except Exception as error:
+            if function is None:
+                raise
+            unread.append(_unread(function, error))
     if problems:
         raise PtxwcetError(problems)
-    return tuple(found)
+    return tuple(reader.marks), tuple(unread)
+
+
+def _function_at(functions: tuple[Kernel, ...], span: Span) -> Kernel | None:
+    inside = (one for one in functions if one.span.start <= span.start < one.span.end)
+    return next(inside, None)
+
+
+def _unread(function: Kernel, error: Exception) -> UnreadFact:
+    whose = f"{'kernel' if function.is_entry else 'function'} {function.name}"
+    place = function.span
+    return UnreadFact(internal_error(error, whose), None, place.start, place.end)
+
+
+@dataclass(slots=True)
+class _Reader:
+    """Reads comments one by one; ``files`` are the names that ``.file`` gives."""
+
+    files: dict[str, str]
+    cuda: CudaSource | None
+    marks: list[Mark] = field(default_factory=list)
+
+    def read(self, span: Span, text: str, function: Kernel | None) -> None:
+        """Adds what a comment of ``function`` states. Raises PtxwcetError (PW248, PW249)."""
+        fact = _FACT.fullmatch(text)
+        if fact is None:
+            raise PtxwcetError(_malformed(span, text))
+        around = None if function is None else _around(function.instructions, span)
+        if around is None:
+            raise PtxwcetError(orphan(span))
+        kind = fact[1] == "loop_total", int(fact[2])
+        self.marks.append(_in_source(_mark(span, kind, around, self.files), self.cuda))
 
 
 def _malformed(span: Span, text: str) -> Diagnostic:
@@ -82,18 +119,15 @@ def orphan(span: Span) -> Diagnostic:
     )
 
 
-def _around(
-    bodies: list[tuple[Instruction, ...]], span: Span
-) -> tuple[Instruction, Instruction] | None:
+def _around(body: tuple[Instruction, ...], span: Span) -> tuple[Instruction, Instruction] | None:
     """The instructions before and after a place in a body; None at its ends and outside."""
-    for body in bodies:
-        if body[0].start < span.start and span.end <= body[-1].start:
-            low, high = 0, len(body) - 1
-            while high - low > 1:
-                middle = (low + high) // 2
-                low, high = (middle, high) if body[middle].start < span.start else (low, middle)
-            return body[low], body[high]
-    return None
+    if not body or not body[0].start < span.start or not span.end <= body[-1].start:
+        return None
+    low, high = 0, len(body) - 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if body[middle].start < span.start else (low, middle)
+    return body[low], body[high]
 
 
 def _mark(

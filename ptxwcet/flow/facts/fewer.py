@@ -24,18 +24,23 @@ _MOST_APART = 4
 def fewer_facts(launch: Launch, facts: PlacedFacts) -> Iterator[Stated]:
     """What is left when some facts are not used, few of them first; not all facts themselves.
 
-    Facts about branches, ranges of parameters and the size of the grid are left out, each for
-    itself or, if they are more than four, those of a kind together. Bounds of loops and values of
-    parameters stay: without them there is rarely a bound.
+    Facts about branches, ranges of parameters and the size of the grid are left out, in all
+    combinations if they are at most four; if they are more, in all combinations of kinds, and then
+    each alone, for it may be the one that was added last. Bounds of loops and values of parameters
+    stay: without them there is rarely a bound.
     """
     apart = _each(launch, facts)
-    units = apart if len(apart) <= _MOST_APART else _kinds(launch, facts)
+    is_few = len(apart) <= _MOST_APART
+    units = apart if is_few else _kinds(launch, facts)
     for size in range(1, len(units) + 1):
         for chosen in combinations(units, size):
             stated = launch, facts
             for without in chosen:
                 stated = without(stated)
             yield stated
+    if not is_few:
+        for without in apart:
+            yield without((launch, facts))
 
 
 def _each(launch: Launch, facts: PlacedFacts) -> list[_Without]:

@@ -9,9 +9,9 @@ such kernel), each with its place in the file; all of a file are reported at onc
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import Any, TypeGuard, TypeVar
 
 from ptxwcet.flow.facts.stated import (
     BranchFact,
@@ -22,9 +22,10 @@ from ptxwcet.flow.facts.stated import (
     ParameterFact,
     Place,
     StatedFacts,
+    UnreadFact,
     line_place,
 )
-from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError, internal_error
 from ptxwcet.support.input_files import MOST_TOML_BYTES, read_text
 from ptxwcet.support.source import SourceFile, Span
 from ptxwcet.support.toml_places import (
@@ -47,6 +48,7 @@ _KEYS = {
 }
 _MOST = 10**18 - 1  # as for --loop-bound
 _LONGEST_LINE_NUMBER = 10**9
+_Fact = TypeVar("_Fact")
 _OUTCOMES = {"taken": True, "fallthrough": False}
 
 
@@ -82,17 +84,37 @@ class _Reader:
         self.digest = digest
         self.kernels = kernels
         self.problems: list[Diagnostic] = []
+        self.unread: list[UnreadFact] = []
 
     def read(self, data: Mapping[str, Any]) -> StatedFacts:
         entry = _Entry(self, "", 0, data)
         self._check_hash(entry)
         return StatedFacts(
-            tuple(fact for row in self._rows(data, "loop") for fact in row.loop()),
-            tuple(fact for row in self._rows(data, "branch") for fact in row.branch()),
-            tuple(fact for row in self._rows(data, "exclusive") for fact in row.exclusive()),
+            self._facts(data, "loop", _Entry.loop),
+            self._facts(data, "branch", _Entry.branch),
+            self._facts(data, "exclusive", _Entry.exclusive),
             tuple(self._parameters(entry)),
-            calls=tuple(fact for row in self._rows(data, "call") for fact in row.call()),
+            calls=self._facts(data, "call", _Entry.call),
+            unread=tuple(self.unread),
         )
+
+    def _facts(
+        self, data: Mapping[str, Any], table: str, read: Callable[[_Entry], list[_Fact]]
+    ) -> tuple[_Fact, ...]:
+        """The facts of all tables of a kind; an internal error costs the kernel of its table."""
+        found: list[_Fact] = []
+        for row in self._rows(data, table):
+            try:
+                found += read(row)
+            except Exception as error:
+                self._add_unread(error, row.data.get("kernel"))
+        return tuple(found)
+
+    def _add_unread(self, error: Exception, kernel: object) -> None:
+        """A fact of ``kernel`` cannot be read; of all kernels, if it is none of the file."""
+        name = kernel if isinstance(kernel, str) and kernel in self.kernels else None
+        failure = internal_error(error, None if name is None else f"kernel {name}")
+        self.unread.append(UnreadFact(failure, name))
 
     def _check_hash(self, entry: _Entry) -> None:
         wanted = f"sha256:{self.digest}"
@@ -123,12 +145,17 @@ class _Reader:
             if not isinstance(value, dict):
                 found += entry.parameter(name, value, None)
                 continue
-            inner = _Entry(self, f"parameters.{name}", 0, value)
-            if name not in self.kernels:
-                inner.report_kernel(name, "kernel")
-            for key, one in value.items():
-                found += inner.parameter(key, one, name)
+            try:
+                found += self._parameters_of(name, value)
+            except Exception as error:
+                self._add_unread(error, name)
         return found
+
+    def _parameters_of(self, kernel: str, table: Mapping[str, Any]) -> list[ParameterFact]:
+        entry = _Entry(self, f"parameters.{kernel}", 0, table)
+        if kernel not in self.kernels:
+            entry.report_kernel(kernel, "kernel")
+        return [fact for key, one in table.items() for fact in entry.parameter(key, one, kernel)]
 
 
 class _Entry:

@@ -44,9 +44,12 @@ def place_facts(
     """All facts about one kernel, each at its block or loop.
 
     Raises PtxwcetError: PW219 (not exactly one loop), PW246 (not exactly one branch), PW249 (a
-    comment that bounds nothing), PW250 (no such call), PW215 (two sources contradict each other).
-    Cost: linear in the kernel for each fact.
+    comment that bounds nothing), PW250 (no such call), PW215 (two sources contradict each other),
+    PW901 (an internal error kept one from being read). Cost: linear in the kernel for each fact.
     """
+    unread = [one.failure for one in facts.unread if one.concerns(kernel)]
+    if unread:
+        raise PtxwcetError(unread)
     placing = _Placing(kernel, cfg, forest)
     marked = marked_bounds(kernel, cfg, forest, facts.marks)
     for loop, row in marked.items():

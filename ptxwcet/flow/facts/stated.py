@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ptxwcet.flow.facts.cuda_loops import SourceLoop
+from ptxwcet.ir.kernel import Kernel
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.source import Span
 
@@ -129,6 +130,27 @@ class Mark:
 
 
 @dataclass(frozen=True, slots=True)
+class UnreadFact:
+    """A fact that an internal error kept from being read, which costs the kernels it may concern.
+
+    These are kernel ``kernel``, if it is known, and those that execute an instruction of the text
+    from ``start`` to ``end``; all kernels of the file, if neither is known.
+    """
+
+    failure: Diagnostic
+    kernel: str | None = None
+    start: int = 0
+    end: int = 0
+
+    def concerns(self, kernel: Kernel) -> bool:
+        """Whether it costs ``kernel``, whose calls have been replaced. Cost: linear."""
+        if self.kernel is not None:
+            return self.kernel == kernel.name
+        inside = any(self.start <= one.start < self.end for one in kernel.instructions)
+        return inside or self.start == self.end
+
+
+@dataclass(frozen=True, slots=True)
 class StatedFacts:
     """All that is said about the kernels of a file; ``marks`` are comments of the PTX itself."""
 
@@ -138,6 +160,7 @@ class StatedFacts:
     parameters: tuple[ParameterFact, ...] = ()
     marks: tuple[Mark, ...] = ()
     calls: tuple[CallFact, ...] = ()
+    unread: tuple[UnreadFact, ...] = ()
 
     def of_kernel(self, name: str) -> StatedFacts:
         """Those that concern kernel ``name``. Cost: linear."""
@@ -148,6 +171,7 @@ class StatedFacts:
             tuple(fact for fact in self.parameters if fact.kernel in (None, name)),
             self.marks,
             tuple(fact for fact in self.calls if fact.kernel in (None, name)),
+            self.unread,
         )
 
 

@@ -14,12 +14,17 @@ from ptxwcet.ir.op_classes import ControlEffect, OpClass
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """An instruction that the walk must look at."""
+    """An instruction that the walk must look at.
+
+    ``transfer`` gives what it writes, None if no such register decides anything. ``is_checked``: it
+    is a control instruction, which may write registers too, as ``bar.red`` does.
+    """
 
     index: int
     instruction: Instruction
     guard: Guard | None
     transfer: Transfer | None
+    is_checked: bool
 
 
 class Steps:
@@ -55,13 +60,10 @@ class Steps:
         control = instruction.control
         if control in (ControlEffect.BRANCH, ControlEffect.INDIRECT_BRANCH):
             return None  # at the end of its block: see walk_branches, walk_switches
-        if control is not ControlEffect.NONE or instruction.op_class is OpClass.BARRIER:
-            return Step(index, instruction, instruction.guard, None)
-        if not any(name in self._graph.control_registers for name in instruction.writes):
+        is_checked = control is not ControlEffect.NONE or instruction.op_class is OpClass.BARRIER
+        transfer = None
+        if any(name in self._graph.control_registers for name in instruction.writes):
+            transfer = compile_transfer(instruction, index, self._graph.kernel.registers)
+        if transfer is None and not is_checked:
             return None
-        return Step(
-            index,
-            instruction,
-            instruction.guard,
-            compile_transfer(instruction, index, self._graph.kernel.registers),
-        )
+        return Step(index, instruction, instruction.guard, transfer, is_checked)

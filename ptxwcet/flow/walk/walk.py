@@ -84,14 +84,15 @@ class Walk(WalkState):
             WalkState.observer(self, block, mask)
         for step in self.steps.of(block):
             state.active = mask
-            if step.transfer is not None:
-                evaluate(self, step, mask)
-            elif step.instruction.control in ENDINGS:
+            if step.instruction.control in ENDINGS:
                 sure, unsure, _ = outcomes(self, step.guard, mask)
                 if self.is_exact and not self.has_gone and not unsure.any():
                     return self._leave(block, step, sure, mask)
-            else:
+                continue
+            if step.is_checked:
                 check_control(self, step, mask)
+            if step.transfer is not None:
+                evaluate(self, step, mask)
         if self.graph.switches(block):
             return walk_switch(self, block, mask)
         taken, fallthrough = (

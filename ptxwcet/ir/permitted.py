@@ -7,6 +7,7 @@ pair of a type and a register (``benchmarks/semantic_mutants.py`` compares the t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -15,6 +16,7 @@ from ptxwcet.ir.kernel import Instruction
 from ptxwcet.ir.opcodes import is_type
 from ptxwcet.ir.operands import (
     Address,
+    Bracket,
     Element,
     Immediate,
     Negated,
@@ -26,6 +28,7 @@ from ptxwcet.ir.operands import (
     SymbolRef,
     Vector,
     WholeVector,
+    leaves,
 )
 from ptxwcet.ir.operation import NumberKind, NumberType, number_type
 
@@ -38,8 +41,9 @@ class Form:
 
     ``words``: modifiers that are no types, in groups ``a|b``: one of the group is written,
     ``[a|b]`` at most one, ``^a|b`` right behind the opcode. ``types`` and ``second``: the choices
-    for the first and the second type. ``operands``: one specification each, see
-    :func:`operand_refusal`. ``documented`` is False for what ptxas takes and the manual has not.
+    for the first and the second type, ``more`` those for further ones, separated by semicolons.
+    A group that stands twice asks for two of its words. ``operands``: one specification each, see
+    :func:`_specification`. ``documented`` is False for what ptxas takes and the manual has not.
     """
 
     words: str
@@ -47,6 +51,7 @@ class Form:
     operands: str = ""
     second: str = ""
     documented: bool = True
+    more: str = ""
 
     def refusal(self, modifiers: Sequence[str]) -> tuple[int, str] | None:
         """What keeps modifiers from being this form, and how far they match; None if they are.
@@ -54,7 +59,9 @@ class Form:
         Where another word is to follow the opcode, the text is the choice of words.
         """
         types = [word for word in modifiers if is_type(word)]
-        choices = [choice.split() for choice in (self.types, self.second) if choice]
+        choices = [
+            choice.split() for choice in (self.types, self.second, *self.more.split(";")) if choice
+        ]
         if len(types) != len(choices) or any(
             name not in choice for name, choice in zip(types, choices, strict=True)
         ):
@@ -89,11 +96,12 @@ _REPEATABLE = frozenset({"cc", "approx", "shiftamt", "sync"})
 
 def _wrong_words(words: Sequence[str], groups: Sequence[_Group]) -> tuple[int, str] | None:
     left = list(words)
-    for group in groups:
+    for group in dict.fromkeys(groups):
         found = [word for word in left if word in group.choice]
-        if group.required and not found:
+        wanted = groups.count(group)
+        if group.required and len(found) < wanted:
             return _WORDS, f"no {group}"
-        if len(found) > 1 and (len(set(found)) > 1 or found[0] not in _REPEATABLE):
+        if len(found) > wanted and (len(set(found)) > 1 or found[0] not in _REPEATABLE):
             return _WORDS, "modifiers ." + ", .".join(sorted(found)) + " together"
         left = [word for word in left if word not in group.choice]
     if left:
@@ -167,6 +175,8 @@ class _Specification:
     warps: bool
     type: str
     second: str
+    size: int
+    fragment: str
 
 
 def _specification(text: str) -> _Specification:
@@ -175,11 +185,18 @@ def _specification(text: str) -> _Specification:
 
     Marks: ``?`` may be left out, ``=`` written, ``!`` may be negated, ``~`` wider registers too,
     ``%`` also a vector that is packed, ``&`` also a variable, ``{}`` as many as ``.v2`` says,
-    ``$`` only a literal, ``*`` literals are multiples of the warp size.
+    ``$`` only a literal, ``*`` literals are multiples of the warp size. ``4x`` before the type is a
+    vector of four; ``MK:`` the part of a matrix of M rows and K columns that a thread holds, by the
+    shape among the modifiers (a small letter: half as many, of a sparse matrix). ``[]`` is an address, ``[]3`` one with three coordinates behind it.
     """
     marks, rest = "", text
     while rest[0] in "?=!~%&{}$*":
         marks, rest = marks + rest[0], rest[1:]
+    size, fragment = 0, ""
+    if (counted := re.match(r"(\d+)x", rest)) is not None:
+        size, rest = int(counted[1]), rest[counted.end() :]
+    elif rest[2:3] == ":":
+        fragment, rest = rest[:2], rest[3:]
     name, _, limits = rest.partition("#")
     low, _, high = limits.partition(":")
     first, _, second = name.partition("/")
@@ -197,6 +214,8 @@ def _specification(text: str) -> _Specification:
         warps="*" in marks,
         type=first,
         second=second,
+        size=size,
+        fragment=fragment,
     )
 
 
@@ -218,6 +237,8 @@ def depends_on_literals(forms: tuple[Form, ...]) -> bool:
 
 
 _SIZES = {"v2": 2, "v4": 4, "v8": 8}
+_SHAPE = re.compile(r"m(?P<M>\d+)n(?P<N>\d+)(?:k(?P<K>\d+))?\Z")
+_COORDINATE = _specification("s32")
 
 
 class _Checker:
@@ -225,6 +246,7 @@ class _Checker:
 
     def __init__(self, modifiers: Sequence[str], types: Mapping[str, str]) -> None:
         self._types = types
+        self._modifiers = modifiers
         self._own = [word for word in modifiers if is_type(word)]
         sizes = [_SIZES[word] for word in modifiers if word in _SIZES]
         self._size = sizes[0] if sizes else 0
@@ -243,17 +265,66 @@ class _Checker:
         return None
 
     def _operand(self, operand: Operand, wanted: _Specification) -> str:
-        if wanted.type == "[]":
-            return self._address(operand)
+        if wanted.type.startswith("[]"):
+            return self._place(operand, wanted.type[2:])
         if isinstance(operand, Pair):
             if not wanted.second:
                 return "a pair of results is not permitted here"
             return self._value(operand.first, wanted, wanted.type) or self._value(
                 operand.second, wanted, wanted.second
             )
+        if wanted.size:
+            return self._elements(operand, wanted, wanted.size, wanted.type)
+        if wanted.fragment:
+            return self._fragment(operand, wanted)
         if wanted.vector and (self._size or isinstance(operand, Vector | WholeVector)):
             return self._vector(operand, wanted)
         return self._value(operand, wanted, wanted.type)
+
+    def _fragment(self, operand: Operand, wanted: _Specification) -> str:
+        """A matrix: registers of 32 bits, or of 64 for f64; all threads of a warp hold a part."""
+        shape = next(found for found in map(_SHAPE.match, self._modifiers) if found is not None)
+        rows, columns = (
+            int(shape[letter.upper()]) // (2 if letter.islower() else 1)
+            for letter in wanted.fragment
+        )
+        element = self._named(wanted.type)
+        bits = rows * columns * int(element.lstrip("bfstu"))
+        kind = "b64" if element == "f64" else "b32"
+        size = max(1, bits // 32 // _width(kind))
+        if any(
+            isinstance(one, Immediate) and isinstance(one.value, int) for one in leaves(operand)
+        ):
+            return "an integer literal is no part of a matrix"
+        return self._elements(operand, wanted, size, kind)
+
+    def _elements(self, operand: Operand, wanted: _Specification, size: int, kind: str) -> str:
+        """Exactly so many values in braces, or a vector register."""
+        if not isinstance(operand, Vector | WholeVector):
+            return f"a vector of {size} is expected here"
+        elements = (
+            operand.elements
+            if isinstance(operand, Vector)
+            else tuple(Register(name) for name in operand.members)
+        )
+        if len(elements) != size:
+            return f"a vector of {size} is expected here, {len(elements)} given"
+        found = (self._value(one, wanted, kind) for one in elements)
+        return next((message for message in found if message), "")
+
+    def _place(self, operand: Operand, coordinates: str) -> str:
+        """An address, with coordinates behind it if a number of them is wanted."""
+        if not coordinates:
+            return self._address(operand)
+        if not isinstance(operand, Bracket) or len(operand.elements) != 2:
+            return "an address with coordinates in brackets is expected here"
+        base, vector = operand.elements
+        if isinstance(base, Address) and base.offset:
+            return "an address with coordinates takes no offset"
+        if not isinstance(vector, Vector) or len(vector.elements) != int(coordinates):
+            return f"{coordinates} coordinates are expected here"
+        found = (self._value(one, _COORDINATE, "s32") for one in vector.elements)
+        return next((message for message in found if message), "")
 
     def _address(self, operand: Operand) -> str:
         if not isinstance(operand, Address | Element):
@@ -266,18 +337,7 @@ class _Checker:
         return ""
 
     def _vector(self, operand: Operand, wanted: _Specification) -> str:
-        if not isinstance(operand, Vector | WholeVector):
-            return f"a vector of {self._size} is expected here"
-        elements = (
-            operand.elements
-            if isinstance(operand, Vector)
-            else tuple(Register(name) for name in operand.members)
-        )
-        size = self._size or 1
-        if len(elements) != size:
-            return f"a vector of {size} is expected here, {len(elements)} given"
-        found = (self._value(one, wanted, wanted.type) for one in elements)
-        return next((message for message in found if message), "")
+        return self._elements(operand, wanted, self._size or 1, wanted.type)
 
     def _named(self, name: str) -> str:
         """The type that a specification names."""
@@ -360,7 +420,7 @@ def _holds(register: str, kind: str, relaxed: bool) -> bool:
     return wide_enough and wanted.kind is not NumberKind.FLOAT
 
 
-_ONLY_BITS = frozenset({"bf16", "f32x2", "bf16x2", "u16x2", "s16x2"})
+_ONLY_BITS = frozenset({"bf16", "f32x2", "bf16x2", "u16x2", "s16x2", "tf32"})
 
 
 def _is_single_float(kind: NumberType) -> bool:

@@ -26,7 +26,8 @@ from ptxwcet.ir.opcodes import (
     is_impossible_type,
 )
 from ptxwcet.ir.operands import Immediate
-from ptxwcet.ir.permitted import Form, OperandRefusal, depends_on_literals, matching, refusal
+from ptxwcet.ir.permitted import Form, matching
+from ptxwcet.ir.permitted_operands import OperandRefusal, depends_on_literals, refusal
 from ptxwcet.ir.permitted_rows import FORMS, is_judged
 from ptxwcet.ptx.operand_builder import OperandBuilder
 from ptxwcet.ptx.templates import LoweringError, Node, is_tree

@@ -1,8 +1,9 @@
 """Which instructions PTX has: the forms of each opcode, and why an instruction is none of them.
 
 A :class:`Form` is a row of data (``permitted_rows.py`` and its like); this module reads its words
-and ``permitted_operands.py`` its operands. An opcode without a row is not judged. Source of the rules: the PTX ISA manual, and ptxas's verdict on every
-pair of a type and a register (``benchmarks/semantic_mutants.py`` compares the two).
+and ``permitted_operands.py`` its operands. An opcode without a row is not judged. Source of the
+rules: the PTX ISA manual, and ptxas's verdict on every pair of a type and a register
+(``benchmarks/semantic_mutants.py`` compares the two).
 """
 
 from __future__ import annotations

@@ -148,7 +148,7 @@ def _reductions() -> Rows:
         words = f"^shared::cluster shared::cta {_BYTES} {operation}"
         yield "cp.reduce.async.bulk", Form(words, types, "[] [] u32 []")
     for operation, types in (*_REMOTE_REDUCTIONS, ("add", "s64")):
-        words = f"relaxed cluster shared::cluster {_BYTES} {operation}"
+        words = f"relaxed cluster [shared::cluster] {_BYTES} {operation}"
         yield "red.async", Form(words, types, "[] 1 []")
     for operation, types in (
         ("add", "u32 s32 u64 s64"),
@@ -162,7 +162,7 @@ def _reductions() -> Rows:
 
 def _stores() -> Rows:
     types = "b32 u32 s32 f32 b64 u64 s64 f64"
-    words = f"[weak] shared::cluster {_BYTES}"
+    words = f"[weak] [shared::cluster] {_BYTES}"
     yield "st.async", Form(f"{words} [v2|v4]", types, "[] {}1 []")
     types += " b8 u8 s8 b16 u16 s16"
     yield "st.async", Form("release gpu|sys [global]", types, "[] 1")
@@ -192,6 +192,6 @@ def _other_copies() -> Rows:
     yield "clusterlaunchcontrol.try_cancel", Form(words, "b128", "[] []")
     name = "clusterlaunchcontrol.query_cancel"
     yield name, Form("^is_canceled", "pred", "=pred b128", "b128")
-    yield name, Form("^get_first_ctaid v4", "b32", "=4xb32 b128", "b128")
+    yield name, Form("get_first_ctaid v4", "b32", "=4xb32 b128", "b128")
     places = "|".join(f"get_first_ctaid::{axis}" for axis in "xyz")
     yield name, Form(f"^{places}", "b32", "=b32 b128", "b128")

@@ -151,11 +151,11 @@ def _tensor_memory() -> Rows:
     yield "tcgen05.relinquish_alloc_permit", Form(f"{_TENSOR_CORE} {_WARP}")
     for shape, factor in (("32x32b", 1), ("16x64b", 1), ("16x128b", 2), ("16x256b", 4)):
         for count in (1, 2, 4, 8, 16, 32, 64, 128 // factor):
-            words, vector = f"{_WARP} {shape} x{count}", f"{factor * count}xb32"
+            words, vector = f"sync [aligned] {shape} x{count}", f"{factor * count}xb32"
             yield "tcgen05.ld", Form(f"{words} [pack::16b]", "b32", f"={vector} []")
             yield "tcgen05.st", Form(f"{words} [unpack::16b]", "b32", f"[] {vector}")
     for count in (1, 2, 4, 8, 16, 32, 64, 128):
-        words, vector = f"{_WARP} 16x32bx2 x{count}", f"{count}xb32"
+        words, vector = f"sync [aligned] 16x32bx2 x{count}", f"{count}xb32"
         yield "tcgen05.ld", Form(f"{words} [pack::16b]", "b32", f"={vector} [] $u32")
         yield "tcgen05.st", Form(f"{words} [unpack::16b]", "b32", f"[] $u32 {vector}")
     for shape in ("128x256b|4x256b|128x128b", "64x128b warpx2::02_13|warpx2::01_23",

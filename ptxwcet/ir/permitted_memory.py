@@ -95,6 +95,10 @@ def _atomic_rows() -> Rows:
             yield "atom", form
         for form in _with_policy(f"{order} {spaces} cas", "=1 [] 1 1", "b16 b32 b64 b128"):
             yield "atom", form
+    for operation, kind in (("and|or|xor|exch", "b32"), ("exch", "b128")):
+        for words in (f"[{_SCOPES}]", f"relaxed|acquire|release|acq_rel [{_SCOPES}]"):
+            words = f"{words} {spaces} {operation}"
+            yield "atom", Form(words, kind, "=1 [] 1 1", documented=False)
     for name, order, operands in (("atom", "relaxed|acquire|release|acq_rel", "={}1 [] {}1"),
                                   ("red", "relaxed|release", "[] {}1")):  # fmt: skip
         for words in (f"[{_SCOPES}]", f"{order} [{_SCOPES}]"):

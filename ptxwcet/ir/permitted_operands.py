@@ -6,7 +6,7 @@ The words stand in the rows of :class:`ptxwcet.ir.permitted.Form`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -41,14 +41,18 @@ class OperandRefusal:
 
 
 def refusal(
-    forms: Iterable[Form], instruction: Instruction, types: Mapping[str, str]
+    forms: Iterable[Form],
+    instruction: Instruction,
+    types: Mapping[str, str],
+    functions: Collection[str] = (),
 ) -> OperandRefusal | None:
     """Why the operands of an instruction fit none of the forms that have its modifiers.
 
-    ``types``: the type of each register by unique name. Cost: linear in forms and operands.
+    ``types``: the type of each register by unique name; ``functions``: the operands that are names
+    of functions. Cost: linear in forms and operands.
     """
     operands = instruction.operands
-    checker = _Checker(instruction.modifiers, types)
+    checker = _Checker(instruction.modifiers, types, functions)
     found: OperandRefusal | None = None
     for form in forms:
         one = checker.refusal(form.operands, operands)
@@ -146,8 +150,11 @@ _COORDINATE = _specification("s32")
 class _Checker:
     """Compares operands with specifications for one instruction."""
 
-    def __init__(self, modifiers: Sequence[str], types: Mapping[str, str]) -> None:
+    def __init__(
+        self, modifiers: Sequence[str], types: Mapping[str, str], functions: Collection[str]
+    ) -> None:
         self._types = types
+        self._functions = functions
         self._modifiers = modifiers
         self._own = [word for word in modifiers if is_type(word)]
         sizes = [_SIZES[word] for word in modifiers if word in _SIZES]
@@ -194,10 +201,10 @@ class _Checker:
         bits = rows * columns * int(element.lstrip("bfstu"))
         kind = "b64" if element == "f64" else "b32"
         size = max(1, bits // 32 // _width(kind))
-        if any(
-            isinstance(one, Immediate) and isinstance(one.value, int) for one in leaves(operand)
+        if "K" in wanted.fragment.upper() and any(
+            isinstance(one, Immediate) for one in leaves(operand)
         ):
-            return "an integer literal is no part of a matrix"
+            return "a literal is no factor of a product of matrices"
         return self._elements(operand, wanted, size, kind)
 
     def _elements(self, operand: Operand, wanted: _Specification, size: int, kind: str) -> str:
@@ -269,9 +276,13 @@ class _Checker:
             case SymbolRef(symbol):
                 if wanted.symbol and kind[0] in "bus":
                     return ""
+                if symbol in self._functions and _takes_function(wanted, kind):
+                    return ""
                 return f"the name '{symbol}' is no value here"
             case Element() if wanted.symbol and kind[0] in "bus":
                 return ""
+            case Vector((first, second)) if kind in ("bf16", "bf16x2"):  # ptxas takes pairs there
+                return self._value(first, wanted, name) or self._value(second, wanted, name)
             case Vector(elements) if wanted.packed and kind[0] == "b":
                 return self._packed([e for e in elements if isinstance(e, Register)], kind)
             case WholeVector(_, members) if wanted.packed:
@@ -323,6 +334,13 @@ def _holds(register: str, kind: str, relaxed: bool) -> bool:
 
 
 _ONLY_BITS = frozenset({"bf16", "f32x2", "bf16x2", "u16x2", "s16x2", "tf32"})
+
+
+def _takes_function(wanted: _Specification, kind: str) -> bool:
+    """Whether ptxas takes a function's name as a number: not in conversions and numbers of bits."""
+    if wanted.written or (wanted.relaxed and wanted.type == "2"):
+        return False
+    return wanted.type in ("1", "2", "W", "b32") and kind not in _ONLY_BITS
 
 
 def _is_single_float(kind: NumberType) -> bool:

@@ -63,7 +63,8 @@ def _integer_rows() -> _Rows:
 def _bit_rows() -> _Rows:
     for name in ("and", "or", "xor"):
         yield name, Form("", f"pred {_BITS}", _BINARY)
-    yield "not", Form("", f"pred {_BITS}", _UNARY)
+    yield "not", Form("", _BITS, _UNARY)
+    yield "not", Form("", "pred", "=1 !1")
     yield "cnot", Form("", _BITS, _UNARY)
     yield "lop3", Form("", "b32", "=b32 b32 b32 b32 $b32")
     yield "lop3", Form("or|and", "b32", "=b32/pred b32 b32 b32 $b32 !pred")

@@ -41,6 +41,7 @@ class LoweredForm:
     judged. ``literals`` are the literals of the statement that it was built from, in slot order;
     ``shareable`` is False if their values are part of the form (constant expressions).
     ``members`` lists (slot, member) of vector registers: their names are appended to the slots.
+    ``functions`` are the slots of operands that are names of functions.
     ``shared``: types of names found to fit, whatever the integer literals are; None if these count.
     ``target_slot`` and ``table_slot`` are the label of a branch and the table of brx.idx, or -1.
     """
@@ -50,6 +51,7 @@ class LoweredForm:
     literals: tuple[Immediate, ...]
     shareable: bool
     members: tuple[tuple[int, str], ...]
+    functions: tuple[int, ...]
     target_slot: int
     table_slot: int
     shared: set[tuple[str, ...]] | None
@@ -114,6 +116,7 @@ def lower(statement: Statement, kinds: Sequence[str]) -> LoweredForm:
         tuple(builder.literals),
         builder.shareable,
         tuple(builder.members),
+        tuple(builder.functions),
         builder.target_slot,
         builder.table_slot,
         None if literals_count else set(),
@@ -193,7 +196,10 @@ def check_operands(
 
     Cost: linear in the operands; callers ask once for each text of literals and types.
     """
-    return refusal(lowered.permitted, instruction, types) if lowered.permitted else None
+    if not lowered.permitted:
+        return None
+    functions = {instruction.names[slot] for slot in lowered.functions}
+    return refusal(lowered.permitted, instruction, types, functions)
 
 
 def _check_count(statement: Statement, opcode: Opcode | None) -> None:

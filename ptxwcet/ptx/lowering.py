@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 
 from ptxwcet.ir.forms import InstructionForm
 from ptxwcet.ir.kernel import Instruction
@@ -78,11 +78,7 @@ def lower(statement: Statement, kinds: Sequence[str]) -> LoweredForm:
     Raises LoweringError for a wrong number of operands, an undeclared name, a destination that
     cannot be written and the like, LiteralError for constants without a value. Cost: linear.
     """
-    words = statement.mnemonic.split(".")
-    opcode, count = find_opcode(words)
-    modifiers = tuple(words[count:])
-    _check_modifiers(opcode, modifiers)
-    permitted = () if opcode is None else _permitted(opcode.name, modifiers)
+    opcode, modifiers, permitted = _decoded(statement.mnemonic)
     literals_count = depends_on_literals(permitted)
     space = Space.NONE if opcode is None else opcode.space(modifiers)
     first_slot = 0 if statement.guard is None else 1
@@ -121,6 +117,19 @@ def lower(statement: Statement, kinds: Sequence[str]) -> LoweredForm:
         builder.table_slot,
         None if literals_count else set(),
     )
+
+
+@lru_cache(maxsize=4096)
+def _decoded(mnemonic: str) -> tuple[Opcode | None, tuple[str, ...], tuple[Form, ...]]:
+    """Opcode, modifiers and the forms that have them. Raises LoweringError.
+
+    Many shapes share a mnemonic; the bound is on what a file of nonsense can keep in memory.
+    """
+    words = mnemonic.split(".")
+    opcode, count = find_opcode(words)
+    modifiers = tuple(words[count:])
+    _check_modifiers(opcode, modifiers)
+    return opcode, modifiers, () if opcode is None else _permitted(opcode.name, modifiers)
 
 
 _DIRECTIVES = frozenset(
@@ -169,16 +178,10 @@ def _check_modifiers(opcode: Opcode | None, modifiers: Sequence[str]) -> None:
         raise LoweringError("PW113", f"{opcode.name} takes one state space")
 
 
-@cache
-def _matching(name: str, modifiers: tuple[str, ...]) -> tuple[tuple[Form, ...], str]:
-    forms, reason = matching(FORMS[name], modifiers)
-    return tuple(forms), reason
-
-
 def _permitted(name: str, modifiers: tuple[str, ...]) -> tuple[Form, ...]:
     if not is_judged(name, modifiers):
         return ()
-    forms, reason = _matching(name, modifiers)
+    forms, reason = matching(FORMS[name], modifiers)
     if not forms:
         written = ".".join((name, *modifiers))
         raise LoweringError(
@@ -186,7 +189,7 @@ def _permitted(name: str, modifiers: tuple[str, ...]) -> tuple[Form, ...]:
             f"there is no '{written}': {reason}",
             help_text="compare with the forms of the instruction in the PTX ISA manual",
         )
-    return forms
+    return tuple(forms)
 
 
 def check_operands(

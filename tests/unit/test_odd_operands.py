@@ -37,7 +37,7 @@ REFUSED = (
     "shl.b32 %r1, %r2, f;",
     "cvt.u64.u32 %d1, f;",
     "min.bf16x2 %r1, f, %r2;",
-    "add.u32 %r1, k, 4;",
+    "add.u32 %r1, L, 4;",
     "add.f16 %h1, {%h2, %h3}, %h1;",
     "add.bf16x2 %r1, {%h2, %h2}, %r3;",
     "atom.add.u32 %r1, [%d1], %r2, %r3;",
@@ -56,10 +56,10 @@ def test_what_ptxas_takes_is_bounded(statement: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("statement", REFUSED)
 def test_what_ptxas_refuses_is_refused(statement: str) -> None:
     with pytest.raises(PtxwcetError):
-        parse_module(SourceFile("k.ptx", f"{HEAD}{statement}\nret;\n}}\n"))
+        parse_module(SourceFile("k.ptx", f"{HEAD}L: {statement}\nret;\n}}\n"))
 
 
-@pytest.mark.parametrize("least", ("f", "%r4"))
+@pytest.mark.parametrize("least", ["f", "%r4"])
 def test_a_number_that_is_a_function_bounds_no_loop(least: str, tmp_path: Path) -> None:
     path = tmp_path / "k.ptx"
     body = (

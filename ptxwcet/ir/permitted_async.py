@@ -35,7 +35,7 @@ def _with_hint(words: str, operands: str, types: str = "") -> Iterator[Form]:
 
 
 def _small_copies() -> Rows:
-    for words, operands in (("ca", "[] [] $u32"), ("cg", "[] [] $u32#16:16")):
+    for words, operands in (("ca", "[] [] $u32#4:16"), ("cg", "[] [] $u32#16:16")):
         into = f"{words} shared|shared::cta global {_L2}"
         yield "cp.async", Form(into, "", f"{operands} ?u32")
         yield "cp.async", Form(into, "", f"{operands} !pred")

@@ -284,7 +284,7 @@ class _Checker:
             case Vector((first, second)) if kind in ("bf16", "bf16x2"):  # ptxas takes pairs there
                 return self._value(first, wanted, name) or self._value(second, wanted, name)
             case Vector(elements) if wanted.packed and kind[0] == "b":
-                return self._packed([e for e in elements if isinstance(e, Register)], kind)
+                return self._packed(elements, kind)
             case WholeVector(_, members) if wanted.packed:
                 return self._packed([Register(member) for member in members], kind)
         return f"a single .{kind} value is expected here"
@@ -294,10 +294,12 @@ class _Checker:
             return ""
         return f"a .{given} register does not hold a .{kind} value"
 
-    def _packed(self, elements: Sequence[Register], kind: str) -> str:
-        widths = sum(_width(self._types[one.name]) for one in elements)
-        if widths > _width(kind):
-            return f"the vector has {widths} bits, the other operand {_width(kind)}"
+    def _packed(self, elements: Sequence[Operand], kind: str) -> str:
+        """Registers fill the other operand; with literals or ``_`` they are no wider than it."""
+        registers = [one.name for one in elements if isinstance(one, Register)]
+        widths, whole = sum(_width(self._types[name]) for name in registers), _width(kind)
+        if widths > whole or (len(registers) == len(elements) and widths != whole):
+            return f"the vector has {widths} bits, the other operand {whole}"
         return ""
 
 

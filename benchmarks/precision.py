@@ -8,7 +8,9 @@ The first form analyses all kernels of samples, suite, corpus and the hybrid exp
 block of 64 threads (or of those that it requires) without a grid and without parameters, and in a
 grid of 4 blocks with all integers of 32 bits given as 1000; those with a launch file also as that
 says, first without and then with the stated answers about loops and branches. ``--package`` names
-another checkout whose analysis is taken for the same kernels. The last form prints what is better
+another checkout whose analysis is taken for the same kernels, ``--only samples/`` or the like takes
+some of them: all take ten minutes of a processor. A launch is named by file, kernel and kind. The
+last form prints what is better
 and what is worse; exit code 1 if something is worse.
 """
 
@@ -176,10 +178,10 @@ def _too_long(*_: object) -> None:
     raise TooLong
 
 
-def write(target: Path) -> None:
-    """Analyses everything and writes a row for each launch."""
+def write(target: Path, part: str) -> None:
+    """Analyses the launches with ``part`` in their names and writes a row for each."""
     analysis = Analysis()
-    rows = {one.name: asdict(analysis.row(one)) for one in launches()}
+    rows = {one.name: asdict(analysis.row(one)) for one in launches() if part in one.name}
     target.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
     bounded = sum(row["bound"] is not None for row in rows.values())
     print(f"{len(rows)} launches, {bounded} bounded")
@@ -210,11 +212,11 @@ def compared(old: Row, new: Row) -> Changes:
         for loop in sorted({*old.loops, *new.loops}):
             found.number(f"loop {loop}", old.loops.get(loop, 0), new.loops.get(loop, 0))
     elif old.bound is not None:
-        found.worse.append(f"bound {old.bound:,} -> {new.code or new.note}")
+        found.worse.append(f"bound {old.bound:,} -> {new.code}")
     elif new.bound is not None:
-        found.better.append(f"{old.code or old.note} -> bound {new.bound:,}")
-    elif (old.code, old.note) != (new.code, new.note):
-        text = f"{old.code or old.note} -> {new.code or new.note}"
+        found.better.append(f"{old.code} -> bound {new.bound:,}")
+    elif old.code != new.code:
+        text = f"{old.code} -> {new.code}"
         (found.worse if new.code == INTERNAL else found.other).append(text)
     for branch in sorted({*old.branches} & {*new.branches}):
         was, now = old.branches[branch], new.branches[branch]
@@ -241,6 +243,9 @@ def compare(old: dict[str, Row], new: dict[str, Row]) -> bool:
     counts = Counter[str]()
     lines: dict[str, list[str]] = {"worse": [], "better": [], "refused otherwise": []}
     for name in (name for name in old if name in new):
+        if old[name].note or new[name].note:
+            counts["not compared"] += 1
+            continue
         found = compared(old[name], new[name])
         verdict = "worse" if found.worse else "better" if found.better else "equal"
         counts[verdict] += 1
@@ -255,7 +260,8 @@ def compare(old: dict[str, Row], new: dict[str, Row]) -> bool:
         for name, row in rows.items():
             if row.note:
                 print(f"not analysed in the {side} revision: {name}: {row.note}")
-    shown = ", ".join(f"{counts[key]} {key}" for key in ("equal", "better", "worse"))
+    keys = ("equal", "better", "worse", "not compared")
+    shown = ", ".join(f"{counts[key]} {key}" for key in keys)
     print(f"{counts.total()} launches: {shown}; {ratio(old, new)}")
     return bool(counts["worse"])
 
@@ -285,10 +291,11 @@ def main() -> int:
     parser.add_argument("files", nargs="*", type=Path, metavar="FILE", help="old and new rows")
     parser.add_argument("--write", type=Path, metavar="FILE", help="analyse, and write the rows")
     parser.add_argument("--package", type=Path, default=ROOT, help="checkout to be analysed with")
+    parser.add_argument("--only", default="", metavar="PART", help="launches named like this")
     options = parser.parse_args()
     if options.write is not None:
         sys.path.insert(0, str(options.package.resolve()))
-        write(options.write)
+        write(options.write, options.only)
         return 0
     if len(options.files) != 2:
         parser.error("two files are compared")

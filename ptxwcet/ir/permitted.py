@@ -1,33 +1,17 @@
 """Which instructions PTX has: the forms of each opcode, and why an instruction is none of them.
 
-A :class:`Form` is a row of data (``permitted_rows.py``); this module is its only reader. An opcode
-without a row is not judged. Source of the rules: the PTX ISA manual, and ptxas's verdict on every
-pair of a type and a register (``benchmarks/semantic_mutants.py`` compares the two).
+A :class:`Form` is a row of data (``permitted_rows.py`` and its like); this module reads its words
+and ``permitted_operands.py`` its operands. An opcode without a row is not judged. Source of the
+rules: the PTX ISA manual, and ptxas's verdict on every pair of a type and a register
+(``benchmarks/semantic_mutants.py`` compares the two).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache
 
-from ptxwcet.ir.kernel import Instruction
 from ptxwcet.ir.opcodes import is_type
-from ptxwcet.ir.operands import (
-    Address,
-    Element,
-    Immediate,
-    Negated,
-    Operand,
-    Pair,
-    Register,
-    Sink,
-    SpecialRegister,
-    SymbolRef,
-    Vector,
-    WholeVector,
-)
-from ptxwcet.ir.operation import NumberKind, NumberType, number_type
 
 _TYPE, _LEADING, _WORDS = range(3)
 
@@ -38,8 +22,10 @@ class Form:
 
     ``words``: modifiers that are no types, in groups ``a|b``: one of the group is written,
     ``[a|b]`` at most one, ``^a|b`` right behind the opcode. ``types`` and ``second``: the choices
-    for the first and the second type. ``operands``: one specification each, see
-    :func:`operand_refusal`. ``documented`` is False for what ptxas takes and the manual has not.
+    for the first and the second type, ``more`` those for further ones, separated by semicolons.
+    A group that stands twice asks for two of its words. ``operands``: one specification each, see
+    :mod:`ptxwcet.ir.permitted_operands`. ``documented`` is False for what ptxas takes and the
+    manual has not.
     """
 
     words: str
@@ -47,6 +33,7 @@ class Form:
     operands: str = ""
     second: str = ""
     documented: bool = True
+    more: str = ""
 
     def refusal(self, modifiers: Sequence[str]) -> tuple[int, str] | None:
         """What keeps modifiers from being this form, and how far they match; None if they are.
@@ -54,7 +41,9 @@ class Form:
         Where another word is to follow the opcode, the text is the choice of words.
         """
         types = [word for word in modifiers if is_type(word)]
-        choices = [choice.split() for choice in (self.types, self.second) if choice]
+        choices = [
+            choice.split() for choice in (self.types, self.second, *self.more.split(";")) if choice
+        ]
         if len(types) != len(choices) or any(
             name not in choice for name, choice in zip(types, choices, strict=True)
         ):
@@ -89,11 +78,12 @@ _REPEATABLE = frozenset({"cc", "approx", "shiftamt", "sync"})
 
 def _wrong_words(words: Sequence[str], groups: Sequence[_Group]) -> tuple[int, str] | None:
     left = list(words)
-    for group in groups:
+    for group in dict.fromkeys(groups):
         found = [word for word in left if word in group.choice]
-        if group.required and not found:
+        wanted = groups.count(group)
+        if group.required and len(found) < wanted:
             return _WORDS, f"no {group}"
-        if len(found) > 1 and (len(set(found)) > 1 or found[0] not in _REPEATABLE):
+        if len(found) > wanted and (len(set(found)) > 1 or found[0] not in _REPEATABLE):
             return _WORDS, "modifiers ." + ", .".join(sorted(found)) + " together"
         left = [word for word in left if word not in group.choice]
     if left:
@@ -118,268 +108,3 @@ def _nearest(reasons: Sequence[tuple[int, str]]) -> str:
         return text
     words = [word for far, group in reasons if far == _LEADING for word in group.split(" or ")]
     return " or ".join(dict.fromkeys(words)) + " is to follow the opcode"
-
-
-# --- operands -------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class OperandRefusal:
-    """The operand at fault, counted from 0, and what is wrong with it."""
-
-    place: int
-    message: str
-
-
-def refusal(
-    forms: Iterable[Form], instruction: Instruction, types: Mapping[str, str]
-) -> OperandRefusal | None:
-    """Why the operands of an instruction fit none of the forms that have its modifiers.
-
-    ``types``: the type of each register by unique name. Cost: linear in forms and operands.
-    """
-    operands = instruction.operands
-    checker = _Checker(instruction.modifiers, types)
-    found: OperandRefusal | None = None
-    for form in forms:
-        one = checker.refusal(form.operands, operands)
-        if one is None:
-            return None
-        if found is None or one.place > found.place:
-            found = one
-    return found
-
-
-@dataclass(frozen=True, slots=True)
-class _Specification:
-    """One operand of a form, decoded from its word."""
-
-    text: str
-    optional: bool
-    written: bool
-    negatable: bool
-    relaxed: bool
-    packed: bool
-    symbol: bool
-    vector: bool
-    literals: tuple[int, int] | None
-    literal_only: bool
-    warps: bool
-    type: str
-    second: str
-
-
-def _specification(text: str) -> _Specification:
-    """An operand's word: marks, the type (``1`` and ``2`` the instruction's own, ``W`` twice the
-    first's width), ``/type`` for the other half of a pair, ``#low:high`` for literals.
-
-    Marks: ``?`` may be left out, ``=`` written, ``!`` may be negated, ``~`` wider registers too,
-    ``%`` also a vector that is packed, ``&`` also a variable, ``{}`` as many as ``.v2`` says,
-    ``$`` only a literal, ``*`` literals are multiples of the warp size.
-    """
-    marks, rest = "", text
-    while rest[0] in "?=!~%&{}$*":
-        marks, rest = marks + rest[0], rest[1:]
-    name, _, limits = rest.partition("#")
-    low, _, high = limits.partition(":")
-    first, _, second = name.partition("/")
-    return _Specification(
-        text=text,
-        optional="?" in marks,
-        written="=" in marks,
-        negatable="!" in marks,
-        relaxed="~" in marks,
-        packed="%" in marks,
-        symbol="&" in marks,
-        vector="{" in marks,
-        literals=(int(low), int(high)) if limits else None,
-        literal_only="$" in marks,
-        warps="*" in marks,
-        type=first,
-        second=second,
-    )
-
-
-@cache
-def _specifications(text: str) -> tuple[tuple[_Specification, ...], int]:
-    """The operands of a form, and how many there are at least."""
-    found = tuple(_specification(word) for word in text.split())
-    return found, sum(not one.optional for one in found)
-
-
-@cache
-def depends_on_literals(forms: tuple[Form, ...]) -> bool:
-    """Whether the value of an integer literal decides if operands fit one of the forms."""
-    return any(
-        one.literals is not None or one.warps
-        for form in forms
-        for one in _specifications(form.operands)[0]
-    )
-
-
-_SIZES = {"v2": 2, "v4": 4, "v8": 8}
-
-
-class _Checker:
-    """Compares operands with specifications for one instruction."""
-
-    def __init__(self, modifiers: Sequence[str], types: Mapping[str, str]) -> None:
-        self._types = types
-        self._own = [word for word in modifiers if is_type(word)]
-        sizes = [_SIZES[word] for word in modifiers if word in _SIZES]
-        self._size = sizes[0] if sizes else 0
-
-    def refusal(self, text: str, operands: Sequence[Operand]) -> OperandRefusal | None:
-        """The first operand that does not fit."""
-        wanted, least = _specifications(text)
-        if not least <= len(operands) <= len(wanted):
-            count = str(least) if least == len(wanted) else f"{least} to {len(wanted)}"
-            message = f"this form takes {count} operands, {len(operands)} given"
-            return OperandRefusal(min(len(operands), len(wanted)) - 1, message)
-        for place, (operand, one) in enumerate(zip(operands, wanted, strict=False)):
-            message = self._operand(operand, one)
-            if message:
-                return OperandRefusal(place, message)
-        return None
-
-    def _operand(self, operand: Operand, wanted: _Specification) -> str:
-        if wanted.type == "[]":
-            return self._address(operand)
-        if isinstance(operand, Pair):
-            if not wanted.second:
-                return "a pair of results is not permitted here"
-            return self._value(operand.first, wanted, wanted.type) or self._value(
-                operand.second, wanted, wanted.second
-            )
-        if wanted.vector and (self._size or isinstance(operand, Vector | WholeVector)):
-            return self._vector(operand, wanted)
-        return self._value(operand, wanted, wanted.type)
-
-    def _address(self, operand: Operand) -> str:
-        if not isinstance(operand, Address | Element):
-            return "an address in brackets is expected here"
-        base = operand.base if isinstance(operand, Address) else operand.index.base
-        if isinstance(base, Register) and base.name in self._types:
-            kind = self._types[base.name]
-            if kind[0] not in "bus" or kind == "b128":
-                return f"an address cannot be a .{kind} register"
-        return ""
-
-    def _vector(self, operand: Operand, wanted: _Specification) -> str:
-        if not isinstance(operand, Vector | WholeVector):
-            return f"a vector of {self._size} is expected here"
-        elements = (
-            operand.elements
-            if isinstance(operand, Vector)
-            else tuple(Register(name) for name in operand.members)
-        )
-        size = self._size or 1
-        if len(elements) != size:
-            return f"a vector of {size} is expected here, {len(elements)} given"
-        found = (self._value(one, wanted, wanted.type) for one in elements)
-        return next((message for message in found if message), "")
-
-    def _named(self, name: str) -> str:
-        """The type that a specification names."""
-        if name == "W":
-            return f"{self._own[0][0]}{2 * int(self._own[0][1:])}"
-        return self._own[int(name) - 1] if name.isdigit() else name
-
-    def _value(self, operand: Operand, wanted: _Specification, name: str) -> str:
-        kind = self._named(name)
-        match operand:
-            case Register(register):
-                if wanted.literal_only:
-                    return "a literal is expected here"
-                return self._register(self._types[register], kind, wanted.relaxed)
-            case Immediate(value, text):
-                return _literal(value, text, kind, wanted)
-            case Negated(inner):
-                if not wanted.negatable:
-                    return "'!' is not permitted here"
-                return self._value(inner, wanted, name)
-            case SpecialRegister(register):
-                if any(one[0] == "f" or one == "bf16" for one in self._own):
-                    return f"the special register '{register}' is no value here"
-                return ""
-            case Sink():
-                return ""
-            case SymbolRef(symbol):
-                if wanted.symbol and kind[0] in "bus":
-                    return ""
-                return f"the name '{symbol}' is no value here"
-            case Element() if wanted.symbol and kind[0] in "bus":
-                return ""
-            case Vector(elements) if wanted.packed and kind[0] == "b":
-                return self._packed([e for e in elements if isinstance(e, Register)], kind)
-            case WholeVector(_, members) if wanted.packed:
-                return self._packed([Register(member) for member in members], kind)
-        return f"a single .{kind} value is expected here"
-
-    def _register(self, given: str, kind: str, relaxed: bool) -> str:
-        if _holds(given, kind, relaxed):
-            return ""
-        return f"a .{given} register does not hold a .{kind} value"
-
-    def _packed(self, elements: Sequence[Register], kind: str) -> str:
-        widths = sum(_width(self._types[one.name]) for one in elements)
-        if widths > _width(kind):
-            return f"the vector has {widths} bits, the other operand {_width(kind)}"
-        return ""
-
-
-def _width(name: str) -> int:
-    found = number_type(name)
-    return 128 if found is None else found.width
-
-
-@cache
-def _holds(register: str, kind: str, relaxed: bool) -> bool:
-    """Whether a register of a declared type may be an operand of a type.
-
-    Bit strings go with any type of their width, floats only with themselves and bit strings;
-    signed and unsigned are alike. ``relaxed`` (loads, stores, conversions) allows wider ones.
-    """
-    if register == kind or (register == "f16x2" and kind == "pred"):
-        return True
-    wanted, width = number_type(kind), _width(register)
-    if register == "pred" or kind == "pred":
-        return False
-    if kind == "b128" or wanted is None:
-        return register == "b128" if kind == "b128" else True
-    if kind in _ONLY_BITS:
-        return register == f"b{wanted.width}"
-    wide_enough = width >= wanted.width if relaxed else width == wanted.width
-    if register[0] == "b":
-        return wide_enough
-    if register[0] == "f" and register != "f16x2":
-        fits = width == wanted.width
-        return (wide_enough if wanted.kind is NumberKind.BITS else fits) and (
-            wanted.kind is NumberKind.BITS or _is_single_float(wanted)
-        )
-    return wide_enough and wanted.kind is not NumberKind.FLOAT
-
-
-_ONLY_BITS = frozenset({"bf16", "f32x2", "bf16x2", "u16x2", "s16x2"})
-
-
-def _is_single_float(kind: NumberType) -> bool:
-    return kind.kind is NumberKind.FLOAT and kind.count == 1
-
-
-def _literal(value: int | float, text: str, kind: str, wanted: _Specification) -> str:
-    if wanted.written:
-        return "a result cannot be written to a literal"
-    if isinstance(value, float):
-        double = text.lstrip("-")[:2].lower() != "0f"
-        fits = {"f32": True, "f64": True, "b32": not double, "b64": double}
-        return "" if fits.get(kind, False) else f"a float literal is no .{kind} value"
-    if kind[0] == "f" or kind in ("bf16", "bf16x2", "tf32", "s16x2", "u16x2"):
-        return f"an integer literal is no .{kind} value"
-    if wanted.warps and value % 32:
-        return f"{text} threads are not whole warps"
-    if wanted.literals is not None:
-        low, high = wanted.literals
-        if not low <= value & 0xFFFFFFFF <= high:
-            return f"the literal {text} is out of range: {low} to {high}"
-    return ""

@@ -24,10 +24,10 @@ def rows() -> Rows:
     yield from _load_rows()
     yield from _store_rows()
     yield from _atomic_rows()
+    yield from _multimem_rows()
     yield from _barrier_rows()
     yield from _warp_rows()
     yield from _other_rows()
-    yield from _asynchronous_rows()
 
 
 def _with_policy(words: str, operands: str, types: str) -> Iterator[Form]:
@@ -95,6 +95,10 @@ def _atomic_rows() -> Rows:
             yield "atom", form
         for form in _with_policy(f"{order} {spaces} cas", "=1 [] 1 1", "b16 b32 b64 b128"):
             yield "atom", form
+    for operation, kind in (("and|or|xor|exch", "b32"), ("exch", "b128")):
+        for words in (f"[{_SCOPES}]", f"relaxed|acquire|release|acq_rel [{_SCOPES}]"):
+            words = f"{words} {spaces} {operation}"
+            yield "atom", Form(words, kind, "=1 [] 1 1", documented=False)
     for name, order, operands in (("atom", "relaxed|acquire|release|acq_rel", "={}1 [] {}1"),
                                   ("red", "relaxed|release", "[] {}1")):  # fmt: skip
         for words in (f"[{_SCOPES}]", f"{order} [{_SCOPES}]"):
@@ -118,7 +122,16 @@ def _barrier_rows() -> Rows:
     yield "barrier.cluster.wait", Form("[acquire] [aligned]")
     yield "bar.warp.sync", Form("", "", "u32")
     yield "membar", Form("cta|gl|sys")
-    yield "fence", Form(f"[sc|acq_rel] {_SCOPES}")
+    yield "fence", Form(f"[sc|acq_rel|acquire|release] {_SCOPES}")
+    yield "fence", Form("mbarrier_init release cluster")
+    yield "fence", Form("^proxy alias")
+    yield "fence", Form("^proxy async [global|shared::cta|shared::cluster]")
+    restricted = "sync_restrict::shared::cta|sync_restrict::shared::cluster"
+    yield "fence", Form(f"acquire|release {restricted} cluster")
+    yield "fence", Form(f"^proxy async::generic acquire|release {restricted} cluster")
+    yield "fence", Form(f"^proxy tensormap::generic release {_SCOPES}")
+    words = f"^proxy tensormap::generic acquire {_SCOPES}"
+    yield "fence", Form(words, "", "[] $u32#128:128")
 
 
 def _warp_rows() -> Rows:
@@ -150,35 +163,53 @@ def _other_rows() -> Rows:
     yield "pmevent", Form("[mask]", "", "$u32")
     for name in ("brkpt", "griddepcontrol.wait", "griddepcontrol.launch_dependents"):
         yield name, Form("")
+    yield "applypriority", Form("[global] L2::evict_normal", "", "[] $u32#128:128")
+    yield "discard", Form("[global] L2", "", "[] $u32#128:128")
+    yield from _policy_rows()
+    yield "istypep", Form("texref|samplerref|surfref", "", "=pred &u64")
+    for name, operands in (("getctarank", "=u32 &1"), ("mapa", "=1 &1 u32")):
+        yield name, Form("[shared::cluster]", "u32 u64", operands)
+    yield "alloca", Form("", "u32 u64", "=1 1 ?$u32")
+    yield "stacksave", Form("", "u32 u64", "=1")
+    yield "stackrestore", Form("", "u32 u64", "1")
 
 
-def _asynchronous_rows() -> Rows:
-    shared = "[shared|shared::cta]"
-    for words, operands in (("ca", "[] [] $u32"), ("cg", "[] [] $u32#16:16")):
-        into = f"{words} shared|shared::cta global {_L2}"
-        yield "cp.async", Form(into, "", f"{operands} ?u32")
-        yield "cp.async", Form(into, "", f"{operands} !pred")
-        for policy in ("b64", "u32 b64", "!pred b64"):
-            yield "cp.async", Form(f"{into} L2::cache_hint", "", f"{operands} {policy}")
-    yield "cp.async.commit_group", Form("")
-    yield "cp.async.wait_all", Form("")
-    yield "cp.async.wait_group", Form("", "", "$u32")
-    yield "cp.async.bulk.commit_group", Form("")
-    yield "cp.async.bulk.wait_group", Form("[read]", "", "$u32")
-    yield "cp.async.mbarrier.arrive", Form(f"[noinc] {shared}", "b64", "[]")
-    yield "mbarrier.init", Form(shared, "b64", "[] u32")
-    yield "mbarrier.inval", Form(shared, "b64", "[]")
-    cluster = f"[{_SHARED}]"
-    for name in ("mbarrier.expect_tx", "mbarrier.complete_tx"):
-        yield name, Form(f"[relaxed] [cta|cluster] {cluster}", "b64", "[] u32")
-    for name in ("mbarrier.arrive", "mbarrier.arrive_drop"):
-        order = "[release|relaxed] [cta|cluster]"
-        yield name, Form(f"{order} {cluster}", "b64", "=b64 [] ?u32")
-        yield name, Form(f"{order} {cluster} expect_tx", "b64", "=b64 [] u32")
-        yield name, Form(f"noComplete [release] [cta] {shared}", "b64", "=b64 [] u32")
-    order = f"[acquire|relaxed] [cta|cluster] {shared}"
-    yield "mbarrier.test_wait", Form(order, "b64", "=pred [] b64")
-    yield "mbarrier.test_wait", Form(f"parity {order}", "b64", "=pred [] u32")
-    yield "mbarrier.try_wait", Form(order, "b64", "=pred [] b64 ?u32")
-    yield "mbarrier.try_wait", Form(f"parity {order}", "b64", "=pred [] u32 ?u32")
-    yield "mbarrier.pending_count", Form("", "b64", "=u32 b64")
+def _policy_rows() -> Rows:
+    pairs = (
+        "L2::evict_last|L2::evict_normal|L2::evict_first|L2::evict_unchanged",
+        "L2::evict_last|L2::evict_normal L2::evict_first|L2::evict_unchanged",
+        "L2::evict_first L2::evict_unchanged",
+    )
+    for pair in pairs:
+        yield "createpolicy", Form(f"^fractional {pair}", "b64", "=b64 ?f32")
+        yield "createpolicy", Form(f"^range [global] {pair}", "b64", "=b64 [] u32 u32")
+    yield "createpolicy", Form("^cvt L2", "b64", "=b64 b64")
+
+
+def _multimem_rows() -> Rows:
+    numbers = "b32 u32 s32 f32 b64 u64 s64 f64 f16 f16x2 bf16 bf16x2"
+    order = {
+        "ld_reduce": ("[weak]", f"relaxed|acquire {_SCOPES}"),
+        "st": ("[weak]", f"relaxed|release {_SCOPES}"),
+        "red": ("", f"relaxed|release {_SCOPES}"),
+    }
+    narrow = "e4m3|e5m2|e4m3x2|e5m2x2|e4m3x4|e5m2x4"
+    operations = (
+        ("add", "u32 s32 u64 f32 f64 f16 f16x2 bf16 bf16x2"),
+        ("min|max", "u32 s32 u64 s64 f16 f16x2 bf16 bf16x2"),
+        ("and|or|xor", "b32 b64"),
+    )
+    for name, places in order.items():
+        for place in places:
+            words = f"{place} [global] {_VECTOR}"
+            opcode = f"multimem.{name}"
+            if name == "st":
+                yield opcode, Form(words, numbers, "[] {}1")
+                continue
+            operands = "={}1 []" if name == "ld_reduce" else "[] {}1"
+            for operation, types in operations:
+                yield opcode, Form(f"{words} {operation}", types, operands)
+            if name == "ld_reduce":
+                sums = f"{words} add acc::f32"
+                yield opcode, Form(sums, "f16 f16x2 bf16 bf16x2", operands)
+                yield opcode, Form(f"{words} add|min|max [acc::f16] {narrow}", "", "={}b32 []")

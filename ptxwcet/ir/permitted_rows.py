@@ -1,7 +1,7 @@
 """The forms of each opcode, one row for each group of types. ``permitted.py`` says how to read one.
 
-Opcodes that are left out (matrices, textures, copies, video) are taken as written, and so are
-conversions that involve a packed or a narrow float (``UNJUDGED``).
+Opcodes that are left out (textures, surfaces, video, products of warp groups) are taken as written,
+and so are a few forms of others (``_PARTLY``).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 
-from ptxwcet.ir import permitted_memory
+from ptxwcet.ir import permitted_async, permitted_matrix, permitted_memory
 from ptxwcet.ir.permitted import Form
 
 _WIDE = "u32 s32 u64 s64"
@@ -63,7 +63,8 @@ def _integer_rows() -> _Rows:
 def _bit_rows() -> _Rows:
     for name in ("and", "or", "xor"):
         yield name, Form("", f"pred {_BITS}", _BINARY)
-    yield "not", Form("", f"pred {_BITS}", _UNARY)
+    yield "not", Form("", _BITS, _UNARY)
+    yield "not", Form("", "pred", "=1 !1")
     yield "cnot", Form("", _BITS, _UNARY)
     yield "lop3", Form("", "b32", "=b32 b32 b32 b32 $b32")
     yield "lop3", Form("or|and", "b32", "=b32/pred b32 b32 b32 $b32 !pred")
@@ -189,6 +190,28 @@ def _conversion_rows() -> _Rows:
     yield "cvt", Form("[ftz] [sat]", "f64", whole, "f32")
 
 
+def _narrow_rows() -> _Rows:
+    """Conversions of pairs and quadruples, and to formats of at most 19 bits."""
+    eight, small = "e4m3x2|e5m2x2", "e2m3x2|e3m2x2"
+    yield "cvt", Form("rn|rz [relu] [satfinite]", "f16x2 bf16x2", "=~1 ~2 ~2", "f32")
+    yield "cvt", Form("rs [relu] [satfinite]", "f16x2 bf16x2", "=~1 ~2 ~2 b32", "f32")
+    yield "cvt", Form("rna [satfinite]", "tf32", "=1 2", "f32")
+    yield "cvt", Form("rn|rz [relu] [satfinite]", "tf32", "=1 2", "f32")
+    for kinds, width in ((f"{eight}|{small}", "b16"), ("e2m1x2", "b8")):
+        yield "cvt", Form(f"rn satfinite [relu] {kinds}", "f32", f"={width} 1 1")
+        yield "cvt", Form(f"rn satfinite [relu] {kinds}", "f16x2", f"={width} 1")
+        yield "cvt", Form(f"rn [relu] {kinds}", "f16x2", f"=1 {width}")
+    quadruple = "4xf32 b32"
+    words = "rs satfinite [relu]"
+    yield "cvt", Form(f"{words} e4m3x4|e5m2x4|e2m3x4|e3m2x4", "f32", f"=b32 {quadruple}")
+    yield "cvt", Form(f"{words} e2m1x4", "f32", f"=b16 {quadruple}")
+    yield "cvt", Form("rz|rp [satfinite] ue8m0x2", "f32", "=b16 1 1")
+    yield "cvt", Form("rz|rp [satfinite] ue8m0x2", "bf16x2", "=b16 1")
+    yield "cvt", Form("rn ue8m0x2", "bf16x2", "=1 b16")
+    yield "cvt.pack", Form("sat", "u16 s16", "=u32 s32 s32", "s32")
+    yield "cvt.pack", Form("sat", "u8 s8 u4 s4 u2 s2", "=u32 s32 s32 b32", "s32", more="b32")
+
+
 def _rows() -> _Rows:
     yield from _integer_rows()
     yield from _bit_rows()
@@ -196,7 +219,10 @@ def _rows() -> _Rows:
     yield from _comparison_rows()
     yield from _move_rows()
     yield from _conversion_rows()
+    yield from _narrow_rows()
     yield from permitted_memory.rows()
+    yield from permitted_async.rows()
+    yield from permitted_matrix.rows()
 
 
 def _by_opcode() -> Mapping[str, tuple[Form, ...]]:
@@ -204,11 +230,6 @@ def _by_opcode() -> Mapping[str, tuple[Form, ...]]:
     for name, form in _rows():
         found.setdefault(name, []).append(form)
     return MappingProxyType({name: tuple(forms) for name, forms in found.items()})
-
-
-_OTHER_FLOATS = re.compile(
-    r"(?:e[2-5]m[0-3]|ue8m0|bf16|f16|s2f6|n?f32|[su]16)x\d|e\dm\d|ue8m0|tf32|b24"
-)
 
 
 def is_judged(name: str, modifiers: Sequence[str]) -> bool:
@@ -219,9 +240,8 @@ def is_judged(name: str, modifiers: Sequence[str]) -> bool:
 
 
 _PARTLY = {
-    "cvt": _OTHER_FLOATS,
+    "cvt": re.compile("s2f6"),
     "mov": re.compile("v[248]"),
-    "fence": re.compile("proxy|mbarrier_init|acquire$|release$"),
 }
 
 

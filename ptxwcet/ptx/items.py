@@ -22,7 +22,13 @@ from ptxwcet.ir.kernel import (
 from ptxwcet.ptx import scopes, statements
 from ptxwcet.ptx.body import BodyReader
 from ptxwcet.ptx.context import FileContext
-from ptxwcet.ptx.declarations import lower_variables, names_of, refusal, shorten_lists
+from ptxwcet.ptx.declarations import (
+    lower_variables,
+    names_of,
+    refusal,
+    shorten_lists,
+    type_bytes,
+)
 from ptxwcet.ptx.functions import (
     IS_FUNCTION,
     FunctionHead,
@@ -283,6 +289,8 @@ class ModuleReader:
                 scope.declare(name, scopes.VARIABLE)
             elif head.is_entry:
                 self.problems.add("PW118", "parameters of an entry are .param", place)
+            elif (width := parameter.size_bytes // type_bytes(f".{parameter.type}")) > 1:
+                scope.declare_vector(name, width, parameter.type)
             else:
                 scope.declare_register(name, parameter.type)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 
 from ptxwcet.ir.forms import InstructionForm
 from ptxwcet.ir.kernel import Instruction
@@ -26,7 +26,8 @@ from ptxwcet.ir.opcodes import (
     is_impossible_type,
 )
 from ptxwcet.ir.operands import Immediate
-from ptxwcet.ir.permitted import Form, OperandRefusal, depends_on_literals, matching, refusal
+from ptxwcet.ir.permitted import Form, matching
+from ptxwcet.ir.permitted_operands import OperandRefusal, depends_on_literals, refusal
 from ptxwcet.ir.permitted_rows import FORMS, is_judged
 from ptxwcet.ptx.operand_builder import OperandBuilder
 from ptxwcet.ptx.templates import LoweringError, Node, is_tree
@@ -40,6 +41,7 @@ class LoweredForm:
     judged. ``literals`` are the literals of the statement that it was built from, in slot order;
     ``shareable`` is False if their values are part of the form (constant expressions).
     ``members`` lists (slot, member) of vector registers: their names are appended to the slots.
+    ``functions`` are the slots of operands that are names of functions.
     ``shared``: types of names found to fit, whatever the integer literals are; None if these count.
     ``target_slot`` and ``table_slot`` are the label of a branch and the table of brx.idx, or -1.
     """
@@ -49,6 +51,7 @@ class LoweredForm:
     literals: tuple[Immediate, ...]
     shareable: bool
     members: tuple[tuple[int, str], ...]
+    functions: tuple[int, ...]
     target_slot: int
     table_slot: int
     shared: set[tuple[str, ...]] | None
@@ -75,11 +78,7 @@ def lower(statement: Statement, kinds: Sequence[str]) -> LoweredForm:
     Raises LoweringError for a wrong number of operands, an undeclared name, a destination that
     cannot be written and the like, LiteralError for constants without a value. Cost: linear.
     """
-    words = statement.mnemonic.split(".")
-    opcode, count = find_opcode(words)
-    modifiers = tuple(words[count:])
-    _check_modifiers(opcode, modifiers)
-    permitted = () if opcode is None else _permitted(opcode.name, modifiers)
+    opcode, modifiers, permitted = _decoded(statement.mnemonic)
     literals_count = depends_on_literals(permitted)
     space = Space.NONE if opcode is None else opcode.space(modifiers)
     first_slot = 0 if statement.guard is None else 1
@@ -113,10 +112,24 @@ def lower(statement: Statement, kinds: Sequence[str]) -> LoweredForm:
         tuple(builder.literals),
         builder.shareable,
         tuple(builder.members),
+        tuple(builder.functions),
         builder.target_slot,
         builder.table_slot,
         None if literals_count else set(),
     )
+
+
+@lru_cache(maxsize=4096)
+def _decoded(mnemonic: str) -> tuple[Opcode | None, tuple[str, ...], tuple[Form, ...]]:
+    """Opcode, modifiers and the forms that have them. Raises LoweringError.
+
+    Many shapes share a mnemonic; the bound is on what a file of nonsense can keep in memory.
+    """
+    words = mnemonic.split(".")
+    opcode, count = find_opcode(words)
+    modifiers = tuple(words[count:])
+    _check_modifiers(opcode, modifiers)
+    return opcode, modifiers, () if opcode is None else _permitted(opcode.name, modifiers)
 
 
 _DIRECTIVES = frozenset(
@@ -165,16 +178,10 @@ def _check_modifiers(opcode: Opcode | None, modifiers: Sequence[str]) -> None:
         raise LoweringError("PW113", f"{opcode.name} takes one state space")
 
 
-@cache
-def _matching(name: str, modifiers: tuple[str, ...]) -> tuple[tuple[Form, ...], str]:
-    forms, reason = matching(FORMS[name], modifiers)
-    return tuple(forms), reason
-
-
 def _permitted(name: str, modifiers: tuple[str, ...]) -> tuple[Form, ...]:
     if not is_judged(name, modifiers):
         return ()
-    forms, reason = _matching(name, modifiers)
+    forms, reason = matching(FORMS[name], modifiers)
     if not forms:
         written = ".".join((name, *modifiers))
         raise LoweringError(
@@ -182,7 +189,7 @@ def _permitted(name: str, modifiers: tuple[str, ...]) -> tuple[Form, ...]:
             f"there is no '{written}': {reason}",
             help_text="compare with the forms of the instruction in the PTX ISA manual",
         )
-    return forms
+    return tuple(forms)
 
 
 def check_operands(
@@ -192,7 +199,10 @@ def check_operands(
 
     Cost: linear in the operands; callers ask once for each text of literals and types.
     """
-    return refusal(lowered.permitted, instruction, types) if lowered.permitted else None
+    if not lowered.permitted:
+        return None
+    functions = {instruction.names[slot] for slot in lowered.functions}
+    return refusal(lowered.permitted, instruction, types, functions)
 
 
 def _check_count(statement: Statement, opcode: Opcode | None) -> None:

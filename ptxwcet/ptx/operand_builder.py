@@ -60,6 +60,7 @@ class OperandBuilder:
     writes: list[int] = field(default_factory=list)
     literals: list[Immediate] = field(default_factory=list)
     members: list[tuple[int, str]] = field(default_factory=list)
+    functions: list[int] = field(default_factory=list)
     shareable: bool = True
     target_slot: int = -1
     table_slot: int = -1
@@ -229,6 +230,8 @@ class OperandBuilder:
             return self._special(slot, token, member)
         if member:
             raise LoweringError("PW108", f"'{token}' has no members", token)
+        if kind == scopes.FUNCTION:
+            self.functions.append(slot)
         return lambda names, _: SymbolRef(names[slot])
 
     def _register(

@@ -91,12 +91,30 @@ def matrix_move(opcode, shape, count, trans, place, kind, registers):
     )
 
 
+def _not_parsed(head, lines):
+    """What the parser says of lines, with their places; it names only some of many at a time."""
+    result = {}
+    while True:
+        left = ["" if place in result else line for place, line in enumerate(lines)]
+        try:
+            parse_module(SourceFile("k.ptx", head + "\n".join(left) + "\nret;\n}\n"))
+        except PtxwcetError as error:
+            first = head.count("\n") + 1
+            result |= {d.span.line - first: d.message for d in error.diagnostics}
+        else:
+            return result
+
+
 def _problems(statements):
-    """PW410 for statements, each with its place among them."""
+    """Refusals of the parser and PW410 for statements, each with its place among them."""
     head, whole = HEAD.format(arch="sm_100a"), list(statements)
     result = []
     for start in range(0, len(whole), 200):  # the report of a crash prints a kernel many times
-        text = head + "\n".join(whole[start : start + 200]) + "\nret;\n}\n"
+        lines = whole[start : start + 200]
+        faults = _not_parsed(head, lines)
+        result += [(start + place, message) for place, message in faults.items()]
+        lines = ["" if place in faults else line for place, line in enumerate(lines)]
+        text = head + "\n".join(lines) + "\nret;\n}\n"
         module = parse_module(SourceFile("k.ptx", text))
         try:
             launch = EmulatedLaunch((32, 1, 1), (1, 1, 1), ())

@@ -228,15 +228,19 @@ def test_single_statements_are_what_ptxas_says(tmp_path):
     [
         (
             f"mma.sync.aligned.m16n8k16.row.col.satfinite.f32.f16.f16.f32 {F32}",
-            "modifier .satfinite here",
+            ": modifier .satfinite",
         ),
-        (f"mma.sync.aligned.m16n8k16.row.row.f32.f16.f16.f32 {F32}", "these modifiers together"),
+        (
+            f"mma.sync.aligned.m16n8k16.row.row.f32.f16.f16.f32 {F32}",
+            ": modifiers .row, .row together",
+        ),
         (
             "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r0, %r1}, [%r9];",
-            "a fragment that is no vector of 4",
+            "a vector of 4 is expected here, 2 given",
         ),
     ],
 )
 def test_the_refusal_says_why(statement, reason):
-    name = statement.split()[0]
-    assert refusals([statement]) == [f"{name} is not executed: {reason}"]
+    (message,) = refusals([statement])
+    assert statement.split()[0] in message
+    assert message.endswith(reason)

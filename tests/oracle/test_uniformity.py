@@ -82,6 +82,16 @@ TEST = "setp.gt.s32 %p1, {}, 3;"
         ("mul.lo.s32 %r6, %r2, 5; shr.u32 %r7, %r6, 7;" + TEST.format("%r7"), NONE),
         ("mul.wide.u32 %d3, %r2, 4; shr.u64 %d4, %d3, 7; cvt.u32.u64 %r6, %d4;"
          + TEST.format("%r6"), WARP),
+        # quotients by 0 are what the machine makes of what it reads
+        ("div.u32 %r6, %r1, %r3;" + TEST.format("%r6"), BLOCK),
+        ("rem.s32 %r6, %r3, %r1;" + TEST.format("%r6"), BLOCK),
+        ("div.u32 %r6, %r2, %r1;" + TEST.format("%r6"), NONE),
+        # warps as a whole are below a multiple of 32
+        ("setp.lt.s32 %p1, %r2, 64;", WARP),
+        ("setp.ge.u32 %p1, %r2, 64;", WARP),
+        ("setp.gt.s32 %p1, %r2, 64;", NONE),
+        ("shl.b32 %r6, %r3, 5; setp.lt.s32 %p1, %r2, %r6;", WARP),
+        ("setp.lt.s32 %p1, %r2, %r3;", NONE),
         ("ld.global.u32 %r6, [%d1];" + TEST.format("%r6"), WARP),
         ("ld.global.nc.u32 %r6, [%d1];" + TEST.format("%r6"), BLOCK),
         ("ld.global.nc.u32 %r6, [%d2];" + TEST.format("%r6"), NONE),

@@ -83,6 +83,7 @@ CASES = [
     ("add.u32 %r2, %r1, -3; setp.eq.s32 %p1, %r2, -1;", "(count + -3) == -1", None),
     ("max.u32 %r2, %r1, -3; setp.eq.s32 %p1, %r2, 0;", "max(count, 4294967293) == 0", None),
     ("add.u16x2 %r2, %r1, %r1; setp.eq.s32 %p1, %r2, 0;", "add.u16x2(count, count) == 0", None),
+    ("cvt.s32.u32 %r2, %r1; setp.eq.s32 %p1, %r2, 0;", "count == 0", None),
     ("cvt.u64.u32 %d2, %r1; setp.eq.u64 %p1, %d2, 0;", "count == 0", None),
     ("cvt.u32.u64 %r2, %d1; setp.eq.u32 %p1, %r2, 0;", "u32(data) == 0", None),
     ("mul.wide.u32 %d2, %r1, 4; setp.eq.u64 %p1, %d2, 0;", "(count * 4) == 0", None),

@@ -59,12 +59,12 @@ _GANTT_EVENTS = 200
 @click.option("--gantt", type=OUTPUT_FILE, help="Draw the run's beginning: a .png or .svg.")
 @click.option(
     "--events",
-    type=click.IntRange(min=1),
+    type=click.IntRange(1, 2**31),
     help=f"Issues to record.  [default: {_TIMELINE_EVENTS:,}; for --gantt {_GANTT_EVENTS}]",
 )
 @click.option(
     "--limit",
-    type=click.IntRange(min=1),
+    type=click.IntRange(1, 2**62),
     default=2_000_000_000,
     show_default=True,
     help="Give up after so many instructions that were issued one by one.",

@@ -234,3 +234,14 @@ def test_a_full_disk_behind_a_file(words: str, tmp_path: Path) -> None:
 )
 def test_a_reader_that_leaves_is_no_error(line: str) -> None:
     assert shell(line).stderr == ""
+
+
+@pytest.mark.parametrize("option", ["--limit", "--events", "--seed", "--paths"])
+@pytest.mark.parametrize("number", [2**62 + 1, 2**64, 10**30])
+def test_numbers_of_a_run_that_do_not_fit_are_usage(
+    option: str, number: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A limit of 2**64 instructions was an internal error."""
+    sample = str(Path(__file__).parents[2] / "samples/vector_add.ptx")
+    words = ("simulate", sample, "--block", "32", "--param", "n=3", "--policy", "gto")
+    assert call(capsys, *words, option, str(number))[0] == 2

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from ptxwcet.flow.values.comparison import compare
 from ptxwcet.flow.values.integers import (
     Exact,
     IntegerType,
@@ -21,7 +20,7 @@ from ptxwcet.flow.values.integers import (
     require_lanes_nonnegative,
 )
 from ptxwcet.flow.values.regions import require_multiples
-from ptxwcet.flow.values.value import Known, Mask, Number, clean_terms, wrap
+from ptxwcet.flow.values.value import Known, Lanes, Mask, Number, clean_terms, wrap
 
 
 def bitwise(a: Known, b: Known, operator: str, bits: int) -> Known | None:
@@ -116,15 +115,6 @@ def shift_right(a: Known, amount: int, kind: IntegerType, active: Mask) -> Known
     )
 
 
-def extremum(a: Known, b: Known, kind: IntegerType, active: Mask, *, largest: bool) -> Known | None:
-    """``min`` or ``max``: the operand that wins, in each lane the same over the region."""
-    less = compare(a, b, "lt", kind, active)
-    if not isinstance(less, Known) or less.valid is not None:
-        return None
-    take_a = np.asarray(less.base, dtype=bool) != largest
-    return select(a, b, take_a if isinstance(less.base, np.ndarray) else bool(take_a))
-
-
 def select(a: Known, b: Known, take_a: Any) -> Known:
     """Lane by lane ``a`` where ``take_a`` holds, else ``b``."""
     if isinstance(take_a, (bool, int)):
@@ -132,10 +122,17 @@ def select(a: Known, b: Known, take_a: Any) -> Known:
     symbols = a.terms.keys() | b.terms.keys()
 
     def pick(x: Number, y: Number) -> Number:
-        chosen: Any = np.where(take_a, x, y)
-        return chosen  # type: ignore[no-any-return]
+        chosen: Lanes = np.where(take_a, _as_array(x), _as_array(y))
+        return chosen
 
     return Known(
         pick(a.base, b.base),
         clean_terms({s: pick(a.terms.get(s, 0), b.terms.get(s, 0)) for s in symbols}),
     )
+
+
+def _as_array(number: Number) -> Lanes:
+    """A number as an array: of Python ints where 64 bits do not hold it."""
+    fits = not isinstance(number, int) or -(1 << 63) <= number < 1 << 63
+    array: Lanes = np.asarray(number, dtype=None if fits else object)
+    return array

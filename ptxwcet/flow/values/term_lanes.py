@@ -27,7 +27,6 @@ from ptxwcet.flow.values.value import (
     Number,
     Value,
     combine,
-    per_lane,
     scale_by,
     wrap,
 )
@@ -150,8 +149,8 @@ def _shift_left(term: Term, v: list[Known], active: Mask) -> Value | None:
     amount = _amount(term, v[1], active)
     if isinstance(amount, int):
         return scale_by(v[0], 0 if amount >= term.width else 1 << amount, term.width)
-    factors = per_lane(lambda n: int(wrap(1 << n if n < term.width else 0, 64)), amount)
-    return scale_by(v[0], factors, term.width)
+    factors = integers.per_lane_exact(lambda n: 1 << n if n < term.width else 0, amount)
+    return scale_by(v[0], canonical(factors, _WIDEST), term.width)
 
 
 def _shift_right(signed: bool) -> Rule:

@@ -18,6 +18,9 @@ from ptxwcet.flow.walk.state import Reach, Snapshot, WalkState
 from ptxwcet.flow.walk.stops import FallsApart, Refused, Undecided
 from ptxwcet.flow.walk.variants import bound_results, variant_of
 
+_MANY = 1 << 16
+"""Iterations that a loop hardly has whose limit is not known: asking for a variant is worth it."""
+
 
 def walk_loop(walk: WalkState, loop: Loop, mask: Mask, stop: int | None) -> tuple[int, Mask]:
     """One entry of a loop, from its header to wherever its lanes go next."""
@@ -77,10 +80,11 @@ def _enter(walk: WalkState, loop: Loop, mask: Mask, stop: int | None) -> tuple[i
         claim = _smaller(claim, _variant_claim(walk, loop, mask))
     try:
         block, arrived = _entered(walk, Entry(loop, mask, stop), claim)
-        if claim is None or walk.proofs or not _is_ended_by_user(walk, loop, before.nodes):
+        if walk.proofs or not _is_worth_a_variant(walk, loop, claim, before.nodes):
             return block, arrived
         variant = _variant_before(walk, before, Entry(loop, mask, stop))
-        if variant is None or variant.most >= claim.most:
+        most = _most_bodies(walk) if claim is None else claim.most
+        if variant is None or most is None or variant.most >= most:
             return block, arrived
         walk.graph.work.uncounted.add(loop.id)
         walk.restore(before)
@@ -102,6 +106,17 @@ def _smaller(one: Claim | None, two: Claim | None) -> Claim | None:
     if one is None or two is None:
         return one or two
     return two if two.most < one.most else one
+
+
+def _is_worth_a_variant(walk: WalkState, loop: Loop, claim: Claim | None, first: int) -> bool:
+    """Whether what bounds the loop that was walked last is the user's word, or hardly a bound.
+
+    A count that follows from the range of a limit may be that of its type.
+    """
+    if claim is not None:
+        return _is_ended_by_user(walk, loop, first)
+    most = None if walk.is_exact else _most_bodies(walk)
+    return most is not None and most >= _MANY
 
 
 def _is_ended_by_user(walk: WalkState, loop: Loop, first: int) -> bool:

@@ -91,12 +91,19 @@ class _Reading:
         read = [
             value for step, value in zip(steps, values, strict=True) if step.operand is not None
         ]
-        unknown = [value for value in read if isinstance(value, Unknown)]
-        self._causes = frozenset[Cause]().union(*(value.causes for value in unknown))
-        if not unknown:
-            self._causes = frozenset({cause})
-        self._origins = self._causes.union(
+        self._causes = frozenset[Cause]().union(
+            *(value.causes for value in read if isinstance(value, Unknown))
+        )
+        ranged = frozenset[Cause]().union(
             *(integers.causes_of(value.terms) for value in read if isinstance(value, Known))
+        )
+        self._open = self._causes or ranged or frozenset({cause})
+        self._causes = self._causes or frozenset({cause})
+        self._origins = self._causes | ranged
+        # outcomes of numbers that are known in part are left open, as the lanes have them: loops
+        # would be followed through numbers that have wrapped around; nor is the region to shrink
+        self._decides = any(isinstance(value, Unknown) for value in read) and all(
+            symbol.fixed for value in read if isinstance(value, Known) for symbol in value.terms
         )
         self._numbers: dict[Term, Numbers] = {}
 
@@ -106,11 +113,13 @@ class _Reading:
         value = self._values[term]
         if isinstance(value, Known):
             return value
-        found = numbers_of(term, self._known)
-        best = _narrowest(term.width, found)
-        if best is not None:
-            return ranges.bounded(best, term.width, self._origins)
-        return value if value.causes else Unknown(self._causes)
+        if term.width > 1 or self._decides:
+            best = _narrowest(term.width, numbers_of(term, self._known))
+            if best is not None:
+                return ranges.bounded(best, term.width, self._origins)
+        if value.causes:
+            return value
+        return Unknown(self._open if term.width == 1 else self._causes)
 
     def _known(self, term: Term) -> Numbers | None:
         """The numbers of a term of which the lanes say something; of a source at least its type."""

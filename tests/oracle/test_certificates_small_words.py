@@ -130,6 +130,20 @@ NOT_NEGATIVE: tuple[Row, ...] = (("ld.global.u32", "%r1"), ("shr.u32", "%r1", "%
 FALL = Step(1, -1, 1)
 TO_SEVEN = Bound(Sum((Part("%r1", 1, Reading.SIGNED),)), 1, 3)
 
+ALWAYS: Row = ("setp.eq.s32", "%p1", "%r2", "%r2")
+GUARDED: tuple[Row, ...] = (
+    ("ld.global.u32", "%r4"),
+    ("setp.eq.u32", "%p2", "%r4", "0"),
+    ("@%p2", "add.s32", "%r1", "%r1", "-1"),
+)
+
+
+def euclid() -> Certificate:
+    divisor = Sum((Part("%r1", 1, Reading.UNSIGNED),))
+    pair = Remainders("%r2", "%r1", signed=False)
+    return Certificate((), divisor, 15, 0, (), 6, pair)
+
+
 TRUE: dict[str, tuple[Program, Certificate]] = {
     "down": (
         loop(DOWN, POSITIVE, NOT_NEGATIVE),
@@ -156,15 +170,7 @@ TRUE: dict[str, tuple[Program, Certificate]] = {
     ),
     "Euclid": (
         loop(EUCLID, NOT_ZERO),
-        Certificate(
-            (),
-            Sum((Part("%r1", 1, Reading.UNSIGNED),)),
-            15,
-            0,
-            (),
-            6,
-            Remainders("%r2", "%r1", signed=False),
-        ),
+        euclid(),
     ),
 }
 
@@ -226,14 +232,12 @@ def test_a_smaller_bound_than_what_follows_is_refused(name: str) -> None:
         (DOUBLED, ("setp.lt.s32", "%p1", "%r1", "3"), certificate(Reading.LOWEST, 15, 0, FALL)),
         # from 0 down to the largest number
         (DOWN, ("setp.ge.u32", "%p1", "%r1", "0"), certificate(Reading.UNSIGNED, 15, 0, FALL)),
-        # the invariant holds at the entry, but is not kept
-        (
-            DOWN,
-            ("setp.ge.u32", "%p1", "%r1", "0"),
-            certificate(
-                Reading.UNSIGNED, 15, 0, FALL, Bound(Sum((Part("%r1"),)), -8, 7), name="%r1"
-            ),
-        ),
+        # whether it falls is for data to say
+        (GUARDED, POSITIVE, certificate(Reading.SIGNED, 7, 1, FALL)),
+        # no algorithm of Euclid: less by 1, another dividend each time, a divisor of 0
+        ((*EUCLID[:1], *DOWN, *EUCLID[2:]), NOT_ZERO, euclid()),
+        ((("ld.global.u32", "%r2"), EUCLID[1]), NOT_ZERO, euclid()),
+        (EUCLID, ALWAYS, euclid()),
     ],
 )
 def test_endless_loops_have_no_certificate(
@@ -241,6 +245,14 @@ def test_endless_loops_have_no_certificate(
 ) -> None:
     program = loop(body, test)
     assert verdict(program, one) is not Verdict.CONFIRMED
+    assert not is_true(program, one)
+
+
+def test_an_invariant_that_is_not_kept_proves_nothing() -> None:
+    """From 0 to -1, down to -8, and on from 7."""
+    program = loop(DOWN, ALWAYS, NOT_NEGATIVE)
+    one = certificate(Reading.SIGNED, 7, -8, FALL, Bound(Sum((Part("%r1"),)), 0, 7))
+    assert verdict(program, one) is Verdict.WRONG
     assert not is_true(program, one)
 
 

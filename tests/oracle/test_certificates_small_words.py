@@ -226,17 +226,13 @@ def test_a_smaller_bound_than_what_follows_is_refused(name: str) -> None:
     [
         # -1 stays -1
         (SIGNED_HALF, NOT_ZERO, certificate(Reading.MAGNITUDE, 8, 1, Step(1, 0, 2))),
-        # data may leave it as it is
-        (BY_DATA, POSITIVE, certificate(Reading.SIGNED, 7, 1, FALL)),
         # 0 stays 0
         (DOUBLED, ("setp.lt.s32", "%p1", "%r1", "3"), certificate(Reading.LOWEST, 15, 0, FALL)),
         # from 0 down to the largest number
         (DOWN, ("setp.ge.u32", "%p1", "%r1", "0"), certificate(Reading.UNSIGNED, 15, 0, FALL)),
-        # whether it falls is for data to say
-        (GUARDED, POSITIVE, certificate(Reading.SIGNED, 7, 1, FALL)),
         # no algorithm of Euclid: less by 1, another dividend each time, a divisor of 0
         ((*EUCLID[:1], *DOWN, *EUCLID[2:]), NOT_ZERO, euclid()),
-        ((("ld.global.u32", "%r2"), EUCLID[1]), NOT_ZERO, euclid()),
+        ((EUCLID[1], ("ld.global.u32", "%r2")), NOT_ZERO, euclid()),
         (EUCLID, ALWAYS, euclid()),
     ],
 )
@@ -245,6 +241,14 @@ def test_endless_loops_have_no_certificate(
 ) -> None:
     program = loop(body, test)
     assert verdict(program, one) is not Verdict.CONFIRMED
+    assert not is_true(program, one)
+
+
+@pytest.mark.parametrize("body", [BY_DATA, GUARDED])
+def test_whether_it_falls_is_for_data_to_say(body: tuple[Row, ...]) -> None:
+    program = loop(body, POSITIVE, NOT_NEGATIVE)
+    one = certificate(Reading.SIGNED, 7, 1, FALL, Bound(Sum((Part("%r1"),)), 0, 7))
+    assert verdict(program, one) is Verdict.WRONG
     assert not is_true(program, one)
 
 

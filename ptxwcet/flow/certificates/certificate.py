@@ -91,6 +91,11 @@ class Step:
         return (self.factor * before + self.constant) // self.divisor
 
     @property
+    def is_even(self) -> bool:
+        """Whether the measure falls by the same number each time, or below one number at once."""
+        return self.factor == 0 or self.fall > 0
+
+    @property
     def fall(self) -> int:
         """By how much the measure falls if that does not depend on it; else 0."""
         return -self.constant if self.factor == self.divisor == 1 else 0
@@ -139,7 +144,7 @@ def most_back_edges(certificate: Certificate) -> int | None:
         following = min(one.after(measure) for one in steps)
         if following < low:
             return done
-        if fall > 0 and following == measure - fall and len(steps) == 1:
+        if fall > 0 and following == measure - fall and all(one.is_even for one in steps):
             break
         if following >= measure:
             return None

@@ -154,21 +154,41 @@ def _within(bound: Bound, state: State) -> Term:
 
 
 def _at_most(measure: Sum, high: int, state: State) -> Term:
+    counted = _counted_bits(measure, state)
+    if counted is not None and 0 <= high < counted.width:
+        return counted.shifted_right(high, signed=False).equals(0)  # suffices
     width = _width(measure, state, 1, abs(high))
     return ~const(high, width).less_than(_value(measure, state, width), signed=True)
 
 
 def _at_least(measure: Sum, low: int, state: State) -> Term:
+    counted = _counted_bits(measure, state)
+    if counted is not None and low == 1:
+        return ~counted.equals(0)
     width = _width(measure, state, 1, abs(low))
     return ~_value(measure, state, width).less_than(low, signed=True)
 
 
 def _smaller(measure: Sum, step: Step, before: State, after: State) -> Term:
     """One bit: whether the measure has become smaller by a step."""
+    counted, left = _counted_bits(measure, before), _counted_bits(measure, after)
+    if counted is not None and left is not None and step == Step(1, -1, 1):
+        return (left & ~counted).equals(0) & ~left.equals(counted)  # suffices
     width = _width(measure, before, max(step.factor, step.divisor), abs(step.constant))
     now, then = _value(measure, after, width), _value(measure, before, width)
     most = _times(then, step.factor) + step.constant
     return ~most.less_than(_times(now, step.divisor), signed=True)
+
+
+def _counted_bits(measure: Sum, state: State) -> Term | None:
+    """The register whose bits a measure counts, if it does nothing else.
+
+    Counts are compared through the bits then, which says no more: solvers do not count well.
+    """
+    match measure:
+        case Sum((Part(name, 1, Reading.ONES),), 0):
+            return state(name)
+    return None
 
 
 def _width(measure: Sum, state: State, factor: int, constant: int) -> int:

@@ -31,7 +31,7 @@ from ptxwcet.flow.effort import Effort
 from ptxwcet.ir.terms import Op, Term, const, term
 from ptxwcet.support.smt import Answer
 
-EFFORT = 2_500
+EFFORT = 12_000
 """Effort of one question: some tenths of a second."""
 
 State = Callable[[str], Term]
@@ -99,6 +99,7 @@ def at_entry(certificate: Certificate, iteration: Passage, entry: EntryFacts) ->
     """
     question = Question()
     state: State = iteration.before
+    _narrow(question, entry.bounds, state if entry.way is None else entry.way.after)
     if entry.way is not None:
         state = entry.way.after
         question.require(entry.way.arrives)
@@ -115,6 +116,7 @@ def at_entry(certificate: Certificate, iteration: Passage, entry: EntryFacts) ->
 def when_kept(certificate: Certificate, iteration: Passage) -> Question:
     """What is to be impossible in an iteration that goes back. Raises NotFollowed."""
     question, before, after = Question(), iteration.before, iteration.after
+    _narrow(question, certificate.invariant, before)
     question.require(iteration.arrives)
     for bound in certificate.invariant:
         question.require(_within(bound, before))
@@ -128,6 +130,14 @@ def when_kept(certificate: Certificate, iteration: Passage) -> Question:
         claims += [_at_least(measure, 1, after), _at_most(measure, certificate.high, after)]
     question.require(~all_of(claims))
     return question
+
+
+def _narrow(question: Question, bounds: tuple[Bound, ...], state: State) -> None:
+    """Registers that are required to be in a small range have few bits."""
+    for bound in bounds:
+        match bound.sum:
+            case Sum((Part(name, 1, Reading.SIGNED | Reading.UNSIGNED),), 0):
+                question.narrow(state(name), bound.low, bound.high)
 
 
 def _remainder_claims(pair: Remainders, before: State, after: State) -> list[Term]:

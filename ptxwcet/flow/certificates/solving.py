@@ -31,6 +31,19 @@ class Question:
         """Adds a term of one bit that is to be true. Cost: once for each distinct term."""
         self._formula.require(self._expression(truth))
 
+    def narrow(self, register: Term, low: int, high: int) -> None:
+        """Makes a source one of few bits, extended: it is required to be from ``low`` to ``high``.
+
+        Ranges alone say as much, but where high bits are the same the solver need not find that.
+        To be called before anything is required of the source.
+        """
+        bits = max(low.bit_length(), high.bit_length()) + (low < 0)
+        if register.op is not Op.SOURCE or register in self._known or not 0 < bits < register.width:
+            return
+        part = self._formula.variable(bits)
+        operator = "sign_extend" if low < 0 else "zero_extend"
+        self._known[register] = self._formula.apply(operator, register.width, [part])
+
     def answer(self, most: int, effort: Effort) -> Answer:
         """Whether it is possible. Raises TooMuchEffort. Cost: see :meth:`Formula.solve`."""
         found = self._formula.solve(most)

@@ -103,19 +103,20 @@ class Claimed:
         """The measure falls, and is at most the next of ``highs`` after each iteration."""
         whole = Interval(min(low, self.start.low), max(self.start.high, highs[1], low))
         own = bound_of(self.measure, whole, self.divisor)
-        cap = (Step(0, highs[1], 1),) if highs[1] < highs[0] - fall else ()
+        invariant = (*self.invariant, own)
+        found = list(self._growing(low))
         falls = (Step(1, -fall, 1),) if fall > 0 else ()
-        offers = [(*cap, *falls, *by) for by in self._shrinking(highs)]
-        offers.append((*cap, *falls))
-        found = []
-        for steps in offers:
-            one = Certificate(
-                (*self.invariant, own), sum_of(self.measure), self.start.high, low, steps, 0
-            )
-            bounded = with_bound(one)
-            if bounded is not None:
-                found.append(bounded)
-        return tuple(dict.fromkeys(sorted(found, key=lambda one: one.back_edges)))
+        moved = replace(self.measure, constant=0)
+        for measure in dict.fromkeys((self.measure, moved)):  # its multiples hang on the constant
+            by = measure.constant - self.measure.constant
+            ends = [high + by for high in highs]
+            cap = (Step(0, ends[1], 1),) if ends[1] < ends[0] - fall else ()
+            for shrinks in (*self._shrinking(ends), ()):
+                steps = (*cap, *falls, *shrinks)
+                found.append(Certificate(invariant, sum_of(measure), ends[0], low + by, steps, 0))
+        bounded = [with_bound(one) for one in found]
+        known = [one for one in bounded if one is not None]
+        return tuple(dict.fromkeys(sorted(known, key=lambda one: one.back_edges)))
 
     def _shrinking(self, highs: list[int]) -> Iterable[tuple[Step, ...]]:
         """Steps by a factor that go from each number to the next."""
@@ -124,11 +125,37 @@ class Claimed:
         if one <= 0 or two < 0:
             return
         by = round(one / max(two, 1))
-        for divisor in dict.fromkeys((by, by - 1, by + 1, 1 << max(by.bit_length() - 1, 0), 2)):
+        factors = [(1, by), (1, by - 1), (1, by + 1), (1, 1 << max(by.bit_length() - 1, 0))]
+        for factor, divisor in dict.fromkeys((*factors, (1, 2), (2, 3), (3, 4))):
             if 1 < divisor < _MOST_FACTOR:
-                rest = max(divisor * after - before for before, after in pairs)
-                for constant in dict.fromkeys((min(rest, 0), 0, max(rest, 1))):
-                    yield (Step(1, constant, divisor),)
+                rest = max(divisor * after - factor * before for before, after in pairs)
+                for constant in dict.fromkeys((min(rest, 0), 0, min(max(rest, 1), divisor))):
+                    yield (Step(factor, constant, divisor),)
+
+    def _growing(self, low: int) -> Iterable[Certificate]:
+        """Registers that are subtracted double: what is left falls faster and faster."""
+        most = (
+            self.measure.constant
+            - low
+            + sum(
+                max(c * self.within[name].low, c * self.within[name].high)
+                for name, c in self.measure.terms
+                if c > 0
+            )
+        )
+        for name, c in self.measure.terms:
+            kind, within = self.measure.kind, self.within[name]
+            if c >= 0 or within.low < 0 or name not in self.body.carried:
+                continue
+            own = Measure(((name, 1),), 0, kind)
+            first = self.entry.interval(own) or within
+            end = min(within.high, most // -c)
+            grown = sum_of(Measure(((name, -1),), 0, kind))
+            whole = Interval(max(first.low, 0), max(end, first.high, first.low, 0))
+            invariant = (*self.invariant, bound_of(own, whole))
+            for constant in (-2, -1, 0):
+                steps = (Step(2, constant, 1),)
+                yield Certificate(invariant, grown, -whole.low, -end, steps, 0)
 
     @property
     def _register(self) -> str:

@@ -34,6 +34,9 @@ from ptxwcet.support.smt import Answer
 EFFORT = 12_000
 """Effort of one question: some tenths of a second."""
 
+_MOST_WIDTH = 256
+"""Bits of the widest sums: those of registers of 64 bits with factors of that size."""
+
 State = Callable[[str], Term]
 """What registers hold at some place, by name."""
 
@@ -202,12 +205,18 @@ def _counted_bits(measure: Sum, state: State) -> Term | None:
 
 
 def _width(measure: Sum, state: State, factor: int, constant: int) -> int:
-    """Bits in which a multiple of a sum and a constant is added up without a wrap."""
+    """Bits in which a multiple of a sum and a constant is added up without a wrap.
+
+    Raises NotFollowed if they are too many.
+    """
     most = abs(measure.constant)
     for name, c, reading in measure.parts:
         bits = state(name).width
         most += abs(c) * (bits if reading in (Reading.ONES, Reading.LENGTH) else 1 << bits)
-    return arithmetic_width((factor * most + constant).bit_length() + 2)
+    width = arithmetic_width((factor * most + constant).bit_length() + 2)
+    if width > _MOST_WIDTH:
+        raise NotFollowed
+    return width
 
 
 def _value(measure: Sum, state: State, width: int) -> Term:

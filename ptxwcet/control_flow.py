@@ -126,7 +126,7 @@ def loop_notes(
         reason = " ".join(entry.reason.split())
         if entry.origin is BoundOrigin.USER:
             reason = facts.loop_sources.get(loop, reason)
-        bound = f"at most {entry.iterations.base:,} ({entry.origin.value})"
+        bound = f"at most {entry.iterations.base:,} ({entry.obtained})"
         for total in facts.totals:
             if total.loop == loop:
                 bound += f", {total.most:,} in a run of a warp ({total.source})"

@@ -23,6 +23,8 @@ ENDINGS = (ControlEffect.RETURN, ControlEffect.EXIT, ControlEffect.TRAP)
 # Each is some seconds, and several times what any kernel of samples, suite and corpus needs.
 MOST_WALK_STEPS = 150_000
 MOST_SEARCH_STEPS = 1_000_000
+# Effort of the solver for all certificates of a kernel: about ten seconds.
+MOST_PROOF_STEPS = 100_000
 
 
 @dataclass(slots=True)
@@ -33,8 +35,9 @@ class Work:
     ``open_branches`` are not decided in some walk; at ``parting`` lanes of a warp go both ways.
     ``regions``, ``results``, ``variants`` and ``searches`` belong to
     :mod:`ptxwcet.flow.walk.variants`; ``uncounted`` are loops that were not counted without a
-    variant. ``walking`` counts instructions executed in all walks, ``searching`` what variants were
-    looked for with.
+    variant; ``passages`` are those of :mod:`ptxwcet.flow.certificates.proof`. ``walking`` counts
+    instructions executed in all walks, ``searching`` what variants were looked for with,
+    ``proving`` the solver's effort for their certificates.
     """
 
     visits: int = 0
@@ -47,8 +50,10 @@ class Work:
     variants: dict[Any, Any] = field(default_factory=dict)
     searches: dict[Any, int] = field(default_factory=dict)
     uncounted: set[int] = field(default_factory=set)
+    passages: dict[Any, Any] = field(default_factory=dict)
     walking: Effort = field(default_factory=lambda: Effort(MOST_WALK_STEPS))
     searching: Effort = field(default_factory=lambda: Effort(MOST_SEARCH_STEPS))
+    proving: Effort = field(default_factory=lambda: Effort(MOST_PROOF_STEPS))
 
 
 @dataclass(frozen=True, slots=True)

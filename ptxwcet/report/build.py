@@ -17,6 +17,7 @@ from ptxwcet.flow.launch import BoundOrigin
 from ptxwcet.flow.walk.path import PathLoop, loop_entries
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.pipeline import SCHEDULED, AnalysedPiece, KernelAnalysis
+from ptxwcet.report.certificate_rows import certificate_row
 from ptxwcet.report.explanation import SourceLines, explanation_row, path_rows
 from ptxwcet.report.model import (
     SCHEMA,
@@ -209,8 +210,9 @@ def _loop_rows(row: KernelAnalysis) -> tuple[LoopRow, ...]:
                 row.cfg.name(loop.header),
                 place(row.kernel, start),
                 entry_or_none.iterations.base,
-                entry_or_none.origin.value,
+                entry_or_none.obtained,
                 _reason(row, entry_or_none),
+                certificate_row(entry_or_none.proof, row.cfg),
             )
         )
     return tuple(rows)

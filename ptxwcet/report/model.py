@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ptxwcet.report.certificate_rows import CertificateRow
+
 SCHEMA = 1
 
 
@@ -43,13 +45,18 @@ class SectionRow:
 
 @dataclass(frozen=True, slots=True)
 class LoopRow:
-    """A loop with the largest number of body executions of an entry, and who says so."""
+    """A loop with the largest number of body executions of an entry, and who says so.
+
+    ``origin`` is ``analysis`` (a closed form, or each iteration was walked), ``certificate`` (which
+    is here, too) or ``user``.
+    """
 
     block: str
     source_line: str
     iterations: int
     origin: str
     reason: str
+    certificate: CertificateRow | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from ptxwcet.flow.variants.cases import Case, Compared, Joined, Open, Opposite, 
 from ptxwcet.flow.variants.linear_forms import Form, maximum, minimum, plus, times, variable
 from ptxwcet.flow.variants.operands import Stepping
 from ptxwcet.flow.variants.results import Change, Result
-from ptxwcet.flow.variants.search import euclid_steps
+from ptxwcet.flow.certificates.certificate import most_remainders
 from ptxwcet.flow.variants.steps import step
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.support.source import SourceFile
@@ -205,9 +205,9 @@ def test_euclid_needs_no_more_steps() -> None:
                 steps, x, y = steps + 1, y, x % y
             worst[b] = max(worst[b], steps)
     for most in range(1, 400):
-        assert max(worst[1 : most + 1]) <= euclid_steps(most)
-    assert euclid_steps(2**31 - 1) == 44
-    assert euclid_steps(2**32 - 1) == 45
+        assert max(worst[1 : most + 1]) <= most_remainders(most)
+    assert most_remainders(2**31 - 1) == 44
+    assert most_remainders(2**32 - 1) == 45
 
 
 def test_what_is_behind_a_loop() -> None:

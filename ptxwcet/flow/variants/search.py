@@ -22,10 +22,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import product
 
+from ptxwcet.flow.certificates.certificate import Certificate, most_remainders
 from ptxwcet.flow.effort import Effort, TooMuchEffort
 from ptxwcet.flow.values.intervals import Interval, around
 from ptxwcet.flow.variants.body import traverse
 from ptxwcet.flow.variants.cases import Case, Content, exact
+from ptxwcet.flow.variants.claims import Claimed
 from ptxwcet.flow.variants.entry import Entry, content_of
 from ptxwcet.flow.variants.linear_forms import Form, plus, shifted, times, variable
 from ptxwcet.flow.variants.measures import Measure, gap, relations
@@ -39,10 +41,14 @@ _MEASURE = "#m"
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """An entry goes back to the header at most ``back_edges`` times, because of ``reason``."""
+    """An entry goes back to the header at most ``back_edges`` times, because of ``reason``.
+
+    ``certificates`` say so in a way that can be checked; one of them is to be confirmed.
+    """
 
     back_edges: int
     reason: str
+    certificates: tuple[Certificate, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +65,19 @@ class _Attempt:
     within: Mapping[str, Interval]
     divisor: int = 1
     relations: tuple[tuple[str, Measure], ...] = ()
+
+    def claim(self, start: Interval) -> Claimed:
+        """What certificates of the measure say of its registers."""
+        gaps = [gap(one) for one in self.relations]
+        return Claimed(
+            self.body,
+            self.entry,
+            self.measure,
+            self.within,
+            start,
+            self.divisor,
+            tuple(one for one in gaps if one is not None),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +102,10 @@ _Outcome = _Round | _NoWayBack | None
 """What iterations do; None if registers of the measure may leave their range."""
 
 
-def find_variant(
+def find_variants(
     body: Region, entry: Entry, tried: Iterable[Measure], effort: Effort
-) -> Variant | None:
-    """The smallest bound that one of some measures gives; None if none does within ``effort``.
+) -> list[Variant]:
+    """The bounds that some measures give within ``effort``, the smallest first.
 
     Cost: for each measure some hundred iterations on cases, at most.
     """
@@ -95,7 +114,7 @@ def find_variant(
         with suppress(TooMuchEffort):
             found += _bounds(body, entry, measure, effort)
     small = [one for one in found if one.back_edges <= MOST_BACK_EDGES]
-    return min(small, key=lambda one: one.back_edges, default=None)
+    return sorted(small, key=lambda one: one.back_edges)
 
 
 def _bounds(body: Region, entry: Entry, measure: Measure, effort: Effort) -> Iterator[Variant]:
@@ -142,30 +161,34 @@ def _counted(attempt: _Attempt, start: Interval) -> Variant | None:
     first = _round(attempt, start)
     if first is None:
         return None
-    name = attempt.measure.text
+    name, claim = attempt.measure.text, attempt.claim(start)
     if isinstance(first, _NoWayBack):
-        return Variant(0, f"{name} is at most {start.high}: no iteration goes on")
+        why = f"{name} is at most {start.high}: no iteration goes on"
+        return Variant(0, why, claim.never())
     why = f"{name} is {start.high} or less at first"
     low, again = _settled(attempt, first)
     fall = again.fall if isinstance(again, _Round) else 0
-    high, done, drop = first.after.high, 1, 0
+    highs, done, drop = [start.high, first.after.high], 1, 0
+    high = first.after.high
     best = done + (high - low) // fall if fall > 0 else None
     while isinstance(again, _Round) and done <= _MOST_ROUNDS:
         drop, before = high - again.after.high, drop
         if drop <= 0 or (4 * (again.after.high - low) > 3 * (high - low) + 4 and drop < 2 * before):
             break  # neither what is left nor what has gone changes by a factor
         high, done = again.after.high, done + 1
+        highs.append(high)
         if fall > 0:
             best = min(best or 0, done + (high - low) // fall)
         # at most ``high`` after so many iterations and never below ``low``: no run has so many
         again = _NoWayBack() if high < low else _round(attempt, Interval(low, high))
+    certificates = claim.falling(low, fall, highs)
     if isinstance(again, _NoWayBack) and (best is None or done <= best):
-        return Variant(done, f"{why} and shrinks in each iteration, {done} times at most")
+        why = f"{why} and shrinks in each iteration, {done} times at most"
+        return Variant(done, why, certificates)
     if best is None:
         return None
-    return Variant(
-        best, f"{why}, falls by {fall} or more an iteration and is {low} or more at the end"
-    )
+    why = f"{why}, falls by {fall} or more an iteration and is {low} or more at the end"
+    return Variant(best, why, certificates)
 
 
 def _settled(attempt: _Attempt, first: _Round) -> tuple[int, _Outcome]:
@@ -195,18 +218,18 @@ def _special(attempt: _Attempt, start: Interval) -> Variant | None:
         cleared = variable(f"cleared({_MEASURE})")
         if isinstance(done, _Round) and done.after.low >= 1 and _all_hold(done, register, cleared):
             bits = start.high.bit_length()
-            return Variant(max(bits - 1, 0), f"{register} has at most {bits} bits, loses one each")
+            why = f"{register} has at most {bits} bits, loses one each"
+            return Variant(max(bits - 1, 0), why, attempt.claim(start).losing_ones(bits))
     if start.low >= 1:
         # Where the sum may wrap around it is not the number plus its lowest bit: 0 is what
         # follows the highest bit, and stays as it is.
         done = _round(attempt, Interval(1, attempt.within[register].high))
         grown = plus(variable(_MEASURE), variable(f"lowest({_MEASURE})"))
         if isinstance(done, _Round) and done.after.low >= 1 and _all_hold(done, register, grown):
+            end = max(done.after.high, start.high)
             most = done.after.high.bit_length() - 1
-            return Variant(
-                most,
-                f"the lowest bit of {register} at least doubles, below {done.after.high + 1}",
-            )
+            why = f"the lowest bit of {register} at least doubles, below {done.after.high + 1}"
+            return Variant(most, why, attempt.claim(start).doubling_lowest(end, most))
     if attempt.within[register] != kind.interval:
         return None
     parts = [Interval(1, kind.high), *([Interval(kind.low, -1)] if kind.signed else [])]
@@ -218,8 +241,9 @@ def _special(attempt: _Attempt, start: Interval) -> Variant | None:
         most, more = max(kind.high, -kind.low), 1
     else:
         most, more = max(abs(start.low), abs(start.high)), 0
-    steps = more + euclid_steps(most)
-    return Variant(steps, f"Euclid's algorithm on {register}, at first at most {most}")
+    steps = more + most_remainders(most)
+    why = f"Euclid's algorithm on {register}, at first at most {most}"
+    return Variant(steps, why, attempt.claim(start).dividing(most, steps))
 
 
 def _all_hold(done: _Round, register: str, content: Form) -> bool:
@@ -259,17 +283,6 @@ def _leaves_zero(done: _Outcome, register: str) -> bool:
 def _is_remainder(name: str, dividend: str) -> bool:
     """Whether a variable is the remainder of what a register was by the measure."""
     return name.startswith(f"rem({dividend}@0") and name.endswith(f",{_MEASURE})")
-
-
-def euclid_steps(most: int) -> int:
-    """How often Euclid's algorithm goes on with a remainder from a divisor of at most ``most``.
-
-    The largest T with F(T + 2) <= most: divisors before are at least the sum of the next two.
-    """
-    steps, one, two = 0, 1, 2
-    while two <= most:
-        steps, one, two = steps + 1, two, one + two
-    return steps
 
 
 def _round(attempt: _Attempt, values: Interval) -> _Outcome:

@@ -139,9 +139,8 @@ class _Search:
         path = self._iterations.path(opened)
         if self._iterations.is_stopped:
             assert claimed is not None
-            return PathLoop(
-                loop.id, path, AffineCount(claimed.most), claimed.origin, claimed.reason
-            )
+            most = AffineCount(claimed.most)
+            return PathLoop(loop.id, path, most, claimed.origin, claimed.reason, claimed.proof)
         bodies = self._iterations.bodies(loop.id, rotated=is_rotated(loop))
         if claimed is not None and claimed.origin is BoundOrigin.USER:
             self._check(claimed.most, bodies)

@@ -53,9 +53,9 @@ def bounded_loop(walk: WalkState, loop: Loop, mask: Mask, claim: Claim) -> tuple
     site = None if together is None else together.site
     races = together is not None and together.if_race_free
     last: Path = ends[0] if len(ends) == 1 else (PathChoice(ends, site, races),)
-    walk.out.append(
-        PathLoop(loop.id, (repeat, *last), AffineCount(bound), claim.origin, claim.reason)
-    )
+    most = AffineCount(bound)
+    body = (repeat, *last)
+    walk.out.append(PathLoop(loop.id, body, most, claim.origin, claim.reason, claim.proof))
     return target, mask
 
 

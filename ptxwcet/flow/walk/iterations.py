@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ptxwcet.flow.certificates.proof import Proof
 from ptxwcet.flow.graph.loops import Loop
 from ptxwcet.flow.launch import BoundOrigin
 from ptxwcet.flow.values.value import Mask
@@ -43,6 +44,7 @@ class Claim:
     most: int
     origin: BoundOrigin = BoundOrigin.USER
     reason: str = "--loop-bound"
+    proof: Proof | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -142,7 +142,7 @@ def _variant_claim(walk: WalkState, loop: Loop, mask: Mask) -> Claim | None:
     if variant is None:
         return None
     most = variant.back_edges + is_rotated(loop)
-    return Claim(most, BoundOrigin.ANALYSIS, variant.reason)
+    return Claim(most, BoundOrigin.ANALYSIS, variant.reason, variant.proof)
 
 
 def _entered(walk: WalkState, entry: Entry, claim: Claim | None) -> tuple[int, Mask]:

@@ -11,8 +11,9 @@ unrolled.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
+from ptxwcet.flow.certificates.proof import Proof
 from ptxwcet.flow.launch import BoundOrigin, Dim3
 from ptxwcet.flow.values.regions import Symbol
 
@@ -111,13 +112,22 @@ class PathGrowing:
 
 @dataclass(frozen=True, slots=True)
 class PathLoop:
-    """Everything that one entry of loop ``loop`` executes; at most ``iterations`` bodies."""
+    """Everything that one entry of loop ``loop`` executes; at most ``iterations`` bodies.
+
+    ``proof`` is the certificate of a loop that is not counted, and what that was confirmed for.
+    """
 
     loop: int
     body: tuple[PathNode, ...]
     iterations: AffineCount
     origin: BoundOrigin
     reason: str
+    proof: Proof | None = field(default=None, compare=False)
+
+    @property
+    def obtained(self) -> str:
+        """How the bound was obtained, in a word: that of a proof is a certificate."""
+        return "certificate" if self.proof is not None else self.origin.value
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,18 +6,24 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ptxwcet.flow.effort import Effort
+from ptxwcet.flow.certificates.certificate import Bound
+from ptxwcet.flow.certificates.checker import Verdict
+from ptxwcet.flow.certificates.proof import Proof, verdict_of
+from ptxwcet.flow.effort import TooMuchEffort
+from ptxwcet.flow.flow_graph import FlowGraph
+from ptxwcet.flow.graph.cfg import BlockId
 from ptxwcet.flow.graph.loops import Loop
 from ptxwcet.flow.values import ranges
 from ptxwcet.flow.values.integers import Exact, IntegerType, as_exact, interval_in
 from ptxwcet.flow.values.intervals import Interval
 from ptxwcet.flow.values.regions import Symbol, Wavers
 from ptxwcet.flow.values.value import Known, Mask, Unknown, Value, combine
+from ptxwcet.flow.variants.claims import bound_of, integer_registers
 from ptxwcet.flow.variants.entry import Entry, entry_along
 from ptxwcet.flow.variants.measures import Measure, gaps, measures, sums
 from ptxwcet.flow.variants.regions import Region, body_of, indices, way_to, writes
 from ptxwcet.flow.variants.results import Result, results_of
-from ptxwcet.flow.variants.search import MOST_BACK_EDGES, Variant, find_variant
+from ptxwcet.flow.variants.search import MOST_BACK_EDGES, find_variants
 from ptxwcet.flow.walk.state import WalkState
 
 # Dominators of a loop that are looked at for what leads to it; fewer if that is too much.
@@ -28,28 +34,39 @@ _FAILED = 4  # one that has failed counts as many
 _LEAST_BITS = 16
 
 
-def variant_of(walk: WalkState, loop: Loop, mask: Mask) -> Variant | None:
+@dataclass(frozen=True, slots=True)
+class Proven:
+    """An entry goes back to the header at most ``back_edges`` times; a proof that was confirmed."""
+
+    back_edges: int
+    reason: str
+    proof: Proof
+
+
+def variant_of(walk: WalkState, loop: Loop, mask: Mask) -> Proven | None:
     """How often lanes ``mask`` that enter a loop now may go back to its header; None if not known.
 
     Registers at the header may say it alone; if not, what leads to the loop is looked at, at first
-    without what else is known there. Cost: see :func:`~ptxwcet.flow.variants.search.find_variant`,
-    once for each state of the registers that are looked at.
+    without what else is known there. What a search finds counts only once the checker has confirmed
+    it. Cost: see :func:`~ptxwcet.flow.variants.search.find_variants` and
+    :func:`~ptxwcet.flow.certificates.checker.check`, once for each state of the registers that are
+    looked at.
     """
-    search, effort = _search(walk, loop), walk.graph.work.searching
+    search = _search(walk, loop)
     walk.state.active = mask
     live = search.body.live[loop.header]
     known = _Known(walk, mask, live)
     state = known.summary(live, search)
-    found = _remembered(walk, (loop.id, 0, state), lambda: search.bounds(Entry(known), effort))
+    found = _remembered(walk, (loop.id, 0, state), lambda: search.bounds(known))
     goes_on = any(opened.loop.id == loop.id for opened in walk.open_loops)
     if found is not None or goes_on or not search.ways:
         return found  # lanes that go on in a loop do not come from before it
-    found = _remembered(walk, (loop.id, 1, state), lambda: search.along(known, effort))
+    found = _remembered(walk, (loop.id, 1, state), lambda: search.along(known))
     if found is None:
         names = live.union(*(way.relevant - way.written | way.once for way in search.ways))
         everything = _Known(walk, mask, names)
         key = (loop.id, 2, everything.summary(names, search))
-        found = _remembered(walk, key, lambda: search.along(everything, effort))
+        found = _remembered(walk, key, lambda: search.along(everything))
     return found
 
 
@@ -112,6 +129,8 @@ class _Search:
     and the measures that are tried: alone, and if none helps the sums.
     """
 
+    graph: FlowGraph
+    loop: Loop
     body: Region
     ways: tuple[Region, ...]
     singles: tuple[Measure, ...]
@@ -123,23 +142,40 @@ class _Search:
         """All sums whose values at the entry make a difference."""
         return *self.singles, *self.sums, *self.gaps
 
-    def bounds(self, entry: Entry, effort: Effort) -> Variant | None:
-        """The smallest bound that a measure gives for an entry."""
-        found = find_variant(self.body, entry, self.singles, effort)
-        return found or find_variant(self.body, entry, self.sums, effort)
+    def bounds(self, known: _Known) -> Proven | None:
+        """The smallest bound that is proven from what is known at an entry."""
+        return self._proven(known, Entry(known), None)
 
-    def along(self, known: _Known, effort: Effort) -> Variant | None:
+    def along(self, known: _Known) -> Proven | None:
         """The bound for what leads to the loop along the longest way that is not too much."""
         for way in self.ways:
-            entry = entry_along(known, way, effort)
+            entry = entry_along(known, way, self.graph.work.searching)
             if entry is not None:
-                return self.bounds(entry, effort)
+                return self._proven(known, entry, BlockId(way.start))
         return None
+
+    def _proven(self, known: _Known, entry: Entry, way: BlockId | None) -> Proven | None:
+        """The smallest bound of measures alone, or else of sums, that the checker confirms."""
+        facts = known.facts(self)
+        for tried in (self.singles, self.sums):
+            for variant in find_variants(self.body, entry, tried, self.graph.work.searching):
+                for certificate in variant.certificates:
+                    proof = Proof(certificate, facts, way)
+                    if self._is_confirmed(proof):
+                        return Proven(certificate.back_edges, variant.reason, proof)
+        return None
+
+    def _is_confirmed(self, proof: Proof) -> bool:
+        try:
+            verdict = verdict_of(self.graph, self.loop, proof, self.graph.work.proving)
+        except TooMuchEffort:
+            return False
+        return verdict is Verdict.CONFIRMED
 
 
 def _remembered(
-    walk: WalkState, key: tuple[int, int, object], search: Callable[[], Variant | None]
-) -> Variant | None:
+    walk: WalkState, key: tuple[int, int, object], search: Callable[[], Proven | None]
+) -> Proven | None:
     """What was found in the same state, or is now; None if a loop was entered in too many."""
     variants, work = walk.graph.work.variants, walk.graph.work
     if key not in variants:
@@ -148,7 +184,7 @@ def _remembered(
             return None
         variants[key] = search()
         work.searches[key[:2]] = tried + (1 if variants[key] is not None else _FAILED)
-    found: Variant | None = variants[key]
+    found: Proven | None = variants[key]
     return found
 
 
@@ -160,7 +196,9 @@ def _search(walk: WalkState, loop: Loop) -> _Search:
         ways = [way_to(walk.graph, loop, body.live[loop.header], steps) for steps in _STEPS_BEFORE]
         singles = measures(body)
         present = tuple(way for way in ways if way is not None)
-        known[loop.id] = _Search(body, present, singles, sums(singles), gaps(body))
+        known[loop.id] = _Search(
+            walk.graph, loop, body, present, singles, sums(singles), gaps(body)
+        )
     found: _Search = known[loop.id]
     return found
 
@@ -190,6 +228,20 @@ class _Known:
     def alone(self, name: str, kind: IntegerType) -> Interval | None:
         """The values of one register."""
         return self._exact(Measure(((name, 1),), 0, kind))
+
+    def facts(self, search: _Search) -> tuple[Bound, ...]:
+        """What is known of registers and of measures, as a certificate says it."""
+        found: dict[Bound, None] = {}
+        singles = [
+            Measure(((name, 1),), 0, IntegerType(self.walk.graph.width(name), signed=signed))
+            for name in integer_registers(search.body, self.names)
+            for signed in (True, False)
+        ]
+        for measure in (*singles, *search.asked):
+            interval = self._exact(measure)
+            if interval is not None:
+                found[bound_of(measure, interval)] = None
+        return tuple(found)
 
     def summary(self, names: frozenset[str], search: _Search) -> tuple[object, ...]:
         """What is known of registers and of measures."""

@@ -1,0 +1,42 @@
+"""``ptxwcet check-certificates REPORT FILE``: the certificates of a report checked again."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from ptxwcet.cli.output import echo
+from ptxwcet.cli.paths import GuardedCommand, InputFile
+from ptxwcet.flow.certificates.checker import Verdict
+from ptxwcet.ptx.parser import parse_module
+from ptxwcet.ptx.reading import read_source
+from ptxwcet.report.rechecking import NoReport, recheck
+from ptxwcet.support.input_files import MOST_TEXT_BYTES, read_text
+
+
+@click.command(cls=GuardedCommand, name="check-certificates")
+@click.argument("report", type=InputFile())
+@click.argument("file", type=InputFile())
+def check_certificates(report: str, file: str) -> int:
+    """Check the certificates of loop bounds in REPORT, a JSON report, against the PTX of FILE.
+
+    Each is confirmed by the solver alone, without the search that found it; what the report says is
+    known at the entry of a loop is taken as given. Exit code: 0 all are confirmed; 1 one is not; 2
+    usage.
+    """
+    try:
+        data = json.loads(read_text(report, MOST_TEXT_BYTES))
+    except (ValueError, RecursionError) as error:
+        raise click.BadParameter(f"'{report}' is no JSON: {error}") from None
+    found = 0
+    refused = 0
+    try:
+        for one in recheck(data, parse_module(read_source(file))):
+            found += 1
+            refused += one.verdict is not Verdict.CONFIRMED
+            echo(f"{one.kernel} {one.block}: {one.verdict.value}")
+    except NoReport as error:
+        raise click.BadParameter(str(error)) from None
+    echo(f"{found} certificates, {refused} not confirmed")
+    return int(refused > 0)

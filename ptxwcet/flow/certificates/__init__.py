@@ -1,0 +1,1 @@
+"""Bounds of loops with proofs that a solver confirms: who found them need not be trusted."""

@@ -1,0 +1,254 @@
+"""Confirms certificates: each claim about all states is a question to the solver.
+
+For an entry: from what is known there, every thread that enters the loop satisfies the invariant,
+with a measure of at most ``high``. For an iteration: from the invariant, every thread that goes
+back to the header satisfies it again, its measure is ``low`` or more, and smaller by each step. By
+induction both hold at each arrival, so that the number of back edges follows from the steps alone
+(:func:`~ptxwcet.flow.certificates.certificate.most_back_edges`). What the solver does not confirm
+is not true, as far as anyone may say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+
+from ptxwcet.flow.certificates.certificate import (
+    Bound,
+    Certificate,
+    Part,
+    Reading,
+    Remainders,
+    Step,
+    Sum,
+    most_back_edges,
+    most_remainders,
+)
+from ptxwcet.flow.certificates.passage import NotFollowed, Passage
+from ptxwcet.flow.certificates.solving import Question, all_of, arithmetic_width
+from ptxwcet.flow.effort import Effort
+from ptxwcet.ir.terms import Op, Term, const, term
+from ptxwcet.support.smt import Answer
+
+EFFORT = 12_000
+"""Effort of one question: some tenths of a second."""
+
+_MOST_WIDTH = 256
+"""Bits of the widest sums: those of registers of 64 bits with factors of that size."""
+
+State = Callable[[str], Term]
+"""What registers hold at some place, by name."""
+
+
+class Verdict(Enum):
+    """What became of a certificate."""
+
+    CONFIRMED = "confirmed"
+    WRONG = "wrong"
+    """Some state contradicts it, as far as the iteration is known."""
+    NOT_SETTLED = "not settled"
+    """The solver gave up, or the loop is not followed."""
+
+
+@dataclass(frozen=True, slots=True)
+class EntryFacts:
+    """What is known when the loop is entered: bounds, and the way that led there, if it is."""
+
+    bounds: tuple[Bound, ...]
+    way: Passage | None = None
+
+
+def check(
+    certificate: Certificate, iteration: Passage, entry: EntryFacts, effort: Effort
+) -> Verdict:
+    """Whether an entry of a loop goes back at most as often as a certificate says.
+
+    Raises TooMuchEffort. Cost: two questions to the solver, within their effort.
+    """
+    if back_edges_of(certificate) != certificate.back_edges:
+        return Verdict.WRONG
+    try:
+        questions = (at_entry(certificate, iteration, entry), when_kept(certificate, iteration))
+        answers = [question.answer(EFFORT, effort) for question in questions]
+    except NotFollowed:
+        return Verdict.NOT_SETTLED
+    if Answer.POSSIBLE in answers:
+        return Verdict.WRONG
+    return Verdict.NOT_SETTLED if Answer.UNKNOWN in answers else Verdict.CONFIRMED
+
+
+def back_edges_of(certificate: Certificate) -> int | None:
+    """How many back edges follow from what a certificate says; None for no end of them."""
+    pair = certificate.remainders
+    if pair is None:
+        return most_back_edges(certificate)
+    if certificate.steps or certificate.measure != magnitude_of(pair):
+        return None
+    # what division by 0 leaves may be any number
+    return most_remainders(certificate.high) + (certificate.low < 1)
+
+
+def magnitude_of(pair: Remainders) -> Sum:
+    """The measure of Euclid's algorithm."""
+    reading = Reading.MAGNITUDE if pair.signed else Reading.UNSIGNED
+    return Sum((Part(pair.divisor, 1, reading),))
+
+
+def at_entry(certificate: Certificate, iteration: Passage, entry: EntryFacts) -> Question:
+    """What is to be impossible at an entry: a state that the certificate does not cover.
+
+    Raises NotFollowed.
+    """
+    question = Question()
+    state: State = iteration.before
+    _narrow(question, entry.bounds, state if entry.way is None else entry.way.after)
+    if entry.way is not None:
+        state = entry.way.after
+        question.require(entry.way.arrives)
+    for bound in entry.bounds:
+        question.require(_within(bound, state))
+    claims = [_within(bound, state) for bound in certificate.invariant]
+    claims.append(_at_most(certificate.measure, certificate.high, state))
+    if certificate.remainders is not None:
+        claims.append(_at_least(certificate.measure, certificate.low, state))
+    question.require(~all_of(claims))
+    return question
+
+
+def when_kept(certificate: Certificate, iteration: Passage) -> Question:
+    """What is to be impossible in an iteration that goes back. Raises NotFollowed."""
+    question, before, after = Question(), iteration.before, iteration.after
+    _narrow(question, certificate.invariant, before)
+    question.require(iteration.arrives)
+    for bound in certificate.invariant:
+        question.require(_within(bound, before))
+    claims = [_within(bound, after) for bound in certificate.invariant]
+    measure, pair = certificate.measure, certificate.remainders
+    if pair is None:
+        claims.append(_at_least(measure, certificate.low, after))
+        claims += [_smaller(measure, step, before, after) for step in certificate.steps]
+    else:
+        claims += _remainder_claims(pair, before, after)
+        claims += [_at_least(measure, 1, after), _at_most(measure, certificate.high, after)]
+    question.require(~all_of(claims))
+    return question
+
+
+def _narrow(question: Question, bounds: tuple[Bound, ...], state: State) -> None:
+    """Registers that are required to be in a small range have few bits."""
+    for bound in bounds:
+        match bound.sum:
+            case Sum((Part(name, 1, Reading.SIGNED | Reading.UNSIGNED),), 0):
+                question.narrow(state(name), bound.low, bound.high)
+
+
+def _remainder_claims(pair: Remainders, before: State, after: State) -> list[Term]:
+    dividend, divisor = before(pair.dividend), before(pair.divisor)
+    if dividend.width != divisor.width:
+        raise NotFollowed
+    rest = term(Op.SREM if pair.signed else Op.UREM, divisor.width, (dividend, divisor))
+    return [
+        after(pair.dividend).equals(divisor),
+        divisor.equals(0) | after(pair.divisor).equals(rest),
+    ]
+
+
+def _within(bound: Bound, state: State) -> Term:
+    """One bit: whether a state satisfies a bound."""
+    width = _width(bound.sum, state, 1, max(abs(bound.low), abs(bound.high), bound.divisor))
+    found = _value(bound.sum, state, width)
+    above = ~found.less_than(bound.low, signed=True)
+    truths = [above, ~const(bound.high, width).less_than(found, signed=True)]
+    if bound.divisor > 1:
+        rest = found.remainder(const(bound.divisor, width), signed=True)
+        truths.append(rest.equals(0))
+    return all_of(truths)
+
+
+def _at_most(measure: Sum, high: int, state: State) -> Term:
+    counted = _counted_bits(measure, state)
+    if counted is not None and 0 <= high < counted.width:
+        return counted.shifted_right(high, signed=False).equals(0)  # suffices
+    width = _width(measure, state, 1, abs(high))
+    return ~const(high, width).less_than(_value(measure, state, width), signed=True)
+
+
+def _at_least(measure: Sum, low: int, state: State) -> Term:
+    counted = _counted_bits(measure, state)
+    if counted is not None and low == 1:
+        return ~counted.equals(0)
+    width = _width(measure, state, 1, abs(low))
+    return ~_value(measure, state, width).less_than(low, signed=True)
+
+
+def _smaller(measure: Sum, step: Step, before: State, after: State) -> Term:
+    """One bit: whether the measure has become smaller by a step."""
+    counted, left = _counted_bits(measure, before), _counted_bits(measure, after)
+    if counted is not None and left is not None and step == Step(1, -1, 1):
+        return (left & ~counted).equals(0) & ~left.equals(counted)  # suffices
+    width = _width(measure, before, max(step.factor, step.divisor), abs(step.constant))
+    now, then = _value(measure, after, width), _value(measure, before, width)
+    most = _times(then, step.factor) + step.constant
+    return ~most.less_than(_times(now, step.divisor), signed=True)
+
+
+def _counted_bits(measure: Sum, state: State) -> Term | None:
+    """The register whose bits a measure counts, if it does nothing else.
+
+    Counts are compared through the bits then, which says no more: solvers do not count well.
+    """
+    match measure:
+        case Sum((Part(name, 1, Reading.ONES),), 0):
+            return state(name)
+    return None
+
+
+def _width(measure: Sum, state: State, factor: int, constant: int) -> int:
+    """Bits in which a multiple of a sum and a constant is added up without a wrap.
+
+    Raises NotFollowed if they are too many.
+    """
+    most = abs(measure.constant)
+    for name, c, reading in measure.parts:
+        bits = state(name).width
+        most += abs(c) * (bits if reading in (Reading.ONES, Reading.LENGTH) else 1 << bits)
+    width = arithmetic_width((factor * most + constant).bit_length() + 2)
+    if width > _MOST_WIDTH:
+        raise NotFollowed
+    return width
+
+
+def _value(measure: Sum, state: State, width: int) -> Term:
+    """A sum in so many bits."""
+    found: Term | None = None
+    for name, c, reading in measure.parts:
+        part = _times(_read(state(name), reading, width), c)
+        found = part if found is None else found + part
+    rest = const(measure.constant, width)
+    if found is None:
+        return rest
+    return found + rest if measure.constant else found
+
+
+def _times(number: Term, factor: int) -> Term:
+    if factor == -1:
+        return -number
+    return number if factor == 1 else number * factor
+
+
+def _read(bits: Term, reading: Reading, width: int) -> Term:
+    """The number that bits are."""
+    match reading:
+        case Reading.SIGNED:
+            return bits.extended(width, signed=True)
+        case Reading.MAGNITUDE:
+            bits = bits.less_than(0, signed=True).choose(-bits, bits)
+        case Reading.ONES:
+            return term(Op.POPC, bits.width, (bits,)).resized(width, signed=False)
+        case Reading.LENGTH:
+            zeros = term(Op.CLZ, bits.width, (bits,)).resized(width, signed=False)
+            return const(bits.width, width) - zeros
+        case Reading.LOWEST:
+            bits = bits & -bits
+    return bits.extended(width, signed=False)

@@ -1,0 +1,359 @@
+"""What a thread does from one block to another, as terms: an iteration of a loop, or a way to it.
+
+Blocks are taken in order, each with the condition under which it is reached; where ways meet a
+register is the one or the other. Loops in between are not followed: what they write may be anything
+behind them, as may all that comes from memory, from other threads, or from an instruction without
+terms. Ways that lead elsewhere do not count. Each execution of such a passage is one choice of
+values for the terms' sources.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from itertools import count
+
+from ptxwcet.flow.certificates.reciprocals import simplified
+from ptxwcet.flow.flow_graph import FlowGraph
+from ptxwcet.flow.graph.cfg import BlockId
+from ptxwcet.flow.graph.loops import Loop
+from ptxwcet.ir.kernel import CARRY, Instruction
+from ptxwcet.ir.operands import Operand, Register, SpecialRegister
+from ptxwcet.ir.operation import operation_of
+from ptxwcet.ir.semantics import meaning_of
+from ptxwcet.ir.terms import Op, Term, const, fold, source, term
+
+MOST_INSTRUCTIONS = 3_000
+_MOST_WIDTH = 64
+_FIXED = frozenset(
+    f"%{name}.{axis}" for name in ("tid", "ntid", "ctaid", "nctaid") for axis in "xyz"
+)
+"""Special registers that stay as they are while a thread runs."""
+
+Registers = dict[str, Term]
+"""What registers hold that have been written since the start."""
+
+
+class NotFollowed(Exception):
+    """A part of a kernel is not followed: it is too large, or has ways into its middle."""
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """All ways from a block to another one, which for an iteration is the same.
+
+    ``arrives`` is one bit: whether a thread comes to the end at all. Sources of the terms stand for
+    what registers hold at the start, and for what is not known.
+    """
+
+    arrives: Term
+    _sources: _Sources
+    _after: Mapping[str, Term]
+
+    def before(self, name: str) -> Term:
+        """A register at the start. Raises NotFollowed if it is no number."""
+        return self._sources.before(name)
+
+    def after(self, name: str) -> Term:
+        """A register at the end. Raises NotFollowed if it is no number."""
+        return self._after.get(name) or self._sources.before(name)
+
+
+def iteration_of(graph: FlowGraph, loop: Loop) -> Passage:
+    """One iteration of a loop, from its header to its header. Raises NotFollowed.
+
+    Cost: linear in the body, times the registers that ways write which meet.
+    """
+    return _Follower(graph, loop.body, loop.header, loop.header).passage()
+
+
+def way_from(graph: FlowGraph, start: BlockId, loop: Loop) -> Passage:
+    """The ways from a block to a loop's header, each the last part of a run that enters the loop.
+
+    The block must dominate the header. Ways do not come back to the block, nor do they go through
+    the loop before. Raises NotFollowed. Cost: as :func:`iteration_of`.
+    """
+    if start in loop.body or not _dominates(graph, start, loop.header):
+        raise NotFollowed
+    after = _reached(graph.cfg.successors, start, loop.header)
+    before = _reached(graph.cfg.predecessors, loop.header, start)
+    blocks = (after & before) | {start}
+    if not blocks.isdisjoint(loop.body - {loop.header}):
+        raise NotFollowed
+    return _Follower(graph, blocks - {loop.header}, start, loop.header).passage()
+
+
+def _dominates(graph: FlowGraph, above: BlockId, block: BlockId) -> bool:
+    one: BlockId | None = block
+    while one is not None and one != above:
+        one = graph.dominators[one]
+    return one == above
+
+
+def _reached(edges: tuple[tuple[BlockId, ...], ...], first: BlockId, last: BlockId) -> set[BlockId]:
+    """Blocks that edges lead to from ``first``, without going on from ``last``."""
+    found: set[BlockId] = set()
+    pending = list(edges[first])
+    while pending:
+        block = pending.pop()
+        if block not in found:
+            found.add(block)
+            if block not in (last, first):
+                pending += edges[block]
+    return found
+
+
+@dataclass(slots=True)
+class _Sources:
+    """The sources of a passage: registers at its start, and what is not known, each a new one."""
+
+    types: Mapping[str, str]
+    _numbers: count[int] = field(default_factory=count)
+    _named: dict[str, Term] = field(default_factory=dict)
+
+    def width(self, name: str) -> int:
+        """Bits of a register. Raises NotFollowed if it is no number."""
+        kind = self.types.get(name, "pred" if name == CARRY else "")
+        digits = "1" if kind == "pred" else kind.lstrip("usbf")
+        if not digits.isdigit() or int(digits) > _MOST_WIDTH:
+            raise NotFollowed
+        return int(digits)
+
+    def fresh(self, width: int) -> Term:
+        """Some number."""
+        return source(next(self._numbers), width)
+
+    def before(self, name: str) -> Term:
+        """What a register holds at the start."""
+        if name not in self._named:
+            self._named[name] = self.fresh(self.width(name))
+        return self._named[name]
+
+    def special(self, name: str) -> Term:
+        """A special register: the same number each time only if it stays as it is."""
+        width = 64 if name.endswith("64") else 32
+        if name not in _FIXED:
+            return self.fresh(width)
+        return self._named.setdefault(name, self.fresh(width))
+
+
+@dataclass(slots=True)
+class _Follower:
+    """Follows blocks from a start to an end; ``waiting`` are the ways that lead into each."""
+
+    graph: FlowGraph
+    blocks: Collection[BlockId]
+    start: BlockId
+    end: BlockId
+    sources: _Sources = field(init=False)
+    waiting: dict[BlockId, list[tuple[Term, Registers]]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.sources = _Sources(self.graph.kernel.registers)
+
+    def passage(self) -> Passage:
+        """All ways as one. Raises NotFollowed."""
+        cfg = self.graph.cfg
+        size = sum(cfg.blocks[block].end - cfg.blocks[block].start for block in self.blocks)
+        if size > MOST_INSTRUCTIONS:
+            raise NotFollowed
+        inner = self._inner()
+        done: set[BlockId] = set()
+        for block in cfg.reverse_postorder:
+            if block not in self.blocks or block in done:
+                continue
+            loop = inner.get(block)
+            own = loop.body if loop is not None else frozenset((block,))
+            if block != self.start:
+                self._check_entries(block, own, done)
+            done |= own
+            reached, registers = self._met(block)
+            if loop is not None:
+                self._behind(loop, reached, registers)
+            else:
+                self._walk(block, reached, registers)
+        return Passage(*self._arrived())
+
+    def _inner(self) -> dict[BlockId, Loop]:
+        """The outermost loops among the blocks, by header; not the loop that is gone round."""
+        found: dict[BlockId, Loop] = {}
+        for loop in self.graph.forest.loops:  # outer ones first
+            is_whole = loop.header == self.end == self.start
+            if not is_whole and loop.body <= set(self.blocks):
+                known = any(loop.body <= other.body for other in found.values())
+                if not known:
+                    found[loop.header] = loop
+        return found
+
+    def _check_entries(
+        self, block: BlockId, own: Collection[BlockId], done: Collection[BlockId]
+    ) -> None:
+        """Raises NotFollowed if a way leads here that has not been followed."""
+        for one in own:
+            for before in self.graph.cfg.predecessors[one]:
+                if before not in own and (before not in done or one != block):
+                    raise NotFollowed
+
+    def _met(self, block: BlockId) -> tuple[Term, Registers]:
+        """Whether a block is reached, and its registers: ways that meet are one."""
+        if block == self.start:
+            return const(1, 1), {}
+        return self._merged(self.waiting.pop(block, []))
+
+    def _merged(self, ways: list[tuple[Term, Registers]]) -> tuple[Term, Registers]:
+        reached, merged = const(0, 1), dict[str, Term]()
+        names = {name for _, registers in ways for name in registers}
+        for condition, registers in ways:
+            for name in names:
+                now = registers.get(name) or self.sources.before(name)
+                merged[name] = condition.choose(now, merged[name]) if name in merged else now
+            reached = _either(reached, condition)
+        return reached, merged
+
+    def _arrived(self) -> tuple[Term, _Sources, Registers]:
+        arrives, registers = self._merged(self.waiting.pop(self.end, []))
+        if self.waiting:
+            raise NotFollowed
+        return arrives, self.sources, registers
+
+    def _go(self, target: BlockId, condition: Term, registers: Registers) -> None:
+        """Follows an edge; what leaves the blocks is not looked at."""
+        if target == self.end or (target in self.blocks and target != self.start):
+            self.waiting.setdefault(target, []).append((condition, registers))
+
+    def _behind(self, loop: Loop, reached: Term, registers: Registers) -> None:
+        """Goes on behind a loop, whatever it has done."""
+        after = dict(registers)
+        for block in sorted(loop.body):
+            bounds = self.graph.cfg.blocks[block]
+            for index in range(bounds.start, bounds.end):
+                for name in self.graph.kernel.instructions[index].writes:
+                    self._forget(after, name)
+        for source_, target in loop.exits:
+            if source_ not in loop.body or target in loop.body:
+                raise NotFollowed
+            self._go(target, _both(reached, self.sources.fresh(1)), after)
+
+    def _forget(self, registers: Registers, name: str) -> None:
+        try:
+            registers[name] = self.sources.fresh(self.sources.width(name))
+        except NotFollowed:
+            registers.pop(name, None)  # no number: nobody asks for it
+
+    def _walk(self, block: BlockId, reached: Term, registers: Registers) -> None:
+        """Executes a block and goes on behind it."""
+        graph = self.graph
+        bounds = graph.cfg.blocks[block]
+        for index in range(bounds.start, bounds.end):
+            self._step(registers, graph.kernel.instructions[index])
+        taken, fallthrough = graph.cfg.taken[block], graph.cfg.fallthrough[block]
+        successors = dict.fromkeys(graph.cfg.successors[block])
+        if len(successors) == 1:
+            self._go(next(iter(successors)), reached, registers)
+            return
+        guard = (
+            graph.kernel.instructions[bounds.end - 1].guard if bounds.end > bounds.start else None
+        )
+        known = guard is not None and {taken, fallthrough} == set(successors)
+        for target in successors:
+            condition = self.sources.fresh(1)
+            if known and guard is not None:
+                holds = self._read(registers, guard.register)
+                condition = holds if (target == taken) != guard.negated else ~holds
+            self._go(target, _both(reached, condition), dict(registers))
+
+    def _read(self, registers: Registers, name: str) -> Term:
+        return registers.get(name) or self.sources.before(name)
+
+    def _step(self, registers: Registers, instruction: Instruction) -> None:
+        """What an instruction leaves in the registers."""
+        if not instruction.writes:
+            return
+        results = self._results(registers, instruction)
+        guard, kept = instruction.guard, dict[str, Term]()
+        if guard is not None:
+            holds = self._read(registers, guard.register)
+            kept = {
+                name: old for name in instruction.writes if (old := self._held(registers, name))
+            }
+        for name in instruction.writes:
+            self._forget(registers, name)
+        if results is not None and len(set(instruction.writes)) == len(results):
+            registers.update(zip(instruction.writes, results, strict=True))
+        for name, old in kept.items():
+            assert guard is not None
+            yes, no = (old, registers[name]) if guard.negated else (registers[name], old)
+            registers[name] = holds.choose(yes, no)
+
+    def _held(self, registers: Registers, name: str) -> Term | None:
+        """What a register holds; None if that is no number."""
+        try:
+            return self._read(registers, name)
+        except NotFollowed:
+            return None
+
+    def _results(self, registers: Registers, instruction: Instruction) -> list[Term] | None:
+        """The terms of what an instruction writes; None if they are not known."""
+        types = self.graph.kernel.registers
+        meaning = meaning_of(instruction, types)
+        if meaning is None:
+            return self._loaded(instruction)
+        try:
+            sources = [self._operand(registers, one) for one in meaning.sources]
+        except NotFollowed:
+            return None
+        return [self._substituted(one, sources) for one in meaning.results]
+
+    def _operand(self, registers: Registers, operand: Operand) -> Term | None:
+        match operand:
+            case Register(name):
+                return self._read(registers, name)
+            case SpecialRegister(name):
+                return self.sources.special(name)
+        return None  # a literal, which is in the term
+
+    def _loaded(self, instruction: Instruction) -> list[Term] | None:
+        """What a load gives: some number of its type, which may be narrower than the register."""
+        operation = operation_of(instruction.form)
+        if operation.name != "ld" or len(operation.types) != 1:
+            return None
+        (kind,) = operation.types
+        if not kind.is_integer:
+            return None
+        try:
+            widths = [self.sources.width(name) for name in instruction.writes]
+        except NotFollowed:
+            return None
+        return [
+            self.sources.fresh(kind.bits).resized(width, signed=kind.is_signed) for width in widths
+        ]
+
+    def _substituted(self, root: Term, sources: list[Term | None]) -> Term:
+        """A term over sources of an instruction, with terms in their place."""
+
+        def put(one: Term, args: list[Term]) -> Term:
+            match one.op:
+                case Op.CONST:
+                    return one
+                case Op.SOURCE:
+                    found = sources[one.value]
+                    if found is None or found.width != one.width:
+                        return self.sources.fresh(one.width)
+                    return found
+                case Op.ANY:
+                    return self.sources.fresh(one.width)
+            return simplified(term(one.op, one.width, tuple(args), one.value))
+
+        return fold(root, put)
+
+
+def _both(one: Term, two: Term) -> Term:
+    if one.op is Op.CONST:
+        return two if one.value else one
+    return two if one is two else one & two
+
+
+def _either(one: Term, two: Term) -> Term:
+    if one.op is Op.CONST:
+        return one if one.value else two
+    return one if one is two else one | two

@@ -1,0 +1,122 @@
+"""Questions about terms, answered by the solver with an effort that is counted."""
+
+from __future__ import annotations
+
+from ptxwcet.flow.effort import Effort
+from ptxwcet.ir.terms import Op, Term, any_bits, const, fold, term
+from ptxwcet.support.smt import Answer, Expression, Formula
+
+_DIVISIONS = (Op.UDIV, Op.UREM, Op.SDIV, Op.SREM)
+_GRAIN = 32
+
+
+def arithmetic_width(bits: int) -> int:
+    """Bits in which sums of so many are computed: products of the same are the same term then."""
+    return -(-bits // _GRAIN) * _GRAIN
+
+
+class Question:
+    """Whether some sources make terms of one bit true together.
+
+    A quotient by a constant is the number whose multiple leaves a remainder below the constant:
+    solvers know the one less well than the other.
+    """
+
+    def __init__(self) -> None:
+        self._formula = Formula()
+        self._known: dict[Term, Expression] = {}
+        self._quotients: dict[tuple[Term, int], tuple[Term, Term]] = {}
+
+    def require(self, truth: Term) -> None:
+        """Adds a term of one bit that is to be true. Cost: once for each distinct term."""
+        self._formula.require(self._expression(truth))
+
+    def narrow(self, register: Term, low: int, high: int) -> None:
+        """Makes a source one of few bits, extended: it is required to be from ``low`` to ``high``.
+
+        Ranges alone say as much, but where high bits are the same the solver need not find that.
+        To be called before anything is required of the source.
+        """
+        bits = max(low.bit_length(), high.bit_length()) + (low < 0)
+        if register.op is not Op.SOURCE or register in self._known or not 0 < bits < register.width:
+            return
+        part = self._formula.variable(bits)
+        operator = "sign_extend" if low < 0 else "zero_extend"
+        self._known[register] = self._formula.apply(operator, register.width, [part])
+
+    def answer(self, most: int, effort: Effort) -> Answer:
+        """Whether it is possible. Raises TooMuchEffort. Cost: see :meth:`Formula.solve`."""
+        found = self._formula.solve(most)
+        effort.spend(self._formula.spent)
+        return found
+
+    def number(self, one: Term) -> int:
+        """What a term, which was asked about, is for the sources that were found, without sign."""
+        return self._formula.value(self._expression(one))
+
+    def _expression(self, root: Term) -> Expression:
+        """The solver's expression of a term."""
+
+        def build(one: Term, args: list[Expression]) -> Expression:
+            if one not in self._known:
+                self._known[one] = self._built(one, args)
+            return self._known[one]
+
+        return fold(root, build)
+
+    def _built(self, one: Term, args: list[Expression]) -> Expression:
+        match one.op:
+            case Op.CONST:
+                return self._formula.constant(one.value, one.width)
+            case Op.SOURCE | Op.ANY:
+                return self._formula.variable(one.width)
+        if one.op in _DIVISIONS and one.args[1].op is Op.CONST:
+            divided = self._by_constant(one)
+            if divided is not None:
+                return self._expression(divided)
+        return self._formula.apply(one.op.value, one.width, args, one.value)
+
+    def _by_constant(self, one: Term) -> Term | None:
+        """A quotient or remainder by a constant, in other terms; None if it is for the solver."""
+        number, by = one.args
+        width, signed = one.width, one.op in (Op.SDIV, Op.SREM)
+        divisor_is_negative = signed and bool(by.value >> (width - 1))
+        divisor = (1 << width) - by.value if divisor_is_negative else by.value
+        if divisor < 2 or (not signed and divisor & (divisor - 1) == 0):
+            return None
+        is_negative = number.less_than(0, signed=True)
+        quotient, rest = self._divided(
+            is_negative.choose(-number, number) if signed else number, divisor
+        )
+        if not signed:
+            return quotient if one.op is Op.UDIV else rest
+        if one.op is Op.SREM:
+            return is_negative.choose(-rest, rest)
+        turned = ~is_negative if divisor_is_negative else is_negative
+        return turned.choose(-quotient, quotient)
+
+    def _divided(self, number: Term, divisor: int) -> tuple[Term, Term]:
+        """Quotient and remainder of a number without sign, by what defines them."""
+        width, key = number.width, (number, divisor)
+        if key not in self._quotients:
+            below = number.shifted_right(divisor.bit_length() - 1, signed=False)
+            if divisor & (divisor - 1) == 0:
+                self._quotients[key] = below, number & (divisor - 1)
+                return self._quotients[key]
+            quotient, rest = any_bits(width), any_bits(width)
+            wide = arithmetic_width(width + divisor.bit_length())
+            product = quotient.extended(wide, signed=False) * divisor
+            whole = product + rest.extended(wide, signed=False)
+            self._quotients[key] = quotient, rest
+            self.require(whole.equals(number.extended(wide, signed=False)))
+            self.require(rest.less_than(divisor, signed=False))
+            self.require(~below.less_than(quotient, signed=False))  # follows, but helps
+        return self._quotients[key]
+
+
+def all_of(truths: list[Term]) -> Term:
+    """One bit: whether all of some are true."""
+    found = const(1, 1)
+    for one in truths:
+        found = one if found.op is Op.CONST and found.value else term(Op.AND, 1, (found, one))
+    return found

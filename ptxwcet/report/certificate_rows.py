@@ -1,0 +1,165 @@
+"""Certificates of loop bounds in the report, and read back from its JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ptxwcet.flow.certificates.certificate import (
+    Bound,
+    Certificate,
+    Part,
+    Reading,
+    Remainders,
+    Step,
+    Sum,
+)
+from ptxwcet.flow.certificates.proof import Proof
+from ptxwcet.flow.graph.cfg import BlockId, ControlFlowGraph
+
+
+@dataclass(frozen=True, slots=True)
+class PartRow:
+    """A multiple of a register, read as a number in some way."""
+
+    register: str
+    coefficient: int
+    reading: str
+
+
+@dataclass(frozen=True, slots=True)
+class SumRow:
+    """A sum of multiples of registers and a constant, as an integer without a wrap."""
+
+    parts: tuple[PartRow, ...]
+    constant: int
+
+
+@dataclass(frozen=True, slots=True)
+class RangeRow:
+    """A sum is at least ``low`` and at most ``high``, and a multiple of ``divisor``."""
+
+    sum: SumRow
+    low: int
+    high: int
+    divisor: int
+
+
+@dataclass(frozen=True, slots=True)
+class StepRow:
+    """An iteration leaves ``divisor * measure`` at most ``factor * measure + constant``."""
+
+    factor: int
+    constant: int
+    divisor: int
+
+
+@dataclass(frozen=True, slots=True)
+class RemaindersRow:
+    """An iteration of Euclid's algorithm, on two registers."""
+
+    dividend: str
+    divisor: str
+    signed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CertificateRow:
+    """Why an entry of a loop goes back at most ``back_edges`` times.
+
+    ``facts`` are what the walk knows of registers at the entry, ``way`` the block before it from
+    which on the checker looks at what is executed, if it does. ``invariant`` holds at each arrival
+    at the header; ``measure`` is at most ``high`` at the entry, and after an iteration at least
+    ``low`` and smaller by each of ``steps``.
+    """
+
+    back_edges: int
+    measure: SumRow
+    high: int
+    low: int
+    steps: tuple[StepRow, ...]
+    remainders: RemaindersRow | None
+    invariant: tuple[RangeRow, ...]
+    facts: tuple[RangeRow, ...]
+    way: str | None
+
+
+def certificate_row(proof: Proof | None, cfg: ControlFlowGraph) -> CertificateRow | None:
+    """A proof as it is reported; None without one."""
+    if proof is None:
+        return None
+    one = proof.certificate
+    pair = one.remainders
+    return CertificateRow(
+        one.back_edges,
+        _sum_row(one.measure),
+        one.high,
+        one.low,
+        tuple(StepRow(step.factor, step.constant, step.divisor) for step in one.steps),
+        None if pair is None else RemaindersRow(pair.dividend, pair.divisor, pair.signed),
+        tuple(map(_range_row, one.invariant)),
+        tuple(map(_range_row, proof.facts)),
+        None if proof.way is None else cfg.name(proof.way),
+    )
+
+
+def _sum_row(one: Sum) -> SumRow:
+    parts = tuple(PartRow(name, c, reading.value) for name, c, reading in one.parts)
+    return SumRow(parts, one.constant)
+
+
+def _range_row(one: Bound) -> RangeRow:
+    return RangeRow(_sum_row(one.sum), one.low, one.high, one.divisor)
+
+
+def proof_from(row: Mapping[str, Any], cfg: ControlFlowGraph) -> Proof:
+    """A proof from the JSON of its row.
+
+    Raises ValueError, KeyError or TypeError for what is no certificate of a graph with such blocks.
+    """
+    pair = row["remainders"]
+    certificate = Certificate(
+        tuple(map(_range_from, row["invariant"])),
+        _sum_from(row["measure"]),
+        _integer(row["high"]),
+        _integer(row["low"]),
+        tuple(
+            Step(*(_integer(step[key]) for key in ("factor", "constant", "divisor")))
+            for step in row["steps"]
+        ),
+        _integer(row["back_edges"]),
+        None
+        if pair is None
+        else Remainders(str(pair["dividend"]), str(pair["divisor"]), bool(pair["signed"])),
+    )
+    facts = tuple(map(_range_from, row["facts"]))
+    way = None if row["way"] is None else block_named(cfg, row["way"])
+    return Proof(certificate, facts, way)
+
+
+def block_named(cfg: ControlFlowGraph, name: str) -> BlockId:
+    """The block that people call so. Raises ValueError if none is."""
+    for block in cfg.blocks:
+        if cfg.name(block.id) == name:
+            return block.id
+    raise ValueError(f"no block {name!r}")
+
+
+def _integer(value: object) -> int:
+    if type(value) is not int:
+        raise TypeError(f"not an integer: {value!r}")
+    return value
+
+
+def _sum_from(row: Mapping[str, Any]) -> Sum:
+    parts = tuple(
+        Part(str(part["register"]), _integer(part["coefficient"]), Reading(part["reading"]))
+        for part in row["parts"]
+    )
+    return Sum(parts, _integer(row["constant"]))
+
+
+def _range_from(row: Mapping[str, Any]) -> Bound:
+    low, high, divisor = (_integer(row[key]) for key in ("low", "high", "divisor"))
+    return Bound(_sum_from(row["sum"]), low, high, divisor)

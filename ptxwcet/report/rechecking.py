@@ -1,0 +1,83 @@
+"""Certificates of a report checked again, against a PTX file and nothing else of the analysis."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ptxwcet.flow.certificates.checker import Verdict
+from ptxwcet.flow.certificates.proof import verdict_of
+from ptxwcet.flow.effort import Effort, TooMuchEffort
+from ptxwcet.flow.flow_graph import MOST_PROOF_STEPS, FlowGraph
+from ptxwcet.flow.graph.dominance import compute_postdominators
+from ptxwcet.flow.graph.inlining import inline_calls
+from ptxwcet.flow.launch import Launch
+from ptxwcet.flow.paths.call_variables import with_variable_registers
+from ptxwcet.flow.paths.extraction import flow_graph
+from ptxwcet.flow.walk.iterations import is_rotated
+from ptxwcet.ir.kernel import Kernel, Module
+from ptxwcet.pipeline import build_flow
+from ptxwcet.report.certificate_rows import block_named, proof_from
+
+
+class NoReport(Exception):
+    """The data are no report with certificates for this file; the text says what is wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rechecked:
+    """What the checker says of the certificate of a loop, and of the bound that rests on it."""
+
+    kernel: str
+    block: str
+    iterations: int
+    verdict: Verdict
+
+
+def recheck(report: Mapping[str, Any], module: Module) -> Iterator[Rechecked]:
+    """The verdict on each certificate of a report, kernel by kernel.
+
+    What the walk knew at the entry of a loop, the certificate's ``facts``, is taken as given. A
+    bound on executions of the body is wrong if it is smaller than what back edges allow. Raises
+    NoReport. Cost: two questions to the solver for each certificate.
+    """
+    kernels = {kernel.name: kernel for kernel in module.kernels}
+    try:
+        for row in report["kernels"]:
+            loops = [one for one in row.get("loops", ()) if one.get("certificate") is not None]
+            if not loops:
+                continue
+            if row["kernel"] not in kernels:
+                raise NoReport(f"the file has no kernel {row['name']}")
+            graph = _graph(kernels[row["kernel"]], module)
+            for loop in loops:
+                yield _rechecked(graph, row["kernel"], loop)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise NoReport(f"no report of this file with certificates: {error}") from None
+
+
+def _graph(kernel: Kernel, module: Module) -> FlowGraph:
+    whole = inline_calls(kernel, module)
+    launch = Launch((1, 1, 1), (1, 1, 1))
+    cfg, forest = build_flow(whole, launch)
+    meetings = tuple(compute_postdominators(cfg).immediate)
+    return flow_graph(with_variable_registers(whole), cfg, forest, meetings, launch)
+
+
+def _rechecked(graph: FlowGraph, kernel: str, row: Mapping[str, Any]) -> Rechecked:
+    proof = proof_from(row["certificate"], graph.cfg)
+    header = block_named(graph.cfg, row["block"])
+    loop = graph.forest.loop_at(header)
+    if loop is None:
+        raise NoReport(f"no loop begins at {row['block']} of kernel {kernel}")
+    iterations = row["iterations"]
+    if type(iterations) is not int:
+        raise NoReport("iterations of a loop are no number")
+    if iterations < proof.certificate.back_edges + is_rotated(loop):
+        return Rechecked(kernel, row["block"], iterations, Verdict.WRONG)
+    try:
+        verdict = verdict_of(graph, loop, proof, Effort(MOST_PROOF_STEPS))
+    except TooMuchEffort:
+        verdict = Verdict.NOT_SETTLED
+    return Rechecked(kernel, row["block"], iterations, verdict)

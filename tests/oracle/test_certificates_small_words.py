@@ -1,0 +1,277 @@
+"""Certificates of loops on words of four bits: what is confirmed is true of every run.
+
+Random certificates for random loops, most of them wrong: each that the checker confirms is compared
+with all runs over all data. The same for certificates that are true, changed in one place.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+
+import pytest
+from small_programs import draw_program
+from small_words import Program, Row, TooManyStates, most_passes, narrow_types
+
+from ptxwcet.flow.certificates.certificate import (
+    Bound,
+    Certificate,
+    Part,
+    Reading,
+    Remainders,
+    Step,
+    Sum,
+    most_back_edges,
+)
+from ptxwcet.flow.certificates.checker import EntryFacts, Verdict, back_edges_of, check
+from ptxwcet.flow.certificates.passage import NotFollowed, iteration_of, way_from
+from ptxwcet.flow.effort import Effort
+from ptxwcet.flow.flow_graph import FlowGraph
+from ptxwcet.flow.graph.cfg import BlockId, build_cfg
+from ptxwcet.flow.graph.dominance import compute_dominators, compute_postdominators
+from ptxwcet.flow.graph.loops import find_loops
+from ptxwcet.flow.launch import Launch
+from ptxwcet.flow.paths.extraction import flow_graph
+
+REGISTERS = ("%r1", "%r2", "%r3")
+
+
+def graph_of(program: Program) -> FlowGraph:
+    kernel = program.kernel()
+    cfg = build_cfg(kernel)
+    forest = find_loops(cfg, compute_dominators(cfg))
+    postdominators = tuple(compute_postdominators(cfg).immediate)
+    return flow_graph(kernel, cfg, forest, postdominators, Launch((32, 1, 1), (1, 1, 1)))
+
+
+def verdict(program: Program, certificate: Certificate) -> Verdict:
+    """Of a certificate for the only loop, whatever the data before it."""
+    with narrow_types():
+        graph = graph_of(program)
+        (loop,) = graph.forest.loops
+        try:
+            iteration = iteration_of(graph, loop)
+            entry = EntryFacts((), way_from(graph, BlockId(0), loop))
+        except NotFollowed:
+            return Verdict.NOT_SETTLED
+        return check(certificate, iteration, entry, Effort(1_000_000))
+
+
+def is_true(program: Program, certificate: Certificate) -> bool:
+    """Whether no run comes to the header more often than the certificate says, in one entry."""
+    return most_passes(program, "L", certificate.back_edges + 1) is not None
+
+
+def draw(rng: Random) -> Certificate:
+    """Some certificate, whose bound follows from what it claims."""
+    while True:
+        names = rng.sample(REGISTERS, rng.choice((1, 1, 2)))
+        readings = list(Reading) if len(names) == 1 else [Reading.SIGNED, Reading.UNSIGNED]
+        reading = rng.choice(readings)
+        parts = tuple(Part(name, rng.choice((1, 1, -1, 2)), reading) for name in names)
+        measure = Sum(parts, rng.choice((0, 0, 1, -3)))
+        step = rng.choice(
+            (Step(1, -1, 1), Step(1, -2, 1), Step(1, 0, 2), Step(2, 0, 1), Step(1, 1, 2))
+        )
+        invariant = tuple(
+            Bound(Sum((Part(name, 1, reading),)), *sorted(rng.sample(range(-8, 16), 2)))
+            for name in names
+            if rng.random() < 0.5
+        )
+        high, low = rng.choice((3, 7, 8, 15)), rng.choice((-8, 0, 0, 1, 1, 2))
+        found = Certificate(invariant, measure, high, low, (step,), 0)
+        most = most_back_edges(found)
+        if most is not None:
+            return replace(found, back_edges=most)
+
+
+UNKNOWN: tuple[Row, ...] = (("ld.global.u32", "%r1"), ("ld.global.u32", "%r2"))
+
+
+def loop(body: tuple[Row, ...], test: Row, starts: tuple[Row, ...] = UNKNOWN) -> Program:
+    rows = (*starts, ("label", "L"), *body, test, ("bra", "%p1", "L"), ("label", "OUT"))
+    return Program(rows)
+
+
+def certificate(
+    reading: Reading, high: int, low: int, step: Step, *invariant: Bound, name: str = "%r1"
+) -> Certificate:
+    found = Certificate(invariant, Sum((Part(name, 1, reading),)), high, low, (step,), 0)
+    most = most_back_edges(found)
+    assert most is not None
+    return replace(found, back_edges=most)
+
+
+NOT_ZERO: Row = ("setp.ne.s32", "%p1", "%r1", "0")
+POSITIVE: Row = ("setp.gt.s32", "%p1", "%r1", "0")
+DOWN: tuple[Row, ...] = (("add.s32", "%r1", "%r1", "-1"),)
+HALF: tuple[Row, ...] = (("shr.u32", "%r1", "%r1", "1"),)
+SIGNED_HALF: tuple[Row, ...] = (("shr.s32", "%r1", "%r1", "1"),)
+THIRD: tuple[Row, ...] = (("div.s32", "%r1", "%r1", "3"),)
+CLEARED: tuple[Row, ...] = (
+    ("neg.s32", "%r5", "%r1"),
+    ("and.b32", "%r6", "%r1", "%r5"),
+    ("sub.s32", "%r1", "%r1", "%r6"),
+)
+FENWICK: tuple[Row, ...] = (*CLEARED[:2], ("add.s32", "%r1", "%r1", "%r6"))
+DOUBLED: tuple[Row, ...] = (("shl.b32", "%r1", "%r1", "1"),)
+BY_DATA: tuple[Row, ...] = (
+    ("ld.global.u32", "%r4"),
+    ("and.b32", "%r4", "%r4", "1"),
+    ("sub.s32", "%r1", "%r1", "%r4"),
+)
+EUCLID: tuple[Row, ...] = (
+    ("mov.u32", "%r5", "%r1"),
+    ("rem.u32", "%r1", "%r2", "%r1"),
+    ("mov.u32", "%r2", "%r5"),
+)
+ONE: tuple[Row, ...] = (("mov.u32", "%r1", "1"),)
+NOT_NEGATIVE: tuple[Row, ...] = (("ld.global.u32", "%r1"), ("shr.u32", "%r1", "%r1", "1"))
+FALL = Step(1, -1, 1)
+TO_SEVEN = Bound(Sum((Part("%r1", 1, Reading.SIGNED),)), 1, 3)
+
+ALWAYS: Row = ("setp.eq.s32", "%p1", "%r2", "%r2")
+GUARDED: tuple[Row, ...] = (
+    ("ld.global.u32", "%r4"),
+    ("setp.eq.u32", "%p2", "%r4", "0"),
+    ("@%p2", "add.s32", "%r1", "%r1", "-1"),
+)
+
+
+def euclid() -> Certificate:
+    divisor = Sum((Part("%r1", 1, Reading.UNSIGNED),))
+    pair = Remainders("%r2", "%r1", signed=False)
+    return Certificate((), divisor, 15, 0, (), 6, pair)
+
+
+TRUE: dict[str, tuple[Program, Certificate]] = {
+    "down": (
+        loop(DOWN, POSITIVE, NOT_NEGATIVE),
+        certificate(Reading.SIGNED, 7, 1, FALL, Bound(Sum((Part("%r1"),)), 0, 7)),
+    ),
+    "cleared": (loop(CLEARED, NOT_ZERO), certificate(Reading.ONES, 4, 1, FALL)),
+    "half": (loop(HALF, NOT_ZERO), certificate(Reading.UNSIGNED, 15, 1, Step(1, 0, 2))),
+    "half's length": (loop(HALF, NOT_ZERO), certificate(Reading.LENGTH, 4, 1, FALL)),
+    "third": (loop(THIRD, NOT_ZERO), certificate(Reading.MAGNITUDE, 8, 1, Step(1, 0, 3))),
+    "doubled": (
+        loop(DOUBLED, ("setp.le.s32", "%p1", "%r1", "3"), ONE),
+        Certificate((TO_SEVEN,), Sum((Part("%r1", -1),)), -1, -3, (Step(2, 0, 1),), 1),
+    ),
+    "lowest bit": (
+        loop(FENWICK, ("setp.le.u32", "%p1", "%r1", "7"), ONE),
+        Certificate(
+            (Bound(Sum((Part("%r1", 1, Reading.UNSIGNED),)), 1, 7),),
+            Sum((Part("%r1", -1, Reading.LOWEST),)),
+            -1,
+            -4,
+            (Step(2, 0, 1),),
+            2,
+        ),
+    ),
+    "Euclid": (
+        loop(EUCLID, NOT_ZERO),
+        euclid(),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TRUE)
+def test_true_certificates_are_confirmed(name: str) -> None:
+    program, one = TRUE[name]
+    assert verdict(program, one) is Verdict.CONFIRMED
+    assert is_true(program, one)
+
+
+def changes(one: Certificate) -> list[Certificate]:
+    """A certificate with something changed in one place, its bound as it then follows."""
+    found = [replace(one, high=one.high + by) for by in (-4, -2, -1)]
+    found += [replace(one, low=one.low + by) for by in (1, 2, 4)]
+    for step in one.steps:
+        for other in (
+            replace(step, constant=step.constant - 1),
+            replace(step, divisor=step.divisor + 1),
+            replace(step, factor=step.factor + 1, divisor=step.divisor),
+        ):
+            found.append(replace(one, steps=(other,)))
+    for reading in Reading:
+        parts = tuple(part._replace(reading=reading) for part in one.measure.parts)
+        found.append(replace(one, measure=replace(one.measure, parts=parts)))
+    found += [replace(one, invariant=())]
+    found += [
+        replace(one, invariant=(replace(bound, low=bound.low + 1),)) for bound in one.invariant
+    ]
+    found += [
+        replace(one, invariant=(replace(bound, high=bound.high - 1),)) for bound in one.invariant
+    ]
+    followed = [(back_edges_of(other), other) for other in found]
+    return [replace(other, back_edges=most) for most, other in followed if most is not None]
+
+
+@pytest.mark.parametrize("name", TRUE)
+def test_changed_certificates_are_refused_where_they_are_not_true(name: str) -> None:
+    program, one = TRUE[name]
+    for other in changes(one):
+        if verdict(program, other) is Verdict.CONFIRMED:
+            assert is_true(program, other), other
+
+
+@pytest.mark.parametrize("name", TRUE)
+def test_a_smaller_bound_than_what_follows_is_refused(name: str) -> None:
+    program, one = TRUE[name]
+    assert verdict(program, replace(one, back_edges=one.back_edges - 1)) is Verdict.WRONG
+
+
+@pytest.mark.parametrize(
+    ("body", "test", "one"),
+    [
+        # -1 stays -1
+        (SIGNED_HALF, NOT_ZERO, certificate(Reading.MAGNITUDE, 8, 1, Step(1, 0, 2))),
+        # 0 stays 0
+        (DOUBLED, ("setp.lt.s32", "%p1", "%r1", "3"), certificate(Reading.LOWEST, 15, 0, FALL)),
+        # from 0 down to the largest number
+        (DOWN, ("setp.ge.u32", "%p1", "%r1", "0"), certificate(Reading.UNSIGNED, 15, 0, FALL)),
+        # no algorithm of Euclid: less by 1, another dividend each time, a divisor of 0
+        ((*EUCLID[:1], *DOWN, *EUCLID[2:]), NOT_ZERO, euclid()),
+        ((EUCLID[1], ("ld.global.u32", "%r2")), NOT_ZERO, euclid()),
+        (EUCLID, ALWAYS, euclid()),
+    ],
+)
+def test_endless_loops_have_no_certificate(
+    body: tuple[Row, ...], test: Row, one: Certificate
+) -> None:
+    program = loop(body, test)
+    assert verdict(program, one) is not Verdict.CONFIRMED
+    assert not is_true(program, one)
+
+
+@pytest.mark.parametrize("body", [BY_DATA, GUARDED])
+def test_whether_it_falls_is_for_data_to_say(body: tuple[Row, ...]) -> None:
+    program = loop(body, POSITIVE, NOT_NEGATIVE)
+    one = certificate(Reading.SIGNED, 7, 1, FALL, Bound(Sum((Part("%r1"),)), 0, 7))
+    assert verdict(program, one) is Verdict.WRONG
+    assert not is_true(program, one)
+
+
+def test_an_invariant_that_is_not_kept_proves_nothing() -> None:
+    """From 0 to -1, down to -8, and on from 7."""
+    program = loop(DOWN, ALWAYS, NOT_NEGATIVE)
+    one = certificate(Reading.SIGNED, 7, -8, FALL, Bound(Sum((Part("%r1"),)), 0, 7))
+    assert verdict(program, one) is Verdict.WRONG
+    assert not is_true(program, one)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_what_is_confirmed_is_true(seed: int) -> None:
+    rng, confirmed = Random(seed), 0
+    for _ in range(12):
+        program = draw_program(rng)
+        for _ in range(12):
+            one = draw(rng)
+            if verdict(program, one) is not Verdict.CONFIRMED:
+                continue
+            confirmed += 1
+            try:
+                assert is_true(program, one), f"{one}\n{program.ptx()}"
+            except TooManyStates:
+                continue
+    assert confirmed > 3

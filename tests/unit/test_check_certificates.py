@@ -1,0 +1,107 @@
+"""``ptxwcet check-certificates``: reports confirmed, changed, and for another file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from ptxwcet.cli.bound import bound
+from ptxwcet.cli.check_certificates import check_certificates
+
+KERNEL = """.version 8.0
+.target sm_80
+.address_size 64
+.visible .entry k(.param .u64 data)
+{
+.reg .b32 %r<9>; .reg .b64 %d<4>; .reg .pred %p<9>;
+ld.param.u64 %d1, [data]; ld.global.u32 %r1, [%d1];
+L: add.s32 %r2, %r1, -1; and.b32 %r1, %r1, %r2; setp.ne.s32 %p1, %r1, 0; @%p1 bra L;
+ret;
+}
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "k.ptx"
+    path.write_text(KERNEL)
+    return path
+
+
+@pytest.fixture
+def data(file: Path) -> dict[str, Any]:
+    found = CliRunner().invoke(bound, [str(file), "--block", "32", "--format", "json"])
+    report: dict[str, Any] = json.loads(found.stdout)
+    return report
+
+
+def checked(data: object, file: Path) -> Result:
+    report = file.with_name("report.json")
+    report.write_text(data if isinstance(data, str) else json.dumps(data))
+    arguments = [str(report), str(file)]
+    return CliRunner().invoke(check_certificates, arguments, standalone_mode=False)
+
+
+def test_a_report_says_how_the_bound_was_obtained(file: Path, data: dict[str, Any]) -> None:
+    (row,) = data["kernels"][0]["loops"]
+    assert row["origin"] == "certificate"
+    assert row["certificate"]["measure"]["parts"][0]["reading"] == "ones"
+    text = CliRunner().invoke(bound, [str(file), "--block", "32"]).stdout
+    assert "certificate: %r1 has at most 32 bits" in text
+
+
+def test_a_report_is_confirmed(file: Path, data: dict[str, Any]) -> None:
+    found = checked(data, file)
+    assert found.return_value == 0
+    assert "k L: confirmed" in found.stdout
+
+
+def test_what_was_changed_is_not(file: Path, data: dict[str, Any]) -> None:
+    loop = data["kernels"][0]["loops"][0]
+    loop["iterations"] -= 1
+    assert checked(data, file).return_value == 1  # a bound that does not follow
+    loop["certificate"]["high"] -= 1
+    loop["certificate"]["back_edges"] -= 1
+    assert checked(data, file).return_value == 1  # 32 bits may be set
+
+
+def test_another_loop_is_not_confirmed(file: Path, data: dict[str, Any]) -> None:
+    file.write_text(KERNEL.replace("and.b32", "or.b32"))
+    found = checked(data, file)
+    assert found.return_value == 1
+    assert "1 not confirmed" in found.stdout
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        "{}",
+        '{"kernels": 3}',
+        '{"kernels": [{"kernel": "q", "loops": [{"certificate": {}}]}]}',
+        '{"kernels": [{"kernel": "k", "loops": [{"certificate": {}}]}]}',
+        '{"kernels": [{"kernel": "k", "loops": [{"certificate": []}]}]}',
+    ],
+)
+def test_what_is_no_report_is_refused(text: str, file: Path) -> None:
+    found = checked(text, file)
+    assert found.return_value is None
+    assert type(found.exception).__name__ == "BadParameter"
+
+
+def test_numbers_and_readings_that_are_none(file: Path, data: dict[str, Any]) -> None:
+    certificate = data["kernels"][0]["loops"][0]["certificate"]
+    for key, value in (("high", "32"), ("high", 3.5), ("way", "nowhere"), ("steps", None)):
+        old, certificate[key] = certificate[key], value
+        assert checked(data, file).return_value is None, key
+        certificate[key] = old
+    certificate["high"] += 1 << 400
+    assert checked(data, file).return_value == 1
+    part = certificate["measure"]["parts"][0]
+    part["register"] = "%p1x"
+    assert checked(data, file).return_value == 1

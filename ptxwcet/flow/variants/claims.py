@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import combinations, pairwise
 
 from ptxwcet.flow.certificates.certificate import (
     Bound,
@@ -24,6 +24,7 @@ from ptxwcet.flow.variants.operands import Stepping
 from ptxwcet.flow.variants.regions import Region
 
 _MOST_FACTOR = 1 << 20
+_MOST_SETTLED = 8
 
 
 def sum_of(measure: Measure) -> Sum:
@@ -55,17 +56,28 @@ def integer_registers(body: Region, names: Iterable[str]) -> list[str]:
 
 
 def settled(body: Region, entry: Entry) -> tuple[Bound, ...]:
-    """What is known of registers that an iteration reads and does not write."""
+    """What is known of registers that an iteration reads and does not write.
+
+    Differences of two are said where they are one number.
+    """
     found: list[Bound] = []
     how = Stepping(body.types, signed=True)
-    for name in integer_registers(body, body.live[body.start] - body.written):
+    names = integer_registers(body, body.live[body.start] - body.written)[:_MOST_SETTLED]
+    for name in names:
         for signed in (True, False):
             kind = IntegerType(how.width(name), signed=signed)
             measure = Measure(((name, 1),), 0, kind)
             interval = entry.interval(measure)
             if interval is not None and interval != kind.interval:
                 found.append(bound_of(measure, interval))
-    return tuple(found)
+    for one, two in combinations(names, 2):
+        if how.width(one) == how.width(two):
+            kind = IntegerType(how.width(one), signed=True)
+            measure = Measure(((one, 1), (two, -1)), 0, kind)
+            interval = entry.interval(measure)
+            if interval is not None and interval.is_number:
+                found.append(bound_of(measure, interval))
+    return tuple(dict.fromkeys(found))
 
 
 @dataclass(frozen=True, slots=True)

@@ -136,5 +136,5 @@ def _halving(body: Region, entry: Entry, measure: Measure) -> Iterator[Certifica
     for low in (1, 0):
         whole = bound_of(measure, Interval(min(start.low, low), start.high))
         for steps in ((Step(1, 0, 2),), (Step(1, -1, 1), Step(1, 1, 2))):
-            invariant = (*registers, whole)
+            invariant = (*registers, *settled(body, entry), whole)
             yield Certificate(invariant, sum_of(measure), start.high, low, steps, 0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -165,10 +166,11 @@ class _Search:
                     if self._is_confirmed(proof):
                         return Proven(certificate.back_edges, variant.reason, proof)
         divisors = divisors_in(self.graph, self.loop)
-        for certificate in proposals(self.body, entry, self.singles, divisors):
-            proof = Proof(certificate, facts, way)
-            if certificate.back_edges <= MOST_BACK_EDGES and self._is_confirmed(proof):
-                return Proven(certificate.back_edges, certificate.text, proof)
+        with suppress(TooMuchEffort):
+            for certificate in proposals(self.body, entry, self.singles, divisors):
+                proof = Proof(certificate, facts, way)
+                if certificate.back_edges <= MOST_BACK_EDGES and self._is_confirmed(proof):
+                    return Proven(certificate.back_edges, certificate.text, proof)
         return None
 
     def _is_confirmed(self, proof: Proof) -> bool:

@@ -1,6 +1,7 @@
-#!/bin/sh
-# Compiles the kernels of this folder with the CUDA toolkit.
-cd "$(dirname "$0")" || exit 1
-for file in loops endless; do
-  nvcc -ptx -O3 -arch=sm_80 -o "$file.ptx" "$file.cu" || exit 1
+#!/usr/bin/env bash
+# Compiles the CUDA files anew with nvcc 13.0; the .ptx files are committed.
+set -euo pipefail
+cd "$(dirname "$0")"
+for source in *.cu; do
+  nvcc -ptx -O3 -arch=sm_86 "$source" -o "${source%.cu}.ptx"
 done

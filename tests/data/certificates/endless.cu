@@ -17,7 +17,7 @@ KERNEL set_lowest(volatile unsigned *p) { unsigned x = p[0]; while (x) { x |= x 
 KERNEL toggle(volatile unsigned *p) { unsigned x = p[0]; while (x) { x ^= 1u << (p[2] & 31); p[1] = x; } }
 KERNEL clear_data_bit(volatile unsigned *p) { unsigned x = p[0]; while (x) { x &= ~(1u << (p[2] & 31)); p[1] = x; } }
 KERNEL average_down(volatile int *p) { int x = p[0] & 1023, y = p[1] & 1023; while (x < y) { x = (x + y) / 2; p[2] = x; } }
-KERNEL average_wraps(volatile int *p) { int x = p[0], y = p[1]; while (x < y) { x = (int)((unsigned)x + (unsigned)y + 1u) / 2; p[2] = x; } }
+KERNEL average_wraps(volatile int *p) { int x = p[0], y = p[1]; while (x < y) { x = (int)((unsigned)x + (unsigned)y + 1u) / 2; p[2] = x; } } // INT_MAX - 1 and INT_MAX: -1
 KERNEL sift_no_advance(volatile int *a, int n) { int i = 0; while (2 * i < n) { i = 2 * i + (a[i] & 1); } }
 KERNEL search_stays(volatile int *p) { int lo = 0, hi = 1000; while (lo < hi) { int m = (lo + hi) / 2; if (p[m]) lo = m; else hi = m; } }
 KERNEL lower_by_maybe(volatile int *p) { short n = p[0]; while (n > 0) { n -= p[1] & 3; } }

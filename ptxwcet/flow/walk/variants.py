@@ -33,7 +33,6 @@ _STEPS_BEFORE = (10, 5, 3, 1)
 # States in which one loop is looked at.
 _MOST_SEARCHES = 24
 _FAILED = 4  # one that has failed counts as many
-_LEAST_BITS = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,7 +255,7 @@ class _Known:
         found: list[tuple[Interval | None, ...]] = []
         for name in sorted(names):
             width = self.walk.graph.width(name)
-            if width >= _LEAST_BITS:
+            if width > 1:
                 kinds = (IntegerType(width, signed=True), IntegerType(width, signed=False))
                 found.append(tuple(self._exact(Measure(((name, 1),), 0, kind)) for kind in kinds))
         found.append(tuple(self._exact(one) for one in search.asked))

@@ -142,6 +142,8 @@ class Certificate:
     def text(self) -> str:
         """Why the loop ends, as people write it."""
         name = self.measure.text
+        if self.remainders is not None:
+            return f"Euclid's algorithm on {name}, at first {self.high} or less"
         steps = [
             f"falls by {step.fall} or more"
             if step.fall

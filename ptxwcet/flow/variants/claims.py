@@ -11,7 +11,6 @@ from ptxwcet.flow.certificates.certificate import (
     Certificate,
     Part,
     Reading,
-    Remainders,
     Step,
     Sum,
     most_back_edges,
@@ -173,12 +172,6 @@ class Claimed:
     def _register(self) -> str:
         return self.measure.terms[0][0]
 
-    def losing_ones(self, bits: int) -> tuple[Certificate, ...]:
-        """A register has a bit less set after each iteration, and one at least."""
-        ones = Sum((Part(self._register, 1, Reading.ONES),))
-        fall = (Step(1, -1, 1),)
-        return (Certificate(settled(self.body, self.entry), ones, bits, 1, fall, max(bits - 1, 0)),)
-
     def doubling_lowest(self, end: int, most: int) -> tuple[Certificate, ...]:
         """The lowest bit of a register doubles at least; it is at most ``end``."""
         lowest = Sum((Part(self._register, -1, Reading.LOWEST),))
@@ -186,15 +179,3 @@ class Claimed:
         steps = (Step(2, 0, 1),)
         found = Certificate((*self.invariant, own), lowest, -1, -(1 << most), steps, most)
         return (found,)
-
-    def dividing(self, most: int, steps: int) -> tuple[Certificate, ...]:
-        """A register is the divisor of Euclid's algorithm, with some other one as dividend."""
-        signed, name = self.measure.kind.signed, self._register
-        reading = Reading.MAGNITUDE if signed else Reading.UNSIGNED
-        divisor = Sum((Part(name, 1, reading),))
-        low = 0 if self.start.holds(0) else 1
-        return tuple(
-            Certificate((), divisor, most, low, (), steps, Remainders(other, name, signed))
-            for other in integer_registers(self.body, self.body.carried)
-            if other != name and self.body.types[other] == self.body.types[name]
-        )

@@ -2,22 +2,33 @@
 
 Nothing is executed or computed here but ranges at the entry: the checker says what is true. Tried
 are, for each register that an iteration passes on: that it loses bits that are set, that it shrinks
-by a factor, that it doubles up to a limit; and that differences which tests compare are halved.
+by a factor, that it doubles up to a limit, that it is the divisor of Euclid's algorithm; and that
+differences which tests compare are halved.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import permutations
 
-from ptxwcet.flow.certificates.certificate import Bound, Certificate, Part, Reading, Step, Sum
+from ptxwcet.flow.certificates.certificate import (
+    Bound,
+    Certificate,
+    Part,
+    Reading,
+    Remainders,
+    Step,
+    Sum,
+    most_remainders,
+)
 from ptxwcet.flow.values.integers import IntegerType
 from ptxwcet.flow.values.intervals import Interval
 from ptxwcet.flow.variants.claims import bound_of, integer_registers, settled, sum_of, with_bound
 from ptxwcet.flow.variants.entry import Entry
 from ptxwcet.flow.variants.measures import Measure
 from ptxwcet.flow.variants.operands import Stepping
-from ptxwcet.flow.variants.regions import Region
+from ptxwcet.flow.variants.regions import Region, indices
 
 _MOST_REGISTERS = 6
 _MOST_LIMITS = 4
@@ -42,6 +53,10 @@ def proposals(
     halved = [one for one in singles if len(one.terms) == 2][:_MOST_DIFFERENCES]
     for measure in halved:
         found += _halving(body, entry, measure)
+    if _has_remainders(body):
+        for divisor, dividend in permutations(ordered[:_MOST_REGISTERS], 2):
+            if body.types[divisor] == body.types[dividend]:
+                yield from _dividing(_Register(body, entry, divisor, ()), dividend)
     for certificate in found:
         bounded = with_bound(certificate)
         if bounded is not None:
@@ -138,3 +153,25 @@ def _halving(body: Region, entry: Entry, measure: Measure) -> Iterator[Certifica
         for steps in ((Step(1, 0, 2),), (Step(1, -1, 1), Step(1, 1, 2))):
             invariant = (*registers, *settled(body, entry), whole)
             yield Certificate(invariant, sum_of(measure), start.high, low, steps, 0)
+
+
+def _has_remainders(body: Region) -> bool:
+    """Whether an iteration divides with a remainder."""
+    kernel = body.graph.kernel
+    opcodes = (kernel.instructions[index].opcode for index in indices(body.graph, body.blocks))
+    return any(opcode is not None and opcode.name == "rem" for opcode in opcodes)
+
+
+def _dividing(divisor: _Register, dividend: str) -> Iterator[Certificate]:
+    """Euclid's algorithm on two registers."""
+    for signed in (False, True):
+        start, kind = divisor.interval(signed=signed), divisor.measure(signed=signed).kind
+        low = 0 if start.holds(0) else 1
+        whole = kind.interval if low == 0 else start  # what 0 leaves may be any number
+        high = max(-whole.low, whole.high)
+        reading = Reading.MAGNITUDE if signed else Reading.UNSIGNED
+        measure = Sum((Part(divisor.name, 1, reading),))
+        pair = Remainders(dividend, divisor.name, signed)
+        most = most_remainders(high) + (low == 0)
+        invariant = (Bound(measure, 0, high),)
+        yield Certificate(invariant, measure, high, low, (), most, pair)

@@ -153,6 +153,36 @@ C:
     assert verdict(body.format(0), falling(1), TO_FIFTEEN) is Verdict.WRONG
 
 
+@pytest.mark.parametrize("low", [0, -8])
+def test_all_of_a_range_is_looked_at(low: int) -> None:
+    """From 8 on it stays."""
+    body = "L: setp.lt.s32 %p2, %r1, 8; @%p2 sub.s32 %r1, %r1, 1;\n"
+    whole = Bound(Sum((Part("%r1"),)), low, 15)
+    one = Certificate((whole,), whole.sum, 15, 1, (Step(1, -1, 1),), 14)
+    assert verdict(body, one, TO_FIFTEEN) is Verdict.WRONG
+
+
+def test_bits_that_nothing_determines_differ_from_place_to_place() -> None:
+    body = """L: div.s32 %r2, %r1, 0; div.s32 %r3, %r1, 0; setp.eq.s32 %p2, %r2, %r3;
+@%p2 sub.s32 %r1, %r1, 1;
+"""
+    assert verdict(body, falling(1), TO_FIFTEEN) is Verdict.WRONG
+
+
+def test_a_loop_that_is_entered_from_behind_itself_has_no_way() -> None:
+    """The loop around begins behind the first block, and enters the inner one again."""
+    body = """and.b32 %r1, %r1, 15;
+A: ld.global.u32 %r3, [%d1];
+M: add.s32 %r1, %r1, -1; setp.gt.s32 %p2, %r1, 0; @%p2 bra M;
+ld.global.u32 %r1, [%d1]; setp.gt.s32 %p3, %r3, 0; @%p3 bra A;
+L: mov.u32 %r1, 0;
+"""
+    graph, _ = graph_of(body)
+    inner = next(one for one in graph.forest.loops if one.depth == 2)
+    with pytest.raises(NotFollowed):
+        way_from(graph, BlockId(0), inner)
+
+
 def test_registers_that_are_none_are_not_settled() -> None:
     body = "L: add.s32 %r1, %r1, -1;\n"
     for name in ("%r99", "nothing"):

@@ -130,6 +130,7 @@ NOT_NEGATIVE: tuple[Row, ...] = (("ld.global.u32", "%r1"), ("shr.u32", "%r1", "%
 FALL = Step(1, -1, 1)
 TO_SEVEN = Bound(Sum((Part("%r1", 1, Reading.SIGNED),)), 1, 3)
 
+KEPT: tuple[Row, ...] = (("mov.u32", "%r1", "%r1"),)
 ALWAYS: Row = ("setp.eq.s32", "%p1", "%r2", "%r2")
 GUARDED: tuple[Row, ...] = (
     ("ld.global.u32", "%r4"),
@@ -226,6 +227,8 @@ def test_a_smaller_bound_than_what_follows_is_refused(name: str) -> None:
     [
         # -1 stays -1
         (SIGNED_HALF, NOT_ZERO, certificate(Reading.MAGNITUDE, 8, 1, Step(1, 0, 2))),
+        # all bits stay
+        (KEPT, NOT_ZERO, certificate(Reading.ONES, 4, 1, FALL)),
         # 0 stays 0
         (DOUBLED, ("setp.lt.s32", "%p1", "%r1", "3"), certificate(Reading.LOWEST, 15, 0, FALL)),
         # from 0 down to the largest number

@@ -190,7 +190,7 @@ def test_clusters_of_one_block():
 
 
 @pytest.mark.parametrize(
-    "text", ["mov.b128 {%r0, %a}, %q;", "cvta.shared.u32 %a, %b;", "mov.u64 %r0, sh[1];"]
+    "text", ["mov.b128 {%a, %b}, %q;", "cvta.shared.u32 %a, %b;", "mov.u64 %r0, sh[1];"]
 )
 def test_refused_by_name(text):
     with pytest.raises(PtxwcetError) as refusal:

@@ -51,7 +51,7 @@ def test_a_report_says_how_the_bound_was_obtained(file: Path, data: dict[str, An
     assert row["origin"] == "certificate"
     assert row["certificate"]["measure"]["parts"][0]["reading"] == "ones"
     text = CliRunner().invoke(bound, [str(file), "--block", "32"]).stdout
-    assert "certificate: %r1 has at most 32 bits" in text
+    assert "certificate: ones(%r1) is 32 or less at first" in text
 
 
 def test_a_report_is_confirmed(file: Path, data: dict[str, Any]) -> None:

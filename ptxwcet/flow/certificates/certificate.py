@@ -90,6 +90,16 @@ class Step:
         """The largest measure that may follow."""
         return (self.factor * before + self.constant) // self.divisor
 
+    def text(self, name: str) -> str:
+        """The largest measure that may follow, as people write it."""
+        plain = name if name.replace("%", "").replace("_", "").isalnum() else f"({name})"
+        word = plain if self.factor == 1 else f"{self.factor} {plain}"
+        if self.constant:
+            word += f" {'-' if self.constant < 0 else '+'} {abs(self.constant)}"
+        if self.divisor == 1:
+            return word
+        return f"({word}) / {self.divisor}" if self.constant else f"{word} / {self.divisor}"
+
     @property
     def is_even(self) -> bool:
         """Whether the measure falls by the same number each time, or below one number at once."""
@@ -127,6 +137,20 @@ class Certificate:
     steps: tuple[Step, ...]
     back_edges: int
     remainders: Remainders | None = None
+
+    @property
+    def text(self) -> str:
+        """Why the loop ends, as people write it."""
+        name = self.measure.text
+        if self.remainders is not None:
+            return f"Euclid's algorithm on {name}, at first {self.high} or less"
+        steps = [
+            f"falls by {step.fall} or more"
+            if step.fall
+            else f"is at most {step.text(name)} after each iteration"
+            for step in self.steps
+        ]
+        return f"{name} is {self.high} or less at first, {', '.join(steps)}, never below {self.low}"
 
 
 def most_back_edges(certificate: Certificate) -> int | None:

@@ -66,16 +66,39 @@ def check(
 
     Raises TooMuchEffort. Cost: two questions to the solver, within their effort.
     """
+    iterations = check_iteration(certificate, iteration, effort)
+    if iterations is not Verdict.CONFIRMED:
+        return iterations
+    return check_entry(certificate, iteration, entry, effort)
+
+
+def check_iteration(certificate: Certificate, iteration: Passage, effort: Effort) -> Verdict:
+    """Whether what a certificate says of iterations is true, and its bound follows from that."""
     if back_edges_of(certificate) != certificate.back_edges:
         return Verdict.WRONG
+    return _verdict(lambda: when_kept(certificate, iteration), effort)
+
+
+def check_entry(
+    certificate: Certificate, iteration: Passage, entry: EntryFacts, effort: Effort
+) -> Verdict:
+    """Whether what a certificate says of an entry is true."""
+    return _verdict(lambda: at_entry(certificate, iteration, entry), effort)
+
+
+def _verdict(question: Callable[[], Question], effort: Effort) -> Verdict:
     try:
-        questions = (at_entry(certificate, iteration, entry), when_kept(certificate, iteration))
-        answers = [question.answer(EFFORT, effort) for question in questions]
+        answer = question().answer(EFFORT, effort)
     except NotFollowed:
         return Verdict.NOT_SETTLED
-    if Answer.POSSIBLE in answers:
-        return Verdict.WRONG
-    return Verdict.NOT_SETTLED if Answer.UNKNOWN in answers else Verdict.CONFIRMED
+    return _VERDICTS[answer]
+
+
+_VERDICTS = {
+    Answer.IMPOSSIBLE: Verdict.CONFIRMED,
+    Answer.POSSIBLE: Verdict.WRONG,
+    Answer.UNKNOWN: Verdict.NOT_SETTLED,
+}
 
 
 def back_edges_of(certificate: Certificate) -> int | None:

@@ -58,6 +58,20 @@ class Passage:
         """A register at the end. Raises NotFollowed if it is no number."""
         return self._after.get(name) or self._sources.before(name)
 
+    def divisors(self) -> list[int]:
+        """The constants by which what registers are at the end has been divided, magnitudes."""
+        found: dict[int, None] = {}
+
+        def note(one: Term, _: list[None]) -> None:
+            if one.op in (Op.UDIV, Op.SDIV) and one.args[1].op is Op.CONST:
+                by = one.args[1].value
+                negative = one.op is Op.SDIV and by >> (one.width - 1)
+                found[(1 << one.width) - by if negative else by] = None
+
+        for term_ in self._after.values():
+            fold(term_, note)
+        return [by for by in found if by > 1]
+
 
 def iteration_of(graph: FlowGraph, loop: Loop) -> Passage:
     """One iteration of a loop, from its header to its header. Raises NotFollowed.

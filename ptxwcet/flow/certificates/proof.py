@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ptxwcet.flow.certificates.certificate import Bound, Certificate
-from ptxwcet.flow.certificates.checker import EntryFacts, Verdict, check
-from ptxwcet.flow.certificates.passage import NotFollowed, iteration_of, way_from
+from ptxwcet.flow.certificates.checker import EntryFacts, Verdict, check_entry, check_iteration
+from ptxwcet.flow.certificates.passage import NotFollowed, Passage, iteration_of, way_from
 from ptxwcet.flow.effort import Effort
 from ptxwcet.flow.flow_graph import FlowGraph
 from ptxwcet.flow.graph.cfg import BlockId
@@ -29,19 +29,42 @@ class Proof:
 def verdict_of(graph: FlowGraph, loop: Loop, proof: Proof, effort: Effort) -> Verdict:
     """What the checker says of a proof. Raises TooMuchEffort.
 
-    Cost: see :func:`~ptxwcet.flow.certificates.checker.check`; passages are built once a graph.
+    Cost: two questions to the solver; what belongs to the loop alone is asked once a graph.
     """
     known = graph.work.passages
-    for start in (None, proof.way):
-        if (loop.id, start) not in known:
-            try:
-                known[loop.id, start] = (
-                    iteration_of(graph, loop) if start is None else way_from(graph, start, loop)
-                )
-            except NotFollowed:
-                known[loop.id, start] = None
-    iteration = known[loop.id, None]
-    way = None if proof.way is None else known[loop.id, proof.way]
+    iteration = _passage(graph, loop, None)
+    way = None if proof.way is None else _passage(graph, loop, proof.way)
     if iteration is None or (way is None and proof.way is not None):
         return Verdict.NOT_SETTLED
-    return check(proof.certificate, iteration, EntryFacts(proof.facts, way), effort)
+    key = (loop.id, proof.certificate)
+    if key not in known:  # what iterations do is the same for all entries
+        known[key] = check_iteration(proof.certificate, iteration, effort)
+    if known[key] is not Verdict.CONFIRMED:
+        return Verdict(known[key])
+    return check_entry(proof.certificate, iteration, EntryFacts(proof.facts, way), effort)
+
+
+def divisors_in(graph: FlowGraph, loop: Loop) -> tuple[int, ...]:
+    """The constants that registers are divided by in a loop. Cost: linear in its body, once."""
+    iteration = _passage(graph, loop, None)
+    if iteration is None:
+        return ()
+    found: dict[int, None] = {}
+    for by in iteration.divisors():
+        found[by] = None
+    return tuple(found)
+
+
+def _passage(graph: FlowGraph, loop: Loop, start: BlockId | None) -> Passage | None:
+    """An iteration, or the way from a block; None if it is not followed."""
+    known = graph.work.passages
+    key = (loop.id, start)
+    if key not in known:
+        try:
+            known[key] = (
+                iteration_of(graph, loop) if start is None else way_from(graph, start, loop)
+            )
+        except NotFollowed:
+            known[key] = None
+    found: Passage | None = known[key]
+    return found

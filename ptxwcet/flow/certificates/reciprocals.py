@@ -2,10 +2,16 @@
 
 Let ``d = ceil(2**k / m)`` and ``e = m * d - 2**k``. For ``x = a * d + b`` with ``0 <= b < d``,
 ``x * m = a * 2**k + a * e + b * m``, so that ``floor(x * m / 2**k)`` is ``a`` plus
-``floor((a * e + b * m) / 2**k)``. For ``0 <= x <= most`` that is ``a`` if
-``(most // d + 1) * e < m``, and for negative ``x`` it is ``a`` for ``b > 0`` and ``a - 1`` for
-``b == 0`` under the same condition: one less than the quotient rounded towards zero
-(Granlund and Montgomery, PLDI 1994). Solvers do not find that by themselves.
+``floor((a * e + b * m) / 2**k)``.
+
+* For ``0 <= x <= most`` that is ``a`` if ``a * e + b * m < 2**k``, which is
+  ``(a + 1) * e < (d - b) * m``. With ``b = d - 1``, ``a + 1`` is at most ``(most + 1) // d``; with
+  others ``most // d + 1``.
+* For ``-least <= x < 0`` it is ``a - 1`` where ``b`` is 0, and ``a`` if ``-a * e <= b * m``: one
+  less than the quotient rounded towards zero. With ``b = 1``, ``-a`` is at most
+  ``(least + 1) // d``; with others ``least // d + 1``.
+
+(Granlund and Montgomery, PLDI 1994.) Solvers do not find that by themselves.
 """
 
 from __future__ import annotations
@@ -78,8 +84,14 @@ def _quotient(product: _Product, by: int, width: int) -> Term | None:
         return None
     divisor = -(-(1 << by) // factor)
     rest = factor * divisor - (1 << by)
-    most = 1 << (number.width - product.signed)
-    if rest == 0 or (most // divisor + 1) * rest >= factor or divisor >> (number.width - 1):
+    end = 1 << (number.width - product.signed)
+    if rest == 0 or divisor >> (number.width - 1):
+        return None
+    if end // divisor * rest >= factor or ((end - 1) // divisor + 1) * rest >= 2 * factor:
+        return None
+    if product.signed and (
+        (end + 1) // divisor * rest > factor or (end // divisor + 1) * rest > 2 * factor
+    ):
         return None
     found = number.divided_by(const(divisor, number.width), signed=product.signed)
     if product.signed:

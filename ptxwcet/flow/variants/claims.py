@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import combinations, pairwise
 
 from ptxwcet.flow.certificates.certificate import (
     Bound,
     Certificate,
     Part,
     Reading,
-    Remainders,
     Step,
     Sum,
     most_back_edges,
@@ -24,6 +23,7 @@ from ptxwcet.flow.variants.operands import Stepping
 from ptxwcet.flow.variants.regions import Region
 
 _MOST_FACTOR = 1 << 20
+_MOST_SETTLED = 8
 
 
 def sum_of(measure: Measure) -> Sum:
@@ -55,17 +55,28 @@ def integer_registers(body: Region, names: Iterable[str]) -> list[str]:
 
 
 def settled(body: Region, entry: Entry) -> tuple[Bound, ...]:
-    """What is known of registers that an iteration reads and does not write."""
+    """What is known of registers that an iteration reads and does not write.
+
+    Differences of two are said where they are one number.
+    """
     found: list[Bound] = []
     how = Stepping(body.types, signed=True)
-    for name in integer_registers(body, body.live[body.start] - body.written):
+    names = integer_registers(body, body.live[body.start] - body.written)[:_MOST_SETTLED]
+    for name in names:
         for signed in (True, False):
             kind = IntegerType(how.width(name), signed=signed)
             measure = Measure(((name, 1),), 0, kind)
             interval = entry.interval(measure)
             if interval is not None and interval != kind.interval:
                 found.append(bound_of(measure, interval))
-    return tuple(found)
+    for one, two in combinations(names, 2):
+        if how.width(one) == how.width(two):
+            kind = IntegerType(how.width(one), signed=True)
+            measure = Measure(((one, 1), (two, -1)), 0, kind)
+            interval = entry.interval(measure)
+            if interval is not None and interval.is_number:
+                found.append(bound_of(measure, interval))
+    return tuple(dict.fromkeys(found))
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,12 +172,6 @@ class Claimed:
     def _register(self) -> str:
         return self.measure.terms[0][0]
 
-    def losing_ones(self, bits: int) -> tuple[Certificate, ...]:
-        """A register has a bit less set after each iteration, and one at least."""
-        ones = Sum((Part(self._register, 1, Reading.ONES),))
-        fall = (Step(1, -1, 1),)
-        return (Certificate(settled(self.body, self.entry), ones, bits, 1, fall, max(bits - 1, 0)),)
-
     def doubling_lowest(self, end: int, most: int) -> tuple[Certificate, ...]:
         """The lowest bit of a register doubles at least; it is at most ``end``."""
         lowest = Sum((Part(self._register, -1, Reading.LOWEST),))
@@ -174,15 +179,3 @@ class Claimed:
         steps = (Step(2, 0, 1),)
         found = Certificate((*self.invariant, own), lowest, -1, -(1 << most), steps, most)
         return (found,)
-
-    def dividing(self, most: int, steps: int) -> tuple[Certificate, ...]:
-        """A register is the divisor of Euclid's algorithm, with some other one as dividend."""
-        signed, name = self.measure.kind.signed, self._register
-        reading = Reading.MAGNITUDE if signed else Reading.UNSIGNED
-        divisor = Sum((Part(name, 1, reading),))
-        low = 0 if self.start.holds(0) else 1
-        return tuple(
-            Certificate((), divisor, most, low, (), steps, Remainders(other, name, signed))
-            for other in integer_registers(self.body, self.body.carried)
-            if other != name and self.body.types[other] == self.body.types[name]
-        )

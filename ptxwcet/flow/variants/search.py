@@ -9,10 +9,7 @@ then the number of times that an entry of the loop goes back is bounded (Floyd's
 thread:
 
 * a measure that falls by at least c has at most (first - least) / c + 1 values;
-* what it is at most, from what it was at most, can be computed again and again: halving searches;
-* a number without its lowest bit has one bit less;
-* remainders of Euclid's algorithm: with T steps the first divisor is at least Fibonacci's number
-  F(T + 2) (Lame).
+* what it is at most, from what it was at most, can be computed again and again: halving searches.
 """
 
 from __future__ import annotations
@@ -22,7 +19,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import product
 
-from ptxwcet.flow.certificates.certificate import Certificate, most_remainders
+from ptxwcet.flow.certificates.certificate import Certificate
 from ptxwcet.flow.effort import Effort, TooMuchEffort
 from ptxwcet.flow.values.intervals import Interval, around
 from ptxwcet.flow.variants.body import traverse
@@ -205,84 +202,28 @@ def _settled(attempt: _Attempt, first: _Round) -> tuple[int, _Outcome]:
 
 
 def _special(attempt: _Attempt, start: Interval) -> Variant | None:
-    """The bound of a number that loses its lowest bit, or that Euclid's algorithm divides by."""
+    """The bound of a number that its lowest bit is added to."""
     measure = attempt.measure
     if len(measure.terms) != 1 or measure.constant or measure.terms[0][1] != 1:
         return None
-    if attempt.divisor != 1:
+    if attempt.divisor != 1 or start.low < 1:
         return None
     ((register, _),) = measure.terms
-    kind = measure.kind
-    if start.low >= 0:
-        done = _round(attempt, Interval(0, start.high))
-        cleared = variable(f"cleared({_MEASURE})")
-        if isinstance(done, _Round) and done.after.low >= 1 and _all_hold(done, register, cleared):
-            bits = start.high.bit_length()
-            why = f"{register} has at most {bits} bits, loses one each"
-            return Variant(max(bits - 1, 0), why, attempt.claim(start).losing_ones(bits))
-    if start.low >= 1:
-        # Where the sum may wrap around it is not the number plus its lowest bit: 0 is what
-        # follows the highest bit, and stays as it is.
-        done = _round(attempt, Interval(1, attempt.within[register].high))
-        grown = plus(variable(_MEASURE), variable(f"lowest({_MEASURE})"))
-        if isinstance(done, _Round) and done.after.low >= 1 and _all_hold(done, register, grown):
-            end = max(done.after.high, start.high)
-            most = done.after.high.bit_length() - 1
-            why = f"the lowest bit of {register} at least doubles, below {done.after.high + 1}"
-            return Variant(most, why, attempt.claim(start).doubling_lowest(end, most))
-    if attempt.within[register] != kind.interval:
+    # Where the sum may wrap around it is not the number plus its lowest bit: 0 is what
+    # follows the highest bit, and stays as it is.
+    done = _round(attempt, Interval(1, attempt.within[register].high))
+    grown = plus(variable(_MEASURE), variable(f"lowest({_MEASURE})"))
+    if not isinstance(done, _Round) or done.after.low < 1 or not _all_hold(done, register, grown):
         return None
-    parts = [Interval(1, kind.high), *([Interval(kind.low, -1)] if kind.signed else [])]
-    if not all(_is_euclid(_round(attempt, part), register) for part in parts):
-        return None
-    if start.holds(0):  # the first remainder may be any number, but no divisor that is 0 again
-        if not _leaves_zero(_round(attempt, Interval(0, 0)), register):
-            return None
-        most, more = max(kind.high, -kind.low), 1
-    else:
-        most, more = max(abs(start.low), abs(start.high)), 0
-    steps = more + most_remainders(most)
-    why = f"Euclid's algorithm on {register}, at first at most {most}"
-    return Variant(steps, why, attempt.claim(start).dividing(most, steps))
+    end = max(done.after.high, start.high)
+    most = done.after.high.bit_length() - 1
+    why = f"the lowest bit of {register} at least doubles, below {done.after.high + 1}"
+    return Variant(most, why, attempt.claim(start).doubling_lowest(end, most))
 
 
 def _all_hold(done: _Round, register: str, content: Form) -> bool:
     """Whether a register ends as the same number in all cases, without a wrap."""
     return all(end[register] == content for end in done.ends)
-
-
-def _is_euclid(done: _Outcome, register: str) -> bool:
-    """Whether (a, b) becomes (b, a % b), with a remainder that is not 0, in every case."""
-    if not isinstance(done, _Round):
-        return False
-    for case, end in zip(done.cases, done.ends, strict=True):
-        content = end[register]
-        if len(content.terms) != 1:
-            return False
-        name = content.terms[0][0]
-        if content != variable(name) or case.interval(content).holds(0):
-            return False
-        before = [
-            one
-            for one, now in case.registers.items()
-            if now == variable(_MEASURE) and one != _MEASURE and _is_remainder(name, one)
-        ]
-        if not before:
-            return False
-    return True
-
-
-def _leaves_zero(done: _Outcome, register: str) -> bool:
-    """Whether no iteration that goes back leaves a register at 0."""
-    if not isinstance(done, _Round):
-        return isinstance(done, _NoWayBack)
-    pairs = zip(done.cases, done.ends, strict=True)
-    return not any(case.interval(end[register]).holds(0) for case, end in pairs)
-
-
-def _is_remainder(name: str, dividend: str) -> bool:
-    """Whether a variable is the remainder of what a register was by the measure."""
-    return name.startswith(f"rem({dividend}@0") and name.endswith(f",{_MEASURE})")
 
 
 def _round(attempt: _Attempt, values: Interval) -> _Outcome:

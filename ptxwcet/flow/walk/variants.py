@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from ptxwcet.flow.certificates.certificate import Bound
 from ptxwcet.flow.certificates.checker import Verdict
-from ptxwcet.flow.certificates.proof import Proof, verdict_of
+from ptxwcet.flow.certificates.proof import Proof, divisors_in, verdict_of
 from ptxwcet.flow.effort import TooMuchEffort
 from ptxwcet.flow.flow_graph import FlowGraph
 from ptxwcet.flow.graph.cfg import BlockId
@@ -21,6 +22,7 @@ from ptxwcet.flow.values.value import Known, Mask, Unknown, Value, combine
 from ptxwcet.flow.variants.claims import bound_of, integer_registers
 from ptxwcet.flow.variants.entry import Entry, entry_along
 from ptxwcet.flow.variants.measures import Measure, gaps, measures, sums
+from ptxwcet.flow.variants.proposals import proposals
 from ptxwcet.flow.variants.regions import Region, body_of, indices, way_to, writes
 from ptxwcet.flow.variants.results import Result, results_of
 from ptxwcet.flow.variants.search import MOST_BACK_EDGES, find_variants
@@ -31,7 +33,6 @@ _STEPS_BEFORE = (10, 5, 3, 1)
 # States in which one loop is looked at.
 _MOST_SEARCHES = 24
 _FAILED = 4  # one that has failed counts as many
-_LEAST_BITS = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +164,12 @@ class _Search:
                     proof = Proof(certificate, facts, way)
                     if self._is_confirmed(proof):
                         return Proven(certificate.back_edges, variant.reason, proof)
+        divisors = divisors_in(self.graph, self.loop)
+        with suppress(TooMuchEffort):
+            for certificate in proposals(self.body, entry, self.singles, divisors):
+                proof = Proof(certificate, facts, way)
+                if certificate.back_edges <= MOST_BACK_EDGES and self._is_confirmed(proof):
+                    return Proven(certificate.back_edges, certificate.text, proof)
         return None
 
     def _is_confirmed(self, proof: Proof) -> bool:
@@ -248,7 +255,7 @@ class _Known:
         found: list[tuple[Interval | None, ...]] = []
         for name in sorted(names):
             width = self.walk.graph.width(name)
-            if width >= _LEAST_BITS:
+            if width > 1:
                 kinds = (IntegerType(width, signed=True), IntegerType(width, signed=False))
                 found.append(tuple(self._exact(Measure(((name, 1),), 0, kind)) for kind in kinds))
         found.append(tuple(self._exact(one) for one in search.asked))

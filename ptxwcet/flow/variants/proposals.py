@@ -1,0 +1,177 @@
+"""Certificates that are tried blindly: what often makes a number smaller, whether it does here.
+
+Nothing is executed or computed here but ranges at the entry: the checker says what is true. Tried
+are, for each register that an iteration passes on: that it loses bits that are set, that it shrinks
+by a factor, that it doubles up to a limit, that it is the divisor of Euclid's algorithm; and that
+differences which tests compare are halved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import permutations
+
+from ptxwcet.flow.certificates.certificate import (
+    Bound,
+    Certificate,
+    Part,
+    Reading,
+    Remainders,
+    Step,
+    Sum,
+    most_remainders,
+)
+from ptxwcet.flow.values.integers import IntegerType
+from ptxwcet.flow.values.intervals import Interval
+from ptxwcet.flow.variants.claims import bound_of, integer_registers, settled, sum_of, with_bound
+from ptxwcet.flow.variants.entry import Entry
+from ptxwcet.flow.variants.measures import Measure
+from ptxwcet.flow.variants.operands import Stepping
+from ptxwcet.flow.variants.regions import Region, indices
+
+_MOST_REGISTERS = 6
+_MOST_LIMITS = 4
+_MOST_DIFFERENCES = 6
+_DIVISORS = (2,)
+
+
+def proposals(
+    body: Region, entry: Entry, singles: Iterable[Measure], divisors: tuple[int, ...]
+) -> Iterator[Certificate]:
+    """Certificates worth a try, some dozens; ``divisors`` are those of divisions in the body."""
+    tested = {name for measure in singles for name in measure.names}
+    carried = integer_registers(body, body.carried)
+    ordered = sorted(carried, key=lambda name: (name not in tested, name))
+    found: list[Certificate] = []
+    for name in ordered[:_MOST_REGISTERS]:
+        one = _Register(body, entry, name, settled(body, entry))
+        found += one.losing_bits()
+        found += one.shrinking(divisors)
+        if name in tested:
+            found += one.doubling(singles)
+    halved = [one for one in singles if len(one.terms) == 2][:_MOST_DIFFERENCES]
+    for measure in halved:
+        found += _halving(body, entry, measure)
+    if _has_remainders(body):
+        for divisor, dividend in permutations(ordered[:_MOST_REGISTERS], 2):
+            if body.types[divisor] == body.types[dividend]:
+                yield from _dividing(_Register(body, entry, divisor, ()), dividend)
+    for certificate in found:
+        bounded = with_bound(certificate)
+        if bounded is not None:
+            yield bounded
+
+
+@dataclass(frozen=True, slots=True)
+class _Register:
+    """A register that an iteration passes on."""
+
+    body: Region
+    entry: Entry
+    name: str
+    settled: tuple[Bound, ...]
+
+    def measure(self, *, signed: bool) -> Measure:
+        """It alone."""
+        bits = Stepping(self.body.types, signed=True).width(self.name)
+        return Measure(((self.name, 1),), 0, IntegerType(bits, signed=signed))
+
+    def interval(self, *, signed: bool) -> Interval:
+        """Its values at the entry."""
+        measure = self.measure(signed=signed)
+        return self.entry.interval(measure) or measure.kind.interval
+
+    def losing_bits(self) -> Iterator[Certificate]:
+        """Of the bits that are set each iteration clears some, and sets none."""
+        bits = self.interval(signed=False).high.bit_length()
+        ones = Sum((Part(self.name, 1, Reading.ONES),))
+        for low in (1, 0):
+            yield Certificate((), ones, bits, low, (Step(1, -1, 1),), 0)
+
+    def shrinking(self, divisors: tuple[int, ...]) -> Iterator[Certificate]:
+        """Its magnitude becomes a part of what it was."""
+        signed = self.interval(signed=True)
+        if signed.low < 0:
+            reading, high = Reading.MAGNITUDE, max(-signed.low, signed.high)
+        else:
+            reading, high = Reading.UNSIGNED, signed.high
+        measure = Sum((Part(self.name, 1, reading),))
+        powers = [1 << by.bit_length() - 1 for by in divisors]
+        for low in (1, 0):
+            for by in dict.fromkeys((*divisors, *powers, *_DIVISORS)):
+                invariant = (Bound(measure, 0, high),)
+                yield Certificate(invariant, measure, high, low, (Step(1, 0, by),), 0)
+
+    def doubling(self, singles: Iterable[Measure]) -> Iterator[Certificate]:
+        """It at least doubles while it is not above what it is compared with."""
+        for signed in (True, False):
+            own, first = self.measure(signed=signed), self.interval(signed=signed)
+            if first.low < 0:
+                continue
+            for limit in self._limits(singles, signed=signed):
+                for end in dict.fromkeys((limit - 1, limit, 2 * limit)):
+                    high = max(end, first.high)
+                    if high <= own.kind.high and end >= first.low:
+                        invariant = (*self.settled, bound_of(own, Interval(first.low, high)))
+                        negative = Measure(((self.name, -1),), 0, own.kind)
+                        for constant in (-1, 0) if first.low == 0 else (0,):
+                            step = (Step(2, constant, 1),)
+                            yield Certificate(
+                                invariant, sum_of(negative), -first.low, -end, step, 0
+                            )
+
+    def _limits(self, singles: Iterable[Measure], *, signed: bool) -> list[int]:
+        """The largest numbers that it is compared with."""
+        found: dict[int, None] = {}
+        for measure in singles:
+            terms = dict(measure.terms)
+            c = terms.pop(self.name, 0)
+            if c != -1 or measure.kind.signed != signed:
+                continue
+            rest = Measure(tuple(terms.items()), measure.constant, measure.kind)
+            interval = self.entry.interval(rest) if terms else None
+            found[interval.high if interval is not None else measure.constant] = None
+        return [one for one in found if 0 < one < 1 << 40][:_MOST_LIMITS]
+
+
+def _halving(body: Region, entry: Entry, measure: Measure) -> Iterator[Certificate]:
+    """The difference of two registers is halved, each staying between where both began."""
+    start = entry.interval(measure)
+    ends: list[int] = []
+    for part in measure.parts():
+        interval = entry.interval(part)
+        if interval is None:
+            return
+        ends += (interval.low, interval.high)
+    if start is None or start.high < 1 or sum(c for _, c in measure.terms) != 0:
+        return
+    within = Interval(min(ends), max(ends))
+    registers = tuple(bound_of(part, within) for part in measure.parts())
+    for low in (1, 0):
+        whole = bound_of(measure, Interval(min(start.low, low), start.high))
+        for steps in ((Step(1, 0, 2),), (Step(1, -1, 1), Step(1, 1, 2))):
+            invariant = (*registers, *settled(body, entry), whole)
+            yield Certificate(invariant, sum_of(measure), start.high, low, steps, 0)
+
+
+def _has_remainders(body: Region) -> bool:
+    """Whether an iteration divides with a remainder."""
+    kernel = body.graph.kernel
+    opcodes = (kernel.instructions[index].opcode for index in indices(body.graph, body.blocks))
+    return any(opcode is not None and opcode.name == "rem" for opcode in opcodes)
+
+
+def _dividing(divisor: _Register, dividend: str) -> Iterator[Certificate]:
+    """Euclid's algorithm on two registers."""
+    for signed in (False, True):
+        start, kind = divisor.interval(signed=signed), divisor.measure(signed=signed).kind
+        low = 0 if start.holds(0) else 1
+        whole = kind.interval if low == 0 else start  # what 0 leaves may be any number
+        high = max(-whole.low, whole.high)
+        reading = Reading.MAGNITUDE if signed else Reading.UNSIGNED
+        measure = Sum((Part(divisor.name, 1, reading),))
+        pair = Remainders(dividend, divisor.name, signed)
+        most = most_remainders(high) + (low == 0)
+        invariant = (Bound(measure, 0, high),)
+        yield Certificate(invariant, measure, high, low, (), most, pair)

@@ -190,9 +190,9 @@ def test_clusters_of_one_block():
 
 
 @pytest.mark.parametrize(
-    "text", ["mov.b128 {%a, %b}, %q;", "cvta.shared.u32 %a, %b;", "mov.u64 %r0, sh[1];"]
+    "text", ["mov.b128 {%x0, %x1}, %q;", "cvta.shared.u32 %a, %b;", "mov.u64 %r0, sh[1];"]
 )
 def test_refused_by_name(text):
     with pytest.raises(PtxwcetError) as refusal:
-        evaluate(text, [ZERO, ZERO], ["u8"], before=VARIABLES + ".reg .b128 %q;")
+        evaluate(text, [ZERO, ZERO], ["u8"], before=VARIABLES + ".reg .b128 %q; .reg .b64 %x<2>;")
     assert "is not executed" in str(refusal.value)

@@ -7,13 +7,13 @@ from itertools import product
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from ptxwcet.flow.certificates.certificate import most_remainders
 from ptxwcet.flow.values.integers import IntegerType
 from ptxwcet.flow.values.intervals import Interval
 from ptxwcet.flow.variants.cases import Case, Compared, Joined, Open, Opposite, assumed, divided
 from ptxwcet.flow.variants.linear_forms import Form, maximum, minimum, plus, times, variable
 from ptxwcet.flow.variants.operands import Stepping
 from ptxwcet.flow.variants.results import Change, Result
-from ptxwcet.flow.certificates.certificate import most_remainders
 from ptxwcet.flow.variants.steps import step
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.support.source import SourceFile

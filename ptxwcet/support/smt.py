@@ -134,6 +134,12 @@ class Formula:
         """The number of an expression in the values that were found; after ``POSSIBLE`` only."""
         return int(self._model.get_value(expression).value(10))
 
+    def close(self) -> None:
+        """Releases the solver, then what it speaks of. The formula cannot be used afterwards."""
+        self._model = None
+        self._required.clear()
+        self._terms = None
+
     def _attempt(self, most: int, abstracted: bool) -> Answer:
         module = _solver()
         options = module.Options()

@@ -76,21 +76,25 @@ def check_iteration(certificate: Certificate, iteration: Passage, effort: Effort
     """Whether what a certificate says of iterations is true, and its bound follows from that."""
     if back_edges_of(certificate) != certificate.back_edges:
         return Verdict.WRONG
-    return _verdict(lambda: when_kept(certificate, iteration), effort)
+    return _verdict(lambda one: ask_iteration(one, certificate, iteration), effort)
 
 
 def check_entry(
     certificate: Certificate, iteration: Passage, entry: EntryFacts, effort: Effort
 ) -> Verdict:
     """Whether what a certificate says of an entry is true."""
-    return _verdict(lambda: at_entry(certificate, iteration, entry), effort)
+    return _verdict(lambda one: ask_entry(one, certificate, iteration, entry), effort)
 
 
-def _verdict(question: Callable[[], Question], effort: Effort) -> Verdict:
+def _verdict(question: Callable[[Question], None], effort: Effort) -> Verdict:
+    asked = Question()
     try:
-        answer = question().answer(EFFORT, effort)
+        question(asked)
+        answer = asked.answer(EFFORT, effort)
     except NotFollowed:
         return Verdict.NOT_SETTLED
+    finally:
+        asked.close()
     return _VERDICTS[answer]
 
 
@@ -118,12 +122,13 @@ def magnitude_of(pair: Remainders) -> Sum:
     return Sum((Part(pair.divisor, 1, reading),))
 
 
-def at_entry(certificate: Certificate, iteration: Passage, entry: EntryFacts) -> Question:
+def ask_entry(
+    question: Question, certificate: Certificate, iteration: Passage, entry: EntryFacts
+) -> None:
     """What is to be impossible at an entry: a state that the certificate does not cover.
 
     Raises NotFollowed.
     """
-    question = Question()
     state: State = iteration.before
     _narrow(question, entry.bounds, state if entry.way is None else entry.way.after)
     if entry.way is not None:
@@ -136,12 +141,11 @@ def at_entry(certificate: Certificate, iteration: Passage, entry: EntryFacts) ->
     if certificate.remainders is not None:
         claims.append(_at_least(certificate.measure, certificate.low, state))
     question.require(~all_of(claims))
-    return question
 
 
-def when_kept(certificate: Certificate, iteration: Passage) -> Question:
+def ask_iteration(question: Question, certificate: Certificate, iteration: Passage) -> None:
     """What is to be impossible in an iteration that goes back. Raises NotFollowed."""
-    question, before, after = Question(), iteration.before, iteration.after
+    before, after = iteration.before, iteration.after
     _narrow(question, certificate.invariant, before)
     question.require(iteration.arrives)
     for bound in certificate.invariant:
@@ -155,7 +159,6 @@ def when_kept(certificate: Certificate, iteration: Passage) -> Question:
         claims += _remainder_claims(pair, before, after)
         claims += [_at_least(measure, 1, after), _at_most(measure, certificate.high, after)]
     question.require(~all_of(claims))
-    return question
 
 
 def _narrow(question: Question, bounds: tuple[Bound, ...], state: State) -> None:

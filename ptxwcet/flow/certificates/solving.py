@@ -8,6 +8,8 @@ from ptxwcet.support.smt import Answer, Expression, Formula
 
 _DIVISIONS = (Op.UDIV, Op.UREM, Op.SDIV, Op.SREM)
 _GRAIN = 32
+_ASKING = 60
+"""Effort of building a question, whatever its answer takes."""
 
 
 def arithmetic_width(bits: int) -> int:
@@ -46,9 +48,18 @@ class Question:
 
     def answer(self, most: int, effort: Effort) -> Answer:
         """Whether it is possible. Raises TooMuchEffort. Cost: see :meth:`Formula.solve`."""
-        found = self._formula.solve(most)
+        effort.spend(_ASKING)
+        found = self._formula.solve(min(most, (effort.most - effort.spent) // 2 + 1))
         effort.spend(self._formula.spent)
         return found
+
+    def close(self) -> None:
+        """Releases what the solver holds, in an order that it survives; nothing is asked anymore.
+
+        Left to the garbage collector it is taken apart in any order, and ends the process.
+        """
+        self._known.clear()
+        self._formula.close()
 
     def number(self, one: Term) -> int:
         """What a term, which was asked about, is for the sources that were found, without sign."""

@@ -20,7 +20,7 @@ from test_paths_on_data import MACHINE, WORDS, DataWriter
 from ptxwcet.emulator.launch import EmulatedLaunch
 from ptxwcet.flow import flow_graph
 from ptxwcet.flow.launch import Launch
-from ptxwcet.flow.walk.path import loop_entries, visited_blocks
+from ptxwcet.flow.walk.path import Path, loop_entries, visited_blocks
 from ptxwcet.ir.kernel import Module
 from ptxwcet.pipeline import KernelAnalysis, analyse_kernel
 from ptxwcet.ptx.parser import parse_module
@@ -89,19 +89,22 @@ def check(seed: int, n: int, threads: int) -> tuple[Module, KernelAnalysis] | No
 
 
 def shape_of(analysis: KernelAnalysis) -> list[object]:
-    """Warps and blocks of every path, and iterations of every loop entry.
+    """Warps and blocks of every path, and the most iterations of every loop.
 
-    Whether a loop is summarised or enumerated may differ.
+    Whether a loop is summarised or enumerated may differ, and so may how often it is entered.
     """
     return [
-        (
-            warp.warps,
-            set(visited_blocks(warp.nodes)),
-            [(entry.loop, entry.iterations) for entry in loop_entries(warp.nodes)],
-        )
+        (warp.warps, set(visited_blocks(warp.nodes)), _most_iterations(warp.nodes))
         for piece in analysis.pieces
         for warp in piece.paths.warps
     ]
+
+
+def _most_iterations(nodes: Path) -> dict[int, int]:
+    found: dict[int, int] = {}
+    for entry in loop_entries(nodes):
+        found[entry.loop] = max(found.get(entry.loop, 0), entry.iterations.base)
+    return found
 
 
 # a variant is found with the copies alone: without them the search for it uses up its budget

@@ -82,7 +82,8 @@ def test_any_kernel(seed: int) -> None:
     verdict = check_seed(seed, 300)
     assert verdict.is_sound, verdict
     for scope, bound, truth in zip(SCOPES, verdict.bounds, verdict.truths, strict=True):
-        assert bound == truth or not is_exact(verdict.features, scope), verdict
+        # of a block whose warps may race the truth is not known, and stands as 0
+        assert truth in (bound, 0) or not is_exact(verdict.features, scope), verdict
 
 
 def test_a_warp_that_falls_apart_where_the_branch_is_decided_later() -> None:

@@ -1,0 +1,34 @@
+"""Registers whose changes do not fit 64 bits: numpy would refuse or wrap their differences."""
+
+from pathlib import Path
+
+import numpy as np
+
+from ptxwcet.flow.launch import Launch
+from ptxwcet.flow.values.value import equal_in
+from ptxwcet.machine.loader import load_machine
+from ptxwcet.pipeline import analyse_kernel
+from ptxwcet.ptx.parser import parse_module
+from ptxwcet.support.diagnostics import PtxwcetError
+from ptxwcet.support.source import SourceFile
+
+DATA = Path(__file__).parents[1] / "data" / "crashes"
+
+
+def test_numbers_at_both_ends_are_compared_without_a_difference() -> None:
+    lanes = np.array([True, False])
+    low, high = -(1 << 63), (1 << 63) - 1
+    assert not equal_in(low, high, lanes)
+    assert equal_in(np.array([low, high]), low, lanes)
+    assert not equal_in(np.array([low, high]), high, lanes)
+
+
+def test_a_step_wider_than_64_bits_is_no_internal_error() -> None:
+    text = (DATA / "wide_steps.ptx").read_text(encoding="utf-8")
+    kernel = parse_module(SourceFile("wide_steps.ptx", text)).kernels[0]
+    try:
+        analyse_kernel(
+            kernel, Launch((2, 1, 1), (1, 1, 1), {"n": 0}), load_machine("orin-ecrts2025")
+        )
+    except PtxwcetError as refused:
+        assert refused.diagnostics[0].code.startswith("PW2")

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from ptxwcet.flow.launch import Launch
 from ptxwcet.flow.values.value import equal_in
@@ -26,9 +27,6 @@ def test_numbers_at_both_ends_are_compared_without_a_difference() -> None:
 def test_a_step_wider_than_64_bits_is_no_internal_error() -> None:
     text = (DATA / "wide_steps.ptx").read_text(encoding="utf-8")
     kernel = parse_module(SourceFile("wide_steps.ptx", text)).kernels[0]
-    try:
-        analyse_kernel(
-            kernel, Launch((2, 1, 1), (1, 1, 1), {"n": 0}), load_machine("orin-ecrts2025")
-        )
-    except PtxwcetError as refused:
-        assert refused.diagnostics[0].code.startswith("PW2")
+    launch = Launch((2, 1, 1), (1, 1, 1), {"n": 0})
+    with pytest.raises(PtxwcetError, match="loop"):  # a refusal, not an error of ours
+        analyse_kernel(kernel, launch, load_machine("orin-ecrts2025"))

@@ -95,31 +95,6 @@ class Operation:
         """Whether it names a floating-point type."""
         return any(one.kind is NumberKind.FLOAT for one in self.types)
 
-    @property
-    def result_bits(self) -> int:
-        """Bits that the operation computes; meant for the opcodes of integers and predicates."""
-        if self.name in ("setp", "isspacep", "testp"):
-            return 1
-        if self.name in ("popc", "clz", "bfind"):
-            return 32
-        bits = self.types[0].width if self.types else 0
-        return 2 * bits if "wide" in self.words else bits
-
-    def source_bits(self, place: int) -> int:
-        """Bits that a source operand is read with; the first has place 0."""
-        bits = self.types[-1].width if self.types else 0
-        if self.name in ("setp", "selp") and place == 2:
-            return 1
-        if place >= _AMOUNTS.get(self.name, 9):
-            return 32
-        if self.name == "mad" and place == 2 and "wide" in self.words:
-            return 2 * bits
-        return bits
-
-
-_AMOUNTS = {"shl": 1, "shr": 1, "bfe": 1, "shf": 2, "bfi": 2}
-"""The first source that is a number of bits: 32 bits whatever the type of the instruction."""
-
 
 def operation_of(form: InstructionForm) -> Operation:
     """Name, types and words of an instruction's form. Cost: constant, once for each mnemonic."""

@@ -49,11 +49,13 @@ def recheck(report: Mapping[str, Any], module: Module) -> Iterator[Rechecked]:
             if not loops:
                 continue
             if row["kernel"] not in kernels:
-                raise NoReport(f"the file has no kernel {row['name']}")
+                raise NoReport(f"the file has no kernel {row['kernel']}")
             graph = _graph(kernels[row["kernel"]], module)
             for loop in loops:
                 yield _rechecked(graph, row["kernel"], loop)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except KeyError as missing:
+        raise NoReport(f"no report of this file with certificates: {missing} is missing") from None
+    except (ValueError, TypeError, AttributeError) as error:
         raise NoReport(f"no report of this file with certificates: {error}") from None
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from ptxwcet.flow.shapes.rules import result_shapes
 from ptxwcet.flow.shapes.shape import VARYING, Agreement, Shape, uniform
-from ptxwcet.flow.values.operands import computes_integers, instruction_type
+from ptxwcet.flow.values.operands import instruction_type
 from ptxwcet.flow.values.transfer import compile_transfer
 from ptxwcet.flow.values.value import Unknown
 from ptxwcet.ir.kernel import Instruction, Kernel, Operand, Register
@@ -52,30 +52,6 @@ def test_what_is_no_known_type_is_a_word() -> None:
     operation = operation_of(instruction.form)
     assert operation.words == ("rn", "satfinite", "e4m3x2")
     assert operation.types == (NumberType(NumberKind.FLOAT, 32),)
-
-
-@pytest.mark.parametrize(
-    ("statement", "is_known"),
-    [
-        ("add.u32 %r0, %r1, %r2;", True),
-        ("add.u32 %r0, %r1, 7;", True),
-        ("@%p1 add.u32 %r0, %r1, %r2;", True),
-        ("add.u16x2 %r0, %r1, %r2;", False),
-        ("add.bf16 %h0, %h1, %h2;", False),
-        ("addc.u32 %r0, %r1, %r2;", False),
-        ("cvt.u64.u32 %d0, %r1;", True),
-        ("cvt.rn.bf16.u32 %h0, %r1;", False),
-        ("cvt.u16.u32 %r0, %d1;", True),
-        ("mov.b64 %d0, {%r1, %r2};", False),
-        ("mul.wide.u32 %d0, %r1, %r2;", True),
-        ("setp.eq.and.u32 %p0|%p1, %r1, %r2, !%p3;", True),
-        ("mov.u32 %r0, %tid.x;", True),
-    ],
-)
-def test_operands_of_integer_rules(statement: str, is_known: bool) -> None:
-    instruction, kernel = parsed(statement)
-    found = computes_integers(instruction, operation_of(instruction.form), kernel.registers)
-    assert found is is_known
 
 
 @pytest.mark.parametrize(

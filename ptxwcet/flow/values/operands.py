@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Protocol
 
 from ptxwcet.flow.values import comparison
@@ -13,15 +13,12 @@ from ptxwcet.ir.kernel import (
     Instruction,
     Negated,
     Operand,
-    Pair,
     Register,
-    Sink,
     Space,
     SpecialRegister,
     SymbolRef,
 )
-from ptxwcet.ir.operands import leaves
-from ptxwcet.ir.operation import NumberKind, NumberType, Operation, operation_of
+from ptxwcet.ir.operation import NumberKind, NumberType, operation_of
 
 
 class LaneState(Protocol):
@@ -76,51 +73,6 @@ def instruction_type(instruction: Instruction) -> IntegerType | None:
     if not types or any(not (one.is_integer or one.kind is NumberKind.PREDICATE) for one in types):
         return None
     return integer_of(types[-1])
-
-
-def computes_integers(
-    instruction: Instruction, operation: Operation, registers: Mapping[str, str]
-) -> bool:
-    """Whether a rule that knows an operation on single integers may be applied to its operands.
-
-    Every source is one register, special register, literal or symbol, as wide as it is read, and
-    the operands are all that it reads: no carry flag. ``cvt`` takes wider registers, of which it
-    reads the low bits, and extends its result. Predicates are integers of one bit.
-    """
-    types, cuts = operation.types, operation.name == "cvt"
-    if len(types) != 1 + cuts or not _reads_sources_alone(instruction):
-        return False
-    if any(not (one.is_integer or one.kind is NumberKind.PREDICATE) for one in types):
-        return False
-    target, *sources = instruction.operands
-    results = (target.first, target.second) if isinstance(target, Pair) else (target,)
-    read = [(one, operation.source_bits(place)) for place, one in enumerate(sources)]
-    written = [(one, types[0].bits if cuts else operation.result_bits) for one in results]
-    return all(_has_width(one, bits, registers, cuts) for one, bits in (*read, *written))
-
-
-def _reads_sources_alone(instruction: Instruction) -> bool:
-    """Whether source operands and guard are all that it reads: no carry flag, no destination."""
-    sources = (leaf for one in instruction.operands[1:] for leaf in leaves(one))
-    named = {leaf.name for leaf in sources if isinstance(leaf, Register)}
-    if instruction.guard is not None:
-        named.add(instruction.guard.register)
-    return named.issuperset(instruction.reads)
-
-
-def _has_width(operand: Operand, bits: int, registers: Mapping[str, str], cuts: bool) -> bool:
-    match operand:
-        case Register(name):
-            width = register_width(registers[name])
-            return width >= bits if cuts else width == bits
-        case Negated(inner):
-            return bits == 1 and _has_width(inner, bits, registers, cuts)
-        case Immediate(value):
-            return isinstance(value, int)
-        case SpecialRegister() | SymbolRef() | Sink():
-            return True
-        case _:
-            return False
 
 
 def register_width(kind: str) -> int:

@@ -50,6 +50,27 @@ ret;
 }
 """
 
+FOUND = """
+.version 8.3
+.target sm_90
+.address_size 64
+.visible .entry k(.param .u64 data)
+{
+.reg .pred %p<3>; .reg .b32 %r<9>; .reg .b64 %rd<4>;
+ld.param.u64 %rd1, [data];
+mov.u32 %r3, %tid.x;
+mad.wide.u32 %rd3, %r3, 64, %rd1;
+BODY
+st.global.u32 [%rd3], %r3;
+bra L1;
+L0:
+st.global.u32 [%rd3+4], %r3;
+st.global.u32 [%rd3+8], %r1;
+L1:
+ret;
+}
+"""
+
 BOUNDED = ["late_end"]
 REFUSED = ["parted_exit"]
 
@@ -85,3 +106,28 @@ def test_a_growing_loop_may_hold_one_that_grows_with_another_counter() -> None:
     _, most = count_visits(warp.nodes, visits)
     assert most >= executed
     assert analysis.worst.bound.cycles > 3 * executed
+
+
+FOUND_AT_RANDOM = {
+    "what is always true of an unknown number, negated": (
+        "ld.global.u32 %r1, [%rd1]; setp.ge.u32 %p1, %r1, 0; not.pred %p2, %p1; @%p2 bra L0;"
+    ),
+    "a lane that the warp lacks is read by lanes apart": (
+        "ld.global.u8 %r1, [%rd3]; shfl.sync.idx.b32 %r2, %r1, 31, 31, -1; and.b32 %r2, %r2, 1;"
+        "setp.eq.u32 %p1, %r2, 0; @%p1 bra L0;"
+    ),
+    "a lane that has left is read by lanes apart": (
+        "ld.global.u8 %r1, [%rd3]; and.b32 %r4, %r1, 3; setp.eq.u32 %p2, %r4, 0; @%p2 ret;"
+        "shfl.sync.idx.b32 %r2, %r1, 0, 31, -1; setp.lt.u32 %p1, %r2, 9; @%p1 bra L0;"
+    ),
+}
+
+
+@pytest.mark.parametrize("body", FOUND_AT_RANDOM.values(), ids=FOUND_AT_RANDOM)
+@pytest.mark.parametrize("threads", [5, 32])
+def test_what_random_kernels_found(body: str, threads: int) -> None:
+    text = FOUND.replace("BODY", body)
+    (kernel,) = parse_module(SourceFile("found.ptx", text)).kernels
+    found = attack(kernel, Launch((threads, 1, 1)), machine(), seed=1, executions=20, steps=200)
+    assert found.code is None
+    assert not found.violations

@@ -139,6 +139,16 @@ def number_of(value: Known, lane: int, point: dict[Symbol, int]) -> int:
     return at(value.base) + sum(at(c) * point[s] for s, c in value.terms.items() if s in point)
 
 
+def is_canonical(value: Value, width: int) -> bool:
+    """Whether numbers are written as all rules expect them: signed, predicates as 0 or 1."""
+    if isinstance(value, Unknown):
+        return True
+    least, size = (0, 2) if width == 1 else (-(1 << width - 1), 1 << width)
+    numbers = [value.base, *value.terms.values()]
+    bases = np.concatenate([np.atleast_1d(np.asarray(one, dtype=object)) for one in numbers])
+    return all(least <= number < least + size for number in bases)
+
+
 def contains(value: Value, lane: int, point: dict[Symbol, int], number: int, width: int) -> bool:
     if isinstance(value, Unknown) or (value.valid is not None and not value.valid[lane]):
         return True
@@ -173,6 +183,7 @@ def test_every_lane_holds_what_is_computed(seed: int) -> None:
             (result,) = transfer(State(given))  # type: ignore[arg-type]
         except SplitRequest:
             continue
+        assert is_canonical(result, root.width), (root, given, result)
         for point in points(symbols):
             for lane in range(LANES):
                 values = []

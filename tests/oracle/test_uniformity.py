@@ -101,8 +101,21 @@ TEST = "setp.gt.s32 %p1, {}, 3;"
         ("setp.gt.s32 %p2, %r2, 9; vote.sync.any.pred %p1, %p2, 0xffffffff;", WARP),
         ("setp.gt.s32 %p2, %r2, 9; bar.red.or.pred %p1, 0, %p2;", BLOCK),
         ("setp.gt.s32 %p2, %r2, 9; bar.red.or.pred %p1, 0, 64, %p2;", NONE),
-        ("shfl.sync.idx.b32 %r6|%p3, %r2, 0, 31, -1;" + TEST.format("%r6"), NONE),
+        ("shfl.sync.idx.b32 %r6|%p3, %r2, 0, 31, -1;" + TEST.format("%r6"), WARP),
+        ("shfl.sync.idx.b32 %r6|%p1, %r2, 0, 31, -1;", WARP),
         ("shfl.sync.idx.b32 %r6, %r2, 0, 31, -1;" + TEST.format("%r6"), WARP),
+        ("mov.b32 %r7, -1; shfl.sync.idx.b32 %r6, %r2, %r1, 31, %r7;" + TEST.format("%r6"), WARP),
+        # a lane that is no member, or takes no part on this side or since it left
+        ("shfl.sync.idx.b32 %r6, %r2, 5, 31, 15;" + TEST.format("%r6"), NONE),
+        ("shfl.sync.idx.b32 %r6, %r2, 3, 31, 15;" + TEST.format("%r6"), WARP),
+        ("shfl.sync.idx.b32 %r6, %r2, %r1, 31, 15;" + TEST.format("%r6"), NONE),
+        ("shfl.sync.idx.b32 %r6, %r2, 0, 31, %r1;" + TEST.format("%r6"), NONE),
+        ("setp.lt.s32 %p2, %r2, 7; @%p2 ret; shfl.sync.idx.b32 %r6, %r2, 0, 31, -1;"
+         + TEST.format("%r6"), NONE),
+        ("setp.lt.s32 %p2, %r1, 7; @%p2 ret; shfl.sync.idx.b32 %r6, %r2, 0, 31, -1;"
+         + TEST.format("%r6"), WARP),
+        ("setp.lt.s32 %p2, %r2, 7; @%p2 shfl.sync.idx.b32 %r6, %r2, 0, 31, -1;"
+         + TEST.format("%r6"), NONE),
         # groups of lanes vote apart
         ("setp.gt.s32 %p2, %r2, 9; setp.lt.u32 %p3, %r2, 16; selp.b32 %r7, 65535, -65536, %p3;"
          "vote.sync.any.pred %p1, %p2, %r7;", NONE),
@@ -132,6 +145,17 @@ TEST = "setp.gt.s32 %p1, {}, 3;"
 )  # fmt: skip
 def test_examples(body: str, expected: Agreement) -> None:
     assert agreement(body) is expected
+
+
+@pytest.mark.parametrize(
+    ("lane", "threads", "expected"),
+    [("31", 34, NONE), ("1", 34, WARP), ("%r1", 34, NONE), ("33", 2, WARP), ("2", 2, NONE)],
+)
+def test_a_lane_that_a_warp_lacks_is_read_by_nobody_alike(
+    lane: str, threads: int, expected: Agreement
+) -> None:
+    body = f"shfl.sync.idx.b32 %r6, %r2, {lane}, 31, -1;" + TEST.format("%r6")
+    assert agreement(body, (threads, 1, 1)) is expected
 
 
 def test_inside_a_loop_that_lanes_leave_one_by_one_its_counter_is_alike() -> None:

@@ -109,6 +109,8 @@ def is_among(value: Known, lane: int, point: dict[Symbol, int], found: int, bits
 
     if value.valid is not None and not value.valid[lane]:
         return True
+    if bits == 1 and number(value.base) not in (0, 1):
+        return False  # rules for predicates expect them so
     known = number(value.base) + sum(number(c) * point.get(s, 0) for s, c in value.terms.items())
     distance = (found - known) % (1 << bits)
     new = [symbol for symbol in value.terms if symbol not in point]

@@ -50,18 +50,22 @@ class Liveness:
 
         Without such a block: all that are written behind the branch.
         """
-        seen: set[BlockId] = set()
-        pending = list(self._cfg.successors[branch])
         written = 0
-        while pending:
-            block = pending.pop()
-            if block == meeting or block in seen:
-                continue
-            seen.add(block)
+        for block in self.between(branch, meeting):
             written |= self._writes[block]
-            pending += self._cfg.successors[block]
         bits = written if meeting is None else written & self._live[meeting]
         return [name for position, name in enumerate(self._names) if bits >> position & 1]
+
+    def between(self, branch: BlockId, meeting: BlockId | None) -> set[BlockId]:
+        """The blocks behind a branch up to where its sides meet, if they do."""
+        seen: set[BlockId] = set()
+        pending = list(self._cfg.successors[branch])
+        while pending:
+            block = pending.pop()
+            if block != meeting and block not in seen:
+                seen.add(block)
+                pending += self._cfg.successors[block]
+        return seen
 
 
 def _solve(cfg: ControlFlowGraph, uses: list[int], kills: list[int]) -> list[int]:

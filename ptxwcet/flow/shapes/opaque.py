@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ptxwcet.flow.launch import WARP_SIZE
+from ptxwcet.flow.launch import WARP_SIZE, Launch
 from ptxwcet.flow.shapes.shape import VARYING, Agreement, Shape, all_uniform, uniform
 from ptxwcet.ir.kernel import (
     Address,
@@ -19,7 +19,6 @@ from ptxwcet.ir.kernel import (
     Kernel,
     Operand,
     Register,
-    Sink,
     Space,
     SymbolRef,
 )
@@ -46,9 +45,15 @@ class OpaqueShapes:
     """
 
     def __init__(
-        self, shape_of: Callable[[Operand], Shape], kernel: Kernel, *, race_free: bool
+        self,
+        shape_of: Callable[[Operand], Shape],
+        kernel: Kernel,
+        launch: Launch,
+        *,
+        race_free: bool,
     ) -> None:
         self._shape_of = shape_of
+        self._lanes = launch.threads % WARP_SIZE or WARP_SIZE  # that each warp has, at least
         self._parameters = frozenset(parameter.name for parameter in kernel.parameters)
         self._has_local = any(variable.space == "local" for variable in kernel.variables) or any(
             "local" in one.modifiers or one.mnemonic.startswith("alloca")
@@ -56,8 +61,11 @@ class OpaqueShapes:
         )
         self._race_free = race_free
 
-    def shape(self, instruction: Instruction) -> Shape:
-        """The shape of every register that the instruction writes."""
+    def shape(self, instruction: Instruction, *, is_whole: bool) -> Shape:
+        """The shape of every register that the instruction writes.
+
+        ``is_whole``: all lanes of a warp that are not guarded off execute it together.
+        """
         operation = operation_of(instruction.form)
         name = operation.name
         if name in _LOADS:
@@ -67,7 +75,7 @@ class OpaqueShapes:
         if instruction.control is ControlEffect.BARRIER:  # of all threads: no count is given
             return uniform(Agreement.BLOCK) if len(instruction.operands) == 3 else VARYING
         if name == "shfl" and {"idx", "sync"} <= set(operation.words):
-            return self._one_lane(instruction, operation)
+            return self._one_lane(instruction) if is_whole else VARYING
         return VARYING
 
     def _members(self, instruction: Instruction, operation: Operation) -> Agreement:
@@ -100,17 +108,23 @@ class OpaqueShapes:
         is_fixed = instruction.space is Space.CONST or "nc" in operation.words
         return uniform(found if is_fixed or self._race_free else min(found, Agreement.WARP))
 
-    def _one_lane(self, instruction: Instruction, operation: Operation) -> Shape:
-        """``shfl.idx`` in which all lanes of the warp read the same lane; no result that may be
-        out of range.
+    def _one_lane(self, instruction: Instruction) -> Shape:
+        """``shfl.idx`` in which all lanes of the warp read the same lane: the value, and that it is
+        in range, as each is in a group of 32. Not of a lane that the last warp lacks or that is no
+        member: each lane may find something else there.
         """
-        target, _, source, clamp, *_ = instruction.operands
-        if not isinstance(target, (Register, Sink)) or not isinstance(clamp, Immediate):
+        _, _, source, clamp, members = instruction.operands
+        if not isinstance(clamp, Immediate):
             return VARYING
-        if clamp.value != WARP_SIZE - 1:
+        lane, mask = self._shape_of(source), self._shape_of(members).number
+        if clamp.value != WARP_SIZE - 1 or mask is None:
             return VARYING
-        members = self._members(instruction, operation)
-        return uniform(min(self._shape_of(source).uniform, members))
+        taking_part = mask & ((1 << self._lanes) - 1)
+        if lane.number is None:
+            is_full = taking_part == (1 << WARP_SIZE) - 1
+            return uniform(min(lane.uniform, Agreement.WARP)) if is_full else VARYING
+        is_there = taking_part >> lane.number % WARP_SIZE & 1
+        return uniform(Agreement.WARP) if is_there else VARYING
 
 
 def _is_weak(word: str) -> bool:

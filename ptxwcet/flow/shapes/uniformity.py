@@ -9,6 +9,9 @@ Lanes part at a branch and meet at its immediate post-dominator, so a register t
 and written on the way is at most as uniform as the branch: this covers the branches of ``if`` and
 the lanes (or warps) that leave a loop in different iterations (temporal divergence).
 
+What a lane reads from another one is only defined if that one takes part: between such a branch and
+where its sides meet, nothing is said of it.
+
 The analysis is flow-insensitive in registers and optimistic: shapes only fall, until nothing
 changes. What instructions do to shapes: :mod:`ptxwcet.flow.shapes.rules` and
 :mod:`ptxwcet.flow.shapes.opaque`.
@@ -111,8 +114,12 @@ def branch_agreement(
             if agreement is Agreement.BLOCK or (block, agreement) in capped:
                 continue
             capped.add((block, agreement))
-            for name in live.joined(block, postdominators[block]):
+            meeting = postdominators[block]
+            for name in live.joined(block, meeting):
                 changed |= found.cap(name, agreement)
+            if agreement is Agreement.NONE:
+                for parted in live.between(block, meeting):
+                    changed |= found.part(cfg.blocks[parted].start, cfg.blocks[parted].end)
         if not changed:
             return agreements
 
@@ -131,7 +138,8 @@ class _Shapes:
         self._specials = _special_shapes(launch)
         self._shapes: dict[str, Shape] = {}
         self._caps: dict[str, Agreement] = {}
-        self._opaque = OpaqueShapes(self._operand, kernel, race_free=race_free)
+        self._opaque = OpaqueShapes(self._operand, kernel, launch, race_free=race_free)
+        self._parted: set[int] = set()
         self._readers: dict[str, list[int]] = defaultdict(list)
         for index, instruction in enumerate(kernel.instructions):
             for name in instruction.reads:
@@ -143,11 +151,12 @@ class _Shapes:
     def settle(self) -> None:
         """Evaluates instructions until no shape falls any more."""
         while self._pending:
-            instruction = self._kernel.instructions[self._pending.pop()]
+            index = self._pending.pop()
+            instruction = self._kernel.instructions[index]
             writes = instruction.writes
             if not writes or any(name not in self._shapes for name in instruction.reads):
                 continue  # comes again when what it reads has a shape
-            shapes = self._evaluate(instruction)
+            shapes = self._evaluate(instruction, is_whole=index not in self._parted)
             guard = instruction.guard
             for name, shape in zip(writes, shapes, strict=True):
                 limit = self._caps.get(name, Agreement.BLOCK)
@@ -160,6 +169,15 @@ class _Shapes:
         limit = min(agreement, self._caps.get(name, Agreement.BLOCK))
         self._caps[name] = limit
         return self._lower(name, limited(self._shapes.get(name, VARYING), limit))
+
+    def part(self, start: int, end: int) -> bool:
+        """Says of instructions that not all lanes of a warp may execute them together; True if
+        that was not known.
+        """
+        new = set(range(start, end)) - self._parted
+        self._parted |= new
+        self._pending += new
+        return bool(new)
 
     def at_end(self, index: int) -> Agreement:
         """Who takes the branch that instruction ``index`` is alike."""
@@ -186,7 +204,7 @@ class _Shapes:
         self._pending += self._readers[name]
         return True
 
-    def _evaluate(self, instruction: Instruction) -> tuple[Shape, ...]:
+    def _evaluate(self, instruction: Instruction, *, is_whole: bool) -> tuple[Shape, ...]:
         found = result_shapes(instruction, self._kernel.registers, self._operand)
         if found is not None:
             return found
@@ -194,7 +212,7 @@ class _Shapes:
         if instruction.space is Space.PARAM and (form.implicit_reads or form.implicit_writes):
             moves = variable_moves(instruction)
             return tuple(self._moved(target, moves.get(target)) for target in instruction.writes)
-        return (self._opaque.shape(instruction),) * len(instruction.writes)
+        return (self._opaque.shape(instruction, is_whole=is_whole),) * len(instruction.writes)
 
     def _moved(self, target: str, source: Operand | None) -> Shape:
         """Through a variable of the thread: as it is, if no bits are cut off or put in front."""

@@ -58,6 +58,9 @@ def in_lanes(term: Term, values: list[Value], active: Mask) -> Value:
             found = _RULES.get(term.op, _pointwise)(term, known, active)
     except Wavers:
         return NOT_AFFINE
+    if term.width == 1 and isinstance(found, Known):
+        base = canonical(found.base, 1)
+        found = None if found.terms else Known(base, found.terms, found.valid, found.otherwise)
     return NOT_AFFINE if found is None else found
 
 
@@ -201,10 +204,7 @@ def _part(term: Term, v: list[Known], active: Mask) -> Value | None:
     if not all(integer_operations.divisible(c, by) for c in value.terms.values()):
         return None
     steps = {s: wrap(c >> term.value, _WIDEST) for s, c in value.terms.items()}
-    found = scale_by(Known(value.base >> term.value, steps), 1, term.width)
-    if term.width > 1:
-        return found
-    return None if found.terms else Known(found.base & 1)
+    return scale_by(Known(value.base >> term.value, steps), 1, term.width)
 
 
 _RULES: Mapping[Op, Rule] = {

@@ -115,6 +115,8 @@ class _Reading:
             return value
         if term.width > 1 or self._decides:
             best = _narrowest(term.width, numbers_of(term, self._known))
+            if best is not None and term.width == 1:
+                return Known(canonical(best.low, 1))
             if best is not None:
                 return ranges.bounded(best, term.width, self._origins)
         if value.causes:

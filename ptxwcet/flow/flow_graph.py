@@ -35,7 +35,8 @@ class Work:
     ``open_branches`` are not decided in some walk; at ``parting`` lanes of a warp go both ways.
     ``regions``, ``results``, ``variants`` and ``searches`` belong to
     :mod:`ptxwcet.flow.walk.variants`; ``uncounted`` are loops that were not counted without a
-    variant; ``passages`` are those of :mod:`ptxwcet.flow.certificates.proof`. ``walking`` counts
+    variant; ``passages`` are those of :mod:`ptxwcet.flow.certificates.proof`, ``states`` what
+    contradicted certificates, by loop. ``walking`` counts
     instructions executed in all walks, ``searching`` what variants were looked for with,
     ``proving`` the solver's effort for their certificates.
     """
@@ -51,6 +52,7 @@ class Work:
     searches: dict[Any, int] = field(default_factory=dict)
     uncounted: set[int] = field(default_factory=set)
     passages: dict[Any, Any] = field(default_factory=dict)
+    states: dict[int, list[Any]] = field(default_factory=dict)
     walking: Effort = field(default_factory=lambda: Effort(MOST_WALK_STEPS))
     searching: Effort = field(default_factory=lambda: Effort(MOST_SEARCH_STEPS))
     proving: Effort = field(default_factory=lambda: Effort(MOST_PROOF_STEPS))

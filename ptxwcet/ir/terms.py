@@ -12,7 +12,7 @@ once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import TypeVar
@@ -251,9 +251,16 @@ _NUMBERS: dict[Op, Callable[..., int]] = {
 }
 
 
-def fold(root: Term, meaning: Callable[[Term, list[Meaning]], Meaning]) -> Meaning:
-    """The meaning of a term from those of its arguments. Cost: once for each distinct term."""
-    known: dict[Term, Meaning] = {}
+def fold(
+    root: Term,
+    meaning: Callable[[Term, list[Meaning]], Meaning],
+    known: dict[Term, Meaning] | None = None,
+) -> Meaning:
+    """The meaning of a term from those of its arguments. Cost: once for each distinct term.
+
+    ``known``: meanings from other folds, which are taken from there, and added.
+    """
+    known = {} if known is None else known
     pending = [root]
     while pending:
         one = pending[-1]
@@ -269,9 +276,14 @@ def fold(root: Term, meaning: Callable[[Term, list[Meaning]], Meaning]) -> Meani
     return known[root]
 
 
-def evaluate(root: Term, sources: Sequence[int], undetermined: int = 0) -> int:
+def evaluate(
+    root: Term,
+    sources: Sequence[int] | Mapping[int, int],
+    undetermined: int = 0,
+    known: dict[Term, int] | None = None,
+) -> int:
     """The number that a term is, for numbers without sign as sources; ``undetermined`` stands for
-    all bits that nothing determines.
+    all bits that nothing determines. ``known``: see :func:`fold`.
     """
 
     def number(one: Term, numbers: list[int]) -> int:
@@ -283,4 +295,4 @@ def evaluate(root: Term, sources: Sequence[int], undetermined: int = 0) -> int:
             return undetermined & ((1 << one.width) - 1)
         return apply(one.op, one.width, one.args, one.value, numbers)
 
-    return fold(root, number)
+    return fold(root, number, known)

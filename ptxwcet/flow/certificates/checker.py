@@ -26,7 +26,7 @@ from ptxwcet.flow.certificates.certificate import (
     most_remainders,
 )
 from ptxwcet.flow.certificates.passage import NotFollowed, Passage
-from ptxwcet.flow.certificates.solving import Question, all_of, arithmetic_width
+from ptxwcet.flow.certificates.solving import Question, State, all_of, arithmetic_width
 from ptxwcet.flow.effort import Effort
 from ptxwcet.ir.terms import Op, Term, const, term
 from ptxwcet.support.smt import Answer
@@ -37,7 +37,9 @@ EFFORT = 12_000
 _MOST_WIDTH = 256
 """Bits of the widest sums: those of registers of 64 bits with factors of that size."""
 
-State = Callable[[str], Term]
+_MOST_STATES = 8
+
+Contents = Callable[[str], Term]
 """What registers hold at some place, by name."""
 
 
@@ -72,30 +74,61 @@ def check(
     return check_entry(certificate, iteration, entry, effort)
 
 
-def check_iteration(certificate: Certificate, iteration: Passage, effort: Effort) -> Verdict:
-    """Whether what a certificate says of iterations is true, and its bound follows from that."""
+def check_iteration(
+    certificate: Certificate,
+    iteration: Passage,
+    effort: Effort,
+    states: list[State] | None = None,
+) -> Verdict:
+    """Whether what a certificate says of iterations is true, and its bound follows from that.
+
+    ``states`` contradicted other certificates of the same iteration: they are tried first, and the
+    one that the solver finds is added.
+    """
+    states = [] if states is None else states
     if back_edges_of(certificate) != certificate.back_edges:
         return Verdict.WRONG
-    return _verdict(lambda one: ask_iteration(one, certificate, iteration), effort)
+    try:
+        doubts = _doubts_of_iteration(certificate, iteration)
+    except NotFollowed:
+        return Verdict.NOT_SETTLED
+    for state in states:
+        effort.spend(1)
+        if all(map(state.makes_true, doubts)):
+            return Verdict.WRONG
+    verdict, state_found = _verdict(certificate.invariant, iteration.before, doubts, effort)
+    if state_found is not None:
+        states.insert(0, state_found)
+        del states[_MOST_STATES:]
+    return verdict
 
 
 def check_entry(
     certificate: Certificate, iteration: Passage, entry: EntryFacts, effort: Effort
 ) -> Verdict:
     """Whether what a certificate says of an entry is true."""
-    return _verdict(lambda one: ask_entry(one, certificate, iteration, entry), effort)
-
-
-def _verdict(question: Callable[[Question], None], effort: Effort) -> Verdict:
-    asked = Question()
+    state = iteration.before if entry.way is None else entry.way.after
     try:
-        question(asked)
-        answer = asked.answer(EFFORT, effort)
+        doubts = _doubts_of_entry(certificate, entry, state)
     except NotFollowed:
         return Verdict.NOT_SETTLED
+    verdict, _ = _verdict(entry.bounds, state, doubts, effort)
+    return verdict
+
+
+def _verdict(
+    narrowed: tuple[Bound, ...], contents: Contents, doubts: list[Term], effort: Effort
+) -> tuple[Verdict, State | None]:
+    """What the solver says: wrong, with a state, if all doubts may be true together."""
+    asked = Question()
+    try:
+        _narrow(asked, narrowed, contents)
+        for one in doubts:
+            asked.require(one)
+        answer = asked.answer(EFFORT, effort)
+        return _VERDICTS[answer], asked.state() if answer is Answer.POSSIBLE else None
     finally:
         asked.close()
-    return _VERDICTS[answer]
 
 
 _VERDICTS = {
@@ -122,34 +155,24 @@ def magnitude_of(pair: Remainders) -> Sum:
     return Sum((Part(pair.divisor, 1, reading),))
 
 
-def ask_entry(
-    question: Question, certificate: Certificate, iteration: Passage, entry: EntryFacts
-) -> None:
-    """What is to be impossible at an entry: a state that the certificate does not cover.
+def _doubts_of_entry(certificate: Certificate, entry: EntryFacts, contents: Contents) -> list[Term]:
+    """What is to be impossible together at an entry: a state that the certificate does not cover.
 
     Raises NotFollowed.
     """
-    state: State = iteration.before
-    _narrow(question, entry.bounds, state if entry.way is None else entry.way.after)
-    if entry.way is not None:
-        state = entry.way.after
-        question.require(entry.way.arrives)
-    for bound in entry.bounds:
-        question.require(_within(bound, state))
-    claims = [_within(bound, state) for bound in certificate.invariant]
-    claims.append(_at_most(certificate.measure, certificate.high, state))
+    doubts = [] if entry.way is None else [entry.way.arrives]
+    doubts += [_within(bound, contents) for bound in entry.bounds]
+    claims = [_within(bound, contents) for bound in certificate.invariant]
+    claims.append(_at_most(certificate.measure, certificate.high, contents))
     if certificate.remainders is not None:
-        claims.append(_at_least(certificate.measure, certificate.low, state))
-    question.require(~all_of(claims))
+        claims.append(_at_least(certificate.measure, certificate.low, contents))
+    return [*doubts, ~all_of(claims)]
 
 
-def ask_iteration(question: Question, certificate: Certificate, iteration: Passage) -> None:
-    """What is to be impossible in an iteration that goes back. Raises NotFollowed."""
+def _doubts_of_iteration(certificate: Certificate, iteration: Passage) -> list[Term]:
+    """What is to be impossible together in an iteration that goes back. Raises NotFollowed."""
     before, after = iteration.before, iteration.after
-    _narrow(question, certificate.invariant, before)
-    question.require(iteration.arrives)
-    for bound in certificate.invariant:
-        question.require(_within(bound, before))
+    doubts = [iteration.arrives, *(_within(bound, before) for bound in certificate.invariant)]
     claims = [_within(bound, after) for bound in certificate.invariant]
     measure, pair = certificate.measure, certificate.remainders
     if pair is None:
@@ -158,18 +181,18 @@ def ask_iteration(question: Question, certificate: Certificate, iteration: Passa
     else:
         claims += _remainder_claims(pair, before, after)
         claims += [_at_least(measure, 1, after), _at_most(measure, certificate.high, after)]
-    question.require(~all_of(claims))
+    return [*doubts, ~all_of(claims)]
 
 
-def _narrow(question: Question, bounds: tuple[Bound, ...], state: State) -> None:
+def _narrow(question: Question, bounds: tuple[Bound, ...], contents: Contents) -> None:
     """Registers that are required to be in a small range have few bits."""
     for bound in bounds:
         match bound.sum:
             case Sum((Part(name, 1, Reading.SIGNED | Reading.UNSIGNED),), 0):
-                question.narrow(state(name), bound.low, bound.high)
+                question.narrow(contents(name), bound.low, bound.high)
 
 
-def _remainder_claims(pair: Remainders, before: State, after: State) -> list[Term]:
+def _remainder_claims(pair: Remainders, before: Contents, after: Contents) -> list[Term]:
     dividend, divisor = before(pair.dividend), before(pair.divisor)
     if dividend.width != divisor.width:
         raise NotFollowed
@@ -180,10 +203,10 @@ def _remainder_claims(pair: Remainders, before: State, after: State) -> list[Ter
     ]
 
 
-def _within(bound: Bound, state: State) -> Term:
-    """One bit: whether a state satisfies a bound."""
-    width = _width(bound.sum, state, 1, max(abs(bound.low), abs(bound.high), bound.divisor))
-    found = _value(bound.sum, state, width)
+def _within(bound: Bound, contents: Contents) -> Term:
+    """One bit: whether a contents satisfies a bound."""
+    width = _width(bound.sum, contents, 1, max(abs(bound.low), abs(bound.high), bound.divisor))
+    found = _value(bound.sum, contents, width)
     above = ~found.less_than(bound.low, signed=True)
     truths = [above, ~const(bound.high, width).less_than(found, signed=True)]
     if bound.divisor > 1:
@@ -192,23 +215,23 @@ def _within(bound: Bound, state: State) -> Term:
     return all_of(truths)
 
 
-def _at_most(measure: Sum, high: int, state: State) -> Term:
-    counted = _counted_bits(measure, state)
+def _at_most(measure: Sum, high: int, contents: Contents) -> Term:
+    counted = _counted_bits(measure, contents)
     if counted is not None and 0 <= high < counted.width:
         return counted.shifted_right(high, signed=False).equals(0)  # suffices
-    width = _width(measure, state, 1, abs(high))
-    return ~const(high, width).less_than(_value(measure, state, width), signed=True)
+    width = _width(measure, contents, 1, abs(high))
+    return ~const(high, width).less_than(_value(measure, contents, width), signed=True)
 
 
-def _at_least(measure: Sum, low: int, state: State) -> Term:
-    counted = _counted_bits(measure, state)
+def _at_least(measure: Sum, low: int, contents: Contents) -> Term:
+    counted = _counted_bits(measure, contents)
     if counted is not None and low == 1:
         return ~counted.equals(0)
-    width = _width(measure, state, 1, abs(low))
-    return ~_value(measure, state, width).less_than(low, signed=True)
+    width = _width(measure, contents, 1, abs(low))
+    return ~_value(measure, contents, width).less_than(low, signed=True)
 
 
-def _smaller(measure: Sum, step: Step, before: State, after: State) -> Term:
+def _smaller(measure: Sum, step: Step, before: Contents, after: Contents) -> Term:
     """One bit: whether the measure has become smaller by a step."""
     counted, left = _counted_bits(measure, before), _counted_bits(measure, after)
     if counted is not None and left is not None and step == Step(1, -1, 1):
@@ -219,25 +242,25 @@ def _smaller(measure: Sum, step: Step, before: State, after: State) -> Term:
     return ~most.less_than(_times(now, step.divisor), signed=True)
 
 
-def _counted_bits(measure: Sum, state: State) -> Term | None:
+def _counted_bits(measure: Sum, contents: Contents) -> Term | None:
     """The register whose bits a measure counts, if it does nothing else.
 
     Counts are compared through the bits then, which says no more: solvers do not count well.
     """
     match measure:
         case Sum((Part(name, 1, Reading.ONES),), 0):
-            return state(name)
+            return contents(name)
     return None
 
 
-def _width(measure: Sum, state: State, factor: int, constant: int) -> int:
+def _width(measure: Sum, contents: Contents, factor: int, constant: int) -> int:
     """Bits in which a multiple of a sum and a constant is added up without a wrap.
 
     Raises NotFollowed if they are too many.
     """
     most = abs(measure.constant)
     for name, c, reading in measure.parts:
-        bits = state(name).width
+        bits = contents(name).width
         most += abs(c) * (bits if reading in (Reading.ONES, Reading.LENGTH) else 1 << bits)
     width = arithmetic_width((factor * most + constant).bit_length() + 2)
     if width > _MOST_WIDTH:
@@ -245,11 +268,11 @@ def _width(measure: Sum, state: State, factor: int, constant: int) -> int:
     return width
 
 
-def _value(measure: Sum, state: State, width: int) -> Term:
+def _value(measure: Sum, contents: Contents, width: int) -> Term:
     """A sum in so many bits."""
     found: Term | None = None
     for name, c, reading in measure.parts:
-        part = _times(_read(state(name), reading, width), c)
+        part = _times(_read(contents(name), reading, width), c)
         found = part if found is None else found + part
     rest = const(measure.constant, width)
     if found is None:

@@ -38,7 +38,8 @@ def verdict_of(graph: FlowGraph, loop: Loop, proof: Proof, effort: Effort) -> Ve
         return Verdict.NOT_SETTLED
     key = (loop.id, proof.certificate)
     if key not in known:  # what iterations do is the same for all entries
-        known[key] = check_iteration(proof.certificate, iteration, effort)
+        states = graph.work.states.setdefault(loop.id, [])
+        known[key] = check_iteration(proof.certificate, iteration, effort, states)
     if known[key] is not Verdict.CONFIRMED:
         return Verdict(known[key])
     return check_entry(proof.certificate, iteration, EntryFacts(proof.facts, way), effort)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Mapping
+
 from ptxwcet.flow.effort import Effort
-from ptxwcet.ir.terms import Op, Term, any_bits, const, fold, term
+from ptxwcet.ir.terms import Op, Term, any_bits, const, evaluate, fold, term
 from ptxwcet.support.smt import Answer, Expression, Formula
 
 _DIVISIONS = (Op.UDIV, Op.UREM, Op.SDIV, Op.SREM)
@@ -65,15 +68,14 @@ class Question:
         """What a term, which was asked about, is for the sources that were found, without sign."""
         return self._formula.value(self._expression(one))
 
+    def state(self) -> State:
+        """The numbers that make all true together; after ``POSSIBLE`` only."""
+        leaves = (Op.SOURCE, Op.ANY)
+        return State({one: self.number(one) for one in list(self._known) if one.op in leaves})
+
     def _expression(self, root: Term) -> Expression:
         """The solver's expression of a term."""
-
-        def build(one: Term, args: list[Expression]) -> Expression:
-            if one not in self._known:
-                self._known[one] = self._built(one, args)
-            return self._known[one]
-
-        return fold(root, build)
+        return fold(root, self._built, self._known)
 
     def _built(self, one: Term, args: list[Expression]) -> Expression:
         match one.op:
@@ -123,6 +125,20 @@ class Question:
             self.require(rest.less_than(divisor, signed=False))
             self.require(~below.less_than(quotient, signed=False))  # follows, but helps
         return self._quotients[key]
+
+
+class State:
+    """Numbers of sources, in which a question may have its answer without the solver."""
+
+    def __init__(self, numbers: Mapping[Term, int]) -> None:
+        self._known = dict(numbers)
+
+    def makes_true(self, truth: Term) -> bool:
+        """Whether a term of one bit is true where all other sources are 0.
+
+        Cost: once for each distinct term, whatever is asked of the same state.
+        """
+        return bool(evaluate(truth, defaultdict(int), known=self._known))
 
 
 def all_of(truths: list[Term]) -> Term:

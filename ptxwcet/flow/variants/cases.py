@@ -90,11 +90,13 @@ class Case:
 
     def with_register(self, name: str, content: Content) -> Case:
         """The same with another content of a register."""
-        return replace(self, registers={**self.registers, name: content})
+        registers = {**self.registers, name: content}
+        return Case(registers, self.ranges, self.facts, self.truths, self.effort)
 
     def with_range(self, name: str, bounds: Interval) -> Case:
         """The same with one more variable."""
-        return replace(self, ranges={**self.ranges, name: bounds})
+        ranges = {**self.ranges, name: bounds}
+        return Case(self.registers, ranges, self.facts, self.truths, self.effort)
 
     def most(self, form: Form) -> int:
         """The form is at most this."""

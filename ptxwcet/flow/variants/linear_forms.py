@@ -35,6 +35,8 @@ def variable(name: str) -> Form:
 
 def plus(a: Form, b: Form, scale: int = 1) -> Form:
     """``a + scale * b``."""
+    if not b.terms:
+        return Form(a.constant + scale * b.constant, a.terms)
     terms = dict(a.terms)
     for name, c in b.terms:
         terms[name] = terms.get(name, 0) + scale * c
@@ -44,7 +46,9 @@ def plus(a: Form, b: Form, scale: int = 1) -> Form:
 
 def times(a: Form, factor: int) -> Form:
     """``a * factor``."""
-    return plus(Form(0), a, factor)
+    if not factor:
+        return Form(0)
+    return Form(a.constant * factor, tuple((name, c * factor) for name, c in a.terms))
 
 
 def shifted(a: Form, offset: int) -> Form:
@@ -97,7 +101,7 @@ def _maximum(
     added, effort = more
     if effort is not None:
         effort.spend(1 + len(facts))
-    if added == 0 or not facts:
+    if added == 0 or not facts or not form.terms:
         return best
     coefficients = dict(form.terms)
     for place, fact in enumerate(facts):

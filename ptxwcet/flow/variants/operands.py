@@ -97,14 +97,12 @@ class OneStep:
         """An operand as a number of the type. Unknown bits are that number from here on."""
         content = self.content(case, place)
         case, form = exact(case, content, kind or self.kind, f"{self.fresh}v{place}")
-        operand = self.instruction.operands[place]
-        whole = (
-            isinstance(operand, Register)
-            and operand.name in self.how.types
-            and (self.how.width(operand.name) == (kind or self.kind).bits)
-        )
-        if isinstance(content, Raw) and isinstance(operand, Register) and whole:
-            case = case.with_register(operand.name, form)
+        if isinstance(content, Raw):
+            operand = self.instruction.operands[place]
+            types, bits = self.how.types, (kind or self.kind).bits
+            if isinstance(operand, Register) and operand.name in types:
+                whole = self.how.width(operand.name) == bits
+                case = case.with_register(operand.name, form) if whole else case
         return case, form
 
     def fits(self, case: Case, place: int, kind: IntegerType) -> bool:

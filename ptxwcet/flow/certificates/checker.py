@@ -33,6 +33,8 @@ from ptxwcet.support.smt import Answer
 
 EFFORT = 12_000
 """Effort of one question: some tenths of a second."""
+TOGETHER = 8_000
+"""Effort of the question about all claims together."""
 
 _MOST_WIDTH = 256
 """Bits of the widest sums: those of registers of 64 bits with factors of that size."""
@@ -94,13 +96,13 @@ def check_iteration(
         return Verdict.NOT_SETTLED
     for state in states:
         effort.spend(1)
-        if all(map(state.makes_true, doubts)):
+        if doubts.are_confirmed_by(state):
             return Verdict.WRONG
-    verdict, state_found = _verdict(certificate.invariant, iteration.before, doubts, effort)
-    if state_found is not None:
-        states.insert(0, state_found)
+    answer, found = _answer(certificate.invariant, iteration.before, doubts, effort)
+    if found is not None:
+        states.insert(0, found)
         del states[_MOST_STATES:]
-    return verdict
+    return _VERDICTS[answer]
 
 
 def check_entry(
@@ -112,23 +114,56 @@ def check_entry(
         doubts = _doubts_of_entry(certificate, entry, state)
     except NotFollowed:
         return Verdict.NOT_SETTLED
-    verdict, _ = _verdict(entry.bounds, state, doubts, effort)
-    return verdict
+    answer, _ = _answer(entry.bounds, state, doubts, effort)
+    return _VERDICTS[answer]
 
 
-def _verdict(
-    narrowed: tuple[Bound, ...], contents: Contents, doubts: list[Term], effort: Effort
-) -> tuple[Verdict, State | None]:
-    """What the solver says: wrong, with a state, if all doubts may be true together."""
-    asked = Question()
+@dataclass(frozen=True, slots=True)
+class _Doubts:
+    """What is to be impossible: that all of ``given`` is true, and not all of ``claims``."""
+
+    given: list[Term]
+    claims: list[Term]
+
+    def are_confirmed_by(self, state: State) -> bool:
+        """Whether it is possible in a state."""
+        return all(map(state.makes_true, self.given)) and not all(
+            map(state.makes_true, self.claims)
+        )
+
+
+def _answer(
+    narrowed: tuple[Bound, ...], contents: Contents, doubts: _Doubts, effort: Effort
+) -> tuple[Answer, State | None]:
+    """What the solver says of doubts, and a state in which they are right.
+
+    It is asked about all claims together, and about each alone if it does not find that: what is
+    easy takes one question, and what is not is easier in parts.
+    """
+    claims = all_of(doubts.claims)
+    answer, state = _asked(narrowed, contents, [*doubts.given, ~claims], TOGETHER, effort)
+    if answer is not Answer.UNKNOWN:
+        return answer, state
+    for claim in dict.fromkeys(doubts.claims):
+        answer, state = _asked(narrowed, contents, [*doubts.given, ~claim], EFFORT, effort)
+        if answer is not Answer.IMPOSSIBLE:
+            break
+    return answer, state
+
+
+def _asked(
+    narrowed: tuple[Bound, ...], contents: Contents, truths: list[Term], most: int, effort: Effort
+) -> tuple[Answer, State | None]:
+    """Whether all may be true together, and in which state. Raises TooMuchEffort."""
+    question = Question()
     try:
-        _narrow(asked, narrowed, contents)
-        for one in doubts:
-            asked.require(one)
-        answer = asked.answer(EFFORT, effort)
-        return _VERDICTS[answer], asked.state() if answer is Answer.POSSIBLE else None
+        _narrow(question, narrowed, contents)
+        for one in truths:
+            question.require(one)
+        answer = question.answer(most, effort)
+        return answer, question.state() if answer is Answer.POSSIBLE else None
     finally:
-        asked.close()
+        question.close()
 
 
 _VERDICTS = {
@@ -155,24 +190,24 @@ def magnitude_of(pair: Remainders) -> Sum:
     return Sum((Part(pair.divisor, 1, reading),))
 
 
-def _doubts_of_entry(certificate: Certificate, entry: EntryFacts, contents: Contents) -> list[Term]:
-    """What is to be impossible together at an entry: a state that the certificate does not cover.
+def _doubts_of_entry(certificate: Certificate, entry: EntryFacts, contents: Contents) -> _Doubts:
+    """A state at an entry that the certificate does not cover.
 
     Raises NotFollowed.
     """
-    doubts = [] if entry.way is None else [entry.way.arrives]
-    doubts += [_within(bound, contents) for bound in entry.bounds]
+    given = [] if entry.way is None else [entry.way.arrives]
+    given += [_within(bound, contents) for bound in entry.bounds]
     claims = [_within(bound, contents) for bound in certificate.invariant]
     claims.append(_at_most(certificate.measure, certificate.high, contents))
     if certificate.remainders is not None:
         claims.append(_at_least(certificate.measure, certificate.low, contents))
-    return [*doubts, ~all_of(claims)]
+    return _Doubts(given, claims)
 
 
-def _doubts_of_iteration(certificate: Certificate, iteration: Passage) -> list[Term]:
-    """What is to be impossible together in an iteration that goes back. Raises NotFollowed."""
+def _doubts_of_iteration(certificate: Certificate, iteration: Passage) -> _Doubts:
+    """An iteration that goes back and is not as the certificate says. Raises NotFollowed."""
     before, after = iteration.before, iteration.after
-    doubts = [iteration.arrives, *(_within(bound, before) for bound in certificate.invariant)]
+    given = [iteration.arrives, *(_within(bound, before) for bound in certificate.invariant)]
     claims = [_within(bound, after) for bound in certificate.invariant]
     measure, pair = certificate.measure, certificate.remainders
     if pair is None:
@@ -181,7 +216,7 @@ def _doubts_of_iteration(certificate: Certificate, iteration: Passage) -> list[T
     else:
         claims += _remainder_claims(pair, before, after)
         claims += [_at_least(measure, 1, after), _at_most(measure, certificate.high, after)]
-    return [*doubts, ~all_of(claims)]
+    return _Doubts(given, claims)
 
 
 def _narrow(question: Question, bounds: tuple[Bound, ...], contents: Contents) -> None:

@@ -107,7 +107,7 @@ def run_of_reference(
         return None
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(
     workloads(),
     st.sampled_from(Policy),

@@ -79,7 +79,7 @@ def blocks(draw: st.DrawFn, most: int) -> BlockWorkload:
     return BlockWorkload(classes, draw(st.sampled_from(Scoreboard)))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(blocks(2), st.sampled_from(SHAPES))
 def test_safe_covers_every_schedule(workload: BlockWorkload, shape: tuple[int, int, int]) -> None:
     bound = bound_safe(analysis_of(workload, shape)).cycles

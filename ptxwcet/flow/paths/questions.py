@@ -19,6 +19,7 @@ from ptxwcet.flow.paths.question_search import (
 )
 from ptxwcet.flow.values.slicing import control_slice
 from ptxwcet.ir.kernel import Address, Kernel, Space, SymbolRef
+from ptxwcet.ir.operands import SpecialRegister, leaves
 from ptxwcet.support.diagnostics import Diagnostic
 
 _FOR_WANT_OF_VALUES = frozenset(
@@ -88,7 +89,7 @@ def find_questions(
     is_quick: bool = False,
 ) -> Questions:
     """The questions whose answers give a bound. Cost: a path extraction for each, and for trials;
-    if ``is_quick``, within two tenths of the steps that one extraction may take.
+    if ``is_quick``, within two fifths of the steps that one extraction may take.
 
     A loop or branch that depends on nothing but scalar parameters asks for these; any other loop
     asks for its bound. What refuses the kernel may do so for want of parameters, too. Once there
@@ -99,12 +100,28 @@ def find_questions(
     """
     followed = with_variable_registers(kernel)
     found = _find(_search(followed, cfg, forest, facts, is_quick=is_quick), launch)
-    on_grid = found.refusals or found.agreements or any(loop.on_grid for loop in found.loops)
-    if launch.grid is not None or not on_grid:
+    if launch.grid is not None or not (found.refusals or _is_on_grid(kernel, found)):
         return found
     search = _search(followed, cfg, forest, facts, is_quick=is_quick)
     with_grid = _find(search, replace(launch, grid=_ASSUMED_GRID))
     return replace(found, with_grid=with_grid) if with_grid.is_less_than(found) else found
+
+
+def _is_on_grid(kernel: Kernel, found: Questions) -> bool:
+    """Whether the size of the grid may have a part in what is asked: a decision names it, or the
+    kernel reads it.
+    """
+    return reads_grid_size(kernel) or any(loop.on_grid for loop in found.loops)
+
+
+def reads_grid_size(kernel: Kernel) -> bool:
+    """Whether an instruction reads how many blocks there are. Cost: linear in the kernel."""
+    return any(
+        isinstance(leaf, SpecialRegister) and leaf.name.startswith("%nctaid")
+        for instruction in kernel.instructions
+        for operand in instruction.operands
+        for leaf in leaves(operand)
+    )
 
 
 def _search(

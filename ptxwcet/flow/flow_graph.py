@@ -58,13 +58,16 @@ class Work:
     @classmethod
     def small(cls) -> Work:
         """Nothing done yet, and a fifth of the steps: for walks on trial."""
-        limits = (MOST_WALK_STEPS, MOST_SEARCH_STEPS, MOST_PROOF_STEPS)
-        walking, searching, proving = (Effort(most // 5) for most in limits)
-        return cls(walking=walking, searching=searching, proving=proving)
+        work = cls()
+        for effort in (work.walking, work.searching, work.proving):
+            effort.most //= 5
+        return work
 
     def shared(self) -> Work:
         """Nothing done yet, for another graph; the steps are counted together."""
-        return Work(walking=self.walking, searching=self.searching, proving=self.proving)
+        work = Work()
+        work.walking, work.searching, work.proving = self.walking, self.searching, self.proving
+        return work
 
 
 @dataclass(frozen=True, slots=True)

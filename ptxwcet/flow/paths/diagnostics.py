@@ -187,13 +187,13 @@ def bound_option(label: str) -> str:
 def _remedy(kernel: Kernel, causes: frozenset[Cause], loop_label: str, launch: Launch) -> str:
     aggregates = {one.name for one in kernel.parameters if one.is_array}
     parameters = {c.name for c in causes if c.kind is CauseKind.PARAMETER} - aggregates
-    options = [value_option(name, launch) for name in sorted(parameters)]
+    on_grid = any(c.kind is CauseKind.LAUNCH and "ctaid" in c.name for c in causes)
+    options = ["--grid SIZE"] if on_grid else []
+    options += [value_option(name, launch) for name in sorted(parameters)]
     in_file = launch_file_names(kernel, causes)
     if in_file:
         options.append(f"a launch file with {' and '.join(in_file)} (--launch FILE)")
     causes = frozenset(cause for cause in causes if not _constant(kernel, cause))
-    if any(c.kind is CauseKind.LAUNCH and "ctaid" in c.name for c in causes):
-        options.append("--grid SIZE")
     others = {c.kind for c in causes} - {CauseKind.PARAMETER, CauseKind.LAUNCH}
     if loop_label:
         bound = bound_option(loop_label)

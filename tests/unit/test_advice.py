@@ -102,10 +102,29 @@ def test_names_are_those_of_ptx_without_a_source(tmp_path: Path) -> None:
     assert "it depends on parameter n, which has no value" in row.diagnostics[0].notes
 
 
-def test_parameters_that_would_not_settle_a_loop_are_not_named() -> None:
-    """A row of a matrix is as long as data say: no value of ``rows`` changes that."""
-    text = facts_template(Request(str(FLOW / "open.ptx"), ("csr",), block="64")).text
-    assert "this may settle it" not in text
+def test_parameters_that_would_not_settle_a_loop_are_not_named(tmp_path: Path) -> None:
+    """It runs as often as a loaded number and ``n`` say: no value of ``n`` is enough."""
+    path = tmp_path / "k.ptx"
+    path.write_text(
+        """.version 8.0
+.target sm_80
+.address_size 64
+.visible .entry k(.param .u64 p, .param .u32 n)
+{
+.reg .b32 %r<6>; .reg .b64 %d<2>; .reg .pred %p<3>;
+ld.param.u64 %d1, [p]; ld.param.u32 %r2, [n]; mov.u32 %r1, 0;
+ld.global.u32 %r3, [%d1]; add.u32 %r3, %r3, %r2;
+L: add.u32 %r1, %r1, 2; setp.lt.u32 %p1, %r1, %r3; @%p1 bra L;
+ret;
+}
+"""
+    )
+    request = Request(str(path), block="32")
+    said = "give a bound on the iterations of the loop: --loop-bound 'L=ITERATIONS'"
+    assert help_of(request) == said
+    assert "this may settle it" not in facts_template(request).text
+    mandelbrot = facts_template(Request(str(SAMPLES / "mandelbrot.ptx"), block="64")).text
+    assert "this may settle it: a value of most ([parameters])" in mandelbrot
 
 
 def test_a_template_says_what_the_grid_is_worth() -> None:

@@ -304,7 +304,10 @@ def build_launch(kernel: Kernel, request: Request, facts: StatedFacts) -> Launch
     names = cuda_parameter_names(kernel, request)
     known = resolve_parameters(kernel, (*request.launched, *facts.parameters), names)
     data, constants = dict(request.launched_bytes), dict(request.constants)
-    return Launch(block, grid, known.values, known.ranges, data, constants)
+    called = (
+        {} if names is None else dict(zip((p.name for p in kernel.parameters), names, strict=True))
+    )
+    return Launch(block, grid, known.values, known.ranges, data, constants, called)
 
 
 def cuda_parameter_names(kernel: Kernel, request: Request) -> tuple[str, ...] | None:

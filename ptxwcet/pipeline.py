@@ -21,6 +21,7 @@ from ptxwcet.flow.graph.cfg import BlockId, ControlFlowGraph, build_cfg
 from ptxwcet.flow.graph.dominance import compute_dominators, compute_postdominators
 from ptxwcet.flow.graph.loops import LoopForest, find_loops, irreducible_diagnostics
 from ptxwcet.flow.launch import NO_PLACED_FACTS, Launch, PlacedFacts, check_launch
+from ptxwcet.flow.paths.advice import advised
 from ptxwcet.flow.paths.call_variables import with_variable_registers
 from ptxwcet.flow.paths.diagnostics import is_for_want_of_knowledge
 from ptxwcet.flow.paths.extraction import extract_on, flow_graph
@@ -136,7 +137,10 @@ def prepare_kernel(
     cfg, forest = build_flow(kernel, launch)
     placed = place_facts(kernel, cfg, forest, facts)
     preparation = _Preparation(kernel, cfg, forest, machine, unknown_at_worst)
-    return preparation.prepared(launch, placed)
+    try:
+        return preparation.prepared(launch, placed)
+    except PtxwcetError as error:
+        raise advised(error, kernel, cfg, forest, launch, placed) from None
 
 
 @dataclass(slots=True)
@@ -259,7 +263,7 @@ def analyse_kernel(
         best = _least(preparation, (launch, placed), best, policy)
     if best is None:
         assert problem is not None
-        raise problem
+        raise advised(problem, kernel, cfg, forest, launch, placed)
     return best
 
 

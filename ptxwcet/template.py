@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ptxwcet.api import (
@@ -33,6 +33,7 @@ from ptxwcet.flow.facts.stated import StatedFacts
 from ptxwcet.flow.graph.cfg import BlockId, ControlFlowGraph
 from ptxwcet.flow.graph.inlining import inline_calls
 from ptxwcet.flow.graph.loops import Loop, LoopForest
+from ptxwcet.flow.paths.advice import with_grid
 from ptxwcet.flow.paths.question_search import OpenLoop
 from ptxwcet.flow.paths.questions import OpenAgreement, OpenParameter, Questions, find_questions
 from ptxwcet.flow.values.condition_text import ConditionReader, place_of
@@ -40,6 +41,7 @@ from ptxwcet.ir.kernel import Kernel, Module
 from ptxwcet.pipeline import build_flow
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.ptx.reading import read_source
+from ptxwcet.support.diagnostics import Diagnostic
 from ptxwcet.support.printable import printable_line
 
 
@@ -74,7 +76,7 @@ def facts_template(request: Request) -> FactsTemplate:
         parts += lines
         count += page.count
         if page.questions.refusals:
-            refused.append(RefusedKernel(kernel, page.questions.refusals))
+            refused.append(RefusedKernel(kernel, page.refusals()))
     head = _head(request, count)
     text = "\n".join(map(printable_line, (*head, *parts))) + "\n"
     return FactsTemplate(text, count, tuple(refused))
@@ -98,7 +100,8 @@ def _questions_of(kernel: Kernel, request: Request, module: Module, facts: State
     cuda = cuda_parameter_names(kernel, request)
     if cuda is not None:
         names = dict(zip(names, cuda, strict=True))
-    return _Page(whole, cfg, forest, names, cuda_source(request), questions)
+    grid = with_grid(questions, launch)
+    return _Page(whole, cfg, forest, names, cuda_source(request), questions, grid)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,15 +114,23 @@ class _Page:
     names: Mapping[str, str]
     source: CudaSource | None
     questions: Questions
+    with_grid: str
+    """What to give if the size of the grid is cheaper than all answers; empty if it is not."""
 
     @property
     def count(self) -> int:
         """How many questions there are."""
-        asked = self.questions
-        return len(asked.loops) + len(asked.parameters) + len(asked.agreements)
+        return self.questions.count
+
+    def refusals(self) -> tuple[Diagnostic, ...]:
+        """What refuses a bound whatever the answers are."""
+        found = self.questions.refusals
+        return tuple(replace(one, help=self.with_grid or one.help) for one in found)
 
     def lines(self, *, named: bool) -> Iterator[str]:
         """The tables of the kernel; ``named``: parameters get a table of the kernel's own."""
+        if self.with_grid:
+            yield from ("", f"# Kernel {self.kernel.name}: {self.with_grid}")
         if self.questions.parameters:
             table = f"parameters.{_key(self.kernel.name)}" if named else "parameters"
             yield from ("", f"[{table}]")

@@ -57,6 +57,20 @@ class Work:
     searching: Effort = field(default_factory=lambda: Effort(MOST_SEARCH_STEPS))
     proving: Effort = field(default_factory=lambda: Effort(MOST_PROOF_STEPS))
 
+    @classmethod
+    def small(cls) -> Work:
+        """Nothing done yet, and a fifth of the steps: for walks on trial."""
+        work = cls()
+        for effort in (work.walking, work.searching, work.proving):
+            effort.most //= 5
+        return work
+
+    def shared(self) -> Work:
+        """Nothing done yet, for another graph; the steps are counted together."""
+        work = Work()
+        work.walking, work.searching, work.proving = self.walking, self.searching, self.proving
+        return work
+
 
 @dataclass(frozen=True, slots=True)
 class FlowGraph:

@@ -81,6 +81,7 @@ class Launch:
     decide branches). ``ranges`` maps names of others to the least and largest value assumed.
     ``parameter_bytes`` are the bytes of aggregates, by PTX name, ``constants`` those that the
     module's ``.const`` variables hold while the kernel runs; what is in neither is not known.
+    ``names`` are those of parameters in the CUDA source, by PTX name, for people.
     """
 
     block: Dim3
@@ -89,6 +90,7 @@ class Launch:
     ranges: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     parameter_bytes: Mapping[str, bytes] = field(default_factory=dict)
     constants: Mapping[str, bytes] = field(default_factory=dict)
+    names: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def threads(self) -> int:
@@ -99,6 +101,10 @@ class Launch:
     def warps(self) -> int:
         """Warps of one block; the last one may be partial."""
         return -(-self.threads // WARP_SIZE)
+
+    def name_of(self, parameter: str) -> str:
+        """What people call a parameter: its name in the CUDA source, or PTX's without a source."""
+        return self.names.get(parameter, parameter)
 
 
 def _usage(code: str, message: str, help_text: str) -> PtxwcetError:

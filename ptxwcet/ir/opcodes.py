@@ -18,9 +18,6 @@ from ptxwcet.ir.op_classes import ControlEffect, OpClass, Space
 CARRY = "CC.CF"
 """Pseudo register of the carry flag, written by ``.cc`` and read by addc, subc and madc."""
 
-BEFORE_ADDRESS = -1
-"""Destination count of opcodes whose destinations are all operands before the first address."""
-
 
 @dataclass(frozen=True, slots=True)
 class ByType:
@@ -44,25 +41,25 @@ ClassRule = OpClass | ByType | BySpace
 
 @dataclass(frozen=True, slots=True)
 class Opcode:
-    """A row: the name, how to class it, how many leading operands are destinations, and effects.
+    """A row: the name, how to class it, and effects.
 
-    ``operands`` is the least and largest number of operands that ptxas takes. A destination that is
-    an address is none: memory is no register. ``accumulates``: the destination is read as well.
-    ``reads_carry``: it reads the carry flag. ``special_sources``: a special register may be a
-    source. ``discards``: ``_`` may be the whole result. ``types`` is the least and largest number
-    of type modifiers, where that is checked.
+    How many operands it has and which are written say its forms (``permitted_rows.py``). Where none
+    judge it, ``operands`` is the least and largest number that ptxas takes, and ``destinations``
+    how many leading ones are written. A destination that is an address is none: memory is no
+    register. ``accumulates``: the destination is read as well. ``reads_carry``: it reads the carry
+    flag. ``special_sources``: a special register may be a source. ``discards``: ``_`` may be the
+    whole result.
     """
 
     name: str
     rule: ClassRule
-    operands: tuple[int, int]
-    destinations: int = 1
     control: ControlEffect = ControlEffect.NONE
+    operands: tuple[int, int] | None = None
+    destinations: int = 1
     accumulates: bool = False
     reads_carry: bool = False
     special_sources: bool = False
     discards: bool = False
-    types: tuple[int, int] | None = None
 
     def op_class(self, modifiers: Sequence[str]) -> OpClass:
         """The timing class for these modifiers. Cost: linear in their number."""
@@ -225,188 +222,186 @@ def _rows() -> Iterable[Opcode]:
 
 
 def _arithmetic_rows() -> Iterable[Opcode]:
-    yield Opcode("add", _ADD, (3, 3), types=(1, 2))
-    yield Opcode("sub", _ADD, (3, 3), types=(1, 2))
-    yield Opcode("addc", _ADD, (3, 3), reads_carry=True, types=(1, 1))
-    yield Opcode("subc", _ADD, (3, 3), reads_carry=True, types=(1, 1))
-    yield Opcode("mul", _MUL, (3, 3), types=(1, 1))
-    yield Opcode("mad", _MAD, (4, 4), types=(1, 1))
-    yield Opcode("madc", _MAD, (4, 4), reads_carry=True, types=(1, 1))
-    yield Opcode("fma", _MAD, (4, 4), types=(1, 2))
-    yield Opcode("mul24", _C.INT_MUL24, (3, 3), types=(1, 1))
-    yield Opcode("mad24", _C.INT_MUL24, (4, 4), types=(1, 1))
-    yield Opcode("div", _DIV, (3, 3), types=(1, 1))
-    yield Opcode("rem", _C.INT_DIV, (3, 3), types=(1, 1))
-    yield Opcode("min", _MINMAX, (3, 4), types=(1, 1))
-    yield Opcode("max", _MINMAX, (3, 4), types=(1, 1))
-    yield Opcode("sad", _C.SIGN, (4, 4), types=(1, 1))
-    yield Opcode("abs", _SIGN, (2, 2), types=(1, 1))
-    yield Opcode("neg", _SIGN, (2, 2), types=(1, 1))
-    yield Opcode("copysign", _C.SIGN, (3, 3), types=(1, 1))
-    yield Opcode("dp4a", _C.INT_DOT, (4, 4), types=(2, 2))
-    yield Opcode("dp2a", _C.INT_DOT, (4, 4), types=(2, 2))
+    yield Opcode("add", _ADD)
+    yield Opcode("sub", _ADD)
+    yield Opcode("addc", _ADD, reads_carry=True)
+    yield Opcode("subc", _ADD, reads_carry=True)
+    yield Opcode("mul", _MUL)
+    yield Opcode("mad", _MAD)
+    yield Opcode("madc", _MAD, reads_carry=True)
+    yield Opcode("fma", _MAD)
+    yield Opcode("mul24", _C.INT_MUL24)
+    yield Opcode("mad24", _C.INT_MUL24)
+    yield Opcode("div", _DIV)
+    yield Opcode("rem", _C.INT_DIV)
+    yield Opcode("min", _MINMAX)
+    yield Opcode("max", _MINMAX)
+    yield Opcode("sad", _C.SIGN)
+    yield Opcode("abs", _SIGN)
+    yield Opcode("neg", _SIGN)
+    yield Opcode("copysign", _C.SIGN)
+    yield Opcode("dp4a", _C.INT_DOT)
+    yield Opcode("dp2a", _C.INT_DOT)
     for name in ("rcp", "sqrt", "rsqrt", "sin", "cos", "lg2", "ex2", "tanh"):
-        yield Opcode(name, _SFU, (2, 2), types=(1, 1))
-    yield Opcode("testp", _C.COMPARE, (2, 2), types=(1, 1))
-    yield Opcode("set", _C.COMPARE, (3, 4), types=(2, 2))
-    yield Opcode("setp", _C.COMPARE, (3, 4), discards=True, types=(1, 1))
+        yield Opcode(name, _SFU)
+    yield Opcode("testp", _C.COMPARE)
+    yield Opcode("set", _C.COMPARE)
+    yield Opcode("setp", _C.COMPARE, discards=True)
     for name in ("and", "or", "xor"):
-        yield Opcode(name, _C.LOGIC, (3, 3), types=(1, 1))
-    yield Opcode("not", _C.LOGIC, (2, 2), types=(1, 1))
-    yield Opcode("cnot", _C.LOGIC, (2, 2), types=(1, 1))
-    yield Opcode("lop3", _C.LOGIC, (5, 6), discards=True, types=(1, 1))
-    yield Opcode("shl", _C.SHIFT, (3, 3), types=(1, 1))
-    yield Opcode("shr", _C.SHIFT, (3, 3), types=(1, 1))
-    yield Opcode("shf", _C.SHIFT, (4, 4), types=(1, 1))
-    for name, count in (("popc", 2), ("clz", 2), ("bfind", 2), ("brev", 2), ("fns", 4)):
-        yield Opcode(name, _C.BITFIELD, (count, count), types=(1, 1))
-    for name, count in (("bfe", 4), ("bfi", 5), ("szext", 3), ("bmsk", 3), ("prmt", 4)):
-        yield Opcode(name, _C.BITFIELD, (count, count), types=(1, 1))
+        yield Opcode(name, _C.LOGIC)
+    yield Opcode("not", _C.LOGIC)
+    yield Opcode("cnot", _C.LOGIC)
+    yield Opcode("lop3", _C.LOGIC, discards=True)
+    yield Opcode("shl", _C.SHIFT)
+    yield Opcode("shr", _C.SHIFT)
+    yield Opcode("shf", _C.SHIFT)
+    for name in ("popc", "clz", "bfind", "brev", "fns", "bfe", "bfi", "szext", "bmsk", "prmt"):
+        yield Opcode(name, _C.BITFIELD)
 
 
 def _data_rows() -> Iterable[Opcode]:
-    yield Opcode("mov", _C.MOVE, (2, 2), special_sources=True, types=(1, 1))
-    yield Opcode("cvt", _C.MOVE, (2, 5), special_sources=True)
-    yield Opcode("cvt.pack", _C.MOVE, (3, 4))
-    yield Opcode("cvta", _C.MOVE, (2, 2))
-    yield Opcode("isspacep", _C.MOVE, (2, 2))
-    yield Opcode("istypep", _C.MOVE, (2, 2))
-    yield Opcode("selp", _C.MOVE, (4, 4), types=(1, 1))
-    yield Opcode("slct", _C.MOVE, (4, 4), types=(2, 2))
-    yield Opcode("mapa", _C.MOVE, (3, 3))
-    yield Opcode("getctarank", _C.MOVE, (2, 2))
+    yield Opcode("mov", _C.MOVE, operands=(2, 2), special_sources=True)
+    yield Opcode("cvt", _C.MOVE, operands=(2, 5), special_sources=True)
+    yield Opcode("cvt.pack", _C.MOVE)
+    yield Opcode("cvta", _C.MOVE)
+    yield Opcode("isspacep", _C.MOVE)
+    yield Opcode("istypep", _C.MOVE)
+    yield Opcode("selp", _C.MOVE)
+    yield Opcode("slct", _C.MOVE)
+    yield Opcode("mapa", _C.MOVE)
+    yield Opcode("getctarank", _C.MOVE)
 
 
 def _memory_rows() -> Iterable[Opcode]:
-    yield Opcode("ld", _LOAD, (2, 4), types=(1, 1))
-    yield Opcode("ldu", _LOAD, (2, 2), types=(1, 1))
-    yield Opcode("st", _STORE, (2, 3), destinations=0, types=(1, 1))
-    yield Opcode("atom", _ATOMIC, (3, 5), discards=True, types=(1, 1))
-    yield Opcode("red", _ATOMIC, (2, 3), destinations=0, types=(1, 1))
-    yield Opcode("multimem.ld_reduce", _ATOMIC, (2, 3))
-    yield Opcode("multimem.st", _STORE, (2, 3), destinations=0)
-    yield Opcode("multimem.red", _ATOMIC, (2, 3), destinations=0)
-    yield Opcode("prefetch", _C.PREFETCH, (1, 2), destinations=0)
-    yield Opcode("prefetchu", _C.PREFETCH, (1, 1), destinations=0)
-    yield Opcode("applypriority", _C.PREFETCH, (2, 2), destinations=0)
-    yield Opcode("discard", _C.PREFETCH, (2, 2), destinations=0)
-    yield Opcode("createpolicy", _C.PREFETCH, (1, 5))
-    yield Opcode("membar", _C.FENCE, (0, 0), destinations=0)
-    yield Opcode("fence", _C.FENCE, (0, 4), destinations=0)
+    yield Opcode("ld", _LOAD)
+    yield Opcode("ldu", _LOAD)
+    yield Opcode("st", _STORE)
+    yield Opcode("atom", _ATOMIC, discards=True)
+    yield Opcode("red", _ATOMIC)
+    yield Opcode("multimem.ld_reduce", _ATOMIC)
+    yield Opcode("multimem.st", _STORE)
+    yield Opcode("multimem.red", _ATOMIC)
+    yield Opcode("prefetch", _C.PREFETCH)
+    yield Opcode("prefetchu", _C.PREFETCH)
+    yield Opcode("applypriority", _C.PREFETCH)
+    yield Opcode("discard", _C.PREFETCH)
+    yield Opcode("createpolicy", _C.PREFETCH)
+    yield Opcode("membar", _C.FENCE)
+    yield Opcode("fence", _C.FENCE)
 
 
 def _asynchronous_rows() -> Iterable[Opcode]:
-    yield Opcode("cp.async", _C.ASYNC_COPY, (3, 5), destinations=0)
-    yield Opcode("cp.async.commit_group", _C.ASYNC_COPY, (0, 0), destinations=0)
-    yield Opcode("cp.async.wait_group", _C.ASYNC_WAIT, (1, 1), destinations=0)
-    yield Opcode("cp.async.wait_all", _C.ASYNC_WAIT, (0, 0), destinations=0)
-    yield Opcode("cp.async.mbarrier.arrive", _C.MBARRIER, (1, 1), destinations=0)
-    yield Opcode("cp.async.bulk", _C.ASYNC_BULK, (1, 8), destinations=0)
-    yield Opcode("cp.async.bulk.commit_group", _C.ASYNC_BULK, (0, 0), destinations=0)
-    yield Opcode("cp.async.bulk.wait_group", _C.ASYNC_WAIT, (1, 1), destinations=0)
-    yield Opcode("cp.reduce.async.bulk", _C.ASYNC_BULK, (2, 8), destinations=0)
-    yield Opcode("multimem.cp.async.bulk", _C.ASYNC_BULK, (2, 8), destinations=0)
-    yield Opcode("multimem.cp.reduce.async.bulk", _C.ASYNC_BULK, (2, 8), destinations=0)
-    yield Opcode("st.async", _C.ASYNC_BULK, (2, 4), destinations=0)
-    yield Opcode("st.bulk", _C.ASYNC_BULK, (2, 3), destinations=0)
-    yield Opcode("red.async", _C.ASYNC_BULK, (2, 4), destinations=0)
-    yield Opcode("tensormap.replace", _C.ASYNC_BULK, (2, 3), destinations=0)
-    yield Opcode("tensormap.cp_fenceproxy", _C.ASYNC_BULK, (3, 3), destinations=0)
-    yield Opcode("mbarrier.init", _C.MBARRIER, (2, 2), destinations=0)
-    yield Opcode("mbarrier.inval", _C.MBARRIER, (1, 1), destinations=0)
-    yield Opcode("mbarrier.expect_tx", _C.MBARRIER, (2, 2), destinations=0)
-    yield Opcode("mbarrier.complete_tx", _C.MBARRIER, (2, 2), destinations=0)
-    yield Opcode("mbarrier.arrive", _C.MBARRIER, (1, 3), discards=True)
-    yield Opcode("mbarrier.arrive_drop", _C.MBARRIER, (1, 3), discards=True)
-    yield Opcode("mbarrier.pending_count", _C.MBARRIER, (2, 2))
-    yield Opcode("mbarrier.test_wait", _C.MBARRIER_WAIT, (3, 3))
-    yield Opcode("mbarrier.try_wait", _C.MBARRIER_WAIT, (3, 4))
-    yield Opcode("clusterlaunchcontrol.try_cancel", _C.ASYNC_BULK, (2, 2), destinations=0)
-    yield Opcode("clusterlaunchcontrol.query_cancel", _C.MOVE, (2, 2))
+    yield Opcode("cp.async", _C.ASYNC_COPY)
+    yield Opcode("cp.async.commit_group", _C.ASYNC_COPY)
+    yield Opcode("cp.async.wait_group", _C.ASYNC_WAIT)
+    yield Opcode("cp.async.wait_all", _C.ASYNC_WAIT)
+    yield Opcode("cp.async.mbarrier.arrive", _C.MBARRIER)
+    yield Opcode("cp.async.bulk", _C.ASYNC_BULK)
+    yield Opcode("cp.async.bulk.commit_group", _C.ASYNC_BULK)
+    yield Opcode("cp.async.bulk.wait_group", _C.ASYNC_WAIT)
+    yield Opcode("cp.reduce.async.bulk", _C.ASYNC_BULK)
+    yield Opcode("multimem.cp.async.bulk", _C.ASYNC_BULK)
+    yield Opcode("multimem.cp.reduce.async.bulk", _C.ASYNC_BULK)
+    yield Opcode("st.async", _C.ASYNC_BULK)
+    yield Opcode("st.bulk", _C.ASYNC_BULK)
+    yield Opcode("red.async", _C.ASYNC_BULK)
+    yield Opcode("tensormap.replace", _C.ASYNC_BULK)
+    yield Opcode("tensormap.cp_fenceproxy", _C.ASYNC_BULK)
+    yield Opcode("mbarrier.init", _C.MBARRIER)
+    yield Opcode("mbarrier.inval", _C.MBARRIER)
+    yield Opcode("mbarrier.expect_tx", _C.MBARRIER)
+    yield Opcode("mbarrier.complete_tx", _C.MBARRIER)
+    yield Opcode("mbarrier.arrive", _C.MBARRIER, discards=True)
+    yield Opcode("mbarrier.arrive_drop", _C.MBARRIER, discards=True)
+    yield Opcode("mbarrier.pending_count", _C.MBARRIER)
+    yield Opcode("mbarrier.test_wait", _C.MBARRIER_WAIT)
+    yield Opcode("mbarrier.try_wait", _C.MBARRIER_WAIT)
+    yield Opcode("clusterlaunchcontrol.try_cancel", _C.ASYNC_BULK)
+    yield Opcode("clusterlaunchcontrol.query_cancel", _C.MOVE)
 
 
 def _warp_rows() -> Iterable[Opcode]:
-    yield Opcode("shfl", _C.SHUFFLE, (4, 5), types=(1, 1))
-    yield Opcode("vote", _C.VOTE, (2, 3), types=(1, 1))
-    yield Opcode("match", _C.VOTE, (3, 3), discards=True, types=(1, 1))
-    yield Opcode("activemask", _C.VOTE, (1, 1), types=(1, 1))
-    yield Opcode("redux", _C.VOTE, (3, 3), types=(1, 1))
-    yield Opcode("elect", _C.VOTE, (2, 2))
-    yield Opcode("bar.warp.sync", _C.VOTE, (1, 1), destinations=0)
+    yield Opcode("shfl", _C.SHUFFLE)
+    yield Opcode("vote", _C.VOTE)
+    yield Opcode("match", _C.VOTE, discards=True)
+    yield Opcode("activemask", _C.VOTE)
+    yield Opcode("redux", _C.VOTE)
+    yield Opcode("elect", _C.VOTE)
+    yield Opcode("bar.warp.sync", _C.VOTE)
 
 
 def _matrix_rows() -> Iterable[Opcode]:
-    yield Opcode("mma", _C.MMA, (4, 10))
-    yield Opcode("wmma.mma", _C.MMA, (4, 4))
-    yield Opcode("wmma.load", _C.MATRIX_MOVE, (2, 3))
-    yield Opcode("wmma.store", _C.MATRIX_MOVE, (2, 3), destinations=0)
-    yield Opcode("ldmatrix", _C.MATRIX_MOVE, (2, 2))
-    yield Opcode("stmatrix", _C.MATRIX_MOVE, (2, 2), destinations=0)
-    yield Opcode("movmatrix", _C.MATRIX_MOVE, (2, 2))
-    yield Opcode("wgmma.mma_async", _C.MMA_ASYNC, (4, 10), accumulates=True)
-    yield Opcode("wgmma.fence", _C.FENCE, (0, 0), destinations=0)
-    yield Opcode("wgmma.commit_group", _C.MMA_ASYNC, (0, 0), destinations=0)
-    yield Opcode("wgmma.wait_group", _C.ASYNC_WAIT, (1, 1), destinations=0)
-    yield Opcode("tcgen05.alloc", _C.MMA_ASYNC, (2, 2), destinations=0)
-    yield Opcode("tcgen05.dealloc", _C.MMA_ASYNC, (2, 2), destinations=0)
-    yield Opcode("tcgen05.relinquish_alloc_permit", _C.MMA_ASYNC, (0, 0), destinations=0)
-    yield Opcode("tcgen05.ld", _C.MMA_ASYNC, (2, 4), destinations=BEFORE_ADDRESS)
-    yield Opcode("tcgen05.st", _C.MMA_ASYNC, (2, 3), destinations=0)
-    yield Opcode("tcgen05.cp", _C.MMA_ASYNC, (2, 2), destinations=0)
-    yield Opcode("tcgen05.shift", _C.MMA_ASYNC, (1, 1), destinations=0)
-    yield Opcode("tcgen05.mma", _C.MMA_ASYNC, (4, 12), destinations=0)
-    yield Opcode("tcgen05.commit", _C.MMA_ASYNC, (1, 2), destinations=0)
-    yield Opcode("tcgen05.wait::ld", _C.ASYNC_WAIT, (0, 0), destinations=0)
-    yield Opcode("tcgen05.wait::st", _C.ASYNC_WAIT, (0, 0), destinations=0)
-    yield Opcode("tcgen05.fence::before_thread_sync", _C.FENCE, (0, 0), destinations=0)
-    yield Opcode("tcgen05.fence::after_thread_sync", _C.FENCE, (0, 0), destinations=0)
+    yield Opcode("mma", _C.MMA)
+    yield Opcode("wmma.mma", _C.MMA)
+    yield Opcode("wmma.load", _C.MATRIX_MOVE)
+    yield Opcode("wmma.store", _C.MATRIX_MOVE)
+    yield Opcode("ldmatrix", _C.MATRIX_MOVE)
+    yield Opcode("stmatrix", _C.MATRIX_MOVE)
+    yield Opcode("movmatrix", _C.MATRIX_MOVE)
+    yield Opcode("wgmma.mma_async", _C.MMA_ASYNC, operands=(4, 10), accumulates=True)
+    yield Opcode("wgmma.fence", _C.FENCE)
+    yield Opcode("wgmma.commit_group", _C.MMA_ASYNC)
+    yield Opcode("wgmma.wait_group", _C.ASYNC_WAIT)
+    yield Opcode("tcgen05.alloc", _C.MMA_ASYNC)
+    yield Opcode("tcgen05.dealloc", _C.MMA_ASYNC)
+    yield Opcode("tcgen05.relinquish_alloc_permit", _C.MMA_ASYNC)
+    yield Opcode("tcgen05.ld", _C.MMA_ASYNC)
+    yield Opcode("tcgen05.st", _C.MMA_ASYNC)
+    yield Opcode("tcgen05.cp", _C.MMA_ASYNC)
+    yield Opcode("tcgen05.shift", _C.MMA_ASYNC)
+    yield Opcode("tcgen05.mma", _C.MMA_ASYNC)
+    yield Opcode("tcgen05.commit", _C.MMA_ASYNC)
+    yield Opcode("tcgen05.wait::ld", _C.ASYNC_WAIT)
+    yield Opcode("tcgen05.wait::st", _C.ASYNC_WAIT)
+    yield Opcode("tcgen05.fence::before_thread_sync", _C.FENCE)
+    yield Opcode("tcgen05.fence::after_thread_sync", _C.FENCE)
 
 
 def _texture_rows() -> Iterable[Opcode]:
-    yield Opcode("tex", _C.TEXTURE, (2, 6))
-    yield Opcode("tld4", _C.TEXTURE, (2, 6))
-    yield Opcode("txq", _C.TEXTURE, (2, 3))
-    yield Opcode("suld", _C.SURFACE, (2, 2))
-    yield Opcode("sust", _C.SURFACE, (2, 2), destinations=0)
-    yield Opcode("sured", _C.SURFACE, (2, 2), destinations=0)
-    yield Opcode("suq", _C.SURFACE, (2, 2))
+    yield Opcode("tex", _C.TEXTURE, operands=(2, 6))
+    yield Opcode("tld4", _C.TEXTURE, operands=(2, 6))
+    yield Opcode("txq", _C.TEXTURE, operands=(2, 3))
+    yield Opcode("suld", _C.SURFACE, operands=(2, 2))
+    yield Opcode("sust", _C.SURFACE, operands=(2, 2), destinations=0)
+    yield Opcode("sured", _C.SURFACE, operands=(2, 2), destinations=0)
+    yield Opcode("suq", _C.SURFACE, operands=(2, 2))
 
 
 def _video_rows() -> Iterable[Opcode]:
     for stem in ("vadd", "vsub", "vabsdiff", "vmin", "vmax", "vset"):
-        yield Opcode(stem, _C.VIDEO, (3, 4))
-        yield Opcode(stem + "2", _C.VIDEO, (3, 4))
-        yield Opcode(stem + "4", _C.VIDEO, (3, 4))
-    yield Opcode("vshl", _C.VIDEO, (3, 4))
-    yield Opcode("vshr", _C.VIDEO, (3, 4))
-    yield Opcode("vmad", _C.VIDEO, (4, 4))
-    yield Opcode("vavrg2", _C.VIDEO, (3, 4))
-    yield Opcode("vavrg4", _C.VIDEO, (3, 4))
+        yield Opcode(stem, _C.VIDEO, operands=(3, 4))
+        yield Opcode(stem + "2", _C.VIDEO, operands=(3, 4))
+        yield Opcode(stem + "4", _C.VIDEO, operands=(3, 4))
+    yield Opcode("vshl", _C.VIDEO, operands=(3, 4))
+    yield Opcode("vshr", _C.VIDEO, operands=(3, 4))
+    yield Opcode("vmad", _C.VIDEO, operands=(4, 4))
+    yield Opcode("vavrg2", _C.VIDEO, operands=(3, 4))
+    yield Opcode("vavrg4", _C.VIDEO, operands=(3, 4))
 
 
 def _control_rows() -> Iterable[Opcode]:
     effect = ControlEffect
-    yield Opcode("bra", _C.BRANCH, (1, 1), 0, effect.BRANCH)
-    yield Opcode("brx.idx", _C.BRANCH, (2, 2), 0, effect.INDIRECT_BRANCH)
-    yield Opcode("call", _C.CALL, (1, 4), 0, effect.CALL)
-    yield Opcode("ret", _C.RETURN, (0, 0), 0, effect.RETURN)
-    yield Opcode("exit", _C.RETURN, (0, 0), 0, effect.EXIT)
-    yield Opcode("trap", _C.TRAP, (0, 0), 0, effect.TRAP)
-    yield Opcode("brkpt", _C.TRAP, (0, 0), 0)
+    yield Opcode("bra", _C.BRANCH, effect.BRANCH, operands=(1, 1), destinations=0)
+    yield Opcode("brx.idx", _C.BRANCH, effect.INDIRECT_BRANCH, operands=(2, 2), destinations=0)
+    yield Opcode("call", _C.CALL, effect.CALL, operands=(1, 4), destinations=0)
+    yield Opcode("ret", _C.RETURN, effect.RETURN, operands=(0, 0), destinations=0)
+    yield Opcode("exit", _C.RETURN, effect.EXIT, operands=(0, 0), destinations=0)
+    yield Opcode("trap", _C.TRAP, effect.TRAP, operands=(0, 0), destinations=0)
+    yield Opcode("brkpt", _C.TRAP)
     for family in ("bar", "bar.cta", "barrier", "barrier.cta"):
-        yield Opcode(f"{family}.sync", _C.BARRIER, (1, 2), 0, effect.BARRIER)
-        yield Opcode(f"{family}.red", _C.BARRIER, (3, 4), 1, effect.BARRIER)
-        yield Opcode(f"{family}.arrive", _C.BARRIER, (2, 2), 0, effect.ARRIVE)
-    yield Opcode("barrier.cluster.arrive", _C.CLUSTER_BARRIER, (0, 0), 0, effect.ARRIVE)
-    yield Opcode("barrier.cluster.wait", _C.CLUSTER_BARRIER, (0, 0), 0, effect.BARRIER)
-    yield Opcode("nanosleep", _C.NANOSLEEP, (1, 1), 0)
-    yield Opcode("griddepcontrol.wait", _C.CONTROL_OTHER, (0, 0), 0)
-    yield Opcode("griddepcontrol.launch_dependents", _C.CONTROL_OTHER, (0, 0), 0)
-    yield Opcode("setmaxnreg", _C.CONTROL_OTHER, (1, 1), 0)
-    yield Opcode("pmevent", _C.CONTROL_OTHER, (1, 1), 0)
-    yield Opcode("alloca", _C.CONTROL_OTHER, (2, 3))
-    yield Opcode("stacksave", _C.CONTROL_OTHER, (1, 1))
-    yield Opcode("stackrestore", _C.CONTROL_OTHER, (1, 1), 0)
+        yield Opcode(f"{family}.sync", _C.BARRIER, effect.BARRIER)
+        yield Opcode(f"{family}.red", _C.BARRIER, effect.BARRIER)
+        yield Opcode(f"{family}.arrive", _C.BARRIER, effect.ARRIVE)
+    yield Opcode("barrier.cluster.arrive", _C.CLUSTER_BARRIER, effect.ARRIVE)
+    yield Opcode("barrier.cluster.wait", _C.CLUSTER_BARRIER, effect.BARRIER)
+    yield Opcode("nanosleep", _C.NANOSLEEP)
+    yield Opcode("griddepcontrol.wait", _C.CONTROL_OTHER)
+    yield Opcode("griddepcontrol.launch_dependents", _C.CONTROL_OTHER)
+    yield Opcode("setmaxnreg", _C.CONTROL_OTHER)
+    yield Opcode("pmevent", _C.CONTROL_OTHER)
+    yield Opcode("alloca", _C.CONTROL_OTHER)
+    yield Opcode("stacksave", _C.CONTROL_OTHER)
+    yield Opcode("stackrestore", _C.CONTROL_OTHER)
 
 
 OPCODES: Mapping[str, Opcode] = MappingProxyType({row.name: row for row in _rows()})

@@ -133,6 +133,15 @@ def _specifications(text: str) -> tuple[tuple[_Specification, ...], int]:
 
 
 @cache
+def operand_counts(forms: tuple[Form, ...]) -> tuple[tuple[int, int], int]:
+    """The least and largest number of operands of some forms, and how many are written at most."""
+    found = [_specifications(form.operands) for form in forms]
+    most = max(len(operands) for operands, _ in found)
+    written = max(sum(one.written for one in operands) for operands, _ in found)
+    return (min(least for _, least in found), most), written
+
+
+@cache
 def depends_on_literals(forms: tuple[Form, ...]) -> bool:
     """Whether the value of an integer literal decides if operands fit one of the forms."""
     return any(

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 from ptxwcet.ir import permitted_async, permitted_matrix, permitted_memory
+from ptxwcet.ir.opcodes import count_types
 from ptxwcet.ir.permitted import Form
 
 _WIDE = "u32 s32 u64 s64"
@@ -234,15 +235,17 @@ def _by_opcode() -> Mapping[str, tuple[Form, ...]]:
 
 def is_judged(name: str, modifiers: Sequence[str]) -> bool:
     """Whether rows say which forms of an instruction exist."""
-    if name not in FORMS:
-        return False
-    return name not in _PARTLY or not any(map(_PARTLY[name].match, modifiers))
+    if name not in FORMS or name not in _PARTLY:
+        return name in FORMS
+    word, most = _PARTLY[name]
+    return count_types(modifiers) > most or not any(map(word.match, modifiers))
 
 
 _PARTLY = {
-    "cvt": re.compile("s2f6"),
-    "mov": re.compile("v[248]"),
+    "cvt": (re.compile("s2f6"), 2),
+    "mov": (re.compile("v[248]"), 1),
 }
+"""Words whose forms are not judged, if there are no more types than that."""
 
 
 FORMS: Mapping[str, tuple[Form, ...]] = _by_opcode()

@@ -16,18 +16,21 @@ from ptxwcet.ir.forms import InstructionForm
 from ptxwcet.ir.kernel import Instruction
 from ptxwcet.ir.op_classes import ControlEffect, Space
 from ptxwcet.ir.opcodes import (
-    BEFORE_ADDRESS,
     CARRY,
     BySpace,
     Opcode,
     count_spaces,
-    count_types,
     find_opcode,
     is_impossible_type,
 )
 from ptxwcet.ir.operands import Immediate
 from ptxwcet.ir.permitted import Form, matching
-from ptxwcet.ir.permitted_operands import OperandRefusal, depends_on_literals, refusal
+from ptxwcet.ir.permitted_operands import (
+    OperandRefusal,
+    depends_on_literals,
+    operand_counts,
+    refusal,
+)
 from ptxwcet.ir.permitted_rows import FORMS, is_judged
 from ptxwcet.ptx.operand_builder import OperandBuilder
 from ptxwcet.ptx.templates import LoweringError, Node, is_tree
@@ -167,13 +170,6 @@ def _check_modifiers(opcode: Opcode | None, modifiers: Sequence[str]) -> None:
         return
     if opcode.control in _PLAIN_CONTROL and set(modifiers) - {"uni"}:
         raise LoweringError("PW113", f"{opcode.name} takes no modifier but '.uni'")
-    if (
-        opcode.types is not None
-        and not opcode.types[0] <= count_types(modifiers) <= opcode.types[1]
-    ):
-        wanted = " or ".join(str(count) for count in dict.fromkeys(opcode.types))
-        given = count_types(modifiers)
-        raise LoweringError("PW113", f"{opcode.name} takes {wanted} type modifiers, {given} given")
     if isinstance(opcode.rule, BySpace) and count_spaces(modifiers) > 1:
         raise LoweringError("PW113", f"{opcode.name} takes one state space")
 
@@ -208,7 +204,7 @@ def check_operands(
 def _check_count(statement: Statement, opcode: Opcode | None) -> None:
     if opcode is None:
         return
-    least, most = opcode.operands
+    (least, most), _ = _counts(opcode)
     given = len(statement.operands)
     if not least <= given <= most:
         wanted = str(least) if least == most else f"{least} to {most}"
@@ -225,6 +221,12 @@ def _destinations(statement: Statement, opcode: Opcode | None) -> int:
         if is_tree(node, "bracket", "element"):
             break
         before_address += 1
-    if opcode.destinations == BEFORE_ADDRESS:
-        return before_address
-    return min(opcode.destinations, before_address)
+    _, destinations = _counts(opcode)
+    return min(destinations, before_address)
+
+
+def _counts(opcode: Opcode) -> tuple[tuple[int, int], int]:
+    """The least and largest number of operands, and how many leading ones are written."""
+    if opcode.operands is not None:
+        return opcode.operands, opcode.destinations
+    return operand_counts(FORMS[opcode.name])

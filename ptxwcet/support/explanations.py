@@ -149,8 +149,9 @@ EXPLANATIONS: Mapping[str, Explanation] = _table(
         "PW203",
         "loop without a bound",
         "How often the loop runs depends on data, or on a parameter without a value.",
-        "Give the parameter, or a bound you can answer for: --loop-bound '$L__BB0_2=64'; ptxwcet "
-        "facts writes down all that is asked.",
+        "Give what the help names, which is the cheapest that settles it: the grid, a parameter, "
+        "or a bound you can answer for (--loop-bound '$L__BB0_2=64'); ptxwcet facts writes down "
+        "all that is asked.",
     ),
     (
         "PW204",

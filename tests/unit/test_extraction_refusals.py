@@ -132,6 +132,9 @@ def test_grid_size_without_a_grid() -> None:
     assert any("%nctaid.x" in note for note in diagnostic.notes)
     assert "--grid SIZE" in remedy(diagnostic)
     assert paths(loop)
+    both = "mov.u32 %r4, %nctaid.x; add.u32 %r1, %r1, %r4;" + COUNTED
+    said = remedy(refusal(both, launch=Launch((32, 1, 1), None, {})))
+    assert said.startswith("give --grid SIZE and --param n=VALUE")
 
 
 @pytest.mark.parametrize(

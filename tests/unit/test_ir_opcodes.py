@@ -13,7 +13,9 @@ import pytest
 from ptxwcet.ir.kernel import CARRY, Instruction, unknown_instructions
 from ptxwcet.ir.op_classes import ControlEffect, OpClass, Space
 from ptxwcet.ir.opcodes import OPCODES, find_opcode, is_impossible_type, state_space, type_kind
+from ptxwcet.ir.permitted_rows import FORMS, is_judged
 from ptxwcet.ptx.parser import parse_module
+from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.support.source import SourceFile
 
 PTXAS = shutil.which("ptxas")
@@ -87,6 +89,14 @@ def test_every_row_has_a_golden_statement() -> None:
     assert {opcode.name for opcode in opcodes if opcode is not None} == set(OPCODES)
 
 
+def test_operands_are_counted_in_one_place() -> None:
+    """By the forms that judge an opcode, or by its row where none do, or not of all its words."""
+    for name, row in OPCODES.items():
+        judged = all(is_judged(name, [word]) for word in ("", "v2", "s2f6x2"))
+        assert (row.operands is None) == judged, name
+    assert set(FORMS) <= set(OPCODES)
+
+
 def test_every_op_class_is_used_by_some_row() -> None:
     assert {row.op_class for row in ROWS} == {op_class.value for op_class in OpClass}
 
@@ -123,6 +133,16 @@ def test_the_longest_matching_row_counts(mnemonic: str, name: str) -> None:
     opcode, words = find_opcode(mnemonic.split("."))
     assert opcode is OPCODES[name]
     assert words == name.count(".") + 1
+
+
+@pytest.mark.parametrize(
+    "statement",
+    ["mov.v2.u32.u32 %r1, %r2;", "add.u32.u32 %r1, %r2, %r3;", "setp.lt %p1, %r1, %r2;"],
+)
+def test_types_are_counted_by_the_forms(statement: str) -> None:
+    with pytest.raises(PtxwcetError) as caught:
+        parse_module(SourceFile("k.ptx", FRAME.format(target="80", body=statement)))
+    assert [one.code for one in caught.value.diagnostics] == ["PW113"]
 
 
 @pytest.mark.parametrize("mnemonic", ["frob.s32", "ADD.s32", "bar", "cp", "mbarrier.frob"])

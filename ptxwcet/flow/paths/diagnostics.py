@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ptxwcet.flow.flow_graph import FlowGraph
 from ptxwcet.flow.graph.loops import LoopId
-from ptxwcet.flow.launch import PlacedFacts
+from ptxwcet.flow.launch import Launch, PlacedFacts
 from ptxwcet.flow.values.value import Cause, CauseKind
 from ptxwcet.flow.walk.stops import Refused, Undecided
 from ptxwcet.ir.kernel import Address, Kernel, Space, SymbolRef
@@ -85,8 +85,11 @@ def refusal(graph: FlowGraph, refused: Refused, facts: PlacedFacts) -> Diagnosti
     )
 
 
-def open_decision(graph: FlowGraph, undecided: Undecided) -> OpenDecision:
-    """The diagnostic of a decision that is open: PW203 if it ends a loop, else PW202."""
+def open_decision(graph: FlowGraph, undecided: Undecided, launch: Launch) -> OpenDecision:
+    """The diagnostic of a decision that is open: PW203 if it ends a loop, else PW202.
+
+    Its help is what the causes suggest; :mod:`ptxwcet.flow.paths.advice` knows better.
+    """
     index = undecided.instruction
     block = graph.block_of(index)
     loop = graph.forest.innermost(block)
@@ -101,9 +104,9 @@ def open_decision(graph: FlowGraph, undecided: Undecided) -> OpenDecision:
         code = "PW203"
     else:
         message, code = f"this branch is not decided: {what}", "PW202"
-    notes = (*_place(graph, index), *_cause_notes(graph, undecided.causes))
+    notes = (*_place(graph, index), *_cause_notes(graph, undecided.causes, launch))
     label = graph.cfg.name(loop.header) if loop is not None and leaves else ""
-    remedy = _remedy(graph.kernel, undecided.causes, label)
+    remedy = _remedy(graph.kernel, undecided.causes, label, launch)
     diagnostic = Diagnostic(code, message, instruction.span, notes, remedy)
     asked = loop.id if loop is not None and leaves else None
     return OpenDecision(diagnostic, index, asked, undecided.causes)
@@ -119,10 +122,12 @@ def _place(graph: FlowGraph, index: int) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _cause_notes(graph: FlowGraph, causes: frozenset[Cause]) -> list[str]:
+def _cause_notes(graph: FlowGraph, causes: frozenset[Cause], launch: Launch) -> list[str]:
     notes = []
     for cause in sorted(causes, key=lambda c: (c.kind.value, c.instruction, c.name)):
-        text = _CAUSE_TEXTS[cause.kind].format(name=cause.name)
+        is_parameter = cause.kind is CauseKind.PARAMETER
+        name = launch.name_of(cause.name) if is_parameter else cause.name
+        text = _CAUSE_TEXTS[cause.kind].format(name=name)
         if cause.instruction >= 0:
             span = graph.kernel.instructions[cause.instruction].span
             text += f" (line {span.line}: {span.text.strip()})"
@@ -169,19 +174,29 @@ def _constant(kernel: Kernel, cause: Cause) -> str:
     return ""
 
 
-def _remedy(kernel: Kernel, causes: frozenset[Cause], loop_label: str) -> str:
+def value_option(parameter: str, launch: Launch) -> str:
+    """The option that gives a parameter its value."""
+    return f"--param {launch.name_of(parameter)}=VALUE"
+
+
+def bound_option(label: str) -> str:
+    """The option that bounds the loop at a label."""
+    return f"--loop-bound '{label}=ITERATIONS'"
+
+
+def _remedy(kernel: Kernel, causes: frozenset[Cause], loop_label: str, launch: Launch) -> str:
     aggregates = {one.name for one in kernel.parameters if one.is_array}
     parameters = {c.name for c in causes if c.kind is CauseKind.PARAMETER} - aggregates
-    options = [f"--param {name}=VALUE" for name in sorted(parameters)]
+    on_grid = any(c.kind is CauseKind.LAUNCH and "ctaid" in c.name for c in causes)
+    options = ["--grid SIZE"] if on_grid else []
+    options += [value_option(name, launch) for name in sorted(parameters)]
     in_file = launch_file_names(kernel, causes)
     if in_file:
         options.append(f"a launch file with {' and '.join(in_file)} (--launch FILE)")
     causes = frozenset(cause for cause in causes if not _constant(kernel, cause))
-    if any(c.kind is CauseKind.LAUNCH and "ctaid" in c.name for c in causes):
-        options.append("--grid SIZE")
     others = {c.kind for c in causes} - {CauseKind.PARAMETER, CauseKind.LAUNCH}
     if loop_label:
-        bound = f"--loop-bound '{loop_label}=ITERATIONS'"
+        bound = bound_option(loop_label)
         if options and not others:
             return f"give {' and '.join(options)}, or a bound: {bound}"
         return f"give a bound on the iterations of the loop: {bound}"

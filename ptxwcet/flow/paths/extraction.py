@@ -210,7 +210,7 @@ def _paths_of_piece(
         except SplitWarps as split:
             groups = [*split.groups, *groups]
         except Undecided as undecided:
-            raise open_decision(graph, undecided) from None
+            raise open_decision(graph, undecided, launch) from None
         except Refused as refused:
             raise refused_path(graph, refused, facts) from None
         else:

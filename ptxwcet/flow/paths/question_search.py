@@ -10,14 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+from ptxwcet.flow.flow_graph import Work
 from ptxwcet.flow.graph.cfg import ControlFlowGraph
 from ptxwcet.flow.graph.dominance import compute_postdominators
 from ptxwcet.flow.graph.loops import LoopForest
 from ptxwcet.flow.launch import Launch, PlacedFacts
 from ptxwcet.flow.paths.diagnostics import OpenDecision, UnsettledPath, launch_file_names
-from ptxwcet.flow.paths.extraction import extract_paths
+from ptxwcet.flow.paths.extraction import extract_on, flow_graph
 from ptxwcet.flow.values.value import Cause, CauseKind
-from ptxwcet.flow.walk.path import loop_entries
+from ptxwcet.flow.walk.path import BlockPaths, loop_entries
 from ptxwcet.ir.kernel import Kernel, Parameter
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 
@@ -25,7 +26,8 @@ _MOST_WALKS = 200
 ASSUMED_BOUNDS = (10**6, 10**12)
 """Of a loop that is asked for: below where 32-bit counters go round; above what is ever proved."""
 
-_ASSUMED_VALUES = (64, 1, 100_000)  # of parameters
+ASSUMED_VALUES = (64, 1, 100_000)
+"""Of parameters that are asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +49,8 @@ class OpenLoop:
 class Search:
     """The questions found so far, the loop bounds assumed for them, and the loops reached.
 
-    ``bound`` is the bound assumed for a loop, ``value`` that of the parameters asked for.
+    ``bound`` is the bound assumed for a loop, ``value`` that of the parameters asked for. ``work``
+    limits the steps of all walks together, None: each may take as many as an analysis.
     """
 
     kernel: Kernel
@@ -62,19 +65,19 @@ class Search:
     walks: int = 0
     bound: int = ASSUMED_BOUNDS[0]
     value: int = 0
+    work: Work | None = None
 
     def run(self, launch: Launch, tried: frozenset[int]) -> bool:
         """Notes questions until the paths are found; False if something else refuses them.
 
         ``tried`` are the branches that values were assumed for.
         """
-        meetings = tuple(compute_postdominators(self.cfg).immediate)
         while True:
             self.walks += 1
             bounds = {**self.assumed, **self.facts.loop_bounds}
             facts = replace(self.facts, loop_bounds=bounds)
             try:
-                pieces = extract_paths(self.kernel, self.cfg, self.forest, meetings, launch, facts)
+                pieces = self._paths(launch, facts)
             except OpenDecision as decision:
                 if self.walks < _MOST_WALKS and self._note_loop(decision, bounds):
                     continue
@@ -100,13 +103,21 @@ class Search:
 
     def again(self, facts: PlacedFacts) -> Search:
         """A new search of the same kernel, with other facts."""
-        return Search(self.kernel, self.cfg, self.forest, facts, bound=self.bound)
+        return Search(self.kernel, self.cfg, self.forest, facts, bound=self.bound, work=self.work)
+
+    def _paths(self, launch: Launch, facts: PlacedFacts) -> tuple[BlockPaths, ...]:
+        """The paths under some facts. Raises PtxwcetError."""
+        meetings = tuple(compute_postdominators(self.cfg).immediate)
+        graph = flow_graph(self.kernel, self.cfg, self.forest, meetings, launch)
+        if self.work is not None:
+            graph = replace(graph, work=self.work.shared())
+        return extract_on(graph, launch, facts)
 
     def settle(
         self,
         launch: Launch,
         names: Mapping[str, dict[int, None]],
-        values: tuple[int, ...] = _ASSUMED_VALUES,
+        values: tuple[int, ...] = ASSUMED_VALUES,
     ) -> Search | None:
         """A search with some value for these parameters; None if none is found that helps.
 
@@ -124,8 +135,8 @@ class Search:
         loop, branch = decision.loop, decision.instruction
         if loop is None or loop in bounds:
             return False
-        names = self._scalars(decision.causes)
-        if _only_parameters(decision.causes, names):
+        names = scalars(self.kernel, decision.causes)
+        if only_parameters(decision.causes, names):
             self._note_parameters(names, branch)
         else:
             grid = any(cause.kind is CauseKind.LAUNCH for cause in decision.causes)
@@ -138,14 +149,13 @@ class Search:
         self, unsettled: UnsettledPath, launch: Launch, bounds: Mapping[int, int]
     ) -> bool:
         """A loop whose iterations are too many ways to be walked: the outermost that helps."""
-        meetings = tuple(compute_postdominators(self.cfg).immediate)
         for loop in unsettled.loops:
             if loop in bounds or not self.forest.loops[loop].exits:
                 continue
             facts = replace(self.facts, loop_bounds={**bounds, loop: self.bound})
             self.walks += 1
             try:
-                extract_paths(self.kernel, self.cfg, self.forest, meetings, launch, facts)
+                self._paths(launch, facts)
             except UnsettledPath:
                 continue
             except PtxwcetError:
@@ -158,12 +168,12 @@ class Search:
 
     def _note_branch(self, decision: OpenDecision, launch: Launch, tried: frozenset[int]) -> bool:
         """A branch that parameters decide: looks further with some values of these."""
-        names, branch = self._scalars(decision.causes), decision.instruction
-        if branch in tried or not _only_parameters(decision.causes, names):
+        names, branch = scalars(self.kernel, decision.causes), decision.instruction
+        if branch in tried or not only_parameters(decision.causes, names):
             return False
         self._note_parameters(names, branch)
         found = []
-        for value in _ASSUMED_VALUES:
+        for value in ASSUMED_VALUES:
             found.append(self.run(_with_values(launch, names, value), tried | {branch}))
         if any(found):
             self.refusals = ()
@@ -173,17 +183,18 @@ class Search:
         for name in names:
             self.parameters.setdefault(name, {})[branch] = None
 
-    def _scalars(self, causes: frozenset[Cause]) -> tuple[str, ...]:
-        """The integer parameters among the causes, in the kernel's order."""
-        named = {cause.name for cause in causes if cause.kind is CauseKind.PARAMETER}
-        return tuple(
-            parameter.name
-            for parameter in self.kernel.parameters
-            if parameter.name in named and is_integer(parameter)
-        )
+
+def scalars(kernel: Kernel, causes: frozenset[Cause]) -> tuple[str, ...]:
+    """The integer parameters among the causes, in the kernel's order."""
+    named = {cause.name for cause in causes if cause.kind is CauseKind.PARAMETER}
+    return tuple(
+        parameter.name
+        for parameter in kernel.parameters
+        if parameter.name in named and is_integer(parameter)
+    )
 
 
-def _only_parameters(causes: frozenset[Cause], names: tuple[str, ...]) -> bool:
+def only_parameters(causes: frozenset[Cause], names: tuple[str, ...]) -> bool:
     """Whether the values of the parameters are all that a decision lacks."""
     others = {cause.name for cause in causes if cause.name not in names}
     return bool(names) and not others

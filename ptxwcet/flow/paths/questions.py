@@ -5,13 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from ptxwcet.flow.flow_graph import Work
 from ptxwcet.flow.graph.cfg import BlockId, ControlFlowGraph
 from ptxwcet.flow.graph.loops import LoopForest
 from ptxwcet.flow.launch import Launch, PlacedFacts
 from ptxwcet.flow.paths.call_variables import with_variable_registers
-from ptxwcet.flow.paths.question_search import ASSUMED_BOUNDS, OpenLoop, Search, is_integer
+from ptxwcet.flow.paths.question_search import (
+    ASSUMED_BOUNDS,
+    ASSUMED_VALUES,
+    OpenLoop,
+    Search,
+    is_integer,
+)
 from ptxwcet.flow.values.slicing import control_slice
 from ptxwcet.ir.kernel import Address, Kernel, Space, SymbolRef
+from ptxwcet.ir.operands import SpecialRegister, leaves
 from ptxwcet.support.diagnostics import Diagnostic
 
 _FOR_WANT_OF_VALUES = frozenset(
@@ -24,6 +32,8 @@ _FOR_WANT_OF_AGREEMENT = frozenset(("PW202", "PW222"))
 
 _CONTRADICTED = frozenset(("PW217",))
 _MOST_TRIALS = 60
+_ASSUMED_GRID = (60, 50, 40)
+"""To find out what is open with a grid: no block is alone on an axis."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +54,29 @@ class OpenAgreement:
 
 @dataclass(frozen=True, slots=True)
 class Questions:
-    """All that is open, and what refuses a bound whatever the answers are."""
+    """All that is open, and what refuses a bound whatever the answers are.
+
+    ``with_grid`` is what is open once the size of the grid is given, if that is less.
+    """
 
     loops: tuple[OpenLoop, ...] = ()
     parameters: tuple[OpenParameter, ...] = ()
     agreements: tuple[OpenAgreement, ...] = ()
     refusals: tuple[Diagnostic, ...] = ()
+    with_grid: Questions | None = None
+
+    @property
+    def count(self) -> int:
+        """How many questions there are."""
+        return len(self.loops) + len(self.parameters) + len(self.agreements)
+
+    def is_less_than(self, other: Questions) -> bool:
+        """Whether it asks for less: a bound or agreement is harder to give than a value."""
+        return self._weight() < other._weight()
+
+    def _weight(self) -> tuple[bool, int, int]:
+        hard = len(self.loops) + len(self.agreements)
+        return bool(self.refusals), hard, len(self.parameters)
 
 
 def find_questions(
@@ -58,17 +85,61 @@ def find_questions(
     forest: LoopForest,
     launch: Launch,
     facts: PlacedFacts,
+    *,
+    is_quick: bool = False,
 ) -> Questions:
-    """The questions whose answers give a bound. Cost: a path extraction for each, and for trials.
+    """The questions whose answers give a bound. Cost: a path extraction for each, and for trials;
+    if ``is_quick``, within two fifths of the steps that one extraction may take.
 
     A loop or branch that depends on nothing but scalar parameters asks for these; any other loop
     asks for its bound. What refuses the kernel may do so for want of parameters, too. Once there
     are values for the parameters fewer loops are open, or others: then those are asked for, and
     those that were not reached. If lanes that part refuse the kernel, it is asked whether they do.
+    Where the size of the grid has a part in it, what is open with one of some size is looked for as
+    well.
     """
-    kernel = with_variable_registers(kernel)
+    followed = with_variable_registers(kernel)
+    found = _find(_search(followed, cfg, forest, facts, is_quick=is_quick), launch)
+    if launch.grid is not None or not (found.refusals or _is_on_grid(kernel, found)):
+        return found
+    search = _search(followed, cfg, forest, facts, is_quick=is_quick)
+    with_grid = _find(search, replace(launch, grid=_ASSUMED_GRID))
+    return replace(found, with_grid=with_grid) if with_grid.is_less_than(found) else found
+
+
+def _is_on_grid(kernel: Kernel, found: Questions) -> bool:
+    """Whether the size of the grid may have a part in what is asked: a decision names it, or the
+    kernel reads it.
+    """
+    return reads_grid_size(kernel) or any(loop.on_grid for loop in found.loops)
+
+
+def reads_grid_size(kernel: Kernel) -> bool:
+    """Whether an instruction reads how many blocks there are. Cost: linear in the kernel."""
+    return any(
+        isinstance(leaf, SpecialRegister) and leaf.name.startswith("%nctaid")
+        for instruction in kernel.instructions
+        for operand in instruction.operands
+        for leaf in leaves(operand)
+    )
+
+
+def _search(
+    kernel: Kernel,
+    cfg: ControlFlowGraph,
+    forest: LoopForest,
+    facts: PlacedFacts,
+    *,
+    is_quick: bool,
+) -> Search:
+    return Search(kernel, cfg, forest, facts, work=Work.small() if is_quick else None)
+
+
+def _find(start: Search, launch: Launch) -> Questions:
+    """The questions for a launch; ``start`` is a search that has not run."""
+    kernel, facts = start.kernel, start.facts
     for bound in ASSUMED_BOUNDS:
-        search = Search(kernel, cfg, forest, facts, bound=bound)
+        search = replace(start.again(facts), bound=bound)
         if search.run(launch, frozenset()) or not _is_for_want(search, _CONTRADICTED):
             break
     asked = dict(search.parameters)
@@ -76,26 +147,26 @@ def find_questions(
         asked = {**{name: {} for name in _deciding(kernel, launch)}, **asked}
     settled = search.settle(launch, asked)
     if settled is not None:
-        return _questions(_fewest(settled, launch), search)
+        return _questions(_fewest(settled, launch), search, launch)
     if _is_for_want(search, _FOR_WANT_OF_AGREEMENT):
         for scope in ("warp", "block"):
-            alike = _alike(cfg, facts, scope)
+            alike = _alike(start.cfg, facts, scope)
             agreed = search.again(_agreeing(facts, alike, scope))
             if agreed.run(launch, frozenset()):
                 alike = _fewest_alike(agreed, launch, facts, alike, scope)
                 final = search.again(_agreeing(facts, alike, scope))
                 final.run(launch, frozenset())
-                found = _questions(final, final)
+                found = _questions(final, final, launch)
                 rows = tuple(OpenAgreement(block, scope) for block in alike)
                 return replace(found, agreements=rows)
-    return _questions(search, search)
+    return _questions(search, search, launch)
 
 
 def _is_for_want(search: Search, codes: frozenset[str]) -> bool:
     return any(problem.code in codes for problem in search.refusals)
 
 
-def _questions(final: Search, first: Search) -> Questions:
+def _questions(final: Search, first: Search, launch: Launch) -> Questions:
     """Those of a search, and the loops of the first one that the final one did not reach."""
     loops = {loop: row for loop, row in first.loops.items() if loop not in final.entered}
     loops |= final.loops
@@ -104,8 +175,19 @@ def _questions(final: Search, first: Search) -> Questions:
         OpenParameter(name, tuple(final.parameters[name]))
         for name in sorted(final.parameters, key=names.index)
     )
-    rows = tuple(loops[loop] for loop in sorted(loops))
+    rows = tuple(_with_help(final, loops[loop], launch) for loop in sorted(loops))
     return Questions(rows, parameters, refusals=final.refusals)
+
+
+def _with_help(final: Search, asked: OpenLoop, launch: Launch) -> OpenLoop:
+    """The question without parameters whose values would not settle it, as far as some tell."""
+    if not asked.parameters or (asked.on_grid and launch.grid is None):
+        return asked
+    names = {**final.parameters, **{name: {} for name in asked.parameters}}
+    values = (final.value,) if final.value else ASSUMED_VALUES
+    settled = final.settle(launch, names, values)
+    helps = settled is not None and asked.loop not in settled.loops
+    return asked if helps else replace(asked, parameters=())
 
 
 def _fewest(settled: Search, launch: Launch) -> Search:

@@ -80,9 +80,19 @@ class BranchAgreements:
         """The same if no thread writes what another reads between the same two barriers."""
         return self._found_without_races[block]
 
-    @cached_property
+    def part_at(self, index: int) -> bool:
+        """Whether instruction ``index`` may be executed by some lanes of a warp without the others
+        that have not been guarded off.
+        """
+        return index in self._settled[1]
+
+    @property
     def _found(self) -> tuple[Agreement, ...]:
-        return branch_agreement(*self._subject)
+        return self._settled[0]
+
+    @cached_property
+    def _settled(self) -> tuple[tuple[Agreement, ...], frozenset[int]]:
+        return _settled(*self._subject, race_free=False)
 
     @cached_property
     def _found_without_races(self) -> tuple[Agreement, ...]:
@@ -102,6 +112,18 @@ def branch_agreement(
     ``race_free``: memory that some thread reads is not written by another between two barriers, so
     that the warps of the block find the same at the same address.
     """
+    return _settled(kernel, cfg, postdominators, launch, race_free=race_free)[0]
+
+
+def _settled(
+    kernel: Kernel,
+    cfg: ControlFlowGraph,
+    postdominators: tuple[BlockId | None, ...],
+    launch: Launch,
+    *,
+    race_free: bool,
+) -> tuple[tuple[Agreement, ...], frozenset[int]]:
+    """Agreement at the end of each block, and the instructions that parted lanes may execute."""
     live = Liveness(kernel, cfg)
     found = _Shapes(kernel, launch, live.undefined(), race_free=race_free)
     capped: set[tuple[int, Agreement]] = set()
@@ -121,7 +143,7 @@ def branch_agreement(
                 for parted in live.between(block, meeting):
                     changed |= found.part(cfg.blocks[parted].start, cfg.blocks[parted].end)
         if not changed:
-            return agreements
+            return agreements, found.parted
 
 
 def _blocks(cfg: ControlFlowGraph) -> range:
@@ -178,6 +200,11 @@ class _Shapes:
         self._parted |= new
         self._pending += new
         return bool(new)
+
+    @property
+    def parted(self) -> frozenset[int]:
+        """The instructions that not all lanes of a warp may execute together."""
+        return frozenset(self._parted)
 
     def at_end(self, index: int) -> Agreement:
         """Who takes the branch that instruction ``index`` is alike."""

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from ptxwcet.flow.values import loads
 from ptxwcet.flow.values.operands import Transfer, integer_of
 from ptxwcet.flow.values.operands import register_width as register_width
+from ptxwcet.flow.values.reductions import is_reduction
 from ptxwcet.flow.values.term_transfer import term_transfer
 from ptxwcet.flow.values.value import Cause, CauseKind, Unknown
 from ptxwcet.ir.kernel import Instruction, Space
@@ -58,7 +59,9 @@ def reads_matter(instruction: Instruction, registers: Mapping[str, str]) -> bool
     False for most loads and other opaque operations: their operands need not be tracked.
     ``registers`` are the types of the kernel's registers.
     """
-    return loads.is_followed(instruction) or meaning_of(instruction, registers) is not None
+    if loads.is_followed(instruction) or is_reduction(instruction):
+        return True
+    return meaning_of(instruction, registers) is not None
 
 
 def _opaque_cause(instruction: Instruction, index: int) -> Cause:

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 
 from ptxwcet.flow.flow_graph import FlowGraph
 from ptxwcet.flow.values.operands import Transfer
+from ptxwcet.flow.values.reductions import is_reduction, reduction_transfer
 from ptxwcet.flow.values.transfer import compile_transfer
+from ptxwcet.flow.values.value import Cause, CauseKind
 from ptxwcet.flow.walk.path import Path, visited_blocks
 from ptxwcet.ir.kernel import Guard, Instruction
 from ptxwcet.ir.op_classes import ControlEffect, OpClass
@@ -63,7 +65,23 @@ class Steps:
         is_checked = control is not ControlEffect.NONE or instruction.op_class is OpClass.BARRIER
         transfer = None
         if any(name in self._graph.control_registers for name in instruction.writes):
-            transfer = compile_transfer(instruction, index, self._graph.kernel.registers)
+            transfer = self._transfer(index, instruction)
         if transfer is None and not is_checked:
             return None
         return Step(index, instruction, instruction.guard, transfer, is_checked)
+
+    def _transfer(self, index: int, instruction: Instruction) -> Transfer:
+        if is_reduction(instruction) and self._are_whole(instruction.mnemonic):
+            cause = Cause(CauseKind.OPERATION, instruction.mnemonic, index)
+            return reduction_transfer(instruction, cause)
+        return compile_transfer(instruction, index, self._graph.kernel.registers)
+
+    def _are_whole(self, mnemonic: str) -> bool:
+        """Whether whole warps execute all instructions of this mnemonic: lanes that have parted may
+        wait for one another at different ones. Cost: linear in the kernel.
+        """
+        return not any(
+            one.guard is not None or self._graph.agreements.part_at(index)
+            for index, one in enumerate(self._graph.kernel.instructions)
+            if one.mnemonic == mnemonic
+        )

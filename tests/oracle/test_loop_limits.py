@@ -1,0 +1,77 @@
+"""Loops whose limits are reduced over the warp, or come from functions with several returns.
+
+Kernels of ``tests/data/reach``, as nvcc -O3 compiles them: bounded at or above what executions on
+arbitrary data do, and by hand not far above; refused where nothing limits them, or where the
+language leaves undefined what is reduced.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from path_attack import attack, machine
+
+from ptxwcet.flow.graph.inlining import inline_calls
+from ptxwcet.flow.launch import Launch
+from ptxwcet.flow.walk.path import loop_entries
+from ptxwcet.ir.kernel import Kernel
+from ptxwcet.pipeline import analyse_kernel
+from ptxwcet.ptx.parser import parse_module
+from ptxwcet.ptx.reading import read_source
+from ptxwcet.support.diagnostics import PtxwcetError
+
+FOLDER = Path(__file__).parents[1] / "data" / "reach"
+THREADS = {"reduced_half": 16}
+MOST = {
+    "reduced_max": 63,
+    "reduced_min": 31,
+    "reduced_sum": 96,
+    "reduced_or": 31,
+    "reduced_and": 255,
+    "reduced_half": 48,
+    "chosen": 7,
+    "found_at": 20,
+    "switched": 51,
+    "searched": 99,
+}
+"""The largest limit of the loop, which nvcc unrolls by four."""
+
+
+def kernels(file: str) -> dict[str, Kernel]:
+    module = parse_module(read_source(str(FOLDER / file)))
+    return {kernel.name: inline_calls(kernel, module) for kernel in module.kernels}
+
+
+LIMITS, REFUSED = kernels("limits.ptx"), kernels("refused.ptx")
+
+
+def launch(kernel: str) -> Launch:
+    return Launch((THREADS.get(kernel, 32), 1, 1), (1, 1, 1))
+
+
+def test_every_kernel_has_a_limit() -> None:
+    assert set(LIMITS) == set(MOST)
+
+
+@pytest.mark.parametrize("kernel", LIMITS)
+def test_bounded_at_or_above_the_truth(kernel: str) -> None:
+    found = attack(LIMITS[kernel], launch(kernel), machine(), seed=2, executions=20, steps=20_000)
+    assert found.code is None
+    assert not found.violations
+
+
+@pytest.mark.parametrize("kernel", LIMITS)
+def test_bounded_not_far_above_the_truth(kernel: str) -> None:
+    analysis = analyse_kernel(LIMITS[kernel], launch(kernel), machine())
+    (warp,) = [warp for piece in analysis.pieces for warp in piece.paths.warps]
+    found = [entry.iterations.base for entry in loop_entries(warp.nodes)][-2:]
+    assert found == [MOST[kernel] // 4, 3]
+
+
+@pytest.mark.parametrize("kernel", REFUSED)
+def test_refused_where_nothing_limits_it(kernel: str) -> None:
+    with pytest.raises(PtxwcetError) as caught:
+        analyse_kernel(REFUSED[kernel], launch(kernel), machine())
+    assert [one.code for one in caught.value.diagnostics] == ["PW203"]
+    assert "the number of iterations of this loop is not known" in str(caught.value)

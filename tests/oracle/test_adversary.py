@@ -120,6 +120,10 @@ FOUND_AT_RANDOM = {
         "ld.global.u8 %r1, [%rd3]; and.b32 %r4, %r1, 3; setp.eq.u32 %p2, %r4, 0; @%p2 ret;"
         "shfl.sync.idx.b32 %r2, %r1, 0, 31, -1; setp.lt.u32 %p1, %r2, 9; @%p1 bra L0;"
     ),
+    "a special register of 64 bits, converted": (
+        "cvt.u64.u64 %rd2, %globaltimer; shr.u64 %rd2, %rd2, 32;"
+        "setp.ne.s64 %p1, %rd2, 0; @%p1 bra L0;"
+    ),
 }
 
 

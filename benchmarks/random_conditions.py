@@ -53,8 +53,8 @@ class DecidedWriter(Writer):
         sign, name = chooser.choice("us"), chooser.choice(COMPARISONS)
         source, low, high = self.ranged(bits)
         end = chooser.choice((low, high)) + chooser.choice((-1, 0, 0, 1))
-        if sign == "u":
-            end %= 1 << bits
+        least = 0 if sign == "u" else -1 << bits - 1
+        end = (end - least) % (1 << bits) + least
         if chooser.random() < 0.25:
             word = self.new(bits)
             self.emit(f"mov.b{bits} {word}, {end};")
@@ -238,7 +238,7 @@ class ExchangeWriter(Writer):
 
 
 class PartsWriter(Writer):
-    """Numbers in two registers, in half of one, with carries, products and loads of other widths."""
+    """Numbers in two registers or in half of one: carries, products, loads of other widths."""
 
     def compute(self) -> None:
         if self.random.random() < 0.6:

@@ -7,6 +7,7 @@ register was bounded by what the loop adds to it, though it was loaded on the wa
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -133,5 +134,21 @@ def test_what_random_kernels_found(body: str, threads: int) -> None:
     text = FOUND.replace("BODY", body)
     (kernel,) = parse_module(SourceFile("found.ptx", text)).kernels
     found = attack(kernel, Launch((threads, 1, 1)), machine(), seed=1, executions=20, steps=200)
+    assert found.code is None
+    assert not found.violations
+
+
+@pytest.mark.parametrize("amount", [5, 20, 31])
+def test_a_range_is_not_split_into_as_many_parts_as_there_are_remainders(amount: int) -> None:
+    body = (
+        f"ld.param.u32 %r1, [n]; cvt.u64.u32 %rd2, %r1; shr.u64 %rd2, %rd2, {amount};"
+        "setp.ne.s64 %p1, %rd2, 1; @%p1 bra L0;"
+    )
+    text = FOUND.replace("BODY", body).replace("data)", "data, .param .u32 n)")
+    (kernel,) = parse_module(SourceFile("found.ptx", text)).kernels
+    launch = Launch((2, 1, 1), ranges={"n": (0, (1 << 32) - 1)})
+    begin = time.process_time()
+    found = attack(kernel, launch, machine(), seed=1, executions=20, steps=200)
+    assert time.process_time() - begin < 10  # one part for each remainder takes memory for ever
     assert found.code is None
     assert not found.violations

@@ -68,6 +68,9 @@ class DecidedWriter(Writer):
         chooser = self.random
         name, kind = self.new(bits), chooser.randrange(12)
         whole = self.some(bits)
+        if chooser.random() < 0.5:
+            whole = self.new(bits)
+            self.emit(f"ld.global.u{bits} {whole}, {self.address()};")
         few = chooser.choice((1, 3, 7, 15, 255))
         size = 1 << bits
         if kind == 0:

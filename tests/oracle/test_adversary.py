@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
+from containment_runs import contained
 from path_attack import attack, machine
 
 from ptxwcet.flow.facts.path_counts import count_visits
@@ -110,6 +111,9 @@ def test_a_growing_loop_may_hold_one_that_grows_with_another_counter() -> None:
 
 
 FOUND_AT_RANDOM = {
+    "what is always true of an unknown number": (
+        "ld.global.u32 %r1, [%rd1]; setp.ge.u32 %p1, %r1, 0; @%p1 bra L0;"
+    ),
     "what is always true of an unknown number, negated": (
         "ld.global.u32 %r1, [%rd1]; setp.ge.u32 %p1, %r1, 0; not.pred %p2, %p1; @%p2 bra L0;"
     ),
@@ -133,9 +137,11 @@ FOUND_AT_RANDOM = {
 def test_what_random_kernels_found(body: str, threads: int) -> None:
     text = FOUND.replace("BODY", body)
     (kernel,) = parse_module(SourceFile("found.ptx", text)).kernels
-    found = attack(kernel, Launch((threads, 1, 1)), machine(), seed=1, executions=20, steps=200)
+    launch = Launch((threads, 1, 1))
+    found = attack(kernel, launch, machine(), seed=1, executions=20, steps=200)
     assert found.code is None
     assert not found.violations
+    assert not contained(kernel, launch, seed=1, executions=3, steps=200).wrong
 
 
 @pytest.mark.parametrize("amount", [5, 20, 31])

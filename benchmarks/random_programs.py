@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from random import Random
 
+from random_conditions import DecidedWriter, ExchangeWriter, PartsWriter
 from random_loops import Loops
 from random_statements import Writer
 
@@ -23,6 +24,9 @@ KINDS = (
     "nested",
     "switches",
     "reductions",
+    "decided",
+    "exchanges",
+    "parts",
 )
 """What a kernel has most of."""
 
@@ -78,8 +82,27 @@ _WEIGHTS: dict[str, dict[str, float]] = {
         "effect": 0.5,
         "leave": 0.2,
     },
+    "decided": {"compute": 1, "compare": 6, "branch": 4, "loop": 0.7, "effect": 1, "leave": 0.8},
+    "exchanges": {"compute": 6, "compare": 2, "branch": 3, "loop": 0.8, "effect": 1, "leave": 0.8},
+    "parts": {"compute": 5, "compare": 1.5, "branch": 1, "loop": 2, "effect": 0.5, "leave": 0.6},
+}
+_WRITERS: dict[str, type[Writer]] = {
+    "decided": DecidedWriter,
+    "exchanges": ExchangeWriter,
+    "parts": PartsWriter,
 }
 _MANY_WARPS = ("barriers", "reductions")
+_BLOCKS = (
+    (1, 1, 1),
+    (5, 1, 1),
+    (32, 1, 1),
+    (34, 1, 1),
+    (33, 3, 1),
+    (8, 4, 1),
+    (3, 5, 1),
+    (2, 2, 9),
+)
+"""Of warps that are not full, and in which rows end."""
 
 
 class Program:
@@ -89,7 +112,7 @@ class Program:
         self.random = Random(f"{kind} {seed}")
         self.kind = kind
         self.seed = seed
-        self.writer = Writer(self.random)
+        self.writer = _WRITERS.get(kind, Writer)(self.random)
         self.loops = Loops(self.writer)
         self.weights = _WEIGHTS[kind]
         self.left = self.random.choice((6, 10, 14, 18))  # statements
@@ -121,6 +144,10 @@ class Program:
         threads = chooser.choice((1, 1, 2, 4, 4, 8, 32, 33))
         if self.kind in _MANY_WARPS:
             threads = chooser.choice((33, 34, 64))
+        block = (threads, 1, 1)
+        if self.kind == "exchanges":
+            block = chooser.choice(_BLOCKS)
+            threads = block[0] * block[1] * block[2]
         values: dict[str, int | float] = {}
         ranges: dict[str, tuple[int, int]] = {}
         for name, bits in (("n", 32), ("nn", 64)):
@@ -132,7 +159,7 @@ class Program:
                 ranges[name] = (low, low + chooser.choice((1, 3, 10, 100)))
         grid = chooser.choice((None, None, (1, 1, 1), (3, 1, 1), (70, 1, 1)))
         steps = {1: 250, 2: 250, 4: 200, 8: 150}.get(threads, 90)
-        return Launch((threads, 1, 1), grid, values, ranges), steps
+        return Launch(block, grid, values, ranges), steps
 
     def statement(self, depth: int) -> None:
         """One statement, which may hold others."""

@@ -17,11 +17,21 @@ class Register:
     name: str
 
 
+_WIDE_SPECIALS = frozenset({"%globaltimer", "%gridid", "%current_graph_exec"})
+
+
 @dataclass(frozen=True, slots=True)
 class SpecialRegister:
     """A predefined register such as ``%tid.x`` or ``%clock64``; ``name`` includes the ``%``."""
 
     name: str
+
+    @property
+    def bits(self) -> int:
+        """Its width: 32 bits, but for a few (PTX ISA, chapter 10)."""
+        if self.name in _WIDE_SPECIALS or self.name.endswith("64"):
+            return 64
+        return 1 if self.name == "%is_explicit_cluster" else 32
 
 
 @dataclass(frozen=True, slots=True)

@@ -119,8 +119,8 @@ def _place(operand: Operand, registers: Mapping[str, str]) -> Place | None:
         case Negated(Register() as inner):
             place = _place(inner, registers)
             return place if place is None else Place(None, place.width, negated=True)
-        case SpecialRegister(name):
-            return Place(None, 64 if name.endswith("64") else 32)
+        case SpecialRegister():
+            return Place(None, operand.bits)
         case SymbolRef():
             return Place(None, 64)
         case Immediate(value) if isinstance(value, int):

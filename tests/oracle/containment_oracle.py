@@ -252,6 +252,8 @@ class _Solver:
         terms = {symbol: _numbers(c, rows) for symbol, c in value.terms.items()}
         valid = value.valid[rows] if value.valid is not None else np.ones(len(rows), bool)
         most = (1 << width) - 1
+        if width == 1 and (terms or not set(base) <= {0, 1}):
+            return f"{name} is no outcome: {value}"  # who reads it need not reduce it
         for i, row in enumerate(rows.tolist()):
             if not valid[i]:
                 continue

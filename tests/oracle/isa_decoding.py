@@ -500,4 +500,9 @@ def _immediate(operand: Immediate, of: Type) -> int:
 
 def _special(machine: Machine, lane: Lane, name: str) -> int:
     found = lane.special.get(name)
-    return machine.values.draw(32) if found is None else found
+    if found is None:
+        return machine.values.draw(64 if name in _WIDE or name.endswith("64") else 32)
+    return found
+
+
+_WIDE = ("%globaltimer", "%gridid", "%current_graph_exec")

@@ -83,7 +83,7 @@ def redux(words: Words, rows: Row) -> dict[int, int]:
     found = {}
     for lane, (_, members, *_) in rows.items():
         values = [row[0] for one, row in rows.items() if (members >> one) & 1]
-        total = values[0]
+        total = values[0] if values else rows[lane][0]  # a lane that is no member: undefined
         for value in values[1:]:
             total = combine(total, value)
         found[lane] = total

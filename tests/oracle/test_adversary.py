@@ -7,9 +7,11 @@ register was bounded by what the loop adds to it, though it was loaded on the wa
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
+from containment_runs import contained
 from path_attack import attack, machine
 
 from ptxwcet.flow.facts.path_counts import count_visits
@@ -109,6 +111,9 @@ def test_a_growing_loop_may_hold_one_that_grows_with_another_counter() -> None:
 
 
 FOUND_AT_RANDOM = {
+    "what is always true of an unknown number": (
+        "ld.global.u32 %r1, [%rd1]; setp.ge.u32 %p1, %r1, 0; @%p1 bra L0;"
+    ),
     "what is always true of an unknown number, negated": (
         "ld.global.u32 %r1, [%rd1]; setp.ge.u32 %p1, %r1, 0; not.pred %p2, %p1; @%p2 bra L0;"
     ),
@@ -120,6 +125,10 @@ FOUND_AT_RANDOM = {
         "ld.global.u8 %r1, [%rd3]; and.b32 %r4, %r1, 3; setp.eq.u32 %p2, %r4, 0; @%p2 ret;"
         "shfl.sync.idx.b32 %r2, %r1, 0, 31, -1; setp.lt.u32 %p1, %r2, 9; @%p1 bra L0;"
     ),
+    "a special register of 64 bits, converted": (
+        "cvt.u64.u64 %rd2, %globaltimer; shr.u64 %rd2, %rd2, 32;"
+        "setp.ne.s64 %p1, %rd2, 0; @%p1 bra L0;"
+    ),
 }
 
 
@@ -128,6 +137,24 @@ FOUND_AT_RANDOM = {
 def test_what_random_kernels_found(body: str, threads: int) -> None:
     text = FOUND.replace("BODY", body)
     (kernel,) = parse_module(SourceFile("found.ptx", text)).kernels
-    found = attack(kernel, Launch((threads, 1, 1)), machine(), seed=1, executions=20, steps=200)
+    launch = Launch((threads, 1, 1))
+    found = attack(kernel, launch, machine(), seed=1, executions=20, steps=200)
+    assert found.code is None
+    assert not found.violations
+    assert not contained(kernel, launch, seed=1, executions=3, steps=200).wrong
+
+
+@pytest.mark.parametrize("amount", [5, 20, 31])
+def test_a_range_is_not_split_into_as_many_parts_as_there_are_remainders(amount: int) -> None:
+    body = (
+        f"ld.param.u32 %r1, [n]; cvt.u64.u32 %rd2, %r1; shr.u64 %rd2, %rd2, {amount};"
+        "setp.ne.s64 %p1, %rd2, 1; @%p1 bra L0;"
+    )
+    text = FOUND.replace("BODY", body).replace("data)", "data, .param .u32 n)")
+    (kernel,) = parse_module(SourceFile("found.ptx", text)).kernels
+    launch = Launch((2, 1, 1), ranges={"n": (0, (1 << 32) - 1)})
+    begin = time.process_time()
+    found = attack(kernel, launch, machine(), seed=1, executions=20, steps=200)
+    assert time.process_time() - begin < 10  # one part for each remainder takes memory for ever
     assert found.code is None
     assert not found.violations

@@ -143,12 +143,12 @@ class _Sources:
             self._named[name] = self.fresh(self.width(name))
         return self._named[name]
 
-    def special(self, name: str) -> Term:
+    def special(self, register: SpecialRegister) -> Term:
         """A special register: the same number each time only if it stays as it is."""
-        width = 64 if name.endswith("64") else 32
+        name = register.name
         if name not in _FIXED:
-            return self.fresh(width)
-        return self._named.setdefault(name, self.fresh(width))
+            return self.fresh(register.bits)
+        return self._named.setdefault(name, self.fresh(register.bits))
 
 
 @dataclass(slots=True)
@@ -322,8 +322,8 @@ class _Follower:
         match operand:
             case Register(name):
                 return self._read(registers, name)
-            case SpecialRegister(name):
-                return self.sources.special(name)
+            case SpecialRegister():
+                return self.sources.special(operand)
         return None  # a literal, which is in the term
 
     def _loaded(self, instruction: Instruction) -> list[Term] | None:

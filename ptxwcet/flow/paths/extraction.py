@@ -25,6 +25,7 @@ from ptxwcet.flow.paths.pieces import (
     block_index,
     is_in_every_launch,
     merge_equal,
+    parts_asked_for,
     split_piece,
 )
 from ptxwcet.flow.shapes.uniformity import BranchAgreements
@@ -185,6 +186,8 @@ def _explore(
         try:
             done.append((piece, _paths_of_piece(graph, launch, facts, piece, symbolic)))
         except SplitRequest as split:
+            if parts_asked_for(piece, split) > most:  # of a large modulus, more than memory holds
+                return None
             open_pieces += split_piece(piece, split)
         except ContradictedFacts as contradicted:
             if is_in_every_launch(piece, whole, launch):

@@ -64,8 +64,15 @@ def is_in_every_launch(piece: Piece, whole: Piece, launch: Launch) -> bool:
     return launch.grid is not None or piece.first == (0, 0, 0)
 
 
+def parts_asked_for(piece: Piece, split: SplitRequest) -> int:
+    """How many parts of a piece a decision asks for: two, or one for each remainder."""
+    if not split.modulus:
+        return 2
+    return min(split.modulus, dict(piece.spans)[split.symbol.name].count)
+
+
 def split_piece(piece: Piece, split: SplitRequest) -> list[Piece]:
-    """The parts of a piece that a decision asks for."""
+    """The parts of a piece that a decision asks for. Cost: linear in their number."""
     if split.symbol.is_parameter:
         return _split_span(piece, split)
     axis = "xyz".index(split.symbol.name[-1])

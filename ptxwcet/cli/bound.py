@@ -84,7 +84,8 @@ def bound(
     report = build_report(answer, failures, explain=explain, source=request.source)
     single = len(answer.kernels) == 1 and answer.refused
     if form == "json" or not single:
-        echo(render_json(report) if form == "json" else render_text(report), nl=False)
+        shown = render_json(report) if form == "json" else render_text(report, failures)
+        echo(shown, nl=False)
     diagnostics = [one for row in answer.refused for one in row.diagnostics] + failures
     for row in answer.bounded:
         diagnostics += _failed_checks(row.kernel, row.worst.bound.claim, budget, Guarantee(require))
@@ -110,7 +111,8 @@ def _answer_symbolic(
     report = build_symbolic_report(answer, failures)
     single = len(answer.kernels) == 1 and answer.refused
     if form == "json" or not single:
-        shown = render_json(report) if form == "json" else render_symbolic_text(report)
+        is_json = form == "json"
+        shown = render_json(report) if is_json else render_symbolic_text(report, failures)
         echo(shown, nl=False)
     diagnostics = [one for row in answer.refused for one in row.diagnostics] + failures
     for row in answer.bounded:

@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
-from ptxwcet.report.model import Refused
 from ptxwcet.report.symbolic_model import FormulaRowData, SymbolicKernel, SymbolicReport
+from ptxwcet.report.text import kernel_texts
+from ptxwcet.support.diagnostics import Diagnostic
 
 _MOST_ROWS = 40
 
 
-def render_symbolic_text(report: SymbolicReport) -> str:
-    """The whole report; refused kernels get one row each (their diagnostics are printed apart)."""
+def render_symbolic_text(report: SymbolicReport, failures: list[Diagnostic] | None = None) -> str:
+    """The whole report; see :func:`ptxwcet.report.text.render_text`."""
     machine = report.machine
-    parts = [
+    head = (
         f"{report.tool} {report.version}  {report.file}\n"
         f"machine    {machine.name}: {machine.description}\n"
         f"           global memory latency {machine.memory_latency_cycles} cycles, "
         f"{machine.clock_mhz} MHz"
-    ]
-    parts += [
-        f"kernel     {one.kernel}\nREFUSED    [{one.diagnostics[0].code}] "
-        f"{one.diagnostics[0].message}"
-        if isinstance(one, Refused)
-        else _bounded(one)
-        for one in report.kernels
-    ]
-    return "\n\n".join(parts) + "\n"
+    )
+    return "\n\n".join([head, *kernel_texts(report.kernels, _bounded, failures)]) + "\n"
 
 
 def _bounded(kernel: SymbolicKernel) -> str:

@@ -2,24 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import Protocol, TypeVar
 
+from ptxwcet.report.build import row_or_refusal
 from ptxwcet.report.explanation_text import explanation_lines
 from ptxwcet.report.model import BoundedKernel, Refused, Report
 from ptxwcet.report.places import number_ranges
+from ptxwcet.support.diagnostics import Diagnostic
 
 _MOST_ROWS = 8
 _MOST_BLOCKS = 16
 
 
-def render_text(report: Report) -> str:
-    """The whole report; refused kernels get one row each (their diagnostics are printed apart)."""
-    parts = [_head(report)]
-    parts += [
-        _refused(kernel) if isinstance(kernel, Refused) else _bounded(kernel)
-        for kernel in report.kernels
-    ]
-    return "\n\n".join(parts) + "\n"
+class _Named(Protocol):
+    @property
+    def kernel(self) -> str: ...
+
+
+Named = TypeVar("Named", bound=_Named)
+"""The row of a kernel that is bounded."""
+
+
+def render_text(report: Report, failures: list[Diagnostic] | None = None) -> str:
+    """The whole report; refused kernels get one row each (their diagnostics are printed apart).
+
+    An internal error costs the text of its kernel alone, and is added to ``failures``.
+    """
+    return "\n\n".join([_head(report), *kernel_texts(report.kernels, _bounded, failures)]) + "\n"
+
+
+def kernel_texts(
+    kernels: Iterable[Named | Refused],
+    text_of: Callable[[Named], str],
+    failures: list[Diagnostic] | None,
+) -> Iterator[str]:
+    """The text of each kernel; of one that is refused, or costs an internal error, a row."""
+    for kernel in kernels:
+        shown: str | Refused = (
+            kernel
+            if isinstance(kernel, Refused)
+            else row_or_refusal(kernel.kernel, partial(text_of, kernel), failures)
+        )
+        yield shown if isinstance(shown, str) else _refused(shown)
 
 
 def _head(report: Report) -> str:

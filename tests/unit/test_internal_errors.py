@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 import ptxwcet.cli.makespan as makespan_command
 import ptxwcet.report.build as report_build
+import ptxwcet.report.text as report_text
 from ptxwcet.api import file_digest
 from ptxwcet.cli.main import main
 from ptxwcet.flow.facts import asm_comments
@@ -130,17 +132,22 @@ def test_json_has_the_error(
 
 
 @pytest.mark.usefixtures("broken")
+@pytest.mark.parametrize("part", [report_build, report_text])
 def test_an_error_of_the_report_costs_its_row(
-    file: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    part: ModuleType,
+    file: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    whole = report_build._bounded
+    """As data or as text."""
+    whole = part._bounded
 
-    def bounded(row, sources):  # type: ignore[no-untyped-def]
-        if row.kernel.name == "last":
+    def bounded(row, *more):  # type: ignore[no-untyped-def]
+        if "last" in (row.kernel, getattr(row.kernel, "name", "")):
             raise ValueError("injected into the report")
-        return whole(row, sources)
+        return whole(row, *more)
 
-    monkeypatch.setattr(report_build, "_bounded", bounded)
+    monkeypatch.setattr(part, "_bounded", bounded)
     code, out, err = call(capsys, file, *LAUNCH)
     assert code == 1
     assert "kernel     first\n" in out

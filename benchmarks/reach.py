@@ -7,7 +7,7 @@ Kernels are analysed in a block of 64 threads (or of those that they require), f
 and parameters, then with both: as their launch files say, or, if there is none, in a grid of 4
 blocks with all integers of 32 bits given as 1000 (benchmarks/precision.py). A kernel with several
 launch files counts as bounded if it is in all of them. Loops of the suite are counted as in
-benchmarks/kernel_suite.py. Ten minutes of a processor, of which the corpus takes most.
+benchmarks/kernel_suite.py. Half an hour of a processor and more, of which the corpus takes most.
 """
 
 from __future__ import annotations

@@ -281,7 +281,7 @@ def _least(
 ) -> KernelAnalysis | None:
     """The analysis with the least bound: with all facts, or with some of them left out.
 
-    More facts never raise a bound, as far as few enough ways to leave some out are tried.
+    More facts rarely raise a bound then: not all ways to leave some out are tried.
     """
     for launch, placed in fewer_facts(*stated):
         if preparation.visits >= _MOST_TRIAL_VISITS:

@@ -121,6 +121,10 @@ FOUND_AT_RANDOM = {
         "ld.global.u8 %r1, [%rd3]; shfl.sync.idx.b32 %r2, %r1, 31, 31, -1; and.b32 %r2, %r2, 1;"
         "setp.eq.u32 %p1, %r2, 0; @%p1 bra L0;"
     ),
+    "lanes that are no members of a reduction are apart": (
+        "ld.global.u8 %r1, [%rd3]; setp.lt.u32 %p2, %r3, 2; @%p2 ret;"
+        "redux.sync.add.s32 %r2, %r1, 3; setp.lt.s32 %p1, %r2, 99; @%p1 bra L0;"
+    ),
     "a lane that has left is read by lanes apart": (
         "ld.global.u8 %r1, [%rd3]; and.b32 %r4, %r1, 3; setp.eq.u32 %p2, %r4, 0; @%p2 ret;"
         "shfl.sync.idx.b32 %r2, %r1, 0, 31, -1; setp.lt.u32 %p1, %r2, 9; @%p1 bra L0;"

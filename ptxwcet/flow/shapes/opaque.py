@@ -54,6 +54,7 @@ class OpaqueShapes:
     ) -> None:
         self._shape_of = shape_of
         self._lanes = launch.threads % WARP_SIZE or WARP_SIZE  # that each warp has, at least
+        self._most = (1 << min(launch.threads, WARP_SIZE)) - 1
         self._parameters = frozenset(parameter.name for parameter in kernel.parameters)
         self._has_local = any(variable.space == "local" for variable in kernel.variables) or any(
             "local" in one.modifiers or one.mnemonic.startswith("alloca")
@@ -79,10 +80,15 @@ class OpaqueShapes:
         return VARYING
 
     def _members(self, instruction: Instruction, operation: Operation) -> Agreement:
-        """Whether the lanes of a warp exchange with the same lanes: they name the same members."""
+        """Whether the lanes of a warp exchange with the same lanes: they name the same members, and
+        are among them. What others find is undefined; a number tells whether there are others.
+        """
         if "sync" not in operation.words:
             return Agreement.WARP
-        return min(self._shape_of(instruction.operands[-1]).uniform, Agreement.WARP)
+        members = self._shape_of(instruction.operands[-1])
+        if members.number is not None and self._most & ~members.number:
+            return Agreement.NONE
+        return min(members.uniform, Agreement.WARP)
 
     def _load(self, instruction: Instruction, operation: Operation) -> Shape:
         if not all(_is_weak(word) for word in operation.words) or not operation.types:

@@ -24,10 +24,10 @@ _MOST_APART = 4
 def fewer_facts(launch: Launch, facts: PlacedFacts) -> Iterator[Stated]:
     """What is left when some facts are not used, few of them first; not all facts themselves.
 
-    Facts about branches, ranges of parameters and the size of the grid are left out, in all
-    combinations if they are at most four; if they are more, in all combinations of kinds, and then
-    each alone, for it may be the one that was added last. Bounds of loops and values of parameters
-    stay: without them there is rarely a bound.
+    Facts about branches and loops, ranges of parameters and the size of the grid are left out, in
+    all combinations if they are at most four; if they are more, in all combinations of kinds, and
+    then each alone, for it may be the one that was added last. Values of parameters stay: without
+    them there is rarely a bound.
     """
     apart = _each(launch, facts)
     is_few = len(apart) <= _MOST_APART
@@ -48,6 +48,7 @@ def _each(launch: Launch, facts: PlacedFacts) -> list[_Without]:
     units += [_without_uniform(block) for block in facts.uniform]
     units += [_without_pair(number) for number in reversed(range(len(facts.exclusive)))]
     units += [_without_range(name) for name in launch.ranges]
+    units += [_without_bound(loop) for loop in facts.loop_bounds]
     return units + [_without_grid] * (launch.grid is not None)
 
 
@@ -59,6 +60,8 @@ def _kinds(launch: Launch, facts: PlacedFacts) -> list[_Without]:
         units.append(lambda stated: (stated[0], replace(stated[1], exclusive=())))
     if launch.ranges:
         units.append(lambda stated: (replace(stated[0], ranges={}), stated[1]))
+    if facts.loop_bounds:
+        units.append(lambda stated: (stated[0], replace(stated[1], loop_bounds={})))
     return units + [_without_grid] * (launch.grid is not None)
 
 
@@ -86,6 +89,15 @@ def _without_pair(number: int) -> _Without:
         launch, facts = stated
         pairs = facts.exclusive
         return launch, replace(facts, exclusive=pairs[:number] + pairs[number + 1 :])
+
+    return without
+
+
+def _without_bound(loop: int) -> _Without:
+    def without(stated: Stated) -> Stated:
+        launch, facts = stated
+        rest = {other: bound for other, bound in facts.loop_bounds.items() if other != loop}
+        return launch, replace(facts, loop_bounds=rest)
 
     return without
 

@@ -6,6 +6,7 @@ its seed and kind alone.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from random import Random
 
@@ -13,7 +14,7 @@ from random_conditions import DecidedWriter, ExchangeWriter, PartsWriter
 from random_loops import Loops
 from random_statements import Writer
 
-from ptxwcet.flow.launch import Launch
+from ptxwcet.flow.launch import ArrayRange, Launch
 
 KINDS = (
     "plain",
@@ -159,7 +160,17 @@ class Program:
                 ranges[name] = (low, low + chooser.choice((1, 3, 10, 100)))
         grid = chooser.choice((None, None, (1, 1, 1), (3, 1, 1), (70, 1, 1)))
         steps = {1: 250, 2: 250, 4: 200, 8: 150}.get(threads, 90)
-        return Launch(block, grid, values, ranges), steps
+        return Launch(block, grid, values, ranges, arrays=self.arrays()), steps
+
+    def arrays(self) -> dict[str, ArrayRange]:
+        """Of one kernel in six, the range of the integers of some size that it loads."""
+        chooser = Random(f"arrays {self.kind} {self.seed}")
+        sizes = re.findall(r"ld\.global\.[usb](8|16|32|64) ", "\n".join(self.writer.lines))
+        if not sizes or chooser.random() > 1 / 6:
+            return {}
+        sign, low = chooser.choice((("u", 0), ("u", 1), ("u", 5), ("s", 0), ("s", -3), ("s", -40)))
+        high = low + chooser.choice((1, 3, 10, 50, 100))
+        return {"data": ArrayRange(f"{sign}{chooser.choice(sizes)}", low, high)}
 
     def statement(self, depth: int) -> None:
         """One statement, which may hold others."""

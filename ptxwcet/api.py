@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ptxwcet.flow.facts.arrays import resolve_arrays
 from ptxwcet.flow.facts.asm_comments import find_marks
 from ptxwcet.flow.facts.cuda_loops import CudaSource
 from ptxwcet.flow.facts.cuda_names import parameter_names
@@ -307,7 +308,8 @@ def build_launch(kernel: Kernel, request: Request, facts: StatedFacts) -> Launch
     called = (
         {} if names is None else dict(zip((p.name for p in kernel.parameters), names, strict=True))
     )
-    return Launch(block, grid, known.values, known.ranges, data, constants, called)
+    arrays = resolve_arrays(kernel, facts.arrays, names)
+    return Launch(block, grid, known.values, known.ranges, data, constants, called, arrays)
 
 
 def cuda_parameter_names(kernel: Kernel, request: Request) -> tuple[str, ...] | None:

@@ -66,7 +66,8 @@ def attack_analysis(
 ) -> PathAttack:
     """:func:`attack_paths` on an analysis that is there already."""
     facts = analysis.facts
-    if facts.loop_bounds or facts.never or facts.exclusive or facts.uniform or facts.totals:
+    on_data = facts.loop_bounds or facts.never or facts.exclusive or facts.uniform or facts.totals
+    if on_data or analysis.launch.arrays:
         return PathAttack(refusal="facts were given, which may be true of some data alone")
     data = AdversarialData(launch.arguments, seed)
     found: dict[str, Diagnostic] = {}

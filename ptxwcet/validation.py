@@ -18,7 +18,6 @@ from ptxwcet.emulator.launch_model import LaunchFile
 from ptxwcet.execution import MOST_INSTRUCTIONS, diagnostics_of, emulated, read_launch
 from ptxwcet.flow.facts.path_counts import count_visits
 from ptxwcet.flow.graph.inlining import inline_calls
-from ptxwcet.flow.launch import PlacedFacts
 from ptxwcet.flow.walk.path import BlockPaths
 from ptxwcet.ir.kernel import Module
 from ptxwcet.machine.model import Machine
@@ -189,7 +188,7 @@ class _Checker:
                 f"kernel {kernel.name}, block {paths.first}: an executed path leaves the analysed "
                 f"ones after {furthest.position} basic blocks, {where}",
                 span,
-                help=_remedy(self._analysis.facts),
+                help=_remedy(self._analysis),
             )
         )
 
@@ -198,12 +197,15 @@ BUG = "this is a bug of ptxwcet: please report the kernel and its launch"
 """What to do about a path that nothing that was stated explains."""
 
 
-def _remedy(facts: PlacedFacts) -> str:
+def _remedy(analysis: KernelAnalysis) -> str:
     """What to do about a path that was not expected."""
+    facts, arrays = analysis.facts, analysis.launch.arrays
     stated = facts.loop_bounds or facts.never or facts.exclusive or facts.uniform
-    if not stated:
+    if not stated and not arrays:
         return BUG
-    sources = dict.fromkeys((*facts.loop_sources.values(), *facts.branch_sources.values()))
+    of_arrays = [row.source for row in arrays.values()]
+    placed = (*facts.loop_sources.values(), *facts.branch_sources.values())
+    sources = dict.fromkeys((*placed, *of_arrays))
     names = f" ({', '.join(sources)})" if sources else ""
     return (
         f"check the facts that were given{names}: one of them may be wrong; if none is, this is a "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,6 +11,7 @@ from ptxwcet.flow.effort import Effort
 from ptxwcet.flow.graph.cfg import BlockId, ControlFlowGraph
 from ptxwcet.flow.graph.dominance import compute_dominators
 from ptxwcet.flow.graph.loops import Loop, LoopForest
+from ptxwcet.flow.launch import ArrayRange
 from ptxwcet.flow.shapes.uniformity import BranchAgreements
 from ptxwcet.flow.values.transfer import register_width
 from ptxwcet.ir.kernel import Kernel
@@ -74,7 +76,10 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class FlowGraph:
-    """A kernel's control flow and what the walk needs to know about it."""
+    """A kernel's control flow and what the walk needs to know about it.
+
+    ``loaded`` says of loads, by index, in which range the integers lie that they give.
+    """
 
     kernel: Kernel
     cfg: ControlFlowGraph
@@ -83,6 +88,7 @@ class FlowGraph:
     control_registers: frozenset[str]
     agreements: BranchAgreements
     work: Work = field(default_factory=Work)
+    loaded: Mapping[int, ArrayRange] = field(default_factory=dict)
 
     @property
     def dominators(self) -> tuple[BlockId | None, ...]:

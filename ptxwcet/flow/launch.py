@@ -74,6 +74,22 @@ NO_PLACED_FACTS = PlacedFacts()
 
 
 @dataclass(frozen=True, slots=True)
+class ArrayRange:
+    """The integers in an array lie in ``low``..``high``, ends included.
+
+    They are of type ``type`` (``"s32"``). ``source`` says who states it.
+    """
+
+    type: str
+    low: int
+    high: int
+    source: str = "facts file"
+
+    def __str__(self) -> str:
+        return f"{self.type} {self.low}..{self.high}"
+
+
+@dataclass(frozen=True, slots=True)
 class Launch:
     """The launch facts: threads of a block, blocks of the grid (None: any), scalar arguments.
 
@@ -81,7 +97,8 @@ class Launch:
     decide branches). ``ranges`` maps names of others to the least and largest value assumed.
     ``parameter_bytes`` are the bytes of aggregates, by PTX name, ``constants`` those that the
     module's ``.const`` variables hold while the kernel runs; what is in neither is not known.
-    ``names`` are those of parameters in the CUDA source, by PTX name, for people.
+    ``names`` are those of parameters in the CUDA source, by PTX name, for people. ``arrays`` says
+    of pointers, by PTX name, in which range the integers lie that the kernel loads through them.
     """
 
     block: Dim3
@@ -91,6 +108,7 @@ class Launch:
     parameter_bytes: Mapping[str, bytes] = field(default_factory=dict)
     constants: Mapping[str, bytes] = field(default_factory=dict)
     names: Mapping[str, str] = field(default_factory=dict)
+    arrays: Mapping[str, ArrayRange] = field(default_factory=dict)
 
     @property
     def threads(self) -> int:

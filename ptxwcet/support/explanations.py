@@ -352,6 +352,13 @@ EXPLANATIONS: Mapping[str, Explanation] = _table(
         "compiler may have put the function in the place of its calls.",
         "Name a function with a body as the PTX does, or leave the place out.",
     ),
+    (
+        "PW251",
+        "array fact without a load",
+        "A range is stated of the integers in an array, and the kernel loads none of that type "
+        "through its pointer, as far as can be told.",
+        "State the type that the kernel loads, or leave the array out.",
+    ),
     # --- machine --------------------------------------------------------------------------------
     ("PW301", "no such machine", "Neither a known name nor a file.", "See ptxwcet machine list."),
     ("PW302", "machine file unreadable", "The file cannot be read.", "Check path and rights."),

@@ -15,9 +15,10 @@ from functools import lru_cache
 
 from isa_decoding import Step, decode
 from isa_graph import BRANCHES, ENDINGS, Graph
-from isa_memory import Memory, Values
+from isa_memory import Memory, Values, Window
 from isa_types import ones
 
+from ptxwcet.flow.launch import ArrayRange
 from ptxwcet.ir.kernel import Kernel
 
 Dim3 = tuple[int, int, int]
@@ -42,6 +43,7 @@ class Input:
     ranges: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     data: Mapping[str, bytes] = field(default_factory=dict)
     constants: Mapping[str, bytes] = field(default_factory=dict)
+    arrays: Mapping[str, ArrayRange] = field(default_factory=dict)
     steps: int = 400
     restless: bool = False
     backwards: bool = False
@@ -108,6 +110,10 @@ def program_of(kernel: Kernel) -> Program:
     return Program(kernel)
 
 
+_ARRAY = 1 << 36  # of 2^31 words of 8 bytes on both sides, and more
+OUTSIDE = "an integer out of the range of its array"
+"""Finding of a run that is none of those for which such ranges are stated."""
+
 Observer = Callable[["Machine", int, int, Mask], None]
 """Called with the machine, warp, first instruction and lanes before each block is executed."""
 
@@ -129,6 +135,11 @@ class Machine:
         self.observer = observer
         self.grid, self.index = self._place()
         self.parameters = self._parameters()
+        for name, row in given.arrays.items():
+            base, size = self.parameters[name], int(row.type[1:]) // 8
+            ends = base - _ARRAY // 2, base + _ARRAY // 2 - 1
+            signed = row.type[0] == "s"
+            self.memory.windows.append(Window(*ends, size, row.low, row.high, signed))
         self.variables = self._variables()
         self.findings: list[tuple[str, int]] = []
         threads = given.block[0] * given.block[1] * given.block[2]
@@ -169,7 +180,7 @@ class Machine:
                 raw = int.from_bytes(data, "little")
             elif parameter.size_bytes == 8 and not name.startswith("n"):
                 raw = base
-                base += 0x1000000
+                base += _ARRAY
             else:
                 raw = self.values.draw(8 * parameter.size_bytes)
             found[name] = raw
@@ -238,6 +249,8 @@ class Machine:
                 break
         for w in running:  # they wait for one that was stopped
             self.runs[w].is_whole = False
+        if self.memory.is_outside:
+            self.findings.append((OUTSIDE, 0))
         return Execution(
             self.runs, self.index, self.grid, self.parameters, self.findings, self.program
         )

@@ -2,12 +2,15 @@
 
 Values are biased to those at which arithmetic goes wrong: 0, 1, -1, small numbers, powers of two
 and their neighbours. What is read again is what was read or written before, so that a run is one
-that some input has; with ``restless`` what other blocks may write changes between two reads.
+that some input has; with ``restless`` what other blocks may write changes between two reads. In a
+window the integers of a size lie in a range; a run that reads another one there, which it has
+written itself, is none of those that were spoken of.
 """
 
 from __future__ import annotations
 
 import random
+from dataclasses import dataclass
 
 from isa_types import ones
 
@@ -54,6 +57,26 @@ class Values:
         return chooser.getrandbits(bits)
 
 
+@dataclass(frozen=True)
+class Window:
+    """Places from ``first`` to ``last`` where integers of ``size`` bytes lie in a range."""
+
+    first: int
+    last: int
+    size: int
+    low: int
+    high: int
+    is_signed: bool
+
+    def has(self, address: int, size: int) -> bool:
+        return self.first <= address <= self.last and size == self.size
+
+    def admits(self, value: int) -> bool:
+        bits = 8 * self.size
+        negative = self.is_signed and value >> (bits - 1)
+        return self.low <= value - (negative << bits) <= self.high
+
+
 class Memory:
     """Bytes by address; those that nothing wrote are made up when they are read."""
 
@@ -61,11 +84,13 @@ class Memory:
         self._values = values
         self._bytes: dict[int, int] = {}
         self.is_restless = restless
+        self.windows: list[Window] = []
+        self.is_outside = False
 
     def read(self, address: int, size: int) -> int:
         known = self._bytes
         if not any(address + i in known for i in range(size)):
-            fresh = self._values.draw(8 * size)
+            fresh = self._fresh(address, size)
             for i in range(size):
                 known[address + i] = (fresh >> (8 * i)) & 255
             return fresh
@@ -74,7 +99,18 @@ class Memory:
             if address + i not in known:
                 known[address + i] = self._values.draw(8)
             found |= known[address + i] << (8 * i)
+        for window in self.windows:
+            self.is_outside |= window.has(address, size) and not window.admits(found)
         return found
+
+    def _fresh(self, address: int, size: int) -> int:
+        fresh = self._values.draw(8 * size)
+        for window in self.windows:
+            if window.has(address, size) and not window.admits(fresh):
+                near = fresh % 3  # the ends as often as what lies between
+                inside = window.low + fresh % (window.high - window.low + 1)
+                fresh = (window.low, window.high, inside)[near] & ones(8 * size)
+        return fresh
 
     def write(self, address: int, size: int, value: int) -> None:
         for i in range(size):
@@ -82,4 +118,4 @@ class Memory:
 
     def change(self, address: int, size: int) -> None:
         """Another block writes there."""
-        self.write(address, size, self._values.draw(8 * size))
+        self.write(address, size, self._fresh(address, size))

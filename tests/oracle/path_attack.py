@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from isa_interpreter import Execution, Input, WarpRun, counts, execute
+from isa_interpreter import OUTSIDE, Execution, Input, WarpRun, counts, execute
 from isa_memory import PROFILES
 
 from ptxwcet.bounds.methods import METHODS
@@ -109,6 +109,8 @@ def attack(
     best: tuple[int, Input] | None = None
     for given in inputs(launch, seed, executions, steps):
         run = execute(kernel, given)
+        if (OUTSIDE, 0) in run.findings:
+            continue
         found.executions += 1
         found.visits += sum(len(warp.trace) for warp in run.warps)
         found.open_uses += bool(run.findings)
@@ -142,6 +144,7 @@ def inputs(launch: Launch, seed: int, count: int, steps: int) -> Iterator[Input]
             ranges=launch.ranges,
             data=launch.parameter_bytes,
             constants=launch.constants,
+            arrays=launch.arrays,
             steps=steps,
             restless=launch.warps == 1 and chooser.random() < 0.25,
             backwards=chooser.random() < 0.5,

@@ -19,6 +19,7 @@ _MEMORY = (
     "aggregates and constants hold what the launch file says, constants that it leaves out what "
     "the PTX says"
 )
+_ARRAYS = "the integers that the kernel loads through pointers lie in their ranges: {}"
 _NO_RACES = (
     "no thread writes what another thread reads between the same two barriers: warps that load "
     "from one address and branch on it go the same way"
@@ -60,6 +61,10 @@ def fact_assumptions(
                 "--param or facts file",
             )
         )
+    if launch.arrays:
+        shown = [f"{launch.name_of(name)} {row}" for name, row in launch.arrays.items()]
+        sources = _names(row.source for row in launch.arrays.values())
+        found.append(_assumed("array-contents", _ARRAYS.format(", ".join(shown)), sources))
     if given:
         text = f"{_MEMORY}: {', '.join(given)}"
         found.append(_assumed("launch-memory", text, "launch file"))

@@ -24,10 +24,10 @@ _MOST_APART = 4
 def fewer_facts(launch: Launch, facts: PlacedFacts) -> Iterator[Stated]:
     """What is left when some facts are not used, few of them first; not all facts themselves.
 
-    Facts about branches and loops, ranges of parameters and the size of the grid are left out, in
-    all combinations if they are at most four; if they are more, in all combinations of kinds, and
-    then each alone, for it may be the one that was added last. Values of parameters stay: without
-    them there is rarely a bound.
+    Facts about branches and loops, ranges of parameters and arrays and the size of the grid are
+    left out, in all combinations if they are at most four; if they are more, in all combinations of
+    kinds, and then each alone, for it may be the one that was added last. Values of parameters
+    stay: without them there is rarely a bound.
     """
     apart = _each(launch, facts)
     is_few = len(apart) <= _MOST_APART
@@ -48,6 +48,7 @@ def _each(launch: Launch, facts: PlacedFacts) -> list[_Without]:
     units += [_without_uniform(block) for block in facts.uniform]
     units += [_without_pair(number) for number in reversed(range(len(facts.exclusive)))]
     units += [_without_range(name) for name in launch.ranges]
+    units += [_without_array(name) for name in launch.arrays]
     units += [_without_bound(loop) for loop in facts.loop_bounds]
     return units + [_without_grid] * (launch.grid is not None)
 
@@ -60,6 +61,8 @@ def _kinds(launch: Launch, facts: PlacedFacts) -> list[_Without]:
         units.append(lambda stated: (stated[0], replace(stated[1], exclusive=())))
     if launch.ranges:
         units.append(lambda stated: (replace(stated[0], ranges={}), stated[1]))
+    if launch.arrays:
+        units.append(lambda stated: (replace(stated[0], arrays={}), stated[1]))
     if facts.loop_bounds:
         units.append(lambda stated: (stated[0], replace(stated[1], loop_bounds={})))
     return units + [_without_grid] * (launch.grid is not None)
@@ -107,6 +110,15 @@ def _without_range(name: str) -> _Without:
         launch, facts = stated
         rest = {other: ends for other, ends in launch.ranges.items() if other != name}
         return replace(launch, ranges=rest), facts
+
+    return without
+
+
+def _without_array(name: str) -> _Without:
+    def without(stated: Stated) -> Stated:
+        launch, facts = stated
+        rest = {other: row for other, row in launch.arrays.items() if other != name}
+        return replace(launch, arrays=rest), facts
 
     return without
 

@@ -40,7 +40,7 @@ OPEN = "?"
 """What a template writes where an answer is missing."""
 
 _KEYS = {
-    "": ("ptx", "loop", "branch", "exclusive", "call", "parameters"),
+    "": ("ptx", "loop", "branch", "exclusive", "call", "parameters", "arrays"),
     "loop": ("kernel", "at", "line", "bound", "total"),
     "branch": ("kernel", "at", "line", "never", "uniform"),
     "exclusive": ("kernel", "branches"),
@@ -93,8 +93,9 @@ class _Reader:
             self._facts(data, "loop", _Entry.loop),
             self._facts(data, "branch", _Entry.branch),
             self._facts(data, "exclusive", _Entry.exclusive),
-            tuple(self._parameters(entry)),
+            tuple(self._of_parameters(entry, "parameters", _Entry.parameter)),
             calls=self._facts(data, "call", _Entry.call),
+            arrays=tuple(self._of_parameters(entry, "arrays", _Entry.array)),
             unread=tuple(self.unread),
         )
 
@@ -134,28 +135,31 @@ class _Reader:
         entry.report("PW243", f"{table} is no array of tables", table, f"write [[{table}]]")
         return []
 
-    def _parameters(self, top: _Entry) -> list[ParameterFact]:
-        table = top.data.get("parameters", {})
+    def _of_parameters(self, top: _Entry, kind: str, read: _Read) -> list[ParameterFact]:
+        """The facts of ``[kind]`` about parameters of all kernels, and ``[kind.kernel]`` of one."""
+        table = top.data.get(kind, {})
         if not isinstance(table, dict):
-            top.report("PW243", "parameters is no table", "parameters", "write [parameters]")
+            top.report("PW243", f"{kind} is no table", kind, f"write [{kind}]")
             return []
-        entry = _Entry(self, "parameters", 0, table)
+        entry = _Entry(self, kind, 0, table)
         found: list[ParameterFact] = []
         for name, value in table.items():
             if not isinstance(value, dict):
-                found += entry.parameter(name, value, None)
+                found += read(entry, name, value, None)
                 continue
             try:
-                found += self._parameters_of(name, value)
+                found += self._of_kernel(kind, name, value, read)
             except Exception as error:
                 self._add_unread(error, name)
         return found
 
-    def _parameters_of(self, kernel: str, table: Mapping[str, Any]) -> list[ParameterFact]:
-        entry = _Entry(self, f"parameters.{kernel}", 0, table)
+    def _of_kernel(
+        self, kind: str, kernel: str, table: Mapping[str, Any], read: _Read
+    ) -> list[ParameterFact]:
+        entry = _Entry(self, f"{kind}.{kernel}", 0, table)
         if kernel not in self.kernels:
             entry.report_kernel(kernel, "kernel")
-        return [fact for key, one in table.items() for fact in entry.parameter(key, one, kernel)]
+        return [fact for key, one in table.items() for fact in read(entry, key, one, kernel)]
 
 
 class _Entry:
@@ -284,6 +288,18 @@ class _Entry:
             return [ParameterFact(name, str(value), self.source(name), kernel)]
         return []
 
+    def array(self, name: str, value: object, kernel: str | None) -> list[ParameterFact]:
+        """An entry of ``[arrays]``."""
+        remedy = f'a type and a range, for example {name} = "s32 0..4096"'
+        if isinstance(value, str) and OPEN in value:
+            message = f"open question: the range of the integers in array {name}"
+            self.report("PW245", message, name, f"write {remedy}")
+        elif not isinstance(value, str):
+            self.report("PW243", f"{name} must be a type and a range", name, remedy)
+        else:
+            return [ParameterFact(name, value, self.source(name), kernel)]
+        return []
+
     # --- values -----------------------------------------------------------------------------------
 
     def _kernel(self) -> str | None:
@@ -346,3 +362,6 @@ def _is_line(value: object) -> TypeGuard[int]:
 
 def _is_count(value: object, least: int) -> TypeGuard[int]:
     return type(value) is int and least <= value <= _MOST
+
+
+_Read = Callable[[_Entry, str, object, str | None], list[ParameterFact]]

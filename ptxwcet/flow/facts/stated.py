@@ -152,7 +152,11 @@ class UnreadFact:
 
 @dataclass(frozen=True, slots=True)
 class StatedFacts:
-    """All that is said about the kernels of a file; ``marks`` are comments of the PTX itself."""
+    """All that is said about the kernels of a file.
+
+    ``marks`` are comments of the PTX itself; ``arrays`` say of pointers in which range the integers
+    lie that are loaded through them (``"s32 0..4096"``).
+    """
 
     loops: tuple[LoopFact, ...] = ()
     branches: tuple[BranchFact, ...] = ()
@@ -161,6 +165,7 @@ class StatedFacts:
     marks: tuple[Mark, ...] = ()
     calls: tuple[CallFact, ...] = ()
     unread: tuple[UnreadFact, ...] = ()
+    arrays: tuple[ParameterFact, ...] = ()
 
     def of_kernel(self, name: str) -> StatedFacts:
         """Those that concern kernel ``name``. Cost: linear."""
@@ -172,6 +177,7 @@ class StatedFacts:
             self.marks,
             tuple(fact for fact in self.calls if fact.kernel in (None, name)),
             self.unread,
+            tuple(fact for fact in self.arrays if fact.kernel in (None, name)),
         )
 
 

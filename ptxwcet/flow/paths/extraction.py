@@ -29,6 +29,7 @@ from ptxwcet.flow.paths.pieces import (
     split_piece,
 )
 from ptxwcet.flow.shapes.uniformity import BranchAgreements
+from ptxwcet.flow.values.arrays import loads_of_arrays
 from ptxwcet.flow.values.lane_state import LaneState
 from ptxwcet.flow.values.regions import SplitRequest
 from ptxwcet.flow.values.slicing import control_slice
@@ -107,9 +108,14 @@ def flow_graph(
     postdominators: tuple[BlockId | None, ...],
     launch: Launch,
 ) -> FlowGraph:
-    """What walks need to know of a kernel and launch. Cost: linear in the kernel."""
+    """What walks need to know of a kernel and launch. Cost: linear in the kernel.
+
+    Raises PtxwcetError (PW251) for an array of which something is said and nothing loaded.
+    """
     agreements = BranchAgreements(kernel, cfg, postdominators, launch)
-    return FlowGraph(kernel, cfg, forest, postdominators, control_slice(kernel), agreements)
+    loaded = loads_of_arrays(kernel, launch)
+    registers = control_slice(kernel)
+    return FlowGraph(kernel, cfg, forest, postdominators, registers, agreements, loaded=loaded)
 
 
 def extract_on(graph: FlowGraph, launch: Launch, facts: PlacedFacts) -> tuple[BlockPaths, ...]:

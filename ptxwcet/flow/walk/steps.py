@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ptxwcet.flow.flow_graph import FlowGraph
+from ptxwcet.flow.values.arrays import array_transfer
 from ptxwcet.flow.values.operands import Transfer
 from ptxwcet.flow.values.reductions import is_reduction, reduction_transfer
 from ptxwcet.flow.values.transfer import compile_transfer
@@ -74,6 +75,9 @@ class Steps:
         if is_reduction(instruction) and self._are_whole(instruction.mnemonic):
             cause = Cause(CauseKind.OPERATION, instruction.mnemonic, index)
             return reduction_transfer(instruction, cause)
+        known = self._graph.loaded.get(index)
+        if known is not None:
+            return array_transfer(instruction, index, known, self._graph.kernel.registers)
         return compile_transfer(instruction, index, self._graph.kernel.registers)
 
     def _are_whole(self, mnemonic: str) -> bool:

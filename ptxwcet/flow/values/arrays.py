@@ -1,0 +1,195 @@
+"""Which loads read from an array of which the range of its integers is stated.
+
+A load is of the array that a pointer parameter leads to if its address is that pointer and numbers
+added to it. Where an address comes from is followed through registers, whatever the order of
+instructions: products, shifts and quotients are numbers and no pointers any more; a 64-bit word
+that is loaded may be a pointer to anywhere. An address that may come from two pointers has a range
+only if both have one.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+
+from ptxwcet.flow.launch import ArrayRange, Launch
+from ptxwcet.flow.values import ranges
+from ptxwcet.flow.values.accesses import Access, access_of
+from ptxwcet.flow.values.integers import integer_type
+from ptxwcet.flow.values.intervals import Interval
+from ptxwcet.flow.values.loads import MemoryState, Transfer, extended
+from ptxwcet.flow.values.operands import register_width
+from ptxwcet.flow.values.value import Cause, CauseKind, Value
+from ptxwcet.ir.kernel import Instruction, Kernel, Operand, Register, Space, SymbolRef, Vector
+from ptxwcet.ir.operands import leaves
+from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+
+_POINTER_BITS = 64
+_NUMBERS = frozenset(("mul", "mul24", "shl", "shr", "div", "rem", "popc", "clz", "setp", "set"))
+"""What these give is a number, even of a pointer."""
+_ASSEMBLING = frozenset(("mov", "or", "xor", "bfi"))
+"""What puts words together; of 64 bits, that may make a pointer."""
+_ANYWHERE = ""
+"""Stands beside the names of parameters for a pointer that is loaded, or taken of a variable."""
+
+_Origins = frozenset[str]
+_NOWHERE: _Origins = frozenset()
+
+
+def loads_of_arrays(kernel: Kernel, launch: Launch) -> Mapping[int, ArrayRange]:
+    """The range of the integers that loads give, by the index of the load.
+
+    Only loads of integers as wide as those of the array have one. Raises PtxwcetError (PW251) for
+    an array that no such load reads. Cost: near linear in the kernel.
+    """
+    if not launch.arrays:
+        return {}
+    origins = _Pointers(kernel, frozenset(launch.arrays)).origins()
+    found: dict[int, ArrayRange] = {}
+    read: set[str] = set()
+    for index, instruction in enumerate(kernel.instructions):
+        access = _array_access(instruction)
+        names = _NOWHERE if access is None else origins[access.base.name]
+        if access is None or access.kind is None or not names or not names <= launch.arrays.keys():
+            continue
+        rows = [launch.arrays[name] for name in sorted(names)]
+        if any(_bits(row) != access.kind.bits for row in rows):
+            continue
+        read |= names
+        both = _both(rows)
+        if both is not None:
+            found[index] = both
+    unread = [name for name in launch.arrays if name not in read]
+    if unread:
+        raise PtxwcetError(_unread(kernel, launch, name) for name in unread)
+    return found
+
+
+def array_transfer(
+    instruction: Instruction, index: int, known: ArrayRange, registers: Mapping[str, str]
+) -> Transfer:
+    """The transfer function of a load that gives integers of a known range, in each lane another.
+
+    ``index`` is the instruction's, for the causes; ``registers`` are the types of the kernel's.
+    """
+    access = access_of(instruction)
+    assert access is not None
+    kind = access.kind
+    assert kind is not None
+    causes = frozenset({Cause(CauseKind.MEMORY, instruction.mnemonic, index)})
+    widths = [register_width(registers[name]) for name in instruction.writes]
+    whole = Interval(known.low, known.high)
+
+    def transfer(state: MemoryState) -> tuple[Value, ...]:
+        return tuple(
+            extended(ranges.bounded(whole, kind.bits, causes), kind, width, state.active)
+            for width in widths
+        )
+
+    return transfer
+
+
+def _array_access(instruction: Instruction) -> Access | None:
+    """A load of integers from an address in a register."""
+    access = access_of(instruction)
+    if access is None or access.kind is None or not isinstance(access.base, Register):
+        return None
+    is_load = bool(instruction.form.write_slots)
+    return access if is_load and access.space not in (Space.PARAM, Space.CONST) else None
+
+
+def _bits(row: ArrayRange) -> int:
+    kind = integer_type(row.type)
+    assert kind is not None
+    return kind.bits
+
+
+def _both(rows: list[ArrayRange]) -> ArrayRange | None:
+    """What holds of an integer from any of some arrays; None of arrays that are read otherwise."""
+    if len({row.type for row in rows}) > 1:
+        return None
+    low, high = min(row.low for row in rows), max(row.high for row in rows)
+    return ArrayRange(rows[0].type, low, high, rows[0].source)
+
+
+def _unread(kernel: Kernel, launch: Launch, name: str) -> Diagnostic:
+    row = launch.arrays[name]
+    return Diagnostic(
+        "PW251",
+        f"{row.source}: kernel {kernel.name} loads no {row.type} from an address that is "
+        f"{launch.name_of(name)} and a number added to it",
+        kernel.span,
+        help="state the type that the kernel loads, for example "
+        f'{launch.name_of(name)} = "s32 0..100"; leave it out if the pointer is not followed',
+    )
+
+
+class _Pointers:
+    """From which pointers registers may come."""
+
+    def __init__(self, kernel: Kernel, stated: frozenset[str]) -> None:
+        self._kernel = kernel
+        scalars = [one for one in kernel.parameters if not one.is_array]
+        marked = {one.name for one in scalars if one.is_pointer}
+        wide = {one.name for one in scalars if one.size_bytes * 8 == _POINTER_BITS}
+        self._pointers = (marked or wide) | stated
+        self._numbers = {one.name for one in scalars} - self._pointers
+
+    def origins(self) -> Mapping[str, _Origins]:
+        """By register: names of parameters, and ``_ANYWHERE``; nothing of one that is a number."""
+        found: dict[str, _Origins] = defaultdict(frozenset)
+        users: dict[str, list[Instruction]] = defaultdict(list)
+        for instruction in self._kernel.instructions:
+            for name in instruction.reads:
+                users[name].append(instruction)
+        pending = list(self._kernel.instructions)
+        while pending:
+            instruction = pending.pop()
+            if not instruction.writes:
+                continue
+            given = self._given(instruction, found)
+            for name in instruction.writes:
+                if not given <= found[name]:
+                    found[name] |= given
+                    pending += users[name]
+        return found
+
+    def _given(self, instruction: Instruction, found: Mapping[str, _Origins]) -> _Origins:
+        """Where what an instruction writes comes from, as far as is known by now."""
+        name = instruction.opcode.name if instruction.opcode is not None else ""
+        if name in _NUMBERS:
+            return _NOWHERE
+        if instruction.space is not Space.NONE and not instruction.form.implicit_reads:
+            return self._loaded(access_of(instruction))
+        operands = instruction.operands
+        if name in ("mad", "mad24"):
+            return _of(operands[3:], found)
+        origins = _of(operands[1:], found)
+        if name in _ASSEMBLING and self._is_wide(instruction):
+            is_mov = name == "mov" and not any(isinstance(one, Vector) for one in operands[1:])
+            origins |= _NOWHERE if is_mov else {_ANYWHERE}
+        return origins.union(*(found[one] for one in instruction.form.implicit_reads))
+
+    def _is_wide(self, instruction: Instruction) -> bool:
+        widths = [register_width(self._kernel.registers[name]) for name in instruction.writes]
+        return max(widths) >= _POINTER_BITS
+
+    def _loaded(self, access: Access | None) -> _Origins:
+        """Where a loaded word leads to: a parameter, or anywhere if it is wide enough."""
+        if access is None:
+            return frozenset({_ANYWHERE})
+        name = access.base.name
+        if access.space is Space.PARAM and name in self._pointers | self._numbers:
+            return frozenset({name} & self._pointers)
+        return frozenset({_ANYWHERE}) if access.bits >= _POINTER_BITS else _NOWHERE
+
+
+def _of(operands: tuple[Operand, ...], found: Mapping[str, _Origins]) -> _Origins:
+    """Where operands come from; the address of a variable is no parameter's."""
+    origins = _NOWHERE
+    for leaf in (leaf for operand in operands for leaf in leaves(operand)):
+        if isinstance(leaf, Register):
+            origins |= found[leaf.name]
+        elif isinstance(leaf, SymbolRef):
+            origins |= {_ANYWHERE}
+    return origins

@@ -1,0 +1,86 @@
+"""Stated ranges of the integers in arrays, held against executions on data within them."""
+
+from __future__ import annotations
+
+import pytest
+from containment_runs import contained
+from isa_interpreter import OUTSIDE, Input, execute
+from isa_memory import PROFILES
+from path_attack import attack, machine
+
+from ptxwcet.flow.launch import ArrayRange, Launch
+from ptxwcet.ir.kernel import Kernel
+from ptxwcet.ptx.parser import parse_module
+from ptxwcet.support.source import SourceFile
+
+BODY = """.version 8.3
+.target sm_80
+.address_size 64
+.visible .entry k(.param .u64 a, .param .u64 b)
+{{
+.reg .b64 %d<9>;
+.reg .b32 %r<9>;
+.reg .b16 %h<9>;
+.reg .pred %p<9>;
+ld.param.u64 %d1, [a];
+ld.param.u64 %d2, [b];
+mov.u32 %r1, %tid.x;
+mad.wide.u32 %d3, %r1, 8, %d1;
+ld.global.{load} {to}, [%d3];
+{widened}
+mov.u32 %r3, 0;
+L:
+add.s32 %r3, %r3, 1;
+setp.{test} %p1, %r3, %r2;
+@%p1 bra L;
+ret;
+}}
+"""
+
+
+def kernel_of(load: str, to: str, widened: str, test: str) -> Kernel:
+    text = BODY.format(load=load, to=to, widened=widened, test=test)
+    return parse_module(SourceFile("k.ptx", text)).kernels[0]
+
+
+CASES = {
+    "words": (("u32", "%r2", "", "lt.s32"), ("s32", -5, 40)),
+    "unsigned": (("b32", "%r2", "", "lt.u32"), ("u32", 3, 40)),
+    "bytes": (("s8", "%r2", "", "lt.s32"), ("s8", -100, 100)),
+    "bytes read as others": (("u8", "%r2", "", "lt.s32"), ("s8", 3, 100)),
+    "halves": (("u16", "%h1", "cvt.s32.s16 %r2, %h1;", "lt.s32"), ("s16", -7, 60)),
+    "long": (("u64", "%d4", "cvt.u32.u64 %r2, %d4;", "lt.u32"), ("u64", 1, 50)),
+    "vectors": (("v2.u32", "{%r4, %r5}", "add.s32 %r2, %r4, %r5;", "lt.s32"), ("s32", 0, 30)),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_runs_within_the_ranges_are_among_the_walks(name: str) -> None:
+    form, ends = CASES[name]
+    kernel = kernel_of(*form)
+    launch = Launch((5, 1, 1), (2, 1, 1), arrays={"a": ArrayRange(*ends)})
+    found = contained(kernel, launch, seed=3, executions=2 * len(PROFILES), steps=300)
+    assert found.code is None
+    assert not found.wrong
+    assert found.checked > 0
+    attacked = attack(kernel, launch, machine(), seed=5, executions=len(PROFILES), steps=300)
+    assert not attacked.violations
+    # the ends are reached: one less would be a false bound
+    low, high = ends[1:]
+    narrow = Launch((5, 1, 1), (2, 1, 1), arrays={"a": ArrayRange(ends[0], low, high - 1)})
+    paths = attack(kernel, narrow, machine(), seed=5, executions=1, steps=300)
+    assert paths.cycles is not None
+    assert attacked.cycles is not None
+    assert paths.cycles < attacked.cycles
+
+
+def test_a_run_that_writes_another_number_is_not_spoken_of() -> None:
+    text = BODY.format(
+        load="u32",
+        to="%r4",
+        widened="st.global.u32 [%d3], 99;\nld.global.u32 %r2, [%d3];",
+        test="lt.u32",
+    )
+    kernel = parse_module(SourceFile("k.ptx", text)).kernels[0]
+    given = Input((1, 1, 1), seed=1, arrays={"a": ArrayRange("u32", 0, 5)}, steps=300)
+    assert (OUTSIDE, 0) in execute(kernel, given).findings

@@ -1,0 +1,235 @@
+"""Ranges of the integers in arrays: from the facts file to the loads that read them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ptxwcet.api import Request, bound_file, file_digest
+from ptxwcet.flow.facts.arrays import resolve_arrays
+from ptxwcet.flow.facts.fewer import fewer_facts
+from ptxwcet.flow.facts.stated import FactSource, ParameterFact
+from ptxwcet.flow.launch import NO_PLACED_FACTS, ArrayRange, Launch
+from ptxwcet.flow.values.arrays import loads_of_arrays
+from ptxwcet.ir.kernel import Kernel
+from ptxwcet.ptx.parser import parse_module
+from ptxwcet.support.diagnostics import PtxwcetError
+from ptxwcet.support.source import SourceFile
+
+HEAD = """.version 8.3
+.target sm_80
+.address_size 64
+.visible .entry k({parameters})
+{{
+.reg .b64 %d<12>;
+.reg .b32 %r<12>;
+.reg .b16 %h<4>;
+.reg .pred %p<4>;
+ld.param.u64 %d1, [a];
+ld.param.u64 %d2, [b];
+ld.param.u32 %r1, [n];
+mov.u32 %r2, %tid.x;
+"""
+PLAIN = ".param .u64 a, .param .u64 b, .param .u32 n"
+MARKED = ".param .u64 .ptr a, .param .u64 .ptr b, .param .u32 n, .param .u64 m"
+RANGE = ArrayRange("s32", 0, 9)
+
+
+def kernel_of(body: str, parameters: str = PLAIN) -> Kernel:
+    text = HEAD.format(parameters=parameters) + body + "\nret;\n}\n"
+    return parse_module(SourceFile("k.ptx", text)).kernels[0]
+
+
+def known(body: str, parameters: str = PLAIN, **arrays: ArrayRange) -> dict[str, ArrayRange]:
+    """The ranges of loads by the register that they write."""
+    kernel = kernel_of(body, parameters)
+    launch = Launch((32, 1, 1), arrays=arrays or {"a": RANGE})
+    found = loads_of_arrays(kernel, launch)
+    return {kernel.instructions[index].writes[0]: row for index, row in found.items()}
+
+
+INDEXED = "mul.wide.u32 %d3, %r2, 4;\nadd.s64 %d4, %d1, %d3;\n"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "ld.global.u32 %r3, [%d1];",
+        "ld.global.nc.s32 %r3, [%d1+8];",
+        INDEXED + "ld.global.b32 %r3, [%d4+4];",
+        "cvta.to.global.u64 %d3, %d1;\nld.global.u32 %r3, [%d3];",
+        "mad.wide.s32 %d3, %r2, 4, %d1;\nld.u32 %r3, [%d3];",
+        # a gather: the index is loaded, a number as wide as a pointer, and scaled
+        "ld.global.u64 %d5, [%d2];\nshl.b64 %d3, %d5, 2;\nadd.s64 %d4, %d1, %d3;\n"
+        "ld.global.u32 %r3, [%d4];",
+        # the pointer goes round a loop
+        "mov.u64 %d3, %d1;\nL:\nld.global.u32 %r3, [%d3];\nadd.s64 %d3, %d3, 4;\n"
+        "setp.lt.u32 %p1, %r3, 5;\n@%p1 bra L;",
+    ],
+)
+def test_loads_through_the_pointer(body: str) -> None:
+    assert known(body) == {"%r3": RANGE}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "ld.global.u32 %r3, [%d2];",
+        "ld.global.u16 %h1, [%d1];",  # part of an integer of the array
+        "ld.global.u64 %d3, [%d1];",
+        "ld.global.f32 %f1, [%d1];",
+        "ld.global.u64 %d3, [%d1];\nld.global.u32 %r3, [%d3];",  # an array of pointers
+        "add.s64 %d3, %d1, %d2;\nld.global.u32 %r3, [%d3];",  # b may be the pointer
+        "setp.lt.u32 %p1, %r2, 5;\nselp.b64 %d3, %d1, %d2, %p1;\nld.global.u32 %r3, [%d3];",
+        "mov.u64 %d3, %d1;\n@%p1 mov.u64 %d3, %d2;\nld.global.u32 %r3, [%d3];",
+        "sub.s64 %d3, %d2, %d1;\nadd.s64 %d3, %d3, %d1;\nld.global.u32 %r3, [%d3];",
+        "ld.global.v2.u32 {%r4, %r5}, [%d2];\nmov.b64 %d3, {%r4, %r5};\n"
+        "setp.lt.u32 %p1, %r2, 5;\nselp.b64 %d3, %d1, %d3, %p1;\nld.global.u32 %r3, [%d3];",
+        "atom.global.add.u32 %r3, [%d1], 1;",
+    ],
+)
+def test_loads_of_others(body: str) -> None:
+    body = body.replace("%f1", "%r3") if ".f32" in body else body
+    with pytest.raises(PtxwcetError) as raised:
+        known(body)
+    assert [one.code for one in raised.value.diagnostics] == ["PW251"]
+
+
+def test_two_arrays() -> None:
+    body = "setp.lt.u32 %p1, %r2, 5;\nselp.b64 %d3, %d1, %d2, %p1;\nld.global.u32 %r3, [%d3];"
+    two = ArrayRange("s32", -4, 3)
+    assert known(body, a=RANGE, b=two) == {"%r3": ArrayRange("s32", -4, 9)}
+    # of other types it is not known how to read what both may hold
+    assert known(body, a=RANGE, b=ArrayRange("u32", 0, 3)) == {}
+
+
+def test_where_pointers_are_marked_other_parameters_are_numbers() -> None:
+    body = "ld.param.u64 %d5, [m];\nadd.s64 %d3, %d1, %d5;\nld.global.u32 %r3, [%d3];"
+    assert known(body, MARKED) == {"%r3": RANGE}
+    with pytest.raises(PtxwcetError):
+        known(body, PLAIN + ", .param .u64 m")
+
+
+def test_a_pointer_in_an_aggregate_is_another_one() -> None:
+    body = (
+        "ld.param.u64 %d5, [s];\nsetp.lt.u32 %p1, %r2, 5;\nselp.b64 %d3, %d1, %d5, %p1;\n"
+        "ld.global.u32 %r3, [%d3];\nld.global.u32 %r4, [%d1];"
+    )
+    assert known(body, MARKED + ", .param .align 8 .b8 s[16]") == {"%r4": RANGE}
+
+
+def stated(text: str, name: str = "a") -> ArrayRange:
+    fact = ParameterFact(name, text, FactSource("facts.toml:3"))
+    return resolve_arrays(kernel_of(""), (fact,), None)["a"]
+
+
+def test_texts() -> None:
+    assert stated("s32 -5..7") == ArrayRange("s32", -5, 7, "facts.toml:3")
+    assert stated("u64 0 .. 18446744073709551615", "0").high == 2**64 - 1
+    assert str(stated("u8 3..3")) == "u8 3..3"
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "code"),
+    [
+        ("0..7", "a", "PW214"),
+        ("b32 0..7", "a", "PW214"),
+        ("f32 0..7", "a", "PW214"),
+        ("s32 7..0", "a", "PW214"),
+        ("u8 0..256", "a", "PW214"),
+        ("u32 -1..7", "a", "PW214"),
+        ("s32 5", "a", "PW214"),
+        ("s32 0..5", "n", "PW214"),
+        ("s32 0..5", "x", "PW213"),
+    ],
+)
+def test_texts_that_are_refused(text: str, name: str, code: str) -> None:
+    with pytest.raises(PtxwcetError) as raised:
+        stated(text, name)
+    assert raised.value.diagnostics[0].code == code
+
+
+def test_two_statements() -> None:
+    facts = tuple(
+        ParameterFact("a", text, FactSource(f"facts.toml:{line}"))
+        for line, text in enumerate(("s32 0..5", "s32 0..5", "s32 0..6"), 3)
+    )
+    assert len(resolve_arrays(kernel_of(""), facts[:2], None)) == 1
+    with pytest.raises(PtxwcetError) as raised:
+        resolve_arrays(kernel_of(""), facts, None)
+    assert raised.value.diagnostics[0].code == "PW215"
+
+
+ROWS = (
+    INDEXED
+    + """ld.global.u32 %r3, [%d4];
+ld.global.u32 %r4, [%d4+4];
+setp.ge.s32 %p1, %r3, %r4;
+@%p1 bra OUT;
+L:
+add.s32 %r3, %r3, 1;
+setp.lt.s32 %p1, %r3, %r4;
+@%p1 bra L;
+OUT:
+"""
+)
+
+
+def test_a_facts_file_bounds_the_loop(tmp_path: Path) -> None:
+    file = tmp_path / "k.ptx"
+    file.write_text(HEAD.format(parameters=PLAIN) + ROWS + "\nret;\n}\n")
+    facts = tmp_path / "facts.toml"
+    request = Request(str(file), block="32", facts_file=str(facts))
+
+    def cycles(*lines: str) -> int | None:
+        facts.write_text(f'ptx = "sha256:{file_digest(str(file))}"\n' + "\n".join(lines))
+        result = bound_file(request)
+        if not result.bounded:
+            return None
+        bound = result.bounded[0].worst.bound
+        keys = {one.key for one in bound.claim.assumptions}
+        assert ("array-contents" in keys) == bool(lines)
+        return bound.cycles
+
+    small, large = cycles("[arrays]", 'a = "s32 0..9"'), cycles("[arrays.k]", 'a = "s32 0..99"')
+    assert small is not None
+    assert large is not None
+    assert small < large
+    # two facts at most help
+    both = cycles("[arrays]", 'a = "s32 0..99"', "[[loop]]", 'at = "L"', "bound = 9")
+    assert both is not None
+    assert both <= large
+
+
+@pytest.mark.parametrize(
+    ("lines", "code"),
+    [
+        ('arrays = "s32 0..9"', "PW243"),
+        ("[arrays]\na = 5", "PW243"),
+        ('[arrays]\na = "?"', "PW245"),
+        ('[arrays.other]\na = "s32 0..9"', "PW208"),
+        ('[arrays]\nb = "s32 0..9"', "PW251"),
+        ('[arrays]\na = "s64 0..9"', "PW251"),
+        ('[arrays]\nn = "s32 0..9"', "PW214"),
+    ],
+)
+def test_facts_files_that_are_refused(tmp_path: Path, lines: str, code: str) -> None:
+    file = tmp_path / "k.ptx"
+    file.write_text(HEAD.format(parameters=PLAIN) + ROWS + "\nret;\n}\n")
+    facts = tmp_path / "facts.toml"
+    facts.write_text(f'ptx = "sha256:{file_digest(str(file))}"\n{lines}\n')
+    try:
+        answer = bound_file(Request(str(file), block="32", facts_file=str(facts)))
+        codes = [one.code for row in answer.refused for one in row.diagnostics]
+    except PtxwcetError as error:
+        codes = [one.code for one in error.diagnostics]
+    assert codes == [code]
+
+
+def test_ranges_are_left_out_where_fewer_facts_bound_lower() -> None:
+    launch = Launch((32, 1, 1), arrays={"a": RANGE, "b": RANGE})
+    found = [sorted(one.arrays) for one, _ in fewer_facts(launch, NO_PLACED_FACTS)]
+    assert found == [["b"], ["a"], []]
+    assert replace(launch, arrays={}).arrays == {}

@@ -207,6 +207,7 @@ def together(facts: Iterable[StatedFacts]) -> StatedFacts:
         tuple(one for row in rows for one in row.branches),
         tuple(one for row in rows for one in row.exclusive),
         marks=tuple(one for row in rows for one in row.marks),
+        arrays=tuple(one for row in rows for one in row.arrays),
     )
 
 

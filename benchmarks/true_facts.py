@@ -28,8 +28,9 @@ from ptxwcet.api import Request
 from ptxwcet.emulator.execute import execute
 from ptxwcet.emulator.launch import EmulatedLaunch, EmulatorOptions, Execution
 from ptxwcet.execution import emulated, open_launch
+from ptxwcet.flow.facts.arrays import resolve_arrays
 from ptxwcet.flow.facts.asm_comments import find_marks
-from ptxwcet.flow.facts.stated import NO_FACTS, Place, StatedFacts
+from ptxwcet.flow.facts.stated import NO_FACTS, FactSource, ParameterFact, Place, StatedFacts
 from ptxwcet.flow.graph.inlining import inline_calls
 from ptxwcet.flow.launch import Launch
 from ptxwcet.ir.kernel import Kernel
@@ -49,9 +50,15 @@ from ptxwcet.validate.containment import find_departure
 
 MACHINE = load_machine("orin-ecrts2025")
 WORDS = 256
+MOST = 99
+"""The largest of the words."""
+
 RUNS = 3
 CONTRADICTIONS = frozenset(("PW215", "PW217", "PW219", "PW246", "PW249"))
 """What refuses facts that are not true, or of no place."""
+
+
+_WORDS_OF_DATA = ParameterFact("data", f"u32 0..{MOST}", FactSource("observed"))
 
 
 class Writer:
@@ -286,7 +293,7 @@ class Case:
         numbers = np.random.default_rng(seed)
         executions = []
         for number in range(runs):
-            data = numbers.integers(0, 100, WORDS + 128 * twice).astype("u4")
+            data = numbers.integers(0, MOST + 1, WORDS + 128 * twice).astype("u4")
             if number == 0:
                 data[:] = chooser.choice((0, 3, 50, 99))
             options = EmulatorOptions(record_paths=True, max_instructions=200_000)
@@ -359,6 +366,8 @@ def problems_in(case: Case, chooser: random.Random, counts: Counter[str]) -> lis
         case, comments = case.with_comments(observed, facts, headers)
         counts["facts by comment"] += len(comments)
         facts += comments
+        if "ld.global" in case.text:
+            facts.append(StatedFacts(arrays=(_WORDS_OF_DATA,)))
         chooser.shuffle(facts)
     return _Checker(case, counts).check(facts)
 
@@ -388,8 +397,11 @@ class _Checker:
 
     def _bound(self, facts: StatedFacts, found: list[str]) -> int | None:
         case = self._case
+        arrays = resolve_arrays(case.kernel, facts.arrays, None)
         try:
-            analysis = analyse_kernel(case.kernel, case.launch, MACHINE, facts)
+            analysis = analyse_kernel(
+                case.kernel, replace(case.launch, arrays=arrays), MACHINE, facts
+            )
         except PtxwcetError as error:
             if error.diagnostics[0].code in CONTRADICTIONS:
                 text = error.diagnostics[0].render()

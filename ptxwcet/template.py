@@ -164,6 +164,11 @@ class _Page:
         others += ["--grid"] if question.on_grid else []
         if question.in_launch_file:
             others.append(f"{' and '.join(question.in_launch_file)} in a launch file (--launch)")
+        if question.arrays:
+            ranges = [
+                f'{self.names[name]} = "{kind} LEAST..MOST"' for name, kind in question.arrays
+            ]
+            others.append(f"the range of the integers in an array ([arrays]: {', '.join(ranges)})")
         if others:
             yield f"# Instead of a bound, this may settle it: {' and '.join(others)}"
         yield "[[loop]]"

@@ -11,8 +11,10 @@ from ptxwcet.api import Request, bound_file, file_digest
 from ptxwcet.flow.facts.arrays import resolve_arrays
 from ptxwcet.flow.facts.fewer import fewer_facts
 from ptxwcet.flow.facts.stated import FactSource, ParameterFact
+from ptxwcet.flow.graph.inlining import inline_calls
 from ptxwcet.flow.launch import NO_PLACED_FACTS, ArrayRange, Launch
-from ptxwcet.flow.values.arrays import loads_of_arrays
+from ptxwcet.flow.paths.call_variables import with_variable_registers
+from ptxwcet.flow.values.arrays import arrays_read, loads_of_arrays
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.support.diagnostics import PtxwcetError
@@ -118,6 +120,63 @@ def test_a_pointer_in_an_aggregate_is_another_one() -> None:
         "ld.global.u32 %r3, [%d3];\nld.global.u32 %r4, [%d1];"
     )
     assert known(body, MARKED + ", .param .align 8 .b8 s[16]") == {"%r4": RANGE}
+
+
+CALLED = """.version 8.3
+.target sm_80
+.address_size 64
+.func (.param .u32 out) f(.param .u64 p, .param .u32 i)
+{
+.reg .b64 %d<4>;
+.reg .b32 %r<4>;
+ld.param.u64 %d1, [p];
+ld.param.u32 %r1, [i];
+mad.wide.u32 %d2, %r1, 4, %d1;
+ld.global.u32 %r2, [%d2];
+st.param.b32 [out], %r2;
+ret;
+}
+.visible .entry k(.param .u64 a, .param .u64 b)
+{
+.reg .b64 %d<4>;
+.reg .b32 %r<4>;
+ld.param.u64 %d1, [a];
+ld.param.u64 %d2, [b];
+mov.u32 %r1, %tid.x;
+{
+.param .b64 x;
+.param .b32 y;
+.param .b32 z;
+st.param.b64 [x], %d1;
+st.param.b32 [y], %r1;
+call.uni (z), f, (x, y);
+ld.param.b32 %r2, [z];
+}
+{
+.param .b64 x;
+.param .b32 y;
+.param .b32 z;
+st.param.b64 [x], %d2;
+st.param.b32 [y], %r2;
+call.uni (z), f, (x, y);
+ld.param.b32 %r3, [z];
+}
+st.global.u32 [%d2], %r3;
+ret;
+}
+"""
+
+
+def test_pointers_are_followed_into_functions() -> None:
+    module = parse_module(SourceFile("k.ptx", CALLED))
+    whole = inline_calls(next(one for one in module.kernels if one.name == "k"), module)
+    followed = with_variable_registers(whole)
+    found = loads_of_arrays(followed, Launch((32, 1, 1), arrays={"a": RANGE}))
+    loads = [
+        index for index, one in enumerate(followed.instructions) if one.mnemonic == "ld.global.u32"
+    ]
+    assert list(found) == loads[:1]
+    assert arrays_read(followed, loads) == {"a": "s32", "b": "s32"}
 
 
 def stated(text: str, name: str = "a") -> ArrayRange:

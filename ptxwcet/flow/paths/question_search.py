@@ -17,6 +17,7 @@ from ptxwcet.flow.graph.loops import LoopForest
 from ptxwcet.flow.launch import Launch, PlacedFacts
 from ptxwcet.flow.paths.diagnostics import OpenDecision, UnsettledPath, launch_file_names
 from ptxwcet.flow.paths.extraction import extract_on, flow_graph
+from ptxwcet.flow.values.arrays import arrays_read
 from ptxwcet.flow.values.value import Cause, CauseKind
 from ptxwcet.flow.walk.path import BlockPaths, loop_entries
 from ptxwcet.ir.kernel import Kernel, Parameter
@@ -35,7 +36,8 @@ class OpenLoop:
     """How often does loop ``loop`` run? ``branch`` is the instruction that decides it, an index.
 
     The decision depends on ``parameters``, on the size of the grid if ``on_grid``, and on other
-    things besides. ``in_launch_file`` are those that a launch file says, in words.
+    things besides. ``in_launch_file`` are those that a launch file says, in words; ``arrays`` are
+    the pointers and types of integers whose range may settle it.
     """
 
     loop: int
@@ -43,6 +45,7 @@ class OpenLoop:
     parameters: tuple[str, ...]
     on_grid: bool
     in_launch_file: tuple[str, ...] = ()
+    arrays: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass
@@ -141,7 +144,9 @@ class Search:
         else:
             grid = any(cause.kind is CauseKind.LAUNCH for cause in decision.causes)
             in_file = launch_file_names(self.kernel, decision.causes)
-            self.loops[loop] = OpenLoop(loop, branch, names, grid, in_file)
+            loads = {one.instruction for one in decision.causes if one.kind is CauseKind.MEMORY}
+            arrays = tuple(arrays_read(self.kernel, loads - {-1}).items())
+            self.loops[loop] = OpenLoop(loop, branch, names, grid, in_file, arrays)
         self.assumed[loop] = self.bound
         return True
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from ptxwcet.flow.flow_graph import Work
 from ptxwcet.flow.graph.cfg import BlockId, ControlFlowGraph
 from ptxwcet.flow.graph.loops import LoopForest
-from ptxwcet.flow.launch import Launch, PlacedFacts
+from ptxwcet.flow.launch import ArrayRange, Launch, PlacedFacts
 from ptxwcet.flow.paths.call_variables import with_variable_registers
 from ptxwcet.flow.paths.question_search import (
     ASSUMED_BOUNDS,
@@ -32,6 +32,9 @@ _FOR_WANT_OF_AGREEMENT = frozenset(("PW202", "PW222"))
 
 _CONTRADICTED = frozenset(("PW217",))
 _MOST_TRIALS = 60
+_ASSUMED_MOST = 99
+"""Of the integers in an array, to find out whether a range of them helps."""
+
 _ASSUMED_GRID = (60, 50, 40)
 """To find out what is open with a grid: no block is alone on an axis."""
 
@@ -175,7 +178,10 @@ def _questions(final: Search, first: Search, launch: Launch) -> Questions:
         OpenParameter(name, tuple(final.parameters[name]))
         for name in sorted(final.parameters, key=names.index)
     )
-    rows = tuple(_with_help(final, loops[loop], launch) for loop in sorted(loops))
+    rows = tuple(
+        _with_arrays(final, _with_help(final, loops[loop], launch), launch)
+        for loop in sorted(loops)
+    )
     return Questions(rows, parameters, refusals=final.refusals)
 
 
@@ -188,6 +194,23 @@ def _with_help(final: Search, asked: OpenLoop, launch: Launch) -> OpenLoop:
     settled = final.settle(launch, names, values)
     helps = settled is not None and asked.loop not in settled.loops
     return asked if helps else replace(asked, parameters=())
+
+
+def _with_arrays(final: Search, asked: OpenLoop, launch: Launch) -> OpenLoop:
+    """The question with the arrays whose ranges settle it, as far as one range tells."""
+    unstated = tuple(row for row in asked.arrays if row[0] not in launch.arrays)
+    if final.work is not None or not unstated:  # a quick search does not try it
+        return replace(asked, arrays=())
+    assumed = {name: ArrayRange(kind, 0, _ASSUMED_MOST) for name, kind in unstated}
+    stated = replace(launch, arrays={**launch.arrays, **assumed})
+    if final.parameters:
+        values = (final.value,) if final.value else ASSUMED_VALUES
+        settled = final.settle(stated, final.parameters, values)
+    else:
+        search = final.again(final.facts)
+        settled = search if search.run(stated, frozenset()) else None
+    helps = settled is not None and asked.loop not in settled.loops
+    return replace(asked, arrays=unstated if helps else ())
 
 
 def _fewest(settled: Search, launch: Launch) -> Search:

@@ -10,11 +10,11 @@ only if both have one.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from ptxwcet.flow.launch import ArrayRange, Launch
 from ptxwcet.flow.values import ranges
-from ptxwcet.flow.values.accesses import Access, access_of
+from ptxwcet.flow.values.accesses import Access, access_of, variable_moves
 from ptxwcet.flow.values.integers import integer_type
 from ptxwcet.flow.values.intervals import Interval
 from ptxwcet.flow.values.loads import MemoryState, Transfer, extended
@@ -62,6 +62,24 @@ def loads_of_arrays(kernel: Kernel, launch: Launch) -> Mapping[int, ArrayRange]:
     unread = [name for name in launch.arrays if name not in read]
     if unread:
         raise PtxwcetError(_unread(kernel, launch, name) for name in unread)
+    return found
+
+
+def arrays_read(kernel: Kernel, loads: Collection[int]) -> Mapping[str, str]:
+    """The arrays that some loads, by index, read: by the pointer's name a type of their integers.
+
+    Only of loads that are sure to read from one. Cost: near linear in the kernel.
+    """
+    found: dict[str, str] = {}
+    origins: Mapping[str, _Origins] = {}
+    for index in sorted(loads):
+        access = _array_access(kernel.instructions[index])
+        if access is None or access.kind is None:
+            continue
+        origins = origins or _Pointers(kernel, frozenset()).origins()
+        names = origins[access.base.name]
+        if len(names) == 1 and _ANYWHERE not in names:
+            found[min(names)] = f"s{access.kind.bits}"
     return found
 
 
@@ -147,10 +165,12 @@ class _Pointers:
             instruction = pending.pop()
             if not instruction.writes:
                 continue
-            given = self._given(instruction, found)
+            given = None if _is_move(instruction) else self._given(instruction, found)
+            moves = variable_moves(instruction) if given is None else {}
             for name in instruction.writes:
-                if not given <= found[name]:
-                    found[name] |= given
+                new = _moved(moves.get(name), found) if given is None else given
+                if not new <= found[name]:
+                    found[name] |= new
                     pending += users[name]
         return found
 
@@ -159,7 +179,7 @@ class _Pointers:
         name = instruction.opcode.name if instruction.opcode is not None else ""
         if name in _NUMBERS:
             return _NOWHERE
-        if instruction.space is not Space.NONE and not instruction.form.implicit_reads:
+        if instruction.space is not Space.NONE:
             return self._loaded(access_of(instruction))
         operands = instruction.operands
         if name in ("mad", "mad24"):
@@ -168,7 +188,7 @@ class _Pointers:
         if name in _ASSEMBLING and self._is_wide(instruction):
             is_mov = name == "mov" and not any(isinstance(one, Vector) for one in operands[1:])
             origins |= _NOWHERE if is_mov else {_ANYWHERE}
-        return origins.union(*(found[one] for one in instruction.form.implicit_reads))
+        return origins
 
     def _is_wide(self, instruction: Instruction) -> bool:
         widths = [register_width(self._kernel.registers[name]) for name in instruction.writes]
@@ -182,6 +202,17 @@ class _Pointers:
         if access.space is Space.PARAM and name in self._pointers | self._numbers:
             return frozenset({name} & self._pointers)
         return frozenset({_ANYWHERE}) if access.bits >= _POINTER_BITS else _NOWHERE
+
+
+def _is_move(instruction: Instruction) -> bool:
+    """Whether it moves words to or from registers that stand for a variable of one thread."""
+    form = instruction.form
+    return form.space is Space.PARAM and bool(form.implicit_reads or form.implicit_writes)
+
+
+def _moved(source: Operand | None, found: Mapping[str, _Origins]) -> _Origins:
+    """Where a word that is moved comes from; of several words in one, from anywhere."""
+    return frozenset({_ANYWHERE}) if source is None else _of((source,), found)
 
 
 def _of(operands: tuple[Operand, ...], found: Mapping[str, _Origins]) -> _Origins:

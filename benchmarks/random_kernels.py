@@ -331,8 +331,8 @@ def page(data: dict[str, object]) -> str:
         "A kernel follows from its kind and seed; each kind has an equal share of the seeds, which "
         "count from that of the command. `--kinds KIND --only SEED` shows one. The analysis may "
         f"visit {MOST_VISITS:,} blocks for each, fewer than in the product (PW206); "
-        "bounds under fewer facts, and what would settle a refusal, are looked for in one kernel of "
-        f"{TRIALS}.",
+        "bounds under fewer facts, and what would settle a refusal, are looked for in one of "
+        f"{TRIALS} kernels.",
         "",
         "| kind | kernels | bounded | executions | " + " | ".join(codes) + " |",
         "|---" * (4 + len(codes)) + "|",

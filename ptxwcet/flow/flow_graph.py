@@ -61,10 +61,10 @@ class Work:
 
     @classmethod
     def small(cls) -> Work:
-        """Nothing done yet, and a fifth of the steps: for walks on trial."""
+        """Nothing done yet, and a twentieth of the steps: for walks on trial."""
         work = cls()
         for effort in (work.walking, work.searching, work.proving):
-            effort.most //= 5
+            effort.most //= 20
         return work
 
     def shared(self) -> Work:

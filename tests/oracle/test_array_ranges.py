@@ -74,6 +74,24 @@ def test_runs_within_the_ranges_are_among_the_walks(name: str) -> None:
     assert paths.cycles < attacked.cycles
 
 
+@pytest.mark.parametrize(
+    ("load", "kind", "low", "high"),
+    [
+        ("u64", "u64", 0, 2**64 - 1),
+        ("s64", "s64", -(2**63), 2**63 - 1),
+        ("b64", "s64", -(2**63), 5),
+        ("u64", "u64", 2**63 - 3, 2**64 - 1),
+    ],
+)
+def test_ranges_as_wide_as_the_type(load: str, kind: str, low: int, high: int) -> None:
+    """They say nothing or little, and break nothing: the low bits decide here."""
+    kernel = kernel_of(load, "%d4", "cvt.u32.u64 %r2, %d4; and.b32 %r2, %r2, 31;", "lt.u32")
+    launch = Launch((5, 1, 1), (2, 1, 1), arrays={"a": ArrayRange(kind, low, high)})
+    found = contained(kernel, launch, seed=3, executions=len(PROFILES), steps=300)
+    assert found.code is None
+    assert not found.wrong
+
+
 def test_a_run_that_writes_another_number_is_not_spoken_of() -> None:
     text = BODY.format(
         load="u32",

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from ptxwcet.api import Request, bound_file
+from ptxwcet.api import Request, bound_file, file_digest
 from ptxwcet.cli.main import commands
 from ptxwcet.template import facts_template
 
@@ -122,7 +122,13 @@ ret;
     request = Request(str(path), block="32")
     said = "give a bound on the iterations of the loop: --loop-bound 'L=ITERATIONS'"
     assert help_of(request) == said
-    assert "this may settle it" not in facts_template(request).text
+    both = "a value of n ([parameters]) and the range of the integers in an array ([arrays]: p = "
+    assert f"this may settle it: {both}" in facts_template(request).text
+    facts = tmp_path / "facts.toml"
+    facts.write_text(f'ptx = "sha256:{file_digest(str(path))}"\n[arrays]\np = "s32 0..99"\n')
+    given = replace(request, facts_file=str(facts))
+    assert not bound_file(given).bounded
+    assert bound_file(replace(given, parameters=("n=5",))).bounded
     mandelbrot = facts_template(Request(str(SAMPLES / "mandelbrot.ptx"), block="64")).text
     assert "this may settle it: a value of most ([parameters])" in mandelbrot
 

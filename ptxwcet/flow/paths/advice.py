@@ -38,7 +38,7 @@ def advised(
     """The refusal with help that names the cheapest fact that settles it, as far as that is found.
 
     ``error`` as it is if no fact is known to help more than its help says. Cost: nothing if the
-    causes of an open decision leave no choice, else two fifths of the steps that an analysis may
+    causes of an open decision leave no choice, else a tenth of the steps that an analysis may
     take.
     """
     if len(error.diagnostics) != 1 or not is_for_want_of_knowledge(error.diagnostics):

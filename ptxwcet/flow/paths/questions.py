@@ -92,7 +92,7 @@ def find_questions(
     is_quick: bool = False,
 ) -> Questions:
     """The questions whose answers give a bound. Cost: a path extraction for each, and for trials;
-    if ``is_quick``, within two fifths of the steps that one extraction may take.
+    if ``is_quick``, within a tenth of the steps that one extraction may take.
 
     A loop or branch that depends on nothing but scalar parameters asks for these; any other loop
     asks for its bound. What refuses the kernel may do so for want of parameters, too. Once there
@@ -203,14 +203,16 @@ def _with_arrays(final: Search, asked: OpenLoop, launch: Launch) -> OpenLoop:
         return replace(asked, arrays=())
     assumed = {name: ArrayRange(kind, 0, _ASSUMED_MOST) for name, kind in unstated}
     stated = replace(launch, arrays={**launch.arrays, **assumed})
-    if final.parameters:
+    search = final.again(final.facts)
+    settled = search if search.run(stated, frozenset()) else None
+    names = {**final.parameters, **search.parameters}
+    if names:  # with the range the values of parameters may be all that is missing
         values = (final.value,) if final.value else ASSUMED_VALUES
-        settled = final.settle(stated, final.parameters, values)
-    else:
-        search = final.again(final.facts)
-        settled = search if search.run(stated, frozenset()) else None
-    helps = settled is not None and asked.loop not in settled.loops
-    return replace(asked, arrays=unstated if helps else ())
+        settled = final.settle(stated, names, values)
+    if settled is None or asked.loop in settled.loops:
+        return replace(asked, arrays=())
+    also = tuple(name for name in search.parameters if name not in final.parameters)
+    return replace(asked, arrays=unstated, parameters=asked.parameters or also)
 
 
 def _fewest(settled: Search, launch: Launch) -> Search:

@@ -198,9 +198,9 @@ class _Pointers:
         """Where a loaded word leads to: a parameter, or anywhere if it is wide enough."""
         if access is None:
             return frozenset({_ANYWHERE})
-        name = access.base.name
-        if access.space is Space.PARAM and name in self._pointers | self._numbers:
-            return frozenset({name} & self._pointers)
+        base = access.base
+        if isinstance(base, SymbolRef) and base.name in self._pointers | self._numbers:
+            return frozenset({base.name} & self._pointers)
         return frozenset({_ANYWHERE}) if access.bits >= _POINTER_BITS else _NOWHERE
 
 

@@ -130,7 +130,7 @@ def _cause_notes(graph: FlowGraph, causes: frozenset[Cause], launch: Launch) -> 
         text = _CAUSE_TEXTS[cause.kind].format(name=name)
         if cause.instruction >= 0:
             span = graph.kernel.instructions[cause.instruction].span
-            text += f" (line {span.line}: {span.text.strip()})"
+            text += f" (line {span.line}: {' '.join(span.text.split())})"
         notes.append(text)
     shown = notes[:6]
     if len(notes) > len(shown):

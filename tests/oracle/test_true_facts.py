@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from observed_facts import Observed, labels, together
-from true_facts import problems_of, suite_problems
+from true_facts import Case, problems_of, suite_problems
 
 from ptxwcet.api import RefusedKernel, Request, bound_file
 from ptxwcet.emulator.execute import execute
@@ -189,6 +189,21 @@ def test_facts_taken_from_executions(first: int) -> None:
     problems = [text for seed in range(first, first + 2) for text in problems_of(seed, counts)]
     assert problems == []
     assert counts["facts by comment"] > 0
+
+
+def test_a_true_bound_of_a_loop_raises_nothing() -> None:
+    """It would, if it were not left out together with another fact (1,355 to 1,373 cycles)."""
+    case = Case.of(20074)
+    source, outcome = FactSource("observed"), Place("block 2")
+    branches = (BranchFact(outcome, source, never=True),)
+    exclusive = (ExclusiveFact(((outcome, True), (Place("L6"), False)), source),)
+    before = StatedFacts(branches=branches, exclusive=exclusive)
+    after = replace(before, loops=(LoopFact(Place("L1"), source, bound=3),))
+    bounds = [
+        analyse_kernel(case.kernel, case.launch, MACHINE, facts).worst.bound.cycles
+        for facts in (before, after)
+    ]
+    assert bounds[0] >= bounds[1]
 
 
 def test_facts_about_a_function_that_is_called_twice() -> None:

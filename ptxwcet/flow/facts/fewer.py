@@ -24,10 +24,10 @@ _MOST_APART = 4
 def fewer_facts(launch: Launch, facts: PlacedFacts) -> Iterator[Stated]:
     """What is left when some facts are not used, few of them first; not all facts themselves.
 
-    Facts about branches and loops, ranges of parameters and arrays and the size of the grid are
-    left out, in all combinations if they are at most four; if they are more, in all combinations of
-    kinds, and then each alone, for it may be the one that was added last. Values of parameters
-    stay: without them there is rarely a bound.
+    Facts about branches, ranges of parameters and arrays and the size of the grid are left out, and
+    beside facts about branches bounds of loops, in all combinations if they are at most four; if
+    they are more, in all combinations of kinds, and then each alone, for it may be the one that was
+    added last. Values of parameters stay: without them there is rarely a bound.
     """
     apart = _each(launch, facts)
     is_few = len(apart) <= _MOST_APART
@@ -49,7 +49,8 @@ def _each(launch: Launch, facts: PlacedFacts) -> list[_Without]:
     units += [_without_pair(number) for number in reversed(range(len(facts.exclusive)))]
     units += [_without_range(name) for name in launch.ranges]
     units += [_without_array(name) for name in launch.arrays]
-    units += [_without_bound(loop) for loop in facts.loop_bounds]
+    if _speaks_of_paths(facts):
+        units += [_without_bound(loop) for loop in facts.loop_bounds]
     return units + [_without_grid] * (launch.grid is not None)
 
 
@@ -63,9 +64,16 @@ def _kinds(launch: Launch, facts: PlacedFacts) -> list[_Without]:
         units.append(lambda stated: (replace(stated[0], ranges={}), stated[1]))
     if launch.arrays:
         units.append(lambda stated: (replace(stated[0], arrays={}), stated[1]))
-    if facts.loop_bounds:
+    if facts.loop_bounds and _speaks_of_paths(facts):
         units.append(lambda stated: (stated[0], replace(stated[1], loop_bounds={})))
     return units + [_without_grid] * (launch.grid is not None)
+
+
+def _speaks_of_paths(facts: PlacedFacts) -> bool:
+    """Whether something is said of branches; else what is said of loops is rarely too much, and
+    trials without it cost as much as the analysis.
+    """
+    return bool(facts.never or facts.uniform or facts.exclusive)
 
 
 def _without_never(outcomes: frozenset[Outcome]) -> _Without:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 from ptxwcet.flow.launch import WARP_SIZE, Launch
 from ptxwcet.flow.shapes.shape import VARYING, Agreement, Shape, all_uniform, uniform
+from ptxwcet.flow.values.members import lanes_of_all, lanes_of_some, name_all, naming_themselves
 from ptxwcet.ir.kernel import (
     Address,
     Immediate,
@@ -53,8 +54,9 @@ class OpaqueShapes:
         race_free: bool,
     ) -> None:
         self._shape_of = shape_of
-        self._lanes = launch.threads % WARP_SIZE or WARP_SIZE  # that each warp has, at least
-        self._most = (1 << min(launch.threads, WARP_SIZE)) - 1
+        self._present = lanes_of_all(launch)
+        self._possible = lanes_of_some(launch)
+        self._own_masks = naming_themselves(kernel)
         self._parameters = frozenset(parameter.name for parameter in kernel.parameters)
         self._has_local = any(variable.space == "local" for variable in kernel.variables) or any(
             "local" in one.modifiers or one.mnemonic.startswith("alloca")
@@ -80,15 +82,18 @@ class OpaqueShapes:
         return VARYING
 
     def _members(self, instruction: Instruction, operation: Operation) -> Agreement:
-        """Whether the lanes of a warp exchange with the same lanes: they name the same members, and
-        are among them. What others find is undefined; a number tells whether there are others.
+        """Whether the lanes of a warp exchange with the same lanes: their masks name the same
+        members, and themselves among them. What others find is undefined.
         """
         if "sync" not in operation.words:
             return Agreement.WARP
-        members = self._shape_of(instruction.operands[-1])
-        if members.number is not None and self._most & ~members.number:
-            return Agreement.NONE
-        return min(members.uniform, Agreement.WARP)
+        operand = instruction.operands[-1]
+        members = self._shape_of(operand)
+        if members.number is not None:
+            return Agreement.WARP if name_all(members.number, self._possible) else Agreement.NONE
+        if isinstance(operand, Register) and operand.name in self._own_masks:
+            return min(members.uniform, Agreement.WARP)
+        return Agreement.NONE
 
     def _load(self, instruction: Instruction, operation: Operation) -> Shape:
         if not all(_is_weak(word) for word in operation.words) or not operation.types:
@@ -116,20 +121,19 @@ class OpaqueShapes:
 
     def _one_lane(self, instruction: Instruction) -> Shape:
         """``shfl.idx`` in which all lanes of the warp read the same lane: the value, and that it is
-        in range, as each is in a group of 32. Not of a lane that the last warp lacks or that is no
-        member: each lane may find something else there.
+        in range, as each is in a group of 32. Not of a lane that the last warp lacks, nor by lanes
+        that are no members: each may find something else.
         """
         _, _, source, clamp, members = instruction.operands
         if not isinstance(clamp, Immediate):
             return VARYING
         lane, mask = self._shape_of(source), self._shape_of(members).number
-        if clamp.value != WARP_SIZE - 1 or mask is None:
+        if clamp.value != WARP_SIZE - 1 or mask is None or not name_all(mask, self._possible):
             return VARYING
-        taking_part = mask & ((1 << self._lanes) - 1)
         if lane.number is None:
-            is_full = taking_part == (1 << WARP_SIZE) - 1
-            return uniform(min(lane.uniform, Agreement.WARP)) if is_full else VARYING
-        is_there = taking_part >> lane.number % WARP_SIZE & 1
+            is_there = self._present == (1 << WARP_SIZE) - 1
+            return uniform(min(lane.uniform, Agreement.WARP)) if is_there else VARYING
+        is_there = self._present >> lane.number % WARP_SIZE & 1 == 1
         return uniform(Agreement.WARP) if is_there else VARYING
 
 

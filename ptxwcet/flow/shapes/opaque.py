@@ -2,8 +2,9 @@
 
 A load of one address by all lanes gives all of them the same word; that warps agree on it is only
 claimed where memory does not change while the kernel runs (``param``, ``const``,
-``ld.global.nc``), or on the assumption that the kernel has no data races. Votes and reductions over
-a warp agree in it, those of ``bar.red`` in the block.
+``ld.global.nc``), or on the assumption that the kernel has no data races, by warps that have
+executed as many barriers. Votes and reductions over a warp agree in it, those of ``bar.red`` in the
+block, if its warps come to the same barrier.
 """
 
 from __future__ import annotations
@@ -64,19 +65,22 @@ class OpaqueShapes:
         )
         self._race_free = race_free
 
-    def shape(self, instruction: Instruction, *, is_whole: bool) -> Shape:
+    def shape(self, instruction: Instruction, *, is_whole: bool, is_ordered: bool) -> Shape:
         """The shape of every register that the instruction writes.
 
         ``is_whole``: all lanes of a warp that are not guarded off execute it together.
+        ``is_ordered``: all warps come to it after as many barriers.
         """
         operation = operation_of(instruction.form)
         name = operation.name
         if name in _LOADS:
-            return self._load(instruction, operation)
+            return self._load(instruction, operation, is_ordered=is_ordered)
         if name in _WARP_WIDE or (name == "match" and "all" in operation.words):
             return uniform(self._members(instruction, operation))
-        if instruction.control is ControlEffect.BARRIER:  # of all threads: no count is given
-            return uniform(Agreement.BLOCK) if len(instruction.operands) == 3 else VARYING
+        if instruction.control is ControlEffect.BARRIER:
+            if len(instruction.operands) != 3:  # not of all threads: a count is given
+                return VARYING
+            return uniform(Agreement.BLOCK if is_ordered else Agreement.WARP)
         if name == "shfl" and {"idx", "sync"} <= set(operation.words):
             return self._one_lane(instruction) if is_whole else VARYING
         return VARYING
@@ -95,7 +99,7 @@ class OpaqueShapes:
             return min(members.uniform, Agreement.WARP)
         return Agreement.NONE
 
-    def _load(self, instruction: Instruction, operation: Operation) -> Shape:
+    def _load(self, instruction: Instruction, operation: Operation, *, is_ordered: bool) -> Shape:
         if not all(_is_weak(word) for word in operation.words) or not operation.types:
             return VARYING
         address = instruction.operands[1]
@@ -117,7 +121,8 @@ class OpaqueShapes:
         ]
         found = all_uniform([self._shape_of(one) for one in read]).uniform
         is_fixed = instruction.space is Space.CONST or "nc" in operation.words
-        return uniform(found if is_fixed or self._race_free else min(found, Agreement.WARP))
+        is_fixed |= self._race_free and is_ordered
+        return uniform(found if is_fixed else min(found, Agreement.WARP))
 
     def _one_lane(self, instruction: Instruction) -> Shape:
         """``shfl.idx`` in which all lanes of the warp read the same lane: the value, and that it is

@@ -166,6 +166,14 @@ def test_a_lane_that_a_warp_lacks_is_read_by_nobody_alike(
     assert agreement(body, (threads, 1, 1)) is expected
 
 
+@pytest.mark.parametrize(("threads", "expected"), [(8, WARP), (9, NONE), (40, NONE)])
+def test_a_mask_names_the_lanes_of_every_warp(threads: int, expected: Agreement) -> None:
+    body = "setp.gt.s32 %p2, %r2, 9; vote.sync.any.pred %p1, %p2, 255;"
+    assert agreement(body, (threads, 1, 1)) is expected
+    body = "shfl.sync.idx.b32 %r6, %r2, 0, 31, 255;" + TEST.format("%r6")
+    assert agreement(body, (threads, 1, 1)) is expected
+
+
 def test_inside_a_loop_that_lanes_leave_one_by_one_its_counter_is_alike() -> None:
     body = (
         "mov.u32 %r6, 0; N: add.u32 %r6, %r6, 1; setp.gt.u32 %p1, %r6, 4; @%p1 bra M;"

@@ -181,16 +181,18 @@ class ExchangeWriter(Writer):
         self.emit(f"mov.u32 {self.target(32)}, {self.random.choice(names)};")
 
     def members(self) -> str:
-        """A mask of lanes: all, some, those that are there."""
+        """A mask of lanes: all, some, those that are there, any."""
         chooser = self.random
         kind = chooser.random()
         if kind < 0.5:
             return chooser.choice(("-1", "0xffffffff"))
         if kind < 0.65:
             return str(chooser.choice((0x1, 0x3, 0x1F, 0xFFFF, 0x7FFFFFFF, 0xFFFFFFFE)))
+        if kind < 0.7:
+            return self.some(32)
         name = self.new(32)
         self.emit(f"activemask.b32 {name};")
-        if kind < 0.75:
+        if kind < 0.8:
             self.emit(f"vote.sync.ballot.b32 {name}, {self.predicate()}, {name};")
         return name
 
@@ -227,10 +229,8 @@ class ExchangeWriter(Writer):
                 name = self.predicate_target()
                 self.emit(f"match.all.sync.b32 {target}|{name}, {source}, {members};")
         elif kind < 0.9:
-            form, of = chooser.choice(
-                (("add", "u32"), ("min", "s32"), ("max", "u32"), ("and", "b32"), ("xor", "b32"))
-            )
-            self.emit(f"{self.guard()}redux.sync.{form}.{of} {target}, {source}, {members};")
+            self.reduce(target, source, members)
+            return
         else:
             self.emit(f"{self.guard()}activemask.b32 {target};")
         if chooser.random() < 0.5:
@@ -238,6 +238,25 @@ class ExchangeWriter(Writer):
                 ("popc.b32 {0}, {0};", "and.b32 {0}, {0}, 1;", "clz.b32 {0}, {0};")
             )
             self.emit(form.format(target))
+
+    def reduce(self, target: str, source: str, members: str) -> None:
+        """A reduction, mostly of numbers with a known end and compared with it."""
+        chooser = self.random
+        form, of = chooser.choice(
+            (("add", "u32"), ("min", "s32"), ("max", "u32"), ("and", "b32"), ("xor", "b32"))
+        )
+        guard = self.guard()
+        if chooser.random() < 0.3:
+            self.emit(f"{guard}redux.sync.{form}.{of} {target}, {source}, {members};")
+            return
+        end = chooser.choice((1, 7, 255))
+        few = self.new(32)
+        self.emit(f"and.b32 {few}, {source}, {end};")
+        if chooser.random() < 0.5:
+            self.emit(f"mov.u32 {target}, {few};")
+        self.emit(f"{guard}redux.sync.{form}.{of} {target}, {few}, {members};")
+        most = 32 * end if form == "add" else end
+        self.emit(f"{guard}setp.gt.u32 {self.predicate_target()}, {target}, {most};")
 
 
 class PartsWriter(Writer):

@@ -368,7 +368,7 @@ class _Decoder:
                     write(lane, sum(1 << other.number for other in mask))
 
             return active
-        rule: Callable[[Words, isa_lanes.Row], dict[int, Any]] = {
+        rule: Callable[[Words, isa_lanes.Row, Type, isa_lanes.Around], dict[int, Any]] = {
             "shfl": isa_lanes.shuffle,
             "vote": isa_lanes.vote,
             "match": isa_lanes.match,
@@ -385,8 +385,12 @@ class _Decoder:
             writes.append(self._write(destination[1], PREDICATE))
 
         def run(machine: Machine, mask: Mask) -> None:
+            if not mask:
+                return
             rows = {lane.number: [source(machine, lane) for source in sources] for lane in mask}
-            found = rule(words, rows)
+            alive = sum(1 << lane.number for lane in machine.alive[mask[0].warp])
+            around = isa_lanes.Around(alive, machine.values.draw)
+            found = rule(words, rows, of, around)
             for lane in mask:
                 values = found[lane.number]
                 for write, value in zip(

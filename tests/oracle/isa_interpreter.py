@@ -335,6 +335,8 @@ class Machine:
                 met |= set((yield from self._region(warp, target, lanes, meeting)))
             mask = tuple(lane for lane in self.warps[warp] if lane in met)
             block = meeting
+        if block == graph.end:
+            self.alive[warp] -= set(mask)
         return mask
 
     def _jumps(self, last: int, target: int, mask: Mask) -> bool:

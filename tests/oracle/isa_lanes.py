@@ -1,8 +1,22 @@
-"""Instructions in which the lanes of a warp look at one another, from the ISA manual."""
+"""Instructions in which the lanes of a warp look at one another, from the ISA manual.
+
+A lane that executes one with ``sync`` waits until all members that have not ended execute the same
+instruction with the same mask. Three things follow for what it gets:
+
+* It is undefined if its own mask does not name it: here any number, another one for each lane.
+* A member that does not execute it here, but has not ended either, may give to it from elsewhere:
+  here any number for each such member, the same for all lanes with this mask.
+* What ``shfl`` reads from a lane that takes no part is undefined: here any number for each reader.
+
+Nothing else is made up. That below ``sm_70`` every result is undefined where the members have
+parted is not followed.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import reduce
 
 from isa_types import Type, number, ones
 
@@ -10,60 +24,124 @@ Words = tuple[str, ...]
 Row = dict[int, list[int]]  # lane -> its sources
 
 
-def shuffle(words: Words, rows: Row) -> dict[int, tuple[int, int]]:
-    """``shfl[.sync]``: value and predicate for each active lane. Sources: a, b, c.
+@dataclass(frozen=True)
+class Around:
+    """A warp around the lanes that execute an instruction.
 
-    A value read from a lane that does not take part is undefined: here it is the lane's own.
+    ``lanes``: those that have not ended, as a mask. ``draw`` gives any number of so many bits.
     """
-    found = {}
-    for lane, (a, b, c, *_) in rows.items():
-        distance, limit, mask = b & 31, c & 31, (c >> 8) & 31
-        most = (lane & mask) | (limit & ~mask & 31)
-        least = lane & mask
-        if "up" in words:
-            source, inside = lane - distance, lane - distance >= most
-        elif "down" in words:
-            source, inside = lane + distance, lane + distance <= most
-        elif "bfly" in words:
-            source, inside = lane ^ distance, (lane ^ distance) <= most
-        else:
-            source = least | (distance & ~mask & 31)
-            inside = source <= most
-        if not inside:
-            source = lane
-        value = rows[source][0] if source in rows else a
-        found[lane] = (value, int(inside))
-    return found
+
+    lanes: int
+    draw: Callable[[int], int]
 
 
-def vote(words: Words, rows: Row) -> dict[int, int]:
-    """``vote[.sync]``: over the active lanes that the member mask names."""
-    found = {}
+@dataclass(frozen=True)
+class Exchange:
+    """Lanes that execute an instruction together with one mask.
+
+    ``rows`` are the sources of the members among them, ``missing`` the members that have not ended
+    and may give anything, ``others`` the lanes that their own mask does not name.
+    """
+
+    rows: Row
+    missing: tuple[int, ...]
+    others: tuple[int, ...]
+
+    @property
+    def lanes(self) -> int:
+        """All members, as a mask."""
+        return sum(1 << lane for lane in (*self.rows, *self.missing))
+
+
+def exchanges(words: Words, rows: Row, place: int, around: Around) -> list[Exchange]:
+    """The lanes of an instruction by the masks that they name at a place of their sources.
+
+    Without ``sync`` the lanes that execute it exchange with one another alone.
+    """
+    if "sync" not in words:
+        return [Exchange(rows, (), ())]
+    by_mask: dict[int, list[int]] = {}
     for lane, sources in rows.items():
-        members = sources[1] if len(sources) > 1 else ones(32)
-        values = {one: row[0] for one, row in rows.items() if (members >> one) & 1}
-        if "ballot" in words:
-            found[lane] = sum(1 << one for one, value in values.items() if value)
-        elif "all" in words:
-            found[lane] = int(all(values.values()))
-        elif "any" in words:
-            found[lane] = int(any(values.values()))
-        else:
-            found[lane] = int(len({bool(value) for value in values.values()}) <= 1)
+        by_mask.setdefault(sources[place], []).append(lane)
+    found = []
+    for mask, lanes in by_mask.items():
+        members = {lane: rows[lane] for lane in lanes if mask >> lane & 1}
+        waited_for = mask & around.lanes
+        missing = tuple(one for one in range(32) if waited_for >> one & 1 and one not in members)
+        others = tuple(lane for lane in lanes if lane not in members)
+        found.append(Exchange(members, missing, others))
     return found
 
 
-def match(words: Words, rows: Row) -> dict[int, tuple[int, int]]:
+def shuffle(words: Words, rows: Row, of: Type, around: Around) -> dict[int, tuple[int, int]]:
+    """``shfl[.sync]``: value and predicate for each active lane. Sources: a, b, c, members."""
+    found = {}
+    for exchange in exchanges(words, rows, 3, around):
+        for lane in exchange.others:
+            found[lane] = (around.draw(of.bits), around.draw(32) & 1)
+        for lane, (a, b, c, *_) in exchange.rows.items():
+            source, inside = _source(words, lane, b & 31, c)
+            if not inside:
+                value = a
+            elif source in exchange.rows:
+                value = exchange.rows[source][0]
+            else:
+                value = around.draw(of.bits)
+            found[lane] = (value, int(inside))
+    return found
+
+
+def _source(words: Words, lane: int, distance: int, c: int) -> tuple[int, bool]:
+    """The lane that ``shfl`` reads, and whether it is in range."""
+    limit, mask = c & 31, (c >> 8) & 31
+    most = (lane & mask) | (limit & ~mask & 31)
+    if "up" in words:
+        return lane - distance, lane - distance >= most
+    if "down" in words:
+        return lane + distance, lane + distance <= most
+    if "bfly" in words:
+        return lane ^ distance, (lane ^ distance) <= most
+    source = (lane & mask) | (distance & ~mask & 31)
+    return source, source <= most
+
+
+def vote(words: Words, rows: Row, of: Type, around: Around) -> dict[int, int]:
+    """``vote[.sync]``: one answer to all members."""
+    found = {}
+    for exchange in exchanges(words, rows, 1, around):
+        values = {one: int(bool(row[0])) for one, row in exchange.rows.items()}
+        values |= {one: around.draw(32) & 1 for one in exchange.missing}
+        if "ballot" in words:
+            answer = sum(value << one for one, value in values.items())
+        elif "all" in words:
+            answer = int(all(values.values()))
+        elif "any" in words:
+            answer = int(any(values.values()))
+        else:
+            answer = int(len(set(values.values())) <= 1)
+        found |= dict.fromkeys(exchange.rows, answer)
+        bits = 32 if "ballot" in words else 1
+        found |= {lane: around.draw(32) & ones(bits) for lane in exchange.others}
+    return found
+
+
+def match(words: Words, rows: Row, of: Type, around: Around) -> dict[int, tuple[int, int]]:
     """``match.any`` and ``match.all``: the mask, and whether all values are equal."""
     found = {}
-    for lane, (value, members, *_) in rows.items():
-        values = {one: row[0] for one, row in rows.items() if (members >> one) & 1}
-        if "any" in words:
-            same = sum(1 << one for one, other in values.items() if other == value)
-            found[lane] = (same, 1)
-        else:
-            equal = len(set(values.values())) <= 1
-            found[lane] = (sum(1 << one for one in values) if equal else 0, int(equal))
+    for exchange in exchanges(words, rows, 1, around):
+        known = {one: row[0] for one, row in exchange.rows.items()}
+        values = dict(known)
+        for one in exchange.missing:  # what somebody here has, at times
+            drawn = around.draw(of.bits)
+            values[one] = list(known.values())[drawn % len(known)] if drawn & 1 and known else drawn
+        equal = len(set(values.values())) <= 1
+        for lane, value in known.items():
+            if "any" in words:
+                same = sum(1 << one for one, other in values.items() if other == value)
+                found[lane] = (same, 1)
+            else:
+                found[lane] = (exchange.lanes if equal else 0, int(equal))
+        found |= {lane: (around.draw(32), around.draw(32) & 1) for lane in exchange.others}
     return found
 
 
@@ -77,16 +155,16 @@ _REDUCTIONS: dict[str, Callable[[int, int], int]] = {
 }
 
 
-def redux(words: Words, rows: Row) -> dict[int, int]:
-    """``redux.sync``: one value for all the lanes that the member mask names."""
+def redux(words: Words, rows: Row, of: Type, around: Around) -> dict[int, int]:
+    """``redux.sync``: one value for all members."""
     combine = next(_REDUCTIONS[word] for word in words if word in _REDUCTIONS)
     found = {}
-    for lane, (_, members, *_) in rows.items():
-        values = [row[0] for one, row in rows.items() if (members >> one) & 1]
-        total = values[0] if values else rows[lane][0]  # a lane that is no member: undefined
-        for value in values[1:]:
-            total = combine(total, value)
-        found[lane] = total
+    for exchange in exchanges(words, rows, 1, around):
+        values = [row[0] for row in exchange.rows.values()]
+        values += [number(around.draw(of.bits), of) for _ in exchange.missing]
+        if exchange.rows:
+            found |= dict.fromkeys(exchange.rows, reduce(combine, values))
+        found |= {lane: around.draw(of.bits) for lane in exchange.others}
     return found
 
 

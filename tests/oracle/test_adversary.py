@@ -125,6 +125,29 @@ FOUND_AT_RANDOM = {
         "ld.global.u8 %r1, [%rd3]; setp.lt.u32 %p2, %r3, 2; @%p2 ret;"
         "redux.sync.add.s32 %r2, %r1, 3; setp.lt.s32 %p1, %r2, 99; @%p1 bra L0;"
     ),
+    "lanes that are no members read a member": (
+        "ld.global.u8 %r1, [%rd3]; shfl.sync.idx.b32 %r2, %r1, 0, 31, 1;"
+        "setp.lt.u32 %p1, %r2, 9; @%p1 bra L0;"
+    ),
+    "lanes that are no members are told whether a member is in range": (
+        "ld.global.u8 %r1, [%rd3]; shfl.sync.idx.b32 %r2|%p1, %r1, 0, 31, 3; @%p1 bra L0;"
+    ),
+    "data do not name all lanes that vote": (
+        "ld.global.u8 %r1, [%rd3]; setp.gt.u32 %p2, %r1, 9; ld.global.u32 %r4, [%rd1];"
+        "vote.sync.any.pred %p1, %p2, %r4; @%p1 bra L0;"
+    ),
+    "a ballot does not name all lanes that vote": (
+        "ld.global.u8 %r1, [%rd3]; setp.gt.u32 %p2, %r1, 9; vote.sync.ballot.b32 %r4, %p2, -1;"
+        "vote.sync.any.pred %p1, %p2, %r4; @%p1 bra L0;"
+    ),
+    "data do not name all lanes that are compared": (
+        "ld.global.u8 %r1, [%rd3]; ld.global.u32 %r4, [%rd1];"
+        "match.all.sync.b32 %r2|%p1, %r1, %r4; @%p1 bra L0;"
+    ),
+    "data do not name all lanes of a reduction": (
+        "ld.global.u8 %r1, [%rd3]; ld.global.u32 %r4, [%rd1]; redux.sync.add.u32 %r2, %r1, %r4;"
+        "setp.lt.u32 %p1, %r2, 9; @%p1 bra L0;"
+    ),
     "a lane that has left is read by lanes apart": (
         "ld.global.u8 %r1, [%rd3]; and.b32 %r4, %r1, 3; setp.eq.u32 %p2, %r4, 0; @%p2 ret;"
         "shfl.sync.idx.b32 %r2, %r1, 0, 31, -1; setp.lt.u32 %p1, %r2, 9; @%p1 bra L0;"

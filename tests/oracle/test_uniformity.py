@@ -105,9 +105,9 @@ TEST = "setp.gt.s32 %p1, {}, 3;"
         ("shfl.sync.idx.b32 %r6|%p1, %r2, 0, 31, -1;", WARP),
         ("shfl.sync.idx.b32 %r6, %r2, 0, 31, -1;" + TEST.format("%r6"), WARP),
         ("mov.b32 %r7, -1; shfl.sync.idx.b32 %r6, %r2, %r1, 31, %r7;" + TEST.format("%r6"), WARP),
-        # a lane that is no member, or takes no part on this side or since it left
+        # a lane that is no member reads or is read, or takes no part on this side or since it left
         ("shfl.sync.idx.b32 %r6, %r2, 5, 31, 15;" + TEST.format("%r6"), NONE),
-        ("shfl.sync.idx.b32 %r6, %r2, 3, 31, 15;" + TEST.format("%r6"), WARP),
+        ("shfl.sync.idx.b32 %r6, %r2, 3, 31, 15;" + TEST.format("%r6"), NONE),
         ("shfl.sync.idx.b32 %r6, %r2, %r1, 31, 15;" + TEST.format("%r6"), NONE),
         ("shfl.sync.idx.b32 %r6, %r2, 0, 31, %r1;" + TEST.format("%r6"), NONE),
         ("setp.lt.s32 %p2, %r2, 7; @%p2 ret; shfl.sync.idx.b32 %r6, %r2, 0, 31, -1;"
@@ -119,7 +119,15 @@ TEST = "setp.gt.s32 %p1, {}, 3;"
         # groups of lanes vote apart
         ("setp.gt.s32 %p2, %r2, 9; setp.lt.u32 %p3, %r2, 16; selp.b32 %r7, 65535, -65536, %p3;"
          "vote.sync.any.pred %p1, %p2, %r7;", NONE),
-        ("setp.gt.s32 %p2, %r2, 9; vote.sync.any.pred %p1, %p2, %r1;", WARP),
+        # nobody knows whom data name; a mask of those who are here names who reads it
+        ("setp.gt.s32 %p2, %r2, 9; vote.sync.any.pred %p1, %p2, %r1;", NONE),
+        ("match.all.sync.b32 %r6|%p1, %r2, %r1;", NONE),
+        ("redux.sync.add.s32 %r6, %r2, %r1;" + TEST.format("%r6"), NONE),
+        ("setp.gt.s32 %p2, %r2, 9; activemask.b32 %r7; vote.sync.any.pred %p1, %p2, %r7;", WARP),
+        ("setp.gt.s32 %p2, %r2, 9; activemask.b32 %r7; and.b32 %r7, %r7, 1;"
+         "vote.sync.any.pred %p1, %p2, %r7;", NONE),
+        ("setp.gt.s32 %p2, %r2, 9; activemask.b32 %r7; @%p2 bra M;"
+         "vote.sync.any.pred %p1, %p2, %r7; M:", NONE),
         ("ld.u32 %r6, [%d1];" + TEST.format("%r6"), WARP),
         # extended as a number that is not negative: the strides do not cancel out
         ("mul.wide.u32 %d3, %r2, -1; cvt.u64.u32 %d4, %r2; add.s64 %d5, %d3, %d4;"
@@ -155,6 +163,14 @@ def test_a_lane_that_a_warp_lacks_is_read_by_nobody_alike(
     lane: str, threads: int, expected: Agreement
 ) -> None:
     body = f"shfl.sync.idx.b32 %r6, %r2, {lane}, 31, -1;" + TEST.format("%r6")
+    assert agreement(body, (threads, 1, 1)) is expected
+
+
+@pytest.mark.parametrize(("threads", "expected"), [(8, WARP), (9, NONE), (40, NONE)])
+def test_a_mask_names_the_lanes_of_every_warp(threads: int, expected: Agreement) -> None:
+    body = "setp.gt.s32 %p2, %r2, 9; vote.sync.any.pred %p1, %p2, 255;"
+    assert agreement(body, (threads, 1, 1)) is expected
+    body = "shfl.sync.idx.b32 %r6, %r2, 0, 31, 255;" + TEST.format("%r6")
     assert agreement(body, (threads, 1, 1)) is expected
 
 

@@ -5,6 +5,8 @@ Cost: a few rounds over the blocks; for a branch, linear in the blocks behind it
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from ptxwcet.flow.graph.cfg import BlockId, ControlFlowGraph
 from ptxwcet.ir.kernel import Kernel
 
@@ -58,11 +60,15 @@ class Liveness:
 
     def between(self, branch: BlockId, meeting: BlockId | None) -> set[BlockId]:
         """The blocks behind a branch up to where its sides meet, if they do."""
+        return self.reached(self._cfg.successors[branch], meeting)
+
+    def reached(self, starts: Iterable[BlockId], end: BlockId | None = None) -> set[BlockId]:
+        """The blocks that some of ``starts`` lead to, these among them, without passing ``end``."""
         seen: set[BlockId] = set()
-        pending = list(self._cfg.successors[branch])
+        pending = list(starts)
         while pending:
             block = pending.pop()
-            if block != meeting and block not in seen:
+            if block != end and block not in seen:
                 seen.add(block)
                 pending += self._cfg.successors[block]
         return seen

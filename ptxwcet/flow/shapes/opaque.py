@@ -2,8 +2,9 @@
 
 A load of one address by all lanes gives all of them the same word; that warps agree on it is only
 claimed where memory does not change while the kernel runs (``param``, ``const``,
-``ld.global.nc``), or on the assumption that the kernel has no data races. Votes and reductions over
-a warp agree in it, those of ``bar.red`` in the block.
+``ld.global.nc``), or on the assumption that the kernel has no data races, by warps that have
+executed as many barriers. Votes and reductions over a warp agree in it, those of ``bar.red`` in the
+block, if its warps come to the same barrier.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Callable
 
 from ptxwcet.flow.launch import WARP_SIZE, Launch
 from ptxwcet.flow.shapes.shape import VARYING, Agreement, Shape, all_uniform, uniform
+from ptxwcet.flow.values.members import lanes_of_all, lanes_of_some, name_all, naming_themselves
 from ptxwcet.ir.kernel import (
     Address,
     Immediate,
@@ -53,8 +55,9 @@ class OpaqueShapes:
         race_free: bool,
     ) -> None:
         self._shape_of = shape_of
-        self._lanes = launch.threads % WARP_SIZE or WARP_SIZE  # that each warp has, at least
-        self._most = (1 << min(launch.threads, WARP_SIZE)) - 1
+        self._present = lanes_of_all(launch)
+        self._possible = lanes_of_some(launch)
+        self._own_masks = naming_themselves(kernel)
         self._parameters = frozenset(parameter.name for parameter in kernel.parameters)
         self._has_local = any(variable.space == "local" for variable in kernel.variables) or any(
             "local" in one.modifiers or one.mnemonic.startswith("alloca")
@@ -62,35 +65,41 @@ class OpaqueShapes:
         )
         self._race_free = race_free
 
-    def shape(self, instruction: Instruction, *, is_whole: bool) -> Shape:
+    def shape(self, instruction: Instruction, *, is_whole: bool, is_ordered: bool) -> Shape:
         """The shape of every register that the instruction writes.
 
         ``is_whole``: all lanes of a warp that are not guarded off execute it together.
+        ``is_ordered``: all warps come to it after as many barriers.
         """
         operation = operation_of(instruction.form)
         name = operation.name
         if name in _LOADS:
-            return self._load(instruction, operation)
+            return self._load(instruction, operation, is_ordered=is_ordered)
         if name in _WARP_WIDE or (name == "match" and "all" in operation.words):
             return uniform(self._members(instruction, operation))
-        if instruction.control is ControlEffect.BARRIER:  # of all threads: no count is given
-            return uniform(Agreement.BLOCK) if len(instruction.operands) == 3 else VARYING
+        if instruction.control is ControlEffect.BARRIER:
+            if len(instruction.operands) != 3:  # not of all threads: a count is given
+                return VARYING
+            return uniform(Agreement.BLOCK if is_ordered else Agreement.WARP)
         if name == "shfl" and {"idx", "sync"} <= set(operation.words):
             return self._one_lane(instruction) if is_whole else VARYING
         return VARYING
 
     def _members(self, instruction: Instruction, operation: Operation) -> Agreement:
-        """Whether the lanes of a warp exchange with the same lanes: they name the same members, and
-        are among them. What others find is undefined; a number tells whether there are others.
+        """Whether the lanes of a warp exchange with the same lanes: their masks name the same
+        members, and themselves among them. What others find is undefined.
         """
         if "sync" not in operation.words:
             return Agreement.WARP
-        members = self._shape_of(instruction.operands[-1])
-        if members.number is not None and self._most & ~members.number:
-            return Agreement.NONE
-        return min(members.uniform, Agreement.WARP)
+        operand = instruction.operands[-1]
+        members = self._shape_of(operand)
+        if members.number is not None:
+            return Agreement.WARP if name_all(members.number, self._possible) else Agreement.NONE
+        if isinstance(operand, Register) and operand.name in self._own_masks:
+            return min(members.uniform, Agreement.WARP)
+        return Agreement.NONE
 
-    def _load(self, instruction: Instruction, operation: Operation) -> Shape:
+    def _load(self, instruction: Instruction, operation: Operation, *, is_ordered: bool) -> Shape:
         if not all(_is_weak(word) for word in operation.words) or not operation.types:
             return VARYING
         address = instruction.operands[1]
@@ -112,24 +121,24 @@ class OpaqueShapes:
         ]
         found = all_uniform([self._shape_of(one) for one in read]).uniform
         is_fixed = instruction.space is Space.CONST or "nc" in operation.words
-        return uniform(found if is_fixed or self._race_free else min(found, Agreement.WARP))
+        is_fixed |= self._race_free and is_ordered
+        return uniform(found if is_fixed else min(found, Agreement.WARP))
 
     def _one_lane(self, instruction: Instruction) -> Shape:
         """``shfl.idx`` in which all lanes of the warp read the same lane: the value, and that it is
-        in range, as each is in a group of 32. Not of a lane that the last warp lacks or that is no
-        member: each lane may find something else there.
+        in range, as each is in a group of 32. Not of a lane that the last warp lacks, nor by lanes
+        that are no members: each may find something else.
         """
         _, _, source, clamp, members = instruction.operands
         if not isinstance(clamp, Immediate):
             return VARYING
         lane, mask = self._shape_of(source), self._shape_of(members).number
-        if clamp.value != WARP_SIZE - 1 or mask is None:
+        if clamp.value != WARP_SIZE - 1 or mask is None or not name_all(mask, self._possible):
             return VARYING
-        taking_part = mask & ((1 << self._lanes) - 1)
         if lane.number is None:
-            is_full = taking_part == (1 << WARP_SIZE) - 1
-            return uniform(min(lane.uniform, Agreement.WARP)) if is_full else VARYING
-        is_there = taking_part >> lane.number % WARP_SIZE & 1
+            is_there = self._present == (1 << WARP_SIZE) - 1
+            return uniform(min(lane.uniform, Agreement.WARP)) if is_there else VARYING
+        is_there = self._present >> lane.number % WARP_SIZE & 1 == 1
         return uniform(Agreement.WARP) if is_there else VARYING
 
 

@@ -12,6 +12,10 @@ the lanes (or warps) that leave a loop in different iterations (temporal diverge
 What a lane reads from another one is only defined if that one takes part: between such a branch and
 where its sides meet, nothing is said of it.
 
+What a barrier reduces, and what memory holds between two barriers, is alike for warps that have
+executed as many barriers. Where warps part at a branch and wait at barriers before its sides meet,
+they need not have when they come to a block that both sides lead to.
+
 The analysis is flow-insensitive in registers and optimistic: shapes only fall, until nothing
 changes. What instructions do to shapes: :mod:`ptxwcet.flow.shapes.rules` and
 :mod:`ptxwcet.flow.shapes.opaque`.
@@ -28,6 +32,7 @@ from functools import cached_property
 from ptxwcet.flow.graph.cfg import BlockId, ControlFlowGraph
 from ptxwcet.flow.graph.liveness import Liveness
 from ptxwcet.flow.launch import WARP_SIZE, Launch
+from ptxwcet.flow.shapes.barrier_order import BarrierOrder
 from ptxwcet.flow.shapes.opaque import OpaqueShapes
 from ptxwcet.flow.shapes.rules import result_shapes
 from ptxwcet.flow.shapes.shape import (
@@ -126,6 +131,7 @@ def _settled(
     """Agreement at the end of each block, and the instructions that parted lanes may execute."""
     live = Liveness(kernel, cfg)
     found = _Shapes(kernel, launch, live.undefined(), race_free=race_free)
+    order = BarrierOrder(kernel, cfg, live)
     capped: set[tuple[int, Agreement]] = set()
     while True:
         found.settle()
@@ -142,6 +148,12 @@ def _settled(
             if agreement is Agreement.NONE:
                 for parted in live.between(block, meeting):
                     changed |= found.part(cfg.blocks[parted].start, cfg.blocks[parted].end)
+            for apart in order.lost_behind(block, meeting):
+                changed |= found.disorder(cfg.blocks[apart].start, cfg.blocks[apart].end)
+        for index in order.guarded:
+            if found.guard_agreement(index) is not Agreement.BLOCK:
+                for apart in order.behind(index):
+                    changed |= found.disorder(cfg.blocks[apart].start, cfg.blocks[apart].end)
         if not changed:
             return agreements, found.parted
 
@@ -162,6 +174,7 @@ class _Shapes:
         self._caps: dict[str, Agreement] = {}
         self._opaque = OpaqueShapes(self._operand, kernel, launch, race_free=race_free)
         self._parted: set[int] = set()
+        self._unordered: set[int] = set()
         self._readers: dict[str, list[int]] = defaultdict(list)
         for index, instruction in enumerate(kernel.instructions):
             for name in instruction.reads:
@@ -178,7 +191,7 @@ class _Shapes:
             writes = instruction.writes
             if not writes or any(name not in self._shapes for name in instruction.reads):
                 continue  # comes again when what it reads has a shape
-            shapes = self._evaluate(instruction, is_whole=index not in self._parted)
+            shapes = self._evaluate(index, instruction)
             guard = instruction.guard
             for name, shape in zip(writes, shapes, strict=True):
                 limit = self._caps.get(name, Agreement.BLOCK)
@@ -201,6 +214,20 @@ class _Shapes:
         self._pending += new
         return bool(new)
 
+    def disorder(self, start: int, end: int) -> bool:
+        """Says of instructions that warps may come to them after different numbers of barriers;
+        True if that was not known.
+        """
+        new = set(range(start, end)) - self._unordered
+        self._unordered |= new
+        self._pending += new
+        return bool(new)
+
+    def guard_agreement(self, index: int) -> Agreement:
+        """Who executes a guarded instruction alike."""
+        guard = self._kernel.instructions[index].guard
+        return self._shapes.get(guard.register, VARYING).uniform if guard else Agreement.BLOCK
+
     @property
     def parted(self) -> frozenset[int]:
         """The instructions that not all lanes of a warp may execute together."""
@@ -213,10 +240,7 @@ class _Shapes:
         instruction = self._kernel.instructions[index]
         if instruction.control in (ControlEffect.NONE, ControlEffect.BARRIER, ControlEffect.ARRIVE):
             return Agreement.BLOCK
-        found = Agreement.BLOCK
-        guard = instruction.guard
-        if guard is not None:
-            found = self._shapes.get(guard.register, VARYING).uniform
+        found = self.guard_agreement(index)
         if instruction.control is ControlEffect.INDIRECT_BRANCH:
             for name in instruction.reads:
                 found = min(found, self._shapes.get(name, VARYING).uniform)
@@ -231,7 +255,7 @@ class _Shapes:
         self._pending += self._readers[name]
         return True
 
-    def _evaluate(self, instruction: Instruction, *, is_whole: bool) -> tuple[Shape, ...]:
+    def _evaluate(self, index: int, instruction: Instruction) -> tuple[Shape, ...]:
         found = result_shapes(instruction, self._kernel.registers, self._operand)
         if found is not None:
             return found
@@ -239,7 +263,12 @@ class _Shapes:
         if instruction.space is Space.PARAM and (form.implicit_reads or form.implicit_writes):
             moves = variable_moves(instruction)
             return tuple(self._moved(target, moves.get(target)) for target in instruction.writes)
-        return (self._opaque.shape(instruction, is_whole=is_whole),) * len(instruction.writes)
+        shape = self._opaque.shape(
+            instruction,
+            is_whole=index not in self._parted,
+            is_ordered=index not in self._unordered,
+        )
+        return (shape,) * len(instruction.writes)
 
     def _moved(self, target: str, source: Operand | None) -> Shape:
         """Through a variable of the thread: as it is, if no bits are cut off or put in front."""

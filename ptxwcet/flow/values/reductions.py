@@ -15,6 +15,7 @@ import numpy as np
 from ptxwcet.flow.launch import WARP_SIZE
 from ptxwcet.flow.values import integers, ranges
 from ptxwcet.flow.values.intervals import Interval, around
+from ptxwcet.flow.values.members import name_all
 from ptxwcet.flow.values.operands import LaneState, Transfer, integer_of, read_operand
 from ptxwcet.flow.values.value import Cause, Known, Mask, Unknown, Value
 from ptxwcet.ir.kernel import Instruction
@@ -64,8 +65,8 @@ def _names_all(mask: Value, active: Mask) -> bool:
     if not isinstance(mask, Known) or not mask.is_uniform_constant:
         return False
     assert isinstance(mask.base, int)
-    lanes = np.flatnonzero(active) % WARP_SIZE
-    return all(mask.base >> int(lane) & 1 for lane in np.unique(lanes))
+    lanes = np.unique(np.flatnonzero(active) % WARP_SIZE)
+    return name_all(mask.base, sum(1 << int(lane) for lane in lanes))
 
 
 def _sizes(active: Mask) -> Interval:

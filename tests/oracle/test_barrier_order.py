@@ -1,0 +1,129 @@
+"""What warps agree on is what they find after as many barriers, at whichever instructions.
+
+Wrong was: all warps that come to an instruction come to the same barrier, and find the same in
+memory that nobody writes between two barriers. The kernels here go two ways that take long at
+different barriers; warps that do not agree on the way take longer than all of them on one.
+"""
+
+from __future__ import annotations
+
+import pytest
+from isa_interpreter import execute
+from path_attack import Checker, inputs, machine
+from test_uniformity import BLOCK, WARP, agreement
+
+from ptxwcet.flow.launch import Launch
+from ptxwcet.ir.kernel import Kernel
+from ptxwcet.pipeline import analyse_kernel
+from ptxwcet.ptx.parser import parse_module
+from ptxwcet.support.diagnostics import PtxwcetError
+from ptxwcet.support.source import SourceFile
+
+KERNEL = """
+.version 8.3
+.target sm_90
+.address_size 64
+.visible .entry k(.param .u64 data)
+{
+.reg .f32 %f<3>; .reg .pred %p<5>; .reg .b32 %r<9>; .reg .b64 %rd<4>;
+ld.param.u64 %rd1, [data];
+mov.u32 %r3, %tid.x;
+mad.wide.u32 %rd3, %r3, 64, %rd1;
+ld.global.u8 %r1, [%rd3+4];
+setp.lt.u32 %p0, %r3, 32;
+setp.gt.u32 %p2, %r1, 99;
+mov.f32 %f1, 0f3F800000;
+mov.f32 %f2, 0f3F800000;
+BODY
+@!%p1 bra LATE;
+mov.u32 %r5, 0;
+EARLY: DIVIDE add.u32 %r5, %r5, 1; setp.lt.u32 %p3, %r5, 30; @%p3 bra EARLY;
+bar.sync 0;
+bra DONE;
+LATE: bar.sync 0;
+mov.u32 %r5, 0;
+AGAIN: DIVIDE add.u32 %r5, %r5, 1; setp.lt.u32 %p3, %r5, 30; @%p3 bra AGAIN;
+bar.sync 0;
+DONE: st.global.f32 [%rd3], %f1;
+ret;
+}
+""".replace("DIVIDE", 8 * "div.rn.f32 %f1, %f1, %f2; ")
+
+TWO = Launch((64, 1, 1))
+REDUCED = "bar.red.or.pred %p1, 0, %p2;"
+READ = "ld.global.u32 %r6, [%rd1]; setp.lt.u32 %p1, %r6, 9;"
+WRITTEN = "setp.eq.u32 %p2, %r3, 0; @!%p2 bra X; st.global.u32 [%rd1], %r1; X:"
+
+APART = {
+    "one warp waits before, the other behind": (
+        f"@!%p0 bra A; {REDUCED} A: setp.gt.u32 %p2, %r1, 240; {REDUCED}"
+        "@%p0 bra B; bar.red.or.pred %p2, 0, %p2; B:"
+    ),
+    "warps find what is there before and after it is written": (
+        f"@!%p0 bra A; bar.sync 0; {WRITTEN} bar.sync 0; A: {READ}"
+        "@%p0 bra B; bar.sync 0; bar.sync 0; B:"
+    ),
+    "a barrier is guarded": f"@%p0 bar.sync 0; {REDUCED} @!%p0 bar.sync 0;",
+}
+TOGETHER = {
+    "in line": f"bar.sync 0; {REDUCED}",
+    "behind a loop with barriers": (
+        "mov.u32 %r4, 0; N: bar.sync 0; add.u32 %r4, %r4, 1; setp.lt.u32 %p3, %r4, 4; @%p3 bra N;"
+        + READ
+    ),
+    "without the warps that have ended": (
+        f"vote.sync.any.pred %p3, %p2, -1; @%p3 ret; setp.gt.u32 %p2, %r1, 9; bar.sync 0; {REDUCED}"
+    ),
+    "where warps part without barriers": (
+        f"@%p0 bra A; setp.gt.u32 %p2, %r1, 7; A: bar.sync 0; {REDUCED}"
+    ),
+    "read before all barriers": READ,
+}
+
+
+@pytest.mark.parametrize("body", [*APART.values(), *TOGETHER.values()], ids=[*APART, *TOGETHER])
+def test_no_run_takes_longer_than_its_bound(body: str) -> None:
+    (kernel,) = parse_module(SourceFile("k.ptx", KERNEL.replace("BODY", body))).kernels
+    if body in APART.values():
+        with pytest.raises(PtxwcetError) as caught:
+            analyse_and_hold(kernel)
+        assert caught.value.diagnostics[0].code == "PW222"
+    else:
+        analyse_and_hold(kernel)
+
+
+def analyse_and_hold(kernel: Kernel) -> None:
+    """Bounds a kernel, if it is not refused, and holds executions to the bound."""
+    analysis = analyse_kernel(kernel, TWO, machine())
+    checker = Checker(analysis)
+    for given in inputs(TWO, 1, 12, 2000):
+        run = execute(kernel, given)
+        assert run.is_whole
+        assert checker.check(run, given) is None
+        assert checker.check_time(run, given) is None
+
+
+VOTED = "setp.gt.s32 %p3, %r2, 9; vote.sync.any.pred %p2, %p3, -1;"  # alike in a warp
+FOUND = "bar.red.or.pred %p1, 0, %p3;"
+LOADED = "ld.global.u32 %r6, [%d1]; setp.gt.s32 %p1, %r6, 3;"
+
+
+@pytest.mark.parametrize(
+    ("body", "is_alike"),
+    [
+        ("{} @%p2 bra M; bar.sync 0; M: {}", False),
+        ("{} @%p2 bra M; membar.cta; M: {}", True),
+        ("{} @%p2 bra M; bar.sync 0; ret; M: {}", True),
+        ("{} @%p2 ret; bar.sync 0; {}", True),
+        ("{} @%p2 bar.sync 0; {}", False),
+        ("{} N: bar.sync 0; @%p2 bra N; {}", False),
+        # warps that end in the loop come there no more
+        ("N: {} bar.sync 0; @%p2 ret; {} setp.lt.s32 %p4, %r1, 0; @%p4 bra N;", True),
+        ("N: {} @%p2 bra M; bar.sync 0; M: bar.sync 0; {} setp.lt.s32 %p2, %r1, 0; @%p2 bra N;",
+         False),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("read", [FOUND, LOADED])
+def test_who_comes_after_as_many_barriers(body: str, is_alike: bool, read: str) -> None:
+    found = agreement(body.format(VOTED, read), (64, 1, 1), race_free=True)
+    assert found is (BLOCK if is_alike else WARP)

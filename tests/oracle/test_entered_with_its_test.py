@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from random_variants import bounds_of_kernel
 
+from ptxwcet.api import RefusedKernel, Request, bound_file
+from ptxwcet.flow.walk.path import Visit, loop_entries
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.support.source import SourceFile
 
@@ -104,3 +106,28 @@ def _iterations(text: str, kernel: str = "k") -> int | None:
     (one,) = [found for found in module.kernels if found.name == kernel]
     found = bounds_of_kernel(one)
     return None if found is None else max(found.values())
+
+
+@pytest.mark.parametrize(("length", "most"), [(1000, 10), (255, 8)])
+def test_a_length_that_is_halved_takes_no_more_iterations_than_the_number_does(
+    length: int, most: int
+) -> None:
+    """Below 2**k there are k halvings down to 0; ranges of what is left shrink more slowly.
+
+    That is said of the launch with its grid: without it the way past the loop is open as well.
+    """
+    name = "lower_bound_length"
+    request = Request(
+        str(SUITE),
+        kernels=(name,),
+        block="64",
+        grid="4",
+        parameters=(f"{name}_param_1={length}", f"{name}_param_4=1000"),
+        unknown_at_worst=True,
+    )
+    (row,) = bound_file(request).kernels
+    assert not isinstance(row, RefusedKernel)
+    for warp in row.pieces[0].paths.warps:
+        (entry,) = loop_entries(warp.nodes)
+        assert entry.iterations.base == most
+        assert isinstance(warp.nodes[0], Visit)

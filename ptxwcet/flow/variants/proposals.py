@@ -3,7 +3,8 @@
 Nothing is executed or computed here but ranges at the entry: the checker says what is true. Tried
 are, for each register that an iteration passes on: that it loses bits that are set, that it shrinks
 by a factor, that it doubles up to a limit, that it is the divisor of Euclid's algorithm; and that
-differences which tests compare are halved.
+differences which tests compare are halved. Some of them claim more of an entry than is known: what
+leads to the loop may say so.
 """
 
 from __future__ import annotations
@@ -63,6 +64,27 @@ def proposals(
             yield bounded
 
 
+def hopes(body: Region, entry: Entry, singles: Iterable[Measure]) -> Iterator[Certificate]:
+    """Certificates that need more than is known at an entry: that the loop is entered with a test
+    that holds, as it holds after each iteration.
+
+    A difference that a test compares is 1 or more then, and so is a register that a test compares
+    with 0 as a signed number. A few of each; smaller bounds first.
+    """
+    found: list[Certificate] = []
+    for measure in [one for one in singles if len(one.terms) == 2][:_MOST_DIFFERENCES]:
+        start = entry.interval(measure)
+        if start is not None and start.low < 1:
+            found += _halving(body, entry, measure, least=1)
+    tested = dict.fromkeys(
+        one.names[0] for one in singles if len(one.terms) == 1 and one.names[0] in body.carried
+    )
+    for name in integer_registers(body, tested)[:_MOST_REGISTERS]:
+        found += _Register(body, entry, name, ()).losing_bits_above_zero()
+    bounded = [one for one in map(with_bound, found) if one is not None]
+    yield from sorted(bounded, key=lambda one: one.back_edges)
+
+
 @dataclass(frozen=True, slots=True)
 class _Register:
     """A register that an iteration passes on."""
@@ -88,6 +110,14 @@ class _Register:
         ones = Sum((Part(self.name, 1, Reading.ONES),))
         for low in (1, 0):
             yield Certificate((), ones, bits, low, (Step(1, -1, 1),), 0)
+
+    def losing_bits_above_zero(self) -> Iterator[Certificate]:
+        """The same of a signed number above 0, of which nothing says so: its sign is not set."""
+        start = self.interval(signed=True)
+        if start.low < 1 <= start.high:
+            own = bound_of(self.measure(signed=True), Interval(1, start.high))
+            ones = Sum((Part(self.name, 1, Reading.ONES),))
+            yield Certificate((own,), ones, start.high.bit_length(), 1, (Step(1, -1, 1),), 0)
 
     def shrinking(self, divisors: tuple[int, ...]) -> Iterator[Certificate]:
         """Its magnitude becomes a part of what it was."""
@@ -135,8 +165,13 @@ class _Register:
         return [one for one in found if 0 < one < 1 << 40][:_MOST_LIMITS]
 
 
-def _halving(body: Region, entry: Entry, measure: Measure) -> Iterator[Certificate]:
-    """The difference of two registers is halved, each staying between where both began."""
+def _halving(
+    body: Region, entry: Entry, measure: Measure, least: int | None = None
+) -> Iterator[Certificate]:
+    """The difference of two registers is halved, each staying between where both began.
+
+    It is ``least`` or more at the entry, if that is given: to be proved there.
+    """
     start = entry.interval(measure)
     ends: list[int] = []
     for part in measure.parts():
@@ -148,8 +183,9 @@ def _halving(body: Region, entry: Entry, measure: Measure) -> Iterator[Certifica
         return
     within = Interval(min(ends), max(ends))
     registers = tuple(bound_of(part, within) for part in measure.parts())
-    for low in (1, 0):
-        whole = bound_of(measure, Interval(min(start.low, low), start.high))
+    for low in (1, 0) if least is None else (least,):
+        first = start.low if least is None else least
+        whole = bound_of(measure, Interval(min(first, low), start.high))
         for steps in ((Step(1, 0, 2),), (Step(1, -1, 1), Step(1, 1, 2))):
             invariant = (*registers, *settled(body, entry), whole)
             yield Certificate(invariant, sum_of(measure), start.high, low, steps, 0)

@@ -7,7 +7,7 @@ import numpy as np
 from ptxwcet.flow.graph.loops import Loop
 from ptxwcet.flow.launch import WARP_SIZE, BoundOrigin
 from ptxwcet.flow.values.value import Mask
-from ptxwcet.flow.walk.analysed import analysed_loop
+from ptxwcet.flow.walk.analysed import ENUMERATED, analysed_loop
 from ptxwcet.flow.walk.bounded import bounded_loop
 from ptxwcet.flow.walk.iterations import Claim, Entry, is_rotated
 from ptxwcet.flow.walk.narrowing import widen
@@ -20,6 +20,11 @@ from ptxwcet.flow.walk.variants import bound_results, variant_of
 
 _MANY = 1 << 16
 """Iterations that a loop hardly has whose limit is not known: asking for a variant is worth it."""
+_ENUMERATED = 8
+"""Iterations executed one by one, with an exit open, that a variant may bound by fewer.
+
+Ranges of numbers that are halved shrink more slowly than the numbers do.
+"""
 
 
 def walk_loop(walk: WalkState, loop: Loop, mask: Mask, stop: int | None) -> tuple[int, Mask]:
@@ -111,12 +116,15 @@ def _smaller(one: Claim | None, two: Claim | None) -> Claim | None:
 def _is_worth_a_variant(walk: WalkState, loop: Loop, claim: Claim | None, first: int) -> bool:
     """Whether what bounds the loop that was walked last is the user's word, or hardly a bound.
 
-    A count that follows from the range of a limit may be that of its type.
+    So may be what iterations one by one say, each with what is known after the one before. A
+    count that follows from the range of a limit may be that of its type.
     """
     if claim is not None:
         return _is_ended_by_user(walk, loop, first)
     most = None if walk.is_exact else _most_bodies(walk)
-    return most is not None and most >= _MANY
+    last = walk.out[-1] if walk.out else None
+    one_by_one = isinstance(last, PathLoop) and last.reason.startswith(ENUMERATED)
+    return most is not None and most >= (_ENUMERATED if one_by_one else _MANY)
 
 
 def _is_ended_by_user(walk: WalkState, loop: Loop, first: int) -> bool:

@@ -22,7 +22,7 @@ from ptxwcet.flow.values.value import Known, Mask, Unknown, Value, combine
 from ptxwcet.flow.variants.claims import bound_of, integer_registers
 from ptxwcet.flow.variants.entry import Entry, entry_along
 from ptxwcet.flow.variants.measures import Measure, gaps, measures, sums
-from ptxwcet.flow.variants.proposals import proposals
+from ptxwcet.flow.variants.proposals import hopes, proposals
 from ptxwcet.flow.variants.regions import Region, body_of, indices, way_to, writes
 from ptxwcet.flow.variants.results import Result, results_of
 from ptxwcet.flow.variants.search import MOST_BACK_EDGES, find_variants
@@ -60,8 +60,19 @@ def variant_of(walk: WalkState, loop: Loop, mask: Mask) -> Proven | None:
     state = known.summary(live, search)
     found = _remembered(walk, (loop.id, 0, state), lambda: search.bounds(known))
     goes_on = any(opened.loop.id == loop.id for opened in walk.open_loops)
-    if found is not None or goes_on or not search.ways:
+    if goes_on or not search.ways:
         return found  # lanes that go on in a loop do not come from before it
+    if found is None:
+        found = _along(walk, search, known, state)
+    hoped = _remembered(walk, (loop.id, 3, state), lambda: search.hoped(known, found))
+    return hoped or found
+
+
+def _along(
+    walk: WalkState, search: _Search, known: _Known, state: tuple[object, ...]
+) -> Proven | None:
+    """The bound for what leads to a loop, at first without what else is known there."""
+    loop, live, mask = search.loop, known.names, known.mask
     found = _remembered(walk, (loop.id, 1, state), lambda: search.along(known))
     if found is None:
         names = live.union(*(way.relevant - way.written | way.once for way in search.ways))
@@ -153,6 +164,21 @@ class _Search:
             entry = entry_along(known, way, self.graph.work.searching)
             if entry is not None:
                 return self._proven(known, entry, BlockId(way.start))
+        return None
+
+    def hoped(self, known: _Known, found: Proven | None) -> Proven | None:
+        """A smaller bound than what was found, that follows if the loop is entered with its test.
+
+        What an iteration does is asked first: little is asked of loops for which this is not so.
+        """
+        facts = known.facts(self)
+        for certificate in hopes(self.body, Entry(known), self.singles):
+            best = MOST_BACK_EDGES if found is None else found.back_edges - 1
+            if certificate.back_edges <= best:
+                for way in self.ways:
+                    proof = Proof(certificate, facts, BlockId(way.start))
+                    if self._is_confirmed(proof):
+                        return Proven(certificate.back_edges, certificate.text, proof)
         return None
 
     def _proven(self, known: _Known, entry: Entry, way: BlockId | None) -> Proven | None:

@@ -68,9 +68,13 @@ class Work:
         return work
 
     def shared(self) -> Work:
-        """Nothing done yet, for another graph; the steps are counted together."""
+        """For another launch of the same kernel, on trial: the steps are counted together, and what
+        was found out about loops is kept.
+        """
         work = Work()
         work.walking, work.searching, work.proving = self.walking, self.searching, self.proving
+        work.regions, work.variants, work.searches = self.regions, self.variants, self.searches
+        work.passages, work.states = self.passages, self.states
         return work
 
 

@@ -103,7 +103,7 @@ def has_shape(values: np.ndarray, shape: Shape, bits: int) -> bool:
 def claimed(form: Form, given: dict[str, Shape]) -> tuple[Shape, ...]:
     table = _Shapes(form.kernel, Launch((64, 1, 1)), (), race_free=False)
     table._shapes.update(given)
-    return table._evaluate(form.instruction, is_whole=True)
+    return table._evaluate(0, form.instruction)
 
 
 def wrong(form: Form, step: Step, chance: random.Random) -> str | None:

@@ -56,8 +56,10 @@ def _each(launch: Launch, facts: PlacedFacts) -> list[_Without]:
 
 def _kinds(launch: Launch, facts: PlacedFacts) -> list[_Without]:
     units: list[_Without] = []
-    if facts.never or facts.uniform:
-        units.append(lambda stated: (stated[0], replace(stated[1], never=frozenset(), uniform={})))
+    if facts.never:
+        units.append(lambda stated: (stated[0], replace(stated[1], never=frozenset())))
+    if facts.uniform:
+        units.append(lambda stated: (stated[0], replace(stated[1], uniform={})))
     if facts.exclusive:
         units.append(lambda stated: (stated[0], replace(stated[1], exclusive=())))
     if launch.ranges:

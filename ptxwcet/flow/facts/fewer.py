@@ -26,21 +26,21 @@ def fewer_facts(launch: Launch, facts: PlacedFacts) -> Iterator[Stated]:
 
     Facts about branches, ranges of parameters and arrays and the size of the grid are left out, and
     beside facts about branches bounds of loops, in all combinations if they are at most four; if
-    they are more, in all combinations of kinds, and then each alone, for it may be the one that was
-    added last. Values of parameters stay: without them there is rarely a bound.
+    they are more, first each alone, for it may be the one that was added last, and then in all
+    combinations of kinds. Values of parameters stay: without them there is rarely a bound.
     """
     apart = _each(launch, facts)
-    is_few = len(apart) <= _MOST_APART
-    units = apart if is_few else _kinds(launch, facts)
+    units = apart
+    if len(apart) > _MOST_APART:
+        for without in apart:
+            yield without((launch, facts))
+        units = _kinds(launch, facts)
     for size in range(1, len(units) + 1):
         for chosen in combinations(units, size):
             stated = launch, facts
             for without in chosen:
                 stated = without(stated)
             yield stated
-    if not is_few:
-        for without in apart:
-            yield without((launch, facts))
 
 
 def _each(launch: Launch, facts: PlacedFacts) -> list[_Without]:

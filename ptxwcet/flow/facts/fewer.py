@@ -18,14 +18,14 @@ Stated = tuple[Launch, PlacedFacts]
 
 _Without = Callable[[Stated], Stated]
 
-_MOST_APART = 4
+_MOST_APART = 6
 
 
 def fewer_facts(launch: Launch, facts: PlacedFacts) -> Iterator[Stated]:
     """What is left when some facts are not used, few of them first; not all facts themselves.
 
     Facts about branches, ranges of parameters and arrays and the size of the grid are left out, and
-    beside facts about branches bounds of loops, in all combinations if they are at most four; if
+    beside facts about branches bounds of loops, in all combinations if they are at most six; if
     they are more, first each alone, for it may be the one that was added last, and then in all
     combinations of kinds. Values of parameters stay: without them there is rarely a bound.
     """

@@ -107,11 +107,29 @@ def test_two_arrays() -> None:
     assert known(body, a=RANGE, b=ArrayRange("u32", 0, 3)) == {}
 
 
-def test_where_pointers_are_marked_other_parameters_are_numbers() -> None:
-    body = "ld.param.u64 %d5, [m];\nadd.s64 %d3, %d1, %d5;\nld.global.u32 %r3, [%d3];"
-    assert known(body, MARKED) == {"%r3": RANGE}
-    with pytest.raises(PtxwcetError):
-        known(body, PLAIN + ", .param .u64 m")
+@pytest.mark.parametrize("parameters", [MARKED, PLAIN + ", .param .u64 m"])
+def test_any_parameter_of_64_bits_may_be_a_pointer(parameters: str) -> None:
+    """An address passed as an integer has no mark; scaled, it is an index."""
+    for way in ("add.s64 %d3, %d1, %d5;", "selp.b64 %d3, %d1, %d5, %p1;"):
+        body = f"ld.param.u64 %d5, [m];\n{way}\nld.global.u32 %r3, [%d3];"
+        with pytest.raises(PtxwcetError):
+            known(body, parameters)
+    body = "ld.param.u64 %d5, [m];\nshl.b64 %d6, %d5, 2;\nadd.s64 %d3, %d1, %d6;\n"
+    assert known(body + "ld.global.u32 %r3, [%d3];", parameters) == {"%r3": RANGE}
+
+
+@pytest.mark.parametrize(
+    "way",
+    [
+        "selp.b64 %d3, %d1, %d6, %p1;",
+        "mov.u64 %d3, %d1;\n@%p1 mov.u64 %d3, %d6;",
+        "max.u64 %d3, %d1, %d6;",
+    ],
+)
+def test_a_number_beside_a_pointer_may_be_made_of_another_one(way: str) -> None:
+    body = f"shr.u64 %d5, %d2, 4;\nshl.b64 %d6, %d5, 4;\n{way}\nadd.s64 %d7, %d3, 4;\n"
+    body += "ld.global.u32 %r3, [%d7];\nld.global.u32 %r4, [%d1];"
+    assert known(body) == {"%r4": RANGE}
 
 
 def test_a_pointer_in_an_aggregate_is_another_one() -> None:

@@ -2,15 +2,16 @@
 
 A load is of the array that a pointer parameter leads to if its address is that pointer and numbers
 added to it. Where an address comes from is followed through registers, whatever the order of
-instructions: products, shifts and quotients are numbers and no pointers any more; a 64-bit word
-that is loaded may be a pointer to anywhere. An address that may come from two pointers has a range
+instructions: products, shifts and quotients are numbers and no pointers any more. A 64-bit word
+that is loaded may be a pointer to anywhere, and so may a number where another way has a pointer.
+Any parameter of 64 bits may be a pointer. An address that may come from two pointers has a range
 only if both have one.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from ptxwcet.flow.launch import ArrayRange, Launch
 from ptxwcet.flow.values import ranges
@@ -27,6 +28,8 @@ from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 _POINTER_BITS = 64
 _NUMBERS = frozenset(("mul", "mul24", "shl", "shr", "div", "rem", "popc", "clz", "setp", "set"))
 """What these give is a number, even of a pointer."""
+_CHOOSING = frozenset(("selp", "slct", "min", "max"))
+"""What gives one of its first two sources."""
 _ASSEMBLING = frozenset(("mov", "or", "xor", "bfi"))
 """What puts words together; of 64 bits, that may make a pointer."""
 _ANYWHERE = ""
@@ -148,9 +151,8 @@ class _Pointers:
     def __init__(self, kernel: Kernel, stated: frozenset[str]) -> None:
         self._kernel = kernel
         scalars = [one for one in kernel.parameters if not one.is_array]
-        marked = {one.name for one in scalars if one.is_pointer}
         wide = {one.name for one in scalars if one.size_bytes * 8 == _POINTER_BITS}
-        self._pointers = (marked or wide) | stated
+        self._pointers = wide | stated
         self._numbers = {one.name for one in scalars} - self._pointers
 
     def origins(self) -> Mapping[str, _Origins]:
@@ -162,17 +164,35 @@ class _Pointers:
                 users[name].append(instruction)
         pending = list(self._kernel.instructions)
         while pending:
-            instruction = pending.pop()
-            if not instruction.writes:
-                continue
-            given = None if _is_move(instruction) else self._given(instruction, found)
-            moves = variable_moves(instruction) if given is None else {}
-            for name in instruction.writes:
-                new = _moved(moves.get(name), found) if given is None else given
-                if not new <= found[name]:
-                    found[name] |= new
-                    pending += users[name]
+            while pending:
+                instruction = pending.pop()
+                for name, new in self._written(instruction, found):
+                    if not new <= found[name]:
+                        found[name] |= new
+                        pending += users[name]
+            # what is a pointer on one way and on another a number may be made of any pointer
+            for instruction in self._kernel.instructions:
+                for name, new in self._written(instruction, found):
+                    may_be_number = not new or _chooses_number(instruction, found)
+                    if may_be_number and found[name] and _ANYWHERE not in found[name]:
+                        found[name] |= {_ANYWHERE}
+                        pending += users[name]
         return found
+
+    def _written(
+        self, instruction: Instruction, found: Mapping[str, _Origins]
+    ) -> Iterator[tuple[str, _Origins]]:
+        """Where each register comes from that an instruction writes."""
+        if not instruction.writes:
+            return
+        if _is_move(instruction):
+            moves = variable_moves(instruction)
+            for name in instruction.writes:
+                yield name, _moved(moves.get(name), found)
+        else:
+            given = self._given(instruction, found)
+            for name in instruction.writes:
+                yield name, given
 
     def _given(self, instruction: Instruction, found: Mapping[str, _Origins]) -> _Origins:
         """Where what an instruction writes comes from, as far as is known by now."""
@@ -202,6 +222,12 @@ class _Pointers:
         if isinstance(base, SymbolRef) and base.name in self._pointers | self._numbers:
             return frozenset({base.name} & self._pointers)
         return frozenset({_ANYWHERE}) if access.bits >= _POINTER_BITS else _NOWHERE
+
+
+def _chooses_number(instruction: Instruction, found: Mapping[str, _Origins]) -> bool:
+    """Whether it gives one of two sources, and one of them is a number."""
+    name = instruction.opcode.name if instruction.opcode is not None else ""
+    return name in _CHOOSING and not all(_of((one,), found) for one in instruction.operands[1:3])
 
 
 def _is_move(instruction: Instruction) -> bool:

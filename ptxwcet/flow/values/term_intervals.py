@@ -76,6 +76,12 @@ def numbers_of(root: Term, known: Known) -> Numbers:
     return _Reader(known, {}, 0).numbers(root)
 
 
+def applied(term: Term, arguments: list[Numbers]) -> Numbers:
+    """The numbers of a term from those of its arguments, whatever these are."""
+    rule = _RULES.get(term.op)
+    return whole(term.width) if rule is None else rule(term, arguments)
+
+
 class _Reader:
     """Intervals of terms on one side of some choices."""
 
@@ -107,10 +113,7 @@ class _Reader:
             return known
         if term.op is Op.ITE:
             return self._chosen(term)
-        rule = _RULES.get(term.op)
-        if rule is None:
-            return whole(term.width)
-        return rule(term, [self.numbers(one) for one in term.args])
+        return applied(term, [self.numbers(one) for one in term.args])
 
     def _chosen(self, term: Term) -> Numbers:
         condition, yes, no = term.args

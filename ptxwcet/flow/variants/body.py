@@ -40,7 +40,7 @@ def traverse(
     end. Cases that leave the region are added to ``leaving``. Raises TooMuchEffort. Cost: linear in
     the region for each way, at most a fixed number of steps.
     """
-    how = Stepping(region.types, signed)
+    how = region.stepping(signed=signed)
     waiting: dict[int, list[Case]] = {region.start: [start]}
     arrived: list[Case] = []
     steps = 0
@@ -115,7 +115,7 @@ def _ways(region: Region, block: int, case: Case) -> list[tuple[int, Case]]:
 
 def _behind(region: Region, inner: Loop, case: Case, behind: Behind) -> Case:
     """The case behind an inner loop."""
-    how = Stepping(region.types, signed=True)
+    how = region.stepping(signed=True)
     registers = dict(case.registers)
     for index in indices(region.graph, inner.body):
         for name in writes(region.graph, index):

@@ -79,7 +79,8 @@ Content = Form | Raw | Predicate
 class Case:
     """One way so far: contents of registers, ranges of variables, facts, open predicates taken.
 
-    Bounding forms counts as ``effort``, and raises TooMuchEffort where that is used up.
+    ``stack`` has contents that are computed and not used yet. Bounding forms counts as ``effort``,
+    and raises TooMuchEffort where that is used up.
     """
 
     registers: Mapping[str, Content]
@@ -87,16 +88,21 @@ class Case:
     facts: tuple[Form, ...] = ()
     truths: Mapping[str, bool] = field(default_factory=dict)
     effort: Effort | None = field(default=None, compare=False)
+    stack: tuple[Content, ...] = ()
 
     def with_register(self, name: str, content: Content) -> Case:
         """The same with another content of a register."""
         registers = {**self.registers, name: content}
-        return Case(registers, self.ranges, self.facts, self.truths, self.effort)
+        return Case(registers, self.ranges, self.facts, self.truths, self.effort, self.stack)
 
     def with_range(self, name: str, bounds: Interval) -> Case:
         """The same with one more variable."""
         ranges = {**self.ranges, name: bounds}
-        return Case(self.registers, ranges, self.facts, self.truths, self.effort)
+        return Case(self.registers, ranges, self.facts, self.truths, self.effort, self.stack)
+
+    def with_stack(self, stack: tuple[Content, ...]) -> Case:
+        """The same with other contents that are computed and not used yet."""
+        return Case(self.registers, self.ranges, self.facts, self.truths, self.effort, stack)
 
     def most(self, form: Form) -> int:
         """The form is at most this."""
@@ -276,7 +282,8 @@ def _with_form(case: Case, name: str, by: Form) -> Case:
     """The case with a form in the place of a variable, which it equals."""
     registers = {register: _put(content, name, by) for register, content in case.registers.items()}
     facts = tuple(replaced(fact, name, by) for fact in case.facts)
-    return replace(case, registers=registers, facts=facts)
+    stack = tuple(_put(content, name, by) for content in case.stack)
+    return replace(case, registers=registers, facts=facts, stack=stack)
 
 
 def _put(content: Content, name: str, by: Form) -> Content:

@@ -19,7 +19,6 @@ from ptxwcet.flow.values.integers import IntegerType
 from ptxwcet.flow.values.intervals import Interval
 from ptxwcet.flow.variants.entry import Entry
 from ptxwcet.flow.variants.measures import Measure
-from ptxwcet.flow.variants.operands import Stepping
 from ptxwcet.flow.variants.regions import Region
 
 _MOST_FACTOR = 1 << 20
@@ -46,7 +45,7 @@ def with_bound(one: Certificate) -> Certificate | None:
 def integer_registers(body: Region, names: Iterable[str]) -> list[str]:
     """Those of some registers that hold an integer of several bits."""
     kinds = {name: body.types[name] for name in names if name in body.types}
-    how = Stepping(body.types, signed=True)
+    how = body.stepping(signed=True)
     return sorted(
         name
         for name, kind in kinds.items()
@@ -60,7 +59,7 @@ def settled(body: Region, entry: Entry) -> tuple[Bound, ...]:
     Differences of two are said where they are one number.
     """
     found: list[Bound] = []
-    how = Stepping(body.types, signed=True)
+    how = body.stepping(signed=True)
     names = integer_registers(body, body.live[body.start] - body.written)[:_MOST_SETTLED]
     for name in names:
         for signed in (True, False):

@@ -18,7 +18,6 @@ from ptxwcet.flow.variants.body import traverse
 from ptxwcet.flow.variants.cases import Case, Content, Raw, exact
 from ptxwcet.flow.variants.linear_forms import Form, plus
 from ptxwcet.flow.variants.measures import Measure
-from ptxwcet.flow.variants.operands import Stepping
 from ptxwcet.flow.variants.regions import Region
 
 
@@ -89,14 +88,14 @@ def entry_along(known: Known, region: Region, effort: Effort) -> Entry | None:
 def content_of(known: Known, region: Region, name: str) -> Content:
     """What a register holds at the start of a region: nothing is known if it is written there."""
     if name in region.written:
-        return Stepping(region.types, signed=True).unknown(name, f"{name}@0")
+        return region.stepping(signed=True).unknown(name, f"{name}@0")
     return known_content(known, region, name)
 
 
 def known_content(known: Known, region: Region, name: str) -> Content:
     """What is known of a register."""
-    kind = region.types[name]
-    how = Stepping(region.types, signed=True)
+    kind = region.types.get(name, "pred")  # the carry flag is none of them
+    how = region.stepping(signed=True)
     if kind == "pred" or kind.startswith("f"):
         return how.unknown(name, f"{name}@k")
     bits = how.width(name)

@@ -8,7 +8,6 @@ from itertools import combinations
 from ptxwcet.flow.values.integers import IntegerType
 from ptxwcet.flow.values.operands import PREDICATE, instruction_type
 from ptxwcet.flow.values.value import wrap
-from ptxwcet.flow.variants.operands import Stepping
 from ptxwcet.flow.variants.regions import Region
 from ptxwcet.ir.kernel import Immediate, Instruction, Operand, Register
 
@@ -121,7 +120,7 @@ def relations(body: Region) -> tuple[tuple[str, Measure], ...]:
         if len(makers) != 1 or opcode is None or opcode.name not in ("add", "sub"):
             continue
         kind = instruction_type(makers[0])
-        if kind is None or Stepping(body.types, signed=True).width(name) != kind.bits:
+        if kind is None or body.stepping(signed=True).width(name) != kind.bits:
             continue
         kind = replace(kind, signed=True)
         one, two = (_linear(body, o, kind, definitions, _DEEPEST) for o in makers[0].operands[1:3])
@@ -215,7 +214,7 @@ def _linear(
     if not isinstance(operand, Register):
         return None
     name = operand.name
-    if Stepping(body.types, signed=True).width(name) != kind.bits:
+    if body.stepping(signed=True).width(name) != kind.bits:
         return None
     if name in body.carried or name not in body.written:
         return Measure(((name, 1),), 0, kind)

@@ -28,7 +28,6 @@ from ptxwcet.flow.values.intervals import Interval
 from ptxwcet.flow.variants.claims import bound_of, integer_registers, settled, sum_of, with_bound
 from ptxwcet.flow.variants.entry import Entry
 from ptxwcet.flow.variants.measures import Measure
-from ptxwcet.flow.variants.operands import Stepping
 from ptxwcet.flow.variants.regions import Region, indices
 
 _MOST_REGISTERS = 6
@@ -96,7 +95,7 @@ class _Register:
 
     def measure(self, *, signed: bool) -> Measure:
         """It alone."""
-        bits = Stepping(self.body.types, signed=True).width(self.name)
+        bits = self.body.stepping(signed=True).width(self.name)
         return Measure(((self.name, 1),), 0, IntegerType(bits, signed=signed))
 
     def interval(self, *, signed: bool) -> Interval:

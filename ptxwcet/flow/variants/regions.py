@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ptxwcet.flow.flow_graph import FlowGraph
 from ptxwcet.flow.graph.cfg import BlockId
 from ptxwcet.flow.graph.loops import Loop
+from ptxwcet.flow.variants.operands import Meanings, Stepping
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +34,16 @@ class Region:
     inner: Mapping[int, Loop]
     settled: Mapping[int, frozenset[str]]
     once: frozenset[str]
+    meanings: Meanings = field(default_factory=dict, compare=False)
 
     @property
     def types(self) -> Mapping[str, str]:
         """The types of the kernel's registers."""
         return self.graph.kernel.registers
+
+    def stepping(self, *, signed: bool) -> Stepping:
+        """What steps in it need to know."""
+        return Stepping(self.types, signed, self.meanings)
 
     @property
     def carried(self) -> frozenset[str]:

@@ -15,7 +15,6 @@ from ptxwcet.flow.values.intervals import Interval, around
 from ptxwcet.flow.variants.body import traverse
 from ptxwcet.flow.variants.cases import Case, Content
 from ptxwcet.flow.variants.linear_forms import Form, plus, variable
-from ptxwcet.flow.variants.operands import Stepping
 from ptxwcet.flow.variants.regions import Region
 
 
@@ -81,7 +80,7 @@ def results_of(body: Region, wanted: frozenset[str], effort: Effort) -> Mapping[
 
 
 def _results_of(body: Region, wanted: frozenset[str], effort: Effort) -> Mapping[str, Result]:
-    how = Stepping(body.types, signed=True)
+    how = body.stepping(signed=True)
     names = [name for name in sorted(wanted) if _is_integer(body, name)]
     registers: dict[str, Content] = {
         name: how.unknown(name, f"{name}@0") for name in body.relevant if name in body.written
@@ -118,7 +117,7 @@ def _source(cases: list[Case], name: str) -> str:
 def _is_integer(body: Region, name: str) -> bool:
     kind = body.types[name]
     wide = kind != "pred" and kind[0] != "f" and "x" not in kind
-    return wide and Stepping(body.types, signed=True).width(name) in (16, 32, 64)
+    return wide and body.stepping(signed=True).width(name) in (16, 32, 64)
 
 
 def _change(cases: list[Case], name: str, source: str) -> Change | None:

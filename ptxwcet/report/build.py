@@ -17,7 +17,7 @@ from ptxwcet.flow.launch import BoundOrigin
 from ptxwcet.flow.walk.path import PathLoop, loop_entries
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.pipeline import SCHEDULED, AnalysedPiece, KernelAnalysis
-from ptxwcet.report.certificate_rows import certificate_row
+from ptxwcet.report.certificate_rows import CertificateRow, certificate_row
 from ptxwcet.report.explanation import SourceLines, explanation_row, path_rows
 from ptxwcet.report.model import (
     SCHEMA,
@@ -193,9 +193,13 @@ def _section_row(kernel: Kernel, section: SectionBound) -> SectionRow:
 
 def _loop_rows(row: KernelAnalysis) -> tuple[LoopRow, ...]:
     most: dict[int, PathLoop] = {}
+    certificates: dict[int, dict[CertificateRow, None]] = {}
     for piece in row.pieces:
         for warp in piece.paths.warps:
             for entry in loop_entries(warp.nodes):
+                if entry.proof is not None:
+                    reported = certificate_row(entry.proof, entry.iterations.base, row.cfg)
+                    certificates.setdefault(entry.loop, {})[reported] = None
                 known = most.get(entry.loop)
                 if known is None or entry.iterations.base > known.iterations.base:
                     most[entry.loop] = entry
@@ -212,7 +216,7 @@ def _loop_rows(row: KernelAnalysis) -> tuple[LoopRow, ...]:
                 entry_or_none.iterations.base,
                 entry_or_none.obtained,
                 _reason(row, entry_or_none),
-                certificate_row(entry_or_none.proof, row.cfg),
+                tuple(certificates.get(loop.id, ())),
             )
         )
     return tuple(rows)

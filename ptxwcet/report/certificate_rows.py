@@ -66,7 +66,8 @@ class RemaindersRow:
 
 @dataclass(frozen=True, slots=True)
 class CertificateRow:
-    """Why an entry of a loop goes back at most ``back_edges`` times.
+    """Why an entry of a loop goes back at most ``back_edges`` times, and executes its body at most
+    ``iterations`` times.
 
     ``facts`` are what the walk knows of registers at the entry, ``way`` the block before it from
     which on the checker looks at what is executed, if it does. ``invariant`` holds at each arrival
@@ -74,6 +75,7 @@ class CertificateRow:
     ``low`` and smaller by each of ``steps``.
     """
 
+    iterations: int
     back_edges: int
     measure: SumRow
     high: int
@@ -85,13 +87,12 @@ class CertificateRow:
     way: str | None
 
 
-def certificate_row(proof: Proof | None, cfg: ControlFlowGraph) -> CertificateRow | None:
-    """A proof as it is reported; None without one."""
-    if proof is None:
-        return None
+def certificate_row(proof: Proof, iterations: int, cfg: ControlFlowGraph) -> CertificateRow:
+    """A proof as it is reported, with the bound on body executions that rests on it."""
     one = proof.certificate
     pair = one.remainders
     return CertificateRow(
+        iterations,
         one.back_edges,
         _sum_row(one.measure),
         one.high,

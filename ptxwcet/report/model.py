@@ -47,8 +47,8 @@ class SectionRow:
 class LoopRow:
     """A loop with the largest number of body executions of an entry, and who says so.
 
-    ``origin`` is ``analysis`` (a closed form, or each iteration was walked), ``certificate`` (which
-    is here, too) or ``user``.
+    ``origin`` is ``analysis`` (a closed form, or each iteration was walked), ``certificate`` or
+    ``user``. ``certificates`` has one for each bound of entries that rests on one.
     """
 
     block: str
@@ -56,7 +56,7 @@ class LoopRow:
     iterations: int
     origin: str
     reason: str
-    certificate: CertificateRow | None = None
+    certificates: tuple[CertificateRow, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

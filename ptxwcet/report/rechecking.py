@@ -45,14 +45,14 @@ def recheck(report: Mapping[str, Any], module: Module) -> Iterator[Rechecked]:
     kernels = {kernel.name: kernel for kernel in module.kernels}
     try:
         for row in report["kernels"]:
-            loops = [one for one in row.get("loops", ()) if one.get("certificate") is not None]
+            loops = [(loop, one) for loop in row.get("loops", ()) for one in _certificates(loop)]
             if not loops:
                 continue
             if row["kernel"] not in kernels:
                 raise NoReport(f"the file has no kernel {row['kernel']}")
             graph = _graph(kernels[row["kernel"]], module)
-            for loop in loops:
-                yield _rechecked(graph, row["kernel"], loop)
+            for loop, one in loops:
+                yield _rechecked(graph, row["kernel"], loop, one)
     except KeyError as missing:
         raise NoReport(f"no report of this file with certificates: {missing} is missing") from None
     except (ValueError, TypeError, AttributeError) as error:
@@ -67,19 +67,32 @@ def _graph(kernel: Kernel, module: Module) -> FlowGraph:
     return flow_graph(with_variable_registers(whole), cfg, forest, meetings, launch)
 
 
-def _rechecked(graph: FlowGraph, kernel: str, row: Mapping[str, Any]) -> Rechecked:
-    proof = proof_from(row["certificate"], graph.cfg)
-    header = block_named(graph.cfg, row["block"])
+def _certificates(loop: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The certificates of a loop. Raises NoReport if none has the bound that is to rest on one."""
+    found = list(loop["certificates"])
+    if loop["origin"] == "certificate" and all(
+        one["iterations"] != loop["iterations"] for one in found
+    ):
+        raise NoReport(f"{loop['iterations']} iterations of {loop['block']} have no certificate")
+    return found
+
+
+def _rechecked(
+    graph: FlowGraph, kernel: str, row: Mapping[str, Any], certificate: Mapping[str, Any]
+) -> Rechecked:
+    proof = proof_from(certificate, graph.cfg)
+    block = row["block"]
+    header = block_named(graph.cfg, block)
     loop = graph.forest.loop_at(header)
     if loop is None:
-        raise NoReport(f"no loop begins at {row['block']} of kernel {kernel}")
-    iterations = row["iterations"]
-    if type(iterations) is not int:
+        raise NoReport(f"no loop begins at {block} of kernel {kernel}")
+    iterations, most = certificate["iterations"], row["iterations"]
+    if type(iterations) is not int or type(most) is not int:
         raise NoReport("iterations of a loop are no number")
-    if iterations < proof.certificate.back_edges + is_rotated(loop):
-        return Rechecked(kernel, row["block"], iterations, Verdict.WRONG)
+    if most < iterations or iterations < proof.certificate.back_edges + is_rotated(loop):
+        return Rechecked(kernel, block, iterations, Verdict.WRONG)
     try:
         verdict = verdict_of(graph, loop, proof, Effort(MOST_PROOF_STEPS))
     except TooMuchEffort:
         verdict = Verdict.NOT_SETTLED
-    return Rechecked(kernel, row["block"], iterations, verdict)
+    return Rechecked(kernel, block, iterations, verdict)

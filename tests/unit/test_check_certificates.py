@@ -49,7 +49,9 @@ def checked(data: object, file: Path) -> Result:
 def test_a_report_says_how_the_bound_was_obtained(file: Path, data: dict[str, Any]) -> None:
     (row,) = data["kernels"][0]["loops"]
     assert row["origin"] == "certificate"
-    assert row["certificate"]["measure"]["parts"][0]["reading"] == "ones"
+    (certificate,) = row["certificates"]
+    assert certificate["iterations"] == row["iterations"]
+    assert certificate["measure"]["parts"][0]["reading"] == "ones"
     text = CliRunner().invoke(bound, [str(file), "--block", "32"]).stdout
     assert "certificate: ones(%r1) is 32 or less at first" in text
 
@@ -62,10 +64,14 @@ def test_a_report_is_confirmed(file: Path, data: dict[str, Any]) -> None:
 
 def test_what_was_changed_is_not(file: Path, data: dict[str, Any]) -> None:
     loop = data["kernels"][0]["loops"][0]
+    (certificate,) = loop["certificates"]
+    certificate["iterations"] += 1
+    assert checked(data, file).return_value is None  # the loop's bound is not that of a certificate
+    certificate["iterations"] -= 2
     loop["iterations"] -= 1
     assert checked(data, file).return_value == 1  # a bound that does not follow
-    loop["certificate"]["high"] -= 1
-    loop["certificate"]["back_edges"] -= 1
+    certificate["high"] -= 1
+    certificate["back_edges"] -= 1
     assert checked(data, file).return_value == 1  # 32 bits may be set
 
 
@@ -83,9 +89,9 @@ def test_another_loop_is_not_confirmed(file: Path, data: dict[str, Any]) -> None
         "[]",
         "{}",
         '{"kernels": 3}',
-        '{"kernels": [{"kernel": "q", "loops": [{"certificate": {}}]}]}',
-        '{"kernels": [{"kernel": "k", "loops": [{"certificate": {}}]}]}',
-        '{"kernels": [{"kernel": "k", "loops": [{"certificate": []}]}]}',
+        '{"kernels": [{"kernel": "q", "loops": [{"certificates": [{}]}]}]}',
+        '{"kernels": [{"kernel": "k", "loops": [{"certificates": [{}]}]}]}',
+        '{"kernels": [{"kernel": "k", "loops": [{"certificates": {}}]}]}',
     ],
 )
 def test_what_is_no_report_is_refused(text: str, file: Path) -> None:
@@ -95,7 +101,7 @@ def test_what_is_no_report_is_refused(text: str, file: Path) -> None:
 
 
 def test_numbers_and_readings_that_are_none(file: Path, data: dict[str, Any]) -> None:
-    certificate = data["kernels"][0]["loops"][0]["certificate"]
+    certificate = data["kernels"][0]["loops"][0]["certificates"][0]
     for key, value in (("high", "32"), ("high", 3.5), ("way", "nowhere"), ("steps", None)):
         old, certificate[key] = certificate[key], value
         assert checked(data, file).return_value is None, key

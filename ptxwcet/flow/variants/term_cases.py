@@ -299,9 +299,6 @@ def _product(case: Case, part: _Part) -> Cases:
     case, b = part.number(case, 1, signed=signed)
     one, two = case.interval(a), case.interval(b)
     bounds = around(x * y for x in (one.low, one.high) for y in (two.low, two.high))
-    kinds = [IntegerType(part.width, signed=each) for each in (True, False)]
-    if not any(kind.interval.covers(bounds) for kind in kinds):
-        return [(case, Raw(part.name))]
     return [(case.with_range(part.name, bounds), variable(part.name))]
 
 
@@ -451,25 +448,20 @@ def _extended(signed: bool) -> _Rule:
     return lambda case, part: [part.number(case, 0, signed=signed)]
 
 
-def _extended_truth(true: int) -> _Rule:
-    def rule(case: Case, part: _Part) -> Cases:
-        predicate = part.predicate(case, 0)
-        return [
-            (one, Form(true if truth else 0))
-            for truth in (True, False)
-            for one in assumed(case, predicate, truth)
-        ]
-
-    return rule
+def _truth(case: Case, part: _Part) -> Cases:
+    predicate = part.predicate(case, 0)
+    return [
+        (one, Form(int(truth)))
+        for truth in (True, False)
+        for one in assumed(case, predicate, truth)
+    ]
 
 
 def _part_of(case: Case, part: _Part) -> Cases:
     """Low bits of a number are a number with these bits; higher ones what division leaves them."""
     if part.width == 1:
         return by_interval(case, part)
-    if part.term.value == 0:
-        return [part.bits(case, 0)]
-    case, a = part.number(case, 0, signed=part.signs(case))
+    case, a = part.bits(case, 0)
     return [*divided(case, a, 1 << part.term.value, part.name)]
 
 
@@ -530,7 +522,6 @@ _OF_PREDICATES: Mapping[Op, _Rule] = {
     Op.AND: _joined(False),
     Op.OR: _joined(True),
     Op.NOT: _opposite,
-    Op.ZEXT: _extended_truth(1),
-    Op.SEXT: _extended_truth(-1),
+    Op.ZEXT: _truth,
 }
 """Of arguments of one bit."""

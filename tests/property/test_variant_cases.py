@@ -187,8 +187,8 @@ def admits(case: Case, one: dict[str, int], result: int) -> bool:
     known = Form(0, tuple((name, c) for name, c in content.terms if is_known(name, one)))
     rest = plus(content, known, -1)
     low, high = minimum(rest, case.ranges), maximum(rest, case.ranges)
-    missing = (result - value(known, one)) % 2**32
-    return any(low <= missing + turn * 2**32 <= high for turn in (-2, -1, 0, 1))
+    missing = result - value(known, one)
+    return low + (missing - low) % 2**32 <= high
 
 
 def is_known(name: str, one: dict[str, int]) -> bool:

@@ -1,0 +1,316 @@
+"""What operators of terms compute on cases.
+
+Sums, differences and products with constants are exact, whatever wraps around. What depends on the
+numbers themselves (an order, a quotient, a wider type) is exact where they are known to be in the
+type, else any number of the type. A remainder splits a case where it matters. Of everything else an
+interval is known, that of :mod:`ptxwcet.flow.values.term_intervals`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from ptxwcet.flow.values import term_intervals
+from ptxwcet.flow.values.intervals import Interval, around
+from ptxwcet.flow.variants.cases import (
+    Case,
+    Compared,
+    Content,
+    Joined,
+    Open,
+    Opposite,
+    Raw,
+    assumed,
+    divided,
+)
+from ptxwcet.flow.variants.linear_forms import Form, plus, shifted, times, variable
+from ptxwcet.flow.variants.parts import Part
+from ptxwcet.ir.terms import Op
+
+Cases = list[tuple[Case, Content]]
+"""Cases, and what is computed in each."""
+
+Rule = Callable[[Case, Part], Cases]
+"""From a part whose arguments are computed to what it is, case by case."""
+
+
+def by_interval(case: Case, part: Part) -> Cases:
+    """A result of which only an interval is known, from the intervals of its arguments."""
+    known = [part.numbers(case, place) for place in range(len(part.term.args))]
+    found = term_intervals.applied(part.term, known)
+    if part.width == 1:
+        bits = found.unsigned
+        return [(case, bool(bits.low) if bits.is_number else Open(part.name))]
+    best = min(found, key=lambda one: one.high - one.low)
+    if best.is_number:
+        return [(case, Form(best.low))]
+    if best.high - best.low >= (1 << part.width) - 1:
+        return [(case, Raw(part.name))]
+    return [(case.with_range(part.name, best), variable(part.name))]
+
+
+def _no_more_than(case: Case, part: Part, most: tuple[int, ...], *, signed: bool) -> Cases:
+    """By interval, and at most each of some arguments that are not negative."""
+    for place in range(len(part.term.args)):
+        case, _ = part.number(case, place, signed=signed)
+    forms = [part.number(case, place, signed=signed)[1] for place in most]
+    ((after, content),) = by_interval(case, part)
+    if isinstance(content, Form) and content.terms:
+        above = tuple(plus(form, content, -1) for form in forms if after.least(form) >= 0)
+        after = replace(after, facts=(*after.facts, *above))
+    return [(after, content)]
+
+
+# --- sums and products ----------------------------------------------------------------------------
+
+
+def _ring(sign: int) -> Rule:
+    def rule(case: Case, part: Part) -> Cases:
+        case, a = part.bits(case, 0)
+        case, b = part.bits(case, 1)
+        if sign < 0 and _is_lowest(b, a):
+            return _cleared(case, a, part.width)
+        return [(case, plus(a, b, sign))]
+
+    return rule
+
+
+def _product(case: Case, part: Part) -> Cases:
+    """Exact with a constant factor, else an interval."""
+    for place, other in ((1, 0), (0, 1)):
+        factor = part.constant(case, place)
+        if factor is not None:
+            case, a = part.bits(case, other)
+            return [(case, times(a, factor))]
+    signed = part.signs(case)
+    case, a = part.number(case, 0, signed=signed)
+    case, b = part.number(case, 1, signed=signed)
+    one, two = case.interval(a), case.interval(b)
+    bounds = around(x * y for x in (one.low, one.high) for y in (two.low, two.high))
+    return [(case.with_range(part.name, bounds), variable(part.name))]
+
+
+def _quotient(signed: bool, remainder: bool) -> Rule:
+    def rule(case: Case, part: Part) -> Cases:
+        case, a = part.number(case, 0, signed=signed)
+        case, b = part.number(case, 1, signed=signed)
+        if not b.terms and b.constant > 0 and case.least(a) >= 0:
+            split = _remainders if remainder else divided
+            return [*split(case, a, b.constant, part.name)]
+        units = (*(form == variable(form.terms[0][0]) for form in (a, b) if form.terms),)
+        if remainder and units == (True, True) and not case.interval(b).holds(0):
+            name = f"rem({a.terms[0][0]},{b.terms[0][0]})"
+            divisors = case.interval(b)
+            most = max(abs(divisors.low), abs(divisors.high)) - 1
+            low = 0 if case.least(a) >= 0 else -most
+            return [(case.with_range(name, Interval(low, most)), variable(name))]
+        return _no_more_than(case, part, (0, 1) if remainder else (0,), signed=signed)
+
+    return rule
+
+
+def _remainders(case: Case, form: Form, divisor: int, name: str) -> list[tuple[Case, Form]]:
+    """The cases of what ``floor(form / divisor)`` leaves."""
+    found = []
+    for one, quotient in divided(case.with_stack((*case.stack, form)), form, divisor, name):
+        *below, numerator = one.stack
+        assert isinstance(numerator, Form)
+        found.append((one.with_stack(tuple(below)), plus(numerator, quotient, -divisor)))
+    return found
+
+
+# --- shifts and bits ------------------------------------------------------------------------------
+
+
+def _shift_left(case: Case, part: Part) -> Cases:
+    amount = part.amount(case)
+    if amount is None:
+        return by_interval(case, part)
+    case, a = part.bits(case, 0)
+    return [(case, times(a, 1 << amount) if amount < part.width else Form(0))]
+
+
+def _shift_right(signed: bool) -> Rule:
+    def rule(case: Case, part: Part) -> Cases:
+        amount = part.amount(case)
+        case, a = part.number(case, 0, signed=signed)
+        if amount is None:
+            return by_interval(case, part)
+        return [*divided(case, a, 1 << amount, part.name)]
+
+    return rule
+
+
+def _complement(case: Case, part: Part) -> Cases:
+    case, a = part.bits(case, 0)
+    return [(case, shifted(times(a, -1), -1))]
+
+
+def _and(case: Case, part: Part) -> Cases:
+    """Masks of low or high bits, ``x & (x - 1)``, ``x & -x``; else an interval."""
+    for place, other in ((1, 0), (0, 1)):
+        mask = part.constant(case, place)
+        if mask is None:
+            continue
+        size = (mask + 1) if mask >= 0 else -mask
+        if size & (size - 1) == 0:
+            case, a = part.bits(case, other)
+            if mask >= 0:
+                return [*_remainders(case, a, size, part.name)]
+            return [(one, times(by, size)) for one, by in divided(case, a, size, part.name)]
+    case, a = part.bits(case, 0)
+    case, b = part.bits(case, 1)
+    if plus(a, b, -1) in (Form(1), Form(-1)):  # x & (x - 1)
+        return _cleared(case, a if plus(a, b, -1) == Form(1) else b, part.width)
+    if plus(a, b) == Form(0) and a.constant == 0 and _is_unit(a):  # x & -x
+        return _lowest(case, a.terms[0][0], part.width)
+    return _no_more_than(case, part, (0, 1), signed=False)
+
+
+def _or(case: Case, part: Part) -> Cases:
+    """A sum where no bit may be set in both, else an interval."""
+    if all(isinstance(part.content(case, place), Form) for place in (0, 1)):
+        case, a = part.bits(case, 0)
+        case, b = part.bits(case, 1)
+        for high, low in ((a, b), (b, a)):
+            if case.interval(low).low >= 0 and case.most(low) < _divisor(high, part.width):
+                return [(case, plus(high, low))]
+    return by_interval(case, part)
+
+
+def _xor(case: Case, part: Part) -> Cases:
+    """A number without its lowest bit, else an interval."""
+    case, a = part.bits(case, 0)
+    case, b = part.bits(case, 1)
+    for bit, number in ((a, b), (b, a)):
+        if _is_lowest(bit, number):
+            return _cleared(case, number, part.width)
+    return by_interval(case, part)
+
+
+def _divisor(form: Form, width: int) -> int:
+    """The largest power of two that divides a form, up to that of the width."""
+    bits = 1 << width
+    for number in (form.constant, *dict(form.terms).values()):
+        bits |= number
+    return bits & -bits
+
+
+def _lowest(case: Case, name: str, bits: int) -> Cases:
+    """The lowest bit of a variable: at least 1 and at most the number, unless that is 0."""
+    number, bit = variable(name), f"lowest({name})"
+    if case.least(number) < 0 or case.most(number) >= 1 << bits:  # of other bits than the number's
+        return [(case, Raw(f"lowest{bits}({name})"))]
+    is_positive = case.least(number) >= 1
+    case = case.with_range(bit, Interval(int(is_positive), 1 << bits - 1))
+    if is_positive:
+        case = replace(case, facts=(*case.facts, plus(number, variable(bit), -1)))
+    return [(case, variable(bit))]
+
+
+def _is_unit(form: Form) -> bool:
+    """Whether a form has one variable, once."""
+    return len(form.terms) == 1 and abs(form.terms[0][1]) == 1
+
+
+def _is_lowest(bit: Form, number: Form) -> bool:
+    """Whether a form is the lowest bit of a number that is one variable."""
+    names = [name for name, c in number.terms if c == 1]
+    return number.constant == 0 and bit in [variable(f"lowest({name})") for name in names]
+
+
+def _cleared(case: Case, a: Form, bits: int) -> Cases:
+    """``a`` without its lowest bit: another number of which only the order to ``a`` is known."""
+    is_number = not a.constant and _is_unit(a) and a.terms[0][1] == 1
+    if not is_number or case.least(a) < 0 or case.most(a) >= 1 << bits:
+        return [(case, Raw(f"cleared{bits}{a}"))]
+    name = f"cleared({a.terms[0][0]})"
+    case = case.with_range(name, Interval(0, case.interval(a).high))
+    return [(case, variable(name))]
+
+
+# --- widths ---------------------------------------------------------------------------------------
+
+
+def _extended(signed: bool) -> Rule:
+    return lambda case, part: [part.number(case, 0, signed=signed)]
+
+
+def _truth(case: Case, part: Part) -> Cases:
+    predicate = part.predicate(case, 0)
+    return [
+        (one, Form(int(truth)))
+        for truth in (True, False)
+        for one in assumed(case, predicate, truth)
+    ]
+
+
+def _part_of(case: Case, part: Part) -> Cases:
+    """Low bits of a number are a number with these bits; higher ones what division leaves them."""
+    if part.width == 1:
+        return by_interval(case, part)
+    case, a = part.bits(case, 0)
+    return [*divided(case, a, 1 << part.term.value, part.name)]
+
+
+# --- comparisons ----------------------------------------------------------------------------------
+
+
+def _less(signed: bool) -> Rule:
+    def rule(case: Case, part: Part) -> Cases:
+        case, a = part.number(case, 0, signed=signed)
+        case, b = part.number(case, 1, signed=signed)
+        return [(case, Compared(shifted(plus(b, a, -1), -1), equal=False))]
+
+    return rule
+
+
+def _equal(case: Case, part: Part) -> Cases:
+    signed = part.signs(case)
+    case, a = part.number(case, 0, signed=signed)
+    case, b = part.number(case, 1, signed=signed)
+    return [(case, Compared(plus(a, b, -1), equal=True))]
+
+
+def _joined(either: bool) -> Rule:
+    return lambda case, part: [
+        (case, Joined(part.predicate(case, 0), part.predicate(case, 1), either))
+    ]
+
+
+def _opposite(case: Case, part: Part) -> Cases:
+    return [(case, Opposite(part.predicate(case, 0)))]
+
+
+RULES: Mapping[Op, Rule] = {
+    Op.ADD: _ring(1),
+    Op.SUB: _ring(-1),
+    Op.MUL: _product,
+    Op.UDIV: _quotient(False, False),
+    Op.UREM: _quotient(False, True),
+    Op.SDIV: _quotient(True, False),
+    Op.SREM: _quotient(True, True),
+    Op.AND: _and,
+    Op.OR: _or,
+    Op.XOR: _xor,
+    Op.NOT: _complement,
+    Op.SHL: _shift_left,
+    Op.LSHR: _shift_right(False),
+    Op.ASHR: _shift_right(True),
+    Op.ULT: _less(False),
+    Op.SLT: _less(True),
+    Op.EQ: _equal,
+    Op.ZEXT: _extended(False),
+    Op.SEXT: _extended(True),
+    Op.EXTRACT: _part_of,
+}
+"""Of numbers; what has no row is known by its interval."""
+
+RULES_OF_PREDICATES: Mapping[Op, Rule] = {
+    Op.AND: _joined(False),
+    Op.OR: _joined(True),
+    Op.NOT: _opposite,
+    Op.ZEXT: _truth,
+}
+"""Of arguments of one bit."""

@@ -33,17 +33,15 @@ def analysed_loop(walk: WalkState, entry: Entry, claimed: Claim | None) -> tuple
     wrong), Infeasible (no run that the bound is true of enters here). Cost: a few walks of the
     body for each closed form, else one for each iteration.
     """
-    outer, search = walk.out, _Search(walk, entry, claimed)
-    loop = entry.loop
-    try:
-        while search.is_open:
-            search.start()
+    search, loop = _Search(walk, entry, claimed), entry.loop
+    while search.is_open:
+        search.start()
+        with walk.trail.piece():
             reached = walk.region(loop.header, search.entry.mask, entry.stop, loop)
-            if search.takes_whole(*reached):
-                search.skip(summarise(walk, search.entry, search.history, search.plain))
-    finally:
-        walk.out = outer
-    walk.out.append(search.path())
+            nodes = tuple(walk.trail.nodes)
+        if search.takes_whole(nodes, *reached):
+            search.skip(summarise(walk, search.entry, search.history, search.plain))
+    walk.trail.add(search.path())
     return reached[0], search.arrived
 
 
@@ -63,24 +61,21 @@ class _Search:
         self._walk = walk
         self._claimed = claimed
         self._limit = None if claimed is None else claimed.most - is_rotated(entry.loop)
-        self._opened = walk.open_loops[-1]
+        self._opened = walk.trail.loops[-1]
         self._iterations = Iterations()
         self._rounds = Rounds()
         self._reason = ""
         self._alive = self._entered = entry.mask
-        self._reach, self._endings = walk.reach, walk.endings
-        self._are_here = walk.is_exact and not walk.has_gone
+        self._standing, self._endings = walk.standing, walk.endings
         self._together = False  # all lanes have executed the same, up to where they left
 
     def start(self) -> None:
         """Begins an iteration."""
         self.history.append(dict(self._walk.state.registers))
         self._alive = self._walk.state.alive.copy()
-        self._walk.out = []
 
-    def takes_whole(self, block: int, arrived: Mask) -> bool:
+    def takes_whole(self, nodes: Path, block: int, arrived: Mask) -> bool:
         """Takes an iteration that was walked; says whether a closed form is to be looked for."""
-        nodes = tuple(self._walk.out)
         if block != self.entry.loop.header or not np.array_equal(arrived, self.entry.mask):
             self._take_part(nodes, block, arrived)
             return False
@@ -116,7 +111,7 @@ class _Search:
         """Ends the loop by the user's word: lanes leave on the ways that were noted."""
         assert self._limit is not None
         if self._limit < 0:
-            self._walk.contradict(runs_once(self._walk, self.entry.loop), self._reach)
+            self._walk.contradict(runs_once(self._walk, self.entry.loop), self._standing.reach)
         end = self._opened.end
         self._iterations.last = () if end is None else (*nodes, *end)
         self._iterations.is_stopped = True
@@ -156,11 +151,13 @@ class _Search:
 
         What some lanes or runs may do less often, or what they end early, contradicts no bound.
         """
-        is_sure = (self._are_here or self._together) and self._walk.endings == self._endings
+        is_sure = (
+            self._standing.are_here or self._together
+        ) and self._walk.endings == self._endings
         is_sure &= not self._opened.undecided and is_exact(self._iterations.last)
         if is_sure and not bodies.slopes and bodies.base > most:
             reason = _contradiction(self._walk, self.entry.loop, most, bodies.base)
-            self._walk.contradict(reason, self._reach)
+            self._walk.contradict(reason, self._standing.reach)
 
 
 def _not_summarisable(walk: WalkState, loop: Loop) -> Refused:

@@ -11,7 +11,8 @@ from ptxwcet.flow.walk.branches import agreement_at
 from ptxwcet.flow.walk.exits import ExitRecorder
 from ptxwcet.flow.walk.iterations import Claim, is_rotated
 from ptxwcet.flow.walk.path import AffineCount, Path, PathChoice, PathLoop, PathRepeat, Together
-from ptxwcet.flow.walk.state import Reach, WalkState
+from ptxwcet.flow.walk.standing import Reach
+from ptxwcet.flow.walk.state import WalkState
 from ptxwcet.flow.walk.stops import Refused
 
 
@@ -26,18 +27,15 @@ def bounded_loop(walk: WalkState, loop: Loop, mask: Mask, claim: Claim) -> tuple
     if rotated and bound == 0:
         walk.contradict(runs_once(walk, loop))
         bound = 1  # no run enters the loop
-    walk.reach = Reach.PERHAPS
+    walk.standing = walk.standing.reached(Reach.PERHAPS)
     walk.forget(loop)
     recorder = ExitRecorder(loop, walk.graph)
-    outer, walk.out, walk.exits = walk.out, [], recorder
-    try:
+    with walk.trail.piece(recorder):
         block, arrived = walk.region(loop.header, mask, None, loop)
-        full = tuple(walk.out)
-    finally:
-        walk.out, walk.exits = outer, None
+        full = tuple(walk.trail.nodes)
     walk.forget(loop)
     target = recorder.target
-    noted = bool(walk.open_loops[-1].left)  # ways out of sides, which the recorder does not see
+    noted = bool(walk.trail.loops[-1].left)  # ways out of sides, which the recorder does not see
     if block != loop.header or not np.array_equal(arrived, mask) or target is None or noted:
         raise Refused(
             "PW218",
@@ -55,7 +53,7 @@ def bounded_loop(walk: WalkState, loop: Loop, mask: Mask, claim: Claim) -> tuple
     last: Path = ends[0] if len(ends) == 1 else (PathChoice(ends, site, races),)
     most = AffineCount(bound)
     body = (repeat, *last)
-    walk.out.append(PathLoop(loop.id, body, most, claim.origin, claim.reason, claim.proof))
+    walk.trail.add(PathLoop(loop.id, body, most, claim.origin, claim.reason, claim.proof))
     return target, mask
 
 

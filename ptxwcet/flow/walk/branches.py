@@ -25,33 +25,33 @@ def walk_branch(
 ) -> tuple[int, Mask]:
     """Goes on behind a block that ends with a branch: where the lanes stand that arrive there."""
     guard = walk.graph.kernel.instructions[walk.graph.last(block)].guard
-    recorder = walk.exits
+    recorder = walk.trail.exits
     if recorder is not None and block in recorder.blocks:
-        return recorder.leave_or_stay(block, taken, fallthrough, walk.out), mask
+        return recorder.leave_or_stay(block, taken, fallthrough, walk.trail.nodes), mask
     sure, unsure, causes = outcomes(walk, guard, mask)
     sure, unsure = _possible(walk, block, sure, unsure, mask)
     going, staying = sure | unsure, mask & ~sure
     if not going.any():
         assert fallthrough is not None
-        walk.out.append(Visit(block, taken=False))
+        walk.trail.add(Visit(block, taken=False))
         return fallthrough, mask
     jumps = walk.graph.jumps(block)
-    is_decided = not unsure.any() and walk.is_exact and not walk.has_gone
+    is_decided = not unsure.any() and walk.standing.are_here
     if fallthrough is None or not staying.any() or (taken == fallthrough and is_decided):
-        walk.out.append(Visit(block, taken=jumps))
+        walk.trail.add(Visit(block, taken=jumps))
         return taken, mask
     if taken == fallthrough:  # only the bubble of a taken branch is open
         walk.note_open(block, causes)
-        walk.out.append(PathFork(block, (), (), straight=False, jumps=jumps))
+        walk.trail.add(PathFork(block, (), (), straight=False, jumps=jumps))
         return taken, mask
     if is_decided:
         if block in walk.facts.uniform:
             walk.contradict(_parts(walk, block))
         # Lanes that branch straight to the join only wait there: the warp falls through.
         straight = taken == walk.graph.postdominators[block]
-        if not walk.proofs:
+        if not walk.is_proving:
             walk.graph.work.parting.add(block)
-        walk.out.append(Visit(block, taken=jumps and not straight))
+        walk.trail.add(Visit(block, taken=jumps and not straight))
         return _diverge(walk, block, (taken, going), (fallthrough, staying))
     sides = OpenBranch(block, (taken, going), (fallthrough, staying), causes)
     if unsure.any():
@@ -111,7 +111,7 @@ def _possible(
         if (block, taken) not in never:
             continue
         contrary = sure if taken else mask & ~(sure | unsure)
-        are_here = walk.is_exact and not walk.has_gone
+        are_here = walk.standing.are_here
         if contrary.any() and (are_here or np.array_equal(contrary, mask)):
             walk.contradict(_excluded(walk, block, taken=taken))
         sure = sure if taken else sure | unsure
@@ -138,19 +138,19 @@ def _open_branch(walk: WalkState, sides: OpenBranch) -> tuple[int, Mask]:
     ends = postdominator in (taken, fallthrough) and walk.graph.is_final(postdominator)
     inside: Loop | None = None
     # what lanes execute behind a loop that they have left early is walked while it is open
-    within = bool(walk.open_loops) and block in walk.open_loops[-1].loop.body
-    body = walk.apart_in[-1].body if walk.apart_in else frozenset()
+    within = bool(walk.trail.loops) and block in walk.trail.loops[-1].loop.body
+    body = walk.scattered[-1].loop.body if walk.scattered else frozenset()
     parts = block in body and within and not ends and postdominator not in body
     if parts and not sides.agreement:
         sides = replace(sides, agreement=Agreement.WARP, is_part=True)
     if within and (sides.causes or sides.is_part):
-        loop = walk.open_loops[-1].loop
+        loop = walk.trail.loops[-1].loop
         leaves = (taken in loop.body) != (fallthrough in loop.body)
         if leaves and walk.may_meet(postdominator):
             return may_leave(walk, sides, postdominator)
         if ends:
-            walk.open_loops[-1].undecided = (walk.graph.last(block), sides.causes)
-            walk.open_loops[-1].end = ending(walk, postdominator)
+            walk.trail.loops[-1].undecided = (walk.graph.last(block), sides.causes)
+            walk.trail.loops[-1].end = ending(walk, postdominator)
             return may_end(walk, sides, postdominator)
         if leaves:
             raise Undecided(walk.graph.last(block), sides.causes)
@@ -160,7 +160,7 @@ def _open_branch(walk: WalkState, sides: OpenBranch) -> tuple[int, Mask]:
             found = walk.graph.meeting_inside(loop, block)
             if found is not None:
                 inside, meeting = loop, found
-            elif not all(meeting in opened.loop.body for opened in walk.open_loops[:-1]):
+            elif not all(meeting in opened.loop.body for opened in walk.trail.loops[:-1]):
                 raise Undecided(walk.graph.last(block), sides.causes)
     if ends:
         return may_end(walk, sides, postdominator)
@@ -173,9 +173,9 @@ def _open_branch(walk: WalkState, sides: OpenBranch) -> tuple[int, Mask]:
 
 def _falls_apart(walk: WalkState, sides: OpenBranch, meeting: int | None) -> Exception:
     """Lanes that part here meet again only behind the outermost loop that they may leave."""
-    around = [opened.loop for opened in walk.open_loops]
+    around = [opened.loop for opened in walk.trail.loops]
     left = next((loop for loop in around if meeting is not None and meeting not in loop.body), None)
-    if left is None or len(walk.sides_around) != walk.open_loops[around.index(left)].depth:
+    if left is None or walk.trail.sides_of_some != walk.trail.loops[around.index(left)].depth:
         return Undecided(walk.graph.last(sides.block), sides.causes)
     return FallsApart(left.id, sides.block, sides.causes)
 
@@ -199,7 +199,7 @@ def _diverge(
                 "waits at a barrier",
                 "move the barrier out of the divergent code",
             )
-        walk.out.append(PathUnordered(one, two))
+        walk.trail.add(PathUnordered(one, two))
     else:
-        walk.out.extend(one + two)
+        walk.trail.add(*one, *two)
     return join, arrived_one | arrived_two

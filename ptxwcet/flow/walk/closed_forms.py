@@ -74,21 +74,16 @@ def summarise(
 def _prove(walk: WalkState, entry: Entry, earlier: dict[str, Value], period: int) -> Summary | None:
     """Proves what ``period`` iterations change, since the registers were ``earlier``, or undoes."""
     before = walk.snapshot()
-    opened = walk.open_loops[-1]
+    opened = walk.trail.loops[-1]
     noted = opened.noted()
     havoc: set[str] = set()
     for _ in range(_MOST_HAVOC_ROUNDS):
-        counter = Symbol(f"k{len(walk.symbols)}", len(walk.symbols))
-        walk.symbols.append(counter)
-        start = _guess(walk, earlier, counter, entry.mask, havoc)
-        walk.proofs += 1
-        try:
-            nodes = _iterate(walk, entry, period)
-        except (Undecided, Refused):
-            nodes = None
-        finally:
-            walk.proofs -= 1
-            walk.symbols.remove(counter)
+        with walk.proof() as counter:
+            start = _guess(walk, earlier, counter, entry.mask, havoc)
+            try:
+                nodes = _iterate(walk, entry, period)
+            except (Undecided, Refused):
+                nodes = None
         if nodes is None:
             break
         broken = _broken(walk, start, counter)
@@ -153,18 +148,15 @@ def _difference(
 
 def _iterate(walk: WalkState, entry: Entry, period: int) -> Path | None:
     """The path of ``period`` iterations that all lanes stay in; None if some leave or end."""
-    outer, walk.out = walk.out, []
     loop, alive = entry.loop, walk.state.alive.copy()
-    try:
+    with walk.trail.piece():
         for _ in range(period):
             block, arrived = walk.region(loop.header, entry.mask, entry.stop, loop)
             if block != loop.header or not np.array_equal(arrived, entry.mask):
                 return None
         if not np.array_equal(alive, walk.state.alive):
             return None
-        return tuple(walk.out)
-    finally:
-        walk.out = outer
+        return tuple(walk.trail.nodes)
 
 
 def _broken(walk: WalkState, start: dict[str, Value], counter: Symbol) -> set[str]:
@@ -190,7 +182,7 @@ def _accept(walk: WalkState, loop: Loop, proof: _Proof) -> Summary | None:
 
     The user's bound ends what nothing else does.
     """
-    opened, counter, nodes = walk.open_loops[-1], proof.counter, proof.nodes
+    opened, counter, nodes = walk.trail.loops[-1], proof.counter, proof.nodes
     if opened.remaining is not None and opened.undecided:
         rounds = -(-opened.remaining // proof.period)
         if counter.count is None or (counter.count > rounds and not counter.slopes):

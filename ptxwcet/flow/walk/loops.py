@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from ptxwcet.flow.graph.loops import Loop
@@ -14,7 +16,8 @@ from ptxwcet.flow.walk.narrowing import widen
 from ptxwcet.flow.walk.open_branch import OpenLoop
 from ptxwcet.flow.walk.path import PathChoice, PathLate, PathLoop, PathScatter, visited_blocks
 from ptxwcet.flow.walk.sides import meet_registers, walk_side, walked
-from ptxwcet.flow.walk.state import Reach, Snapshot, WalkState
+from ptxwcet.flow.walk.standing import Reach
+from ptxwcet.flow.walk.state import Scattered, Snapshot, WalkState
 from ptxwcet.flow.walk.stops import FallsApart, Refused, Undecided
 from ptxwcet.flow.walk.variants import bound_results, variant_of
 
@@ -29,45 +32,42 @@ Ranges of numbers that are halved shrink more slowly than the numbers do.
 
 def walk_loop(walk: WalkState, loop: Loop, mask: Mask, stop: int | None) -> tuple[int, Mask]:
     """One entry of a loop, from its header to wherever its lanes go next."""
-    before, apart = walk.snapshot(), walk.apart
-    around, endings = len(walk.open_loops), walk.endings
+    before, endings = walk.snapshot(), walk.endings
     try:
         block, arrived = _enter(walk, loop, mask, stop)
     except FallsApart as reason:
         if reason.loop != loop.id:
             raise
         walk.restore(before)
-        walk.apart = [*apart, (reason.block, reason.causes)]
-        assert len(walk.open_loops) == around
+        walk.standing = walk.standing.parted(reason.block, reason.causes)
         block, arrived = _scatter(walk, loop, mask, reason.block)
-    walk.apart = apart
-    walk.is_exact = before.is_exact and np.array_equal(before.alive, walk.state.alive)
-    walk.reach = before.reach if walk.endings == endings else Reach.PERHAPS
+    behind = before.standing.exact_if(np.array_equal(before.alive, walk.state.alive))
+    if walk.endings != endings:
+        behind = behind.reached(Reach.PERHAPS)
+    walk.standing = replace(behind, has_gone=walk.standing.has_gone)
     return block, arrived
 
 
 def _scatter(walk: WalkState, loop: Loop, mask: Mask, branch: int) -> tuple[int, Mask]:
     """A loop in which the lanes of a warp part for good at a branch: each part goes on alone."""
-    outer, walk.out = walk.out, []
-    meetings, walk.meetings = walk.meetings, {walk.graph.postdominators[branch]}
-    walk.apart_in.append(loop)
-    walk.is_exact = False
-    walk.reach = Reach.PERHAPS
+    walk.standing = walk.standing.exact_if(False).reached(Reach.PERHAPS)
     walk.endings += 1
+    scattered = Scattered(loop, {walk.graph.postdominators[branch]})
+    walk.scattered.append(scattered)
     try:
-        block, arrived = _enter(walk, loop, mask, None)
-        final = min(
-            (place for place in walk.meetings if place is not None), key=walk.graph.distance_to_exit
-        )
-        if arrived.any() and block != final:
-            path, arrived = walk_side(walk, block, arrived, final)
-            walk.out += path
-        parts = PathScatter(_most_lanes(mask), tuple(walk.out))
-        written = loop.body | frozenset(visited_blocks(tuple(walk.out)))
+        with walk.trail.piece():
+            block, arrived = _enter(walk, loop, mask, None)
+            places = [place for place in scattered.meetings if place is not None]
+            final = min(places, key=walk.graph.distance_to_exit)
+            if arrived.any() and block != final:
+                path, arrived = walk_side(walk, block, arrived, final)
+                walk.trail.add(*path)
+            executed = tuple(walk.trail.nodes)
     finally:
-        walk.out, walk.meetings = outer, meetings
-        walk.apart_in.pop()
-    walk.out.append(parts)
+        walk.scattered.pop()
+    parts = PathScatter(_most_lanes(mask), executed)
+    written = loop.body | frozenset(visited_blocks(executed))
+    walk.trail.add(parts)
     walk.forget(loop, written)  # what one part has written another one need not have
     arrived = mask & walk.state.alive
     if final == walk.cfg.exit:
@@ -80,12 +80,12 @@ def _enter(walk: WalkState, loop: Loop, mask: Mask, stop: int | None) -> tuple[i
     """Walks a loop and what follows it up to where lanes meet that leave it in several ways."""
     stated = walk.facts.loop_bounds.get(loop.id)
     claim = None if stated is None else Claim(stated)
-    before, apart = walk.snapshot(), walk.apart
+    before = walk.snapshot()
     if loop.id in walk.graph.work.uncounted:
         claim = _smaller(claim, _variant_claim(walk, loop, mask))
     try:
         block, arrived = _entered(walk, Entry(loop, mask, stop), claim)
-        if walk.proofs or not _is_worth_a_variant(walk, loop, claim, before.nodes):
+        if walk.is_proving or not _is_worth_a_variant(walk, loop, claim, before.nodes):
             return block, arrived
         variant = _variant_before(walk, before, Entry(loop, mask, stop))
         most = _most_bodies(walk) if claim is None else claim.most
@@ -93,12 +93,11 @@ def _enter(walk: WalkState, loop: Loop, mask: Mask, stop: int | None) -> tuple[i
             return block, arrived
         walk.graph.work.uncounted.add(loop.id)
         walk.restore(before)
-        walk.apart, claim = apart, variant
+        claim = variant
     except (Undecided, Refused) as refused:
-        if claim is not None or walk.proofs or not _is_settled_by_bound(walk, refused, loop):
+        if claim is not None or walk.is_proving or not _is_settled_by_bound(walk, refused, loop):
             raise  # of a proof, where less is known: iterations executed one by one come first
         walk.restore(before)
-        walk.apart = apart
         claim = _variant_claim(walk, loop, mask)
         if claim is None:
             raise
@@ -121,8 +120,8 @@ def _is_worth_a_variant(walk: WalkState, loop: Loop, claim: Claim | None, first:
     """
     if claim is not None:
         return _is_ended_by_user(walk, loop, first)
-    most = None if walk.is_exact else _most_bodies(walk)
-    last = walk.out[-1] if walk.out else None
+    most = None if walk.standing.is_exact else _most_bodies(walk)
+    last = walk.trail.last
     one_by_one = isinstance(last, PathLoop) and last.reason.startswith(ENUMERATED)
     return most is not None and most >= (_ENUMERATED if one_by_one else _MANY)
 
@@ -131,7 +130,7 @@ def _is_ended_by_user(walk: WalkState, loop: Loop, first: int) -> bool:
     """Whether nothing but the user's word ends a loop among what was recorded from ``first`` on."""
     return any(
         isinstance(node, PathLoop) and node.loop == loop.id and node.origin is BoundOrigin.USER
-        for node in walk.out[first:]
+        for node in walk.trail.nodes[first:]
     )
 
 
@@ -156,23 +155,18 @@ def _variant_claim(walk: WalkState, loop: Loop, mask: Mask) -> Claim | None:
 def _entered(walk: WalkState, entry: Entry, claim: Claim | None) -> tuple[int, Mask]:
     """Walks a loop with what is said of its iterations."""
     loop, mask = entry.loop, entry.mask
-    outer_exits, walk.exits = walk.exits, None
-    before, apart = walk.snapshot(), walk.apart
-    opened = OpenLoop(loop, len(walk.sides_around), len(walk.chosen))
-    walk.open_loops.append(opened)
-    try:
-        block, arrived = analysed_loop(walk, entry, claim)
-    except (Undecided, Refused) as refused:
-        if claim is None or not _is_settled_by_bound(walk, refused, loop):
-            raise
-        walk.restore(before)
-        walk.apart, walk.is_exact = apart, False
-        opened = OpenLoop(loop, len(walk.sides_around), len(walk.chosen))
-        walk.open_loops[-1] = opened
-        block, arrived = bounded_loop(walk, loop, mask, claim)
-    finally:
-        walk.exits = outer_exits
-        del walk.open_loops[-1]
+    before = walk.snapshot()
+    with walk.trail.entry(loop):
+        try:
+            block, arrived = analysed_loop(walk, entry, claim)
+        except (Undecided, Refused) as refused:
+            if claim is None or not _is_settled_by_bound(walk, refused, loop):
+                raise
+            walk.restore(before)
+            walk.standing = walk.standing.exact_if(False)
+            walk.trail.enter_again()
+            block, arrived = bounded_loop(walk, loop, mask, claim)
+        opened = walk.trail.loops[-1]
     for narrowed in reversed(opened.narrowed):
         widen(walk, narrowed)
     most = _most_bodies(walk)
@@ -189,7 +183,7 @@ def _entered(walk: WalkState, entry: Entry, claim: Claim | None) -> tuple[int, M
 
 def _most_bodies(walk: WalkState) -> int | None:
     """How often the body of the loop that was walked last is executed; None if not one number."""
-    last = walk.out[-1] if walk.out else None
+    last = walk.trail.last
     if not isinstance(last, PathLoop) or last.iterations.slopes:
         return None
     return last.iterations.base
@@ -200,7 +194,7 @@ def _outside(walk: WalkState, loop: Loop) -> frozenset[int]:
 
     Lanes that part at a way out meet behind what each of them executes before.
     """
-    return frozenset(visited_blocks(tuple(walk.out[-1:]))) - loop.body
+    return frozenset(visited_blocks(tuple(walk.trail.nodes[-1:]))) - loop.body
 
 
 def _most_late(walk: WalkState, opened: OpenLoop, mask: Mask) -> int:
@@ -209,7 +203,7 @@ def _most_late(walk: WalkState, opened: OpenLoop, mask: Mask) -> int:
     Each time at least one lane leaves, on another way or in another iteration, and one stays.
     """
     most = _most_lanes(mask) - 1
-    last = walk.out[-1] if walk.out else None
+    last = walk.trail.last
     if isinstance(last, PathLoop) and not last.iterations.slopes:
         most = min(most, (last.iterations.base + 1) * len(opened.sources))
     return most
@@ -230,7 +224,7 @@ def _after_leaving(
             chosen, mask, early = opened.agree, arrived, dict(walk.state.registers)
             path, arrived = walk_side(walk, block, mask, meeting, chosen=chosen)
             site = opened.loop.header if chosen else None
-            walk.out.append(PathChoice((path, ()), site, opened.if_race_free))
+            walk.trail.add(PathChoice((path, ()), site, opened.if_race_free))
             last = walked(walk, path, mask, arrived)
             walk.state.registers = early
             walk.forget(opened.loop, opened.behind[meeting])
@@ -240,7 +234,7 @@ def _after_leaving(
             walk.forget(opened.loop, opened.behind[meeting])
         late = tuple(behind for place, behind in opened.late if place == meeting)
         if late and most_late:
-            walk.out.append(PathLate(most_late, late))
+            walk.trail.add(PathLate(most_late, late))
         block, arrived = meeting, arrived | opened.left[meeting] & walk.state.alive
     if block == walk.cfg.exit:
         walk.state.alive &= ~arrived

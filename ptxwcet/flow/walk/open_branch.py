@@ -9,6 +9,7 @@ from ptxwcet.flow.shapes.shape import Agreement
 from ptxwcet.flow.values.regions import Symbol
 from ptxwcet.flow.values.value import Cause, Condition, Mask, Value
 from ptxwcet.flow.walk.path import Path, PathNode, PathPart, Visit, close_symbol, visited_blocks
+from ptxwcet.flow.walk.standing import Reach, Standing
 
 # A loop is followed iteration by iteration if a value with so few possibilities decides its end.
 _FEW_VALUES = 256
@@ -55,19 +56,19 @@ class Narrowed:
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """A walked side of an open branch: path, lanes that may start and arrive, state at its end.
-
-    ``is_certain``: a warp that takes the side arrives at its end.
-    """
+    """A walked side of an open branch: path, lanes that may start and arrive, state at its end."""
 
     path: Path
     mask: Mask
     arrived: Mask
     registers: dict[str, Value]
     alive: Mask
-    is_exact: bool
-    has_gone: bool
-    is_certain: bool
+    standing: Standing
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether a warp that takes the side arrives at its end."""
+        return self.standing.reach is not Reach.PERHAPS and bool(self.arrived.any())
 
     @property
     def may_have_ended(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from functools import reduce
 
 import numpy as np
@@ -15,7 +16,8 @@ from ptxwcet.flow.walk.narrowing import narrow, widen
 from ptxwcet.flow.walk.open_branch import OpenBranch, Side, Way
 from ptxwcet.flow.walk.path import Path, PathChoice, PathEnd, PathFork, PathGone, PathPart, Visit
 from ptxwcet.flow.walk.sides import both_sides, meet_registers, reach_behind, walk_side, walked
-from ptxwcet.flow.walk.state import Reach, WalkState
+from ptxwcet.flow.walk.standing import Reach
+from ptxwcet.flow.walk.state import WalkState
 from ptxwcet.flow.walk.stops import Infeasible, Refused, Undecided, no_meeting
 
 
@@ -34,7 +36,7 @@ def fork(walk: WalkState, sides: OpenBranch) -> tuple[int, Mask]:
     try:
         found = _forked(walk, sides, join, Reach.ON_SIDE)
     except Infeasible as infeasible:
-        walk.contradict(infeasible.reason, before.reach)
+        walk.contradict(infeasible.reason, before.standing.reach)
         walk.go_back(before)
         found = _forked(walk, sides, join, Reach.PERHAPS)
     causes = sides.causes or frozenset({Cause(CauseKind.LOOP, walk.cfg.name(BlockId(block)))})
@@ -49,8 +51,8 @@ def fork(walk: WalkState, sides: OpenBranch) -> tuple[int, Mask]:
     for side in found.values():
         state.alive = state.alive | side.mask & side.alive
     arrive = all(not bool((side.mask & ~side.arrived).any()) for side in found.values())
-    walk.is_exact = before.is_exact and arrive and not lost
-    walk.has_gone = any(side.has_gone for side in found.values())
+    has_gone = any(side.standing.has_gone for side in found.values())
+    walk.standing = replace(before.standing.exact_if(arrive and not lost), has_gone=has_gone)
     reach_behind(walk, before, found.values())
     _record_fork(walk, sides, join, found)
     return join, reduce(np.logical_or, [side.arrived for side in found.values()])
@@ -59,7 +61,7 @@ def fork(walk: WalkState, sides: OpenBranch) -> tuple[int, Mask]:
 def _forked(walk: WalkState, sides: OpenBranch, join: int, reach: Reach) -> dict[bool, Side]:
     """The sides of a branch whose lanes may part, the one that it leads to first if that can be."""
     before = walk.snapshot()
-    walk.is_exact = False
+    walk.standing = walk.standing.exact_if(False)
     try:
         return both_sides(walk, sides, join, (True, False), reach)
     except (Refused, Undecided) as refused:
@@ -67,7 +69,7 @@ def _forked(walk: WalkState, sides: OpenBranch, join: int, reach: Reach) -> dict
             raise
         # a barrier is fine on the side that goes on if the lanes of the other one have exited
         walk.restore(before)
-        walk.is_exact = False
+        walk.standing = walk.standing.exact_if(False)
         return both_sides(walk, sides, join, (False, True), reach)
 
 
@@ -84,10 +86,10 @@ def _record_fork(walk: WalkState, sides: OpenBranch, join: int, found: Mapping[b
     block, jumps = sides.block, walk.graph.jumps(sides.block)
     if len(found) == 1:
         ((taken, only),) = found.items()
-        walk.out += [Visit(block, taken=taken and jumps), *only.path]
+        walk.trail.add(Visit(block, taken=taken and jumps), *only.path)
         return
     straight = sides.taken[0] == join
-    walk.out.append(PathFork(block, found[True].path, found[False].path, straight, jumps))
+    walk.trail.add(PathFork(block, found[True].path, found[False].path, straight, jumps))
 
 
 def choose(
@@ -99,20 +101,17 @@ def choose(
     """
     block = sides.block
     before = walk.snapshot()
-    apart = walk.apart
     if sides.agreement is not Agreement.BLOCK:
-        walk.apart = [*apart, (block, sides.causes)]
+        walk.standing = walk.standing.parted(block, sides.causes)
     try:
         found = _chosen(walk, sides, meeting, inside)
     except (Refused, Undecided) as refused:
         if sides.agreement is Agreement.BLOCK or not _is_barriers(walk, refused, block):
             raise
         walk.restore(before)  # fine if the warps of the other side have ended
-        walk.apart = apart
         return fork(walk, sides)
-    finally:
-        walk.apart = apart
     _join(walk, sides, list(found.values()))
+    walk.standing = replace(walk.standing, apart=before.standing.apart)
     reach_behind(walk, before, found.values())
     _record_choice(walk, sides, found)
     return meeting, reduce(np.logical_or, [side.arrived for side in found.values()])
@@ -122,7 +121,7 @@ def _chosen(
     walk: WalkState, sides: OpenBranch, meeting: int, inside: Loop | None
 ) -> dict[bool, Side]:
     """The sides of a branch that a warp takes as a whole, less one that facts exclude."""
-    reach = walk.reach
+    reach = walk.standing.reach
     try:
         return _feasible(walk, sides, meeting, inside, Reach.ON_SIDE)
     except Infeasible as infeasible:
@@ -138,7 +137,7 @@ def _feasible(
     found: dict[bool, Side] = {}
     for (target, mask), taken in ((sides.taken, True), (sides.fallthrough, False)):
         walk.go_back(before)
-        walk.reach = reach
+        walk.standing = walk.standing.reached(reach)
         narrowed = narrow(walk, sides, taken=taken)
         way = Way(sides, taken=taken and walk.graph.jumps(sides.block))
         try:
@@ -150,7 +149,7 @@ def _feasible(
             continue
         widen(walk, narrowed)
         found[taken] = walked(walk, path, mask, arrived)
-    del walk.out[before.nodes :]
+    del walk.trail.nodes[before.nodes :]
     return found
 
 
@@ -158,21 +157,21 @@ def _record_choice(walk: WalkState, sides: OpenBranch, found: Mapping[bool, Side
     """What a warp, or a part of it, executes at a branch that it takes as a whole."""
     block, jumps = sides.block, walk.graph.jumps(sides.block)
     if sides.is_part:
-        walk.meetings.add(walk.graph.postdominators[block])
+        walk.scattered[-1].meetings.add(walk.graph.postdominators[block])
     if len(found) == 1:
         ((taken, only),) = found.items()
-        walk.out += [Visit(block, taken=taken and jumps), *only.path]
+        walk.trail.add(Visit(block, taken=taken and jumps), *only.path)
         return
     one, two = (
         (*side.path, PathGone()) if side.may_have_ended else side.path
         for side in (found[True], found[False])
     )
     if sides.is_part:
-        walk.out.append(PathPart(block, one, two, jumps))
+        walk.trail.add(PathPart(block, one, two, jumps))
         return
     ways = (Visit(block, taken=jumps), *one), (Visit(block, taken=False), *two)
     site = block if sides.agreement is Agreement.BLOCK else None
-    walk.out.append(PathChoice(ways, site, sides.if_race_free))
+    walk.trail.add(PathChoice(ways, site, sides.if_race_free))
 
 
 def _is_barriers(walk: WalkState, refused: Refused | Undecided, block: int) -> bool:
@@ -189,7 +188,7 @@ def _join(walk: WalkState, sides: OpenBranch, found: list[Side]) -> None:
     if len(arriving) == 1:
         (only,) = arriving
         state.registers, state.alive = only.registers, only.alive
-        walk.is_exact, walk.has_gone = only.is_exact, only.has_gone
+        walk.standing = only.standing
         return
     if len(found) == 1:  # nobody arrives
         found = [*found, *found]
@@ -197,8 +196,9 @@ def _join(walk: WalkState, sides: OpenBranch, found: list[Side]) -> None:
     meet_registers(walk, one, two, sides.causes)
     state.alive = one.alive | two.alive
     same = np.array_equal(one.alive, two.alive) and np.array_equal(one.arrived, two.arrived)
-    walk.is_exact = one.is_exact and two.is_exact and same
-    walk.has_gone = one.has_gone or two.has_gone
+    has_gone = one.standing.has_gone or two.standing.has_gone
+    exact = one.standing.exact_if(two.standing.is_exact and same)
+    walk.standing = replace(exact, has_gone=has_gone)
 
 
 def may_end(walk: WalkState, sides: OpenBranch, meeting: int | None) -> tuple[int, Mask]:
@@ -211,15 +211,14 @@ def may_end(walk: WalkState, sides: OpenBranch, meeting: int | None) -> tuple[in
     on, mask = sides.fallthrough if ends_when_taken else sides.taken
     leave = Visit(block, taken=jumps and ends_when_taken)
     last = ending(walk, meeting)
-    walk.reach = Reach.PERHAPS
+    walk.standing = walk.standing.reached(Reach.PERHAPS)
     walk.endings += 1
-    walk.out.append(PathEnd(leave, last, Visit(block, taken=jumps and not ends_when_taken)))
+    walk.trail.add(PathEnd(leave, last, Visit(block, taken=jumps and not ends_when_taken)))
     if not sides.agreement:
-        walk.has_gone = True
-        if meeting != walk.cfg.exit and (block, sides.causes) not in walk.apart:
-            # they wait there for the others: a barrier is not for them
-            walk.apart = [*walk.apart, (block, sides.causes)]
-    if not walk.proofs and not bool((walk.state.alive & ~mask).any()):
+        walk.standing = replace(walk.standing, has_gone=True)
+        if meeting != walk.cfg.exit:  # they wait there for the others: a barrier is not for them
+            walk.standing = walk.standing.parted_once(block, sides.causes)
+    if not walk.is_proving and not bool((walk.state.alive & ~mask).any()):
         narrow(walk, sides, taken=not ends_when_taken)  # no lane waits that it does not hold for
     return on, mask
 
@@ -235,7 +234,7 @@ def may_leave(walk: WalkState, sides: OpenBranch, meeting: int) -> tuple[int, Ma
     What those that leave execute before they meet the others belongs to the way out; lanes
     that leave alone may execute it while the others go on.
     """
-    opened = walk.open_loops[-1]
+    opened = walk.trail.loops[-1]
     block, jumps = sides.block, walk.graph.jumps(sides.block)
     leaves_when_taken = sides.taken[0] not in opened.loop.body
     way, on = (
@@ -245,8 +244,8 @@ def may_leave(walk: WalkState, sides: OpenBranch, meeting: int) -> tuple[int, Ma
     behind: Path = ()
     if way[0] != meeting:
         before = walk.snapshot()
-        walk.is_exact &= bool(sides.agreement)
-        walk.reach = Reach.PERHAPS
+        walk.standing = walk.standing.exact_if(bool(sides.agreement))
+        walk.standing = walk.standing.reached(Reach.PERHAPS)
         narrow(walk, sides, taken=leaves_when_taken)
         behind, _ = walk_side(walk, *way, meeting)
         walk.go_back(before)
@@ -254,18 +253,17 @@ def may_leave(walk: WalkState, sides: OpenBranch, meeting: int) -> tuple[int, Ma
             raise Undecided(*undecided)
     leaving = Visit(block, taken=jumps and leaves_when_taken)
     last = PathPart(block, (), (), jumps=True) if sides.is_part else leaving
-    way_out = (*walk.chosen_prefix(), *walk.out, last, *behind)
+    way_out = (*walk.trail.chosen_prefix(), *walk.trail.nodes, last, *behind)
     if sides.agreement is not Agreement.BLOCK:
         opened.agree = False
-        if (block, sides.causes) not in walk.apart:
-            walk.apart = [*walk.apart, (block, sides.causes)]
+        walk.standing = walk.standing.parted_once(block, sides.causes)
     opened.if_race_free |= sides.if_race_free
     opened.sources.add(block)
     opened.note(way_out, behind, (meeting, way[1]), undecided)
-    walk.reach = Reach.PERHAPS
+    walk.standing = walk.standing.reached(Reach.PERHAPS)
     if sides.is_part:
-        walk.meetings.add(meeting)
-        walk.out.append(PathPart(block, (), (), jumps=True))
+        walk.scattered[-1].meetings.add(meeting)
+        walk.trail.add(PathPart(block, (), (), jumps=True))
     else:
         _stay(walk, sides, meeting, behind)
     return on
@@ -276,16 +274,16 @@ def _stay(walk: WalkState, sides: OpenBranch, meeting: int, behind: Path) -> Non
 
     Those that have execute ``behind`` before they wait at ``meeting``.
     """
-    opened = walk.open_loops[-1]
+    opened = walk.trail.loops[-1]
     block, jumps = sides.block, walk.graph.jumps(sides.block)
     leaves_when_taken = sides.taken[0] not in opened.loop.body
-    walk.is_exact &= bool(sides.agreement)
-    if not walk.proofs:
+    walk.standing = walk.standing.exact_if(bool(sides.agreement))
+    if not walk.is_proving:
         opened.look(narrow(walk, sides, taken=not leaves_when_taken))
     if sides.agreement or not behind:
         # lanes that branch straight to the meeting only wait there
-        walk.out.append(Visit(block, taken=jumps and not leaves_when_taken))
+        walk.trail.add(Visit(block, taken=jumps and not leaves_when_taken))
         return
     opened.late[meeting, behind] = None
     first, second = (behind, ()) if leaves_when_taken else ((), behind)
-    walk.out.append(PathFork(block, first, second, straight=False, jumps=jumps))
+    walk.trail.add(PathFork(block, first, second, straight=False, jumps=jumps))

@@ -38,7 +38,7 @@ class Rounds:
         if self._seen:
             names = _deciding(walk.graph, entry.loop)
             if any(_equal(walk, entry, names, now, then) for then in self._seen):
-                opened = walk.open_loops[-1]
+                opened = walk.trail.loops[-1]
                 if opened.undecided is not None:
                     raise Undecided(*opened.undecided)
                 raise never_ends(walk.cfg.blocks[entry.loop.header].start)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 
 import numpy as np
 
@@ -15,7 +16,8 @@ from ptxwcet.flow.values.value import Cause, Known, Mask, Unknown, Value, combin
 from ptxwcet.flow.walk.narrowing import narrow, widen
 from ptxwcet.flow.walk.open_branch import OpenBranch, Side, Way
 from ptxwcet.flow.walk.path import Path, Visit
-from ptxwcet.flow.walk.state import Reach, Snapshot, WalkState
+from ptxwcet.flow.walk.standing import Reach
+from ptxwcet.flow.walk.state import Snapshot, WalkState
 from ptxwcet.flow.walk.stops import Infeasible, Undecided
 
 _LEAST_BITS = 16
@@ -39,19 +41,12 @@ def walk_side(
     one on the side is one of its ways out.
     """
     chosen |= way is not None
-    outer, outer_exits = walk.out, walk.exits
-    walk.out, walk.exits = [], None
-    around = walk.chosen if chosen else walk.sides_around
-    around.append(outer if way is None else [*outer, way.visit])
-    try:
+    with walk.trail.side(None if way is None else way.visit, chosen=chosen):
         walk.check_depth(block)
         reached, arrived = walk.region(block, mask, join, inside)
         if inside is not None and way is not None and reached not in (join, None):
             arrived = _leave_chosen(walk, way.sides, reached, mask, arrived)
-        return tuple(walk.out), arrived
-    finally:
-        walk.out, walk.exits = outer, outer_exits
-        around.pop()
+        return tuple(walk.trail.nodes), arrived
 
 
 def _leave_chosen(
@@ -60,9 +55,9 @@ def _leave_chosen(
     """Notes that a side that all lanes have taken leaves the loop; nobody is left in it."""
     if not arrived.any():
         return arrived
-    opened = walk.open_loops[-1]
+    opened = walk.trail.loops[-1]
     undecided = (walk.graph.last(sides.block), sides.causes)
-    last = walk.out[-1]
+    last = walk.trail.last
     meeting = walk.graph.postdominators[last.block] if isinstance(last, Visit) else None
     if not np.array_equal(arrived, mask) or not walk.may_meet(meeting):
         raise Undecided(*undecided)
@@ -73,7 +68,7 @@ def _leave_chosen(
             raise Undecided(*undecided)
     opened.agree &= sides.agreement is Agreement.BLOCK
     opened.if_race_free |= sides.if_race_free
-    way_out = (*walk.chosen_prefix(), *walk.out, *behind)
+    way_out = (*walk.trail.chosen_prefix(), *walk.trail.nodes, *behind)
     opened.note(way_out, behind, (meeting, mask), undecided)
     return np.zeros_like(mask)
 
@@ -87,7 +82,8 @@ def both_sides(
     facts exclude is left out; raises Infeasible if they exclude both.
     """
     state = walk.state
-    registers, alive, has_gone = dict(state.registers), state.alive.copy(), walk.has_gone
+    registers, alive = dict(state.registers), state.alive.copy()
+    standing = walk.standing.reached(reach)
     found: dict[bool, Side] = {}
     for taken in order:
         done = list(found.values())
@@ -95,12 +91,11 @@ def both_sides(
         _, other = sides.fallthrough if taken else sides.taken
         state.registers = dict(registers)
         state.alive = alive.copy()
-        walk.has_gone, walk.reach = has_gone, reach
-        before = walk.apart
+        walk.standing = standing
         if done:
             state.alive &= ~(other & ~mask & ~done[0].alive)
         if not done or done[0].arrived.any():
-            walk.apart = [*before, (sides.block, sides.causes)]
+            walk.standing = standing.parted(sides.block, sides.causes)
         narrowed = narrow(walk, sides, taken=taken)
         try:
             path, arrived = walk_side(walk, block, mask, join)
@@ -109,7 +104,7 @@ def both_sides(
                 raise
             continue
         finally:
-            walk.apart = before
+            walk.standing = replace(walk.standing, apart=standing.apart)
         widen(walk, narrowed)
         found[taken] = walked(walk, path, mask, arrived)
     return found
@@ -118,24 +113,15 @@ def both_sides(
 def walked(walk: WalkState, path: Path, mask: Mask, arrived: Mask) -> Side:
     """The side that was walked last, with the state at its end."""
     state = walk.state
-    is_certain = walk.reach is not Reach.PERHAPS and bool(arrived.any())
-    return Side(
-        path,
-        mask,
-        arrived,
-        state.registers,
-        state.alive,
-        walk.is_exact,
-        walk.has_gone,
-        is_certain,
-    )
+    return Side(path, mask, arrived, state.registers, state.alive, walk.standing)
 
 
 def reach_behind(walk: WalkState, before: Snapshot, sides: Collection[Side]) -> None:
     """Notes which runs come to the meeting of the sides of an open branch."""
     walk.endings += any(side.may_have_ended for side in sides)
     is_certain = all(side.is_certain for side in sides)
-    walk.reach = before.reach if is_certain else Reach.PERHAPS
+    reach = before.standing.reach if is_certain else Reach.PERHAPS
+    walk.standing = walk.standing.reached(reach)
 
 
 def meet_registers(walk: WalkState, one: Side, two: Side, causes: frozenset[Cause]) -> None:

@@ -7,9 +7,9 @@ downwards, and walk a piece of the kernel again by :meth:`WalkState.region`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from enum import Enum
 from typing import ClassVar, TypeGuard
 
 from ptxwcet.flow.effort import TooMuchEffort
@@ -19,28 +19,15 @@ from ptxwcet.flow.launch import PlacedFacts
 from ptxwcet.flow.values.lane_state import LaneState
 from ptxwcet.flow.values.regions import Symbol
 from ptxwcet.flow.values.value import Cause, CauseKind, Mask, Unknown, Value
-from ptxwcet.flow.walk.exits import ExitRecorder
-from ptxwcet.flow.walk.open_branch import OpenLoop
-from ptxwcet.flow.walk.path import Path, PathNode
+from ptxwcet.flow.walk.standing import Reach, Standing
 from ptxwcet.flow.walk.steps import Steps
 from ptxwcet.flow.walk.stops import Infeasible, Refused, Undecided
+from ptxwcet.flow.walk.trail import Trail
 
 # Block visits of one walk: seconds, and above what any kernel of samples and corpus needs (8,000).
 _MOST_VISITS = 60_000
 # Branches with open or divergent outcomes inside of each other: a level takes a few Python frames.
 _MOST_SIDES = 100
-
-
-class Reach(Enum):
-    """Which runs come to where the walk stands, with at least one lane of its mask.
-
-    ``ALWAYS``: all that the facts allow; ``ON_SIDE``: those that take the side of the innermost
-    open branch around; ``PERHAPS``: it is not known which.
-    """
-
-    ALWAYS = "always"
-    ON_SIDE = "on side"
-    PERHAPS = "perhaps"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,14 +37,26 @@ class Snapshot:
     registers: dict[str, Value]
     alive: Mask
     nodes: int
-    is_exact: bool
-    has_gone: bool
-    reach: Reach
+    standing: Standing
     limits: tuple[tuple[Symbol, int | None, dict[Symbol, int]], ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Scattered:
+    """A loop around in which the lanes of a warp have parted for good, and where the parts meet."""
+
+    loop: Loop
+    meetings: set[int | None]
+
+
 class WalkState(ABC):
-    """What a walk knows where it stands: lanes, path so far, what is open around it.
+    """What a walk knows where it stands, each thing with an owner.
+
+    ``state`` has registers and the lanes that are alive, ``standing`` what is known of the lanes of
+    the mask, ``trail`` what was recorded so far and inside of what, ``scattered`` the loops around
+    in which the warp falls apart. ``endings`` counts the open branches so far on whose side all
+    lanes may have ended; it does not go back. ``parameters`` are the symbols of parameters, and
+    what narrows them.
 
     ``observer``, if there is one, is told of each visit before it: the walk, the block, its lanes.
     """
@@ -70,25 +69,14 @@ class WalkState(ABC):
         self.state = state
         self.facts = facts
         self.steps = Steps(graph)
-        self.out: list[PathNode] = []
-        self.symbols: list[Symbol] = [s for s in state.index.symbols if s is not None]
-        self.exits: ExitRecorder | None = None
-        self.is_exact = True  # the masks are those of the run; else a warp may have fewer lanes
-        self.has_gone = False  # lanes may have ended for good: the masks are no more exact
-        self.reach = Reach.ALWAYS
-        self.endings = 0  # open branches so far on whose side all lanes may have ended
-        # open branches around whose other lanes may wait elsewhere, and why they are open
-        self.apart: list[tuple[int, frozenset[Cause]]] = []
-        self.open_loops: list[OpenLoop] = []
-        # what was recorded before the sides of branches around: those that all lanes of the warp
-        # have chosen, and those of some lanes
-        self.chosen: list[list[PathNode]] = []
-        self.sides_around: list[list[PathNode]] = []
-        self.parameters: list[Symbol] = [*state.parameter_symbols]  # and narrowed ones
-        self.apart_in: list[Loop] = []  # loops around in which the warp falls apart
-        self.meetings: set[int | None] = set()  # where the parts meet
-        self.proofs = 0  # proofs of closed forms around
-        self.open_branches: set[int] = set()
+        self.trail = Trail()
+        self.standing = Standing()
+        self.endings = 0
+        self.scattered: list[Scattered] = []
+        self.parameters: list[Symbol] = [*state.parameter_symbols]
+        self._symbols: list[Symbol] = [s for s in state.index.symbols if s is not None]
+        self._proofs = 0  # proofs of closed forms around
+        self._open_branches: set[int] = set()
         self._visits = 0
 
     @abstractmethod
@@ -114,13 +102,13 @@ class WalkState(ABC):
 
     def check_depth(self, block: int) -> None:
         """Raises Refused (PW206) if too many loops and sides of branches are in each other."""
-        if len(self.chosen) + len(self.sides_around) + len(self.open_loops) > _MOST_SIDES:
+        if self.trail.depth > _MOST_SIDES:
             raise self._too_long(block)
 
     def _too_long(self, block: int) -> Refused:
         remedy = "bound the irregular loops of the kernel with --loop-bound"
-        if self.open_loops:
-            label = self.cfg.name(self.open_loops[-1].loop.header)
+        if self.trail.loops:
+            label = self.cfg.name(self.trail.loops[-1].loop.header)
             remedy = f"bound the loops that it stands in: --loop-bound '{label}=ITERATIONS'"
         return Refused(
             "PW206",
@@ -137,10 +125,27 @@ class WalkState(ABC):
 
         In the proof of a closed form more is unknown: there a new open branch ends the proof.
         """
-        if self.proofs and block not in self.open_branches:
+        if self._proofs and block not in self._open_branches:
             raise Undecided(self.graph.last(block), causes)
-        self.open_branches.add(block)
+        self._open_branches.add(block)
         self.graph.work.open_branches.add(block)
+
+    @property
+    def is_proving(self) -> bool:
+        """Whether it stands in the proof of a closed form, which supposes what is not shown yet."""
+        return self._proofs > 0
+
+    @contextmanager
+    def proof(self) -> Iterator[Symbol]:
+        """Begins the proof of a closed form; gives the symbol of the iteration's number."""
+        counter = Symbol(f"k{len(self._symbols)}", len(self._symbols))
+        self._symbols.append(counter)
+        self._proofs += 1
+        try:
+            yield counter
+        finally:
+            self._proofs -= 1
+            self._symbols.remove(counter)
 
     def contradict(self, reason: Refused, reach: Reach | None = None) -> None:
         """Facts exclude that any run comes here, or to where the walk's ``reach`` was that one.
@@ -150,9 +155,9 @@ class WalkState(ABC):
         what has been walked, and the fact is of no use here; nor in a proof, which supposes what
         it has not proved yet.
         """
-        if self.proofs:
+        if self._proofs:
             return
-        match reach or self.reach:
+        match reach or self.standing.reach:
             case Reach.ALWAYS:
                 raise reason
             case Reach.ON_SIDE:
@@ -162,14 +167,10 @@ class WalkState(ABC):
 
     def may_meet(self, meeting: int | None) -> TypeGuard[int]:
         """Whether lanes may leave the loop here for ``meeting`` and stay in the loops around it."""
-        if meeting is None or len(self.sides_around) != self.open_loops[-1].depth:
+        *around, innermost = self.trail.loops
+        if meeting is None or self.trail.sides_of_some != innermost.depth:
             return False
-        return all(meeting in opened.loop.body for opened in self.open_loops[:-1])
-
-    def chosen_prefix(self) -> Path:
-        """What the warp has executed in this iteration before the sides that it has chosen."""
-        opened = self.open_loops[-1]
-        return tuple(node for out in self.chosen[opened.chosen :] for node in out)
+        return all(meeting in opened.loop.body for opened in around)
 
     def forget(self, loop: Loop, blocks: Collection[int] | None = None) -> None:
         """Makes everything that the loop may change unknown, or what ``blocks`` behind it may."""
@@ -187,16 +188,9 @@ class WalkState(ABC):
 
     def snapshot(self) -> Snapshot:
         """The state as it is now. Cost: linear in registers and symbols."""
-        limits = tuple((s, s.count, s.slopes) for s in self.symbols)
-        return Snapshot(
-            dict(self.state.registers),
-            self.state.alive.copy(),
-            len(self.out),
-            self.is_exact,
-            self.has_gone,
-            self.reach,
-            limits,
-        )
+        limits = tuple((s, s.count, s.slopes) for s in self._symbols)
+        registers, alive = dict(self.state.registers), self.state.alive.copy()
+        return Snapshot(registers, alive, len(self.trail.nodes), self.standing, limits)
 
     def restore(self, snapshot: Snapshot) -> None:
         """Undoes everything since the snapshot."""
@@ -208,6 +202,5 @@ class WalkState(ABC):
         """Goes on from there another way; what was required of symbols stays required."""
         self.state.registers = dict(snapshot.registers)
         self.state.alive = snapshot.alive.copy()
-        del self.out[snapshot.nodes :]
-        self.is_exact, self.has_gone = snapshot.is_exact, snapshot.has_gone
-        self.reach = snapshot.reach
+        del self.trail.nodes[snapshot.nodes :]
+        self.standing = snapshot.standing

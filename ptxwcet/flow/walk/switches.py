@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import reduce
 
 import numpy as np
@@ -14,7 +15,8 @@ from ptxwcet.flow.walk.guards import require_agreement
 from ptxwcet.flow.walk.open_branch import Side
 from ptxwcet.flow.walk.path import PathChoice, PathLate, Visit
 from ptxwcet.flow.walk.sides import meet_registers, reach_behind, walk_side, walked
-from ptxwcet.flow.walk.state import Reach, WalkState
+from ptxwcet.flow.walk.standing import Reach
+from ptxwcet.flow.walk.state import WalkState
 from ptxwcet.flow.walk.stops import Infeasible, Refused
 
 
@@ -26,33 +28,31 @@ def walk_switch(walk: WalkState, block: int, mask: Mask) -> tuple[int, Mask]:
     """
     meeting = walk.graph.postdominators[block]
     ways = _lanes_by_target(walk, block, mask)
-    walk.out.append(Visit(block, taken=True))
+    walk.trail.add(Visit(block, taken=True))
     if len(ways) == 1:
         return next(iter(ways.items()))
-    if meeting is None or (walk.open_loops and meeting not in walk.open_loops[-1].loop.body):
+    if meeting is None or (walk.trail.loops and meeting not in walk.trail.loops[-1].loop.body):
         raise _refusal(walk, block, "its cases meet again only behind the loop around")
     causes = frozenset({Cause(CauseKind.OPERATION, "brx.idx", walk.graph.last(block))})
     agreement, if_race_free = agreement_at(walk, block)
     is_known = not any(np.array_equal(lanes, mask) for lanes in ways.values())
     if is_known:
         agreement = Agreement.NONE  # it is known which lanes go where
-    before, apart = walk.snapshot(), walk.apart
+    before = walk.snapshot()
     if agreement is not Agreement.BLOCK:
-        walk.apart = [*apart, (block, causes)]
-    try:
-        sides = _sides(walk, ways, meeting, agreement, is_known=is_known)
-    finally:
-        walk.apart = apart
+        walk.standing = walk.standing.parted(block, causes)
+    sides = _sides(walk, ways, meeting, agreement, is_known=is_known)
     _join(walk, sides, causes)
     complete = all(not bool((side.mask & ~side.arrived).any()) for side in sides)
-    walk.is_exact = before.is_exact and complete
+    has_gone = any(side.standing.has_gone for side in sides)
+    walk.standing = replace(before.standing.exact_if(complete), has_gone=has_gone)
     reach_behind(walk, before, sides)
     paths = tuple(side.path for side in sides)
     if agreement:
         site = block if agreement is Agreement.BLOCK else None
-        walk.out.append(PathChoice(paths, site, if_race_free))
+        walk.trail.add(PathChoice(paths, site, if_race_free))
     else:
-        walk.out.append(PathLate(len(paths), paths))
+        walk.trail.add(PathLate(len(paths), paths))
     return meeting, reduce(np.logical_or, [side.arrived for side in sides])
 
 
@@ -63,7 +63,7 @@ def _sides(
 
     ``is_known``: all of them are executed, by the lanes that are known to take them.
     """
-    reach = walk.reach
+    reach = walk.standing.reach
     try:
         return _feasible(walk, ways, meeting, agreement, None if is_known else Reach.ON_SIDE)
     except Infeasible as infeasible:
@@ -83,8 +83,8 @@ def _feasible(
     excluded: Infeasible | None = None
     for target, lanes in ways.items():
         walk.go_back(before)
-        walk.reach = reach or before.reach
-        walk.is_exact &= bool(agreement)
+        walk.standing = walk.standing.reached(reach or before.standing.reach)
+        walk.standing = walk.standing.exact_if(bool(agreement))
         try:
             path, arrived = walk_side(walk, target, lanes, meeting, chosen=bool(agreement))
         except Infeasible as infeasible:
@@ -110,12 +110,9 @@ def _join(walk: WalkState, sides: list[Side], causes: frozenset[Cause]) -> None:
             joined.arrived | side.arrived,
             walk.state.registers,
             joined.alive & (~side.mask | side.alive) | side.mask & side.alive,
-            is_exact=joined.is_exact and side.is_exact,
-            has_gone=joined.has_gone or side.has_gone,
-            is_certain=joined.is_certain and side.is_certain,
+            joined.standing,
         )
     walk.state.registers, walk.state.alive = joined.registers, joined.alive
-    walk.has_gone = joined.has_gone
 
 
 def _lanes_by_target(walk: WalkState, block: int, mask: Mask) -> dict[int, Mask]:
@@ -128,7 +125,7 @@ def _lanes_by_target(walk: WalkState, block: int, mask: Mask) -> dict[int, Mask]
     targets = [walk.graph.block_of(labels[name]) for name in instruction.targets]
     walk.state.active = mask
     value = read_operand(walk.state, instruction.operands[0], 32, index)
-    if not isinstance(value, Known) or value.terms or not walk.is_exact or walk.has_gone:
+    if not isinstance(value, Known) or value.terms or not walk.standing.are_here:
         return dict.fromkeys(dict.fromkeys(targets), mask)
     numbers = np.broadcast_to(np.asarray(value.base), mask.shape) & 0xFFFFFFFF
     if bool((numbers[mask] >= len(targets)).any()):

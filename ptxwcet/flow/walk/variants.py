@@ -59,7 +59,7 @@ def variant_of(walk: WalkState, loop: Loop, mask: Mask) -> Proven | None:
     known = _Known(walk, mask, live)
     state = known.summary(live, search)
     found = _remembered(walk, (loop.id, 0, state), lambda: search.bounds(known))
-    goes_on = any(opened.loop.id == loop.id for opened in walk.open_loops)
+    goes_on = any(opened.loop.id == loop.id for opened in walk.trail.loops)
     if goes_on or not search.ways:
         return found  # lanes that go on in a loop do not come from before it
     if found is None:

@@ -50,7 +50,7 @@ class Walk(WalkState):
         """
         block, mask = self.region(self.cfg.entry, self.state.alive.copy(), None, None)
         assert block == self.cfg.exit or not mask.any()
-        path = tuple(self.out)
+        path = tuple(self.trail.nodes)
         for symbol in self.parameters:
             if symbol.name != symbolic:
                 path = close_symbol(path, symbol)
@@ -86,7 +86,7 @@ class Walk(WalkState):
             state.active = mask
             if step.instruction.control in ENDINGS:
                 sure, unsure, _ = outcomes(self, step.guard, mask)
-                if self.is_exact and not self.has_gone and not unsure.any():
+                if self.standing.are_here and not unsure.any():
                     return self._leave(block, step, sure, mask)
                 continue
             if step.is_checked:
@@ -101,12 +101,12 @@ class Walk(WalkState):
         )
         if taken is None:
             assert fallthrough is not None
-            self.out.append(Visit(block, taken=False))
+            self.trail.add(Visit(block, taken=False))
             return fallthrough, mask
         return walk_branch(self, block, mask, taken, fallthrough)
 
     def _leave(self, block: int, step: Step, left: Mask, mask: Mask) -> tuple[int, Mask]:
-        self.out.append(Visit(block, taken=False))
+        self.trail.add(Visit(block, taken=False))
         self.state.alive &= ~left
         rest = mask & ~left
         if not rest.any():

@@ -1,0 +1,56 @@
+"""Who stands where the walk stands: whether the masks are those of the run, and which runs come."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from ptxwcet.flow.values.value import Cause
+
+
+class Reach(Enum):
+    """Which runs come to where the walk stands, with at least one lane of its mask.
+
+    ``ALWAYS``: all that the facts allow; ``ON_SIDE``: those that take the side of the innermost
+    open branch around; ``PERHAPS``: it is not known which.
+    """
+
+    ALWAYS = "always"
+    ON_SIDE = "on side"
+    PERHAPS = "perhaps"
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What is known of the lanes of the mask, and of others that wait elsewhere.
+
+    ``is_exact``: the masks are those of the run, else a warp may have fewer lanes. ``has_gone``:
+    lanes may have ended for good, so that the masks are no more exact. ``apart``: open branches
+    around whose other lanes may wait elsewhere, and why they are open.
+    """
+
+    is_exact: bool = True
+    has_gone: bool = False
+    reach: Reach = Reach.ALWAYS
+    apart: tuple[tuple[int, frozenset[Cause]], ...] = ()
+
+    @property
+    def are_here(self) -> bool:
+        """Whether exactly the lanes of the mask are here."""
+        return self.is_exact and not self.has_gone
+
+    def exact_if(self, still: bool) -> Standing:
+        """The same with masks that are those of the run only if they are ``still``."""
+        return replace(self, is_exact=self.is_exact and still)
+
+    def reached(self, reach: Reach) -> Standing:
+        """The same for other runs."""
+        return replace(self, reach=reach)
+
+    def parted(self, block: int, causes: frozenset[Cause]) -> Standing:
+        """The same with lanes that may wait elsewhere since an open branch."""
+        return replace(self, apart=(*self.apart, (block, causes)))
+
+    def parted_once(self, block: int, causes: frozenset[Cause]) -> Standing:
+        """The same, whether they have parted there before or not."""
+        return self if (block, causes) in self.apart else self.parted(block, causes)

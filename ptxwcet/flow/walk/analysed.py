@@ -22,8 +22,6 @@ from ptxwcet.flow.walk.stops import Refused, Undecided
 _MOST_PLAIN_ITERATIONS = 4096
 # Iterations after which a loop that data may leave is asked for: its counters have gone round.
 _MOST_ITERATIONS = 1 << 32
-ENUMERATED = "enumerated"
-"""How the reason begins for iterations that were all executed one by one."""
 
 
 def analysed_loop(walk: WalkState, entry: Entry, claimed: Claim | None) -> tuple[int, Mask]:
@@ -141,10 +139,11 @@ class _Search:
         bodies = self._iterations.bodies(loop.id, rotated=is_rotated(loop))
         if claimed is not None and claimed.origin is BoundOrigin.USER:
             self._check(claimed.most, bodies)
-        reason = self._reason or ENUMERATED
+        reason = self._reason or "enumerated"
         if opened.undecided:
             reason += "; it may end earlier"
-        return PathLoop(loop.id, path, bodies, BoundOrigin.ANALYSIS, reason)
+        one_by_one = not self._reason
+        return PathLoop(loop.id, path, bodies, BoundOrigin.ANALYSIS, reason, one_by_one=one_by_one)
 
     def _check(self, most: int, bodies: AffineCount) -> None:
         """Compares what the user says with what was found, if a run that enters executes that.

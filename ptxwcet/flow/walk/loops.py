@@ -9,7 +9,7 @@ import numpy as np
 from ptxwcet.flow.graph.loops import Loop
 from ptxwcet.flow.launch import WARP_SIZE, BoundOrigin
 from ptxwcet.flow.values.value import Mask
-from ptxwcet.flow.walk.analysed import ENUMERATED, analysed_loop
+from ptxwcet.flow.walk.analysed import analysed_loop
 from ptxwcet.flow.walk.bounded import bounded_loop
 from ptxwcet.flow.walk.iterations import Claim, Entry, is_rotated
 from ptxwcet.flow.walk.narrowing import widen
@@ -122,7 +122,7 @@ def _is_worth_a_variant(walk: WalkState, loop: Loop, claim: Claim | None, first:
         return _is_ended_by_user(walk, loop, first)
     most = None if walk.standing.is_exact else _most_bodies(walk)
     last = walk.trail.last
-    one_by_one = isinstance(last, PathLoop) and last.reason.startswith(ENUMERATED)
+    one_by_one = isinstance(last, PathLoop) and last.one_by_one
     return most is not None and most >= (_ENUMERATED if one_by_one else _MANY)
 
 

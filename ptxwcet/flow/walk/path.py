@@ -114,7 +114,8 @@ class PathGrowing:
 class PathLoop:
     """Everything that one entry of loop ``loop`` executes; at most ``iterations`` bodies.
 
-    ``proof`` is the certificate of a loop that is not counted, and what that was confirmed for.
+    ``proof`` is the certificate of a loop that is not counted, and what that was confirmed for;
+    ``one_by_one``: it was counted by executing each iteration.
     """
 
     loop: int
@@ -123,6 +124,7 @@ class PathLoop:
     origin: BoundOrigin
     reason: str
     proof: Proof | None = field(default=None, compare=False)
+    one_by_one: bool = field(default=False, compare=False)
 
     @property
     def obtained(self) -> str:

@@ -80,7 +80,7 @@ class Liveness:
     def reached(
         self, starts: Collection[BlockId], ends: Collection[BlockId | None] = ()
     ) -> set[BlockId]:
-        """The blocks that some of ``starts`` lead to, these among them, without passing ``ends``."""
+        """Blocks that some of ``starts`` lead to, these among them, without passing ``ends``."""
         seen: set[BlockId] = set()
         pending = list(starts)
         while pending:

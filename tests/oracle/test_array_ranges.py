@@ -18,7 +18,7 @@ BODY = """.version 8.3
 .address_size 64
 .visible .entry k(.param .u64 a, .param .u64 b)
 {{
-.reg .b64 %d<9>;
+.reg .b64 %d<12>;
 .reg .b32 %r<9>;
 .reg .b16 %h<9>;
 .reg .pred %p<9>;
@@ -102,3 +102,26 @@ def test_a_run_that_writes_another_number_is_not_spoken_of() -> None:
     kernel = parse_module(SourceFile("k.ptx", text)).kernels[0]
     given = Input((1, 1, 1), seed=1, arrays={"a": ArrayRange("u32", 0, 5)}, steps=300)
     assert (OUTSIDE, 0) in execute(kernel, given).findings
+
+
+OTHERS = {
+    "shared": "st.shared.u32 [%r4], 999; ld.shared.u32 %r2, [%r4];",
+    "local": "st.local.u32 [%r4], 999; ld.local.u32 %r2, [%r4];",
+    "made of words": (
+        "ld.param.u32 %r5, [b]; ld.param.u32 %r6, [b+4]; cvt.u64.u32 %d5, %r5; "
+        "mul.wide.u32 %d6, %r6, 65536; mul.lo.s64 %d7, %d6, 65536; mul.lo.s64 %d8, %d5, 1; "
+        "add.s64 %d9, %d7, %d8; add.s64 %d10, %d9, %d4; st.global.u32 [%d10], 999; "
+        "ld.global.u32 %r2, [%d10];"
+    ),
+}
+
+
+@pytest.mark.parametrize("load", OTHERS.values(), ids=OTHERS)
+@pytest.mark.parametrize("offset", ["sub.s64 %d4, %d3, %d1;", "and.b64 %d4, %d3, 60;"])
+def test_what_is_no_more_the_pointer(load: str, offset: str) -> None:
+    """A distance that is made of the pointer, added to the address of something else."""
+    widened = f"{offset} cvt.u32.u64 %r4, %d4; {load}"
+    kernel = kernel_of("u32", "%r7", widened, "lt.s32")
+    launch = Launch((5, 1, 1), (2, 1, 1), arrays={"a": ArrayRange("s32", 0, 9)})
+    found = attack(kernel, launch, machine(), seed=5, executions=len(PROFILES), steps=2000)
+    assert not found.violations

@@ -64,6 +64,17 @@ APART = {
         "@%p0 bra B; bar.sync 0; bar.sync 0; B:"
     ),
     "a barrier is guarded": f"@%p0 bar.sync 0; {REDUCED} @!%p0 bar.sync 0;",
+    "warps meet with different numbers, before some end": (
+        "ld.global.nc.u32 %r6, [%rd1]; ld.global.nc.u32 %r7, [%rd1+16]; and.b32 %r7, %r7, 1;"
+        "@%p0 bra A; mov.b32 %r6, %r7; ld.global.nc.u32 %r7, [%rd1+8]; and.b32 %r7, %r7, 1;"
+        "setp.eq.u32 %p4, %r7, 0; @%p4 ret; A: and.b32 %r6, %r6, 1; setp.eq.u32 %p1, %r6, 0;"
+    ),
+    "warps leave a loop in different iterations by one of its ends": (
+        "mov.u32 %r4, 0; shr.u32 %r7, %r3, 5; N: ld.global.nc.u32 %r6, [%rd1];"
+        "and.b32 %r6, %r6, 7; setp.eq.u32 %p2, %r4, %r7; @%p2 bra A;"
+        "add.u32 %r4, %r4, 1; setp.ge.u32 %p3, %r6, 6; @!%p3 bra N; ret;"
+        "A: add.u32 %r6, %r6, %r4; and.b32 %r6, %r6, 1; setp.eq.u32 %p1, %r6, 0;"
+    ),
 }
 TOGETHER = {
     "in line": f"bar.sync 0; {REDUCED}",
@@ -92,15 +103,75 @@ def test_no_run_takes_longer_than_its_bound(body: str) -> None:
         analyse_and_hold(kernel)
 
 
-def analyse_and_hold(kernel: Kernel) -> None:
+def analyse_and_hold(kernel: Kernel, launch: Launch = TWO, executions: int = 12) -> None:
     """Bounds a kernel, if it is not refused, and holds executions to the bound."""
-    analysis = analyse_kernel(kernel, TWO, machine())
+    analysis = analyse_kernel(kernel, launch, machine())
     checker = Checker(analysis)
-    for given in inputs(TWO, 1, 12, 2000):
+    for given in inputs(launch, 1, executions, 2000):
         run = execute(kernel, given)
         assert run.is_whole
         assert checker.check(run, given) is None
         assert checker.check_time(run, given) is None
+
+
+FOUR = Launch((128, 1, 1))
+LONG = (
+    "mov.u32 %r5, 0; H{}: DIVIDE add.u32 %r5, %r5, 1; setp.lt.u32 %p3, %r5, 30; @%p3 bra H{};"
+).replace("DIVIDE", 8 * "div.rn.f32 %f1, %f1, %f2; ")
+IN_TURNS = (
+    KERNEL.split("BODY")[0]
+    + """
+shr.u32 %r7, %r3, 5;
+mov.u32 %r4, 0;
+mov.b64 %rd2, %rd1;
+NEXT: ld.global.nc.u32 %r6, [%rd2];
+and.b32 %r6, %r6, 3;
+MISS
+setp.eq.u32 %p1, %r6, 0; @%p1 bra S0;
+setp.eq.u32 %p1, %r6, 1; @%p1 bra S1;
+setp.eq.u32 %p1, %r6, 2; @%p1 bra S2;
+"""
+    + f"bar.sync 0; bar.sync 0; bar.sync 0; {LONG.format(3, 3)} bra LAST;\n"
+    + f"S0: {LONG.format(0, 0)} bar.sync 0; bar.sync 0; bar.sync 0; bra LAST;\n"
+    + f"S1: bar.sync 0; {LONG.format(1, 1)} bar.sync 0; bar.sync 0; bra LAST;\n"
+    + f"S2: bar.sync 0; bar.sync 0; {LONG.format(2, 2)} bar.sync 0; bra LAST;\n"
+    + """
+LAST: add.u32 %r4, %r4, 1;
+add.s64 %rd2, %rd2, 4;
+setp.lt.u32 %p3, %r4, 4;
+@%p3 bra NEXT;
+bar.sync 0;
+st.global.f32 [%rd3], %f1;
+ret;
+}
+"""
+)
+
+
+@pytest.mark.parametrize(
+    ("miss", "is_bounded"),
+    [
+        ("", True),
+        ("setp.eq.u32 %p3, %r4, 1; @%p3 bra LAST;", True),
+        (
+            "setp.ne.u32 %p3, %r4, %r7; @%p3 bra LAST;",
+            False,
+        ),  # each warp in an iteration of its own
+        ("setp.lt.u32 %p3, %r4, %r7; @%p3 bra LAST;", False),
+    ],
+)
+def test_warps_that_come_for_the_first_time_in_other_iterations(
+    miss: str, is_bounded: bool
+) -> None:
+    """What warps agree on in an iteration is not what each of them finds at its n-th visit."""
+    text = IN_TURNS.replace("MISS", miss)
+    (kernel,) = parse_module(SourceFile("k.ptx", text)).kernels
+    if is_bounded:
+        analyse_and_hold(kernel, FOUR, 6)
+        return
+    with pytest.raises(PtxwcetError) as caught:
+        analyse_and_hold(kernel, FOUR, 40)
+    assert caught.value.diagnostics[0].code == "PW222"
 
 
 VOTED = "setp.gt.s32 %p3, %r2, 9; vote.sync.any.pred %p2, %p3, -1;"  # alike in a warp

@@ -90,6 +90,24 @@ def test_loads_through_the_pointer(body: str) -> None:
         "ld.global.v2.u32 {%r4, %r5}, [%d2];\nmov.b64 %d3, {%r4, %r5};\n"
         "setp.lt.u32 %p1, %r2, 5;\nselp.b64 %d3, %d1, %d3, %p1;\nld.global.u32 %r3, [%d3];",
         "atom.global.add.u32 %r3, [%d1], 1;",
+        # the address of another space is a number
+        "and.b64 %d3, %d1, 12;\ncvt.u32.u64 %r4, %d3;\nld.shared.u32 %r3, [%r4];",
+        "cvt.u32.u64 %r4, %d1;\nld.local.u32 %r3, [%r4];",
+        # what the pointer leads to is not behind these
+        "neg.s64 %d3, %d1;\nld.global.u32 %r3, [%d3];",
+        "add.s64 %d3, %d1, %d1;\nld.global.u32 %r3, [%d3];",
+        "cvt.u32.u64 %r4, %d1;\nld.global.u32 %r3, [%r4];",
+        "ld.param.v2.u64 {%d3, %d4}, [a];\nld.global.u32 %r3, [%d4];",
+        # a number is added to a pointer that is put together of two words
+        *(
+            "ld.global.u32 %r4, [%d2];\nld.global.u32 %r5, [%d2+4];\ncvt.u64.u32 %d5, %r4;\n"
+            f"mad.wide.u32 %d6, %r5, -2147483648, %d5;\n{offset}\nadd.s64 %d3, %d6, %d7;\n"
+            "ld.global.u32 %r3, [%d3];"
+            for offset in (
+                "add.s64 %d4, %d1, 16;\nsub.s64 %d7, %d4, %d1;",
+                "and.b64 %d7, %d1, 12;",
+            )
+        ),
     ],
 )
 def test_loads_of_others(body: str) -> None:

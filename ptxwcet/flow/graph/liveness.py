@@ -5,7 +5,8 @@ Cost: a few rounds over the blocks; for a branch, linear in the blocks behind it
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
+from heapq import heappop, heappush
 
 from ptxwcet.flow.graph.cfg import BlockId, ControlFlowGraph
 from ptxwcet.ir.kernel import Kernel
@@ -58,20 +59,59 @@ class Liveness:
         bits = written if meeting is None else written & self._live[meeting]
         return [name for position, name in enumerate(self._names) if bits >> position & 1]
 
+    def joined_before(self, branch: BlockId, meeting: BlockId | None) -> list[str]:
+        """The same for the blocks where some sides of a branch, or of what is behind it, meet
+        before all do: written on the way to such a block, and live there.
+        """
+        bits = 0
+        for join in self._joins(branch, meeting):
+            if not self._live[join] & ~bits:
+                continue
+            written = 0
+            for block in self.reached(self._cfg.successors[branch], (join, meeting)):
+                written |= self._writes[block]
+            bits |= written & self._live[join]
+        return [name for position, name in enumerate(self._names) if bits >> position & 1]
+
     def between(self, branch: BlockId, meeting: BlockId | None) -> set[BlockId]:
         """The blocks behind a branch up to where its sides meet, if they do."""
-        return self.reached(self._cfg.successors[branch], meeting)
+        return self.reached(self._cfg.successors[branch], (meeting,))
 
-    def reached(self, starts: Iterable[BlockId], end: BlockId | None = None) -> set[BlockId]:
-        """The blocks that some of ``starts`` lead to, these among them, without passing ``end``."""
+    def reached(
+        self, starts: Collection[BlockId], ends: Collection[BlockId | None] = ()
+    ) -> set[BlockId]:
+        """Blocks that some of ``starts`` lead to, these among them, without passing ``ends``."""
         seen: set[BlockId] = set()
         pending = list(starts)
         while pending:
             block = pending.pop()
-            if block != end and block not in seen:
+            if block not in ends and block not in seen:
                 seen.add(block)
                 pending += self._cfg.successors[block]
         return seen
+
+    def _joins(self, branch: BlockId, meeting: BlockId | None) -> set[BlockId]:
+        """Where ways from a branch meet that have had no block in common, before ``meeting``.
+
+        Each block is marked with the last block that all ways to it have passed, as far as is known
+        yet: a side, or such a join. Blocks come in reverse postorder, so that this is soon settled.
+        """
+        place = {block: i for i, block in enumerate(self._cfg.reverse_postorder)}
+        passed = {target: target for target in self._cfg.successors[branch] if target != meeting}
+        pending = sorted((place[block], block) for block in passed)
+        joins: set[BlockId] = set()
+        while pending:
+            _, block = heappop(pending)
+            for target in self._cfg.successors[block]:
+                known = passed.get(target)
+                if target == meeting or known == passed[block]:
+                    continue
+                if known is not None:
+                    joins.add(target)
+                if known != target:
+                    passed[target] = passed[block] if known is None else target
+                    heappush(pending, (place[target], target))
+        return joins
 
 
 def _solve(cfg: ControlFlowGraph, uses: list[int], kills: list[int]) -> list[int]:

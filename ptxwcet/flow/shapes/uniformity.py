@@ -7,7 +7,9 @@ agree, the n-th visit of one warp need not be like the n-th of another.
 
 Lanes part at a branch and meet at its immediate post-dominator, so a register that is live there
 and written on the way is at most as uniform as the branch: this covers the branches of ``if`` and
-the lanes (or warps) that leave a loop in different iterations (temporal divergence).
+the lanes (or warps) that leave a loop in different iterations (temporal divergence). Warps come
+before to where only some sides meet, as those do that a side leads past to the end: what is live
+there and written on the way, they do not agree on.
 
 What a lane reads from another one is only defined if that one takes part: between such a branch and
 where its sides meet, nothing is said of it.
@@ -46,6 +48,7 @@ from ptxwcet.flow.shapes.shape import (
     limited,
     uniform,
 )
+from ptxwcet.flow.shapes.visits import Visits
 from ptxwcet.flow.values.accesses import variable_moves
 from ptxwcet.flow.values.transfer import register_width
 from ptxwcet.ir.kernel import (
@@ -91,6 +94,12 @@ class BranchAgreements:
         """
         return index in self._settled[1]
 
+    def parting(self, block: int) -> tuple[BlockId, ...]:
+        """The branches at which warps have to agree so that what they agree on at ``block`` in one
+        iteration is what each of them finds there for the n-th time.
+        """
+        return self._visits.parting(BlockId(block))
+
     @property
     def _found(self) -> tuple[Agreement, ...]:
         return self._settled[0]
@@ -98,6 +107,11 @@ class BranchAgreements:
     @cached_property
     def _settled(self) -> tuple[tuple[Agreement, ...], frozenset[int]]:
         return _settled(*self._subject, race_free=False)
+
+    @cached_property
+    def _visits(self) -> Visits:
+        kernel, cfg, postdominators, _ = self._subject
+        return Visits(cfg, Liveness(kernel, cfg), postdominators)
 
     @cached_property
     def _found_without_races(self) -> tuple[Agreement, ...]:
@@ -145,6 +159,8 @@ def _settled(
             meeting = postdominators[block]
             for name in live.joined(block, meeting):
                 changed |= found.cap(name, agreement)
+            for name in live.joined_before(block, meeting):
+                changed |= found.cap(name, Agreement.WARP)
             if agreement is Agreement.NONE:
                 for parted in live.between(block, meeting):
                     changed |= found.part(cfg.blocks[parted].start, cfg.blocks[parted].end)

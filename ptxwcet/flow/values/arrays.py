@@ -3,9 +3,10 @@
 A load is of the array that a pointer parameter leads to if its address is that pointer and numbers
 added to it. Where an address comes from is followed through registers, whatever the order of
 instructions: products, shifts and quotients are numbers and no pointers any more. A 64-bit word
-that is loaded may be a pointer to anywhere, and so may a number where another way has a pointer.
-Any parameter of 64 bits may be a pointer. An address that may come from two pointers has a range
-only if both have one.
+that is loaded may be a pointer to anywhere, and so may a number where another way has a pointer,
+and what is made of a pointer otherwise than by adding numbers: the distance of two pointers may be
+added to a third one. Any parameter of 64 bits may be a pointer. An address that may come from two
+pointers has a range only if both have one.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ _NUMBERS = frozenset(("mul", "mul24", "shl", "shr", "div", "rem", "popc", "clz",
 """What these give is a number, even of a pointer."""
 _CHOOSING = frozenset(("selp", "slct", "min", "max"))
 """What gives one of its first two sources."""
+_KEEPING = frozenset(("mov", "cvta", "add", "sub", "mad", *_CHOOSING))
+"""What these give of a pointer still leads where it led, or a number away from there."""
 _ASSEMBLING = frozenset(("mov", "or", "xor", "bfi"))
 """What puts words together; of 64 bits, that may make a pointer."""
 _ANYWHERE = ""
@@ -111,12 +114,16 @@ def array_transfer(
 
 
 def _array_access(instruction: Instruction) -> Access | None:
-    """A load of integers from an address in a register."""
+    """A load of integers from an address in a register, where a pointer parameter may lead.
+
+    That of a kernel in OpenCL may lead to shared memory.
+    """
     access = access_of(instruction)
     if access is None or access.kind is None or not isinstance(access.base, Register):
         return None
     is_load = bool(instruction.form.write_slots)
-    return access if is_load and access.space not in (Space.PARAM, Space.CONST) else None
+    is_reached = access.space in (Space.GLOBAL, Space.GENERIC, Space.SHARED)
+    return access if is_load and is_reached else None
 
 
 def _bits(row: ArrayRange) -> int:
@@ -153,7 +160,7 @@ class _Pointers:
         scalars = [one for one in kernel.parameters if not one.is_array]
         wide = {one.name for one in scalars if one.size_bytes * 8 == _POINTER_BITS}
         self._pointers = wide | stated
-        self._numbers = {one.name for one in scalars} - self._pointers
+        self._sizes = {one.name: one.size_bytes for one in scalars}
 
     def origins(self) -> Mapping[str, _Origins]:
         """By register: names of parameters, and ``_ANYWHERE``; nothing of one that is a number."""
@@ -207,7 +214,9 @@ class _Pointers:
         origins = _of(operands[1:], found)
         if name in _ASSEMBLING and self._is_wide(instruction):
             is_mov = name == "mov" and not any(isinstance(one, Vector) for one in operands[1:])
-            origins |= _NOWHERE if is_mov else {_ANYWHERE}
+            return origins if is_mov else origins | {_ANYWHERE}
+        if origins and not (self._is_wide(instruction) and _keeps(name, operands, found)):
+            return origins | {_ANYWHERE}
         return origins
 
     def _is_wide(self, instruction: Instruction) -> bool:
@@ -219,9 +228,18 @@ class _Pointers:
         if access is None:
             return frozenset({_ANYWHERE})
         base = access.base
-        if isinstance(base, SymbolRef) and base.name in self._pointers | self._numbers:
-            return frozenset({base.name} & self._pointers)
+        first, behind = access.span
+        name = base.name if isinstance(base, SymbolRef) else ""
+        if first >= 0 and behind <= self._sizes.get(name, 0):
+            return frozenset({name} & self._pointers)
         return frozenset({_ANYWHERE}) if access.bits >= _POINTER_BITS else _NOWHERE
+
+
+def _keeps(name: str, operands: tuple[Operand, ...], found: Mapping[str, _Origins]) -> bool:
+    """Whether what is made of a pointer is one, or a pointer and a number added to it."""
+    if name == "add":
+        return not all(_of((one,), found) for one in operands[1:3])
+    return name in _KEEPING and (name != "sub" or not _of(operands[2:3], found))
 
 
 def _chooses_number(instruction: Instruction, found: Mapping[str, _Origins]) -> bool:

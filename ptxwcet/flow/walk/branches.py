@@ -82,7 +82,24 @@ def _opened(walk: WalkState, sides: OpenBranch, guard: Guard | None, mask: Mask)
 
 
 def agreement_at(walk: WalkState, block: int) -> tuple[Agreement, bool]:
-    """Who takes a branch alike, and whether that needs a kernel without data races."""
+    """Who takes a branch alike, and whether that needs a kernel without data races.
+
+    Warps that are walked apart may come to it in different iterations for the n-th time.
+    """
+    found, if_race_free = _agreement(walk, block)
+    is_of_all = len(walk.state.warps) == walk.state.launch.warps
+    if found is not Agreement.BLOCK or is_of_all or not walk.cfg.barriers:
+        return found, if_race_free
+    for branch in walk.graph.agreements.parting(block):
+        agreed, only_if_race_free = _agreement(walk, branch)
+        if agreed is not Agreement.BLOCK:
+            return Agreement.WARP, False
+        if_race_free |= only_if_race_free
+    return found, if_race_free
+
+
+def _agreement(walk: WalkState, block: int) -> tuple[Agreement, bool]:
+    """Who takes a branch alike in an iteration of the loops around, on which assumption."""
     stated = walk.facts.uniform.get(block)
     if stated == "block":
         return Agreement.BLOCK, False

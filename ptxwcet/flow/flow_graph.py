@@ -38,9 +38,9 @@ class Work:
     ``regions``, ``results``, ``variants`` and ``searches`` belong to
     :mod:`ptxwcet.flow.walk.variants`; ``uncounted`` are loops that were not counted without a
     variant; ``passages`` are those of :mod:`ptxwcet.flow.certificates.proof`, ``states`` what
-    contradicted certificates, by loop. ``walking`` counts
-    instructions executed in all walks, ``searching`` what variants were looked for with,
-    ``proving`` the solver's effort for their certificates.
+    contradicted certificates, by loop; ``steps`` those of :mod:`ptxwcet.flow.walk.steps`, by block.
+    ``walking`` counts instructions executed in all walks, ``searching`` what variants were looked
+    for with, ``proving`` the solver's effort for their certificates.
     """
 
     visits: int = 0
@@ -55,6 +55,7 @@ class Work:
     uncounted: set[int] = field(default_factory=set)
     passages: dict[Any, Any] = field(default_factory=dict)
     states: dict[int, list[Any]] = field(default_factory=dict)
+    steps: dict[int, Any] = field(default_factory=dict)
     walking: Effort = field(default_factory=lambda: Effort(MOST_WALK_STEPS))
     searching: Effort = field(default_factory=lambda: Effort(MOST_SEARCH_STEPS))
     proving: Effort = field(default_factory=lambda: Effort(MOST_PROOF_STEPS))

@@ -1,4 +1,4 @@
-"""The instructions of each block that the walk must look at, compiled once a walk."""
+"""The instructions of each block that the walk must look at, compiled once a graph."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Steps:
 
     def __init__(self, graph: FlowGraph) -> None:
         self._graph = graph
-        self._of: dict[int, tuple[Step, ...]] = {}
+        self._of: dict[int, tuple[Step, ...]] = graph.work.steps
 
     def of(self, block: int) -> tuple[Step, ...]:
         """The steps of a block, its branch excepted. Cost: linear in the block, once."""

@@ -110,3 +110,13 @@ def test_a_sum_that_wraps_around_is_possible() -> None:
     assert not found_impossible(truths)
     below = [one.less_than(4, signed=True), two.less_than(4, signed=True)]
     assert found_impossible([*truths, *below, ~one.less_than(-4, signed=True)])
+
+
+@pytest.mark.parametrize("signed", [True, False])
+def test_sums_wrap_around_from_the_first_that_does_not_fit(signed: bool) -> None:
+    one, two, _ = NUMBERS
+    for most in range(1, 1 << WIDTH - signed):
+        given = [~const(most, WIDTH).less_than(one, signed=signed), two.equals(1)]
+        given.append(~one.less_than(0, signed=signed))
+        doubts = [*given, ~one.less_than(one + two, signed=signed)]
+        assert found_impossible(doubts) == (not is_possible(doubts)), most

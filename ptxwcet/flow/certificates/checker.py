@@ -25,6 +25,7 @@ from ptxwcet.flow.certificates.certificate import (
     most_back_edges,
     most_remainders,
 )
+from ptxwcet.flow.certificates.linear import is_impossible
 from ptxwcet.flow.certificates.passage import NotFollowed, Passage
 from ptxwcet.flow.certificates.solving import Question, State, all_of, arithmetic_width
 from ptxwcet.flow.effort import Effort
@@ -33,6 +34,8 @@ from ptxwcet.support.smt import Answer
 
 EFFORT = 12_000
 """Effort of one question: some tenths of a second."""
+SOON = 1_000
+"""Effort of a question before it is looked at as a linear one."""
 TOGETHER = 8_000
 """Effort of the question about all claims together."""
 
@@ -138,14 +141,19 @@ def _answer(
     """What the solver says of doubts, and a state in which they are right.
 
     It is asked about all claims together, and about each alone if it does not find that: what is
-    easy takes one question, and what is not is easier in parts.
+    easy takes one question, and what is not is easier in parts, or linear.
     """
     claims = all_of(doubts.claims)
     answer, state = _asked(narrowed, contents, [*doubts.given, ~claims], TOGETHER, effort)
     if answer is not Answer.UNKNOWN:
         return answer, state
     for claim in dict.fromkeys(doubts.claims):
-        answer, state = _asked(narrowed, contents, [*doubts.given, ~claim], EFFORT, effort)
+        truths = [*doubts.given, ~claim]
+        answer, state = _asked(narrowed, contents, truths, SOON, effort)
+        if answer is Answer.UNKNOWN and is_impossible(truths, effort):
+            answer = Answer.IMPOSSIBLE
+        if answer is Answer.UNKNOWN:
+            answer, state = _asked(narrowed, contents, truths, EFFORT, effort)
         if answer is not Answer.IMPOSSIBLE:
             break
     return answer, state

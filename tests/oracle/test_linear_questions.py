@@ -21,7 +21,7 @@ STATES = [*product(range(1 << WIDTH), range(1 << WIDTH), range(1 << WIDTH), (0, 
 def found_impossible(truths: list[Term]) -> bool:
     """What the code under test says; effort that is used up is no answer."""
     try:
-        return is_impossible(truths, Effort(1_500))
+        return is_impossible(truths, Effort(15_000))
     except TooMuchEffort:
         return False
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 from itertools import product
 from math import gcd
 
-from ptxwcet.flow.effort import Effort
+from ptxwcet.flow.effort import Effort, TooMuchEffort
 from ptxwcet.ir.terms import Op, Term, const, fold, signed, term
 
 _MOST_SPLITS = 4
@@ -30,12 +30,22 @@ Form = dict[object, int]
 """Coefficients of variables; that of ``None`` is the constant."""
 
 
-def is_impossible(truths: list[Term], effort: Effort, splits: int = _MOST_SPLITS) -> bool:
+def is_impossible(truths: list[Term], effort: Effort) -> bool:
     """Whether terms of one bit are never all true together; False also where that is not found.
 
     Raises TooMuchEffort. Cost: for each way through up to four choices, some hundred eliminations
-    of a few variables, counted by the facts that each looks at.
+    of a few variables, counted by the facts that each looks at: at most a tenth of all effort.
     """
+    own = Effort(effort.most // 10)
+    try:
+        found = _is_impossible(truths, own, _MOST_SPLITS)
+    except TooMuchEffort:
+        found = False
+    effort.spend(own.spent)
+    return found
+
+
+def _is_impossible(truths: list[Term], effort: Effort, splits: int) -> bool:
     pending, plain = list(truths), list[Term]()
     while pending:
         one = pending.pop()
@@ -56,7 +66,7 @@ def is_impossible(truths: list[Term], effort: Effort, splits: int = _MOST_SPLITS
     if splits == 0:
         return False
     return all(
-        is_impossible(
+        _is_impossible(
             [_with(one, choice, value) for one in plain] + [choice if value else ~choice],
             effort,
             splits - 1,

@@ -16,10 +16,8 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "oracle"))
 
 from path_attack import attack, machine
 
-from ptxwcet.api import Request, build_launch, state_facts
-from ptxwcet.flow.graph.inlining import inline_calls
-from ptxwcet.ptx.parser import parse_module
-from ptxwcet.ptx.reading import read_source
+from ptxwcet.studies.opening import open_request
+from ptxwcet.studies.request import Request
 
 
 def main() -> int:
@@ -34,19 +32,19 @@ def main() -> int:
     parser.add_argument("--steps", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
-    module = parse_module(read_source(options.path))
     request = Request(
-        options.path, block=options.block, grid=options.grid, parameters=tuple(options.param)
+        options.path,
+        (options.kernel,) if options.kernel else (),
+        block=options.block,
+        grid=options.grid,
+        parameters=tuple(options.param),
     )
-    facts = state_facts(request, module)
+    opened = open_request(request)
     failed = False
-    for kernel in module.kernels:
-        if options.kernel not in (None, kernel.name):
-            continue
-        launch = build_launch(kernel, request, facts.of_kernel(kernel.name))
+    for kernel in opened.kernels:
         found = attack(
-            inline_calls(kernel, module),
-            launch,
+            opened.whole(kernel),
+            opened.launch_of(kernel),
             machine(),
             seed=options.seed,
             executions=options.executions,

@@ -15,13 +15,13 @@ from pathlib import Path
 
 from ecrts2025_protocol import Launch, launches
 
-from ptxwcet.api import bound_file
 from ptxwcet.bounds.outcome import BlockBound
 from ptxwcet.pipeline import KernelAnalysis
 from ptxwcet.simulator.adversary import search_long_schedule
 from ptxwcet.simulator.configuration import SmConfiguration
 from ptxwcet.simulator.engine import Simulator
 from ptxwcet.simulator.policies import Jitter, Policy
+from ptxwcet.studies.block_bound import bound_file
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "experiments" / "attack-samples.md"
 LATENCIES = (5, 50, 200)
@@ -82,7 +82,7 @@ def attack(row: KernelAnalysis, tallies: dict[str, Tally]) -> None:
 
 
 def analysed(launch: Launch, latency: int) -> tuple[KernelAnalysis, ...]:
-    return bound_file(launch.request(latency)).bounded
+    return bound_file(launch.request(latency)).answered
 
 
 def main() -> None:

@@ -12,7 +12,8 @@ import sys
 import time
 from pathlib import Path
 
-from ptxwcet.api import Request, bound_file
+from ptxwcet.studies.block_bound import bound_file
+from ptxwcet.studies.request import Request
 
 SAMPLE = Path(__file__).parents[1] / "samples" / "sgemm_naive.ptx"
 COUNTS = (10**3 // 32 * 32, 10**9 // 32 * 32)

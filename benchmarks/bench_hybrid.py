@@ -18,11 +18,11 @@ from pathlib import Path
 
 import numpy as np
 
-from ptxwcet.api import Request
-from ptxwcet.hybrid_study import HybridRequest, study_trace
+from ptxwcet.studies.hybrid_estimate import HybridRequest, study_trace
+from ptxwcet.studies.launch_trace import TraceOptions, trace_kernel
+from ptxwcet.studies.request import Request
 from ptxwcet.trace.events import TimedTrace
 from ptxwcet.trace.files import read_trace, write_trace
-from ptxwcet.tracing import TraceOptions, trace_kernel
 
 ROOT = Path(__file__).parents[1]
 PTX = str(ROOT / "samples/block_reduce.ptx")

@@ -15,11 +15,12 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from ptxwcet.api import Request, bound_file
 from ptxwcet.simulator.configuration import SmConfiguration
 from ptxwcet.simulator.engine import Simulator
 from ptxwcet.simulator.policies import Policy
 from ptxwcet.simulator.reference import reference_run
+from ptxwcet.studies.block_bound import bound_file
+from ptxwcet.studies.request import Request
 from ptxwcet.warp.program import BlockWorkload
 
 SAMPLE = Path(__file__).resolve().parents[1] / "samples" / "sgemm_naive.ptx"
@@ -41,7 +42,7 @@ print(imported - begin, time.perf_counter() - imported)
 def workload(k: int) -> tuple[BlockWorkload, SmConfiguration]:
     (row,) = bound_file(
         Request(str(SAMPLE), block="32x32", parameters=("M=1024", "N=1024", f"K={k}"))
-    ).bounded
+    ).answered
     return row.worst.analysis.workload, SmConfiguration.of(row.machine)
 
 

@@ -15,11 +15,9 @@ from pathlib import Path
 
 import numpy as np
 
-from ptxwcet.api import Request
 from ptxwcet.compose.grid_plan import GridWishes
 from ptxwcet.compose.grid_workload import TracedKernel, build_grid_workload
 from ptxwcet.emulator.executed_paths import executed_warps
-from ptxwcet.execution import execute_recorded, open_launch
 from ptxwcet.flow.graph.cfg import build_cfg
 from ptxwcet.flow.graph.dominance import compute_postdominators
 from ptxwcet.machine.loader import load_machine
@@ -30,8 +28,10 @@ from ptxwcet.simulator.grid import GridOptions, GridShape, GridWorkload
 from ptxwcet.simulator.grid_engine import simulate_grid
 from ptxwcet.simulator.grid_image import build_grid_image
 from ptxwcet.simulator.policies import Policy
+from ptxwcet.studies.launch_run import execute_recorded, open_launch
+from ptxwcet.studies.launch_trace import TraceOptions, trace_launch
+from ptxwcet.studies.request import Request
 from ptxwcet.timing.cost import InstructionCosts
-from ptxwcet.tracing import TraceOptions, trace_launch
 
 SAMPLES = Path(__file__).resolve().parents[1] / "samples"
 MACHINE = load_machine()

@@ -21,12 +21,13 @@ import matplotlib
 matplotlib.use("Agg")
 from matplotlib import pyplot
 
-from ptxwcet.api import Request, bound_file
 from ptxwcet.bounds.outcome import BlockBound
 from ptxwcet.pipeline import KernelAnalysis
 from ptxwcet.simulator.configuration import SmConfiguration
 from ptxwcet.simulator.engine import Simulator
 from ptxwcet.simulator.policies import Policy
+from ptxwcet.studies.block_bound import bound_file
+from ptxwcet.studies.request import Request
 from ptxwcet.warp.program import BlockWorkload, WarpClass
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -200,7 +201,7 @@ def table_4() -> list[Comparison]:
             parameters=(f"4={32 * warps}",),
             memory_latency_cycles=latency,
         )
-        (row,) = bound_file(request).bounded
+        (row,) = bound_file(request).answered
         comparison = compare(row, latency)
         assert comparison is not None
         found.append(comparison)
@@ -210,7 +211,7 @@ def table_4() -> list[Comparison]:
 def table_3() -> list[Comparison]:
     found = []
     for launch, latency in itertools.product(launches(), LATENCIES):
-        for row in bound_file(launch.request(latency)).bounded:
+        for row in bound_file(launch.request(latency)).answered:
             comparison = compare(row, latency)
             if comparison is not None:
                 found.append(comparison)

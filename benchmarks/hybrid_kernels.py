@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from ptxwcet.api import Request
-from ptxwcet.execution import RunRequest, read_launch, run_file
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.ptx.reading import read_source
+from ptxwcet.studies.launch_run import RunRequest, read_launch, run_file
+from ptxwcet.studies.request import Request
 
 HYBRID = Path(__file__).parent / "kernels" / "hybrid"
 CLASSES = ("random",) * 6 + ("sorted", "reversed", "constant", "few values")

@@ -15,12 +15,12 @@ from hybrid_runs import SMS, Run, Store
 from kernel_suite import module_of
 
 import ptxwcet
-from ptxwcet.api import Request
 from ptxwcet.compose.waves import WaveSchedule
-from ptxwcet.execution import read_launch
-from ptxwcet.hybrid_study import HybridAnswer, HybridRequest, plan_waves, study_trace
 from ptxwcet.machine.loader import load_machine
-from ptxwcet.validation import validate_inputs
+from ptxwcet.studies.hybrid_estimate import HybridAnswer, HybridRequest, plan_waves, study_trace
+from ptxwcet.studies.input_validation import validate_inputs
+from ptxwcet.studies.launch_run import read_launch
+from ptxwcet.studies.request import Request
 
 EXCEEDANCE = 1e-6
 """Probability for which the quantile of a warp's time is given."""

@@ -17,12 +17,12 @@ from pathlib import Path
 import numpy as np
 from hybrid_kernels import CLASSES, HybridKernel, write_input
 
-from ptxwcet.api import Request
 from ptxwcet.compose.grid_plan import GridWishes
+from ptxwcet.studies.launch_trace import TracedLaunch, TraceOptions, trace_launch
+from ptxwcet.studies.request import Request
 from ptxwcet.trace.columns_format import write_columns
 from ptxwcet.trace.events import TimedTrace
 from ptxwcet.trace.files import read_trace
-from ptxwcet.tracing import TracedLaunch, TraceOptions, trace_launch
 
 POLICY = "lrr"
 SMS = 14

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-from ptxwcet.api import Request, bound_file
 from ptxwcet.flow.graph.cfg import ControlFlowGraph, build_cfg
 from ptxwcet.flow.graph.dominance import compute_dominators
 from ptxwcet.flow.graph.inlining import inline_calls
@@ -22,6 +21,8 @@ from ptxwcet.flow.graph.loops import LoopForest, find_loops
 from ptxwcet.ir.kernel import Kernel, Module
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.ptx.reading import read_source
+from ptxwcet.studies.block_bound import bound_file
+from ptxwcet.studies.request import Request
 from ptxwcet.support.diagnostics import Diagnostic
 
 SUITE = Path(__file__).parent / "kernels" / "suite"
@@ -152,8 +153,8 @@ def bound_kernel(entry: Entry, answers: tuple[Answer, ...]) -> Outcome:
         begin = time.process_time()
         result = bound_file(request_for(entry, given, outcome.facts))
         outcome.seconds = time.process_time() - begin
-        if result.bounded:
-            outcome.bound = result.bounded[0].worst.bound.cycles
+        if result.answered:
+            outcome.bound = result.answered[0].worst.bound.cycles
             outcome.bound_without_answers = not given and outcome.facts is None
             return outcome
         question = result.refused[0].diagnostics[0]

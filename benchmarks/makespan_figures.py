@@ -20,7 +20,6 @@ from ecrts2025_protocol import launches
 matplotlib.use("Agg")
 from matplotlib import pyplot
 
-from ptxwcet.api import RefusedKernel
 from ptxwcet.bounds.methods import METHODS
 from ptxwcet.bounds.outcome import BlockBound
 from ptxwcet.makespan.closed_form import build_schedule, upper_makespan
@@ -30,8 +29,9 @@ from ptxwcet.makespan.pessimistic import pessimistic_makespan
 from ptxwcet.makespan.schedule import check_schedule
 from ptxwcet.makespan.states import count_reachable, count_states, fill_table
 from ptxwcet.makespan.strings import shape_of
-from ptxwcet.makespans import MakespanOptions, makespans_of_file
 from ptxwcet.simulator.exhaustive import search_worst
+from ptxwcet.studies.kernel_makespan import MakespanOptions, makespans_of_file
+from ptxwcet.studies.opening import RefusedKernel
 from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.validate.cases import Case
 from ptxwcet.warp.program import (

@@ -17,6 +17,7 @@ and what is worse; exit code 1 if something is worse.
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import re
 import signal
@@ -53,7 +54,7 @@ class TooLong(BaseException):
 
 @dataclass(frozen=True)
 class Launched:
-    """A launch of a kernel; ``options`` are fields of ptxwcet.api.Request."""
+    """A launch of a kernel; ``options`` are fields of ptxwcet.studies.request.Request."""
 
     name: str
     options: dict[str, Any]
@@ -121,14 +122,23 @@ class Analysis:
     """The analysis of the package that is first on the path of modules."""
 
     def __init__(self) -> None:
-        # here: the package may be another checkout's, of which only these names are relied on
-        from ptxwcet import api, control_flow
+        # here: the package may be another checkout's, of which only these names are relied on; an
+        # older one has its front doors elsewhere
+        if importlib.util.find_spec("ptxwcet.studies") is None:
+            doors = dict.fromkeys(("parsing", "asking", "bounding"), "ptxwcet.api")
+            doors["flow"] = "ptxwcet.control_flow"
+        else:
+            names = ("opening", "request", "block_bound", "flow_notes")
+            doors = {
+                door: f"ptxwcet.studies.{name}"
+                for door, name in zip(("parsing", "asking", "bounding", "flow"), names, strict=True)
+            }
+        self.doors = {door: importlib.import_module(name) for door, name in doors.items()}
         from ptxwcet.report.build import build_report
         from ptxwcet.support.diagnostics import PtxwcetError
 
-        self.api, self.control_flow, self.refusal = api, control_flow, PtxwcetError
-        self.build_report = build_report
-        self.parse = vars(api)["parse_module"]
+        self.build_report, self.refusal = build_report, PtxwcetError
+        self.parse = vars(self.doors["parsing"])["parse_module"]
         self.reading = 0.0
 
     def _parsed(self, *arguments: Any) -> Any:
@@ -144,7 +154,7 @@ class Analysis:
         signal.signal(signal.SIGVTALRM, _too_long)
         signal.setitimer(signal.ITIMER_VIRTUAL, MOST_SECONDS)
         try:
-            self._fill(row, self.api.Request(**launched.options))
+            self._fill(row, self.doors["asking"].Request(**launched.options))
         except self.refusal as error:
             row.code = error.diagnostics[0].code
         except TooLong:
@@ -155,8 +165,8 @@ class Analysis:
 
     def _fill(self, row: Row, request: Any) -> None:
         self.reading, begin = 0.0, time.process_time()
-        with mock.patch.object(self.api, "parse_module", self._parsed):
-            answer = self.api.bound_file(request)
+        with mock.patch.object(self.doors["parsing"], "parse_module", self._parsed):
+            answer = self.doors["bounding"].bound_file(request)
         row.seconds = round(time.process_time() - begin - self.reading, 4)
         (kernel,) = asdict(self.build_report(answer))["kernels"]
         if kernel["status"] == "bounded":
@@ -165,8 +175,8 @@ class Analysis:
                 row.loops[loop["block"]] = loop["iterations"]
         else:
             row.code = kernel["diagnostics"][0]["code"]
-        (flow,) = self.control_flow.describe_flow(request)
-        if isinstance(flow, self.control_flow.DescribedKernel):
+        (flow,) = self.doors["flow"].describe_flow(request)
+        if isinstance(flow, self.doors["flow"].DescribedKernel):
             for block, one in flow.notes.branches.items():
                 row.branches[flow.cfg.name(flow.cfg.blocks[block].id)] = (
                     one.kind.name,

@@ -13,10 +13,10 @@ import argparse
 import time
 from pathlib import Path
 
-from ptxwcet.api import Request
 from ptxwcet.pwcet.settings import Extraction, Settings, Shape
 from ptxwcet.pwcet.study import make_sample, study_sample
-from ptxwcet.pwcet_runs import DrawOptions, draw_runs
+from ptxwcet.studies.pwcet_runs import DrawOptions, draw_runs
+from ptxwcet.studies.request import Request
 from ptxwcet.trace.measurement_files import ReadOptions, read_measurements
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -30,10 +30,11 @@ from kernel_suite import (
 )
 from precision import FOLDERS, ROOT, Launched, launches
 
-from ptxwcet.api import Request, bound_file, build_launch, with_launch_file
-from ptxwcet.flow.facts.stated import NO_FACTS
 from ptxwcet.flow.launch import NO_PLACED_FACTS
 from ptxwcet.flow.paths.questions import find_questions
+from ptxwcet.studies.block_bound import bound_file
+from ptxwcet.studies.opening import open_request
+from ptxwcet.studies.request import Request
 
 NAMES = ("samples", "suite", "hybrid", "corpus")
 """Of the folders whose kernels are analysed, in their order."""
@@ -42,7 +43,7 @@ _GENERAL = ("open", "scalars")
 
 def is_bounded(launched: Launched) -> bool:
     """Whether the kernel of a launch has a bound."""
-    return bool(bound_file(Request(**launched.options)).bounded)
+    return bool(bound_file(Request(**launched.options)).answered)
 
 
 def shares(folder: str) -> str:
@@ -80,10 +81,9 @@ def loops() -> str:
 
 def settled_by_ranges(entry: Entry) -> int:
     """How many loops that are asked for are settled by ranges of the integers in arrays."""
-    module = module_of(entry.path)
-    request = with_launch_file(request_for(entry), module, NO_FACTS)
-    (kernel,) = (one for one in module.kernels if one.name == entry.kernel)
-    launch = build_launch(kernel, request, NO_FACTS)
+    opened = open_request(request_for(entry), module_of(entry.path))
+    (kernel,) = (one for one in opened.kernels if one.name == entry.kernel)
+    launch = opened.launch_of(kernel)
     whole, cfg, forest = control_flow(entry)
     questions = find_questions(whole, cfg, forest, launch, NO_PLACED_FACTS)
     return sum(bool(one.arrays) for one in questions.loops)

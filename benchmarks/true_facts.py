@@ -24,10 +24,8 @@ import numpy as np
 from kernel_suite import entries
 from observed_facts import Observed, TooLong, labels, together
 
-from ptxwcet.api import Request
 from ptxwcet.emulator.execute import execute
 from ptxwcet.emulator.launch import EmulatedLaunch, EmulatorOptions, Execution
-from ptxwcet.execution import emulated, open_launch
 from ptxwcet.flow.facts.arrays import resolve_arrays
 from ptxwcet.flow.facts.asm_comments import find_marks
 from ptxwcet.flow.facts.stated import NO_FACTS, FactSource, ParameterFact, Place, StatedFacts
@@ -44,6 +42,8 @@ from ptxwcet.pipeline import (
 )
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.ptx.reading import read_source
+from ptxwcet.studies.launch_run import emulated, open_launch
+from ptxwcet.studies.request import Request
 from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.support.source import SourceFile
 from ptxwcet.validate.containment import find_departure

@@ -8,7 +8,6 @@ from typing import Any
 
 import click
 
-from ptxwcet.api import FileAnswer, Request, bound_file
 from ptxwcet.claims import Guarantee, TimingClaim
 from ptxwcet.cli.options import analysis_options
 from ptxwcet.cli.output import echo, finish
@@ -19,6 +18,8 @@ from ptxwcet.machine.loader import DEFAULT_MACHINE
 from ptxwcet.report.build import build_report
 from ptxwcet.report.json_format import render_json
 from ptxwcet.report.text import render_text
+from ptxwcet.studies.block_bound import FileAnswer, bound_file
+from ptxwcet.studies.request import Request
 from ptxwcet.support.diagnostics import Diagnostic
 
 
@@ -87,9 +88,9 @@ def bound(
         shown = render_json(report) if form == "json" else render_text(report, failures)
         echo(shown, nl=False)
     diagnostics = [one for row in answer.refused for one in row.diagnostics] + failures
-    for row in answer.bounded:
+    for row in answer.answered:
         diagnostics += _failed_checks(row.kernel, row.worst.bound.claim, budget, Guarantee(require))
-    return finish(diagnostics, is_partial=bool(answer.bounded))
+    return finish(diagnostics, is_partial=bool(answer.answered))
 
 
 def _refuse_beside_symbolic(names: Iterable[str]) -> None:
@@ -104,7 +105,7 @@ def _answer_symbolic(
     # here: only loaded when a formula is asked for
     from ptxwcet.report.symbolic_model import build_symbolic_report
     from ptxwcet.report.symbolic_text import render_symbolic_text
-    from ptxwcet.symbolic import bound_symbolic
+    from ptxwcet.studies.formula import bound_symbolic
 
     answer = bound_symbolic(request, symbolic)
     failures: list[Diagnostic] = []
@@ -115,14 +116,14 @@ def _answer_symbolic(
         shown = render_json(report) if is_json else render_symbolic_text(report, failures)
         echo(shown, nl=False)
     diagnostics = [one for row in answer.refused for one in row.diagnostics] + failures
-    for row in answer.bounded:
+    for row in answer.answered:
         diagnostics += _failed_checks(row.kernel, row.claim, *checks)
-    return finish(diagnostics, is_partial=bool(answer.bounded))
+    return finish(diagnostics, is_partial=bool(answer.answered))
 
 
 def _bound_executed(request: Request) -> FileAnswer:
     # here: the emulator is loaded only when something is executed
-    from ptxwcet.execution import bound_executed
+    from ptxwcet.studies.launch_run import bound_executed
 
     with ProgressLine() as progress:
         return bound_executed(request, progress.show)

@@ -8,13 +8,11 @@ from typing import Any
 
 import click
 
-from ptxwcet.api import RefusedKernel, refuse
 from ptxwcet.cli.bound import request_from
 from ptxwcet.cli.graphviz import PICTURES, require_graph_suffix, write_graph
 from ptxwcet.cli.options import launch_options
 from ptxwcet.cli.output import echo, finish
 from ptxwcet.cli.paths import MACHINE, OUTPUT_FILE, GuardedCommand
-from ptxwcet.control_flow import DescribedKernel, describe_flow
 from ptxwcet.flow.graph.divergent_sets import DivergentSet
 from ptxwcet.flow.paths.dot import Drawing, draw_cfg
 from ptxwcet.ir.kernel import Kernel, Module
@@ -24,6 +22,8 @@ from ptxwcet.pipeline import block_costs
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.ptx.reading import read_source
 from ptxwcet.report.flow_text import render_flow_text
+from ptxwcet.studies.flow_notes import DescribedKernel, describe_flow
+from ptxwcet.studies.opening import RefusedKernel, refuse
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError, render_all
 from ptxwcet.support.printable import printable_picture
 

@@ -11,8 +11,8 @@ from ptxwcet.cli.bound import request_from
 from ptxwcet.cli.options import launch_options
 from ptxwcet.cli.output import echo, finish
 from ptxwcet.cli.paths import OUTPUT_FILE, GuardedCommand
+from ptxwcet.studies.facts_template import facts_template
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
-from ptxwcet.template import facts_template
 
 
 @click.command(cls=GuardedCommand)

@@ -14,13 +14,13 @@ from ptxwcet.cli.output import echo
 from ptxwcet.cli.paths import INPUT_FILE, OUTPUT_FILE, GuardedCommand
 from ptxwcet.cli.progress import ProgressLine
 from ptxwcet.compose.grid_plan import GridWishes
-from ptxwcet.hybrid_study import EXCEEDANCES, HybridRequest, study_trace
 from ptxwcet.report.hybrid_model import build_hybrid_report
 from ptxwcet.report.hybrid_text import render_hybrid_text
 from ptxwcet.report.ipg_dot import draw_ipg
 from ptxwcet.report.json_format import render_json
+from ptxwcet.studies.hybrid_estimate import EXCEEDANCES, HybridRequest, study_trace
+from ptxwcet.studies.launch_trace import TraceOptions
 from ptxwcet.trace.files import write_trace
-from ptxwcet.tracing import TraceOptions
 
 _OF_A_TRACE_MADE_HERE = {
     "policy": "--policy",

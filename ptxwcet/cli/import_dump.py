@@ -9,7 +9,7 @@ import numpy as np
 
 from ptxwcet.cli.output import echo
 from ptxwcet.cli.paths import INPUT_FILE, OUTPUT_FILE, GuardedCommand
-from ptxwcet.recording import import_dumps
+from ptxwcet.studies.recording import import_dumps
 from ptxwcet.trace.files import write_trace
 
 

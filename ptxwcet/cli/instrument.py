@@ -11,7 +11,7 @@ from ptxwcet.cli.output import echo, echo_json
 from ptxwcet.cli.paths import OUTPUT_FILE, PTX_FILE, GuardedCommand, OutputFile
 from ptxwcet.instrument.code import INSTRUCTIONS_AT_ENTRY, INSTRUCTIONS_AT_POINT, REGISTERS
 from ptxwcet.instrument.sidecar import Sidecar, sidecar_data
-from ptxwcet.recording import InstrumentRequest, instrument_file, write_instrumented
+from ptxwcet.studies.recording import InstrumentRequest, instrument_file, write_instrumented
 
 _EVERY = "every-block"
 

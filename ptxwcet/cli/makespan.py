@@ -9,7 +9,6 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from ptxwcet.api import RefusedKernel, refuse
 from ptxwcet.cli.bound import request_from
 from ptxwcet.cli.options import optional_file_options
 from ptxwcet.cli.output import echo, echo_json, finish
@@ -18,14 +17,15 @@ from ptxwcet.cli.progress import ProgressLine
 from ptxwcet.makespan.ilp_model import Constraints
 from ptxwcet.makespan.methods import METHODS
 from ptxwcet.makespan.problem import parse_capacity
-from ptxwcet.makespans import (
+from ptxwcet.report.makespan_svg import draw_schedule
+from ptxwcet.report.makespan_text import makespan_data, refusal_data, render_makespan_text
+from ptxwcet.studies.kernel_makespan import (
     Makespan,
     MakespanOptions,
     makespan_of_string,
     makespans_of_file,
 )
-from ptxwcet.report.makespan_svg import draw_schedule
-from ptxwcet.report.makespan_text import makespan_data, refusal_data, render_makespan_text
+from ptxwcet.studies.opening import RefusedKernel, refuse
 from ptxwcet.support.diagnostics import Diagnostic
 
 _OF_STRINGS = (

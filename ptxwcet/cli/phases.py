@@ -7,12 +7,13 @@ from typing import Any
 
 import click
 
-from ptxwcet.api import bound_file, refuse
 from ptxwcet.cli.bound import request_from
 from ptxwcet.cli.options import analysis_options
 from ptxwcet.cli.output import echo, finish
 from ptxwcet.cli.paths import GuardedCommand
 from ptxwcet.pipeline import KernelAnalysis
+from ptxwcet.studies.block_bound import bound_file
+from ptxwcet.studies.opening import refuse
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.timing.phases import Phase, PhaseRepeat
 
@@ -29,7 +30,7 @@ def phases(warp: int, **options: Any) -> int:
     """
     answer = bound_file(request_from(**options))
     diagnostics: list[Diagnostic] = []
-    for row in answer.bounded:
+    for row in answer.answered:
         try:
             lines = list(_describe(row, warp))
         except Exception as error:
@@ -37,7 +38,7 @@ def phases(warp: int, **options: Any) -> int:
             continue
         echo("\n".join(lines))
     diagnostics += [one for refused in answer.refused for one in refused.diagnostics]
-    return finish(diagnostics, is_partial=bool(answer.bounded))
+    return finish(diagnostics, is_partial=bool(answer.answered))
 
 
 def _describe(row: KernelAnalysis, warp: int) -> Iterator[str]:

@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ptxwcet.api import Request
 from ptxwcet.cli.output import echo, finish
 from ptxwcet.cli.paths import PTX_FILE, GuardedCommand
 from ptxwcet.cli.progress import ProgressLine
 from ptxwcet.cli.pwcet_options import pwcet_options
 from ptxwcet.machine.loader import DEFAULT_MACHINE
+from ptxwcet.studies.request import Request
 from ptxwcet.support.diagnostics import Severity
 from ptxwcet.support.whole_files import write_text
 
 if TYPE_CHECKING:
     from ptxwcet.pwcet.settings import Settings
-    from ptxwcet.pwcet_study import PwcetAnswer
+    from ptxwcet.studies.pwcet import PwcetAnswer
 
 
 @click.command(cls=GuardedCommand)
@@ -43,10 +43,10 @@ def pwcet(
     hypotheses of extreme value theory are rejected; 2 usage.
     """
     # here: scipy, statsmodels and numpy's arrays are no matter for other commands
-    from ptxwcet.pwcet_study import findings, with_stated_bounds
     from ptxwcet.report.json_format import render_json
     from ptxwcet.report.pwcet_model import build_pwcet_report
     from ptxwcet.report.pwcet_text import render_pwcet_text
+    from ptxwcet.studies.pwcet import findings, with_stated_bounds
 
     if picture_format != "png" and html is None and plots is None:
         raise click.UsageError("--picture-format says how to draw: give --plots or --html, too")
@@ -119,7 +119,7 @@ def _refuse_options(options: dict[str, Any], names: tuple[str, ...], why: str) -
 
 
 def _measured(files: tuple[str, ...], settings: Settings, options: dict[str, Any]) -> PwcetAnswer:
-    from ptxwcet.pwcet_study import study_files
+    from ptxwcet.studies.pwcet import study_files
     from ptxwcet.trace.measurement_files import ReadOptions
     from ptxwcet.trace.measurements import TimeUnit
 
@@ -145,8 +145,8 @@ def _measured(files: tuple[str, ...], settings: Settings, options: dict[str, Any
 
 
 def _drawn(files: tuple[str, ...], settings: Settings, options: dict[str, Any]) -> PwcetAnswer:
-    from ptxwcet.pwcet_runs import DrawOptions
-    from ptxwcet.pwcet_study import study_launches
+    from ptxwcet.studies.pwcet import study_launches
+    from ptxwcet.studies.pwcet_runs import DrawOptions
 
     if len(files) > 1:
         raise click.UsageError("runs are drawn of one .ptx file at a time")

@@ -10,8 +10,8 @@ from click.core import ParameterSource
 from ptxwcet.cli.output import echo, finish
 from ptxwcet.cli.paths import INPUT_FILE, LAUNCH_FILE, OUTPUT_FILE, GuardedCommand, InputFile
 from ptxwcet.cli.progress import ProgressLine
-from ptxwcet.execution import MOST_INSTRUCTIONS
-from ptxwcet.recording import (
+from ptxwcet.studies.launch_run import MOST_INSTRUCTIONS
+from ptxwcet.studies.recording import (
     DEFAULT_BUFFER_BYTES,
     Device,
     Emulator,

@@ -11,7 +11,13 @@ import click
 from ptxwcet.cli.output import echo, echo_json, finish
 from ptxwcet.cli.paths import INPUT_FILE, LAUNCH_FILE, OUTPUT_FILE, PTX_FILE, GuardedCommand
 from ptxwcet.cli.progress import ProgressLine
-from ptxwcet.execution import MOST_INSTRUCTIONS, RunAnswer, RunRequest, run_file, write_results
+from ptxwcet.studies.launch_run import (
+    MOST_INSTRUCTIONS,
+    RunAnswer,
+    RunRequest,
+    run_file,
+    write_results,
+)
 from ptxwcet.support.array_files import Array
 
 _SHOWN = 4

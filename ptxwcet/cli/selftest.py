@@ -9,7 +9,7 @@ import click
 
 from ptxwcet.cli.output import echo, echo_json
 from ptxwcet.cli.paths import GuardedCommand
-from ptxwcet.path_selftest import PathSelfTest, run_path_selftest
+from ptxwcet.studies.path_selftest import PathSelfTest, run_path_selftest
 from ptxwcet.support.diagnostics import render_all
 from ptxwcet.validate.attack import Tally, quantile
 from ptxwcet.validate.selftest import SelfTest, run_selftest

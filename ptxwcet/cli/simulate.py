@@ -16,7 +16,7 @@ from ptxwcet.report.chrome_trace import render_trace
 from ptxwcet.report.gantt import draw_gantt
 from ptxwcet.report.run_model import build_run_report
 from ptxwcet.report.run_text import render_run_text
-from ptxwcet.simulation import KernelSimulation, SimulationOptions, simulate_file
+from ptxwcet.studies.simulated_run import KernelSimulation, SimulationOptions, simulate_file
 from ptxwcet.support.diagnostics import Diagnostic
 from ptxwcet.support.whole_files import write_text
 
@@ -102,8 +102,8 @@ def simulate(
         recorded = events or (_TIMELINE_EVENTS if timeline is not None else _GANTT_EVENTS)
     chosen = SimulationOptions(policy, seed, jitter, recorded, limit, path_seed, executed)
     answer = simulate_file(request_from(**options), chosen)
-    if recorded and len(answer.simulated) > 1:
-        names = ", ".join(row.prepared.kernel.name for row in answer.simulated)
+    if recorded and len(answer.answered) > 1:
+        names = ", ".join(row.prepared.kernel.name for row in answer.answered)
         raise click.UsageError(f"a timeline shows one kernel: choose with -k among {names}")
     failures: list[Diagnostic] = []
     report = build_run_report(answer, failures)
@@ -112,10 +112,10 @@ def simulate(
         echo_json(asdict(report))
     elif not single:
         echo(render_run_text(report), nl=False)
-    for row in answer.simulated:
+    for row in answer.answered:
         _write_pictures(row, timeline, gantt, events or _GANTT_EVENTS)
     diagnostics = [one for refused in answer.refused for one in refused.diagnostics] + failures
-    return finish(diagnostics, is_partial=bool(answer.simulated))
+    return finish(diagnostics, is_partial=bool(answer.answered))
 
 
 def _write_pictures(

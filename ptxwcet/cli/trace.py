@@ -8,7 +8,6 @@ from typing import Any
 
 import click
 
-from ptxwcet.api import Request
 from ptxwcet.cli.output import echo, echo_json
 from ptxwcet.cli.paths import (
     INPUT_FILE,
@@ -20,9 +19,10 @@ from ptxwcet.cli.paths import (
 )
 from ptxwcet.cli.progress import ProgressLine
 from ptxwcet.compose.grid_plan import GridWishes
-from ptxwcet.execution import MOST_INSTRUCTIONS
 from ptxwcet.machine.loader import DEFAULT_MACHINE
-from ptxwcet.tracing import MOST_EVENTS, TracedLaunch, TraceOptions, trace_launch
+from ptxwcet.studies.launch_run import MOST_INSTRUCTIONS
+from ptxwcet.studies.launch_trace import MOST_EVENTS, TracedLaunch, TraceOptions, trace_launch
+from ptxwcet.studies.request import Request
 
 _SUFFIXES = (".csv", ".npz")
 

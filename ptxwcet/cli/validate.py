@@ -7,7 +7,6 @@ from typing import Any
 
 import click
 
-from ptxwcet.api import Request, bound_file, refuse
 from ptxwcet.cli.bound import request_from
 from ptxwcet.cli.options import analysis_options
 from ptxwcet.cli.output import echo, finish
@@ -18,6 +17,9 @@ from ptxwcet.ptx.parser import parse_module
 from ptxwcet.ptx.reading import read_source
 from ptxwcet.simulator.policies import Jitter
 from ptxwcet.simulator.resolution import resolve_workload
+from ptxwcet.studies.block_bound import bound_file
+from ptxwcet.studies.opening import refuse
+from ptxwcet.studies.request import Request
 from ptxwcet.support.diagnostics import Diagnostic
 from ptxwcet.validate.block import BlockValidation, Effort, validate_block
 
@@ -81,7 +83,7 @@ def validate(
     request = request_from(**options)
     answer = bound_file(request)
     diagnostics: list[Diagnostic] = []
-    for row in answer.bounded:
+    for row in answer.answered:
         try:
             diagnostics += _validate_kernel(row, effort)
         except Exception as error:
@@ -91,7 +93,7 @@ def validate(
     if attacks and not answer.refused:
         diagnostics += _attack_paths(request, attacks)
     diagnostics += [one for refused in answer.refused for one in refused.diagnostics]
-    return finish(diagnostics, is_partial=bool(answer.bounded))
+    return finish(diagnostics, is_partial=bool(answer.answered))
 
 
 def _validate_kernel(row: KernelAnalysis, effort: Effort) -> list[Diagnostic]:
@@ -110,7 +112,7 @@ def _validate_kernel(row: KernelAnalysis, effort: Effort) -> list[Diagnostic]:
 
 def _validate_inputs(request: Request, inputs: int) -> list[Diagnostic]:
     # here: the emulator is loaded only when something is executed
-    from ptxwcet.validation import validate_inputs
+    from ptxwcet.studies.input_validation import validate_inputs
 
     machine = load_machine(request.machine, request.memory_latency_cycles)
     module = parse_module(read_source(request.path))
@@ -135,7 +137,7 @@ def _validate_inputs(request: Request, inputs: int) -> list[Diagnostic]:
 
 def _attack_paths(request: Request, attacks: int) -> list[Diagnostic]:
     # here: the emulator is loaded only when something is executed
-    from ptxwcet.attacks import attack_paths
+    from ptxwcet.studies.attacks import attack_paths
 
     machine = load_machine(request.machine, request.memory_latency_cycles)
     module = parse_module(read_source(request.path))

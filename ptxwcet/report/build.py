@@ -8,7 +8,6 @@ from functools import partial
 from typing import TypeVar
 
 from ptxwcet import __version__
-from ptxwcet.api import FileAnswer, RefusedKernel
 from ptxwcet.bounds.explanation import BoundExplanation, explain_safe
 from ptxwcet.bounds.methods import METHODS
 from ptxwcet.bounds.outcome import BlockBound, SectionBound
@@ -34,6 +33,8 @@ from ptxwcet.report.model import (
     WarpRow,
 )
 from ptxwcet.report.places import place
+from ptxwcet.studies.block_bound import FileAnswer
+from ptxwcet.studies.opening import RefusedKernel
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError, internal_error
 from ptxwcet.timing.shares import initiations_by_instruction
 

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from ptxwcet.report.places import place
-from ptxwcet.simulation import KernelSimulation
 from ptxwcet.simulator.run import IssueEvent
+from ptxwcet.studies.simulated_run import KernelSimulation
 
 _UNITS = 1000
 """Process numbers of units start here, those of warps at 0."""

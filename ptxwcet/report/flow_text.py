@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ptxwcet.control_flow import DescribedKernel, branch_rows
 from ptxwcet.flow.graph.divergent_sets import DivergentSet, select_divergent_edges
 from ptxwcet.flow.graph.dominance import compute_postdominators
 from ptxwcet.flow.values.condition_text import place_of
+from ptxwcet.studies.flow_notes import DescribedKernel, branch_rows
 
 
 def render_flow_text(described: DescribedKernel, shown: DivergentSet) -> str:

@@ -10,8 +10,8 @@ from __future__ import annotations
 import io
 from pathlib import Path
 
-from ptxwcet.simulation import KernelSimulation
 from ptxwcet.simulator.run import IssueEvent
+from ptxwcet.studies.simulated_run import KernelSimulation
 from ptxwcet.support.whole_files import write_bytes
 
 _LANE = 0.8

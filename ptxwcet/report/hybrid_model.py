@@ -11,7 +11,6 @@ from ptxwcet.hybrid.claims import Contradiction
 from ptxwcet.hybrid.concurrency import WaveParameters
 from ptxwcet.hybrid.ipg import Transition
 from ptxwcet.hybrid.observations import TransitionTimes
-from ptxwcet.hybrid_study import HybridAnswer
 from ptxwcet.report.build import diagnostic_row
 from ptxwcet.report.hybrid_rows import (
     CoverageRow,
@@ -29,6 +28,7 @@ from ptxwcet.report.hybrid_rows import (
 )
 from ptxwcet.report.model import AssumptionRow
 from ptxwcet.report.places import place
+from ptxwcet.studies.hybrid_estimate import HybridAnswer
 
 SCHEMA = 1
 

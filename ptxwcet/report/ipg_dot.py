@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from ptxwcet.flow.graph.loops import LoopId
 from ptxwcet.hybrid.observations import TransitionTimes
-from ptxwcet.hybrid_study import HybridAnswer
+from ptxwcet.studies.hybrid_estimate import HybridAnswer
 
 _HEADER = """\
   graph [fontname="Helvetica", fontsize=12, labelloc=t, nodesep=0.4, ranksep=0.5];

@@ -6,7 +6,7 @@ from typing import Any
 
 from ptxwcet.claims import AssumptionState
 from ptxwcet.makespan.strings import shape_of, written
-from ptxwcet.makespans import Makespan, SectionMakespan
+from ptxwcet.studies.kernel_makespan import Makespan, SectionMakespan
 from ptxwcet.support.diagnostics import Diagnostic
 
 SCHEMA = 1

@@ -16,10 +16,10 @@ from ptxwcet.pwcet.outcomes import GateOutcome, TestOutcome
 from ptxwcet.pwcet.results import CurvePoint, Fit
 from ptxwcet.pwcet.settings import Extraction, Settings
 from ptxwcet.pwcet.study import Study
-from ptxwcet.pwcet_runs import DrawnCondition, SafeBound
-from ptxwcet.pwcet_study import ASSUMPTIONS, CITATION, PwcetAnswer, condition_findings
 from ptxwcet.report.build import diagnostic_row
 from ptxwcet.report.model import DiagnosticRow
+from ptxwcet.studies.pwcet import ASSUMPTIONS, CITATION, PwcetAnswer, condition_findings
+from ptxwcet.studies.pwcet_runs import DrawnCondition, SafeBound
 from ptxwcet.trace.measurements import TimeUnit
 
 SCHEMA = 1

@@ -32,7 +32,7 @@ from ptxwcet.support.whole_files import write_bytes
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from ptxwcet.pwcet_study import PwcetAnswer
+    from ptxwcet.studies.pwcet import PwcetAnswer
 
 _MOST_POINTS = 4000
 

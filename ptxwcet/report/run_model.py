@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from functools import partial
 
 from ptxwcet import __version__
-from ptxwcet.api import RefusedKernel
 from ptxwcet.claims import Guarantee
 from ptxwcet.report.build import refused_row, row_or_refusal
 from ptxwcet.report.model import MachineRow, Refused
 from ptxwcet.report.places import place
-from ptxwcet.simulation import KernelSimulation, SimulationAnswer
 from ptxwcet.simulator.run import Stalls, WarpRun
+from ptxwcet.studies.opening import RefusedKernel
+from ptxwcet.studies.simulated_run import KernelSimulation, SimulationAnswer
 from ptxwcet.support.diagnostics import Diagnostic
 
 SCHEMA = 1

@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from functools import partial
 
 from ptxwcet import __version__
-from ptxwcet.api import RefusedKernel
 from ptxwcet.claims import AssumptionState
-from ptxwcet.parametric import SymbolicBound
 from ptxwcet.report.build import refused_row, row_or_refusal
 from ptxwcet.report.formula_text import row_text
 from ptxwcet.report.model import AssumptionRow, MachineRow, Refused
+from ptxwcet.studies.formula import SymbolicAnswer
+from ptxwcet.studies.formula_search import SymbolicBound
+from ptxwcet.studies.opening import RefusedKernel
 from ptxwcet.support.diagnostics import Diagnostic
-from ptxwcet.symbolic import SymbolicAnswer
 
 SCHEMA = 1
 

@@ -10,13 +10,14 @@ from containment_oracle import Oracle, Recorder
 from isa_interpreter import OUTSIDE, execute
 from path_attack import Checker, inputs, machine
 
-from ptxwcet.api import Request, build_launch, state_facts, with_launch_file
 from ptxwcet.flow.graph.inlining import inline_calls
 from ptxwcet.flow.launch import Launch
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.pipeline import prepare_kernel
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.ptx.reading import read_source
+from ptxwcet.studies.opening import open_request
+from ptxwcet.studies.request import Request
 from ptxwcet.support.diagnostics import PtxwcetError
 
 ROOT = Path(__file__).parents[2]
@@ -77,13 +78,9 @@ def contained(kernel: Kernel, launch: Launch, *, seed: int, executions: int, ste
 
 def launched(path: Path, launch_file: Path) -> Case:
     """The kernel of a launch file, with that launch. Raises PtxwcetError."""
-    module = parse_module(read_source(str(path)))
-    request = Request(str(path), launch_file=str(launch_file))
-    facts = state_facts(request, module)
-    request = with_launch_file(request, module, facts)
-    (kernel,) = (one for one in module.kernels if one.name in request.kernels)
-    launch = build_launch(kernel, request, facts.of_kernel(kernel.name))
-    return Case(f"{path.name}:{kernel.name}", inline_calls(kernel, module), launch)
+    opened = open_request(Request(str(path), launch_file=str(launch_file)))
+    (kernel,) = opened.kernels
+    return Case(f"{path.name}:{kernel.name}", opened.whole(kernel), opened.launch_of(kernel))
 
 
 def corpus(threads: int) -> Iterator[Case]:

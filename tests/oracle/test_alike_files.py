@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from ptxwcet.api import Request, bound_file
+from ptxwcet.studies.block_bound import bound_file
+from ptxwcet.studies.request import Request
 
 UNSOUND = Path(__file__).parents[1] / "data" / "unsound"
 CRASHES = Path(__file__).parents[1] / "data" / "crashes"
@@ -30,7 +31,7 @@ def test_bounds_cover_the_execution(
 ) -> None:
     path = UNSOUND / f"{file}.ptx"
     request = Request(str(path), kernels=(kernel,), launch_file=str(UNSOUND / launch))
-    (analysis,) = bound_file(request).bounded
+    (analysis,) = bound_file(request).answered
     assert analysis.worst.bound.cycles >= executed_cycles
 
 
@@ -46,5 +47,5 @@ def test_a_barrier_on_one_side_of_a_carry_is_refused() -> None:
 def test_loops_around_a_carry_are_answered(name: str) -> None:
     answer = bound_file(Request(str(CRASHES / name), block="32"))
     codes = {one.code for kernel in answer.refused for one in kernel.diagnostics}
-    assert answer.bounded or answer.refused
+    assert answer.answered or answer.refused
     assert not any(code.startswith("PW9") for code in codes), codes

@@ -6,13 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from ptxwcet.api import Request, bound_file
 from ptxwcet.claims import AssumptionState, Guarantee, TimingClaim
 from ptxwcet.compose.grid_plan import GridWishes
 from ptxwcet.machine.loader import load_machine, machine_names
 from ptxwcet.report.build import build_report
 from ptxwcet.report.text import render_text
-from ptxwcet.tracing import TraceOptions, trace_launch
+from ptxwcet.studies.block_bound import bound_file
+from ptxwcet.studies.launch_trace import TraceOptions, trace_launch
+from ptxwcet.studies.request import Request
 
 ROOT = Path(__file__).parents[2]
 KEY = "alone-on-its-sm"
@@ -43,7 +44,7 @@ def longest_block(request: Request, resident: int, policy: str) -> int:
 
 
 def claim_of(request: Request) -> TimingClaim:
-    (row,) = bound_file(request).bounded
+    (row,) = bound_file(request).answered
     return row.worst.bound.claim
 
 

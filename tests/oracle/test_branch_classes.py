@@ -12,16 +12,16 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from ptxwcet.api import Request
 from ptxwcet.cli.cfg import cfg as command
-from ptxwcet.control_flow import DescribedKernel, describe_flow
 from ptxwcet.emulator.execute import execute
 from ptxwcet.emulator.launch import EmulatorOptions, PathNode, PathStep
-from ptxwcet.execution import emulated, read_launch
 from ptxwcet.flow.graph.inlining import inline_calls
 from ptxwcet.flow.paths.branch_kinds import BranchClass
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.ptx.reading import read_source
+from ptxwcet.studies.flow_notes import DescribedKernel, describe_flow
+from ptxwcet.studies.launch_run import emulated, read_launch
+from ptxwcet.studies.request import Request
 
 ROOT = Path(__file__).parents[2]
 SAMPLES = ROOT / "samples"

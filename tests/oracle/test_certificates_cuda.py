@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from ptxwcet.api import RefusedKernel, Request, bound_file
 from ptxwcet.flow.certificates.checker import Verdict
 from ptxwcet.flow.walk.path import PathLoop, loop_entries
 from ptxwcet.pipeline import KernelAnalysis
@@ -20,6 +19,9 @@ from ptxwcet.ptx.parser import parse_module
 from ptxwcet.ptx.reading import read_source
 from ptxwcet.report.build import build_report
 from ptxwcet.report.rechecking import recheck
+from ptxwcet.studies.block_bound import bound_file
+from ptxwcet.studies.opening import RefusedKernel
+from ptxwcet.studies.request import Request
 
 FOLDER = Path(__file__).parents[1] / "data" / "certificates"
 ENDLESS = [kernel.name for kernel in parse_module(read_source(str(FOLDER / "endless.ptx"))).kernels]

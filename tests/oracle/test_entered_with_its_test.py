@@ -11,9 +11,11 @@ from pathlib import Path
 import pytest
 from random_variants import bounds_of_kernel
 
-from ptxwcet.api import RefusedKernel, Request, bound_file
 from ptxwcet.flow.walk.path import Visit, loop_entries
 from ptxwcet.ptx.parser import parse_module
+from ptxwcet.studies.block_bound import bound_file
+from ptxwcet.studies.opening import RefusedKernel
+from ptxwcet.studies.request import Request
 from ptxwcet.support.source import SourceFile
 
 HEAD = """.version 8.0

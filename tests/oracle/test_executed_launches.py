@@ -21,8 +21,8 @@ from ptxwcet.flow.walk.path import (
 )
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.pipeline import analyse_kernel, prepare_executed
+from ptxwcet.studies.input_validation import validate_input
 from ptxwcet.validate.containment import Departure, find_departure, length
-from ptxwcet.validation import validate_input
 
 MACHINE = load_machine("orin-ecrts2025")
 BY_NAME = {kind.name: kind for kind in KINDS}

@@ -12,10 +12,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ptxwcet.api import Request
 from ptxwcet.compose.grid_plan import GridWishes
-from ptxwcet.hybrid_study import HybridAnswer, HybridRequest, study_trace
-from ptxwcet.recording import (
+from ptxwcet.studies.hybrid_estimate import HybridAnswer, HybridRequest, study_trace
+from ptxwcet.studies.launch_trace import TraceOptions
+from ptxwcet.studies.recording import (
     Emulator,
     InstrumentRequest,
     RecordRequest,
@@ -25,8 +25,8 @@ from ptxwcet.recording import (
     write_dump,
     write_instrumented,
 )
+from ptxwcet.studies.request import Request
 from ptxwcet.trace.files import write_trace
-from ptxwcet.tracing import TraceOptions
 
 SAMPLES = Path(__file__).parents[2] / "samples"
 LAUNCHES = (

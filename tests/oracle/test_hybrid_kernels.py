@@ -18,11 +18,11 @@ from hybrid_kernels import (
 from scipy.linalg import eigvalsh_tridiagonal
 from scipy.stats import norm
 
-from ptxwcet.execution import RunRequest, run_file
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.ptx.reading import read_source
-from ptxwcet.validation import validate_inputs
+from ptxwcet.studies.input_validation import validate_inputs
+from ptxwcet.studies.launch_run import RunRequest, run_file
 
 KERNELS = {kernel.kernel: kernel for kernel in hybrid_kernels()}
 MACHINE = load_machine("orin-ecrts2025")

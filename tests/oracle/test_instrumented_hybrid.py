@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 from test_instrumented_paths import LAUNCH_FILES, SAMPLES, sample_of
 
-from ptxwcet.api import Request, file_digest
 from ptxwcet.compose.grid_plan import GridWishes
 from ptxwcet.flow.graph.cfg import build_cfg
 from ptxwcet.flow.graph.dominance import compute_dominators
@@ -26,7 +25,9 @@ from ptxwcet.instrument.dumps import RawDump, read_dumps
 from ptxwcet.instrument.sidecar import Sidecar, read_sidecar
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.ptx.reading import read_source
-from ptxwcet.recording import (
+from ptxwcet.studies.launch_trace import TraceOptions, trace_launch
+from ptxwcet.studies.opening import file_digest
+from ptxwcet.studies.recording import (
     Emulator,
     InstrumentRequest,
     RecordRequest,
@@ -34,9 +35,9 @@ from ptxwcet.recording import (
     record_launch,
     write_instrumented,
 )
+from ptxwcet.studies.request import Request
 from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.trace.events import TimedTrace
-from ptxwcet.tracing import TraceOptions, trace_launch
 
 
 @dataclass(frozen=True)

@@ -21,14 +21,14 @@ from test_walk_against_execution import Writer
 from ptxwcet.emulator.execute import execute
 from ptxwcet.emulator.launch import EmulatedLaunch, EmulatorOptions
 from ptxwcet.emulator.registers import special_registers
-from ptxwcet.execution import RunRequest, run_file
 from ptxwcet.flow.launch import Launch
 from ptxwcet.instrument.buffers import prepare_buffer
 from ptxwcet.instrument.dumps import RawDump, read_dumps
 from ptxwcet.instrument.rewriting import instrument_module
 from ptxwcet.instrument.sidecar import build_sidecar
 from ptxwcet.ptx.parser import parse_module
-from ptxwcet.recording import (
+from ptxwcet.studies.launch_run import RunRequest, run_file
+from ptxwcet.studies.recording import (
     Emulator,
     InstrumentRequest,
     RecordRequest,

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from ptxwcet.api import Request, bound_file
+from ptxwcet.studies.block_bound import bound_file
+from ptxwcet.studies.request import Request
 
 DATA = Path(__file__).parents[1] / "data" / "unsound"
 
@@ -24,14 +25,14 @@ def test_warps_that_may_leave_a_loop_with_a_barrier_apart_are_refused(
 def test_a_single_warp_leaves_with_all_its_lanes() -> None:
     """The counter starts at ``tid / 32``: one number in a warp, several in a block."""
     path = str(DATA / "barrier_apart.ptx")
-    (open_limit,) = bound_file(Request(path, block="32")).bounded
-    (given,) = bound_file(Request(path, block="32", parameters=("n=7",))).bounded
+    (open_limit,) = bound_file(Request(path, block="32")).answered
+    (given,) = bound_file(Request(path, block="32", parameters=("n=7",))).answered
     assert given.worst.bound.cycles <= open_limit.worst.bound.cycles
-    assert not bound_file(Request(str(DATA / "barrier_lanes.ptx"), block="32")).bounded
+    assert not bound_file(Request(str(DATA / "barrier_lanes.ptx"), block="32")).answered
 
 
 def test_knowing_when_warps_leave_bounds_them_apart() -> None:
     """The two warps leave at iterations 2 and 1; simulated under LRR the block takes 48,673."""
     request = Request(str(DATA / "barrier_apart.ptx"), block="64", parameters=("n=2",))
-    (row,) = bound_file(request).bounded
+    (row,) = bound_file(request).answered
     assert row.worst.bound.cycles >= 48_673

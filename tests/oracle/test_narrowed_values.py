@@ -10,8 +10,8 @@ from ptxwcet.flow.launch import Launch
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.pipeline import analyse_kernel
 from ptxwcet.ptx.parser import parse_module
+from ptxwcet.studies.input_validation import validate_input
 from ptxwcet.support.source import SourceFile
-from ptxwcet.validation import validate_input
 
 MACHINE = load_machine("orin-ecrts2025")
 HEAD = """.version 8.0

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from ptxwcet.api import Request, bound_file
+from ptxwcet.studies.block_bound import bound_file
+from ptxwcet.studies.request import Request
 from ptxwcet.support.diagnostics import PtxwcetError
 
 ROOT = Path(__file__).parents[2]
@@ -23,7 +24,7 @@ ROOT = Path(__file__).parents[2]
 def cycles(request: Request) -> float:
     """The bound; infinite if it is refused."""
     try:
-        rows = bound_file(request).bounded
+        rows = bound_file(request).answered
     except PtxwcetError:
         return float("inf")
     return rows[0].worst.bound.cycles if rows else float("inf")

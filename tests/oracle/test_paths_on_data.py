@@ -18,9 +18,9 @@ from ptxwcet.flow.launch import Launch
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.pipeline import analyse_kernel
 from ptxwcet.ptx.parser import parse_module
+from ptxwcet.studies.input_validation import validate_input
 from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.support.source import SourceFile
-from ptxwcet.validation import validate_input
 from ptxwcet.warp.program import Scoreboard
 
 MACHINE = load_machine("orin-ecrts2025")

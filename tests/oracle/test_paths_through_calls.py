@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from ptxwcet.api import Request, bound_file
 from ptxwcet.flow.launch import BoundOrigin
 from ptxwcet.flow.walk.path import loop_entries
 from ptxwcet.ir.kernel import Module
@@ -16,8 +15,10 @@ from ptxwcet.machine.loader import load_machine
 from ptxwcet.pipeline import KernelAnalysis
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.ptx.reading import read_source
+from ptxwcet.studies.block_bound import bound_file
+from ptxwcet.studies.input_validation import validate_inputs
+from ptxwcet.studies.request import Request
 from ptxwcet.support.diagnostics import PtxwcetError
-from ptxwcet.validation import validate_inputs
 
 FUNCTIONS = Path(__file__).parents[1] / "data" / "flow" / "functions.ptx"
 MACHINE = load_machine("orin-ecrts2025")

@@ -24,9 +24,9 @@ from ptxwcet.flow.walk.path import Path, loop_entries, visited_blocks
 from ptxwcet.ir.kernel import Module
 from ptxwcet.pipeline import KernelAnalysis, analyse_kernel
 from ptxwcet.ptx.parser import parse_module
+from ptxwcet.studies.input_validation import validate_input
 from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.support.source import SourceFile
-from ptxwcet.validation import validate_input
 
 WRITES = re.compile(r"(@!?%p\d+ )?(?!st|bra|bar|setp)[a-z0-9.]+ (%r\d+), [^;]*;")
 

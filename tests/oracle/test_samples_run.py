@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ptxwcet.execution import RunRequest, run_file
+from ptxwcet.studies.launch_run import RunRequest, run_file
 
 SAMPLES = Path(__file__).parents[2] / "samples"
 LAUNCHES = SAMPLES / "launches"

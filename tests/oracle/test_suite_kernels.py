@@ -23,7 +23,7 @@ from kernel_suite import (
 from larger_launches import enlarged
 
 from ptxwcet.machine.loader import load_machine
-from ptxwcet.validation import InputValidation, validate_inputs
+from ptxwcet.studies.input_validation import InputValidation, validate_inputs
 
 INPUTS = 3
 MACHINE = load_machine("orin-ecrts2025")

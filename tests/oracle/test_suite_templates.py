@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from kernel_suite import Entry, bound_kernel, entries, read_answers, request_for
 
-from ptxwcet.api import bound_file
-from ptxwcet.template import facts_template
+from ptxwcet.studies.block_bound import bound_file
+from ptxwcet.studies.facts_template import facts_template
 
 LONG = {"triangle_count"}  # nine questions, found one by one: a minute
 ANSWERED = [one for one in entries() if one.kernel in read_answers() and one.kernel not in LONG]
@@ -44,4 +44,4 @@ def test_an_answered_template_bounds_the_kernel(entry: Entry, tmp_path: Path) ->
     facts = tmp_path / "facts.toml"
     facts.write_text(filled(template.text, {one.loop: one.bound for one in answers}))
     answer = bound_file(replace(request_for(entry), facts_file=str(facts)))
-    assert [row.worst.bound.cycles for row in answer.bounded] == [outcome.bound]
+    assert [row.worst.bound.cycles for row in answer.answered] == [outcome.bound]

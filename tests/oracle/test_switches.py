@@ -10,9 +10,9 @@ from ptxwcet.flow.launch import Launch
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.pipeline import KernelAnalysis, analyse_kernel
 from ptxwcet.ptx.parser import parse_module
+from ptxwcet.studies.input_validation import validate_input
 from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.support.source import SourceFile
-from ptxwcet.validation import validate_input
 
 MACHINE = load_machine("orin-ecrts2025")
 KERNEL = """.version 8.0

@@ -10,8 +10,9 @@ from time import perf_counter
 
 import pytest
 
-from ptxwcet.api import Request, bound_file
-from ptxwcet.symbolic import SymbolicAnswer, bound_symbolic
+from ptxwcet.studies.block_bound import bound_file
+from ptxwcet.studies.formula import SymbolicAnswer, bound_symbolic
+from ptxwcet.studies.request import Request
 
 SAMPLES = Path(__file__).parents[2] / "samples"
 COUNTED = (
@@ -45,7 +46,7 @@ def concrete(asked: Request, value: str) -> tuple[int, str]:
         grid=asked.grid,
         parameters=(*asked.parameters, value),
     )
-    (row,) = bound_file(given).bounded
+    (row,) = bound_file(given).answered
     return row.worst.bound.cycles, row.worst.bound.claim.guarantee.value
 
 
@@ -57,7 +58,7 @@ def solved(asked: Request, symbolic: str) -> SymbolicAnswer:
 def check(asked: Request, name: str, limits: tuple[int, int], numbers: Sequence[int]) -> None:
     answer = solved(asked, f"{name}={limits[0]}..{limits[1]}")
     assert not answer.refused, answer.refused[0].diagnostics[0].message
-    (row,) = answer.bounded
+    (row,) = answer.answered
     assert (row.formula.low, row.formula.high) == limits
     for number in numbers:
         cycles, guarantee = concrete(asked, f"{name}={number}")
@@ -178,6 +179,6 @@ def test_coarser_paths_are_refused() -> None:
 def test_cost_does_not_depend_on_the_range() -> None:
     asked = request("loops", "loop_unrolled", "64")
     began = perf_counter()
-    (row,) = bound_symbolic(asked, f"n=1..{2**31 - 1}").bounded
+    (row,) = bound_symbolic(asked, f"n=1..{2**31 - 1}").answered
     assert perf_counter() - began < 5
     assert len(row.formula.rows) < 9

@@ -15,7 +15,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ptxwcet.api import Request, bound_file, state_facts
 from ptxwcet.bounds.explanation import explain_safe
 from ptxwcet.emulator.execute import execute
 from ptxwcet.emulator.launch import EmulatedLaunch, EmulatorOptions
@@ -23,10 +22,13 @@ from ptxwcet.machine.loader import load_machine
 from ptxwcet.pipeline import KernelAnalysis, prepare_executed
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.ptx.reading import read_source
+from ptxwcet.studies.block_bound import bound_file
+from ptxwcet.studies.formula import bound_symbolic
+from ptxwcet.studies.input_validation import validate_input
+from ptxwcet.studies.opening import state_facts
+from ptxwcet.studies.request import Request
 from ptxwcet.support.diagnostics import PtxwcetError
-from ptxwcet.symbolic import bound_symbolic
 from ptxwcet.timing.phases import profile_warp
-from ptxwcet.validation import validate_input
 
 TOTALS = Path(__file__).parents[1] / "data" / "flow" / "totals.ptx"
 MACHINE = load_machine("orin-ecrts2025")

@@ -12,10 +12,8 @@ import pytest
 from observed_facts import Observed, labels, together
 from true_facts import Case, problems_of, suite_problems
 
-from ptxwcet.api import RefusedKernel, Request, bound_file
 from ptxwcet.emulator.execute import execute
 from ptxwcet.emulator.launch import EmulatedLaunch, EmulatorOptions
-from ptxwcet.execution import bound_executed
 from ptxwcet.flow.facts.stated import (
     NO_FACTS,
     BranchFact,
@@ -29,6 +27,10 @@ from ptxwcet.flow.launch import Launch
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.pipeline import analyse_kernel, analyse_prepared, build_flow, prepare_executed
 from ptxwcet.ptx.parser import parse_module
+from ptxwcet.studies.block_bound import bound_file
+from ptxwcet.studies.launch_run import bound_executed
+from ptxwcet.studies.opening import RefusedKernel
+from ptxwcet.studies.request import Request
 from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.support.source import SourceFile
 
@@ -39,7 +41,7 @@ TEST = FactSource("a test")
 
 
 def cycles(request: Request) -> int:
-    (row,) = bound_file(request).bounded
+    (row,) = bound_file(request).answered
     return row.worst.bound.cycles
 
 
@@ -68,7 +70,7 @@ FACTS = str(DATA / "exclusive_dropped.facts.toml")
 
 def test_a_side_that_a_fact_excludes_does_not_take_the_others_with_it() -> None:
     launched = Request(EXCLUSIVE, launch_file=str(DATA / "exclusive_dropped.toml"))
-    (run,) = bound_executed(launched).bounded
+    (run,) = bound_executed(launched).answered
     bound = cycles(Request(EXCLUSIVE, block="32", facts_file=FACTS))
     assert run.worst.bound.cycles <= bound
     assert bound < cycles(Request(EXCLUSIVE, block="32", parameters=("2=1000",)))
@@ -100,7 +102,7 @@ ROWS = Request(
 def test_a_line_is_that_of_the_control_of_a_loop() -> None:
     """Line 7 is the inner loop's; the outer loop has instructions of it in its first block."""
     assert code(replace(ROWS, loop_bounds=("7=8",))) == "PW203"
-    (run,) = bound_executed(ROWS).bounded
+    (run,) = bound_executed(ROWS).answered
     by_line, by_label = ("7=8", "line_of_inner.cu:11=102"), ("$L__BB0_14=8", "$L__BB0_1=102")
     bound = cycles(replace(ROWS, loop_bounds=by_line))
     assert run.worst.bound.cycles <= bound == cycles(replace(ROWS, loop_bounds=by_label))

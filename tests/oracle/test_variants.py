@@ -16,8 +16,8 @@ from ptxwcet.flow.walk.path import loop_entries
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.pipeline import analyse_kernel
 from ptxwcet.ptx.parser import parse_module
+from ptxwcet.studies.input_validation import validate_input
 from ptxwcet.support.source import SourceFile
-from ptxwcet.validation import validate_input
 
 DATA = (
     ("ld.global.u32", "%r8"),

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from ptxwcet.api import RefusedKernel, Request, bound_file
+from ptxwcet.studies.block_bound import bound_file
+from ptxwcet.studies.opening import RefusedKernel
+from ptxwcet.studies.request import Request
 
 KERNELS = sorted((Path(__file__).parents[1] / "data" / "flow" / "endless").glob("*.ptx"))
 

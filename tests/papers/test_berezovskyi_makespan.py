@@ -19,7 +19,7 @@ from ptxwcet.makespan.problem import MakespanProblem, build_problem
 from ptxwcet.makespan.schedule import Schedule, Slot, check_schedule
 from ptxwcet.makespan.states import count_reachable, fill_table
 from ptxwcet.makespan.strings import shape_of
-from ptxwcet.makespans import MakespanOptions, makespan_of_string
+from ptxwcet.studies.kernel_makespan import MakespanOptions, makespan_of_string
 
 HALF = Fraction(1, 2)
 

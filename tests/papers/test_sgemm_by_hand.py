@@ -14,8 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from ptxwcet.api import Request, bound_file
 from ptxwcet.pipeline import KernelAnalysis
+from ptxwcet.studies.block_bound import bound_file
+from ptxwcet.studies.request import Request
 from ptxwcet.timing.phases import trace_issue
 
 ROOT = Path(__file__).parents[2]
@@ -69,7 +70,7 @@ FIRST_INITS = 5 + 4 + 14 * 2 + 19
 @pytest.fixture(scope="module")
 def analysis() -> KernelAnalysis:
     request = Request(str(ROOT / "samples/sgemm_naive.ptx"), block="32x32", parameters=("K=64",))
-    return bound_file(request).bounded[0]
+    return bound_file(request).answered[0]
 
 
 def trace(analysis: KernelAnalysis, section: int) -> list[tuple[str, int, int, int]]:
@@ -115,6 +116,6 @@ def test_first_section(analysis: KernelAnalysis) -> None:
 
 def test_steps_beyond_the_second_repeat(analysis: KernelAnalysis) -> None:
     request = Request(str(ROOT / "samples/sgemm_naive.ptx"), block="32x32", parameters=("K=1024",))
-    long = bound_file(request).bounded[0].worst.bound.cycles
+    long = bound_file(request).answered[0].worst.bound.cycles
     step = (COMPUTE_L + 31 * COMPUTE_INITS) + (434 + 31 * MIDDLE_INITS)
     assert long == analysis.worst.bound.cycles + 30 * step == 133_702

@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from ptxwcet.api import Request, bound_file, file_digest
 from ptxwcet.cli.main import commands
-from ptxwcet.template import facts_template
+from ptxwcet.studies.block_bound import bound_file
+from ptxwcet.studies.facts_template import facts_template
+from ptxwcet.studies.opening import file_digest
+from ptxwcet.studies.request import Request
 
 ROOT = Path(__file__).parents[2]
 SAMPLES, FLOW = ROOT / "samples", ROOT / "tests/data/flow"
@@ -40,7 +42,7 @@ def test_kernels_that_only_lack_the_grid_are_told_so(
 ) -> None:
     request = Request(str(file), (kernel,), "64", None, parameters)
     assert help_of(request) == ONLY_GRID
-    assert bound_file(replace(request, grid="7")).bounded
+    assert bound_file(replace(request, grid="7")).answered
 
 
 @pytest.mark.parametrize(
@@ -64,7 +66,7 @@ def test_what_the_help_names_settles_it(file: Path, kernel: str, facts: str) -> 
     names = re.findall(r"--param (\S+)=VALUE", said)
     grid = "7" if "--grid" in said else None
     given = tuple(f"{name}=20" for name in names)
-    assert bound_file(replace(request, grid=grid, parameters=given)).bounded
+    assert bound_file(replace(request, grid=grid, parameters=given)).answered
 
 
 def test_the_grid_comes_first_where_more_is_open(tmp_path: Path) -> None:
@@ -127,8 +129,8 @@ ret;
     facts = tmp_path / "facts.toml"
     facts.write_text(f'ptx = "sha256:{file_digest(str(path))}"\n[arrays]\np = "s32 0..99"\n')
     given = replace(request, facts_file=str(facts))
-    assert not bound_file(given).bounded
-    assert bound_file(replace(given, parameters=("n=5",))).bounded
+    assert not bound_file(given).answered
+    assert bound_file(replace(given, parameters=("n=5",))).answered
     mandelbrot = facts_template(Request(str(SAMPLES / "mandelbrot.ptx"), block="64")).text
     assert "this may settle it: a value of most ([parameters])" in mandelbrot
 

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from ptxwcet.api import Request, bound_file, file_digest
 from ptxwcet.flow.facts.arrays import resolve_arrays
 from ptxwcet.flow.facts.fewer import fewer_facts
 from ptxwcet.flow.facts.stated import FactSource, ParameterFact
@@ -17,6 +16,9 @@ from ptxwcet.flow.paths.call_variables import with_variable_registers
 from ptxwcet.flow.values.arrays import arrays_read, loads_of_arrays
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.ptx.parser import parse_module
+from ptxwcet.studies.block_bound import bound_file
+from ptxwcet.studies.opening import file_digest
+from ptxwcet.studies.request import Request
 from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.support.source import SourceFile
 
@@ -281,9 +283,9 @@ def test_a_facts_file_bounds_the_loop(tmp_path: Path) -> None:
     def cycles(*lines: str) -> int | None:
         facts.write_text(f'ptx = "sha256:{file_digest(str(file))}"\n' + "\n".join(lines))
         result = bound_file(request)
-        if not result.bounded:
+        if not result.answered:
             return None
-        bound = result.bounded[0].worst.bound
+        bound = result.answered[0].worst.bound
         keys = {one.key for one in bound.claim.assumptions}
         assert ("array-contents" in keys) == bool(lines)
         return bound.cycles

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from ptxwcet.api import Request, bound_file
 from ptxwcet.flow.facts.asm_comments import find_marks
 from ptxwcet.flow.facts.cuda_loops import CudaSource
 from ptxwcet.flow.facts.marked_loops import marked_bounds
@@ -18,6 +17,8 @@ from ptxwcet.flow.launch import BoundOrigin
 from ptxwcet.flow.walk.path import loop_entries
 from ptxwcet.pipeline import KernelAnalysis
 from ptxwcet.ptx.parser import parse_module
+from ptxwcet.studies.block_bound import bound_file
+from ptxwcet.studies.request import Request
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.source import SourceFile
 
@@ -99,10 +100,10 @@ def test_without_the_source_a_comment_may_be_in_the_wrong_loop(tmp_path: Path) -
     (both,) = bound_file(Request(str(path), ("both",), block="64")).refused
     assert both.diagnostics[0].code == "PW215"
     assert "marked.cu:52 says 100, asm comment marked.cu:54" in both.diagnostics[0].message
-    (slack,) = bound_file(Request(str(path), ("slack",), block="64")).bounded
+    (slack,) = bound_file(Request(str(path), ("slack",), block="64")).answered
     assert "asm-comment-loops" in keys(slack)
     other = Request(str(path), ("slack",), block="64", source=str(MARKED.with_suffix(".cu")))
-    assert not bound_file(other).bounded
+    assert not bound_file(other).answered
 
 
 # --- shapes of loops, by hand ---------------------------------------------------------------------

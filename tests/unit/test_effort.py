@@ -7,9 +7,11 @@ from unittest.mock import patch
 
 import pytest
 
-from ptxwcet.api import RefusedKernel, Request, bound_file
 from ptxwcet.flow.effort import Effort, TooMuchEffort
 from ptxwcet.flow.flow_graph import MOST_SEARCH_STEPS, MOST_WALK_STEPS, Work
+from ptxwcet.studies.block_bound import bound_file
+from ptxwcet.studies.opening import RefusedKernel
+from ptxwcet.studies.request import Request
 
 ROOT = Path(__file__).parents[2]
 EFFORT = ROOT / "tests" / "data" / "effort"

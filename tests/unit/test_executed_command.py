@@ -5,11 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from ptxwcet.api import Request, bound_file
 from ptxwcet.claims import Guarantee
 from ptxwcet.cli.main import main
-from ptxwcet.execution import bound_executed
 from ptxwcet.flow.walk.path import visited_blocks
+from ptxwcet.studies.block_bound import bound_file
+from ptxwcet.studies.launch_run import bound_executed
+from ptxwcet.studies.request import Request
 
 SAMPLES = Path(__file__).parents[2] / "samples"
 
@@ -42,8 +43,8 @@ def ptxwcet(capsys):
     ],
 )
 def test_the_only_path_has_the_bounds_of_the_analysis(name):
-    (executed,) = bound_executed(request(name)).bounded
-    (known,) = bound_file(request(name)).bounded
+    (executed,) = bound_executed(request(name)).answered
+    (known,) = bound_file(request(name)).answered
     assert executed.worst.bound.cycles == known.worst.bound.cycles
     assert executed.worst.bound.claim.guarantee is Guarantee.ESTIMATE
     keys = [assumption.key for assumption in executed.worst.bound.claim.assumptions]
@@ -51,8 +52,8 @@ def test_the_only_path_has_the_bounds_of_the_analysis(name):
 
 
 def test_data_dependent_paths_have_estimates():
-    (known,) = bound_file(request("mandelbrot")).bounded
-    (executed,) = bound_executed(request("mandelbrot")).bounded
+    (known,) = bound_file(request("mandelbrot")).answered
+    (executed,) = bound_executed(request("mandelbrot")).answered
     assert len(executed.pieces) > 1
     assert known.worst.bound.claim.guarantee is Guarantee.SAFE_BOUND
     assert 0 < executed.worst.bound.cycles <= known.worst.bound.cycles

@@ -14,13 +14,14 @@ import jsonschema
 import pytest
 from click.testing import CliRunner
 
-from ptxwcet.api import Request, bound_file
 from ptxwcet.bounds.analysis import analyse_block
 from ptxwcet.bounds.explanation import BoundExplanation, PaidCycles, explain_safe
 from ptxwcet.bounds.safe import bound_safe
 from ptxwcet.cli.bound import bound
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.machine.model import FunctionalUnit
+from ptxwcet.studies.block_bound import bound_file
+from ptxwcet.studies.request import Request
 from ptxwcet.timing import attribution
 from ptxwcet.timing.attribution import attribute_warp
 from ptxwcet.timing.wait_log import CycleParts
@@ -268,7 +269,7 @@ def test_sub_cores_and_shared_units_add_up(machine: str) -> None:
         path = str(ROOT / f"samples/{name}.ptx")
         parameters = ("K=1024",) if name.startswith("sgemm") else ("n=10000",)
         request = Request(path, block="256", parameters=parameters, machine=machine)
-        for row in bound_file(request).bounded:
+        for row in bound_file(request).answered:
             for piece in row.pieces:
                 found = explain_safe(piece.analysis)
                 assert found.cycles == piece.outcomes["safe"].cycles  # type: ignore[union-attr]

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from ptxwcet.api import Request, bound_file
 from ptxwcet.pipeline import KernelAnalysis
+from ptxwcet.studies.block_bound import bound_file
+from ptxwcet.studies.request import Request
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 
 ROOT = Path(__file__).parents[2]
@@ -44,7 +45,7 @@ def problem(request: Request) -> Diagnostic:
 
 
 def answer(request: Request) -> KernelAnalysis:
-    (row,) = bound_file(request).bounded
+    (row,) = bound_file(request).answered
     return row
 
 
@@ -291,7 +292,7 @@ def test_facts_about_branches(tmp_path: Path, text: str, key: str, least: float)
 
 
 def test_executed_paths_take_no_facts(tmp_path: Path) -> None:
-    from ptxwcet.execution import bound_executed
+    from ptxwcet.studies.launch_run import bound_executed
 
     request = replace(SAX, block=None, grid=None, launch_file=str(LAUNCH))
     with pytest.raises(PtxwcetError) as raised:

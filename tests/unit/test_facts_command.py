@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from ptxwcet.api import Request, bound_file
 from ptxwcet.cli.main import commands, main
-from ptxwcet.template import facts_template
+from ptxwcet.studies.block_bound import bound_file
+from ptxwcet.studies.facts_template import facts_template
+from ptxwcet.studies.request import Request
 
 ROOT = Path(__file__).parents[2]
 FLOW = ROOT / "tests/data/flow"
@@ -168,7 +169,7 @@ def test_a_value_that_helps_among_others_that_do_not(tmp_path: Path) -> None:
     assert not template.refused
     path = tmp_path / "facts.toml"
     path.write_text(template.text.replace('"?"', "2000"))
-    assert bound_file(Request(file, ("part_of_others",), block="64", facts_file=str(path))).bounded
+    assert bound_file(Request(file, ("part_of_others",), block="64", facts_file=str(path))).answered
 
 
 def test_values_are_tried_within_a_range_that_is_stated() -> None:
@@ -193,7 +194,7 @@ def test_a_loop_that_is_long_for_some_threads_and_open_for_others(tmp_path: Path
     path = tmp_path / "facts.toml"
     request = Request(file, ("mixed",), block="64", facts_file=str(path))
     path.write_text(template.text.replace('"?"', "3_000_000"))
-    assert bound_file(request).bounded
+    assert bound_file(request).answered
     path.write_text(template.text.replace('"?"', "7"))
     (row,) = bound_file(request).refused
     assert row.diagnostics[0].code == "PW217"

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from ptxwcet.api import Request, bound_file
 from ptxwcet.emulator.layout import constant_bytes
 from ptxwcet.flow.launch import Launch
 from ptxwcet.flow.values.fixed_memory import FixedMemory
@@ -15,8 +14,10 @@ from ptxwcet.flow.walk.path import loop_entries
 from ptxwcet.ir.kernel import Space
 from ptxwcet.pipeline import KernelAnalysis
 from ptxwcet.ptx.parser import parse_module
+from ptxwcet.studies.block_bound import bound_file
+from ptxwcet.studies.facts_template import facts_template
+from ptxwcet.studies.request import Request
 from ptxwcet.support.source import SourceFile
-from ptxwcet.template import facts_template
 
 FUNCTIONS = Path(__file__).parents[1] / "data" / "flow" / "functions.ptx"
 WORD = IntegerType(32, signed=False)
@@ -131,6 +132,6 @@ def test_the_report_names_what_it_rests_on(tmp_path: Path) -> None:
     ptx, launch = tmp_path / "k.ptx", tmp_path / "k.toml"
     ptx.write_text(f"{HEAD}{body}\nret;\n}}\n")
     launch.write_text(f"grid = 1\nblock = 32\n{LAUNCH}")
-    (row,) = bound_file(Request(str(ptx), launch_file=str(launch))).bounded
+    (row,) = bound_file(Request(str(ptx), launch_file=str(launch))).answered
     texts = {one.key: one.text for one in row.worst.bound.claim.assumptions}
     assert texts["launch-memory"].endswith(": c")

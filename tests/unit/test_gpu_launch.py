@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ptxwcet import recording
 from ptxwcet.emulator.execute import execute
 from ptxwcet.emulator.launch import EmulatedLaunch, EmulatorOptions
 from ptxwcet.instrument import gpu
 from ptxwcet.instrument.dumps import RawDump, read_dumps
 from ptxwcet.ptx.parser import parse_module
+from ptxwcet.studies import recording
 from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.support.source import SourceFile
 

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
-from ptxwcet.api import Request, file_digest
 from ptxwcet.cli.hybrid import hybrid
 from ptxwcet.compose.grid_plan import GridWishes
 from ptxwcet.flow.graph.cfg import build_cfg
@@ -20,17 +19,19 @@ from ptxwcet.flow.graph.dominance import compute_dominators
 from ptxwcet.flow.graph.loops import find_loops
 from ptxwcet.hybrid.claims import Contradiction, claim_estimates
 from ptxwcet.hybrid.estimate import estimate_kernel
-from ptxwcet.hybrid_study import HybridRequest, plan_waves, study_trace
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.ptx.reading import read_source
 from ptxwcet.report.hybrid_model import build_hybrid_report
 from ptxwcet.report.hybrid_text import render_hybrid_text
 from ptxwcet.report.ipg_dot import draw_ipg
 from ptxwcet.report.json_format import render_json
+from ptxwcet.studies.hybrid_estimate import HybridRequest, plan_waves, study_trace
+from ptxwcet.studies.launch_trace import TraceOptions, trace_kernel
+from ptxwcet.studies.opening import file_digest
+from ptxwcet.studies.request import Request
 from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.trace.events import END, TimedTrace, TraceOrigin
 from ptxwcet.trace.files import read_trace, write_trace
-from ptxwcet.tracing import TraceOptions, trace_kernel
 
 ROOT = Path(__file__).parents[2]
 SCHEMA = json.loads((ROOT / "ptxwcet/report/hybrid-schema-1.json").read_text())

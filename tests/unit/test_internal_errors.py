@@ -15,7 +15,6 @@ import pytest
 import ptxwcet.cli.makespan as makespan_command
 import ptxwcet.report.build as report_build
 import ptxwcet.report.text as report_text
-from ptxwcet.api import file_digest
 from ptxwcet.cli.main import main
 from ptxwcet.flow.facts import asm_comments
 from ptxwcet.flow.facts import files as facts_files
@@ -30,6 +29,7 @@ from ptxwcet.ptx.functions import lower_head
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.ptx.reading import read_source
 from ptxwcet.report import flow_text
+from ptxwcet.studies.opening import file_digest
 from ptxwcet.support.diagnostics import PtxwcetError
 
 HEADER = ".version 8.0\n.target sm_80\n.address_size 64\n"
@@ -158,7 +158,7 @@ def test_an_error_of_the_report_costs_its_row(
 def test_an_error_that_is_no_kernels_is_reported_too(
     file: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ptxwcet.api.parse_module", lambda text: 1 / 0)
+    monkeypatch.setattr("ptxwcet.studies.opening.parse_module", lambda text: 1 / 0)
     code, out, err = call(capsys, file, *LAUNCH)
     assert (code, out) == (1, "")
     assert "error[PW901]: internal error at" in err

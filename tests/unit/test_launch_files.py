@@ -6,7 +6,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ptxwcet.api import Request, bound_file, cuda_parameter_names
 from ptxwcet.cli.main import main
 from ptxwcet.emulator.launch_arrays import MOST_BYTES, array_source, difference
 from ptxwcet.emulator.launch_files import read_launch_file
@@ -14,6 +13,9 @@ from ptxwcet.emulator.launch_model import LaunchFile
 from ptxwcet.ir.kernel import Module
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.ptx.reading import read_source
+from ptxwcet.studies.block_bound import bound_file
+from ptxwcet.studies.opening import cuda_parameter_names
+from ptxwcet.studies.request import Request
 from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.support.source import SourceFile
 
@@ -394,9 +396,9 @@ SGEMM = str(SAMPLES / "sgemm_naive.ptx")
 
 
 def test_a_bound_takes_its_facts_from_the_launch_file() -> None:
-    (from_file,) = bound_file(Request(SGEMM, launch_file=LAUNCH)).bounded
+    (from_file,) = bound_file(Request(SGEMM, launch_file=LAUNCH)).answered
     options = Request(SGEMM, (), "32x32", "32x32", ("M=1024", "N=1024", "K=1024"))
-    (from_options,) = bound_file(options).bounded
+    (from_options,) = bound_file(options).answered
     assert from_file.launch == from_options.launch
     assert from_file.worst.bound.cycles == from_options.worst.bound.cycles
 

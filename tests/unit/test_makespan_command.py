@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from ptxwcet.api import Request, bound_file
 from ptxwcet.cli.main import main
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.makespan.programs import sections_of
 from ptxwcet.makespan.strings import unrolled
+from ptxwcet.studies.block_bound import bound_file
+from ptxwcet.studies.request import Request
 from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.warp.program import (
     Barrier,
@@ -221,7 +222,7 @@ def test_a_kernel_against_its_instructions_one_by_one(run) -> None:
     file = str(SAMPLES / "sgemm_naive.ptx")
     machine = load_machine()
     answer = bound_file(Request(file, block="32x32", parameters=("K=160",)))
-    workload = answer.bounded[0].worst.analysis.workload
+    workload = answer.answered[0].worst.analysis.workload
     assert len(workload.classes) == 1
     total, string = 0, ""
     for node in unroll(workload.classes[0].program.body):

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from ptxwcet.api import Request, bound_file
 from ptxwcet.ptx.parser import parse_module
+from ptxwcet.studies.block_bound import bound_file
+from ptxwcet.studies.request import Request
 from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.support.source import SourceFile
 
@@ -72,4 +73,4 @@ def test_a_number_that_is_a_function_bounds_no_loop(least: str, tmp_path: Path) 
     if least == "f":
         assert codes == ["PW203"]
     else:  # four bits of it: at most 15
-        assert codes == ["PW203"] or answer.bounded[0].worst.bound.cycles > 15
+        assert codes == ["PW203"] or answer.answered[0].worst.bound.cycles > 15

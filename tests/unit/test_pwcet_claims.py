@@ -16,18 +16,18 @@ from ptxwcet.claims import Guarantee
 from ptxwcet.pwcet.distributions import Family, Floats
 from ptxwcet.pwcet.settings import Extraction, Settings, Shape
 from ptxwcet.pwcet.study import Study, make_sample, study_sample
-from ptxwcet.pwcet_study import (
+from ptxwcet.report.json_format import render_json
+from ptxwcet.report.pwcet_curves import draw_exceedance
+from ptxwcet.report.pwcet_html import render_pwcet_html
+from ptxwcet.report.pwcet_model import build_pwcet_report
+from ptxwcet.report.pwcet_text import aligned, format_time, render_pwcet_text
+from ptxwcet.studies.pwcet import (
     PwcetAnswer,
     condition_findings,
     findings,
     study_measurements,
     with_stated_bounds,
 )
-from ptxwcet.report.json_format import render_json
-from ptxwcet.report.pwcet_curves import draw_exceedance
-from ptxwcet.report.pwcet_html import render_pwcet_html
-from ptxwcet.report.pwcet_model import build_pwcet_report
-from ptxwcet.report.pwcet_text import aligned, format_time, render_pwcet_text
 from ptxwcet.trace.measurements import Condition, Measurements, TimeUnit
 
 ROOT = Path(__file__).parents[2]

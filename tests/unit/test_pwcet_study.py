@@ -8,10 +8,8 @@ import numpy as np
 import pytest
 from pwcet_validation import max_autoregressive
 
-from ptxwcet.api import Request, bound_file
 from ptxwcet.claims import Guarantee
 from ptxwcet.compose.grid_plan import GridWishes
-from ptxwcet.execution import RunRequest, run_file
 from ptxwcet.pwcet.comparison import Order, compare, compare_all, envelope
 from ptxwcet.pwcet.distributions import Floats
 from ptxwcet.pwcet.estimation import Estimator
@@ -20,11 +18,14 @@ from ptxwcet.pwcet.outcomes import Gate, GateState
 from ptxwcet.pwcet.series import independent_gap
 from ptxwcet.pwcet.settings import Extraction, Settings, Shape
 from ptxwcet.pwcet.study import Study, make_sample, study_sample
-from ptxwcet.pwcet_runs import DrawOptions, draw_runs
-from ptxwcet.pwcet_study import study_measurements
+from ptxwcet.studies.block_bound import bound_file
+from ptxwcet.studies.launch_run import RunRequest, run_file
+from ptxwcet.studies.launch_trace import TraceOptions, trace_launch
+from ptxwcet.studies.pwcet import study_measurements
+from ptxwcet.studies.pwcet_runs import DrawOptions, draw_runs
+from ptxwcet.studies.request import Request
 from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.trace.measurements import Condition, Measurements, TimeUnit
-from ptxwcet.tracing import TraceOptions, trace_launch
 
 ROOT = Path(__file__).parents[2]
 SAXPY = Request(
@@ -186,7 +187,7 @@ def test_drawn_runs_are_those_of_the_tracer() -> None:
 
 def test_the_bound_of_a_drawn_launch() -> None:
     """saxpy: four blocks. On two SMs with one block each two waves; with two each, no bound."""
-    safe = bound_file(SAXPY).bounded[0].worst.bound.cycles
+    safe = bound_file(SAXPY).answered[0].worst.bound.cycles
     one = DrawOptions(40, 1, "random", 60, 25, sms=2, resident_blocks=1)
     drawn = draw_runs(SAXPY, one)
     assert drawn.bound.cycles == 2 * safe + 4 * 25

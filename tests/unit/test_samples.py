@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from ptxwcet.api import Request, bound_file
+from ptxwcet.studies.block_bound import bound_file
+from ptxwcet.studies.request import Request
 
 SAMPLES = Path(__file__).parents[2] / "samples"
 
@@ -43,8 +44,8 @@ def test_sample(
     path = str(SAMPLES / f"{name}.ptx")
     answer = bound_file(Request(path, block=block, grid=grid, parameters=parameters))
     assert tuple(row.diagnostics[0].code for row in answer.refused) == codes
-    assert len(answer.bounded) == bounded
-    for row in answer.bounded:
+    assert len(answer.answered) == bounded
+    for row in answer.answered:
         lower = row.worst.outcomes["lower"]
         cycles = getattr(lower, "cycles", None)
         assert cycles is None or cycles <= row.worst.bound.cycles
@@ -57,7 +58,7 @@ def test_mandelbrot_with_a_bound_from_the_user() -> None:
         parameters=("most=100",),
         loop_bounds=("$L__BB0_2=60",),
     )
-    (row,) = bound_file(request).bounded
+    (row,) = bound_file(request).answered
     keys = [a.key for a in row.worst.bound.claim.assumptions]
     assert keys == ["alone-on-its-sm", "user-loop-bounds"]
 
@@ -73,7 +74,7 @@ def test_cost_does_not_grow_with_trip_counts(count: int) -> None:
     request = Request(
         str(SAMPLES / "sgemm_naive.ptx"), block="32x32", parameters=(f"K={count // 32 * 32}",)
     )
-    (row,) = bound_file(request).bounded
+    (row,) = bound_file(request).answered
     sections = row.worst.analysis.sections
     steps = sum(w.profile.simulated_steps for s in sections for w in s.warps if w is not None)
     assert len(sections) == 7

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from ptxwcet.api import Request, bound_file
 from ptxwcet.flow.facts.path_counts import count_visits
 from ptxwcet.flow.graph.cfg import build_cfg
 from ptxwcet.flow.launch import PlacedTotal
@@ -27,6 +26,8 @@ from ptxwcet.machine.loader import load_machine
 from ptxwcet.pipeline import KernelAnalysis
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.ptx.reading import read_source
+from ptxwcet.studies.block_bound import bound_file
+from ptxwcet.studies.request import Request
 from ptxwcet.timing.cost import InstructionCosts
 from ptxwcet.timing.limits import find_limits
 from ptxwcet.timing.phases import profile_warp

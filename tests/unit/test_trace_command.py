@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from ptxwcet.api import Request
 from ptxwcet.cli.main import main
 from ptxwcet.cli.trace import trace as trace_command
 from ptxwcet.compose.grid_plan import GridWishes
+from ptxwcet.studies.launch_trace import TraceOptions, trace_kernel
+from ptxwcet.studies.request import Request
 from ptxwcet.trace.files import read_trace
-from ptxwcet.tracing import TraceOptions, trace_kernel
 
 SAMPLES = Path(__file__).parents[2] / "samples"
 SCAN = str(SAMPLES / "scan.ptx")

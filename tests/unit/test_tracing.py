@@ -8,18 +8,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ptxwcet.api import Request
 from ptxwcet.compose.grid_plan import GridWishes
 from ptxwcet.emulator.launch import PathNode, PathStep
 from ptxwcet.emulator.layout import shared_bytes
-from ptxwcet.execution import execute_recorded, open_launch
 from ptxwcet.flow.graph.cfg import build_cfg
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.ptx.reading import read_source
-from ptxwcet.simulation import SimulationOptions, simulate_file
 from ptxwcet.simulator.grid import BlockRuns
+from ptxwcet.studies.launch_run import execute_recorded, open_launch
+from ptxwcet.studies.launch_trace import TracedLaunch, TraceOptions, trace_kernel, trace_launch
+from ptxwcet.studies.request import Request
+from ptxwcet.studies.simulated_run import SimulationOptions, simulate_file
 from ptxwcet.support.diagnostics import PtxwcetError
-from ptxwcet.tracing import TracedLaunch, TraceOptions, trace_kernel, trace_launch
 
 SAMPLES = Path(__file__).parents[2] / "samples"
 LAUNCHES = (
@@ -111,7 +111,7 @@ def test_one_block_has_the_times_of_a_simulated_block(policy: str, n: int, tmp_p
     asked = saxpy(tmp_path, ONE_BLOCK.format(n=n))
     traced = trace_launch(asked, TraceOptions(policy, seed=5, jitter_percent=30))
     options = SimulationOptions(policy, 5, 30, events=100_000, executed=True)
-    (alone,) = simulate_file(asked, options).simulated
+    (alone,) = simulate_file(asked, options).answered
     cfg = alone.prepared.cfg
     starts = {cfg.blocks[b].start: cfg.name(cfg.blocks[b].id) for b in cfg.reverse_postorder}
     labels = [point.label for point in traced.trace.ipoints]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from ptxwcet.api import Request, bound_file
 from ptxwcet.ir.operands import Register, WholeVector
 from ptxwcet.ptx.parser import parse_module
+from ptxwcet.studies.block_bound import bound_file
+from ptxwcet.studies.request import Request
 from ptxwcet.support.source import SourceFile
 
 HEAD = ".version 9.0\n.target sm_90\n.address_size 0x40\n"

@@ -1,18 +1,12 @@
-"""The library's front door: bound the kernels of a PTX file.
-
->>> from ptxwcet.api import Request, bound_file
->>> answer = bound_file(Request("samples/vector_add.ptx", block="256", parameters=("n=1000",)))
->>> [row.worst.bound.cycles for row in answer.bounded]
-[662]
-"""
+"""The one opening of all studies: a request's file read, its facts found, its launch resolved."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from ptxwcet.flow.facts.arrays import resolve_arrays
 from ptxwcet.flow.facts.asm_comments import find_marks
@@ -29,50 +23,30 @@ from ptxwcet.flow.facts.stated import (
 from ptxwcet.flow.graph.inlining import inline_calls
 from ptxwcet.flow.launch import Dim3, Launch, parse_dim3
 from ptxwcet.ir.kernel import Kernel, Module
-from ptxwcet.machine.loader import DEFAULT_MACHINE, load_machine
 from ptxwcet.machine.model import Machine
-from ptxwcet.pipeline import SCHEDULED, KernelAnalysis, analyse_kernel
+from ptxwcet.pipeline import SCHEDULED, PreparedKernel, prepare_kernel
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.ptx.reading import read_source
 from ptxwcet.simulator.policies import Policy, find_policy
+from ptxwcet.studies.request import Request
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError, internal_error
 from ptxwcet.support.input_files import MOST_TEXT_BYTES, read_bytes, read_text
+from ptxwcet.support.source import SourceFile
 
 if TYPE_CHECKING:
     from ptxwcet.emulator.launch_model import LaunchFile
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
-    """What to bound, with the launch facts as the user writes them.
+class Launched:
+    """What a launch file says beside block and grid: scalars, aggregates and ``.const`` variables.
 
-    ``kernels`` empty: all of the file. ``block`` None: the kernel's ``.reqntid``. ``source`` is the
-    CUDA source that names the parameters; None: the ``.cu`` beside the ``.ptx``, if there is one.
-    ``policy`` names a known warp scheduler, for the method ``scheduled``; ``method`` is the one
-    that is reported as the bound, ``safe`` or ``scheduled``. ``launch_file`` is a launch file that
-    says kernel, block, grid and parameters, constants, ``facts_file`` one of flow facts.
+    Bytes are by PTX name.
     """
 
-    path: str
-    kernels: tuple[str, ...] = ()
-    block: str | None = None
-    grid: str | None = None
-    parameters: tuple[str, ...] = ()
-    source: str | None = None
-    loop_bounds: tuple[str, ...] = ()
-    machine: str = DEFAULT_MACHINE
-    memory_latency_cycles: int | None = None
-    unknown_at_worst: bool = False
-    policy: str | None = None
-    method: str = "safe"
-    launch_file: str | None = None
-    facts_file: str | None = None
-    launched: tuple[ParameterFact, ...] = ()
-    """The scalars of the launch file, once it is read: see with_launch_file."""
-    launched_bytes: tuple[tuple[str, bytes], ...] = ()
-    """The aggregates of the launch file, by PTX name."""
+    scalars: tuple[ParameterFact, ...] = ()
+    aggregates: tuple[tuple[str, bytes], ...] = ()
     constants: tuple[tuple[str, bytes], ...] = ()
-    """What ``.const`` variables hold in the launch of the launch file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,23 +57,26 @@ class RefusedKernel:
     diagnostics: tuple[Diagnostic, ...]
 
 
+_Study = TypeVar("_Study")
+
+
 @dataclass(frozen=True, slots=True)
-class FileAnswer:
-    """The answer for each kernel asked for, in file order."""
+class Answer(Generic[_Study]):
+    """What came of a study for each kernel asked for, or its refusal, in file order."""
 
     path: str
     sha256: str
     machine: Machine
-    kernels: tuple[KernelAnalysis | RefusedKernel, ...]
+    kernels: tuple[_Study | RefusedKernel, ...]
 
     @property
-    def bounded(self) -> tuple[KernelAnalysis, ...]:
-        """The kernels that have a bound."""
-        return tuple(row for row in self.kernels if isinstance(row, KernelAnalysis))
+    def answered(self) -> tuple[_Study, ...]:
+        """The kernels of which something came."""
+        return tuple(row for row in self.kernels if not isinstance(row, RefusedKernel))
 
     @property
     def refused(self) -> tuple[RefusedKernel, ...]:
-        """The kernels that have none."""
+        """The others."""
         return tuple(row for row in self.kernels if isinstance(row, RefusedKernel))
 
 
@@ -114,37 +91,88 @@ def refuse(kernel: Kernel, error: Exception) -> RefusedKernel:
     return RefusedKernel(kernel, (internal_error(error, f"kernel {kernel.name}"),))
 
 
-def bound_file(request: Request) -> FileAnswer:
-    """Bounds each requested kernel. Raises PtxwcetError for input that concerns no single kernel.
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """What a request was resolved to: its kernels, and what is said of their launch.
 
-    Cost: linear in the file, independent of trip counts.
+    ``request`` has kernel, block and grid of its launch file, if it names one.
     """
-    machine = load_machine(request.machine, request.memory_latency_cycles)
-    text = read_source(request.path)
-    module = parse_module(text)
-    facts = state_facts(request, module)
-    request = with_launch_file(request, module, facts)
-    kernels = select_kernels(module.kernels, request.kernels, request.path)
-    policy = find_named_policy(request)
-    rows: list[KernelAnalysis | RefusedKernel] = []
-    for kernel in kernels:
-        try:
-            own = facts.of_kernel(kernel.name)
-            launch = build_launch(kernel, request, own)
-            rows.append(
-                analyse_kernel(
-                    inline_calls(kernel, module),
-                    launch,
-                    machine,
-                    own,
-                    unknown_at_worst=request.unknown_at_worst,
-                    policy=policy,
-                    method=request.method,
-                )
-            )
-        except Exception as error:
-            rows.append(refuse(kernel, error))
-    return FileAnswer(request.path, file_digest(request.path), machine, tuple(rows))
+
+    request: Request
+    sha256: str
+    module: Module
+    facts: StatedFacts
+    launched: Launched
+    kernels: tuple[Kernel, ...]
+
+    def facts_of(self, kernel: Kernel) -> StatedFacts:
+        """What is stated of a kernel."""
+        return self.facts.of_kernel(kernel.name)
+
+    def launch_of(self, kernel: Kernel, facts: StatedFacts | None = None) -> Launch:
+        """The launch of a kernel, with its stated facts or others.
+
+        Raises PtxwcetError (PW209 to PW215).
+        """
+        own = self.facts_of(kernel) if facts is None else facts
+        return build_launch(kernel, self.request, own, self.launched)
+
+    def whole(self, kernel: Kernel) -> Kernel:
+        """A kernel with functions in the place of their calls."""
+        return inline_calls(kernel, self.module)
+
+    def names_of(self, kernel: Kernel) -> dict[str, str]:
+        """The names of parameters in the CUDA source, by PTX name; PTX's own without one."""
+        names = {parameter.name: parameter.name for parameter in kernel.parameters}
+        cuda = cuda_parameter_names(kernel, self.request)
+        return names if cuda is None else dict(zip(names, cuda, strict=True))
+
+    def each(self, study: Callable[[Kernel], _Study]) -> tuple[_Study | RefusedKernel, ...]:
+        """What comes of a study for each kernel; what it raises costs that kernel only."""
+        rows: list[_Study | RefusedKernel] = []
+        for kernel in self.kernels:
+            try:
+                rows.append(study(kernel))
+            except Exception as error:
+                rows.append(refuse(kernel, error))
+        return tuple(rows)
+
+
+def open_request(request: Request, module: Module | None = None) -> Opened:
+    """Reads what a request names; its ``module``, if that has been read before.
+
+    Raises PtxwcetError for input that concerns no single kernel. Cost: linear in the file.
+    """
+    known = read_module(request) if module is None else module
+    facts = state_facts(request, known)
+    request, launched = with_launch_file(request, known, facts)
+    kernels = select_kernels(known.kernels, request.kernels, request.path)
+    return Opened(request, digest_of(request), known, facts, launched, tuple(kernels))
+
+
+def prepared_kernel(opened: Opened, kernel: Kernel, machine: Machine) -> PreparedKernel:
+    """What the warps of a requested kernel execute on a machine. Raises PtxwcetError."""
+    return prepare_kernel(
+        opened.whole(kernel),
+        opened.launch_of(kernel),
+        machine,
+        opened.facts_of(kernel),
+        unknown_at_worst=opened.request.unknown_at_worst,
+    )
+
+
+def read_module(request: Request) -> Module:
+    """The PTX of a request, parsed. Raises PtxwcetError."""
+    if request.text is not None:
+        return parse_module(SourceFile(request.path, request.text))
+    return parse_module(read_source(request.path))
+
+
+def digest_of(request: Request) -> str:
+    """The SHA-256 of the PTX of a request, in hexadecimal."""
+    if request.text is not None:
+        return hashlib.sha256(request.text.encode()).hexdigest()
+    return file_digest(request.path)
 
 
 def file_digest(path: str) -> str:
@@ -169,7 +197,7 @@ def state_facts(request: Request, module: Module) -> StatedFacts:
     if request.facts_file is None:
         return options
     names = [kernel.name for kernel in module.kernels]
-    file = read_flow_facts(request.facts_file, file_digest(request.path), names)
+    file = read_flow_facts(request.facts_file, digest_of(request), names)
     return replace(
         file,
         loops=(*options.loops, *file.loops),
@@ -212,14 +240,16 @@ def select_kernels(kernels: Sequence[Kernel], names: Sequence[str], path: str) -
     return [kernel for kernel in bodies if not names or kernel.name in names]
 
 
-def with_launch_file(request: Request, module: Module, facts: StatedFacts) -> Request:
+def with_launch_file(
+    request: Request, module: Module, facts: StatedFacts
+) -> tuple[Request, Launched]:
     """The request with what its launch file says, if it names one; ``facts`` are state_facts'.
 
     Raises PtxwcetError: the file's problems (PW420 to PW425), and PW426 for an option or a facts
     file that contradicts it. Its arrays are not built, but for aggregates and constants.
     """
     if request.launch_file is None:
-        return request
+        return request, Launched()
     # here: only commands with a launch file load numpy
     from ptxwcet.emulator.launch_files import read_launch_file
     from ptxwcet.emulator.layout import constant_bytes
@@ -242,16 +272,13 @@ def with_launch_file(request: Request, module: Module, facts: StatedFacts) -> Re
     names = cuda_parameter_names(launch.kernel, request)
     for fact in facts.of_kernel(name).parameters:
         _check_against_launch(launch, launched, fact, names)
-    return replace(
-        request,
-        kernels=(name,),
-        block="x".join(map(str, launch.block)),
-        grid="x".join(map(str, launch.grid)),
-        launched=launched,
-        launched_bytes=tuple(launch.aggregate_bytes().items()),
-        constants=tuple(constant_bytes(module, launch.constant_bytes()).items()),
-        launch_file=None,
+    block, grid = ("x".join(map(str, size)) for size in (launch.block, launch.grid))
+    said = Launched(
+        launched,
+        tuple(launch.aggregate_bytes().items()),
+        tuple(constant_bytes(module, launch.constant_bytes()).items()),
     )
+    return replace(request, kernels=(name,), launch_file=None, block=block, grid=grid), said
 
 
 def _check_against_launch(
@@ -282,7 +309,9 @@ def _contradiction(option: str, place: str, written: str) -> PtxwcetError:
     )
 
 
-def build_launch(kernel: Kernel, request: Request, facts: StatedFacts) -> Launch:
+def build_launch(
+    kernel: Kernel, request: Request, facts: StatedFacts, launched: Launched
+) -> Launch:
     """The launch facts for one kernel; ``facts`` are those that concern it.
 
     Raises PtxwcetError (PW209 to PW215).
@@ -303,8 +332,8 @@ def build_launch(kernel: Kernel, request: Request, facts: StatedFacts) -> Launch
         )
     grid = None if request.grid is None else parse_dim3(request.grid, "grid")
     names = cuda_parameter_names(kernel, request)
-    known = resolve_parameters(kernel, (*request.launched, *facts.parameters), names)
-    data, constants = dict(request.launched_bytes), dict(request.constants)
+    known = resolve_parameters(kernel, (*launched.scalars, *facts.parameters), names)
+    data, constants = dict(launched.aggregates), dict(launched.constants)
     called = (
         {} if names is None else dict(zip((p.name for p in kernel.parameters), names, strict=True))
     )

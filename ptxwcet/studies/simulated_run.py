@@ -1,10 +1,10 @@
 """Simulating the kernels of a file: the library's front door to the simulator.
 
->>> from ptxwcet.api import Request
->>> from ptxwcet.simulation import SimulationOptions, simulate_file
+>>> from ptxwcet.studies.request import Request
+>>> from ptxwcet.studies.simulated_run import SimulationOptions, simulate_file
 >>> request = Request("samples/vector_add.ptx", block="256", grid="4", parameters=("n=1000",))
 >>> answer = simulate_file(request, SimulationOptions("gto"))
->>> [row.run.cycles for row in answer.simulated]
+>>> [row.run.cycles for row in answer.answered]
 [581]
 """
 
@@ -13,28 +13,25 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from ptxwcet.api import (
-    RefusedKernel,
-    Request,
-    build_launch,
-    file_digest,
-    refuse,
-    select_kernels,
-    state_facts,
-    with_launch_file,
-)
-from ptxwcet.execution import RefusedLaunch, prepare_launch
-from ptxwcet.flow.graph.inlining import inline_calls
 from ptxwcet.ir.kernel import Module
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.machine.model import Machine
-from ptxwcet.pipeline import PreparedKernel, PreparedPiece, prepare_kernel
-from ptxwcet.ptx.parser import parse_module
-from ptxwcet.ptx.reading import read_source
+from ptxwcet.pipeline import PreparedKernel, PreparedPiece
 from ptxwcet.simulator.configuration import SmConfiguration
 from ptxwcet.simulator.policies import Jitter, Policy, find_policy
 from ptxwcet.simulator.resolution import resolve_workload
 from ptxwcet.simulator.run import SimulatedRun
+from ptxwcet.studies.launch_run import RefusedLaunch, prepare_launch
+from ptxwcet.studies.opening import (
+    Answer,
+    RefusedKernel,
+    digest_of,
+    open_request,
+    prepared_kernel,
+    read_module,
+    refuse,
+)
+from ptxwcet.studies.request import Request
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,24 +66,8 @@ class KernelSimulation:
         return replace(self, run=replace(self.run, events=self.run.events[:events]))
 
 
-@dataclass(frozen=True, slots=True)
-class SimulationAnswer:
-    """The run of each kernel asked for, or its refusal, in file order."""
-
-    path: str
-    sha256: str
-    machine: Machine
-    kernels: tuple[KernelSimulation | RefusedKernel, ...]
-
-    @property
-    def simulated(self) -> tuple[KernelSimulation, ...]:
-        """The kernels that were run."""
-        return tuple(row for row in self.kernels if isinstance(row, KernelSimulation))
-
-    @property
-    def refused(self) -> tuple[RefusedKernel, ...]:
-        """The kernels that were not."""
-        return tuple(row for row in self.kernels if isinstance(row, RefusedKernel))
+SimulationAnswer = Answer[KernelSimulation]
+"""The runs of the kernels of a file."""
 
 
 def simulate_file(request: Request, options: SimulationOptions) -> SimulationAnswer:
@@ -97,7 +78,7 @@ def simulate_file(request: Request, options: SimulationOptions) -> SimulationAns
     policy = find_policy(options.policy)
     jitter = Jitter(options.jitter_percent, options.seed)
     machine = load_machine(request.machine, request.memory_latency_cycles)
-    module = parse_module(read_source(request.path))
+    module = read_module(request)
     rows: list[KernelSimulation | RefusedKernel] = []
     for prepared in _prepare(request, module, machine, executed=options.executed):
         if isinstance(prepared, RefusedKernel):
@@ -111,7 +92,7 @@ def simulate_file(request: Request, options: SimulationOptions) -> SimulationAns
             rows.append(max(runs, key=lambda simulation: simulation.run.cycles))
         except Exception as error:
             rows.append(refuse(prepared.kernel, error))
-    return SimulationAnswer(request.path, file_digest(request.path), machine, tuple(rows))
+    return SimulationAnswer(request.path, digest_of(request), machine, tuple(rows))
 
 
 def _prepare(
@@ -124,20 +105,8 @@ def _prepare(
         except RefusedLaunch as refused:
             yield RefusedKernel(refused.kernel, refused.diagnostics)
         return
-    facts = state_facts(request, module)
-    request = with_launch_file(request, module, facts)
-    for kernel in select_kernels(module.kernels, request.kernels, request.path):
-        own = facts.of_kernel(kernel.name)
-        try:
-            yield prepare_kernel(
-                inline_calls(kernel, module),
-                build_launch(kernel, request, own),
-                machine,
-                own,
-                unknown_at_worst=request.unknown_at_worst,
-            )
-        except Exception as error:
-            yield refuse(kernel, error)
+    opened = open_request(request, module)
+    yield from opened.each(lambda kernel: prepared_kernel(opened, kernel, machine))
 
 
 def simulate_piece(

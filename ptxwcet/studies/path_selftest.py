@@ -13,12 +13,12 @@ from random import Random
 
 import numpy as np
 
-from ptxwcet.attacks import attack_analysis
 from ptxwcet.emulator.launch import EmulatedLaunch
 from ptxwcet.flow.launch import Launch
 from ptxwcet.machine.loader import DEFAULT_MACHINE, load_machine
 from ptxwcet.pipeline import analyse_kernel
 from ptxwcet.ptx.parser import parse_module
+from ptxwcet.studies.attacks import attack_analysis
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.source import SourceFile
 

@@ -1,7 +1,7 @@
 """What a launch makes of a kernel's control flow: classes of branches, bounds of loops.
 
->>> from ptxwcet.api import Request
->>> from ptxwcet.control_flow import describe_flow
+>>> from ptxwcet.studies.request import Request
+>>> from ptxwcet.studies.flow_notes import describe_flow
 >>> [len(one.forest.loops) for one in describe_flow(Request("samples/saxpy.ptx", block="256"))]
 [1]
 """
@@ -11,21 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from ptxwcet.api import (
-    RefusedKernel,
-    Request,
-    build_launch,
-    cuda_parameter_names,
-    refuse,
-    select_kernels,
-    state_facts,
-    with_launch_file,
-)
 from ptxwcet.flow.facts.placing import place_facts
-from ptxwcet.flow.facts.stated import StatedFacts
 from ptxwcet.flow.graph.cfg import BlockId, ControlFlowGraph
 from ptxwcet.flow.graph.dominance import compute_postdominators
-from ptxwcet.flow.graph.inlining import inline_calls
 from ptxwcet.flow.graph.loops import LoopForest
 from ptxwcet.flow.launch import BoundOrigin, PlacedFacts
 from ptxwcet.flow.paths.branch_kinds import BranchKind, classify_branches
@@ -35,10 +23,14 @@ from ptxwcet.flow.paths.dot import LoopNote, Notes
 from ptxwcet.flow.paths.extraction import extract_on, flow_graph
 from ptxwcet.flow.values.condition_text import ConditionReader, place_of
 from ptxwcet.flow.walk.path import BlockPaths, PathLoop, loop_entries
-from ptxwcet.ir.kernel import Kernel, Module
+from ptxwcet.ir.kernel import Kernel
 from ptxwcet.pipeline import build_flow
-from ptxwcet.ptx.parser import parse_module
-from ptxwcet.ptx.reading import read_source
+from ptxwcet.studies.opening import (
+    Opened,
+    RefusedKernel,
+    open_request,
+)
+from ptxwcet.studies.request import Request
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 
 
@@ -63,25 +55,14 @@ def describe_flow(request: Request) -> tuple[DescribedKernel | RefusedKernel, ..
     A kernel that the launch or a fact does not fit is refused, the others are described. Raises
     PtxwcetError for input that concerns no single kernel. Cost: a path extraction each.
     """
-    module = parse_module(read_source(request.path))
-    facts = state_facts(request, module)
-    request = with_launch_file(request, module, facts)
-    found: list[DescribedKernel | RefusedKernel] = []
-    for kernel in select_kernels(module.kernels, request.kernels, request.path):
-        try:
-            found.append(_describe(kernel, module, request, facts.of_kernel(kernel.name)))
-        except Exception as error:
-            found.append(refuse(kernel, error))
-    return tuple(found)
+    opened = open_request(request)
+    return opened.each(lambda kernel: _describe(kernel, opened))
 
 
-def _describe(
-    kernel: Kernel, module: Module, request: Request, facts: StatedFacts
-) -> DescribedKernel:
-    launch = build_launch(kernel, request, facts)
-    whole = inline_calls(kernel, module)
+def _describe(kernel: Kernel, opened: Opened) -> DescribedKernel:
+    launch, whole = opened.launch_of(kernel), opened.whole(kernel)
     cfg, forest = build_flow(whole, launch)
-    placed = place_facts(whole, cfg, forest, facts)
+    placed = place_facts(whole, cfg, forest, opened.facts_of(kernel))
     meetings = tuple(compute_postdominators(cfg).immediate)
     graph = flow_graph(with_variable_registers(whole), cfg, forest, meetings, launch)
     pieces: tuple[BlockPaths, ...] | None = None
@@ -103,11 +84,8 @@ def _describe(
         }
     else:
         loops = loop_notes(forest, pieces, placed)
-    names = {parameter.name: parameter.name for parameter in kernel.parameters}
-    cuda = cuda_parameter_names(kernel, request)
-    if cuda is not None:
-        names = dict(zip(names, cuda, strict=True))
-    return DescribedKernel(whole, cfg, forest, Notes(branches, loops), names, refusals)
+    notes = Notes(branches, loops)
+    return DescribedKernel(whole, cfg, forest, notes, opened.names_of(kernel), refusals)
 
 
 def loop_notes(

@@ -1,28 +1,28 @@
 """Attacks on the paths of a kernel: executions on data that are made up to lead it astray.
 
-What is compared is as in :mod:`ptxwcet.validation`: executed paths with the analysed ones, the
-simulated time of what was executed with the safe bound.
+What is compared is as in :mod:`ptxwcet.studies.input_validation`: executed paths with the analysed
+ones, the simulated time of what was executed with the safe bound.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from ptxwcet.api import Request
 from ptxwcet.emulator.launch import Argument, EmulatedLaunch
-from ptxwcet.execution import emulated
 from ptxwcet.ir.kernel import Module
 from ptxwcet.machine.model import Machine
 from ptxwcet.pipeline import KernelAnalysis
-from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
-from ptxwcet.validate.adversarial import AdversarialData
-from ptxwcet.validation import (
+from ptxwcet.studies.input_validation import (
     BUG,
     InputValidation,
     analysed_launch,
     safe_cycles,
     validate_input,
 )
+from ptxwcet.studies.launch_run import emulated
+from ptxwcet.studies.request import Request
+from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.validate.adversarial import AdversarialData
 
 MOST_ATTACKED = 200_000
 """Warp-instructions of a run on adversarial data, after which it is left out."""

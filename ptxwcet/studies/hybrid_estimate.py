@@ -1,8 +1,8 @@
 """Hybrid analysis of a kernel, from a trace or a launch: the library's front door.
 
->>> from ptxwcet.api import Request
->>> from ptxwcet.hybrid_study import HybridRequest, study_trace
->>> from ptxwcet.tracing import TraceOptions
+>>> from ptxwcet.studies.request import Request
+>>> from ptxwcet.studies.hybrid_estimate import HybridRequest, study_trace
+>>> from ptxwcet.studies.launch_trace import TraceOptions
 >>> request = Request("samples/saxpy.ptx", launch_file="samples/launches/saxpy.toml")
 >>> study_trace(HybridRequest(request, None, TraceOptions("lrr"))).estimate.warp_wcet
 1497
@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from ptxwcet.api import Request, bound_file, file_digest
 from ptxwcet.claims import TimingClaim
 from ptxwcet.compose.grid_plan import ANY_GRID, GridWishes
 from ptxwcet.compose.waves import WaveSchedule
@@ -40,12 +39,13 @@ from ptxwcet.hybrid.estimate import BlockPlaces, HybridEstimate, estimate_kernel
 from ptxwcet.hybrid.profiles import LEAST_EXCEEDANCE, path_distribution
 from ptxwcet.ir.kernel import Kernel, Module
 from ptxwcet.pipeline import KernelAnalysis
-from ptxwcet.ptx.parser import parse_module
-from ptxwcet.ptx.reading import read_source
+from ptxwcet.studies.block_bound import bound_file
+from ptxwcet.studies.launch_trace import TraceOptions, TraceProgress, plan_launch, trace_launch
+from ptxwcet.studies.opening import digest_of, read_module
+from ptxwcet.studies.request import Request
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.trace.events import TimedTrace
 from ptxwcet.trace.files import read_trace
-from ptxwcet.tracing import TraceOptions, TraceProgress, plan_launch, trace_launch
 
 EXCEEDANCES = (1e-3, 1e-6, 1e-9)
 """Probabilities for which quantiles are given unless told otherwise."""
@@ -142,10 +142,10 @@ def study_trace(hybrid: HybridRequest, progress: TraceProgress | None = None) ->
     linear in the events, then that of the static bound.
     """
     _check_exceedances(hybrid.exceedances)
-    module = parse_module(read_source(hybrid.request.path))
+    module = read_module(hybrid.request)
     trace, schedule = _trace_and_waves(hybrid, progress)
     path = hybrid.trace or ""
-    sha256 = file_digest(hybrid.request.path)
+    sha256 = digest_of(hybrid.request)
     kernel = inline_calls(_traced_kernel(module, trace, hybrid), module)
     cfg = build_cfg(kernel)
     forest = find_loops(cfg, compute_dominators(cfg))

@@ -1,6 +1,6 @@
 """Running a kernel from a launch file: the library's front door to the emulator.
 
->>> from ptxwcet.execution import RunRequest, run_file
+>>> from ptxwcet.studies.launch_run import RunRequest, run_file
 >>> answer = run_file(RunRequest("samples/saxpy.ptx", "samples/launches/saxpy.toml"))
 >>> [round(float(one), 3) for one in answer.outputs["y"][:2]]
 [-0.543, 0.153]
@@ -13,18 +13,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ptxwcet.api import (
-    FileAnswer,
-    RefusedKernel,
-    Request,
-    build_launch,
-    cuda_parameter_names,
-    file_digest,
-    find_named_policy,
-    refuse,
-    state_facts,
-    with_launch_file,
-)
 from ptxwcet.emulator.execute import execute
 from ptxwcet.emulator.launch import (
     EmulatedLaunch,
@@ -43,6 +31,18 @@ from ptxwcet.machine.model import Machine
 from ptxwcet.pipeline import KernelAnalysis, PreparedKernel, analyse_prepared, prepare_executed
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.ptx.reading import read_source
+from ptxwcet.studies.block_bound import FileAnswer
+from ptxwcet.studies.opening import (
+    RefusedKernel,
+    cuda_parameter_names,
+    digest_of,
+    file_digest,
+    find_named_policy,
+    open_request,
+    read_module,
+    refuse,
+)
+from ptxwcet.studies.request import Request
 from ptxwcet.support.array_files import Array
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 
@@ -130,7 +130,7 @@ def bound_executed(request: Request, progress: Progress | None = None) -> FileAn
     Raises PtxwcetError for input that concerns no single kernel. Cost: that of the run.
     """
     machine = load_machine(request.machine, request.memory_latency_cycles)
-    module = parse_module(read_source(request.path))
+    module = read_module(request)
     policy = find_named_policy(request)
     row: KernelAnalysis | RefusedKernel
     try:
@@ -138,7 +138,7 @@ def bound_executed(request: Request, progress: Progress | None = None) -> FileAn
         row = analyse_prepared(prepared, policy=policy, method=request.method)
     except RefusedLaunch as refused:
         row = RefusedKernel(refused.kernel, refused.diagnostics)
-    return FileAnswer(request.path, file_digest(request.path), machine, (row,))
+    return FileAnswer(request.path, digest_of(request), machine, (row,))
 
 
 class RefusedLaunch(PtxwcetError):
@@ -187,9 +187,7 @@ def open_launch(request: Request, module: Module) -> tuple[LaunchFile, Launch]:
             )
         )
     launch = read_launch(request.launch_file, module, request)
-    options = state_facts(request, module)
-    request = with_launch_file(request, module, options)
-    return launch, build_launch(launch.kernel, request, options.of_kernel(launch.kernel.name))
+    return launch, open_request(request, module).launch_of(launch.kernel)
 
 
 def execute_recorded(

@@ -2,7 +2,7 @@
 
 >>> import numpy as np
 >>> from ptxwcet.pwcet.settings import Settings
->>> from ptxwcet.pwcet_study import study_measurements
+>>> from ptxwcet.studies.pwcet import study_measurements
 >>> from ptxwcet.trace.measurements import Condition, Measurements, TimeUnit
 >>> times = 1000 + np.random.default_rng(1).exponential(50, 1200)
 >>> measured = Measurements(TimeUnit.CYCLES, (Condition("idle", times),), ("drawn here",))
@@ -22,13 +22,19 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ptxwcet.api import Request
 from ptxwcet.claims import Assumption, AssumptionState, Citation
 from ptxwcet.pwcet.comparison import Comparison, Envelope, compare_all, envelope
 from ptxwcet.pwcet.extraction import resolution_of
 from ptxwcet.pwcet.settings import Settings
 from ptxwcet.pwcet.study import Study, least_times, make_sample, study_sample
-from ptxwcet.pwcet_runs import DrawnCondition, DrawOptions, RunProgress, SafeBound, draw_runs
+from ptxwcet.studies.pwcet_runs import (
+    DrawnCondition,
+    DrawOptions,
+    RunProgress,
+    SafeBound,
+    draw_runs,
+)
+from ptxwcet.studies.request import Request
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError, Severity
 from ptxwcet.trace.measurement_files import ReadOptions, read_measurements
 from ptxwcet.trace.measurements import Measurements, TimeUnit

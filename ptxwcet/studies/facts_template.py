@@ -1,7 +1,7 @@
 """Facts templates: what a PTX file and a launch leave open, as a facts file to be filled in.
 
->>> from ptxwcet.api import Request
->>> from ptxwcet.template import facts_template
+>>> from ptxwcet.studies.request import Request
+>>> from ptxwcet.studies.facts_template import facts_template
 >>> facts_template(Request("samples/mandelbrot.ptx", block="32x8")).text.splitlines()[0]
 '# Facts about mandelbrot.ptx: 1 open question.'
 """
@@ -14,33 +14,25 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ptxwcet.api import (
-    RefusedKernel,
-    Request,
-    build_launch,
-    cuda_parameter_names,
-    cuda_source,
-    file_digest,
-    refuse,
-    select_kernels,
-    state_facts,
-    with_launch_file,
-)
 from ptxwcet.flow.facts.cuda_loops import CudaSource
 from ptxwcet.flow.facts.files import OPEN
 from ptxwcet.flow.facts.placing import place_facts
-from ptxwcet.flow.facts.stated import StatedFacts
 from ptxwcet.flow.graph.cfg import BlockId, ControlFlowGraph
-from ptxwcet.flow.graph.inlining import inline_calls
 from ptxwcet.flow.graph.loops import Loop, LoopForest
 from ptxwcet.flow.paths.advice import with_grid
 from ptxwcet.flow.paths.question_search import OpenLoop
 from ptxwcet.flow.paths.questions import OpenAgreement, OpenParameter, Questions, find_questions
 from ptxwcet.flow.values.condition_text import ConditionReader, place_of
-from ptxwcet.ir.kernel import Kernel, Module
+from ptxwcet.ir.kernel import Kernel
 from ptxwcet.pipeline import build_flow
-from ptxwcet.ptx.parser import parse_module
-from ptxwcet.ptx.reading import read_source
+from ptxwcet.studies.opening import (
+    Opened,
+    RefusedKernel,
+    cuda_source,
+    open_request,
+    refuse,
+)
+from ptxwcet.studies.request import Request
 from ptxwcet.support.diagnostics import Diagnostic
 from ptxwcet.support.printable import printable_line
 
@@ -60,16 +52,14 @@ def facts_template(request: Request) -> FactsTemplate:
     Raises PtxwcetError for input that concerns no single kernel. Cost: a path extraction for each
     question.
     """
-    module = parse_module(read_source(request.path))
-    facts = state_facts(request, module)
-    request = with_launch_file(request, module, facts)
+    opened = open_request(request)
     parts: list[str] = []
     refused: list[RefusedKernel] = []
     count = 0
-    for kernel in select_kernels(module.kernels, request.kernels, request.path):
+    for kernel in opened.kernels:
         try:
-            page = _questions_of(kernel, request, module, facts.of_kernel(kernel.name))
-            lines = tuple(page.lines(named=len(module.kernels) > 1))
+            page = _questions_of(kernel, opened)
+            lines = tuple(page.lines(named=len(opened.module.kernels) > 1))
         except Exception as error:
             refused.append(refuse(kernel, error))
             continue
@@ -77,31 +67,27 @@ def facts_template(request: Request) -> FactsTemplate:
         count += page.count
         if page.questions.refusals:
             refused.append(RefusedKernel(kernel, page.refusals()))
-    head = _head(request, count)
+    head = _head(opened, count)
     text = "\n".join(map(printable_line, (*head, *parts))) + "\n"
     return FactsTemplate(text, count, tuple(refused))
 
 
-def _head(request: Request, count: int) -> list[str]:
-    name, plural = Path(request.path).name, "" if count == 1 else "s"
+def _head(opened: Opened, count: int) -> list[str]:
+    name, plural = Path(opened.request.path).name, "" if count == 1 else "s"
     return [
         f"# Facts about {name}: {count or 'no'} open question{plural}.",
         f'# Write an answer for each "{OPEN}", then give this file with --facts.',
-        f'ptx = "sha256:{file_digest(request.path)}"',
+        f'ptx = "sha256:{opened.sha256}"',
     ]
 
 
-def _questions_of(kernel: Kernel, request: Request, module: Module, facts: StatedFacts) -> _Page:
-    launch = build_launch(kernel, request, facts)
-    whole = inline_calls(kernel, module)
+def _questions_of(kernel: Kernel, opened: Opened) -> _Page:
+    launch, whole = opened.launch_of(kernel), opened.whole(kernel)
     cfg, forest = build_flow(whole, launch)
-    questions = find_questions(whole, cfg, forest, launch, place_facts(whole, cfg, forest, facts))
-    names = {parameter.name: parameter.name for parameter in kernel.parameters}
-    cuda = cuda_parameter_names(kernel, request)
-    if cuda is not None:
-        names = dict(zip(names, cuda, strict=True))
-    grid = with_grid(questions, launch)
-    return _Page(whole, cfg, forest, names, cuda_source(request), questions, grid)
+    placed = place_facts(whole, cfg, forest, opened.facts_of(kernel))
+    questions = find_questions(whole, cfg, forest, launch, placed)
+    names, source = opened.names_of(kernel), cuda_source(opened.request)
+    return _Page(whole, cfg, forest, names, source, questions, with_grid(questions, launch))
 
 
 @dataclass(frozen=True, slots=True)

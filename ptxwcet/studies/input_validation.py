@@ -2,7 +2,7 @@
 
 For each input the kernel is executed; every warp's path must be one of those that path extraction
 found for its block, and the simulated time of what was executed at most the safe bound of that
-block. Inputs are those of a launch file; :mod:`ptxwcet.attacks` makes up others.
+block. Inputs are those of a launch file; :mod:`ptxwcet.studies.attacks` makes up others.
 """
 
 from __future__ import annotations
@@ -10,14 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ptxwcet.api import Request, build_launch, state_facts, with_launch_file
 from ptxwcet.bounds.outcome import BlockBound
 from ptxwcet.emulator.execute import execute
 from ptxwcet.emulator.launch import EmulatedLaunch, EmulatorOptions, Execution
 from ptxwcet.emulator.launch_model import LaunchFile
-from ptxwcet.execution import MOST_INSTRUCTIONS, diagnostics_of, emulated, read_launch
 from ptxwcet.flow.facts.path_counts import count_visits
-from ptxwcet.flow.graph.inlining import inline_calls
 from ptxwcet.flow.walk.path import BlockPaths
 from ptxwcet.ir.kernel import Module
 from ptxwcet.machine.model import Machine
@@ -31,6 +28,9 @@ from ptxwcet.pipeline import (
 from ptxwcet.simulator.configuration import SmConfiguration
 from ptxwcet.simulator.engine import Simulator
 from ptxwcet.simulator.policies import Jitter, Policy
+from ptxwcet.studies.launch_run import MOST_INSTRUCTIONS, diagnostics_of, emulated, read_launch
+from ptxwcet.studies.opening import open_request
+from ptxwcet.studies.request import Request
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.validate.containment import Departure, find_departure, length
 from ptxwcet.validate.plans import Run
@@ -86,14 +86,12 @@ def analysed_launch(
             Diagnostic("PW427", f"{option} without a launch file", help="give --launch")
         )
     launch = read_launch(request.launch_file, module, request)
-    facts = state_facts(request, module)
-    request = with_launch_file(request, module, facts)
-    own = facts.of_kernel(launch.kernel.name)
+    opened = open_request(request, module)
     analysis = analyse_kernel(
-        inline_calls(launch.kernel, module),
-        build_launch(launch.kernel, request, own),
+        opened.whole(launch.kernel),
+        opened.launch_of(launch.kernel),
         machine,
-        own,
+        opened.facts_of(launch.kernel),
         unknown_at_worst=request.unknown_at_worst,
     )
     return launch, analysis

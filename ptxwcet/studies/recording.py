@@ -1,6 +1,6 @@
 """Instrumenting, recording and importing: the library's front door to traces of real kernels.
 
->>> from ptxwcet.recording import InstrumentRequest, instrument_file
+>>> from ptxwcet.studies.recording import InstrumentRequest, instrument_file
 >>> done = instrument_file(InstrumentRequest("samples/scan.ptx"))
 >>> [point.label for point in done.sidecar.kernels[0].ipoints][:2]
 ['entry', 'block 1']
@@ -15,12 +15,10 @@ from typing import Protocol
 
 import numpy as np
 
-from ptxwcet.api import Request, file_digest, select_kernels
 from ptxwcet.emulator.execute import execute
 from ptxwcet.emulator.launch import Argument, Array, EmulatedLaunch, EmulatorOptions, Progress
 from ptxwcet.emulator.launch_model import LaunchFile
 from ptxwcet.emulator.layout import argument_bytes
-from ptxwcet.execution import MOST_INSTRUCTIONS, diagnostics_of, read_launch
 from ptxwcet.flow.launch import Launch, check_launch
 from ptxwcet.instrument.buffers import (
     EMULATOR_CLOCK,
@@ -41,6 +39,9 @@ from ptxwcet.instrument.sidecar import (
 from ptxwcet.ir.kernel import Kernel, Module, UnreadKernel
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.ptx.reading import read_source
+from ptxwcet.studies.launch_run import MOST_INSTRUCTIONS, diagnostics_of, read_launch
+from ptxwcet.studies.opening import file_digest, select_kernels
+from ptxwcet.studies.request import Request
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.input_files import MOST_DATA_BYTES, MOST_TEXT_BYTES, read_bytes
 from ptxwcet.support.whole_files import whole_file, write_text

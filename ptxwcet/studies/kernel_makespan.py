@@ -1,6 +1,6 @@
 """The front door to makespans: of a kernel string, or of the kernels of a file.
 
->>> from ptxwcet.makespans import MakespanOptions, makespan_of_string
+>>> from ptxwcet.studies.kernel_makespan import MakespanOptions, makespan_of_string
 >>> makespan_of_string("LLCLL", 600, MakespanOptions()).slots
 2401
 """
@@ -12,19 +12,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from ptxwcet.api import (
-    RefusedKernel,
-    Request,
-    build_launch,
-    refuse,
-    select_kernels,
-    state_facts,
-    with_launch_file,
-)
 from ptxwcet.claims import Guarantee
-from ptxwcet.flow.graph.inlining import inline_calls
 from ptxwcet.machine.loader import load_machine
-from ptxwcet.machine.model import Machine
 from ptxwcet.makespan.answer import MakespanAnswer
 from ptxwcet.makespan.effort import Effort
 from ptxwcet.makespan.ilp_model import Constraints
@@ -32,9 +21,9 @@ from ptxwcet.makespan.methods import METHODS
 from ptxwcet.makespan.problem import MakespanProblem, build_problem
 from ptxwcet.makespan.programs import StringSection, sections_of
 from ptxwcet.makespan.strings import StringTree, parse_string
-from ptxwcet.pipeline import PreparedKernel, PreparedPiece, prepare_kernel
-from ptxwcet.ptx.parser import parse_module
-from ptxwcet.ptx.reading import read_source
+from ptxwcet.pipeline import PreparedKernel, PreparedPiece
+from ptxwcet.studies.opening import Answer, open_request, prepared_kernel
+from ptxwcet.studies.request import Request
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 
 
@@ -107,13 +96,8 @@ class KernelMakespan:
     makespan: Makespan
 
 
-@dataclass(frozen=True, slots=True)
-class MakespansAnswer:
-    """The makespan of each kernel asked for, or its refusal, in file order."""
-
-    path: str
-    machine: Machine
-    kernels: tuple[KernelMakespan | RefusedKernel, ...]
+MakespansAnswer = Answer[KernelMakespan]
+"""The makespans of the kernels of a file."""
 
 
 def makespan_of_string(text: str, warps: int, options: MakespanOptions) -> Makespan:
@@ -135,24 +119,11 @@ def makespans_of_file(request: Request, options: MakespanOptions) -> MakespansAn
     check_options(options)
     machine = load_machine(request.machine, request.memory_latency_cycles)
     letters = {**machine.makespan_letters, **options.letters}
-    module = parse_module(read_source(request.path))
-    facts = state_facts(request, module)
-    request = with_launch_file(request, module, facts)
-    rows: list[KernelMakespan | RefusedKernel] = []
-    for kernel in select_kernels(module.kernels, request.kernels, request.path):
-        own = facts.of_kernel(kernel.name)
-        try:
-            prepared = prepare_kernel(
-                inline_calls(kernel, module),
-                build_launch(kernel, request, own),
-                machine,
-                own,
-                unknown_at_worst=request.unknown_at_worst,
-            )
-            rows.append(_worst(prepared, letters, options))
-        except Exception as error:
-            rows.append(refuse(kernel, error))
-    return MakespansAnswer(request.path, machine, tuple(rows))
+    opened = open_request(request)
+    rows = opened.each(
+        lambda kernel: _worst(prepared_kernel(opened, kernel, machine), letters, options)
+    )
+    return MakespansAnswer(request.path, opened.sha256, machine, rows)
 
 
 def check_options(options: MakespanOptions) -> None:

@@ -1,7 +1,7 @@
 """Tracing the launches of a kernel on the simulated machine: the library's front door.
 
->>> from ptxwcet.api import Request
->>> from ptxwcet.tracing import TraceOptions, trace_launch
+>>> from ptxwcet.studies.request import Request
+>>> from ptxwcet.studies.launch_trace import TraceOptions, trace_launch
 >>> request = Request("samples/saxpy.ptx", launch_file="samples/launches/saxpy.toml")
 >>> traced = trace_launch(request, TraceOptions("lrr"))
 >>> len(traced.trace)
@@ -16,7 +16,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ptxwcet.api import Request, file_digest, state_facts
 from ptxwcet.compose.grid_plan import ANY_GRID, GridPlan, GridWishes, plan_grid
 from ptxwcet.compose.grid_workload import (
     TracedKernel,
@@ -27,7 +26,6 @@ from ptxwcet.compose.grid_workload import (
 from ptxwcet.compose.waves import WaveSchedule
 from ptxwcet.emulator.executed_paths import executed_warps
 from ptxwcet.emulator.launch_model import LaunchFile, is_random
-from ptxwcet.execution import MOST_INSTRUCTIONS, execute_recorded, open_launch
 from ptxwcet.flow.facts.placing import place_facts
 from ptxwcet.flow.graph.cfg import build_cfg
 from ptxwcet.flow.graph.dominance import compute_postdominators
@@ -39,10 +37,11 @@ from ptxwcet.ir.kernel import Kernel, Module
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.machine.model import Machine
 from ptxwcet.pipeline import build_flow
-from ptxwcet.ptx.parser import parse_module
-from ptxwcet.ptx.reading import read_source
 from ptxwcet.simulator.grid import GridOptions, GridRun, GridShape, GridWorkload
 from ptxwcet.simulator.policies import Jitter, Policy, find_policy
+from ptxwcet.studies.launch_run import MOST_INSTRUCTIONS, execute_recorded, open_launch
+from ptxwcet.studies.opening import digest_of, read_module, state_facts
+from ptxwcet.studies.request import Request
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.timing.cost import InstructionCosts
 from ptxwcet.trace.events import END, Ipoint, TimedTrace, TraceOrigin
@@ -110,7 +109,7 @@ def trace_launch(
     machine = load_machine(request.machine, request.memory_latency_cycles)
     policy = find_policy(options.policy)
     Jitter(options.jitter_percent)  # refused before anything is done
-    module = parse_module(read_source(request.path))
+    module = read_module(request)
     launch, facts = open_launch(request, module)
     _require_variety(launch, policy, options)
     _require_instructions(launch.kernel)
@@ -120,7 +119,7 @@ def trace_launch(
         paths.analyse()
     report = _Report(progress, options.runs, math.prod(launch.grid))
     runs = _trace_runs(paths, plan.shape, policy, options, report)
-    digest = file_digest(request.path)
+    digest = digest_of(request)
     origin = TraceOrigin(launch.kernel.name, digest, f"simulator {policy.value}")
     trace = _join(runs, origin, paths.traced)
     return TracedLaunch(launch, machine, plan, trace, runs, paths.known is None)
@@ -132,7 +131,7 @@ def plan_launch(request: Request, grid: GridWishes = ANY_GRID) -> WaveSchedule:
     Raises PtxwcetError: problems of the inputs, PW315, PW316 (occupancy). Cost: reading the files.
     """
     machine = load_machine(request.machine, request.memory_latency_cycles)
-    module = parse_module(read_source(request.path))
+    module = read_module(request)
     launch, _ = open_launch(request, module)
     return plan_grid(launch, module, machine, grid).waves
 

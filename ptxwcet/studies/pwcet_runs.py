@@ -14,23 +14,23 @@ from pathlib import Path
 
 import numpy as np
 
-from ptxwcet.api import RefusedKernel, Request, bound_file
 from ptxwcet.claims import Assumption, Guarantee
 from ptxwcet.compose.grid_plan import GridWishes, plan_grid
 from ptxwcet.compose.grid_workload import TracedKernel, build_grid_workload
 from ptxwcet.emulator.executed_paths import executed_warps
 from ptxwcet.emulator.launch import Execution
 from ptxwcet.emulator.launch_model import LaunchFile, is_random
-from ptxwcet.execution import execute_recorded, open_launch
 from ptxwcet.flow.graph.cfg import build_cfg
 from ptxwcet.flow.graph.dominance import compute_postdominators
 from ptxwcet.ir.kernel import Module
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.machine.model import Machine
-from ptxwcet.ptx.parser import parse_module
-from ptxwcet.ptx.reading import read_source
 from ptxwcet.simulator.grid import GridOptions, GridShape, GridWorkload
 from ptxwcet.simulator.policies import Jitter, Policy, find_policy, mix
+from ptxwcet.studies.block_bound import bound_file
+from ptxwcet.studies.launch_run import execute_recorded, open_launch
+from ptxwcet.studies.opening import RefusedKernel, read_module
+from ptxwcet.studies.request import Request
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.timing.cost import InstructionCosts
 from ptxwcet.trace.measurements import ClockPairs, Condition, times_of_pairs
@@ -96,7 +96,7 @@ def draw_runs(
     machine = load_machine(request.machine, request.memory_latency_cycles)
     policy = find_policy(options.policy)
     Jitter(options.jitter_percent)
-    module = parse_module(read_source(request.path))
+    module = read_module(request)
     launch, _ = open_launch(request, module)
     inputs = _different_inputs(launch, policy, options)
     wishes = GridWishes(options.sms, options.resident_blocks, options.registers)

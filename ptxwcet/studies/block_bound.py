@@ -1,0 +1,42 @@
+"""The bound of a block of each kernel of a PTX file.
+
+>>> from ptxwcet.studies.block_bound import bound_file
+>>> from ptxwcet.studies.request import Request
+>>> answer = bound_file(Request("samples/vector_add.ptx", block="256", parameters=("n=1000",)))
+>>> [row.worst.bound.cycles for row in answer.answered]
+[662]
+"""
+
+from __future__ import annotations
+
+from ptxwcet.ir.kernel import Kernel
+from ptxwcet.machine.loader import load_machine
+from ptxwcet.pipeline import KernelAnalysis, analyse_kernel
+from ptxwcet.studies.opening import Answer, find_named_policy, open_request
+from ptxwcet.studies.request import Request
+
+FileAnswer = Answer[KernelAnalysis]
+"""The bounds of the kernels of a file."""
+
+
+def bound_file(request: Request) -> FileAnswer:
+    """Bounds each requested kernel. Raises PtxwcetError for input that concerns no single kernel.
+
+    Cost: linear in the file, independent of trip counts.
+    """
+    machine = load_machine(request.machine, request.memory_latency_cycles)
+    opened = open_request(request)
+    policy = find_named_policy(request)
+
+    def bounded(kernel: Kernel) -> KernelAnalysis:
+        return analyse_kernel(
+            opened.whole(kernel),
+            opened.launch_of(kernel),
+            machine,
+            opened.facts_of(kernel),
+            unknown_at_worst=request.unknown_at_worst,
+            policy=policy,
+            method=request.method,
+        )
+
+    return FileAnswer(request.path, opened.sha256, machine, opened.each(bounded))

@@ -39,4 +39,4 @@ def bound_file(request: Request) -> FileAnswer:
             method=request.method,
         )
 
-    return FileAnswer(request.path, opened.sha256, machine, opened.each(bounded))
+    return Answer(request.path, opened.sha256, machine, opened.each(bounded))

@@ -53,7 +53,7 @@ def bound_symbolic(request: Request, symbolic: str) -> SymbolicAnswer:
             unknown_at_worst=request.unknown_at_worst,
         )
 
-    return SymbolicAnswer(request.path, opened.sha256, machine, opened.each(formula))
+    return Answer(request.path, opened.sha256, machine, opened.each(formula))
 
 
 # --- the parameter --------------------------------------------------------------------------------

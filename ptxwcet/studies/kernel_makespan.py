@@ -123,7 +123,7 @@ def makespans_of_file(request: Request, options: MakespanOptions) -> MakespansAn
     rows = opened.each(
         lambda kernel: _worst(prepared_kernel(opened, kernel, machine), letters, options)
     )
-    return MakespansAnswer(request.path, opened.sha256, machine, rows)
+    return Answer(request.path, opened.sha256, machine, rows)
 
 
 def check_options(options: MakespanOptions) -> None:

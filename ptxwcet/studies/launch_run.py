@@ -33,6 +33,7 @@ from ptxwcet.ptx.parser import parse_module
 from ptxwcet.ptx.reading import read_source
 from ptxwcet.studies.block_bound import FileAnswer
 from ptxwcet.studies.opening import (
+    Answer,
     RefusedKernel,
     cuda_parameter_names,
     digest_of,
@@ -138,7 +139,7 @@ def bound_executed(request: Request, progress: Progress | None = None) -> FileAn
         row = analyse_prepared(prepared, policy=policy, method=request.method)
     except RefusedLaunch as refused:
         row = RefusedKernel(refused.kernel, refused.diagnostics)
-    return FileAnswer(request.path, digest_of(request), machine, (row,))
+    return Answer(request.path, digest_of(request), machine, (row,))
 
 
 class RefusedLaunch(PtxwcetError):

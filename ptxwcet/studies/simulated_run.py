@@ -92,7 +92,7 @@ def simulate_file(request: Request, options: SimulationOptions) -> SimulationAns
             rows.append(max(runs, key=lambda simulation: simulation.run.cycles))
         except Exception as error:
             rows.append(refuse(prepared.kernel, error))
-    return SimulationAnswer(request.path, digest_of(request), machine, tuple(rows))
+    return Answer(request.path, digest_of(request), machine, tuple(rows))
 
 
 def _prepare(

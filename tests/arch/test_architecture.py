@@ -1,0 +1,277 @@
+"""The rules of ARCHITECTURE.md: who may import whom, which library is allowed where, sizes."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "ptxwcet"
+
+# From the top down. A room may import rooms below it; rooms on one line know nothing of each other.
+LAYERS = """
+__main__
+cli
+report
+studies
+pipeline validate
+compose
+bounds simulator emulator hybrid pwcet makespan instrument
+timing
+flow
+ptx
+machine
+warp trace
+ir
+claims
+support
+"""
+LAYERS_OF_FLOW = """
+paths
+facts
+walk
+variants
+certificates
+flow_graph
+shapes
+values
+graph
+launch effort
+"""
+# Rooms that must not reach others, whatever is between; and those that must not name them.
+UNREACHED = {
+    "simulator": "timing bounds flow ptx",  # the oracle knows no bound
+    "emulator": "timing bounds simulator machine",  # emulation knows no time
+    "pwcet": "machine timing bounds simulator emulator flow ptx",  # statistics know no machine
+    "trace": "machine timing bounds simulator emulator flow ptx",
+    "flow.certificates": "flow.variants",  # what is checked is checked without the search
+}
+UNNAMED = {
+    "flow.certificates": "flow.variants flow.values flow.shapes",
+    "hybrid": "machine timing bounds simulator emulator",
+    "instrument": "machine timing bounds simulator emulator",
+    "makespan": "machine timing bounds simulator emulator",
+}
+LIBRARIES = {
+    "bitwuzla": "support.smt",
+    "click": "cli",
+    "lark": "ptx",
+    "matplotlib": "report.gantt report.pwcet_curves report.pwcet_plots",
+    "networkx": "support.graph",
+    "numba": "support.jit",
+    "numpy": "cli.import_dump compose emulator flow.values flow.walk hybrid instrument "
+    "makespan pwcet report simulator studies support trace validate",
+    "scipy": "pwcet support.ilp",
+    "statsmodels": "pwcet",
+}
+# Lines of Python. Whoever raises one says why in the commit.
+MOST_LINES = {
+    "bounds": 1_300,
+    "cli": 3_000,
+    "compose": 450,
+    "emulator": 7_750,
+    "flow.certificates": 1_510,
+    "flow.facts": 2_370,
+    "flow.graph": 1_350,
+    "flow.paths": 1_820,
+    "flow.shapes": 1_080,
+    "flow.values": 3_550,
+    "flow.variants": 2_720,
+    "flow.walk": 3_620,
+    "hybrid": 1_770,
+    "instrument": 1_290,
+    "ir": 3_960,
+    "machine": 760,
+    "makespan": 1_750,
+    "ptx": 3_470,
+    "pwcet": 2_580,
+    "report": 4_480,
+    "simulator": 4_120,
+    "studies": 3_550,
+    "support": 2_290,
+    "timing": 2_180,
+    "trace": 1_170,
+    "validate": 2_380,
+    "warp": 800,
+}
+TOP_LEVEL = {
+    *(".ci", ".gitignore", "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE"),
+    *(
+        "README.md",
+        "benchmarks",
+        "docs",
+        "grammar",
+        "ptxwcet",
+        "pyproject.toml",
+        "samples",
+        "tests",
+    ),
+}
+LOOSE = {"__init__.py", "__main__.py", "claims.py", "pipeline.py"}
+MACHINE_PATH = re.compile(r"(?<![\w.$}/-])/(?:home|root|tmp|Users|work)/\w")
+
+
+@cache
+def imports() -> dict[str, frozenset[str]]:
+    """What each module names, in the package without its name, else the library with ``!``."""
+    found = {}
+    for path in PACKAGE.rglob("*.py"):
+        name = ".".join(path.relative_to(PACKAGE).with_suffix("").parts).removesuffix(".__init__")
+        named = set()
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                named |= {one.name for one in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                assert node.level == 0, f"{name} imports relatively"
+                named |= {node.module, *(f"{node.module}.{one.name}" for one in node.names)}
+        own = {one.removeprefix("ptxwcet.") for one in named if one.startswith("ptxwcet.")}
+        tops = {one.partition(".")[0] for one in named} - {"ptxwcet", *sys.stdlib_module_names}
+        found[name] = frozenset(own | {f"!{one}" for one in tops})
+    modules = set(found)
+    return {
+        name: frozenset(one for one in named if one.startswith("!") or one in modules)
+        for name, named in found.items()
+    }
+
+
+def is_in(module: str, room: str) -> bool:
+    return module == room or module.startswith(f"{room}.")
+
+
+def upward(layers: str, prefix: str) -> list[str]:
+    """Imports that do not point down."""
+    rank = {
+        f"{prefix}{room}": number
+        for number, line in enumerate(layers.split("\n"))
+        for room in line.split()
+    }
+
+    def room_of(module: str) -> str | None:
+        return next((room for room in rank if is_in(module, room)), None)
+
+    wrong = []
+    for module, named in imports().items():
+        mine = room_of(module)
+        assert mine is not None or not module.startswith(prefix) or not prefix or "." not in module
+        for other in named:
+            theirs = room_of(other)
+            if mine and theirs and mine != theirs and rank[mine] >= rank[theirs]:
+                wrong.append(f"{module} -> {other}")
+    return wrong
+
+
+def test_layers_point_down() -> None:
+    assert upward(LAYERS, "") == []
+
+
+def test_rooms_of_flow_point_down() -> None:
+    assert upward(LAYERS_OF_FLOW, "flow.") == []
+
+
+def test_every_module_is_in_a_layer() -> None:
+    rooms = set(LAYERS.split()) | {"__init__", ""}
+    assert {module.partition(".")[0] for module in imports()} <= rooms
+    inner = {one.split(".")[1] for one in imports() if one.startswith("flow.")}
+    assert inner <= set(LAYERS_OF_FLOW.split())
+
+
+def test_no_module_imports_itself_by_others() -> None:
+    order: list[str] = []
+    state: dict[str, int] = {}
+
+    def visit(module: str, around: tuple[str, ...]) -> None:
+        assert state.get(module) != 1, " -> ".join((*around, module))
+        if module in state:
+            return
+        state[module] = 1
+        for other in sorted(imports()[module]):
+            if not other.startswith("!") and other != module and not module.startswith(f"{other}."):
+                visit(other, (*around, module))
+        state[module] = 2
+        order.append(module)
+
+    for module in sorted(imports()):
+        visit(module, ())
+    assert len(order) == len(imports())
+
+
+def reached(room: str) -> set[str]:
+    """All modules that those of a room lead to."""
+    pending = [module for module in imports() if is_in(module, room)]
+    seen: set[str] = set()
+    while pending:
+        module = pending.pop()
+        if module not in seen and not module.startswith("!"):
+            seen.add(module)
+            pending += imports()[module]
+    return seen
+
+
+@pytest.mark.parametrize("room", UNREACHED)
+def test_what_a_room_does_not_reach(room: str) -> None:
+    others = UNREACHED[room].split()
+    wrong = [one for one in reached(room) for other in others if is_in(one, other)]
+    assert wrong == []
+
+
+@pytest.mark.parametrize("room", UNNAMED)
+def test_what_a_room_does_not_name(room: str) -> None:
+    wrong = [
+        f"{module} -> {one}"
+        for module, named in imports().items()
+        if is_in(module, room)
+        for one in named
+        if any(is_in(one, other) for other in UNNAMED[room].split())
+    ]
+    assert wrong == []
+
+
+def test_libraries_are_where_the_table_says() -> None:
+    wrong = [
+        f"{module} -> {one[1:]}"
+        for module, named in imports().items()
+        for one in named
+        if one.startswith("!")
+        and not any(is_in(module, room) for room in LIBRARIES.get(one[1:], "").split())
+    ]
+    assert wrong == []
+
+
+def test_sizes() -> None:
+    sizes = dict.fromkeys(MOST_LINES, 0)
+    for path in PACKAGE.rglob("*.py"):
+        name = ".".join(path.relative_to(PACKAGE).parts)
+        room = next((one for one in MOST_LINES if name.startswith(f"{one}.")), None)
+        if room is not None:
+            sizes[room] += len(path.read_text(encoding="utf-8").splitlines())
+    assert {room: size for room, size in sizes.items() if size > MOST_LINES[room]} == {}
+
+
+def tracked() -> list[str]:
+    done = subprocess.run(
+        ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    if done.returncode or not done.stdout:
+        pytest.skip("no checkout of git")
+    return done.stdout.splitlines()
+
+
+def test_nothing_unexpected_at_the_top() -> None:
+    assert {name.partition("/")[0] for name in tracked()} <= TOP_LEVEL
+    assert {path.name for path in PACKAGE.glob("*.py")} <= LOOSE
+
+
+def test_no_file_names_a_path_of_some_machine() -> None:
+    wrong = []
+    for name in tracked():
+        if name.startswith("tests/") or not (ROOT / name).is_file():
+            continue
+        text = (ROOT / name).read_bytes().decode("utf-8", "replace")
+        wrong += [f"{name}: {one.group()}" for one in MACHINE_PATH.finditer(text)]
+    assert wrong == []

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from ptxwcet.flow.facts.arrays import resolve_arrays
 from ptxwcet.flow.facts.asm_comments import find_marks
 from ptxwcet.flow.facts.cuda_loops import CudaSource
-from ptxwcet.flow.facts.cuda_names import parameter_names
+from ptxwcet.flow.facts.cuda_names import parameter_names, source_name
 from ptxwcet.flow.facts.files import read_flow_facts
 from ptxwcet.flow.facts.parameters import parse_parameters, resolve_parameters
 from ptxwcet.flow.facts.stated import (
@@ -223,9 +223,15 @@ def find_named_policy(request: Request) -> Policy | None:
 
 
 def select_kernels(kernels: Sequence[Kernel], names: Sequence[str], path: str) -> list[Kernel]:
-    """The kernels named, or all. Raises PtxwcetError (PW208) if there is no such kernel."""
+    """The kernels named, or all. Raises PtxwcetError (PW208) if there is no such kernel.
+
+    A name is that of the PTX, or else the source's name of kernels whose names are mangled.
+    """
     bodies = [kernel for kernel in kernels if kernel.has_body]
-    missing = [name for name in names if name not in {kernel.name for kernel in bodies}]
+    meant = {name: [one for one in bodies if one.name == name] for name in names}
+    for name, found in meant.items():
+        found += [one for one in bodies if not found and source_name(one.name) == name]
+    missing = [name for name, found in meant.items() if not found]
     if missing or not bodies:
         known = ", ".join(kernel.name for kernel in bodies) or "none"
         what = f"{path} has no kernel {missing[0]!r}" if missing else f"{path} has no kernel"
@@ -237,7 +243,8 @@ def select_kernels(kernels: Sequence[Kernel], names: Sequence[str], path: str) -
                 help="a kernel is an .entry with a body; --kernel names one",
             )
         )
-    return [kernel for kernel in bodies if not names or kernel.name in names]
+    chosen = {one.name for found in meant.values() for one in found}
+    return [kernel for kernel in bodies if not names or kernel.name in chosen]
 
 
 def with_launch_file(

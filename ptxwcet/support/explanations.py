@@ -131,6 +131,13 @@ EXPLANATIONS: Mapping[str, Explanation] = _table(
         "Parameters of an entry are .param; those of a function are .param or .reg.",
         _COMPILER,
     ),
+    (
+        "PW119",
+        "no PTX in an object",
+        "What was given to a function of the library is no path, no text of PTX, and no compiled "
+        "kernel of Numba, Triton or CuPy that carries PTX.",
+        "Give a path or PTX as text; call a kernel of Numba once, or give it a signature.",
+    ),
     # --- flow -----------------------------------------------------------------------------------
     (
         "PW201",

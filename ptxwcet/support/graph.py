@@ -5,7 +5,23 @@ Vertices are integers from 0; a graph is a sequence of successor collections.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+
+def labelled_graph(
+    nodes: Iterable[tuple[str, Mapping[str, Any]]],
+    edges: Iterable[tuple[str, str, Mapping[str, Any]]],
+) -> Any:
+    """A ``networkx.DiGraph`` of named nodes and edges with attributes. Cost: linear."""
+    import networkx as nx
+
+    graph = nx.DiGraph()
+    for name, attributes in nodes:
+        graph.add_node(name, **attributes)
+    for source, target, attributes in edges:
+        graph.add_edge(source, target, **attributes)
+    return graph
 
 
 def cyclic_components(successors: Sequence[Iterable[int]]) -> tuple[frozenset[int], ...]:

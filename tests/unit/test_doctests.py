@@ -25,6 +25,14 @@ def test_there_are_examples() -> None:
     assert len(NAMES) >= 10
 
 
+def test_examples_of_the_page_for_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    page = ROOT / "docs" / "python.md"
+    found = doctest.testfile(str(page), module_relative=False, optionflags=doctest.ELLIPSIS)
+    assert found.attempted >= 8
+    assert found.failed == 0
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_examples_of(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)  # they name files of samples/

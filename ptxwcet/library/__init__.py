@@ -1,0 +1,1 @@
+"""The front door for Python: ``import ptxwcet`` gives its functions."""

@@ -1,0 +1,154 @@
+"""The functions of ``import ptxwcet``: bounds, runs and graphs of kernels, in three lines.
+
+>>> import ptxwcet
+>>> ptxwcet.bound("samples/vector_add.ptx", block=256, params={"n": 1000})
+<Bound vector_add: 662 cycles, safe-bound, on orin-ecrts2025>
+>>> ptxwcet.bound("samples/vector_add.ptx", block=256, params={"n": range(1, 5000)}).cycles
+662
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import NoReturn, TypedDict, Unpack
+
+from ptxwcet.library.results import Analysis, Bound, Cfg, Refused, Simulated
+from ptxwcet.library.sources import ptx_of
+from ptxwcet.machine.loader import DEFAULT_MACHINE
+from ptxwcet.studies.block_bound import bound_file
+from ptxwcet.studies.launch_run import RunAnswer, RunRequest, run_file
+from ptxwcet.studies.opening import RefusedKernel, open_request
+from ptxwcet.studies.request import Request
+from ptxwcet.studies.simulated_run import SimulationOptions, simulate_file
+from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError, render_all
+
+Dimensions = int | Sequence[int] | str
+"""Threads of a block or blocks of a grid: ``256``, ``(32, 8)`` or ``"32x8"``."""
+Parameter = int | float | str | range
+"""A scalar parameter: a number, or all integers of a range."""
+File = str | os.PathLike[str]
+
+
+class Launched(TypedDict, total=False):
+    """What may be said of a source and its launch, by name.
+
+    ``block`` and ``grid`` are numbers or tuples of up to three; ``params`` go by CUDA name, PTX
+    name or place. ``kernel`` is one of the source's, by its name in the PTX or in the source, and
+    ``signature`` one that Numba has compiled. ``machine`` is a name or the path of a machine file;
+    ``facts`` and ``launch`` are paths of flow facts and of a launch file; ``loop_bounds`` says for
+    labels or lines how often the body of a loop is executed at most.
+    """
+
+    block: Dimensions | None
+    grid: Dimensions | None
+    params: Mapping[str | int, Parameter] | None
+    kernel: str | None
+    machine: str
+    facts: File | None
+    loop_bounds: Mapping[str, int] | None
+    launch: File | None
+    signature: object
+
+
+def bound(source: object, **launched: Unpack[Launched]) -> Bound:
+    """How long a block of a kernel takes at most, alone on an SM whose memory costs nothing extra.
+
+    ``source`` is a path, the text of PTX, or a compiled kernel of Numba, Triton or CuPy (see
+    :func:`~ptxwcet.library.sources.ptx_of`), ``launched`` what :class:`Launched` has. Raises
+    PtxwcetError for a kernel without a bound, with every reason in ``diagnostics``. Cost:
+    independent of trip counts.
+    """
+    found = analyse(source, **launched)
+    _require_one(found.answer.path, list(found))
+    (one,) = found.values()
+    if isinstance(one, Refused):
+        _refuse(one)
+    return one
+
+
+def analyse(source: object, **launched: Unpack[Launched]) -> Analysis:
+    """The bound of each kernel of a source, or why there is none; arguments as of :func:`bound`.
+
+    Raises PtxwcetError for input that concerns no single kernel.
+    """
+    return Analysis(bound_file(_request(source, launched)))
+
+
+def simulate(
+    source: object, *, policy: str = "gto", seed: int = 0, **launched: Unpack[Launched]
+) -> Simulated:
+    """One run of a block on the simulated machine under a warp scheduler: it bounds nothing.
+
+    Other arguments as of :func:`bound`. Raises PtxwcetError. Cost: that of the run.
+    """
+    answer = simulate_file(_request(source, launched), SimulationOptions(policy, seed))
+    names = (one if isinstance(one, RefusedKernel) else one.prepared for one in answer.kernels)
+    _require_one(answer.path, [one.kernel.name for one in names])
+    (row,) = answer.kernels
+    if isinstance(row, RefusedKernel):
+        _refuse(Refused(row.kernel.name, row.diagnostics))
+    return Simulated(row)
+
+
+def run(source: File, launch: File) -> RunAnswer:
+    """What a kernel computes, executed without a GPU on the data of a launch file.
+
+    ``outputs`` has the arrays afterwards, by name. Raises PtxwcetError. Cost: that of the run.
+    """
+    return run_file(RunRequest(os.fspath(source), os.fspath(launch)))
+
+
+def cfg(source: object, *, kernel: str | None = None, signature: object = None) -> Cfg:
+    """The control-flow graph of a kernel, calls replaced. Raises PtxwcetError. Cost: linear."""
+    opened = open_request(_request(source, {"kernel": kernel, "signature": signature}))
+    _require_one(opened.request.path, [one.name for one in opened.kernels])
+    return Cfg.of(opened.whole(opened.kernels[0]))
+
+
+def _request(source: object, launched: Launched) -> Request:
+    """What the command line would be told."""
+    carried = ptx_of(source, launched.get("signature"))
+    kernel = launched.get("kernel") or carried.kernel
+    facts, launch = launched.get("facts"), launched.get("launch")
+    return Request(
+        carried.path,
+        () if kernel is None else (kernel,),
+        _dimensions(launched.get("block")),
+        _dimensions(launched.get("grid")),
+        tuple(f"{key}={_shown(one)}" for key, one in (launched.get("params") or {}).items()),
+        loop_bounds=tuple(f"{k}={n}" for k, n in (launched.get("loop_bounds") or {}).items()),
+        machine=launched.get("machine", DEFAULT_MACHINE),
+        launch_file=None if launch is None else os.fspath(launch),
+        facts_file=None if facts is None else os.fspath(facts),
+        text=carried.text,
+    )
+
+
+def _dimensions(size: Dimensions | None) -> str | None:
+    if size is None or isinstance(size, str):
+        return size
+    return "x".join(map(str, size)) if isinstance(size, Sequence) else str(size)
+
+
+def _shown(value: Parameter) -> str:
+    """A value as an option says it. Raises PtxwcetError (PW213) for a range that is none."""
+    if not isinstance(value, range):
+        return str(value)
+    if value.step != 1 or not value:
+        message = f"{value} is no range of integers one after the other"
+        raise PtxwcetError(Diagnostic("PW213", message, help="give range(least, most + 1)"))
+    return f"{value[0]}..{value[-1]}"
+
+
+def _require_one(path: str, kernels: Sequence[str]) -> None:
+    """Raises PtxwcetError (PW208) if one kernel is meant and there are several."""
+    if len(kernels) != 1:
+        message = f"{path} has {len(kernels)} kernels: {', '.join(kernels)}"
+        raise PtxwcetError(Diagnostic("PW208", message, help="say which one: kernel=NAME"))
+
+
+def _refuse(refused: Refused) -> NoReturn:
+    error = PtxwcetError(refused.diagnostics)
+    error.add_note(render_all(refused.diagnostics))
+    raise error

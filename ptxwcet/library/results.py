@@ -1,0 +1,239 @@
+"""What the functions of the library give: numbers with their claims, for scripts and notebooks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from ptxwcet.flow.facts.cuda_names import source_name
+from ptxwcet.flow.graph.cfg import ControlFlowGraph, build_cfg
+from ptxwcet.flow.graph.dominance import compute_dominators
+from ptxwcet.flow.graph.loops import LoopForest, find_loops
+from ptxwcet.ir.kernel import Kernel
+from ptxwcet.machine.model import Machine
+from ptxwcet.pipeline import KernelAnalysis
+from ptxwcet.report.build import build_report
+from ptxwcet.report.text import render_text
+from ptxwcet.studies.opening import Answer, RefusedKernel
+from ptxwcet.studies.simulated_run import KernelSimulation
+from ptxwcet.support.diagnostics import Diagnostic, render_all
+from ptxwcet.support.graph import labelled_graph
+
+if TYPE_CHECKING:
+    import networkx
+
+
+@dataclass(frozen=True, slots=True)
+class Cfg:
+    """A kernel's control-flow graph, calls replaced; blocks go by their labels."""
+
+    kernel: Kernel
+    graph: ControlFlowGraph
+    forest: LoopForest
+
+    @classmethod
+    def of(cls, kernel: Kernel) -> Cfg:
+        """The graph of a kernel whose calls are replaced. Cost: near linear."""
+        graph = build_cfg(kernel)
+        return cls(kernel, graph, find_loops(graph, compute_dominators(graph)))
+
+    def to_networkx(self) -> networkx.DiGraph:
+        """The graph with a node for each block and its number of ``instructions``, ``line`` of the
+        PTX and ``loops`` around; an edge says whether it is ``taken``. Cost: linear.
+        """
+        graph, instructions = self.graph, self.kernel.instructions
+        nodes = []
+        for block in graph.blocks:
+            line = None
+            if block.end > block.start:
+                line = instructions[block.start].span.line
+            around = len(tuple(self.forest.around(block.id)))
+            size = block.end - block.start
+            nodes.append(
+                (graph.name(block.id), {"instructions": size, "line": line, "loops": around})
+            )
+        edges = [
+            (
+                graph.name(block.id),
+                graph.name(target),
+                {"taken": graph.taken[block.id] == target},
+            )
+            for block in graph.blocks
+            for target in graph.successors[block.id]
+        ]
+        return labelled_graph(nodes, edges)
+
+    def __repr__(self) -> str:
+        blocks, loops = len(self.graph.blocks) - 1, len(self.forest.loops)
+        return f"<Cfg {source_name(self.kernel.name)}: {blocks} blocks, {loops} loops>"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Bound:
+    """How long a block of a kernel takes at most, with what that rests on.
+
+    ``cycles`` are those of the machine; ``guarantee`` is ``safe-bound``, or ``estimate``.
+    """
+
+    analysis: KernelAnalysis
+    answer: Answer[KernelAnalysis]
+
+    @property
+    def kernel(self) -> str:
+        """The kernel's name as its source has it."""
+        return source_name(self.analysis.kernel.name)
+
+    @property
+    def cycles(self) -> int:
+        """The bound in cycles."""
+        return self.analysis.worst.bound.cycles
+
+    @property
+    def microseconds(self) -> float:
+        """The bound at the machine's clock."""
+        return self.cycles / self.analysis.machine.clock_mhz
+
+    @property
+    def guarantee(self) -> str:
+        """How safe it is."""
+        return self.analysis.worst.bound.claim.guarantee.value
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """The keys of what it rests on (``docs/assumptions.md``)."""
+        return tuple(one.key for one in self.analysis.worst.bound.claim.assumptions)
+
+    @property
+    def machine(self) -> Machine:
+        """The machine that it is for."""
+        return self.analysis.machine
+
+    @property
+    def loops(self) -> dict[str, int]:
+        """The most executions of each loop's body an entry, by the label of its header."""
+        return {row["block"]: row["iterations"] for row in self.to_dict()["loops"]}
+
+    @property
+    def cfg(self) -> Cfg:
+        """The kernel's control-flow graph."""
+        return Cfg(self.analysis.kernel, self.analysis.cfg, self.analysis.forest)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The kernel's row of the JSON report."""
+        found: dict[str, Any] = asdict(build_report(self._alone()).kernels[0])
+        return found
+
+    def text(self) -> str:
+        """The report for people."""
+        return render_text(build_report(self._alone()))
+
+    def _alone(self) -> Answer[KernelAnalysis]:
+        answer = self.answer
+        return Answer(answer.path, answer.sha256, answer.machine, (self.analysis,))
+
+    def __repr__(self) -> str:
+        what = f"{self.cycles:,} cycles, {self.guarantee}"
+        return f"<Bound {self.kernel}: {what}, on {self.machine.name}>"
+
+    def _repr_html_(self) -> str:
+        block = "x".join(map(str, self.analysis.launch.block))
+        return _table(
+            self.kernel,
+            {
+                "bound": f"{self.cycles:,} cycles ({self.microseconds:,.3f} µs)",
+                "guarantee": self.guarantee,
+                "block": block,
+                "machine": self.machine.name,
+                "rests on": ", ".join(self.assumptions) or "nothing",
+            },
+        )
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Refused:
+    """A kernel without an answer, and why."""
+
+    kernel: str
+    diagnostics: tuple[Diagnostic, ...]
+
+    def __repr__(self) -> str:
+        codes = ", ".join(dict.fromkeys(one.code for one in self.diagnostics))
+        return f"<Refused {self.kernel}: {codes}>"
+
+    def __str__(self) -> str:
+        return render_all(self.diagnostics)
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(str(self))}</pre>"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Analysis(Mapping[str, "Bound | Refused"]):
+    """The answer for each kernel of a source, by its name in the PTX."""
+
+    answer: Answer[KernelAnalysis]
+
+    def __getitem__(self, kernel: str) -> Bound | Refused:
+        for row in self.answer.kernels:
+            if kernel in (row.kernel.name, source_name(row.kernel.name)):
+                return _result(row, self.answer)
+        raise KeyError(kernel)
+
+    def __iter__(self) -> Iterator[str]:
+        return (row.kernel.name for row in self.answer.kernels)
+
+    def __len__(self) -> int:
+        return len(self.answer.kernels)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON report (``ptxwcet FILE --format json``)."""
+        return asdict(build_report(self.answer))
+
+    def __repr__(self) -> str:
+        return f"<Analysis: {', '.join(map(repr, self.values()))}>"
+
+    def _repr_html_(self) -> str:
+        rows = {
+            source_name(row.kernel.name): "refused"
+            if isinstance(row, RefusedKernel)
+            else f"{row.worst.bound.cycles:,} cycles"
+            for row in self.answer.kernels
+        }
+        return _table(self.answer.path, rows)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Simulated:
+    """One run of a block on the simulated machine: an observation, no bound."""
+
+    simulation: KernelSimulation
+
+    @property
+    def kernel(self) -> str:
+        """The kernel's name as its source has it."""
+        return source_name(self.simulation.prepared.kernel.name)
+
+    @property
+    def cycles(self) -> int:
+        """How long the run takes."""
+        return self.simulation.run.cycles
+
+    def __repr__(self) -> str:
+        policy = self.simulation.run.policy.value
+        return f"<Simulated {self.kernel}: {self.cycles:,} cycles under {policy}>"
+
+
+def _result(row: KernelAnalysis | RefusedKernel, answer: Answer[KernelAnalysis]) -> Bound | Refused:
+    if isinstance(row, RefusedKernel):
+        return Refused(source_name(row.kernel.name), row.diagnostics)
+    return Bound(row, answer)
+
+
+def _table(title: str, rows: Mapping[str, str]) -> str:
+    lines = "".join(
+        f"<tr><th style='text-align:left'>{escape(name)}</th><td>{escape(value)}</td></tr>"
+        for name, value in rows.items()
+    )
+    return f"<table><caption>{escape(title)}</caption>{lines}</table>"

@@ -1,0 +1,168 @@
+"""``import ptxwcet``: sources of any kind, arguments, results, refusals."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+import ptxwcet
+from ptxwcet.library.sources import ptx_of
+
+ROOT = Path(__file__).parents[2]
+SAXPY = ROOT / "samples" / "saxpy.ptx"
+ADD = ROOT / "samples" / "vector_add.ptx"
+TRITON = ROOT / "samples" / "triton_add.ptx"
+ONE, OTHER = (
+    f".visible .entry {name}(.param .u32 n)\n{{\n.reg .b32 %r<2>;\nmov.b32 %r1, 1;\nret;\n}}\n"
+    for name in ("_Z5sobelPKfPfii", "_Z5scalei")
+)
+TEXT = f".version 8.0\n.target sm_80\n.address_size 64\n{ONE}{OTHER}"
+
+
+def test_a_file_in_three_lines() -> None:
+    found = ptxwcet.bound(ADD, block=256, params={"n": 1000})
+    assert found.cycles == 662
+    assert found.guarantee == "safe-bound"
+    assert found.microseconds == pytest.approx(662 / found.machine.clock_mhz)
+    assert repr(found) == "<Bound vector_add: 662 cycles, safe-bound, on orin-ecrts2025>"
+    assert "alone-on-its-sm" in found.assumptions
+
+
+def test_it_is_what_the_command_says() -> None:
+    command = [sys.executable, "-m", "ptxwcet", str(SAXPY), "--block", "32x8", "--grid", "4"]
+    command += ["--param", "n=1000", "--format", "json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
+    (row,) = json.loads(done.stdout)["kernels"]
+    found = ptxwcet.bound(str(SAXPY), block=(32, 8), grid=4, params={"n": 1000})
+    assert json.loads(json.dumps(found.to_dict())) == row
+    assert found.loops == {one["block"]: one["iterations"] for one in row["loops"]}
+    assert f"{found.cycles:,}" in found.text()
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        ADD.read_text(),
+        ADD.read_bytes(),
+        SimpleNamespace(asm={"ptx": ADD.read_text(), "cubin": b""}),
+        SimpleNamespace(__name__="add", inspect_asm=lambda: {("f",): ADD.read_text()}),
+        SimpleNamespace(name="vector_add", code=ADD.read_text(), options=()),
+        SimpleNamespace(file_path=str(ADD), code=None),
+        SimpleNamespace(ptx=ADD.read_bytes()),
+    ],
+    ids=["text", "bytes", "triton", "numba", "cupy", "cupy module", "any"],
+)
+def test_what_carries_ptx(source: object) -> None:
+    found = ptxwcet.bound(source, block=256, params={3: 1000})
+    assert found.cycles == 662
+
+
+def test_kernels_by_the_names_of_their_source() -> None:
+    assert ptxwcet.bound(TEXT, block=32, kernel="sobel").kernel == "sobel"
+    assert ptxwcet.bound(TEXT, block=32, kernel="_Z5scalei").kernel == "scale"
+    both = ptxwcet.analyse(TEXT, block=32)
+    assert list(both) == ["_Z5sobelPKfPfii", "_Z5scalei"]
+    assert both["scale"].cycles == both["_Z5scalei"].cycles
+    assert "sobel" in both._repr_html_()
+    with pytest.raises(ptxwcet.PtxwcetError, match="2 kernels: _Z5sobelPKfPfii, _Z5scalei"):
+        ptxwcet.bound(TEXT, block=32)
+    with pytest.raises(KeyError):
+        both["nothing"]
+
+
+def test_ranges_tuples_and_bounds_of_loops() -> None:
+    known = ptxwcet.bound(SAXPY, block=256, grid=(4, 1), params={"n": range(1, 1001)})
+    least = ptxwcet.bound(SAXPY, block=256, grid=(4, 1), params={"n": "1..1000"})
+    assert known.cycles == least.cycles
+    stated = ptxwcet.bound(SAXPY, block="256", loop_bounds={"$L__BB0_2": 7})
+    assert stated.loops == {"$L__BB0_2": 7}
+    with pytest.raises(ptxwcet.PtxwcetError, match="no range"):
+        ptxwcet.bound(SAXPY, block=256, params={"n": range(0, 9, 2)})
+
+
+def test_a_refusal_has_its_reasons() -> None:
+    with pytest.raises(ptxwcet.PtxwcetError) as caught:
+        ptxwcet.bound(SAXPY, block=256)
+    assert [one.code for one in caught.value.diagnostics] == ["PW203"]
+    assert "help: give --grid SIZE" in "\n".join(caught.value.__notes__)
+    found = ptxwcet.analyse(SAXPY, block=256)["saxpy"]
+    assert isinstance(found, ptxwcet.Refused)
+    assert repr(found) == "<Refused saxpy: PW203>"
+    assert "PW203" in found._repr_html_()
+
+
+def test_the_graph_as_a_graph() -> None:
+    graph = ptxwcet.cfg(SAXPY).to_networkx()
+    assert graph.nodes["$L__BB0_2"]["loops"] == 1
+    assert graph.edges["$L__BB0_2", "$L__BB0_2"]["taken"]
+    bound = ptxwcet.bound(SAXPY, block=256, grid=1, params={"n": 10})
+    assert set(bound.cfg.to_networkx()) == set(graph)
+    assert repr(bound.cfg).endswith("1 loops>")
+
+
+def test_a_run_is_within_the_bound() -> None:
+    launched = {"block": 256, "grid": 4, "params": {"n": 1000}}
+    run = ptxwcet.simulate(SAXPY, policy="lrr", **launched)
+    assert 0 < run.cycles <= ptxwcet.bound(SAXPY, **launched).cycles
+    assert "under lrr" in repr(run)
+
+
+def test_what_a_kernel_computes() -> None:
+    answer = ptxwcet.run(SAXPY, ROOT / "samples" / "launches" / "saxpy.toml")
+    assert answer.is_complete
+    assert answer.outputs
+
+
+@pytest.mark.parametrize(
+    ("source", "signature", "said"),
+    [
+        (3, None, "int, carries no PTX"),
+        (SimpleNamespace(__name__="k", inspect_asm=dict), None, "not been compiled"),
+        (SimpleNamespace(__name__="k", inspect_asm=lambda: {1: "a", 2: "b"}), None, "2 signatures"),
+        (SimpleNamespace(__name__="k", inspect_asm=dict), "void()", "not compiled for void"),
+    ],
+)
+def test_what_carries_none(source: object, signature: object, said: str) -> None:
+    with pytest.raises(ptxwcet.PtxwcetError, match=said) as caught:
+        ptx_of(source, signature)
+    assert caught.value.diagnostics[0].code == "PW119"
+
+
+def test_cuda_source_without_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    raw = SimpleNamespace(name="k", code='extern "C" __global__ void k() {}', options=())
+    with pytest.raises(ptxwcet.PtxwcetError, match="nvcc is not on the path"):
+        ptxwcet.bound(raw, block=32)
+
+
+def test_a_kernel_of_numba() -> None:
+    cuda = pytest.importorskip("numba.cuda")
+
+    @cuda.jit
+    def scale(x, a, n):  # type: ignore[no-untyped-def]
+        i = cuda.grid(1)
+        if i < n:
+            x[i] = x[i] * a
+
+    signature = "void(float32[::1], float32, int32)"
+    try:
+        cuda.compile_ptx(scale.py_func, signature, cc=(8, 0))
+    except Exception as error:
+        pytest.skip(f"Numba compiles no PTX here: {error}")
+    assert ptxwcet.bound(scale, block=256, signature=signature).cycles > 0
+
+
+def test_importing_is_cheap_and_typed() -> None:
+    code = "import sys, ptxwcet; print(sorted(set(sys.modules) & {'lark', 'numpy', 'networkx'}))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+    assert (Path(inspect.getfile(ptxwcet)).parent / "py.typed").exists()
+    assert {"bound", "analyse", "simulate", "run", "cfg"} <= set(dir(ptxwcet))
+    with pytest.raises(AttributeError):
+        ptxwcet.nothing  # noqa: B018

@@ -39,6 +39,7 @@ _COMMANDS = {
     "pwcet": "ptxwcet.cli.pwcet",
     "record": "ptxwcet.cli.record",
     "run": "ptxwcet.cli.run",
+    "schema": "ptxwcet.cli.schema",
     "simulate": "ptxwcet.cli.simulate",
     "trace": "ptxwcet.cli.trace",
     "selftest": "ptxwcet.cli.selftest",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 from ptxwcet.flow.certificates.certificate import (
     Bound,
@@ -25,7 +25,7 @@ class PartRow:
 
     register: str
     coefficient: int
-    reading: str
+    reading: Annotated[str, Reading]
 
 
 @dataclass(frozen=True, slots=True)

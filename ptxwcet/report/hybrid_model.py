@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 
 from ptxwcet import __version__
@@ -30,7 +32,7 @@ from ptxwcet.report.model import AssumptionRow
 from ptxwcet.report.places import place
 from ptxwcet.studies.hybrid_estimate import HybridAnswer
 
-SCHEMA = 1
+SCHEMA: Final = 1
 
 
 def build_hybrid_report(answer: HybridAnswer) -> HybridReport:

@@ -1,12 +1,11 @@
-"""The report of a hybrid analysis as plain data. Schema number 1.
-
-``hybrid-schema-1.json`` describes its JSON.
-"""
+"""The report of a hybrid analysis as plain data. Schema number 1."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated, Literal
 
+from ptxwcet.claims import Guarantee
 from ptxwcet.report.model import AssumptionRow, DiagnosticRow
 
 
@@ -32,7 +31,7 @@ class EstimateRow:
 
     cycles: int
     difference_percent: float
-    guarantee: str | None
+    guarantee: Annotated[str, Guarantee] | None
     is_below_observed: bool
     method: str
     citations: tuple[str, ...]
@@ -47,7 +46,7 @@ class WavesRow:
     start_gap: int
     cycles: int
     difference_percent: float
-    guarantee: str | None
+    guarantee: Annotated[str, Guarantee] | None
     is_below_observed: bool
 
 
@@ -61,7 +60,7 @@ class RoundsRow:
     block_skew: int
     cycles: int
     difference_percent: float
-    guarantee: str | None
+    guarantee: Annotated[str, Guarantee] | None
     is_below_observed: bool
 
 
@@ -82,7 +81,7 @@ class QuantileRow:
 
     exceedance: float
     cycles: int
-    guarantee: str
+    guarantee: Annotated[str, Guarantee]
     is_below_observed: bool
 
 
@@ -155,7 +154,7 @@ class StaticRow:
 
     machine: str
     cycles: int | None
-    guarantee: str | None
+    guarantee: Annotated[str, Guarantee] | None
     refusal: DiagnosticRow | None
 
 
@@ -163,7 +162,7 @@ class StaticRow:
 class HybridReport:
     """Everything about one hybrid analysis; times in the unit of the trace's clock."""
 
-    schema: int
+    schema: Literal[1]
     tool: str
     version: str
     file: str

@@ -1,6 +1,4 @@
-"""The report as JSON: the same bytes for the same input; ``schema-1.json`` describes it
-(``symbolic-schema-1.json`` that of parametric bounds, ``hybrid-schema-1.json`` that of hybrid
-analyses)."""
+"""Reports as JSON: the same bytes for the same input; ``ptxwcet.report.schema`` describes them."""
 
 from __future__ import annotations
 

@@ -6,10 +6,16 @@ Cycle counts come with their claim; what is not given is None with a reason besi
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated, Final, Literal
 
+from ptxwcet.claims import Guarantee
 from ptxwcet.report.certificate_rows import CertificateRow
 
-SCHEMA = 1
+SCHEMA: Final = 1
+
+
+ORIGINS = ("analysis", "certificate", "user")
+"""Who says how often a loop's body is executed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +35,7 @@ class BoundRow:
     method: str
     title: str
     cycles: int | None
-    guarantee: str | None
+    guarantee: Annotated[str, Guarantee] | None
     citations: tuple[str, ...] = ()
     note: str = ""
 
@@ -54,7 +60,7 @@ class LoopRow:
     block: str
     source_line: str
     iterations: int
-    origin: str
+    origin: Annotated[str, ORIGINS]
     reason: str
     certificates: tuple[CertificateRow, ...] = ()
 
@@ -173,7 +179,7 @@ class BoundedKernel:
     warp_count: int
     bound_cycles: int
     microseconds: float
-    guarantee: str
+    guarantee: Annotated[str, Guarantee]
     assumptions: tuple[AssumptionRow, ...]
     bounds: tuple[BoundRow, ...]
     largest_pessimism_percent: float | None
@@ -187,7 +193,7 @@ class BoundedKernel:
     worst_path: tuple[PathRow, ...]
     explanation: Explanation | None
     not_explained: str = ""
-    status: str = "bounded"
+    status: Literal["bounded"] = "bounded"
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +202,7 @@ class Refused:
 
     kernel: str
     diagnostics: tuple[DiagnosticRow, ...]
-    status: str = "refused"
+    status: Literal["refused"] = "refused"
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +220,7 @@ class MachineRow:
 class Report:
     """Everything about one run of the main job."""
 
-    schema: int
+    schema: Literal[1]
     tool: str
     version: str
     file: str

@@ -1,15 +1,16 @@
 """The report of pWCET studies as plain data, and how it is made from them. Schema number 1.
 
-``pwcet-schema-1.json`` describes its JSON. Figures that are not finite are null.
+Figures that are not finite are null.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Annotated, Final, Literal
 
 from ptxwcet import __version__
-from ptxwcet.claims import Assumption
+from ptxwcet.claims import Assumption, Guarantee
 from ptxwcet.pwcet.comparison import Comparison, Envelope
 from ptxwcet.pwcet.extraction import Candidate
 from ptxwcet.pwcet.outcomes import GateOutcome, TestOutcome
@@ -22,7 +23,7 @@ from ptxwcet.studies.pwcet import ASSUMPTIONS, CITATION, PwcetAnswer, condition_
 from ptxwcet.studies.pwcet_runs import DrawnCondition, SafeBound
 from ptxwcet.trace.measurements import TimeUnit
 
-SCHEMA = 1
+SCHEMA: Final = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +156,7 @@ class BoundRow:
     """The static bound of a condition; null cycles: there is none, for the reason."""
 
     cycles: int | None
-    guarantee: str | None
+    guarantee: Annotated[str, Guarantee] | None
     reason: str
 
 
@@ -181,7 +182,7 @@ class ConditionRow:
     thresholds: tuple[CandidateRow, ...]
     tested_law: str
     curve: tuple[PointRow, ...]
-    guarantee: str | None
+    guarantee: Annotated[str, Guarantee] | None
     is_forced: bool
     refused_for: tuple[str, ...]
     weakened_for: tuple[str, ...]
@@ -218,7 +219,7 @@ class EnvelopeRow:
 class PwcetReport:
     """Everything about one call; ``envelope`` is empty if a condition is refused."""
 
-    schema: int
+    schema: Literal[1]
     tool: str
     version: str
     sources: tuple[str, ...]
@@ -227,7 +228,7 @@ class PwcetReport:
     conditions: tuple[ConditionRow, ...]
     comparisons: tuple[ComparisonRow, ...]
     envelope: tuple[EnvelopeRow, ...]
-    envelope_guarantee: str | None
+    envelope_guarantee: Annotated[str, Guarantee] | None
     assumptions: tuple[str, ...]
     citation: str
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
+from typing import Annotated, Final, Literal
 
 from ptxwcet import __version__
 from ptxwcet.claims import Guarantee
@@ -16,7 +17,7 @@ from ptxwcet.studies.opening import RefusedKernel
 from ptxwcet.studies.simulated_run import KernelSimulation, SimulationAnswer
 from ptxwcet.support.diagnostics import Diagnostic
 
-SCHEMA = 1
+SCHEMA: Final = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +71,7 @@ class SimulatedKernel:
     is_resolved: bool
     cycles: int
     microseconds: float
-    guarantee: str
+    guarantee: Annotated[str, Guarantee]
     instructions: int
     stepped: int
     issue_utilisation_percent: float
@@ -78,14 +79,14 @@ class SimulatedKernel:
     all_warps: StallRow
     warps: tuple[WarpStalls, ...]
     sections: tuple[SectionStalls, ...]
-    status: str = "simulated"
+    status: Literal["simulated"] = "simulated"
 
 
 @dataclass(frozen=True, slots=True)
 class RunReport:
     """Everything about one simulation."""
 
-    schema: int
+    schema: Literal[1]
     tool: str
     version: str
     file: str

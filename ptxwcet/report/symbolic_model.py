@@ -1,15 +1,13 @@
-"""The report of parametric bounds as plain data, and how it is made. Schema number 1.
-
-``symbolic-schema-1.json`` describes its JSON.
-"""
+"""The report of parametric bounds as plain data, and how it is made. Schema number 1."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
+from typing import Annotated, Final, Literal
 
 from ptxwcet import __version__
-from ptxwcet.claims import AssumptionState
+from ptxwcet.claims import AssumptionState, Guarantee
 from ptxwcet.report.build import refused_row, row_or_refusal
 from ptxwcet.report.formula_text import row_text
 from ptxwcet.report.model import AssumptionRow, MachineRow, Refused
@@ -18,7 +16,7 @@ from ptxwcet.studies.formula_search import SymbolicBound
 from ptxwcet.studies.opening import RefusedKernel
 from ptxwcet.support.diagnostics import Diagnostic
 
-SCHEMA = 1
+SCHEMA: Final = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,21 +52,21 @@ class SymbolicKernel:
     low: int
     high: int
     method: str
-    guarantee: str
+    guarantee: Annotated[str, Guarantee]
     assumptions: tuple[AssumptionRow, ...]
     citations: tuple[str, ...]
     rows: tuple[FormulaRowData, ...]
     largest_cycles: int
     largest_at: int
     microseconds: float
-    status: str = "bounded"
+    status: Literal["bounded"] = "bounded"
 
 
 @dataclass(frozen=True, slots=True)
 class SymbolicReport:
     """Everything about one run with a parameter left open."""
 
-    schema: int
+    schema: Literal[1]
     tool: str
     version: str
     file: str

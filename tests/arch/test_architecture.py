@@ -73,7 +73,7 @@ LIBRARIES = {
 # Lines of Python. Whoever raises one says why in the commit.
 MOST_LINES = {
     "bounds": 1_300,
-    "cli": 3_000,
+    "cli": 3_020,
     "compose": 450,
     "emulator": 7_750,
     "flow.certificates": 1_510,
@@ -92,7 +92,7 @@ MOST_LINES = {
     "makespan": 1_750,
     "ptx": 3_470,
     "pwcet": 2_580,
-    "report": 4_480,
+    "report": 4_570,
     "simulator": 4_120,
     "studies": 3_550,
     "support": 2_310,

@@ -9,12 +9,13 @@ import pytest
 from ptxwcet.report.build import build_report
 from ptxwcet.report.json_format import render_json
 from ptxwcet.report.model import Report
+from ptxwcet.report.schema import schema_of
 from ptxwcet.report.text import render_text
 from ptxwcet.studies.block_bound import bound_file
 from ptxwcet.studies.request import Request
 
 ROOT = Path(__file__).parents[2]
-SCHEMA = json.loads((ROOT / "ptxwcet/report/schema-1.json").read_text())
+SCHEMA = schema_of("report")
 KERNELS = "tests/data/reference-sim/ptx/kernels.ptx"
 
 

@@ -20,6 +20,7 @@ from ptxwcet.bounds.safe import bound_safe
 from ptxwcet.cli.bound import bound
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.machine.model import FunctionalUnit
+from ptxwcet.report.schema import schema_of
 from ptxwcet.studies.block_bound import bound_file
 from ptxwcet.studies.request import Request
 from ptxwcet.timing import attribution
@@ -39,7 +40,7 @@ from ptxwcet.warp.program import (
 )
 
 ROOT = Path(__file__).parents[2]
-SCHEMA = json.loads((ROOT / "ptxwcet/report/schema-1.json").read_text())
+SCHEMA = schema_of("report")
 
 
 def timed(

@@ -25,6 +25,7 @@ from ptxwcet.report.hybrid_model import build_hybrid_report
 from ptxwcet.report.hybrid_text import render_hybrid_text
 from ptxwcet.report.ipg_dot import draw_ipg
 from ptxwcet.report.json_format import render_json
+from ptxwcet.report.schema import schema_of
 from ptxwcet.studies.hybrid_estimate import HybridRequest, plan_waves, study_trace
 from ptxwcet.studies.launch_trace import TraceOptions, trace_kernel
 from ptxwcet.studies.opening import file_digest
@@ -34,7 +35,7 @@ from ptxwcet.trace.events import END, TimedTrace, TraceOrigin
 from ptxwcet.trace.files import read_trace, write_trace
 
 ROOT = Path(__file__).parents[2]
-SCHEMA = json.loads((ROOT / "ptxwcet/report/hybrid-schema-1.json").read_text())
+SCHEMA = schema_of("hybrid")
 PTX = str(ROOT / "samples/block_reduce.ptx")
 LAUNCH = str(ROOT / "samples/launches/block_reduce_tree.toml")
 OPTIONS = TraceOptions("lrr", GridWishes(1))

@@ -21,6 +21,7 @@ from ptxwcet.report.pwcet_curves import draw_exceedance
 from ptxwcet.report.pwcet_html import render_pwcet_html
 from ptxwcet.report.pwcet_model import build_pwcet_report
 from ptxwcet.report.pwcet_text import aligned, format_time, render_pwcet_text
+from ptxwcet.report.schema import schema_of
 from ptxwcet.studies.pwcet import (
     PwcetAnswer,
     condition_findings,
@@ -31,7 +32,7 @@ from ptxwcet.studies.pwcet import (
 from ptxwcet.trace.measurements import Condition, Measurements, TimeUnit
 
 ROOT = Path(__file__).parents[2]
-SCHEMA = json.loads((ROOT / "ptxwcet/report/pwcet-schema-1.json").read_text())
+SCHEMA = schema_of("pwcet")
 
 
 def answer_of(times: Floats, settings: Settings | None = None) -> PwcetAnswer:

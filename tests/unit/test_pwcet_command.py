@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 
 from ptxwcet.cli.main import main
+from ptxwcet.report.schema import schema_of
 
 ROOT = Path(__file__).parents[2]
-SCHEMA = json.loads((ROOT / "ptxwcet/report/pwcet-schema-1.json").read_text())
+SCHEMA = schema_of("pwcet")
 VOID = {"meta", "br", "link"}
 
 

@@ -12,14 +12,14 @@ import pytest
 from click.testing import CliRunner
 
 from ptxwcet.cli.main import commands, main
-from ptxwcet.report import run_model
+from ptxwcet.report.schema import schema_of
 
 ROOT = Path(__file__).parents[2]
 SAMPLES = ROOT / "samples"
 SGEMM = [str(SAMPLES / "sgemm_naive.ptx"), "--block", "32x32", "--param", "K=1024"]
 REDUCE = [str(SAMPLES / "block_reduce.ptx"), "--block", "64", "--param", "n=200"]
 TREE = [*REDUCE, "-k", "block_reduce_tree", "--policy", "gto"]
-SCHEMA = json.loads((Path(run_model.__file__).parent / "run-schema-1.json").read_text())
+SCHEMA = schema_of("simulation")
 
 
 def invoke(*arguments: str) -> str:

@@ -15,12 +15,13 @@ from click.testing import CliRunner, Result
 from ptxwcet.bounds.formula import FormulaRow
 from ptxwcet.cli.bound import bound
 from ptxwcet.report.formula_text import row_text
+from ptxwcet.report.schema import schema_of
 from ptxwcet.support.diagnostics import USAGE_CODES
 
 ROOT = Path(__file__).parents[2]
 LOOPS = str(ROOT / "samples/loops.ptx")
 SAXPY = str(ROOT / "samples/saxpy.ptx")
-SCHEMA = json.loads((ROOT / "ptxwcet/report/symbolic-schema-1.json").read_text())
+SCHEMA = schema_of("symbolic")
 
 
 def run(*arguments: str) -> Result:

@@ -88,7 +88,7 @@ def _sum(matrices: list[Array]) -> Array:
 
 
 def _fused_sum(matrices: list[Array], rounding: str) -> Array:
-    """The same by fused multiply-adds in double precision, each rounded in a direction."""
+    """Sums of products by fused multiply-adds in double precision, each rounded in a direction."""
     a, b, c = matrices
     total = c.reshape(-1)
     fused = floating.fused

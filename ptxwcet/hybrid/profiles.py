@@ -72,7 +72,7 @@ def _convolved(
 
 
 def coarsened(one: TimeDistribution, step: int) -> TimeDistribution:
-    """The same on a grid with a larger step; times are rounded up."""
+    """The distribution on a grid with a larger step; times are rounded up."""
     if step == one.step:
         return one
     factor = step // one.step

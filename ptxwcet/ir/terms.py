@@ -131,7 +131,7 @@ class Term:
         return term(Op.ITE, yes.width, (self, yes, no))
 
     def extended(self, width: int, *, signed: bool) -> Term:
-        """The same number in more bits (or as many)."""
+        """Its number in more bits (or as many)."""
         if width == self.width:
             return self
         return term(Op.SEXT if signed else Op.ZEXT, width, (self,))

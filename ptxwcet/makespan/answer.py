@@ -72,7 +72,7 @@ class MakespanAnswer:
         return self.claim.guarantee is Guarantee.SAFE_BOUND and self.lower == self.slots
 
     def under(self, method: str, note: str) -> MakespanAnswer:
-        """The same answer, given by ``method`` for the reason of ``note``."""
+        """The answer, given by ``method`` for the reason of ``note``."""
         return replace(self, claim=replace(self.claim, method=method), note=note)
 
 

@@ -88,7 +88,7 @@ def draw_gantt(row: KernelSimulation, path: Path) -> None:
 
 
 def _fixed_metadata(path: Path) -> dict[str, str | None]:
-    """The same bytes for the same run: no date."""
+    """What a picture says of itself: no date, so that equal runs give equal bytes."""
     return {"Date": None} if path.suffix == ".svg" else {}
 
 

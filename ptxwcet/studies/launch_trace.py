@@ -217,7 +217,7 @@ class _Paths:
 
 
 def _again(run: GridRun, most_events: int) -> GridRun:
-    """The same run once more, within the events that are left."""
+    """One run again, within the events that are left."""
     # here: it is loaded when something has been simulated
     from ptxwcet.simulator.grid_engine import require_room
 

@@ -62,7 +62,7 @@ class KernelSimulation:
     is_resolved: bool
 
     def beginning(self, events: int) -> KernelSimulation:
-        """The same run with its first ``events`` issues only."""
+        """The run with its first ``events`` issues only."""
         return replace(self, run=replace(self.run, events=self.run.events[:events]))
 
 

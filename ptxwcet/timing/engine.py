@@ -87,7 +87,7 @@ class WarpState:
         return self.ready, self.free, self.t, self.completion
 
     def moved(self, credit: int) -> WarpState:
-        """The same with times that are written with another credit."""
+        """The state with times that are written with another credit."""
         by = credit - self.credit
         ready, free = [time + by for time in self.ready], [time + by for time in self.free]
         return WarpState(ready, free, self.t + by, self.completion + by, None, credit=credit)

@@ -147,6 +147,13 @@ ret;
 """
 )
 
+OWN = "setp.ne.u32 %p3, %r4, {0}; @%p3 bra LAST; bra GO;"
+IN_OWN_WAYS = (
+    "setp.eq.u32 %p4, %r7, 0; @%p4 bra W0; setp.eq.u32 %p4, %r7, 1; @%p4 bra W1;"
+    f"setp.eq.u32 %p4, %r7, 2; @%p4 bra W2; {OWN.format(3)}"
+    f"W0: {OWN.format(0)} W1: {OWN.format(1)} W2: {OWN.format(2)} GO:"
+)
+
 
 @pytest.mark.parametrize(
     ("miss", "is_bounded"),
@@ -158,6 +165,7 @@ ret;
             False,
         ),  # each warp in an iteration of its own
         ("setp.lt.u32 %p3, %r4, %r7; @%p3 bra LAST;", False),
+        (IN_OWN_WAYS, False),  # the same, decided alike behind the branch where warps part
     ],
 )
 def test_warps_that_come_for_the_first_time_in_other_iterations(

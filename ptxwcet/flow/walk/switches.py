@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import reduce
 
 import numpy as np
@@ -44,8 +43,8 @@ def walk_switch(walk: WalkState, block: int, mask: Mask) -> tuple[int, Mask]:
     sides = _sides(walk, ways, meeting, agreement, is_known=is_known)
     _join(walk, sides, causes)
     complete = all(not bool((side.mask & ~side.arrived).any()) for side in sides)
-    has_gone = any(side.standing.has_gone for side in sides)
-    walk.standing = replace(before.standing.exact_if(complete), has_gone=has_gone)
+    exact = before.standing.exact_if(complete)
+    walk.standing = exact.gone_as(*(side.standing for side in sides))
     reach_behind(walk, before, sides)
     paths = tuple(side.path for side in sides)
     if agreement:

@@ -103,6 +103,7 @@ class _Builder:
         self._tallies: dict[tuple[int, bool], tuple[Tally, ...]] = {}
         self._tallied = False  # whether what is executed here is executed in the run, as often
         self._untallied = 0  # parts around that stand for less than they are
+        self._begun: dict[str, int] = {}  # the loops of which it is open whether they begin
 
     def limit(self, totals: Iterable[PlacedTotal]) -> None:
         """From now on the visits of ``totals`` are tallied."""
@@ -143,7 +144,7 @@ class _Builder:
                 case PathGrowing(start, step, body):
                     ends = (start + step * first, start + step * last)
                     why = Together(next(visited_blocks(body)), f"{start} + {step}*i")
-                    out.append(_repeated(max(ends), min(ends), self.body(body), why))
+                    out.append(self._repeated(max(ends), min(ends), self.body(body), why))
                 case PathLoop(body=body):
                     out += self.body(body, first, last)
                 case PathUnordered(one, two):
@@ -189,7 +190,26 @@ class _Builder:
         inside = self.body(node.body) if least else self._optional_body(node.body)
         if node.count == node.least:
             return Repeat(most, inside)
-        return _repeated(most, least, inside, node.together)
+        return self._repeated(most, least, inside, node.together)
+
+    def _repeated(
+        self, most: int, least: int, inside: tuple[Node, ...], why: Together | None
+    ) -> Node:
+        """``least`` to ``most`` iterations; with barriers all warps must execute as many.
+
+        Whether one with barriers begins at all is then for the block to choose. Raises PW501 if
+        nothing says that warps agree.
+        """
+        if not has_barrier(inside) or most == least:
+            return Repeat(most, inside, least)
+        if why is None:
+            raise PtxwcetError(_not_together())
+        site = f"block {why.site}" + (f": {why.counted} times" if why.counted else "")
+        repeat = BlockRepeat(site, most, inside)
+        if least:
+            return repeat
+        number = self._begun.setdefault(site, len(self._begun))
+        return BlockChoice(-1 - number, ((), (repeat,)))
 
     def _optional_body(self, nodes: Path) -> tuple[Node, ...]:
         """What may be executed or not: tallied where it has no end in it, even if one is around."""
@@ -257,21 +277,6 @@ class _Builder:
             found = timed_visit(visit, self._kernel, self._cfg, self._costs)
             self._visits[visit] = found
         return found
-
-
-def _repeated(most: int, least: int, inside: tuple[Node, ...], why: Together | None) -> Node:
-    """``least`` to ``most`` iterations; with barriers all warps must execute as many.
-
-    Whether one with barriers begins at all is then for the block to choose. Raises PW501 if nothing
-    says that warps agree.
-    """
-    if not has_barrier(inside) or most == least:
-        return Repeat(most, inside, least)
-    if why is None:
-        raise PtxwcetError(_not_together())
-    site = f"block {why.site}" + (f": {why.counted} times" if why.counted else "")
-    repeat = BlockRepeat(site, most, inside)
-    return repeat if least else BlockChoice(-1 - why.site, ((), (repeat,)))
 
 
 def _not_together() -> Diagnostic:

@@ -206,3 +206,37 @@ LOADED = "ld.global.u32 %r6, [%d1]; setp.gt.s32 %p1, %r6, 3;"
 def test_who_comes_after_as_many_barriers(body: str, is_alike: bool, read: str) -> None:
     found = agreement(body.format(VOTED, read), (64, 1, 1), race_free=True)
     assert found is (BLOCK if is_alike else WARP)
+
+
+COUNTED = (
+    KERNEL.split("setp.lt.u32")[0]
+    + "mov.f32 %f1, 0f3F800000; mov.f32 %f2, 0f3F800000;"
+    + "mov.u32 %r4, %ctaid.x; sub.u32 %r6, 40, %r4; add.u32 %r4, %r4, 30;"
+    + "LIMITS ld.global.nc.u32 %r2, [%rd1]; setp.eq.u32 %p1, %r2, 12345;"
+    + "mov.u32 %r7, 0;"
+    + "M: bar.sync 0; @%p1 bra X; add.u32 %r7, %r7, 1; setp.lt.u32 %p2, %r7, %r4; @%p2 bra M;"
+    + f"X: {LONG.format(0, 0)} bar.sync 0; mov.u32 %r7, 0;"
+    + "N: bar.sync 0; @%p1 bra Y; add.u32 %r7, %r7, 1; setp.lt.u32 %p2, %r7, %r6; @%p2 bra N;"
+    + "Y: st.global.f32 [%rd3], %f1; ret; }"
+)
+OTHER_WAY = (
+    "setp.lt.u32 %p0, %r3, 32; @%p0 bra L; mov.u32 %r8, %r4; mov.u32 %r4, %r6; mov.u32 %r6, %r8; L:"
+)
+
+
+@pytest.mark.parametrize(
+    ("limits", "is_bounded"), [("", True), (OTHER_WAY, False)], ids=["one limit", "two limits"]
+)
+@pytest.mark.parametrize("threads", [64, 40])
+def test_a_loop_left_alike_has_one_limit_for_the_block(
+    limits: str, is_bounded: bool, threads: int
+) -> None:
+    """It also ends after as many iterations as the index of the block says, to each warp."""
+    (kernel,) = parse_module(SourceFile("k.ptx", COUNTED.replace("LIMITS", limits))).kernels
+    launch = Launch((threads, 1, 1), grid=(11, 1, 1))
+    if is_bounded:
+        analyse_and_hold(kernel, launch, 4)
+        return
+    with pytest.raises(PtxwcetError) as caught:
+        analyse_and_hold(kernel, launch)
+    assert caught.value.diagnostics[0].code == "PW502"

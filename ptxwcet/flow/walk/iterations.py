@@ -57,11 +57,34 @@ class Summary:
     reason: str
 
 
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """``least`` to ``count`` times ``nodes``; no decision ends the loop before ``found`` times."""
+
+    nodes: Path
+    count: AffineCount
+    least: AffineCount
+    found: AffineCount
+
+    def plus(self, other: _Run) -> _Run:
+        """Both, of which each time is along the same nodes."""
+        count, least = self.count.plus(other.count), self.least.plus(other.least)
+        return _Run(self.nodes, count, least, self.found.plus(other.found))
+
+    def together(self, opened: OpenLoop) -> Together:
+        """Why the block executes it equally often if its ways out are taken alike.
+
+        Where it is not one number that the decided exits say, warps also agree on the formula.
+        """
+        counted = str(self.found) if self.found.slopes else ""
+        return Together(opened.loop.header, counted, if_race_free=opened.if_race_free)
+
+
 class Iterations:
     """Iterations of one loop entry, run-length encoded; ``last`` is the final, partial one."""
 
     def __init__(self) -> None:
-        self._runs: list[tuple[Path, AffineCount, AffineCount]] = []
+        self._runs: list[_Run] = []
         self.total = AffineCount(0)
         self.last: Path = ()
         self.is_stopped = False
@@ -77,15 +100,15 @@ class Iterations:
         A run has at most ``most`` of these iterations if that is given: then it may have fewer.
         """
         self.total = self.total.plus(count.times(period))
-        least = count
+        least = found = count
         if most is not None:
             highest, rounds = count.over_symbols(largest=True), -(-most // period)
             if highest is None or highest > rounds:
                 count, least = AffineCount(rounds), AffineCount(0)
-        if self._runs and self._runs[-1][0] == nodes and not grows(nodes):
-            _, earlier, least_earlier = self._runs.pop()
-            count, least = earlier.plus(count), least_earlier.plus(least)
-        self._runs.append((nodes, count, least))
+        run = _Run(nodes, count, least, found)
+        if self._runs and self._runs[-1].nodes == nodes and not grows(nodes):
+            run = self._runs.pop().plus(run)
+        self._runs.append(run)
 
     def bodies(self, loop: int, *, rotated: bool) -> AffineCount:
         """Body executions of the lanes that stay longest.
@@ -104,15 +127,14 @@ class Iterations:
         nodes: list[PathNode] = []
         ways_out = tuple(opened.ways_out)
         site = opened.loop.header if opened.agree else None
-        together = Together(opened.loop.header, if_race_free=opened.if_race_free)
-        for body, count, least in self._runs:
+        for run in self._runs:
             if ways_out:
-                why = together if opened.agree else None
-                nodes.append(PathRepeat(count, AffineCount(0), body, why))
-            elif count == least == AffineCount(1):
-                nodes += body
+                why = run.together(opened) if opened.agree else None
+                nodes.append(PathRepeat(run.count, AffineCount(0), run.nodes, why))
+            elif run.count == run.least == AffineCount(1):
+                nodes += run.nodes
             else:
-                nodes.append(PathRepeat(count, least, body))
+                nodes.append(PathRepeat(run.count, run.least, run.nodes))
         if not ways_out:
             return (*nodes, *self.last)
         is_last = not self.is_stopped or bool(self.last)

@@ -9,7 +9,9 @@ of iterations this is the least, so that a bound that is meant otherwise holds a
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import reduce
 
 from ptxwcet.flow.certificates.proof import Proof
 from ptxwcet.flow.graph.loops import Loop
@@ -20,6 +22,7 @@ from ptxwcet.flow.walk.path import (
     AffineCount,
     Path,
     PathChoice,
+    PathLoop,
     PathNode,
     PathRepeat,
     Together,
@@ -116,11 +119,10 @@ class Iterations:
         Lanes that stay longer than others go on in a nested entry of the same loop, once they have
         jumped back.
         """
-        nested = [node.iterations for node in loop_entries(self.last) if node.loop == loop]
+        nested = [node.iterations for node in _outermost(self.last, loop)]
         if not nested:
             return self.total.plus(AffineCount(int(rotated)))
-        longest = max(nested, key=lambda count: (not count.slopes, count.base))
-        return self.total.plus(AffineCount(1)).plus(longest)
+        return self.total.plus(AffineCount(1)).plus(reduce(AffineCount.no_less, nested))
 
     def path(self, opened: OpenLoop) -> Path:
         """The iterations and the last one; where ways out were noted, any of them may end it."""
@@ -140,6 +142,16 @@ class Iterations:
         is_last = not self.is_stopped or bool(self.last)
         ends = (self.last, *ways_out) if is_last else ways_out
         return (*nodes, PathChoice(ends, site, opened.if_race_free))
+
+
+def _outermost(nodes: Path, loop: int) -> Iterator[PathLoop]:
+    """The entries of a loop that are in no other one of them: each counts those in it."""
+    entries = list(loop_entries(nodes))
+    while entries:
+        first, *entries = entries
+        if first.loop == loop:
+            yield first
+            del entries[: sum(1 for _ in loop_entries(first.body))]
 
 
 def is_rotated(loop: Loop) -> bool:

@@ -82,7 +82,10 @@ def build_workload(
     """
     builder = _Builder(kernel, cfg, costs, parameter)
     builder.limit(totals)
-    classes = tuple(WarpClass(WarpProgram(builder.whole(path.nodes)), path.warps) for path in paths)
+    bodies = builder.programs([path.nodes for path in paths])
+    classes = tuple(
+        WarpClass(WarpProgram(body), path.warps) for body, path in zip(bodies, paths, strict=True)
+    )
     costs.raise_refusals()
     return BlockWorkload(classes, scoreboard)
 
@@ -104,6 +107,8 @@ class _Builder:
         self._tallied = False  # whether what is executed here is executed in the run, as often
         self._untallied = 0  # parts around that stand for less than they are
         self._begun: dict[str, int] = {}  # the loops of which it is open whether they begin
+        self._waiting: set[tuple[str, int]] = set()  # places that have barriers at some visit
+        self._shown: frozenset[tuple[str, int]] = frozenset()  # and are there at each
 
     def limit(self, totals: Iterable[PlacedTotal]) -> None:
         """From now on the visits of ``totals`` are tallied."""
@@ -112,9 +117,25 @@ class _Builder:
             for outcome in total.visits:
                 self._tallies[outcome] = (*self._tallies.get(outcome, ()), tally)
 
-    def whole(self, nodes: Path) -> tuple[Node, ...]:
-        """A warp's whole program."""
-        return self._part(nodes, tallied=not may_end(nodes))
+    def programs(self, paths: Sequence[Path]) -> list[tuple[Node, ...]]:
+        """The whole program of each class of warps.
+
+        What the block chooses at a place for the n-th time it chooses for all warps. So a choice
+        that has barriers at one visit is shown at each, and in each class: they are paired by their
+        order.
+        """
+        while True:
+            found = [self._part(nodes, tallied=not may_end(nodes)) for nodes in paths]
+            if len(paths) == 1 or self._shown == self._waiting:
+                return found
+            self._shown = frozenset(self._waiting)
+
+    def _is_shown(self, kind: str, site: int, inside: tuple[Node, ...]) -> bool:
+        """Whether what the block chooses at a place is a choice of barriers, here or elsewhere."""
+        if has_barrier(inside):
+            self._waiting.add((kind, site))
+            return True
+        return (kind, site) in self._shown
 
     def _part(self, nodes: Path, *, tallied: bool) -> tuple[Node, ...]:
         """The nodes, tallied or not: only if whoever executes them executes them to their end."""
@@ -156,8 +177,9 @@ class _Builder:
                     sides = tuple(self.body(side) for side in alternatives)
                     shared, sides = _without_shared_start(sides)
                     out += shared
-                    together = site is not None and has_barrier((Choice(sides),))
-                    out.append(BlockChoice(site or 0, sides) if together else Choice(sides))
+                    whole = Choice(sides)
+                    together = site is not None and self._is_shown("branch", site, (whole,))
+                    out.append(BlockChoice(site or 0, sides) if together else whole)
                 case PathLate(most, late):
                     sides_late = tuple(conditional(self._not_as_it_is(side)) for side in late)
                     inside = Choice(sides_late)
@@ -200,10 +222,12 @@ class _Builder:
         Whether one with barriers begins at all is then for the block to choose. Raises PW501 if
         nothing says that warps agree.
         """
-        if not has_barrier(inside) or most == least:
+        if most == least:
             return Repeat(most, inside, least)
-        if why is None:
+        if why is None and has_barrier(inside):
             raise PtxwcetError(_not_together())
+        if why is None or not self._is_shown("loop", why.site, inside):
+            return Repeat(most, inside, least)
         site = f"block {why.site}" + (f": {why.counted} times" if why.counted else "")
         repeat = BlockRepeat(site, most, inside)
         if least:

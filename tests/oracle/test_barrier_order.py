@@ -240,3 +240,43 @@ def test_a_loop_left_alike_has_one_limit_for_the_block(
     with pytest.raises(PtxwcetError) as caught:
         analyse_and_hold(kernel, launch)
     assert caught.value.diagnostics[0].code == "PW502"
+
+
+AT_SOME_VISITS = (
+    KERNEL.split("setp.lt.u32")[0].replace("%r<9>", "%r<12>").replace("%p<5>", "%p<9>")
+    + "mov.f32 %f1, 0f3F800000; mov.f32 %f2, 0f3F800000; shr.u32 %r7, %r3, 5;"
+    + "mov.b64 %rd2, %rd1; mov.u32 %r4, 0;"
+    + "NEXT: ld.global.nc.u32 %r6, [%rd2]; mov.u32 %r9, 0; WHO"
+    + "xor.b32 %r8, %r4, %r8; and.b32 %r8, %r8, 1; setp.eq.u32 %p4, %r8, 1;"
+    + "INNER: and.b32 %r10, %r6, 1; shr.u32 %r6, %r6, 1; setp.eq.u32 %p1, %r10, 0;"
+    + "@%p1 bra M; @%p4 bra L; bar.sync 0; L: AGAIN"
+    + f"M: setp.ne.u32 %p2, %r4, 1; @%p2 bra N; {LONG.format(0, 0)} bar.sync 0;"
+    + "N: add.s64 %rd2, %rd2, 4; add.u32 %r4, %r4, 1; setp.lt.u32 %p2, %r4, 4; @%p2 bra NEXT;"
+    + "setp.lt.u32 %p0, %r3, 32; @%p0 bra E; add.f32 %f1, %f1, %f2;"
+    + "E: st.global.f32 [%rd3], %f1; ret; }"
+)
+INNER_LOOPS = {
+    "a branch": "",
+    "a loop that is counted": ("add.u32 %r9, %r9, 1; setp.lt.u32 %p5, %r9, 2; @%p5 bra INNER;"),
+    "a loop that data end": "setp.ne.u32 %p5, %r6, 0; @%p5 bra INNER;",
+}
+
+
+@pytest.mark.parametrize(
+    ("who", "is_bounded"),
+    [("mov.u32 %r8, 0;", True), ("mov.u32 %r8, %r7;", False)],
+    ids=["in the same iterations", "in iterations of its own"],
+)
+@pytest.mark.parametrize("again", INNER_LOOPS.values(), ids=INNER_LOOPS)
+def test_a_choice_that_has_barriers_at_some_of_its_visits(
+    again: str, who: str, is_bounded: bool
+) -> None:
+    """All warps make it alike in each iteration; what it is for one warp need not have barriers."""
+    text = AT_SOME_VISITS.replace("AGAIN", again).replace("WHO", who)
+    (kernel,) = parse_module(SourceFile("k.ptx", text)).kernels
+    if is_bounded:
+        analyse_and_hold(kernel)
+        return
+    with pytest.raises(PtxwcetError) as caught:
+        analyse_and_hold(kernel)
+    assert caught.value.diagnostics[0].code == "PW502"

@@ -179,7 +179,8 @@ class _Builder:
                     out += shared
                     whole = Choice(sides)
                     together = site is not None and self._is_shown("branch", site, (whole,))
-                    out.append(BlockChoice(site or 0, sides) if together else whole)
+                    if together or len(sides) > 1:
+                        out.append(BlockChoice(site or 0, sides) if together else whole)
                 case PathLate(most, late):
                     sides_late = tuple(conditional(self._not_as_it_is(side)) for side in late)
                     inside = Choice(sides_late)

@@ -12,6 +12,7 @@ from isa_interpreter import execute
 from path_attack import Checker, inputs, machine
 from test_uniformity import BLOCK, WARP, agreement
 
+from ptxwcet.flow.facts.stated import NO_FACTS, BranchFact, FactSource, Place, StatedFacts
 from ptxwcet.flow.launch import Launch
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.pipeline import analyse_kernel
@@ -103,9 +104,11 @@ def test_no_run_takes_longer_than_its_bound(body: str) -> None:
         analyse_and_hold(kernel)
 
 
-def analyse_and_hold(kernel: Kernel, launch: Launch = TWO, executions: int = 12) -> None:
+def analyse_and_hold(
+    kernel: Kernel, launch: Launch = TWO, executions: int = 12, facts: StatedFacts = NO_FACTS
+) -> None:
     """Bounds a kernel, if it is not refused, and holds executions to the bound."""
-    analysis = analyse_kernel(kernel, launch, machine())
+    analysis = analyse_kernel(kernel, launch, machine(), facts)
     checker = Checker(analysis)
     for given in inputs(launch, 1, executions, 2000):
         run = execute(kernel, given)
@@ -280,3 +283,30 @@ def test_a_choice_that_has_barriers_at_some_of_its_visits(
     with pytest.raises(PtxwcetError) as caught:
         analyse_and_hold(kernel)
     assert caught.value.diagnostics[0].code == "PW502"
+
+
+STATED = (
+    AT_SOME_VISITS.split("NEXT:")[0]
+    + "NEXT: ld.global.u32 %r6, [%rd2]; and.b32 %r6, %r6, 1; setp.ne.u32 %p1, %r6, 0; KNOWN "
+    + "S: @!%p1 bra SKIP; bar.sync 0; SKIP: add.s64 %rd2, %rd2, 4; add.u32 %r4, %r4, 1;"
+    + f"setp.lt.u32 %p2, %r4, 2; @%p2 bra NEXT; {LONG.format(0, 0)}"
+    + "setp.eq.u32 %p4, %r7, 1; OTHERS bar.sync 0; L: bar.sync 0;"
+    + "@%p4 bra E; add.f32 %f1, %f1, %f2; E: st.global.f32 [%rd3], %f1; ret; }"
+)
+KNOWN = (  # warp 0 waits in iteration 0, warp 1 does not in iteration 1, but elsewhere before
+    "setp.ne.u32 %p5, %r4, %r7; @%p5 bra O; setp.eq.u32 %p1, %r4, 0; bra S;"
+    "O: setp.ne.u32 %p5, %r4, 0; @%p5 bra S; bar.sync 0;"
+)
+ALIKE = StatedFacts(branches=(BranchFact(Place("S"), FactSource("a test"), uniform="block"),))
+
+
+def test_a_choice_that_is_decided_at_some_of_its_visits() -> None:
+    """What warps are said to decide alike may be known of each of them in another iteration."""
+    apart = STATED.replace("KNOWN", KNOWN).replace("OTHERS", "@%p4 bra L;")
+    (kernel,) = parse_module(SourceFile("k.ptx", apart)).kernels
+    with pytest.raises(PtxwcetError) as caught:
+        analyse_and_hold(kernel, facts=ALIKE)
+    assert caught.value.diagnostics[0].code == "PW502"
+    same = STATED.replace("KNOWN", "bra S;").replace("OTHERS", "")
+    (kernel,) = parse_module(SourceFile("k.ptx", same)).kernels
+    analyse_and_hold(kernel, facts=ALIKE)

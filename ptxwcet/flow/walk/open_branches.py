@@ -160,7 +160,9 @@ def _record_choice(walk: WalkState, sides: OpenBranch, found: Mapping[bool, Side
         walk.scattered[-1].meetings.add(walk.graph.postdominators[block])
     if len(found) == 1:
         ((taken, only),) = found.items()
-        walk.trail.add(Visit(block, taken=taken and jumps), *only.path)
+        way = Visit(block, taken=taken and jumps), *only.path
+        is_shown = sides.agreement is Agreement.BLOCK and walk.may_pair
+        walk.trail.add(*((PathChoice((way,), block),) if is_shown else way))
         return
     one, two = (
         (*side.path, PathGone()) if side.may_have_ended else side.path

@@ -47,6 +47,10 @@ def walk_switch(walk: WalkState, block: int, mask: Mask) -> tuple[int, Mask]:
     walk.standing = exact.gone_as(*(side.standing for side in sides))
     reach_behind(walk, before, sides)
     paths = tuple(side.path for side in sides)
+    waits = any(walk.steps.have_barrier(path) for path in paths)
+    if agreement is Agreement.BLOCK and len(sides) < len(ways) and waits and walk.may_pair:
+        # the n-th alternative of these warps need not be the n-th of others
+        raise _refusal(walk, block, "facts exclude one of its cases, and others have barriers")
     if agreement:
         site = block if agreement is Agreement.BLOCK else None
         walk.trail.add(PathChoice(paths, site, if_race_free))

@@ -262,10 +262,26 @@ class _Builder:
         """A visit after which the warp may end, and a rest that it executes if it does not.
 
         Ending here takes no longer than going on: what follows ends with the same instructions,
-        which wait for nothing. Only the branch, taken or not, is open.
+        which wait for nothing. Only the branch, taken or not, is open. So do the other warps, which
+        wait at barriers for the end or for what comes in its place, if that takes no less.
         """
         leave, stay = self._visit(node.leave), self._visit(node.stay)
-        return [*stay[:-1], Choice((stay[-1:], leave[-1:]))]
+        ending = (
+            []
+            if not self._cfg.barriers
+            else [
+                timed
+                for visit in node.last
+                if self._outlasts_barrier(visit.block)
+                for timed in self._visit(visit)
+            ]
+        )
+        return [*stay[:-1], Choice((stay[-1:], (*leave[-1:], *ending)))]
+
+    def _outlasts_barrier(self, block: int) -> bool:
+        """Whether warps may wait longer for one that ends in a block than for it at a barrier."""
+        last = self._kernel.instructions[self._cfg.blocks[block].end - 1]
+        return self._costs.outlasts_barrier(last)
 
     def _fork(self, fork: PathFork) -> list[Node]:
         """Both sides of an undecided branch, which take no less than one of them.

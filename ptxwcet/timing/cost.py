@@ -142,6 +142,22 @@ class InstructionCosts:
         if self._refusals:
             raise PtxwcetError([self._refusals[index] for index in sorted(self._refusals)])
 
+    def outlasts_barrier(self, instruction: Instruction) -> bool:
+        """Whether warps may wait longer for one that ends with an instruction than for the same
+        warp at a barrier in its place. False for what the machine refuses.
+        """
+        if instruction.op_class is None:
+            return True
+        row = self._machine.timings[_timing_class(instruction, instruction.op_class, self._machine)]
+        barrier = self._machine.timings[OpClass.BARRIER]
+        if not isinstance(row, OpTiming) or not isinstance(barrier, OpTiming):
+            return False
+        charged = barrier.initiation_cycles if row.unit == barrier.unit else 1
+        return row.initiation_cycles > charged or (
+            row.initiation_cycles + row.latency_cycles
+            > barrier.initiation_cycles + barrier.latency_cycles
+        )
+
     def _cost(
         self, index: int, instruction: Instruction, taken: bool
     ) -> tuple[TimedInstruction | Barrier, ...]:

@@ -82,7 +82,10 @@ def build_workload(
     """
     builder = _Builder(kernel, cfg, costs, parameter)
     builder.limit(totals)
-    classes = tuple(WarpClass(WarpProgram(builder.whole(path.nodes)), path.warps) for path in paths)
+    bodies = builder.programs([path.nodes for path in paths])
+    classes = tuple(
+        WarpClass(WarpProgram(body), path.warps) for body, path in zip(bodies, paths, strict=True)
+    )
     costs.raise_refusals()
     return BlockWorkload(classes, scoreboard)
 
@@ -103,6 +106,9 @@ class _Builder:
         self._tallies: dict[tuple[int, bool], tuple[Tally, ...]] = {}
         self._tallied = False  # whether what is executed here is executed in the run, as often
         self._untallied = 0  # parts around that stand for less than they are
+        self._begun: dict[str, int] = {}  # the loops of which it is open whether they begin
+        self._waiting: set[tuple[str, int]] = set()  # places that have barriers at some visit
+        self._shown: frozenset[tuple[str, int]] = frozenset()  # and are there at each
 
     def limit(self, totals: Iterable[PlacedTotal]) -> None:
         """From now on the visits of ``totals`` are tallied."""
@@ -111,9 +117,25 @@ class _Builder:
             for outcome in total.visits:
                 self._tallies[outcome] = (*self._tallies.get(outcome, ()), tally)
 
-    def whole(self, nodes: Path) -> tuple[Node, ...]:
-        """A warp's whole program."""
-        return self._part(nodes, tallied=not may_end(nodes))
+    def programs(self, paths: Sequence[Path]) -> list[tuple[Node, ...]]:
+        """The whole program of each class of warps.
+
+        What the block chooses at a place for the n-th time it chooses for all warps. So a choice
+        that has barriers at one visit is shown at each, and in each class: they are paired by their
+        order.
+        """
+        while True:
+            found = [self._part(nodes, tallied=not may_end(nodes)) for nodes in paths]
+            if len(paths) == 1 or self._shown == self._waiting:
+                return found
+            self._shown = frozenset(self._waiting)
+
+    def _is_shown(self, kind: str, site: int, inside: tuple[Node, ...]) -> bool:
+        """Whether what the block chooses at a place is a choice of barriers, here or elsewhere."""
+        if has_barrier(inside):
+            self._waiting.add((kind, site))
+            return True
+        return (kind, site) in self._shown
 
     def _part(self, nodes: Path, *, tallied: bool) -> tuple[Node, ...]:
         """The nodes, tallied or not: only if whoever executes them executes them to their end."""
@@ -143,7 +165,7 @@ class _Builder:
                 case PathGrowing(start, step, body):
                     ends = (start + step * first, start + step * last)
                     why = Together(next(visited_blocks(body)), f"{start} + {step}*i")
-                    out.append(_repeated(max(ends), min(ends), self.body(body), why))
+                    out.append(self._repeated(max(ends), min(ends), self.body(body), why))
                 case PathLoop(body=body):
                     out += self.body(body, first, last)
                 case PathUnordered(one, two):
@@ -155,8 +177,10 @@ class _Builder:
                     sides = tuple(self.body(side) for side in alternatives)
                     shared, sides = _without_shared_start(sides)
                     out += shared
-                    together = site is not None and has_barrier((Choice(sides),))
-                    out.append(BlockChoice(site or 0, sides) if together else Choice(sides))
+                    whole = Choice(sides)
+                    together = site is not None and self._is_shown("branch", site, (whole,))
+                    if together or len(sides) > 1:
+                        out.append(BlockChoice(site or 0, sides) if together else whole)
                 case PathLate(most, late):
                     sides_late = tuple(conditional(self._not_as_it_is(side)) for side in late)
                     inside = Choice(sides_late)
@@ -189,7 +213,28 @@ class _Builder:
         inside = self.body(node.body) if least else self._optional_body(node.body)
         if node.count == node.least:
             return Repeat(most, inside)
-        return _repeated(most, least, inside, node.together)
+        return self._repeated(most, least, inside, node.together)
+
+    def _repeated(
+        self, most: int, least: int, inside: tuple[Node, ...], why: Together | None
+    ) -> Node:
+        """``least`` to ``most`` iterations; with barriers all warps must execute as many.
+
+        Whether one with barriers begins at all is then for the block to choose. Raises PW501 if
+        nothing says that warps agree.
+        """
+        if most == least:
+            return Repeat(most, inside, least)
+        if why is None and has_barrier(inside):
+            raise PtxwcetError(_not_together())
+        if why is None or not self._is_shown("loop", why.site, inside):
+            return Repeat(most, inside, least)
+        site = f"block {why.site}" + (f": {why.counted} times" if why.counted else "")
+        repeat = BlockRepeat(site, most, inside)
+        if least:
+            return repeat
+        number = self._begun.setdefault(site, len(self._begun))
+        return BlockChoice(-1 - number, ((), (repeat,)))
 
     def _optional_body(self, nodes: Path) -> tuple[Node, ...]:
         """What may be executed or not: tallied where it has no end in it, even if one is around."""
@@ -217,10 +262,26 @@ class _Builder:
         """A visit after which the warp may end, and a rest that it executes if it does not.
 
         Ending here takes no longer than going on: what follows ends with the same instructions,
-        which wait for nothing. Only the branch, taken or not, is open.
+        which wait for nothing. Only the branch, taken or not, is open. So do the other warps, which
+        wait at barriers for the end or for what comes in its place, if that takes no less.
         """
         leave, stay = self._visit(node.leave), self._visit(node.stay)
-        return [*stay[:-1], Choice((stay[-1:], leave[-1:]))]
+        ending = (
+            []
+            if not self._cfg.barriers
+            else [
+                timed
+                for visit in node.last
+                if self._outlasts_barrier(visit.block)
+                for timed in self._visit(visit)
+            ]
+        )
+        return [*stay[:-1], Choice((stay[-1:], (*leave[-1:], *ending)))]
+
+    def _outlasts_barrier(self, block: int) -> bool:
+        """Whether warps may wait longer for one that ends in a block than for it at a barrier."""
+        last = self._kernel.instructions[self._cfg.blocks[block].end - 1]
+        return self._costs.outlasts_barrier(last)
 
     def _fork(self, fork: PathFork) -> list[Node]:
         """Both sides of an undecided branch, which take no less than one of them.
@@ -257,21 +318,6 @@ class _Builder:
             found = timed_visit(visit, self._kernel, self._cfg, self._costs)
             self._visits[visit] = found
         return found
-
-
-def _repeated(most: int, least: int, inside: tuple[Node, ...], why: Together | None) -> Node:
-    """``least`` to ``most`` iterations; with barriers all warps must execute as many.
-
-    Whether one with barriers begins at all is then for the block to choose. Raises PW501 if nothing
-    says that warps agree.
-    """
-    if not has_barrier(inside) or most == least:
-        return Repeat(most, inside, least)
-    if why is None:
-        raise PtxwcetError(_not_together())
-    site = f"block {why.site}" + (f": {why.counted} times" if why.counted else "")
-    repeat = BlockRepeat(site, most, inside)
-    return repeat if least else BlockChoice(-1 - why.site, ((), (repeat,)))
 
 
 def _not_together() -> Diagnostic:

@@ -65,10 +65,13 @@ SectionNode = Section | SectionRepeat | SectionChoice
 
 
 def has_barrier(body: Sequence[Node]) -> bool:
-    """Whether a barrier, of all warps or of some, occurs in a body. Cost: linear in the tree."""
+    """Whether a barrier, of all warps or of some, occurs in a body, or what the block chooses.
+
+    Cost: linear in the tree.
+    """
     for node in body:
         match node:
-            case Barrier() | PartialBarrier():
+            case Barrier() | PartialBarrier() | BlockChoice():
                 return True
             case TimedInstruction() | Tally():
                 continue
@@ -76,7 +79,7 @@ def has_barrier(body: Sequence[Node]) -> bool:
                 found = count > 0 and has_barrier(inner)
             case Unordered(first, second):
                 found = has_barrier(first) or has_barrier(second)
-            case Choice(alternatives) | BlockChoice(alternatives=alternatives):
+            case Choice(alternatives):
                 found = any(has_barrier(side) for side in alternatives)
         if found:
             return True

@@ -1,7 +1,9 @@
 """Kernels that were bounded below what they execute, each for a belief of the walk that was wrong.
 
 ``late_end``: what the lanes that end a loop execute before they meet those that have left it early
-was taken for done by all. ``parted_exit``: behind a loop that lanes leave by parting, an unknown
+was taken for done by all. ``longest_lanes``: lanes have limits of their own, of which that of the
+longest depends on the block's index; what the last of them do alone was taken for all that is
+longest. ``parted_exit``: behind a loop that lanes leave by parting, an unknown
 register was bounded by what the loop adds to it, though it was loaded on the way out.
 """
 
@@ -16,6 +18,7 @@ from path_attack import attack, machine
 
 from ptxwcet.flow.facts.path_counts import count_visits
 from ptxwcet.flow.launch import Launch
+from ptxwcet.flow.walk.path import loop_entries
 from ptxwcet.pipeline import analyse_kernel
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.support.source import SourceFile
@@ -74,7 +77,7 @@ ret;
 """
 
 BOUNDED = ["late_end"]
-REFUSED = ["parted_exit"]
+REFUSED = ["parted_exit", "longest_lanes"]
 
 
 @pytest.mark.parametrize("name", [*BOUNDED, *REFUSED])
@@ -84,6 +87,16 @@ def test_no_execution_exceeds_what_is_said_of_it(name: str) -> None:
     found = attack(kernel, LAUNCH, machine(), seed=1, executions=40, steps=4000)
     assert not found.violations
     assert (found.code is None) == (name in BOUNDED)
+
+
+def test_a_loop_is_executed_as_often_as_its_longest_lanes_do() -> None:
+    text = (DATA / "longest_lanes.ptx").read_text()
+    counted, rest = text.split("mov.u32 %r8, 0;\nM:")
+    alone = counted + rest[rest.index("E:") :]
+    (kernel,) = parse_module(SourceFile("alone.ptx", alone)).kernels
+    analysis = analyse_kernel(kernel, Launch((32, 1, 1), (40, 1, 1)), machine())
+    ((path,),) = [piece.paths.warps for piece in analysis.pieces]
+    assert next(loop_entries(path.nodes)).iterations.base == 39 + 36
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from isa_interpreter import execute
 from path_attack import Checker, inputs, machine
 from test_uniformity import BLOCK, WARP, agreement
 
+from ptxwcet.flow.facts.stated import NO_FACTS, BranchFact, FactSource, Place, StatedFacts
 from ptxwcet.flow.launch import Launch
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.pipeline import analyse_kernel
@@ -103,9 +104,11 @@ def test_no_run_takes_longer_than_its_bound(body: str) -> None:
         analyse_and_hold(kernel)
 
 
-def analyse_and_hold(kernel: Kernel, launch: Launch = TWO, executions: int = 12) -> None:
+def analyse_and_hold(
+    kernel: Kernel, launch: Launch = TWO, executions: int = 12, facts: StatedFacts = NO_FACTS
+) -> None:
     """Bounds a kernel, if it is not refused, and holds executions to the bound."""
-    analysis = analyse_kernel(kernel, launch, machine())
+    analysis = analyse_kernel(kernel, launch, machine(), facts)
     checker = Checker(analysis)
     for given in inputs(launch, 1, executions, 2000):
         run = execute(kernel, given)
@@ -147,6 +150,13 @@ ret;
 """
 )
 
+OWN = "setp.ne.u32 %p3, %r4, {0}; @%p3 bra LAST; bra GO;"
+IN_OWN_WAYS = (
+    "setp.eq.u32 %p4, %r7, 0; @%p4 bra W0; setp.eq.u32 %p4, %r7, 1; @%p4 bra W1;"
+    f"setp.eq.u32 %p4, %r7, 2; @%p4 bra W2; {OWN.format(3)}"
+    f"W0: {OWN.format(0)} W1: {OWN.format(1)} W2: {OWN.format(2)} GO:"
+)
+
 
 @pytest.mark.parametrize(
     ("miss", "is_bounded"),
@@ -158,6 +168,7 @@ ret;
             False,
         ),  # each warp in an iteration of its own
         ("setp.lt.u32 %p3, %r4, %r7; @%p3 bra LAST;", False),
+        (IN_OWN_WAYS, False),  # the same, decided alike behind the branch where warps part
     ],
 )
 def test_warps_that_come_for_the_first_time_in_other_iterations(
@@ -198,3 +209,104 @@ LOADED = "ld.global.u32 %r6, [%d1]; setp.gt.s32 %p1, %r6, 3;"
 def test_who_comes_after_as_many_barriers(body: str, is_alike: bool, read: str) -> None:
     found = agreement(body.format(VOTED, read), (64, 1, 1), race_free=True)
     assert found is (BLOCK if is_alike else WARP)
+
+
+COUNTED = (
+    KERNEL.split("setp.lt.u32")[0]
+    + "mov.f32 %f1, 0f3F800000; mov.f32 %f2, 0f3F800000;"
+    + "mov.u32 %r4, %ctaid.x; sub.u32 %r6, 40, %r4; add.u32 %r4, %r4, 30;"
+    + "LIMITS ld.global.nc.u32 %r2, [%rd1]; setp.eq.u32 %p1, %r2, 12345;"
+    + "mov.u32 %r7, 0;"
+    + "M: bar.sync 0; @%p1 bra X; add.u32 %r7, %r7, 1; setp.lt.u32 %p2, %r7, %r4; @%p2 bra M;"
+    + f"X: {LONG.format(0, 0)} bar.sync 0; mov.u32 %r7, 0;"
+    + "N: bar.sync 0; @%p1 bra Y; add.u32 %r7, %r7, 1; setp.lt.u32 %p2, %r7, %r6; @%p2 bra N;"
+    + "Y: st.global.f32 [%rd3], %f1; ret; }"
+)
+OTHER_WAY = (
+    "setp.lt.u32 %p0, %r3, 32; @%p0 bra L; mov.u32 %r8, %r4; mov.u32 %r4, %r6; mov.u32 %r6, %r8; L:"
+)
+
+
+@pytest.mark.parametrize(
+    ("limits", "is_bounded"), [("", True), (OTHER_WAY, False)], ids=["one limit", "two limits"]
+)
+@pytest.mark.parametrize("threads", [64, 40])
+def test_a_loop_left_alike_has_one_limit_for_the_block(
+    limits: str, is_bounded: bool, threads: int
+) -> None:
+    """It also ends after as many iterations as the index of the block says, to each warp."""
+    (kernel,) = parse_module(SourceFile("k.ptx", COUNTED.replace("LIMITS", limits))).kernels
+    launch = Launch((threads, 1, 1), grid=(11, 1, 1))
+    if is_bounded:
+        analyse_and_hold(kernel, launch, 4)
+        return
+    with pytest.raises(PtxwcetError) as caught:
+        analyse_and_hold(kernel, launch)
+    assert caught.value.diagnostics[0].code == "PW502"
+
+
+AT_SOME_VISITS = (
+    KERNEL.split("setp.lt.u32")[0].replace("%r<9>", "%r<12>").replace("%p<5>", "%p<9>")
+    + "mov.f32 %f1, 0f3F800000; mov.f32 %f2, 0f3F800000; shr.u32 %r7, %r3, 5;"
+    + "mov.b64 %rd2, %rd1; mov.u32 %r4, 0;"
+    + "NEXT: ld.global.nc.u32 %r6, [%rd2]; mov.u32 %r9, 0; WHO"
+    + "xor.b32 %r8, %r4, %r8; and.b32 %r8, %r8, 1; setp.eq.u32 %p4, %r8, 1;"
+    + "INNER: and.b32 %r10, %r6, 1; shr.u32 %r6, %r6, 1; setp.eq.u32 %p1, %r10, 0;"
+    + "@%p1 bra M; @%p4 bra L; bar.sync 0; L: AGAIN"
+    + f"M: setp.ne.u32 %p2, %r4, 1; @%p2 bra N; {LONG.format(0, 0)} bar.sync 0;"
+    + "N: add.s64 %rd2, %rd2, 4; add.u32 %r4, %r4, 1; setp.lt.u32 %p2, %r4, 4; @%p2 bra NEXT;"
+    + "setp.lt.u32 %p0, %r3, 32; @%p0 bra E; add.f32 %f1, %f1, %f2;"
+    + "E: st.global.f32 [%rd3], %f1; ret; }"
+)
+INNER_LOOPS = {
+    "a branch": "",
+    "a loop that is counted": ("add.u32 %r9, %r9, 1; setp.lt.u32 %p5, %r9, 2; @%p5 bra INNER;"),
+    "a loop that data end": "setp.ne.u32 %p5, %r6, 0; @%p5 bra INNER;",
+}
+
+
+@pytest.mark.parametrize(
+    ("who", "is_bounded"),
+    [("mov.u32 %r8, 0;", True), ("mov.u32 %r8, %r7;", False)],
+    ids=["in the same iterations", "in iterations of its own"],
+)
+@pytest.mark.parametrize("again", INNER_LOOPS.values(), ids=INNER_LOOPS)
+def test_a_choice_that_has_barriers_at_some_of_its_visits(
+    again: str, who: str, is_bounded: bool
+) -> None:
+    """All warps make it alike in each iteration; what it is for one warp need not have barriers."""
+    text = AT_SOME_VISITS.replace("AGAIN", again).replace("WHO", who)
+    (kernel,) = parse_module(SourceFile("k.ptx", text)).kernels
+    if is_bounded:
+        analyse_and_hold(kernel)
+        return
+    with pytest.raises(PtxwcetError) as caught:
+        analyse_and_hold(kernel)
+    assert caught.value.diagnostics[0].code == "PW502"
+
+
+STATED = (
+    AT_SOME_VISITS.split("NEXT:")[0]
+    + "NEXT: ld.global.u32 %r6, [%rd2]; and.b32 %r6, %r6, 1; setp.ne.u32 %p1, %r6, 0; KNOWN "
+    + "S: @!%p1 bra SKIP; bar.sync 0; SKIP: add.s64 %rd2, %rd2, 4; add.u32 %r4, %r4, 1;"
+    + f"setp.lt.u32 %p2, %r4, 2; @%p2 bra NEXT; {LONG.format(0, 0)}"
+    + "setp.eq.u32 %p4, %r7, 1; OTHERS bar.sync 0; L: bar.sync 0;"
+    + "@%p4 bra E; add.f32 %f1, %f1, %f2; E: st.global.f32 [%rd3], %f1; ret; }"
+)
+KNOWN = (  # warp 0 waits in iteration 0, warp 1 does not in iteration 1, but elsewhere before
+    "setp.ne.u32 %p5, %r4, %r7; @%p5 bra O; setp.eq.u32 %p1, %r4, 0; bra S;"
+    "O: setp.ne.u32 %p5, %r4, 0; @%p5 bra S; bar.sync 0;"
+)
+ALIKE = StatedFacts(branches=(BranchFact(Place("S"), FactSource("a test"), uniform="block"),))
+
+
+def test_a_choice_that_is_decided_at_some_of_its_visits() -> None:
+    """What warps are said to decide alike may be known of each of them in another iteration."""
+    apart = STATED.replace("KNOWN", KNOWN).replace("OTHERS", "@%p4 bra L;")
+    (kernel,) = parse_module(SourceFile("k.ptx", apart)).kernels
+    with pytest.raises(PtxwcetError) as caught:
+        analyse_and_hold(kernel, facts=ALIKE)
+    assert caught.value.diagnostics[0].code == "PW502"
+    same = STATED.replace("KNOWN", "bra S;").replace("OTHERS", "")
+    (kernel,) = parse_module(SourceFile("k.ptx", same)).kernels
+    analyse_and_hold(kernel, facts=ALIKE)

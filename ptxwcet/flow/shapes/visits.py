@@ -29,8 +29,9 @@ class Visits:
         self._found: dict[BlockId, tuple[BlockId, ...]] = {}
 
     def parting(self, block: BlockId) -> tuple[BlockId, ...]:
-        """The branches of which one side leads past ``block``, and comes to it later; another leads
-        to it at once. Cost: linear in the kernel for each branch that leads there, once.
+        """The branches of which one side may lead past ``block``, by whatever is decided on it, and
+        to it later; another may lead to it at once. Cost: linear in the kernel for each branch that
+        leads there, once.
         """
         if block not in self._found:
             self._found[block] = tuple(
@@ -42,7 +43,15 @@ class Visits:
         sides, meeting = set(self._cfg.successors[branch]), self._postdominators[branch]
         if len(sides) < 2 or block not in self._live.between(branch, meeting):
             return False
-        missing = [
-            side for side in sides if block not in self._live.reached([side], (branch, meeting))
-        ]
-        return block in self._live.reached(missing)
+        missing = {side for side in sides if self._leads_past(side, branch, block)}
+        hitting = {side for side in sides if block in self._live.reached([side], (branch, meeting))}
+        return any(missing - {side} for side in hitting)
+
+    def _leads_past(self, side: BlockId, branch: BlockId, block: BlockId) -> bool:
+        """Whether warps may come from a side of a branch to where its sides meet, or to the branch
+        again, without ``block``, and to that behind.
+        """
+        meeting = self._postdominators[branch]
+        avoided = self._live.reached([side], (block,))
+        again = [place for place in (branch, meeting) if place in avoided]
+        return block in self._live.reached([place for place in again if place is not None])

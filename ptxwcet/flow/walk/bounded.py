@@ -58,13 +58,18 @@ def bounded_loop(walk: WalkState, loop: Loop, mask: Mask, claim: Claim) -> tuple
 
 
 def _together(walk: WalkState, loop: Loop, iteration: Path) -> Together | None:
-    """Why all warps of the block leave the loop together; None if barriers do not ask for that."""
-    if not walk.steps.have_barrier(iteration):
+    """Why all warps of the block leave the loop together; None if they need not, as there is no
+    barrier in it.
+    """
+    if not any(walk.graph.block_of(index) in loop.body for index in walk.cfg.barriers):
         return None
+    waits = walk.steps.have_barrier(iteration)
     races = False
     for source in sorted({source for source, _ in loop.exits}):
         agreement, if_race_free = agreement_at(walk, source)
         races |= if_race_free
+        if agreement is not Agreement.BLOCK and not waits:
+            return None
         if agreement is not Agreement.BLOCK:
             branch = walk.graph.kernel.instructions[walk.graph.last(source)]
             raise Refused(

@@ -13,7 +13,7 @@ from ptxwcet.flow.walk.guards import outcomes
 from ptxwcet.flow.walk.narrowing import condition_of
 from ptxwcet.flow.walk.open_branch import OpenBranch
 from ptxwcet.flow.walk.open_branches import choose, ending, fork, may_end, may_leave
-from ptxwcet.flow.walk.path import PathFork, PathUnordered, Visit
+from ptxwcet.flow.walk.path import PathChoice, PathFork, PathNode, PathUnordered, Visit
 from ptxwcet.flow.walk.sides import walk_side
 from ptxwcet.flow.walk.state import WalkState
 from ptxwcet.flow.walk.stops import FallsApart, Refused, Undecided, no_meeting
@@ -33,12 +33,12 @@ def walk_branch(
     going, staying = sure | unsure, mask & ~sure
     if not going.any():
         assert fallthrough is not None
-        walk.trail.add(Visit(block, taken=False))
+        walk.trail.add(_visit(walk, Visit(block, taken=False)))
         return fallthrough, mask
     jumps = walk.graph.jumps(block)
     is_decided = not unsure.any() and walk.standing.are_here
     if fallthrough is None or not staying.any() or (taken == fallthrough and is_decided):
-        walk.trail.add(Visit(block, taken=jumps))
+        walk.trail.add(_visit(walk, Visit(block, taken=jumps)))
         return taken, mask
     if taken == fallthrough:  # only the bubble of a taken branch is open
         walk.note_open(block, causes)
@@ -57,6 +57,15 @@ def walk_branch(
     if unsure.any():
         sides = _opened(walk, sides, guard, mask)
     return _open_branch(walk, sides)
+
+
+def _visit(walk: WalkState, visit: Visit) -> PathNode:
+    """A visit of a branch that is decided here: a choice of one way if all warps are said to make
+    it alike, and elsewhere it may be open.
+    """
+    if walk.facts.uniform.get(visit.block) == "block" and walk.may_pair:
+        return PathChoice(((visit,),), visit.block)
+    return visit
 
 
 def _parts(walk: WalkState, block: int) -> Refused:
@@ -87,8 +96,7 @@ def agreement_at(walk: WalkState, block: int) -> tuple[Agreement, bool]:
     Warps that are walked apart may come to it in different iterations for the n-th time.
     """
     found, if_race_free = _agreement(walk, block)
-    is_of_all = len(walk.state.warps) == walk.state.launch.warps
-    if found is not Agreement.BLOCK or is_of_all or not walk.cfg.barriers:
+    if found is not Agreement.BLOCK or not walk.may_pair:
         return found, if_race_free
     for branch in walk.graph.agreements.parting(block):
         agreed, only_if_race_free = _agreement(walk, branch)

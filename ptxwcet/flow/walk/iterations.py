@@ -9,7 +9,9 @@ of iterations this is the least, so that a bound that is meant otherwise holds a
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import reduce
 
 from ptxwcet.flow.certificates.proof import Proof
 from ptxwcet.flow.graph.loops import Loop
@@ -20,6 +22,7 @@ from ptxwcet.flow.walk.path import (
     AffineCount,
     Path,
     PathChoice,
+    PathLoop,
     PathNode,
     PathRepeat,
     Together,
@@ -57,11 +60,34 @@ class Summary:
     reason: str
 
 
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """``least`` to ``count`` times ``nodes``; no decision ends the loop before ``found`` times."""
+
+    nodes: Path
+    count: AffineCount
+    least: AffineCount
+    found: AffineCount
+
+    def plus(self, other: _Run) -> _Run:
+        """Both, of which each time is along the same nodes."""
+        count, least = self.count.plus(other.count), self.least.plus(other.least)
+        return _Run(self.nodes, count, least, self.found.plus(other.found))
+
+    def together(self, opened: OpenLoop) -> Together:
+        """Why the block executes it equally often if its ways out are taken alike.
+
+        Where it is not one number that the decided exits say, warps also agree on the formula.
+        """
+        counted = str(self.found) if self.found.slopes else ""
+        return Together(opened.loop.header, counted, if_race_free=opened.if_race_free)
+
+
 class Iterations:
     """Iterations of one loop entry, run-length encoded; ``last`` is the final, partial one."""
 
     def __init__(self) -> None:
-        self._runs: list[tuple[Path, AffineCount, AffineCount]] = []
+        self._runs: list[_Run] = []
         self.total = AffineCount(0)
         self.last: Path = ()
         self.is_stopped = False
@@ -77,15 +103,15 @@ class Iterations:
         A run has at most ``most`` of these iterations if that is given: then it may have fewer.
         """
         self.total = self.total.plus(count.times(period))
-        least = count
+        least = found = count
         if most is not None:
             highest, rounds = count.over_symbols(largest=True), -(-most // period)
             if highest is None or highest > rounds:
                 count, least = AffineCount(rounds), AffineCount(0)
-        if self._runs and self._runs[-1][0] == nodes and not grows(nodes):
-            _, earlier, least_earlier = self._runs.pop()
-            count, least = earlier.plus(count), least_earlier.plus(least)
-        self._runs.append((nodes, count, least))
+        run = _Run(nodes, count, least, found)
+        if self._runs and self._runs[-1].nodes == nodes and not grows(nodes):
+            run = self._runs.pop().plus(run)
+        self._runs.append(run)
 
     def bodies(self, loop: int, *, rotated: bool) -> AffineCount:
         """Body executions of the lanes that stay longest.
@@ -93,31 +119,39 @@ class Iterations:
         Lanes that stay longer than others go on in a nested entry of the same loop, once they have
         jumped back.
         """
-        nested = [node.iterations for node in loop_entries(self.last) if node.loop == loop]
+        nested = [node.iterations for node in _outermost(self.last, loop)]
         if not nested:
             return self.total.plus(AffineCount(int(rotated)))
-        longest = max(nested, key=lambda count: (not count.slopes, count.base))
-        return self.total.plus(AffineCount(1)).plus(longest)
+        return self.total.plus(AffineCount(1)).plus(reduce(AffineCount.no_less, nested))
 
     def path(self, opened: OpenLoop) -> Path:
         """The iterations and the last one; where ways out were noted, any of them may end it."""
         nodes: list[PathNode] = []
         ways_out = tuple(opened.ways_out)
         site = opened.loop.header if opened.agree else None
-        together = Together(opened.loop.header, if_race_free=opened.if_race_free)
-        for body, count, least in self._runs:
+        for run in self._runs:
             if ways_out:
-                why = together if opened.agree else None
-                nodes.append(PathRepeat(count, AffineCount(0), body, why))
-            elif count == least == AffineCount(1):
-                nodes += body
+                why = run.together(opened) if opened.agree else None
+                nodes.append(PathRepeat(run.count, AffineCount(0), run.nodes, why))
+            elif run.count == run.least == AffineCount(1):
+                nodes += run.nodes
             else:
-                nodes.append(PathRepeat(count, least, body))
+                nodes.append(PathRepeat(run.count, run.least, run.nodes))
         if not ways_out:
             return (*nodes, *self.last)
         is_last = not self.is_stopped or bool(self.last)
         ends = (self.last, *ways_out) if is_last else ways_out
         return (*nodes, PathChoice(ends, site, opened.if_race_free))
+
+
+def _outermost(nodes: Path, loop: int) -> Iterator[PathLoop]:
+    """The entries of a loop that are in no other one of them: each counts those in it."""
+    entries = list(loop_entries(nodes))
+    while entries:
+        first, *entries = entries
+        if first.loop == loop:
+            yield first
+            del entries[: sum(1 for _ in loop_entries(first.body))]
 
 
 def is_rotated(loop: Loop) -> bool:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from ptxwcet.flow.graph.loops import Loop
@@ -44,7 +42,7 @@ def walk_loop(walk: WalkState, loop: Loop, mask: Mask, stop: int | None) -> tupl
     behind = before.standing.exact_if(np.array_equal(before.alive, walk.state.alive))
     if walk.endings != endings:
         behind = behind.reached(Reach.PERHAPS)
-    walk.standing = replace(behind, has_gone=walk.standing.has_gone)
+    walk.standing = behind.gone_as(walk.standing)
     return block, arrived
 
 

@@ -51,8 +51,8 @@ def fork(walk: WalkState, sides: OpenBranch) -> tuple[int, Mask]:
     for side in found.values():
         state.alive = state.alive | side.mask & side.alive
     arrive = all(not bool((side.mask & ~side.arrived).any()) for side in found.values())
-    has_gone = any(side.standing.has_gone for side in found.values())
-    walk.standing = replace(before.standing.exact_if(arrive and not lost), has_gone=has_gone)
+    exact = before.standing.exact_if(arrive and not lost)
+    walk.standing = exact.gone_as(*(side.standing for side in found.values()))
     reach_behind(walk, before, found.values())
     _record_fork(walk, sides, join, found)
     return join, reduce(np.logical_or, [side.arrived for side in found.values()])
@@ -160,7 +160,9 @@ def _record_choice(walk: WalkState, sides: OpenBranch, found: Mapping[bool, Side
         walk.scattered[-1].meetings.add(walk.graph.postdominators[block])
     if len(found) == 1:
         ((taken, only),) = found.items()
-        walk.trail.add(Visit(block, taken=taken and jumps), *only.path)
+        way = Visit(block, taken=taken and jumps), *only.path
+        is_shown = sides.agreement is Agreement.BLOCK and walk.may_pair
+        walk.trail.add(*((PathChoice((way,), block),) if is_shown else way))
         return
     one, two = (
         (*side.path, PathGone()) if side.may_have_ended else side.path
@@ -196,9 +198,8 @@ def _join(walk: WalkState, sides: OpenBranch, found: list[Side]) -> None:
     meet_registers(walk, one, two, sides.causes)
     state.alive = one.alive | two.alive
     same = np.array_equal(one.alive, two.alive) and np.array_equal(one.arrived, two.arrived)
-    has_gone = one.standing.has_gone or two.standing.has_gone
     exact = one.standing.exact_if(two.standing.is_exact and same)
-    walk.standing = replace(exact, has_gone=has_gone)
+    walk.standing = exact.gone_as(one.standing, two.standing)
 
 
 def may_end(walk: WalkState, sides: OpenBranch, meeting: int | None) -> tuple[int, Mask]:
@@ -215,9 +216,9 @@ def may_end(walk: WalkState, sides: OpenBranch, meeting: int | None) -> tuple[in
     walk.endings += 1
     walk.trail.add(PathEnd(leave, last, Visit(block, taken=jumps and not ends_when_taken)))
     if not sides.agreement:
-        walk.standing = replace(walk.standing, has_gone=True)
-        if meeting != walk.cfg.exit:  # they wait there for the others: a barrier is not for them
-            walk.standing = walk.standing.parted_once(block, sides.causes)
+        # at a last block they wait for the others: a barrier is not for them
+        waits = meeting != walk.cfg.exit
+        walk.standing = walk.standing.gone(block, sides.causes, waits=waits)
     if not walk.is_proving and not bool((walk.state.alive & ~mask).any()):
         narrow(walk, sides, taken=not ends_when_taken)  # no lane waits that it does not hold for
     return on, mask

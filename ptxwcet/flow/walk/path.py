@@ -40,6 +40,13 @@ class AffineCount:
         """The count multiplied by a non-negative constant."""
         return AffineCount(self.base * factor, tuple((s, c * factor) for s, c in self.slopes))
 
+    def no_less(self, other: AffineCount) -> AffineCount:
+        """A count that is no less than either, whatever the symbols are: they are not negative."""
+        one, two = dict(self.slopes), dict(other.slopes)
+        slopes = {symbol: max(one.get(symbol, 0), two.get(symbol, 0)) for symbol in one | two}
+        base = max(self.base, other.base)
+        return AffineCount(base, tuple((s, c) for s, c in slopes.items() if c))
+
     def extreme(self, symbol: Symbol, *, largest: bool) -> AffineCount:
         """The largest (smallest) value over the symbol's range, affine in the other symbols."""
         rest = tuple((s, c) for s, c in self.slopes if s is not symbol)

@@ -7,6 +7,9 @@ from enum import Enum
 
 from ptxwcet.flow.values.value import Cause
 
+Partings = tuple[tuple[int, frozenset[Cause]], ...]
+"""Blocks whose branches are open, each with the reasons."""
+
 
 class Reach(Enum):
     """Which runs come to where the walk stands, with at least one lane of its mask.
@@ -26,13 +29,20 @@ class Standing:
 
     ``is_exact``: the masks are those of the run, else a warp may have fewer lanes. ``has_gone``:
     lanes may have ended for good, so that the masks are no more exact. ``apart``: open branches
-    around whose other lanes may wait elsewhere, and why they are open.
+    around whose other lanes may wait elsewhere, and why they are open. ``at_end``: the same where
+    they wait at the kernel's last block, for as long as any lane goes on.
     """
 
     is_exact: bool = True
     has_gone: bool = False
     reach: Reach = Reach.ALWAYS
-    apart: tuple[tuple[int, frozenset[Cause]], ...] = ()
+    apart: Partings = ()
+    at_end: Partings = ()
+
+    @property
+    def waiting(self) -> Partings:
+        """The open branches since which lanes may wait elsewhere, the innermost one last."""
+        return self.at_end + self.apart
 
     @property
     def are_here(self) -> bool:
@@ -54,3 +64,14 @@ class Standing:
     def parted_once(self, block: int, causes: frozenset[Cause]) -> Standing:
         """The same, whether they have parted there before or not."""
         return self if (block, causes) in self.apart else self.parted(block, causes)
+
+    def gone(self, block: int, causes: frozenset[Cause], *, waits: bool) -> Standing:
+        """The same with lanes that may have ended at an open branch, or wait for the end."""
+        new = ((block, causes),) if waits and (block, causes) not in self.at_end else ()
+        return replace(self, has_gone=True, at_end=(*self.at_end, *new))
+
+    def gone_as(self, *others: Standing) -> Standing:
+        """The same with the lanes that may have ended, or wait for the end, in one of others."""
+        at_end = dict.fromkeys(one for other in others for one in other.at_end)
+        has_gone = any(other.has_gone for other in others)
+        return replace(self, has_gone=has_gone, at_end=tuple(at_end))

@@ -131,6 +131,11 @@ class WalkState(ABC):
         self.graph.work.open_branches.add(block)
 
     @property
+    def may_pair(self) -> bool:
+        """Whether what the block chooses here is paired with that of warps walked apart."""
+        return bool(self.cfg.barriers) and len(self.state.warps) < self.state.launch.warps
+
+    @property
     def is_proving(self) -> bool:
         """Whether it stands in the proof of a closed form, which supposes what is not shown yet."""
         return self._proofs > 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import reduce
 
 import numpy as np
@@ -44,10 +43,14 @@ def walk_switch(walk: WalkState, block: int, mask: Mask) -> tuple[int, Mask]:
     sides = _sides(walk, ways, meeting, agreement, is_known=is_known)
     _join(walk, sides, causes)
     complete = all(not bool((side.mask & ~side.arrived).any()) for side in sides)
-    has_gone = any(side.standing.has_gone for side in sides)
-    walk.standing = replace(before.standing.exact_if(complete), has_gone=has_gone)
+    exact = before.standing.exact_if(complete)
+    walk.standing = exact.gone_as(*(side.standing for side in sides))
     reach_behind(walk, before, sides)
     paths = tuple(side.path for side in sides)
+    waits = any(walk.steps.have_barrier(path) for path in paths)
+    if agreement is Agreement.BLOCK and len(sides) < len(ways) and waits and walk.may_pair:
+        # the n-th alternative of these warps need not be the n-th of others
+        raise _refusal(walk, block, "facts exclude one of its cases, and others have barriers")
     if agreement:
         site = block if agreement is Agreement.BLOCK else None
         walk.trail.add(PathChoice(paths, site, if_race_free))

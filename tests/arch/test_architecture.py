@@ -83,7 +83,7 @@ MOST_LINES = {
     "flow.shapes": 1_080,
     "flow.values": 3_550,
     "flow.variants": 2_720,
-    "flow.walk": 3_620,
+    "flow.walk": 3_730,
     "hybrid": 1_770,
     "library": 550,
     "instrument": 1_290,
@@ -96,10 +96,10 @@ MOST_LINES = {
     "simulator": 4_120,
     "studies": 3_550,
     "support": 2_310,
-    "timing": 2_180,
+    "timing": 2_240,
     "trace": 1_170,
     "validate": 2_380,
-    "warp": 800,
+    "warp": 810,
 }
 TOP_LEVEL = {
     *(".ci", ".gitignore", "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE"),

@@ -100,6 +100,11 @@ def test_loads_through_the_pointer(body: str) -> None:
         "add.s64 %d3, %d1, %d1;\nld.global.u32 %r3, [%d3];",
         "cvt.u32.u64 %r4, %d1;\nld.global.u32 %r3, [%r4];",
         "ld.param.v2.u64 {%d3, %d4}, [a];\nld.global.u32 %r3, [%d4];",
+        # the pointer, and a flag times its distance to another one
+        "sub.s64 %d3, %d2, %d1;\ncvt.u64.u32 %d4, %r2;\nmad.lo.s64 %d5, %d3, %d4, %d1;\n"
+        "ld.global.u32 %r3, [%d5];",
+        "sub.s64 %d3, %d2, %d1;\nshr.s64 %d4, %d3, 2;\nmul.wide.u32 %d5, %r2, 4;\n"
+        "mul.lo.s64 %d6, %d4, %d5;\nadd.s64 %d7, %d1, %d6;\nld.global.u32 %r3, [%d7];",
         # a number is added to a pointer that is put together of two words
         *(
             "ld.global.u32 %r4, [%d2];\nld.global.u32 %r5, [%d2+4];\ncvt.u64.u32 %d5, %r4;\n"

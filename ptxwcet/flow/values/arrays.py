@@ -2,7 +2,8 @@
 
 A load is of the array that a pointer parameter leads to if its address is that pointer and numbers
 added to it. Where an address comes from is followed through registers, whatever the order of
-instructions: products, shifts and quotients are numbers and no pointers any more. A 64-bit word
+instructions: products, shifts and quotients of pointers are numbers and no pointers any more, but
+those of what is made of pointers otherwise, as of their distance, are followed. A 64-bit word
 that is loaded may be a pointer to anywhere, and so may a number where another way has a pointer,
 and what is made of a pointer otherwise than by adding numbers: the distance of two pointers may be
 added to a third one. Any parameter of 64 bits may be a pointer. An address that may come from two
@@ -27,7 +28,9 @@ from ptxwcet.ir.operands import leaves
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 
 _POINTER_BITS = 64
-_NUMBERS = frozenset(("mul", "mul24", "shl", "shr", "div", "rem", "popc", "clz", "setp", "set"))
+_SCALING = frozenset(("mul", "mul24", "shl", "shr", "div", "rem"))
+"""What these give of a pointer is a number; of a distance between pointers still a distance."""
+_NUMBERS = frozenset(("popc", "clz", "setp", "set"))
 """What these give is a number, even of a pointer."""
 _CHOOSING = frozenset(("selp", "slct", "min", "max"))
 """What gives one of its first two sources."""
@@ -37,6 +40,8 @@ _ASSEMBLING = frozenset(("mov", "or", "xor", "bfi"))
 """What puts words together; of 64 bits, that may make a pointer."""
 _ANYWHERE = ""
 """Stands beside the names of parameters for a pointer that is loaded, or taken of a variable."""
+_DISTANCE = " distance"
+"""Stands there for what is made of pointers otherwise: a flag times it may lead to another one."""
 
 _Origins = frozenset[str]
 _NOWHERE: _Origins = frozenset()
@@ -206,17 +211,19 @@ class _Pointers:
         name = instruction.opcode.name if instruction.opcode is not None else ""
         if name in _NUMBERS:
             return _NOWHERE
+        if name in _SCALING:
+            return _scaled(instruction.operands[1:], found)
         if instruction.space is not Space.NONE:
             return self._loaded(access_of(instruction))
         operands = instruction.operands
         if name in ("mad", "mad24"):
-            return _of(operands[3:], found)
+            return _of(operands[3:], found) | _scaled(operands[1:3], found)
         origins = _of(operands[1:], found)
         if name in _ASSEMBLING and self._is_wide(instruction):
             is_mov = name == "mov" and not any(isinstance(one, Vector) for one in operands[1:])
-            return origins if is_mov else origins | {_ANYWHERE}
+            return origins if is_mov else _made(origins)
         if origins and not (self._is_wide(instruction) and _keeps(name, operands, found)):
-            return origins | {_ANYWHERE}
+            return _made(origins)
         return origins
 
     def _is_wide(self, instruction: Instruction) -> bool:
@@ -233,6 +240,19 @@ class _Pointers:
         if first >= 0 and behind <= self._sizes.get(name, 0):
             return frozenset({name} & self._pointers)
         return frozenset({_ANYWHERE}) if access.bits >= _POINTER_BITS else _NOWHERE
+
+
+def _made(origins: _Origins) -> _Origins:
+    """What is made of pointers otherwise than by adding numbers; of a loaded word, if not scaled,
+    it may be one as well.
+    """
+    return origins | ({_ANYWHERE, _DISTANCE} if origins - {_ANYWHERE} else {_ANYWHERE})
+
+
+def _scaled(operands: tuple[Operand, ...], found: Mapping[str, _Origins]) -> _Origins:
+    """What a product or quotient is: a number, but of a distance between pointers."""
+    is_distance = _DISTANCE in _of(operands, found)
+    return frozenset({_ANYWHERE, _DISTANCE}) if is_distance else _NOWHERE
 
 
 def _keeps(name: str, operands: tuple[Operand, ...], found: Mapping[str, _Origins]) -> bool:

@@ -15,8 +15,8 @@ from pathlib import Path
 
 from ecrts2025_protocol import Launch, launches
 
+from ptxwcet.analysed import KernelAnalysis
 from ptxwcet.bounds.outcome import BlockBound
-from ptxwcet.pipeline import KernelAnalysis
 from ptxwcet.simulator.adversary import search_long_schedule
 from ptxwcet.simulator.configuration import SmConfiguration
 from ptxwcet.simulator.engine import Simulator

@@ -21,8 +21,8 @@ import matplotlib
 matplotlib.use("Agg")
 from matplotlib import pyplot
 
+from ptxwcet.analysed import KernelAnalysis
 from ptxwcet.bounds.outcome import BlockBound
-from ptxwcet.pipeline import KernelAnalysis
 from ptxwcet.simulator.configuration import SmConfiguration
 from ptxwcet.simulator.engine import Simulator
 from ptxwcet.simulator.policies import Policy

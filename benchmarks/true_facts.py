@@ -24,6 +24,7 @@ import numpy as np
 from kernel_suite import entries
 from observed_facts import Observed, TooLong, labels, together
 
+from ptxwcet.analysed import KernelAnalysis
 from ptxwcet.emulator.execute import execute
 from ptxwcet.emulator.launch import EmulatedLaunch, EmulatorOptions, Execution
 from ptxwcet.flow.facts.arrays import resolve_arrays
@@ -33,15 +34,10 @@ from ptxwcet.flow.graph.inlining import inline_calls
 from ptxwcet.flow.launch import Launch
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.machine.loader import load_machine
-from ptxwcet.pipeline import (
-    KernelAnalysis,
-    analyse_kernel,
-    analyse_prepared,
-    build_flow,
-    prepare_executed,
-)
+from ptxwcet.pipeline import analyse_kernel, analyse_prepared, build_flow
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.ptx.reading import read_source
+from ptxwcet.studies.executed_paths import prepare_executed
 from ptxwcet.studies.launch_run import emulated, open_launch
 from ptxwcet.studies.request import Request
 from ptxwcet.support.diagnostics import PtxwcetError

@@ -6,21 +6,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from ptxwcet.analysed import AnalysedPiece, KernelAnalysis, PreparedKernel, PreparedPiece
 from ptxwcet.bounds.analysis import BlockAnalysis, analyse_block
 from ptxwcet.bounds.methods import METHODS
 from ptxwcet.bounds.outcome import BlockBound, Outcome
-from ptxwcet.claims import Assumption, AssumptionState, Refusal
-from ptxwcet.emulator.executed_paths import executed_blocks
-from ptxwcet.emulator.launch import Execution
+from ptxwcet.claims import Refusal
 from ptxwcet.flow.facts.assumptions import fact_assumptions
 from ptxwcet.flow.facts.fewer import fewer_facts
 from ptxwcet.flow.facts.placing import place_facts
 from ptxwcet.flow.facts.stated import NO_FACTS, StatedFacts
 from ptxwcet.flow.facts.totals import totals_in_force
-from ptxwcet.flow.graph.cfg import BlockId, ControlFlowGraph, build_cfg
+from ptxwcet.flow.graph.cfg import ControlFlowGraph, build_cfg
 from ptxwcet.flow.graph.dominance import compute_dominators, compute_postdominators
 from ptxwcet.flow.graph.loops import LoopForest, find_loops, irreducible_diagnostics
-from ptxwcet.flow.launch import NO_PLACED_FACTS, Launch, PlacedFacts, check_launch
+from ptxwcet.flow.launch import Launch, PlacedFacts, check_launch
 from ptxwcet.flow.paths.advice import advised
 from ptxwcet.flow.paths.call_variables import with_variable_registers
 from ptxwcet.flow.paths.diagnostics import is_for_want_of_knowledge
@@ -31,10 +30,8 @@ from ptxwcet.flow.walk.path import BlockPaths, is_exact
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.machine.model import Machine
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
-from ptxwcet.timing.cost import UNKNOWN_OPCODES, InstructionCosts
-from ptxwcet.timing.phases import profile_warp
+from ptxwcet.timing.cost import InstructionCosts, unknown_opcodes
 from ptxwcet.timing.programs import build_workload
-from ptxwcet.warp.program import BlockWorkload, Node
 
 if TYPE_CHECKING:
     from ptxwcet.simulator.policies import Policy
@@ -42,83 +39,8 @@ if TYPE_CHECKING:
 SCHEDULED = "scheduled"
 """Name of the method that takes a known schedule's run for the bound."""
 
-EXECUTED_PATHS = Assumption(
-    "executed-paths",
-    "every run takes the paths that the emulator saw for this launch; other inputs may take others",
-    AssumptionState.DOUBTFUL,
-    "--executed",
-)
-"""What bounds of executed paths rest on: they are estimates."""
-
-
 _MOST_TRIAL_VISITS = 10_000
 """Block visits of all walks on trial, for which some facts are left out: a second or two."""
-
-
-@dataclass(frozen=True, slots=True)
-class AnalysedPiece:
-    """The blocks of one range of indices, their workload and every method's answer.
-
-    ``reported`` names the method whose answer is the bound; it has one.
-    """
-
-    paths: BlockPaths
-    analysis: BlockAnalysis
-    outcomes: Mapping[str, Outcome]
-    reported: str = METHODS[0].name
-
-    @property
-    def bound(self) -> BlockBound:
-        """The reported bound."""
-        outcome = self.outcomes[self.reported]
-        assert isinstance(outcome, BlockBound)
-        return outcome
-
-
-@dataclass(frozen=True, slots=True)
-class KernelAnalysis:
-    """A kernel bounded for a launch on a machine; ``worst`` is the piece with the largest bound."""
-
-    kernel: Kernel
-    cfg: ControlFlowGraph
-    forest: LoopForest
-    launch: Launch
-    machine: Machine
-    pieces: tuple[AnalysedPiece, ...]
-    facts: PlacedFacts
-
-    @property
-    def worst(self) -> AnalysedPiece:
-        """The range of block indices whose blocks may take longest."""
-        return max(self.pieces, key=lambda piece: piece.bound.cycles)
-
-
-@dataclass(frozen=True, slots=True)
-class PreparedPiece:
-    """The blocks of one range of indices and what their warps execute on a machine.
-
-    ``assumptions`` are those that the workload rests on; ``is_nominal``: no timing of it is charged
-    above the machine's own. ``count``: how many blocks executed just this, 0 if none was executed.
-    """
-
-    paths: BlockPaths
-    workload: BlockWorkload
-    assumptions: tuple[Assumption, ...]
-    is_nominal: bool
-    count: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class PreparedKernel:
-    """A kernel whose warps' programs are known, before any bound or run."""
-
-    kernel: Kernel
-    cfg: ControlFlowGraph
-    forest: LoopForest
-    launch: Launch
-    machine: Machine
-    pieces: tuple[PreparedPiece, ...]
-    facts: PlacedFacts = NO_PLACED_FACTS
 
 
 def prepare_kernel(
@@ -185,7 +107,7 @@ class _Preparation:
             paths.warps, kernel, self.cfg, costs, machine.scoreboard, totals=totals
         )
         rests_on = fact_assumptions(paths, placed, launch, given, totals)
-        assumptions = (*_unknown_opcodes(costs), *rests_on)
+        assumptions = (*unknown_opcodes(costs), *rests_on)
         return PreparedPiece(paths, workload, assumptions, costs.is_nominal)
 
 
@@ -200,34 +122,6 @@ def build_flow(kernel: Kernel, launch: Launch) -> tuple[ControlFlowGraph, LoopFo
     if not forest.is_reducible:
         raise PtxwcetError(irreducible_diagnostics(kernel, cfg, forest))
     return cfg, forest
-
-
-def prepare_executed(
-    execution: Execution,
-    launch: Launch,
-    machine: Machine,
-    *,
-    unknown_at_worst: bool = False,
-) -> PreparedKernel:
-    """What the warps of a launch have executed, as if it were known for every input.
-
-    The workloads rest on :data:`EXECUTED_PATHS`, which makes estimates of all bounds. Raises
-    PtxwcetError (PW402, PW403) as :func:`prepare_kernel` does. Cost: linear in the folded paths.
-    """
-    assert launch.grid is not None, "an executed launch has a grid"
-    cfg = build_cfg(execution.kernel)
-    forest = find_loops(cfg, compute_dominators(cfg))
-    meetings = compute_postdominators(cfg).immediate
-    costs = InstructionCosts(machine, launch.threads, unknown_at_worst=unknown_at_worst)
-    pieces = []
-    for kind in executed_blocks(execution, cfg, meetings, launch.grid):
-        workload = build_workload(
-            kind.paths.warps, execution.kernel, cfg, costs, machine.scoreboard
-        )
-        assumptions = (EXECUTED_PATHS, *_unknown_opcodes(costs))
-        nominal = costs.is_nominal
-        pieces.append(PreparedPiece(kind.paths, workload, assumptions, nominal, kind.count))
-    return PreparedKernel(execution.kernel, cfg, forest, launch, machine, tuple(pieces))
 
 
 def analyse_kernel(
@@ -342,23 +236,6 @@ def _require_answer(kernel: Kernel, outcomes: Mapping[str, Outcome], method: str
         )
 
 
-def block_costs(kernel: Kernel, machine: Machine) -> dict[BlockId, int]:
-    """Cycles of each basic block alone: one warp on a clean machine, no branch taken.
-
-    Blocks with an instruction that the machine refuses are left out. Cost: linear in the kernel.
-    """
-    cfg = build_cfg(kernel)
-    costs: dict[BlockId, int] = {}
-    for block in cfg.blocks[:-1]:
-        nodes: list[Node] = []
-        timed = InstructionCosts(machine)
-        for index in range(block.start, block.end):
-            nodes += timed.nodes(index, kernel.instructions[index])
-        if not timed.has_refusals:
-            costs[block.id] = profile_warp(nodes, machine.scoreboard).isolated_cycles
-    return costs
-
-
 def require_known_opcodes(kernel: Kernel, *, unknown_at_worst: bool) -> None:
     """Raises PtxwcetError (PW401) with every unknown opcode, unless they are charged at worst."""
     unknown = [one for one in kernel.instructions if not one.is_known]
@@ -373,7 +250,3 @@ def require_known_opcodes(kernel: Kernel, *, unknown_at_worst: bool) -> None:
             )
             for instruction in unknown
         )
-
-
-def _unknown_opcodes(costs: InstructionCosts) -> tuple[Assumption, ...]:
-    return (UNKNOWN_OPCODES,) if costs.charged_unknown else ()

@@ -18,7 +18,6 @@ from ptxwcet.flow.paths.dot import Drawing, draw_cfg
 from ptxwcet.ir.kernel import Kernel, Module
 from ptxwcet.machine.loader import DEFAULT_MACHINE, load_machine
 from ptxwcet.machine.model import Machine
-from ptxwcet.pipeline import block_costs
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.ptx.reading import read_source
 from ptxwcet.report.flow_text import render_flow_text
@@ -26,6 +25,7 @@ from ptxwcet.studies.flow_notes import DescribedKernel, describe_flow
 from ptxwcet.studies.opening import RefusedKernel, refuse
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError, render_all
 from ptxwcet.support.printable import printable_picture
+from ptxwcet.timing.block_costs import block_costs
 
 
 @click.command("cfg", cls=GuardedCommand)

@@ -7,11 +7,11 @@ from typing import Any
 
 import click
 
+from ptxwcet.analysed import KernelAnalysis
 from ptxwcet.cli.bound import request_from
 from ptxwcet.cli.options import analysis_options
 from ptxwcet.cli.output import echo, finish
 from ptxwcet.cli.paths import GuardedCommand
-from ptxwcet.pipeline import KernelAnalysis
 from ptxwcet.studies.block_bound import bound_file
 from ptxwcet.studies.opening import refuse
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError

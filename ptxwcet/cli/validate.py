@@ -7,12 +7,12 @@ from typing import Any
 
 import click
 
+from ptxwcet.analysed import KernelAnalysis
 from ptxwcet.cli.bound import request_from
 from ptxwcet.cli.options import analysis_options
 from ptxwcet.cli.output import echo, finish
 from ptxwcet.cli.paths import GuardedCommand
 from ptxwcet.machine.loader import load_machine
-from ptxwcet.pipeline import KernelAnalysis
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.ptx.reading import read_source
 from ptxwcet.simulator.policies import Jitter

@@ -7,13 +7,13 @@ from dataclasses import asdict, dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any
 
+from ptxwcet.analysed import KernelAnalysis
 from ptxwcet.flow.facts.cuda_names import source_name
 from ptxwcet.flow.graph.cfg import ControlFlowGraph, build_cfg
 from ptxwcet.flow.graph.dominance import compute_dominators
 from ptxwcet.flow.graph.loops import LoopForest, find_loops
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.machine.model import Machine
-from ptxwcet.pipeline import KernelAnalysis
 from ptxwcet.report.build import build_report
 from ptxwcet.report.text import render_text
 from ptxwcet.studies.opening import Answer, RefusedKernel

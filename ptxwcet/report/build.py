@@ -8,6 +8,7 @@ from functools import partial
 from typing import TypeVar
 
 from ptxwcet import __version__
+from ptxwcet.analysed import AnalysedPiece, KernelAnalysis
 from ptxwcet.bounds.explanation import BoundExplanation, explain_safe
 from ptxwcet.bounds.methods import METHODS
 from ptxwcet.bounds.outcome import BlockBound, SectionBound
@@ -15,7 +16,7 @@ from ptxwcet.claims import AssumptionState, Refusal
 from ptxwcet.flow.launch import BoundOrigin
 from ptxwcet.flow.walk.path import PathLoop, loop_entries
 from ptxwcet.ir.kernel import Kernel
-from ptxwcet.pipeline import SCHEDULED, AnalysedPiece, KernelAnalysis
+from ptxwcet.pipeline import SCHEDULED
 from ptxwcet.report.certificate_rows import CertificateRow, certificate_row
 from ptxwcet.report.explanation import SourceLines, explanation_row, path_rows
 from ptxwcet.report.model import (

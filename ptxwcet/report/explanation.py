@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from ptxwcet.analysed import KernelAnalysis
 from ptxwcet.bounds.explanation import BoundExplanation, PaidCycles, SectionExplanation
 from ptxwcet.ir.kernel import Kernel
-from ptxwcet.pipeline import KernelAnalysis
 from ptxwcet.report.model import Explanation, PaidRow, PaidSectionRow, PathRow
 from ptxwcet.report.places import place
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from ptxwcet.analysed import KernelAnalysis
 from ptxwcet.emulator.launch import Argument, EmulatedLaunch
 from ptxwcet.ir.kernel import Module
 from ptxwcet.machine.model import Machine
-from ptxwcet.pipeline import KernelAnalysis
 from ptxwcet.studies.input_validation import (
     BUG,
     InputValidation,

@@ -9,9 +9,10 @@
 
 from __future__ import annotations
 
+from ptxwcet.analysed import KernelAnalysis
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.machine.loader import load_machine
-from ptxwcet.pipeline import KernelAnalysis, analyse_kernel
+from ptxwcet.pipeline import analyse_kernel
 from ptxwcet.studies.opening import Answer, find_named_policy, open_request
 from ptxwcet.studies.request import Request
 

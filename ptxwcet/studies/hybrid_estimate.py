@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from ptxwcet.analysed import KernelAnalysis
 from ptxwcet.claims import TimingClaim
 from ptxwcet.compose.grid_plan import ANY_GRID, GridWishes
 from ptxwcet.compose.waves import WaveSchedule
@@ -38,7 +39,6 @@ from ptxwcet.hybrid.concurrency import (
 from ptxwcet.hybrid.estimate import BlockPlaces, HybridEstimate, estimate_kernel
 from ptxwcet.hybrid.profiles import LEAST_EXCEEDANCE, path_distribution
 from ptxwcet.ir.kernel import Kernel, Module
-from ptxwcet.pipeline import KernelAnalysis
 from ptxwcet.studies.block_bound import bound_file
 from ptxwcet.studies.launch_trace import TraceOptions, TraceProgress, plan_launch, trace_launch
 from ptxwcet.studies.opening import digest_of, read_module

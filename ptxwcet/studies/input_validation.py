@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from ptxwcet.analysed import AnalysedPiece, KernelAnalysis, PreparedPiece
 from ptxwcet.bounds.outcome import BlockBound
 from ptxwcet.emulator.execute import execute
 from ptxwcet.emulator.launch import EmulatedLaunch, EmulatorOptions, Execution
@@ -18,16 +19,11 @@ from ptxwcet.flow.facts.path_counts import count_visits
 from ptxwcet.flow.walk.path import BlockPaths
 from ptxwcet.ir.kernel import Module
 from ptxwcet.machine.model import Machine
-from ptxwcet.pipeline import (
-    AnalysedPiece,
-    KernelAnalysis,
-    PreparedPiece,
-    analyse_kernel,
-    prepare_executed,
-)
+from ptxwcet.pipeline import analyse_kernel
 from ptxwcet.simulator.configuration import SmConfiguration
 from ptxwcet.simulator.engine import Simulator
 from ptxwcet.simulator.policies import Jitter, Policy
+from ptxwcet.studies.executed_paths import prepare_executed
 from ptxwcet.studies.launch_run import MOST_INSTRUCTIONS, diagnostics_of, emulated, read_launch
 from ptxwcet.studies.opening import open_request
 from ptxwcet.studies.request import Request

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 
+from ptxwcet.analysed import PreparedKernel, PreparedPiece
 from ptxwcet.claims import Guarantee
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.makespan.answer import MakespanAnswer
@@ -21,7 +22,6 @@ from ptxwcet.makespan.methods import METHODS
 from ptxwcet.makespan.problem import MakespanProblem, build_problem
 from ptxwcet.makespan.programs import StringSection, sections_of
 from ptxwcet.makespan.strings import StringTree, parse_string
-from ptxwcet.pipeline import PreparedKernel, PreparedPiece
 from ptxwcet.studies.opening import Answer, open_request, prepared_kernel
 from ptxwcet.studies.request import Request
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError

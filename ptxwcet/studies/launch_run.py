@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from ptxwcet.analysed import KernelAnalysis, PreparedKernel
 from ptxwcet.emulator.execute import execute
 from ptxwcet.emulator.launch import (
     EmulatedLaunch,
@@ -28,10 +29,11 @@ from ptxwcet.flow.launch import Dim3, Launch, check_launch
 from ptxwcet.ir.kernel import Kernel, Module
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.machine.model import Machine
-from ptxwcet.pipeline import KernelAnalysis, PreparedKernel, analyse_prepared, prepare_executed
+from ptxwcet.pipeline import analyse_prepared
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.ptx.reading import read_source
 from ptxwcet.studies.block_bound import FileAnswer
+from ptxwcet.studies.executed_paths import prepare_executed
 from ptxwcet.studies.opening import (
     Answer,
     RefusedKernel,

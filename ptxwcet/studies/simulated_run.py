@@ -13,10 +13,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from ptxwcet.analysed import PreparedKernel, PreparedPiece
 from ptxwcet.ir.kernel import Module
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.machine.model import Machine
-from ptxwcet.pipeline import PreparedKernel, PreparedPiece
 from ptxwcet.simulator.configuration import SmConfiguration
 from ptxwcet.simulator.policies import Jitter, Policy, find_policy
 from ptxwcet.simulator.resolution import resolve_workload

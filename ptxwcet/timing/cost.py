@@ -266,3 +266,8 @@ def _refused(
         notes=(f"its op class is {op_class.value}",),
         help="choose a machine file that has a row for it (ptxwcet machine show NAME)",
     )
+
+
+def unknown_opcodes(costs: InstructionCosts) -> tuple[Assumption, ...]:
+    """What a workload rests on if an unknown opcode was charged."""
+    return (UNKNOWN_OPCODES,) if costs.charged_unknown else ()

@@ -21,6 +21,7 @@ cli library
 report
 studies
 pipeline validate
+analysed
 compose
 bounds simulator emulator hybrid pwcet makespan instrument
 timing
@@ -81,7 +82,7 @@ MOST_LINES = {
     "flow.graph": 1_350,
     "flow.paths": 1_820,
     "flow.shapes": 1_080,
-    "flow.values": 3_550,
+    "flow.values": 3_570,
     "flow.variants": 2_720,
     "flow.walk": 3_730,
     "hybrid": 1_770,
@@ -94,9 +95,9 @@ MOST_LINES = {
     "pwcet": 2_580,
     "report": 4_570,
     "simulator": 4_120,
-    "studies": 3_550,
+    "studies": 3_610,
     "support": 2_310,
-    "timing": 2_240,
+    "timing": 2_290,
     "trace": 1_170,
     "validate": 2_380,
     "warp": 810,
@@ -114,7 +115,7 @@ TOP_LEVEL = {
         "tests",
     ),
 }
-LOOSE = {"__init__.py", "__main__.py", "claims.py", "pipeline.py"}
+LOOSE = {"__init__.py", "__main__.py", "analysed.py", "claims.py", "pipeline.py"}
 MACHINE_PATH = re.compile(r"(?<![\w.$}/-])/(?:home|root|tmp|Users|work)/\w")
 
 

@@ -17,6 +17,7 @@ from functools import lru_cache
 from isa_interpreter import OUTSIDE, Execution, Input, WarpRun, counts, execute
 from isa_memory import PROFILES
 
+from ptxwcet.analysed import AnalysedPiece, KernelAnalysis, PreparedKernel, PreparedPiece
 from ptxwcet.bounds.methods import METHODS
 from ptxwcet.bounds.outcome import BlockBound
 from ptxwcet.flow.launch import Launch
@@ -40,14 +41,7 @@ from ptxwcet.flow.walk.path import (
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.machine.loader import DEFAULT_MACHINE, load_machine
 from ptxwcet.machine.model import Machine
-from ptxwcet.pipeline import (
-    AnalysedPiece,
-    KernelAnalysis,
-    PreparedKernel,
-    PreparedPiece,
-    analyse_kernel,
-    analyse_prepared,
-)
+from ptxwcet.pipeline import analyse_kernel, analyse_prepared
 from ptxwcet.simulator.configuration import SmConfiguration
 from ptxwcet.simulator.engine import Simulator
 from ptxwcet.simulator.policies import Policy

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from ptxwcet.analysed import KernelAnalysis
 from ptxwcet.flow.certificates.checker import Verdict
 from ptxwcet.flow.walk.path import PathLoop, loop_entries
-from ptxwcet.pipeline import KernelAnalysis
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.ptx.reading import read_source
 from ptxwcet.report.build import build_report

@@ -20,7 +20,8 @@ from ptxwcet.flow.walk.path import (
     Visit,
 )
 from ptxwcet.machine.loader import load_machine
-from ptxwcet.pipeline import analyse_kernel, prepare_executed
+from ptxwcet.pipeline import analyse_kernel
+from ptxwcet.studies.executed_paths import prepare_executed
 from ptxwcet.studies.input_validation import validate_input
 from ptxwcet.validate.containment import Departure, find_departure, length
 

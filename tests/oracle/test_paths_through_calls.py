@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from ptxwcet.analysed import KernelAnalysis
 from ptxwcet.flow.launch import BoundOrigin
 from ptxwcet.flow.walk.path import loop_entries
 from ptxwcet.ir.kernel import Module
 from ptxwcet.machine.loader import load_machine
-from ptxwcet.pipeline import KernelAnalysis
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.ptx.reading import read_source
 from ptxwcet.studies.block_bound import bound_file

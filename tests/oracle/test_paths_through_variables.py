@@ -17,12 +17,13 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from test_paths_on_data import MACHINE, WORDS, DataWriter
 
+from ptxwcet.analysed import KernelAnalysis
 from ptxwcet.emulator.launch import EmulatedLaunch
 from ptxwcet.flow import flow_graph
 from ptxwcet.flow.launch import Launch
 from ptxwcet.flow.walk.path import Path, loop_entries, visited_blocks
 from ptxwcet.ir.kernel import Module
-from ptxwcet.pipeline import KernelAnalysis, analyse_kernel
+from ptxwcet.pipeline import analyse_kernel
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.studies.input_validation import validate_input
 from ptxwcet.support.diagnostics import PtxwcetError

@@ -15,14 +15,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ptxwcet.analysed import KernelAnalysis
 from ptxwcet.bounds.explanation import explain_safe
 from ptxwcet.emulator.execute import execute
 from ptxwcet.emulator.launch import EmulatedLaunch, EmulatorOptions
 from ptxwcet.machine.loader import load_machine
-from ptxwcet.pipeline import KernelAnalysis, prepare_executed
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.ptx.reading import read_source
 from ptxwcet.studies.block_bound import bound_file
+from ptxwcet.studies.executed_paths import prepare_executed
 from ptxwcet.studies.formula import bound_symbolic
 from ptxwcet.studies.input_validation import validate_input
 from ptxwcet.studies.opening import state_facts

@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_paths_on_data import MACHINE, WORDS, DataWriter
 
+from ptxwcet.analysed import KernelAnalysis, PreparedPiece
 from ptxwcet.bounds.analysis import WarpSection, analyse_block
 from ptxwcet.bounds.outcome import BlockBound
 from ptxwcet.bounds.safe import bound_safe
@@ -25,11 +26,12 @@ from ptxwcet.flow.facts.path_counts import count_visits
 from ptxwcet.flow.facts.totals import loop_visits, totals_in_force
 from ptxwcet.flow.launch import Launch, PlacedTotal
 from ptxwcet.flow.walk.path import BlockPaths, WarpPath
-from ptxwcet.pipeline import KernelAnalysis, PreparedPiece, analyse_kernel, prepare_executed
+from ptxwcet.pipeline import analyse_kernel
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.simulator.configuration import SmConfiguration
 from ptxwcet.simulator.engine import Simulator
 from ptxwcet.simulator.policies import Policy
+from ptxwcet.studies.executed_paths import prepare_executed
 from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.support.source import SourceFile
 from ptxwcet.timing.cost import InstructionCosts

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from ptxwcet.analysed import KernelAnalysis
 from ptxwcet.flow.facts.asm_comments import find_marks
 from ptxwcet.flow.facts.cuda_loops import CudaSource
 from ptxwcet.flow.facts.marked_loops import marked_bounds
@@ -15,7 +16,6 @@ from ptxwcet.flow.graph.inlining import inline_calls
 from ptxwcet.flow.graph.loops import find_loops
 from ptxwcet.flow.launch import BoundOrigin
 from ptxwcet.flow.walk.path import loop_entries
-from ptxwcet.pipeline import KernelAnalysis
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.studies.block_bound import bound_file
 from ptxwcet.studies.request import Request

@@ -8,12 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ptxwcet.analysed import KernelAnalysis
 from ptxwcet.cli.main import main
 from ptxwcet.emulator.launch import EmulatedLaunch
 from ptxwcet.flow.launch import Launch, PlacedFacts
 from ptxwcet.ir.kernel import Module
 from ptxwcet.machine.loader import load_machine
-from ptxwcet.pipeline import KernelAnalysis, analyse_kernel
+from ptxwcet.pipeline import analyse_kernel
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.studies.attacks import MOST_ATTACKED, attack_analysis
 from ptxwcet.studies.path_selftest import run_path_selftest

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ptxwcet.pipeline import KernelAnalysis
+from ptxwcet.analysed import KernelAnalysis
 from ptxwcet.studies.block_bound import bound_file
 from ptxwcet.studies.request import Request
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from ptxwcet.analysed import KernelAnalysis
 from ptxwcet.emulator.layout import constant_bytes
 from ptxwcet.flow.launch import Launch
 from ptxwcet.flow.values.fixed_memory import FixedMemory
 from ptxwcet.flow.values.integers import IntegerType
 from ptxwcet.flow.walk.path import loop_entries
 from ptxwcet.ir.kernel import Space
-from ptxwcet.pipeline import KernelAnalysis
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.studies.block_bound import bound_file
 from ptxwcet.studies.facts_template import facts_template

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from ptxwcet.analysed import KernelAnalysis
 from ptxwcet.flow.facts.path_counts import count_visits
 from ptxwcet.flow.graph.cfg import build_cfg
 from ptxwcet.flow.launch import PlacedTotal
@@ -23,7 +24,6 @@ from ptxwcet.flow.walk.path import (
     WarpPath,
 )
 from ptxwcet.machine.loader import load_machine
-from ptxwcet.pipeline import KernelAnalysis
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.ptx.reading import read_source
 from ptxwcet.studies.block_bound import bound_file

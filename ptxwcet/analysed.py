@@ -1,0 +1,84 @@
+"""What the main job finds of a kernel: its prepared programs, and its bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ptxwcet.bounds.analysis import BlockAnalysis
+from ptxwcet.bounds.methods import METHODS
+from ptxwcet.bounds.outcome import BlockBound, Outcome
+from ptxwcet.claims import Assumption
+from ptxwcet.flow.graph.cfg import ControlFlowGraph
+from ptxwcet.flow.graph.loops import LoopForest
+from ptxwcet.flow.launch import NO_PLACED_FACTS, Launch, PlacedFacts
+from ptxwcet.flow.walk.path import BlockPaths
+from ptxwcet.ir.kernel import Kernel
+from ptxwcet.machine.model import Machine
+from ptxwcet.warp.program import BlockWorkload
+
+
+@dataclass(frozen=True, slots=True)
+class AnalysedPiece:
+    """The blocks of one range of indices, their workload and every method's answer.
+
+    ``reported`` names the method whose answer is the bound; it has one.
+    """
+
+    paths: BlockPaths
+    analysis: BlockAnalysis
+    outcomes: Mapping[str, Outcome]
+    reported: str = METHODS[0].name
+
+    @property
+    def bound(self) -> BlockBound:
+        """The reported bound."""
+        outcome = self.outcomes[self.reported]
+        assert isinstance(outcome, BlockBound)
+        return outcome
+
+
+@dataclass(frozen=True, slots=True)
+class KernelAnalysis:
+    """A kernel bounded for a launch on a machine; ``worst`` is the piece with the largest bound."""
+
+    kernel: Kernel
+    cfg: ControlFlowGraph
+    forest: LoopForest
+    launch: Launch
+    machine: Machine
+    pieces: tuple[AnalysedPiece, ...]
+    facts: PlacedFacts
+
+    @property
+    def worst(self) -> AnalysedPiece:
+        """The range of block indices whose blocks may take longest."""
+        return max(self.pieces, key=lambda piece: piece.bound.cycles)
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedPiece:
+    """The blocks of one range of indices and what their warps execute on a machine.
+
+    ``assumptions`` are those that the workload rests on; ``is_nominal``: no timing of it is charged
+    above the machine's own. ``count``: how many blocks executed just this, 0 if none was executed.
+    """
+
+    paths: BlockPaths
+    workload: BlockWorkload
+    assumptions: tuple[Assumption, ...]
+    is_nominal: bool
+    count: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedKernel:
+    """A kernel whose warps' programs are known, before any bound or run."""
+
+    kernel: Kernel
+    cfg: ControlFlowGraph
+    forest: LoopForest
+    launch: Launch
+    machine: Machine
+    pieces: tuple[PreparedPiece, ...]
+    facts: PlacedFacts = NO_PLACED_FACTS

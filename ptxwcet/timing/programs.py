@@ -166,8 +166,8 @@ class _Builder:
                     ends = (start + step * first, start + step * last)
                     why = Together(next(visited_blocks(body)), f"{start} + {step}*i")
                     out.append(self._repeated(max(ends), min(ends), self.body(body), why))
-                case PathLoop(body=body):
-                    out += self.body(body, first, last)
+                case PathLoop():
+                    out += (*self._known_end(node), *self.body(node.body, first, last))
                 case PathUnordered(one, two):
                     sides_both = self.body(one), self.body(two)
                     if may_end(node.first) or may_end(node.second):
@@ -235,6 +235,21 @@ class _Builder:
             return repeat
         number = self._begun.setdefault(site, len(self._begun))
         return BlockChoice(-1 - number, ((), (repeat,)))
+
+    def _known_end(self, entry: PathLoop) -> tuple[Node, ...]:
+        """Before an entry of a loop whose end is decided, and at another entry open with barriers.
+
+        It is a choice of one way: to warps for which the end is open at this entry it is another.
+        """
+        header, last = next(visited_blocks(entry.body)), entry.body[-1]
+        if self._shown.isdisjoint((("loop", header), ("branch", header))):
+            return ()
+        if isinstance(last, PathChoice) and last.site == header and len(last.alternatives) > 1:
+            return ()
+        if any(isinstance(node, PathRepeat) and node.together for node in entry.body):
+            return ()
+        number = self._begun.setdefault(f"block {header} is decided", len(self._begun))
+        return (BlockChoice(-1 - number, ((),)),)
 
     def _optional_body(self, nodes: Path) -> tuple[Node, ...]:
         """What may be executed or not: tallied where it has no end in it, even if one is around."""

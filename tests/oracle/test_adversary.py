@@ -5,6 +5,7 @@ was taken for done by all. ``longest_lanes``: lanes have limits of their own, of
 longest depends on the block's index; what the last of them do alone was taken for all that is
 longest. ``parted_exit``: behind a loop that lanes leave by parting, an unknown
 register was bounded by what the loop adds to it, though it was loaded on the way out.
+``packed_index``: the block's index was looked for among operands, and not inside of vectors.
 """
 
 from __future__ import annotations
@@ -198,3 +199,15 @@ def test_a_range_is_not_split_into_as_many_parts_as_there_are_remainders(amount:
     assert time.process_time() - begin < 10  # one part for each remainder takes memory for ever
     assert found.code is None
     assert not found.violations
+
+
+@pytest.mark.parametrize("grid", [(8, 1, 1), (2, 3, 1), None])
+def test_a_block_index_inside_of_a_vector_is_that_of_every_block(
+    grid: tuple[int, int, int] | None,
+) -> None:
+    text = (DATA / "packed_index.ptx").read_text()
+    (kernel,) = parse_module(SourceFile("packed_index.ptx", text)).kernels
+    analysis = analyse_kernel(kernel, Launch((32, 1, 1), grid=grid), machine())
+    visits = frozenset({(2, True), (2, False)})
+    most = [count_visits(one.paths.warps[0].nodes, visits)[1] for one in analysis.pieces]
+    assert max(most) == (30 if grid is None or grid[0] > 3 else 0)

@@ -310,3 +310,34 @@ def test_a_choice_that_is_decided_at_some_of_its_visits() -> None:
     same = STATED.replace("KNOWN", "bra S;").replace("OTHERS", "")
     (kernel,) = parse_module(SourceFile("k.ptx", same)).kernels
     analyse_and_hold(kernel, facts=ALIKE)
+
+
+LOOPS = {
+    "each iteration waits": (
+        "S: @!%p1 bra SKIP; bar.sync 0; setp.ne.u32 %p1, %r4, %r4; bra S; SKIP:"
+    ),
+    "one of its ends waits": (
+        "mov.u32 %r9, 0; A: add.u32 %r9, %r9, 1; setp.gt.u32 %p7, %r9, 9; @%p7 bra SKIP;"
+        "S: @!%p1 bra SKIP; bar.sync 0; setp.lt.u32 %p6, %r9, 1; @%p6 bra A; SKIP:"
+    ),
+    "lanes wait behind one of its ends": (
+        "mov.u32 %r9, 0; S: @!%p1 bra SKIP; add.u32 %r9, %r9, 1;"
+        "setp.lt.u32 %p6, %r9, 2; @%p6 bra S; bar.sync 0; SKIP:"
+    ),
+}
+
+
+@pytest.mark.parametrize("loop", LOOPS.values(), ids=LOOPS)
+def test_a_loop_whose_end_is_decided_at_some_of_its_entries(loop: str) -> None:
+    """What ends a loop for all warps may be known of each of them at another entry."""
+    branch = "S: @!%p1 bra SKIP; bar.sync 0; SKIP:"
+    known = KNOWN.replace("bra S", "bra I")
+    text = STATED.replace(branch, f"I: {loop}")
+    apart = text.replace("KNOWN", known).replace("OTHERS", "@%p4 bra L;")
+    (kernel,) = parse_module(SourceFile("k.ptx", apart)).kernels
+    with pytest.raises(PtxwcetError) as caught:
+        analyse_and_hold(kernel, facts=ALIKE)
+    assert caught.value.diagnostics[0].code == "PW502"
+    same = text.replace("KNOWN", "bra I;").replace("OTHERS", "")
+    (kernel,) = parse_module(SourceFile("k.ptx", same)).kernels
+    analyse_and_hold(kernel, facts=ALIKE)

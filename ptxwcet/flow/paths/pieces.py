@@ -13,7 +13,7 @@ from ptxwcet.flow.values.lane_state import BlockIndex, Span
 from ptxwcet.flow.values.regions import SplitRequest, Symbol
 from ptxwcet.flow.values.value import Cause, CauseKind
 from ptxwcet.flow.walk.path import BlockPaths, WarpPath
-from ptxwcet.ir.kernel import SpecialRegister
+from ptxwcet.ir.operands import SpecialRegister, leaves
 
 _UNLIMITED: Dim3 = (2**31 - 1, 65535, 65535)
 
@@ -40,11 +40,12 @@ def all_values(graph: FlowGraph, launch: Launch) -> Piece:
     """All block indices that the launch allows, as far as control flow depends on them."""
     limits = launch.grid if launch.grid is not None else _UNLIMITED
     used = {
-        operand.name
+        leaf.name
         for instruction in graph.kernel.instructions
         if any(name in graph.control_registers for name in instruction.writes)
         for operand in instruction.operands
-        if isinstance(operand, SpecialRegister)
+        for leaf in leaves(operand)
+        if isinstance(leaf, SpecialRegister)
     }
     last = [limits[i] - 1 if f"%ctaid.{axis}" in used else 0 for i, axis in enumerate("xyz")]
     spans = tuple(

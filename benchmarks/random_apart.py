@@ -10,48 +10,20 @@ wrongly show as a run above the bound. A kernel follows from its seed alone.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from random import Random
 
+from random_apart_words import HEAD, Words
+
 from ptxwcet.flow.launch import Launch
-from ptxwcet.ir.op_classes import OpClass
-from ptxwcet.machine.model import Machine, OpTiming
 
 KIND = "apart"
 STEPS = 900
+_DIVISION = "div.rn.f32 %f1, %f1, %f2; "
 _LENGTHS = (1, 2, 12, 25, 40)
-_HEAD = """.version 8.3
-.target sm_90
-.address_size 64
-.visible .entry k(.param .u64 data)
-{
-.reg .pred %p<PREDICATES>; .reg .b32 %r<WORDS>; .reg .b32 %t, %warp, %cta, %lane;
-.reg .f32 %f<4>; .reg .b64 %base, %next, %own, %mine;
-ld.param.u64 %base, [data];
-mov.b64 %next, %base;
-mov.u32 %t, %tid.x;
-mov.u32 %cta, %ctaid.x;
-shr.u32 %warp, %t, 5;
-and.b32 %lane, %t, 31;
-mad.wide.u32 %own, %t, 2048, %base;
-mad.wide.u32 %mine, %warp, 2048, %base;
-mov.f32 %f1, 0f3F800001;
-mov.f32 %f2, 0f3F800003;
-"""
 
 
-class Apart:
+class Apart(Words):
     """One kernel as it is written."""
-
-    def __init__(self, seed: int) -> None:
-        self.random = Random(f"{KIND} {seed}")
-        self.lines: list[str] = []
-        self.predicates = self.words = self.labels = 0
-        self.left = self.random.choice((4, 6, 8, 11))  # statements
-        self.loops_left = 3
-        self.counters: list[str] = []  # of the loops around
-        self.breaks: list[str] = []  # behind the loops around
-        self.shared: list[str] = []  # words that all threads of the block have loaded alike
 
     def text(self) -> str:
         """The kernel in PTX."""
@@ -63,94 +35,9 @@ class Apart:
             self.emit("bar.sync 0;")
         if self.random.random() < 0.5:  # where the lanes that end early wait
             self.emit("st.global.f32 [%own], %f1;")
-        head = _HEAD.replace("PREDICATES", str(self.predicates + 1))
+        head = HEAD.replace("PREDICATES", str(self.predicates + 1))
         head = head.replace("WORDS", str(self.words + 1))
         return head + "\n".join(self.lines) + "\nEND:\nret;\n}\n"
-
-    # --- words and predicates ---------------------------------------------------------------------
-
-    def emit(self, *lines: str) -> None:
-        self.lines += lines
-
-    def label(self) -> str:
-        self.labels += 1
-        return f"L{self.labels}"
-
-    def word(self) -> str:
-        self.words += 1
-        return f"%r{self.words}"
-
-    def predicate(self) -> str:
-        self.predicates += 1
-        return f"%p{self.predicates}"
-
-    def load(self, base: str) -> str:
-        """A few bits of a word that nobody writes."""
-        word = self.word()
-        mask = self.random.choice((1, 1, 3, 3, 7, 255))
-        self.emit(f"ld.global.nc.u32 {word}, [{base}+{4 * self.random.randrange(8)}];")
-        self.emit(f"and.b32 {word}, {word}, {mask};")
-        return word
-
-    def compare(self, word: str, most: int = 4) -> str:
-        p, chooser = self.predicate(), self.random
-        test = chooser.choice(("eq", "ne", "lt", "ge"))
-        self.emit(f"setp.{test}.u32 {p}, {word}, {chooser.randrange(1, most)};")
-        return p
-
-    def known(self) -> str:
-        """A predicate on the warp, the block and iterations, which a walk apart decides."""
-        chooser = self.random
-        kinds = ("iteration", "own", "turn") if self.counters else ()
-        kind = chooser.choice(("warp", "warp", "block", *kinds))
-        if kind == "warp":
-            return self.compare("%warp", 3)
-        if kind == "block":
-            return self.compare("%cta", 9)
-        i = chooser.choice(self.counters)
-        if kind == "iteration":
-            return self.compare(i, 3)
-        p = self.predicate()
-        if kind == "own":
-            self.emit(f"setp.{chooser.choice(('eq', 'ne', 'lt', 'gt'))}.u32 {p}, {i}, %warp;")
-            return p
-        word = self.word()
-        self.emit(f"xor.b32 {word}, {i}, %warp;", f"and.b32 {word}, {word}, 1;")
-        self.emit(f"setp.eq.u32 {p}, {word}, 1;")
-        return p
-
-    def alike(self) -> str:
-        """A predicate on what the whole block has loaded, or finds at a barrier."""
-        chooser = self.random
-        kind = chooser.random()
-        if kind < 0.1:
-            p, lanes = self.predicate(), self.of_lanes()
-            self.emit(f"bar.red.{chooser.choice(('or', 'and'))}.pred {p}, 0, {lanes};")
-            return p
-        if kind < 0.55:
-            return self.compare(chooser.choice(self.shared))
-        word = self.load(chooser.choice(("%base", "%next", "%next")))
-        if chooser.random() < 0.5:
-            self.shared.append(word)
-        return self.compare(word)
-
-    def mixed(self) -> str:
-        """A predicate that some warps know and others load."""
-        p, q, other, end = self.predicate(), self.known(), self.label(), self.label()
-        self.emit(f"@{q} bra {other};")
-        first, second = (self.known, self.alike)
-        self.emit(f"mov.pred {p}, {first()};", f"bra {end};", f"{other}:")
-        self.emit(f"mov.pred {p}, {second()};", f"{end}:")
-        return p
-
-    def of_lanes(self) -> str:
-        """A predicate that parts the lanes of a warp, known or not, or is of each warp's data."""
-        kind = self.random.random()
-        if kind < 0.3:
-            p = self.predicate()
-            self.emit(f"setp.lt.u32 {p}, %t, {self.random.choice((5, 16, 32, 40, 64, 80))};")
-            return p
-        return self.compare(self.load("%own" if kind < 0.6 else "%mine"))
 
     # --- statements -------------------------------------------------------------------------------
 
@@ -161,38 +48,43 @@ class Apart:
             (self.work, 2),
             (lambda: self.branch(depth, waits=waits), 2 if depth < 3 else 0),
             (lambda: self.loop(depth, waits=waits), 3 if self.loops_left > 0 else 0),
-            (lambda: self.leave(waits=waits), 0.9),
+            (lambda: self.leave(waits=waits), 0.5),
             (lambda: self.emit("bar.sync 0;"), 1.5 * waits),
             (self.turns, 2.5 * waits),
             (lambda: self.shifted(depth), 0.8 * waits),
-            (self.totals, 0.4 * (depth == 0)),
+            (self.sometimes, 2 * waits * (depth > 0)),
+            (self.pair, 0.6 * (depth == 0)),
+            (self.totals, 0.5 * (depth == 0)),
         ]
         self.random.choices([row[0] for row in rows], [row[1] for row in rows])[0]()
 
     def work(self) -> None:
         """Divisions that wait for each other, few or many."""
-        self.emit(*self.random.choice(_LENGTHS) * ("div.rn.f32 %f1, %f1, %f2;",))
+        self.emit(self.random.choice(_LENGTHS) * _DIVISION)
 
     def block(self, depth: int, *, waits: bool) -> None:
+        known = len(self.shared)
         for _ in range(self.random.choice((1, 1, 2, 3))):
             if self.left > 0:
                 self.statement(depth, waits=waits)
+        del self.shared[known:]  # not loaded on other ways
 
     def choice(self, *, waits: bool) -> str:
         """What a branch is on: lanes are not parted where there are barriers, but seldom."""
         kind = self.random.random()
-        if kind < (0.03 if waits else 0.4):
+        if kind < (0.02 if waits else 0.4):
             return self.of_lanes()
         if kind < 0.45:
             return self.known()
-        return self.mixed() if kind < 0.55 else self.alike()
+        return self.mixed() if kind < 0.55 else self.alike(waits=waits)
 
     def branch(self, depth: int, *, waits: bool) -> None:
+        waits = waits and self.random.random() < 0.85
         p, other, end = self.choice(waits=waits), self.label(), self.label()
         self.emit(f"@{self.random.choice(('', '!'))}{p} bra {other};")
         self.block(depth + 1, waits=waits)
         if self.random.random() < 0.6:
-            self.emit(f"bra {end};", f"{other}:")
+            self.emit(f"bra {end}; {other}:")
             self.block(depth + 1, waits=waits)
             self.emit(f"{end}:")
         else:
@@ -200,7 +92,7 @@ class Apart:
 
     def turns(self) -> None:
         """Sides that wait as often, and work between different barriers."""
-        chooser, end = self.random, self.label()
+        chooser, end, known = self.random, self.label(), len(self.shared)
         barriers = chooser.choice((1, 2, 2, 3))
         sides = chooser.choice((2, 2, 3))
         for side in range(sides):
@@ -210,29 +102,30 @@ class Apart:
             place = chooser.randrange(barriers + 1)
             for i in range(barriers + 1):
                 if i == place:
-                    self.emit(*chooser.choice(_LENGTHS[2:]) * ("div.rn.f32 %f1, %f1, %f2;",))
+                    self.long()
                 if i < barriers:
                     self.emit("bar.sync 0;")
-            self.emit(f"bra {end};", f"{other}:")
+            self.emit(f"bra {end}; {other}:")
+        del self.shared[known:]
         self.emit(f"{end}:")
 
     def shifted(self, depth: int) -> None:
         """Some warps wait once more before the statements inside, the others behind them."""
         p, before, behind = self.known(), self.label(), self.label()
-        self.emit(f"@{p} bra {before};", "bar.sync 0;", f"{before}:")
+        self.emit(f"@{p} bra {before}; bar.sync 0; {before}:")
         self.block(depth + 1, waits=True)
-        self.emit(f"@!{p} bra {behind};", "bar.sync 0;", f"{behind}:")
+        self.emit(f"@!{p} bra {behind}; bar.sync 0; {behind}:")
 
     def leave(self, *, waits: bool) -> None:
         """Some warps or lanes leave the loop around, or the kernel."""
-        p = self.of_lanes() if self.random.random() < 0.25 else self.choice(waits=waits)
-        places = ["bra END", "ret", *3 * [f"bra {name}" for name in self.breaks]]
+        p = self.of_lanes() if self.random.random() < 0.05 else self.choice(waits=waits)
+        places = ["bra END", "ret", *4 * [f"bra {name}" for name in self.breaks]]
         self.emit(f"@{p} {self.random.choice(places)};")
 
     def limit(self) -> str:
         """How often a loop goes round: a number, or one that follows from warp or block."""
         chooser, word = self.random, self.word()
-        source = chooser.choice(("", "", "%warp", "%cta", "-%cta", "both"))
+        source = chooser.choice(("", "", "", "%warp", "%cta", "-%cta", "both"))
         first = chooser.choice((2, 3, 4))
         if source == "":
             self.emit(f"mov.u32 {word}, {first};")
@@ -240,7 +133,7 @@ class Apart:
             self.emit(f"sub.u32 {word}, {first + 9}, %cta;")
         elif source == "both":
             p, other = self.compare("%warp", 3), self.word()
-            self.emit(f"add.u32 {word}, %cta, {first};", f"sub.u32 {other}, {first + 9}, %cta;")
+            self.emit(f"add.u32 {word}, %cta, {first}; sub.u32 {other}, {first + 9}, %cta;")
             self.emit(f"selp.b32 {word}, {word}, {other}, {p};")
         else:
             self.emit(f"add.u32 {word}, {source}, {first};")
@@ -249,26 +142,56 @@ class Apart:
     def loop(self, depth: int, *, waits: bool) -> None:
         """A counted loop; some warps miss the rest of an iteration, or leave it in between."""
         self.loops_left -= 1
+        waits = waits and self.random.random() < 0.85
         i, p, top, last, behind = self.word(), self.predicate(), *(self.label() for _ in range(3))
         limit = self.limit()
-        self.emit(f"mov.u32 {i}, 0;", f"{top}:")
+        self.emit(f"mov.u32 {i}, 0; {top}:")
+        known = len(self.shared)
         self.counters.append(i)
         self.breaks.append(behind)
         if self.random.random() < 0.7:
             self.shared.append(self.load("%next"))
         if self.random.random() < 0.3:
             self.leave(waits=waits)
-        if self.random.random() < 0.35:
-            self.emit(f"@{self.choice(waits=waits)} bra {last};")
-        self.left += 1
+        is_turned = waits and self.random.random() < 0.4
+        if is_turned or self.random.random() < 0.35:
+            p_miss = self.known() if is_turned else self.choice(waits=waits)
+            self.emit(f"@{p_miss} bra {last};")
+        if is_turned:
+            self.random.choice((self.turns, self.turns, self.sometimes))()
+        self.left += not is_turned
         self.block(depth + 1, waits=waits)
-        self.emit(f"{last}:", "add.s64 %next, %next, 4;", f"add.u32 {i}, {i}, 1;")
-        self.emit(f"setp.lt.u32 {p}, {i}, {limit};", f"@{p} bra {top};")
+        self.emit(f"{last}: add.s64 %next, %next, 4; add.u32 {i}, {i}, 1;")
+        self.emit(f"setp.lt.u32 {p}, {i}, {limit}; @{p} bra {top};")
+        del self.shared[known:]
         self.counters.pop()
         self.breaks.pop()
         if self.random.random() < 0.4:  # of lanes that end the loop by its own test
             self.work()
         self.emit(f"{behind}:")
+
+    def sometimes(self) -> None:
+        """A choice of all warps that has barriers for some of them, and work for some behind it."""
+        first, inner, behind = (self.label() for _ in range(3))
+        self.emit(f"@{self.alike()} bra {first}; @{self.known()} bra {inner};")
+        self.emit(f"bar.sync 0; {inner}: {first}:")
+        self.emit(f"@{self.known()} bra {behind};")
+        self.long()
+        self.emit(f"bar.sync 0; {behind}:")
+
+    def long(self) -> None:
+        """Many divisions."""
+        self.emit(self.random.choice(_LENGTHS[2:]) * _DIVISION)
+
+    def pair(self) -> None:
+        """Two loops with barriers that all warps end alike, or after iterations of their own."""
+        alike, limits = self.alike(), [self.limit(), self.limit()]
+        for limit in limits:
+            i, p, top, behind = self.word(), self.predicate(), self.label(), self.label()
+            self.emit(f"mov.u32 {i}, 0; {top}: bar.sync 0; @{alike} bra {behind};")
+            self.emit(f"add.u32 {i}, {i}, 1; setp.lt.u32 {p}, {i}, {limit};")
+            self.emit(f"@{p} bra {top}; {behind}:")
+            self.long()
 
     def totals(self) -> None:
         """Lanes of limits of their own count what they load, and go round as often as that."""
@@ -280,13 +203,13 @@ class Apart:
             other = self.limit()
             self.emit(f"setp.gt.u32 {p}, %t, {least};")
             self.emit(f"selp.b32 {limit}, {other}, {limit}, {p};")
-        self.emit(f"mov.u32 {i}, 0;", f"mov.u32 {found}, 0;", f"{top}:")
-        self.emit(f"ld.global.u32 {word}, [%own];", "add.s64 %own, %own, 4;")
-        self.emit(f"setp.gt.s32 {p}, {word}, 0;", f"@{p} add.u32 {found}, {found}, 1;")
-        self.emit(f"add.u32 {i}, {i}, 1;", f"setp.lt.u32 {q}, {i}, {limit};", f"@{q} bra {top};")
-        self.emit(f"mov.u32 {i}, 0;", f"{again}:", f"setp.ge.u32 {q}, {i}, {found};")
-        self.emit(f"@{q} bra {behind};", "div.rn.f32 %f1, %f1, %f2;")
-        self.emit(f"add.u32 {i}, {i}, 1;", f"bra {again};", f"{behind}:")
+        self.emit(f"mov.u32 {i}, 0; mov.u32 {found}, 0; {top}:")
+        self.emit(f"ld.global.u32 {word}, [%own]; add.s64 %own, %own, 4;")
+        self.emit(f"setp.gt.s32 {p}, {word}, 0; @{p} add.u32 {found}, {found}, 1;")
+        self.emit(f"add.u32 {i}, {i}, 1; setp.lt.u32 {q}, {i}, {limit}; @{q} bra {top};")
+        self.emit(f"mov.u32 {i}, 0; {again}: setp.ge.u32 {q}, {i}, {found};")
+        self.emit(f"@{q} bra {behind}; div.rn.f32 %f1, %f1, %f2;")
+        self.emit(f"add.u32 {i}, {i}, 1; bra {again}; {behind}:")
 
 
 def apart_launch(seed: int) -> Launch:
@@ -294,19 +217,3 @@ def apart_launch(seed: int) -> Launch:
     chooser = Random(f"launch {seed}")
     block = (chooser.choice((64, 64, 70, 96)), 1, 1)
     return Launch(block, chooser.choice(((1, 1, 1), (3, 1, 1), (9, 1, 1))))
-
-
-def other_machine(machine: Machine, number: int) -> Machine:
-    """The machine with other returns and barriers: of every six numbers, three are as it is."""
-    changes = {
-        3: (OpClass.RETURN, 1, 300),
-        4: (OpClass.RETURN, 60, 60),
-        5: (OpClass.BARRIER, 9, 90),
-    }
-    if number % 6 not in changes:
-        return machine
-    kind, initiation, latency = changes[number % 6]
-    row = machine.timings[kind]
-    assert isinstance(row, OpTiming)
-    slow = replace(row, initiation_cycles=initiation, latency_cycles=latency)
-    return replace(machine, timings={**machine.timings, kind: slow})

@@ -32,7 +32,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "oracle"))
 from cuda_idioms import IDIOMS, compiled_kernels
 from path_attack import Attack, Violation, attack, machine
 from random_apart import KIND as APART
-from random_apart import other_machine
+from random_machines import other_machine
 from random_programs import KINDS, RandomKernel, random_kernel
 from random_shrinking import shrink
 

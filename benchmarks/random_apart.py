@@ -53,8 +53,8 @@ class Apart(Words):
             (self.turns, 2.5 * waits),
             (lambda: self.shifted(depth), 0.8 * waits),
             (self.sometimes, 2 * waits * (depth > 0)),
-            (self.pair, 0.6 * (depth == 0)),
-            (self.totals, 0.5 * (depth == 0)),
+            (self.pair, 1.5 * (depth == 0)),
+            (self.totals, 1 * (depth == 0)),
         ]
         self.random.choices([row[0] for row in rows], [row[1] for row in rows])[0]()
 
@@ -153,7 +153,7 @@ class Apart(Words):
             self.shared.append(self.load("%next"))
         if self.random.random() < 0.3:
             self.leave(waits=waits)
-        is_turned = waits and self.random.random() < 0.4
+        is_turned = waits and self.random.random() < 0.6
         if is_turned or self.random.random() < 0.35:
             p_miss = self.known() if is_turned else self.choice(waits=waits)
             self.emit(f"@{p_miss} bra {last};")

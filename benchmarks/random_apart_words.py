@@ -32,7 +32,7 @@ class Words:
         self.random = Random(f"apart {seed}")
         self.lines: list[str] = []
         self.predicates = self.words = self.labels = 0
-        self.left = self.random.choice((3, 4, 6, 8))  # statements
+        self.left = self.random.choice((1, 2, 2, 3, 5))  # statements
         self.loops_left = 3
         self.counters: list[str] = []  # of the loops around
         self.breaks: list[str] = []  # behind the loops around

@@ -31,6 +31,8 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "oracle"))
 
 from cuda_idioms import IDIOMS, compiled_kernels
 from path_attack import Attack, Violation, attack, machine
+from random_apart import KIND as APART
+from random_machines import other_machine
 from random_programs import KINDS, RandomKernel, random_kernel
 from random_shrinking import shrink
 
@@ -105,8 +107,15 @@ def parse(text: str) -> Kernel:
 def attacked(one: RandomKernel, text: str | None = None) -> Attack:
     """The attack on a random kernel, or on another text in its place."""
     kernel = parse(one.text if text is None else text)
+    is_apart = one.kind == APART
     return attack(
-        kernel, one.launch, machine(), seed=one.seed, executions=EXECUTIONS, steps=one.steps
+        kernel,
+        one.launch,
+        other_machine(machine(), one.seed) if is_apart else machine(),
+        seed=one.seed,
+        executions=EXECUTIONS,
+        steps=one.steps,
+        times_all=is_apart,
     )
 
 

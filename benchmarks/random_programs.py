@@ -10,6 +10,8 @@ import re
 from dataclasses import dataclass
 from random import Random
 
+from random_apart import KIND as APART
+from random_apart import STEPS, Apart, apart_launch
 from random_conditions import DecidedWriter, ExchangeWriter, PartsWriter
 from random_loops import Loops
 from random_statements import Writer
@@ -28,6 +30,7 @@ KINDS = (
     "decided",
     "exchanges",
     "parts",
+    APART,
 )
 """What a kernel has most of."""
 
@@ -361,4 +364,6 @@ class Program:
 
 def random_kernel(seed: int, kind: str) -> RandomKernel:
     """The kernel of a seed and kind."""
+    if kind == APART:
+        return RandomKernel(seed, kind, Apart(seed).text(), apart_launch(seed), STEPS)
     return Program(seed, kind).kernel()

@@ -109,6 +109,8 @@ class _Builder:
         self._begun: dict[str, int] = {}  # the loops of which it is open whether they begin
         self._waiting: set[tuple[str, int]] = set()  # places that have barriers at some visit
         self._shown: frozenset[tuple[str, int]] = frozenset()  # and are there at each
+        self._headers: set[int] = set()  # of loops: their ends are numbered by them
+        self._open: list[int | None] = []  # the places of open choices around
 
     def limit(self, totals: Iterable[PlacedTotal]) -> None:
         """From now on the visits of ``totals`` are tallied."""
@@ -157,7 +159,7 @@ class _Builder:
         for node in nodes:
             match node:
                 case Visit():
-                    out += (*self._visit(node), *self._tallied_at(node))
+                    out += (*self._known_way(node), *self._visit(node), *self._tallied_at(node))
                 case PathRepeat(count, least, body) if grows(body):
                     out += self._shares(count, least, body)
                 case PathRepeat():
@@ -167,6 +169,7 @@ class _Builder:
                     why = Together(next(visited_blocks(body)), f"{start} + {step}*i")
                     out.append(self._repeated(max(ends), min(ends), self.body(body), why))
                 case PathLoop():
+                    self._headers.add(next(visited_blocks(node.body)))
                     out += (*self._known_end(node), *self.body(node.body, first, last))
                 case PathUnordered(one, two):
                     sides_both = self.body(one), self.body(two)
@@ -174,7 +177,9 @@ class _Builder:
                         sides_both = conditional(sides_both[0]), conditional(sides_both[1])
                     out.append(Unordered(*sides_both))
                 case PathChoice(alternatives, site):
+                    self._open.append(site)
                     sides = tuple(self.body(side) for side in alternatives)
+                    self._open.pop()
                     shared, sides = _without_shared_start(sides)
                     out += shared
                     whole = Choice(sides)
@@ -235,6 +240,17 @@ class _Builder:
             return repeat
         number = self._begun.setdefault(site, len(self._begun))
         return BlockChoice(-1 - number, ((), (repeat,)))
+
+    def _known_way(self, visit: Visit) -> tuple[Node, ...]:
+        """Before a branch that is decided at this visit, and at another one open with barriers.
+
+        It is a choice of one way: to warps for which this visit is open it is another.
+        """
+        block = visit.block
+        if ("branch", block) not in self._shown or block in self._headers or block in self._open:
+            return ()
+        number = self._begun.setdefault(f"branch {block} is decided", len(self._begun))
+        return (BlockChoice(-1 - number, ((),)),)
 
     def _known_end(self, entry: PathLoop) -> tuple[Node, ...]:
         """Before an entry of a loop whose end is decided, and at another entry open with barriers.

@@ -8,21 +8,28 @@ import click
 
 from ptxwcet.cli.output import echo
 from ptxwcet.cli.paths import GuardedCommand
-from ptxwcet.support.explanations import EXPLANATIONS
+from ptxwcet.support.explanations import explanations
 
 
 @click.command(cls=GuardedCommand)
 @click.argument("code", required=False)
-def explain(code: str | None) -> None:
+@click.option("--format", "form", type=click.Choice(["text", "markdown"]), default="text")
+def explain(code: str | None, form: str) -> None:
     """Explain diagnostic CODE (PW203); without one, list all codes."""
-    if code is None:
-        for known, row in EXPLANATIONS.items():
-            echo(f"{known}  {row.title}")
-        return
-    explanation = EXPLANATIONS.get(code.upper())
-    if explanation is None:
+    known = explanations()
+    if code is not None and code.upper() not in known:
         raise click.UsageError(f"there is no code {code!r}; ptxwcet explain lists all codes")
-    echo(f"{code.upper()}: {explanation.title}\n")
-    echo(textwrap.fill(explanation.cause, 88))
-    echo()
-    echo(textwrap.fill(f"What to do: {explanation.remedy}", 88))
+    chosen = known if code is None else {code.upper(): known[code.upper()]}
+    if form == "markdown":
+        echo("| code | what | why | what to do |\n|---|---|---|---|")
+        for name, row in chosen.items():
+            echo(f"| {name} | {row.title} | {row.cause} | {row.remedy} |")
+    elif code is None:
+        for name, row in chosen.items():
+            echo(f"{name}  {row.title}")
+    else:
+        for name, row in chosen.items():
+            echo(f"{name}: {row.title}\n")
+            echo(textwrap.fill(row.cause, 88))
+            echo()
+            echo(textwrap.fill(f"What to do: {row.remedy}", 88))

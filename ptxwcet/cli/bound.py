@@ -1,33 +1,38 @@
-"""``ptxwcet FILE`` (``ptxwcet bound FILE``): the main job."""
+"""``ptxwcet FILE ...`` (``ptxwcet bound FILE ...``): the main job."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import replace
-from typing import Any
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ptxwcet.claims import Guarantee, TimingClaim
-from ptxwcet.cli.options import analysis_options
-from ptxwcet.cli.output import echo, finish
-from ptxwcet.cli.paths import GuardedCommand
+from ptxwcet.cli import options
+from ptxwcet.cli.command import Command
+from ptxwcet.cli.output import echo, finish, is_quiet
+from ptxwcet.cli.paths import STANDARD_INPUT, expand_patterns
 from ptxwcet.cli.progress import ProgressLine
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.machine.loader import DEFAULT_MACHINE
+from ptxwcet.ptx.reading import read_stream
 from ptxwcet.report.build import build_report
 from ptxwcet.report.json_format import render_json
-from ptxwcet.report.text import render_text
+from ptxwcet.report.model import Report
+from ptxwcet.report.text import Extent, render_text
 from ptxwcet.studies.block_bound import FileAnswer, bound_file
 from ptxwcet.studies.request import Request
-from ptxwcet.support.diagnostics import Diagnostic
+from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+
+if TYPE_CHECKING:
+    from ptxwcet.report.symbolic_model import SymbolicReport
 
 
-@click.command(cls=GuardedCommand)
-@analysis_options
-@click.option(
-    "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True
-)
+@click.command(cls=Command, example="ptxwcet kernel.ptx --block 256 --param n=4096")
+@options.analysis_options_of_files
+@options.report_options
 @click.option("--budget", type=click.IntRange(min=0), help="Fail if a bound exceeds these cycles.")
 @click.option(
     "--require",
@@ -36,7 +41,7 @@ from ptxwcet.support.diagnostics import Diagnostic
     show_default=True,
     help="Fail if a bound has a weaker guarantee.",
 )
-@click.option("--policy", help="Known warp scheduler: adds the method scheduled (lrr, gto, ...).")
+@options.policy("Known warp scheduler: adds the method scheduled (lrr, gto, ...).")
 @click.option(
     "--method",
     type=click.Choice(["safe", "scheduled"]),
@@ -49,6 +54,7 @@ from ptxwcet.support.diagnostics import Diagnostic
     is_flag=True,
     help="Run the launch file's inputs and bound the paths that they take: an estimate.",
 )
+@click.option("--details", is_flag=True, help="Print all that is known of each kernel.")
 @click.option("--explain", is_flag=True, help="Show which lines pay the bound of method safe.")
 @click.option(
     "--symbolic",
@@ -56,41 +62,97 @@ from ptxwcet.support.diagnostics import Diagnostic
     help="Leave an integer parameter open: the safe bound as a formula, for a range of values.",
 )
 def bound(
+    files: tuple[str, ...],
     form: str,
     budget: int | None,
     require: str,
     policy: str | None,
     method: str,
     executed: bool,
+    details: bool,
     explain: bool,
     symbolic: str | None,
-    **options: Any,
+    **given: Any,
 ) -> int:
-    """Bound the execution time of one thread block of each kernel in FILE.
+    """Bound the execution time of one thread block of each kernel in FILES.
+
+    A FILE is PTX, a pattern (kernels/*.ptx), or - for standard input. JSON of several files is an
+    array of reports.
 
     Exit code: 0 all bounded; 1 a kernel refused, over the budget or below the guarantee; 2 usage.
     """
-    request = replace(request_from(**options), policy=policy, method=method)
     if symbolic is not None:
         others = {
             "--policy": policy,
             "--method scheduled": method == "scheduled",
             "--executed": executed,
             "--explain": explain,
+            "--details": details,
         }
-        _refuse_beside_symbolic(name for name, given in others.items() if given)
-        return _answer_symbolic(request, symbolic, form, (budget, Guarantee(require)))
+        _refuse_beside_symbolic(name for name, value in others.items() if value)
+    extent = Extent.DETAILS if details else Extent.SCREEN
+    checks = budget, Guarantee(require)
+    paths = expand_patterns(files)
+    shown: list[_Shown] = []
+    for path in paths:
+        try:
+            request = replace(request_from(path, **given), policy=policy, method=method)
+            shown.append(
+                _bounded(request, checks, executed=executed, explain=explain, extent=extent)
+                if symbolic is None
+                else _symbolic(request, symbolic, checks)
+            )
+        except PtxwcetError as error:
+            if len(paths) == 1:
+                raise
+            shown.append(_Shown(None, "", error.diagnostics, is_partial=False))
+    _show(shown, is_json=form == "json")
+    found = [one for row in shown for one in row.diagnostics]
+    return finish(found, is_partial=any(row.is_partial for row in shown))
+
+
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """What came of one file: its report, its text (empty if only diagnostics are left to say)."""
+
+    report: Report | SymbolicReport | None
+    text: str
+    diagnostics: Sequence[Diagnostic]
+    is_partial: bool  # whether a kernel of it was answered
+
+
+def _show(shown: Sequence[_Shown], *, is_json: bool) -> None:
+    if is_json:
+        reports = [row.report for row in shown if row.report is not None]
+        echo(render_json(reports[0] if len(shown) == 1 else reports), nl=False)
+        return
+    texts = [row.text for row in shown if row.text]
+    if texts:
+        echo(("" if is_quiet() else "\n").join(texts), nl=False)
+
+
+def _bounded(
+    request: Request,
+    checks: tuple[int | None, Guarantee],
+    *,
+    executed: bool,
+    explain: bool,
+    extent: Extent,
+) -> _Shown:
     answer = _bound_executed(request) if executed else bound_file(request)
     failures: list[Diagnostic] = []
     report = build_report(answer, failures, explain=explain, source=request.source)
-    single = len(answer.kernels) == 1 and answer.refused
-    if form == "json" or not single:
-        shown = render_json(report) if form == "json" else render_text(report, failures)
-        echo(shown, nl=False)
+    text = _text_of(answer, report, failures, Extent.LINE if is_quiet() else extent)
     diagnostics = [one for row in answer.refused for one in row.diagnostics] + failures
     for row in answer.answered:
-        diagnostics += _failed_checks(row.kernel, row.worst.bound.claim, budget, Guarantee(require))
-    return finish(diagnostics, is_partial=bool(answer.answered))
+        diagnostics += _failed_checks(row.kernel, row.worst.bound.claim, *checks)
+    return _Shown(report, text, diagnostics, is_partial=bool(answer.answered))
+
+
+def _text_of(answer: FileAnswer, report: Report, failures: list[Diagnostic], extent: Extent) -> str:
+    """The text; nothing for one kernel that is refused, of which the diagnostics say all."""
+    is_refusal = len(answer.kernels) == 1 and answer.refused and extent is not Extent.LINE
+    return "" if is_refusal else render_text(report, failures, extent)
 
 
 def _refuse_beside_symbolic(names: Iterable[str]) -> None:
@@ -98,10 +160,8 @@ def _refuse_beside_symbolic(names: Iterable[str]) -> None:
         raise click.UsageError(f"--symbolic gives a formula of method safe: it excludes {name}")
 
 
-def _answer_symbolic(
-    request: Request, symbolic: str, form: str, checks: tuple[int | None, Guarantee]
-) -> int:
-    """Prints formulas; the checks are of the largest bound in the range."""
+def _symbolic(request: Request, symbolic: str, checks: tuple[int | None, Guarantee]) -> _Shown:
+    """Formulas; the checks are of the largest bound in the range."""
     # here: only loaded when a formula is asked for
     from ptxwcet.report.symbolic_model import build_symbolic_report
     from ptxwcet.report.symbolic_text import render_symbolic_text
@@ -110,15 +170,12 @@ def _answer_symbolic(
     answer = bound_symbolic(request, symbolic)
     failures: list[Diagnostic] = []
     report = build_symbolic_report(answer, failures)
-    single = len(answer.kernels) == 1 and answer.refused
-    if form == "json" or not single:
-        is_json = form == "json"
-        shown = render_json(report) if is_json else render_symbolic_text(report, failures)
-        echo(shown, nl=False)
+    is_refusal = len(answer.kernels) == 1 and answer.refused
+    text = "" if is_refusal else render_symbolic_text(report, failures)
     diagnostics = [one for row in answer.refused for one in row.diagnostics] + failures
     for row in answer.answered:
         diagnostics += _failed_checks(row.kernel, row.claim, *checks)
-    return finish(diagnostics, is_partial=bool(answer.answered))
+    return _Shown(report, text, diagnostics, is_partial=bool(answer.answered))
 
 
 def _bound_executed(request: Request) -> FileAnswer:
@@ -143,7 +200,14 @@ def request_from(
     mem_latency: int | None = None,
     on_unknown: str = "refuse",
 ) -> Request:
-    """The shared options as a request; a command without a machine leaves out the last ones."""
+    """The shared options as a request; a command without a machine leaves out the last ones.
+
+    PTX on standard input (``-``) is read here. Raises PtxwcetError (PW112) if it is none.
+    """
+    text = None
+    if file == STANDARD_INPUT:
+        read = read_stream(sys.stdin.buffer, "<stdin>")
+        file, text = read.name, read.text
     return Request(
         file,
         kernels,
@@ -157,6 +221,7 @@ def request_from(
         on_unknown == "worst",
         launch_file=launch_file,
         facts_file=facts_file,
+        text=text,
     )
 
 

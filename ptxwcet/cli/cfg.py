@@ -8,15 +8,15 @@ from typing import Any
 
 import click
 
+from ptxwcet.cli import options
 from ptxwcet.cli.bound import request_from
+from ptxwcet.cli.command import Command
 from ptxwcet.cli.graphviz import PICTURES, require_graph_suffix, write_graph
-from ptxwcet.cli.options import launch_options
 from ptxwcet.cli.output import echo, finish
-from ptxwcet.cli.paths import MACHINE, OUTPUT_FILE, GuardedCommand
 from ptxwcet.flow.graph.divergent_sets import DivergentSet
 from ptxwcet.flow.paths.dot import Drawing, draw_cfg
 from ptxwcet.ir.kernel import Kernel, Module
-from ptxwcet.machine.loader import DEFAULT_MACHINE, load_machine
+from ptxwcet.machine.loader import load_machine
 from ptxwcet.machine.model import Machine
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.ptx.reading import read_source
@@ -28,13 +28,10 @@ from ptxwcet.support.printable import printable_picture
 from ptxwcet.timing.block_costs import block_costs
 
 
-@click.command("cfg", cls=GuardedCommand)
-@launch_options
-@click.option(
-    "-o",
-    "--output",
-    type=OUTPUT_FILE,
-    help="Write to a .dot file, or to a .svg or .png one with Graphviz.  [default: DOT on stdout]",
+@click.command("cfg", cls=Command, example="ptxwcet cfg kernel.ptx -k saxpy -o saxpy.svg")
+@options.launch_options
+@options.written_to(
+    "Write to a .dot file, or to a .svg or .png one with Graphviz.  [default: DOT on stdout]"
 )
 @click.option(
     "--divergent/--no-divergent",
@@ -48,21 +45,12 @@ from ptxwcet.timing.block_costs import block_costs
     show_default=True,
     help="All that a warp can take and no others, or those of Betts and Donaldson.",
 )
-@click.option(
-    "--machine",
-    type=MACHINE,
-    default=DEFAULT_MACHINE,
-    show_default=True,
-    help="Machine whose timings give each block's cycles (one warp alone).",
-)
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["dot", "text"]),
-    default="dot",
-    show_default=True,
-    help="On standard output: the graph, or tables of branches, loops and divergent edges (needs "
-    "the launch).",
+@options.MACHINE_FILE
+@options.format_option(
+    "dot",
+    "text",
+    help_text="On standard output: the graph, or tables of branches, loops and divergent edges "
+    "(needs the launch).",
 )
 def cfg(
     output: Path | None,
@@ -70,7 +58,7 @@ def cfg(
     divergent_set: str,
     machine: str,
     form: str,
-    **options: Any,
+    **given: Any,
 ) -> int:
     """Draw the control-flow graph of the kernels, or device functions, in FILE.
 
@@ -84,8 +72,8 @@ def cfg(
     if output is not None:
         require_graph_suffix(output, "'-o'")
     shown = DivergentSet(divergent_set) if divergent else DivergentSet.NONE
-    launched = any(value for key, value in options.items() if key not in ("file", "kernels"))
-    rows = describe_flow(request_from(**options)) if launched else ()
+    launched = any(value for key, value in given.items() if key not in ("file", "kernels"))
+    rows = describe_flow(request_from(**given)) if launched else ()
     described = [row for row in rows if isinstance(row, DescribedKernel)]
     diagnostics = [one for row in rows if isinstance(row, RefusedKernel) for one in row.diagnostics]
     if form == "text":
@@ -101,7 +89,7 @@ def cfg(
         return finish(diagnostics, is_partial=bool(texts))
     kernels = tuple(one.kernel for one in described)
     if not launched:
-        kernels = _select(parse_module(read_source(options["file"])), options["kernels"])
+        kernels = _select(parse_module(read_source(given["file"])), given["kernels"])
     if output is not None and output.suffix in PICTURES and len(kernels) > 1:
         names = ", ".join(kernel.name for kernel in kernels)
         raise click.UsageError(f"a picture shows one kernel: choose with -k among {names}")

@@ -6,8 +6,9 @@ import json
 
 import click
 
+from ptxwcet.cli.command import Command
 from ptxwcet.cli.output import echo
-from ptxwcet.cli.paths import GuardedCommand, InputFile
+from ptxwcet.cli.paths import InputFile
 from ptxwcet.flow.certificates.checker import Verdict
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.ptx.reading import read_source
@@ -15,7 +16,11 @@ from ptxwcet.report.rechecking import NoReport, recheck
 from ptxwcet.support.input_files import MOST_TEXT_BYTES, read_text
 
 
-@click.command(cls=GuardedCommand, name="check-certificates")
+@click.command(
+    cls=Command,
+    example="ptxwcet check-certificates report.json kernel.ptx",
+    name="check-certificates",
+)
 @click.argument("report", type=InputFile())
 @click.argument("file", type=InputFile())
 def check_certificates(report: str, file: str) -> int:

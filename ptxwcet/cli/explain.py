@@ -6,12 +6,12 @@ import textwrap
 
 import click
 
+from ptxwcet.cli.command import Command
 from ptxwcet.cli.output import echo
-from ptxwcet.cli.paths import GuardedCommand
 from ptxwcet.support.explanations import explanations
 
 
-@click.command(cls=GuardedCommand)
+@click.command(cls=Command, example="ptxwcet explain PW203")
 @click.argument("code", required=False)
 @click.option("--format", "form", type=click.Choice(["text", "markdown"]), default="text")
 def explain(code: str | None, form: str) -> None:

@@ -7,40 +7,35 @@ from typing import Any
 
 import click
 
+from ptxwcet.cli import options
 from ptxwcet.cli.bound import request_from
-from ptxwcet.cli.options import launch_options
+from ptxwcet.cli.command import Command
 from ptxwcet.cli.output import echo, finish
-from ptxwcet.cli.paths import OUTPUT_FILE, GuardedCommand
 from ptxwcet.studies.facts_template import facts_template
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 
 
-@click.command(cls=GuardedCommand)
-@launch_options
-@click.option(
-    "-o",
-    "--out",
-    type=OUTPUT_FILE,
-    help="Write to a file that does not exist yet.  [default: standard output]",
-)
-def facts(out: Path | None, **options: Any) -> int:
+@click.command(cls=Command, example="ptxwcet facts kernel.ptx --block 256 -o facts.toml")
+@options.launch_options
+@options.written_to("Write to a file that does not exist yet.  [default: standard output]")
+def facts(output: Path | None, **given: Any) -> int:
     """Write a template of a facts file: what the launch leaves open in the kernels of FILE.
 
     Only what is open is asked: bounds of loops, values of parameters, branches that all threads
     take alike. Fill in the answers and give the file with --facts. Exit code: 0 written, or nothing
     is open; 1 a kernel is refused whatever the answers are; 2 usage.
     """
-    template = facts_template(request_from(**options))
+    template = facts_template(request_from(**given))
     if not template.questions and template.refused:
         echo("no answer would help", err=True)
     elif not template.questions:
-        echo("nothing is open: no facts are needed for this launch", err=out is None)
-    elif out is None:
+        echo("nothing is open: no facts are needed for this launch", err=output is None)
+    elif output is None:
         echo(template.text, nl=False)
     else:
-        _write(out, template.text)
+        _write(output, template.text)
         plural = "" if template.questions == 1 else "s"
-        echo(f"{out}: {template.questions} open question{plural}")
+        echo(f"{output}: {template.questions} open question{plural}")
     diagnostics = [one for refused in template.refused for one in refused.diagnostics]
     return finish(diagnostics, is_partial=template.questions > 0)
 

@@ -7,11 +7,12 @@ from typing import Any
 
 import click
 
+from ptxwcet.cli import options
 from ptxwcet.cli.bound import request_from
+from ptxwcet.cli.command import Command
 from ptxwcet.cli.graphviz import require_graph_suffix, write_graph
-from ptxwcet.cli.options import analysis_options
 from ptxwcet.cli.output import echo
-from ptxwcet.cli.paths import INPUT_FILE, OUTPUT_FILE, GuardedCommand
+from ptxwcet.cli.paths import INPUT_FILE, OUTPUT_FILE
 from ptxwcet.cli.progress import ProgressLine
 from ptxwcet.compose.grid_plan import GridWishes
 from ptxwcet.report.hybrid_model import build_hybrid_report
@@ -36,37 +37,25 @@ _OF_THE_GPU = {
 }
 
 
-@click.command(cls=GuardedCommand)
-@analysis_options
+@click.command(
+    cls=Command,
+    example="ptxwcet hybrid kernel.ptx --launch launch.toml --policy gto --runs 20 --jitter 10",
+)
+@options.analysis_options
 @click.option(
     "--trace", type=INPUT_FILE, help="Timed trace (.csv or .npz).  [default: trace --launch here]"
 )
-@click.option("--policy", help="Traced here: warp scheduler (lrr, gto, ...).")
-@click.option(
-    "--sms", type=click.IntRange(1, 1024), help="SMs of the GPU.  [default: the machine's]"
-)
-@click.option(
-    "--resident-blocks",
-    type=click.IntRange(1, 1024),
-    help="Blocks that an SM holds.  [default: computed from the machine's limits]",
-)
-@click.option(
-    "--registers",
-    type=click.IntRange(1, 1024),
-    help="Registers of a thread, as ptxas -v says.  [default: launch file, .maxnreg, no limit]",
-)
+@options.policy("Traced here: warp scheduler (lrr, gto, ...).")
+@options.SMS
+@options.RESIDENT_BLOCKS
+@options.REGISTERS
 @click.option(
     "--runs",
     type=click.IntRange(1, 100_000),
     help="Traced here: runs, with other seeds each.  [default: 1]",
 )
-@click.option("--seed", type=click.IntRange(0, 2**62), help="Traced here: of policy and jitter.")
-@click.option(
-    "--jitter",
-    type=click.IntRange(0, 100),
-    metavar="PERCENT",
-    help="Traced here: shorten timings at random by up to so much.",
-)
+@options.seed("Traced here: of policy and jitter.", None)
+@options.jitter(None, "Traced here: shorten timings at random by up to so much.")
 @click.option("--save-trace", type=OUTPUT_FILE, help="Write the trace made here.")
 @click.option(
     "--exceedance",
@@ -80,15 +69,13 @@ _OF_THE_GPU = {
     type=OUTPUT_FILE,
     help="Draw the graph of ipoints with its times: a .dot, .svg or .png.",
 )
-@click.option(
-    "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True
-)
+@options.report_options
 def hybrid(
     trace: str | None,
     exceedances: tuple[float, ...],
     picture: Path | None,
     form: str,
-    **options: Any,
+    **others: Any,
 ) -> int:
     """Estimate the WCET of the kernel of a timed trace (Betts and Donaldson, ECRTS 2013).
 
@@ -99,8 +86,8 @@ def hybrid(
     """
     if picture is not None:
         require_graph_suffix(picture, "'--picture'")
-    given = {key: options.pop(key) for key in (*_OF_A_TRACE_MADE_HERE, *_OF_THE_GPU)}
-    request = request_from(**options)
+    given = {key: others.pop(key) for key in (*_OF_A_TRACE_MADE_HERE, *_OF_THE_GPU)}
+    request = request_from(**others)
     _check_use(trace, request.launch_file, given)
     save = given.pop("save_trace")
     grid = GridWishes(*(given.pop(key) for key in ("sms", "resident_blocks", "registers")))

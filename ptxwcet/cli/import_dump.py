@@ -1,4 +1,4 @@
-"""``ptxwcet import-dump D ... --sidecar S --out t.csv``: dumps as a timed trace."""
+"""``ptxwcet import-dump D ... --sidecar S -o t.csv``: dumps as a timed trace."""
 
 from __future__ import annotations
 
@@ -7,35 +7,36 @@ from pathlib import Path
 import click
 import numpy as np
 
+from ptxwcet.cli import options
+from ptxwcet.cli.command import Command
 from ptxwcet.cli.output import echo
-from ptxwcet.cli.paths import INPUT_FILE, OUTPUT_FILE, GuardedCommand
+from ptxwcet.cli.paths import INPUT_FILE
 from ptxwcet.studies.recording import import_dumps
 from ptxwcet.trace.files import write_trace
 
 
-@click.command("import-dump", cls=GuardedCommand)
+@click.command(
+    "import-dump",
+    cls=Command,
+    example="ptxwcet import-dump kernel.bin --sidecar kernel.instr.json -o trace.npz",
+)
 @click.argument("dumps", nargs=-1, required=True, type=INPUT_FILE)
 @click.option(
     "--sidecar", type=INPUT_FILE, required=True, help="What ptxwcet instrument wrote (.json)."
 )
-@click.option(
-    "-o",
-    "--out",
-    type=OUTPUT_FILE,
-    required=True,
-    help="Write the trace here: .csv or .npz.",
-)
-def import_dump(dumps: tuple[str, ...], sidecar: str, out: Path) -> None:
+@options.written_to("Write the trace here: .csv or .npz.", required=True)
+def import_dump(dumps: tuple[str, ...], sidecar: str, output: Path) -> None:
     """Turn the DUMPS of an instrumented kernel into a trace, a run each.
 
     Times of each multiprocessor count from the first event on it.
     """
     trace = import_dumps(sidecar, dumps)
-    write_trace(trace, out)
+    write_trace(trace, output)
     runs, multiprocessors = len(trace.runs), len(np.unique(trace.sm))
     echo(
-        f"{out}: {_count(len(trace), 'event')} of {trace.origin.kernel} in {_count(runs, 'run')} "
-        f"on {_count(multiprocessors, 'multiprocessor')}, times in {trace.origin.clock}s"
+        f"{output}: {_count(len(trace), 'event')} of {trace.origin.kernel} "
+        f"in {_count(runs, 'run')} on {_count(multiprocessors, 'multiprocessor')}, "
+        f"times in {trace.origin.clock}s"
     )
 
 

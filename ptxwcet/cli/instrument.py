@@ -1,4 +1,4 @@
-"""``ptxwcet instrument FILE --out F``: PTX that records when warps pass its basic blocks."""
+"""``ptxwcet instrument FILE -o F``: PTX that records when warps pass its basic blocks."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from pathlib import Path
 
 import click
 
+from ptxwcet.cli import options
+from ptxwcet.cli.command import Command
 from ptxwcet.cli.output import echo, echo_json
-from ptxwcet.cli.paths import OUTPUT_FILE, PTX_FILE, GuardedCommand, OutputFile
+from ptxwcet.cli.paths import OUTPUT_FILE, OutputFile
 from ptxwcet.instrument.code import INSTRUCTIONS_AT_ENTRY, INSTRUCTIONS_AT_POINT, REGISTERS
 from ptxwcet.instrument.sidecar import Sidecar, sidecar_data
 from ptxwcet.studies.recording import InstrumentRequest, instrument_file, write_instrumented
@@ -16,21 +18,19 @@ from ptxwcet.studies.recording import InstrumentRequest, instrument_file, write_
 _EVERY = "every-block"
 
 
-@click.command(cls=GuardedCommand)
-@click.argument("file", type=PTX_FILE)
-@click.option(
-    "-o",
-    "--out",
-    type=OutputFile(otherwise=("sidecar", ".json")),
+@click.command(cls=Command, example="ptxwcet instrument kernel.ptx -o kernel.instr.ptx")
+@options.FILE
+@options.written_to(
+    "Write the instrumented PTX here.",
     required=True,
-    help="Write the instrumented PTX here.",
+    kind=OutputFile(otherwise=("sidecar", ".json")),
 )
 @click.option(
     "--sidecar",
     type=OUTPUT_FILE,
-    help="Write here what the points are.  [default: --out with .json]",
+    help="Write here what the points are.  [default: --output with .json]",
 )
-@click.option("-k", "--kernel", "kernels", multiple=True, help="Instrument this kernel only.")
+@options.KERNELS
 @click.option(
     "--at",
     "places",
@@ -39,12 +39,10 @@ _EVERY = "every-block"
     help="Only at these blocks, labels or PTX lines; the entry and the ends always.  "
     f"[default: {_EVERY}]",
 )
-@click.option(
-    "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True
-)
+@options.format_option("text", "json")
 def instrument(
     file: str,
-    out: Path,
+    output: Path,
     sidecar: Path | None,
     kernels: tuple[str, ...],
     places: tuple[str, ...],
@@ -56,7 +54,7 @@ def instrument(
     into a buffer in global memory. ptxwcet record runs the result, ptxwcet import-dump reads what
     it wrote.
     """
-    described = sidecar or out.with_suffix(".json")
+    described = sidecar or output.with_suffix(".json")
     named = tuple(place for row in places for place in row.split(",") if place)
     if places and not named:
         raise click.BadParameter("names no place", param_hint="'--at'")
@@ -64,11 +62,11 @@ def instrument(
         raise click.BadParameter(f"'{_EVERY}' leaves nothing to choose", param_hint="'--at'")
     chosen = () if named == (_EVERY,) else named
     answer = instrument_file(InstrumentRequest(file, kernels, chosen))
-    write_instrumented(answer, out, described)
+    write_instrumented(answer, output, described)
     if form == "json":
         echo_json(sidecar_data(answer.sidecar))
     else:
-        echo("\n".join(_lines(answer.sidecar, out, described)))
+        echo("\n".join(_lines(answer.sidecar, output, described)))
     return 0
 
 

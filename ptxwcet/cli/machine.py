@@ -7,18 +7,19 @@ from dataclasses import fields
 
 import click
 
+from ptxwcet.cli.command import CommandGroup
 from ptxwcet.cli.output import echo
-from ptxwcet.cli.paths import MACHINE, GuardedGroup
+from ptxwcet.cli.paths import MACHINE
 from ptxwcet.machine.loader import DEFAULT_MACHINE, load_machine, machine_names
 from ptxwcet.machine.model import Machine, OccupancyRules, OpTiming, RefusedOp
 
 
-@click.group(cls=GuardedGroup)
+@click.group(cls=CommandGroup)
 def machine() -> None:
     """Show and check machine files."""
 
 
-@machine.command("list")
+@machine.command("list", example="ptxwcet machine list")
 def list_machines() -> None:
     """List the machine files that come with the tool."""
     rows = []
@@ -29,7 +30,7 @@ def list_machines() -> None:
     _print_table(("machine", "description"), rows)
 
 
-@machine.command()
+@machine.command(example="ptxwcet machine show orin-ecrts2025")
 @click.argument("name", type=MACHINE, default=DEFAULT_MACHINE)
 @click.option("--mem-latency", type=int, help="Global-memory latency in cycles.")
 def show(name: str, mem_latency: int | None) -> None:
@@ -62,7 +63,7 @@ def show(name: str, mem_latency: int | None) -> None:
     )
 
 
-@machine.command()
+@machine.command(example="ptxwcet machine check my-gpu.toml")
 @click.argument("path", type=MACHINE)
 def check(path: str) -> None:
     """Check machine file PATH (or a known machine): every problem, or one line if there is none."""

@@ -9,10 +9,11 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
+from ptxwcet.cli import options
 from ptxwcet.cli.bound import request_from
-from ptxwcet.cli.options import optional_file_options
+from ptxwcet.cli.command import Command
 from ptxwcet.cli.output import echo, echo_json, finish
-from ptxwcet.cli.paths import OUTPUT_FILE, GuardedCommand
+from ptxwcet.cli.paths import OUTPUT_FILE
 from ptxwcet.cli.progress import ProgressLine
 from ptxwcet.makespan.ilp_model import Constraints
 from ptxwcet.makespan.methods import METHODS
@@ -39,11 +40,17 @@ _OF_STRINGS = (
     "seconds",
     "schedule",
     "form",
+    "report_file",
+    "quiet",
+    "verbose",
+    "color",
 )
 
 
-@click.command(cls=GuardedCommand)
-@optional_file_options
+@click.command(
+    cls=Command, example="ptxwcet makespan --string LCLLC --warps 8 --load-store 1/2 --cores 1"
+)
+@options.optional_file_options
 @click.option("--string", "text", help="Kernel string instead of FILE: letters L and C.")
 @click.option("--warps", type=int, help="Warps that execute --string.")
 @click.option(
@@ -74,13 +81,9 @@ _OF_STRINGS = (
     metavar="UNIT=L|C",
     help="A unit of the machine is a load/store unit or a core.  [default: the machine file's]",
 )
-@click.option(
-    "--time", "seconds", type=float, help="Seconds for each string; then the best bound so far."
-)
+@options.timeout(None, "Seconds for each string; then the best bound so far.")
 @click.option("--schedule", type=OUTPUT_FILE, help="Draw the schedule: an .svg.")
-@click.option(
-    "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True
-)
+@options.report_options
 def makespan(
     text: str | None,
     warps: int | None,
@@ -93,14 +96,14 @@ def makespan(
     seconds: float | None,
     schedule: Path | None,
     form: str,
-    **options: Any,
+    **given: Any,
 ) -> int:
     """Time slots until the last of identical warps has ended, at worst.
 
     The machine is that of Berezovskyi, Bletsas and Andersson: slots, not cycles, and no latencies.
     Give FILE and its launch, or --string and --warps. Exit code: 0 answered; 1 refused; 2 usage.
     """
-    _check_usage(options["file"], text, warps, schedule)
+    _check_usage(given["file"], text, warps, schedule)
     with ProgressLine() as progress:
         chosen = MakespanOptions(
             parse_capacity("load/store units", load_store),
@@ -113,7 +116,7 @@ def makespan(
             progress.show_part,
         )
         if text is None:
-            return _answer_file(chosen, schedule, form, options)
+            return _answer_file(chosen, schedule, form, given)
         assert warps is not None
         found = makespan_of_string(text, warps, chosen)
     if form == "json":
@@ -168,9 +171,9 @@ def _letters(units: Sequence[str]) -> dict[str, str]:
 
 
 def _answer_file(
-    chosen: MakespanOptions, schedule: Path | None, form: str, options: dict[str, Any]
+    chosen: MakespanOptions, schedule: Path | None, form: str, given: dict[str, Any]
 ) -> int:
-    answer = makespans_of_file(request_from(**options), chosen)
+    answer = makespans_of_file(request_from(**given), chosen)
     solved = [row for row in answer.kernels if not isinstance(row, RefusedKernel)]
     if schedule is not None and len(solved) > 1:
         names = ", ".join(row.prepared.kernel.name for row in solved)

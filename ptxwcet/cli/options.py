@@ -1,4 +1,4 @@
-"""Options that several commands share: which kernel, which launch, which machine."""
+"""Every option that more than one command has: one spelling, one meaning, one definition."""
 
 from __future__ import annotations
 
@@ -7,14 +7,79 @@ from typing import Any
 
 import click
 
-from ptxwcet.cli.paths import INPUT_FILE, LAUNCH_FILE, MACHINE, PTX_FILE
+from ptxwcet.cli import completion
+from ptxwcet.cli.paths import INPUT_FILE, LAUNCH_FILE, MACHINE, OUTPUT_FILE, PTX_FILE, PTX_FILES
 from ptxwcet.machine.loader import DEFAULT_MACHINE
+from ptxwcet.studies.request import MOST_INSTRUCTIONS
 
-_LAUNCH_OPTIONS = (
-    click.argument("file", type=PTX_FILE),
-    click.option(
-        "-k", "--kernel", "kernels", multiple=True, help="Only this kernel.  [default: all]"
-    ),
+Decorated = Callable[..., Any]
+Option = Callable[[Decorated], Decorated]
+
+_MOST_SEED = 2**62
+_POLICIES = "Warp scheduler: lrr, gto, gty, oldest, youngest, random."
+
+FILE: Option = click.argument("file", type=PTX_FILE)
+FILES: Option = click.argument("files", type=PTX_FILES, nargs=-1, required=True)
+KERNELS: Option = click.option(
+    "-k",
+    "--kernel",
+    "kernels",
+    multiple=True,
+    shell_complete=completion.kernels,
+    help="Only this kernel.  [default: all]",
+)
+SOURCE: Option = click.option(
+    "--source",
+    type=INPUT_FILE,
+    help="CUDA source that names the parameters.  [default: the .cu beside FILE]",
+)
+MACHINE_FILE: Option = click.option(
+    "--machine",
+    type=MACHINE,
+    default=DEFAULT_MACHINE,
+    shell_complete=completion.machines,
+    show_default=True,
+    help="Machine file: a name (ptxwcet machine list) or a path.",
+)
+MEMORY_LATENCY: Option = click.option(
+    "--mem-latency", type=int, help="Global-memory latency in cycles.  [default: the machine's]"
+)
+UNKNOWN_OPCODES: Option = click.option(
+    "--on-unknown",
+    type=click.Choice(["refuse", "worst"]),
+    default="refuse",
+    show_default=True,
+    help="An opcode without a row: refuse, or charge the machine's slowest row.",
+)
+SMS: Option = click.option(
+    "--sms", type=click.IntRange(1, 1024), help="SMs of the GPU.  [default: the machine's]"
+)
+RESIDENT_BLOCKS: Option = click.option(
+    "--resident-blocks",
+    type=click.IntRange(1, 1024),
+    help="Blocks that an SM holds.  [default: computed from the machine's limits]",
+)
+REGISTERS: Option = click.option(
+    "--registers",
+    type=click.IntRange(1, 1024),
+    help="Registers of a thread, as ptxas -v says.  [default: launch file, .maxnreg, no limit]",
+)
+_MACHINE = (MACHINE_FILE, MEMORY_LATENCY, UNKNOWN_OPCODES)
+
+
+def launch_file(*, required: bool = False) -> Option:
+    """The launch file: what to run, and what a bound may take as given."""
+    return click.option(
+        "--launch",
+        "launch_file",
+        type=LAUNCH_FILE,
+        required=required,
+        help="Launch file: says kernel, block, grid, parameters and constants.",
+    )
+
+
+_LAUNCH = (
+    KERNELS,
     click.option("--block", help="Threads of a block: 256, 32x8, 8x8x4.  [default: .reqntid]"),
     click.option("--grid", help="Blocks of the grid.  [default: any grid]"),
     click.option(
@@ -24,17 +89,8 @@ _LAUNCH_OPTIONS = (
         metavar="NAME=VALUE",
         help="Value of a scalar parameter, by index, PTX name or CUDA name; a range as 1..4096.",
     ),
-    click.option(
-        "--launch",
-        "launch_file",
-        type=LAUNCH_FILE,
-        help="Launch file: says kernel, block, grid, parameters and constants.",
-    ),
-    click.option(
-        "--source",
-        type=INPUT_FILE,
-        help="CUDA source that names the parameters.  [default: the .cu beside FILE]",
-    ),
+    launch_file(),
+    SOURCE,
     click.option(
         "--loop-bound",
         "loop_bounds",
@@ -50,44 +106,140 @@ _LAUNCH_OPTIONS = (
         help="Facts file: loop bounds, branches and parameters (ptxwcet facts writes a template).",
     ),
 )
-_MACHINE_OPTIONS = (
-    click.option(
-        "--machine",
-        type=MACHINE,
-        default=DEFAULT_MACHINE,
-        show_default=True,
-        help="Machine file: a name (ptxwcet machine list) or a path.",
-    ),
-    click.option(
-        "--mem-latency", type=int, help="Global-memory latency in cycles.  [default: the machine's]"
-    ),
-    click.option(
-        "--on-unknown",
-        type=click.Choice(["refuse", "worst"]),
-        default="refuse",
-        show_default=True,
-        help="An opcode without a row: refuse, or charge the machine's slowest row.",
-    ),
-)
 
 
-def analysis_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds the shared options to a command."""
-    for option in reversed(_LAUNCH_OPTIONS + _MACHINE_OPTIONS):
-        command = option(command)
-    return command
+def launch_options(command: Decorated) -> Decorated:
+    """Adds FILE, and what says which kernel and which launch."""
+    return with_options(command, FILE, *_LAUNCH)
 
 
-def launch_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds those of the shared options that say which kernel and which launch."""
-    for option in reversed(_LAUNCH_OPTIONS):
-        command = option(command)
-    return command
+def analysis_options(command: Decorated) -> Decorated:
+    """Adds FILE, and what says which kernel, which launch and which machine."""
+    return with_options(command, FILE, *_LAUNCH, *_MACHINE)
 
 
-def optional_file_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The shared options of a command that can do without a file."""
+def analysis_options_of_files(command: Decorated) -> Decorated:
+    """The options of an analysis, for a command that takes several FILES."""
+    return with_options(command, FILES, *_LAUNCH, *_MACHINE)
+
+
+def optional_file_options(command: Decorated) -> Decorated:
+    """The options of an analysis, for a command that can do without a file."""
     file = click.argument("file", type=PTX_FILE, required=False)
-    for option in reversed((file, *_LAUNCH_OPTIONS[1:], *_MACHINE_OPTIONS)):
+    return with_options(command, file, *_LAUNCH, *_MACHINE)
+
+
+def machine_options(command: Decorated) -> Decorated:
+    """Adds what says which machine, for a command that takes its launch from a launch file."""
+    return with_options(command, *_MACHINE)
+
+
+def with_options(command: Decorated, *options: Option) -> Decorated:
+    """Adds options to a command, in their order."""
+    for option in reversed(options):
         command = option(command)
     return command
+
+
+def policy(help_text: str = _POLICIES, *, required: bool = False) -> Option:
+    """The warp scheduler of a simulated machine, or the known one of a bound."""
+    return click.option(
+        "--policy", required=required, shell_complete=completion.policies, help=help_text
+    )
+
+
+def seed(help_text: str, default: int | None = 0) -> Option:
+    """The seed of all that is drawn at random."""
+    return click.option(
+        "--seed",
+        type=click.IntRange(0, _MOST_SEED),
+        default=default,
+        show_default=default is not None,
+        help=help_text,
+    )
+
+
+def jitter(default: int | None = 0, help_text: str = "") -> Option:
+    """How far timings of a run are shortened at random."""
+    return click.option(
+        "--jitter",
+        type=int,
+        default=default,
+        show_default=default is not None,
+        metavar="PERCENT",
+        help=help_text or "Shorten each initiation and latency at random by up to so much.",
+    )
+
+
+def launch_gap(default: int | None, help_text: str) -> Option:
+    """How far apart the blocks of a grid start."""
+    return click.option(
+        "--launch-gap",
+        type=click.IntRange(0, 10**9),
+        default=default,
+        show_default=default is not None,
+        metavar="CYCLES",
+        help=help_text,
+    )
+
+
+def max_instructions(
+    default: int = MOST_INSTRUCTIONS,
+    help_text: str = "Give up an execution after so many warp-instructions.",
+) -> Option:
+    """After how many instructions a run is given up."""
+    return click.option(
+        "--max-instructions",
+        type=click.IntRange(1, 2**62),
+        default=default,
+        show_default=True,
+        help=help_text,
+    )
+
+
+def timeout(default: float | None, help_text: str, kind: click.ParamType = click.FLOAT) -> Option:
+    """How long a command may search: what it gives does not depend on it elsewhere."""
+    return click.option(
+        "--timeout",
+        "seconds",
+        type=kind,
+        default=default,
+        show_default=default is not None,
+        metavar="SECONDS",
+        help=help_text,
+    )
+
+
+def written_to(help_text: str, *, required: bool = False, kind: click.Path = OUTPUT_FILE) -> Option:
+    """Where a command writes the file that it is for."""
+    return click.option(
+        "-o", "--output", "output", type=kind, required=required, metavar="PATH", help=help_text
+    )
+
+
+def report_options(command: Decorated) -> Decorated:
+    """Adds how a report is printed and where: its text or JSON, on standard output or in a file."""
+    return with_options(
+        command,
+        format_option("text", "json"),
+        click.option(
+            "-o",
+            "--output",
+            "report_file",
+            type=OUTPUT_FILE,
+            metavar="PATH",
+            help="Write the report to a file.  [default: standard output]",
+        ),
+    )
+
+
+def format_option(*kinds: str, help_text: str = "") -> Option:
+    """In which form a command prints; the first kind is the default."""
+    return click.option(
+        "--format",
+        "form",
+        type=click.Choice(kinds),
+        default=kinds[0],
+        show_default=True,
+        help=help_text or None,
+    )

@@ -1,19 +1,58 @@
-"""What every command prints goes through here: nothing in it steers a terminal."""
+"""What every command prints goes through here: nothing in an input steers a terminal.
+
+How much is printed, in which colours and where to is said by the options that every command has
+(:mod:`ptxwcet.cli.command`); they are kept here for the time of one command.
+"""
 
 from __future__ import annotations
 
 import errno
 import json
+import re
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import click
 
-from ptxwcet.support.diagnostics import Diagnostic, exit_code, render_all
+from ptxwcet.support.diagnostics import Diagnostic, Severity, exit_code, render_all
 from ptxwcet.support.printable import printable
 
 FULL_DISK = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO))
 """Errors of writing that are the place's, not the program's."""
+
+_STYLES: tuple[tuple[re.Pattern[str], dict[str, Any]], ...] = (
+    (re.compile(r"\berror\[PW\d{3}\]:"), {"fg": "red", "bold": True}),
+    (re.compile(r"\bwarning\[PW\d{3}\]:"), {"fg": "yellow", "bold": True}),
+    (re.compile(r"^ +\| +(\^~*)$", re.MULTILINE), {"fg": "red"}),
+    (re.compile(r"^  (?:note|help):", re.MULTILINE), {"fg": "cyan"}),
+    (re.compile(r"^BOUND .*$", re.MULTILINE), {"bold": True}),
+    (re.compile(r"^REFUSED .*$", re.MULTILINE), {"fg": "red", "bold": True}),
+)
+
+
+@dataclass
+class Manner:
+    """How a command prints. ``report``: what standard output is kept in, if it goes to a file."""
+
+    is_quiet: bool = False
+    color: bool | None = None  # None: where a terminal reads it
+    report: list[str] | None = None
+
+
+_manner = Manner()
+
+
+def set_manner(manner: Manner) -> None:
+    """Says how what is printed from now on is printed."""
+    global _manner
+    _manner = manner
+
+
+def is_quiet() -> bool:
+    """Whether only answers and errors are asked for."""
+    return _manner.is_quiet
 
 
 def echo(text: str = "", *, err: bool = False, nl: bool = True) -> None:
@@ -21,7 +60,24 @@ def echo(text: str = "", *, err: bool = False, nl: bool = True) -> None:
 
     JSON text stays what it was: there the same spelling is the character.
     """
-    click.echo(printable(text), err=err, nl=nl)
+    shown = printable(text)
+    if not err and _manner.report is not None:
+        _manner.report.append(shown + ("\n" if nl else ""))
+        return
+    click.echo(_painted(shown), err=err, nl=nl, color=_manner.color)
+
+
+def _painted(text: str) -> str:
+    """The text in colours, which are left out again where no terminal reads it."""
+    if _manner.color is False:
+        return text
+    for pattern, style in _STYLES:
+        text = pattern.sub(partial(_styled, style), text)
+    return text
+
+
+def _styled(style: dict[str, Any], found: re.Match[str]) -> str:
+    return click.style(found[0], **style)
 
 
 def echo_json(data: Any) -> None:
@@ -31,6 +87,7 @@ def echo_json(data: Any) -> None:
 
 def finish(diagnostics: Sequence[Diagnostic], *, is_partial: bool = False) -> int:
     """Prints diagnostics to standard error; the exit code that goes with them (see exit_code)."""
-    if diagnostics:
-        echo(render_all(diagnostics), err=True)
+    shown = [one for one in diagnostics if not is_quiet() or one.severity is Severity.ERROR]
+    if shown:
+        echo(render_all(shown), err=True)
     return exit_code(diagnostics, is_partial=is_partial)

@@ -1,15 +1,17 @@
 """Paths on the command line: what each one is for, and the guard that no output replaces an input.
 
 A path parameter has one of the types of this module, which says whether it is read or written;
-:class:`GuardedCommand` compares all of them before the command begins. Two names are the same file
-if the system says so (links, another spelling of the path, a file system that ignores case).
+:class:`~ptxwcet.cli.command.Command` has all of them compared before it begins. Two names are the
+same file if the system says so (links, another spelling of the path, a file system that ignores
+case).
 """
 
 from __future__ import annotations
 
+import glob
 import os
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,8 @@ from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.support.input_files import MOST_DATA_BYTES, MOST_TOML_BYTES, open_input, read_text
 from ptxwcet.support.source import SourceFile
 from ptxwcet.support.toml_places import NotToml, parse_toml
+
+STANDARD_INPUT = "-"
 
 
 class InputFile(click.Path):
@@ -49,6 +53,41 @@ class InputFile(click.Path):
         yield path
         for suffix in self.beside:
             yield path.with_suffix(suffix)
+
+
+class PtxInput(InputFile):
+    """The PTX that is read: a file, or ``-`` for standard input.
+
+    With ``patterns``, which the command itself expands (expand_patterns), a pattern is one, too.
+    """
+
+    def __init__(self, *beside: str, patterns: bool = False) -> None:
+        super().__init__(*beside)
+        self.patterns = patterns
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        """The path as given; click.BadParameter for one that cannot be read."""
+        if value == STANDARD_INPUT or (self.patterns and expand_patterns([value]) != (value,)):
+            return value
+        return super().convert(value, param, ctx)
+
+    def reads(self, value: str | Path) -> Iterator[Path]:
+        """The files and what lies beside them."""
+        if value != STANDARD_INPUT:
+            for path in expand_patterns([str(value)]) if self.patterns else (value,):
+                yield from super().reads(path)
+
+
+def expand_patterns(names: Iterable[str]) -> tuple[str, ...]:
+    """The files, patterns that the shell left as they are replaced by what they match, each once.
+
+    What matches nothing, and the name of a file that exists, stays as it is.
+    """
+    found: dict[str, None] = {}
+    for name in names:
+        is_pattern = glob.has_magic(name) and not os.path.exists(name)
+        found.update(dict.fromkeys((is_pattern and sorted(glob.glob(name))) or [name]))
+    return tuple(found)
 
 
 class LaunchInput(InputFile):
@@ -137,24 +176,6 @@ class Written:
         return any(is_same_file(self.path, folder) for folder in _folders(other))
 
 
-class GuardedCommand(click.Command):
-    """A command whose outputs are compared with its inputs, and with one another, before it runs.
-
-    Raises click.UsageError for an output that would replace another of the files.
-    """
-
-    def invoke(self, ctx: click.Context) -> Any:
-        """Runs the command, if no output replaces an input."""
-        check_outputs(self, ctx.params)
-        return super().invoke(ctx)
-
-
-class GuardedGroup(click.Group):
-    """A group of guarded commands."""
-
-    command_class = GuardedCommand
-
-
 def check_outputs(command: click.Command, params: dict[str, Any]) -> None:
     """Raises click.UsageError if an output is the same file as an input or as another output."""
     inputs: list[Path] = []
@@ -213,7 +234,8 @@ def _named_files(tables: Any) -> Iterator[str]:
 
 
 INPUT_FILE = InputFile()
-PTX_FILE = InputFile(".cu")
+PTX_FILE = PtxInput(".cu")
+PTX_FILES = PtxInput(".cu", patterns=True)
 LAUNCH_FILE = LaunchInput()
 MACHINE = MachineInput()
 OUTPUT_FILE = OutputFile()

@@ -8,27 +8,27 @@ from typing import Any
 import click
 
 from ptxwcet.analysed import KernelAnalysis
+from ptxwcet.cli import options
 from ptxwcet.cli.bound import request_from
-from ptxwcet.cli.options import analysis_options
+from ptxwcet.cli.command import Command
 from ptxwcet.cli.output import echo, finish
-from ptxwcet.cli.paths import GuardedCommand
 from ptxwcet.studies.block_bound import bound_file
 from ptxwcet.studies.opening import refuse
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.timing.phases import Phase, PhaseRepeat
 
 
-@click.command(cls=GuardedCommand)
-@analysis_options
+@click.command(cls=Command, example="ptxwcet phases kernel.ptx --block 256 --param n=4096")
+@options.analysis_options
 @click.option(
     "--warp", type=click.IntRange(min=0), default=0, show_default=True, help="Its number."
 )
-def phases(warp: int, **options: Any) -> int:
+def phases(warp: int, **given: Any) -> int:
     """Print the execution and idle phases of one warp, run alone, barriers not waiting.
 
     Repeats are printed once, with how often and how many cycles apart they come again.
     """
-    answer = bound_file(request_from(**options))
+    answer = bound_file(request_from(**given))
     diagnostics: list[Diagnostic] = []
     for row in answer.answered:
         try:

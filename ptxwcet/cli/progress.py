@@ -7,6 +7,8 @@ import time
 
 import click
 
+from ptxwcet.cli.output import is_quiet
+
 _QUIET_SECONDS = 2.0
 _BETWEEN_SECONDS = 0.5
 _BAR = 30
@@ -15,7 +17,8 @@ _BAR = 30
 class ProgressLine:
     """A line on standard error, from two seconds on; it is wiped at the end.
 
-    Nothing is shown where standard error is not a terminal: a log would keep every state of it.
+    Nothing is shown with --quiet, or where standard error is not a terminal: a log would keep every
+    state of it.
     """
 
     def __init__(self, things: str = "blocks") -> None:
@@ -23,7 +26,7 @@ class ProgressLine:
         self._start = time.monotonic()
         self._next = self._start + _QUIET_SECONDS
         self._width = 0
-        self._is_shown = _is_terminal()
+        self._is_shown = _is_terminal() and not is_quiet()
 
     def __enter__(self) -> ProgressLine:
         return self

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ptxwcet.cli.command import Command
 from ptxwcet.cli.output import echo, finish
-from ptxwcet.cli.paths import PTX_FILE, GuardedCommand
+from ptxwcet.cli.paths import PTX_FILE
 from ptxwcet.cli.progress import ProgressLine
-from ptxwcet.cli.pwcet_options import pwcet_options
+from ptxwcet.cli.pwcet_options import DRAWING_NAMES, pwcet_options
 from ptxwcet.machine.loader import DEFAULT_MACHINE
 from ptxwcet.studies.request import Request
 from ptxwcet.support.diagnostics import Severity
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from ptxwcet.studies.pwcet import PwcetAnswer
 
 
-@click.command(cls=GuardedCommand)
+@click.command(cls=Command, example="ptxwcet pwcet times.csv --unit cycles --html pwcet.html")
 @click.argument("files", nargs=-1, required=True, type=PTX_FILE)
 @pwcet_options
 def pwcet(
@@ -123,17 +124,7 @@ def _measured(files: tuple[str, ...], settings: Settings, options: dict[str, Any
     from ptxwcet.trace.measurement_files import ReadOptions
     from ptxwcet.trace.measurements import TimeUnit
 
-    drawing: tuple[str, ...] = (
-        "launches",
-        "runs",
-        "inputs",
-        "policy",
-        "jitter",
-        "launch_gap",
-        "sms",
-    )
-    drawing += ("resident_blocks", "registers", "machine")
-    _refuse_options(options, drawing, "draws runs of a kernel: give a .ptx file")
+    _refuse_options(options, DRAWING_NAMES, "draws runs of a kernel: give a .ptx file")
     unit = options["unit"]
     reading = ReadOptions(
         TimeUnit(unit) if unit else None,

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
+from ptxwcet.cli import completion, options
 from ptxwcet.cli.paths import LAUNCH_FILE, MACHINE, OUTPUT_FILE, PICTURE_FOLDER
 from ptxwcet.machine.loader import DEFAULT_MACHINE
 
@@ -25,23 +24,18 @@ _DRAWING = (
     click.option(
         "--inputs", type=click.IntRange(1), help="Different inputs to execute.  [default: RUNS]"
     ),
-    click.option("--policy", help="Warp scheduler: lrr, gto, gty, oldest, youngest, random."),
+    options.policy(),
+    options.jitter(None),
+    options.launch_gap(None, "Start blocks so far apart at most, at random in each run."),
+    options.SMS,
+    options.RESIDENT_BLOCKS,
+    options.REGISTERS,
     click.option(
-        "--jitter",
-        type=int,
-        metavar="PERCENT",
-        help="Shorten each initiation and latency at random by up to so much.",
+        "--machine",
+        type=MACHINE,
+        shell_complete=completion.machines,
+        help=f"Machine file.  [default: {DEFAULT_MACHINE}]",
     ),
-    click.option(
-        "--launch-gap",
-        type=click.IntRange(0, 2**31),
-        metavar="CYCLES",
-        help="Start blocks so far apart at most, at random in each run.",
-    ),
-    click.option("--sms", type=click.IntRange(1, 1024), help="SMs.  [default: the machine's]"),
-    click.option("--resident-blocks", type=click.IntRange(1, 64), help="Blocks an SM holds."),
-    click.option("--registers", type=click.IntRange(1, 255), help="Registers of a thread."),
-    click.option("--machine", type=MACHINE, help=f"Machine file.  [default: {DEFAULT_MACHINE}]"),
 )
 _ANALYSIS = (
     click.option(
@@ -76,7 +70,7 @@ _ANALYSIS = (
     click.option("--level", type=float, default=0.05, show_default=True, help="Of the tests."),
     click.option("--confidence", type=float, default=0.95, show_default=True),
     click.option("--lags", type=click.IntRange(1, 500), default=20, show_default=True),
-    click.option("--seed", type=click.IntRange(0, 2**31), default=0, show_default=True),
+    options.seed("Of the runs drawn here, and of bootstraps."),
     click.option("--force", is_flag=True, help="Print refused curves, marked."),
 )
 _OUTPUT = (
@@ -93,9 +87,7 @@ _OUTPUT = (
         "--picture-format", type=click.Choice(["png", "svg"]), default="png", show_default=True
     ),
     click.option("--save-times", type=OUTPUT_FILE, help="Write the drawn times as CSV."),
-    click.option(
-        "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True
-    ),
+    options.report_options,
 )
 
 
@@ -106,8 +98,6 @@ DRAWING_NAMES = (
 """Parameters that say how to draw runs."""
 
 
-def pwcet_options(command: Any) -> Any:
+def pwcet_options(command: options.Decorated) -> options.Decorated:
     """Adds the options of ``ptxwcet pwcet``."""
-    for option in reversed(_READING + _DRAWING + _ANALYSIS + _OUTPUT):
-        command = option(command)
-    return command
+    return options.with_options(command, *_READING, *_DRAWING, *_ANALYSIS, *_OUTPUT)

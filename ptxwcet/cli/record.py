@@ -1,4 +1,4 @@
-"""``ptxwcet record FILE --launch L --out D``: run instrumented PTX and keep what it recorded."""
+"""``ptxwcet record FILE --launch L -o D``: run instrumented PTX and keep what it recorded."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from pathlib import Path
 import click
 from click.core import ParameterSource
 
+from ptxwcet.cli import options
+from ptxwcet.cli.command import Command
 from ptxwcet.cli.output import echo, finish
-from ptxwcet.cli.paths import INPUT_FILE, LAUNCH_FILE, OUTPUT_FILE, GuardedCommand, InputFile
+from ptxwcet.cli.paths import InputFile
 from ptxwcet.cli.progress import ProgressLine
-from ptxwcet.studies.launch_run import MOST_INSTRUCTIONS
 from ptxwcet.studies.recording import (
     DEFAULT_BUFFER_BYTES,
     Device,
@@ -22,17 +23,13 @@ from ptxwcet.studies.recording import (
 )
 
 
-@click.command(cls=GuardedCommand)
+@click.command(
+    cls=Command, example="ptxwcet record kernel.instr.ptx --launch launch.toml -o kernel.bin"
+)
 @click.pass_context
 @click.argument("file", type=InputFile(".cu", ".json"))
-@click.option(
-    "--launch",
-    "launch_file",
-    type=LAUNCH_FILE,
-    required=True,
-    help="Launch file of the original kernel: what to run.",
-)
-@click.option("-o", "--out", type=OUTPUT_FILE, required=True, help="Write the dump here.")
+@options.launch_file(required=True)
+@options.written_to("Write the dump here.", required=True)
 @click.option(
     "--sidecar",
     type=InputFile(as_path=True),
@@ -52,24 +49,13 @@ from ptxwcet.studies.recording import (
     show_default=True,
     help="Size of the buffer: 8 records of 16 bytes a chunk, a chunk a warp at least.",
 )
-@click.option(
-    "--max-instructions",
-    type=click.IntRange(min=1),
-    default=MOST_INSTRUCTIONS,
-    show_default=True,
-    help="Emulator: give up after so many warp-instructions.",
-)
-@click.option(
-    "--source",
-    type=INPUT_FILE,
-    help="CUDA source that names the parameters.  [default: the .cu of the original's name "
-    "beside FILE]",
-)
+@options.max_instructions()
+@options.SOURCE
 def record(
     context: click.Context,
     file: str,
     launch_file: str,
-    out: Path,
+    output: Path,
     sidecar: Path | None,
     device: str,
     buffer_mib: int,
@@ -95,6 +81,6 @@ def record(
     with ProgressLine() as progress:
         chosen: Device = Gpu() if device == "gpu" else Emulator(progress.show)
         done = record_launch(request, chosen)
-    write_dump(done, out)
-    echo(f"{out}: {len(done.dump):,} bytes of {done.launch.kernel.name}")
+    write_dump(done, output)
+    echo(f"{output}: {len(done.dump):,} bytes of {done.launch.kernel.name}")
     return finish(done.diagnostics)

@@ -8,11 +8,12 @@ from typing import Any
 
 import click
 
+from ptxwcet.cli import options
+from ptxwcet.cli.command import Command
 from ptxwcet.cli.output import echo, echo_json, finish
-from ptxwcet.cli.paths import INPUT_FILE, LAUNCH_FILE, OUTPUT_FILE, PTX_FILE, GuardedCommand
+from ptxwcet.cli.paths import OUTPUT_FILE
 from ptxwcet.cli.progress import ProgressLine
 from ptxwcet.studies.launch_run import (
-    MOST_INSTRUCTIONS,
     RunAnswer,
     RunRequest,
     run_file,
@@ -23,32 +24,18 @@ from ptxwcet.support.array_files import Array
 _SHOWN = 4
 
 
-@click.command(cls=GuardedCommand)
-@click.argument("file", type=PTX_FILE)
-@click.option(
-    "--launch", "launch_file", type=LAUNCH_FILE, required=True, help="Launch file: what to run."
-)
-@click.option("--out", type=OUTPUT_FILE, help="Write the arrays after the run: a .npz.")
+@click.command(cls=Command, example="ptxwcet run kernel.ptx --launch launch.toml -o results.npz")
+@options.FILE
+@options.launch_file(required=True)
+@options.written_to("Write the arrays after the run: a .npz.")
 @click.option("--paths", type=OUTPUT_FILE, help="Write what each warp executed: JSON lines.")
-@click.option(
-    "--max-instructions",
-    type=click.IntRange(min=1),
-    default=MOST_INSTRUCTIONS,
-    show_default=True,
-    help="Give up after so many warp-instructions.",
-)
-@click.option(
-    "--source",
-    type=INPUT_FILE,
-    help="CUDA source that names the parameters.  [default: the .cu beside FILE]",
-)
-@click.option(
-    "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True
-)
+@options.max_instructions()
+@options.SOURCE
+@options.format_option("text", "json")
 def run(
     file: str,
     launch_file: str,
-    out: Path | None,
+    output: Path | None,
     paths: Path | None,
     max_instructions: int,
     source: str | None,
@@ -59,19 +46,20 @@ def run(
     Exit code: 0 it ran, nothing was found and the results are as expected; 1 refused, a fault was
     found or a result is wrong; 2 usage. A run that is stopped writes no results.
     """
-    if out is not None and out.suffix != ".npz":
-        raise click.BadParameter(f"'{out}' should end in .npz", param_hint="'--out'")
+    if output is not None and output.suffix != ".npz":
+        message = f"'{output}' should end in .npz"
+        raise click.BadParameter(message, param_hint="'--output'")
     request = RunRequest(file, launch_file, source, max_instructions, paths is not None)
     with ProgressLine() as progress:
         answer = run_file(request, progress.show)
     if answer.is_complete:
-        write_results(answer, out, paths)
+        write_results(answer, output, paths)
     if form == "json":
         echo_json(_plain(answer))
     else:
         echo("\n".join(_lines(answer)))
     code = finish(answer.diagnostics)
-    if not answer.is_complete and (out is not None or paths is not None):
+    if not answer.is_complete and (output is not None or paths is not None):
         echo("the run was stopped: no results are written", err=True)
     return code or (0 if answer.is_complete else 1)
 

@@ -6,12 +6,12 @@ import json
 
 import click
 
+from ptxwcet.cli.command import Command
 from ptxwcet.cli.output import echo
-from ptxwcet.cli.paths import GuardedCommand
 from ptxwcet.report.schema import REPORTS, schema_of
 
 
-@click.command(cls=GuardedCommand)
+@click.command(cls=Command, example="ptxwcet schema report")
 @click.argument("report", type=click.Choice(list(REPORTS)), default="report")
 def schema(report: str) -> None:
     """Print the JSON schema of a REPORT: what --format json of a command writes."""

@@ -7,31 +7,28 @@ from typing import Any
 
 import click
 
+from ptxwcet.cli import options
+from ptxwcet.cli.command import Command
 from ptxwcet.cli.output import echo, echo_json
-from ptxwcet.cli.paths import GuardedCommand
 from ptxwcet.studies.path_selftest import PathSelfTest, run_path_selftest
 from ptxwcet.support.diagnostics import render_all
 from ptxwcet.validate.attack import Tally, quantile
 from ptxwcet.validate.selftest import SelfTest, run_selftest
 
 
-@click.command(cls=GuardedCommand)
-@click.option(
-    "--seconds",
-    type=click.FloatRange(min=0),
-    default=45.0,
-    show_default=True,
-    help="Time for random cases, without that for the known ones and for compiling.",
+@click.command(cls=Command, example="ptxwcet selftest --timeout 10")
+@options.timeout(
+    45.0,
+    "Seconds for random cases, without those for the known ones and for compiling.",
+    click.FloatRange(min=0),
 )
 @click.option(
     "--cases",
     type=click.IntRange(min=0),
     help="Exactly so many random cases, whatever the time: the summary can be reproduced.",
 )
-@click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True)
-@click.option(
-    "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True
-)
+@options.seed("Of the random cases.", 1)
+@options.report_options
 def selftest(seconds: float, cases: int | None, seed: int, form: str) -> int:
     """Check bounds, profiles and simulator against each other on known and random blocks.
 
@@ -125,7 +122,7 @@ def _lines(summary: SelfTest, paths: PathSelfTest) -> Iterator[str]:
     if violations or summary.passed:
         yield "passed" if _passed(summary, paths) else "FAILED"
     else:
-        yield "FAILED: no random case was run: give more --seconds, or --cases"
+        yield "FAILED: no random case was run: give a longer --timeout, or --cases"
 
 
 def _tightness(tally: Tally) -> str:

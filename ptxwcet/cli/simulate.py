@@ -8,10 +8,11 @@ from typing import Any
 
 import click
 
+from ptxwcet.cli import options
 from ptxwcet.cli.bound import request_from
-from ptxwcet.cli.options import analysis_options
+from ptxwcet.cli.command import Command
 from ptxwcet.cli.output import echo, echo_json, finish
-from ptxwcet.cli.paths import OUTPUT_FILE, GuardedCommand
+from ptxwcet.cli.paths import OUTPUT_FILE
 from ptxwcet.report.chrome_trace import render_trace
 from ptxwcet.report.gantt import draw_gantt
 from ptxwcet.report.run_model import build_run_report
@@ -25,29 +26,15 @@ _TIMELINE_EVENTS = 200_000
 _GANTT_EVENTS = 200
 
 
-@click.command(cls=GuardedCommand)
-@analysis_options
-@click.option(
-    "--policy", required=True, help="Warp scheduler: lrr, gto, gty, oldest, youngest, random."
+@click.command(
+    cls=Command, example="ptxwcet simulate kernel.ptx --block 256 --param n=4096 --policy gto"
 )
+@options.analysis_options
+@options.policy(required=True)
+@options.seed("Of the random policy and of jitter.")
+@options.jitter()
 @click.option(
-    "--seed",
-    type=click.IntRange(0, 2**62),
-    default=0,
-    show_default=True,
-    help="Of the random policy and of jitter.",
-)
-@click.option(
-    "--jitter",
-    type=int,
-    default=0,
-    show_default=True,
-    metavar="PERCENT",
-    help="Shorten each initiation and latency at random by up to so much.",
-)
-@click.option(
-    "--paths",
-    "path_seed",
+    "--path-seed",
     type=click.IntRange(0, 2**62),
     help="Take decisions that are open at random, by this seed.  [default: first, longest]",
 )
@@ -62,21 +49,15 @@ _GANTT_EVENTS = 200
     type=click.IntRange(1, 2**31),
     help=f"Issues to record.  [default: {_TIMELINE_EVENTS:,}; for --gantt {_GANTT_EVENTS}]",
 )
-@click.option(
-    "--limit",
-    type=click.IntRange(1, 2**62),
-    default=2_000_000_000,
-    show_default=True,
-    help="Give up after so many instructions that were issued one by one.",
+@options.max_instructions(
+    2_000_000_000, "Give up after so many instructions that were issued one by one."
 )
 @click.option(
     "--executed",
     is_flag=True,
     help="Simulate the paths that the launch file's inputs take.",
 )
-@click.option(
-    "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True
-)
+@options.report_options
 def simulate(
     policy: str,
     seed: int,
@@ -85,10 +66,10 @@ def simulate(
     timeline: Path | None,
     gantt: Path | None,
     events: int | None,
-    limit: int,
+    max_instructions: int,
     executed: bool,
     form: str,
-    **options: Any,
+    **given: Any,
 ) -> int:
     """Run one thread block of each kernel in FILE on the simulated machine.
 
@@ -100,8 +81,10 @@ def simulate(
     recorded = 0
     if timeline is not None or gantt is not None:
         recorded = events or (_TIMELINE_EVENTS if timeline is not None else _GANTT_EVENTS)
-    chosen = SimulationOptions(policy, seed, jitter, recorded, limit, path_seed, executed)
-    answer = simulate_file(request_from(**options), chosen)
+    chosen = SimulationOptions(
+        policy, seed, jitter, recorded, max_instructions, path_seed, executed
+    )
+    answer = simulate_file(request_from(**given), chosen)
     if recorded and len(answer.answered) > 1:
         names = ", ".join(row.prepared.kernel.name for row in answer.answered)
         raise click.UsageError(f"a timeline shows one kernel: choose with -k among {names}")

@@ -1,4 +1,4 @@
-"""``ptxwcet trace FILE --launch L --out T``: time every basic block of a launch on several SMs."""
+"""``ptxwcet trace FILE --launch L -o T``: time every basic block of a launch on several SMs."""
 
 from __future__ import annotations
 
@@ -8,41 +8,26 @@ from typing import Any
 
 import click
 
+from ptxwcet.cli import options
+from ptxwcet.cli.command import Command
 from ptxwcet.cli.output import echo, echo_json
-from ptxwcet.cli.paths import (
-    INPUT_FILE,
-    LAUNCH_FILE,
-    MACHINE,
-    OUTPUT_FILE,
-    PTX_FILE,
-    GuardedCommand,
-)
 from ptxwcet.cli.progress import ProgressLine
 from ptxwcet.compose.grid_plan import GridWishes
-from ptxwcet.machine.loader import DEFAULT_MACHINE
-from ptxwcet.studies.launch_run import MOST_INSTRUCTIONS
 from ptxwcet.studies.launch_trace import MOST_EVENTS, TracedLaunch, TraceOptions, trace_launch
 from ptxwcet.studies.request import Request
 
 _SUFFIXES = (".csv", ".npz")
 
 
-@click.command(cls=GuardedCommand)
-@click.argument("file", type=PTX_FILE)
-@click.option(
-    "--launch", "launch_file", type=LAUNCH_FILE, required=True, help="Launch file: what to run."
+@click.command(
+    cls=Command, example="ptxwcet trace kernel.ptx --launch launch.toml --policy gto -o trace.csv"
 )
-@click.option(
-    "--out",
-    type=OUTPUT_FILE,
-    required=True,
-    help="Write the trace: .csv (text) or .npz (columns, much smaller and faster).",
+@options.FILE
+@options.launch_file(required=True)
+@options.written_to(
+    "Write the trace: .csv (text) or .npz (columns, much smaller and faster).", required=True
 )
-@click.option(
-    "--policy",
-    required=True,
-    help="Warp scheduler: lrr, gto, gty, oldest, youngest, random.",
-)
+@options.policy(required=True)
 @click.option(
     "--runs",
     type=click.IntRange(1, 100_000),
@@ -50,42 +35,12 @@ _SUFFIXES = (".csv", ".npz")
     show_default=True,
     help="Trace so many inputs: the launch file's, then others with other seeds.",
 )
-@click.option(
-    "--seed",
-    type=click.IntRange(0, 2**62),
-    default=0,
-    show_default=True,
-    help="Of the random policy and of jitter, in the first run; the others count on.",
-)
-@click.option(
-    "--jitter",
-    type=int,
-    default=0,
-    show_default=True,
-    metavar="PERCENT",
-    help="Shorten each initiation and latency at random by up to so much.",
-)
-@click.option(
-    "--sms", type=click.IntRange(1, 1024), help="SMs of the GPU.  [default: the machine's]"
-)
-@click.option(
-    "--registers",
-    type=click.IntRange(1, 1024),
-    help="Registers of a thread, as ptxas -v says.  [default: launch file, .maxnreg, no limit]",
-)
-@click.option(
-    "--resident-blocks",
-    type=click.IntRange(1, 1024),
-    help="Blocks that an SM holds.  [default: computed from the machine's limits]",
-)
-@click.option(
-    "--launch-gap",
-    type=click.IntRange(0, 10**9),
-    default=0,
-    show_default=True,
-    metavar="CYCLES",
-    help="Cycles between the starts of two blocks.",
-)
+@options.seed("Of the random policy and of jitter, in the first run; the others count on.")
+@options.jitter()
+@options.SMS
+@options.REGISTERS
+@options.RESIDENT_BLOCKS
+@options.launch_gap(0, "Cycles between the starts of two blocks.")
 @click.option(
     "--max-events",
     type=click.IntRange(min=1),
@@ -98,48 +53,20 @@ _SUFFIXES = (".csv", ".npz")
     is_flag=True,
     help="Execute the launch even if its paths are known without.",
 )
-@click.option(
-    "--max-instructions",
-    type=click.IntRange(min=1),
-    default=MOST_INSTRUCTIONS,
-    show_default=True,
-    help="Give up an execution after so many warp-instructions.",
-)
-@click.option(
-    "--machine",
-    type=MACHINE,
-    default=DEFAULT_MACHINE,
-    show_default=True,
-    help="Machine file: a name (ptxwcet machine list) or a path.",
-)
-@click.option(
-    "--mem-latency", type=int, help="Global-memory latency in cycles.  [default: the machine's]"
-)
-@click.option(
-    "--on-unknown",
-    type=click.Choice(["refuse", "worst"]),
-    default="refuse",
-    show_default=True,
-    help="An opcode without a row: refuse, or charge the machine's slowest row.",
-)
-@click.option(
-    "--source",
-    type=INPUT_FILE,
-    help="CUDA source that names the parameters.  [default: the .cu beside FILE]",
-)
-@click.option(
-    "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True
-)
+@options.max_instructions()
+@options.machine_options
+@options.SOURCE
+@options.format_option("text", "json")
 def trace(
     file: str,
     launch_file: str,
-    out: Path,
+    output: Path,
     machine: str,
     mem_latency: int | None,
     on_unknown: str,
     source: str | None,
     form: str,
-    **options: Any,
+    **others: Any,
 ) -> int:
     """Time a launch on a simulated GPU, and write when each warp entered each basic block.
 
@@ -151,8 +78,9 @@ def trace(
     # here: formats are loaded by the commands that use them
     from ptxwcet.trace.files import write_trace
 
-    if out.suffix not in _SUFFIXES:
-        raise click.BadParameter(f"'{out}' should end in .csv or .npz", param_hint="'--out'")
+    if output.suffix not in _SUFFIXES:
+        message = f"'{output}' should end in .csv or .npz"
+        raise click.BadParameter(message, param_hint="'--output'")
     request = Request(
         file,
         source=source,
@@ -162,12 +90,12 @@ def trace(
         launch_file=launch_file,
     )
     with ProgressLine() as line:
-        traced = trace_launch(request, _options(**options), line.show)
-    write_trace(traced.trace, out)
+        traced = trace_launch(request, _options(**others), line.show)
+    write_trace(traced.trace, output)
     if form == "json":
-        echo_json(_plain(traced, out))
+        echo_json(_plain(traced, output))
     else:
-        echo("\n".join(_lines(traced, out)))
+        echo("\n".join(_lines(traced, output)))
     return 0
 
 

@@ -8,10 +8,10 @@ from typing import Any
 import click
 
 from ptxwcet.analysed import KernelAnalysis
+from ptxwcet.cli import options
 from ptxwcet.cli.bound import request_from
-from ptxwcet.cli.options import analysis_options
+from ptxwcet.cli.command import Command
 from ptxwcet.cli.output import echo, finish
-from ptxwcet.cli.paths import GuardedCommand
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.ptx.reading import read_source
@@ -24,8 +24,8 @@ from ptxwcet.support.diagnostics import Diagnostic
 from ptxwcet.validate.block import BlockValidation, Effort, validate_block
 
 
-@click.command(cls=GuardedCommand)
-@analysis_options
+@click.command(cls=Command, example="ptxwcet validate kernel.ptx --block 256 --param n=4096")
+@options.analysis_options
 @click.option(
     "--seeds",
     type=click.IntRange(min=0),
@@ -33,21 +33,11 @@ from ptxwcet.validate.block import BlockValidation, Effort, validate_block
     show_default=True,
     help="Seeds of random policies, jitter and undecided paths.",
 )
-@click.option(
-    "--jitter",
-    type=int,
-    default=25,
-    show_default=True,
-    metavar="PERCENT",
-    help="Shorten each timing at random by up to so much, in additional runs.",
-)
-@click.option(
-    "--time",
-    "seconds",
-    type=click.FloatRange(min=0, min_open=True),
-    default=4.0,
-    show_default=True,
-    help="Seconds for each kind of block; runs that do not fit are left out and counted.",
+@options.jitter(25)
+@options.timeout(
+    4.0,
+    "Seconds for each kind of block; runs that do not fit are left out and counted.",
+    click.FloatRange(min=0, min_open=True),
 )
 @click.option(
     "--inputs",
@@ -65,7 +55,7 @@ from ptxwcet.validate.block import BlockValidation, Effort, validate_block
     help="Execute the launch so often on adversarial data, chosen to go round loops often.",
 )
 def validate(
-    seeds: int, jitter: int, seconds: float, inputs: int, attacks: int, **options: Any
+    seeds: int, jitter: int, seconds: float, inputs: int, attacks: int, **given: Any
 ) -> int:
     """Check the bounds of each kernel in FILE against runs of every policy.
 
@@ -80,7 +70,7 @@ def validate(
     shrunk witness). GUB is an estimate: exceeding it is printed, and no failure.
     """
     effort = Effort(seeds, Jitter(jitter).percent, seconds)
-    request = request_from(**options)
+    request = request_from(**given)
     answer = bound_file(request)
     diagnostics: list[Diagnostic] = []
     for row in answer.answered:

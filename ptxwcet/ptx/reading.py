@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from typing import IO
 
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.input_files import MOST_TEXT_BYTES, read_bytes
@@ -30,6 +31,19 @@ def read_source(path: str | os.PathLike[str]) -> SourceFile:
     except OSError as error:
         reason = error.strerror or type(error).__name__
         raise _refused(f"cannot read '{name}': {reason}", None) from None
+    return _source(name, data)
+
+
+def read_stream(stream: IO[bytes], name: str) -> SourceFile:
+    """The text of a stream, which is called ``name``. Raises PtxwcetError (PW112)."""
+    data = stream.read(MOST_TEXT_BYTES + 1)
+    if len(data) > MOST_TEXT_BYTES:
+        raise _refused(f"'{name}' is larger than {MOST_TEXT_BYTES >> 20} MiB", None)
+    return _source(name, data)
+
+
+def _source(name: str, data: bytes) -> SourceFile:
+    """The text of these bytes. Raises PtxwcetError (PW112)."""
     if not data.strip():
         raise _refused(f"'{name}' is empty", "PTX is made with 'nvcc -ptx kernel.cu'")
     for mark, what in _MARKS:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from ptxwcet.report.model import Report
-
 if TYPE_CHECKING:
     from ptxwcet.report.hybrid_rows import HybridReport
+    from ptxwcet.report.model import Report
     from ptxwcet.report.pwcet_model import PwcetReport
     from ptxwcet.report.symbolic_model import SymbolicReport
 
+    AnyReport = Report | SymbolicReport | HybridReport | PwcetReport
 
-def render_json(report: Report | SymbolicReport | HybridReport | PwcetReport) -> str:
-    """The report as one JSON object, keys in the order of the data model."""
-    return json.dumps(asdict(report), indent=2, ensure_ascii=False) + "\n"
+
+def render_json(report: AnyReport | Sequence[AnyReport]) -> str:
+    """A report as one JSON object, keys in the order of the data model; several as an array."""
+    data = [asdict(one) for one in report] if isinstance(report, Sequence) else asdict(report)
+    return json.dumps(data, indent=2, ensure_ascii=False) + "\n"

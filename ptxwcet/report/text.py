@@ -1,19 +1,31 @@
-"""The report as text for people: one screen a kernel."""
+"""The report as text for people: a line, a screen or all that is known of a kernel."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from enum import Enum
 from functools import partial
 from typing import Protocol, TypeVar
 
 from ptxwcet.report.build import row_or_refusal
 from ptxwcet.report.explanation_text import explanation_lines
-from ptxwcet.report.model import BoundedKernel, Refused, Report
+from ptxwcet.report.model import BoundedKernel, LoopRow, Refused, Report
 from ptxwcet.report.places import number_ranges
 from ptxwcet.support.diagnostics import Diagnostic
 
 _MOST_ROWS = 8
 _MOST_BLOCKS = 16
+_MOST_LOOPS = 5
+_USER = "user"
+_AUXILIARY = ("gub", "lower")  # bounds that are given beside the one that is asked for
+
+
+class Extent(Enum):
+    """How much is printed of a kernel."""
+
+    LINE = "name, cycles, guarantee"
+    SCREEN = "the bound, what it rests on, the loops that matter, the costliest lines, a next step"
+    DETAILS = "all that is known"
 
 
 class _Named(Protocol):
@@ -25,12 +37,26 @@ Named = TypeVar("Named", bound=_Named)
 """The row of a kernel that is bounded."""
 
 
-def render_text(report: Report, failures: list[Diagnostic] | None = None) -> str:
+def render_text(
+    report: Report,
+    failures: list[Diagnostic] | None = None,
+    extent: Extent = Extent.DETAILS,
+) -> str:
     """The whole report; refused kernels get one row each (their diagnostics are printed apart).
 
     An internal error costs the text of its kernel alone, and is added to ``failures``.
     """
-    return "\n\n".join([_head(report), *kernel_texts(report.kernels, _bounded, failures)]) + "\n"
+    if extent is Extent.LINE:
+        return "".join(map(_line, report.kernels))
+    text_of = partial(_bounded, extent=extent)
+    return "\n\n".join([_head(report), *kernel_texts(report.kernels, text_of, failures)]) + "\n"
+
+
+def _line(kernel: BoundedKernel | Refused) -> str:
+    """A kernel in a line for a machine to read: name, cycles, guarantee."""
+    if isinstance(kernel, Refused):
+        return f"{kernel.kernel} refused {kernel.diagnostics[0].code}\n"
+    return f"{kernel.kernel} {kernel.bound_cycles} {kernel.guarantee}\n"
 
 
 def kernel_texts(
@@ -65,14 +91,16 @@ def _refused(kernel: Refused) -> str:
     return f"kernel     {kernel.kernel}\nREFUSED    [{first.code}] {first.message}"
 
 
-def _bounded(kernel: BoundedKernel) -> str:
+def _bounded(kernel: BoundedKernel, extent: Extent) -> str:
+    is_whole = extent is Extent.DETAILS
     lines = [f"kernel     {kernel.kernel}", f"launch     {_launch(kernel)}", ""]
     lines.append(
         f"BOUND      {kernel.bound_cycles:,} cycles for any one block alone on its SM "
         f"({kernel.microseconds:,} us)   {kernel.guarantee}"
     )
     for bound in kernel.bounds[1:]:
-        lines.append(_bound_line(bound.method, bound.cycles, bound.guarantee, bound.note))
+        if is_whole or bound.method not in _AUXILIARY:
+            lines.append(_bound_line(bound.method, bound.cycles, bound.guarantee, bound.note))
     if kernel.largest_pessimism_percent is None:
         lines.append("pessimism  not given: there is no lower bound")
     else:
@@ -80,19 +108,22 @@ def _bounded(kernel: BoundedKernel) -> str:
             f"pessimism  at most {kernel.largest_pessimism_percent} % over the true worst case"
         )
     lines += ["", *_safe_under(kernel)]
-    lines += _warps(kernel)
-    lines += _table(
-        "sections (times, cycles each, up to the barrier at)",
-        [(f"{s.multiplicity:,} x", f"{s.cycles:,}", s.ends_at) for s in kernel.sections],
-    )
+    if is_whole:
+        lines += _warps(kernel)
+        lines += _table(
+            "sections (times, cycles each, up to the barrier at)",
+            [(f"{s.multiplicity:,} x", f"{s.cycles:,}", s.ends_at) for s in kernel.sections],
+        )
     lines += _table(
         "loops (block, line, body executions an entry, origin)",
         [
             (loop.block, loop.source_line, f"{loop.iterations:,}", f"{loop.origin}: {loop.reason}")
-            for loop in kernel.loops
+            for loop in (kernel.loops if is_whole else _by_weight(kernel))
         ],
+        _MOST_ROWS if is_whole else _MOST_LOOPS,
     )
-    lines += _worst_path(kernel)
+    if is_whole or kernel.not_explained:
+        lines += _worst_path(kernel)
     if kernel.explanation is not None:
         lines += explanation_lines(kernel.explanation)
     else:
@@ -103,7 +134,31 @@ def _bounded(kernel: BoundedKernel) -> str:
                 for line in kernel.costliest_lines
             ],
         )
+    if not is_whole:
+        lines += ["", f"next       {_next_step(kernel)}"]
     return "\n".join(lines)
+
+
+def _by_weight(kernel: BoundedKernel) -> list[LoopRow]:
+    """The loops, those first that rest on the user's word, then those that run most often."""
+    executions = {row.block: row.executions for row in kernel.worst_path}
+    return sorted(
+        kernel.loops,
+        key=lambda loop: (loop.origin != _USER, -executions.get(loop.block, loop.iterations)),
+    )
+
+
+def _next_step(kernel: BoundedKernel) -> str:
+    """What is worth doing with this bound."""
+    stated = [loop.block for loop in kernel.loops if loop.origin == _USER]
+    if stated:
+        blocks = ", ".join(stated[:_MOST_LOOPS])
+        return (
+            f"try the bounds you stated ({blocks}) on data: ptxwcet validate --launch --inputs 20"
+        )
+    if kernel.explanation is None and not kernel.not_explained:
+        return "--explain shows which lines pay the bound; --details all that is known"
+    return "--details shows warps, sections and the worst path"
 
 
 def _worst_path(kernel: BoundedKernel) -> list[str]:

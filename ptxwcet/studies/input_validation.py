@@ -24,9 +24,9 @@ from ptxwcet.simulator.configuration import SmConfiguration
 from ptxwcet.simulator.engine import Simulator
 from ptxwcet.simulator.policies import Jitter, Policy
 from ptxwcet.studies.executed_paths import prepare_executed
-from ptxwcet.studies.launch_run import MOST_INSTRUCTIONS, diagnostics_of, emulated, read_launch
+from ptxwcet.studies.launch_run import diagnostics_of, emulated, read_launch
 from ptxwcet.studies.opening import open_request
-from ptxwcet.studies.request import Request
+from ptxwcet.studies.request import MOST_INSTRUCTIONS, Request
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.validate.containment import Departure, find_departure, length
 from ptxwcet.validate.plans import Run

@@ -133,7 +133,7 @@ def check_options(options: MakespanOptions) -> None:
             Diagnostic(
                 "PW566",
                 f"a time limit of {options.seconds:g} seconds: it must be above zero",
-                help="leave --time out for no limit",
+                help="leave --timeout out for no limit",
             )
         )
     if options.most_extrapolated < 1:

@@ -45,12 +45,9 @@ from ptxwcet.studies.opening import (
     read_module,
     refuse,
 )
-from ptxwcet.studies.request import Request
+from ptxwcet.studies.request import MOST_INSTRUCTIONS, Request
 from ptxwcet.support.array_files import Array
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
-
-MOST_INSTRUCTIONS = 10**9
-"""Warp-instructions after which a run is given up unless told otherwise."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,9 +39,9 @@ from ptxwcet.machine.model import Machine
 from ptxwcet.pipeline import build_flow
 from ptxwcet.simulator.grid import GridOptions, GridRun, GridShape, GridWorkload
 from ptxwcet.simulator.policies import Jitter, Policy, find_policy
-from ptxwcet.studies.launch_run import MOST_INSTRUCTIONS, execute_recorded, open_launch
+from ptxwcet.studies.launch_run import execute_recorded, open_launch
 from ptxwcet.studies.opening import digest_of, read_module, state_facts
-from ptxwcet.studies.request import Request
+from ptxwcet.studies.request import MOST_INSTRUCTIONS, Request
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.timing.cost import InstructionCosts
 from ptxwcet.trace.events import END, Ipoint, TimedTrace, TraceOrigin

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -36,6 +37,9 @@ from ptxwcet.support.source import SourceFile
 
 if TYPE_CHECKING:
     from ptxwcet.emulator.launch_model import LaunchFile
+
+
+_LOGGER = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,8 +138,10 @@ class Opened:
         for kernel in self.kernels:
             try:
                 rows.append(study(kernel))
+                _LOGGER.info("kernel %s: answered", kernel.name)
             except Exception as error:
                 rows.append(refuse(kernel, error))
+                _LOGGER.info("kernel %s: refused", kernel.name)
         return tuple(rows)
 
 
@@ -145,6 +151,7 @@ def open_request(request: Request, module: Module | None = None) -> Opened:
     Raises PtxwcetError for input that concerns no single kernel. Cost: linear in the file.
     """
     known = read_module(request) if module is None else module
+    _LOGGER.info("%s: read, %d kernels", request.path, len(known.kernels))
     facts = state_facts(request, known)
     request, launched = with_launch_file(request, known, facts)
     kernels = select_kernels(known.kernels, request.kernels, request.path)

@@ -39,9 +39,9 @@ from ptxwcet.instrument.sidecar import (
 from ptxwcet.ir.kernel import Kernel, Module, UnreadKernel
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.ptx.reading import read_source
-from ptxwcet.studies.launch_run import MOST_INSTRUCTIONS, diagnostics_of, read_launch
+from ptxwcet.studies.launch_run import diagnostics_of, read_launch
 from ptxwcet.studies.opening import file_digest, select_kernels
-from ptxwcet.studies.request import Request
+from ptxwcet.studies.request import MOST_INSTRUCTIONS, Request
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.input_files import MOST_DATA_BYTES, MOST_TEXT_BYTES, read_bytes
 from ptxwcet.support.whole_files import whole_file, write_text

@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 from ptxwcet.machine.loader import DEFAULT_MACHINE
 
+MOST_INSTRUCTIONS = 10**9
+"""Warp-instructions after which an execution is given up unless told otherwise."""
+
 
 @dataclass(frozen=True, slots=True)
 class Request:

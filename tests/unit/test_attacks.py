@@ -109,7 +109,7 @@ def test_short_form_on_known_and_random_kernels() -> None:
 def test_command(capsys: pytest.CaptureFixture[str]) -> None:
     samples = Path(__file__).parents[2] / "samples"
     file, launch = samples / "histogram.ptx", samples / "launches" / "histogram.toml"
-    options = ["--launch", str(launch), "--attack", "4", "--seeds", "1", "--time", "0.2"]
+    options = ["--launch", str(launch), "--attack", "4", "--seeds", "1", "--timeout", "0.2"]
     with pytest.raises(SystemExit) as stop:
         main(["validate", str(file), *options])
     assert stop.value.code == 0

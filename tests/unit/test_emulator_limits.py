@@ -62,7 +62,7 @@ def test_a_stopped_run_writes_nothing(tmp_path, capsys):
     launch.write_text(f"grid = 1\nblock = 32\n[arguments]\nout = {array}\n")
     out, paths = tmp_path / "r.npz", tmp_path / "p.jsonl"
     out.write_text("older")
-    written = ("--out", str(out), "--paths", str(paths))
+    written = ("-o", str(out), "--paths", str(paths))
     with pytest.raises(SystemExit) as ended:
         main(["run", str(file), "--launch", str(launch), "--max-instructions", "5000", *written])
     assert ended.value.code == 1

@@ -108,7 +108,7 @@ def test_usage(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     command = COMMANDS[words]
-    least = tree.least_words(command, tmp_path, {"file"})
+    least = tree.least_words(command, tmp_path, {"file", "files"})
     code, error = call(capsys, *words, VECTOR_ADD, *least, *options)
     assert code == 2, error
 
@@ -121,10 +121,10 @@ def test_unknown_machine(
         pytest.skip("its machine belongs to runs that are drawn")
     command = COMMANDS[words]
     launch = SAMPLES / "launches" / "vector_add.toml"
-    least = tree.least_words(command, tmp_path, {"file", "launch_file", "out"})
+    least = tree.least_words(command, tmp_path, {"file", "files", "launch_file", "output"})
     names = {one.name for one in command.params}
-    if "out" in names:
-        least += ["--out", str(tmp_path / "o.csv")]
+    if any(one.name == "output" and one.required for one in command.params):
+        least += ["-o", str(tmp_path / "o.csv")]
     if "launch_file" in names:
         least += ["--launch", str(launch)]
     if words == ("hybrid",):
@@ -209,7 +209,7 @@ def test_a_full_disk_behind_standard_error() -> None:
     "words",
     [
         "run samples/saxpy.ptx --launch samples/launches/saxpy.toml --paths",
-        "instrument samples/scan.ptx --sidecar /dev/null --out",
+        "instrument samples/scan.ptx --sidecar /dev/null -o",
         "cfg samples/vector_add.ptx -o",
         "facts samples/saxpy.ptx --block 32 -o",
     ],
@@ -236,7 +236,7 @@ def test_a_reader_that_leaves_is_no_error(line: str) -> None:
     assert shell(line).stderr == ""
 
 
-@pytest.mark.parametrize("option", ["--limit", "--events", "--seed", "--paths"])
+@pytest.mark.parametrize("option", ["--max-instructions", "--events", "--seed", "--path-seed"])
 @pytest.mark.parametrize("number", [2**62 + 1, 2**64, 10**30])
 def test_numbers_of_a_run_that_do_not_fit_are_usage(
     option: str, number: int, capsys: pytest.CaptureFixture[str]

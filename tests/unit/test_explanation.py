@@ -349,7 +349,7 @@ def test_text_shows_lines_and_their_source() -> None:
     assert re.search(r"^  all lines .* 133,702  100\.0 %\n  share  .* 83\.1 %$", text, re.MULTILINE)
     assert re.search(r"^  ld\.shared\.f32 .* 52\.9 %  64 instructions$", text, re.MULTILINE)
     assert re.search(r"^   32 x   3,270 .* sgemm_naive\.cu:18 99\.0 %$", text, re.MULTILINE)
-    plain = CliRunner().invoke(bound, arguments).stdout
+    plain = CliRunner().invoke(bound, [*arguments, "--details"]).stdout
     assert "which lines pay" not in plain
     assert re.search(r"^  \$L__BB0_2  sgemm_naive\.cu:13-19  32 x  0-31$", plain, re.MULTILINE)
 

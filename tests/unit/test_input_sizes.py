@@ -359,7 +359,7 @@ def test_sidecars(text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str])
     path, dump = tmp_path / "s.json", tmp_path / "d.bin"
     path.write_text(text)
     dump.write_bytes(b"")
-    code, error = call(capsys, "import-dump", dump, "--sidecar", path, "--out", tmp_path / "t.csv")
+    code, error = call(capsys, "import-dump", dump, "--sidecar", path, "-o", tmp_path / "t.csv")
     assert (code, "error[PW652]" in error) == (1, True)
 
 
@@ -378,7 +378,7 @@ def test_parameters(number: str, capsys: pytest.CaptureFixture[str]) -> None:
 def test_places_of_points(place: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A superscript two is a digit for Python's isdigit, and no number."""
     out = tmp_path / "o.ptx"
-    code, error = call(capsys, "instrument", SAMPLES / "scan.ptx", "--out", out, f"--at={place}")
+    code, error = call(capsys, "instrument", SAMPLES / "scan.ptx", "-o", out, f"--at={place}")
     assert (code, "error[PW651]" in error) == (2, True)
 
 

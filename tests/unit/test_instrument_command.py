@@ -23,7 +23,7 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> tuple[int
 
 def test_from_ptx_to_a_trace(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     out, dump = tmp_path / "scan.instr.ptx", tmp_path / "scan.bin"
-    code, text, err = run(capsys, "instrument", SCAN, "--out", out)
+    code, text, err = run(capsys, "instrument", SCAN, "-o", out)
     assert (code, err) == (0, "")
     assert text.splitlines() == [
         f"written    {out}, {tmp_path / 'scan.instr.json'}",
@@ -34,13 +34,13 @@ def test_from_ptx_to_a_trace(capsys: pytest.CaptureFixture[str], tmp_path: Path)
         "           parameters at the end: .u64 ptxwcet_buffer, .u64 ptxwcet_chunks",
         "total      7 points, 179 instructions",
     ]
-    code, text, err = run(capsys, "record", out, *LAUNCH, "--out", dump)
+    code, text, err = run(capsys, "record", out, *LAUNCH, "-o", dump)
     assert (code, err) == (0, "")
     assert text == f"{dump}: {dump.stat().st_size:,} bytes of scan\n"
     described = ("--sidecar", tmp_path / "scan.instr.json")
     for name in ("t.csv", "t.npz"):
         trace = tmp_path / name
-        code, text, err = run(capsys, "import-dump", dump, dump, *described, "--out", trace)
+        code, text, err = run(capsys, "import-dump", dump, dump, *described, "-o", trace)
         assert (code, err) == (0, "")
         assert text == (
             f"{trace}: 194 events of scan in 2 runs on 1 multiprocessor, times in instructions\n"
@@ -57,9 +57,9 @@ def test_from_ptx_to_a_trace(capsys: pytest.CaptureFixture[str], tmp_path: Path)
 
 def test_json_is_the_description(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     out, sidecar = tmp_path / "a.ptx", tmp_path / "b.json"
-    arguments = ("--out", out, "--sidecar", sidecar, "--at", "$L__BB0_2,every-block")
+    arguments = ("-o", out, "--sidecar", sidecar, "--at", "$L__BB0_2,every-block")
     assert run(capsys, "instrument", SCAN, *arguments)[0] == 2
-    arguments = ("--out", out, "--sidecar", sidecar, "--at", "$L__BB0_2", "--format", "json")
+    arguments = ("-o", out, "--sidecar", sidecar, "--at", "$L__BB0_2", "--format", "json")
     code, text, _ = run(capsys, "instrument", SCAN, *arguments)
     assert code == 0
     data = json.loads(text)
@@ -69,19 +69,19 @@ def test_json_is_the_description(capsys: pytest.CaptureFixture[str], tmp_path: P
     added = kernel["added"]
     assert added["instructions"] == 39 + 20 * 3
     assert (added["inserted_points"], added["registers"]["b32"]) == (3, 4)
-    code, text, _ = run(capsys, "instrument", SCAN, "--out", out, "--at", "every-block")
+    code, text, _ = run(capsys, "instrument", SCAN, "-o", out, "--at", "every-block")
     assert "points at 6 blocks" in text
 
 
 def test_files_are_not_overwritten(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     path = tmp_path / "scan.ptx"
     path.write_text(Path(SCAN).read_text())
-    for more in (("--out", path), ("--out", tmp_path / "o.ptx", "--sidecar", path)):
+    for more in (("-o", path), ("-o", tmp_path / "o.ptx", "--sidecar", path)):
         code, _, err = run(capsys, "instrument", path, *more)
         assert code == 2
         assert "would replace" in err or "would write the same file" in err
     assert path.read_text() == Path(SCAN).read_text()
-    code, _, err = run(capsys, "instrument", path, "--out", tmp_path / "o.json")
+    code, _, err = run(capsys, "instrument", path, "-o", tmp_path / "o.json")
     assert (code, "would write the same file" in err) == (2, True)
 
 
@@ -90,24 +90,24 @@ def test_what_is_no_file_is_not_replaced(
 ) -> None:
     nowhere = tmp_path / "nowhere"
     nowhere.symlink_to("/dev/null")
-    code, _, err = run(capsys, "instrument", SCAN, "--out", nowhere)
+    code, _, err = run(capsys, "instrument", SCAN, "-o", nowhere)
     assert (code, err) == (0, "")
     assert nowhere.is_symlink()
 
 
 def test_problems_are_diagnostics(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     out, dump = tmp_path / "k.ptx", tmp_path / "k.bin"
-    code, _, err = run(capsys, "instrument", SCAN, "--out", out, "--at", "nowhere")
+    code, _, err = run(capsys, "instrument", SCAN, "-o", out, "--at", "nowhere")
     assert (code, out.exists()) == (2, False)
     assert "error[PW651]: no block 'nowhere' that is reached in scan" in err
-    code, _, err = run(capsys, "instrument", SCAN, "--out", tmp_path / "none" / "k.ptx")
+    code, _, err = run(capsys, "instrument", SCAN, "-o", tmp_path / "none" / "k.ptx")
     assert code == 2
     assert "there is no folder" in err
-    assert run(capsys, "instrument", SCAN, "--out", out)[0] == 0
-    code, _, err = run(capsys, "record", out, *LAUNCH, "--out", dump, "--sidecar", "no.json")
+    assert run(capsys, "instrument", SCAN, "-o", out)[0] == 0
+    code, _, err = run(capsys, "record", out, *LAUNCH, "-o", dump, "--sidecar", "no.json")
     assert (code, "cannot read 'no.json'" in err) == (2, True)
     out.write_text(out.read_text() + "\n")
-    code, _, err = run(capsys, "record", out, *LAUNCH, "--out", dump)
+    code, _, err = run(capsys, "record", out, *LAUNCH, "-o", dump)
     assert (code, dump.exists()) == (1, False)
     assert f"error[PW653]: '{out}' is not the file that" in err
     code, _, err = run(capsys, "import-dump", out, "--sidecar", tmp_path / "k.json", "-o", "t.csv")
@@ -115,10 +115,10 @@ def test_problems_are_diagnostics(capsys: pytest.CaptureFixture[str], tmp_path: 
 
 
 def test_nothing_is_given_in_vain(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    arguments = (*LAUNCH, "--out", tmp_path / "k.bin", "--device", "gpu")
+    arguments = (*LAUNCH, "-o", tmp_path / "k.bin", "--device", "gpu")
     code, _, err = run(capsys, "record", SCAN, *arguments, "--max-instructions", "5")
     assert (code, "nothing counts on a GPU" in err) == (2, True)
-    assert run(capsys, "instrument", SCAN, "--out", tmp_path / "k.ptx")[0] == 0
+    assert run(capsys, "instrument", SCAN, "-o", tmp_path / "k.ptx")[0] == 0
     limit = (*arguments[:-2], "--max-instructions", "5")
     code, _, err = run(capsys, "record", tmp_path / "k.ptx", *limit)
     assert (code, "error[PW411]" in err) == (1, True)
@@ -132,8 +132,8 @@ def test_a_run_with_findings_is_no_recording(
     text = (SAMPLES / "launches/scan.toml").read_text()
     launch.write_text(text.replace("in = { shape = 128", "in = { shape = 64"))
     out, dump = tmp_path / "k.ptx", tmp_path / "k.bin"
-    assert run(capsys, "instrument", SCAN, "--out", out)[0] == 0
-    arguments = ("--launch", launch, *LAUNCH[2:], "--out", dump)
+    assert run(capsys, "instrument", SCAN, "-o", out)[0] == 0
+    arguments = ("--launch", launch, *LAUNCH[2:], "-o", dump)
     code, _, err = run(capsys, "record", out, *arguments)
     assert (code, dump.exists()) == (1, False)
     assert "error[PW430]" in err
@@ -146,8 +146,8 @@ def test_wrong_results_are_said_and_the_dump_is_kept(
     text = (SAMPLES / "launches/scan.toml").read_text()
     launch.write_text(text.replace("start = 1, step = 1", "start = 2, step = 1"))
     out, dump = tmp_path / "k.ptx", tmp_path / "k.bin"
-    assert run(capsys, "instrument", SCAN, "--out", out)[0] == 0
-    code, _, err = run(capsys, "record", out, "--launch", launch, *LAUNCH[2:], "--out", dump)
+    assert run(capsys, "instrument", SCAN, "-o", out)[0] == 0
+    code, _, err = run(capsys, "record", out, "--launch", launch, *LAUNCH[2:], "-o", dump)
     assert (code, dump.exists(), "error[PW428]" in err) == (1, True, True)
 
 
@@ -155,7 +155,7 @@ def test_cuda_names_come_from_the_source_beside(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     out, dump = tmp_path / "k.ptx", tmp_path / "k.bin"
-    assert run(capsys, "instrument", SCAN, "--out", out)[0] == 0
-    assert run(capsys, "record", out, *LAUNCH[:2], "--out", dump)[0] == 1
+    assert run(capsys, "instrument", SCAN, "-o", out)[0] == 0
+    assert run(capsys, "record", out, *LAUNCH[:2], "-o", dump)[0] == 1
     (tmp_path / "scan.cu").write_text((SAMPLES / "scan.cu").read_text())
-    assert run(capsys, "record", out, *LAUNCH[:2], "--out", dump)[0] == 0
+    assert run(capsys, "record", out, *LAUNCH[:2], "-o", dump)[0] == 0

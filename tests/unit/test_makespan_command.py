@@ -91,8 +91,12 @@ def test_json(run) -> None:
         (("--string", "", "--warps", "3"), "PW560", "the kernel string is empty"),
         (("--string", "LC", "--warps", "0"), "PW561", "0 warps: at least one warp is needed"),
         (("--string", "LC", "--warps", "-4"), "PW561", "-4 warps"),
-        (("--string", "LC", "--warps", "3", "--time", "0"), "PW566", "a time limit of 0 seconds"),
-        (("--string", "LC", "--warps", "3", "--time", "nan"), "PW566", "a time limit of nan"),
+        (
+            ("--string", "LC", "--warps", "3", "--timeout", "0"),
+            "PW566",
+            "a time limit of 0 seconds",
+        ),
+        (("--string", "LC", "--warps", "3", "--timeout", "nan"), "PW566", "a time limit of nan"),
         (
             ("--string", "LC", "--warps", "2", "--method", "closed-form"),
             "PW565",
@@ -149,7 +153,7 @@ def test_usage(run, arguments) -> None:
 
 
 def test_time_limit_ends_in_bounds_from_both_sides(run) -> None:
-    arguments = ("--load-store", "2", "--cores", "1", "--time", "0.000001")
+    arguments = ("--load-store", "2", "--cores", "1", "--timeout", "0.000001")
     code, out, _ = run("--string", "LLCLLCCL", "--warps", "14", *arguments)
     assert code == 0
     assert "MAKESPAN   79 slots   safe-bound\n" in out
@@ -158,7 +162,7 @@ def test_time_limit_ends_in_bounds_from_both_sides(run) -> None:
 
 
 def test_ilp_in_no_time_keeps_what_is_proved_otherwise(run) -> None:
-    arguments = ("--method", "ilp", "--time", "0.01")
+    arguments = ("--method", "ilp", "--timeout", "0.01")
     code, out, _ = run("--string", "LLCLLC", "--warps", "4", *arguments, *ONE)
     assert code == 0
     assert "MAKESPAN   18 slots   safe-bound" in out

@@ -204,7 +204,7 @@ def test_file_names_that_are_no_unicode(tmp_path: Path, capsys: pytest.CaptureFi
     code, out, _ = call(capsys, path, *LAUNCH, *N, "--format", "json")
     assert (code, json.loads(out)["file"]) == (0, str(path))
     side, lines = tmp_path / "s.json", tmp_path / "p.jsonl"
-    assert call(capsys, "instrument", path, "--out", tmp_path / "o.ptx", "--sidecar", side)[0] == 0
+    assert call(capsys, "instrument", path, "-o", tmp_path / "o.ptx", "--sidecar", side)[0] == 0
     assert json.loads(side.read_text())["source"] == path.name
     launch = SAMPLES / "launches" / "saxpy.toml"
     assert call(capsys, "run", path, "--launch", launch, "--paths", lines)[0] == 0

@@ -14,8 +14,9 @@ import command_tree as tree
 import pytest
 from click.testing import CliRunner
 
+from ptxwcet.cli.command import Command
 from ptxwcet.cli.main import commands
-from ptxwcet.cli.paths import GuardedCommand, InputFile, OutputFile, OutputFolder, check_outputs
+from ptxwcet.cli.paths import InputFile, OutputFile, OutputFolder, check_outputs
 
 COMMANDS = dict(tree.all_commands())
 PAIRS = [
@@ -76,7 +77,7 @@ def test_there_are_commands_with_both() -> None:
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
 def test_every_path_says_what_it_is_for(words: tuple[str, ...]) -> None:
     command = COMMANDS[words]
-    assert isinstance(command, GuardedCommand)
+    assert isinstance(command, Command)
     for one in command.params:
         assert not tree.is_path(one) or tree.is_input(one) or tree.is_output(one), one.name
         if one.name in ("machine", "file", "launch_file", "facts_file", "source", "sidecar"):
@@ -178,7 +179,7 @@ def test_the_second_file_of_instrument_is_an_output(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("k.json").write_text("kept")
-    answer = CliRunner().invoke(commands, ["instrument", "k.json", "--out", "k.ptx"])
+    answer = CliRunner().invoke(commands, ["instrument", "k.json", "-o", "k.ptx"])
     assert (answer.exit_code, "would replace" in answer.output) == (2, True), answer.output
 
 
@@ -193,8 +194,8 @@ def test_a_folder_of_pictures_keeps_the_inputs_in_it(tmp_path: Path) -> None:
 
 
 def test_names_that_differ_in_case_are_taken_for_one_output() -> None:
-    command = GuardedCommand(
-        "c", params=[click.Option([f"--{n}"], type=OutputFile()) for n in ("a", "b")]
+    command = Command(
+        "c", example="c", params=[click.Option([f"--{n}"], type=OutputFile()) for n in ("a", "b")]
     )
     with pytest.raises(click.UsageError, match="the same file"):
         check_outputs(command, {"a": Path("new.csv"), "b": Path("NEW.csv")})
@@ -202,8 +203,8 @@ def test_names_that_differ_in_case_are_taken_for_one_output() -> None:
 
 
 def test_a_device_is_replaced_by_nothing() -> None:
-    command = GuardedCommand(
-        "c", params=[click.Option([f"--{n}"], type=OutputFile()) for n in ("a", "b")]
+    command = Command(
+        "c", example="c", params=[click.Option([f"--{n}"], type=OutputFile()) for n in ("a", "b")]
     )
     check_outputs(command, {"a": Path("/dev/null"), "b": Path("/dev/null")})
 

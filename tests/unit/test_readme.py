@@ -78,7 +78,7 @@ def missing(shown: list[str], printed: list[str]) -> list[str]:
 
 
 def test_the_example_prints_what_is_shown() -> None:
-    assert len(example_lines()) > 30
+    assert len(example_lines()) > 15
     printed = output("bound", *example_arguments()).splitlines()
     assert missing(example_lines(), printed) == []
 

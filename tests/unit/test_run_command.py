@@ -31,7 +31,7 @@ def changed(tmp_path: Path, name: str, old: str, new: str) -> str:
 
 def test_writes_the_arrays(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     out = tmp_path / "result.npz"
-    code, text, err = run(capsys, *SAXPY, "--out", str(out))
+    code, text, err = run(capsys, *SAXPY, "-o", str(out))
     assert (code, err) == (0, "")
     assert "kernel     saxpy, block 64x1x1, grid 4x1x1" in text
     assert "ran to the end" in text
@@ -70,7 +70,7 @@ def test_a_fault_stops_the_run_and_nothing_is_written(
     text = text[: text.index("[expected]")]
     Path(launch).write_text(text.replace("c = { shape = 200", "c = { shape = 199"))
     out, paths = tmp_path / "r.npz", tmp_path / "p.jsonl"
-    options = ("--out", str(out), "--paths", str(paths))
+    options = ("-o", str(out), "--paths", str(paths))
     code, text, err = run(capsys, ADD[0], "--launch", launch, *options)
     assert code == 1
     assert "error[PW4" in err
@@ -83,7 +83,7 @@ def test_a_fault_stops_the_run_and_nothing_is_written(
 
 def test_a_run_that_is_too_long(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     out = tmp_path / "r.npz"
-    code, _, err = run(capsys, *SAXPY, "--max-instructions", "50", "--out", str(out))
+    code, _, err = run(capsys, *SAXPY, "--max-instructions", "50", "-o", str(out))
     assert code == 1
     assert "error[PW4" in err
     assert "50" in err
@@ -97,8 +97,8 @@ def test_a_run_that_is_too_long(capsys: pytest.CaptureFixture[str], tmp_path: Pa
         ((SAXPY[0],), 2, "--launch"),
         ((SAXPY[0], "--launch", "none.toml"), 2, "cannot read 'none.toml'"),
         (("none.ptx", *SAXPY[1:]), 2, "cannot read 'none.ptx'"),
-        ((*SAXPY, "--out", "x.npy"), 2, ".npz"),
-        ((*SAXPY, "--out", "no/such/folder.npz"), 2, "no folder 'no/such'"),
+        ((*SAXPY, "-o", "x.npy"), 2, ".npz"),
+        ((*SAXPY, "-o", "no/such/folder.npz"), 2, "no folder 'no/such'"),
         ((*SAXPY, "--paths", "no/such/folder.jsonl"), 2, "no folder 'no/such'"),
         ((*SAXPY, "--max-instructions", "0"), 2, "--max-instructions"),
     ],

@@ -68,7 +68,7 @@ def test_text(capsys: pytest.CaptureFixture[str]) -> None:
         assert known.case.name in out
 
 
-@pytest.mark.parametrize("nothing", [("--seconds", "0"), ("--cases", "0")])
+@pytest.mark.parametrize("nothing", [("--timeout", "0"), ("--cases", "0")])
 def test_without_a_random_case_nothing_has_passed(
     capsys: pytest.CaptureFixture[str], nothing: tuple[str, str]
 ) -> None:
@@ -94,7 +94,7 @@ def test_compiling_does_not_count_in_the_time(
 
     monkeypatch.setattr(selftest, "attack", slow_at_first)
     monkeypatch.setattr(selftest.time, "monotonic", lambda: now[0])
-    code, out, _ = run(capsys, "--seconds", "10", "--format", "json")
+    code, out, _ = run(capsys, "--timeout", "10", "--format", "json")
     assert code == 0
     assert json.loads(out)["random_cases"] == 2 * 240
 

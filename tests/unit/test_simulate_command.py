@@ -73,7 +73,7 @@ def test_open_decisions_are_taken_and_said() -> None:
     longest = report(file, *facts, "--policy", "gto")["kernels"][0]
     assert longest["is_resolved"]
     assert "one possible path was run" in invoke(file, *facts, "--policy", "gto")
-    some = report(file, *facts, "--policy", "gto", "--paths", "3")["kernels"][0]
+    some = report(file, *facts, "--policy", "gto", "--path-seed", "3")["kernels"][0]
     assert some["cycles"] < longest["cycles"]
 
 
@@ -135,7 +135,7 @@ def failing(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, s
         (("--policy", "fifo"), 2, "PW530"),
         (("--policy", "lrr", "--jitter", "101"), 2, "PW531"),
         (("--policy", "lrr", "--jitter", "-1"), 2, "PW531"),
-        (("--policy", "random", "--limit", "100"), 1, "PW533"),
+        (("--policy", "random", "--max-instructions", "100"), 1, "PW533"),
         (("--policy", "lrr", "--block", "0"), 2, "PW2"),
         (("--policy", "lrr", "--gantt", "x.pdf"), 2, ".png or .svg"),
         (("--policy", "lrr", "--timeline", "no/such/folder.json"), 2, "no folder 'no/such'"),

@@ -22,7 +22,7 @@ LAUNCH = str(SAMPLES / "launches" / "scan_random.toml")
 
 
 def run(out: Path, *options: str) -> str:
-    arguments = [SCAN, "--launch", LAUNCH, "--out", str(out), "--policy", "lrr", *options]
+    arguments = [SCAN, "--launch", LAUNCH, "-o", str(out), "--policy", "lrr", *options]
     result = CliRunner().invoke(trace_command, arguments, standalone_mode=False)
     assert result.return_value == 0, result.output
     return result.output
@@ -56,13 +56,13 @@ def test_json_says_the_same(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "code", "said"),
     [
-        (["--out", "trace.txt"], 2, "should end in .csv or .npz"),
-        (["--out", "t.npz", "--policy", "best"], 2, "PW530"),
-        (["--out", "t.npz", "--jitter", "101"], 2, "PW531"),
-        (["--out", "t.npz", "--registers", "300"], 1, "PW316"),
-        (["--out", "t.npz", "--max-events", "3"], 1, "PW690"),
-        (["--out", "t.npz", "--sms", "0"], 2, "--sms"),
-        (["--out", "/nowhere/t.npz"], 2, "no folder '/nowhere'"),
+        (["-o", "trace.txt"], 2, "should end in .csv or .npz"),
+        (["-o", "t.npz", "--policy", "best"], 2, "PW530"),
+        (["-o", "t.npz", "--jitter", "101"], 2, "PW531"),
+        (["-o", "t.npz", "--registers", "300"], 1, "PW316"),
+        (["-o", "t.npz", "--max-events", "3"], 1, "PW690"),
+        (["-o", "t.npz", "--sms", "0"], 2, "--sms"),
+        (["-o", "/nowhere/t.npz"], 2, "no folder '/nowhere'"),
     ],
 )
 def test_what_is_refused(

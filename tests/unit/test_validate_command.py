@@ -41,7 +41,7 @@ def rows(out: str) -> dict[str, list[str]]:
 
 def test_sgemm(capsys: pytest.CaptureFixture[str]) -> None:
     file = str(SAMPLES / "sgemm_naive.ptx")
-    code, out, err = run(capsys, file, *SGEMM, "--seeds", "3", "--time", "1")
+    code, out, err = run(capsys, file, *SGEMM, "--seeds", "3", "--timeout", "1")
     assert (code, err) == (0, "")
     table = rows(out)
     assert set(table) == {"safe", "gub", "lower", "scheduled"}
@@ -56,7 +56,7 @@ def test_undecided_paths_are_resolved(capsys: pytest.CaptureFixture[str]) -> Non
     file = str(SAMPLES / "triangular.ptx")
     code, out, _ = run(
         capsys, file, "-k", "triangular_solve", "--block", "64", "--param", "n=60",
-        "--seeds", "4", "--time", "1",
+        "--seeds", "4", "--timeout", "1",
     )  # fmt: skip
     assert code == 0
     assert set(rows(out)) == {"safe"}
@@ -73,7 +73,7 @@ def test_refused_kernel_and_bad_options(capsys: pytest.CaptureFixture[str]) -> N
     assert code == 2
     assert "error[PW531]" in err
     assert run(capsys, file, *SGEMM, "--seeds", "-1")[0] == 2
-    assert run(capsys, file, *SGEMM, "--time", "0")[0] == 2
+    assert run(capsys, file, *SGEMM, "--timeout", "0")[0] == 2
 
 
 def test_a_wrong_bound_fails_with_a_witness(
@@ -110,7 +110,7 @@ def test_a_wrong_bound_fails_with_a_witness(
         "n=256",
         "--seeds",
         "2",
-        "--time",
+        "--timeout",
         "0.5",
     )
     names = ["safe"]

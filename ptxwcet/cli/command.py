@@ -1,0 +1,89 @@
+"""What all commands have in common: how they print, an example, and that no output is an input."""
+
+from __future__ import annotations
+
+import logging
+import os
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ptxwcet.cli.output import Manner, set_manner
+from ptxwcet.cli.paths import check_outputs
+from ptxwcet.support.whole_files import write_text
+
+_COLORS = {"auto": None, "always": True, "never": False}
+_REPORT_FILE = "report_file"
+
+
+class Command(click.Command):
+    """A command of ptxwcet: every one takes ``--quiet``, ``--verbose`` and ``--color``.
+
+    Its outputs are compared with its inputs, and with one another, before it runs; a report goes to
+    the file of ``-o`` if the command has that option (options.report_options). ``example`` is a
+    line that works, shown at the end of ``--help``.
+    """
+
+    def __init__(self, *args: Any, example: str, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.example = example
+        self.params += _printing()
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The example."""
+        formatter.write_paragraph()
+        with formatter.section("Example"):
+            formatter.write_text(self.example)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Runs the command, if no output replaces an input. Raises PtxwcetError (PW233)."""
+        check_outputs(self, ctx.params)
+        own = {name: ctx.params.pop(name) for name in ("quiet", "verbose", "color")}
+        output: Path | None = ctx.params.pop(_REPORT_FILE, None)
+        report: list[str] | None = None if output is None else []
+        set_manner(Manner(own["quiet"], _color(own["color"]), report))
+        if own["verbose"]:
+            _log_to_standard_error()
+        try:
+            code = super().invoke(ctx)
+        finally:
+            set_manner(Manner())
+        if output is not None and report:
+            write_text(output, "".join(report), "PW233")
+        return code
+
+
+class CommandGroup(click.Group):
+    """A group of such commands."""
+
+    command_class = Command
+
+
+def _printing() -> list[click.Parameter]:
+    return [
+        click.Option(["-q", "--quiet"], is_flag=True, help="Print answers and errors only."),
+        click.Option(
+            ["-v", "--verbose"], is_flag=True, help="Log on standard error what takes time."
+        ),
+        click.Option(
+            ["--color"],
+            type=click.Choice(list(_COLORS)),
+            default="auto",
+            show_default=True,
+            help="Colours, if a terminal reads; NO_COLOR is respected.",
+        ),
+    ]
+
+
+def _color(chosen: str) -> bool | None:
+    return False if chosen == "auto" and os.environ.get("NO_COLOR") else _COLORS[chosen]
+
+
+def _log_to_standard_error() -> None:
+    logger = logging.getLogger("ptxwcet")
+    logger.setLevel(logging.INFO)
+    if not logger.handlers:
+        handler = logging.StreamHandler()
+        handler.setFormatter(logging.Formatter("%(relativeCreated)7.0f ms  %(message)s"))
+        logger.addHandler(handler)

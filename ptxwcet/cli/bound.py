@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ptxwcet.report.symbolic_model import SymbolicReport
 
 
-@click.command(cls=Command, example="ptxwcet kernel.ptx --block 256 --param n=4096")
+@click.command(cls=Command, example="ptxwcet kernel.ptx --block 256 --grid 16 --param n=4096")
 @options.analysis_options_of_files
 @options.report_options
 @click.option("--budget", type=click.IntRange(min=0), help="Fail if a bound exceeds these cycles.")

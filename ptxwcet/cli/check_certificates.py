@@ -6,8 +6,9 @@ import json
 
 import click
 
+from ptxwcet.cli import options
 from ptxwcet.cli.command import Command
-from ptxwcet.cli.output import echo
+from ptxwcet.cli.output import echo, echo_json
 from ptxwcet.cli.paths import InputFile
 from ptxwcet.flow.certificates.checker import Verdict
 from ptxwcet.ptx.parser import parse_module
@@ -23,7 +24,8 @@ from ptxwcet.support.input_files import MOST_TEXT_BYTES, read_text
 )
 @click.argument("report", type=InputFile())
 @click.argument("file", type=InputFile())
-def check_certificates(report: str, file: str) -> int:
+@options.report_options
+def check_certificates(report: str, file: str, form: str) -> int:
     """Check the certificates of loop bounds in REPORT, a JSON report, against the PTX of FILE.
 
     Each is confirmed by the solver alone, without the search that found it; what the report says is
@@ -34,14 +36,18 @@ def check_certificates(report: str, file: str) -> int:
         data = json.loads(read_text(report, MOST_TEXT_BYTES))
     except (ValueError, RecursionError) as error:
         raise click.BadParameter(f"'{report}' is no JSON: {error}") from None
-    found = 0
-    refused = 0
+    rows: list[dict[str, str]] = []
     try:
         for one in recheck(data, parse_module(read_source(file))):
-            found += 1
-            refused += one.verdict is not Verdict.CONFIRMED
-            echo(f"{one.kernel} {one.block}: {one.verdict.value}")
+            verdict = one.verdict.value
+            rows.append({"kernel": one.kernel, "block": one.block, "verdict": verdict})
+            if form == "text":
+                echo(f"{one.kernel} {one.block}: {verdict}")
     except NoReport as error:
         raise click.BadParameter(str(error)) from None
-    echo(f"{found} certificates, {refused} not confirmed")
+    refused = sum(row["verdict"] != Verdict.CONFIRMED.value for row in rows)
+    if form == "json":
+        echo_json(rows)
+    else:
+        echo(f"{len(rows)} certificates, {refused} not confirmed")
     return int(refused > 0)

@@ -30,9 +30,10 @@ def policies(_: click.Context, __: click.Parameter, incomplete: str) -> list[Com
 
 def kernels(context: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """The kernels of the FILE or FILES that stand before, by their names in the PTX."""
-    given = context.params.get("file") or context.params.get("files") or ()
+    given = context.params.get("file") or context.params.get("files")
     found: list[str] = []
-    for path in (given,) if isinstance(given, str) else given:
+    # an option without its value leaves the words before it unread
+    for path in (given,) if isinstance(given, str) else given or context.args:
         try:
             found += _ENTRY.findall(read_text(path, MOST_TEXT_BYTES, "replace"))
         except (OSError, ValueError):

@@ -19,7 +19,7 @@ _EVERY = "every-block"
 
 
 @click.command(cls=Command, example="ptxwcet instrument kernel.ptx -o kernel.instr.ptx")
-@options.FILE
+@options.FILE_ON_DISK
 @options.written_to(
     "Write the instrumented PTX here.",
     required=True,

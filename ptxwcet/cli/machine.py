@@ -7,8 +7,9 @@ from dataclasses import fields
 
 import click
 
+from ptxwcet.cli import options
 from ptxwcet.cli.command import CommandGroup
-from ptxwcet.cli.output import echo
+from ptxwcet.cli.output import echo, echo_json
 from ptxwcet.cli.paths import MACHINE
 from ptxwcet.machine.loader import DEFAULT_MACHINE, load_machine, machine_names
 from ptxwcet.machine.model import Machine, OccupancyRules, OpTiming, RefusedOp
@@ -20,22 +21,36 @@ def machine() -> None:
 
 
 @machine.command("list", example="ptxwcet machine list")
-def list_machines() -> None:
+@options.report_options
+def list_machines(form: str) -> None:
     """List the machine files that come with the tool."""
     rows = []
     for name in machine_names():
         described = load_machine(name)
-        mark = " (default)" if name == DEFAULT_MACHINE else ""
+        mark = " (default)" if name == DEFAULT_MACHINE and form == "text" else ""
         rows.append((name + mark, described.description))
+    if form == "json":
+        known = machine_names()
+        echo_json(
+            [
+                {"machine": name, "description": row[1]}
+                for name, row in zip(known, rows, strict=True)
+            ]
+        )
+        return
     _print_table(("machine", "description"), rows)
 
 
 @machine.command(example="ptxwcet machine show orin-ecrts2025")
 @click.argument("name", type=MACHINE, default=DEFAULT_MACHINE)
-@click.option("--mem-latency", type=int, help="Global-memory latency in cycles.")
-def show(name: str, mem_latency: int | None) -> None:
+@options.MEMORY_LATENCY
+@options.report_options
+def show(name: str, mem_latency: int | None, form: str) -> None:
     """Show units, timings with evidence and source, and assumptions of machine NAME (or a file)."""
     shown = load_machine(name, mem_latency)
+    if form == "json":
+        echo_json(shown)
+        return
     echo(f"{shown.name}: {shown.description}")
     for label, value in _facts(shown):
         echo(f"  {label:<28} {value}")

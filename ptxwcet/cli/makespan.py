@@ -75,7 +75,7 @@ _OF_STRINGS = (
     help="The methods extrapolate start from at most so many warps (x).",
 )
 @click.option(
-    "--unit",
+    "--unit-kind",
     "units",
     multiple=True,
     metavar="UNIT=L|C",
@@ -165,7 +165,9 @@ def _letters(units: Sequence[str]) -> dict[str, str]:
     for written in units:
         unit, _, letter = written.partition("=")
         if not unit or letter not in ("L", "C"):
-            raise click.BadParameter(f"'{written}' is not UNIT=L or UNIT=C", param_hint="'--unit'")
+            raise click.BadParameter(
+                f"'{written}' is not UNIT=L or UNIT=C", param_hint="'--unit-kind'"
+            )
         found[unit] = letter
     return found
 

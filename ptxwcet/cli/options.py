@@ -8,7 +8,15 @@ from typing import Any
 import click
 
 from ptxwcet.cli import completion
-from ptxwcet.cli.paths import INPUT_FILE, LAUNCH_FILE, MACHINE, OUTPUT_FILE, PTX_FILE, PTX_FILES
+from ptxwcet.cli.paths import (
+    INPUT_FILE,
+    LAUNCH_FILE,
+    MACHINE,
+    OUTPUT_FILE,
+    PTX_FILE,
+    PTX_FILES,
+    InputFile,
+)
 from ptxwcet.machine.loader import DEFAULT_MACHINE
 from ptxwcet.studies.request import MOST_INSTRUCTIONS
 
@@ -19,6 +27,7 @@ _MOST_SEED = 2**62
 _POLICIES = "Warp scheduler: lrr, gto, gty, oldest, youngest, random."
 
 FILE: Option = click.argument("file", type=PTX_FILE)
+FILE_ON_DISK: Option = click.argument("file", type=InputFile(".cu"))
 FILES: Option = click.argument("files", type=PTX_FILES, nargs=-1, required=True)
 KERNELS: Option = click.option(
     "-k",
@@ -197,12 +206,12 @@ def max_instructions(
     )
 
 
-def timeout(default: float | None, help_text: str, kind: click.ParamType = click.FLOAT) -> Option:
+def timeout(default: float | None, help_text: str, kind: click.FloatRange | None = None) -> Option:
     """How long a command may search: what it gives does not depend on it elsewhere."""
     return click.option(
         "--timeout",
         "seconds",
-        type=kind,
+        type=kind or float,
         default=default,
         show_default=default is not None,
         metavar="SECONDS",

@@ -9,8 +9,9 @@ from __future__ import annotations
 import errno
 import json
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from enum import Enum
 from functools import partial
 from typing import Any
 
@@ -81,8 +82,21 @@ def _styled(style: dict[str, Any], found: re.Match[str]) -> str:
 
 
 def echo_json(data: Any) -> None:
-    """Prints data as JSON, two spaces a level."""
-    echo(json.dumps(data, indent=2, ensure_ascii=False))
+    """Prints data as JSON, two spaces a level; dataclasses as objects, enums as their values."""
+    echo(json.dumps(_plain(data), indent=2, ensure_ascii=False))
+
+
+def _plain(data: Any) -> Any:
+    match data:
+        case Enum():
+            return data.value
+        case Mapping():
+            return {str(_plain(key)): _plain(value) for key, value in data.items()}
+        case list() | tuple():
+            return [_plain(one) for one in data]
+        case _ if is_dataclass(data):
+            return {one.name: _plain(getattr(data, one.name)) for one in fields(data)}
+    return data
 
 
 def finish(diagnostics: Sequence[Diagnostic], *, is_partial: bool = False) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import click
@@ -11,50 +12,68 @@ from ptxwcet.analysed import KernelAnalysis
 from ptxwcet.cli import options
 from ptxwcet.cli.bound import request_from
 from ptxwcet.cli.command import Command
-from ptxwcet.cli.output import echo, finish
+from ptxwcet.cli.output import echo, echo_json, finish
 from ptxwcet.studies.block_bound import bound_file
 from ptxwcet.studies.opening import refuse
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.timing.phases import Phase, PhaseRepeat
 
 
-@click.command(cls=Command, example="ptxwcet phases kernel.ptx --block 256 --param n=4096")
+@click.command(
+    cls=Command, example="ptxwcet phases kernel.ptx --block 256 --grid 16 --param n=4096"
+)
 @options.analysis_options
+@options.report_options
 @click.option(
     "--warp", type=click.IntRange(min=0), default=0, show_default=True, help="Its number."
 )
-def phases(warp: int, **given: Any) -> int:
+def phases(warp: int, form: str, **given: Any) -> int:
     """Print the execution and idle phases of one warp, run alone, barriers not waiting.
 
     Repeats are printed once, with how often and how many cycles apart they come again.
     """
     answer = bound_file(request_from(**given))
     diagnostics: list[Diagnostic] = []
+    found: list[_WarpAlone] = []
     for row in answer.answered:
         try:
-            lines = list(_describe(row, warp))
+            found.append(_alone(row, warp))
+            if form == "text":
+                echo("\n".join(_describe(found[-1])))
         except Exception as error:
             diagnostics += refuse(row.kernel, error).diagnostics
-            continue
-        echo("\n".join(lines))
+    if form == "json":
+        echo_json(found)
     diagnostics += [one for refused in answer.refused for one in refused.diagnostics]
     return finish(diagnostics, is_partial=bool(answer.answered))
 
 
-def _describe(row: KernelAnalysis, warp: int) -> Iterator[str]:
+@dataclass(frozen=True, slots=True)
+class _WarpAlone:
+    """A warp, run alone: length, execution time and phases in cycles, None if not given."""
+
+    kernel: str
+    warp: int
+    machine: str
+    isolated_cycles: int
+    execution_cycles: int | None
+    phases: Sequence[Phase | PhaseRepeat] | None
+
+
+def _alone(row: KernelAnalysis, warp: int) -> _WarpAlone:
+    """Raises PtxwcetError (PW211) if the block has no such warp."""
     worst = row.worst
     for path, section in zip(worst.paths.warps, worst.analysis.uncut, strict=True):
-        if warp not in path.warps:
-            continue
-        profile = section.profile
-        yield f"kernel {row.kernel.name}, warp {warp} on {row.machine.name}"
-        yield f"isolated length L = {section.length_cycles:,} cycles"
-        if profile.phases is None:
-            yield "execution time and phases are not given: the warp has no single known path"
-            return
-        yield f"execution time E = {profile.execution_cycles:,} cycles"
-        yield from _phase_lines(profile.phases, "")
-        return
+        if warp in path.warps:
+            profile = section.profile
+            return _WarpAlone(
+                row.kernel.name,
+                warp,
+                row.machine.name,
+                section.length_cycles,
+                None if profile.phases is None else profile.execution_cycles,
+                profile.phases,
+            )
     raise PtxwcetError(
         Diagnostic(
             "PW211",
@@ -62,6 +81,16 @@ def _describe(row: KernelAnalysis, warp: int) -> Iterator[str]:
             help="choose another --warp",
         )
     )
+
+
+def _describe(alone: _WarpAlone) -> Iterator[str]:
+    yield f"kernel {alone.kernel}, warp {alone.warp} on {alone.machine}"
+    yield f"isolated length L = {alone.isolated_cycles:,} cycles"
+    if alone.phases is None:
+        yield "execution time and phases are not given: the warp has no single known path"
+        return
+    yield f"execution time E = {alone.execution_cycles:,} cycles"
+    yield from _phase_lines(alone.phases, "")
 
 
 def _phase_lines(items: Sequence[Phase | PhaseRepeat], indent: str) -> Iterator[str]:

@@ -10,7 +10,7 @@ import click
 
 from ptxwcet.cli.command import Command
 from ptxwcet.cli.output import echo, finish
-from ptxwcet.cli.paths import PTX_FILE
+from ptxwcet.cli.paths import InputFile
 from ptxwcet.cli.progress import ProgressLine
 from ptxwcet.cli.pwcet_options import DRAWING_NAMES, pwcet_options
 from ptxwcet.machine.loader import DEFAULT_MACHINE
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @click.command(cls=Command, example="ptxwcet pwcet times.csv --unit cycles --html pwcet.html")
-@click.argument("files", nargs=-1, required=True, type=PTX_FILE)
+@click.argument("files", nargs=-1, required=True, type=InputFile(".cu"))
 @pwcet_options
 def pwcet(
     files: tuple[str, ...],

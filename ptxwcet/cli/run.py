@@ -25,7 +25,7 @@ _SHOWN = 4
 
 
 @click.command(cls=Command, example="ptxwcet run kernel.ptx --launch launch.toml -o results.npz")
-@options.FILE
+@options.FILE_ON_DISK
 @options.launch_file(required=True)
 @options.written_to("Write the arrays after the run: a .npz.")
 @click.option("--paths", type=OUTPUT_FILE, help="Write what each warp executed: JSON lines.")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +26,8 @@ _GANTT_EVENTS = 200
 
 
 @click.command(
-    cls=Command, example="ptxwcet simulate kernel.ptx --block 256 --param n=4096 --policy gto"
+    cls=Command,
+    example="ptxwcet simulate kernel.ptx --block 256 --grid 16 --param n=4096 --policy gto",
 )
 @options.analysis_options
 @options.policy(required=True)
@@ -92,7 +92,7 @@ def simulate(
     report = build_run_report(answer, failures)
     single = len(answer.kernels) == 1 and answer.refused
     if form == "json":
-        echo_json(asdict(report))
+        echo_json(report)
     elif not single:
         echo(render_run_text(report), nl=False)
     for row in answer.answered:

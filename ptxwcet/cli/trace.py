@@ -22,7 +22,7 @@ _SUFFIXES = (".csv", ".npz")
 @click.command(
     cls=Command, example="ptxwcet trace kernel.ptx --launch launch.toml --policy gto -o trace.csv"
 )
-@options.FILE
+@options.FILE_ON_DISK
 @options.launch_file(required=True)
 @options.written_to(
     "Write the trace: .csv (text) or .npz (columns, much smaller and faster).", required=True

@@ -11,21 +11,22 @@ from ptxwcet.analysed import KernelAnalysis
 from ptxwcet.cli import options
 from ptxwcet.cli.bound import request_from
 from ptxwcet.cli.command import Command
-from ptxwcet.cli.output import echo, finish
+from ptxwcet.cli.output import echo, echo_json, finish
 from ptxwcet.machine.loader import load_machine
-from ptxwcet.ptx.parser import parse_module
-from ptxwcet.ptx.reading import read_source
 from ptxwcet.simulator.policies import Jitter
 from ptxwcet.simulator.resolution import resolve_workload
 from ptxwcet.studies.block_bound import bound_file
-from ptxwcet.studies.opening import refuse
+from ptxwcet.studies.opening import read_module, refuse
 from ptxwcet.studies.request import Request
 from ptxwcet.support.diagnostics import Diagnostic
 from ptxwcet.validate.block import BlockValidation, Effort, validate_block
 
 
-@click.command(cls=Command, example="ptxwcet validate kernel.ptx --block 256 --param n=4096")
+@click.command(
+    cls=Command, example="ptxwcet validate kernel.ptx --block 256 --grid 16 --param n=4096"
+)
 @options.analysis_options
+@options.report_options
 @click.option(
     "--seeds",
     type=click.IntRange(min=0),
@@ -55,7 +56,13 @@ from ptxwcet.validate.block import BlockValidation, Effort, validate_block
     help="Execute the launch so often on adversarial data, chosen to go round loops often.",
 )
 def validate(
-    seeds: int, jitter: int, seconds: float, inputs: int, attacks: int, **given: Any
+    seeds: int,
+    jitter: int,
+    seconds: float,
+    inputs: int,
+    attacks: int,
+    form: str,
+    **given: Any,
 ) -> int:
     """Check the bounds of each kernel in FILE against runs of every policy.
 
@@ -72,21 +79,69 @@ def validate(
     effort = Effort(seeds, Jitter(jitter).percent, seconds)
     request = request_from(**given)
     answer = bound_file(request)
+    shown = _Shown(is_json=form == "json")
     diagnostics: list[Diagnostic] = []
     for row in answer.answered:
         try:
-            diagnostics += _validate_kernel(row, effort)
+            diagnostics += _validate_kernel(row, effort, shown)
         except Exception as error:
             diagnostics += refuse(row.kernel, error).diagnostics
     if inputs and not answer.refused:
-        diagnostics += _validate_inputs(request, inputs)
+        diagnostics += _validate_inputs(request, inputs, shown)
     if attacks and not answer.refused:
-        diagnostics += _attack_paths(request, attacks)
+        diagnostics += _attack_paths(request, attacks, shown)
+    shown.end()
     diagnostics += [one for refused in answer.refused for one in refused.diagnostics]
     return finish(diagnostics, is_partial=bool(answer.answered))
 
 
-def _validate_kernel(row: KernelAnalysis, effort: Effort) -> list[Diagnostic]:
+class _Shown:
+    """What is shown: text as it comes, or one JSON object at the end."""
+
+    def __init__(self, *, is_json: bool) -> None:
+        self._is_json = is_json
+        self._data: dict[str, Any] = {"schema": 1, "blocks": [], "executed": None, "attacked": None}
+
+    def block(self, name: str, result: BlockValidation) -> None:
+        """A kind of block against its runs."""
+        if not self._is_json:
+            echo("\n".join(_lines(name, result)))
+            return
+        self._data["blocks"].append(
+            {
+                "name": name,
+                "rows": [
+                    {
+                        "method": row.method,
+                        "guarantee": row.guarantee,
+                        "side": row.side,
+                        "cycles": row.cycles,
+                        "observed_cycles": row.observed.cycles,
+                        "by": row.observed.by,
+                        "holds": row.holds,
+                    }
+                    for row in result.rows
+                ],
+                "refused": dict(result.refused),
+                "runs": result.runs,
+                "schedules": result.schedules,
+                "given_up": result.given_up,
+            }
+        )
+
+    def rest(self, key: str, data: Any, text: str) -> None:
+        """What else was tried, under a key of the object or as a line."""
+        self._data[key] = data
+        if not self._is_json:
+            echo(text)
+
+    def end(self) -> None:
+        """The JSON object, if that is the form."""
+        if self._is_json:
+            echo_json(self._data)
+
+
+def _validate_kernel(row: KernelAnalysis, effort: Effort, shown: _Shown) -> list[Diagnostic]:
     found = []
     for piece in row.pieces:
         warps = piece.analysis.workload.warp_count
@@ -94,18 +149,18 @@ def _validate_kernel(row: KernelAnalysis, effort: Effort) -> list[Diagnostic]:
         if len(row.pieces) > 1:
             name += f", blocks {piece.paths.first} to {piece.paths.last}"
         result = validate_block(name, piece.analysis, piece.outcomes, effort, resolve_workload)
-        echo("\n".join(_lines(name, result)))
+        shown.block(name, result)
         if result.witness is not None:
             found.append(result.witness.diagnostic())
     return found
 
 
-def _validate_inputs(request: Request, inputs: int) -> list[Diagnostic]:
+def _validate_inputs(request: Request, inputs: int, shown: _Shown) -> list[Diagnostic]:
     # here: the emulator is loaded only when something is executed
     from ptxwcet.studies.input_validation import validate_inputs
 
     machine = load_machine(request.machine, request.memory_latency_cycles)
-    module = parse_module(read_source(request.path))
+    module = read_module(request)
     blocks = runs = instructions = done = 0
     closest = 0.0
     found: dict[str, Diagnostic] = {}
@@ -118,27 +173,42 @@ def _validate_inputs(request: Request, inputs: int) -> list[Diagnostic]:
             if kind.safe_cycles:
                 closest = max(closest, kind.longest_cycles / kind.safe_cycles)
         found.update({str(one): one for one in row.diagnostics})
-    echo(
+    shown.rest(
+        "executed",
+        {
+            "inputs": done,
+            "blocks": blocks,
+            "warp_instructions": instructions,
+            "runs": runs,
+            "longest_over_safe": closest,
+        },
         f"executed   {done} inputs, {blocks:,} blocks, {instructions:,} warp-instructions; "
-        f"{runs:,} runs, the longest {closest:.4f} of SAFE"
+        f"{runs:,} runs, the longest {closest:.4f} of SAFE",
     )
     return list(found.values())
 
 
-def _attack_paths(request: Request, attacks: int) -> list[Diagnostic]:
+def _attack_paths(request: Request, attacks: int, shown: _Shown) -> list[Diagnostic]:
     # here: the emulator is loaded only when something is executed
     from ptxwcet.studies.attacks import attack_paths
 
     machine = load_machine(request.machine, request.memory_latency_cycles)
-    module = parse_module(read_source(request.path))
+    module = read_module(request)
     found = attack_paths(request, module, machine, attacks)
-    if found.refusal:
-        echo(f"attacked   not at all: {found.refusal}")
-    else:
-        echo(
-            f"attacked   {found.compared} runs on adversarial data compared, {found.left_out} left "
-            f"out; the longest {found.longest:,} warp-instructions, the file's own {found.own:,}"
-        )
+    data = {
+        "refusal": found.refusal or None,
+        "compared": found.compared,
+        "left_out": found.left_out,
+        "longest_warp_instructions": found.longest,
+        "own_warp_instructions": found.own,
+    }
+    text = (
+        f"attacked   not at all: {found.refusal}"
+        if found.refusal
+        else f"attacked   {found.compared} runs on adversarial data compared, {found.left_out} "
+        f"left out; the longest {found.longest:,} warp-instructions, the file's own {found.own:,}"
+    )
+    shown.rest("attacked", data, text)
     return list(found.diagnostics)
 
 

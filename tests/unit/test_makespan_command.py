@@ -140,8 +140,8 @@ def test_bad_capacities(run, capacity: str) -> None:
         ("k.ptx", "--string", "LC", "--warps", "3"),
         ("k.ptx", "--warps", "3"),
         ("--string", "LC", "--warps", "3", "--schedule", "x.png"),
-        ("--string", "LC", "--warps", "3", "--unit", "MEM"),
-        ("--string", "LC", "--warps", "3", "--unit", "MEM=L"),
+        ("--string", "LC", "--warps", "3", "--unit-kind", "MEM"),
+        ("--string", "LC", "--warps", "3", "--unit-kind", "MEM=L"),
         ("--string", "LC", "--warps", "3", "--block", "256"),
         ("--string", "LC", "--warps", "3", "--machine", "orin-ecrts2025"),
         ("--string", "LC", "--warps", "3", "--constraints", "long"),
@@ -311,7 +311,7 @@ def test_a_unit_gets_its_letter_by_option(run, tmp_path: Path) -> None:
     machine.write_text(text + '[makespan]\nNONE = "L"\n')
     assert "error[PW309]" in run(file, *launch, "--machine", str(machine), *ONE)[2]
     machine.write_text(text)
-    code, out, _ = run(file, *launch, "--machine", str(machine), "--unit", "INT=L", *ONE)
+    code, out, _ = run(file, *launch, "--machine", str(machine), "--unit-kind", "INT=L", *ONE)
     assert code == 0
     assert "method     closed-form" in out
     assert "(22 instructions: 21 L, 1 C)" in out

@@ -1,0 +1,195 @@
+"""The grammar of the command line: what is the same in every command."""
+
+import json
+import shlex
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+import command_tree as tree
+import pytest
+from click.shell_completion import ShellComplete
+from click.testing import CliRunner
+
+from ptxwcet.cli.command import Command
+from ptxwcet.cli.main import commands, main
+
+ROOT = Path(__file__).parents[2]
+SAMPLES = ROOT / "samples"
+COMMANDS = dict(tree.all_commands())
+VECTOR_ADD = (str(SAMPLES / "vector_add.ptx"), "--block", "256", "--param", "n=1000")
+
+# Options of one spelling that mean something else in one command: none is left unexplained.
+MEANINGS = {("pwcet", "launches"): "several launches", ("run", "paths"): "a file of paths"}
+
+
+@dataclass(frozen=True)
+class Shown:
+    exit_code: int
+    stdout: str
+    stderr: str
+
+
+def invoke(*arguments: str, given: bytes | None = None) -> Shown:
+    """What the program prints, colours as for a pipe."""
+    with CliRunner().isolation(input=given) as (out, err, _), pytest.raises(SystemExit) as stopped:
+        main(list(arguments))
+    return Shown(int(stopped.value.code or 0), out.getvalue().decode(), err.getvalue().decode())
+
+
+def options_of(command: click.Command) -> dict[str, click.Option]:
+    return {
+        spelling: one
+        for one in command.params
+        if isinstance(one, click.Option)
+        for spelling in (*one.opts, *one.secondary_opts)
+    }
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_every_command_has_an_example_and_the_three_options(words: tuple[str, ...]) -> None:
+    command = COMMANDS[words]
+    assert isinstance(command, Command)
+    assert command.example.startswith("ptxwcet ")
+    shown = invoke(*words, "--help").stdout
+    assert "Example:" in shown
+    assert command.example in " ".join(shown.split())
+    assert {"--quiet", "--verbose", "--color"} <= set(options_of(command))
+
+
+def test_an_option_is_called_and_typed_the_same_everywhere() -> None:
+    """A spelling stands for one parameter, whichever command has it."""
+    seen: dict[str, set[tuple[str | None, str]]] = {}
+    for words, command in COMMANDS.items():
+        for spelling, one in options_of(command).items():
+            if (words[0], one.name) not in MEANINGS:
+                seen.setdefault(spelling, set()).add((one.name, type(one.type).__name__))
+    several = {spelling: kinds for spelling, kinds in seen.items() if len(kinds) > 1}
+    allowed = {
+        "-o",  # a report or what the command is for
+        "--output",
+        "--timeout",  # a range where 0 makes no sense
+        "--sidecar",  # read or written
+        "--method",
+    }
+    assert set(several) <= allowed, several
+
+
+def test_what_is_written_is_called_output_and_how_long_timeout() -> None:
+    for words, command in COMMANDS.items():
+        assert not {"--out", "--seconds", "--time", "--limit"} & set(options_of(command)), words
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with the files that the examples name."""
+    for name in ("saxpy.ptx", "saxpy.cu"):
+        shutil.copy(SAMPLES / name, tmp_path / f"kernel{Path(name).suffix}")
+    shutil.copy(SAMPLES / "launches/saxpy.toml", tmp_path / "launch.toml")
+    machine = ROOT / "ptxwcet/machine/models/orin-ecrts2025.toml"
+    shutil.copy(machine, tmp_path / "my-gpu.toml")
+    times = ["cycles", *(str(1000 + (k * k * 7919) % 97 + k % 13) for k in range(2000))]
+    (tmp_path / "times.csv").write_text("\n".join(times) + "\n")
+    monkeypatch.chdir(tmp_path)
+    report = invoke(
+        *("bound", "kernel.ptx", "--block", "256", "--grid", "4", "--param", "n=99"),
+        *("--format", "json"),
+    )
+    (tmp_path / "report.json").write_text(report.stdout)
+    return tmp_path
+
+
+# The answer of an example may be a refusal: times that a test of hypotheses rejects.
+ORDER = (
+    *(("instrument",), ("record",), ("import-dump",)),
+    *(words for words in COMMANDS if words[0] not in ("instrument", "record", "import-dump")),
+)
+
+
+def test_every_example_works(folder: Path) -> None:
+    assert (folder / "kernel.ptx").exists()
+    for words in ORDER:
+        example = COMMANDS[words].example  # type: ignore[attr-defined]
+        arguments = shlex.split(example)[1:]
+        result = invoke(*arguments)
+        is_drawn = words == ("cfg",) and shutil.which("dot") is None
+        expected = (0, 1) if words == ("pwcet",) or is_drawn else (0,)
+        assert result.exit_code in expected, (example, result)
+        assert "PW901" not in result.stderr
+
+
+def test_a_report_goes_to_a_file(tmp_path: Path) -> None:
+    target = tmp_path / "report.json"
+    result = invoke(*VECTOR_ADD, "--format", "json", "-o", str(target))
+    assert result.exit_code == 0
+    assert result.stdout == ""
+    assert json.loads(target.read_text())["kernels"][0]["bound_cycles"] == 662
+
+
+def test_standard_input_is_a_file() -> None:
+    text = Path(VECTOR_ADD[0]).read_bytes()
+    result = invoke("-", *VECTOR_ADD[1:], "-q", given=text)
+    assert result.exit_code == 2  # no .cu lies beside it that would say what n is
+    result = invoke("-", "--block", "256", "--param", "3=1000", "-q", given=text)
+    assert (result.exit_code, result.stdout) == (0, "vector_add 662 safe-bound\n")
+    result = invoke("-", "--block", "256", given=b"")
+    assert result.exit_code == 1
+    assert "error[PW112]: '<stdin>' is empty" in result.stderr
+
+
+def test_files_and_patterns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(SAMPLES)
+    options = ("--block", "256", "-q")
+    result = invoke("transpose_*.ptx", "vector_add.ptx", *options)
+    assert result.stdout.splitlines() == [
+        "transpose_naive 718 safe-bound",
+        "transpose_tiled 1769 safe-bound",
+        "vector_add 662 safe-bound",
+    ]
+    data = json.loads(invoke("transpose_*.ptx", *options, "--format", "json").stdout)
+    assert [one["file"] for one in data] == ["transpose_naive.ptx", "transpose_tiled.ptx"]
+    assert invoke("no_such_*.ptx", *options).exit_code == 2
+
+
+def test_a_file_that_cannot_be_read_costs_itself_only(tmp_path: Path) -> None:
+    broken = tmp_path / "broken.ptx"
+    broken.write_text("a letter\n")
+    result = invoke(str(broken), *VECTOR_ADD[:3], "-q")
+    assert result.exit_code == 1
+    assert result.stdout == "vector_add 662 safe-bound\n"
+    assert "broken.ptx:1:1" in result.stderr
+
+
+def test_colours_only_where_they_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "\x1b[" not in invoke(*VECTOR_ADD).stdout
+    assert "\x1b[1mBOUND" in invoke(*VECTOR_ADD, "--color", "always").stdout
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "\x1b[" not in invoke(*VECTOR_ADD).stdout
+
+
+def test_quiet_and_verbose() -> None:
+    result = invoke(*VECTOR_ADD, "-q")
+    assert (result.stdout, result.stderr) == ("vector_add 662 safe-bound\n", "")
+    loud = invoke(*VECTOR_ADD, "-q", "-v")
+    assert "kernel vector_add: answered" in loud.stderr
+    assert invoke(*VECTOR_ADD, "-q").stderr == ""
+
+
+def completed(*words: str) -> list[str]:
+    *before, last = words
+    found = ShellComplete(commands, {}, "ptxwcet", "_PTXWCET_COMPLETE").get_completions(
+        before, last
+    )
+    return [one.value for one in found]
+
+
+def test_machines_policies_and_kernels_are_completed() -> None:
+    loops = str(SAMPLES / "loops.ptx")
+    assert completed("bound", loops, "--machine", "orin") == [
+        "orin-ecrts2025",
+        "orin-ecrts2025-hazard",
+    ]
+    assert completed("simulate", loops, "--policy", "g") == ["gto", "gty"]
+    assert completed("bound", loops, "-k", "loop_un") == ["loop_unrolled", "loop_unsigned"]
+    assert completed("bound", "no such file", "-k", "loop") == []

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ptxwcet.bounds.analysis import BlockAnalysis
-from ptxwcet.bounds.methods import METHODS
+from ptxwcet.bounds.methods import SAFE
 from ptxwcet.bounds.outcome import BlockBound, Outcome
 from ptxwcet.claims import Assumption
 from ptxwcet.flow.graph.cfg import ControlFlowGraph
@@ -28,7 +28,7 @@ class AnalysedPiece:
     paths: BlockPaths
     analysis: BlockAnalysis
     outcomes: Mapping[str, Outcome]
-    reported: str = METHODS[0].name
+    reported: str = SAFE.name
 
     @property
     def bound(self) -> BlockBound:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ptxwcet.analysed import AnalysedPiece, KernelAnalysis, PreparedKernel, PreparedPiece
 from ptxwcet.bounds.analysis import BlockAnalysis, analyse_block
-from ptxwcet.bounds.methods import METHODS
+from ptxwcet.bounds.methods import SAFE, all_methods
 from ptxwcet.bounds.outcome import BlockBound, Outcome
 from ptxwcet.claims import Refusal
 from ptxwcet.flow.facts.assumptions import fact_assumptions
@@ -132,7 +132,7 @@ def analyse_kernel(
     *,
     unknown_at_worst: bool = False,
     policy: Policy | None = None,
-    method: str = METHODS[0].name,
+    method: str = SAFE.name,
 ) -> KernelAnalysis:
     """Bounds the execution time of any one block of a launch.
 
@@ -153,7 +153,7 @@ def analyse_kernel(
         if not is_for_want_of_knowledge(error.diagnostics):
             raise
         problem = error
-    if method == METHODS[0].name and not (best is not None and _is_known(best)):
+    if method == SAFE.name and not (best is not None and _is_known(best)):
         best = _least(preparation, (launch, placed), best, policy)
     if best is None:
         assert problem is not None
@@ -192,7 +192,7 @@ def _least(
 
 
 def analyse_prepared(
-    prepared: PreparedKernel, *, policy: Policy | None = None, method: str = METHODS[0].name
+    prepared: PreparedKernel, *, policy: Policy | None = None, method: str = SAFE.name
 ) -> KernelAnalysis:
     """Bounds what the warps of a prepared kernel execute; options as in :func:`analyse_kernel`."""
     kernel, machine = prepared.kernel, prepared.machine
@@ -200,7 +200,7 @@ def analyse_prepared(
     for piece in prepared.pieces:
         nominal = piece.is_nominal
         analysis = analyse_block(piece.workload, machine, piece.assumptions, is_nominal=nominal)
-        outcomes = {known.name: known.evaluate(analysis) for known in METHODS}
+        outcomes = {known.name: known.evaluate(analysis) for known in all_methods()}
         if policy is not None:
             outcomes[SCHEDULED] = _evaluate_schedule(analysis, policy, is_nominal=nominal)
         _require_answer(kernel, outcomes, method)

@@ -9,14 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ptxwcet.bounds.methods import SAFE, other_names
 from ptxwcet.claims import Guarantee, TimingClaim
-from ptxwcet.cli import options
+from ptxwcet.cli import completion, options
 from ptxwcet.cli.command import Command
 from ptxwcet.cli.output import echo, finish, is_quiet
 from ptxwcet.cli.paths import STANDARD_INPUT, expand_patterns
 from ptxwcet.cli.progress import ProgressLine
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.machine.loader import DEFAULT_MACHINE
+from ptxwcet.pipeline import SCHEDULED
 from ptxwcet.ptx.reading import read_stream
 from ptxwcet.report.build import build_report
 from ptxwcet.report.json_format import render_json
@@ -28,6 +30,13 @@ from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 
 if TYPE_CHECKING:
     from ptxwcet.report.symbolic_model import SymbolicReport
+
+
+def _known_method(_: click.Context, option: click.Parameter, name: str) -> str:
+    known = (SAFE.name, SCHEDULED, *other_names())
+    if name not in known:
+        raise click.BadParameter(f"'{name}' is none of {', '.join(known)}", param=option)
+    return name
 
 
 @click.command(cls=Command, example="ptxwcet kernel.ptx --block 256 --grid 16 --param n=4096")
@@ -44,10 +53,12 @@ if TYPE_CHECKING:
 @options.policy("Known warp scheduler: adds the method scheduled (lrr, gto, ...).")
 @click.option(
     "--method",
-    type=click.Choice(["safe", "scheduled"]),
-    default="safe",
+    metavar="NAME",
+    default=SAFE.name,
+    callback=_known_method,
+    shell_complete=completion.methods,
     show_default=True,
-    help="What to report as the bound.",
+    help="What to report as the bound: safe, scheduled (needs --policy), or another package's.",
 )
 @click.option(
     "--executed",
@@ -84,7 +95,7 @@ def bound(
     if symbolic is not None:
         others = {
             "--policy": policy,
-            "--method scheduled": method == "scheduled",
+            f"--method {method}": method != SAFE.name,
             "--executed": executed,
             "--explain": explain,
             "--details": details,

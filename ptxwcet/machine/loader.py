@@ -29,6 +29,7 @@ from ptxwcet.machine.model import (
 )
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.input_files import MOST_TOML_BYTES, read_text
+from ptxwcet.support.plugins import plugins
 from ptxwcet.support.source import SourceFile
 from ptxwcet.support.toml_places import NotToml, parse_toml
 from ptxwcet.warp.program import Scoreboard
@@ -37,11 +38,16 @@ DEFAULT_MACHINE = "orin-ecrts2025"
 """The machine file used when none is named; every report prints it."""
 
 _MODELS = Path(__file__).parent / "models"
+_GROUP = "ptxwcet.machines"
 
 
 def machine_names() -> tuple[str, ...]:
-    """Names of the machine files that come with the tool, sorted."""
-    return tuple(sorted(path.stem for path in _MODELS.glob("*.toml")))
+    """Names of the machine files that come with the tool, sorted, and of those of other packages.
+
+    Those are entry points of the group ``ptxwcet.machines`` (docs/machine-files.md).
+    """
+    own = tuple(sorted(path.stem for path in _MODELS.glob("*.toml")))
+    return (*own, *(one.name for one in plugins(_GROUP) if one.name not in own))
 
 
 def load_machine(name_or_path: str = DEFAULT_MACHINE, memory_latency: int | None = None) -> Machine:
@@ -84,7 +90,7 @@ def _read(name_or_path: str) -> tuple[SourceFile, Table]:
 def find_machine_file(name_or_path: str) -> Path:
     """Where the machine of that name or path is kept. Raises PtxwcetError (PW301)."""
     if name_or_path in machine_names():
-        return _MODELS / f"{name_or_path}.toml"
+        return _known_file(name_or_path)
     path = Path(name_or_path)
     try:
         if path.is_file():
@@ -99,6 +105,19 @@ def find_machine_file(name_or_path: str) -> Path:
             help=f"known machines: {known}",
         )
     )
+
+
+def _known_file(name: str) -> Path:
+    """The file of a machine that comes with the tool or another package."""
+    own = _MODELS / f"{name}.toml"
+    if own.is_file():
+        return own
+    (plugin,) = (one for one in plugins(_GROUP) if one.name == name)
+    try:
+        return Path(plugin.load())
+    except Exception as error:
+        message = f"machine {name!r} of package {plugin.package} cannot be loaded: {error}"
+        raise PtxwcetError(Diagnostic("PW302", message)) from None
 
 
 def _extended(file: SourceFile, data: Table, checker: Checker) -> Table:

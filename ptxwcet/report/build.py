@@ -10,7 +10,7 @@ from typing import TypeVar
 from ptxwcet import __version__
 from ptxwcet.analysed import AnalysedPiece, KernelAnalysis
 from ptxwcet.bounds.explanation import BoundExplanation, explain_safe
-from ptxwcet.bounds.methods import METHODS
+from ptxwcet.bounds.methods import SAFE, all_methods
 from ptxwcet.bounds.outcome import BlockBound, SectionBound
 from ptxwcet.claims import AssumptionState, Refusal
 from ptxwcet.flow.launch import BoundOrigin
@@ -121,7 +121,7 @@ def _bounded(row: KernelAnalysis, sources: SourceLines | None) -> BoundedKernel:
     worst = row.worst
     explained = _explain(row)
     claim = worst.bound.claim
-    titles = {method.name: method.title for method in METHODS}
+    titles = {method.name: method.title for method in all_methods()}
     titles[SCHEDULED] = "known schedule"
     order = sorted(worst.outcomes, key=lambda name: name != worst.reported)
     bounds = tuple(_bound_row(worst, name, titles[name]) for name in order)
@@ -165,7 +165,7 @@ def _explain(row: KernelAnalysis) -> BoundExplanation | Refusal:
 
 def _safe(piece: AnalysedPiece) -> BlockBound:
     """The first method's answer: the one that has sections, and is always given."""
-    outcome = piece.outcomes[METHODS[0].name]
+    outcome = piece.outcomes[SAFE.name]
     assert isinstance(outcome, BlockBound)
     return outcome
 

@@ -73,8 +73,8 @@ LIBRARIES = {
 }
 # Lines of Python. Whoever raises one says why in the commit.
 MOST_LINES = {
-    "bounds": 1_300,
-    "cli": 3_420,
+    "bounds": 1_350,
+    "cli": 3_440,
     "compose": 450,
     "emulator": 7_750,
     "flow.certificates": 1_510,
@@ -89,14 +89,14 @@ MOST_LINES = {
     "library": 550,
     "instrument": 1_290,
     "ir": 3_960,
-    "machine": 760,
+    "machine": 780,
     "makespan": 1_750,
     "ptx": 3_480,
     "pwcet": 2_580,
     "report": 4_630,
     "simulator": 4_120,
     "studies": 3_610,
-    "support": 1_200,
+    "support": 1_240,
     "timing": 2_330,
     "trace": 1_170,
     "validate": 2_380,

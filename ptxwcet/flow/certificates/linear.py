@@ -263,7 +263,7 @@ def _pairs(one: _Variable) -> int:
 
 
 def _tight(form: Form) -> Form:
-    """The same fact with the least coefficients: integers are at least the next integer."""
+    """A fact of integers divided by what its coefficients share; its number is rounded up."""
     common = gcd(*(c for name, c in form.items() if name is not None))
     if common < 2:
         return form

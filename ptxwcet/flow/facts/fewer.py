@@ -1,4 +1,4 @@
-"""The same launch with some of what is stated left out.
+"""A launch with some of what is stated of it left out.
 
 A bound for fewer facts holds for more runs, so that it is a bound for all facts, too; the least of
 several is one. Path analysis is not monotone in what it knows: with one more fact it may walk

@@ -60,8 +60,8 @@ class Liveness:
         return [name for position, name in enumerate(self._names) if bits >> position & 1]
 
     def joined_before(self, branch: BlockId, meeting: BlockId | None) -> list[str]:
-        """The same for the blocks where some sides of a branch, or of what is behind it, meet
-        before all do: written on the way to such a block, and live there.
+        """Registers that are written on the way to a block where some sides of a branch, or of
+        what is behind it, meet before all do, and that are live there.
         """
         bits = 0
         for join in self._joins(branch, meeting):

@@ -31,7 +31,7 @@ class Piece:
     splittable: bool = True
 
     def unsplittable(self) -> Piece:
-        """The same, to be analysed as a whole."""
+        """These block indices, to be analysed as a whole."""
         spans = tuple((name, replace(span, splittable=False)) for name, span in self.spans)
         return replace(self, spans=spans, splittable=False)
 

@@ -216,7 +216,7 @@ def _with_arrays(final: Search, asked: OpenLoop, launch: Launch) -> OpenLoop:
 
 
 def _fewest(settled: Search, launch: Launch) -> Search:
-    """The same without the parameters that help nothing: none of those that decide no branch."""
+    """What settles a launch, without the parameters that decide no branch and help nothing."""
     for name in [name for name, branches in settled.parameters.items() if not branches]:
         fewer = {other: row for other, row in settled.parameters.items() if other != name}
         settled = settled.settle(launch, fewer, (settled.value,)) or settled

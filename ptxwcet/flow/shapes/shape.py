@@ -70,7 +70,7 @@ def agreement_of(shapes: Sequence[Shape]) -> Agreement:
 
 
 def reduced(shape: Shape, width: int) -> Shape:
-    """The same shape, written for a word of so many bits: equal shapes are then ``==``.
+    """The canonical form of a shape of words of ``width`` bits: equal shapes are then ``==``.
 
     The stride is above ``-2**(width - 1)`` and at most its opposite; a ``u`` that is 0 is known.
     """

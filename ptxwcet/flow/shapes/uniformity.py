@@ -85,7 +85,7 @@ class BranchAgreements:
         return self._found[block]
 
     def without_races(self, block: int) -> Agreement:
-        """The same if no thread writes what another reads between the same two barriers."""
+        """Who takes it alike if no thread writes what another reads between two barriers."""
         return self._found_without_races[block]
 
     def part_at(self, index: int) -> bool:

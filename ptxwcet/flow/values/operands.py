@@ -57,7 +57,7 @@ PREDICATE = IntegerType(1, signed=False)
 
 
 def integer_of(kind: NumberType) -> IntegerType:
-    """The same type for the rules of integers: bit strings are unsigned, predicates have one bit.
+    """A type as rules of integers see it: bit strings are unsigned, predicates have one bit.
 
     Meant for single integers and predicates.
     """

@@ -78,11 +78,11 @@ class Condition:
     lanes: Mask | None = None
 
     def negated(self) -> Condition:
-        """The same for the opposite predicate."""
+        """What is known where the opposite predicate holds."""
         return Condition(self.symbol, self.otherwise, self.when, self.lanes)
 
     def within(self, mask: Mask) -> Condition | None:
-        """The same said of the lanes of ``mask`` alone; None if that is said of no lane."""
+        """What is said of the lanes of ``mask`` alone; None if nothing is said of any."""
         lanes = mask.copy() if self.lanes is None else self.lanes & mask
         return Condition(self.symbol, self.when, self.otherwise, lanes) if lanes.any() else None
 

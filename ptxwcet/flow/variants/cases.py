@@ -91,17 +91,17 @@ class Case:
     stack: tuple[Content, ...] = ()
 
     def with_register(self, name: str, content: Content) -> Case:
-        """The same with another content of a register."""
+        """This case, with another content of a register."""
         registers = {**self.registers, name: content}
         return Case(registers, self.ranges, self.facts, self.truths, self.effort, self.stack)
 
     def with_range(self, name: str, bounds: Interval) -> Case:
-        """The same with one more variable."""
+        """This case, with one more variable."""
         ranges = {**self.ranges, name: bounds}
         return Case(self.registers, ranges, self.facts, self.truths, self.effort, self.stack)
 
     def with_stack(self, stack: tuple[Content, ...]) -> Case:
-        """The same with other contents that are computed and not used yet."""
+        """This case, with other contents that are computed and not used yet."""
         return Case(self.registers, self.ranges, self.facts, self.truths, self.effort, stack)
 
     def most(self, form: Form) -> int:

@@ -50,28 +50,28 @@ class Standing:
         return self.is_exact and not self.has_gone
 
     def exact_if(self, still: bool) -> Standing:
-        """The same with masks that are those of the run only if they are ``still``."""
+        """This standing; its masks remain those of the run only if they are ``still``."""
         return replace(self, is_exact=self.is_exact and still)
 
     def reached(self, reach: Reach) -> Standing:
-        """The same for other runs."""
+        """This standing in the runs that ``reach`` describes."""
         return replace(self, reach=reach)
 
     def parted(self, block: int, causes: frozenset[Cause]) -> Standing:
-        """The same with lanes that may wait elsewhere since an open branch."""
+        """This standing after an open branch, since which lanes may wait elsewhere."""
         return replace(self, apart=(*self.apart, (block, causes)))
 
     def parted_once(self, block: int, causes: frozenset[Cause]) -> Standing:
-        """The same, whether they have parted there before or not."""
+        """As ``parted``, but nothing changes if lanes have parted at that branch before."""
         return self if (block, causes) in self.apart else self.parted(block, causes)
 
     def gone(self, block: int, causes: frozenset[Cause], *, waits: bool) -> Standing:
-        """The same with lanes that may have ended at an open branch, or wait for the end."""
+        """This standing after an open branch at which lanes may have ended, or wait for the end."""
         new = ((block, causes),) if waits and (block, causes) not in self.at_end else ()
         return replace(self, has_gone=True, at_end=(*self.at_end, *new))
 
     def gone_as(self, *others: Standing) -> Standing:
-        """The same with the lanes that may have ended, or wait for the end, in one of others."""
+        """This standing, with lanes that may have ended, or wait for the end, in any of others."""
         at_end = dict.fromkeys(one for other in others for one in other.at_end)
         has_gone = any(other.has_gone for other in others)
         return replace(self, has_gone=has_gone, at_end=tuple(at_end))

@@ -10,6 +10,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from ptxwcet.support import version
+
 if TYPE_CHECKING:
     from ptxwcet.library.functions import analyse as analyse
     from ptxwcet.library.functions import bound as bound
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
     from ptxwcet.library.results import Refused as Refused
     from ptxwcet.support.diagnostics import PtxwcetError as PtxwcetError
 
-__version__ = "0.1.0"
+__version__ = version.VERSION
 
 _HOMES = {
     **dict.fromkeys(("analyse", "bound", "cfg", "run", "simulate"), "library.functions"),

@@ -18,9 +18,9 @@ from collections.abc import Sequence
 
 import click
 
-from ptxwcet import __version__
 from ptxwcet.cli.output import FULL_DISK, echo, finish
 from ptxwcet.support.diagnostics import PtxwcetError, internal_error
+from ptxwcet.support.version import VERSION
 
 _DEFAULT_COMMAND = "bound"
 # Loaded only when used: a command must not pay for the libraries of another.
@@ -69,7 +69,7 @@ class _Commands(click.Group):
 
 
 @click.command(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(__version__, prog_name="ptxwcet")
+@click.version_option(VERSION, prog_name="ptxwcet")
 def commands() -> None:
     """Bound the worst-case execution time of a GPU thread block from its PTX.
 

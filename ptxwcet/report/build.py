@@ -7,7 +7,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import TypeVar
 
-from ptxwcet import __version__
 from ptxwcet.analysed import AnalysedPiece, KernelAnalysis
 from ptxwcet.bounds.explanation import BoundExplanation, explain_safe
 from ptxwcet.bounds.methods import SAFE, all_methods
@@ -37,6 +36,7 @@ from ptxwcet.report.places import place
 from ptxwcet.studies.block_bound import FileAnswer
 from ptxwcet.studies.opening import RefusedKernel
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError, internal_error
+from ptxwcet.support.version import VERSION
 from ptxwcet.timing.shares import initiations_by_instruction
 
 _COSTLIEST_LINES = 5
@@ -65,7 +65,7 @@ def build_report(
     return Report(
         SCHEMA,
         "ptxwcet",
-        __version__,
+        VERSION,
         answer.path,
         answer.sha256,
         MachineRow(

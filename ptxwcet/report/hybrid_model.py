@@ -6,7 +6,6 @@ from typing import Final
 
 import numpy as np
 
-from ptxwcet import __version__
 from ptxwcet.claims import Refusal, TimingClaim
 from ptxwcet.flow.graph.loops import LoopId, describe_block
 from ptxwcet.hybrid.claims import Contradiction
@@ -31,6 +30,7 @@ from ptxwcet.report.hybrid_rows import (
 from ptxwcet.report.model import AssumptionRow
 from ptxwcet.report.places import place
 from ptxwcet.studies.hybrid_estimate import HybridAnswer
+from ptxwcet.support.version import VERSION
 
 SCHEMA: Final = 1
 
@@ -44,7 +44,7 @@ def build_hybrid_report(answer: HybridAnswer) -> HybridReport:
     return HybridReport(
         schema=SCHEMA,
         tool="ptxwcet",
-        version=__version__,
+        version=VERSION,
         file=answer.path,
         sha256=answer.sha256,
         trace=_trace(answer),

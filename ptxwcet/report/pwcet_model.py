@@ -9,7 +9,6 @@ import math
 from dataclasses import dataclass
 from typing import Annotated, Final, Literal
 
-from ptxwcet import __version__
 from ptxwcet.claims import Assumption, Guarantee
 from ptxwcet.pwcet.comparison import Comparison, Envelope
 from ptxwcet.pwcet.extraction import Candidate
@@ -21,6 +20,7 @@ from ptxwcet.report.build import diagnostic_row
 from ptxwcet.report.model import DiagnosticRow
 from ptxwcet.studies.pwcet import ASSUMPTIONS, CITATION, PwcetAnswer, condition_findings
 from ptxwcet.studies.pwcet_runs import DrawnCondition, SafeBound
+from ptxwcet.support.version import VERSION
 from ptxwcet.trace.measurements import TimeUnit
 
 SCHEMA: Final = 1
@@ -241,7 +241,7 @@ def build_pwcet_report(answer: PwcetAnswer, *, force: bool) -> PwcetReport:
     return PwcetReport(
         SCHEMA,
         "ptxwcet",
-        __version__,
+        VERSION,
         answer.sources,
         answer.unit.value,
         _settings(answer.settings),

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Final, Literal
 
-from ptxwcet import __version__
 from ptxwcet.claims import Guarantee
 from ptxwcet.report.build import refused_row, row_or_refusal
 from ptxwcet.report.model import MachineRow, Refused
@@ -16,6 +15,7 @@ from ptxwcet.simulator.run import Stalls, WarpRun
 from ptxwcet.studies.opening import RefusedKernel
 from ptxwcet.studies.simulated_run import KernelSimulation, SimulationAnswer
 from ptxwcet.support.diagnostics import Diagnostic
+from ptxwcet.support.version import VERSION
 
 SCHEMA: Final = 1
 
@@ -106,7 +106,7 @@ def build_run_report(
     return RunReport(
         SCHEMA,
         "ptxwcet",
-        __version__,
+        VERSION,
         answer.path,
         answer.sha256,
         MachineRow(

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Final, Literal
 
-from ptxwcet import __version__
 from ptxwcet.claims import AssumptionState, Guarantee
 from ptxwcet.report.build import refused_row, row_or_refusal
 from ptxwcet.report.formula_text import row_text
@@ -15,6 +14,7 @@ from ptxwcet.studies.formula import SymbolicAnswer
 from ptxwcet.studies.formula_search import SymbolicBound
 from ptxwcet.studies.opening import RefusedKernel
 from ptxwcet.support.diagnostics import Diagnostic
+from ptxwcet.support.version import VERSION
 
 SCHEMA: Final = 1
 
@@ -89,7 +89,7 @@ def build_symbolic_report(
     return SymbolicReport(
         SCHEMA,
         "ptxwcet",
-        __version__,
+        VERSION,
         answer.path,
         answer.sha256,
         MachineRow(

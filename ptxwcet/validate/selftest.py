@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
-import ptxwcet
+from ptxwcet.support.version import VERSION
 from ptxwcet.validate.attack import MOST_STATES, Tally, attack
 from ptxwcet.validate.cases import Case
 from ptxwcet.validate.checks import Bounds, Violation, check_case
@@ -134,12 +134,12 @@ def _differences(known: KnownCase, values: tuple[int | None, ...]) -> list[str]:
 
 def _versions() -> tuple[tuple[str, str], ...]:
     libraries = ((name, metadata.version(name)) for name in _LIBRARIES)
-    return (("ptxwcet", ptxwcet.__version__), ("python", platform.python_version()), *libraries)
+    return (("ptxwcet", VERSION), ("python", platform.python_version()), *libraries)
 
 
 def describe_sources() -> str:
     """SHA-256 of the package's Python sources together: paths and contents, sorted by path."""
-    package = Path(ptxwcet.__file__).parent
+    package = Path(__file__).parents[1]
     whole = hashlib.sha256()
     for path in sorted(package.rglob("*.py"), key=lambda path: path.relative_to(package).parts):
         whole.update(path.relative_to(package).as_posix().encode() + b"\0")
@@ -149,7 +149,7 @@ def describe_sources() -> str:
 
 def _digests() -> tuple[Digest, ...]:
     """Of the package's Python sources together, and of each machine file."""
-    package = Path(ptxwcet.__file__).parent
+    package = Path(__file__).parents[1]
     machines = (
         Digest(f"machine {path.stem}", hashlib.sha256(path.read_bytes()).hexdigest())
         for path in sorted((package / "machine" / "models").glob("*.toml"))

@@ -103,7 +103,7 @@ def simulate(
     chosen = SimulationOptions(policy, seed, jitter, recorded, limit, path_seed, executed)
     answer = simulate_file(request_from(**options), chosen)
     if recorded and len(answer.answered) > 1:
-        names = ", ".join(row.prepared.kernel.name for row in answer.answered)
+        names = ", ".join(row.prepared.kernel.readable for row in answer.answered)
         raise click.UsageError(f"a timeline shows one kernel: choose with -k among {names}")
     failures: list[Diagnostic] = []
     report = build_run_report(answer, failures)

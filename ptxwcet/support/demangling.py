@@ -54,9 +54,9 @@ class WrittenName(NamedTuple):
     def _from(self, name: str) -> tuple[str, ...]:
         if self.arguments is None:
             return (name,)
-        found = (name, name + self.arguments)
+        found = [name, name + self.arguments]
         if self.parameters is not None:
-            found = (*found, found[1] + self.parameters)
+            found.append(found[1] + self.parameters)
         return tuple(dict.fromkeys(found))
 
 

@@ -15,6 +15,7 @@ from ptxwcet.flow.facts.cuda_loops import CudaSource
 from ptxwcet.flow.facts.cuda_names import parameter_names
 from ptxwcet.flow.facts.files import read_flow_facts
 from ptxwcet.flow.facts.parameters import parse_parameters, resolve_parameters
+from ptxwcet.flow.facts.places import main_file
 from ptxwcet.flow.facts.stated import (
     FactSource,
     ParameterFact,
@@ -23,7 +24,7 @@ from ptxwcet.flow.facts.stated import (
 )
 from ptxwcet.flow.graph.inlining import inline_calls
 from ptxwcet.flow.launch import Dim3, Launch, parse_dim3
-from ptxwcet.ir.kernel import Kernel, Module
+from ptxwcet.ir.kernel import Kernel, Module, UnreadKernel
 from ptxwcet.machine.model import Machine
 from ptxwcet.pipeline import SCHEDULED, prepare_kernel
 from ptxwcet.ptx.parser import parse_module
@@ -351,18 +352,32 @@ def build_launch(
 
 
 def cuda_parameter_names(kernel: Kernel, request: Request) -> tuple[str, ...] | None:
-    """Names from the CUDA source given or lying beside the file.
+    """Names from the CUDA source given, lying beside the file, or named by the kernel's lines.
 
     Without one that fits, ``param_3`` for those that begin with the kernel's mangled name; else
     None.
     """
     source = cuda_source(request)
-    names = None if source is None else parameter_names(source.text, kernel.name)
+    text = _source_of_lines(kernel) if source is None else source.text
+    names = None if text is None else parameter_names(text, kernel.name)
     if names is not None and len(names) == len(kernel.parameters):
         return names
     if kernel.readable == kernel.name or not kernel.parameters:
         return None
     return tuple(one.name.removeprefix(f"{kernel.name}_") for one in kernel.parameters)
+
+
+def _source_of_lines(kernel: Kernel) -> str | None:
+    """The file that the kernel's lines are of, if it lies below the working directory."""
+    if isinstance(kernel, UnreadKernel) or (file := main_file(kernel)) is None:
+        return None
+    path = Path(file)
+    if not path.is_absolute() or Path.cwd() not in path.resolve().parents:
+        return None
+    try:
+        return read_text(path, MOST_TEXT_BYTES, "replace")
+    except (OSError, ValueError):
+        return None
 
 
 def cuda_source(request: Request) -> CudaSource | None:

@@ -214,6 +214,15 @@ def test_lines_are_of_files_as_they_are_seen_from_here(
     found = invoke("bound", "sobel.ptx", "-k", "scale<float, 4>", "--block", "256").output
     assert "src/sobel.cu:8" in found
     assert str(tmp_path) not in found
+    asked = ("bound", "sobel.ptx", "-k", "hidden", "--block", "32")
+    assert "give --param param_1=VALUE" in invoke(*asked).output
+    (tmp_path / "src").mkdir()
+    shutil.copy(SOBEL.with_suffix(".cu"), tmp_path / "src")
+    assert "give --param n=VALUE" in invoke(*asked).output
+    (tmp_path / "src" / "deeper").mkdir()
+    monkeypatch.chdir(tmp_path / "src" / "deeper")  # a PTX does not have files above read
+    asked = ("bound", "../../sobel.ptx", "-k", "hidden", "--block", "32")
+    assert "give --param param_1=VALUE" in invoke(*asked).output
 
 
 def test_files_of_one_name_are_told_apart(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -229,7 +229,7 @@ class Kernel:
         return sum(v.size_bytes for v in self.variables if v.space == "shared")
 
     def called(self, readable: str) -> Kernel:
-        """The same with another name for people."""
+        """A copy with another name for people."""
         return replace(self, readable=readable)
 
     def _dimensions(self, keyword: str) -> tuple[int, int, int] | None:

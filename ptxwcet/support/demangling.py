@@ -48,7 +48,7 @@ class WrittenName(NamedTuple):
 
     @property
     def unscoped_spellings(self) -> tuple[str, ...]:
-        """The same without scopes."""
+        """Without its scopes, from the shortest to the whole."""
         return self._from(self.identifier)
 
     def _from(self, name: str) -> tuple[str, ...]:

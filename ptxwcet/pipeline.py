@@ -229,7 +229,7 @@ def _require_answer(kernel: Kernel, outcomes: Mapping[str, Outcome], method: str
         raise PtxwcetError(
             Diagnostic(
                 "PW536",
-                f"method {method} gives no bound for kernel {kernel.name}: {outcome.reason}",
+                f"method {method} gives no bound for kernel {kernel.readable}: {outcome.reason}",
                 kernel.span,
                 help="the method safe answers for every kernel that can be analysed",
             )

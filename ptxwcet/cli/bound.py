@@ -244,7 +244,7 @@ def _failed_checks(
         failed.append(
             Diagnostic(
                 "PW520",
-                f"kernel {kernel.name}: the bound of {claim.cycles} cycles is over the "
+                f"kernel {kernel.readable}: the bound of {claim.cycles} cycles is over the "
                 f"budget of {budget}",
             )
         )
@@ -252,7 +252,7 @@ def _failed_checks(
         failed.append(
             Diagnostic(
                 "PW521",
-                f"kernel {kernel.name}: the bound is only an {claim.guarantee.value}, "
+                f"kernel {kernel.readable}: the bound is only an {claim.guarantee.value}, "
                 f"{required.value} is required",
                 notes=tuple(f"{a.key} is {a.state.value}" for a in claim.assumptions),
             )

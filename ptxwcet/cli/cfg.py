@@ -23,6 +23,7 @@ from ptxwcet.ptx.reading import read_source
 from ptxwcet.report.flow_text import render_flow_text
 from ptxwcet.studies.flow_notes import DescribedKernel, describe_flow
 from ptxwcet.studies.opening import RefusedKernel, refuse
+from ptxwcet.support.demangling import names_meant
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError, render_all
 from ptxwcet.support.printable import printable_picture
 from ptxwcet.timing.block_costs import block_costs
@@ -91,7 +92,7 @@ def cfg(
     if not launched:
         kernels = _select(parse_module(read_source(given["file"])), given["kernels"])
     if output is not None and output.suffix in PICTURES and len(kernels) > 1:
-        names = ", ".join(kernel.name for kernel in kernels)
+        names = ", ".join(kernel.readable for kernel in kernels)
         raise click.UsageError(f"a picture shows one kernel: choose with -k among {names}")
     timings = load_machine(machine)
     drawings: list[Drawing] = []
@@ -135,9 +136,12 @@ def _select(module: Module, names: Sequence[str]) -> tuple[Kernel, ...]:
         return module.kernels
     everything = (*module.kernels, *module.functions)
     known = {kernel.name: kernel for kernel in everything}
+    meant: dict[str, None] = {}
     for name in names:
-        if name not in known:
-            contents = ", ".join(known) or "nothing"
+        found = names_meant(name, known)
+        if not found:
+            contents = ", ".join(one.readable for one in everything) or "nothing"
             message = f"no kernel '{name}' in {module.source.name}"
             raise PtxwcetError(Diagnostic("PW232", message, help=f"it contains {contents}"))
-    return tuple(known[name] for name in names)
+        meant |= dict.fromkeys(found)
+    return tuple(known[name] for name in meant)

@@ -40,9 +40,16 @@ def check_certificates(report: str, file: str, form: str) -> int:
     try:
         for one in recheck(data, parse_module(read_source(file))):
             verdict = one.verdict.value
-            rows.append({"kernel": one.kernel, "block": one.block, "verdict": verdict})
+            rows.append(
+                {
+                    "kernel": one.kernel,
+                    "readable": one.readable,
+                    "block": one.block,
+                    "verdict": verdict,
+                }
+            )
             if form == "text":
-                echo(f"{one.kernel} {one.block}: {verdict}")
+                echo(f"{one.readable} {one.block}: {verdict}")
     except NoReport as error:
         raise click.BadParameter(str(error)) from None
     refused = sum(row["verdict"] != Verdict.CONFIRMED.value for row in rows)

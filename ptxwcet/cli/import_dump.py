@@ -34,7 +34,7 @@ def import_dump(dumps: tuple[str, ...], sidecar: str, output: Path) -> None:
     write_trace(trace, output)
     runs, multiprocessors = len(trace.runs), len(np.unique(trace.sm))
     echo(
-        f"{output}: {_count(len(trace), 'event')} of {trace.origin.kernel} "
+        f"{output}: {_count(len(trace), 'event')} of {trace.origin.readable} "
         f"in {_count(runs, 'run')} on {_count(multiprocessors, 'multiprocessor')}, "
         f"times in {trace.origin.clock}s"
     )

@@ -76,7 +76,7 @@ def _lines(sidecar: Sidecar, out: Path, described: Path) -> Iterator[str]:
         blocks = len(kernel.ipoints) - 1
         ends = kernel.inserted_points - blocks
         yield (
-            f"kernel     {kernel.name}: points at {_count(blocks, 'block')} and "
+            f"kernel     {sidecar.readable(kernel)}: points at {_count(blocks, 'block')} and "
             f"{_count(ends, 'end')}, {kernel.added_instructions:,} instructions added"
         )
     counts = ", ".join(f"{len(names)} .{kind}" for kind, names in REGISTERS.items())

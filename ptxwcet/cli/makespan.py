@@ -178,23 +178,26 @@ def _answer_file(
     answer = makespans_of_file(request_from(**given), chosen)
     solved = [row for row in answer.kernels if not isinstance(row, RefusedKernel)]
     if schedule is not None and len(solved) > 1:
-        names = ", ".join(row.prepared.kernel.name for row in solved)
+        names = ", ".join(row.prepared.kernel.readable for row in solved)
         raise click.UsageError(f"a picture shows one kernel: choose with -k among {names}")
     data: list[dict[str, Any]] = []
     diagnostics: list[Diagnostic] = []
     for row in answer.kernels:
         if isinstance(row, RefusedKernel):
             diagnostics += row.diagnostics
-            data.append(refusal_data(row.kernel.name, row.diagnostics))
+            data.append(refusal_data(row.kernel, row.diagnostics))
             continue
-        name = row.prepared.kernel.name
-        title = f"of         {answer.path}, kernel {name}, units of {answer.machine.name}"
+        kernel = row.prepared.kernel
+        title = (
+            f"of         {answer.path}, kernel {kernel.readable}, units of {answer.machine.name}"
+        )
         try:
             shown = render_makespan_text(title, row.makespan) if form == "text" else ""
-            data.append({"kernel": name, **makespan_data(row.makespan)})
+            both = {"kernel": kernel.name, "readable": kernel.readable}
+            data.append({**both, **makespan_data(row.makespan)})
         except Exception as error:
             diagnostics += refuse(row.prepared.kernel, error).diagnostics
-            data.append(refusal_data(name, tuple(diagnostics[-1:])))
+            data.append(refusal_data(kernel, tuple(diagnostics[-1:])))
             continue
         if form == "text":
             echo(shown)

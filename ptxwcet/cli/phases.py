@@ -53,6 +53,7 @@ class _WarpAlone:
     """A warp, run alone: length, execution time and phases in cycles, None if not given."""
 
     kernel: str
+    readable: str
     warp: int
     machine: str
     isolated_cycles: int
@@ -68,6 +69,7 @@ def _alone(row: KernelAnalysis, warp: int) -> _WarpAlone:
             profile = section.profile
             return _WarpAlone(
                 row.kernel.name,
+                row.kernel.readable,
                 warp,
                 row.machine.name,
                 section.length_cycles,
@@ -84,7 +86,7 @@ def _alone(row: KernelAnalysis, warp: int) -> _WarpAlone:
 
 
 def _describe(alone: _WarpAlone) -> Iterator[str]:
-    yield f"kernel {alone.kernel}, warp {alone.warp} on {alone.machine}"
+    yield f"kernel {alone.readable}, warp {alone.warp} on {alone.machine}"
     yield f"isolated length L = {alone.isolated_cycles:,} cycles"
     if alone.phases is None:
         yield "execution time and phases are not given: the warp has no single known path"

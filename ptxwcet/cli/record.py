@@ -82,5 +82,5 @@ def record(
         chosen: Device = Gpu() if device == "gpu" else Emulator(progress.show)
         done = record_launch(request, chosen)
     write_dump(done, output)
-    echo(f"{output}: {len(done.dump):,} bytes of {done.launch.kernel.name}")
+    echo(f"{output}: {len(done.dump):,} bytes of {done.launch.kernel.readable}")
     return finish(done.diagnostics)

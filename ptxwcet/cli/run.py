@@ -67,7 +67,7 @@ def run(
 def _lines(answer: RunAnswer) -> Iterator[str]:
     launch, execution = answer.launch, answer.execution
     block, grid = ("x".join(map(str, size)) for size in (launch.block, launch.grid))
-    yield f"kernel     {launch.kernel.name}, block {block}, grid {grid}"
+    yield f"kernel     {launch.kernel.readable}, block {block}, grid {grid}"
     rate = execution.warp_instructions / max(answer.seconds, 1e-9)
     state = "ran to the end" if answer.is_complete else "was stopped"
     yield (
@@ -98,6 +98,7 @@ def _plain(answer: RunAnswer) -> dict[str, Any]:
         "file": answer.path,
         "sha256": answer.sha256,
         "kernel": launch.kernel.name,
+        "readable": launch.kernel.readable,
         "block": launch.block,
         "grid": launch.grid,
         "complete": answer.is_complete,

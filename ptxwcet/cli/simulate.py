@@ -86,7 +86,7 @@ def simulate(
     )
     answer = simulate_file(request_from(**given), chosen)
     if recorded and len(answer.answered) > 1:
-        names = ", ".join(row.prepared.kernel.name for row in answer.answered)
+        names = ", ".join(row.prepared.kernel.readable for row in answer.answered)
         raise click.UsageError(f"a timeline shows one kernel: choose with -k among {names}")
     failures: list[Diagnostic] = []
     report = build_run_report(answer, failures)

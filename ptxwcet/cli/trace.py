@@ -120,7 +120,7 @@ def _lines(traced: TracedLaunch, out: Path) -> Iterator[str]:
     launch, plan = traced.launch, traced.plan
     shape, waves = plan.shape, plan.waves
     block, grid = ("x".join(map(str, size)) for size in (launch.block, launch.grid))
-    yield f"kernel     {launch.kernel.name}, block {block}, grid {grid}"
+    yield f"kernel     {launch.kernel.readable}, block {block}, grid {grid}"
     recorder = traced.trace.origin.recorder
     yield f"machine    {traced.machine.name}, {_count(shape.sms, 'SM')}; {recorder}"
     occupancy = plan.occupancy
@@ -155,6 +155,7 @@ def _plain(traced: TracedLaunch, out: Path) -> dict[str, Any]:
     return {
         "schema": 1,
         "kernel": launch.kernel.name,
+        "readable": launch.kernel.readable,
         "sha256": traced.trace.origin.sha256,
         "block": launch.block,
         "grid": launch.grid,

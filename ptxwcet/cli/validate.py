@@ -145,7 +145,7 @@ def _validate_kernel(row: KernelAnalysis, effort: Effort, shown: _Shown) -> list
     found = []
     for piece in row.pieces:
         warps = piece.analysis.workload.warp_count
-        name = f"kernel {row.kernel.name}, {warps} warps on {row.machine.name}"
+        name = f"kernel {row.kernel.readable}, {warps} warps on {row.machine.name}"
         if len(row.pieces) > 1:
             name += f", blocks {piece.paths.first} to {piece.paths.last}"
         result = validate_block(name, piece.analysis, piece.outcomes, effort, resolve_workload)

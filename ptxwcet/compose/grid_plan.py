@@ -104,7 +104,7 @@ def _registers(launch: LaunchFile, given: int | None) -> tuple[int | None, str]:
         return written, launch.place("registers_per_thread")
     for directive in launch.kernel.performance:
         if directive.keyword == ".maxnreg":
-            return directive.values[0], f".maxnreg of kernel {launch.kernel.name}"
+            return directive.values[0], f".maxnreg of kernel {launch.kernel.readable}"
     return None, ""
 
 

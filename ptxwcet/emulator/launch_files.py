@@ -29,6 +29,7 @@ from ptxwcet.emulator.launch_model import (
 from ptxwcet.emulator.launch_text import locate, read_toml
 from ptxwcet.flow.launch import Dim3
 from ptxwcet.ir.kernel import Kernel, Module, Parameter
+from ptxwcet.support.demangling import names_meant
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.source import SourceFile, Span
 from ptxwcet.support.toml_places import MOST_PROBLEMS
@@ -104,12 +105,13 @@ class _Reader:
 
     def _kernel(self, name: object) -> Kernel | None:
         kernels = self.module.kernels
-        known = f"its kernels: {_list(kernel.name for kernel in kernels)}"
+        known = f"its kernels: {_list(kernel.readable for kernel in kernels)}"
         source = self.module.source.name
         if name is None and len(kernels) == 1:
             return kernels[0]
-        found = [kernel for kernel in kernels if kernel.name == name]
-        if found:
+        meant = names_meant(name, (one.name for one in kernels)) if isinstance(name, str) else ()
+        found = [kernel for kernel in kernels if kernel.name in meant]
+        if len(found) == 1:
             return found[0]
         if not kernels:
             self.report("PW208", f"{source} has no kernel", ("", "kernel"), None)
@@ -119,7 +121,8 @@ class _Reader:
         elif not isinstance(name, str):
             self.report("PW424", f"kernel must be a name, not {name!r}", ("", "kernel"), known)
         else:
-            self.report("PW208", f"{source} has no kernel {name!r}", ("", "kernel"), known)
+            number = "several kernels" if found else "no kernel"
+            self.report("PW208", f"{source} has {number} {name!r}", ("", "kernel"), known)
         return None
 
     def _size(self, key: str, value: object) -> Dim3 | None:
@@ -180,7 +183,7 @@ class _Reader:
         for name, value in self._table(data, "arguments").items():
             parameter = _find_parameter(kernel, name, names)
             if parameter is None:
-                message = f"kernel {kernel.name} has no parameter {name!r}"
+                message = f"kernel {kernel.readable} has no parameter {name!r}"
                 known = f"its parameters: {_parameters(kernel, names)}"
                 self.report("PW422", message, ("arguments", name), known)
             elif parameter.index in seen:
@@ -196,7 +199,7 @@ class _Reader:
             shown = "; ".join(_describe(p, names) for p in missing)
             message = f"no argument for {shown}"
             place = ("", "arguments") if "arguments" in data else ("", "kernel")
-            self.report("PW423", message, place, f"give all parameters of {kernel.name}")
+            self.report("PW423", message, place, f"give all parameters of {kernel.readable}")
         return tuple(given[index] for index in sorted(given))
 
     def _argument(self, parameter: Parameter, name: str, value: object) -> LaunchArgument | None:
@@ -220,7 +223,7 @@ class _Reader:
         source = array_source(value, self.folder, span)
         if not parameter.is_array and kind not in ("u64", "s64", "b64"):
             raise Malformed(
-                f"an array does not fit the scalar parameter {parameter.name} of type .{kind}",
+                f"an array does not fit a scalar parameter of type .{kind}",
                 "give a number",
                 code="PW425",
             )
@@ -290,7 +293,7 @@ def _scalar(parameter: Parameter, value: object) -> int | float:
     kind = parameter.type
     if parameter.is_array:
         raise Malformed(
-            f"{parameter.name} is an aggregate of {parameter.size_bytes} bytes, not a number",
+            f"it is an aggregate of {parameter.size_bytes} bytes, not a number",
             'give its bytes: { dtype = "uint8", values = [...] }',
         )
     if isinstance(value, bool) or not isinstance(value, (int, float)):
@@ -342,8 +345,7 @@ def _find_parameter(kernel: Kernel, name: str, names: Sequence[str] | None) -> P
 
 
 def _describe(parameter: Parameter, names: Sequence[str] | None) -> str:
-    shown = f"{parameter.index} ({parameter.name}, .{parameter.type})"
-    return shown if names is None else f"{names[parameter.index]} = {shown}"
+    return parameter.described(None if names is None else names[parameter.index])
 
 
 def _parameters(kernel: Kernel, names: Sequence[str] | None) -> str:

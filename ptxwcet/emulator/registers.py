@@ -64,7 +64,7 @@ class Frame:
             location = instruction.location
             line = location.line if location else None
             self.findings.append(
-                Finding(code, message, self.kernel.name, instruction.span, line, self.block,
+                Finding(code, message, self.kernel.readable, instruction.span, line, self.block,
                         place.thread, place.address, place.fatal)
             )  # fmt: skip
         if place.fatal:

@@ -175,7 +175,7 @@ def _check_directives(launch: Launch, kernel: Kernel) -> None:
         raise PtxwcetError(
             Diagnostic(
                 "PW212",
-                f"kernel {kernel.name} requires a block of {_dims(required)} (.reqntid), "
+                f"kernel {kernel.readable} requires a block of {_dims(required)} (.reqntid), "
                 f"not {_dims(launch.block)}",
                 kernel.span,
                 help=f"use --block {_dims(required)}",
@@ -185,7 +185,7 @@ def _check_directives(launch: Launch, kernel: Kernel) -> None:
         raise PtxwcetError(
             Diagnostic(
                 "PW212",
-                f"kernel {kernel.name} allows at most {most[0] * most[1] * most[2]} threads a "
+                f"kernel {kernel.readable} allows at most {most[0] * most[1] * most[2]} threads a "
                 f"block (.maxntid {_dims(most)}), not {launch.threads}",
                 kernel.span,
                 help="give a smaller --block",

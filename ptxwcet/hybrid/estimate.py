@@ -121,7 +121,7 @@ def estimate_kernel(
     most = {row.number: row.most_count for row in observations.transitions}
     found = enumerate_paths(ipg, worst, kept, most)
     if isinstance(found, Refusal):
-        message = f"kernel {kernel.name} has no estimate: {found.reason}"
+        message = f"kernel {kernel.readable} has no estimate: {found.reason}"
         raise PtxwcetError(Diagnostic("PW613", message, kernel.span))
     waiting = barrier_blocks(cfg)
     return HybridEstimate(

@@ -53,7 +53,7 @@ def place_ipoints(
             raise _other(
                 path,
                 f"ipoint {number} of the trace, {point.label} at line {point.line}, is no basic "
-                f"block of kernel {kernel.name}",
+                f"block of kernel {kernel.readable}",
             )
         blocks.append(BlockId(at[point]))
     found = dict(zip(blocks, range(len(blocks)), strict=True))
@@ -76,7 +76,7 @@ def place_ipoints(
 def _check_origin(trace: TimedTrace, path: str, kernel: Kernel, sha256: str) -> None:
     origin = trace.origin
     if origin.kernel != kernel.name:
-        raise _other(path, f"it is of kernel {origin.kernel}, not of {kernel.name}")
+        raise _other(path, f"it is of kernel {origin.readable}, not of {kernel.readable}")
     if origin.sha256 and origin.sha256 != sha256:
         raise _other(
             path,

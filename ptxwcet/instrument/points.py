@@ -131,7 +131,7 @@ def _no_place(kernels: Sequence[Kernel], place: str) -> Diagnostic:
     labels = [label for kernel in kernels for label in kernel.labels]
     shown = ", ".join(labels[:_LABELS_SHOWN]) + (", ..." if len(labels) > _LABELS_SHOWN else "")
     what = f"instruction on line {place}" if _is_line(place) else f"block {place!r}"
-    names = ", ".join(kernel.name for kernel in kernels[:_LABELS_SHOWN])
+    names = ", ".join(kernel.readable for kernel in kernels[:_LABELS_SHOWN])
     return Diagnostic(
         "PW651",
         f"no {what} that is reached in {names}",

@@ -59,7 +59,7 @@ def _kernel_problems(module: Module, kernel: Kernel) -> Iterator[Diagnostic]:
     larger = module.version >= version and _target_number(module) >= target
     limit = _MORE_PARAMETER_BYTES if larger else _PARAMETER_BYTES
     if end > limit:
-        message = f"kernel {kernel.name} would have {end:,} bytes of parameters, {limit:,} fit"
+        message = f"kernel {kernel.readable} would have {end:,} bytes of parameters, {limit:,} fit"
         yield Diagnostic(
             "PW650", message, kernel.span, help="pass a pointer instead of a structure"
         )
@@ -69,7 +69,8 @@ def _kernel_problems(module: Module, kernel: Kernel) -> Iterator[Diagnostic]:
             if instruction.control is ControlEffect.EXIT:
                 yield Diagnostic(
                     "PW650",
-                    f"function {name}, which kernel {kernel.name} may call, ends threads",
+                    f"function {functions[name].readable}, which kernel {kernel.readable} may "
+                    "call, ends threads",
                     instruction.span,
                     notes=("points are inserted in kernels: this end would not be recorded",),
                     help="compile with the function inlined (__forceinline__)",

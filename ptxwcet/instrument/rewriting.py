@@ -85,7 +85,7 @@ def instrument_module(
 def _check_count(points: KernelPoints) -> None:
     if len(points.blocks) >= MOST_POINTS:
         kernel = points.kernel
-        message = f"kernel {kernel.name} has {len(points.blocks):,} blocks"
+        message = f"kernel {kernel.readable} has {len(points.blocks):,} blocks"
         help_text = f"at most {MOST_POINTS - 1:,} can have points: choose them with --at"
         raise PtxwcetError(Diagnostic("PW650", message, kernel.span, help=help_text))
 

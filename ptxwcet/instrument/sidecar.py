@@ -21,6 +21,7 @@ from ptxwcet.instrument.buffers import (
 )
 from ptxwcet.instrument.code import INSTRUCTIONS_AT_ENTRY, INSTRUCTIONS_AT_POINT, REGISTERS
 from ptxwcet.instrument.rewriting import InstrumentedModule
+from ptxwcet.support.demangling import readable_names
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.trace.events import Ipoint
 
@@ -50,6 +51,10 @@ class Sidecar:
     sha256: str
     instrumented_sha256: str
     kernels: tuple[SidecarKernel, ...]
+
+    def readable(self, kernel: SidecarKernel) -> str:
+        """The kernel's name for people."""
+        return readable_names(row.name for row in self.kernels)[kernel.name]
 
     def identity(self, kernel: SidecarKernel) -> bytes:
         """The eight bytes that dumps of the kernel carry."""

@@ -9,7 +9,7 @@ and its creation cheap.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import NamedTuple, NoReturn
 
 from ptxwcet.ir.declarations import BodyItem as BodyItem
@@ -55,12 +55,21 @@ class Guard:
 
 
 class SourceLocation(NamedTuple):
-    """Where an instruction came from in the high-level source (``.loc``), and what inlined it."""
+    """Where an instruction came from in the high-level source (``.loc``), and what inlined it.
+
+    ``readable`` is what to call the file, its own name if empty. Line 0 is nobody's.
+    """
 
     file: str
     line: int
     column: int
     inlined_at: SourceLocation | None = None
+    readable: str = ""
+
+    @property
+    def place(self) -> str:
+        """``file:line`` for people; ``compiler`` for what the compiler added on no line."""
+        return f"{self.readable or self.file}:{self.line}" if self.line else "compiler"
 
 
 class Origin(NamedTuple):
@@ -178,6 +187,7 @@ class Kernel:
     ``branch_tables`` maps a ``.branchtargets`` label to unique label names.
     ``body`` holds what is not an instruction, each with the index of the instruction it precedes.
     A prototype has ``has_body`` False and no instructions. ``attributes`` are PTX texts.
+    ``readable`` is the name for people: as written in the source, if ``name`` is mangled.
     ``recursions`` has for the index of a call that closes a cycle of calls the functions on it.
     """
 
@@ -197,6 +207,11 @@ class Kernel:
     attributes: tuple[str, ...] = ()
     has_body: bool = True
     recursions: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
+    readable: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.readable:
+            object.__setattr__(self, "readable", self.name)
 
     @property
     def required_threads(self) -> tuple[int, int, int] | None:
@@ -212,6 +227,10 @@ class Kernel:
     def shared_bytes(self) -> int:
         """Bytes of statically sized shared variables declared in the kernel."""
         return sum(v.size_bytes for v in self.variables if v.space == "shared")
+
+    def called(self, readable: str) -> Kernel:
+        """A copy with another name for people."""
+        return replace(self, readable=readable)
 
     def _dimensions(self, keyword: str) -> tuple[int, int, int] | None:
         for directive in self.performance:
@@ -232,11 +251,26 @@ class UnreadKernel(Kernel):
     failure: Diagnostic
 
     def __init__(
-        self, name: str, *, is_entry: bool, has_body: bool, span: Span, failure: Diagnostic
+        self,
+        name: str,
+        *,
+        is_entry: bool,
+        has_body: bool,
+        span: Span,
+        failure: Diagnostic,
+        readable: str = "",
     ) -> None:
         known = {"name": name, "is_entry": is_entry, "has_body": has_body, "span": span}
+        known["readable"] = readable or name
         for field_name, value in {**known, "failure": failure}.items():
             object.__setattr__(self, field_name, value)
+
+    def called(self, readable: str) -> UnreadKernel:
+        """See :meth:`Kernel.called`."""
+        what = {"is_entry": self.is_entry, "has_body": self.has_body}
+        return UnreadKernel(
+            self.name, **what, span=self.span, failure=self.failure, readable=readable
+        )
 
     def __getattr__(self, name: str) -> NoReturn:
         # only asked for what is not set

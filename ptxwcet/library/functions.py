@@ -60,7 +60,7 @@ def bound(source: object, **launched: Unpack[Launched]) -> Bound:
     independent of trip counts.
     """
     found = analyse(source, **launched)
-    _require_one(found.answer.path, list(found))
+    _require_one(found.answer.path, [row.kernel.readable for row in found.answer.kernels])
     (one,) = found.values()
     if isinstance(one, Refused):
         _refuse(one)
@@ -84,10 +84,10 @@ def simulate(
     """
     answer = simulate_file(_request(source, launched), SimulationOptions(policy, seed))
     names = (one if isinstance(one, RefusedKernel) else one.prepared for one in answer.kernels)
-    _require_one(answer.path, [one.kernel.name for one in names])
+    _require_one(answer.path, [one.kernel.readable for one in names])
     (row,) = answer.kernels
     if isinstance(row, RefusedKernel):
-        _refuse(Refused(row.kernel.name, row.diagnostics))
+        _refuse(Refused(row.kernel.readable, row.diagnostics))
     return Simulated(row)
 
 

@@ -8,7 +8,6 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from ptxwcet.analysed import KernelAnalysis
-from ptxwcet.flow.facts.cuda_names import source_name
 from ptxwcet.flow.graph.cfg import ControlFlowGraph, build_cfg
 from ptxwcet.flow.graph.dominance import compute_dominators
 from ptxwcet.flow.graph.loops import LoopForest, find_loops
@@ -18,6 +17,7 @@ from ptxwcet.report.build import build_report
 from ptxwcet.report.text import render_text
 from ptxwcet.studies.opening import Answer, RefusedKernel
 from ptxwcet.studies.simulated_run import KernelSimulation
+from ptxwcet.support.demangling import names_meant
 from ptxwcet.support.diagnostics import Diagnostic, render_all
 from ptxwcet.support.graph import labelled_graph
 
@@ -67,7 +67,7 @@ class Cfg:
 
     def __repr__(self) -> str:
         blocks, loops = len(self.graph.blocks) - 1, len(self.forest.loops)
-        return f"<Cfg {source_name(self.kernel.name)}: {blocks} blocks, {loops} loops>"
+        return f"<Cfg {self.kernel.readable}: {blocks} blocks, {loops} loops>"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -83,7 +83,7 @@ class Bound:
     @property
     def kernel(self) -> str:
         """The kernel's name as its source has it."""
-        return source_name(self.analysis.kernel.name)
+        return self.analysis.kernel.readable
 
     @property
     def cycles(self) -> int:
@@ -176,10 +176,11 @@ class Analysis(Mapping[str, "Bound | Refused"]):
     answer: Answer[KernelAnalysis]
 
     def __getitem__(self, kernel: str) -> Bound | Refused:
-        for row in self.answer.kernels:
-            if kernel in (row.kernel.name, source_name(row.kernel.name)):
-                return _result(row, self.answer)
-        raise KeyError(kernel)
+        meant = names_meant(kernel, self)
+        if len(meant) != 1:
+            raise KeyError(kernel)
+        rows = (row for row in self.answer.kernels if row.kernel.name in meant)
+        return _result(next(rows), self.answer)
 
     def __iter__(self) -> Iterator[str]:
         return (row.kernel.name for row in self.answer.kernels)
@@ -196,7 +197,7 @@ class Analysis(Mapping[str, "Bound | Refused"]):
 
     def _repr_html_(self) -> str:
         rows = {
-            source_name(row.kernel.name): "refused"
+            row.kernel.readable: "refused"
             if isinstance(row, RefusedKernel)
             else f"{row.worst.bound.cycles:,} cycles"
             for row in self.answer.kernels
@@ -213,7 +214,7 @@ class Simulated:
     @property
     def kernel(self) -> str:
         """The kernel's name as its source has it."""
-        return source_name(self.simulation.prepared.kernel.name)
+        return self.simulation.prepared.kernel.readable
 
     @property
     def cycles(self) -> int:
@@ -227,7 +228,7 @@ class Simulated:
 
 def _result(row: KernelAnalysis | RefusedKernel, answer: Answer[KernelAnalysis]) -> Bound | Refused:
     if isinstance(row, RefusedKernel):
-        return Refused(source_name(row.kernel.name), row.diagnostics)
+        return Refused(row.kernel.readable, row.diagnostics)
     return Bound(row, answer)
 
 

@@ -19,7 +19,7 @@ class FileContext:
 
     source: SourceFile
     problems: Problems
-    files: dict[int, str]
+    files: dict[int, tuple[str, str]]
     module: Scope
     is_incomplete: bool = False  # an item could not be read: what it declares is not known
     shapes: ShapeCache = field(default_factory=ShapeCache)

@@ -43,8 +43,9 @@ from ptxwcet.ptx.problems import Problems, TooManyProblemsError
 from ptxwcet.ptx.scopes import FunctionNames, Scope
 from ptxwcet.ptx.statements import SKIP, canonical
 from ptxwcet.ptx.templates import tokens
+from ptxwcet.support.demangling import readable_names
 from ptxwcet.support.diagnostics import Diagnostic, Severity, internal_error
-from ptxwcet.support.source import SourceFile, Span
+from ptxwcet.support.source import SourceFile, Span, readable_paths
 
 _FILE_NUMBER = re.compile(r'\.file\s+([0-9][0-9A-Fa-fxXbBU]*)\s+"([^"\n]*)"')
 _LONGEST_INDENT = 200
@@ -87,7 +88,7 @@ class ModuleReader:
             target=header.target,
             target_options=header.options,
             address_size=header.address_size,
-            items=tuple(self.items),
+            items=_with_readable_names(self.items),
             warnings=_warnings(self.source),
         )
 
@@ -232,7 +233,8 @@ class ModuleReader:
         if has_body:
             resume = statements.matching_brace(text, end)
         is_entry = text[:keyword_end].endswith(".entry")
-        failure = internal_error(error, f"{'kernel' if is_entry else 'function'} {name}")
+        shown = readable_names((name,))[name]
+        failure = internal_error(error, f"{'kernel' if is_entry else 'function'} {shown}")
         span = Span(self.source, start, resume)
         self.heads[name] = (True, "", (start, end))
         self.context.module.declare(name, scopes.FUNCTION)
@@ -325,15 +327,33 @@ class ModuleReader:
                 )
 
 
-def _file_names(text: str) -> dict[int, str]:
-    """The names that ``.file`` gives; nvcc writes it behind the code that refers to it."""
+def _with_readable_names(items: Sequence[ModuleItem]) -> tuple[ModuleItem, ...]:
+    """The items, kernels and functions with the names that people know them by."""
+    readable = readable_names(item.name for item in items if isinstance(item, Kernel))
+    return tuple(
+        item.called(readable[item.name])
+        if isinstance(item, Kernel) and readable[item.name] != item.name
+        else item
+        for item in items
+    )
+
+
+def _file_names(text: str) -> dict[int, tuple[str, str]]:
+    """The names that ``.file`` gives, each with what else to call it.
+
+    nvcc writes the directive behind the code that refers to it.
+    """
     found = {}
     for match in _FILE_NUMBER.finditer(text):
         before = text[max(0, match.start() - _LONGEST_INDENT) : match.start()]
         if "//" not in before.rpartition("\n")[2]:
             with contextlib.suppress(LiteralError):  # reported where the directive is read
                 found[integer_value(match.group(1))] = match.group(2)
-    return found
+    readable = readable_paths(found.values())
+    return {
+        number: (file, "" if readable[file] == file else readable[file])
+        for number, file in found.items()
+    }
 
 
 def _warnings(source: SourceFile) -> tuple[Diagnostic, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ptxwcet.ir.kernel import Directive, Origin, SourceLocation
@@ -54,13 +55,14 @@ class LocationCache:
 
 @dataclass(slots=True)
 class Locations:
-    """The ``.loc`` directives of one function; ``files`` are the names that ``.file`` gives.
+    """The ``.loc`` directives of one function; ``files`` are the names that ``.file`` gives,
+    each with what to call it.
 
     ``known`` maps the texts seen so far to their meaning; the parser's inner loop reads it.
     """
 
     source: SourceFile
-    files: dict[int, str]
+    files: Mapping[int, tuple[str, str]]
     cache: LocationCache
     known: dict[str, tuple[Origin, Directive]] = field(default_factory=dict)
     _places: dict[tuple[int, int, int], SourceLocation] = field(default_factory=dict)
@@ -84,11 +86,14 @@ class Locations:
             file, line, column = numbers[-3:]
             outer = self._places.get((file, line, column))
             if outer is None:
-                outer = SourceLocation(self._file(file), line, column)
+                outer = self._place(file, line, column, None)
         file, line, column = numbers[:3]
-        location = SourceLocation(self._file(file), line, column, outer)
+        location = self._place(file, line, column, outer)
         self._places[file, line, column] = location
         return location
 
-    def _file(self, number: int) -> str:
-        return self.files.get(number, f"file {number}")
+    def _place(
+        self, number: int, line: int, column: int, outer: SourceLocation | None
+    ) -> SourceLocation:
+        file, readable = self.files.get(number, (f"file {number}", ""))
+        return SourceLocation(file, line, column, outer, readable)

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from ptxwcet.analysed import AnalysedPiece, KernelAnalysis
 from ptxwcet.bounds.explanation import BoundExplanation, explain_safe
 from ptxwcet.bounds.methods import SAFE, all_methods
 from ptxwcet.bounds.outcome import BlockBound, SectionBound
 from ptxwcet.claims import AssumptionState, Refusal
-from ptxwcet.flow.launch import BoundOrigin
+from ptxwcet.flow.launch import BoundOrigin, Launch
 from ptxwcet.flow.walk.path import PathLoop, loop_entries
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.pipeline import SCHEDULED
@@ -78,28 +79,47 @@ def build_report(
         tuple(
             refused_row(row)
             if isinstance(row, RefusedKernel)
-            else row_or_refusal(row.kernel.name, partial(_bounded, row, sources), failures)
+            else row_or_refusal(row.kernel, partial(_bounded, row, sources), failures)
             for row in answer.kernels
         ),
     )
 
 
 def row_or_refusal(
-    kernel: str, make: Callable[[], Row], failures: list[Diagnostic] | None
+    kernel: Kernel | str, make: Callable[[], Row], failures: list[Diagnostic] | None
 ) -> Row | Refused:
-    """The row of a kernel; if making it is an internal error, its refusal (PW901)."""
+    """The row of a kernel (or of one so called); its refusal (PW901) for an internal error."""
     try:
         return make()
     except Exception as error:
-        found = internal_error(error, f"kernel {kernel}")
+        names = (kernel, kernel) if isinstance(kernel, str) else (kernel.name, kernel.readable)
+        found = internal_error(error, f"kernel {names[1]}")
         if failures is not None:
             failures.append(found)
-        return Refused(kernel, (diagnostic_row(found),))
+        return Refused(*names, (diagnostic_row(found),))
 
 
 def refused_row(row: RefusedKernel) -> Refused:
     """The refusal of a kernel as plain data."""
-    return Refused(row.kernel.name, tuple(diagnostic_row(one) for one in row.diagnostics))
+    kernel = row.kernel
+    return Refused(kernel.name, kernel.readable, tuple(map(diagnostic_row, row.diagnostics)))
+
+
+def name_rows(launch: Launch) -> tuple[tuple[str, str], ...]:
+    """What the parameters with a value are called where that is not their PTX name."""
+    names = ((one, launch.name_of(one)) for one in sorted(launch.parameters))
+    return tuple((one, name) for one, name in names if name != one)
+
+
+def as_people_know(row: Row) -> Row:
+    """A row with the names that people know in the place of PTX's."""
+    known: Any = row
+    changed: dict[str, Any] = {"kernel": known.readable}
+    if not isinstance(row, Refused):
+        names = dict(known.parameter_names)
+        changed["parameters"] = tuple((names.get(one, one), it) for one, it in known.parameters)
+    renamed: Row = replace(known, **changed)
+    return renamed
 
 
 def diagnostic_row(diagnostic: Diagnostic) -> DiagnosticRow:
@@ -129,9 +149,11 @@ def _bounded(row: KernelAnalysis, sources: SourceLines | None) -> BoundedKernel:
     pessimism = round((claim.cycles / lower - 1) * 100, 2) if lower else None
     return BoundedKernel(
         kernel=row.kernel.name,
+        readable=row.kernel.readable,
         block=row.launch.block,
         grid=row.launch.grid,
         parameters=tuple(sorted(row.launch.parameters.items())),
+        parameter_names=name_rows(row.launch),
         warp_count=row.launch.warps,
         bound_cycles=claim.cycles,
         microseconds=round(claim.cycles / row.machine.clock_mhz, 3),

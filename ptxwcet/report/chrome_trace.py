@@ -29,7 +29,7 @@ def render_trace(row: KernelSimulation) -> str:
             "traceEvents": events,
             "displayTimeUnit": "ms",
             "otherData": {
-                "kernel": row.prepared.kernel.name,
+                "kernel": row.prepared.kernel.readable,
                 "machine": row.prepared.machine.name,
                 "policy": run.policy.value,
                 "seed": run.seed,

@@ -79,8 +79,8 @@ def _source_range(kernel: Kernel, indices: range) -> str:
     located: dict[str, list[int]] = {}
     for index in indices:
         location = kernel.instructions[index].location
-        if location is not None:
-            located.setdefault(location.file, []).append(location.line)
+        if location is not None and location.line:
+            located.setdefault(location.place.rpartition(":")[0], []).append(location.line)
     if located:
         name, lines = max(located.items(), key=lambda item: len(item[1]))
         prefix = f"{name}:"

@@ -19,7 +19,7 @@ def render_flow_text(described: DescribedKernel, shown: DivergentSet) -> str:
 
 
 def _kernel(described: DescribedKernel, shown: DivergentSet) -> Iterator[str]:
-    yield f"kernel     {described.kernel.name}"
+    yield f"kernel     {described.kernel.readable}"
     if described.refusals:
         first = described.refusals[0]
         yield f"REFUSED    [{first.code}] {first.message}"

@@ -123,6 +123,6 @@ def _title(row: KernelSimulation) -> str:
     shown = len(run.events)
     part = "" if shown == run.instructions else f" (first {shown} of {run.instructions:,} issues)"
     return (
-        f"{row.prepared.kernel.name}, {len(run.warps)} warps, {run.policy.value}: "
+        f"{row.prepared.kernel.readable}, {len(run.warps)} warps, {run.policy.value}: "
         f"{run.cycles:,} cycles{part}"
     )

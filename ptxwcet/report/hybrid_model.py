@@ -49,6 +49,7 @@ def build_hybrid_report(answer: HybridAnswer) -> HybridReport:
         sha256=answer.sha256,
         trace=_trace(answer),
         kernel=answer.kernel.name,
+        readable=answer.kernel.readable,
         high_water_mark=estimate.concurrency.high_water_mark,
         longest_warp=estimate.observations.longest_warp,
         warp=_estimate(answer, "warp"),

@@ -169,6 +169,7 @@ class HybridReport:
     sha256: str
     trace: TraceRow
     kernel: str
+    readable: str
     high_water_mark: int
     longest_warp: int
     warp: EstimateRow

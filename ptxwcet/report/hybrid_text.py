@@ -47,7 +47,7 @@ def _number(count: int, what: str) -> str:
 
 
 def _table(report: HybridReport) -> list[str]:
-    width = max(len(report.kernel), 6)
+    width = max(len(report.readable), 6)
     head = ("Z_HWM", "Z_warp", "Z_dynamic", "difference", "Z_hybrid", "difference")
     cells = (
         f"{report.high_water_mark:,}",
@@ -60,7 +60,7 @@ def _table(report: HybridReport) -> list[str]:
     names = "".join(f"  {name:>12}" for name in head)
     return [
         f"{'kernel':<{width}}{names}",
-        f"{report.kernel:<{width}}" + "".join(f"  {cell:>12}" for cell in cells),
+        f"{report.readable:<{width}}" + "".join(f"  {cell:>12}" for cell in cells),
         *_claims(report),
     ]
 

@@ -30,7 +30,7 @@ def draw_ipg(answer: HybridAnswer) -> str:
     """
     estimate = answer.estimate
     title = (
-        f"{answer.kernel.name}: Z_warp {estimate.warp_wcet:,}\n"
+        f"{answer.kernel.readable}: Z_warp {estimate.warp_wcet:,}\n"
         "times taken on the worst path x best..worst time"
     )
     lines = [f"digraph {_quote(answer.kernel.name)} {{", _HEADER + f"  label={_quote(title)};"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ptxwcet.claims import AssumptionState
+from ptxwcet.ir.kernel import Kernel
 from ptxwcet.makespan.strings import shape_of, written
 from ptxwcet.studies.kernel_makespan import Makespan, SectionMakespan
 from ptxwcet.support.diagnostics import Diagnostic
@@ -110,9 +111,10 @@ def makespan_data(makespan: Makespan) -> dict[str, Any]:
     }
 
 
-def refusal_data(kernel: str, diagnostics: tuple[Diagnostic, ...]) -> dict[str, Any]:
+def refusal_data(kernel: Kernel, diagnostics: tuple[Diagnostic, ...]) -> dict[str, Any]:
     """A kernel without a makespan as plain data."""
     return {
-        "kernel": kernel,
+        "kernel": kernel.name,
+        "readable": kernel.readable,
         "refused": [{"code": one.code, "message": one.message} for one in diagnostics],
     }

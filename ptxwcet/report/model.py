@@ -166,16 +166,20 @@ class DiagnosticRow:
 class BoundedKernel:
     """A bounded kernel. ``bounds[0]`` is what is reported; ``microseconds`` at the machine's clock.
 
-    ``bound_cycles`` holds under ``assumptions``, among them that the block is alone on its SM.
+    ``kernel`` and ``parameters`` are of the PTX, ``readable`` and ``parameter_names`` (by PTX name)
+    as people know them. ``bound_cycles`` holds under ``assumptions``, among them that the block is
+    alone on its SM.
     ``largest_pessimism_percent`` is (bound / lower bound - 1) * 100, None without a lower bound.
     ``worst_path`` is that of the safe bound; ``explanation`` None unless it is asked for.
     ``not_explained`` says why neither can be given, empty if they can.
     """
 
     kernel: str
+    readable: str
     block: tuple[int, int, int]
     grid: tuple[int, int, int] | None
     parameters: tuple[tuple[str, int | float], ...]
+    parameter_names: tuple[tuple[str, str], ...]
     warp_count: int
     bound_cycles: int
     microseconds: float
@@ -198,9 +202,10 @@ class BoundedKernel:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A kernel without a bound, and every reason."""
+    """A kernel without a bound, and every reason; ``readable`` is its name for people."""
 
     kernel: str
+    readable: str
     diagnostics: tuple[DiagnosticRow, ...]
     status: Literal["refused"] = "refused"
 

@@ -10,7 +10,7 @@ def place(kernel: Kernel, index: int) -> str:
     instruction = kernel.instructions[index]
     location = instruction.location
     if location is not None:
-        return f"{location.file}:{location.line}"
+        return location.place
     return f"PTX line {instruction.span.line}"
 
 

@@ -30,6 +30,7 @@ class Rechecked:
     """What the checker says of the certificate of a loop, and of the bound that rests on it."""
 
     kernel: str
+    readable: str
     block: str
     iterations: int
     verdict: Verdict
@@ -52,7 +53,7 @@ def recheck(report: Mapping[str, Any], module: Module) -> Iterator[Rechecked]:
                 raise NoReport(f"the file has no kernel {row['kernel']}")
             graph = _graph(kernels[row["kernel"]], module)
             for loop, one in loops:
-                yield _rechecked(graph, row["kernel"], loop, one)
+                yield _rechecked(graph, loop, one)
     except KeyError as missing:
         raise NoReport(f"no report of this file with certificates: {missing} is missing") from None
     except (ValueError, TypeError, AttributeError) as error:
@@ -78,21 +79,21 @@ def _certificates(loop: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _rechecked(
-    graph: FlowGraph, kernel: str, row: Mapping[str, Any], certificate: Mapping[str, Any]
+    graph: FlowGraph, row: Mapping[str, Any], certificate: Mapping[str, Any]
 ) -> Rechecked:
     proof = proof_from(certificate, graph.cfg)
-    block = row["block"]
+    block, kernel = row["block"], graph.kernel
     header = block_named(graph.cfg, block)
     loop = graph.forest.loop_at(header)
     if loop is None:
-        raise NoReport(f"no loop begins at {block} of kernel {kernel}")
+        raise NoReport(f"no loop begins at {block} of kernel {kernel.readable}")
     iterations, most = certificate["iterations"], row["iterations"]
     if type(iterations) is not int or type(most) is not int:
         raise NoReport("iterations of a loop are no number")
     if most < iterations or iterations < proof.certificate.back_edges + is_rotated(loop):
-        return Rechecked(kernel, block, iterations, Verdict.WRONG)
+        return Rechecked(kernel.name, kernel.readable, block, iterations, Verdict.WRONG)
     try:
         verdict = verdict_of(graph, loop, proof, Effort(MOST_PROOF_STEPS))
     except TooMuchEffort:
         verdict = Verdict.NOT_SETTLED
-    return Rechecked(kernel, block, iterations, verdict)
+    return Rechecked(kernel.name, kernel.readable, block, iterations, verdict)

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Annotated, Final, Literal
 
 from ptxwcet.claims import Guarantee
-from ptxwcet.report.build import refused_row, row_or_refusal
+from ptxwcet.report.build import name_rows, refused_row, row_or_refusal
 from ptxwcet.report.model import MachineRow, Refused
 from ptxwcet.report.places import place
 from ptxwcet.simulator.run import Stalls, WarpRun
@@ -61,9 +61,11 @@ class SimulatedKernel:
     """
 
     kernel: str
+    readable: str
     block: tuple[int, int, int]
     grid: tuple[int, int, int] | None
     parameters: tuple[tuple[str, int | float], ...]
+    parameter_names: tuple[tuple[str, str], ...]
     warp_count: int
     policy: str
     seed: int
@@ -120,7 +122,7 @@ def build_run_report(
             refused_row(row)
             if isinstance(row, RefusedKernel)
             else row_or_refusal(
-                row.prepared.kernel.name, partial(_simulated, row, machine.clock_mhz), failures
+                row.prepared.kernel, partial(_simulated, row, machine.clock_mhz), failures
             )
             for row in answer.kernels
         ),
@@ -131,9 +133,11 @@ def _simulated(row: KernelSimulation, clock_mhz: int) -> SimulatedKernel:
     run, launch = row.run, row.prepared.launch
     return SimulatedKernel(
         kernel=row.prepared.kernel.name,
+        readable=row.prepared.kernel.readable,
         block=launch.block,
         grid=launch.grid,
         parameters=tuple(sorted(launch.parameters.items())),
+        parameter_names=name_rows(launch),
         warp_count=len(run.warps),
         policy=run.policy.value,
         seed=run.seed,

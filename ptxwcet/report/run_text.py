@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import astuple, fields
 
+from ptxwcet.report.build import as_people_know
 from ptxwcet.report.model import Refused
 from ptxwcet.report.run_model import RunReport, SimulatedKernel, StallRow
 
@@ -25,7 +26,7 @@ def render_run_text(report: RunReport) -> str:
         f"{one.diagnostics[0].message}"
         if isinstance(one, Refused)
         else _simulated(one)
-        for one in report.kernels
+        for one in map(as_people_know, report.kernels)
     ]
     return "\n\n".join(parts) + "\n"
 

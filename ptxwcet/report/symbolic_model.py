@@ -7,7 +7,7 @@ from functools import partial
 from typing import Annotated, Final, Literal
 
 from ptxwcet.claims import AssumptionState, Guarantee
-from ptxwcet.report.build import refused_row, row_or_refusal
+from ptxwcet.report.build import name_rows, refused_row, row_or_refusal
 from ptxwcet.report.formula_text import row_text
 from ptxwcet.report.model import AssumptionRow, MachineRow, Refused
 from ptxwcet.studies.formula import SymbolicAnswer
@@ -43,9 +43,11 @@ class SymbolicKernel:
     """
 
     kernel: str
+    readable: str
     block: tuple[int, int, int]
     grid: tuple[int, int, int] | None
     parameters: tuple[tuple[str, int | float], ...]
+    parameter_names: tuple[tuple[str, str], ...]
     warp_count: int
     parameter: str
     name: str
@@ -102,9 +104,7 @@ def build_symbolic_report(
         tuple(
             refused_row(row)
             if isinstance(row, RefusedKernel)
-            else row_or_refusal(
-                row.kernel.name, partial(_bounded, row, machine.clock_mhz), failures
-            )
+            else row_or_refusal(row.kernel, partial(_bounded, row, machine.clock_mhz), failures)
             for row in answer.kernels
         ),
     )
@@ -114,9 +114,11 @@ def _bounded(row: SymbolicBound, clock_mhz: int) -> SymbolicKernel:
     claim, parameter = row.claim, row.parameter
     return SymbolicKernel(
         kernel=row.kernel.name,
+        readable=row.kernel.readable,
         block=row.launch.block,
         grid=row.launch.grid,
         parameters=tuple(sorted(row.launch.parameters.items())),
+        parameter_names=name_rows(row.launch),
         warp_count=row.launch.warps,
         parameter=parameter.name,
         name=parameter.shown,

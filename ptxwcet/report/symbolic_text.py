@@ -26,7 +26,8 @@ def _bounded(kernel: SymbolicKernel) -> str:
     grid = "any grid" if kernel.grid is None else f"grid {'x'.join(map(str, kernel.grid))}"
     plural = "" if kernel.warp_count == 1 else "s"
     values = ", ".join(f"{name}={value}" for name, value in kernel.parameters)
-    name = kernel.name if kernel.name == kernel.parameter else f"{kernel.name} ({kernel.parameter})"
+    is_plain = kernel.name == kernel.parameter or kernel.parameter.startswith("_Z")
+    name = kernel.name if is_plain else f"{kernel.name} ({kernel.parameter})"
     lines = [
         f"kernel     {kernel.kernel}",
         f"launch     block {block} ({kernel.warp_count} warp{plural}), {grid}"

@@ -7,7 +7,7 @@ from enum import Enum
 from functools import partial
 from typing import Protocol, TypeVar
 
-from ptxwcet.report.build import row_or_refusal
+from ptxwcet.report.build import as_people_know, row_or_refusal
 from ptxwcet.report.explanation_text import explanation_lines
 from ptxwcet.report.model import BoundedKernel, LoopRow, Refused, Report
 from ptxwcet.report.places import number_ranges
@@ -65,7 +65,7 @@ def kernel_texts(
     failures: list[Diagnostic] | None,
 ) -> Iterator[str]:
     """The text of each kernel; of one that is refused, or costs an internal error, a row."""
-    for kernel in kernels:
+    for kernel in map(as_people_know, kernels):
         shown: str | Refused = (
             kernel
             if isinstance(kernel, Refused)

@@ -108,7 +108,7 @@ def _attacked(
         if room * analysis.machine.schedulers_per_sm * grid >= MOST_ATTACKED:
             return None
         message = (
-            f"kernel {analysis.kernel.name}: a run executes more than {MOST_ATTACKED:,} warp "
+            f"kernel {analysis.kernel.readable}: a run executes more than {MOST_ATTACKED:,} warp "
             f"instructions; {grid:,} blocks of {room:,} cycles have no room for so many"
         )
         place = Diagnostic("PW538", message, error.diagnostics[0].span, help=BUG)

@@ -116,9 +116,9 @@ class _Page:
     def lines(self, *, named: bool) -> Iterator[str]:
         """The tables of the kernel; ``named``: parameters get a table of the kernel's own."""
         if self.with_grid:
-            yield from ("", f"# Kernel {self.kernel.name}: {self.with_grid}")
+            yield from ("", f"# Kernel {self.kernel.readable}: {self.with_grid}")
         if self.questions.parameters:
-            table = f"parameters.{_key(self.kernel.name)}" if named else "parameters"
+            table = f"parameters.{_key(self.kernel.readable)}" if named else "parameters"
             yield from ("", f"[{table}]")
             for parameter in self.questions.parameters:
                 yield from self._parameter(parameter)
@@ -158,7 +158,7 @@ class _Page:
         if others:
             yield f"# Instead of a bound, this may settle it: {' and '.join(others)}"
         yield "[[loop]]"
-        yield f"kernel = {json.dumps(self.kernel.name)}"
+        yield f"kernel = {json.dumps(self.kernel.readable, ensure_ascii=False)}"
         yield f"at = {json.dumps(label)}"
         yield f'bound = "{OPEN}"  # most executions of its body for each entry'
 
@@ -170,7 +170,7 @@ class _Page:
         yield f"# Do all threads of a {scope} go the same way here, in every run? If not, there is"
         yield "# no bound."
         yield "[[branch]]"
-        yield f"kernel = {json.dumps(self.kernel.name)}"
+        yield f"kernel = {json.dumps(self.kernel.readable, ensure_ascii=False)}"
         yield f"at = {json.dumps(label)}"
         also = ', or "block" if all of the block do' if scope == "warp" else ""
         yield f'uniform = "{OPEN}"  # write "{scope}" if they do{also}'

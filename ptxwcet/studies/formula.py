@@ -69,7 +69,7 @@ def _open_parameter(kernel: Kernel, opened: Opened, symbolic: str) -> tuple[Laun
         raise PtxwcetError(
             Diagnostic(
                 "PW541",
-                f"{source.name}: {found.name} is not an integer (.{found.type})",
+                f"{source.name}: {shown} is not an integer (.{found.type})",
                 kernel.span,
                 help="a bound is a formula of one integer parameter",
             )
@@ -81,7 +81,7 @@ def _open_parameter(kernel: Kernel, opened: Opened, symbolic: str) -> tuple[Laun
         )
     launch = opened.launch_of(kernel, facts)
     if found.name in launch.parameters:
-        raise _has_a_value(kernel, source, f"{found.name} = {launch.parameters[found.name]}")
+        raise _has_a_value(kernel, source, f"{shown} = {launch.parameters[found.name]}")
     if found.name not in launch.ranges:
         raise PtxwcetError(
             Diagnostic(
@@ -91,7 +91,7 @@ def _open_parameter(kernel: Kernel, opened: Opened, symbolic: str) -> tuple[Laun
                 help=f"say for which values the formula is to hold: --symbolic {shown}=1..4096",
             )
         )
-    shown = found.name if shown.isdigit() else shown
+    shown = launch.name_of(found.name) if shown.isdigit() else shown
     return launch, OpenParameter(found.name, shown, *launch.ranges[found.name])
 
 

@@ -85,7 +85,7 @@ def _no_formula(kernel: Kernel, parameter: OpenParameter, reason: str) -> Ptxwce
     return PtxwcetError(
         Diagnostic(
             "PW543",
-            f"no formula in {parameter.shown} for kernel {kernel.name}: {reason}",
+            f"no formula in {parameter.shown} for kernel {kernel.readable}: {reason}",
             kernel.span,
             notes=(f"asked for {parameter.low} <= {parameter.shown} <= {parameter.high}",),
             help="ask for a smaller range, or bound single values: "

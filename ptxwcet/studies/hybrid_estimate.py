@@ -43,6 +43,7 @@ from ptxwcet.studies.block_bound import bound_file
 from ptxwcet.studies.launch_trace import TraceOptions, TraceProgress, plan_launch, trace_launch
 from ptxwcet.studies.opening import digest_of, read_module
 from ptxwcet.studies.request import Request
+from ptxwcet.support.demangling import names_meant
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.trace.events import TimedTrace
 from ptxwcet.trace.files import read_trace
@@ -202,13 +203,14 @@ def _traced_kernel(module: Module, trace: TimedTrace, hybrid: HybridRequest) -> 
     name = trace.origin.kernel
     wanted = hybrid.request.kernels
     kernels = {kernel.name: kernel for kernel in module.kernels if kernel.has_body}
-    if name in kernels and (not wanted or name in wanted):
+    if name in kernels and (not wanted or any(names_meant(one, (name,)) for one in wanted)):
         return kernels[name]
-    known = ", ".join(wanted or kernels) or "none"
+    known = ", ".join(wanted or (one.readable for one in kernels.values())) or "none"
     raise PtxwcetError(
         Diagnostic(
             "PW607",
-            f"the trace '{hybrid.trace}' is of kernel {name}, not of a kernel asked for",
+            f"the trace '{hybrid.trace}' is of kernel {trace.origin.readable}, not of a kernel "
+            "asked for",
             notes=(f"asked for in {hybrid.request.path}: {known}",),
             help="give the PTX file that was traced, or record the trace again",
         )

@@ -146,7 +146,7 @@ class _Checker:
             self.diagnostics.append(
                 Diagnostic(
                     "PW535",
-                    f"a bound is contradicted: kernel {self._analysis.kernel.name}, block "
+                    f"a bound is contradicted: kernel {self._analysis.kernel.readable}, block "
                     f"{piece.paths.first}: {longest} cycles executed ({by}), SAFE is {safe}",
                 )
             )
@@ -158,7 +158,7 @@ class _Checker:
         for total in self._analysis.facts.totals:
             made = max(count_visits(warp.nodes, total.visits)[1] for warp in paths.warps)
             if made > total.most:
-                kernel = self._analysis.kernel.name
+                kernel = self._analysis.kernel.readable
                 message = (
                     f"a fact is contradicted: {total.source} says at most {total.most:,} "
                     f"{total.what} in a run of a warp; in kernel {kernel}, block {paths.first}, "
@@ -179,8 +179,8 @@ class _Checker:
         self.diagnostics.append(
             Diagnostic(
                 "PW538",
-                f"kernel {kernel.name}, block {paths.first}: an executed path leaves the analysed "
-                f"ones after {furthest.position} basic blocks, {where}",
+                f"kernel {kernel.readable}, block {paths.first}: an executed path leaves the "
+                f"analysed ones after {furthest.position} basic blocks, {where}",
                 span,
                 help=_remedy(self._analysis),
             )

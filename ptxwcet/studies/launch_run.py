@@ -244,8 +244,8 @@ def diagnostics_of(execution: Execution, block: Dim3, grid: Dim3) -> tuple[Diagn
         if finding.address is not None:
             notes.append(f"address 0x{finding.address:x}")
         location = places.get(finding.span.start)
-        if location is not None:
-            notes.append(f"source line {location.file}:{location.line}")
+        if location is not None and location.line:
+            notes.append(f"source line {location.place}")
         message = f"kernel {finding.kernel}: {finding.message}"
         rows.append(Diagnostic(finding.code, message, finding.span, notes=tuple(notes)))
     return tuple(rows)

@@ -156,7 +156,7 @@ def _require_variety(launch: LaunchFile, policy: Policy, options: TraceOptions) 
 
 def _require_instructions(kernel: Kernel) -> None:
     if not kernel.instructions:
-        message = f"kernel {kernel.name} has no instructions, so there is nothing to trace"
+        message = f"kernel {kernel.readable} has no instructions, so there is nothing to trace"
         raise PtxwcetError(Diagnostic("PW692", message, kernel.span, help="trace another kernel"))
 
 

@@ -13,9 +13,10 @@ from ptxwcet.analysed import PreparedKernel
 from ptxwcet.flow.facts.arrays import resolve_arrays
 from ptxwcet.flow.facts.asm_comments import find_marks
 from ptxwcet.flow.facts.cuda_loops import CudaSource
-from ptxwcet.flow.facts.cuda_names import parameter_names, source_name
+from ptxwcet.flow.facts.cuda_names import parameter_names
 from ptxwcet.flow.facts.files import read_flow_facts
 from ptxwcet.flow.facts.parameters import parse_parameters, resolve_parameters
+from ptxwcet.flow.facts.places import main_file
 from ptxwcet.flow.facts.stated import (
     FactSource,
     ParameterFact,
@@ -24,13 +25,14 @@ from ptxwcet.flow.facts.stated import (
 )
 from ptxwcet.flow.graph.inlining import inline_calls
 from ptxwcet.flow.launch import Dim3, Launch, parse_dim3
-from ptxwcet.ir.kernel import Kernel, Module
+from ptxwcet.ir.kernel import Kernel, Module, UnreadKernel
 from ptxwcet.machine.model import Machine
 from ptxwcet.pipeline import SCHEDULED, prepare_kernel
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.ptx.reading import read_source
 from ptxwcet.simulator.policies import Policy, find_policy
 from ptxwcet.studies.request import Request
+from ptxwcet.support.demangling import names_meant
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError, internal_error
 from ptxwcet.support.input_files import MOST_TEXT_BYTES, read_bytes, read_text
 from ptxwcet.support.source import SourceFile
@@ -93,7 +95,7 @@ def refuse(kernel: Kernel, error: Exception) -> RefusedKernel:
     """
     if isinstance(error, PtxwcetError):
         return RefusedKernel(kernel, error.diagnostics)
-    return RefusedKernel(kernel, (internal_error(error, f"kernel {kernel.name}"),))
+    return RefusedKernel(kernel, (internal_error(error, f"kernel {kernel.readable}"),))
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,15 +235,13 @@ def find_named_policy(request: Request) -> Policy | None:
 def select_kernels(kernels: Sequence[Kernel], names: Sequence[str], path: str) -> list[Kernel]:
     """The kernels named, or all. Raises PtxwcetError (PW208) if there is no such kernel.
 
-    A name is that of the PTX, or else the source's name of kernels whose names are mangled.
+    A name is that of the PTX, or else what people call kernels whose names are mangled.
     """
     bodies = [kernel for kernel in kernels if kernel.has_body]
-    meant = {name: [one for one in bodies if one.name == name] for name in names}
-    for name, found in meant.items():
-        found += [one for one in bodies if not found and source_name(one.name) == name]
+    meant = {name: names_meant(name, (one.name for one in bodies)) for name in names}
     missing = [name for name, found in meant.items() if not found]
     if missing or not bodies:
-        known = ", ".join(kernel.name for kernel in bodies) or "none"
+        known = ", ".join(kernel.readable for kernel in bodies) or "none"
         what = f"{path} has no kernel {missing[0]!r}" if missing else f"{path} has no kernel"
         raise PtxwcetError(
             Diagnostic(
@@ -251,7 +251,7 @@ def select_kernels(kernels: Sequence[Kernel], names: Sequence[str], path: str) -
                 help="a kernel is an .entry with a body; --kernel names one",
             )
         )
-    chosen = {one.name for found in meant.values() for one in found}
+    chosen = {one for found in meant.values() for one in found}
     return [kernel for kernel in bodies if not names or kernel.name in chosen]
 
 
@@ -273,8 +273,10 @@ def with_launch_file(
         request.launch_file, module, lambda kernel: cuda_parameter_names(kernel, request)
     )
     name = launch.kernel.name
-    if request.kernels and set(request.kernels) != {name}:
-        raise _contradiction(f"--kernel {request.kernels[0]}", launch.place("kernel"), name)
+    if request.kernels and not all(names_meant(one, (name,)) for one in request.kernels):
+        raise _contradiction(
+            f"--kernel {request.kernels[0]}", launch.place("kernel"), launch.kernel.readable
+        )
     sizes = {"block": launch.block, "grid": launch.grid}
     for key, given in (("block", request.block), ("grid", request.grid)):
         if given is not None and parse_dim3(given, key) != sizes[key]:
@@ -340,7 +342,7 @@ def build_launch(
         raise PtxwcetError(
             Diagnostic(
                 "PW209",
-                f"the block size of kernel {kernel.name} is not known",
+                f"the block size of kernel {kernel.readable} is not known",
                 kernel.span,
                 help="give the threads of a block, for example --block 256 or --block 32x8",
             )
@@ -357,10 +359,32 @@ def build_launch(
 
 
 def cuda_parameter_names(kernel: Kernel, request: Request) -> tuple[str, ...] | None:
-    """Names from the CUDA source given or lying beside the file; None without one that fits."""
+    """Names from the CUDA source given, lying beside the file, or named by the kernel's lines.
+
+    Without one that fits, ``param_3`` for those that begin with the kernel's mangled name; else
+    None.
+    """
     source = cuda_source(request)
-    names = None if source is None else parameter_names(source.text, kernel.name)
-    return names if names is not None and len(names) == len(kernel.parameters) else None
+    text = _source_of_lines(kernel) if source is None else source.text
+    names = None if text is None else parameter_names(text, kernel.name)
+    if names is not None and len(names) == len(kernel.parameters):
+        return names
+    if kernel.readable == kernel.name or not kernel.parameters:
+        return None
+    return tuple(one.name.removeprefix(f"{kernel.name}_") for one in kernel.parameters)
+
+
+def _source_of_lines(kernel: Kernel) -> str | None:
+    """The file that the kernel's lines are of, if it lies below the working directory."""
+    if isinstance(kernel, UnreadKernel) or (file := main_file(kernel)) is None:
+        return None
+    path = Path(file)
+    if not path.is_absolute() or Path.cwd() not in path.resolve().parents:
+        return None
+    try:
+        return read_text(path, MOST_TEXT_BYTES, "replace")
+    except (OSError, ValueError):
+        return None
 
 
 def cuda_source(request: Request) -> CudaSource | None:

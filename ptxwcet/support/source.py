@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import re
 from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 
@@ -73,3 +77,32 @@ class Span:
     def __str__(self) -> str:
         line, column = self.source.position(self.start)
         return f"{self.source.name}:{line}:{column}"
+
+
+def readable_paths(paths: Iterable[str]) -> dict[str, str]:
+    """What to call files that a compiler names, wherever it ran.
+
+    A path below the working directory is shown as it is from there, another absolute one by its
+    name, with as many folders as tell it from the others. Cost: linear but for equal names.
+    """
+    here = os.getcwd().rstrip("/") + "/"
+    found: dict[str, str] = {}
+    foreign: dict[str, list[str]] = {}
+    for path in dict.fromkeys(paths):
+        if here != "/" and path.startswith(here):
+            found[path] = path.removeprefix(here)
+        elif re.match(r"/|[A-Za-z]:[\\/]", path):
+            foreign[path] = [part for part in re.split(r"[\\/]", path) if part]
+        else:
+            found[path] = path
+    depth = 1
+    while foreign:
+        shown = {path: "/".join(parts[-depth:]) for path, parts in foreign.items()}
+        times = Counter((*found.values(), *shown.values()))
+        settled = [
+            path for path, parts in foreign.items() if times[shown[path]] == 1 or depth > len(parts)
+        ]
+        found |= {path: shown[path] if depth <= len(foreign[path]) else path for path in settled}
+        foreign = {path: parts for path, parts in foreign.items() if path not in found}
+        depth += 1
+    return found

@@ -15,6 +15,8 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from ptxwcet.support.demangling import readable_names
+
 IntColumn: TypeAlias = npt.NDArray[np.int64]
 """A column of whole numbers."""
 
@@ -48,6 +50,11 @@ class TraceOrigin:
     sha256: str
     recorder: str
     clock: str = "cycle"
+
+    @property
+    def readable(self) -> str:
+        """The kernel's name for people."""
+        return readable_names((self.kernel,))[self.kernel]
 
 
 @dataclass(frozen=True, slots=True)

@@ -238,16 +238,17 @@ def test_two_totals_of_one_loop(tmp_path: Path) -> None:
 
 
 def test_two_totals_of_one_function(tmp_path: Path) -> None:
-    code, text = refused(tmp_path, "calls", call(3) + call(4), n=4)
-    assert code == "PW215"
-    assert f"the total of calls of {REFINE} is given twice" in text
+    for again in (call(4), call(4).replace(REFINE, "refine(const int*, int)")):
+        code, text = refused(tmp_path, "calls", call(3) + again, n=4)
+        assert code == "PW215"
+        assert "the total of calls of refine is given twice" in text
 
 
 def test_a_total_that_the_analysis_contradicts(tmp_path: Path) -> None:
     body = call(1).replace(REFINE, "_Z5twicePKfi")
     code, text = refused(tmp_path, "calls", body, n=4)
     assert code == "PW250"
-    assert REFINE in text
+    assert "or that these call: refine\n" in text
     body = '[[loop]]\nkernel = "calls"\nat = "_Z6refinePKii#{}:$L__BB0_1"\ntotal = 7\n'
     for call_of in (1, 2):  # true of a call that data never make
         cut = analyse(tmp_path, "calls", body.format(call_of), n=4).worst.bound.cycles

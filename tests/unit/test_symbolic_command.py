@@ -79,7 +79,7 @@ def test_the_range_may_be_stated_elsewhere() -> None:
 
 
 def test_a_parameter_by_index_has_its_own_name() -> None:
-    assert "saxpy_param_0 = 1 to 32" in saxpy("--symbolic", "0=1..40").output
+    assert "n = 1 to 32" in saxpy("--symbolic", "0=1..40").output
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from ptxwcet.ir.kernel import Instruction, Kernel, Module, UnreadKernel
 from ptxwcet.ir.op_classes import ControlEffect
 from ptxwcet.ptx.statements import COMMENT, blank_comments
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError, internal_error
-from ptxwcet.support.source import SourceFile, Span
+from ptxwcet.support.source import SourceFile, Span, readable_paths
 
 _COMMENT = re.compile(rf'"[^"\n]*+"|{COMMENT}')
 _MARK = re.compile(r"\s*ptxwcet\s*:\s*(.*?)\s*", re.DOTALL)
@@ -74,7 +74,7 @@ def _function_at(functions: tuple[Kernel, ...], span: Span) -> Kernel | None:
 
 
 def _unread(function: Kernel, error: Exception) -> UnreadFact:
-    whose = f"{'kernel' if function.is_entry else 'function'} {function.name}"
+    whose = f"{'kernel' if function.is_entry else 'function'} {function.readable}"
     place = function.span
     return UnreadFact(internal_error(error, whose), None, place.start, place.end)
 
@@ -154,7 +154,8 @@ def _mark(
         origin = locations[-1].group() if line else None
     elif before.location is not None:
         file, line = before.location.file, before.location.line
-    name = f"{file}:{line}" if file else f"PTX line {span.line}"
+    shown = readable_paths(files.values()).get(file, file)
+    name = f"{shown}:{line}" if file and line else f"PTX line {span.line}"
     states = FactSource(f"asm comment {name}", span)
     places = anchor.start, other.start
     return Mark(span, *fact, *places, is_sure, origin, states, file.rpartition("/")[2], line)

@@ -53,7 +53,10 @@ def fact_assumptions(
         names = _names(facts.loop_sources[loop] for loop in sorted(marked))
         found.append(_assumed("asm-comment-loops", _MARKED, names))
     if launch.ranges:
-        shown = [f"{name} in {low}..{high}" for name, (low, high) in launch.ranges.items()]
+        shown = [
+            f"{launch.name_of(name)} in {low}..{high}"
+            for name, (low, high) in launch.ranges.items()
+        ]
         found.append(
             _assumed(
                 "parameter-ranges",

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import re
 
+from ptxwcet.support.demangling import source_name
+
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'", re.DOTALL)
 _GLOBAL = re.compile(r"__global__\b")
 _NAME_BEFORE_PARENTHESIS = re.compile(r"([A-Za-z_]\w*)\s*\(")
@@ -31,26 +33,6 @@ def parameter_names(source: str, kernel_name: str) -> tuple[str, ...] | None:
         if declaration is not None and declaration[0] == wanted:
             found.add(declaration[1])
     return found.pop() if len(found) == 1 else None
-
-
-def source_name(ptx_name: str) -> str:
-    """The source name of a PTX entry: itself, or the last identifier of a mangled name."""
-    if not ptx_name.startswith("_Z"):
-        return ptx_name
-    text = ptx_name[2:]
-    nested = text.startswith("N")
-    position = 1 if nested else 0
-    last = ptx_name
-    while match := re.compile(r"([0-9]{1,9})").match(text, position):
-        length = int(match.group(1))
-        end = match.end() + length
-        if end > len(text):
-            break
-        last = text[match.end() : end]
-        position = end
-        if not nested:
-            break
-    return last
 
 
 def _declaration_at(text: str, start: int) -> tuple[str, tuple[str, ...]] | None:

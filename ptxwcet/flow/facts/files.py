@@ -25,6 +25,7 @@ from ptxwcet.flow.facts.stated import (
     UnreadFact,
     line_place,
 )
+from ptxwcet.support.demangling import names_meant, readable_names
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError, internal_error
 from ptxwcet.support.input_files import MOST_TOML_BYTES, read_text
 from ptxwcet.support.source import SourceFile, Span
@@ -113,8 +114,9 @@ class _Reader:
 
     def _add_unread(self, error: Exception, kernel: object) -> None:
         """A fact of ``kernel`` cannot be read; of all kernels, if it is none of the file."""
-        name = kernel if isinstance(kernel, str) and kernel in self.kernels else None
-        failure = internal_error(error, None if name is None else f"kernel {name}")
+        meant = names_meant(kernel, self.kernels) if isinstance(kernel, str) else ()
+        name = meant[0] if len(meant) == 1 else None
+        failure = internal_error(error, None if name is None else f"kernel {kernel}")
         self.unread.append(UnreadFact(failure, name))
 
     def _check_hash(self, entry: _Entry) -> None:
@@ -157,9 +159,8 @@ class _Reader:
         self, kind: str, kernel: str, table: Mapping[str, Any], read: _Read
     ) -> list[ParameterFact]:
         entry = _Entry(self, f"{kind}.{kernel}", 0, table)
-        if kernel not in self.kernels:
-            entry.report_kernel(kernel, "kernel")
-        return [fact for key, one in table.items() for fact in read(entry, key, one, kernel)]
+        name = entry.kernel_called(kernel)
+        return [fact for key, one in table.items() for fact in read(entry, key, one, name)]
 
 
 class _Entry:
@@ -191,10 +192,18 @@ class _Entry:
             message = f"{self.reader.file.name}: {message}"
         self.reader.problems.append(Diagnostic(code, message, span, help=remedy))
 
-    def report_kernel(self, name: object, key: str) -> None:
-        """Adds PW208: ``name`` is no kernel."""
-        known = ", ".join(self.reader.kernels) or "none"
-        self.report("PW208", f"the PTX has no kernel {name!r}", key, f"its kernels: {known}")
+    def kernel_called(self, name: object) -> str | None:
+        """The PTX name of the kernel that people call ``name``; PW208 if there is not one."""
+        meant = names_meant(name, self.reader.kernels) if isinstance(name, str) else ()
+        if len(meant) != 1:
+            readable = readable_names(self.reader.kernels)
+            shown = ", ".join(readable[one] for one in meant or self.reader.kernels) or "none"
+            problem = "several kernels" if meant else "no kernel"
+            self.report(
+                "PW208", f"the PTX has {problem} {name!r}", "kernel", f"its kernels: {shown}"
+            )
+            return name if isinstance(name, str) else None
+        return meant[0]
 
     def source(self, key: str) -> FactSource:
         """This place as who states a fact."""
@@ -308,10 +317,10 @@ class _Entry:
             return known[0]
         if name is None:
             message = f"kernel is missing, and the PTX has {len(known)} of them"
-            self.report("PW243", message, "kernel", f"its kernels: {', '.join(known) or 'none'}")
-        elif name not in known:
-            self.report_kernel(name, "kernel")
-        return name if isinstance(name, str) else None
+            shown = ", ".join(readable_names(known).values()) or "none"
+            self.report("PW243", message, "kernel", f"its kernels: {shown}")
+            return None
+        return self.kernel_called(name)
 
     def _place(self) -> Place | None:
         label, line = self.data.get("at"), self.data.get("line")

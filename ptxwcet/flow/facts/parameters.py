@@ -67,7 +67,7 @@ def resolve_parameters(
             both = _both(earlier[0], stated)
             if both is None:
                 texts = (_shown(earlier[0]), earlier[1]), (_shown(stated), fact.source)
-                raise PtxwcetError(conflict(f"parameter {parameter.name}", *texts))
+                raise PtxwcetError(conflict(f"parameter {fact.name}", *texts))
             stated = both
         known[parameter.name] = stated, fact.source if earlier is None else earlier[1]
     values = {name: row for name, (row, _) in known.items() if not isinstance(row, tuple)}
@@ -104,16 +104,13 @@ def find_parameter(
             return parameter
     if cuda_names is not None and len(cuda_names) == len(parameters) and name in cuda_names:
         return parameters[list(cuda_names).index(name)]
-    known = [
-        f"{index} ({parameter.name}, .{parameter.type})"
-        for index, parameter in enumerate(parameters)
-    ]
-    if cuda_names is not None and len(cuda_names) == len(parameters):
-        known = [f"{cuda} = {text}" for cuda, text in zip(cuda_names, known, strict=True)]
+    fits = cuda_names is not None and len(cuda_names) == len(parameters)
+    called = cuda_names if cuda_names is not None and fits else [None] * len(parameters)
+    known = [one.described(name) for one, name in zip(parameters, called, strict=True)]
     raise PtxwcetError(
         Diagnostic(
             "PW213",
-            f"kernel {kernel.name} has no parameter {name!r}",
+            f"kernel {kernel.readable} has no parameter {name!r}",
             fact.source.span or kernel.span,
             notes=("its parameters: " + ("; ".join(known) or "none"),),
             help="name a parameter by index or PTX name; by CUDA name when the .cu lies beside "
@@ -130,7 +127,7 @@ def _refused(fact: ParameterFact, message: str, remedy: str) -> PtxwcetError:
 def _parse(parameter: Parameter, fact: ParameterFact) -> Stated:
     kind = parameter.type
     if parameter.is_array:
-        message = f"{parameter.name} is an aggregate"
+        message = f"{fact.name} is an aggregate"
         raise _refused(fact, message, "only scalar parameters can be given a value")
     low, separator, high = fact.text.partition("..")
     if not separator:
@@ -160,6 +157,6 @@ def _number(parameter: Parameter, fact: ParameterFact, text: str) -> int | float
         raise _refused(fact, f"{text!r} is not an integer", f"the type is .{kind}") from None
     # .u32 holds C's int and unsigned alike: any value that fits either reading is meant
     if not bits or not -(1 << (bits - 1)) <= value < (1 << bits):
-        message = f"{value} does not fit the type .{kind} of {parameter.name}"
+        message = f"{value} does not fit the type .{kind} of {fact.name}"
         raise _refused(fact, message, f"give a value of at most {bits} bits")
     return value

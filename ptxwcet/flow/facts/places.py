@@ -75,7 +75,7 @@ def loop_places(kernel: Kernel, cfg: ControlFlowGraph, forest: LoopForest) -> st
 
 
 def _shown(name: str, location: SourceLocation | None) -> str:
-    where = "no line of its own" if location is None else f"{location.file}:{location.line}"
+    where = "no line of its own" if location is None else location.place
     return f"{name} ({where})"
 
 

@@ -134,7 +134,7 @@ class _Placing:
         raise PtxwcetError(
             Diagnostic(
                 "PW219",
-                f"{fact.source.name}: {problem} at {place} in kernel {self._kernel.name}",
+                f"{fact.source.name}: {problem} at {place} in kernel {self._kernel.readable}",
                 fact.source.span or self._kernel.span,
                 notes=(*self._which(place, names), f"its loops: {known}"),
                 help="name the label of the loop's first block",
@@ -197,7 +197,7 @@ class _Placing:
             Diagnostic(
                 "PW246",
                 f"{source.name}: {problem} with a conditional branch at {place} in kernel "
-                f"{self._kernel.name}",
+                f"{self._kernel.readable}",
                 source.span or self._kernel.span,
                 notes=(*self._which(place, names), f"blocks that do: {known}"),
                 help="name the label of the block that ends with the branch",

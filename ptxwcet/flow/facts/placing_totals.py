@@ -11,6 +11,7 @@ from ptxwcet.flow.graph.cfg import BlockId, ControlFlowGraph
 from ptxwcet.flow.graph.loops import Loop, LoopForest
 from ptxwcet.flow.launch import Outcome, PlacedTotal
 from ptxwcet.ir.kernel import Kernel
+from ptxwcet.support.demangling import names_meant, readable_names
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 
 
@@ -39,16 +40,18 @@ class PlacingTotals:
     def calls(self, facts: Iterable[CallFact]) -> None:
         """Adds the totals of functions. Raises PtxwcetError (PW215, PW250)."""
         copies = tuple(copies_of(self._kernel, self._cfg, self._forest))
+        functions = {function for function, _, _ in copies}
         for fact in facts:
+            meant = names_meant(fact.function, functions)
             here = [
                 visits
                 for function, caller, visits in copies
-                if function == fact.function and self._calls_at(caller, fact)
+                if meant == (function,) and self._calls_at(caller, fact)
             ]
             if not here:
-                raise PtxwcetError(self._no_call(fact, {function for function, _, _ in copies}))
+                raise PtxwcetError(self._no_call(fact, functions))
             where = "" if fact.place is None else f" at {fact.place}"
-            what = f"calls of {fact.function}{where}"
+            what = f"calls of {readable_names(functions)[meant[0]]}{where}"
             visits = frozenset[Outcome]().union(*here)
             self._add(PlacedTotal(what, fact.source.name, fact.total, visits), fact.source)
 
@@ -67,12 +70,13 @@ class PlacingTotals:
 
     def _no_call(self, fact: CallFact, called: set[str]) -> Diagnostic:
         where = "" if fact.place is None else f" at {fact.place}"
-        names = ", ".join(sorted(called)) or "none"
+        names = ", ".join(sorted(readable_names(called).values())) or "none"
         return Diagnostic(
             "PW250",
-            f"{fact.source.name}: kernel {self._kernel.name} has no call of {fact.function}{where}",
+            f"{fact.source.name}: kernel {self._kernel.readable} has no call of "
+            f"{fact.function}{where}",
             fact.source.span or self._kernel.span,
             (f"functions that it calls, or that these call: {names}",),
-            "name a function with a body as the PTX does; a compiler may have put it in the place "
-            "of its calls",
+            "name one function with a body, as here or as the PTX does; a compiler may have put it "
+            "in the place of its calls",
         )

@@ -113,6 +113,6 @@ def _contradicted(
         f"{total.source} says {total.most:,} {total.what} in a run of a warp, but path analysis "
         f"finds at least {least:,}",
         kernel.instructions[cfg.blocks[block].start].span,
-        (f"in kernel {kernel.name}, block {cfg.name(BlockId(block))}",),
+        (f"in kernel {kernel.readable}, block {cfg.name(BlockId(block))}",),
         "correct the fact or the launch facts: both cannot be true",
     )

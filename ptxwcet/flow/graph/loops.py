@@ -251,7 +251,7 @@ def _irreducible(kernel: Kernel, cfg: ControlFlowGraph, region: IrreducibleRegio
     entries = " and ".join(cfg.name(entry) for entry in region.entries)
     return Diagnostic(
         "PW201",
-        f"irreducible loop in {kernel.name}: it can be entered at {entries}",
+        f"irreducible loop in {kernel.readable}: it can be entered at {entries}",
         span=kernel.instructions[cfg.blocks[region.entries[0]].start].span,
         notes=tuple(notes),
         help="a loop without a single entry has no iteration count to bound: remove the jump into "
@@ -271,7 +271,7 @@ def endless_diagnostics(
     return (
         Diagnostic(
             "PW230",
-            f"{kernel.name} may run for ever: {cfg.name(stuck[0])} cannot reach its end",
+            f"{kernel.readable} may run for ever: {cfg.name(stuck[0])} cannot reach its end",
             span=kernel.instructions[cfg.blocks[stuck[0]].end - 1].span,
             notes=(f"blocks without a way to the end of the kernel: {names}",),
             help="give the loop an exit; a loop without one has no bound",
@@ -287,5 +287,5 @@ def describe_block(kernel: Kernel, cfg: ControlFlowGraph, block: BlockId) -> str
     first = kernel.instructions[start]
     place = f"line {first.span.line}"
     if first.location is not None:
-        place += f", {first.location.file}:{first.location.line}"
+        place += f", {first.location.place}"
     return f"{cfg.name(block)} ({place})"

@@ -115,10 +115,10 @@ def open_decision(graph: FlowGraph, undecided: Undecided, launch: Launch) -> Ope
 def _place(graph: FlowGraph, index: int) -> tuple[str, ...]:
     kernel, cfg = graph.kernel, graph.cfg
     block = graph.block_of(index)
-    notes = [f"in kernel {kernel.name}, block {cfg.name(block)}"]
+    notes = [f"in kernel {kernel.readable}, block {cfg.name(block)}"]
     location = kernel.instructions[index].location if index < len(kernel.instructions) else None
-    if location is not None:
-        notes.append(f"source line: {location.file}:{location.line}")
+    if location is not None and location.line:
+        notes.append(f"source line: {location.place}")
     return tuple(notes)
 
 
@@ -150,13 +150,13 @@ _CAUSE_TEXTS = {
 }
 
 
-def launch_file_names(kernel: Kernel, causes: frozenset[Cause]) -> tuple[str, ...]:
+def launch_file_names(kernel: Kernel, causes: frozenset[Cause], launch: Launch) -> tuple[str, ...]:
     """What a launch file says and a decision depends on: aggregates and constants, in words."""
     aggregates = {one.name for one in kernel.parameters if one.is_array}
     parameters = {c.name for c in causes if c.kind is CauseKind.PARAMETER} & aggregates
     constants = {name for cause in causes if (name := _constant(kernel, cause))}
     return (
-        *(f"the aggregate {name}" for name in sorted(parameters)),
+        *(f"the aggregate {launch.name_of(name)}" for name in sorted(parameters)),
         *(f"the constant {name}" for name in sorted(constants)),
     )
 
@@ -190,7 +190,7 @@ def _remedy(kernel: Kernel, causes: frozenset[Cause], loop_label: str, launch: L
     on_grid = any(c.kind is CauseKind.LAUNCH and "ctaid" in c.name for c in causes)
     options = ["--grid SIZE"] if on_grid else []
     options += [value_option(name, launch) for name in sorted(parameters)]
-    in_file = launch_file_names(kernel, causes)
+    in_file = launch_file_names(kernel, causes, launch)
     if in_file:
         options.append(f"a launch file with {' and '.join(in_file)} (--launch FILE)")
     causes = frozenset(cause for cause in causes if not _constant(kernel, cause))

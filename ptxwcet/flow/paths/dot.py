@@ -128,7 +128,7 @@ def write_dot(
         )
         for block in cfg.blocks
     ]
-    parts = [f"digraph {_quote(kernel.name)} {{", _HEADER + f"  label={_quote(kernel.name)};"]
+    parts = [f"digraph {_quote(kernel.name)} {{", _HEADER + f"  label={_quote(kernel.readable)};"]
     kinds = {one.kind for one in notes.branches.values()}
     standings = set(divergent.edges.values())
     parts.append(write_legend(kinds, standings, has_loops=bool(forest.back_edges)))

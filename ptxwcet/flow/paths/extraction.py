@@ -161,7 +161,7 @@ def _require_used(kernel: Kernel, facts: PlacedFacts) -> None:
         raise PtxwcetError(
             Diagnostic(
                 "PW247",
-                f"kernel {kernel.name}: {len(facts.exclusive)} pairs of exclusive outcomes; at "
+                f"kernel {kernel.readable}: {len(facts.exclusive)} pairs of exclusive outcomes; at "
                 f"most {_MOST_EXCLUSIVE} are combined",
                 kernel.span,
                 help="leave out those that matter least",

@@ -82,7 +82,7 @@ class Search:
             try:
                 pieces = self._paths(launch, facts)
             except OpenDecision as decision:
-                if self.walks < _MOST_WALKS and self._note_loop(decision, bounds):
+                if self.walks < _MOST_WALKS and self._note_loop(decision, launch, bounds):
                     continue
                 if self.walks < _MOST_WALKS and self._note_branch(decision, launch, tried):
                     return True
@@ -134,7 +134,7 @@ class Search:
                 return search
         return None
 
-    def _note_loop(self, decision: OpenDecision, bounds: Mapping[int, int]) -> bool:
+    def _note_loop(self, decision: OpenDecision, launch: Launch, bounds: Mapping[int, int]) -> bool:
         loop, branch = decision.loop, decision.instruction
         if loop is None or loop in bounds:
             return False
@@ -143,7 +143,7 @@ class Search:
             self._note_parameters(names, branch)
         else:
             grid = any(cause.kind is CauseKind.LAUNCH for cause in decision.causes)
-            in_file = launch_file_names(self.kernel, decision.causes)
+            in_file = launch_file_names(self.kernel, decision.causes, launch)
             loads = {one.instruction for one in decision.causes if one.kind is CauseKind.MEMORY}
             arrays = tuple(arrays_read(self.kernel, loads - {-1}).items())
             self.loops[loop] = OpenLoop(loop, branch, names, grid, in_file, arrays)

@@ -149,7 +149,7 @@ def _unread(kernel: Kernel, launch: Launch, name: str) -> Diagnostic:
     row = launch.arrays[name]
     return Diagnostic(
         "PW251",
-        f"{row.source}: kernel {kernel.name} loads no {row.type} from an address that is "
+        f"{row.source}: kernel {kernel.readable} loads no {row.type} from an address that is "
         f"{launch.name_of(name)} and a number added to it",
         kernel.span,
         help="state the type that the kernel loads, for example "

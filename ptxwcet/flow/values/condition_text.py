@@ -224,4 +224,4 @@ def place_of(instruction: Instruction) -> str:
     location = instruction.location
     if location is None:
         return f"PTX line {instruction.span.line}"
-    return f"{location.file.rpartition('/')[2]}:{location.line}"
+    return location.place

@@ -11,6 +11,7 @@ from ptxwcet.flow.walk.steps import Step
 from ptxwcet.flow.walk.stops import Refused, Undecided
 from ptxwcet.ir.kernel import Immediate
 from ptxwcet.ir.op_classes import ControlEffect
+from ptxwcet.support.demangling import readable_names
 
 
 def check_control(walk: WalkState, step: Step, mask: Mask) -> None:
@@ -27,13 +28,15 @@ def _call_refusal(walk: WalkState, step: Step) -> Refused:
     callee = step.instruction.callee
     cycle = walk.graph.kernel.recursions.get(step.index)
     if cycle is not None:
+        names = readable_names(cycle)
+        shown = " -> ".join(names[one] for one in cycle)
         return Refused(
             "PW220",
             step.index,
-            f"functions call each other in a circle: {' -> '.join(cycle)}",
+            f"functions call each other in a circle: {shown}",
             "write the recursion as a loop",
         )
-    what = f"call of {callee}" if callee else "indirect call"
+    what = f"call of {readable_names((callee,))[callee]}" if callee else "indirect call"
     return Refused(
         "PW220",
         step.index,

@@ -198,7 +198,7 @@ LAUNCHES = st.builds(
 )
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 # an open branch to the next instruction
 @example(seed=152867, launch=Launch((32, 1, 1), (1, 1, 1), {"n": 0}))
 # a part of a warp that falls apart ends inside of the loop
@@ -210,8 +210,8 @@ def test_awkward_kernels(seed: int, launch: Launch) -> None:
 
 def test_most_awkward_kernels_are_answered() -> None:
     launch = Launch((32, 1, 1), (1, 1, 1), {"n": 6})
-    answered = sum(check(parse(Awkward(seed).text()), launch) for seed in range(30))
-    assert answered >= 18
+    answered = sum(check(parse(Awkward(seed).text()), launch) for seed in range(15))
+    assert answered >= 9
 
 
 def kernel_text(body: str) -> str:

@@ -50,7 +50,7 @@ def executions(body: str, lanes: int) -> int:
 @pytest.fixture(scope="module")
 def summary() -> Summary:
     total = Summary()
-    for seed in range(10**6, 10**6 + 300):
+    for seed in range(10**6, 10**6 + 150):
         total.add(check_seed(seed))
     return total
 
@@ -62,8 +62,8 @@ def test_no_bound_is_below_the_truth(summary: Summary) -> None:
 def test_bounds_equal_the_truth_where_they_should(summary: Summary) -> None:
     assert summary.inexact == []
     for scope in SCOPES:
-        assert summary.groups[f"{scope}: exact, known"].number >= 50
-        assert summary.groups[f"{scope}: exact, alike"].number >= 2
+        assert summary.groups[f"{scope}: exact, known"].number >= 25
+        assert summary.groups[f"{scope}: exact, alike"].number >= 1
 
 
 def test_most_kernels_are_compared(summary: Summary) -> None:

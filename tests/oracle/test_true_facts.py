@@ -186,10 +186,9 @@ def test_lines_of_files_and_inlined_functions(
 # --- facts of random kernels ----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("first", [0, 2])
-def test_facts_taken_from_executions(first: int) -> None:
+def test_facts_taken_from_executions() -> None:
     counts = Counter[str]()
-    problems = [text for seed in range(first, first + 2) for text in problems_of(seed, counts)]
+    problems = [text for seed in (1, 2, 3) for text in problems_of(seed, counts)]
     assert problems == []
     assert counts["facts by comment"] > 0
 
@@ -212,8 +211,8 @@ def test_a_true_bound_of_a_loop_raises_nothing() -> None:
 def test_facts_about_a_function_that_is_called_twice() -> None:
     """By the label of each copy; a comment is in both of them."""
     counts = Counter[str]()
-    assert [text for seed in (1, 3, 40059) for text in problems_of(seed, counts, twice=True)] == []
-    assert counts["kernels"] == 3
+    assert [text for seed in (3, 40059) for text in problems_of(seed, counts, twice=True)] == []
+    assert counts["kernels"] == 2
     assert counts["facts by comment"] > 0
 
 

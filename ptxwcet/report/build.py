@@ -3,41 +3,34 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from ptxwcet.analysed import AnalysedPiece, KernelAnalysis
 from ptxwcet.bounds.explanation import BoundExplanation, explain_safe
 from ptxwcet.bounds.methods import SAFE, all_methods
 from ptxwcet.bounds.outcome import BlockBound, SectionBound
-from ptxwcet.claims import AssumptionState, Refusal
-from ptxwcet.flow.launch import BoundOrigin, Launch
+from ptxwcet.claims import Refusal
+from ptxwcet.flow.launch import BoundOrigin
 from ptxwcet.flow.walk.path import PathLoop, loop_entries
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.pipeline import SCHEDULED
 from ptxwcet.report.certificate_rows import CertificateRow, certificate_row
 from ptxwcet.report.explanation import SourceLines, explanation_row, path_rows
+from ptxwcet.report.head import kernel_rows, machine_head, name_rows
 from ptxwcet.report.model import (
-    SCHEMA,
     AssumptionRow,
     BoundedKernel,
     BoundRow,
-    DiagnosticRow,
     LineRow,
     LoopRow,
-    MachineRow,
-    Refused,
     Report,
     SectionRow,
     WarpRow,
 )
 from ptxwcet.report.places import place
 from ptxwcet.studies.block_bound import FileAnswer
-from ptxwcet.studies.opening import RefusedKernel
-from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError, internal_error
-from ptxwcet.support.version import VERSION
+from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.timing.shares import initiations_by_instruction
 
 _COSTLIEST_LINES = 5
@@ -59,85 +52,12 @@ def build_report(
     and is added to ``failures``.
     """
     sources = SourceLines(answer.path, source) if explain else None
-    machine = answer.machine
-    by_definition = tuple(
-        a.key for a in machine.satisfies if a.state is AssumptionState.BY_DEFINITION
-    )
-    return Report(
-        SCHEMA,
-        "ptxwcet",
-        VERSION,
-        answer.path,
-        answer.sha256,
-        MachineRow(
-            machine.name,
-            machine.description,
-            machine.memory_latency_cycles,
-            machine.clock_mhz,
-            by_definition,
-        ),
-        tuple(
-            refused_row(row)
-            if isinstance(row, RefusedKernel)
-            else row_or_refusal(row.kernel, partial(_bounded, row, sources), failures)
-            for row in answer.kernels
-        ),
-    )
+    row_of = partial(_bounded, sources)
+    rows = kernel_rows(answer, lambda row: row.kernel, row_of, failures)
+    return Report(*machine_head(answer), rows)
 
 
-def row_or_refusal(
-    kernel: Kernel | str, make: Callable[[], Row], failures: list[Diagnostic] | None
-) -> Row | Refused:
-    """The row of a kernel (or of one so called); its refusal (PW901) for an internal error."""
-    try:
-        return make()
-    except Exception as error:
-        names = (kernel, kernel) if isinstance(kernel, str) else (kernel.name, kernel.readable)
-        found = internal_error(error, f"kernel {names[1]}")
-        if failures is not None:
-            failures.append(found)
-        return Refused(*names, (diagnostic_row(found),))
-
-
-def refused_row(row: RefusedKernel) -> Refused:
-    """The refusal of a kernel as plain data."""
-    kernel = row.kernel
-    return Refused(kernel.name, kernel.readable, tuple(map(diagnostic_row, row.diagnostics)))
-
-
-def name_rows(launch: Launch) -> tuple[tuple[str, str], ...]:
-    """What the parameters with a value are called where that is not their PTX name."""
-    names = ((one, launch.name_of(one)) for one in sorted(launch.parameters))
-    return tuple((one, name) for one, name in names if name != one)
-
-
-def as_people_know(row: Row) -> Row:
-    """A row with the names that people know in the place of PTX's."""
-    known: Any = row
-    changed: dict[str, Any] = {"kernel": known.readable}
-    if not isinstance(row, Refused):
-        names = dict(known.parameter_names)
-        changed["parameters"] = tuple((names.get(one, one), it) for one, it in known.parameters)
-    renamed: Row = replace(known, **changed)
-    return renamed
-
-
-def diagnostic_row(diagnostic: Diagnostic) -> DiagnosticRow:
-    """A diagnostic as plain data."""
-    span = diagnostic.span
-    return DiagnosticRow(
-        diagnostic.code,
-        diagnostic.severity.value,
-        diagnostic.message,
-        span.source.name if span is not None else None,
-        span.line if span is not None else None,
-        span.column if span is not None else None,
-        diagnostic.notes,
-        diagnostic.help,
-    )
-
-
-def _bounded(row: KernelAnalysis, sources: SourceLines | None) -> BoundedKernel:
+def _bounded(sources: SourceLines | None, row: KernelAnalysis) -> BoundedKernel:
     worst = row.worst
     explained = _explain(row)
     claim = worst.bound.claim

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 import numpy as np
 
 from ptxwcet.claims import Refusal, TimingClaim
@@ -12,7 +10,7 @@ from ptxwcet.hybrid.claims import Contradiction
 from ptxwcet.hybrid.concurrency import WaveParameters
 from ptxwcet.hybrid.ipg import Transition
 from ptxwcet.hybrid.observations import TransitionTimes
-from ptxwcet.report.build import diagnostic_row
+from ptxwcet.report.head import diagnostic_row, report_head
 from ptxwcet.report.hybrid_rows import (
     CoverageRow,
     EstimateRow,
@@ -30,9 +28,6 @@ from ptxwcet.report.hybrid_rows import (
 from ptxwcet.report.model import AssumptionRow
 from ptxwcet.report.places import place
 from ptxwcet.studies.hybrid_estimate import HybridAnswer
-from ptxwcet.support.version import VERSION
-
-SCHEMA: Final = 1
 
 
 def build_hybrid_report(answer: HybridAnswer) -> HybridReport:
@@ -42,11 +37,9 @@ def build_hybrid_report(answer: HybridAnswer) -> HybridReport:
     barriers = estimate.shares.all_barriers
     rests_on = dict.fromkeys(a for claim in _all_claims(answer) for a in claim.assumptions)
     return HybridReport(
-        schema=SCHEMA,
-        tool="ptxwcet",
-        version=VERSION,
-        file=answer.path,
-        sha256=answer.sha256,
+        *report_head(),
+        answer.path,
+        answer.sha256,
         trace=_trace(answer),
         kernel=answer.kernel.name,
         readable=answer.kernel.readable,

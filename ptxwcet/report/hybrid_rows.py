@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated
 
 from ptxwcet.claims import Guarantee
-from ptxwcet.report.model import AssumptionRow, DiagnosticRow
+from ptxwcet.report.head import DiagnosticRow, FileHead
+from ptxwcet.report.model import AssumptionRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,14 +160,9 @@ class StaticRow:
 
 
 @dataclass(frozen=True, slots=True)
-class HybridReport:
+class HybridReport(FileHead):
     """Everything about one hybrid analysis; times in the unit of the trace's clock."""
 
-    schema: Literal[1]
-    tool: str
-    version: str
-    file: str
-    sha256: str
     trace: TraceRow
     kernel: str
     readable: str

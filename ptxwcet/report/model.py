@@ -6,13 +6,11 @@ Cycle counts come with their claim; what is not given is None with a reason besi
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Final, Literal
+from typing import Annotated, Literal
 
 from ptxwcet.claims import Guarantee
 from ptxwcet.report.certificate_rows import CertificateRow
-
-SCHEMA: Final = 1
-
+from ptxwcet.report.head import MachineHead, Refused
 
 ORIGINS = ("analysis", "certificate", "user")
 """Who says how often a loop's body is executed."""
@@ -149,20 +147,6 @@ class WarpRow:
 
 
 @dataclass(frozen=True, slots=True)
-class DiagnosticRow:
-    """A diagnostic: code, place, message, notes, help."""
-
-    code: str
-    severity: str
-    message: str
-    file: str | None
-    line: int | None
-    column: int | None
-    notes: tuple[str, ...]
-    help: str | None
-
-
-@dataclass(frozen=True, slots=True)
 class BoundedKernel:
     """A bounded kernel. ``bounds[0]`` is what is reported; ``microseconds`` at the machine's clock.
 
@@ -201,34 +185,7 @@ class BoundedKernel:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
-    """A kernel without a bound, and every reason; ``readable`` is its name for people."""
-
-    kernel: str
-    readable: str
-    diagnostics: tuple[DiagnosticRow, ...]
-    status: Literal["refused"] = "refused"
-
-
-@dataclass(frozen=True, slots=True)
-class MachineRow:
-    """The machine that the bounds are for."""
-
-    name: str
-    description: str
-    memory_latency_cycles: int
-    clock_mhz: int
-    by_definition: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Report:
+class Report(MachineHead):
     """Everything about one run of the main job."""
 
-    schema: Literal[1]
-    tool: str
-    version: str
-    file: str
-    sha256: str
-    machine: MachineRow
     kernels: tuple[BoundedKernel | Refused, ...]

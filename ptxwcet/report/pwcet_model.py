@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Annotated, Final, Literal
+from typing import Annotated
 
 from ptxwcet.claims import Assumption, Guarantee
 from ptxwcet.pwcet.comparison import Comparison, Envelope
@@ -16,14 +16,10 @@ from ptxwcet.pwcet.outcomes import GateOutcome, TestOutcome
 from ptxwcet.pwcet.results import CurvePoint, Fit
 from ptxwcet.pwcet.settings import Extraction, Settings
 from ptxwcet.pwcet.study import Study
-from ptxwcet.report.build import diagnostic_row
-from ptxwcet.report.model import DiagnosticRow
+from ptxwcet.report.head import DiagnosticRow, ReportHead, diagnostic_row, report_head
 from ptxwcet.studies.pwcet import ASSUMPTIONS, CITATION, PwcetAnswer, condition_findings
 from ptxwcet.studies.pwcet_runs import DrawnCondition, SafeBound
-from ptxwcet.support.version import VERSION
 from ptxwcet.trace.measurements import TimeUnit
-
-SCHEMA: Final = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,12 +212,9 @@ class EnvelopeRow:
 
 
 @dataclass(frozen=True, slots=True)
-class PwcetReport:
+class PwcetReport(ReportHead):
     """Everything about one call; ``envelope`` is empty if a condition is refused."""
 
-    schema: Literal[1]
-    tool: str
-    version: str
     sources: tuple[str, ...]
     unit: str
     settings: SettingsRow
@@ -239,9 +232,7 @@ def build_pwcet_report(answer: PwcetAnswer, *, force: bool) -> PwcetReport:
     rows = zip(answer.studies, answer.discarded, drawn, answer.bounds, strict=True)
     shown = answer.envelope.guarantee is not None or force
     return PwcetReport(
-        SCHEMA,
-        "ptxwcet",
-        VERSION,
+        *report_head(),
         answer.sources,
         answer.unit.value,
         _settings(answer.settings),

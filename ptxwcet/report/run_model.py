@@ -5,19 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Final, Literal
+from typing import Annotated, Literal
 
 from ptxwcet.claims import Guarantee
-from ptxwcet.report.build import name_rows, refused_row, row_or_refusal
-from ptxwcet.report.model import MachineRow, Refused
+from ptxwcet.report.head import MachineHead, Refused, kernel_rows, machine_head, name_rows
 from ptxwcet.report.places import place
 from ptxwcet.simulator.run import Stalls, WarpRun
-from ptxwcet.studies.opening import RefusedKernel
 from ptxwcet.studies.simulated_run import KernelSimulation, SimulationAnswer
 from ptxwcet.support.diagnostics import Diagnostic
-from ptxwcet.support.version import VERSION
-
-SCHEMA: Final = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,15 +80,9 @@ class SimulatedKernel:
 
 
 @dataclass(frozen=True, slots=True)
-class RunReport:
+class RunReport(MachineHead):
     """Everything about one simulation."""
 
-    schema: Literal[1]
-    tool: str
-    version: str
-    file: str
-    sha256: str
-    machine: MachineRow
     kernels: tuple[SimulatedKernel | Refused, ...]
 
 
@@ -104,32 +93,12 @@ def build_run_report(
 
     An internal error in a kernel's row makes a refusal of the row and is added to ``failures``.
     """
-    machine = answer.machine
-    return RunReport(
-        SCHEMA,
-        "ptxwcet",
-        VERSION,
-        answer.path,
-        answer.sha256,
-        MachineRow(
-            machine.name,
-            machine.description,
-            machine.memory_latency_cycles,
-            machine.clock_mhz,
-            (),
-        ),
-        tuple(
-            refused_row(row)
-            if isinstance(row, RefusedKernel)
-            else row_or_refusal(
-                row.prepared.kernel, partial(_simulated, row, machine.clock_mhz), failures
-            )
-            for row in answer.kernels
-        ),
-    )
+    row_of = partial(_simulated, answer.machine.clock_mhz)
+    rows = kernel_rows(answer, lambda row: row.prepared.kernel, row_of, failures)
+    return RunReport(*machine_head(answer), rows)
 
 
-def _simulated(row: KernelSimulation, clock_mhz: int) -> SimulatedKernel:
+def _simulated(clock_mhz: int, row: KernelSimulation) -> SimulatedKernel:
     run, launch = row.run, row.prepared.launch
     return SimulatedKernel(
         kernel=row.prepared.kernel.name,

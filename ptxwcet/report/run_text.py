@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import astuple, fields
 
-from ptxwcet.report.build import as_people_know
-from ptxwcet.report.model import Refused
+from ptxwcet.report.head import head_text
 from ptxwcet.report.run_model import RunReport, SimulatedKernel, StallRow
+from ptxwcet.report.text import kernel_texts
 
 _MOST_ROWS = 8
 _CAUSES = tuple(field.name.replace("_", " ") for field in fields(StallRow))
@@ -14,21 +14,8 @@ _CAUSES = tuple(field.name.replace("_", " ") for field in fields(StallRow))
 
 def render_run_text(report: RunReport) -> str:
     """The whole report; refused kernels get one row each (their diagnostics are printed apart)."""
-    machine = report.machine
-    parts = [
-        f"{report.tool} {report.version}  {report.file}\n"
-        f"machine    {machine.name}: {machine.description}\n"
-        f"           global memory latency {machine.memory_latency_cycles} cycles, "
-        f"{machine.clock_mhz} MHz"
-    ]
-    parts += [
-        f"kernel     {one.kernel}\nREFUSED    [{one.diagnostics[0].code}] "
-        f"{one.diagnostics[0].message}"
-        if isinstance(one, Refused)
-        else _simulated(one)
-        for one in map(as_people_know, report.kernels)
-    ]
-    return "\n\n".join(parts) + "\n"
+    texts = kernel_texts(report.kernels, _simulated, None)
+    return "\n\n".join([head_text(report), *texts]) + "\n"
 
 
 def _simulated(kernel: SimulatedKernel) -> str:

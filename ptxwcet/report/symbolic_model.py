@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Final, Literal
+from typing import Annotated, Literal
 
-from ptxwcet.claims import AssumptionState, Guarantee
-from ptxwcet.report.build import name_rows, refused_row, row_or_refusal
+from ptxwcet.claims import Guarantee
 from ptxwcet.report.formula_text import row_text
-from ptxwcet.report.model import AssumptionRow, MachineRow, Refused
+from ptxwcet.report.head import MachineHead, Refused, kernel_rows, machine_head, name_rows
+from ptxwcet.report.model import AssumptionRow
 from ptxwcet.studies.formula import SymbolicAnswer
 from ptxwcet.studies.formula_search import SymbolicBound
-from ptxwcet.studies.opening import RefusedKernel
 from ptxwcet.support.diagnostics import Diagnostic
-from ptxwcet.support.version import VERSION
-
-SCHEMA: Final = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,15 +61,9 @@ class SymbolicKernel:
 
 
 @dataclass(frozen=True, slots=True)
-class SymbolicReport:
+class SymbolicReport(MachineHead):
     """Everything about one run with a parameter left open."""
 
-    schema: Literal[1]
-    tool: str
-    version: str
-    file: str
-    sha256: str
-    machine: MachineRow
     kernels: tuple[SymbolicKernel | Refused, ...]
 
 
@@ -84,33 +74,12 @@ def build_symbolic_report(
 
     An internal error in a kernel's row makes a refusal of the row and is added to ``failures``.
     """
-    machine = answer.machine
-    by_definition = tuple(
-        a.key for a in machine.satisfies if a.state is AssumptionState.BY_DEFINITION
-    )
-    return SymbolicReport(
-        SCHEMA,
-        "ptxwcet",
-        VERSION,
-        answer.path,
-        answer.sha256,
-        MachineRow(
-            machine.name,
-            machine.description,
-            machine.memory_latency_cycles,
-            machine.clock_mhz,
-            by_definition,
-        ),
-        tuple(
-            refused_row(row)
-            if isinstance(row, RefusedKernel)
-            else row_or_refusal(row.kernel, partial(_bounded, row, machine.clock_mhz), failures)
-            for row in answer.kernels
-        ),
-    )
+    row_of = partial(_bounded, answer.machine.clock_mhz)
+    rows = kernel_rows(answer, lambda row: row.kernel, row_of, failures)
+    return SymbolicReport(*machine_head(answer), rows)
 
 
-def _bounded(row: SymbolicBound, clock_mhz: int) -> SymbolicKernel:
+def _bounded(clock_mhz: int, row: SymbolicBound) -> SymbolicKernel:
     claim, parameter = row.claim, row.parameter
     return SymbolicKernel(
         kernel=row.kernel.name,

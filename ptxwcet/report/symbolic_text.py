@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ptxwcet.report.head import head_text
 from ptxwcet.report.symbolic_model import FormulaRowData, SymbolicKernel, SymbolicReport
 from ptxwcet.report.text import kernel_texts
 from ptxwcet.support.diagnostics import Diagnostic
@@ -11,14 +12,8 @@ _MOST_ROWS = 40
 
 def render_symbolic_text(report: SymbolicReport, failures: list[Diagnostic] | None = None) -> str:
     """The whole report; see :func:`ptxwcet.report.text.render_text`."""
-    machine = report.machine
-    head = (
-        f"{report.tool} {report.version}  {report.file}\n"
-        f"machine    {machine.name}: {machine.description}\n"
-        f"           global memory latency {machine.memory_latency_cycles} cycles, "
-        f"{machine.clock_mhz} MHz"
-    )
-    return "\n\n".join([head, *kernel_texts(report.kernels, _bounded, failures)]) + "\n"
+    texts = kernel_texts(report.kernels, _bounded, failures)
+    return "\n\n".join([head_text(report), *texts]) + "\n"
 
 
 def _bounded(kernel: SymbolicKernel) -> str:

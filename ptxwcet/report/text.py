@@ -7,9 +7,9 @@ from enum import Enum
 from functools import partial
 from typing import Protocol, TypeVar
 
-from ptxwcet.report.build import as_people_know, row_or_refusal
 from ptxwcet.report.explanation_text import explanation_lines
-from ptxwcet.report.model import BoundedKernel, LoopRow, Refused, Report
+from ptxwcet.report.head import Refused, as_people_know, head_text, row_or_refusal
+from ptxwcet.report.model import BoundedKernel, LoopRow, Report
 from ptxwcet.report.places import number_ranges
 from ptxwcet.support.diagnostics import Diagnostic
 
@@ -49,7 +49,7 @@ def render_text(
     if extent is Extent.LINE:
         return "".join(map(_line, report.kernels))
     text_of = partial(_bounded, extent=extent)
-    return "\n\n".join([_head(report), *kernel_texts(report.kernels, text_of, failures)]) + "\n"
+    return "\n\n".join([head_text(report), *kernel_texts(report.kernels, text_of, failures)]) + "\n"
 
 
 def _line(kernel: BoundedKernel | Refused) -> str:
@@ -72,18 +72,6 @@ def kernel_texts(
             else row_or_refusal(kernel.kernel, partial(text_of, kernel), failures)
         )
         yield shown if isinstance(shown, str) else _refused(shown)
-
-
-def _head(report: Report) -> str:
-    machine = report.machine
-    return "\n".join(
-        [
-            f"{report.tool} {report.version}  {report.file}",
-            f"machine    {machine.name}: {machine.description}",
-            f"           global memory latency {machine.memory_latency_cycles} cycles, "
-            f"{machine.clock_mhz} MHz",
-        ]
-    )
 
 
 def _refused(kernel: Refused) -> str:

@@ -1,7 +1,12 @@
-"""The verifier of the IR: what every kernel satisfies that later stages rely on."""
+"""The verifier of the IR: what every kernel satisfies that later stages rely on.
+
+With PTXWCET_VERIFY in the environment it runs after lowering and after each pass that rewrites a
+kernel (calls inlined, registers for ``.param`` variables); all tests run so.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 
 from ptxwcet.ir.kernel import (
@@ -22,9 +27,37 @@ from ptxwcet.ir.operands import (
     SymbolRef,
     leaves,
 )
-from ptxwcet.support.diagnostics import Diagnostic
+from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 
 _CODE = "PW900"
+
+
+def lowered(kernel: Kernel) -> Kernel:
+    """The kernel; with PTXWCET_VERIFY, raises PtxwcetError (PW900) if lowering broke it."""
+    if os.environ.get("PTXWCET_VERIFY"):
+        _require(verify_kernel(kernel))
+    return kernel
+
+
+def rewritten(kernel: Kernel) -> Kernel:
+    """The kernel; with PTXWCET_VERIFY, raises PtxwcetError (PW900) if a pass broke it."""
+    if os.environ.get("PTXWCET_VERIFY"):
+        _require(verify_rewritten(kernel))
+    return kernel
+
+
+def _require(faults: tuple[Diagnostic, ...]) -> None:
+    if faults:
+        raise PtxwcetError(faults)
+
+
+def verify_rewritten(kernel: Kernel) -> tuple[Diagnostic, ...]:
+    """Violations of the invariants 2 to 6 in a kernel that a pass has made of others.
+
+    Its instructions keep their places in the text, which may be those of functions, and it may have
+    no body.
+    """
+    return tuple(fault for check in _ANYWHERE for fault in check(kernel))
 
 
 def verify_kernel(kernel: Kernel) -> tuple[Diagnostic, ...]:
@@ -38,7 +71,8 @@ def verify_kernel(kernel: Kernel) -> tuple[Diagnostic, ...]:
        ``brx.idx``, none for anything else. Branch tables hold labels of the kernel.
     5. The registers read are those of the guard, of source operands, of addresses and, where the
        opcode says so, of destinations; those written are in destination operands. Together they
-       are exactly the registers that the operands name, and the carry flag.
+       are exactly the registers that the operands name, the carry flag, and those that stand for
+       the ``.param`` variables of an access.
     6. An opcode without a row has no op class, no memory space and no control effect; one with a
        row has an op class. A call has a callee or reads the register that holds it.
     7. Body items ascend in index, scopes are balanced, and inner scopes are numbered from 1 on in
@@ -46,16 +80,8 @@ def verify_kernel(kernel: Kernel) -> tuple[Diagnostic, ...]:
 
     Cost: linear in the number of operands.
     """
-    checks: tuple[Callable[[Kernel], Iterator[Diagnostic]], ...] = (
-        _check_extents,
-        _check_labels,
-        _check_registers,
-        _check_targets,
-        _check_roles,
-        _check_rows,
-        _check_body,
-    )
-    return tuple(diagnostic for check in checks for diagnostic in check(kernel))
+    checks = (_check_extents, _check_definitions, *_ANYWHERE, _check_body)
+    return tuple(fault for check in checks for fault in check(kernel))
 
 
 def _fault(message: str, instruction: Instruction | None, kernel: Kernel) -> Diagnostic:
@@ -76,6 +102,9 @@ def _check_labels(kernel: Kernel) -> Iterator[Diagnostic]:
     for label, index in kernel.labels.items():
         if not 0 <= index <= count:
             yield _fault(f"label {label} points outside the kernel", None, kernel)
+
+
+def _check_definitions(kernel: Kernel) -> Iterator[Diagnostic]:
     defined = {
         item.unique: index for index, item in kernel.body if isinstance(item, LabelDefinition)
     }
@@ -124,7 +153,11 @@ def _check_roles(kernel: Kernel) -> Iterator[Diagnostic]:
             if isinstance(operand, Address | Bracket | Element):
                 in_addresses.update(registers_of(operand))
         reads, writes = set(instruction.reads), set(instruction.writes)
-        if (reads | writes) - {CARRY} != named:
+        form = instruction.form
+        added = {CARRY}  # registers that instructions do not name
+        if form.space is Space.PARAM:
+            added |= {*form.implicit_reads, *form.implicit_writes} - named
+        if (reads | writes) - added != named:
             yield _fault("registers read and written differ from the operands", instruction, kernel)
         if not in_addresses <= reads:
             yield _fault("a guard or address register is not read", instruction, kernel)
@@ -177,3 +210,12 @@ def _check_body(kernel: Kernel) -> Iterator[Diagnostic]:
                 yield _fault("a scope ends that was not opened", None, kernel)
     if depth:
         yield _fault("a scope is not closed", None, kernel)
+
+
+_ANYWHERE: tuple[Callable[[Kernel], Iterator[Diagnostic]], ...] = (
+    _check_labels,
+    _check_registers,
+    _check_targets,
+    _check_roles,
+    _check_rows,
+)

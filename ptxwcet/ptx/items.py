@@ -19,6 +19,7 @@ from ptxwcet.ir.kernel import (
     UnreadKernel,
     Variable,
 )
+from ptxwcet.ir.verifier import lowered
 from ptxwcet.ptx import scopes, statements
 from ptxwcet.ptx.body import BodyReader
 from ptxwcet.ptx.context import FileContext
@@ -298,7 +299,7 @@ class ModuleReader:
 
     def _kernel(self, head: FunctionHead, reader: BodyReader, has_body: bool, span: Span) -> Kernel:
         names = reader.names
-        return Kernel(
+        kernel = Kernel(
             name=head.name.name,
             is_entry=head.is_entry,
             parameters=tuple(parameter for parameter, _ in head.parameters),
@@ -315,6 +316,7 @@ class ModuleReader:
             attributes=head.attributes,
             has_body=has_body,
         )
+        return lowered(kernel)
 
     def _check_prototypes(self) -> None:
         for name, (defined, linkage, place) in self.heads.items():

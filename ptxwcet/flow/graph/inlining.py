@@ -26,6 +26,7 @@ from ptxwcet.ir.kernel import (
 )
 from ptxwcet.ir.op_classes import ControlEffect
 from ptxwcet.ir.operands import Arguments, Sink
+from ptxwcet.ir.verifier import rewritten
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.support.source import SourceFile
 
@@ -44,7 +45,7 @@ def inline_calls(kernel: Kernel, module: Module) -> Kernel:
         return kernel
     inliner = _Inliner(kernel, {function.name: function for function in module.functions})
     inliner.splice(kernel, _Site("", {}, None, (kernel.name,)))
-    return replace(
+    whole = replace(
         kernel,
         instructions=tuple(inliner.instructions),
         labels=inliner.labels,
@@ -54,6 +55,7 @@ def inline_calls(kernel: Kernel, module: Module) -> Kernel:
         body=(),
         recursions=inliner.recursions,
     )
+    return rewritten(whole)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +73,7 @@ class _Site:
             return self.parameters[name]
         if name == CARRY:  # a thread has one, and instructions do not name it
             return name
-        own = name in function.registers or name in function.labels
+        own = any(name in t for t in (function.registers, function.labels, function.branch_tables))
         private = any(v.name == name and v.space != "shared" for v in function.variables)
         return self.prefix + name if own or private else name
 

@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 
 from ptxwcet.flow.values.accesses import Access, access_of, slot_name
 from ptxwcet.ir.kernel import Instruction, Kernel, Space, SymbolRef
+from ptxwcet.ir.verifier import rewritten
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,7 @@ def with_variable_registers(kernel: Kernel) -> Kernel:
             return kernel
         accesses[index] = variable, access
     kept = {i: row for i, row in accesses.items() if row[0] not in escaped}
-    return _rewritten(kernel, kept) if kept else kernel
+    return rewritten(_rewritten(kernel, kept)) if kept else kernel
 
 
 def _plain_access(instruction: Instruction) -> Access | None:

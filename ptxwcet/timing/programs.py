@@ -10,9 +10,12 @@ to 32 iterations; beyond that at most about 1/32 above the sum of the counts, wh
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from itertools import pairwise
 
 from ptxwcet.flow.graph.cfg import ControlFlowGraph
+from ptxwcet.flow.graph.dominance import compute_dominators
+from ptxwcet.flow.graph.loops import find_loops
 from ptxwcet.flow.launch import PlacedTotal
 from ptxwcet.flow.walk.path import (
     AffineCount,
@@ -109,7 +112,6 @@ class _Builder:
         self._begun: dict[str, int] = {}  # the loops of which it is open whether they begin
         self._waiting: set[tuple[str, int]] = set()  # places that have barriers at some visit
         self._shown: frozenset[tuple[str, int]] = frozenset()  # and are there at each
-        self._headers: set[int] = set()  # of loops: their ends are numbered by them
         self._open: list[int | None] = []  # the places of open choices around
 
     def limit(self, totals: Iterable[PlacedTotal]) -> None:
@@ -169,7 +171,6 @@ class _Builder:
                     why = Together(next(visited_blocks(body)), f"{start} + {step}*i")
                     out.append(self._repeated(max(ends), min(ends), self.body(body), why))
                 case PathLoop():
-                    self._headers.add(next(visited_blocks(node.body)))
                     out += (*self._known_end(node), *self.body(node.body, first, last))
                 case PathUnordered(one, two):
                     sides_both = self.body(one), self.body(two)
@@ -244,13 +245,22 @@ class _Builder:
     def _known_way(self, visit: Visit) -> tuple[Node, ...]:
         """Before a branch that is decided at this visit, and at another one open with barriers.
 
-        It is a choice of one way: to warps for which this visit is open it is another.
+        It is a choice of one way: to warps for which this visit is open it is another. What a
+        loop's first block decides may be the loop's end, which is paired as a whole.
         """
         block = visit.block
-        if ("branch", block) not in self._shown or block in self._headers or block in self._open:
+        if ("branch", block) not in self._shown or block in self._ends or block in self._open:
             return ()
         number = self._begun.setdefault(f"branch {block} is decided", len(self._begun))
         return (BlockChoice(-1 - number, ((),)),)
+
+    @cached_property
+    def _ends(self) -> frozenset[int]:
+        """The first blocks of loops that are left there."""
+        loops = find_loops(self._cfg, compute_dominators(self._cfg)).loops
+        return frozenset(
+            one.header for one in loops if any(source == one.header for source, _ in one.exits)
+        )
 
     def _known_end(self, entry: PathLoop) -> tuple[Node, ...]:
         """Before an entry of a loop whose end is decided, and at another entry open with barriers.

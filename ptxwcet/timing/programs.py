@@ -171,7 +171,7 @@ class _Builder:
                     why = Together(next(visited_blocks(body)), f"{start} + {step}*i")
                     out.append(self._repeated(max(ends), min(ends), self.body(body), why))
                 case PathLoop():
-                    out += (*self._known_end(node), *self.body(node.body, first, last))
+                    out += (*self._entered(node), *self.body(node.body, first, last))
                 case PathUnordered(one, two):
                     sides_both = self.body(one), self.body(two)
                     if may_end(node.first) or may_end(node.second):
@@ -262,20 +262,25 @@ class _Builder:
             one.header for one in loops if any(source == one.header for source, _ in one.exits)
         )
 
-    def _known_end(self, entry: PathLoop) -> tuple[Node, ...]:
-        """Before an entry of a loop whose end is decided, and at another entry open with barriers.
+    def _entered(self, entry: PathLoop) -> tuple[Node, ...]:
+        """Before an entry of a loop whose end is open with barriers, at this entry or another one.
 
-        It is a choice of one way: to warps for which the end is open at this entry it is another.
+        It is a choice of one way, another one if the end is decided at this entry. So iterations
+        of an entry are paired with those of no other entry, however many there are.
         """
-        header, last = next(visited_blocks(entry.body)), entry.body[-1]
+        header = next(visited_blocks(entry.body))
         if self._shown.isdisjoint((("loop", header), ("branch", header))):
             return ()
-        if isinstance(last, PathChoice) and last.site == header and len(last.alternatives) > 1:
-            return ()
-        if any(isinstance(node, PathRepeat) and node.together for node in entry.body):
-            return ()
-        number = self._begun.setdefault(f"block {header} is decided", len(self._begun))
+        what = "entered" if self._is_open(entry, header) else "decided"
+        number = self._begun.setdefault(f"block {header} is {what}", len(self._begun))
         return (BlockChoice(-1 - number, ((),)),)
+
+    def _is_open(self, entry: PathLoop, header: int) -> bool:
+        """Whether the end of a loop is open at an entry."""
+        last = entry.body[-1]
+        if isinstance(last, PathChoice) and last.site == header and len(last.alternatives) > 1:
+            return True
+        return any(isinstance(node, PathRepeat) and node.together for node in entry.body)
 
     def _optional_body(self, nodes: Path) -> tuple[Node, ...]:
         """What may be executed or not: tallied where it has no end in it, even if one is around."""

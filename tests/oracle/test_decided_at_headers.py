@@ -1,4 +1,4 @@
-"""A branch of a loop's first block that is decided at some of its visits, and does not end the loop.
+"""A choice at the first block of a loop that is decided at some visits, and does not end the loop.
 
 Wrong was: what the first block of a loop decides is the loop's end, which is numbered entry by
 entry. Here a loop begins with a choice whose visits are decided in one order for the one warp, in

@@ -152,17 +152,22 @@ class WalkState(ABC):
             self._proofs -= 1
             self._symbols.remove(counter)
 
-    def contradict(self, reason: Refused, reach: Reach | None = None) -> None:
+    def contradict(
+        self, reason: Refused, reach: Reach | None = None, loop: int | None = None
+    ) -> None:
         """Facts exclude that any run comes here, or to where the walk's ``reach`` was that one.
 
         If all runs do, the facts contradict the analysis: raises ``reason``. If all do that take
         the side around, none takes that side: raises Infeasible. Otherwise nothing follows for
         what has been walked, and the fact is of no use here; nor in a proof, which supposes what
-        it has not proved yet.
+        it has not proved yet. ``loop`` is the one whose stated bound it is.
         """
         if self._proofs:
             return
-        match reach or self.standing.reach:
+        reach = reach or self.standing.reach
+        if loop is not None and reach is not Reach.PERHAPS:
+            self.graph.work.relied.add(loop)
+        match reach:
             case Reach.ALWAYS:
                 raise reason
             case Reach.ON_SIDE:

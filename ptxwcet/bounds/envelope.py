@@ -21,14 +21,6 @@ _MOST_PERIOD = 20_000
 _FEW = 2
 
 
-class NotCovered(Exception):
-    """None of the functions is defined at ``number``."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__(f"nothing is defined at {number}")
-        self.number = number
-
-
 @dataclass(frozen=True, slots=True)
 class _Line:
     """``base + slope * t`` for ``first <= t <= last``."""
@@ -47,8 +39,8 @@ def upper_envelope(
 ) -> tuple[Progression, ...]:
     """The pointwise maximum on ``low..high``, as progressions that share no number.
 
-    Those given may overlap. Raises NotCovered if they leave out a number of the range, Unsettled if
-    their common period is too long. Cost: the period times what is defined on one remainder.
+    Those given may overlap. Raises Unsettled if they leave out a number of the range, or if their
+    common period is too long. Cost: the period times what is defined on one remainder.
     """
     points: dict[int, int] = {}
     long: dict[tuple[int, int], list[Progression]] = defaultdict(list)
@@ -99,7 +91,8 @@ def _envelope(lines: Sequence[_Line], numbers: Range) -> Iterator[Progression]:
     for begin, end in pairwise(sorted({0, numbers.count} | inside)):
         active = [line for line in lines if line.first <= begin <= line.last]
         if not active:
-            raise NotCovered(numbers.first + numbers.step * begin)
+            number = numbers.first + numbers.step * begin
+            raise Unsettled(f"no block executes anything for {number:,}: the facts exclude it")
         for run in _tops(active, begin, end):
             known = runs[-1] if runs else None
             if known is not None and (known.base, known.slope) == (run.base, run.slope):

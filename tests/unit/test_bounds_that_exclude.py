@@ -34,6 +34,7 @@ def keys(analysis: KernelAnalysis) -> set[str]:
 
 ON_DATA = TEXT
 ON_RANGE = TEXT.replace("ld.global.u32 %r1,[%rd1];", "ld.param.u32 %r1,[n];")
+LOADED = "ld.global.u32 %r1,[%rd1]; and.b32 %r1,%r1,63;"
 NEVER_ONCE = TEXT.replace("%r2,100;", "%r1,100;")
 
 
@@ -56,4 +57,6 @@ def test_what_a_bound_excludes_rests_on_it(
 
 
 def test_a_bound_that_excludes_nothing_is_not_assumed() -> None:
+    few = ON_DATA.replace("%r2,100;", "%r2,%r1;").replace("ld.global.u32 %r1,[%rd1];", LOADED)
+    assert "user-loop-bounds" not in keys(analysed(few, 90, {}))
     assert "user-loop-bounds" not in keys(analysed(ON_DATA, 100, {}))

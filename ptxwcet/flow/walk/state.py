@@ -32,13 +32,17 @@ _MOST_SIDES = 100
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """What a walk goes back to; ``limits`` are the counts of its symbols and their slopes."""
+    """What a walk goes back to; ``limits`` are the counts of its symbols and their slopes.
+
+    ``relied`` are the loops whose stated bound had left something out.
+    """
 
     registers: dict[str, Value]
     alive: Mask
     nodes: int
     standing: Standing
     limits: tuple[tuple[Symbol, int | None, dict[Symbol, int]], ...]
+    relied: frozenset[int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,11 +204,13 @@ class WalkState(ABC):
         """The state as it is now. Cost: linear in registers and symbols."""
         limits = tuple((s, s.count, s.slopes) for s in self._symbols)
         registers, alive = dict(self.state.registers), self.state.alive.copy()
-        return Snapshot(registers, alive, len(self.trail.nodes), self.standing, limits)
+        relied = frozenset(self.graph.work.relied)
+        return Snapshot(registers, alive, len(self.trail.nodes), self.standing, limits, relied)
 
     def restore(self, snapshot: Snapshot) -> None:
         """Undoes everything since the snapshot."""
         self.go_back(snapshot)
+        self.graph.work.relied = set(snapshot.relied)
         for symbol, count, slopes in snapshot.limits:
             symbol.count, symbol.slopes = count, slopes
 

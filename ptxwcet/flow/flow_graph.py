@@ -38,8 +38,9 @@ class Work:
     ``regions``, ``results``, ``variants`` and ``searches`` belong to
     :mod:`ptxwcet.flow.walk.variants`; ``uncounted`` are loops that were not counted without a
     variant; ``relied`` are loops whose stated bound has left something out that was walked, a side
-    of a branch or iterations; ``passages`` are those of :mod:`ptxwcet.flow.certificates.proof`, ``states`` what
-    contradicted certificates, by loop; ``steps`` those of :mod:`ptxwcet.flow.walk.steps`, by block.
+    of a branch or iterations; ``passages`` are those of
+    :mod:`ptxwcet.flow.certificates.proof`, ``states`` what contradicted certificates, by loop;
+    ``steps`` those of :mod:`ptxwcet.flow.walk.steps`, by block.
     ``walking`` counts instructions executed in all walks, ``searching`` what variants were looked
     for with, ``proving`` the solver's effort for their certificates.
     """

@@ -39,8 +39,8 @@ def upper_envelope(
 ) -> tuple[Progression, ...]:
     """The pointwise maximum on ``low..high``, as progressions that share no number.
 
-    Those given may overlap and must cover the range. Raises Unsettled if their common period is too
-    long. Cost: the period times what is defined on one remainder.
+    Those given may overlap. Raises Unsettled if they leave out a number of the range, or if their
+    common period is too long. Cost: the period times what is defined on one remainder.
     """
     points: dict[int, int] = {}
     long: dict[tuple[int, int], list[Progression]] = defaultdict(list)
@@ -90,7 +90,9 @@ def _envelope(lines: Sequence[_Line], numbers: Range) -> Iterator[Progression]:
     runs: list[_Line] = []
     for begin, end in pairwise(sorted({0, numbers.count} | inside)):
         active = [line for line in lines if line.first <= begin <= line.last]
-        assert active, "the range is not covered"
+        if not active:
+            number = numbers.first + numbers.step * begin
+            raise Unsettled(f"no block executes anything for {number:,}: the facts exclude it")
         for run in _tops(active, begin, end):
             known = runs[-1] if runs else None
             if known is not None and (known.base, known.slope) == (run.base, run.slope):

@@ -37,8 +37,10 @@ class Work:
     ``open_branches`` are not decided in some walk; at ``parting`` lanes of a warp go both ways.
     ``regions``, ``results``, ``variants`` and ``searches`` belong to
     :mod:`ptxwcet.flow.walk.variants`; ``uncounted`` are loops that were not counted without a
-    variant; ``passages`` are those of :mod:`ptxwcet.flow.certificates.proof`, ``states`` what
-    contradicted certificates, by loop; ``steps`` those of :mod:`ptxwcet.flow.walk.steps`, by block.
+    variant; ``relied`` are loops whose stated bound has left something out that was walked, a side
+    of a branch or iterations; ``passages`` are those of
+    :mod:`ptxwcet.flow.certificates.proof`, ``states`` what contradicted certificates, by loop;
+    ``steps`` those of :mod:`ptxwcet.flow.walk.steps`, by block.
     ``walking`` counts instructions executed in all walks, ``searching`` what variants were looked
     for with, ``proving`` the solver's effort for their certificates.
     """
@@ -53,6 +55,7 @@ class Work:
     variants: dict[Any, Any] = field(default_factory=dict)
     searches: dict[Any, int] = field(default_factory=dict)
     uncounted: set[int] = field(default_factory=set)
+    relied: set[int] = field(default_factory=set)
     passages: dict[Any, Any] = field(default_factory=dict)
     states: dict[int, list[Any]] = field(default_factory=dict)
     steps: dict[int, Any] = field(default_factory=dict)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from math import ceil, floor
@@ -109,6 +110,18 @@ def test_no_formula() -> None:
     result = loops("loop_triangular", "--symbolic", "n=1..100000")
     assert (result.return_value, codes(result)) == (1, ["PW543"])
     assert "no formula in n for kernel loop_triangular" in result.output
+
+
+def test_facts_may_exclude_values_of_the_range(tmp_path: Path) -> None:
+    path = ROOT / "tests/data/crashes/values_excluded.ptx"
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    facts = tmp_path / "facts.toml"
+    facts.write_text(f'ptx = "sha256:{digest}"\n[[branch]]\nat = "entry"\nnever = "taken"\n')
+    arguments = (str(path), "--block", "32", "--facts", str(facts))
+    result = run(*arguments, "--symbolic", "n=1..100")
+    assert (result.return_value, codes(result)) == (1, ["PW543"])
+    assert "no block executes anything for 11: the facts exclude it" in result.output
+    assert run(*arguments, "--symbolic", "n=1..10").return_value == 0
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ def fact_assumptions(
     ``totals`` those that limit the paths.
     """
     entries = [entry for warp in paths.warps for entry in loop_entries(warp.nodes)]
-    used = {entry.loop for entry in entries if entry.origin is BoundOrigin.USER}
+    used = {entry.loop for entry in entries if entry.origin is BoundOrigin.USER} | paths.relied
     found = []
     if used:
         names = _names(facts.loop_sources.get(loop, "--loop-bound") for loop in sorted(used))

@@ -125,7 +125,8 @@ def extract_on(graph: FlowGraph, launch: Launch, facts: PlacedFacts) -> tuple[Bl
     if found is None:  # too many kinds of blocks: what index and parameters decide is left open
         whole = all_values(graph, launch).unsplittable()
         found = [(whole, _paths_of_piece(graph, launch, facts, whole))]
-    return tuple(BlockPaths(one.first, one.last, paths) for one, paths in found)
+    relied = frozenset(graph.work.relied)
+    return tuple(BlockPaths(one.first, one.last, paths, relied) for one, paths in found)
 
 
 def extract_symbolic(
@@ -150,7 +151,7 @@ def extract_symbolic(
     out = []
     for piece, paths in found:
         span = dict(piece.spans)[parameter]
-        block = BlockPaths(piece.first, piece.last, paths)
+        block = BlockPaths(piece.first, piece.last, paths, frozenset(graph.work.relied))
         out.append(SymbolicPaths(span.first, span.step, span.count, block))
     return tuple(out)
 

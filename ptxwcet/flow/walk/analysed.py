@@ -109,7 +109,8 @@ class _Search:
         """Ends the loop by the user's word: lanes leave on the ways that were noted."""
         assert self._limit is not None
         if self._limit < 0:
-            self._walk.contradict(runs_once(self._walk, self.entry.loop), self._standing.reach)
+            reason = runs_once(self._walk, self.entry.loop)
+            self._walk.contradict(reason, self._standing.reach, self.entry.loop.id)
         end = self._opened.end
         self._iterations.last = () if end is None else (*nodes, *end)
         self._iterations.is_stopped = True
@@ -120,7 +121,10 @@ class _Search:
         if summary is None:
             return
         most = self._remaining if self._opened.undecided else None
-        self._iterations.add(summary.nodes, summary.count, summary.period, most)
+        is_cut = self._iterations.add(summary.nodes, summary.count, summary.period, most)
+        is_cut |= most is not None and most <= summary.count.times(summary.period).base
+        if is_cut and self._claimed is not None and self._claimed.origin is BoundOrigin.USER:
+            self._walk.graph.work.relied.add(self.entry.loop.id)
         self._reason = self._reason or summary.reason
         self.history, self.plain = [], 0
         if self._limit is None or not self._opened.undecided:
@@ -156,7 +160,7 @@ class _Search:
         is_sure &= not self._opened.undecided and is_exact(self._iterations.last)
         if is_sure and not bodies.slopes and bodies.base > most:
             reason = _contradiction(self._walk, self.entry.loop, most, bodies.base)
-            self._walk.contradict(reason, self._standing.reach)
+            self._walk.contradict(reason, self._standing.reach, self.entry.loop.id)
 
 
 def _not_summarisable(walk: WalkState, loop: Loop) -> Refused:

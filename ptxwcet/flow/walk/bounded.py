@@ -25,7 +25,7 @@ def bounded_loop(walk: WalkState, loop: Loop, mask: Mask, claim: Claim) -> tuple
     header = walk.cfg.blocks[loop.header].start
     rotated, bound = is_rotated(loop), claim.most
     if rotated and bound == 0:
-        walk.contradict(runs_once(walk, loop))
+        walk.contradict(runs_once(walk, loop), loop=loop.id)
         bound = 1  # no run enters the loop
     walk.standing = walk.standing.reached(Reach.PERHAPS)
     walk.forget(loop)

@@ -97,10 +97,11 @@ class Iterations:
         """The least total over all values of the symbols in it; 0 if that is not known."""
         return max(0, self.total.over_symbols(largest=False) or 0)
 
-    def add(self, nodes: Path, count: AffineCount, period: int, most: int | None = None) -> None:
+    def add(self, nodes: Path, count: AffineCount, period: int, most: int | None = None) -> bool:
         """Adds ``count`` times ``period`` iterations, each time along ``nodes``.
 
         A run has at most ``most`` of these iterations if that is given: then it may have fewer.
+        Says whether that cuts them.
         """
         self.total = self.total.plus(count.times(period))
         least = found = count
@@ -112,6 +113,7 @@ class Iterations:
         if self._runs and self._runs[-1].nodes == nodes and not grows(nodes):
             run = self._runs.pop().plus(run)
         self._runs.append(run)
+        return count != found
 
     def bodies(self, loop: int, *, rotated: bool) -> AffineCount:
         """Body executions of the lanes that stay longest.

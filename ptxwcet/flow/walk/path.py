@@ -258,11 +258,15 @@ class WarpPath:
 
 @dataclass(frozen=True, slots=True)
 class BlockPaths:
-    """The paths of all warps of the blocks with an index from ``first`` to ``last``."""
+    """The paths of all warps of the blocks with an index from ``first`` to ``last``.
+
+    ``relied`` are loops whose stated bounds have left something out, here or in other blocks.
+    """
 
     first: Dim3
     last: Dim3
     warps: tuple[WarpPath, ...]
+    relied: frozenset[int] = frozenset()
 
 
 def close_symbol(nodes: Path, symbol: Symbol, *, growing: bool = False) -> Path:

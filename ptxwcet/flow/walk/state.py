@@ -32,13 +32,17 @@ _MOST_SIDES = 100
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """What a walk goes back to; ``limits`` are the counts of its symbols and their slopes."""
+    """What a walk goes back to; ``limits`` are the counts of its symbols and their slopes.
+
+    ``relied`` are the loops whose stated bound had left something out.
+    """
 
     registers: dict[str, Value]
     alive: Mask
     nodes: int
     standing: Standing
     limits: tuple[tuple[Symbol, int | None, dict[Symbol, int]], ...]
+    relied: frozenset[int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,17 +156,22 @@ class WalkState(ABC):
             self._proofs -= 1
             self._symbols.remove(counter)
 
-    def contradict(self, reason: Refused, reach: Reach | None = None) -> None:
+    def contradict(
+        self, reason: Refused, reach: Reach | None = None, loop: int | None = None
+    ) -> None:
         """Facts exclude that any run comes here, or to where the walk's ``reach`` was that one.
 
         If all runs do, the facts contradict the analysis: raises ``reason``. If all do that take
         the side around, none takes that side: raises Infeasible. Otherwise nothing follows for
         what has been walked, and the fact is of no use here; nor in a proof, which supposes what
-        it has not proved yet.
+        it has not proved yet. ``loop`` is the one whose stated bound it is.
         """
         if self._proofs:
             return
-        match reach or self.standing.reach:
+        reach = reach or self.standing.reach
+        if loop is not None and reach is not Reach.PERHAPS:
+            self.graph.work.relied.add(loop)
+        match reach:
             case Reach.ALWAYS:
                 raise reason
             case Reach.ON_SIDE:
@@ -195,11 +204,13 @@ class WalkState(ABC):
         """The state as it is now. Cost: linear in registers and symbols."""
         limits = tuple((s, s.count, s.slopes) for s in self._symbols)
         registers, alive = dict(self.state.registers), self.state.alive.copy()
-        return Snapshot(registers, alive, len(self.trail.nodes), self.standing, limits)
+        relied = frozenset(self.graph.work.relied)
+        return Snapshot(registers, alive, len(self.trail.nodes), self.standing, limits, relied)
 
     def restore(self, snapshot: Snapshot) -> None:
         """Undoes everything since the snapshot."""
         self.go_back(snapshot)
+        self.graph.work.relied = set(snapshot.relied)
         for symbol, count, slopes in snapshot.limits:
             symbol.count, symbol.slopes = count, slopes
 

@@ -42,6 +42,7 @@ from ptxwcet.ir.kernel import Kernel
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.timing.cost import InstructionCosts
 from ptxwcet.timing.limits import find_limits
+from ptxwcet.timing.pairing import require_alike
 from ptxwcet.warp.program import (
     Barrier,
     BlockChoice,
@@ -131,6 +132,7 @@ class _Builder:
         while True:
             found = [self._part(nodes, tallied=not may_end(nodes)) for nodes in paths]
             if len(paths) == 1 or self._shown == self._waiting:
+                require_alike(paths, frozenset(place for _, place in self._waiting))
                 return found
             self._shown = frozenset(self._waiting)
 

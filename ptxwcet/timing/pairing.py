@@ -1,0 +1,117 @@
+"""Whether what the block decides while it runs is met alike by all its classes of warps.
+
+A branch whose operands no two warps see differently at their n-th visits of it is taken alike at
+each n-th visit, and a loop that such branches end is run equally often at each n-th entry. Where
+barriers depend on it, the choices of warps that were walked apart are paired by their order. That
+is right only if the n-th choice of one class is the n-th visit in each.
+
+It is, if all classes have one *skeleton*: the tree of a path with nothing left in it but visits of
+such branches, decided or open, entries and iterations of such loops, and what these lie in. Proof,
+along the tree in the order of execution: if all decisions so far were the same in two classes, both
+have visited each of these branches equally often, since every visit is in the skeleton; so the next
+open one is the same visit of the same branch for both, and is decided alike. A class that has ended
+meets no more of them: its skeleton may be the beginning of another one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+from ptxwcet.flow.walk.path import (
+    Path,
+    PathChoice,
+    PathEnd,
+    PathFork,
+    PathGone,
+    PathGrowing,
+    PathLate,
+    PathLoop,
+    PathPart,
+    PathRepeat,
+    PathScatter,
+    PathUnordered,
+    Visit,
+    visited_blocks,
+)
+from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+
+_Skeleton = tuple[object, ...]
+
+
+def require_alike(paths: Sequence[Path], places: frozenset[int]) -> None:
+    """Raises PtxwcetError (PW502) if classes of warps come to ``places`` in different ways.
+
+    ``places`` are the blocks whose branches, or the loops around them, decide for the whole block
+    which barriers it meets. Cost: linear in the paths.
+    """
+    if len(paths) < 2 or not places:
+        return
+    skeletons = sorted((_skeleton(nodes, places) for nodes in paths), key=len)
+    for shorter, longer in pairwise(skeletons):
+        if shorter != longer[: len(shorter)]:
+            raise PtxwcetError(
+                Diagnostic(
+                    "PW502",
+                    "a branch or a loop decides which barriers the block meets, and its warps come "
+                    "to it in different ways",
+                    help="all warps must meet the same sequence of barriers: give the facts that "
+                    "decide the branch, or how often the loop runs",
+                )
+            )
+
+
+def _skeleton(nodes: Path, places: frozenset[int]) -> _Skeleton:
+    return tuple(_bones(nodes, places))
+
+
+def _bones(nodes: Path, places: frozenset[int]) -> Iterator[object]:
+    for node in nodes:
+        match node:
+            case Visit(block, taken):
+                if block in places:
+                    yield block, taken
+            case PathEnd(leave):
+                if leave.block in places:
+                    yield "end", leave.block
+            case PathGone():
+                pass
+            case PathRepeat(count, least, body, together):
+                inside = _skeleton(body, places)
+                if inside or (together is not None and together.site in places):
+                    yield str(count), str(least), together, inside
+            case PathGrowing(first, step, body):
+                inside = _skeleton(body, places)
+                if inside or next(visited_blocks(body)) in places:
+                    yield first, step, inside
+            case PathLoop(loop, body):
+                inside = _skeleton(body, places)
+                if inside or next(visited_blocks(body)) in places:
+                    yield "loop", loop, inside
+            case PathChoice(alternatives, site):
+                ways = tuple(_skeleton(way, places) for way in alternatives)
+                if site in places or any(ways):
+                    yield "choice", site, ways, tuple(_way(one, site) for one in alternatives)
+            case PathUnordered(one, two):
+                sides = _skeleton(one, places), _skeleton(two, places)
+                if any(sides):
+                    yield "both", sides
+            case PathFork(block, one, two) | PathPart(block, one, two):
+                sides = _skeleton(one, places), _skeleton(two, places)
+                if block in places or any(sides):
+                    yield "sides", block, sides
+            case PathLate(_, late):
+                sides_late = tuple(_skeleton(side, places) for side in late)
+                if any(sides_late):
+                    yield "late", sides_late
+            case PathScatter(_, body):
+                inside = _skeleton(body, places)
+                if inside:
+                    yield "scatter", inside
+
+
+def _way(way: Path, site: int | None) -> frozenset[int] | None:
+    """What tells a way out of a loop from others; the ways of a branch begin with its outcome."""
+    if way and isinstance(way[0], Visit) and way[0].block == site:
+        return None
+    return frozenset(visited_blocks(way))

@@ -10,12 +10,9 @@ to 32 iterations; beyond that at most about 1/32 above the sum of the counts, wh
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import cached_property
 from itertools import pairwise
 
 from ptxwcet.flow.graph.cfg import ControlFlowGraph
-from ptxwcet.flow.graph.dominance import compute_dominators
-from ptxwcet.flow.graph.loops import find_loops
 from ptxwcet.flow.launch import PlacedTotal
 from ptxwcet.flow.walk.path import (
     AffineCount,
@@ -113,7 +110,6 @@ class _Builder:
         self._begun: dict[str, int] = {}  # the loops of which it is open whether they begin
         self._waiting: set[tuple[str, int]] = set()  # places that have barriers at some visit
         self._shown: frozenset[tuple[str, int]] = frozenset()  # and are there at each
-        self._open: list[int | None] = []  # the places of open choices around
 
     def limit(self, totals: Iterable[PlacedTotal]) -> None:
         """From now on the visits of ``totals`` are tallied."""
@@ -163,7 +159,7 @@ class _Builder:
         for node in nodes:
             match node:
                 case Visit():
-                    out += (*self._known_way(node), *self._visit(node), *self._tallied_at(node))
+                    out += (*self._visit(node), *self._tallied_at(node))
                 case PathRepeat(count, least, body) if grows(body):
                     out += self._shares(count, least, body)
                 case PathRepeat():
@@ -173,16 +169,14 @@ class _Builder:
                     why = Together(next(visited_blocks(body)), f"{start} + {step}*i")
                     out.append(self._repeated(max(ends), min(ends), self.body(body), why))
                 case PathLoop():
-                    out += (*self._entered(node), *self.body(node.body, first, last))
+                    out += self.body(node.body, first, last)
                 case PathUnordered(one, two):
                     sides_both = self.body(one), self.body(two)
                     if may_end(node.first) or may_end(node.second):
                         sides_both = conditional(sides_both[0]), conditional(sides_both[1])
                     out.append(Unordered(*sides_both))
                 case PathChoice(alternatives, site):
-                    self._open.append(site)
                     sides = tuple(self.body(side) for side in alternatives)
-                    self._open.pop()
                     shared, sides = _without_shared_start(sides)
                     out += shared
                     whole = Choice(sides)
@@ -243,46 +237,6 @@ class _Builder:
             return repeat
         number = self._begun.setdefault(site, len(self._begun))
         return BlockChoice(-1 - number, ((), (repeat,)))
-
-    def _known_way(self, visit: Visit) -> tuple[Node, ...]:
-        """Before a branch that is decided at this visit, and at another one open with barriers.
-
-        It is a choice of one way: to warps for which this visit is open it is another. What a
-        loop's first block decides may be the loop's end, which is paired as a whole.
-        """
-        block = visit.block
-        if ("branch", block) not in self._shown or block in self._ends or block in self._open:
-            return ()
-        number = self._begun.setdefault(f"branch {block} is decided", len(self._begun))
-        return (BlockChoice(-1 - number, ((),)),)
-
-    @cached_property
-    def _ends(self) -> frozenset[int]:
-        """The first blocks of loops that are left there."""
-        loops = find_loops(self._cfg, compute_dominators(self._cfg)).loops
-        return frozenset(
-            one.header for one in loops if any(source == one.header for source, _ in one.exits)
-        )
-
-    def _entered(self, entry: PathLoop) -> tuple[Node, ...]:
-        """Before an entry of a loop whose end is open with barriers, at this entry or another one.
-
-        It is a choice of one way, another one if the end is decided at this entry. So iterations
-        of an entry are paired with those of no other entry, however many there are.
-        """
-        header = next(visited_blocks(entry.body))
-        if self._shown.isdisjoint((("loop", header), ("branch", header))):
-            return ()
-        what = "entered" if self._is_open(entry, header) else "decided"
-        number = self._begun.setdefault(f"block {header} is {what}", len(self._begun))
-        return (BlockChoice(-1 - number, ((),)),)
-
-    def _is_open(self, entry: PathLoop, header: int) -> bool:
-        """Whether the end of a loop is open at an entry."""
-        last = entry.body[-1]
-        if isinstance(last, PathChoice) and last.site == header and len(last.alternatives) > 1:
-            return True
-        return any(isinstance(node, PathRepeat) and node.together for node in entry.body)
 
     def _optional_body(self, nodes: Path) -> tuple[Node, ...]:
         """What may be executed or not: tallied where it has no end in it, even if one is around."""

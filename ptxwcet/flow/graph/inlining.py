@@ -155,20 +155,23 @@ class _Inliner:
             formal.name: actual.name for formal, actual in pairs if isinstance(actual, SymbolRef)
         }
         inner = _Site(prefix, aliases, after, (*site.active, function.name))
+        count = len(function.results)
+        copied = [(one, into) for one, into in pairs[:count] if isinstance(into, Register)]
+        past = prefix + "past" if copied else after  # only those that have called copy results
         if call.guard is not None:
-            self._branch(call, after, inverted=True)
+            self._branch(call, past, inverted=True)
         else:
             self._branch(call, prefix + "entry", inverted=False)
         self.labels[prefix + "entry"] = len(self.instructions)
-        count = len(function.results)
         for formal, actual in pairs[count:]:
             if not isinstance(actual, SymbolRef):
                 self._copy(call, Register(prefix + formal.name), actual, formal.type)
         self.splice(function, inner)
         self.labels[after] = len(self.instructions)
-        for formal, actual in pairs[:count]:
-            if isinstance(actual, Register):
-                self._copy(call, actual, Register(prefix + formal.name), formal.type)
+        for formal, into in copied:
+            self._copy(call, into, Register(prefix + formal.name), formal.type)
+        if copied and call.guard is not None:
+            self.labels[past] = len(self.instructions)
         return True
 
     def _copy(self, at: Instruction, target: Register, value: Operand, kind: str) -> None:
@@ -205,9 +208,16 @@ def _paired(
     results: tuple[Operand, ...],
     arguments: tuple[Operand, ...],
 ) -> list[tuple[Parameter, Operand]] | None:
-    """Formal and actual parameters, results first; None if they do not fit."""
+    """Formal and actual parameters, results first; None if they do not fit.
+
+    Nor if a variable is both: the function gets a copy of what it holds at the call, and writes
+    another one, but here both names would stand for the same.
+    """
     formals = (*function.results, *function.parameters)
     actuals = (*results, *arguments)
+    given = {one.name for one in results if isinstance(one, SymbolRef)}
+    if any(isinstance(one, SymbolRef) and one.name in given for one in arguments):
+        return None
     if len(results) != len(function.results) or len(formals) != len(actuals):
         return None
     for place, (formal, actual) in enumerate(zip(formals, actuals, strict=True)):

@@ -63,9 +63,7 @@ def last_loop(body: str) -> int:
     return max(entry.iterations.base for entry in loop_entries(warp.nodes))
 
 
-@pytest.mark.parametrize(
-    ("guard", "expected"), [("@%p1", 3 + 50 + 50), ("@!%p1", 1 + 3 + 50)]
-)
+@pytest.mark.parametrize(("guard", "expected"), [("@%p1", 3 + 50 + 50), ("@!%p1", 1 + 3 + 50)])
 def test_a_call_that_is_not_executed_leaves_its_result_register(guard: str, expected: int) -> None:
     body = (
         f"L: setp.eq.u32 %p1, %r1, 0;\n{guard} call (%r2), three_more, (%r1);\n"

@@ -105,6 +105,13 @@ def test_loads_through_the_pointer(body: str) -> None:
         "ld.global.u32 %r3, [%d5];",
         "sub.s64 %d3, %d2, %d1;\nshr.s64 %d4, %d3, 2;\nmul.wide.u32 %d5, %r2, 4;\n"
         "mul.lo.s64 %d6, %d4, %d5;\nadd.s64 %d7, %d1, %d6;\nld.global.u32 %r3, [%d7];",
+        # the distance as a difference of numbers that are made of both pointers
+        "shr.u64 %d3, %d1, 2;\nshr.u64 %d4, %d2, 2;\nsub.s64 %d5, %d4, %d3;\n"
+        "shl.b64 %d6, %d5, 2;\nadd.s64 %d7, %d1, %d6;\nld.global.u32 %r3, [%d7];",
+        "cvt.u64.u32 %d3, %r2;\nmul.lo.s64 %d4, %d1, %d3;\nmul.lo.s64 %d5, %d2, %d3;\n"
+        "add.s64 %d6, %d1, %d5;\nsub.s64 %d7, %d6, %d4;\nld.global.u32 %r3, [%d7];",
+        "mad.lo.s64 %d3, %d1, -1, 0;\nshl.b64 %d4, %d2, 0;\nadd.s64 %d5, %d3, %d4;\n"
+        "add.s64 %d7, %d1, %d5;\nld.global.u32 %r3, [%d7];",
         # a number is added to a pointer that is put together of two words
         *(
             "ld.global.u32 %r4, [%d2];\nld.global.u32 %r5, [%d2+4];\ncvt.u64.u32 %d5, %r4;\n"

@@ -3,7 +3,8 @@
 A load is of the array that a pointer parameter leads to if its address is that pointer and numbers
 added to it. Where an address comes from is followed through registers, whatever the order of
 instructions: products, shifts and quotients of pointers are numbers and no pointers any more, but
-those of what is made of pointers otherwise, as of their distance, are followed. A 64-bit word
+those of a pointer with a range, and of what is made of pointers otherwise, as of their distance,
+are followed. A 64-bit word
 that is loaded may be a pointer to anywhere, and so may a number where another way has a pointer,
 and what is made of a pointer otherwise than by adding numbers: the distance of two pointers may be
 added to a third one. Any parameter of 64 bits may be a pointer. An address that may come from two
@@ -29,7 +30,8 @@ from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 
 _POINTER_BITS = 64
 _SCALING = frozenset(("mul", "mul24", "shl", "shr", "div", "rem"))
-"""What these give of a pointer is a number; of a distance between pointers still a distance."""
+"""What these give of a pointer is a number; of a distance between pointers still a distance, and
+so of a pointer with a range."""
 _NUMBERS = frozenset(("popc", "clz", "setp", "set"))
 """What these give is a number, even of a pointer."""
 _CHOOSING = frozenset(("selp", "slct", "min", "max"))
@@ -164,7 +166,7 @@ class _Pointers:
         self._kernel = kernel
         scalars = [one for one in kernel.parameters if not one.is_array]
         wide = {one.name for one in scalars if one.size_bytes * 8 == _POINTER_BITS}
-        self._pointers = wide | stated
+        self._pointers, self._stated = wide | stated, stated
         self._sizes = {one.name: one.size_bytes for one in scalars}
 
     def origins(self) -> Mapping[str, _Origins]:
@@ -212,12 +214,12 @@ class _Pointers:
         if name in _NUMBERS:
             return _NOWHERE
         if name in _SCALING:
-            return _scaled(instruction.operands[1:], found)
+            return self._scaled(instruction.operands[1:], found)
         if instruction.space is not Space.NONE:
             return self._loaded(access_of(instruction))
         operands = instruction.operands
         if name in ("mad", "mad24"):
-            return _of(operands[3:], found) | _scaled(operands[1:3], found)
+            return _of(operands[3:], found) | self._scaled(operands[1:3], found)
         origins = _of(operands[1:], found)
         if name in _ASSEMBLING and self._is_wide(instruction):
             is_mov = name == "mov" and not any(isinstance(one, Vector) for one in operands[1:])
@@ -225,6 +227,16 @@ class _Pointers:
         if origins and not (self._is_wide(instruction) and _keeps(name, operands, found)):
             return _made(origins)
         return origins
+
+    def _scaled(self, operands: tuple[Operand, ...], found: Mapping[str, _Origins]) -> _Origins:
+        """What a product or quotient is: a number, but of a distance between pointers.
+
+        One of a pointer with a range may be half of a distance: taken from the pointer, and that of
+        another one added, it leads there.
+        """
+        origins = _of(operands, found)
+        is_distance = _DISTANCE in origins or not origins.isdisjoint(self._stated)
+        return frozenset({_ANYWHERE, _DISTANCE}) if is_distance else _NOWHERE
 
     def _is_wide(self, instruction: Instruction) -> bool:
         widths = [register_width(self._kernel.registers[name]) for name in instruction.writes]
@@ -247,12 +259,6 @@ def _made(origins: _Origins) -> _Origins:
     it may be one as well.
     """
     return origins | ({_ANYWHERE, _DISTANCE} if origins - {_ANYWHERE} else {_ANYWHERE})
-
-
-def _scaled(operands: tuple[Operand, ...], found: Mapping[str, _Origins]) -> _Origins:
-    """What a product or quotient is: a number, but of a distance between pointers."""
-    is_distance = _DISTANCE in _of(operands, found)
-    return frozenset({_ANYWHERE, _DISTANCE}) if is_distance else _NOWHERE
 
 
 def _keeps(name: str, operands: tuple[Operand, ...], found: Mapping[str, _Origins]) -> bool:

@@ -96,3 +96,44 @@ def test_a_variable_that_is_argument_and_result(arguments: str) -> None:
     with pytest.raises(PtxwcetError) as raised:
         last_loop(body)
     assert [one.code for one in raised.value.diagnostics] == ["PW220"]
+
+
+SHARED = """.version 8.3
+.target sm_80
+.address_size 64
+.func one ()
+{
+.shared .b32 a[4];
+.reg .u32 %r;
+mov.u32 %r, 1;
+st.shared.u32 [a], %r;
+ret;
+}
+.func two ()
+{
+.shared .b32 a[8];
+.reg .u32 %r;
+ld.shared.u32 %r, [a+4];
+ret;
+}
+.visible .entry k()
+{
+.local .b32 a[2];
+.reg .u32 %r;
+call one, ();
+call two, ();
+call one, ();
+ld.local.u32 %r, [a];
+ret;
+}
+"""
+
+
+def test_shared_variables_of_one_name_in_several_functions_are_several() -> None:
+    """One for all calls of a function, and none is the kernel's own."""
+    module = parse_module(SourceFile("k.ptx", SHARED))
+    (kernel,) = module.kernels
+    found = {
+        (one.space, one.name, one.size_bytes) for one in inline_calls(kernel, module).variables
+    }
+    assert found == {("local", "a", 8), ("shared", "one:a", 16), ("shared", "two:a", 32)}

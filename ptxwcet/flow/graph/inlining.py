@@ -74,8 +74,10 @@ class _Site:
         if name == CARRY:  # a thread has one, and instructions do not name it
             return name
         own = any(name in t for t in (function.registers, function.labels, function.branch_tables))
-        private = any(v.name == name and v.space != "shared" for v in function.variables)
-        return self.prefix + name if own or private else name
+        spaces = {v.space for v in function.variables if v.name == name}
+        if "shared" in spaces and self.prefix:  # one for all copies, not that of another function
+            return f"{function.name}:{name}"
+        return self.prefix + name if own or spaces else name
 
 
 class _Inliner:

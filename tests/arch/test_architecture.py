@@ -73,7 +73,7 @@ LIBRARIES = {
 }
 # Lines of Python. Whoever raises one says why in the commit.
 MOST_LINES = {
-    "bounds": 1_350,
+    "bounds": 1_860,
     "cli": 3_440,
     "compose": 450,
     "emulator": 7_750,
@@ -97,7 +97,7 @@ MOST_LINES = {
     "simulator": 4_120,
     "studies": 3_610,
     "support": 1_240,
-    "timing": 2_330,
+    "timing": 2_450,
     "trace": 1_170,
     "validate": 2_380,
     "warp": 810,

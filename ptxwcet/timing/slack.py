@@ -109,16 +109,25 @@ class _SlackEngine(Engine):
         self.most = 0
 
     def _straight(self, steps: Sequence[Step], state: WarpState) -> None:
-        before, t = state.credit, state.t
-        ready, free = state.ready[:], state.free[:]
+        self._count(len(steps))
+        ready, free, t, completion = state.ready, state.free, state.t, state.completion
+        before, most = state.credit, self.most
         for waits, writes, unit, initiation, total, conditional, advance in steps:
-            t = max([t, *[ready[register] for register in waits]])
-            self.most = max(self.most, t - before)
-            dispatch = max(t, free[unit])
+            for register in waits:
+                if ready[register] > t:
+                    t = ready[register]
+            if t - before > most:
+                most = t - before
+            dispatch = free[unit]
+            if dispatch < t:
+                dispatch = t
             free[unit] = dispatch + initiation
             done = dispatch + total
+            if done > completion:
+                completion = done
             for register in writes:
-                ready[register] = max(done, ready[register]) if conditional else done
+                if not conditional or done > ready[register]:
+                    ready[register] = done
             before += initiation
             t += advance
-        super()._straight(steps, state)
+        state.t, state.completion, self.most = t, completion, most

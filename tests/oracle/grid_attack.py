@@ -356,7 +356,8 @@ def mutated(grid: Grid, rng: random.Random) -> Grid:
         if 0 < sum(counts) <= 14:
             return replace(grid, counts=tuple(counts))
     if what == 5:
-        return replace(grid, slots=max(1, min(4, grid.slots + rng.choice((-1, 1)))))
+        least = 1 if grid.slots == 1 else 2
+        return replace(grid, slots=max(least, min(4, grid.slots + rng.choice((-1, 1)))))
     return grid
 
 

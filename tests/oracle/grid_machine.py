@@ -166,9 +166,7 @@ class _Resident:
     warps: list[_Running] = field(default_factory=list)
 
     def is_over(self, cycle: int) -> bool:
-        return all(
-            w.next == len(w.ops) and not w.waits and w.end <= cycle for w in self.warps
-        )
+        return all(w.next == len(w.ops) and not w.waits and w.end <= cycle for w in self.warps)
 
 
 @dataclass(eq=False)

@@ -12,8 +12,16 @@ import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
-import numpy as np
-from grid_machine import Block, Demand, Grid, Op, Warp, demand
+from grid_machine import (
+    Block,
+    Demand,
+    Grid,
+    Op,
+    Warp,
+    demand,
+    length_less_issues,
+    sections,
+)
 from grid_machine_fast import all_runs, image, many_runs, nominal
 
 from ptxwcet.bounds.grid import BlockKind, Dispatch, bound_grid
@@ -39,6 +47,7 @@ class Family:
     delay: int = 2
     gap: int = 2
     oddities: bool = True  # early exits, bubbles, shared units, several servers, late exits
+    strings: int = 0  # warps are strings of so many alike at most, behind a load or not
 
 
 FAMILIES = (
@@ -55,6 +64,22 @@ FAMILIES = (
         length=(0, 6),
     ),
     Family("alike", "all blocks alike", kinds=(1, 1), blocks=(2, 12), warps=(1, 4)),
+    Family(
+        "strings",
+        "loads, and strings of instructions that wait for them, on 2 sub-cores",
+        sms=(1, 2),
+        slots=(2, 3),
+        cores=(2, 2),
+        blocks=(2, 6),
+        kinds=(2, 4),
+        warps=(2, 2),
+        units=(1, 1),
+        sections=(1, 3),
+        delay=0,
+        gap=0,
+        oddities=False,
+        strings=8,
+    ),
     Family("latencies", "long latencies, initiations of 1", init=1, latency=20, length=(1, 3)),
     Family("initiations", "long initiations, short latencies", init=8, latency=2),
 )
@@ -88,6 +113,8 @@ def random_grid(family: Family, seed: int) -> Grid:
     fixed = rng.random() < 0.5
 
     def block() -> Block:
+        if family.strings:
+            return _strings(rng, rng.randint(2, family.strings), rows, warps)
         return tuple(warp(rng.randint(1, rows) if odd else rows) for _ in range(warps))
 
     def warp(parts: int) -> Warp:
@@ -125,6 +152,27 @@ def random_grid(family: Family, seed: int) -> Grid:
         shared=odd and rng.random() < 0.3,
         servers=rng.randint(1, 2) if odd else 1,
     )
+
+
+def _strings(rng: random.Random, most: int, parts: int, warps: int) -> Block:
+    """Warps of which each waits for a load, is a string of instructions, both or neither."""
+
+    def part() -> list[Op]:
+        load = rng.random() < 0.5
+        rest = rng.choice((0, 0, 1, most))
+        waits = load and rng.random() < 0.7
+        return [Op(0, 1, most)] * load + [Op(0, reads=(-1,) if waits else ())] * rest
+
+    def warp() -> Warp:
+        ops: list[Op] = []
+        for number in range(parts):
+            first = len(ops)
+            ops += [replace(op, reads=tuple(first for _ in op.reads)) for op in part()]
+            if number < parts - 1:
+                ops.append(Op(0, is_barrier=True))
+        return tuple(ops)
+
+    return tuple(warp() for _ in range(warps))
 
 
 # --- statements -----------------------------------------------------------------------------------
@@ -196,8 +244,6 @@ def without_peaks(grid: Grid, _: Demands) -> int | None:
 
 def _end_alone(block: Block, cores: int) -> Demand:
     """The demand with max(0, L - own) for the slack of a warp's section."""
-    from grid_machine import length_less_issues, sections
-
     whole = demand(block, cores)
     rows = [list(sections(warp)) for warp in block]
     slack = 0
@@ -278,9 +324,14 @@ def attack(family: Family, seeds: range, runs: int = 40) -> Tally:
     return tally
 
 
+def demands_of(grid: Grid) -> Demands:
+    """By the definitions, of each kind."""
+    return tuple(demand(block, grid.cores) for block in grid.kinds)
+
+
 def longest_by_chance(grid: Grid, seed: int, runs: int) -> tuple[Demands, int, int]:
     """Demands, the longest of some runs in random orders, G1's excess."""
-    demands = tuple(demand(block, grid.cores) for block in grid.kinds)
+    demands = demands_of(grid)
     made = image(grid, order_of(grid), tuple(one.slack for one in demands))
     cells = (made.shape, made.kind_of, made.lengths, made.ops, made.demand)
     longest, excess = many_runs(*cells, seed % (1 << 31), runs, 50, 60)
@@ -290,7 +341,7 @@ def longest_by_chance(grid: Grid, seed: int, runs: int) -> tuple[Demands, int, i
 
 def search_all(grid: Grid, most: int = 20_000) -> tuple[Demands, int, int, int] | None:
     """Demands, the longest of *all* runs in all orders, G1's excess, how many; None: too many."""
-    demands = tuple(demand(block, grid.cores) for block in grid.kinds)
+    demands = demands_of(grid)
     longest, excess, total = 0, -(1 << 40), 0
     for order in sorted(set(itertools.permutations(order_of(grid)))):
         made = image(grid, order, tuple(one.slack for one in demands))

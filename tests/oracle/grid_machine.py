@@ -1,9 +1,9 @@
 """Grids of tiny blocks on several SMs, written from docs/methods/grid.md and from nothing else.
 
-Blocks are tuples of warps, warps tuples of operations that name the earlier ones of their warp whose
-results they read. ``run_grid`` is the machine of the model in plain Python, cycle by cycle; who
-issues, where a block starts and whether the dispatcher still waits is asked of ``choose``. What the
-theorems need of a block is computed here too, by the definitions.
+Blocks are tuples of warps, warps tuples of operations that name the earlier ones of their warp of
+which they read the results. ``run_grid`` is the machine of the model in plain Python, cycle by
+cycle; who issues, where a block starts and whether the dispatcher still waits is asked of
+``choose``. What the theorems need of a block is computed here too, by the definitions.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The machine of ``grid_machine.py`` on arrays, compiled: for millions of runs, and for all of them.
+"""The machine of ``grid_machine.py`` on arrays, compiled: for millions of runs.
 
 The same rules, written a second time; ``test_grid_attack.py`` compares every block of both. A run
 is steered by a script of choices, by chance, or by chance with fixed preferences, which starves.
@@ -138,7 +138,6 @@ def run_fast(made_shape, kind_of, lengths, ops, slack, actual, mode, script, opt
                     holds[sm, slot] = -1
                     age[sm, slot] = 0
         # --- dispatch
-        started_before = started
         while started < blocks and cycle >= gate:
             free = 0
             forced = False

@@ -13,7 +13,7 @@ from ptxwcet.timing.slack import warp_slack
 from ptxwcet.warp.program import Choice, Node, Repeat, Scoreboard, TimedInstruction, unroll
 
 sys.path.insert(0, str(Path(__file__).parent))
-from test_limited_totals import allowed, bodies, instructions, programs, repeats  # noqa: E402
+from test_limited_totals import allowed, bodies, instructions, programs, repeats
 
 Way = tuple[TimedInstruction, ...]
 

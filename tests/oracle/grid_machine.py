@@ -76,7 +76,7 @@ def sections(warp: Warp) -> Iterator[tuple[int, int]]:
     yield first, len(warp)
 
 
-def slack_alone(warp: Warp, first: int, last: int) -> int:
+def slack_alone(warp: Warp, first: int, last: int, *, peaks: bool = True) -> int:
     """max( max_k s(k) - O(k), L - own ) of a section alone on a clean machine."""
     free: dict[int, int] = {}
     ready: dict[int, int] = {}
@@ -93,24 +93,18 @@ def slack_alone(warp: Warp, first: int, last: int) -> int:
         t += 1 + op.bubble
         if op.is_barrier:
             length = max(length, t)
-    return max(most, length - own)
+    return max(most if peaks else 0, length - own)
 
 
-def demand(block: Block, cores: int, *, exits: bool = True, cheap: bool = False) -> Demand:
-    """By the definitions. ``exits`` False leaves out the cycle for warps that exit early (A1).
-
-    ``cheap``: L - N in place of the slack.
+def demand(block: Block, cores: int, *, exits: bool = True, peaks: bool = True) -> Demand:
+    """By the definitions. ``exits`` False leaves out the cycle for warps that exit early (A1),
+    ``peaks`` False the issues inside of a section.
     """
     rows = [list(sections(warp)) for warp in block]
-    most = max(map(len, rows), default=0)
     slack = work = busiest = 0
-    for number in range(most):
+    for number in range(max(map(len, rows), default=0)):
         present = [(w, row[number]) for w, row in enumerate(rows) if number < len(row)]
-        found = [
-            length_less_issues(block[w], *part) if cheap else slack_alone(block[w], *part)
-            for w, part in present
-        ]
-        slack += max(found)
+        slack += max(slack_alone(block[w], *part, peaks=peaks) for w, part in present)
         last = [number == len(rows[w]) - 1 for w, _ in present]
         if exits and any(last) and not all(last):
             slack += 1
@@ -120,21 +114,6 @@ def demand(block: Block, cores: int, *, exits: bool = True, cheap: bool = False)
         work += sum(on)
         busiest += max(on)
     return Demand(slack, work, busiest)
-
-
-def length_less_issues(warp: Warp, first: int, last: int) -> int:
-    ones = tuple(warp[first:last])
-    free: dict[int, int] = {}
-    ready: dict[int, int] = {}
-    t = length = 0
-    for place, op in enumerate(ones, first):
-        t = max([t, *(ready.get(read, 0) for read in op.reads)])
-        dispatch = max(t, free.get(op.unit, 0))
-        free[op.unit] = dispatch + op.init
-        ready[place] = dispatch + op.init + op.lat
-        t += 1 + op.bubble
-        length = max(length, ready[place], t if op.is_barrier else 0)
-    return length - len(ones)
 
 
 # --- the machine ----------------------------------------------------------------------------------

@@ -136,7 +136,7 @@ def test_no_blocks_no_slots() -> None:
     with pytest.raises(ValueError, match="has a block"):
         bound_grid([], Dispatch(1, 1))
     for bad in ((0, 1), (1, 0), (1, 1, -1), (1, 1, 0, -1)):
-        with pytest.raises(ValueError, match="SM|delays"):
+        with pytest.raises(ValueError, match=r"SM|delays"):
             Dispatch(*bad)
 
 

@@ -34,10 +34,9 @@ def block_kind(analysis: BlockAnalysis, count: int) -> BlockKind:
 
     Cost: a profile a class and section, whatever the count and the trip counts.
     """
-    demand = _Demands(analysis).of(analysis.steps)
-    slack = demand.slack
-    if analysis.workload.warp_count == 1:  # its barriers are ordinary instructions
-        slack = min(slack, _slack_of(analysis.uncut[0]))
+    alone = analysis.workload.warp_count == 1  # its barriers are ordinary instructions
+    demand = _Demands(analysis, slacks=not alone).of(analysis.steps)
+    slack = _slack_of(analysis.uncut[0]) if alone else demand.slack
     busiest = demand.busiest if analysis.has_private_units else None
     return BlockKind(count, slack, demand.work, busiest)
 
@@ -45,7 +44,8 @@ def block_kind(analysis: BlockAnalysis, count: int) -> BlockKind:
 class _Demands:
     """Demands of the sections of one analysis; what each class does in one is computed once."""
 
-    def __init__(self, analysis: BlockAnalysis) -> None:
+    def __init__(self, analysis: BlockAnalysis, *, slacks: bool) -> None:
+        self._wants_slacks = slacks
         self._classes = [len(one.warps) for one in analysis.workload.classes]
         self._cores = analysis.cores
         self._slacks: dict[int, int] = {}
@@ -68,7 +68,9 @@ class _Demands:
 
     def _of_section(self, section: BlockSection) -> _Demand:
         present = [own for own in section.warps if own is not None]
-        slack = max((self._slack(own) for own in present), default=0)
+        slack = 0
+        if self._wants_slacks:
+            slack = max((self._slack(own) for own in present), default=0)
         if section.barrier is not None and any(own.barrier is None for own in present):
             slack += 1  # an exited warp may count as arrived only when its last cycle is over
         initiations = [0 if own is None else own.interference(own.units) for own in section.warps]

@@ -10,8 +10,9 @@ treat it) and its work ``Y`` (all its initiations). Several forms are proved, an
     split      the SM of the last block got n blocks, the others share the rest: worst n
     mean       both sides of ``split``, weighed 1 : S - 1, so that n does not occur
 
-Work counts on all sub-cores together. Where it counts less to let the blocks of an SM run one after
-another, each with the work of its busiest sub-core, that is taken instead (``busiest_cycles``).
+Work counts on all sub-cores together. Two more bounds of an SM count the work of a block on its
+busiest sub-core alone: one lets its blocks run one after another, the other, for blocks without
+barriers, counts a block again for each block of a slot that it runs beside. The least is taken.
 
 Example: 100 blocks of lambda 300 and Y 200 on 4 SMs with 2 slots: ``fewest`` has 24 blocks before
 the last start, 12 in a slot: 12 * 300 + 24 * 200 + (300 + 2 * 200) = 9,100.
@@ -33,12 +34,14 @@ class BlockKind:
 
     ``slack_cycles`` is lambda, ``work_cycles`` Y. ``busiest_cycles`` is the work of the busiest
     sub-core, section by section; None if sub-cores share units, so that it is of no use.
+    ``meets_barriers``: its warps wait for each other.
     """
 
     count: int
     slack_cycles: int
     work_cycles: int
     busiest_cycles: int | None = None
+    meets_barriers: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +182,9 @@ class _Grid:
             if kind.busiest_cycles is not None
         ]
         self.alone = _Largest(alone) if len(alone) == len(kinds) else None
+        busiest = [(kind.busiest_cycles or 0, kind.count) for kind in kinds]
+        is_free = self.alone is not None and not any(kind.meets_barriers for kind in kinds)
+        self.busiest = _Largest(busiest) if is_free else None
         together = min(self.slots, self.blocks)
         if dispatch.breadth_first:
             together = min(together, -(-self.blocks // self.sms))
@@ -195,26 +201,41 @@ class _Grid:
             slack = self.slack.of(blocks)
             yield _Span(self.alone.of(blocks) - slack, slack)
 
+    def side_by_side(self, blocks: int, passed: int, slack: int) -> Iterator[_Span]:
+        """An SM that was given ``blocks`` of which ``passed`` gave way to another in one slot.
+
+        Each time the blocks of the other slots may delay on one more sub-core.
+        """
+        if self.busiest is not None:
+            again = passed * (min(self.slots, blocks) - 1) * self.busiest.most
+            yield _Span(self.busiest.of(blocks) + again, slack)
+
     def last_start(self, blocks: int) -> _Span:
         """The last start, less its own delay, where an SM was given ``blocks`` before.
 
         A slot that was never used is free from the beginning.
         """
-        if blocks < self.slots:
+        passed = blocks // self.slots
+        if not passed:
             return _Span(0, 0)
-        return _least([self.before(blocks), *self.in_series(blocks)])
+        beside = self.side_by_side(blocks, passed - 1, self.slack.of(passed))
+        return _least([self.before(blocks), *self.in_series(blocks), *beside])
 
     def end(self, blocks: int) -> _Span:
         """The end of all on an SM that was given so many."""
-        before = self.before(blocks - 1)
-        own = _Span(self.work.of(blocks), before.slack + self.slack.most)
-        return _least([own, *self.in_series(blocks)])
+        before, last = self.before(blocks - 1), self.slack.most
+        passed = (blocks - 1) // self.slots
+        beside = self.side_by_side(blocks, passed, self.slack.of(passed) + last)
+        own = _Span(self.work.of(blocks), before.slack + last)
+        return _least([own, *self.in_series(blocks), *beside])
 
     @cached_property
     def tail(self) -> _Span:
         """From the last start, less its own delay, to the end of all."""
-        own = _Span(self.work.of(self.together), self.slack.most)
-        return _least([own, *self.in_series(self.together)])
+        together, last = self.together, self.slack.most
+        beside = self.side_by_side(together, 0, last)
+        own = _Span(self.work.of(together), last)
+        return _least([own, *self.in_series(together), *beside])
 
     def answer(self, form: GridForm, span: _Span, tail: int) -> GridBound:
         """The bound: what is no tail in ``span``."""

@@ -38,7 +38,10 @@ def block_kind(analysis: BlockAnalysis, count: int) -> BlockKind:
     demand = _Demands(analysis, slacks=not alone).of(analysis.steps)
     slack = _slack_of(analysis.uncut[0]) if alone else demand.slack
     busiest = demand.busiest if analysis.has_private_units else None
-    return BlockKind(count, slack, demand.work, busiest)
+    meets = not alone and any(
+        not isinstance(step, BlockSection) or step.barrier is not None for step in analysis.steps
+    )
+    return BlockKind(count, slack, demand.work, busiest, meets)
 
 
 class _Demands:

@@ -78,6 +78,21 @@ FAMILIES = (
         oddities=False,
         strings=8,
     ),
+    Family(
+        "beside",
+        "strings without barriers on 2 to 4 sub-cores",
+        sms=(1, 2),
+        slots=(2, 4),
+        cores=(2, 4),
+        blocks=(2, 12),
+        warps=(2, 4),
+        units=(1, 1),
+        sections=(1, 1),
+        delay=1,
+        gap=1,
+        oddities=False,
+        strings=8,
+    ),
     Family("latencies", "long latencies, initiations of 1", init=1, latency=20, length=(1, 3)),
     Family("initiations", "long initiations, short latencies", init=8, latency=2),
 )
@@ -188,7 +203,7 @@ def theorem(grid: Grid, demands: Demands) -> int:
 
 def _bound(grid: Grid, demands: Demands, *, breadth: bool) -> int:
     kinds = [
-        BlockKind(count, one.slack, one.work, None if grid.shared else one.busiest)
+        BlockKind(count, one.slack, one.work, None if grid.shared else one.busiest, one.meets)
         for one, count in zip(demands, grid.counts, strict=True)
     ]
     dispatch = Dispatch(grid.sms, grid.slots, grid.delay, grid.gap, breadth)
@@ -240,13 +255,22 @@ def without_peaks(grid: Grid, _: Demands) -> int | None:
     return theorem(grid, tuple(demand(b, grid.cores, peaks=False) for b in grid.kinds))
 
 
+def free_as_if(grid: Grid, demands: Demands) -> int | None:
+    """What is proved for blocks without barriers, of blocks with barriers."""
+    if not any(one.meets for one in demands) or grid.cores == 1 or grid.shared:
+        return None
+    return theorem(grid, tuple(replace(one, meets=False) for one in demands))
+
+
 CONTROLS: dict[str, tuple[str, Statement]] = {
     "tail": ("the tail term dropped", without_tail),
     "busiest": ("busiest sub-core, then waves", busiest_in_waves),
     "exits": ("A1 dropped: nothing for exits that count late", without_exits),
     "breadth": ("A2 dropped: breadth first where it is not", with_breadth),
+    "free": ("side by side (for blocks without barriers), also with barriers", free_as_if),
 }
 """Statements that are false; for each the words that the page has for it."""
+
 
 OPEN: dict[str, tuple[str, Statement]] = {
     "peaks": ("slack max(0, L - own), without its issues", without_peaks),

@@ -59,11 +59,12 @@ class Grid:
 
 @dataclass(frozen=True)
 class Demand:
-    """lambda, Y, and the work of the busiest sub-core, section by section."""
+    """lambda, Y, and the work of the busiest sub-core, section by section; has it barriers?"""
 
     slack: int
     work: int
     busiest: int
+    meets: bool
 
 
 def sections(warp: Warp) -> Iterator[tuple[int, int]]:
@@ -113,7 +114,8 @@ def demand(block: Block, cores: int, *, exits: bool = True, peaks: bool = True) 
             on[w % cores] += sum(op.init for op in block[w][a:b])
         work += sum(on)
         busiest += max(on)
-    return Demand(slack, work, busiest)
+    meets = any(op.is_barrier for warp in block for op in warp)
+    return Demand(slack, work, busiest, meets)
 
 
 # --- the machine ----------------------------------------------------------------------------------

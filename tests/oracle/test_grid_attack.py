@@ -227,6 +227,7 @@ def test_the_product_computes_what_the_definitions_say(family: Family) -> None:
             said = demand(block, grid.cores)
             assert kind.count == 3
             assert (kind.work_cycles, kind.busiest_cycles) == (said.work, said.busiest)
+            assert kind.meets_barriers == (said.meets and len(block) > 1)
             if len(block) > 1:
                 assert kind.slack_cycles == said.slack
             else:  # barriers are ordinary instructions there, if that is less

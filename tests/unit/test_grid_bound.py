@@ -101,12 +101,22 @@ def test_busiest_sub_core_where_that_is_less() -> None:
     assert alone.cycles == 8 * 35
 
 
+def test_side_by_side_by_hand() -> None:
+    """Without barriers: 7 before the last, one in its slot gave way, 3 others count again."""
+    kinds = [BlockKind(8, 100, 400, 100, meets_barriers=False)]
+    assert bound_grid(kinds, Dispatch(1, 4)).cycles == (8 + 1 * 3) * 100 + (1 + 1) * 100
+    # two SMs: 3 before the last start leave a slot free; then four residents, each counted once
+    assert bound_grid(kinds, Dispatch(2, 4)).cycles == 100 + 4 * 100
+    # three SMs with a slot each: 2 before the last start, then one resident
+    assert bound_grid(kinds, Dispatch(3, 1)).cycles == 2 * 200 + 200
+
+
 def test_more_blocks_never_take_less() -> None:
-    for sms, slots in product((1, 2, 3, 5), (1, 2, 4)):
+    for sms, slots, meets in product((1, 2, 3, 5), (1, 2, 4), (True, False)):
         dispatch = Dispatch(sms, slots, 2, 1)
         before = 0
         for blocks in range(1, 60):
-            bound = bound_grid([BlockKind(blocks, 31, 17, 9)], dispatch)
+            bound = bound_grid([BlockKind(blocks, 31, 17, 9, meets)], dispatch)
             assert bound.cycles >= before
             assert min(bound.work_cycles, bound.slack_cycles, bound.tail_cycles) >= 0
             before = bound.cycles
@@ -182,6 +192,13 @@ def test_loops_are_not_unrolled() -> None:
     body: tuple[Node, ...] = (Repeat(10**9, (LOAD, BARRIER)),)
     found = kind((body, 2))
     assert (found.slack_cycles, found.work_cycles) == (99 * 10**9, 4 * 10**9)
+
+
+def test_only_blocks_without_barriers_run_side_by_side() -> None:
+    assert not kind(((LOAD, USE), 2)).meets_barriers
+    assert kind(((LOAD, BARRIER, USE), 2)).meets_barriers
+    assert kind(((BlockChoice(1, ((BARRIER,), (USE,))),), 2)).meets_barriers
+    assert not kind(((LOAD, BARRIER, USE), 1)).meets_barriers  # one warp waits for no other
 
 
 def test_an_early_exit_costs_a_cycle() -> None:

@@ -16,6 +16,7 @@ from grid_attack import (
     Tally,
     attack,
     busiest_in_waves,
+    demands_of,
     order_of,
     random_grid,
     search_all,
@@ -29,7 +30,15 @@ from ptxwcet.bounds.grid_demand import block_kind
 from ptxwcet.bounds.safe import bound_safe
 from ptxwcet.simulator.configuration import SmConfiguration
 from ptxwcet.simulator.engine import Simulator
-from ptxwcet.simulator.policies import Policy
+from ptxwcet.simulator.grid import (
+    GridOptions,
+    GridShape,
+    GridWorkload,
+    TracedProgram,
+    TracedVisit,
+)
+from ptxwcet.simulator.grid_engine import simulate_grid
+from ptxwcet.simulator.policies import Jitter, Policy
 from ptxwcet.validate.cases import Case
 from ptxwcet.warp.program import (
     Barrier,
@@ -242,3 +251,35 @@ def test_the_simulator_goes_on_in_the_cycle_of_an_exit() -> None:
     block: Block = ((Op(0, is_barrier=True), Op(0)), (Op(0, 1, 5),))
     simulator = Simulator(as_workload(block), SmConfiguration())
     assert {simulator.run(policy).cycles for policy in Policy} == {7, 8}
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda one: one.name)
+def test_no_run_of_the_grid_simulator_exceeds_the_bound(family: Family) -> None:
+    """LRR, GTO, youngest first and by chance, with jitter; blocks go to the SMs in turn."""
+    for seed in range(12):
+        grid = replace(random_grid(family, 500 + seed), servers=1, late=0, breadth=True)
+        programs: list[TracedProgram] = []
+        rows = []
+        for block, count in zip(grid.kinds, grid.counts, strict=True):
+            first = len(programs)
+            for one in as_workload(block).classes:
+                steps = tuple(
+                    node
+                    for node in one.program.body
+                    if isinstance(node, TimedInstruction | Barrier)
+                )
+                programs.append((TracedVisit(0, steps),))
+            rows += [range(first, len(programs))] * count
+        random.Random(seed).shuffle(rows)
+        workload = GridWorkload(
+            tuple(programs), np.array([list(row) for row in rows]), 1, Scoreboard.RAW
+        )
+        servers = dict.fromkeys("ABCD", 1 if grid.shared else grid.cores)
+        shape = GridShape(grid.sms, grid.slots, SmConfiguration(grid.cores, servers), grid.gap)
+        claimed = theorem(grid, demands_of(grid))
+        for policy in (Policy.LRR, Policy.GTO, Policy.YOUNGEST, Policy.RANDOM):
+            for jitter in (0, 50):
+                run = simulate_grid(
+                    workload, shape, GridOptions(policy, seed, Jitter(jitter, seed))
+                )
+                assert run.cycles <= claimed

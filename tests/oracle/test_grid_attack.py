@@ -17,6 +17,7 @@ from grid_attack import (
     attack,
     busiest_in_waves,
     demands_of,
+    longest_by_chance,
     order_of,
     random_grid,
     search_all,
@@ -183,6 +184,19 @@ def test_slots_couple_sub_cores_without_barriers(latency: int, end: int, sharper
     ]
     assert busiest_in_waves(grid, demands) == sharper
     assert end <= theorem(grid, demands)
+
+
+@pytest.mark.parametrize(("latency", "readers", "claimed"), [(2, 3, 20), (7, 8, 50), (40, 41, 248)])
+def test_blocks_that_are_all_alike_exceed_the_sharper_claim(
+    latency: int, readers: int, claimed: int
+) -> None:
+    """Four blocks of two equal warps, one on each sub-core, in two slots: 21, 56 and 287."""
+    warp = (Op(0, 1, latency), *[Op(0, reads=(0,))] * readers)
+    grid = Grid(((warp, warp),), (4,), slots=2, cores=2)
+    demands = demands_of(grid)
+    assert busiest_in_waves(grid, demands) == claimed
+    longest = max(longest_by_chance(grid, seed, 300)[1] for seed in range(40))
+    assert claimed < longest <= theorem(grid, demands)
 
 
 @pytest.mark.parametrize("late", [0, 1])

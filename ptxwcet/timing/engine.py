@@ -120,10 +120,13 @@ class Engine:
                 case Credit(cycles):
                     state.credit += cycles
 
-    def _straight(self, steps: Sequence[Step], state: WarpState) -> None:
-        self.steps += len(steps)
+    def _count(self, steps: int) -> None:
+        self.steps += steps
         if self.steps > _MOST_STEPS:
             raise PtxwcetError(_too_complex())
+
+    def _straight(self, steps: Sequence[Step], state: WarpState) -> None:
+        self._count(len(steps))
         ready, free, t, completion = state.ready, state.free, state.t, state.completion
         busy = max(free)
         gap = 0

@@ -73,7 +73,7 @@ LIBRARIES = {
 }
 # Lines of Python. Whoever raises one says why in the commit.
 MOST_LINES = {
-    "bounds": 1_350,
+    "bounds": 1_870,
     "cli": 3_460,
     "compose": 450,
     "emulator": 7_750,
@@ -97,7 +97,7 @@ MOST_LINES = {
     "simulator": 4_120,
     "studies": 3_640,
     "support": 2_020,
-    "timing": 2_390,
+    "timing": 2_530,
     "trace": 1_180,
     "validate": 2_380,
     "warp": 810,

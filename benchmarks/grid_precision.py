@@ -1,0 +1,241 @@
+"""How tight is the bound of a grid? Bound against the longest run of the grid simulator.
+
+``python benchmarks/grid_precision.py --out docs/experiments/grid-precision.json`` bounds the
+launches of ``samples/launches`` on 1 to 16 SMs with the residency of the machine, runs each under
+LRR, GTO, youngest first and by chance, nominal and with jitter, and writes the ratios and a page.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import statistics
+import time
+import tomllib
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import numpy as np
+
+from ptxwcet.analysed import AnalysedPiece
+from ptxwcet.bounds.grid import BlockKind, Dispatch, GridBound, bound_grid
+from ptxwcet.bounds.grid_demand import block_kind
+from ptxwcet.compose.grid_plan import GridWishes
+from ptxwcet.simulator.grid import (
+    GridOptions,
+    GridRun,
+    GridShape,
+    GridWorkload,
+    TracedProgram,
+    TracedVisit,
+)
+from ptxwcet.simulator.grid_engine import simulate_grid
+from ptxwcet.simulator.policies import Jitter, find_policy
+from ptxwcet.studies.block_bound import bound_file
+from ptxwcet.studies.launch_trace import TraceOptions, trace_launch
+from ptxwcet.studies.request import Request
+from ptxwcet.support.diagnostics import PtxwcetError
+
+ROOT = Path(__file__).parents[1]
+SMS = (1, 2, 4, 8, 16)
+RUNS = (("lrr", 0), ("gto", 0), ("youngest", 0), ("random", 0), ("random", 25))
+MOST_EVENTS = 1_500_000
+MACHINES = ("orin-ecrts2025", "rtx3070-gpgpusim")
+
+Row = dict[str, Any]
+
+
+def main() -> None:
+    """Measures and writes."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--out", type=Path, default=ROOT / "docs/experiments/grid-precision.json")
+    parser.add_argument("--only", default="", help="launches whose name begins so")
+    parser.add_argument(
+        "--reuse", action="store_true", help="longest runs from the file, where it has them"
+    )
+    options = parser.parse_args()
+    known = {}
+    if options.reuse:
+        known = {key_of(r): r for r in json.loads(options.out.read_text(encoding="utf-8"))["rows"]}
+    rows: list[Row] = []
+    skipped: dict[str, str] = {}
+    for path in sorted((ROOT / "samples" / "launches").glob(f"{options.only}*.toml")):
+        for machine in MACHINES:
+            begin = time.perf_counter()
+            try:
+                rows += measure(path, machine, known)
+            except PtxwcetError as error:
+                skipped[f"{path.stem} on {machine}"] = error.diagnostics[0].message
+            print(f"{path.stem} on {machine}: {time.perf_counter() - begin:.1f} s", flush=True)
+    summary = {"rows": rows, "skipped": skipped}
+    options.out.write_text(json.dumps(summary, indent=1) + "\n", encoding="utf-8")
+    options.out.with_suffix(".md").write_text("\n".join(page(summary)) + "\n", encoding="utf-8")
+
+
+def key_of(row: Row) -> tuple[Any, ...]:
+    return tuple(row[name] for name in ("launch", "machine", "sms", "blocks"))
+
+
+def measure(path: Path, machine: str, known: dict[tuple[Any, ...], Row]) -> Iterator[Row]:
+    """Rows for each number of SMs: the launch, and its blocks again and again. PtxwcetError."""
+    launch = tomllib.loads(path.read_text(encoding="utf-8"))
+    request = Request(str(ptx_of(launch["kernel"])), launch_file=str(path), machine=machine)
+    (answer,) = bound_file(request).answered
+    grid = answer.launch.grid
+    assert grid is not None
+    kinds = kinds_of(answer.pieces, (grid[0], grid[1], grid[2]))
+    workload, shape = workload_of(request)
+    blocks, resident = workload.block_count, shape.resident_blocks
+    for sms in SMS:
+        for times in sorted({1, -(-3 * sms * resident // blocks)}):
+            if times * workload_size(workload) > MOST_EVENTS:
+                continue
+            many = replace(workload, chosen=np.tile(workload.chosen, (times, 1)))
+            taken = [replace(kind, count=kind.count * times) for kind in kinds]
+            before = known.get((path.stem, machine, sms, blocks * times))
+            longest = before["longest"] if before else longest_run(many, replace(shape, sms=sms))
+            bound = bound_grid(taken, Dispatch(sms, resident, breadth_first=True))
+            series = answer.worst.bound.cycles * -(-blocks * times // sms)
+            row = row_of(path.stem, machine, sms, blocks * times, bound, longest, series)
+            yield {**row, "repeated": times > 1}
+
+
+def longest_run(workload: GridWorkload, shape: GridShape) -> int:
+    """Over the policies, with nominal timings and with jitter."""
+    return max(
+        simulate_grid(workload, shape, GridOptions(find_policy(policy), 0, Jitter(jitter))).cycles
+        for policy, jitter in RUNS
+    )
+
+
+def workload_of(request: Request) -> tuple[GridWorkload, GridShape]:
+    """What the grid simulator runs for a launch: what path analysis knows, or an execution."""
+    caught = []
+
+    def catch(workload: GridWorkload, shape: GridShape, options: GridOptions) -> GridRun:
+        caught.append((workload, shape))
+        return simulate_grid(workload, shape, options)
+
+    with mock.patch("ptxwcet.simulator.grid_engine.simulate_grid", catch):
+        trace_launch(request, TraceOptions("gto", GridWishes(sms=1), most_events=MOST_EVENTS))
+    found: tuple[GridWorkload, GridShape] = caught[0]
+    return found
+
+
+def workload_size(workload: GridWorkload) -> int:
+    """Events of a run, about one for each basic block that a warp executes."""
+
+    def events(program: TracedProgram) -> int:
+        return sum(
+            1 if isinstance(node, TracedVisit) else node.count * events(node.body)
+            for node in program
+        )
+
+    each = np.array([events(program) for program in workload.programs])
+    return int(each[workload.chosen].sum())
+
+
+def ptx_of(kernel: str) -> Path:
+    """The sample that has the kernel."""
+    for path in sorted((ROOT / "samples").glob("*.ptx")):
+        if f".entry {kernel}(" in path.read_text(encoding="utf-8"):
+            return path
+    raise FileNotFoundError(kernel)
+
+
+def kinds_of(pieces: Sequence[AnalysedPiece], grid: tuple[int, int, int]) -> list[BlockKind]:
+    """A kind a piece, with the blocks of its range."""
+    # in an axis that decides nothing, index 0 stands for all
+    whole = [all(piece.paths.last[axis] == 0 for piece in pieces) for axis in range(3)]
+    kinds = []
+    for piece in pieces:
+        first, last = piece.paths.first, piece.paths.last
+        count = math.prod(
+            grid[axis] if whole[axis] else last[axis] - first[axis] + 1 for axis in range(3)
+        )
+        kinds.append(block_kind(piece.analysis, count))
+    assert sum(kind.count for kind in kinds) == math.prod(grid)
+    return kinds
+
+
+def row_of(
+    name: str, machine: str, sms: int, blocks: int, bound: GridBound, longest: int, series: int
+) -> Row:
+    return {
+        "launch": name,
+        "machine": machine,
+        "sms": sms,
+        "resident": bound.resident_blocks,
+        "blocks": blocks,
+        "bound": bound.cycles,
+        "form": bound.form.value,
+        "work": bound.work_cycles,
+        "slack": bound.slack_cycles,
+        "tail": bound.tail_cycles,
+        "longest": longest,
+        "ratio": round(bound.cycles / longest, 4),
+        "series": round(series / bound.cycles, 4),
+    }
+
+
+# --- the page -------------------------------------------------------------------------------------
+
+
+def page(summary: Row) -> Iterator[str]:
+    rows = summary["rows"]
+    yield "# How tight the bound of a grid is"
+    yield ""
+    yield "    python benchmarks/grid_precision.py"
+    yield ""
+    below = sum(row["bound"] < row["longest"] for row in rows)
+    yield (
+        f"Bound / longest run of the grid simulator, for {len({r['launch'] for r in rows})} sample "
+        f"launches with the residency of the machine (registers unknown, so that they set no "
+        f"limit): LRR, GTO, youngest first, by chance, by chance with 25 % jitter. "
+        f"**Runs above the bound: {below}.** Rows are in `grid-precision.json`."
+    )
+    for machine in MACHINES:
+        for repeated in (False, True):
+            chosen = [r for r in rows if r["machine"] == machine and r["repeated"] == repeated]
+            if chosen:
+                size = "blocks again and again, 3 for each slot" if repeated else "as launched"
+                yield from ("", f"## {machine}, {size}", "")
+                yield from tables(chosen)
+    if summary["skipped"]:
+        yield from ("", "Not measured:", "")
+        yield from (f"* {name}: {why}" for name, why in summary["skipped"].items())
+
+
+def tables(rows: list[Row]) -> Iterator[str]:
+    """Means by SMs, and the rows."""
+    yield "| SMs | launches | mean | median | worst | block after block / bound: median | most |"
+    yield "|---:|---:|---:|---:|---:|---:|---:|"
+    for sms in SMS:
+        found = [row for row in rows if row["sms"] == sms]
+        if found:
+            ratios = [row["ratio"] for row in found]
+            series = [row["series"] for row in found]
+            yield (
+                f"| {sms} | {len(found)} | {statistics.mean(ratios):.3f} | "
+                f"{statistics.median(ratios):.3f} | {max(ratios):.3f} | "
+                f"{statistics.median(series):.2f} | {max(series):.2f} |"
+            )
+    forms = Counter(row["form"] for row in rows)
+    yield ""
+    yield "Forms that gave the bound: " + ", ".join(f"{k} {n}" for k, n in forms.most_common())
+    yield ""
+    yield "| launch | resident | " + " | ".join(f"S = {sms}" for sms in SMS) + " |"
+    yield "|---|---:|" + "---:|" * len(SMS)
+    for name in sorted({row["launch"] for row in rows}):
+        own = {row["sms"]: row for row in rows if row["launch"] == name}
+        cells = " | ".join(f"{own[sms]['ratio']:.2f}" if sms in own else "" for sms in SMS)
+        yield f"| {name} | {next(iter(own.values()))['resident']} | {cells} |"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,308 @@
+"""From bounds of blocks to a bound of the grid (docs/methods/grid.md).
+
+``S`` SMs hold up to ``R`` blocks each; a block that has not started gets a slot that is free within
+``delta`` cycles, and the launcher starts blocks at least ``gap`` cycles apart. A block is known by
+its slack ``lambda`` (what it takes besides the cycles in which it is charged, however the others
+treat it) and its work ``Y`` (all its initiations). Several forms are proved, and the least counts:
+
+    one SM     the last block waits for the slot with the least slack, and for all the work
+    fewest     the SM that was given the fewest blocks bounds the last start; then comes a tail
+    split      the SM of the last block got n blocks, the others share the rest: worst n
+    mean       both sides of ``split``, weighed 1 : S - 1, so that n does not occur
+
+Work counts on all sub-cores together. Two more bounds of an SM count the work of a block on its
+busiest sub-core alone: one lets its blocks run one after another, the other, for blocks without
+barriers, counts a block again for each block of a slot that it runs beside. The least is taken.
+
+Example: 100 blocks of lambda 300 and Y 200 on 4 SMs with 2 slots: ``fewest`` has 24 blocks before
+the last start, 12 in a slot: 12 * 300 + 24 * 200 + (300 + 2 * 200) = 9,100.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from functools import cached_property
+from itertools import accumulate
+
+
+@dataclass(frozen=True, slots=True)
+class BlockKind:
+    """``count`` blocks of a grid with the same bounds.
+
+    ``slack_cycles`` is lambda, ``work_cycles`` Y. ``busiest_cycles`` is the work of the busiest
+    sub-core, section by section; None if sub-cores share units, so that it is of no use.
+    ``meets_barriers``: its warps wait for each other.
+    """
+
+    count: int
+    slack_cycles: int
+    work_cycles: int
+    busiest_cycles: int | None = None
+    meets_barriers: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Dispatch:
+    """How blocks come to the SMs of a GPU.
+
+    ``delay_cycles``: a slot is free for at most so many cycles in which the launcher could start a
+    block, while there is one. ``gap_cycles``: at least so many between the starts of two blocks.
+    ``breadth_first``: no SM ever holds more than ``ceil(blocks / sms)`` blocks.
+    """
+
+    sms: int
+    resident_blocks: int
+    delay_cycles: int = 0
+    gap_cycles: int = 0
+    breadth_first: bool = False
+
+    def __post_init__(self) -> None:
+        if self.sms < 1 or self.resident_blocks < 1:
+            raise ValueError("a grid needs an SM that holds a block")
+        if self.delay_cycles < 0 or self.gap_cycles < 0:
+            raise ValueError("delays are 0 cycles or more")
+
+
+class GridForm(Enum):
+    """Which form of the theorem gave the bound (docs/methods/grid.md)."""
+
+    ONE_SM = "one SM"
+    FEWEST = "fewest"
+    SPLIT = "split"
+    MEAN = "mean"
+
+
+@dataclass(frozen=True, slots=True)
+class GridBound:
+    """No run of the grid takes more than ``cycles``, the sum of its parts.
+
+    ``work``: initiations on an SM before the last start of a block, or altogether. ``slack``: of
+    the blocks that pass through one slot, with the delays of dispatch, and of the last block.
+    ``tail``: work that may be left when the last block starts. ``launcher``: its gaps.
+    """
+
+    form: GridForm
+    work_cycles: int
+    slack_cycles: int
+    tail_cycles: int
+    launcher_cycles: int
+    resident_blocks: int
+
+    @property
+    def cycles(self) -> int:
+        """The bound."""
+        return self.work_cycles + self.slack_cycles + self.tail_cycles + self.launcher_cycles
+
+
+def bound_grid(kinds: Sequence[BlockKind], dispatch: Dispatch) -> GridBound:
+    """The least of the forms. Raises ValueError for a grid without blocks.
+
+    Cost: sorting the kinds, and about 30 look-ups for each doubling of the blocks.
+    """
+    grid = _Grid(kinds, dispatch)
+    forms = [_one_sm(grid)] if dispatch.sms == 1 else [_fewest(grid), _split(grid), _mean(grid)]
+    return min(forms, key=lambda bound: bound.cycles)
+
+
+def bound_for_any_residency(kinds: Sequence[BlockKind], dispatch: Dispatch) -> GridBound:
+    """The largest bound for 1 up to ``dispatch.resident_blocks`` resident blocks.
+
+    More residents may make it larger (the tail) or smaller (slack that overlaps). Cost: one bound
+    for each number, which are no more than the blocks of the grid.
+    """
+    most = min(dispatch.resident_blocks, sum(kind.count for kind in kinds))
+
+    def bound(resident: int) -> GridBound:
+        return bound_grid(
+            kinds,
+            Dispatch(
+                dispatch.sms,
+                resident,
+                dispatch.delay_cycles,
+                dispatch.gap_cycles,
+                dispatch.breadth_first,
+            ),
+        )
+
+    return max((bound(resident) for resident in range(1, most + 1)), key=lambda one: one.cycles)
+
+
+class _Largest:
+    """Sums of the largest numbers of a multiset: ``of(n)`` adds up n of them (all, if fewer)."""
+
+    def __init__(self, numbers: Sequence[tuple[int, int]]) -> None:
+        """Of pairs of a number >= 0 and how often it is there."""
+        ordered = sorted(numbers, reverse=True)
+        self._values = [value for value, _ in ordered]
+        self._counts = list(accumulate((count for _, count in ordered), initial=0))
+        self._sums = list(accumulate((value * count for value, count in ordered), initial=0))
+        self.total = self._sums[-1]
+        self.most = self._values[0]
+
+    def of(self, n: int) -> int:
+        n = min(n, self._counts[-1])
+        place = max(bisect_left(self._counts, n) - 1, 0)
+        return self._sums[place] + (n - self._counts[place]) * self._values[place]
+
+
+@dataclass(frozen=True, slots=True)
+class _Span:
+    """Cycles of a bound: those of work, and those of slack (dispatch delays with it)."""
+
+    work: int
+    slack: int
+
+    @property
+    def cycles(self) -> int:
+        return self.work + self.slack
+
+
+def _least(spans: Iterable[_Span]) -> _Span:
+    return min(spans, key=lambda span: span.cycles)
+
+
+class _Grid:
+    """A grid's blocks as the forms need them; slack always includes the delay of dispatch."""
+
+    def __init__(self, kinds: Sequence[BlockKind], dispatch: Dispatch) -> None:
+        kinds = [kind for kind in kinds if kind.count]
+        if not kinds:
+            raise ValueError("a grid has a block")
+        delay = dispatch.delay_cycles
+        self.dispatch, self.sms, self.slots = dispatch, dispatch.sms, dispatch.resident_blocks
+        self.blocks = sum(kind.count for kind in kinds)
+        self.slack = _Largest([(kind.slack_cycles + delay, kind.count) for kind in kinds])
+        self.work = _Largest([(kind.work_cycles, kind.count) for kind in kinds])
+        alone = [
+            (kind.slack_cycles + delay + kind.busiest_cycles, kind.count)
+            for kind in kinds
+            if kind.busiest_cycles is not None
+        ]
+        self.alone = _Largest(alone) if len(alone) == len(kinds) else None
+        busiest = [(kind.busiest_cycles or 0, kind.count) for kind in kinds]
+        is_free = self.alone is not None and not any(kind.meets_barriers for kind in kinds)
+        self.busiest = _Largest(busiest) if is_free else None
+        together = min(self.slots, self.blocks)
+        if dispatch.breadth_first:
+            together = min(together, -(-self.blocks // self.sms))
+        self.together = together  # on an SM, at most, when the last one starts
+
+    def before(self, blocks: int) -> _Span:
+        """When each slot of an SM that was given ``blocks`` is free again, in the least of them."""
+        slack = min(self.slack.of(blocks // self.slots), self.slack.of(blocks) // self.slots)
+        return _Span(self.work.of(blocks), slack)
+
+    def in_series(self, blocks: int) -> Iterator[_Span]:
+        """When an SM that was given so many has ended them, one after another; if that is known."""
+        if self.alone is not None:
+            slack = self.slack.of(blocks)
+            yield _Span(self.alone.of(blocks) - slack, slack)
+
+    def side_by_side(self, blocks: int, passed: int, slack: int) -> Iterator[_Span]:
+        """An SM that was given ``blocks`` of which ``passed`` gave way to another in one slot.
+
+        Each time the blocks of the other slots may delay on one more sub-core.
+        """
+        if self.busiest is not None:
+            again = passed * (min(self.slots, blocks) - 1) * self.busiest.most
+            yield _Span(self.busiest.of(blocks) + again, slack)
+
+    def last_start(self, blocks: int) -> _Span:
+        """The last start, less its own delay, where an SM was given ``blocks`` before.
+
+        A slot that was never used is free from the beginning.
+        """
+        passed = blocks // self.slots
+        if not passed:
+            return _Span(0, 0)
+        beside = self.side_by_side(blocks, passed - 1, self.slack.of(passed))
+        return _least([self.before(blocks), *self.in_series(blocks), *beside])
+
+    def end(self, blocks: int) -> _Span:
+        """The end of all on an SM that was given so many."""
+        before, last = self.before(blocks - 1), self.slack.most
+        passed = (blocks - 1) // self.slots
+        beside = self.side_by_side(blocks, passed, self.slack.of(passed) + last)
+        own = _Span(self.work.of(blocks), before.slack + last)
+        return _least([own, *self.in_series(blocks), *beside])
+
+    @cached_property
+    def tail(self) -> _Span:
+        """From the last start, less its own delay, to the end of all."""
+        together, last = self.together, self.slack.most
+        beside = self.side_by_side(together, 0, last)
+        own = _Span(self.work.of(together), last)
+        return _least([own, *self.in_series(together), *beside])
+
+    def answer(self, form: GridForm, span: _Span, tail: int) -> GridBound:
+        """The bound: what is no tail in ``span``."""
+        launcher = self.dispatch.gap_cycles * (self.blocks - 1)
+        return GridBound(form, span.work, span.slack, tail, launcher, self.slots)
+
+    def after(self, form: GridForm, start: _Span) -> GridBound:
+        """The bound with the last start, less its own delay."""
+        span = _Span(start.work, start.slack + self.tail.slack)
+        return self.answer(form, span, self.tail.work)
+
+
+def _one_sm(grid: _Grid) -> GridBound:
+    """G2: all the work, the slack of the slot with the least, and that of the last block."""
+    last = grid.slack.most
+    mean = _Span(grid.work.total, (grid.slack.total - last) // grid.slots + last)
+    return grid.answer(GridForm.ONE_SM, _least([mean, grid.end(grid.blocks)]), 0)
+
+
+def _fewest(grid: _Grid) -> GridBound:
+    """G3, first form: some SM was given at most ``(B - 1) / S`` blocks before the last start."""
+    return grid.after(GridForm.FEWEST, grid.last_start((grid.blocks - 1) // grid.sms))
+
+
+def _split(grid: _Grid) -> GridBound:
+    """G3 by cases: n blocks came to the SM of the last one that ends, before the last start.
+
+    They bound that end (it grows with n), and the others the last start (it falls with n).
+    """
+
+    def own(n: int) -> GridBound:
+        return grid.answer(GridForm.SPLIT, grid.end(n + 1), 0)
+
+    def others(n: int) -> GridBound:
+        fewest = (grid.blocks - 1 - n) // (grid.sms - 1)
+        return grid.after(GridForm.SPLIT, grid.last_start(fewest))
+
+    first = _first(grid.blocks, lambda n: own(n).cycles >= others(n).cycles)
+    at = [others(first)] if first < grid.blocks else []
+    before = [own(first - 1)] if first else []
+    return max((*at, *before), key=lambda bound: bound.cycles)
+
+
+def _first(end: int, holds: Callable[[int], bool]) -> int:
+    """The first of 0 .. end - 1 from which on something holds; ``end`` if it never does."""
+    low, high = 0, end
+    while low < high:
+        middle = (low + high) // 2
+        if holds(middle):
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+def _mean(grid: _Grid) -> GridBound:
+    """G3, second form: both bounds of ``split``, weighed 1 : S - 1, in which n does not occur."""
+    others = grid.sms - 1
+    last, tail = grid.slack.most, grid.tail
+    slack = grid.slack.total - last + grid.slots * (last + others * tail.slack)
+    work = grid.slots * (grid.work.total + others * tail.work)
+    cycles = (slack + work) // (grid.sms * grid.slots)
+    work, left = grid.work.total // grid.sms, others * tail.work // grid.sms
+    found = grid.answer(GridForm.MEAN, _Span(work, cycles - work - left), left)
+    for alone in grid.in_series(grid.blocks):
+        total = (alone.cycles + others * tail.cycles) // grid.sms
+        work = alone.work // grid.sms
+        series = grid.answer(GridForm.MEAN, _Span(work, total - work - left), left)
+        found = min(found, series, key=lambda bound: bound.cycles)
+    return found

@@ -1,0 +1,133 @@
+"""What a warp needs besides the cycles that its own initiations are charged with.
+
+For a way through a body, alone on a clean machine, with s(k) the issue of instruction k, O(k) the
+initiations of the instructions before it and ``own`` those of all, the *slack* is ::
+
+    max( max over k of s(k) - O(k),  L - own )
+
+and the slack of the body is the largest over its ways, which is not the largest L less the largest
+``own``: these may belong to different ways. A tally behind every stretch of instructions, with
+their initiations as its price, makes the profile engine count ``L - own`` along each way
+(timing.limits); the issues are compared as they pass. docs/methods/grid.md says what it is for.
+
+Example: ``A(1, 10) -> x; A(1, 0) reads x`` has L = 12, own = 2, the second issue at 11 with 1 cycle
+before it: slack 10.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ptxwcet.timing.compilation import Step, compile_body
+from ptxwcet.timing.demand import Prices
+from ptxwcet.timing.engine import Engine, WarpState
+from ptxwcet.timing.limits import find_limits, least_over_prices
+from ptxwcet.warp.program import (
+    Barrier,
+    BlockChoice,
+    BlockRepeat,
+    Choice,
+    Node,
+    PartialBarrier,
+    Repeat,
+    Scoreboard,
+    Tally,
+    TimedInstruction,
+    Unordered,
+)
+
+
+def warp_slack(body: Sequence[Node], scoreboard: Scoreboard, *, through_bubble: bool) -> int:
+    """The slack of a body; no way that keeps the limits of tallies has a larger one.
+
+    ``through_bubble``: the length lasts at least until the bubble of the last instruction is over.
+    Raises PW404. Cost: that of a profile, for each price that is tried for a limit.
+    """
+    prices: dict[str, int] = {}
+    charged = _charged(body, prices)
+
+    def relaxed(limited: Prices) -> int:
+        program = compile_body(charged, scoreboard, {**prices, **limited})
+        state = WarpState([0] * program.register_count, [0] * max(1, len(program.units)), gap=None)
+        engine = _SlackEngine()
+        engine.run(program.body, state)
+        end = max(state.completion, state.t) if through_bubble else state.completion
+        return max(engine.most, end - state.credit)
+
+    return least_over_prices(find_limits(body), relaxed)[0]
+
+
+def _charged(body: Sequence[Node], prices: dict[str, int]) -> tuple[Node, ...]:
+    """The body with a tally behind each stretch of instructions; adds their prices."""
+    out: list[Node] = []
+    initiations = 0
+
+    def charge() -> None:
+        nonlocal initiations
+        if initiations:
+            key = f"\0{initiations}"  # no tally of a fact is named so
+            prices[key] = initiations
+            out.append(Tally(key, 0))
+            initiations = 0
+
+    for node in body:
+        match node:
+            case TimedInstruction():
+                initiations += node.initiation_cycles
+                out.append(node)
+                continue
+            case Barrier() | PartialBarrier():
+                initiations += node.instruction.initiation_cycles
+                out.append(node)
+                continue
+            case _:
+                charge()
+        match node:
+            case Repeat(body=inner) | BlockRepeat(body=inner):
+                out.append(replace(node, body=_charged(inner, prices)))
+            case Unordered(first, second):
+                out.append(Unordered(_charged(first, prices), _charged(second, prices)))
+            case Choice(alternatives) | BlockChoice(alternatives=alternatives):
+                sides = tuple(_charged(side, prices) for side in alternatives)
+                out.append(replace(node, alternatives=sides))
+            case Tally():
+                out.append(node)
+    charge()
+    return tuple(out)
+
+
+class _SlackEngine(Engine):
+    """The profile engine, which remembers the largest ``s(k) - O(k)`` of all issues.
+
+    Periods of a loop that it skips lie between two that it executes: from one to the next the
+    issues move by one number and what is charged by another.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.most = 0
+
+    def _straight(self, steps: Sequence[Step], state: WarpState) -> None:
+        self._count(len(steps))
+        ready, free, t, completion = state.ready, state.free, state.t, state.completion
+        before, most = state.credit, self.most
+        for waits, writes, unit, initiation, total, conditional, advance in steps:
+            for register in waits:
+                if ready[register] > t:
+                    t = ready[register]
+            if t - before > most:
+                most = t - before
+            dispatch = free[unit]
+            if dispatch < t:
+                dispatch = t
+            free[unit] = dispatch + initiation
+            done = dispatch + total
+            if done > completion:
+                completion = done
+            for register in writes:
+                if not conditional or done > ready[register]:
+                    ready[register] = done
+            before += initiation
+            t += advance
+        state.t, state.completion, self.most = t, completion, most

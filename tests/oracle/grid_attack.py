@@ -1,0 +1,440 @@
+"""Random grids against the bound of ``ptxwcet/bounds/grid.py``, and statements that must fail.
+
+A case is a function of family, seed and index. Bounds come from the definitions of
+``grid_machine.py``, runs from ``grid_machine_fast.py``: nothing of the product is between them but
+``bound_grid``.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+
+from grid_machine import (
+    Block,
+    Demand,
+    Grid,
+    Op,
+    Warp,
+    demand,
+)
+from grid_machine_fast import all_runs, image, many_runs, nominal
+
+from ptxwcet.bounds.grid import BlockKind, Dispatch, bound_grid
+
+
+@dataclass(frozen=True)
+class Family:
+    """What is drawn: inclusive ranges."""
+
+    name: str
+    title: str
+    sms: tuple[int, int] = (1, 3)
+    slots: tuple[int, int] = (1, 3)
+    cores: tuple[int, int] = (1, 3)
+    blocks: tuple[int, int] = (1, 10)
+    kinds: tuple[int, int] = (1, 3)
+    warps: tuple[int, int] = (1, 3)
+    units: tuple[int, int] = (1, 3)
+    length: tuple[int, int] = (0, 4)  # of a section
+    sections: tuple[int, int] = (1, 3)
+    init: int = 3
+    latency: int = 8
+    delay: int = 2
+    gap: int = 2
+    oddities: bool = True  # early exits, bubbles, shared units, several servers, late exits
+    strings: int = 0  # warps are strings of so many alike at most, behind a load or not
+
+
+FAMILIES = (
+    Family("general", "everything"),
+    Family("one-sm", "one SM and one issue port", sms=(1, 1), cores=(1, 1)),
+    Family("tail", "several SMs, few blocks more than slots", sms=(2, 4), blocks=(2, 8), delay=0),
+    Family("sub-cores", "several sub-cores with barriers", sms=(1, 2), cores=(2, 3), warps=(2, 4)),
+    Family(
+        "free",
+        "several sub-cores without barriers",
+        cores=(2, 3),
+        warps=(2, 4),
+        sections=(1, 1),
+        length=(0, 6),
+    ),
+    Family("alike", "all blocks alike", kinds=(1, 1), blocks=(2, 12), warps=(1, 4)),
+    Family(
+        "strings",
+        "loads, and strings of instructions that wait for them, on 2 sub-cores",
+        sms=(1, 2),
+        slots=(2, 3),
+        cores=(2, 2),
+        blocks=(2, 6),
+        kinds=(2, 4),
+        warps=(2, 2),
+        units=(1, 1),
+        sections=(1, 3),
+        delay=0,
+        gap=0,
+        oddities=False,
+        strings=8,
+    ),
+    Family(
+        "beside",
+        "strings without barriers on 2 to 4 sub-cores",
+        sms=(1, 2),
+        slots=(2, 4),
+        cores=(2, 4),
+        blocks=(2, 12),
+        warps=(2, 4),
+        units=(1, 1),
+        sections=(1, 1),
+        delay=1,
+        gap=1,
+        oddities=False,
+        strings=8,
+    ),
+    Family("latencies", "long latencies, initiations of 1", init=1, latency=20, length=(1, 3)),
+    Family("initiations", "long initiations, short latencies", init=8, latency=2),
+)
+
+TINY = Family(
+    "tiny",
+    "for all schedules",
+    sms=(1, 2),
+    slots=(1, 2),
+    cores=(1, 2),
+    blocks=(2, 3),
+    kinds=(1, 2),
+    warps=(1, 2),
+    units=(1, 2),
+    length=(0, 2),
+    sections=(1, 2),
+    init=3,
+    latency=4,
+    delay=1,
+    gap=1,
+)
+
+
+def random_grid(family: Family, seed: int) -> Grid:
+    """A grid of a family."""
+    rng = random.Random(f"{family.name} {seed}")
+    odd = family.oddities and rng.random() < 0.5
+    warps, units = rng.randint(*family.warps), rng.randint(*family.units)
+    rows = rng.randint(*family.sections)
+    timing = [(rng.randint(1, family.init), rng.randint(0, family.latency)) for _ in range(units)]
+    fixed = rng.random() < 0.5
+
+    def block() -> Block:
+        if family.strings:
+            return _strings(rng, rng.randint(2, family.strings), rows, warps)
+        return tuple(warp(rng.randint(1, rows) if odd else rows) for _ in range(warps))
+
+    def warp(parts: int) -> Warp:
+        ops: list[Op] = []
+        for part in range(parts):
+            for _ in range(rng.randint(*family.length)):
+                ops.append(one(len(ops)))
+            if part < parts - 1:
+                ops.append(replace(one(len(ops)), is_barrier=True))
+        return tuple(ops)
+
+    def one(place: int) -> Op:
+        unit = rng.randrange(units)
+        init, lat = timing[unit]
+        if not fixed:
+            init, lat = rng.randint(1, family.init), rng.randint(0, family.latency)
+        reads = tuple(rng.sample(range(place), min(place, rng.choice((0, 0, 1, 1, 2)))))
+        return Op(unit, init, lat, reads, bubble=rng.randint(0, 2) if odd else 0)
+
+    kinds = tuple(block() for _ in range(rng.randint(*family.kinds)))
+    total = rng.randint(*family.blocks)
+    counts = [0] * len(kinds)
+    for _ in range(total):
+        counts[rng.randrange(len(kinds))] += 1
+    return Grid(
+        kinds,
+        tuple(counts),
+        sms=rng.randint(*family.sms),
+        slots=rng.randint(*family.slots),
+        cores=rng.randint(*family.cores),
+        delay=rng.choice((0, rng.randint(0, family.delay))),
+        gap=rng.choice((0, 0, rng.randint(0, family.gap))),
+        breadth=rng.random() < 0.3,
+        late=int(odd and rng.random() < 0.5),
+        shared=odd and rng.random() < 0.3,
+        servers=rng.randint(1, 2) if odd else 1,
+    )
+
+
+def _strings(rng: random.Random, most: int, parts: int, warps: int) -> Block:
+    """Warps of which each waits for a load, is a string of instructions, both or neither."""
+
+    def part() -> list[Op]:
+        load = rng.random() < 0.5
+        rest = rng.choice((0, 0, 1, most))
+        waits = load and rng.random() < 0.7
+        return [Op(0, 1, most)] * load + [Op(0, reads=(-1,) if waits else ())] * rest
+
+    def warp() -> Warp:
+        ops: list[Op] = []
+        for number in range(parts):
+            first = len(ops)
+            ops += [replace(op, reads=tuple(first for _ in op.reads)) for op in part()]
+            if number < parts - 1:
+                ops.append(Op(0, is_barrier=True))
+        return tuple(ops)
+
+    return tuple(warp() for _ in range(warps))
+
+
+# --- statements -----------------------------------------------------------------------------------
+
+
+Demands = tuple[Demand, ...]
+Statement = Callable[[Grid, Demands], int | None]
+"""A claimed bound; None where it claims nothing."""
+
+
+def theorem(grid: Grid, demands: Demands) -> int:
+    """What the product says."""
+    return _bound(grid, demands, breadth=grid.breadth)
+
+
+def _bound(grid: Grid, demands: Demands, *, breadth: bool) -> int:
+    kinds = [
+        BlockKind(count, one.slack, one.work, None if grid.shared else one.busiest, one.meets)
+        for one, count in zip(demands, grid.counts, strict=True)
+    ]
+    dispatch = Dispatch(grid.sms, grid.slots, grid.delay, grid.gap, breadth)
+    return bound_grid(kinds, dispatch).cycles
+
+
+def _all(grid: Grid, demands: Demands) -> Iterator[Demand]:
+    for one, count in zip(demands, grid.counts, strict=True):
+        yield from [one] * count
+
+
+def without_tail(grid: Grid, demands: Demands) -> int | None:
+    """G3 in the mean form, the work that may be left at the last start forgotten."""
+    if grid.sms == 1 or grid.gap:
+        return None
+    blocks = list(_all(grid, demands))
+    slack = [one.slack + grid.delay for one in blocks]
+    places = grid.sms * grid.slots
+    work = sum(one.work for one in blocks)
+    return (work * grid.slots + sum(slack) - max(slack)) // places + max(slack)
+
+
+def busiest_in_waves(grid: Grid, demands: Demands) -> int | None:
+    """One SM: each section its busiest sub-core, then waves of slack. Refuted."""
+    if grid.sms > 1 or grid.gap or grid.cores == 1 or grid.shared:
+        return None
+    blocks = list(_all(grid, demands))
+    waves = -(-len(blocks) // grid.slots)
+    slack = max(one.slack for one in blocks) + grid.delay
+    return sum(one.busiest for one in blocks) + waves * slack
+
+
+def without_exits(grid: Grid, _: Demands) -> int | None:
+    """A1 dropped: an exited warp counts late, and no cycle is charged for that."""
+    if not grid.late:
+        return None
+    return theorem(grid, tuple(demand(b, grid.cores, exits=False) for b in grid.kinds))
+
+
+def with_breadth(grid: Grid, demands: Demands) -> int | None:
+    """A2 dropped: dispatch taken for breadth first where it is not."""
+    if grid.breadth or grid.blocks > grid.sms * grid.slots:
+        return None
+    return _bound(grid, demands, breadth=True)
+
+
+def without_peaks(grid: Grid, _: Demands) -> int | None:
+    """Slack taken for max(0, L - own), the issues inside of a section forgotten."""
+    return theorem(grid, tuple(demand(b, grid.cores, peaks=False) for b in grid.kinds))
+
+
+def free_as_if(grid: Grid, demands: Demands) -> int | None:
+    """What is proved for blocks without barriers, of blocks with barriers."""
+    if not any(one.meets for one in demands) or grid.cores == 1 or grid.shared:
+        return None
+    return theorem(grid, tuple(replace(one, meets=False) for one in demands))
+
+
+CONTROLS: dict[str, tuple[str, Statement]] = {
+    "tail": ("the tail term dropped", without_tail),
+    "busiest": ("busiest sub-core, then waves", busiest_in_waves),
+    "exits": ("A1 dropped: nothing for exits that count late", without_exits),
+    "breadth": ("A2 dropped: breadth first where it is not", with_breadth),
+    "free": ("side by side (for blocks without barriers), also with barriers", free_as_if),
+}
+"""Statements that are false; for each the words that the page has for it."""
+
+
+OPEN: dict[str, tuple[str, Statement]] = {
+    "peaks": ("slack max(0, L - own), without its issues", without_peaks),
+}
+"""Statements that are not proved, and that no run has refuted."""
+
+
+# --- attacking ------------------------------------------------------------------------------------
+
+
+@dataclass
+class Tally:
+    """What came of some cases."""
+
+    cases: int = 0
+    runs: int = 0
+    exceeded: int = 0
+    clock_exceeded: int = 0
+    equal: int = 0
+    tightest: float = 0.0
+    ratios: list[float] = field(default_factory=list)
+    controls: dict[str, list[int]] = field(default_factory=dict)
+    worst_controls: dict[str, float] = field(default_factory=dict)
+    witnesses: list[str] = field(default_factory=list)
+
+    def add(self, grid: Grid, demands: Demands, longest: int, excess: int, runs: int) -> None:
+        """One case: the longest of its runs, and G1's largest excess over all their cycles."""
+        claimed = theorem(grid, demands)
+        self.cases += 1
+        self.runs += runs
+        self.clock_exceeded += excess > 0
+        if longest > claimed or excess > 0:
+            self.exceeded += longest > claimed
+            self.witnesses.append(f"{longest} > {claimed}, excess {excess}: {grid}")
+        if longest:
+            self.ratios.append(claimed / longest)
+            self.tightest = max(self.tightest, longest / max(claimed, 1))
+            self.equal += longest == claimed
+        for name, (_, statement) in {**CONTROLS, **OPEN}.items():
+            false = statement(grid, demands)
+            if false is not None:
+                row = self.controls.setdefault(name, [0, 0])
+                row[0] += 1
+                row[1] += longest > false
+                if longest > false:
+                    over = longest / max(false, 1)
+                    self.worst_controls[name] = max(over, self.worst_controls.get(name, 0))
+
+
+def order_of(grid: Grid) -> tuple[int, ...]:
+    """The kinds of all blocks, in some order."""
+    return tuple(kind for kind, count in enumerate(grid.counts) for _ in range(count))
+
+
+def attack(family: Family, seeds: range, runs: int = 40) -> Tally:
+    """Random grids of a family, each run ``runs`` times."""
+    tally = Tally()
+    for seed in seeds:
+        grid = random_grid(family, seed)
+        tally.add(grid, *longest_by_chance(grid, seed, runs), runs)
+    return tally
+
+
+def demands_of(grid: Grid) -> Demands:
+    """By the definitions, of each kind."""
+    return tuple(demand(block, grid.cores) for block in grid.kinds)
+
+
+def longest_by_chance(grid: Grid, seed: int, runs: int) -> tuple[Demands, int, int]:
+    """Demands, the longest of some runs in random orders, G1's excess."""
+    demands = demands_of(grid)
+    made = image(grid, order_of(grid), tuple(one.slack for one in demands))
+    cells = (made.shape, made.kind_of, made.lengths, made.ops, made.demand)
+    longest, excess = many_runs(*cells, seed % (1 << 31), runs, 50, 60)
+    assert longest >= 0, "a run does not end"
+    return demands, longest, excess
+
+
+def search_all(grid: Grid, most: int = 20_000) -> tuple[Demands, int, int, int] | None:
+    """Demands, the longest of *all* runs in all orders, G1's excess, how many; None: too many."""
+    demands = demands_of(grid)
+    longest, excess, total = 0, -(1 << 40), 0
+    for order in sorted(set(itertools.permutations(order_of(grid)))):
+        made = image(grid, order, tuple(one.slack for one in demands))
+        cells = (made.shape, made.kind_of, made.lengths, made.ops, made.demand)
+        found, above, runs = all_runs(*cells, nominal(made), most)
+        if runs < 0:
+            return None
+        longest, excess, total = max(longest, found), max(excess, above), total + runs
+    return demands, longest, excess, total
+
+
+def climb(
+    grid: Grid, seed: int, steps: int, statement: Statement = theorem, runs: int = 20
+) -> tuple[float, Grid, int]:
+    """Hill climbing on a statement's ratio: the largest found, its grid, runs that were made."""
+    rng = random.Random(seed)
+
+    def ratio(one: Grid) -> float:
+        demands, longest, excess = longest_by_chance(one, rng.randrange(1 << 30), runs)
+        claimed = statement(one, demands)
+        if statement is theorem and excess > 0:
+            return 2.0
+        return longest / claimed if claimed else 0.0
+
+    best, found = grid, ratio(grid)
+    for _ in range(steps):
+        other = mutated(best, rng)
+        value = ratio(other)
+        if value >= found:
+            best, found = other, value
+    return found, best, (steps + 1) * runs
+
+
+def mutated(grid: Grid, rng: random.Random) -> Grid:
+    """A grid with one thing changed."""
+    kinds = [list(map(list, block)) for block in grid.kinds]
+    block = rng.choice(kinds)
+    warp = rng.choice(block)
+    place = rng.randrange(len(warp) + 1)
+    free = [n for n, op in enumerate(warp) if not op.is_barrier]
+    what = rng.randrange(6)
+    if what == 0 and len(warp) < 10:
+        return _put(grid, kinds, warp, place, Op(rng.randrange(2), 1, 0))
+    if what == 1 and free:
+        return _drop(grid, kinds, warp, rng.choice(free))
+    if what in (2, 3) and warp:
+        place = rng.randrange(len(warp))
+        op = warp[place]
+        change = rng.randrange(3)
+        if change == 0:
+            op = replace(op, init=max(1, op.init + rng.choice((-1, 1, 3))))
+        elif change == 1:
+            op = replace(op, lat=max(0, op.lat + rng.choice((-2, -1, 1, 4, 8))))
+        else:
+            reads = tuple(rng.sample(range(place), min(place, rng.randint(0, 2))))
+            op = replace(op, reads=reads)
+        warp[place] = op
+        return _made(grid, kinds)
+    if what == 4:
+        counts = list(grid.counts)
+        kind = rng.randrange(len(counts))
+        counts[kind] = max(0, counts[kind] + rng.choice((-1, 1)))
+        if 0 < sum(counts) <= 14:
+            return replace(grid, counts=tuple(counts))
+    if what == 5:
+        least = 1 if grid.slots == 1 else 2
+        return replace(grid, slots=max(least, min(4, grid.slots + rng.choice((-1, 1)))))
+    return grid
+
+
+def _made(grid: Grid, kinds: list[list[list[Op]]]) -> Grid:
+    return replace(grid, kinds=tuple(tuple(map(tuple, block)) for block in kinds))
+
+
+def _put(grid: Grid, kinds: list[list[list[Op]]], warp: list[Op], place: int, op: Op) -> Grid:
+    moved = [replace(o, reads=tuple(r + (r >= place) for r in o.reads)) for o in warp]
+    warp[:] = [*moved[:place], op, *moved[place:]]
+    return _made(grid, kinds)
+
+
+def _drop(grid: Grid, kinds: list[list[list[Op]]], warp: list[Op], place: int) -> Grid:
+    rest = [*warp[:place], *warp[place + 1 :]]
+    warp[:] = [
+        replace(o, reads=tuple(r - (r > place) for r in o.reads if r != place)) for o in rest
+    ]
+    return _made(grid, kinds)

@@ -1,0 +1,347 @@
+"""The machine of ``grid_machine.py`` on arrays, compiled: for millions of runs.
+
+The same rules, written a second time; ``test_grid_attack.py`` compares every block of both. A run
+is steered by a script of choices, by chance, or by chance with fixed preferences, which starves.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numba
+import numpy as np
+import numpy.typing as npt
+from grid_machine import Grid
+
+Ints = npt.NDArray[np.int64]
+
+SCRIPT, CHANCE, STARVE, YOUNGEST, OLDEST = range(5)
+"""Modes of a run. Columns of an operation: unit, init, lat, two reads, barrier, bubble."""
+
+
+@dataclass(frozen=True)
+class Image:
+    """A grid and an order of its blocks as arrays: what each operation is, how it is jittered."""
+
+    shape: Ints
+    kind_of: Ints
+    lengths: Ints
+    ops: Ints
+    demand: Ints
+
+
+def image(grid: Grid, order: tuple[int, ...], slack: tuple[int, ...]) -> Image:
+    """``slack``: lambda of each kind, for the clock of the slots (G1)."""
+    warps = max(map(len, grid.kinds))
+    longest = max([1, *(len(w) for block in grid.kinds for w in block)])
+    lengths = np.full((len(grid.kinds), warps), -1, np.int64)
+    ops = np.zeros((len(grid.kinds), warps, longest, 7), np.int64)
+    units = 1
+    for k, block in enumerate(grid.kinds):
+        for w, warp in enumerate(block):
+            lengths[k, w] = len(warp)
+            for n, op in enumerate(warp):
+                first, second = (*op.reads, -1, -1)[:2]
+                row = (op.unit, op.init, op.lat, first, second, op.is_barrier, op.bubble)
+                ops[k, w, n] = row
+                units = max(units, op.unit + 1)
+    shape = [
+        *(grid.sms, grid.slots, grid.cores, units, grid.delay, grid.gap, grid.breadth),
+        *(grid.late, grid.shared, grid.servers),
+    ]
+    return Image(
+        np.array(shape, np.int64),
+        np.array(order, np.int64),
+        lengths,
+        ops,
+        np.array(slack, np.int64),
+    )
+
+
+def nominal(made: Image) -> Ints:
+    """Initiations and latencies of the model for each block of the order."""
+    timing: Ints = made.ops[made.kind_of][:, :, :, 1:3].copy()
+    return timing
+
+
+@numba.njit(cache=True)
+def _pick(mode, m, script, count, options):
+    """A choice among m >= 2 that no preference decides."""
+    options[count] = m
+    if mode == 0:
+        return script[count]
+    return np.random.randint(m)
+
+
+@numba.njit(cache=True)
+def run_fast(made_shape, kind_of, lengths, ops, slack, actual, mode, script, options, out, prefer):
+    """A run; out gets SM, slot, start and end of each block. Cycles, choices, G1's largest excess.
+
+    The excess: over all cycles and slots that have something to do, the largest
+    ``t - (P(t) + delta + Y(t) + gap * starts before t)``, which the theorem says is at most 0.
+    """
+    sms, slots, cores, units, delay, gap, breadth, late, shared, servers = made_shape
+    blocks = len(kind_of)
+    warps, longest = lengths.shape[1], ops.shape[2]
+    holds = np.full((sms, slots), -1, np.int64)
+    age = np.zeros((sms, slots), np.int64)
+    queues = np.zeros((sms, cores, units, servers), np.int64)
+    # a warp of a block: next, earliest, end, waits
+    state = np.zeros((blocks, warps, 4), np.int64)
+    ready = np.zeros((blocks, warps, longest), np.int64)
+    clock = np.zeros((sms, slots), np.int64)
+    work = np.zeros(sms, np.int64)
+    count = started = cycle = gate = ended = 0
+    excess = -(1 << 40)
+    while True:
+        for sm in range(sms):  # barriers
+            for slot in range(slots):
+                b = holds[sm, slot]
+                if b < 0:
+                    continue
+                k = kind_of[b]
+                waiting = 0
+                opens = True
+                for w in range(warps):
+                    if lengths[k, w] < 0:
+                        continue
+                    if state[b, w, 3] > 0:
+                        waiting += 1
+                    elif state[b, w, 0] < lengths[k, w] or state[b, w, 2] + late > cycle:
+                        opens = False
+                if waiting and opens:
+                    for w in range(warps):
+                        if state[b, w, 3] > 0:
+                            state[b, w, 3] = 0
+                            state[b, w, 1] = max(state[b, w, 1], cycle)
+        for sm in range(sms):
+            for slot in range(slots):
+                b = holds[sm, slot]
+                if b >= 0:
+                    k = kind_of[b]
+                    over = True
+                    for w in range(warps):
+                        if lengths[k, w] >= 0 and (
+                            state[b, w, 0] < lengths[k, w]
+                            or state[b, w, 3] > 0
+                            or state[b, w, 2] > cycle
+                        ):
+                            over = False
+                    if over:
+                        out[b, 3] = cycle
+                        ended += 1
+                # G1 at this cycle: the slot has something to do
+                if b >= 0 or started < blocks:
+                    here = cycle - clock[sm, slot] - delay - work[sm] - gap * started
+                    excess = max(excess, here)
+                if b >= 0 and out[b, 3] == cycle and over:
+                    holds[sm, slot] = -1
+                    age[sm, slot] = 0
+        # --- dispatch
+        while started < blocks and cycle >= gate:
+            free = 0
+            forced = False
+            least = 1 << 40
+            for sm in range(sms):
+                held = 0
+                has = False
+                for slot in range(slots):
+                    if holds[sm, slot] < 0:
+                        has = True
+                        free += 1
+                        if age[sm, slot] >= delay:
+                            forced = True
+                    else:
+                        held += 1
+                if has:
+                    least = min(least, held)
+            if free == 0:
+                break
+            offers = 0
+            chosen_sm = chosen_slot = -1
+            for turn in range(2):  # count, then choose
+                if turn == 1:
+                    m = offers + (0 if forced else 1)
+                    which = 0
+                    if m > 1:
+                        which = _pick(mode, m, script, count, options)
+                        count += 1
+                    if which == offers:
+                        break
+                    offers = 0
+                for sm in range(sms):
+                    held = 0
+                    place = -1
+                    for slot in range(slots - 1, -1, -1):
+                        if holds[sm, slot] >= 0:
+                            held += 1
+                        elif breadth or not forced or age[sm, slot] >= delay:
+                            place = slot
+                    if place < 0 or (breadth and held > least):
+                        continue
+                    if turn == 1 and offers == which:
+                        chosen_sm, chosen_slot = sm, place
+                    offers += 1
+            if chosen_sm < 0:
+                break
+            b = started
+            k = kind_of[b]
+            holds[chosen_sm, chosen_slot] = b
+            out[b, 0], out[b, 1], out[b, 2] = chosen_sm, chosen_slot, cycle
+            empty = True
+            for w in range(warps):
+                state[b, w, 1] = cycle
+                if lengths[k, w] > 0:
+                    empty = False
+            started += 1
+            clock[chosen_sm, chosen_slot] += slack[k] + delay
+            gate = cycle + gap
+            if empty:
+                out[b, 3] = cycle
+                ended += 1
+                holds[chosen_sm, chosen_slot] = -1
+                age[chosen_sm, chosen_slot] = 0
+        if cycle >= gate:
+            for sm in range(sms):
+                for slot in range(slots):
+                    if holds[sm, slot] < 0:
+                        age[sm, slot] += 1
+        if ended == blocks:
+            return cycle, count, excess
+        if cycle > 1_000_000:
+            return -1, count, excess
+        for sm in range(sms):
+            # --- issue
+            for core in range(cores):
+                found = 0
+                best_b = best_w = -1
+                best = 0
+                for turn in range(2):
+                    if turn == 1:
+                        if found == 0:
+                            break
+                        which = 0
+                        if found > 1:
+                            if mode <= 1:
+                                which = _pick(mode, found, script, count, options)
+                                count += 1
+                            else:
+                                break
+                        found = 0
+                    for slot in range(slots):
+                        b = holds[sm, slot]
+                        if b < 0:
+                            continue
+                        k = kind_of[b]
+                        many = 0
+                        for w in range(warps):
+                            if lengths[k, w] >= 0:
+                                many += 1
+                        for w in range(warps):
+                            if lengths[k, w] < 0 or (w + slot * many) % cores != core:
+                                continue
+                            n = state[b, w, 0]
+                            if n >= lengths[k, w] or state[b, w, 3] > 0 or state[b, w, 1] > cycle:
+                                continue
+                            r1, r2 = ops[k, w, n, 3], ops[k, w, n, 4]
+                            if r1 >= 0 and ready[b, w, r1] > cycle:
+                                continue
+                            if r2 >= 0 and ready[b, w, r2] > cycle:
+                                continue
+                            if turn == 0:
+                                if mode == 2:
+                                    rank = prefer[b, w]
+                                elif mode == 3:
+                                    rank = b * warps + w
+                                else:
+                                    rank = -(b * warps + w)
+                                if best_b < 0 or rank > best:
+                                    best_b, best_w, best = b, w, rank
+                            elif found == which:
+                                best_b, best_w = b, w
+                            found += 1
+                if best_b < 0:
+                    continue
+                b, w = best_b, best_w
+                k = kind_of[b]
+                n = state[b, w, 0]
+                row = 0 if shared else core
+                unit = ops[k, w, n, 0]
+                server = 0
+                for other in range(1, servers):
+                    if queues[sm, row, unit, other] < queues[sm, row, unit, server]:
+                        server = other
+                begin = max(cycle, queues[sm, row, unit, server])
+                freed = begin + actual[b, w, n, 0]
+                queues[sm, row, unit, server] = freed
+                end = freed + actual[b, w, n, 1]
+                ready[b, w, n] = end
+                state[b, w, 2] = max(state[b, w, 2], end)
+                state[b, w, 0] = n + 1
+                state[b, w, 3] = ops[k, w, n, 5]
+                state[b, w, 1] = cycle + 1 + ops[k, w, n, 6]
+                work[sm] += ops[k, w, n, 1]
+        cycle += 1
+
+
+@numba.njit(cache=True)
+def many_runs(made_shape, kind_of, lengths, ops, slack, seed, runs, percent, starve):
+    """The longest of ``runs`` runs by chance, each in an order of its own, the largest excess of
+    G1, and how many runs there were; timings are shortened with probability ``percent`` / 100.
+    """
+    np.random.seed(seed)
+    blocks, warps, longest = len(kind_of), lengths.shape[1], ops.shape[2]
+    options = np.zeros(200_000, np.int64)
+    script = np.zeros(1, np.int64)
+    out = np.zeros((blocks, 4), np.int64)
+    prefer = np.zeros((blocks, warps), np.int64)
+    actual = np.zeros((blocks, warps, longest, 2), np.int64)
+    most, excess = 0, -(1 << 40)
+    order = kind_of.copy()
+    for run in range(runs):
+        for i in range(blocks - 1, 0, -1):
+            j = np.random.randint(i + 1)
+            order[i], order[j] = order[j], order[i]
+        jitter = percent if run % 2 else 0
+        for b in range(blocks):
+            for w in range(warps):
+                prefer[b, w] = np.random.randint(1000)
+                for n in range(longest):
+                    init, lat = ops[order[b], w, n, 1], ops[order[b], w, n, 2]
+                    if jitter and np.random.randint(100) < jitter:
+                        init = 1 + np.random.randint(max(init, 1))
+                        lat = np.random.randint(lat + 1)
+                    actual[b, w, n, 0], actual[b, w, n, 1] = init, lat
+        mode = 1 if np.random.randint(100) >= starve else 2 + np.random.randint(3)
+        cycles, _, above = run_fast(
+            made_shape, order, lengths, ops, slack, actual, mode, script, options, out, prefer
+        )
+        most = max(most, cycles)
+        excess = max(excess, above)
+    return most, excess
+
+
+@numba.njit(cache=True)
+def all_runs(made_shape, kind_of, lengths, ops, slack, actual, most_runs):
+    """The longest of all runs of an order, G1's excess, how many; -1 for more than allowed."""
+    blocks, warps = len(kind_of), lengths.shape[1]
+    options = np.zeros(20_000, np.int64)
+    script = np.zeros(20_000, np.int64)
+    out = np.zeros((blocks, 4), np.int64)
+    prefer = np.zeros((blocks, warps), np.int64)
+    most, excess, runs = 0, -(1 << 40), 0
+    while True:
+        cycles, count, above = run_fast(
+            made_shape, kind_of, lengths, ops, slack, actual, 0, script, options, out, prefer
+        )
+        runs += 1
+        most = max(most, cycles)
+        excess = max(excess, above)
+        while count > 0 and script[count - 1] + 1 >= options[count - 1]:
+            script[count - 1] = 0
+            count -= 1
+        if count == 0:
+            return most, excess, runs
+        script[count - 1] += 1  # all behind it are 0 again
+        if runs >= most_runs:
+            return most, excess, -1

@@ -1,0 +1,116 @@
+"""The slack of a warp by its definition, on every way through small programs."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ptxwcet.timing.phases import trace_issue
+from ptxwcet.timing.slack import warp_slack
+from ptxwcet.warp.program import Choice, Node, Repeat, Scoreboard, TimedInstruction, unroll
+
+sys.path.insert(0, str(Path(__file__).parent))
+from test_limited_totals import allowed, bodies, instructions, programs, repeats
+
+Way = tuple[TimedInstruction, ...]
+
+
+def slack_of(way: Way, scoreboard: Scoreboard, *, through_bubble: bool) -> int:
+    records = trace_issue(way, scoreboard)
+    charged, most, end = 0, 0, 0
+    for record, one in zip(records, way, strict=True):
+        most = max(most, record.issue - charged)
+        charged += one.initiation_cycles
+        end = max(end, record.ready)
+    if way and through_bubble:
+        end = max(end, records[-1].issue + 1 + way[-1].bubble_cycles)
+    return max(most, end - charged)
+
+
+@settings(max_examples=300, deadline=None)
+@given(programs(), st.sampled_from(Scoreboard), st.booleans())
+def test_no_way_within_the_limits_has_more(
+    body: tuple[Node, ...], scoreboard: Scoreboard, through_bubble: bool
+) -> None:
+    found = warp_slack(body, scoreboard, through_bubble=through_bubble)
+    for way in allowed(body):
+        assert slack_of(way, scoreboard, through_bubble=through_bubble) <= found
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    bodies(
+        st.recursive(
+            instructions(),
+            lambda inner: st.builds(Repeat, st.integers(0, 40), bodies(inner, 4)),
+            max_leaves=6,
+        ),
+        4,
+    ),
+    st.sampled_from(Scoreboard),
+)
+def test_a_single_path_has_just_that(body: tuple[Node, ...], scoreboard: Scoreboard) -> None:
+    way = tuple(one for one in unroll(body) if isinstance(one, TimedInstruction))
+    found = warp_slack(body, scoreboard, through_bubble=False)
+    assert found == slack_of(way, scoreboard, through_bubble=False)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    bodies(st.one_of(instructions(), repeats(instructions(), 40)), 3),
+    bodies(instructions(), 3),
+    st.sampled_from(Scoreboard),
+)
+def test_long_loops_of_unknown_counts(
+    body: tuple[Node, ...], side: tuple[Node, ...], scoreboard: Scoreboard
+) -> None:
+    """Loops whose periods are skipped, up to 40 times, and a side that may be left out."""
+    body = (Repeat(30, (*body[:1], Choice((side, ()))), 0), *body[1:2])
+    loops = sum(isinstance(node, Repeat) for node in body)
+    found = warp_slack(body, scoreboard, through_bubble=True)
+    for way in sampled(body, 12 if loops > 1 else 40):
+        assert slack_of(way, scoreboard, through_bubble=True) <= found
+
+
+def sampled(body: tuple[Node, ...], most: int) -> list[Way]:
+    """Some ways: counts that are all least, all most or in between, one side throughout."""
+
+    def way(nodes: tuple[Node, ...], share: int, side: int) -> Way:
+        out: list[TimedInstruction] = []
+        for node in nodes:
+            match node:
+                case TimedInstruction():
+                    out.append(node)
+                case Repeat(count=count, body=inner, least=least):
+                    for n in range(least + (count - least) * share // most):
+                        out += way(inner, share, side if side < 2 else n % 2)
+                case Choice(alternatives):
+                    out += way(alternatives[side % 2], share, side)
+                case _:
+                    raise AssertionError(node)
+        return tuple(out)
+
+    return [way(body, share, side) for share in range(most + 1) for side in range(3)]
+
+
+def test_the_largest_length_less_the_largest_charge_is_too_little() -> None:
+    """One side takes long and is charged little, the other is short and charged much."""
+    load = TimedInstruction("M", 1, 100, (), ("x",))
+    use = TimedInstruction("A", 1, 0, ("x",))
+    busy = TimedInstruction("B", 40, 0)
+    body = (Choice(((load, use), (busy, busy))),)
+    assert warp_slack(body, Scoreboard.RAW, through_bubble=False) == 100
+    assert warp_slack((load, use), Scoreboard.RAW, through_bubble=False) == 100
+    assert warp_slack((busy, busy), Scoreboard.RAW, through_bubble=False) == 0
+
+
+def test_an_issue_may_have_more_than_the_end() -> None:
+    """A load, then initiations that overlap each other: the slack is that of the first of them."""
+    load = TimedInstruction("M", 1, 9, (), ("x",))
+    body = (load, *(TimedInstruction(unit, 8, 0, ("x",)) for unit in "ABCD"))
+    length, own = 10 + 3 + 8, 1 + 4 * 8
+    assert length < own
+    assert warp_slack(body, Scoreboard.RAW, through_bubble=False) == 9

@@ -1,0 +1,254 @@
+"""The bound of a grid: its forms by hand, its parts, huge grids, what is refused."""
+
+from __future__ import annotations
+
+import time
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from ptxwcet.bounds.analysis import analyse_block
+from ptxwcet.bounds.grid import (
+    BlockKind,
+    Dispatch,
+    GridForm,
+    bound_for_any_residency,
+    bound_grid,
+)
+from ptxwcet.bounds.grid_demand import block_kind
+from ptxwcet.bounds.grid_scope import grid_refusal
+from ptxwcet.machine.loader import load_machine
+from ptxwcet.ptx.parser import parse_module
+from ptxwcet.support.source import SourceFile
+from ptxwcet.warp.program import (
+    Barrier,
+    BlockChoice,
+    BlockWorkload,
+    Choice,
+    Node,
+    Repeat,
+    Scoreboard,
+    TimedInstruction,
+    WarpClass,
+    WarpProgram,
+)
+
+ROOT = Path(__file__).parents[2]
+
+
+def alike(blocks: int, slack: int = 300, work: int = 200) -> list[BlockKind]:
+    return [BlockKind(blocks, slack, work)]
+
+
+def test_one_sm_by_hand() -> None:
+    """W = 20,000; 99 blocks before the last, 49 in some slot; then its own slack."""
+    bound = bound_grid(alike(100), Dispatch(1, 2))
+    assert bound.form is GridForm.ONE_SM
+    assert bound.cycles == 20_000 + 49 * 300 + 300
+
+
+def test_fewest_by_hand() -> None:
+    """Some SM was given 24 blocks before the last start, 12 in a slot; then two residents."""
+    bound = bound_grid(alike(100), Dispatch(4, 2))
+    assert bound.cycles == 24 * 200 + 12 * 300 + (300 + 2 * 200) == 9_100
+    assert bound.form is GridForm.FEWEST
+
+
+def test_delays_and_gaps_by_hand() -> None:
+    """Each block of a slot waits, the last one too; the launcher is closed 99 times."""
+    bound = bound_grid(alike(100), Dispatch(4, 2, delay_cycles=5, gap_cycles=3))
+    assert bound.cycles == 9_100 + 13 * 5 + 99 * 3
+    assert bound.launcher_cycles == 297
+
+
+def test_no_more_blocks_than_slots() -> None:
+    """Nothing delays a start; residents: two in any greedy order, one breadth first."""
+    assert bound_grid(alike(4), Dispatch(4, 2)).cycles == 300 + 2 * 200
+    assert bound_grid(alike(4), Dispatch(4, 2, breadth_first=True)).cycles == 300 + 200
+    assert bound_grid(alike(1), Dispatch(4, 2)).cycles == 500
+
+
+def test_split_by_hand() -> None:
+    """S = 3, R = 2, B = 8, lambda 0, Y 10 each; n blocks came to the SM of the last before.
+
+    At most n + 1 end there, or the others had floor((7 - n) / 2) and two residents are left:
+    min(30, 40) for n = 2, min(40, 40) for n = 3, min(50, 20) for n = 4. ``fewest`` says the same.
+    """
+    assert bound_grid([BlockKind(8, 0, 10)], Dispatch(3, 2)).cycles == 40
+
+
+def test_the_largest_blocks_count_where_blocks_differ() -> None:
+    kinds = [BlockKind(3, 0, 10), BlockKind(1, 100, 1_000)]
+    bound = bound_grid(kinds, Dispatch(1, 1))
+    assert bound.cycles == 1_030 + 100
+    assert bound_grid(kinds, Dispatch(1, 4)).cycles == 1_030 + 100
+
+
+def test_kinds_may_be_split_and_ordered_in_any_way() -> None:
+    one = [BlockKind(6, 5, 7), BlockKind(5, 9, 2, 1)]
+    other = [BlockKind(2, 9, 2, 1), BlockKind(6, 5, 7), BlockKind(0, 999, 9), BlockKind(3, 9, 2, 1)]
+    for sms, slots in product((1, 2, 3), (1, 2, 5)):
+        dispatch = Dispatch(sms, slots, 1)
+        assert bound_grid(one, dispatch) == bound_grid(other, dispatch)
+
+
+def test_busiest_sub_core_where_that_is_less() -> None:
+    """Four sub-cores: 100 work altogether, 25 on the busiest; slack is short."""
+    summed = bound_grid([BlockKind(8, 10, 100)], Dispatch(1, 4))
+    alone = bound_grid([BlockKind(8, 10, 100, 25)], Dispatch(1, 4))
+    assert summed.cycles == 800 + 20
+    assert alone.cycles == 8 * 35
+
+
+def test_side_by_side_by_hand() -> None:
+    """Without barriers: 7 before the last, one in its slot gave way, 3 others count again."""
+    kinds = [BlockKind(8, 100, 400, 100, meets_barriers=False)]
+    assert bound_grid(kinds, Dispatch(1, 4)).cycles == (8 + 1 * 3) * 100 + (1 + 1) * 100
+    # two SMs: 3 before the last start leave a slot free; then four residents, each counted once
+    assert bound_grid(kinds, Dispatch(2, 4)).cycles == 100 + 4 * 100
+    # three SMs with a slot each: 2 before the last start, then one resident
+    assert bound_grid(kinds, Dispatch(3, 1)).cycles == 2 * 200 + 200
+
+
+def test_more_blocks_never_take_less() -> None:
+    for sms, slots, meets in product((1, 2, 3, 5), (1, 2, 4), (True, False)):
+        dispatch = Dispatch(sms, slots, 2, 1)
+        before = 0
+        for blocks in range(1, 60):
+            bound = bound_grid([BlockKind(blocks, 31, 17, 9, meets)], dispatch)
+            assert bound.cycles >= before
+            assert min(bound.work_cycles, bound.slack_cycles, bound.tail_cycles) >= 0
+            before = bound.cycles
+
+
+def test_any_residency_is_the_worst_of_all() -> None:
+    kinds = alike(1_000)
+    for sms in (1, 4):
+        bound = bound_for_any_residency(kinds, Dispatch(sms, 32))
+        each = [bound_grid(kinds, Dispatch(sms, slots)).cycles for slots in range(1, 33)]
+        assert bound.cycles == max(each)
+        assert bound.resident_blocks == 1 + each.index(max(each))
+    # with much work and little slack, many residents are worse: all four may be on one SM
+    bound = bound_for_any_residency([BlockKind(4, 1, 1_000)], Dispatch(4, 16))
+    assert (bound.resident_blocks, bound.cycles) == (4, 4_001)
+
+
+def test_huge_grids_cost_what_small_ones_do() -> None:
+    kinds = [BlockKind(10**9, 100 + n, 200 + n, 50 + n) for n in range(40)]
+    begin = time.perf_counter()
+    bound = bound_grid(kinds, Dispatch(16, 8, 3, 2))
+    assert time.perf_counter() - begin < 0.1
+    assert bound.cycles > 40 * 10**9
+
+
+def test_no_blocks_no_slots() -> None:
+    with pytest.raises(ValueError, match="has a block"):
+        bound_grid([], Dispatch(1, 1))
+    for bad in ((0, 1), (1, 0), (1, 1, -1), (1, 1, 0, -1)):
+        with pytest.raises(ValueError, match=r"SM|delays"):
+            Dispatch(*bad)
+
+
+# --- a block's demand -----------------------------------------------------------------------------
+
+LOAD = TimedInstruction("M", 1, 100, (), ("x",))
+USE = TimedInstruction("A", 1, 0, ("x",))
+BUSY = TimedInstruction("B", 40, 0)
+BARRIER = Barrier(TimedInstruction("A", 1, 0))
+MACHINE = load_machine("orin-ecrts2025")
+
+
+def kind(*classes: tuple[tuple[Node, ...], int]) -> BlockKind:
+    out, first = [], 0
+    for body, warps in classes:
+        out.append(WarpClass(WarpProgram(body), tuple(range(first, first + warps))))
+        first += warps
+    return block_kind(analyse_block(BlockWorkload(tuple(out), Scoreboard.RAW), MACHINE), 7)
+
+
+def test_slack_and_work_of_sections() -> None:
+    body: tuple[Node, ...] = (LOAD, BARRIER, LOAD, USE)
+    found = kind((body, 3))
+    assert (found.count, found.slack_cycles, found.work_cycles) == (7, 99 + 100, 3 * 4)
+
+
+def test_slack_belongs_to_one_way() -> None:
+    """On one side long and little charged, on the other short and much: 100, and 80 of work."""
+    body = (Choice(((LOAD, USE), (BUSY, BUSY))),)
+    found = kind((body, 2))
+    assert (found.slack_cycles, found.work_cycles) == (100, 160)
+
+
+def test_what_the_block_chooses_together_is_the_largest_of_each() -> None:
+    sides: tuple[tuple[Node, ...], ...] = ((LOAD, BARRIER, USE), (BUSY, BARRIER, BUSY, BARRIER))
+    found = kind(((BlockChoice(1, sides),), 2))
+    # what is left behind the last barrier is a choice of each warp: its USE counts with the rest
+    assert found.work_cycles == 2 * (40 + 1 + 40 + 1) + 2 * 1
+    assert found.slack_cycles >= 99
+
+
+def test_loops_are_not_unrolled() -> None:
+    body: tuple[Node, ...] = (Repeat(10**9, (LOAD, BARRIER)),)
+    found = kind((body, 2))
+    assert (found.slack_cycles, found.work_cycles) == (99 * 10**9, 4 * 10**9)
+
+
+def test_only_blocks_without_barriers_run_side_by_side() -> None:
+    assert not kind(((LOAD, USE), 2)).meets_barriers
+    assert kind(((LOAD, BARRIER, USE), 2)).meets_barriers
+    assert kind(((BlockChoice(1, ((BARRIER,), (USE,))),), 2)).meets_barriers
+    assert not kind(((LOAD, BARRIER, USE), 1)).meets_barriers  # one warp waits for no other
+
+
+def test_an_early_exit_costs_a_cycle() -> None:
+    stays: tuple[Node, ...] = (BARRIER, USE)
+    exits: tuple[Node, ...] = (LOAD,)
+    assert kind((stays, 1), (exits, 1)).slack_cycles == 100 + 1
+    assert kind((stays, 1), (stays, 1)).slack_cycles == 0
+
+
+# --- what is refused ------------------------------------------------------------------------------
+
+PTX = """
+.version 8.0
+.target sm_90
+.address_size 64
+.visible .entry k()
+{directives}
+{{
+    .reg .b32 %r<4>;
+    {body}
+    ret;
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("directives", "body", "named"),
+    [
+        ("", "", None),
+        (".maxntid 32", "mov.u32 %r1, %ctaid.x;", None),
+        (".reqnctapercluster 2, 1, 1", "", ".reqnctapercluster"),
+        ("", "mov.u32 %r1, %cluster_ctaid.x;", "%cluster_ctaid.x"),
+        ("", "barrier.cluster.arrive;", "barrier.cluster.arrive"),
+        ("", "mapa.shared::cluster.u32 %r1, %r2, %r3;", "mapa"),
+        ("", "mov.b32 %r1, %envreg2;", "%envreg2"),
+        ("", "griddepcontrol.wait;", "griddepcontrol.wait"),
+    ],
+)
+def test_grids_that_are_refused_by_name(directives: str, body: str, named: str | None) -> None:
+    text = PTX.format(directives=directives, body=body)
+    module = parse_module(SourceFile("k.ptx", text))
+    refusal = grid_refusal(module.kernels[0])
+    if named is None:
+        assert refusal is None
+    else:
+        assert refusal is not None
+        assert named in refusal.reason
+
+
+def test_samples_are_not_refused() -> None:
+    for path in sorted((ROOT / "samples").glob("*.ptx")):
+        module = parse_module(SourceFile(path.name, path.read_text(encoding="utf-8")))
+        assert [grid_refusal(one) for one in module.kernels if grid_refusal(one)] == []

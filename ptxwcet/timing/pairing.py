@@ -68,9 +68,9 @@ def _skeleton(nodes: Path, places: frozenset[int]) -> _Skeleton:
 def _bones(nodes: Path, places: frozenset[int]) -> Iterator[object]:
     for node in nodes:
         match node:
-            case Visit(block, taken):
+            case Visit(block):
                 if block in places:
-                    yield block, taken
+                    yield block
             case PathEnd(leave):
                 if leave.block in places:
                     yield "end", leave.block
@@ -91,7 +91,7 @@ def _bones(nodes: Path, places: frozenset[int]) -> Iterator[object]:
             case PathChoice(alternatives, site):
                 ways = tuple(_skeleton(way, places) for way in alternatives)
                 if site in places or any(ways):
-                    yield "choice", site, ways, tuple(_way(one, site) for one in alternatives)
+                    yield "choice", site, ways, _ends(alternatives, site)
             case PathUnordered(one, two):
                 sides = _skeleton(one, places), _skeleton(two, places)
                 if any(sides):
@@ -110,8 +110,13 @@ def _bones(nodes: Path, places: frozenset[int]) -> Iterator[object]:
                     yield "scatter", inside
 
 
-def _way(way: Path, site: int | None) -> frozenset[int] | None:
-    """What tells a way out of a loop from others; the ways of a branch begin with its outcome."""
-    if way and isinstance(way[0], Visit) and way[0].block == site:
-        return None
-    return frozenset(visited_blocks(way))
+def _ends(alternatives: tuple[Path, ...], site: int | None) -> tuple[int, ...]:
+    """What tells ways out of a loop from one another, and a way that is left from the other one.
+
+    It is the last block of each. Both sides of a branch are told apart by their order.
+    """
+    first = [way[0] if way else None for way in alternatives]
+    outcomes = {one.taken for one in first if isinstance(one, Visit) and one.block == site}
+    if len(alternatives) == 2 and len(outcomes) == 2:
+        return ()
+    return tuple(next(reversed([*visited_blocks(way)]), -1) for way in alternatives)

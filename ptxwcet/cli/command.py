@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -43,10 +45,9 @@ class Command(click.Command):
         output: Path | None = ctx.params.pop(_REPORT_FILE, None)
         report: list[str] | None = None if output is None else []
         set_manner(Manner(own["quiet"], _color(own["color"]), report))
-        if own["verbose"]:
-            _log_to_standard_error()
         try:
-            code = super().invoke(ctx)
+            with _logging() if own["verbose"] else contextlib.nullcontext():
+                code = super().invoke(ctx)
         finally:
             set_manner(Manner())
         if output is not None and report:
@@ -80,10 +81,16 @@ def _color(chosen: str) -> bool | None:
     return False if chosen == "auto" and os.environ.get("NO_COLOR") else _COLORS[chosen]
 
 
-def _log_to_standard_error() -> None:
-    logger = logging.getLogger("ptxwcet")
+@contextlib.contextmanager
+def _logging() -> Iterator[None]:
+    """What is logged goes to standard error meanwhile."""
+    logger, handler = logging.getLogger("ptxwcet"), logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(relativeCreated)7.0f ms  %(message)s"))
+    before = logger.level
     logger.setLevel(logging.INFO)
-    if not logger.handlers:
-        handler = logging.StreamHandler()
-        handler.setFormatter(logging.Formatter("%(relativeCreated)7.0f ms  %(message)s"))
-        logger.addHandler(handler)
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(before)

@@ -35,6 +35,7 @@ from ptxwcet.studies.request import Request
 from ptxwcet.support.demangling import names_meant
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError, internal_error
 from ptxwcet.support.input_files import MOST_TEXT_BYTES, read_bytes, read_text
+from ptxwcet.support.printable import printable_line
 from ptxwcet.support.source import SourceFile
 
 if TYPE_CHECKING:
@@ -153,7 +154,7 @@ def open_request(request: Request, module: Module | None = None) -> Opened:
     Raises PtxwcetError for input that concerns no single kernel. Cost: linear in the file.
     """
     known = read_module(request) if module is None else module
-    _LOGGER.info("%s: read, %d kernels", request.path, len(known.kernels))
+    _LOGGER.info("%s: read, %d kernels", printable_line(request.path), len(known.kernels))
     facts = state_facts(request, known)
     request, launched = with_launch_file(request, known, facts)
     kernels = select_kernels(known.kernels, request.kernels, request.path)

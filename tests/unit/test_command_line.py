@@ -1,6 +1,7 @@
 """The grammar of the command line: what is the same in every command."""
 
 import json
+import logging
 import shlex
 import shutil
 from dataclasses import dataclass
@@ -173,6 +174,7 @@ def test_quiet_and_verbose() -> None:
     assert (result.stdout, result.stderr) == ("vector_add 662 safe-bound\n", "")
     loud = invoke(*VECTOR_ADD, "-q", "-v")
     assert "kernel vector_add: answered" in loud.stderr
+    assert not logging.getLogger("ptxwcet").handlers  # what comes later is quiet again
     assert invoke(*VECTOR_ADD, "-q").stderr == ""
 
 

@@ -50,7 +50,7 @@ class Command(click.Command):
                 code = super().invoke(ctx)
         finally:
             set_manner(Manner())
-        if output is not None and report:
+        if output is not None and report is not None:  # an empty one, too: no older bound stays
             write_text(output, "".join(report), "PW233")
         return code
 

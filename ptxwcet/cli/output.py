@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import json
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from enum import Enum
@@ -65,13 +66,13 @@ def echo(text: str = "", *, err: bool = False, nl: bool = True) -> None:
     if not err and _manner.report is not None:
         _manner.report.append(shown + ("\n" if nl else ""))
         return
-    click.echo(_painted(shown), err=err, nl=nl, color=_manner.color)
+    stream = sys.stderr if err else sys.stdout
+    is_painted = stream.isatty() if _manner.color is None else _manner.color
+    click.echo(_painted(shown) if is_painted else shown, err=err, nl=nl, color=_manner.color)
 
 
 def _painted(text: str) -> str:
-    """The text in colours, which are left out again where no terminal reads it."""
-    if _manner.color is False:
-        return text
+    """The text in colours."""
     for pattern, style in _STYLES:
         text = pattern.sub(partial(_styled, style), text)
     return text

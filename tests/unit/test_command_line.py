@@ -128,6 +128,14 @@ def test_a_report_goes_to_a_file(tmp_path: Path) -> None:
     assert json.loads(target.read_text())["kernels"][0]["bound_cycles"] == 662
 
 
+def test_a_refusal_leaves_no_older_bound_in_the_file(tmp_path: Path) -> None:
+    target = tmp_path / "report.txt"
+    assert invoke(*VECTOR_ADD, "-o", str(target)).exit_code == 0
+    assert "BOUND" in target.read_text()
+    assert invoke(*VECTOR_ADD[:2], "2048", "-o", str(target)).exit_code == 1
+    assert target.read_text() == ""
+
+
 def test_standard_input_is_a_file() -> None:
     text = Path(VECTOR_ADD[0]).read_bytes()
     result = invoke("-", *VECTOR_ADD[1:], "-q", given=text)

@@ -73,7 +73,9 @@ def main() -> None:
                 skipped[f"{path.stem} on {machine}"] = error.diagnostics[0].message
             print(f"{path.stem} on {machine}: {time.perf_counter() - begin:.1f} s", flush=True)
     summary = {"rows": rows, "skipped": skipped}
-    options.out.write_text(json.dumps(summary, indent=1) + "\n", encoding="utf-8")
+    lines = ",\n".join(json.dumps(row) for row in rows)  # a row a line, for people and for diff
+    text = f'{{"rows": [\n{lines}\n],\n"skipped": {json.dumps(skipped, indent=1)}}}\n'
+    options.out.write_text(text, encoding="utf-8")
     options.out.with_suffix(".md").write_text("\n".join(page(summary)) + "\n", encoding="utf-8")
 
 

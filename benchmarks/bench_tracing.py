@@ -15,8 +15,8 @@ from pathlib import Path
 
 import numpy as np
 
-from ptxwcet.compose.grid_plan import GridWishes
 from ptxwcet.compose.grid_workload import TracedKernel, build_grid_workload
+from ptxwcet.compose.wishes import GridWishes
 from ptxwcet.emulator.executed_paths import executed_warps
 from ptxwcet.flow.graph.cfg import build_cfg
 from ptxwcet.flow.graph.dominance import compute_postdominators

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import statistics
 import time
 import tomllib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,10 +21,9 @@ from unittest import mock
 
 import numpy as np
 
-from ptxwcet.analysed import AnalysedPiece
-from ptxwcet.bounds.grid import BlockKind, Dispatch, GridBound, bound_grid
-from ptxwcet.bounds.grid_demand import block_kind
-from ptxwcet.compose.grid_plan import GridWishes
+from ptxwcet.bounds.grid import Dispatch, GridBound, bound_grid
+from ptxwcet.compose.launch_bound import kinds_of_blocks
+from ptxwcet.compose.wishes import GridWishes
 from ptxwcet.simulator.grid import (
     GridOptions,
     GridRun,
@@ -90,7 +88,7 @@ def measure(path: Path, machine: str, known: dict[tuple[Any, ...], Row]) -> Iter
     (answer,) = bound_file(request).answered
     grid = answer.launch.grid
     assert grid is not None
-    kinds = kinds_of(answer.pieces, (grid[0], grid[1], grid[2]))
+    kinds = kinds_of_blocks([(piece.analysis, piece.count) for piece in answer.pieces], grid)
     workload, shape = workload_of(request)
     blocks, resident = workload.block_count, shape.resident_blocks
     for sms in SMS:
@@ -148,21 +146,6 @@ def ptx_of(kernel: str) -> Path:
         if f".entry {kernel}(" in path.read_text(encoding="utf-8"):
             return path
     raise FileNotFoundError(kernel)
-
-
-def kinds_of(pieces: Sequence[AnalysedPiece], grid: tuple[int, int, int]) -> list[BlockKind]:
-    """A kind a piece, with the blocks of its range."""
-    # in an axis that decides nothing, index 0 stands for all
-    whole = [all(piece.paths.last[axis] == 0 for piece in pieces) for axis in range(3)]
-    kinds = []
-    for piece in pieces:
-        first, last = piece.paths.first, piece.paths.last
-        count = math.prod(
-            grid[axis] if whole[axis] else last[axis] - first[axis] + 1 for axis in range(3)
-        )
-        kinds.append(block_kind(piece.analysis, count))
-    assert sum(kind.count for kind in kinds) == math.prod(grid)
-    return kinds
 
 
 def row_of(

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 from hybrid_kernels import CLASSES, HybridKernel, write_input
 
-from ptxwcet.compose.grid_plan import GridWishes
+from ptxwcet.compose.wishes import GridWishes
 from ptxwcet.studies.launch_trace import TracedLaunch, TraceOptions, trace_launch
 from ptxwcet.studies.request import Request
 from ptxwcet.trace.columns_format import write_columns

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from ptxwcet.bounds.analysis import BlockAnalysis
 from ptxwcet.bounds.methods import SAFE
 from ptxwcet.bounds.outcome import BlockBound, Outcome
-from ptxwcet.claims import Assumption
+from ptxwcet.claims import Assumption, Refusal
+from ptxwcet.compose.launch_bound import LaunchBound
 from ptxwcet.flow.graph.cfg import ControlFlowGraph
 from ptxwcet.flow.graph.loops import LoopForest
 from ptxwcet.flow.launch import NO_PLACED_FACTS, Launch, PlacedFacts
@@ -22,13 +23,15 @@ from ptxwcet.warp.program import BlockWorkload
 class AnalysedPiece:
     """The blocks of one range of indices, their workload and every method's answer.
 
-    ``reported`` names the method whose answer is the bound; it has one.
+    ``reported`` names the method whose answer is the bound; it has one. ``count``: how many blocks
+    of the grid execute just this, None if that is not known.
     """
 
     paths: BlockPaths
     analysis: BlockAnalysis
     outcomes: Mapping[str, Outcome]
     reported: str = SAFE.name
+    count: int | None = None
 
     @property
     def bound(self) -> BlockBound:
@@ -40,7 +43,10 @@ class AnalysedPiece:
 
 @dataclass(frozen=True, slots=True)
 class KernelAnalysis:
-    """A kernel bounded for a launch on a machine; ``worst`` is the piece with the largest bound."""
+    """A kernel bounded for a launch on a machine; ``worst`` is the piece with the largest bound.
+
+    ``launched``: how long the whole launch takes, or why that is not bounded; None without a grid.
+    """
 
     kernel: Kernel
     cfg: ControlFlowGraph
@@ -49,6 +55,7 @@ class KernelAnalysis:
     machine: Machine
     pieces: tuple[AnalysedPiece, ...]
     facts: PlacedFacts
+    launched: LaunchBound | Refusal | None = None
 
     @property
     def worst(self) -> AnalysedPiece:
@@ -61,14 +68,14 @@ class PreparedPiece:
     """The blocks of one range of indices and what their warps execute on a machine.
 
     ``assumptions`` are those that the workload rests on; ``is_nominal``: no timing of it is charged
-    above the machine's own. ``count``: how many blocks executed just this, 0 if none was executed.
+    above the machine's own. ``count``: how many blocks execute just this, None if nobody knows.
     """
 
     paths: BlockPaths
     workload: BlockWorkload
     assumptions: tuple[Assumption, ...]
     is_nominal: bool
-    count: int = 0
+    count: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

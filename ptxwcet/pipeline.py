@@ -11,6 +11,7 @@ from ptxwcet.bounds.analysis import BlockAnalysis, analyse_block
 from ptxwcet.bounds.methods import SAFE, all_methods
 from ptxwcet.bounds.outcome import BlockBound, Outcome
 from ptxwcet.claims import Refusal
+from ptxwcet.compose.launch_bound import count_blocks
 from ptxwcet.flow.facts.assumptions import fact_assumptions
 from ptxwcet.flow.facts.fewer import fewer_facts
 from ptxwcet.flow.facts.placing import place_facts
@@ -88,15 +89,21 @@ class _Preparation:
         graph = flow_graph(followed, self.cfg, self.forest, meetings, launch)
         graph.work.most_visits = _MOST_TRIAL_VISITS - self.visits if is_trial else None
         try:
-            found = merge_equal(list(extract_on(graph, launch, placed)))
+            found = list(extract_on(graph, launch, placed))
         finally:
             self.visits += graph.work.visits if is_trial else 0
-        pieces = tuple(self._piece(paths, launch, placed) for paths in found)
+        counts = count_blocks(found, launch)
+        pieces = tuple(
+            self._piece(paths, launch, placed, counts.get(paths.warps))
+            for paths in merge_equal(found)
+        )
         return PreparedKernel(
             self.kernel, self.cfg, self.forest, launch, self.machine, pieces, placed
         )
 
-    def _piece(self, paths: BlockPaths, launch: Launch, placed: PlacedFacts) -> PreparedPiece:
+    def _piece(
+        self, paths: BlockPaths, launch: Launch, placed: PlacedFacts, count: int | None
+    ) -> PreparedPiece:
         kernel, machine = self.kernel, self.machine
         followed = with_variable_registers(kernel)
         given = decisive_variables(followed, {*launch.parameter_bytes, *launch.constants})
@@ -108,7 +115,7 @@ class _Preparation:
         )
         rests_on = fact_assumptions(paths, placed, launch, given, totals)
         assumptions = (*unknown_opcodes(costs), *rests_on)
-        return PreparedPiece(paths, workload, assumptions, costs.is_nominal)
+        return PreparedPiece(paths, workload, assumptions, costs.is_nominal, count)
 
 
 def build_flow(kernel: Kernel, launch: Launch) -> tuple[ControlFlowGraph, LoopForest]:
@@ -204,7 +211,7 @@ def analyse_prepared(
         if policy is not None:
             outcomes[SCHEDULED] = _evaluate_schedule(analysis, policy, is_nominal=nominal)
         _require_answer(kernel, outcomes, method)
-        pieces.append(AnalysedPiece(piece.paths, analysis, outcomes, method))
+        pieces.append(AnalysedPiece(piece.paths, analysis, outcomes, method, piece.count))
     cfg, forest = prepared.cfg, prepared.forest
     launch, facts = prepared.launch, prepared.facts
     return KernelAnalysis(kernel, cfg, forest, launch, machine, tuple(pieces), facts)

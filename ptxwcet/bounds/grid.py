@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cached_property
 from itertools import accumulate
@@ -107,27 +107,19 @@ def bound_grid(kinds: Sequence[BlockKind], dispatch: Dispatch) -> GridBound:
     return min(forms, key=lambda bound: bound.cycles)
 
 
-def bound_for_any_residency(kinds: Sequence[BlockKind], dispatch: Dispatch) -> GridBound:
-    """The largest bound for 1 up to ``dispatch.resident_blocks`` resident blocks.
+def bounds_by_residency(
+    kinds: Sequence[BlockKind], dispatch: Dispatch, least: int = 1
+) -> tuple[GridBound, ...]:
+    """The bounds for ``least`` up to ``dispatch.resident_blocks`` resident blocks.
 
-    More residents may make it larger (the tail) or smaller (slack that overlaps). Cost: one bound
-    for each number, which are no more than the blocks of the grid.
+    More residents may make it larger (the tail) or smaller (slack that overlaps). Numbers above
+    that of the blocks change nothing and are left out. Cost: one bound for each number.
     """
     most = min(dispatch.resident_blocks, sum(kind.count for kind in kinds))
-
-    def bound(resident: int) -> GridBound:
-        return bound_grid(
-            kinds,
-            Dispatch(
-                dispatch.sms,
-                resident,
-                dispatch.delay_cycles,
-                dispatch.gap_cycles,
-                dispatch.breadth_first,
-            ),
-        )
-
-    return max((bound(resident) for resident in range(1, most + 1)), key=lambda one: one.cycles)
+    return tuple(
+        bound_grid(kinds, replace(dispatch, resident_blocks=resident))
+        for resident in range(min(least, most), most + 1)
+    )
 
 
 class _Largest:

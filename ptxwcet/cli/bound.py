@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ptxwcet.bounds.methods import SAFE, other_names
-from ptxwcet.claims import Guarantee, TimingClaim
+from ptxwcet.claims import Guarantee, Refusal, TimingClaim
 from ptxwcet.cli import completion, options
 from ptxwcet.cli.command import Command
 from ptxwcet.cli.output import echo, finish, is_quiet
 from ptxwcet.cli.paths import STANDARD_INPUT, expand_patterns
 from ptxwcet.cli.progress import ProgressLine
+from ptxwcet.compose.launch_bound import LaunchBound
+from ptxwcet.compose.wishes import GridWishes
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.machine.loader import DEFAULT_MACHINE
 from ptxwcet.pipeline import SCHEDULED
@@ -41,8 +43,14 @@ def _known_method(_: click.Context, option: click.Parameter, name: str) -> str:
 
 @click.command(cls=Command, example="ptxwcet kernel.ptx --block 256 --grid 16 --param n=4096")
 @options.analysis_options_of_files
+@options.gpu_options
 @options.report_options
 @click.option("--budget", type=click.IntRange(min=0), help="Fail if a bound exceeds these cycles.")
+@click.option(
+    "--budget-of",
+    type=click.Choice(["block", "kernel"]),
+    help="Whose bound the budget is for.  [default: the kernel's with a grid, else the block's]",
+)
 @click.option(
     "--require",
     type=click.Choice([Guarantee.SAFE_BOUND.value, Guarantee.ESTIMATE.value]),
@@ -76,6 +84,7 @@ def bound(
     files: tuple[str, ...],
     form: str,
     budget: int | None,
+    budget_of: str | None,
     require: str,
     policy: str | None,
     method: str,
@@ -83,9 +92,14 @@ def bound(
     details: bool,
     explain: bool,
     symbolic: str | None,
+    sms: int | None,
+    resident_blocks: int | None,
+    registers: int | None,
     **given: Any,
 ) -> int:
-    """Bound the execution time of one thread block of each kernel in FILES.
+    """Bound the execution time of each kernel in FILES.
+
+    The bound is that of one thread block; with --grid (or --launch) also of the whole launch.
 
     A FILE is PTX, a pattern (kernels/*.ptx), or - for standard input. JSON of several files is an
     array of reports.
@@ -102,12 +116,14 @@ def bound(
         }
         _refuse_beside_symbolic(name for name, value in others.items() if value)
     extent = Extent.DETAILS if details else Extent.SCREEN
-    checks = budget, Guarantee(require)
+    checks = _Checks(budget, budget_of, Guarantee(require))
+    gpu = GridWishes(sms, resident_blocks, registers)
     paths = expand_patterns(files)
     shown: list[_Shown] = []
     for path in paths:
         try:
-            request = replace(request_from(path, **given), policy=policy, method=method)
+            request = request_from(path, **given)
+            request = replace(request, policy=policy, method=method, gpu=gpu)
             shown.append(
                 _bounded(request, checks, executed=executed, explain=explain, extent=extent)
                 if symbolic is None
@@ -144,7 +160,7 @@ def _show(shown: Sequence[_Shown], *, is_json: bool) -> None:
 
 def _bounded(
     request: Request,
-    checks: tuple[int | None, Guarantee],
+    checks: _Checks,
     *,
     executed: bool,
     explain: bool,
@@ -156,7 +172,7 @@ def _bounded(
     text = _text_of(answer, report, failures, Extent.LINE if is_quiet() else extent)
     diagnostics = [one for row in answer.refused for one in row.diagnostics] + failures
     for row in answer.answered:
-        diagnostics += _failed_checks(row.kernel, row.worst.bound.claim, *checks)
+        diagnostics += checks.failed(row.kernel, row.worst.bound.claim, row.launched)
     return _Shown(report, text, diagnostics, is_partial=bool(answer.answered))
 
 
@@ -171,7 +187,7 @@ def _refuse_beside_symbolic(names: Iterable[str]) -> None:
         raise click.UsageError(f"--symbolic gives a formula of method safe: it excludes {name}")
 
 
-def _symbolic(request: Request, symbolic: str, checks: tuple[int | None, Guarantee]) -> _Shown:
+def _symbolic(request: Request, symbolic: str, checks: _Checks) -> _Shown:
     """Formulas; the checks are of the largest bound in the range."""
     # here: only loaded when a formula is asked for
     from ptxwcet.report.symbolic_model import build_symbolic_report
@@ -185,7 +201,7 @@ def _symbolic(request: Request, symbolic: str, checks: tuple[int | None, Guarant
     text = "" if is_refusal else render_symbolic_text(report, failures)
     diagnostics = [one for row in answer.refused for one in row.diagnostics] + failures
     for row in answer.answered:
-        diagnostics += _failed_checks(row.kernel, row.claim, *checks)
+        diagnostics += checks.failed(row.kernel, row.claim, None)
     return _Shown(report, text, diagnostics, is_partial=bool(answer.answered))
 
 
@@ -236,25 +252,50 @@ def request_from(
     )
 
 
-def _failed_checks(
-    kernel: Kernel, claim: TimingClaim, budget: int | None, required: Guarantee
-) -> list[Diagnostic]:
-    failed = []
-    if budget is not None and claim.cycles > budget:
-        failed.append(
-            Diagnostic(
-                "PW520",
-                f"kernel {kernel.readable}: the bound of {claim.cycles} cycles is over the "
-                f"budget of {budget}",
+@dataclass(frozen=True, slots=True)
+class _Checks:
+    """What makes the command fail: a bound over the budget, or of a weaker guarantee."""
+
+    budget: int | None
+    budget_of: str | None
+    required: Guarantee
+
+    def failed(
+        self, kernel: Kernel, block: TimingClaim, launch: LaunchBound | Refusal | None
+    ) -> list[Diagnostic]:
+        """PW520, PW521 and PW522 for the bounds of a kernel."""
+        claims = {"block": block}
+        if isinstance(launch, LaunchBound):
+            claims["kernel"] = launch.claim
+        failed = []
+        of = self.budget_of or ("block" if launch is None else "kernel")
+        if self.budget is not None and of not in claims:
+            reason = launch.reason if isinstance(launch, Refusal) else "its grid is not known"
+            failed.append(
+                Diagnostic(
+                    "PW522",
+                    f"kernel {kernel.readable}: no bound of the launch to compare with the budget: "
+                    f"{reason}",
+                    help="give what is missing, or compare the bound of a block: --budget-of block",
+                )
             )
-        )
-    if claim.guarantee.rank > required.rank:
-        failed.append(
-            Diagnostic(
-                "PW521",
-                f"kernel {kernel.readable}: the bound is only an {claim.guarantee.value}, "
-                f"{required.value} is required",
-                notes=tuple(f"{a.key} is {a.state.value}" for a in claim.assumptions),
+        elif self.budget is not None and claims[of].cycles > self.budget:
+            what = "bound" if of == "block" else "bound of the launch"
+            failed.append(
+                Diagnostic(
+                    "PW520",
+                    f"kernel {kernel.readable}: the {what} of {claims[of].cycles} cycles is over "
+                    f"the budget of {self.budget}",
+                )
             )
-        )
-    return failed
+        weakest = max(claims.values(), key=lambda claim: claim.guarantee.rank)
+        if weakest.guarantee.rank > self.required.rank:
+            failed.append(
+                Diagnostic(
+                    "PW521",
+                    f"kernel {kernel.readable}: the bound is only an {weakest.guarantee.value}, "
+                    f"{self.required.value} is required",
+                    notes=tuple(f"{a.key} is {a.state.value}" for a in weakest.assumptions),
+                )
+            )
+        return failed

@@ -14,7 +14,7 @@ from ptxwcet.cli.graphviz import require_graph_suffix, write_graph
 from ptxwcet.cli.output import echo
 from ptxwcet.cli.paths import INPUT_FILE, OUTPUT_FILE
 from ptxwcet.cli.progress import ProgressLine
-from ptxwcet.compose.grid_plan import GridWishes
+from ptxwcet.compose.wishes import GridWishes
 from ptxwcet.report.hybrid_model import build_hybrid_report
 from ptxwcet.report.hybrid_text import render_hybrid_text
 from ptxwcet.report.ipg_dot import draw_ipg

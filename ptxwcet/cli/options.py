@@ -73,6 +73,7 @@ REGISTERS: Option = click.option(
     type=click.IntRange(1, 1024),
     help="Registers of a thread, as ptxas -v says.  [default: launch file, .maxnreg, no limit]",
 )
+_GPU = (SMS, RESIDENT_BLOCKS, REGISTERS)
 _MACHINE = (MACHINE_FILE, MEMORY_LATENCY, UNKNOWN_OPCODES)
 
 
@@ -136,6 +137,11 @@ def optional_file_options(command: Decorated) -> Decorated:
     """The options of an analysis, for a command that can do without a file."""
     file = click.argument("file", type=PTX_FILE, required=False)
     return with_options(command, file, *_LAUNCH, *_MACHINE)
+
+
+def gpu_options(command: Decorated) -> Decorated:
+    """Adds what says which SMs a launch has, and how many blocks each holds."""
+    return with_options(command, *_GPU)
 
 
 def machine_options(command: Decorated) -> Decorated:

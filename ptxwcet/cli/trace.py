@@ -12,7 +12,7 @@ from ptxwcet.cli import options
 from ptxwcet.cli.command import Command
 from ptxwcet.cli.output import echo, echo_json
 from ptxwcet.cli.progress import ProgressLine
-from ptxwcet.compose.grid_plan import GridWishes
+from ptxwcet.compose.wishes import GridWishes
 from ptxwcet.studies.launch_trace import MOST_EVENTS, TracedLaunch, TraceOptions, trace_launch
 from ptxwcet.studies.request import Request
 

@@ -13,7 +13,9 @@ from ptxwcet.compose.occupancy import (
     compute_occupancy,
     missing_rules,
 )
+from ptxwcet.compose.residency import stated_registers
 from ptxwcet.compose.waves import WaveSchedule, schedule_waves
+from ptxwcet.compose.wishes import GridWishes
 from ptxwcet.emulator.launch_model import LaunchFile
 from ptxwcet.emulator.layout import shared_bytes
 from ptxwcet.flow.graph.inlining import inline_calls
@@ -21,21 +23,6 @@ from ptxwcet.ir.kernel import Module
 from ptxwcet.machine.model import Machine
 from ptxwcet.simulator.configuration import SmConfiguration
 from ptxwcet.simulator.grid import GridShape
-from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
-
-
-@dataclass(frozen=True, slots=True)
-class GridWishes:
-    """What a user says of the grid. None: as the machine file, launch file or ``.maxnreg`` says."""
-
-    sms: int | None = None
-    resident_blocks: int | None = None
-    registers: int | None = None
-    launch_gap_cycles: int = 0
-
-
-ANY_GRID = GridWishes()
-"""Nothing is said of the grid."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,29 +66,18 @@ def _occupancy(
         occupancy = Occupancy(given, warps, (OccupancyLimit("--resident-blocks", given),))
         text = f"an SM holds {given} blocks of this launch at a time"
         return occupancy, (_assumed("resident-blocks", text, "--resident-blocks"),)
-    registers, source = _registers(launch, wishes.registers)
+    written = launch.registers_per_thread, launch.place("registers_per_thread")
+    registers, source = stated_registers(wishes, *written)
+    if registers is None:
+        registers, source = _most_registers(launch)
     kernel = inline_calls(launch.kernel, module)
     shared = shared_bytes(kernel, module, launch.dynamic_shared_bytes)
     occupancy = compute_occupancy(BlockResources(threads, shared, registers, source), machine)
     return occupancy, occupancy.assumptions
 
 
-def _registers(launch: LaunchFile, given: int | None) -> tuple[int | None, str]:
-    """Registers of a thread, and who says it: the option, the launch file or ``.maxnreg``."""
-    written = launch.registers_per_thread
-    if given is not None and written is not None and given != written:
-        place = launch.place("registers_per_thread")
-        raise PtxwcetError(
-            Diagnostic(
-                "PW426",
-                f"--registers {given} contradicts {place}, which says {written}",
-                help="leave one of them out, or let both say the same",
-            )
-        )
-    if given is not None:
-        return given, "--registers"
-    if written is not None:
-        return written, launch.place("registers_per_thread")
+def _most_registers(launch: LaunchFile) -> tuple[int | None, str]:
+    """What ``.maxnreg`` says: for one run, that a thread has so many is as good as any number."""
     for directive in launch.kernel.performance:
         if directive.keyword == ".maxnreg":
             return directive.values[0], f".maxnreg of kernel {launch.kernel.readable}"

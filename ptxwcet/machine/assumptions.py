@@ -8,6 +8,18 @@ from types import MappingProxyType
 ALONE = "alone-on-its-sm"
 """A condition on the use of a machine: true by definition only where an SM holds one block."""
 
+BREADTH_FIRST = "breadth-first-dispatch"
+"""Makes bounds of launches smaller where it holds; where it is doubtful, they do without it."""
+
+OF_LAUNCHES = (
+    "greedy-dispatch",
+    "resident-blocks",
+    BREADTH_FIRST,
+    "launch-overhead",
+    "no-other-kernels",
+)
+"""What bounds of launches rest on beside the execution of a block (docs/methods/grid.md)."""
+
 ASSUMPTIONS: Mapping[str, str] = MappingProxyType(
     {
         "work-conserving": (
@@ -34,6 +46,26 @@ ASSUMPTIONS: Mapping[str, str] = MappingProxyType(
         ALONE: (
             "the block has its SM to itself from its start to its end: no other block runs there, "
             "and the SM was idle before"
+        ),
+        "greedy-dispatch": (
+            "while blocks of a launch wait, a free slot of an SM gets one of them as soon as the "
+            "machine file says, whichever block and slot it is"
+        ),
+        "resident-blocks": (
+            "an SM holds as many blocks of a launch as its registers, all of its shared memory, "
+            "its warps and its block slots allow"
+        ),
+        BREADTH_FIRST: (
+            "no SM ever holds more blocks of a launch than its share, the blocks divided by the "
+            "SMs, rounded up"
+        ),
+        "launch-overhead": (
+            "a launch takes no more cycles than the machine file says before its first block "
+            "starts and after its last block ends"
+        ),
+        "no-other-kernels": (
+            "nothing else runs on the GPU from the start of a launch to its end, and nothing is "
+            "preempted"
         ),
     }
 )

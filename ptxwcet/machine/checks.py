@@ -37,7 +37,7 @@ _SCALARS: Mapping[str, type] = {
     "memory_latency_cycles": int,
 }
 _TABLES = ("limits", "units", "sources", "ops", "satisfies")
-_OPTIONAL_TABLES = ("occupancy", "makespan")
+_OPTIONAL_TABLES = ("occupancy", "dispatch", "makespan")
 _LETTERS = ("L", "C")
 LIMITS = (
     "threads_per_block",
@@ -58,6 +58,13 @@ OCCUPANCY: Mapping[str, tuple[int, int]] = {
     "shared_bytes_reserved_per_block": (0, 1 << 20),
 }
 """Keys of the optional ``occupancy`` table, with the ranges of their values."""
+DISPATCH: Mapping[str, tuple[int, int]] = {
+    "delay_cycles": (0, MOST_CYCLES),
+    "gap_cycles": (0, MOST_CYCLES),
+    "launch_overhead_cycles": (0, 1000 * MOST_CYCLES),
+}
+"""Keys of the optional ``dispatch`` table, with the ranges of their values."""
+_FIGURES = {"occupancy": OCCUPANCY, "dispatch": DISPATCH}
 _RANGES: Mapping[str, tuple[int, int]] = {
     "taken_branch_bubble_cycles": (0, MOST_CYCLES),
     "schedulers_per_sm": (1, 64),
@@ -133,8 +140,9 @@ class Checker:
                 self._integer(value, (1, 1 << 30), name, ("limits", name))
         for name, value in _entries(data, "satisfies"):
             self._assumption(name, value)
-        for name, value in _entries(data, "occupancy"):
-            self._figure(name, value)
+        for table in _FIGURES:
+            for name, value in _entries(data, table):
+                self._figure(table, name, value)
         for name, value in _entries(data, "makespan"):
             if value not in _LETTERS:
                 allowed = " or ".join(_LETTERS)
@@ -171,11 +179,12 @@ class Checker:
                     f"declared units: {known}",
                 )
             self._source(name, row, data.get("sources", {}), ("ops", name))
-        for name in OCCUPANCY if "occupancy" in data else ():
-            if name not in data["occupancy"]:
-                self.report("PW306", f"occupancy figure {name} is missing", ("", "occupancy"))
-        for name, row in data.get("occupancy", {}).items():
-            self._source(name, row, data.get("sources", {}), ("occupancy", name))
+        for table, known_figures in _FIGURES.items():
+            for name in known_figures if table in data else ():
+                if name not in data[table]:
+                    self.report("PW306", f"{table} figure {name} is missing", ("", table))
+            for name, row in data.get(table, {}).items():
+                self._source(name, row, data.get("sources", {}), (table, name))
         for name, _ in _entries(data, "makespan"):
             if name not in units:
                 known = ", ".join(units) or "none"
@@ -277,16 +286,16 @@ class Checker:
                 "PW306", f"assumption {name}: state must be one of {', '.join(states)}", place
             )
 
-    def _figure(self, name: str, row: object) -> None:
-        place, what = ("occupancy", name), f"occupancy figure {name}"
-        if name not in OCCUPANCY:
-            known = ", ".join(OCCUPANCY)
+    def _figure(self, table: str, name: str, row: object) -> None:
+        place, what = (table, name), f"{table} figure {name}"
+        if name not in _FIGURES[table]:
+            known = ", ".join(_FIGURES[table])
             self.report("PW305", f"unknown {what}", place, f"known: {known}")
             return
         if not isinstance(row, dict) or sorted(row) != sorted(_FIGURE_KEYS):
             self.report("PW306", f"{what} needs {', '.join(_FIGURE_KEYS)}, only", place)
             return
-        self._integer(row["value"], OCCUPANCY[name], what, place)
+        self._integer(row["value"], _FIGURES[table][name], what, place)
         self._evidence(row["evidence"], what, place)
         if not _is_text(row["source"]):
             self.report("PW306", f"{what}: source must be a text", place)

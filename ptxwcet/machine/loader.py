@@ -15,8 +15,17 @@ from typing import Any
 from ptxwcet.claims import Assumption, AssumptionState
 from ptxwcet.ir.op_classes import OpClass
 from ptxwcet.machine.assumptions import ASSUMPTIONS
-from ptxwcet.machine.checks import LIMITS, MOST_CYCLES, OCCUPANCY, Checker, Table, locate
+from ptxwcet.machine.checks import (
+    DISPATCH,
+    LIMITS,
+    MOST_CYCLES,
+    OCCUPANCY,
+    Checker,
+    Table,
+    locate,
+)
 from ptxwcet.machine.model import (
+    DispatchRules,
     Evidence,
     Figure,
     FunctionalUnit,
@@ -155,6 +164,10 @@ def _build(data: Table, memory_latency: int) -> Machine:
         )
         for key, text in ASSUMPTIONS.items()
     )
+    figures = {
+        table: {key: _figure(data[table][key], sources) for key in keys if table in data}
+        for table, keys in (("occupancy", OCCUPANCY), ("dispatch", DISPATCH))
+    }
     return Machine(
         name=data["name"],
         description=data["description"],
@@ -170,17 +183,14 @@ def _build(data: Table, memory_latency: int) -> Machine:
         memory_latency_cycles=memory_latency,
         limits=ResidencyLimits(**{key: data["limits"][key] for key in LIMITS}),
         satisfies=satisfies,
-        occupancy=_occupancy(data["occupancy"], sources) if "occupancy" in data else None,
+        occupancy=OccupancyRules(**figures["occupancy"]) if "occupancy" in data else None,
+        dispatch=DispatchRules(**figures["dispatch"]) if "dispatch" in data else None,
         makespan_letters=MappingProxyType(dict(data.get("makespan", {}))),
     )
 
 
-def _occupancy(table: Table, sources: dict[str, str]) -> OccupancyRules:
-    figures = {
-        key: Figure(row["value"], Evidence(row["evidence"]), _source_text(row["source"], sources))
-        for key, row in ((key, table[key]) for key in OCCUPANCY)
-    }
-    return OccupancyRules(**figures)
+def _figure(row: dict[str, Any], sources: dict[str, str]) -> Figure:
+    return Figure(row["value"], Evidence(row["evidence"]), _source_text(row["source"], sources))
 
 
 def _timing(

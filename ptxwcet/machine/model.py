@@ -105,13 +105,28 @@ class OccupancyRules:
     shared_bytes_reserved_per_block: Figure
 
 
+@dataclass(frozen=True, slots=True)
+class DispatchRules:
+    """How the blocks of a launch come to free slots of SMs, in cycles (docs/methods/grid.md).
+
+    While blocks wait, a slot is free for at most ``delay_cycles`` in which the launcher could start
+    one; it is closed for ``gap_cycles`` after each start. Before the first block starts and after
+    the last one ends, a launch takes ``launch_overhead_cycles`` together.
+    """
+
+    delay_cycles: Figure
+    gap_cycles: Figure
+    launch_overhead_cycles: Figure
+
+
 @dataclass(frozen=True)
 class Machine:
     """A machine file, resolved for one global-memory latency.
 
     ``memory_latency_cycles`` is the parameter that was put into the timings. ``issues_return``:
     ``ret`` and ``exit`` are issued like other instructions. ``satisfies`` holds every known
-    assumption. ``occupancy`` is None if the machine file does not say how many blocks run at once.
+    assumption. ``occupancy`` is None if the machine file does not say how many blocks run at once,
+    ``dispatch`` if it does not say how they start.
     ``makespan_letters`` says of units whether they are load/store units (L) or cores
     (C) to the makespan methods; a unit that it does not name is neither.
     """
@@ -133,6 +148,7 @@ class Machine:
     makespan_letters: Mapping[str, str]
     warp_size: int = WARP_SIZE
     occupancy: OccupancyRules | None = None
+    dispatch: DispatchRules | None = None
 
     def unit(self, name: str) -> FunctionalUnit:
         """The unit of that name. Raises KeyError if the machine has none."""

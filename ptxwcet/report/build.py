@@ -10,7 +10,8 @@ from ptxwcet.analysed import AnalysedPiece, KernelAnalysis
 from ptxwcet.bounds.explanation import BoundExplanation, explain_safe
 from ptxwcet.bounds.methods import SAFE, all_methods
 from ptxwcet.bounds.outcome import BlockBound, SectionBound
-from ptxwcet.claims import Refusal
+from ptxwcet.claims import Refusal, TimingClaim
+from ptxwcet.compose.launch_bound import LaunchBound
 from ptxwcet.flow.launch import BoundOrigin
 from ptxwcet.flow.walk.path import PathLoop, loop_entries
 from ptxwcet.ir.kernel import Kernel
@@ -22,6 +23,7 @@ from ptxwcet.report.model import (
     AssumptionRow,
     BoundedKernel,
     BoundRow,
+    LaunchRow,
     LineRow,
     LoopRow,
     Report,
@@ -78,9 +80,7 @@ def _bounded(sources: SourceLines | None, row: KernelAnalysis) -> BoundedKernel:
         bound_cycles=claim.cycles,
         microseconds=round(claim.cycles / row.machine.clock_mhz, 3),
         guarantee=claim.guarantee.value,
-        assumptions=tuple(
-            AssumptionRow(a.key, a.text, a.state.value, a.source) for a in claim.assumptions
-        ),
+        assumptions=_assumption_rows(claim),
         bounds=bounds,
         largest_pessimism_percent=pessimism,
         block_ranges=len(row.pieces),
@@ -95,6 +95,38 @@ def _bounded(sources: SourceLines | None, row: KernelAnalysis) -> BoundedKernel:
         if sources is None or isinstance(explained, Refusal)
         else explanation_row(row, explained, sources),
         not_explained=explained.reason if isinstance(explained, Refusal) else "",
+        launch=_launch_row(row.launched, row.machine.clock_mhz)
+        if isinstance(row.launched, LaunchBound)
+        else None,
+        launch_not_bounded=row.launched.reason if isinstance(row.launched, Refusal) else "",
+    )
+
+
+def _assumption_rows(claim: TimingClaim) -> tuple[AssumptionRow, ...]:
+    return tuple(AssumptionRow(a.key, a.text, a.state.value, a.source) for a in claim.assumptions)
+
+
+def _launch_row(launched: LaunchBound, clock_mhz: int) -> LaunchRow:
+    claim, bound, residency = launched.claim, launched.bound, launched.residency
+    return LaunchRow(
+        cycles=claim.cycles,
+        microseconds=round(claim.cycles / clock_mhz, 3),
+        guarantee=claim.guarantee.value,
+        blocks=launched.blocks,
+        sms=launched.sms,
+        resident_blocks=bound.resident_blocks,
+        least_resident=residency.least,
+        most_resident=residency.most,
+        limited_by=residency.limited_by,
+        open=residency.open,
+        least_cycles=launched.least_cycles,
+        form=bound.form.value,
+        work_cycles=bound.work_cycles,
+        slack_cycles=bound.slack_cycles,
+        tail_cycles=bound.tail_cycles,
+        launcher_cycles=bound.launcher_cycles,
+        overhead_cycles=launched.overhead_cycles,
+        assumptions=_assumption_rows(claim),
     )
 
 

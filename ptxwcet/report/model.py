@@ -147,6 +147,39 @@ class WarpRow:
 
 
 @dataclass(frozen=True, slots=True)
+class LaunchRow:
+    """How long the whole launch takes at most: ``cycles``, the sum of five parts.
+
+    ``work_cycles`` are issued and initiated before the last block starts, ``slack_cycles`` latency
+    of the blocks that pass through one slot, ``tail_cycles`` work that may be left when the last
+    block starts, ``launcher_cycles`` gaps between starts; ``overhead_cycles`` is that of a launch.
+    ``form`` is the form of the theorem that gave it (docs/methods/grid.md), for
+    ``resident_blocks`` on an SM, the worst of ``least_resident`` to ``most_resident``.
+    ``limited_by`` are the resources that allow no more, ``open`` what would tell how many there
+    are; then the bound is between ``least_cycles`` and ``cycles``.
+    """
+
+    cycles: int
+    microseconds: float
+    guarantee: Annotated[str, Guarantee]
+    blocks: int
+    sms: int
+    resident_blocks: int
+    least_resident: int
+    most_resident: int
+    limited_by: tuple[str, ...]
+    open: tuple[str, ...]
+    least_cycles: int
+    form: str
+    work_cycles: int
+    slack_cycles: int
+    tail_cycles: int
+    launcher_cycles: int
+    overhead_cycles: int
+    assumptions: tuple[AssumptionRow, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class BoundedKernel:
     """A bounded kernel. ``bounds[0]`` is what is reported; ``microseconds`` at the machine's clock.
 
@@ -155,7 +188,8 @@ class BoundedKernel:
     alone on its SM.
     ``largest_pessimism_percent`` is (bound / lower bound - 1) * 100, None without a lower bound.
     ``worst_path`` is that of the safe bound; ``explanation`` None unless it is asked for.
-    ``not_explained`` says why neither can be given, empty if they can.
+    ``not_explained`` says why neither can be given, empty if they can. ``launch`` bounds the whole
+    launch, None without a grid; ``launch_not_bounded`` says why there is none though there is one.
     """
 
     kernel: str
@@ -181,6 +215,8 @@ class BoundedKernel:
     worst_path: tuple[PathRow, ...]
     explanation: Explanation | None
     not_explained: str = ""
+    launch: LaunchRow | None = None
+    launch_not_bounded: str = ""
     status: Literal["bounded"] = "bounded"
 
 

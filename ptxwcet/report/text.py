@@ -9,6 +9,7 @@ from typing import Protocol, TypeVar
 
 from ptxwcet.report.explanation_text import explanation_lines
 from ptxwcet.report.head import Refused, as_people_know, head_text, row_or_refusal
+from ptxwcet.report.launch_text import launch_lines, rests_on
 from ptxwcet.report.model import BoundedKernel, LoopRow, Report
 from ptxwcet.report.places import number_ranges
 from ptxwcet.support.diagnostics import Diagnostic
@@ -53,10 +54,13 @@ def render_text(
 
 
 def _line(kernel: BoundedKernel | Refused) -> str:
-    """A kernel in a line for a machine to read: name, cycles, guarantee."""
+    """A line for a machine: name, cycles, guarantee; then cycles and guarantee of the launch."""
     if isinstance(kernel, Refused):
         return f"{kernel.kernel} refused {kernel.diagnostics[0].code}\n"
-    return f"{kernel.kernel} {kernel.bound_cycles} {kernel.guarantee}\n"
+    line = f"{kernel.kernel} {kernel.bound_cycles} {kernel.guarantee}"
+    if kernel.launch is not None:
+        line += f" {kernel.launch.cycles} {kernel.launch.guarantee}"
+    return f"{line}\n"
 
 
 def kernel_texts(
@@ -82,6 +86,7 @@ def _refused(kernel: Refused) -> str:
 def _bounded(kernel: BoundedKernel, extent: Extent) -> str:
     is_whole = extent is Extent.DETAILS
     lines = [f"kernel     {kernel.kernel}", f"launch     {_launch(kernel)}", ""]
+    lines += launch_lines(kernel)
     lines.append(
         f"BOUND      {kernel.bound_cycles:,} cycles for any one block alone on its SM "
         f"({kernel.microseconds:,} us)   {kernel.guarantee}"
@@ -182,7 +187,7 @@ def _bound_line(method: str, cycles: int | None, guarantee: str | None, note: st
 
 def _safe_under(kernel: BoundedKernel) -> list[str]:
     """What the bound rests on; what the machine's definition makes true is named, not repeated."""
-    stated = [f"  - {a.text} [{a.state}]" for a in kernel.assumptions]
+    stated = rests_on(kernel)
     if kernel.guarantee != "safe-bound":
         return ["holds only if", *stated]
     is_stated = "work-conserving" in {a.key for a in kernel.assumptions}

@@ -1,7 +1,8 @@
-"""The bound of a block of each kernel of a PTX file.
+"""The bounds of each kernel of a PTX file: of a block, and of the launch if the grid is known.
 
 >>> from ptxwcet.studies.block_bound import bound_file
 >>> from ptxwcet.studies.request import Request
+from ptxwcet.studies.whole_launch import with_launch_bound
 >>> answer = bound_file(Request("samples/vector_add.ptx", block="256", parameters=("n=1000",)))
 >>> [row.worst.bound.cycles for row in answer.answered]
 [662]
@@ -15,6 +16,7 @@ from ptxwcet.machine.loader import load_machine
 from ptxwcet.pipeline import analyse_kernel
 from ptxwcet.studies.opening import Answer, find_named_policy, open_request
 from ptxwcet.studies.request import Request
+from ptxwcet.studies.whole_launch import with_launch_bound
 
 FileAnswer = Answer[KernelAnalysis]
 """The bounds of the kernels of a file."""
@@ -30,7 +32,7 @@ def bound_file(request: Request) -> FileAnswer:
     policy = find_named_policy(request)
 
     def bounded(kernel: Kernel) -> KernelAnalysis:
-        return analyse_kernel(
+        row = analyse_kernel(
             opened.whole(kernel),
             opened.launch_of(kernel),
             machine,
@@ -39,5 +41,6 @@ def bound_file(request: Request) -> FileAnswer:
             policy=policy,
             method=request.method,
         )
+        return with_launch_bound(row, opened.module, opened.launched, opened.request.gpu)
 
     return Answer(request.path, opened.sha256, machine, opened.each(bounded))

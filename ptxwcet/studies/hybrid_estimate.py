@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 
 from ptxwcet.analysed import KernelAnalysis
 from ptxwcet.claims import TimingClaim
-from ptxwcet.compose.grid_plan import ANY_GRID, GridWishes
 from ptxwcet.compose.waves import WaveSchedule
+from ptxwcet.compose.wishes import ANY_GRID, GridWishes
 from ptxwcet.flow.graph.cfg import ControlFlowGraph, build_cfg
 from ptxwcet.flow.graph.dominance import compute_dominators
 from ptxwcet.flow.graph.inlining import inline_calls

@@ -150,7 +150,7 @@ class _Checker:
                     f"{piece.paths.first}: {longest} cycles executed ({by}), SAFE is {safe}",
                 )
             )
-        return ExecutedRow(piece.count, longest, by, safe)
+        return ExecutedRow(piece.count or 0, longest, by, safe)
 
     def _exceeds_totals(self, paths: BlockPaths) -> bool:
         """Whether a warp does more in its run than facts say, which is reported."""

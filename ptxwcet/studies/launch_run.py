@@ -46,6 +46,7 @@ from ptxwcet.studies.opening import (
     refuse,
 )
 from ptxwcet.studies.request import MOST_INSTRUCTIONS, Request
+from ptxwcet.studies.whole_launch import with_launch_bound
 from ptxwcet.support.array_files import Array
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 
@@ -127,6 +128,8 @@ def run_file(request: RunRequest, progress: Progress | None = None) -> RunAnswer
 def bound_executed(request: Request, progress: Progress | None = None) -> FileAnswer:
     """Bounds what the warps of a launch execute for the inputs of its launch file: estimates.
 
+    Of a block and of the launch.
+
     Raises PtxwcetError for input that concerns no single kernel. Cost: that of the run.
     """
     machine = load_machine(request.machine, request.memory_latency_cycles)
@@ -136,6 +139,8 @@ def bound_executed(request: Request, progress: Progress | None = None) -> FileAn
     try:
         prepared = prepare_launch(request, module, machine, progress)
         row = analyse_prepared(prepared, policy=policy, method=request.method)
+        launched = open_request(request, module).launched
+        row = with_launch_bound(row, module, launched, request.gpu)
     except RefusedLaunch as refused:
         row = RefusedKernel(refused.kernel, refused.diagnostics)
     return Answer(request.path, digest_of(request), machine, (row,))

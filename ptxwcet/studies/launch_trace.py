@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ptxwcet.compose.grid_plan import ANY_GRID, GridPlan, GridWishes, plan_grid
+from ptxwcet.compose.grid_plan import GridPlan, plan_grid
 from ptxwcet.compose.grid_workload import (
     TracedKernel,
     block_points,
@@ -24,6 +24,7 @@ from ptxwcet.compose.grid_workload import (
     known_paths,
 )
 from ptxwcet.compose.waves import WaveSchedule
+from ptxwcet.compose.wishes import ANY_GRID, GridWishes
 from ptxwcet.emulator.executed_paths import executed_warps
 from ptxwcet.emulator.launch_model import LaunchFile, is_random
 from ptxwcet.flow.facts.placing import place_facts

@@ -49,12 +49,16 @@ _LOGGER = logging.getLogger(__name__)
 class Launched:
     """What a launch file says beside block and grid: scalars, aggregates and ``.const`` variables.
 
-    Bytes are by PTX name.
+    Bytes are by PTX name. ``registers`` of a thread are None if it does not say them, with the
+    place where it does; ``dynamic_shared_bytes`` without a launch file.
     """
 
     scalars: tuple[ParameterFact, ...] = ()
     aggregates: tuple[tuple[str, bytes], ...] = ()
     constants: tuple[tuple[str, bytes], ...] = ()
+    dynamic_shared_bytes: int | None = None
+    registers: int | None = None
+    registers_place: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,6 +299,9 @@ def with_launch_file(
         launched,
         tuple(launch.aggregate_bytes().items()),
         tuple(constant_bytes(module, launch.constant_bytes()).items()),
+        launch.dynamic_shared_bytes,
+        launch.registers_per_thread,
+        launch.place("registers_per_thread"),
     )
     return replace(request, kernels=(name,), launch_file=None, block=block, grid=grid), said
 

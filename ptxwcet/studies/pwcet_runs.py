@@ -15,8 +15,9 @@ from pathlib import Path
 import numpy as np
 
 from ptxwcet.claims import Assumption, Guarantee
-from ptxwcet.compose.grid_plan import GridWishes, plan_grid
+from ptxwcet.compose.grid_plan import plan_grid
 from ptxwcet.compose.grid_workload import TracedKernel, build_grid_workload
+from ptxwcet.compose.wishes import GridWishes
 from ptxwcet.emulator.executed_paths import executed_warps
 from ptxwcet.emulator.launch import Execution
 from ptxwcet.emulator.launch_model import LaunchFile, is_random

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ptxwcet.compose.wishes import ANY_GRID, GridWishes
 from ptxwcet.machine.loader import DEFAULT_MACHINE
 
 MOST_INSTRUCTIONS = 10**9
@@ -19,7 +20,8 @@ class Request:
     ``policy`` names a known warp scheduler, for the method ``scheduled``; ``method`` is the one
     that is reported as the bound, ``safe`` or ``scheduled``. ``launch_file`` is a launch file that
     says kernel, block, grid and parameters, constants, ``facts_file`` one of flow facts. ``text``
-    is the PTX itself, if ``path`` is only what it is called.
+    is the PTX itself, if ``path`` is only what it is called. ``gpu`` is what is said of SMs and
+    residency.
     """
 
     path: str
@@ -37,3 +39,4 @@ class Request:
     launch_file: str | None = None
     facts_file: str | None = None
     text: str | None = None
+    gpu: GridWishes = ANY_GRID

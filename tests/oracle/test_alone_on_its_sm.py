@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ptxwcet.claims import AssumptionState, Guarantee, TimingClaim
-from ptxwcet.compose.grid_plan import GridWishes
+from ptxwcet.compose.wishes import GridWishes
 from ptxwcet.machine.loader import load_machine, machine_names
 from ptxwcet.report.build import build_report
 from ptxwcet.report.text import render_text

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ptxwcet.compose.grid_plan import GridWishes
+from ptxwcet.compose.wishes import GridWishes
 from ptxwcet.studies.hybrid_estimate import HybridAnswer, HybridRequest, study_trace
 from ptxwcet.studies.launch_trace import TraceOptions
 from ptxwcet.studies.recording import (

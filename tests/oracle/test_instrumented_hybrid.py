@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from test_instrumented_paths import LAUNCH_FILES, SAMPLES, sample_of
 
-from ptxwcet.compose.grid_plan import GridWishes
+from ptxwcet.compose.wishes import GridWishes
 from ptxwcet.flow.graph.cfg import build_cfg
 from ptxwcet.flow.graph.dominance import compute_dominators
 from ptxwcet.flow.graph.inlining import inline_calls

@@ -8,7 +8,7 @@ from ptxwcet.bounds.analysis import BlockAnalysis, analyse_block
 from ptxwcet.bounds.methods import METHODS
 from ptxwcet.bounds.outcome import NEEDED, BlockBound, Outcome
 from ptxwcet.claims import Assumption, AssumptionState, Guarantee, Refusal
-from ptxwcet.machine.assumptions import ASSUMPTIONS
+from ptxwcet.machine.assumptions import ASSUMPTIONS, OF_LAUNCHES
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.warp.program import (
     Barrier,
@@ -44,8 +44,8 @@ def bound(outcome: Outcome) -> BlockBound:
     return outcome
 
 
-def test_every_assumption_is_needed_by_the_block_bounds() -> None:
-    assert set(NEEDED) == set(ASSUMPTIONS)
+def test_every_assumption_is_needed_by_the_bounds_of_blocks_or_launches() -> None:
+    assert {*NEEDED, *OF_LAUNCHES} == set(ASSUMPTIONS)
 
 
 @pytest.mark.parametrize(

@@ -198,6 +198,7 @@ def test_machines_policies_and_kernels_are_completed() -> None:
     loops = str(SAMPLES / "loops.ptx")
     assert completed("bound", loops, "--machine", "orin") == [
         "orin-ecrts2025",
+        "orin-ecrts2025-16sm",
         "orin-ecrts2025-hazard",
     ]
     assert completed("simulate", loops, "--policy", "g") == ["gto", "gty"]

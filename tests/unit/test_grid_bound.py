@@ -13,8 +13,8 @@ from ptxwcet.bounds.grid import (
     BlockKind,
     Dispatch,
     GridForm,
-    bound_for_any_residency,
     bound_grid,
+    bounds_by_residency,
 )
 from ptxwcet.bounds.grid_demand import block_kind
 from ptxwcet.bounds.grid_scope import grid_refusal
@@ -122,16 +122,16 @@ def test_more_blocks_never_take_less() -> None:
             before = bound.cycles
 
 
-def test_any_residency_is_the_worst_of_all() -> None:
+def test_bounds_by_residency() -> None:
     kinds = alike(1_000)
     for sms in (1, 4):
-        bound = bound_for_any_residency(kinds, Dispatch(sms, 32))
-        each = [bound_grid(kinds, Dispatch(sms, slots)).cycles for slots in range(1, 33)]
-        assert bound.cycles == max(each)
-        assert bound.resident_blocks == 1 + each.index(max(each))
+        bounds = bounds_by_residency(kinds, Dispatch(sms, 32), 5)
+        each = [bound_grid(kinds, Dispatch(sms, slots)) for slots in range(5, 33)]
+        assert list(bounds) == each
     # with much work and little slack, many residents are worse: all four may be on one SM
-    bound = bound_for_any_residency([BlockKind(4, 1, 1_000)], Dispatch(4, 16))
-    assert (bound.resident_blocks, bound.cycles) == (4, 4_001)
+    bounds = bounds_by_residency([BlockKind(4, 1, 1_000)], Dispatch(4, 16))
+    assert [bound.cycles for bound in bounds] == [1_001, 2_001, 3_001, 4_001]
+    assert len(bounds_by_residency([BlockKind(4, 1, 1_000)], Dispatch(4, 16), 9)) == 1
 
 
 def test_huge_grids_cost_what_small_ones_do() -> None:

@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from ptxwcet.cli.hybrid import hybrid
-from ptxwcet.compose.grid_plan import GridWishes
+from ptxwcet.compose.wishes import GridWishes
 from ptxwcet.flow.graph.cfg import build_cfg
 from ptxwcet.flow.graph.dominance import compute_dominators
 from ptxwcet.flow.graph.loops import find_loops

@@ -11,13 +11,19 @@ from click.testing import CliRunner
 from ptxwcet.claims import AssumptionState
 from ptxwcet.cli.machine import machine as machine_command
 from ptxwcet.ir.op_classes import OpClass
-from ptxwcet.machine.assumptions import ASSUMPTIONS
+from ptxwcet.machine.assumptions import ALONE, ASSUMPTIONS, OF_LAUNCHES
 from ptxwcet.machine.loader import DEFAULT_MACHINE, load_machine, machine_names
 from ptxwcet.machine.model import Evidence, OpTiming, TimingMeaning
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 
 GOLDEN = Path(__file__).parents[1] / "data" / "machines"
-NAMES = ("ampere-realistic", "orin-ecrts2025", "orin-ecrts2025-hazard", "rtx3070-gpgpusim")
+NAMES = (
+    "ampere-realistic",
+    "orin-ecrts2025",
+    "orin-ecrts2025-16sm",
+    "orin-ecrts2025-hazard",
+    "rtx3070-gpgpusim",
+)
 
 
 def test_names() -> None:
@@ -57,7 +63,8 @@ def test_the_page_of_assumptions_says_what_the_code_says() -> None:
     page = (Path(__file__).parents[2] / "docs" / "assumptions.md").read_text()
     cells = dict(re.findall(r"^\| ([\w-]+) \| (.*) \|$", page, re.MULTILINE))
     assert ASSUMPTIONS.keys() <= cells.keys()
-    assert cells["alone-on-its-sm"] == ASSUMPTIONS["alone-on-its-sm"]
+    for key in (ALONE, *OF_LAUNCHES):
+        assert cells[key] == ASSUMPTIONS[key]
 
 
 def test_states_of_the_ledger() -> None:
@@ -69,6 +76,7 @@ def test_states_of_the_ledger() -> None:
 
     orin = stated("orin-ecrts2025")
     assert orin.pop("alone-on-its-sm") is AssumptionState.ASSUMED
+    assert orin.pop("no-other-kernels") is AssumptionState.ASSUMED
     assert set(orin.values()) == {AssumptionState.BY_DEFINITION}
     hazard = stated("orin-ecrts2025-hazard")
     doubtful = {key for key, state in hazard.items() if state is AssumptionState.DOUBTFUL}

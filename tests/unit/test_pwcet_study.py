@@ -9,7 +9,7 @@ import pytest
 from pwcet_validation import max_autoregressive
 
 from ptxwcet.claims import Guarantee
-from ptxwcet.compose.grid_plan import GridWishes
+from ptxwcet.compose.wishes import GridWishes
 from ptxwcet.pwcet.comparison import Order, compare, compare_all, envelope
 from ptxwcet.pwcet.distributions import Floats
 from ptxwcet.pwcet.estimation import Estimator

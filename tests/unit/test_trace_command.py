@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from ptxwcet.cli.main import main
 from ptxwcet.cli.trace import trace as trace_command
-from ptxwcet.compose.grid_plan import GridWishes
+from ptxwcet.compose.wishes import GridWishes
 from ptxwcet.studies.launch_trace import TraceOptions, trace_kernel
 from ptxwcet.studies.request import Request
 from ptxwcet.trace.files import read_trace

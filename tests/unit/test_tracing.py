@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ptxwcet.compose.grid_plan import GridWishes
+from ptxwcet.compose.wishes import GridWishes
 from ptxwcet.emulator.launch import PathNode, PathStep
 from ptxwcet.emulator.layout import shared_bytes
 from ptxwcet.flow.graph.cfg import build_cfg

@@ -1,0 +1,175 @@
+"""The bound of a whole launch: blocks counted by what they execute, residency, dispatch, claim.
+
+What is proved is in docs/methods/grid.md; :mod:`ptxwcet.bounds.grid` has the forms.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ptxwcet.bounds.analysis import BlockAnalysis
+from ptxwcet.bounds.grid import BlockKind, Dispatch, GridBound, bounds_by_residency
+from ptxwcet.bounds.grid_demand import block_kind
+from ptxwcet.bounds.grid_scope import grid_refusal
+from ptxwcet.claims import (
+    Assumption,
+    AssumptionState,
+    Citation,
+    Guarantee,
+    Refusal,
+    TimingClaim,
+)
+from ptxwcet.compose.occupancy import missing_rules
+from ptxwcet.compose.residency import LaunchedBlock, Residency, find_residency
+from ptxwcet.compose.wishes import GridWishes
+from ptxwcet.flow.launch import Dim3, Launch
+from ptxwcet.flow.walk.path import BlockPaths, WarpPath
+from ptxwcet.machine.assumptions import ALONE, BREADTH_FIRST, OF_LAUNCHES
+from ptxwcet.machine.ledger import EXECUTION, claim_on
+from ptxwcet.machine.model import Machine
+from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+
+METHOD = "grid"
+"""Name of the method that bounds launches."""
+
+_CITATION = Citation("docs/methods/grid.md", "G1 to G3")
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchBound:
+    """How long a launch takes at most: ``claim.cycles``, the parts of ``bound`` and the overhead.
+
+    ``kinds`` are its blocks. ``least_cycles`` is the smallest bound for a number of resident blocks
+    that is possible: what it may come to if the residency is said.
+    """
+
+    claim: TimingClaim
+    bound: GridBound
+    kinds: tuple[BlockKind, ...]
+    sms: int
+    residency: Residency
+    overhead_cycles: int
+    least_cycles: int
+
+    @property
+    def blocks(self) -> int:
+        """Blocks of the grid."""
+        return sum(kind.count for kind in self.kinds)
+
+
+def count_blocks(pieces: Sequence[BlockPaths], launch: Launch) -> dict[tuple[WarpPath, ...], int]:
+    """How many blocks of the grid execute the paths of each piece, by its warps; empty if unknown.
+
+    In an axis of the grid that decides nothing, index 0 stands for all. Unknown without a grid, and
+    for ranges of parameters, of which each value may deal the blocks differently.
+    """
+    if launch.grid is None or launch.ranges:
+        return {}
+    counts: dict[tuple[WarpPath, ...], int] = {}
+    grid = launch.grid
+    stands_for_all = [all(piece.last[axis] == 0 for piece in pieces) for axis in range(3)]
+    for piece in pieces:
+        blocks = math.prod(
+            grid[axis] if stands_for_all[axis] else piece.last[axis] - piece.first[axis] + 1
+            for axis in range(3)
+        )
+        counts[piece.warps] = counts.get(piece.warps, 0) + blocks
+    return counts if sum(counts.values()) == math.prod(grid) else {}
+
+
+def kinds_of_blocks(
+    pieces: Sequence[tuple[BlockAnalysis, int | None]], grid: Dim3
+) -> tuple[BlockKind, ...]:
+    """The blocks of a grid by what they execute, from analyses and how many blocks have each.
+
+    Where that is not known of each, all blocks have the largest of every figure. Raises
+    PtxwcetError (PW404). Cost: a profile a class and section.
+    """
+    blocks = math.prod(grid)
+    kinds = tuple(block_kind(analysis, count or 0) for analysis, count in pieces)
+    if sum(kind.count for kind in kinds) == blocks:
+        return kinds
+    busiest = [kind.busiest_cycles for kind in kinds]
+    alone = [cycles for cycles in busiest if cycles is not None]
+    return (
+        BlockKind(
+            blocks,
+            max(kind.slack_cycles for kind in kinds),
+            max(kind.work_cycles for kind in kinds),
+            max(alone) if len(alone) == len(kinds) else None,
+            any(kind.meets_barriers for kind in kinds),
+        ),
+    )
+
+
+def bound_launch(
+    pieces: Sequence[tuple[BlockAnalysis, int | None]],
+    grid: Dim3,
+    block: LaunchedBlock,
+    machine: Machine,
+    wishes: GridWishes,
+) -> LaunchBound | Refusal:
+    """Bounds a launch whose blocks are bounded one by one; a Refusal says what keeps it from that.
+
+    Raises PtxwcetError for what cannot be launched so: PW316 (a block that no SM holds), PW319
+    (more SMs than there are), PW426. Cost: a profile a class and section, whatever the grid.
+    """
+    refusal = grid_refusal(block.kernel)
+    if refusal is not None:
+        return refusal
+    if machine.occupancy is None:
+        return Refusal(missing_rules(machine).diagnostics[0].message)
+    sms = _sms(machine, wishes)
+    residency = find_residency(block, machine, wishes)
+    if machine.dispatch is None:
+        return Refusal(f"machine {machine.name} does not say how blocks of a launch start")
+    try:
+        kinds = kinds_of_blocks(pieces, grid)
+    except PtxwcetError as error:
+        return Refusal(error.diagnostics[0].message)
+    rules = machine.dispatch
+    in_turn = machine.assumption(BREADTH_FIRST).state is not AssumptionState.DOUBTFUL
+    dispatch = Dispatch(
+        sms, residency.most, rules.delay_cycles.value, rules.gap_cycles.value, in_turn
+    )
+    bounds = bounds_by_residency(kinds, dispatch, residency.least)
+    worst = max(bounds, key=lambda bound: bound.cycles)
+    overhead = rules.launch_overhead_cycles.value
+    assumptions = [
+        *dict.fromkeys(one for analysis, _ in pieces for one in analysis.assumptions),
+        *residency.assumptions,
+    ]
+    if wishes.sms is not None:
+        text = f"the launch has {sms} of the SMs of the GPU"
+        assumptions.append(Assumption("sms", text, AssumptionState.ASSUMED, "--sms"))
+    keys = ["work-conserving", *(key for key in EXECUTION if key != ALONE)]
+    keys += [key for key in OF_LAUNCHES if in_turn or key != BREADTH_FIRST]
+    claim = TimingClaim(
+        worst.cycles + overhead,
+        Guarantee.SAFE_BOUND,
+        METHOD,
+        tuple(assumptions),
+        (_CITATION,),
+    )
+    least = min(bound.cycles for bound in bounds) + overhead
+    stated = claim_on(machine, keys, claim)
+    return LaunchBound(stated, worst, kinds, sms, residency, overhead, least)
+
+
+def _sms(machine: Machine, wishes: GridWishes) -> int:
+    """The SMs that a launch has. Raises PtxwcetError (PW319) for more than the machine has."""
+    assert machine.occupancy is not None
+    there = machine.occupancy.sms.value
+    if wishes.sms is not None and wishes.sms > there:
+        plural = "" if there == 1 else "s"
+        raise PtxwcetError(
+            Diagnostic(
+                "PW319",
+                f"--sms {wishes.sms}: machine {machine.name} has {there} SM{plural}",
+                help="name a machine that has so many (ptxwcet machine list), or write a file that "
+                f'extends this one: extends = "{machine.name}", and sms in [occupancy]',
+            )
+        )
+    return there if wishes.sms is None else wishes.sms

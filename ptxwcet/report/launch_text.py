@@ -1,0 +1,69 @@
+"""The bound of a whole launch as lines of the report for people."""
+
+from __future__ import annotations
+
+from ptxwcet.report.model import AssumptionRow, BoundedKernel, LaunchRow
+
+_MARGIN = " " * 11
+
+
+def launch_lines(kernel: BoundedKernel) -> list[str]:
+    """The bound of the launch, what it is made of, and what would make it smaller; none without."""
+    launch = kernel.launch
+    if launch is None:
+        reason = kernel.launch_not_bounded
+        return [f"KERNEL     not bounded as a whole: {reason}"] if reason else []
+    what = f"{_plural(launch.blocks, 'block')} on {_plural(launch.sms, 'SM')}"
+    lines = [
+        f"KERNEL     <= {launch.cycles:,} cycles for all {what} "
+        f"({_time(launch.microseconds)})   {launch.guarantee}",
+        f"{_MARGIN}{_parts(launch)}",
+    ]
+    if launch.open:
+        lines.append(
+            f"{_MARGIN}the worst of {launch.least_resident} to {launch.most_resident} resident "
+            f"blocks, the best has {launch.least_cycles:,}: {' and '.join(launch.open)} would tell"
+        )
+    return lines
+
+
+def _parts(launch: LaunchRow) -> str:
+    """The sum, and the residency that it is for."""
+    parts = [f"work {launch.work_cycles:,}", f"latency {launch.slack_cycles:,}"]
+    for name, cycles in (
+        ("tail", launch.tail_cycles),
+        ("launcher", launch.launcher_cycles),
+        ("overhead", launch.overhead_cycles),
+    ):
+        if cycles:
+            parts.append(f"{name} {cycles:,}")
+    limits = "" if launch.open else f" ({', '.join(launch.limited_by)})"
+    return f"{' + '.join(parts)}; {_plural(launch.resident_blocks, 'block')} an SM{limits}"
+
+
+def rests_on(kernel: BoundedKernel) -> list[str]:
+    """What the bounds of block and launch rest on, a line each; whose it is, if not both's."""
+    own = kernel.assumptions
+    if kernel.launch is None:
+        return [_shown(one) for one in own]
+    launch = kernel.launch.assumptions
+    both = [one for one in own if one in launch]
+    return [
+        *(_shown(one) for one in both),
+        *(_shown(one, "of the block: ") for one in own if one not in both),
+        *(_shown(one, "of the kernel: ") for one in launch if one not in both),
+    ]
+
+
+def _shown(assumption: AssumptionRow, whose: str = "") -> str:
+    return f"  - {whose}{assumption.text} [{assumption.state}]"
+
+
+def _time(microseconds: float) -> str:
+    if microseconds < 1_000:
+        return f"{microseconds:,} us"
+    return f"{microseconds / 1_000:,.3f} ms"
+
+
+def _plural(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"

@@ -1,0 +1,282 @@
+"""The bound of a whole launch as users get it: counts of blocks, residency, claims, refusals."""
+
+from __future__ import annotations
+
+import io
+import json
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ptxwcet.bounds.grid import Dispatch, bound_grid
+from ptxwcet.bounds.grid_demand import block_kind
+from ptxwcet.claims import AssumptionState, Guarantee, Refusal
+from ptxwcet.cli.main import main
+from ptxwcet.compose.launch_bound import LaunchBound, count_blocks
+from ptxwcet.compose.wishes import GridWishes
+from ptxwcet.studies.block_bound import bound_file
+from ptxwcet.studies.opening import RefusedKernel
+from ptxwcet.studies.request import Request
+
+SAMPLES = Path(__file__).parents[2] / "samples"
+MANY = "orin-ecrts2025-16sm"
+
+HEAD = ".version 8.0\n.target sm_80\n.address_size 64\n"
+# Blocks with an index below 5 run a loop of 40, the others leave at once; y decides nothing.
+UNEVEN = """
+.visible .entry uneven(.param .u64 p) {
+  .reg .pred %p<3>; .reg .b32 %r<4>; .reg .b64 %d<2>;
+  mov.u32 %r1, %ctaid.x;
+  setp.gt.u32 %p1, %r1, 4;
+  @%p1 bra END;
+  mov.u32 %r2, 0;
+LOOP:
+  add.u32 %r2, %r2, 1;
+  setp.lt.u32 %p2, %r2, 40;
+  @%p2 bra LOOP;
+END:
+  ret;
+}
+"""
+SHARED = """
+.extern .shared .align 16 .b8 buffer[];
+.visible .entry dynamic() {
+  .reg .b32 %r<3>;
+  mov.u32 %r1, buffer;
+  st.shared.u32 [%r1], %r1;
+  ret;
+}
+"""
+
+
+def launched(path: Path | str, **said: Any) -> LaunchBound:
+    """The bound of the launch of the only kernel that is asked for."""
+    (row,) = bound_file(Request(str(path), **said)).answered
+    assert isinstance(row.launched, LaunchBound)
+    return row.launched
+
+
+def written(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "kernel.ptx"
+    path.write_text(HEAD + text)
+    return path
+
+
+def problem(path: Path | str, **said: Any) -> tuple[str, str]:
+    """Code and message of the only diagnostic of the only kernel."""
+    (row,) = bound_file(Request(str(path), **said)).kernels
+    assert isinstance(row, RefusedKernel)
+    (found,) = row.diagnostics
+    return found.code, found.message
+
+
+def test_the_launch_of_the_issue() -> None:
+    launch = str(SAMPLES / "launches/sgemm_naive_1024.toml")
+    bound = launched(SAMPLES / "sgemm_naive.ptx", launch_file=launch)
+    # one block of 1,024 threads an SM: each waits for the one before
+    assert bound.claim.cycles == 1_024 * 133_702
+    assert (bound.blocks, bound.sms, bound.residency.least, bound.residency.most) == (1024, 1, 1, 1)
+    assert bound.claim.guarantee is Guarantee.SAFE_BOUND
+    assert [one.key for one in bound.claim.assumptions] == ["no-other-kernels"]
+    many = launched(SAMPLES / "sgemm_naive.ptx", launch_file=launch, machine=MANY)
+    # 63 blocks come before the last one on some SM, then its own
+    assert many.claim.cycles == 64 * 133_702
+
+
+def test_blocks_are_counted_by_what_they_execute(tmp_path: Path) -> None:
+    path = written(tmp_path, UNEVEN)
+    bound = launched(path, block="64", grid="100x7", gpu=GridWishes(resident_blocks=2))
+    assert sorted(kind.count for kind in bound.kinds) == [35, 665]
+    # a grid without long blocks, and one of long ones alone
+    (row,) = bound_file(Request(str(path), block="64", grid="100x7")).answered
+    by_count = {piece.count: block_kind(piece.analysis, 1) for piece in row.pieces}
+    long, short = by_count[35], by_count[665]
+    assert long.work_cycles > 5 * short.work_cycles
+    work = 35 * long.work_cycles + 665 * short.work_cycles
+    assert bound.bound.work_cycles == work
+    alike = launched(path, block="64", grid="5", gpu=GridWishes(resident_blocks=2))
+    assert [kind.count for kind in alike.kinds] == [5]
+
+
+def test_blocks_are_not_counted_for_a_range_of_a_parameter() -> None:
+    path = SAMPLES / "vector_add.ptx"
+    said: dict[str, Any] = {"block": "256", "grid": "8", "gpu": GridWishes(resident_blocks=2)}
+    ranged = launched(path, parameters=("n=1..2048",), **said)
+    (kind,) = ranged.kinds
+    assert kind.count == 8
+    for n in (1, 100, 256, 1_000, 2_047, 2_048):
+        single = launched(path, parameters=(f"n={n}",), **said)
+        assert single.claim.cycles <= ranged.claim.cycles
+        assert sum(one.count for one in single.kinds) == 8
+
+
+def test_counts_that_do_not_cover_the_grid_are_no_counts() -> None:
+    (row,) = bound_file(Request(str(SAMPLES / "vector_add.ptx"), block="256", grid="8")).answered
+    paths = [piece.paths for piece in row.pieces]
+    assert sum(count_blocks(paths, row.launch).values()) == 8
+    assert count_blocks(paths[:0], row.launch) == {}
+
+
+def test_without_registers_every_residency_counts() -> None:
+    path = SAMPLES / "transpose_tiled.ptx"
+    said: dict[str, Any] = {
+        "kernels": ("transpose_tiled",),
+        "block": "32x8",
+        "grid": "32x32",
+        "parameters": ("width=1024", "height=1024"),
+        "machine": MANY,
+    }
+    bound = launched(path, **said)
+    assert bound.residency.open == ("--registers, --ptxas-info",)
+    assert (bound.residency.least, bound.residency.most) == (1, 6)
+    kinds = bound.kinds
+    each = [bound_grid(kinds, Dispatch(16, n, breadth_first=True)).cycles for n in range(1, 7)]
+    assert (bound.claim.cycles, bound.least_cycles) == (max(each), min(each))
+    # 255 registers: one block; 64: four; few: what the warps allow
+    for registers, resident in ((255, 1), (64, 4), (16, 6)):
+        known = launched(path, **said, gpu=GridWishes(registers=registers))
+        assert (known.residency.least, known.residency.most) == (resident, resident)
+        assert known.claim.cycles == each[resident - 1] == known.least_cycles
+        assert "registers-per-thread" in {one.key for one in known.claim.assumptions}
+
+
+def test_dynamic_shared_memory_that_nobody_says(tmp_path: Path) -> None:
+    path = written(tmp_path, SHARED)
+    said: dict[str, Any] = {"block": "32", "grid": "4"}
+    bound = launched(path, **said, gpu=GridWishes(registers=16))
+    assert bound.residency.open == ("--launch",)
+    assert (bound.residency.least, bound.residency.most) == (1, 16)
+    launch = tmp_path / "launch.toml"
+    launch.write_text('kernel = "dynamic"\nblock = 32\ngrid = 4\ndynamic_shared_bytes = 16000\n')
+    known = launched(path, launch_file=str(launch), gpu=GridWishes(registers=16))
+    assert (known.residency.least, known.residency.most) == (9, 9)
+    assert known.residency.limited_by == ("shared memory",)
+    # without such a variable nothing is asked for: an assumption with a name
+    other = launched(SAMPLES / "vector_add.ptx", block="256", grid="4")
+    assert "no-dynamic-shared-memory" in {one.key for one in other.claim.assumptions}
+
+
+def test_fewer_sms_are_an_assumption_and_more_are_refused() -> None:
+    path, said = SAMPLES / "vector_add.ptx", {"block": "256", "grid": "64"}
+    four = launched(path, **said, machine=MANY, gpu=GridWishes(sms=4))
+    all_of_them = launched(path, **said, machine=MANY)
+    assert four.claim.cycles > all_of_them.claim.cycles
+    (stated,) = (one for one in four.claim.assumptions if one.key == "sms")
+    assert stated.state is AssumptionState.ASSUMED
+    assert "sms" not in {one.key for one in all_of_them.claim.assumptions}
+    code, message = problem(path, **said, gpu=GridWishes(sms=2))
+    assert (code, message) == ("PW319", "--sms 2: machine orin-ecrts2025 has 1 SM")
+
+
+def test_blocks_that_do_not_fit_say_why(tmp_path: Path) -> None:
+    path, said = SAMPLES / "vector_add.ptx", {"block": "1024", "grid": "64"}
+    code, message = problem(path, **said, gpu=GridWishes(registers=128))
+    assert code == "PW316"
+    assert message.endswith("registers")
+    code, message = problem(path, **said, gpu=GridWishes(resident_blocks=9))
+    assert code == "PW316"
+    assert "holds at most 1 blocks of this launch (warps)" in message
+    limited = written(tmp_path, UNEVEN.replace("(.param .u64 p)", "(.param .u64 p) .maxnreg 32"))
+    code, _ = problem(limited, block="64", grid="9", gpu=GridWishes(registers=40))
+    assert code == "PW426"
+    bound = launched(limited, block="1024", grid="9")
+    assert bound.residency.open == ()  # 32 registers at most: one such block fits, not two
+
+
+@pytest.mark.parametrize(
+    ("machine", "reason"),
+    [("ampere-realistic", "does not say how blocks of a launch start")],
+)
+def test_machines_that_do_not_say_how_blocks_start(machine: str, reason: str) -> None:
+    request = Request(str(SAMPLES / "vector_add.ptx"), block="256", grid="64", machine=machine)
+    (row,) = bound_file(request).answered
+    assert isinstance(row.launched, Refusal)
+    assert reason in row.launched.reason
+
+
+def test_kernels_whose_grids_are_not_bounded_keep_the_bound_of_a_block(tmp_path: Path) -> None:
+    text = UNEVEN.replace("(.param .u64 p) {", "(.param .u64 p) .reqnctapercluster 2 {")
+    (row,) = bound_file(Request(str(written(tmp_path, text)), block="64", grid="8")).answered
+    assert isinstance(row.launched, Refusal)
+    assert ".reqnctapercluster" in row.launched.reason
+
+
+def test_estimates_stay_estimates() -> None:
+    said: dict[str, Any] = {"block": "256", "grid": "64", "machine": "rtx3070-gpgpusim"}
+    bound = launched(SAMPLES / "vector_add.ptx", **said)
+    assert bound.claim.guarantee is Guarantee.ESTIMATE
+    assert bound.overhead_cycles == 0
+    launch = str(SAMPLES / "launches/saxpy.toml")
+    assert launched(SAMPLES / "saxpy.ptx", launch_file=launch).claim.guarantee is (
+        Guarantee.SAFE_BOUND
+    )
+
+
+def test_figures_of_the_machine_file_enter(tmp_path: Path) -> None:
+    machine = tmp_path / "mine.toml"
+
+    def figure(name: str, value: int) -> str:
+        return f'{name} = {{ value = {value}, evidence = "assumed", source = "mine" }}\n'
+
+    def cycles(delay: int, gap: int, overhead: int) -> int:
+        machine.write_text(
+            'schema = 1\nextends = "orin-ecrts2025"\nname = "mine"\ndescription = "mine"\n'
+            '[sources]\nmine = "a test"\n[dispatch]\n'
+            + figure("delay_cycles", delay)
+            + figure("gap_cycles", gap)
+            + figure("launch_overhead_cycles", overhead)
+        )
+        path = SAMPLES / "vector_add.ptx"
+        gpu = GridWishes(resident_blocks=1)
+        return launched(path, block="256", grid="8", machine=str(machine), gpu=gpu).claim.cycles
+
+    plain = cycles(0, 0, 0)
+    assert cycles(0, 0, 5_000) == plain + 5_000
+    assert cycles(0, 11, 0) == plain + 7 * 11
+    assert cycles(3, 0, 0) == plain + 8 * 3
+
+
+def run(*arguments: str) -> tuple[int, str]:
+    """Exit code and all that is printed."""
+    out = io.StringIO()
+    with redirect_stdout(out), redirect_stderr(out), pytest.raises(SystemExit) as ended:
+        main(list(arguments))
+    assert isinstance(ended.value.code, int)
+    return ended.value.code, out.getvalue()
+
+
+def test_the_command(tmp_path: Path) -> None:
+    vector_add = [str(SAMPLES / "vector_add.ptx"), "--block", "256", "--grid", "8"]
+    code, text = run(*vector_add, "--resident-blocks", "2")
+    assert code == 0
+    assert "KERNEL     <= " in text
+    assert "of the block: the block has its SM to itself" in text
+    assert "of the kernel: an SM holds 2 blocks of this launch at a time [assumed]" in text
+    code, text = run(*vector_add, "--format", "json", "--resident-blocks", "2")
+    row = json.loads(text)["kernels"][0]["launch"]
+    parts = ("work", "slack", "tail", "launcher", "overhead")
+    assert sum(row[f"{part}_cycles"] for part in parts) == row["cycles"]
+    code, text = run(*vector_add, "--quiet", "--resident-blocks", "2")
+    assert text == f"vector_add 662 safe-bound {row['cycles']} safe-bound\n"
+    code, text = run(*vector_add[:3])
+    assert "KERNEL" not in text
+
+
+def test_budgets_are_of_the_launch_where_there_is_one() -> None:
+    vector_add = [str(SAMPLES / "vector_add.ptx"), "--block", "256", "--budget", "700"]
+    assert run(*vector_add)[0] == 0
+    code, text = run(*vector_add, "--grid", "8")
+    assert code == 1
+    assert "PW520" in text
+    assert "the bound of the launch of" in text
+    assert run(*vector_add, "--grid", "8", "--budget-of", "block")[0] == 0
+    code, text = run(*vector_add, "--budget-of", "kernel")
+    assert code == 1
+    assert "PW522" in text
+    assert "its grid is not known" in text
+    estimate = [*vector_add, "--grid", "8", "--machine", "ampere-realistic"]
+    code, text = run(*estimate)
+    assert code == 1
+    assert "PW522" in text

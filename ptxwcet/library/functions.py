@@ -3,6 +3,8 @@
 >>> import ptxwcet
 >>> ptxwcet.bound("samples/vector_add.ptx", block=256, params={"n": 1000})
 <Bound vector_add: 662 cycles, safe-bound, on orin-ecrts2025>
+>>> ptxwcet.bound("samples/vector_add.ptx", block=256, grid=64, params={"n": 16384}, registers=16)
+<Bound vector_add: 661 cycles a block, 18,719 the launch, safe-bound, on orin-ecrts2025>
 >>> ptxwcet.bound("samples/vector_add.ptx", block=256, params={"n": range(1, 5000)}).cycles
 662
 """
@@ -13,6 +15,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import NoReturn, TypedDict, Unpack
 
+from ptxwcet.compose.wishes import GridWishes
 from ptxwcet.library.results import Analysis, Bound, Cfg, Refused, Simulated
 from ptxwcet.library.sources import ptx_of
 from ptxwcet.machine.loader import DEFAULT_MACHINE
@@ -37,7 +40,9 @@ class Launched(TypedDict, total=False):
     name or place. ``kernel`` is one of the source's, by its name in the PTX or in the source, and
     ``signature`` one that Numba has compiled. ``machine`` is a name or the path of a machine file;
     ``facts`` and ``launch`` are paths of flow facts and of a launch file; ``loop_bounds`` says for
-    labels or lines how often the body of a loop is executed at most.
+    labels or lines how often the body of a loop is executed at most. With a ``grid`` the whole
+    launch is bounded, on ``sms`` of the machine's SMs (all) that hold ``resident_blocks`` blocks
+    each, or what ``registers`` a thread leave room for (any number that is possible).
     """
 
     block: Dimensions | None
@@ -48,11 +53,14 @@ class Launched(TypedDict, total=False):
     facts: File | None
     loop_bounds: Mapping[str, int] | None
     launch: File | None
+    sms: int | None
+    registers: int | None
+    resident_blocks: int | None
     signature: object
 
 
 def bound(source: object, **launched: Unpack[Launched]) -> Bound:
-    """How long a block of a kernel takes at most, alone on an SM whose memory costs nothing extra.
+    """How long a block of a kernel takes at most, alone on an SM; and with a grid, the launch.
 
     ``source`` is a path, the text of PTX, or a compiled kernel of Numba, Triton or CuPy (see
     :func:`~ptxwcet.library.sources.ptx_of`), ``launched`` what :class:`Launched` has. Raises
@@ -122,6 +130,12 @@ def _request(source: object, launched: Launched) -> Request:
         launch_file=None if launch is None else os.fspath(launch),
         facts_file=None if facts is None else os.fspath(facts),
         text=carried.text,
+        gpu=GridWishes(
+            launched.get("sms"),
+            launched.get("resident_blocks"),
+            launched.get("registers"),
+            registers_source="registers=",
+        ),
     )
 
 

@@ -8,6 +8,8 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from ptxwcet.analysed import KernelAnalysis
+from ptxwcet.claims import TimingClaim
+from ptxwcet.compose.launch_bound import LaunchBound
 from ptxwcet.flow.graph.cfg import ControlFlowGraph, build_cfg
 from ptxwcet.flow.graph.dominance import compute_dominators
 from ptxwcet.flow.graph.loops import LoopForest, find_loops
@@ -75,6 +77,8 @@ class Bound:
     """How long a block of a kernel takes at most, with what that rests on.
 
     ``cycles`` are those of the machine; ``guarantee`` is ``safe-bound``, or ``estimate``.
+    ``launch_cycles`` are those of the whole launch, ``launch_guarantee`` and ``launch_assumptions``
+    what they are worth.
     """
 
     analysis: KernelAnalysis
@@ -106,6 +110,35 @@ class Bound:
         return tuple(one.key for one in self.analysis.worst.bound.claim.assumptions)
 
     @property
+    def launch_cycles(self) -> int | None:
+        """The bound of the whole launch; None without a grid, or if it has none."""
+        claim = self._launch_claim
+        return None if claim is None else claim.cycles
+
+    @property
+    def launch_microseconds(self) -> float | None:
+        """The bound of the whole launch at the machine's clock."""
+        cycles = self.launch_cycles
+        return None if cycles is None else cycles / self.analysis.machine.clock_mhz
+
+    @property
+    def launch_guarantee(self) -> str | None:
+        """How safe the bound of the launch is."""
+        claim = self._launch_claim
+        return None if claim is None else claim.guarantee.value
+
+    @property
+    def launch_assumptions(self) -> tuple[str, ...]:
+        """The keys of what the bound of the launch rests on."""
+        claim = self._launch_claim
+        return () if claim is None else tuple(one.key for one in claim.assumptions)
+
+    @property
+    def _launch_claim(self) -> TimingClaim | None:
+        launched = self.analysis.launched
+        return launched.claim if isinstance(launched, LaunchBound) else None
+
+    @property
     def machine(self) -> Machine:
         """The machine that it is for."""
         return self.analysis.machine
@@ -134,15 +167,22 @@ class Bound:
         return Answer(answer.path, answer.sha256, answer.machine, (self.analysis,))
 
     def __repr__(self) -> str:
-        what = f"{self.cycles:,} cycles, {self.guarantee}"
-        return f"<Bound {self.kernel}: {what}, on {self.machine.name}>"
+        cycles = f"{self.cycles:,} cycles"
+        if self.launch_cycles is not None:
+            cycles += f" a block, {self.launch_cycles:,} the launch"
+        return f"<Bound {self.kernel}: {cycles}, {self.guarantee}, on {self.machine.name}>"
 
     def _repr_html_(self) -> str:
         block = "x".join(map(str, self.analysis.launch.block))
+        launch = {}
+        if self.launch_cycles is not None and self.launch_microseconds is not None:
+            shown = f"{self.launch_cycles:,} cycles ({self.launch_microseconds:,.3f} µs)"
+            launch = {"launch": f"{shown}, {self.launch_guarantee}"}
         return _table(
             self.kernel,
             {
                 "bound": f"{self.cycles:,} cycles ({self.microseconds:,.3f} µs)",
+                **launch,
                 "guarantee": self.guarantee,
                 "block": block,
                 "machine": self.machine.name,

@@ -17,7 +17,12 @@ from ptxwcet.flow.walk.path import PathLoop, loop_entries
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.pipeline import SCHEDULED
 from ptxwcet.report.certificate_rows import CertificateRow, certificate_row
-from ptxwcet.report.explanation import SourceLines, explanation_row, path_rows
+from ptxwcet.report.explanation import (
+    SourceLines,
+    explanation_row,
+    launch_line_rows,
+    path_rows,
+)
 from ptxwcet.report.head import kernel_rows, machine_head, name_rows
 from ptxwcet.report.model import (
     AssumptionRow,
@@ -95,7 +100,7 @@ def _bounded(sources: SourceLines | None, row: KernelAnalysis) -> BoundedKernel:
         if sources is None or isinstance(explained, Refusal)
         else explanation_row(row, explained, sources),
         not_explained=explained.reason if isinstance(explained, Refusal) else "",
-        launch=_launch_row(row.launched, row.machine.clock_mhz)
+        launch=_launch_row(row, row.launched, sources)
         if isinstance(row.launched, LaunchBound)
         else None,
         launch_not_bounded=row.launched.reason if isinstance(row.launched, Refusal) else "",
@@ -106,11 +111,13 @@ def _assumption_rows(claim: TimingClaim) -> tuple[AssumptionRow, ...]:
     return tuple(AssumptionRow(a.key, a.text, a.state.value, a.source) for a in claim.assumptions)
 
 
-def _launch_row(launched: LaunchBound, clock_mhz: int) -> LaunchRow:
+def _launch_row(
+    row: KernelAnalysis, launched: LaunchBound, sources: SourceLines | None
+) -> LaunchRow:
     claim, bound, residency = launched.claim, launched.bound, launched.residency
     return LaunchRow(
         cycles=claim.cycles,
-        microseconds=round(claim.cycles / clock_mhz, 3),
+        microseconds=round(claim.cycles / row.machine.clock_mhz, 3),
         guarantee=claim.guarantee.value,
         blocks=launched.blocks,
         sms=launched.sms,
@@ -127,6 +134,7 @@ def _launch_row(launched: LaunchBound, clock_mhz: int) -> LaunchRow:
         launcher_cycles=bound.launcher_cycles,
         overhead_cycles=launched.overhead_cycles,
         assumptions=_assumption_rows(claim),
+        lines=None if sources is None else launch_line_rows(row, launched, sources),
     )
 
 

@@ -8,9 +8,18 @@ from pathlib import Path
 
 from ptxwcet.analysed import KernelAnalysis
 from ptxwcet.bounds.explanation import BoundExplanation, PaidCycles, SectionExplanation
+from ptxwcet.compose.launch_bound import LaunchBound
+from ptxwcet.compose.launch_explanation import LaunchCycles, explain_launch
 from ptxwcet.ir.kernel import Kernel
-from ptxwcet.report.model import Explanation, PaidRow, PaidSectionRow, PathRow
+from ptxwcet.report.model import (
+    Explanation,
+    PaidByLaunchRow,
+    PaidRow,
+    PaidSectionRow,
+    PathRow,
+)
 from ptxwcet.report.places import place
+from ptxwcet.support.diagnostics import PtxwcetError
 
 _LARGEST_SOURCE_BYTES = 10_000_000
 
@@ -139,6 +148,30 @@ def _section_row(
         () if warp_class is None else classes[warp_class].warps,
         lines,
     )
+
+
+def launch_line_rows(
+    row: KernelAnalysis, launched: LaunchBound, sources: SourceLines
+) -> tuple[PaidByLaunchRow, ...] | None:
+    """What each line pays of the bound of a launch; None if the waits of a loop do not settle."""
+    pieces = [(piece.analysis, piece.count) for piece in row.pieces]
+    try:
+        paid = explain_launch(launched, pieces)
+    except PtxwcetError:
+        return None
+    sums: dict[str, LaunchCycles] = {}
+    texts: dict[str, str | None] = {}
+    for origin in sorted(paid):
+        where = place(row.kernel, origin)
+        sums[where] = sums.get(where, LaunchCycles()).plus(paid[origin])
+        texts.setdefault(where, sources.text(row.kernel, origin))
+    cycles = launched.claim.cycles
+    rows = [
+        PaidByLaunchRow(where, texts[where], *one, one.total, round(100 * one.total / cycles, 2))
+        for where, one in sums.items()
+        if one.total
+    ]
+    return tuple(sorted(rows, key=lambda line: (-line.total, line.place)))
 
 
 def _paid_rows(

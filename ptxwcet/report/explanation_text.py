@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ptxwcet.report.model import Explanation, PaidRow, PaidSectionRow
+from ptxwcet.report.model import (
+    Explanation,
+    LaunchRow,
+    PaidByLaunchRow,
+    PaidRow,
+    PaidSectionRow,
+)
 from ptxwcet.report.places import number_ranges
 
 _MOST_LINES = 20
@@ -15,6 +21,8 @@ _MOST_TEXT = 48  # characters of a source line: the table then fits 120 columns
 
 _LINE_HEAD = ("line", "issue", "result", "unit", "other warps", "total", "share", "text")
 _LINE_LEFT = (True, False, False, False, False, False, False, True)
+_LAUNCH_HEAD = ("line", "work", "latency", "tail", "total", "share", "text")
+_LAUNCH_LEFT = (True, False, False, False, False, False, True)
 _SECTION_HEAD = ("times", "cycles", "alone", "other warps", "up to", "of warp", "paid most by")
 _SECTION_LEFT = (False, False, False, False, True, True, True)
 
@@ -42,6 +50,37 @@ def explanation_lines(explanation: Explanation) -> list[str]:
     if len(explanation.sections) > 1:
         lines += _sections(explanation)
     return lines
+
+
+def launch_explanation_lines(launch: LaunchRow) -> list[str]:
+    """The lines that pay most of the bound of a launch; none unless that was asked for."""
+    if not launch.lines:
+        return []
+    rows = [_launch_cells(row) for row in launch.lines[:_MOST_LINES]]
+    rest = launch.lines[_MOST_LINES:]
+    if rest:
+        rows.append(_launch_cells(_launch_sum(f"{len(rest)} more lines", rest, launch.cycles)))
+    rows.append(_launch_cells(_launch_sum("all lines", launch.lines, launch.cycles)))
+    return [
+        "",
+        f"which lines pay the {launch.cycles:,} cycles of the launch, in proportion",
+        "  to what all blocks initiate (work, tail), and to what the slowest warp of a block waits "
+        "for (latency)",
+        *_columns(_LAUNCH_HEAD, rows, _LAUNCH_LEFT),
+    ]
+
+
+def _launch_sum(name: str, rows: Sequence[PaidByLaunchRow], cycles: int) -> PaidByLaunchRow:
+    work, latency, tail, total = (
+        sum(getattr(row, part) for row in rows) for part in ("work", "latency", "tail", "total")
+    )
+    share = round(100 * total / cycles, 2) if cycles else 0.0
+    return PaidByLaunchRow(name, None, work, latency, tail, total, share)
+
+
+def _launch_cells(row: PaidByLaunchRow) -> tuple[str, ...]:
+    cycles = (f"{one:,}" for one in (row.work, row.latency, row.tail, row.total))
+    return (row.place, *cycles, f"{row.share_percent:.1f} %", _text(row.text))
 
 
 def _most(title: str, ends: tuple[str, str], rows: Sequence[PaidRow]) -> list[str]:
@@ -87,8 +126,6 @@ def _shares(whole: PaidRow) -> tuple[str, ...]:
 
 
 def _line_cells(row: PaidRow) -> tuple[str, ...]:
-    words = " ".join((row.text or "").split())
-    text = "".join(letter if letter.isprintable() else "?" for letter in words)
     return (
         row.place,
         f"{row.issue:,}",
@@ -97,8 +134,15 @@ def _line_cells(row: PaidRow) -> tuple[str, ...]:
         f"{row.interference:,}",
         f"{row.total:,}",
         f"{row.share_percent:.1f} %",
-        text if len(text) <= _MOST_TEXT else text[: _MOST_TEXT - 3] + "...",
+        _text(row.text),
     )
+
+
+def _text(line: str | None) -> str:
+    """What fits of a source line."""
+    words = " ".join((line or "").split())
+    text = "".join(letter if letter.isprintable() else "?" for letter in words)
+    return text if len(text) <= _MOST_TEXT else text[: _MOST_TEXT - 3] + "..."
 
 
 def _section_cells(section: PaidSectionRow, times: int) -> tuple[str, ...]:

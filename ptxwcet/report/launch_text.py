@@ -19,7 +19,7 @@ def launch_lines(kernel: BoundedKernel) -> list[str]:
         f"({_time(launch.microseconds)})   {launch.guarantee}",
         f"{_MARGIN}{_parts(launch)}",
     ]
-    if launch.open:
+    if launch.open and launch.least_cycles < launch.cycles:
         lines.append(
             f"{_MARGIN}the worst of {launch.least_resident} to {launch.most_resident} resident "
             f"blocks, the best has {launch.least_cycles:,}: {' and '.join(launch.open)} would tell"

@@ -147,6 +147,23 @@ class WarpRow:
 
 
 @dataclass(frozen=True, slots=True)
+class PaidByLaunchRow:
+    """What a line pays of the bound of a launch, in cycles; ``text`` as in :class:`PaidRow`.
+
+    ``work`` and ``tail`` in proportion to its initiations in all blocks, ``latency`` to what the
+    slowest warp of a block waits for it. ``total`` is the sum.
+    """
+
+    place: str
+    text: str | None
+    work: int
+    latency: int
+    tail: int
+    total: int
+    share_percent: float
+
+
+@dataclass(frozen=True, slots=True)
 class LaunchRow:
     """How long the whole launch takes at most: ``cycles``, the sum of five parts.
 
@@ -156,7 +173,8 @@ class LaunchRow:
     ``form`` is the form of the theorem that gave it (docs/methods/grid.md), for
     ``resident_blocks`` on an SM, the worst of ``least_resident`` to ``most_resident``.
     ``limited_by`` are the resources that allow no more, ``open`` what would tell how many there
-    are; then the bound is between ``least_cycles`` and ``cycles``.
+    are; then the bound is between ``least_cycles`` and ``cycles``. ``lines`` pay all but gaps and
+    overhead, None unless that is asked for.
     """
 
     cycles: int
@@ -177,6 +195,7 @@ class LaunchRow:
     launcher_cycles: int
     overhead_cycles: int
     assumptions: tuple[AssumptionRow, ...]
+    lines: tuple[PaidByLaunchRow, ...] | None
 
 
 @dataclass(frozen=True, slots=True)

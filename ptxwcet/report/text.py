@@ -7,7 +7,7 @@ from enum import Enum
 from functools import partial
 from typing import Protocol, TypeVar
 
-from ptxwcet.report.explanation_text import explanation_lines
+from ptxwcet.report.explanation_text import explanation_lines, launch_explanation_lines
 from ptxwcet.report.head import Refused, as_people_know, head_text, row_or_refusal
 from ptxwcet.report.launch_text import launch_lines, rests_on
 from ptxwcet.report.model import BoundedKernel, LoopRow, Report
@@ -118,6 +118,8 @@ def _bounded(kernel: BoundedKernel, extent: Extent) -> str:
     if is_whole or kernel.not_explained:
         lines += _worst_path(kernel)
     if kernel.explanation is not None:
+        if kernel.launch is not None:
+            lines += launch_explanation_lines(kernel.launch)
         lines += explanation_lines(kernel.explanation)
     else:
         lines += _table(

@@ -2,7 +2,6 @@
 
 >>> from ptxwcet.studies.block_bound import bound_file
 >>> from ptxwcet.studies.request import Request
-from ptxwcet.studies.whole_launch import with_launch_bound
 >>> answer = bound_file(Request("samples/vector_add.ptx", block="256", parameters=("n=1000",)))
 >>> [row.worst.bound.cycles for row in answer.answered]
 [662]

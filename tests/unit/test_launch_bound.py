@@ -264,6 +264,22 @@ def test_the_command(tmp_path: Path) -> None:
     assert "KERNEL" not in text
 
 
+def test_lines_pay_every_cycle_of_the_launch(tmp_path: Path) -> None:
+    path = written(tmp_path, UNEVEN)
+    uneven = [str(path), "--block", "64", "--grid", "100x7", "--registers", "16", "--explain"]
+    sgemm = [str(SAMPLES / "sgemm_naive.ptx"), "--explain", "--machine", MANY, "--launch"]
+    for arguments in (uneven, [*sgemm, str(SAMPLES / "launches/sgemm_naive_1024.toml")]):
+        row = json.loads(run(*arguments, "--format", "json")[1])["kernels"][0]["launch"]
+        for part, whole in (("work", "work"), ("latency", "slack"), ("tail", "tail")):
+            assert sum(line[part] for line in row["lines"]) == row[f"{whole}_cycles"]
+        assert sum(line["total"] for line in row["lines"]) == row["cycles"]
+    assert "which lines pay the" in run(*uneven)[1]
+    row = json.loads(run(*uneven, "--format", "json")[1])["kernels"][0]["launch"]
+    work = {line["place"]: line["work"] for line in row["lines"]}
+    # line 12 is the addition in the loop: 40 times in 2 warps of 35 blocks, 2 cycles each
+    assert work["PTX line 12"] == 40 * 2 * 35 * 2
+
+
 def test_budgets_are_of_the_launch_where_there_is_one() -> None:
     vector_add = [str(SAMPLES / "vector_add.ptx"), "--block", "256", "--budget", "700"]
     assert run(*vector_add)[0] == 0

@@ -122,6 +122,29 @@ def bounds_by_residency(
     )
 
 
+def affine_bound(kind: BlockKind, dispatch: Dispatch, least_resident: int) -> int:
+    """A bound of blocks all alike for affine numbers, one of whose figures may be no single number.
+
+    It holds for each number of resident blocks from ``least_resident`` to that of ``dispatch``, and
+    is that of the forms ``one SM`` and ``fewest`` if these are the same. Sub-cores, ``split`` and
+    ``mean`` may give less. Cost: constant.
+    """
+    blocks, work = kind.count, kind.work_cycles
+    slack = kind.slack_cycles + dispatch.delay_cycles
+    launcher = dispatch.gap_cycles * (blocks - 1)
+    if dispatch.sms == 1:
+        passed = (blocks - 1) // least_resident
+        return blocks * work + passed * slack + slack + launcher
+    before = (blocks - 1) // dispatch.sms
+    together = min(dispatch.resident_blocks, blocks)
+    if dispatch.breadth_first:
+        together = min(together, before + 1)
+    start = 0
+    if before >= least_resident:
+        start = (before // least_resident) * slack + before * work
+    return start + slack + together * work + launcher
+
+
 class _Largest:
     """Sums of the largest numbers of a multiset: ``of(n)`` adds up n of them (all, if fewer)."""
 

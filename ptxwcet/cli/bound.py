@@ -172,7 +172,9 @@ def _bounded(
     text = _text_of(answer, report, failures, Extent.LINE if is_quiet() else extent)
     diagnostics = [one for row in answer.refused for one in row.diagnostics] + failures
     for row in answer.answered:
-        diagnostics += checks.failed(row.kernel, row.worst.bound.claim, row.launched)
+        launched = row.launched
+        launch = launched.claim if isinstance(launched, LaunchBound) else launched
+        diagnostics += checks.failed(row.kernel, row.worst.bound.claim, launch)
     return _Shown(report, text, diagnostics, is_partial=bool(answer.answered))
 
 
@@ -201,7 +203,9 @@ def _symbolic(request: Request, symbolic: str, checks: _Checks) -> _Shown:
     text = "" if is_refusal else render_symbolic_text(report, failures)
     diagnostics = [one for row in answer.refused for one in row.diagnostics] + failures
     for row in answer.answered:
-        diagnostics += checks.failed(row.kernel, row.claim, None)
+        launched = row.launched
+        launch = launched if launched is None or isinstance(launched, Refusal) else launched.claim
+        diagnostics += checks.failed(row.kernel, row.claim, launch)
     return _Shown(report, text, diagnostics, is_partial=bool(answer.answered))
 
 
@@ -261,12 +265,12 @@ class _Checks:
     required: Guarantee
 
     def failed(
-        self, kernel: Kernel, block: TimingClaim, launch: LaunchBound | Refusal | None
+        self, kernel: Kernel, block: TimingClaim, launch: TimingClaim | Refusal | None
     ) -> list[Diagnostic]:
         """PW520, PW521 and PW522 for the bounds of a kernel."""
         claims = {"block": block}
-        if isinstance(launch, LaunchBound):
-            claims["kernel"] = launch.claim
+        if isinstance(launch, TimingClaim):
+            claims["kernel"] = launch
         failed = []
         of = self.budget_of or ("block" if launch is None else "kernel")
         if self.budget is not None and of not in claims:

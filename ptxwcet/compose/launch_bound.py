@@ -6,7 +6,7 @@ What is proved is in docs/methods/grid.md; :mod:`ptxwcet.bounds.grid` has the fo
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from ptxwcet.bounds.analysis import BlockAnalysis
@@ -104,6 +104,59 @@ def kinds_of_blocks(
     )
 
 
+@dataclass(frozen=True, slots=True)
+class LaunchRules:
+    """How the blocks of a launch share a GPU: what its bound depends on beside the blocks.
+
+    ``dispatch`` has the largest number of resident blocks that is possible.
+    """
+
+    machine: Machine
+    dispatch: Dispatch
+    residency: Residency
+    overhead_cycles: int
+    assumptions: tuple[Assumption, ...]
+
+    def claim(self, cycles: int, assumptions: Iterable[Assumption]) -> TimingClaim:
+        """The claim of a bound of launches whose blocks rest on ``assumptions``."""
+        in_turn = self.dispatch.breadth_first
+        keys = ["work-conserving", *(key for key in EXECUTION if key != ALONE)]
+        keys += [key for key in OF_LAUNCHES if in_turn or key != BREADTH_FIRST]
+        rests_on = (*dict.fromkeys(assumptions), *self.assumptions)
+        stated = TimingClaim(cycles, Guarantee.SAFE_BOUND, METHOD, rests_on, (_CITATION,))
+        return claim_on(self.machine, keys, stated)
+
+
+def launch_rules(
+    block: LaunchedBlock, machine: Machine, wishes: GridWishes
+) -> LaunchRules | Refusal:
+    """The rules for launches of a kernel; a Refusal says what keeps them from being bounded.
+
+    Raises PtxwcetError for what cannot be launched so: PW316 (a block that no SM holds), PW319
+    (more SMs than there are), PW426. Cost: linear in the kernel.
+    """
+    refusal = grid_refusal(block.kernel)
+    if refusal is not None:
+        return refusal
+    if machine.occupancy is None:
+        return Refusal(missing_rules(machine).diagnostics[0].message)
+    sms = _sms(machine, wishes)
+    residency = find_residency(block, machine, wishes)
+    rules = machine.dispatch
+    if rules is None:
+        return Refusal(f"machine {machine.name} does not say how blocks of a launch start")
+    in_turn = machine.assumption(BREADTH_FIRST).state is not AssumptionState.DOUBTFUL
+    dispatch = Dispatch(
+        sms, residency.most, rules.delay_cycles.value, rules.gap_cycles.value, in_turn
+    )
+    assumptions = list(residency.assumptions)
+    if wishes.sms is not None:
+        text = f"the launch has {sms} of the SMs of the GPU"
+        assumptions.append(Assumption("sms", text, AssumptionState.ASSUMED, "--sms"))
+    overhead = rules.launch_overhead_cycles.value
+    return LaunchRules(machine, dispatch, residency, overhead, tuple(assumptions))
+
+
 def bound_launch(
     pieces: Sequence[tuple[BlockAnalysis, int | None]],
     grid: Dim3,
@@ -113,49 +166,23 @@ def bound_launch(
 ) -> LaunchBound | Refusal:
     """Bounds a launch whose blocks are bounded one by one; a Refusal says what keeps it from that.
 
-    Raises PtxwcetError for what cannot be launched so: PW316 (a block that no SM holds), PW319
-    (more SMs than there are), PW426. Cost: a profile a class and section, whatever the grid.
+    Raises PtxwcetError as :func:`launch_rules` does. Cost: a profile a class and section, whatever
+    the grid.
     """
-    refusal = grid_refusal(block.kernel)
-    if refusal is not None:
-        return refusal
-    if machine.occupancy is None:
-        return Refusal(missing_rules(machine).diagnostics[0].message)
-    sms = _sms(machine, wishes)
-    residency = find_residency(block, machine, wishes)
-    if machine.dispatch is None:
-        return Refusal(f"machine {machine.name} does not say how blocks of a launch start")
+    rules = launch_rules(block, machine, wishes)
+    if isinstance(rules, Refusal):
+        return rules
     try:
         kinds = kinds_of_blocks(pieces, grid)
     except PtxwcetError as error:
         return Refusal(error.diagnostics[0].message)
-    rules = machine.dispatch
-    in_turn = machine.assumption(BREADTH_FIRST).state is not AssumptionState.DOUBTFUL
-    dispatch = Dispatch(
-        sms, residency.most, rules.delay_cycles.value, rules.gap_cycles.value, in_turn
-    )
-    bounds = bounds_by_residency(kinds, dispatch, residency.least)
+    residency, overhead = rules.residency, rules.overhead_cycles
+    bounds = bounds_by_residency(kinds, rules.dispatch, residency.least)
     worst = max(bounds, key=lambda bound: bound.cycles)
-    overhead = rules.launch_overhead_cycles.value
-    assumptions = [
-        *dict.fromkeys(one for analysis, _ in pieces for one in analysis.assumptions),
-        *residency.assumptions,
-    ]
-    if wishes.sms is not None:
-        text = f"the launch has {sms} of the SMs of the GPU"
-        assumptions.append(Assumption("sms", text, AssumptionState.ASSUMED, "--sms"))
-    keys = ["work-conserving", *(key for key in EXECUTION if key != ALONE)]
-    keys += [key for key in OF_LAUNCHES if in_turn or key != BREADTH_FIRST]
-    claim = TimingClaim(
-        worst.cycles + overhead,
-        Guarantee.SAFE_BOUND,
-        METHOD,
-        tuple(assumptions),
-        (_CITATION,),
-    )
     least = min(bound.cycles for bound in bounds) + overhead
-    stated = claim_on(machine, keys, claim)
-    return LaunchBound(stated, worst, kinds, sms, residency, overhead, least)
+    assumptions = (one for analysis, _ in pieces for one in analysis.assumptions)
+    claim = rules.claim(worst.cycles + overhead, assumptions)
+    return LaunchBound(claim, worst, kinds, rules.dispatch.sms, residency, overhead, least)
 
 
 def _sms(machine: Machine, wishes: GridWishes) -> int:

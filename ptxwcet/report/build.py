@@ -10,7 +10,7 @@ from ptxwcet.analysed import AnalysedPiece, KernelAnalysis
 from ptxwcet.bounds.explanation import BoundExplanation, explain_safe
 from ptxwcet.bounds.methods import SAFE, all_methods
 from ptxwcet.bounds.outcome import BlockBound, SectionBound
-from ptxwcet.claims import Refusal, TimingClaim
+from ptxwcet.claims import Refusal
 from ptxwcet.compose.launch_bound import LaunchBound
 from ptxwcet.flow.launch import BoundOrigin
 from ptxwcet.flow.walk.path import PathLoop, loop_entries
@@ -25,7 +25,6 @@ from ptxwcet.report.explanation import (
 )
 from ptxwcet.report.head import kernel_rows, machine_head, name_rows
 from ptxwcet.report.model import (
-    AssumptionRow,
     BoundedKernel,
     BoundRow,
     LaunchRow,
@@ -34,6 +33,7 @@ from ptxwcet.report.model import (
     Report,
     SectionRow,
     WarpRow,
+    assumption_rows,
 )
 from ptxwcet.report.places import place
 from ptxwcet.studies.block_bound import FileAnswer
@@ -85,7 +85,7 @@ def _bounded(sources: SourceLines | None, row: KernelAnalysis) -> BoundedKernel:
         bound_cycles=claim.cycles,
         microseconds=round(claim.cycles / row.machine.clock_mhz, 3),
         guarantee=claim.guarantee.value,
-        assumptions=_assumption_rows(claim),
+        assumptions=assumption_rows(claim),
         bounds=bounds,
         largest_pessimism_percent=pessimism,
         block_ranges=len(row.pieces),
@@ -105,10 +105,6 @@ def _bounded(sources: SourceLines | None, row: KernelAnalysis) -> BoundedKernel:
         else None,
         launch_not_bounded=row.launched.reason if isinstance(row.launched, Refusal) else "",
     )
-
-
-def _assumption_rows(claim: TimingClaim) -> tuple[AssumptionRow, ...]:
-    return tuple(AssumptionRow(a.key, a.text, a.state.value, a.source) for a in claim.assumptions)
 
 
 def _launch_row(
@@ -133,7 +129,7 @@ def _launch_row(
         tail_cycles=bound.tail_cycles,
         launcher_cycles=bound.launcher_cycles,
         overhead_cycles=launched.overhead_cycles,
-        assumptions=_assumption_rows(claim),
+        assumptions=assumption_rows(claim),
         lines=None if sources is None else launch_line_rows(row, launched, sources),
     )
 

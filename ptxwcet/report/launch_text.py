@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ptxwcet.report.model import AssumptionRow, BoundedKernel, LaunchRow
 
 _MARGIN = " " * 11
@@ -41,12 +43,10 @@ def _parts(launch: LaunchRow) -> str:
     return f"{' + '.join(parts)}; {_plural(launch.resident_blocks, 'block')} an SM{limits}"
 
 
-def rests_on(kernel: BoundedKernel) -> list[str]:
+def rests_on(own: Sequence[AssumptionRow], launch: Sequence[AssumptionRow] | None) -> list[str]:
     """What the bounds of block and launch rest on, a line each; whose it is, if not both's."""
-    own = kernel.assumptions
-    if kernel.launch is None:
+    if launch is None:
         return [_shown(one) for one in own]
-    launch = kernel.launch.assumptions
     both = [one for one in own if one in launch]
     return [
         *(_shown(one) for one in both),

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from ptxwcet.claims import Guarantee
+from ptxwcet.claims import Guarantee, TimingClaim
 from ptxwcet.report.certificate_rows import CertificateRow
 from ptxwcet.report.head import MachineHead, Refused
 
@@ -24,6 +24,11 @@ class AssumptionRow:
     text: str
     state: str
     source: str
+
+
+def assumption_rows(claim: TimingClaim) -> tuple[AssumptionRow, ...]:
+    """What a claim rests on."""
+    return tuple(AssumptionRow(a.key, a.text, a.state.value, a.source) for a in claim.assumptions)
 
 
 @dataclass(frozen=True, slots=True)

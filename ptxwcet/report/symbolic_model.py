@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Literal
 
-from ptxwcet.claims import Guarantee
+from ptxwcet.bounds.formula import Formula
+from ptxwcet.claims import Guarantee, Refusal
 from ptxwcet.report.formula_text import row_text
 from ptxwcet.report.head import MachineHead, Refused, kernel_rows, machine_head, name_rows
-from ptxwcet.report.model import AssumptionRow
+from ptxwcet.report.model import AssumptionRow, assumption_rows
 from ptxwcet.studies.formula import SymbolicAnswer
-from ptxwcet.studies.formula_search import SymbolicBound
+from ptxwcet.studies.formula_search import LaunchFormula, OpenParameter, SymbolicBound
 from ptxwcet.support.diagnostics import Diagnostic
 
 
@@ -31,11 +32,25 @@ class FormulaRowData:
 
 
 @dataclass(frozen=True, slots=True)
+class SymbolicLaunch:
+    """The bound of the whole launch as a function of the same; largest as for a block."""
+
+    guarantee: Annotated[str, Guarantee]
+    assumptions: tuple[AssumptionRow, ...]
+    rows: tuple[FormulaRowData, ...]
+    largest_cycles: int
+    largest_at: int
+    microseconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class SymbolicKernel:
     """A kernel's bound as a function of ``parameter``, which the user calls ``name``.
 
     For every number from ``low`` to ``high``; the largest bound is ``largest_cycles``, at
-    ``largest_at``, in ``microseconds`` at the machine's clock.
+    ``largest_at``, in ``microseconds`` at the machine's clock. ``parameter`` is ``blocks`` for the
+    number of blocks of the grid. ``launch`` bounds the launch, None without a grid;
+    ``launch_not_bounded`` says why there is no formula though there is one.
     """
 
     kernel: str
@@ -57,6 +72,8 @@ class SymbolicKernel:
     largest_cycles: int
     largest_at: int
     microseconds: float
+    launch: SymbolicLaunch | None = None
+    launch_not_bounded: str = ""
     status: Literal["bounded"] = "bounded"
 
 
@@ -95,22 +112,40 @@ def _bounded(clock_mhz: int, row: SymbolicBound) -> SymbolicKernel:
         high=parameter.high,
         method=claim.method,
         guarantee=claim.guarantee.value,
-        assumptions=tuple(
-            AssumptionRow(a.key, a.text, a.state.value, a.source) for a in claim.assumptions
-        ),
+        assumptions=assumption_rows(claim),
         citations=tuple(f"{citation.paper}, {citation.place}" for citation in claim.citations),
-        rows=tuple(
-            FormulaRowData(
-                one.first,
-                one.last,
-                one.period,
-                one.values,
-                one.increments,
-                row_text(one, parameter.shown),
-            )
-            for one in row.formula.rows
-        ),
+        rows=_rows(row.formula, parameter),
         largest_cycles=claim.cycles,
         largest_at=row.largest_at,
         microseconds=round(claim.cycles / clock_mhz, 3),
+        launch=_launch(row.launched, parameter, clock_mhz)
+        if isinstance(row.launched, LaunchFormula)
+        else None,
+        launch_not_bounded=row.launched.reason if isinstance(row.launched, Refusal) else "",
+    )
+
+
+def _launch(launched: LaunchFormula, parameter: OpenParameter, clock_mhz: int) -> SymbolicLaunch:
+    claim = launched.claim
+    return SymbolicLaunch(
+        claim.guarantee.value,
+        assumption_rows(claim),
+        _rows(launched.formula, parameter),
+        claim.cycles,
+        launched.largest_at,
+        round(claim.cycles / clock_mhz, 3),
+    )
+
+
+def _rows(formula: Formula, parameter: OpenParameter) -> tuple[FormulaRowData, ...]:
+    return tuple(
+        FormulaRowData(
+            one.first,
+            one.last,
+            one.period,
+            one.values,
+            one.increments,
+            row_text(one, parameter.shown),
+        )
+        for one in formula.rows
     )

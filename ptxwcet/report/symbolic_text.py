@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ptxwcet.report.head import head_text
+from ptxwcet.report.launch_text import rests_on
 from ptxwcet.report.symbolic_model import FormulaRowData, SymbolicKernel, SymbolicReport
 from ptxwcet.report.text import kernel_texts
 from ptxwcet.support.diagnostics import Diagnostic
@@ -23,29 +26,43 @@ def _bounded(kernel: SymbolicKernel) -> str:
     values = ", ".join(f"{name}={value}" for name, value in kernel.parameters)
     is_plain = kernel.name == kernel.parameter or kernel.parameter.startswith("_Z")
     name = kernel.name if is_plain else f"{kernel.name} ({kernel.parameter})"
+    stated = f"{name} in {kernel.low:,}..{kernel.high:,}"
     lines = [
         f"kernel     {kernel.kernel}",
         f"launch     block {block} ({kernel.warp_count} warp{plural}), {grid}"
         + (f"; {values}" if values else ""),
         "",
-        f"BOUND      cycles for any one block alone on its SM, for each {name} in "
-        f"{kernel.low:,}..{kernel.high:,}   {kernel.guarantee}",
-    ]
-    lines += _rows(kernel)
-    lines.append(
+        *_launch(kernel, stated),
+        f"BOUND      cycles for any one block alone on its SM, for each {stated}   "
+        f"{kernel.guarantee}",
+        *_rows(kernel.rows, kernel.name),
         f"largest    {kernel.largest_cycles:,} cycles ({kernel.microseconds:,} us), "
-        f"at {kernel.name} = {kernel.largest_at:,}"
-    )
+        f"at {kernel.name} = {kernel.largest_at:,}",
+    ]
     head = "safe under" if kernel.guarantee == "safe-bound" else "holds only if"
-    lines += ["", head, *(f"  - {a.text} [{a.state}]" for a in kernel.assumptions)]
-    return "\n".join(lines)
+    launch = None if kernel.launch is None else kernel.launch.assumptions
+    return "\n".join([*lines, "", head, *rests_on(kernel.assumptions, launch)])
 
 
-def _rows(kernel: SymbolicKernel) -> list[str]:
-    places = [_place(row, kernel.name) for row in kernel.rows]
+def _launch(kernel: SymbolicKernel, stated: str) -> list[str]:
+    launch = kernel.launch
+    if launch is None:
+        reason = kernel.launch_not_bounded
+        return [f"KERNEL     not bounded as a whole: {reason}"] if reason else []
+    return [
+        f"KERNEL     cycles for all blocks of the launch, for each {stated}   {launch.guarantee}",
+        *_rows(launch.rows, kernel.name),
+        f"largest    {launch.largest_cycles:,} cycles ({launch.microseconds:,} us), "
+        f"at {kernel.name} = {launch.largest_at:,}",
+        "",
+    ]
+
+
+def _rows(rows: Sequence[FormulaRowData], name: str) -> list[str]:
+    places = [_place(row, name) for row in rows]
     width = max(map(len, places))
     lines = []
-    for place, row in zip(places, kernel.rows, strict=True):
+    for place, row in zip(places, rows, strict=True):
         lines.append(f"  {place:<{width}}  {row.text[0]}")
         lines += [f"  {'':<{width}}    {line}" for line in row.text[1:]]
     if len(lines) > _MOST_ROWS:

@@ -189,7 +189,8 @@ def _bound_line(method: str, cycles: int | None, guarantee: str | None, note: st
 
 def _safe_under(kernel: BoundedKernel) -> list[str]:
     """What the bound rests on; what the machine's definition makes true is named, not repeated."""
-    stated = rests_on(kernel)
+    launch = None if kernel.launch is None else kernel.launch.assumptions
+    stated = rests_on(kernel.assumptions, launch)
     if kernel.guarantee != "safe-bound":
         return ["holds only if", *stated]
     is_stated = "work-conserving" in {a.key for a in kernel.assumptions}

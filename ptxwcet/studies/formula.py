@@ -10,14 +10,23 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
+from ptxwcet.claims import Refusal
+from ptxwcet.compose.launch_bound import LaunchRules, launch_rules
 from ptxwcet.flow.facts.parameters import find_parameter, parse_parameters
 from ptxwcet.flow.facts.stated import FactSource, ParameterFact
 from ptxwcet.flow.launch import Launch
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.machine.loader import load_machine
-from ptxwcet.studies.formula_search import OpenParameter, SymbolicBound, analyse_symbolic
+from ptxwcet.pipeline import analyse_kernel
+from ptxwcet.studies.formula_search import (
+    OpenParameter,
+    SymbolicBound,
+    analyse_symbolic,
+    analyse_symbolic_blocks,
+)
 from ptxwcet.studies.opening import (
     Answer,
     Opened,
@@ -25,7 +34,11 @@ from ptxwcet.studies.opening import (
     open_request,
 )
 from ptxwcet.studies.request import Request
+from ptxwcet.studies.whole_launch import launched_block
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+
+_BLOCKS = "blocks"
+_MOST_BLOCKS = (2**31 - 1) * 65535 * 65535
 
 SymbolicAnswer = Answer[SymbolicBound]
 """The formulas of the kernels of a file."""
@@ -34,29 +47,69 @@ SymbolicAnswer = Answer[SymbolicBound]
 def bound_symbolic(request: Request, symbolic: str) -> SymbolicAnswer:
     """SAFE of each requested kernel as a formula of the parameter that ``symbolic`` names.
 
-    ``symbolic`` is ``n=1..4096``, or ``n`` if its range is stated elsewhere. The formula has the
-    value of :func:`ptxwcet.studies.block_bound.bound_file` at every number of the range, or a
-    smaller one where the paths of one value are known less exactly. Raises PtxwcetError for input
+    ``symbolic`` is ``n=1..4096``, or ``n`` if its range is stated elsewhere; ``blocks=1..4096`` is
+    the number of blocks of the grid. The formula of a block has the value of
+    :func:`ptxwcet.studies.block_bound.bound_file` at every number of the range, or a smaller one
+    where the paths of one value are known less exactly. With a grid, or for blocks, the launch has
+    a formula too, which may be above the bound of a single value. Raises PtxwcetError for input
     that concerns no single kernel. Cost: independent of the width of the range.
     """
     machine = load_machine(request.machine, request.memory_latency_cycles)
     opened = open_request(request)
 
     def formula(kernel: Kernel) -> SymbolicBound:
+        whole, facts = opened.whole(kernel), opened.facts_of(kernel)
+        wishes = opened.request.gpu
+
+        def rules(launch: Launch) -> LaunchRules | Refusal:
+            parts = opened.module, opened.launched, wishes
+            return launch_rules(launched_block(whole, launch.threads, *parts), machine, wishes)
+
+        blocks = _open_blocks(kernel, opened, symbolic)
+        if blocks is not None:
+            launch = opened.launch_of(kernel)
+            worst = request.unknown_at_worst
+            row = analyse_kernel(whole, launch, machine, facts, unknown_at_worst=worst)
+            return analyse_symbolic_blocks(row, blocks, rules(launch))
         launch, parameter = _open_parameter(kernel, opened, symbolic)
         return analyse_symbolic(
-            opened.whole(kernel),
+            whole,
             launch,
             machine,
-            opened.facts_of(kernel),
+            facts,
             parameter,
             unknown_at_worst=request.unknown_at_worst,
+            rules=None if launch.grid is None else rules(launch),
         )
 
     return Answer(request.path, opened.sha256, machine, opened.each(formula))
 
 
 # --- the parameter --------------------------------------------------------------------------------
+
+
+def _open_blocks(kernel: Kernel, opened: Opened, symbolic: str) -> OpenParameter | None:
+    """The number of blocks with its range; None if a parameter is meant.
+
+    Raises PtxwcetError: PW213 (no range), PW542 (the grid is given).
+    """
+    name, _, text = (part.strip() for part in symbolic.partition("="))
+    if name != _BLOCKS or _BLOCKS in opened.names_of(kernel).values():
+        return None
+    found = re.fullmatch(r"(\d+) *\.\. *(\d+)", text)
+    low, high = (0, 0) if found is None else (int(found[1]), int(found[2]))
+    if not 1 <= low <= high <= _MOST_BLOCKS:
+        raise PtxwcetError(
+            Diagnostic(
+                "PW213",
+                f"--symbolic {symbolic}: a range of numbers of blocks is wanted",
+                help="for example --symbolic blocks=1..4096",
+            )
+        )
+    if opened.request.grid is not None:
+        grid = opened.request.grid
+        raise _has_a_value(kernel, FactSource(f"--symbolic {symbolic}"), f"the grid is {grid}")
+    return OpenParameter(_BLOCKS, _BLOCKS, low, high)
 
 
 def _open_parameter(kernel: Kernel, opened: Opened, symbolic: str) -> tuple[Launch, OpenParameter]:

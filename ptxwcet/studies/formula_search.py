@@ -6,16 +6,21 @@ bound of each kind of piece is solved in s, and the largest at each value of the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 
-from ptxwcet.bounds.analysis import analyse_block
+from ptxwcet.analysed import KernelAnalysis
+from ptxwcet.bounds.analysis import BlockAnalysis, analyse_block
 from ptxwcet.bounds.envelope import upper_envelope
 from ptxwcet.bounds.formula import Formula, formula_of, largest, value_at
+from ptxwcet.bounds.grid import BlockKind, affine_bound
+from ptxwcet.bounds.grid_demand import block_kind
 from ptxwcet.bounds.parametric import Progression, Range, Unsettled, carried, solve
 from ptxwcet.bounds.safe import bound_safe
-from ptxwcet.claims import Assumption, AssumptionState, Guarantee, TimingClaim
+from ptxwcet.claims import Assumption, AssumptionState, Guarantee, Refusal, TimingClaim
+from ptxwcet.compose.launch_bound import LaunchRules, kinds_of_blocks
 from ptxwcet.flow.facts.assumptions import fact_assumptions
 from ptxwcet.flow.facts.placing import place_facts
 from ptxwcet.flow.facts.stated import StatedFacts
@@ -52,7 +57,8 @@ class SymbolicBound:
     """A kernel's bound as a function of a parameter.
 
     ``launch`` says everything else. ``claim`` is for each value in the range; its cycles are the
-    largest of them, reached at ``largest_at``.
+    largest of them, reached at ``largest_at``. ``launched`` is the bound of the whole launch, or
+    why there is no formula for it; None without a grid.
     """
 
     kernel: Kernel
@@ -61,6 +67,25 @@ class SymbolicBound:
     formula: Formula
     claim: TimingClaim
     largest_at: int
+    launched: LaunchFormula | Refusal | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchFormula:
+    """The bound of a launch as a function of a parameter, or of the number of its blocks.
+
+    ``claim`` is for each value in the range, its cycles are the largest, at ``largest_at``.
+    """
+
+    formula: Formula
+    claim: TimingClaim
+    largest_at: int
+
+    @staticmethod
+    def of(values: Sequence[Progression], claim: Callable[[int], TimingClaim]) -> LaunchFormula:
+        """The formula that has the values. Raises Unsettled."""
+        cycles, place = largest(values)
+        return LaunchFormula(formula_of(values), claim(cycles), place)
 
 
 def analyse_symbolic(
@@ -71,14 +96,49 @@ def analyse_symbolic(
     parameter: OpenParameter,
     *,
     unknown_at_worst: bool = False,
+    rules: LaunchRules | Refusal | None = None,
 ) -> SymbolicBound:
     """SAFE of any one block of a launch as a formula of a parameter, of which it has a range.
 
-    Raises PtxwcetError with every reason for a refusal, PW543 if there is no formula. Cost:
-    independent of the width of the range.
+    With ``rules`` and a grid also the bound of the launch. Raises PtxwcetError with every reason
+    for a refusal, PW543 if there is no formula. Cost: independent of the width of the range.
     """
     job = _Job(kernel, launch, machine, facts, parameter, unknown_at_worst=unknown_at_worst)
-    return job.bound()
+    found = job.bound()
+    if launch.grid is None or rules is None:
+        return found
+    if isinstance(rules, Refusal):
+        return replace(found, launched=rules)
+    return replace(found, launched=job.bound_of_launch(math.prod(launch.grid), rules))
+
+
+def analyse_symbolic_blocks(
+    row: KernelAnalysis, blocks: OpenParameter, rules: LaunchRules | Refusal
+) -> SymbolicBound:
+    """The bound of launches of any grid as a formula of the number of its blocks.
+
+    ``row`` is the analysis for any grid: all blocks have the largest slack and the largest work of
+    any. Raises PtxwcetError (PW543) without a formula, PW404. Cost: independent of the range.
+    """
+    if isinstance(rules, Refusal):
+        raise _no_formula(row.kernel, blocks, rules.reason)
+    (kind,) = kinds_of_blocks([(piece.analysis, None) for piece in row.pieces], (1, 1, 1))
+    numbers = Range(blocks.low, 1, blocks.high - blocks.low + 1)
+
+    def cycles(u: int) -> int:
+        many = replace(kind, count=blocks.low + u)
+        bound = affine_bound(many, rules.dispatch, rules.residency.least)
+        return bound + rules.overhead_cycles
+
+    block = row.worst.bound.claim
+    assumptions = [one for piece in row.pieces for one in piece.analysis.assumptions]
+    try:
+        values = tuple(carried(solve(cycles, numbers.count), numbers))
+        launched = LaunchFormula.of(values, lambda most: rules.claim(most, assumptions))
+        of_block = formula_of((Progression(numbers, block.cycles, 0),))
+    except Unsettled as unsettled:
+        raise _no_formula(row.kernel, blocks, unsettled.reason) from None
+    return SymbolicBound(row.kernel, row.launch, blocks, of_block, block, blocks.low, launched)
 
 
 def _no_formula(kernel: Kernel, parameter: OpenParameter, reason: str) -> PtxwcetError:
@@ -119,6 +179,7 @@ class _Job:
         self._placed = place_facts(kernel, self._cfg, self._forest, facts)
         self._costs = InstructionCosts(machine, launch.threads, unknown_at_worst=unknown_at_worst)
         self._claims: list[TimingClaim] = []
+        self._block_assumptions: dict[Assumption, None] = {}
         self._with_range = launch
 
     def bound(self) -> SymbolicBound:
@@ -137,6 +198,51 @@ class _Job:
         claim = replace(self._claim(), cycles=cycles)
         return SymbolicBound(self._kernel, self._launch, self._parameter, formula, claim, place)
 
+    def bound_of_launch(self, blocks: int, rules: LaunchRules) -> LaunchFormula | Refusal:
+        """The bound of a launch of so many blocks, after that of a block; or why there is none.
+
+        At each value of the parameter all blocks have the largest slack and the largest work of any
+        that has the value.
+        """
+        low, high = self._parameter.low, self._parameter.high
+        try:
+            slack, work = (
+                self._largest(partial(self._figure, figure))
+                for figure in ("slack_cycles", "work_cycles")
+            )
+
+            def cycles(u: int) -> int:
+                kind = BlockKind(blocks, value_at(slack, low + u), value_at(work, low + u))
+                bound = affine_bound(kind, rules.dispatch, rules.residency.least)
+                return bound + rules.overhead_cycles
+
+            solved = solve(cycles, high - low + 1)
+            values = tuple(carried(solved, Range(low, 1, high - low + 1)))
+            return LaunchFormula.of(values, lambda most: self._launch_claim(rules, most))
+        except Unsettled as unsettled:
+            return Refusal(f"no formula in {self._parameter.shown}: {unsettled.reason}")
+        except PtxwcetError as error:
+            return Refusal(error.diagnostics[0].message)
+
+    def _launch_claim(self, rules: LaunchRules, cycles: int) -> TimingClaim:
+        rests_on = [*self._block_assumptions, self._in_range()]
+        return rules.claim(cycles, rests_on)
+
+    def _largest(self, value: Callable[[BlockPaths, int], int]) -> tuple[Progression, ...]:
+        """The largest value of any piece, over the whole range. Raises Unsettled."""
+        out: list[Progression] = []
+        for pieces in self._kinds:
+            longest = max(pieces, key=lambda piece: piece.count)
+            solved = solve(partial(value, longest.paths), longest.count)
+            for piece in pieces:
+                out += carried(solved, Range(piece.first, piece.step, piece.count))
+        return upper_envelope(out, self._parameter.low, self._parameter.high)
+
+    def _figure(self, name: str, paths: BlockPaths, s: int) -> int:
+        """Slack or work of a block that executes the paths, for a value of their symbol."""
+        figure: int = getattr(block_kind(self._analysis(paths, s), 1), name)
+        return figure
+
     def _solve(self) -> tuple[Progression, ...]:
         """The bound over the whole range, each number of it once. Raises Unsettled.
 
@@ -145,7 +251,7 @@ class _Job:
         parameter = self._parameter
         out: list[Progression] = []
         open_places: set[int] = set()
-        for pieces in _alike(self._paths()):
+        for pieces in self._kinds:
             longest = max(pieces, key=lambda piece: piece.count)
             solved = solve(partial(self._bound, longest.paths), longest.count)
             for piece in pieces:
@@ -157,7 +263,9 @@ class _Job:
         self._compare(found, sorted(open_places)[-_MOST_COMPARED:])
         return found
 
-    def _paths(self) -> tuple[SymbolicPaths, ...]:
+    @cached_property
+    def _kinds(self) -> tuple[tuple[SymbolicPaths, ...], ...]:
+        """Pieces of the range whose paths are the same functions of s. Raises Unsettled."""
         found = extract_symbolic(
             self._followed,
             self._cfg,
@@ -169,7 +277,7 @@ class _Job:
         )
         if found is None:
             raise Unsettled("its paths are of too many kinds in this range")
-        return found
+        return tuple(map(tuple, _alike(found)))
 
     def _compare(self, found: Sequence[Progression], places: Sequence[int]) -> None:
         """Raises Unsettled if the bound for a single value is smaller at some place.
@@ -189,6 +297,12 @@ class _Job:
 
     def _bound(self, paths: BlockPaths, s: int) -> int:
         """SAFE of a block that executes the paths, for a value of their symbol."""
+        claim = bound_safe(self._analysis(paths, s)).claim
+        self._claims.append(claim)
+        return claim.cycles
+
+    def _analysis(self, paths: BlockPaths, s: int) -> BlockAnalysis:
+        """The block that executes the paths, for a value of their symbol."""
         workload = build_workload(
             paths.warps,
             self._kernel,
@@ -199,24 +313,25 @@ class _Job:
         )
         unknown = (UNKNOWN_OPCODES,) if self._costs.charged_unknown else ()
         facts = fact_assumptions(paths, self._placed, self._launch, self._given)
-        assumed = (*unknown, *facts)
-        claim = bound_safe(analyse_block(workload, self._machine, assumed)).claim
-        self._claims.append(claim)
-        return claim.cycles
+        analysis = analyse_block(workload, self._machine, (*unknown, *facts))
+        self._block_assumptions.update(dict.fromkeys(analysis.assumptions))
+        return analysis
 
     def _claim(self) -> TimingClaim:
         """What holds of every number of the range, with cycles left to fill in."""
+        first = self._claims[0]
+        assumptions = dict.fromkeys(one for claim in self._claims for one in claim.assumptions)
+        guarantee = Guarantee.weakest(claim.guarantee for claim in self._claims)
+        return replace(first, guarantee=guarantee, assumptions=(*assumptions, self._in_range()))
+
+    def _in_range(self) -> Assumption:
         parameter = self._parameter
-        in_range = Assumption(
+        return Assumption(
             "parameter-in-range",
             f"{parameter.shown} lies in {parameter.low}..{parameter.high}",
             AssumptionState.ASSUMED,
             "--symbolic",
         )
-        first = self._claims[0]
-        assumptions = dict.fromkeys(one for claim in self._claims for one in claim.assumptions)
-        guarantee = Guarantee.weakest(claim.guarantee for claim in self._claims)
-        return replace(first, guarantee=guarantee, assumptions=(*assumptions, in_range))
 
 
 def _without(launch: Launch, parameter: OpenParameter) -> Launch:

@@ -1,0 +1,127 @@
+"""Formulas of launches, in a parameter or in the number of blocks, against single values."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ptxwcet.bounds.grid import BlockKind, Dispatch, affine_bound, bounds_by_residency
+from ptxwcet.claims import Refusal
+from ptxwcet.compose.launch_bound import LaunchBound
+from ptxwcet.compose.wishes import GridWishes
+from ptxwcet.studies.block_bound import bound_file
+from ptxwcet.studies.formula import bound_symbolic
+from ptxwcet.studies.formula_search import LaunchFormula, SymbolicBound
+from ptxwcet.studies.opening import RefusedKernel
+from ptxwcet.studies.request import Request
+
+SAMPLES = Path(__file__).parents[2] / "samples"
+MANY = "orin-ecrts2025-16sm"
+
+
+def symbolic(name: str, what: str, **said: Any) -> SymbolicBound:
+    (row,) = bound_symbolic(Request(str(SAMPLES / f"{name}.ptx"), **said), what).answered
+    return row
+
+
+def single(name: str, **said: Any) -> int:
+    (row,) = bound_file(Request(str(SAMPLES / f"{name}.ptx"), **said)).answered
+    assert isinstance(row.launched, LaunchBound)
+    return row.launched.claim.cycles
+
+
+@pytest.mark.parametrize(
+    ("name", "block", "grid", "parameter", "values", "gpu"),
+    [
+        ("sgemm_naive", "32x32", "32x32", "K", (32, 33, 64, 1000, 4096), GridWishes()),
+        ("saxpy", "64", "4", "n", (1, 31, 256, 257, 1000), GridWishes(registers=16)),
+        ("saxpy", "64", "3", "n", (1, 700, 999), GridWishes(resident_blocks=2)),
+        ("vector_add", "256", "4", "n", (1, 100, 257, 1000), GridWishes(sms=3)),
+    ],
+)
+@pytest.mark.parametrize("machine", ["orin-ecrts2025", MANY])
+def test_the_formula_holds_at_single_values(
+    name: str,
+    block: str,
+    grid: str,
+    parameter: str,
+    values: tuple[int, ...],
+    gpu: GridWishes,
+    machine: str,
+) -> None:
+    if machine != MANY:
+        gpu = replace(gpu, sms=None)
+    said: dict[str, Any] = {"block": block, "grid": grid, "machine": machine, "gpu": gpu}
+    row = symbolic(name, f"{parameter}={values[0]}..{values[-1]}", **said)
+    assert isinstance(row.launched, LaunchFormula)
+    for value in values:
+        exact = single(name, parameters=(f"{parameter}={value}",), **said)
+        assert row.launched.formula.at(value) >= exact
+        if name == "sgemm_naive":  # all blocks alike, one form: the same number
+            assert row.launched.formula.at(value) == exact
+    largest = row.launched.claim.cycles
+    assert largest == row.launched.formula.at(row.launched.largest_at)
+    assert largest >= max(map(row.launched.formula.at, values))
+    keys = {one.key for one in row.launched.claim.assumptions}
+    assert "alone-on-its-sm" not in keys
+    assert {"parameter-in-range", "no-other-kernels"} <= keys
+
+
+def test_the_formula_in_blocks_holds_for_every_grid() -> None:
+    said: dict[str, Any] = {"block": "32x8", "machine": MANY, "gpu": GridWishes(registers=40)}
+    row = symbolic("transpose_tiled", "blocks=1..1000000000", **said)
+    assert isinstance(row.launched, LaunchFormula)
+    assert row.formula.at(5) == 1_769
+    for grid in ("1", "7", "16", "97", "8x12", "31x7x2", "1000000000"):
+        blocks = 1
+        for size in grid.split("x"):
+            blocks *= int(size)
+        assert row.launched.formula.at(blocks) >= single("transpose_tiled", grid=grid, **said)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_simple_forms_hold_for_every_residency(seed: int) -> None:
+    rng = random.Random(seed)
+    for _ in range(50):
+        kind = BlockKind(rng.randint(1, 200), rng.randint(0, 50), rng.randint(0, 50))
+        least = rng.randint(1, 6)
+        dispatch = Dispatch(
+            rng.choice((1, 1, 2, 3, 7)),
+            least + rng.choice((0, 0, 1, 5)),
+            rng.choice((0, 3)),
+            rng.choice((0, 2)),
+            breadth_first=rng.random() < 0.5,
+        )
+        simple = affine_bound(kind, dispatch, least)
+        each = bounds_by_residency([kind], dispatch, least)
+        assert simple >= max(bound.cycles for bound in each)
+        if dispatch.sms == 1 and dispatch.resident_blocks == least <= kind.count:
+            assert simple == each[0].cycles
+
+
+def test_what_has_no_formula_says_so() -> None:
+    row = symbolic("vector_add", "n=1..100", block="256", grid="4", machine="ampere-realistic")
+    assert isinstance(row.launched, Refusal)
+    assert symbolic("sgemm_naive", "K=1..100", block="32x32").launched is None
+    for what, grid, code in (
+        ("blocks=1..100", "4", "PW542"),
+        ("blocks=0..100", None, "PW213"),
+        ("blocks", None, "PW213"),
+        ("blocks=5..4", None, "PW213"),
+    ):
+        request = Request(str(SAMPLES / "transpose_tiled.ptx"), block="32x8", grid=grid)
+        (refused,) = bound_symbolic(request, what).kernels
+        assert isinstance(refused, RefusedKernel)
+        assert [one.code for one in refused.diagnostics] == [code]
+    request = Request(str(SAMPLES / "saxpy.ptx"), block="64", parameters=("n=100",))
+    (refused,) = bound_symbolic(request, "blocks=1..9").kernels
+    assert isinstance(refused, RefusedKernel)  # its loop strides by the grid
+    machine = "ampere-realistic"
+    request = Request(str(SAMPLES / "transpose_tiled.ptx"), block="32x8", machine=machine)
+    (refused,) = bound_symbolic(request, "blocks=1..9").kernels
+    assert isinstance(refused, RefusedKernel)
+    assert [one.code for one in refused.diagnostics] == ["PW543"]

@@ -7,23 +7,24 @@ starts as soon as a slot is free.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 from ptxwcet.claims import Refusal
-from ptxwcet.ir.kernel import Instruction, Kernel, SpecialRegister, SymbolRef
-from ptxwcet.ir.operands import leaves
+from ptxwcet.ir.kernel import Kernel
 
 _CLUSTER = "the blocks of a cluster start together and may wait for one another"
 _COOPERATIVE = "the blocks of a cooperative launch wait for one another"
 _DEPENDENT = "launches that depend on each other overlap"
 _CHILDREN = "a launch from the device shares the SMs with its own children"
-_REASONS = (
-    (r"\.(reqnctapercluster|explicitcluster|maxclusterrank|blocksareclusters)", _CLUSTER),
-    (r"barrier\.cluster\b.*|mapa\b.*|getctarank\b.*|clusterlaunchcontrol\b.*", _CLUSTER),
-    (r"%(cluster_\w+|n?clusterid|is_explicit_cluster)(\.\w)?", _CLUSTER),
-    (r"%envreg[12]", _COOPERATIVE),  # where cooperative groups find the barrier of the grid
-    (r"griddepcontrol\b.*", _DEPENDENT),
-    (r"cudaLaunchDevice\w*|cudaGetParameterBuffer\w*|__cudaCDP2\w*", _CHILDREN),
+_REASONS = tuple(
+    (re.compile(pattern), reason)
+    for pattern, reason in (
+        (r"\.(reqnctapercluster|explicitcluster|maxclusterrank|blocksareclusters)", _CLUSTER),
+        (r"barrier\.cluster\b.*|mapa\b.*|getctarank\b.*|clusterlaunchcontrol\b.*", _CLUSTER),
+        (r"%(cluster_\w+|n?clusterid|is_explicit_cluster)(\.\w)?", _CLUSTER),
+        (r"%envreg[12]", _COOPERATIVE),  # where cooperative groups find the barrier of the grid
+        (r"griddepcontrol\b.*", _DEPENDENT),
+        (r"cudaLaunchDevice\w*|cudaGetParameterBuffer\w*|__cudaCDP2\w*", _CHILDREN),
+    )
 )
 
 
@@ -32,20 +33,12 @@ def grid_refusal(kernel: Kernel) -> Refusal | None:
 
     Calls must have been inlined. Cost: linear in the kernel.
     """
-    names = [directive.keyword for directive in kernel.performance]
+    names = dict.fromkeys(directive.keyword for directive in kernel.performance)
     for instruction in kernel.instructions:
-        names += _names(instruction)
-    for name in dict.fromkeys(names):
+        names[instruction.mnemonic] = None
+        names.update(dict.fromkeys(instruction.names))  # special registers and functions among them
+    for name in (one for one in names if one not in kernel.registers):
         for pattern, reason in _REASONS:
-            if re.fullmatch(pattern, name):
+            if pattern.fullmatch(name):
                 return Refusal(f"the kernel uses {name}: {reason}; its grid is not bounded")
     return None
-
-
-def _names(instruction: Instruction) -> Iterator[str]:
-    """Opcode, special registers and functions of an instruction."""
-    yield instruction.mnemonic
-    for operand in instruction.operands:
-        for leaf in leaves(operand):
-            if isinstance(leaf, SpecialRegister | SymbolRef):
-                yield leaf.name

@@ -230,7 +230,7 @@ PTX = """
         ("", "", None),
         (".maxntid 32", "mov.u32 %r1, %ctaid.x;", None),
         (".reqnctapercluster 2, 1, 1", "", ".reqnctapercluster"),
-        ("", "mov.u32 %r1, %cluster_ctaid.x;", "%cluster_ctaid.x"),
+        ("", "mov.u32 %r1, %cluster_ctaid.x;", "%cluster_ctaid"),
         ("", "barrier.cluster.arrive;", "barrier.cluster.arrive"),
         ("", "mapa.shared::cluster.u32 %r1, %r2, %r3;", "mapa"),
         ("", "mov.b32 %r1, %envreg2;", "%envreg2"),

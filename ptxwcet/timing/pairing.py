@@ -88,10 +88,10 @@ def _bones(nodes: Path, places: frozenset[int]) -> Iterator[object]:
                 inside = _skeleton(body, places)
                 if inside or next(visited_blocks(body)) in places:
                     yield "loop", loop, inside
-            case PathChoice(alternatives, site):
+            case PathChoice(alternatives, site, taken_in=taken_in):
                 ways = tuple(_skeleton(way, places) for way in alternatives)
                 if site in places or any(ways):
-                    yield "choice", site, ways, _ends(alternatives, site)
+                    yield "choice", site, ways, taken_in, _ends(alternatives, site)
             case PathUnordered(one, two):
                 sides = _skeleton(one, places), _skeleton(two, places)
                 if any(sides):

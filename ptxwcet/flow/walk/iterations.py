@@ -126,8 +126,11 @@ class Iterations:
             return self.total.plus(AffineCount(int(rotated)))
         return self.total.plus(AffineCount(1)).plus(reduce(AffineCount.no_less, nested))
 
-    def path(self, opened: OpenLoop) -> Path:
-        """The iterations and the last one; where ways out were noted, any of them may end it."""
+    def path(self, opened: OpenLoop, *, may_pair: bool) -> Path:
+        """The iterations and the last one; where ways out were noted, any of them may end it.
+
+        ``may_pair``: ways out may be paired with those of warps that are walked apart.
+        """
         nodes: list[PathNode] = []
         ways_out = tuple(opened.ways_out)
         site = opened.loop.header if opened.agree else None
@@ -143,7 +146,10 @@ class Iterations:
             return (*nodes, *self.last)
         is_last = not self.is_stopped or bool(self.last)
         ends = (self.last, *ways_out) if is_last else ways_out
-        return (*nodes, PathChoice(ends, site, opened.if_race_free))
+        taken_in = opened.taken_in(ways_out) if may_pair and opened.agree else ()
+        if taken_in and is_last:
+            taken_in = ((), *taken_in)
+        return (*nodes, PathChoice(ends, site, opened.if_race_free, taken_in))
 
 
 def _outermost(nodes: Path, loop: int) -> Iterator[PathLoop]:

@@ -84,7 +84,7 @@ MOST_LINES = {
     "flow.shapes": 1_080,
     "flow.values": 3_570,
     "flow.variants": 2_720,
-    "flow.walk": 3_805,
+    "flow.walk": 3_815,
     "hybrid": 1_770,
     "library": 550,
     "instrument": 1_290,

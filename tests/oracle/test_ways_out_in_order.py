@@ -14,7 +14,7 @@ from isa_interpreter import execute
 from path_attack import Checker, inputs, machine
 from test_barrier_order import KERNEL, LONG, TWO
 
-from ptxwcet.flow.facts.stated import FactSource, LoopFact, Place, StatedFacts
+from ptxwcet.flow.facts.stated import NO_FACTS, FactSource, LoopFact, Place, StatedFacts
 from ptxwcet.pipeline import analyse_kernel
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.support.diagnostics import PtxwcetError
@@ -55,6 +55,7 @@ ALIKE = {
         "setp.eq.u32 %p7, %r9, 0; setp.eq.u32 %p8, %r9, 1;"
     ),
 }
+COUNTED = "setp.lt.u32 %p2, %r4, 3; @%p2 bra H; X"
 BOUND = StatedFacts(loops=(LoopFact(Place("H"), FactSource("a test"), bound=2),))
 
 
@@ -70,10 +71,16 @@ def test_ways_that_are_taken_together(when: str) -> None:
     analyse_and_hold(TEXT.replace("WHEN", when))
 
 
-def analyse_and_hold(text: str) -> None:
+@pytest.mark.parametrize("when", PASSES.values(), ids=PASSES)
+def test_ways_of_passes_that_are_counted(when: str) -> None:
+    """A pass that is among the iterations, or the last one, takes no less if it is whole."""
+    analyse_and_hold(TEXT.replace("WHEN", when).replace("bra H; X", COUNTED), NO_FACTS)
+
+
+def analyse_and_hold(text: str, facts: StatedFacts = BOUND) -> None:
     """Bounds a kernel, and holds executions to it in which what is said of the loop is true."""
     (kernel,) = parse_module(SourceFile("k.ptx", text)).kernels
-    analysis = analyse_kernel(kernel, TWO, machine(), BOUND)
+    analysis = analyse_kernel(kernel, TWO, machine(), facts)
     checker = Checker(analysis)
     (header,) = [one.start for one in analysis.cfg.blocks[:-1] if analysis.cfg.name(one.id) == "H"]
     passes = set()

@@ -55,6 +55,11 @@ ALIKE = {
         "setp.eq.u32 %p7, %r9, 0; setp.eq.u32 %p8, %r9, 1;"
     ),
 }
+EXIT = "ld.global.nc.u32 %r6, [%rd2]; setp.lt.u32 %p1, %r6, 0x60000000; @%p1 bra X;"
+CLEARED = "add.u32 %r11, %r10, -1; and.b32 %r10, %r10, %r11; setp.eq.u32 %p1, %r10, 0; @%p1 bra X;"
+BITS = (
+    "mov.u32 %r4, 0; setp.eq.u32 %p6, %r4, 1; ld.global.nc.u32 %r10, [%rd1]; and.b32 %r10, %r10, 7;"
+)
 COUNTED = "setp.lt.u32 %p2, %r4, 3; @%p2 bra H; X"
 BOUND = StatedFacts(loops=(LoopFact(Place("H"), FactSource("a test"), bound=2),))
 
@@ -63,6 +68,16 @@ BOUND = StatedFacts(loops=(LoopFact(Place("H"), FactSource("a test"), bound=2),)
 def test_ways_that_are_not_taken_together(when: str) -> None:
     with pytest.raises(PtxwcetError) as caught:
         analyse_and_hold(TEXT.replace("WHEN", when))
+    assert caught.value.diagnostics[0].code == "PW502"
+
+
+@pytest.mark.parametrize("when", PASSES.values(), ids=PASSES)
+def test_ways_out_of_a_loop_that_a_certificate_bounds(when: str) -> None:
+    """Three bits that are cleared one by one: nothing is stated."""
+    text = TEXT.replace("WHEN", when).replace("mov.u32 %r4, 0;", BITS)
+    text = text.replace("setp.eq.u32 %p6, %r4, 99; @%p6 bra X;", "@%p6 bra Q; Q:")
+    with pytest.raises(PtxwcetError) as caught:
+        analyse_and_hold(text.replace(EXIT, CLEARED), NO_FACTS)
     assert caught.value.diagnostics[0].code == "PW502"
 
 

@@ -11,6 +11,13 @@ along the tree in the order of execution: if all decisions so far were the same 
 have visited each of these branches equally often, since every visit is in the skeleton; so the next
 open one is the same visit of the same branch for both, and is decided alike. A class that has ended
 meets no more of them: its skeleton may be the beginning of another one.
+
+Ways out of a loop are alternatives in the order in which the walk came to them, and ways of several
+passes that are equal are one. So the n-th way of one class is that of another one only if both
+leave at the same places, and in the same passes where several ways leave at one place: each way
+says so (``PathChoice.taken_in``), if passes are cut off by a bound. Else each pass is among the
+iterations too, or the last one, as a whole, which takes no less than leaving in it. Paths that
+differ in this alone are not equal, so that one class of warps has one order.
 """
 
 from __future__ import annotations
@@ -88,10 +95,10 @@ def _bones(nodes: Path, places: frozenset[int]) -> Iterator[object]:
                 inside = _skeleton(body, places)
                 if inside or next(visited_blocks(body)) in places:
                     yield "loop", loop, inside
-            case PathChoice(alternatives, site):
+            case PathChoice(alternatives, site, taken_in=taken_in):
                 ways = tuple(_skeleton(way, places) for way in alternatives)
                 if site in places or any(ways):
-                    yield "choice", site, ways, _ends(alternatives, site)
+                    yield "choice", site, ways, taken_in, _ends(alternatives, site)
             case PathUnordered(one, two):
                 sides = _skeleton(one, places), _skeleton(two, places)
                 if any(sides):
@@ -111,9 +118,10 @@ def _bones(nodes: Path, places: frozenset[int]) -> Iterator[object]:
 
 
 def _ends(alternatives: tuple[Path, ...], site: int | None) -> tuple[int, ...]:
-    """What tells ways out of a loop from one another, and a way that is left from the other one.
+    """What else tells ways out of a loop from one another, and a way that is left from the other.
 
-    It is the last block of each. Both sides of a branch are told apart by their order.
+    It is the last block of each, which also tells how a loop that is decided ends. Both sides of a
+    branch are told apart by their order.
     """
     first = [way[0] if way else None for way in alternatives]
     outcomes = {one.taken for one in first if isinstance(one, Visit) and one.block == site}

@@ -70,6 +70,7 @@ class _Search:
     def start(self) -> None:
         """Begins an iteration."""
         self.history.append(dict(self._walk.state.registers))
+        self._opened.begin(str(self._iterations.total))
         self._alive = self._walk.state.alive.copy()
 
     def takes_whole(self, nodes: Path, block: int, arrived: Mask) -> bool:
@@ -135,7 +136,7 @@ class _Search:
     def path(self) -> PathLoop:
         """The path of all iterations. Raises Refused (PW217) or Infeasible for a wrong claim."""
         loop, claimed, opened = self.entry.loop, self._claimed, self._opened
-        path = self._iterations.path(opened)
+        path = self._iterations.path(opened, may_pair=self._walk.may_pair)
         if self._iterations.is_stopped:
             assert claimed is not None
             most = AffineCount(claimed.most)

@@ -150,7 +150,8 @@ def _iterate(walk: WalkState, entry: Entry, period: int) -> Path | None:
     """The path of ``period`` iterations that all lanes stay in; None if some leave or end."""
     loop, alive = entry.loop, walk.state.alive.copy()
     with walk.trail.piece():
-        for _ in range(period):
+        for number in range(period):
+            walk.trail.loops[-1].begin_again(period, number)
             block, arrived = walk.region(loop.header, entry.mask, entry.stop, loop)
             if block != loop.header or not np.array_equal(arrived, entry.mask):
                 return None

@@ -91,6 +91,7 @@ class Iterations:
         self.total = AffineCount(0)
         self.last: Path = ()
         self.is_stopped = False
+        self._is_cut = False
 
     @property
     def fewest(self) -> int:
@@ -113,6 +114,7 @@ class Iterations:
         if self._runs and self._runs[-1].nodes == nodes and not grows(nodes):
             run = self._runs.pop().plus(run)
         self._runs.append(run)
+        self._is_cut |= count != found
         return count != found
 
     def bodies(self, loop: int, *, rotated: bool) -> AffineCount:
@@ -126,8 +128,11 @@ class Iterations:
             return self.total.plus(AffineCount(int(rotated)))
         return self.total.plus(AffineCount(1)).plus(reduce(AffineCount.no_less, nested))
 
-    def path(self, opened: OpenLoop) -> Path:
-        """The iterations and the last one; where ways out were noted, any of them may end it."""
+    def path(self, opened: OpenLoop, *, may_pair: bool) -> Path:
+        """The iterations and the last one; where ways out were noted, any of them may end it.
+
+        ``may_pair``: ways out may be paired with those of warps that are walked apart.
+        """
         nodes: list[PathNode] = []
         ways_out = tuple(opened.ways_out)
         site = opened.loop.header if opened.agree else None
@@ -143,7 +148,13 @@ class Iterations:
             return (*nodes, *self.last)
         is_last = not self.is_stopped or bool(self.last)
         ends = (self.last, *ways_out) if is_last else ways_out
-        return (*nodes, PathChoice(ends, site, opened.if_race_free))
+        # where all passes are among the iterations or the last one, each of them is there whole,
+        # which takes no less than leaving in it: then it does not matter which ways are paired
+        is_told = may_pair and opened.agree and (self.is_stopped or self._is_cut)
+        taken_in = opened.taken_in(ways_out) if is_told else ()
+        if is_told and is_last:
+            taken_in = ((), *taken_in)
+        return (*nodes, PathChoice(ends, site, opened.if_race_free, taken_in))
 
 
 def _outermost(nodes: Path, loop: int) -> Iterator[PathLoop]:

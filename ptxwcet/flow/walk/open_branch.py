@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from ptxwcet.flow.graph.loops import Loop
 from ptxwcet.flow.shapes.shape import Agreement
 from ptxwcet.flow.values.regions import Symbol
 from ptxwcet.flow.values.value import Cause, Condition, Mask, Value
-from ptxwcet.flow.walk.path import Path, PathNode, PathPart, Visit, close_symbol, visited_blocks
+from ptxwcet.flow.walk.path import (
+    Departure,
+    Path,
+    PathNode,
+    PathPart,
+    Visit,
+    close_symbol,
+    visited_blocks,
+)
 from ptxwcet.flow.walk.standing import Reach, Standing
 
 # A loop is followed iteration by iteration if a value with so few possibilities decides its end.
@@ -76,7 +86,10 @@ class Side:
         return not bool((self.mask & self.alive).any())
 
 
-_Noted = tuple[dict[Path, None], dict[tuple[int, Path], None]]
+# For each way out the passes in which it is taken, and where.
+_Pass = tuple[str, int, int]
+_WaysOut = dict[Path, dict[tuple[_Pass, Departure], None]]
+_Noted = tuple[_WaysOut, dict[tuple[int, Path], None]]
 
 
 class OpenLoop:
@@ -97,7 +110,8 @@ class OpenLoop:
         self.late: dict[tuple[int, Path], None] = {}
         self.behind: dict[int, set[int]] = {}  # blocks that those execute before they wait there
         self.sources: set[int] = set()
-        self.ways_out: dict[Path, None] = {}
+        self.ways_out: _WaysOut = {}
+        self._pass: _Pass = ("", 0, 0)
         self.causes: frozenset[Cause] = frozenset()
         self.end: Path | None = None  # what lanes execute that leave it for the kernel's end
         self.narrowed: list[Narrowed] = []  # what holds of lanes that stay, not of those that left
@@ -106,20 +120,49 @@ class OpenLoop:
         self.undecided: tuple[int, frozenset[Cause]] | None = None
         self.remaining: int | None = None  # iterations that the user's bound leaves
 
+    def begin(self, before: str, period: int = 0, number: int = 0) -> None:
+        """A pass begins, ``before`` which there were so many; or one of those that a proof begun in
+        that pass executes: ``number`` of each ``period``.
+        """
+        self._pass = (before, period, number)
+
+    def begin_again(self, period: int, number: int) -> None:
+        """A pass of a proof begins."""
+        self.begin(self._pass[0], period, number)
+
     def note(
         self,
-        way_out: Path,
+        way_out: tuple[Path, Departure],
         behind: Path,
         place: tuple[int, Mask],
         undecided: tuple[int, frozenset[Cause]],
     ) -> None:
-        """Lanes may leave and wait at a ``place`` for the others, ``behind`` executed before."""
+        """Lanes may leave and wait at a ``place`` for the others, ``behind`` executed before.
+
+        ``way_out`` is all that they execute in the pass, and where they leave it.
+        """
         meeting, left = place
         self.behind.setdefault(meeting, set()).update(visited_blocks(behind))
         self.left[meeting] = self.left[meeting] | left if meeting in self.left else left.copy()
         self.undecided = undecided
         self.causes |= undecided[1]
-        self.ways_out[way_out] = None
+        way, departure = way_out
+        self.ways_out.setdefault(way, {})[self._pass, departure] = None
+
+    def taken_in(self, ways: Collection[Path]) -> tuple[tuple[Departure, ...], ...]:
+        """What tells ways out from one another: where they leave, and in which passes if that is
+        the same for several. Nothing for one that was not noted, which is decided.
+        """
+        noted = [self.ways_out.get(way, {}) for way in ways]
+        places = Counter(place for one in self.ways_out.values() for place in {p for _, p in one})
+        return tuple(
+            tuple(
+                dict.fromkeys(
+                    (number, *place) if places[place] > 1 else place for number, place in one
+                )
+            )
+            for one in noted
+        )
 
     def look(self, narrowed: Narrowed | None) -> None:
         """Notes whether the values that stay in the loop are soon used up."""
@@ -133,13 +176,17 @@ class OpenLoop:
 
     def noted(self) -> _Noted:
         """What has been noted so far."""
-        return dict(self.ways_out), dict(self.late)
+        return {way: dict(passes) for way, passes in self.ways_out.items()}, dict(self.late)
 
     def forget_but(self, noted: _Noted) -> None:
         """Forgets what was noted since :meth:`noted`."""
-        self.ways_out, self.late = dict(noted[0]), dict(noted[1])
+        self.ways_out = {way: dict(passes) for way, passes in noted[0].items()}
+        self.late = dict(noted[1])
 
     def close(self, counter: Symbol) -> None:
         """Removes the number of an iteration from what was noted in it."""
-        self.ways_out = {close_symbol(way, counter): None for way in self.ways_out}
+        closed: _WaysOut = {}
+        for way, passes in self.ways_out.items():
+            closed.setdefault(close_symbol(way, counter), {}).update(passes)
+        self.ways_out = closed
         self.late = {(place, close_symbol(way, counter)): None for place, way in self.late}

@@ -260,7 +260,8 @@ def may_leave(walk: WalkState, sides: OpenBranch, meeting: int) -> tuple[int, Ma
         walk.standing = walk.standing.parted_once(block, sides.causes)
     opened.if_race_free |= sides.if_race_free
     opened.sources.add(block)
-    opened.note(way_out, behind, (meeting, way[1]), undecided)
+    departure = walk.trail.departure(block, taken=leaves_when_taken)
+    opened.note((way_out, departure), behind, (meeting, way[1]), undecided)
     walk.standing = walk.standing.reached(Reach.PERHAPS)
     if sides.is_part:
         walk.scattered[-1].meetings.add(meeting)

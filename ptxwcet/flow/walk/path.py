@@ -171,18 +171,25 @@ class PathFork:
         return Visit(block, self.jumps), Visit(block, False), Visit(block, parting)
 
 
+Departure = tuple[object, ...]
+"""Where a way leaves a loop, as :class:`~ptxwcet.flow.walk.open_branch.OpenLoop` notes it."""
+
+
 @dataclass(frozen=True, slots=True)
 class PathChoice:
     """Exactly one alternative is executed; which one is not known.
 
     ``site`` is the block whose branch decides it if all warps of the block take it alike (a loop's
     header if that ends the loop), else None. ``if_race_free``: they do if the kernel has no data
-    races.
+    races. ``taken_in`` tells the ways out of a loop from one another, one entry each: at which
+    branches they leave it and, where several do at one, in which passes. Equal ways of several
+    passes are one, so that their order alone does not say it.
     """
 
     alternatives: tuple[tuple[PathNode, ...], ...]
     site: int | None = None
     if_race_free: bool = False
+    taken_in: tuple[tuple[Departure, ...], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,9 @@ def walk_side(
     one on the side is one of its ways out.
     """
     chosen |= way is not None
-    with walk.trail.side(None if way is None else way.visit, chosen=chosen):
+    visit = None if way is None else way.visit
+    edge = (-1 if way is None else way.sides.block, block)
+    with walk.trail.side(visit, edge, chosen=chosen):
         walk.check_depth(block)
         reached, arrived = walk.region(block, mask, join, inside)
         if inside is not None and way is not None and reached not in (join, None):
@@ -69,7 +71,8 @@ def _leave_chosen(
     opened.agree &= sides.agreement is Agreement.BLOCK
     opened.if_race_free |= sides.if_race_free
     way_out = (*walk.trail.chosen_prefix(), *walk.trail.nodes, *behind)
-    opened.note(way_out, behind, (meeting, mask), undecided)
+    departure = walk.trail.departure(sides.block, taken=True)
+    opened.note((way_out, departure), behind, (meeting, mask), undecided)
     return np.zeros_like(mask)
 
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from ptxwcet.flow.graph.loops import Loop
 from ptxwcet.flow.walk.exits import ExitRecorder
 from ptxwcet.flow.walk.open_branch import OpenLoop
-from ptxwcet.flow.walk.path import Path, PathNode
+from ptxwcet.flow.walk.path import Departure, Path, PathNode
 
 
 class Trail:
@@ -28,6 +28,7 @@ class Trail:
         # have chosen, and those of some lanes
         self._chosen: list[list[PathNode]] = []
         self._of_some: list[list[PathNode]] = []
+        self._sides: list[tuple[int, int]] = []  # that all lanes have chosen: from where to where
 
     def add(self, *nodes: PathNode) -> None:
         """Records what is executed next."""
@@ -59,18 +60,25 @@ class Trail:
             self.nodes, self.exits = outer, outer_exits
 
     @contextmanager
-    def side(self, visit: PathNode | None, *, chosen: bool) -> Iterator[None]:
+    def side(
+        self, visit: PathNode | None, edge: tuple[int, int], *, chosen: bool
+    ) -> Iterator[None]:
         """Begins a piece that is a side of a branch, which all lanes have ``chosen`` or some take.
 
-        ``visit`` is how the block of the branch is visited, if that is not recorded yet.
+        ``visit`` is how the block of the branch is visited, if that is not recorded yet; ``edge``
+        is from where to where the side leads.
         """
         around = self._chosen if chosen else self._of_some
+        if chosen:
+            self._sides.append(edge)
         around.append(self.nodes if visit is None else [*self.nodes, visit])
         try:
             with self.piece():
                 yield
         finally:
             around.pop()
+            if chosen:
+                self._sides.pop()
 
     @contextmanager
     def entry(self, loop: Loop) -> Iterator[None]:
@@ -87,6 +95,10 @@ class Trail:
         """Forgets what was noted of the innermost loop."""
         loop = self.loops.pop().loop
         self.loops.append(OpenLoop(loop, len(self._of_some), len(self._chosen)))
+
+    def departure(self, block: int, *, taken: bool) -> Departure:
+        """A branch that leaves the loop, by the sides that the warp has chosen before it."""
+        return (*self._sides[self.loops[-1].chosen :], (block, taken))
 
     def chosen_prefix(self) -> Path:
         """What the warp has executed in this iteration before the sides that it has chosen."""

@@ -15,9 +15,8 @@ meets no more of them: its skeleton may be the beginning of another one.
 Ways out of a loop are alternatives in the order in which the walk came to them, and ways of several
 passes that are equal are one. So the n-th way of one class is that of another one only if both
 leave at the same places, and in the same passes where several ways leave at one place: each way
-says so (``PathChoice.taken_in``), if passes are cut off by a bound. Else each pass is among the
-iterations too, or the last one, as a whole, which takes no less than leaving in it. Paths that
-differ in this alone are not equal, so that one class of warps has one order.
+says so (``PathChoice.taken_in``). Paths that differ in this alone are not equal, so that one class
+of warps has one order.
 """
 
 from __future__ import annotations

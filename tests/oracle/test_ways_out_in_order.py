@@ -88,8 +88,12 @@ def test_ways_that_are_taken_together(when: str) -> None:
 
 @pytest.mark.parametrize("when", PASSES.values(), ids=PASSES)
 def test_ways_of_passes_that_are_counted(when: str) -> None:
-    """A pass that is among the iterations, or the last one, takes no less if it is whole."""
-    analyse_and_hold(TEXT.replace("WHEN", when).replace("bra H; X", COUNTED), NO_FACTS)
+    """Each pass is also among the iterations, or the last one, whole: that takes no less than
+    leaving in it. What is executed behind a way out is not there, so it is refused all the same.
+    """
+    with pytest.raises(PtxwcetError) as caught:
+        analyse_and_hold(TEXT.replace("WHEN", when).replace("bra H; X", COUNTED), NO_FACTS)
+    assert caught.value.diagnostics[0].code == "PW502"
 
 
 def analyse_and_hold(text: str, facts: StatedFacts = BOUND) -> None:

@@ -91,7 +91,6 @@ class Iterations:
         self.total = AffineCount(0)
         self.last: Path = ()
         self.is_stopped = False
-        self._is_cut = False
 
     @property
     def fewest(self) -> int:
@@ -114,7 +113,6 @@ class Iterations:
         if self._runs and self._runs[-1].nodes == nodes and not grows(nodes):
             run = self._runs.pop().plus(run)
         self._runs.append(run)
-        self._is_cut |= count != found
         return count != found
 
     def bodies(self, loop: int, *, rotated: bool) -> AffineCount:
@@ -148,9 +146,7 @@ class Iterations:
             return (*nodes, *self.last)
         is_last = not self.is_stopped or bool(self.last)
         ends = (self.last, *ways_out) if is_last else ways_out
-        # where all passes are among the iterations or the last one, each of them is there whole,
-        # which takes no less than leaving in it: then it does not matter which ways are paired
-        is_told = may_pair and opened.agree and (self.is_stopped or self._is_cut)
+        is_told = may_pair and opened.agree
         taken_in = opened.taken_in(ways_out) if is_told else ()
         if is_told and is_last:
             taken_in = ((), *taken_in)

@@ -40,6 +40,8 @@ def fork(walk: WalkState, sides: OpenBranch) -> tuple[int, Mask]:
         walk.go_back(before)
         found = _forked(walk, sides, join, Reach.PERHAPS)
     causes = sides.causes or frozenset({Cause(CauseKind.LOOP, walk.cfg.name(BlockId(block)))})
+    if len(found) == 2 and not sides.agreement:
+        _require_no_barrier(walk, sides, found.values())
     lost = _lanes_without_way(walk, sides, found)
     state = walk.state
     if len(found) == 2:
@@ -56,6 +58,26 @@ def fork(walk: WalkState, sides: OpenBranch) -> tuple[int, Mask]:
     reach_behind(walk, before, found.values())
     _record_fork(walk, sides, join, found)
     return join, reduce(np.logical_or, [side.arrived for side in found.values()])
+
+
+def _require_no_barrier(walk: WalkState, sides: OpenBranch, found: Collection[Side]) -> None:
+    """Lanes that part may execute either side first: one that waits would wait for the other.
+
+    Also if those of the other side end, which they have not done if theirs comes last. Raises
+    Refused (PW222), or Undecided where facts would tell the way.
+    """
+    if not any(walk.steps.have_barrier(side.path) for side in found):
+        return
+    index = walk.graph.last(sides.block)
+    if any(cause.kind in (CauseKind.PARAMETER, CauseKind.LAUNCH) for cause in sides.causes):
+        raise Undecided(index, sides.causes)
+    raise Refused(
+        "PW222",
+        index,
+        "lanes of a warp may part here, and those of one side wait at a block-wide barrier while "
+        "those of the other have not returned yet",
+        "return by a branch to the end of the kernel, or move the barrier out of the branch",
+    )
 
 
 def _forked(walk: WalkState, sides: OpenBranch, join: int, reach: Reach) -> dict[bool, Side]:

@@ -95,6 +95,8 @@ def bound(
     sms: int | None,
     resident_blocks: int | None,
     registers: int | None,
+    ptxas_info: str | None,
+    ask_ptxas: bool,
     **given: Any,
 ) -> int:
     """Bound the execution time of each kernel in FILES.
@@ -118,12 +120,23 @@ def bound(
     extent = Extent.DETAILS if details else Extent.SCREEN
     checks = _Checks(budget, budget_of, Guarantee(require))
     gpu = GridWishes(sms, resident_blocks, registers)
+    if sum((registers is not None, ptxas_info is not None, ask_ptxas)) > 1:
+        raise click.UsageError(
+            "--registers, --ptxas-info and --ask-ptxas each say the registers: give one of them"
+        )
     paths = expand_patterns(files)
     shown: list[_Shown] = []
     for path in paths:
         try:
             request = request_from(path, **given)
-            request = replace(request, policy=policy, method=method, gpu=gpu)
+            request = replace(
+                request,
+                policy=policy,
+                method=method,
+                gpu=gpu,
+                ptxas_info=ptxas_info,
+                asks_ptxas=ask_ptxas,
+            )
             shown.append(
                 _bounded(request, checks, executed=executed, explain=explain, extent=extent)
                 if symbolic is None

@@ -71,9 +71,23 @@ RESIDENT_BLOCKS: Option = click.option(
 REGISTERS: Option = click.option(
     "--registers",
     type=click.IntRange(1, 1024),
-    help="Registers of a thread, as ptxas -v says.  [default: launch file, .maxnreg, no limit]",
+    help="Registers of a thread, as ptxas -v says.  [default: those of the launch file]",
 )
-_GPU = (SMS, RESIDENT_BLOCKS, REGISTERS)
+_GPU = (
+    SMS,
+    RESIDENT_BLOCKS,
+    REGISTERS,
+    click.option(
+        "--ptxas-info",
+        type=INPUT_FILE,
+        help="What ptxas -v printed, or a cubin: says the registers of each kernel.",
+    ),
+    click.option(
+        "--ask-ptxas",
+        is_flag=True,
+        help="Run the ptxas on the PATH for the registers of each kernel.",
+    ),
+)
 _MACHINE = (MACHINE_FILE, MEMORY_LATENCY, UNKNOWN_OPCODES)
 
 

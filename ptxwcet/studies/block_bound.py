@@ -15,7 +15,7 @@ from ptxwcet.machine.loader import load_machine
 from ptxwcet.pipeline import analyse_kernel
 from ptxwcet.studies.opening import Answer, find_named_policy, open_request
 from ptxwcet.studies.request import Request
-from ptxwcet.studies.whole_launch import with_launch_bound
+from ptxwcet.studies.whole_launch import Wishes, with_launch_bound
 
 FileAnswer = Answer[KernelAnalysis]
 """The bounds of the kernels of a file."""
@@ -29,6 +29,7 @@ def bound_file(request: Request) -> FileAnswer:
     machine = load_machine(request.machine, request.memory_latency_cycles)
     opened = open_request(request)
     policy = find_named_policy(request)
+    wishes = Wishes(request)
 
     def bounded(kernel: Kernel) -> KernelAnalysis:
         row = analyse_kernel(
@@ -40,6 +41,6 @@ def bound_file(request: Request) -> FileAnswer:
             policy=policy,
             method=request.method,
         )
-        return with_launch_bound(row, opened.module, opened.launched, opened.request.gpu)
+        return with_launch_bound(row, opened.module, opened.launched, wishes)
 
     return Answer(request.path, opened.sha256, machine, opened.each(bounded))

@@ -34,7 +34,7 @@ from ptxwcet.studies.opening import (
     open_request,
 )
 from ptxwcet.studies.request import Request
-from ptxwcet.studies.whole_launch import launched_block
+from ptxwcet.studies.whole_launch import Wishes, launched_block
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 
 _BLOCKS = "blocks"
@@ -56,14 +56,15 @@ def bound_symbolic(request: Request, symbolic: str) -> SymbolicAnswer:
     """
     machine = load_machine(request.machine, request.memory_latency_cycles)
     opened = open_request(request)
+    wishes = Wishes(request)
 
     def formula(kernel: Kernel) -> SymbolicBound:
         whole, facts = opened.whole(kernel), opened.facts_of(kernel)
-        wishes = opened.request.gpu
 
         def rules(launch: Launch) -> LaunchRules | Refusal:
-            parts = opened.module, opened.launched, wishes
-            return launch_rules(launched_block(whole, launch.threads, *parts), machine, wishes)
+            said = wishes.of(kernel)
+            parts = opened.module, opened.launched, said
+            return launch_rules(launched_block(whole, launch.threads, *parts), machine, said)
 
         blocks = _open_blocks(kernel, opened, symbolic)
         if blocks is not None:

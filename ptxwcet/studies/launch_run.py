@@ -46,7 +46,7 @@ from ptxwcet.studies.opening import (
     refuse,
 )
 from ptxwcet.studies.request import MOST_INSTRUCTIONS, Request
-from ptxwcet.studies.whole_launch import with_launch_bound
+from ptxwcet.studies.whole_launch import Wishes, with_launch_bound
 from ptxwcet.support.array_files import Array
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 
@@ -140,7 +140,7 @@ def bound_executed(request: Request, progress: Progress | None = None) -> FileAn
         prepared = prepare_launch(request, module, machine, progress)
         row = analyse_prepared(prepared, policy=policy, method=request.method)
         launched = open_request(request, module).launched
-        row = with_launch_bound(row, module, launched, request.gpu)
+        row = with_launch_bound(row, module, launched, Wishes(request))
     except RefusedLaunch as refused:
         row = RefusedKernel(refused.kernel, refused.diagnostics)
     return Answer(request.path, digest_of(request), machine, (row,))

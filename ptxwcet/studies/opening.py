@@ -183,6 +183,11 @@ def read_module(request: Request) -> Module:
     return parse_module(read_source(request.path))
 
 
+def text_of(request: Request) -> str:
+    """The PTX of a request. Raises PtxwcetError."""
+    return request.text if request.text is not None else read_source(request.path).text
+
+
 def digest_of(request: Request) -> str:
     """The SHA-256 of the PTX of a request, in hexadecimal."""
     if request.text is not None:

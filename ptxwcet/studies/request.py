@@ -21,7 +21,8 @@ class Request:
     that is reported as the bound, ``safe`` or ``scheduled``. ``launch_file`` is a launch file that
     says kernel, block, grid and parameters, constants, ``facts_file`` one of flow facts. ``text``
     is the PTX itself, if ``path`` is only what it is called. ``gpu`` is what is said of SMs and
-    residency.
+    residency; ``ptxas_info`` is a file that ptxas wrote, which says the registers of kernels, and
+    with ``asks_ptxas`` ptxas is run for them.
     """
 
     path: str
@@ -40,3 +41,5 @@ class Request:
     facts_file: str | None = None
     text: str | None = None
     gpu: GridWishes = ANY_GRID
+    ptxas_info: str | None = None
+    asks_ptxas: bool = False

@@ -3,29 +3,54 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cached_property
 
 from ptxwcet.analysed import KernelAnalysis
 from ptxwcet.compose.launch_bound import bound_launch
+from ptxwcet.compose.register_use import RegisterUse, ask_ptxas, read_register_use
 from ptxwcet.compose.residency import LaunchedBlock, stated_registers
 from ptxwcet.compose.wishes import GridWishes
 from ptxwcet.emulator.layout import shared_bytes
 from ptxwcet.ir.kernel import Kernel, Module
-from ptxwcet.studies.opening import Launched
+from ptxwcet.studies.opening import Launched, text_of
+from ptxwcet.studies.request import Request
+
+
+class Wishes:
+    """What a request says of the GPU, kernel by kernel; ptxas's word is read when it is needed."""
+
+    def __init__(self, request: Request) -> None:
+        self._request = request
+
+    @cached_property
+    def _use(self) -> RegisterUse | None:
+        request = self._request
+        if request.ptxas_info is not None:
+            return read_register_use(request.ptxas_info)
+        return ask_ptxas(text_of(request)) if request.asks_ptxas else None
+
+    def of(self, kernel: Kernel) -> GridWishes:
+        """What is said for a kernel. Raises PtxwcetError (PW317, PW318)."""
+        if self._use is None:
+            return self._request.gpu
+        registers, source = self._use.of(kernel.name)
+        return replace(self._request.gpu, registers=registers, registers_source=source)
 
 
 def with_launch_bound(
-    row: KernelAnalysis, module: Module, launched: Launched, wishes: GridWishes
+    row: KernelAnalysis, module: Module, launched: Launched, wishes: Wishes
 ) -> KernelAnalysis:
     """The analysis with the bound of its launch, if there is a grid.
 
-    Raises PtxwcetError: PW316, PW319, PW426. Cost: a profile a class and section.
+    Raises PtxwcetError: PW316 to PW319, PW426. Cost: a profile a class and section.
     """
     grid = row.launch.grid
     if grid is None:
         return row
-    block = launched_block(row.kernel, row.launch.threads, module, launched, wishes)
+    said = wishes.of(row.kernel)
+    block = launched_block(row.kernel, row.launch.threads, module, launched, said)
     pieces = [(piece.analysis, piece.count) for piece in row.pieces]
-    return replace(row, launched=bound_launch(pieces, grid, block, row.machine, wishes))
+    return replace(row, launched=bound_launch(pieces, grid, block, row.machine, said))
 
 
 def launched_block(

@@ -1,0 +1,190 @@
+"""How many registers a thread uses, from what ptxas says: its ``-v`` text, a cubin, or itself.
+
+PTX has as many registers as its author likes; how many of the machine's a thread gets is decided by
+ptxas, for one architecture. A text is what ``nvcc -Xptxas -v`` or ``ptxas -v`` prints, whatever
+else stands in it. In a cubin the section ``.nv.info`` has an attribute of each kernel's registers
+(0x2f, after the number of its symbol); cubins of today and of the last years agree.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import struct
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.support.input_files import MOST_TEXT_BYTES, read_bytes
+from ptxwcet.support.printable import printable_line
+
+MOST_SECONDS = 120
+"""After so long ptxas is given up."""
+
+_ELF = b"\x7fELF"
+_CUDA = 190  # machine number of an ELF file of CUDA
+_SYMBOLS, _INFO = 2, 0x70000000  # types of sections
+_REGISTER_COUNT = 0x2F
+_SIZED = 4  # format of an attribute that says its size
+_MOST_REGISTERS = 1024
+
+_COMPILING = re.compile(r"Compiling entry function '([^']+)' for '([^']+)'")
+_USED = re.compile(r"Used (\d+) registers")
+
+
+@dataclass(frozen=True, slots=True)
+class RegisterUse:
+    """Registers a thread by kernel and architecture (``sm_87``; None in a cubin)."""
+
+    name: str
+    found: tuple[tuple[str, str | None, int], ...]
+
+    def of(self, kernel: str) -> tuple[int, str]:
+        """Registers of a thread of a kernel, and who says so.
+
+        Raises PtxwcetError (PW317) if nothing is said of it, or different numbers are for several
+        architectures.
+        """
+        said = {arch: count for name, arch, count in self.found if name == kernel}
+        if len(set(said.values())) == 1:
+            (count,) = set(said.values())
+            targets = ", ".join(arch for arch in said if arch is not None)
+            return count, f"{self.name}, {targets}" if targets else self.name
+        if not said:
+            known = ", ".join(dict.fromkeys(name for name, _, _ in self.found)) or "none"
+            raise _problem(
+                f"{self.name} says nothing of the registers of kernel {kernel}",
+                f"its kernels: {known}; compile this PTX with ptxas -v, or give --registers",
+            )
+        shown = ", ".join(f"{count} for {arch}" for arch, count in said.items())
+        raise _problem(
+            f"{self.name} has several numbers of registers of kernel {kernel}: {shown}",
+            "give that of the architecture which is meant: --registers",
+        )
+
+
+def read_register_use(path: str) -> RegisterUse:
+    """What a file says that ptxas has written: a text or a cubin.
+
+    Raises PtxwcetError (PW317) if it cannot be read, or says nothing of any kernel. Cost: linear.
+    """
+    shown = printable_line(path)
+    try:
+        data = read_bytes(path, MOST_TEXT_BYTES)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise _problem(f"cannot read --ptxas-info '{shown}': {reason}", _WANTED) from None
+    found = tuple(_of_cubin(data)) if data.startswith(_ELF) else tuple(_of_text(data))
+    if not found:
+        raise _problem(f"{shown} says of no kernel how many registers a thread uses", _WANTED)
+    return RegisterUse(shown, found)
+
+
+def ask_ptxas(text: str) -> RegisterUse:
+    """What ptxas says of a PTX text, for the ``.target`` of the text.
+
+    Raises PtxwcetError (PW318) if there is no ptxas on the PATH, or it does not compile the text.
+    Cost: that of compiling, at most two minutes.
+    """
+    program = shutil.which("ptxas")
+    if program is None:
+        raise _cannot_ask("there is no ptxas on the PATH")
+    target = re.search(r"^\s*\.target\s+(sm_\w+)", text, re.MULTILINE)
+    arch = "" if target is None else target[1]
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder) / "kernel.ptx"
+        source.write_text(text, encoding="utf-8")
+        command = [program, "-v", f"-arch={arch}", str(source), "-o", str(Path(folder) / "k.cubin")]
+        try:
+            run = subprocess.run(command, capture_output=True, timeout=MOST_SECONDS, check=False)
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise _cannot_ask(f"ptxas failed: {type(error).__name__}") from None
+    said = run.stdout + run.stderr
+    if run.returncode:
+        first = said.decode("utf-8", "replace").replace(str(source), "the PTX").strip()
+        reason = printable_line(first.splitlines()[0]) if first else f"exit code {run.returncode}"
+        raise _cannot_ask(f"ptxas does not compile it for {arch}: {reason}")
+    return RegisterUse("ptxas -v", tuple(_of_text(said)))
+
+
+def _of_text(data: bytes) -> Iterator[tuple[str, str | None, int]]:
+    kernel: tuple[str, str] | None = None
+    for line in data.decode("utf-8", "replace").splitlines():
+        if begins := _COMPILING.search(line):
+            kernel = begins[1], begins[2]
+        elif kernel is not None and (used := _USED.search(line)):
+            yield *kernel, min(int(used[1]), _MOST_REGISTERS)
+            kernel = None
+
+
+# --- cubins ---------------------------------------------------------------------------------------
+
+
+def _of_cubin(data: bytes) -> Iterator[tuple[str, str | None, int]]:
+    """The kernels of an ELF file of 64 bits; nothing of what it is not, or is cut short."""
+    try:
+        if data[4:6] != b"\x02\x01" or struct.unpack_from("<H", data, 18)[0] != _CUDA:
+            return
+        sections = list(_sections(data))
+        names = _symbol_names(data, sections)
+        for kind, offset, size, _ in sections:
+            if kind == _INFO:
+                for symbol, count in _counts(data[offset : offset + size]):
+                    if symbol in names and 0 < count <= _MOST_REGISTERS:
+                        yield names[symbol], None, count
+    except (struct.error, IndexError):
+        return
+
+
+def _sections(data: bytes) -> Iterator[tuple[int, int, int, int]]:
+    """Type, place, size and link of each section."""
+    (begin,) = struct.unpack_from("<Q", data, 40)
+    size, count = struct.unpack_from("<HH", data, 58)
+    for number in range(count):
+        header = struct.unpack_from("<IIQQQQI", data, begin + number * size)
+        yield header[1], header[4], header[5], header[6]
+
+
+def _symbol_names(data: bytes, sections: list[tuple[int, int, int, int]]) -> dict[int, str]:
+    """The names of symbols by their numbers."""
+    names: dict[int, str] = {}
+    for kind, offset, size, link in sections:
+        if kind != _SYMBOLS:
+            continue
+        text = sections[link][1]
+        for number in range(min(size, len(data)) // 24):
+            (at,) = struct.unpack_from("<I", data, offset + 24 * number)
+            end = data.find(b"\0", text + at)
+            names[number] = data[text + at : max(end, text + at)].decode("utf-8", "replace")
+    return names
+
+
+def _counts(info: bytes) -> Iterator[tuple[int, int]]:
+    """Symbols and their registers, of a list of attributes: format, number, size, value."""
+    place = 0
+    while place + 4 <= len(info):
+        form, attribute, size = struct.unpack_from("<BBH", info, place)
+        if form == _SIZED and attribute == _REGISTER_COUNT and size == 8:
+            symbol, count = struct.unpack_from("<II", info, place + 4)
+            yield symbol, count
+        place += 4 + (size if form == _SIZED else 0)
+
+
+_WANTED = "give what ptxas -v prints for this PTX, or the cubin that it writes, or --registers"
+
+
+def _problem(message: str, help: str) -> PtxwcetError:
+    return PtxwcetError(Diagnostic("PW317", message, help=help))
+
+
+def _cannot_ask(reason: str) -> PtxwcetError:
+    return PtxwcetError(
+        Diagnostic(
+            "PW318",
+            f"--ask-ptxas: {reason}",
+            help="give the number (--registers 32), or what ptxas -v printed (--ptxas-info FILE)",
+        )
+    )

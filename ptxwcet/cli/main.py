@@ -40,6 +40,7 @@ _COMMANDS = {
     "record": "ptxwcet.cli.record",
     "run": "ptxwcet.cli.run",
     "schema": "ptxwcet.cli.schema",
+    "sequence": "ptxwcet.cli.sequence",
     "simulate": "ptxwcet.cli.simulate",
     "trace": "ptxwcet.cli.trace",
     "selftest": "ptxwcet.cli.selftest",

@@ -29,7 +29,7 @@ _STYLES: tuple[tuple[re.Pattern[str], dict[str, Any]], ...] = (
     (re.compile(r"\bwarning\[PW\d{3}\]:"), {"fg": "yellow", "bold": True}),
     (re.compile(r"^ +\| +(\^~*)$", re.MULTILINE), {"fg": "red"}),
     (re.compile(r"^  (?:note|help):", re.MULTILINE), {"fg": "cyan"}),
-    (re.compile(r"^BOUND .*$", re.MULTILINE), {"bold": True}),
+    (re.compile(r"^(?:KERNEL|BOUND|SEQUENCE) .*$", re.MULTILINE), {"bold": True}),
     (re.compile(r"^REFUSED .*$", re.MULTILINE), {"fg": "red", "bold": True}),
 )
 

@@ -15,10 +15,10 @@ def launch_lines(kernel: BoundedKernel) -> list[str]:
     if launch is None:
         reason = kernel.launch_not_bounded
         return [f"KERNEL     not bounded as a whole: {reason}"] if reason else []
-    what = f"{_plural(launch.blocks, 'block')} on {_plural(launch.sms, 'SM')}"
+    what = f"{plural(launch.blocks, 'block')} on {plural(launch.sms, 'SM')}"
     lines = [
         f"KERNEL     <= {launch.cycles:,} cycles for all {what} "
-        f"({_time(launch.microseconds)})   {launch.guarantee}",
+        f"({time_text(launch.microseconds)})   {launch.guarantee}",
         f"{_MARGIN}{_parts(launch)}",
     ]
     if launch.open and launch.least_cycles < launch.cycles:
@@ -40,7 +40,7 @@ def _parts(launch: LaunchRow) -> str:
         if cycles:
             parts.append(f"{name} {cycles:,}")
     limits = "" if launch.open else f" ({', '.join(launch.limited_by)})"
-    return f"{' + '.join(parts)}; {_plural(launch.resident_blocks, 'block')} an SM{limits}"
+    return f"{' + '.join(parts)}; {plural(launch.resident_blocks, 'block')} an SM{limits}"
 
 
 def rests_on(own: Sequence[AssumptionRow], launch: Sequence[AssumptionRow] | None) -> list[str]:
@@ -59,11 +59,13 @@ def _shown(assumption: AssumptionRow, whose: str = "") -> str:
     return f"  - {whose}{assumption.text} [{assumption.state}]"
 
 
-def _time(microseconds: float) -> str:
+def time_text(microseconds: float) -> str:
+    """A time in the unit that suits it."""
     if microseconds < 1_000:
         return f"{microseconds:,} us"
     return f"{microseconds / 1_000:,.3f} ms"
 
 
-def _plural(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+def plural(count: int, noun: str, many: str = "") -> str:
+    """A number of things."""
+    return f"{count:,} {noun if count == 1 else many or noun + 's'}"

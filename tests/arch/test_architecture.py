@@ -74,7 +74,7 @@ LIBRARIES = {
 # Lines of Python. Whoever raises one says why in the commit.
 MOST_LINES = {
     "bounds": 1_870,
-    "cli": 3_540,
+    "cli": 3_600,
     "compose": 1_070,
     "emulator": 7_750,
     "flow.certificates": 1_510,
@@ -93,9 +93,9 @@ MOST_LINES = {
     "makespan": 1_750,
     "ptx": 3_510,
     "pwcet": 2_580,
-    "report": 4_930,
+    "report": 5_050,
     "simulator": 4_120,
-    "studies": 3_910,
+    "studies": 4_160,
     "support": 2_020,
     "timing": 2_540,
     "trace": 1_180,

@@ -92,6 +92,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     shutil.copy(machine, tmp_path / "my-gpu.toml")
     times = ["cycles", *(str(1000 + (k * k * 7919) % 97 + k % 13) for k in range(2000))]
     (tmp_path / "times.csv").write_text("\n".join(times) + "\n")
+    frame = '[[launch]]\nfile = "kernel.ptx"\nlaunch = "launch.toml"\ntimes = 60\n'
+    (tmp_path / "frame.toml").write_text(frame)
     monkeypatch.chdir(tmp_path)
     report = invoke(
         *("bound", "kernel.ptx", "--block", "256", "--grid", "4", "--param", "n=99"),

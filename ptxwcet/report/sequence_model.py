@@ -1,0 +1,117 @@
+"""The report of launches one after the other, as plain data and as text. Schema number 1."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from ptxwcet.claims import Guarantee
+from ptxwcet.report.head import MachineHead, head_text, machine_head
+from ptxwcet.report.launch_text import plural, rests_on, time_text
+from ptxwcet.report.model import AssumptionRow, assumption_rows
+from ptxwcet.studies.launch_sequence import BoundedLaunch, SequenceBound
+from ptxwcet.studies.opening import Answer, file_digest
+
+_MOST_ROWS = 40
+
+
+@dataclass(frozen=True, slots=True)
+class SequencedLaunch:
+    """A launch of the sequence, ``times`` in a row: bounds of one and of all of them."""
+
+    file: str
+    kernel: str
+    readable: str
+    block: tuple[int, int, int]
+    grid: tuple[int, int, int]
+    times: int
+    cycles: int
+    total_cycles: int
+    share_percent: float
+    guarantee: Annotated[str, Guarantee]
+
+
+@dataclass(frozen=True, slots=True)
+class SequenceReport(MachineHead):
+    """All launches of a sequence take at most ``cycles``, one after the other."""
+
+    launches: tuple[SequencedLaunch, ...]
+    cycles: int
+    microseconds: float
+    guarantee: Annotated[str, Guarantee]
+    assumptions: tuple[AssumptionRow, ...]
+
+
+def build_sequence_report(bound: SequenceBound) -> SequenceReport:
+    """The report of a sequence; deterministic for equal input."""
+    claim = bound.claim
+    head: Answer[None] = Answer(bound.path, file_digest(bound.path), bound.machine, ())
+    return SequenceReport(
+        *machine_head(head),
+        tuple(_row(one, claim.cycles) for one in bound.launches),
+        claim.cycles,
+        round(claim.cycles / bound.machine.clock_mhz, 3),
+        claim.guarantee.value,
+        assumption_rows(claim),
+    )
+
+
+def _row(one: BoundedLaunch, cycles: int) -> SequencedLaunch:
+    launch, claim = one.row.launch, one.bound.claim
+    assert launch.grid is not None, "a bounded launch has a grid"
+    total = one.times * claim.cycles
+    return SequencedLaunch(
+        one.path,
+        one.row.kernel.name,
+        one.row.kernel.readable,
+        launch.block,
+        launch.grid,
+        one.times,
+        claim.cycles,
+        total,
+        round(100 * total / cycles, 2) if cycles else 0.0,
+        claim.guarantee.value,
+    )
+
+
+def render_sequence_text(report: SequenceReport) -> str:
+    """The launches in order, their sum, and what it rests on."""
+    rows = [
+        (
+            f"{row.times:,} x",
+            f"{row.cycles:,}",
+            f"{row.total_cycles:,}",
+            f"{row.share_percent:.1f} %",
+            f"{row.readable}, grid {_size(row.grid)}, block {_size(row.block)} ({row.file})",
+        )
+        for row in report.launches[:_MOST_ROWS]
+    ]
+    table = [("times", "cycles each", "total", "share", "launch"), *rows]
+    widths = [max(len(row[i]) for row in table) for i in range(4)]
+    lines = [
+        "  ".join([*(cell.rjust(widths[i]) for i, cell in enumerate(row[:4])), row[4]])
+        for row in table
+    ]
+    hidden = len(report.launches) - _MOST_ROWS
+    if hidden > 0:
+        lines.append(f"and {hidden:,} more (--format json lists all)")
+    head = "safe under" if report.guarantee == Guarantee.SAFE_BOUND.value else "holds only if"
+    return "\n".join(
+        [
+            head_text(report),
+            "",
+            f"SEQUENCE   <= {report.cycles:,} cycles for "
+            f"{plural(sum(row.times for row in report.launches), 'launch', 'launches')} "
+            f"({time_text(report.microseconds)})   {report.guarantee}",
+            "",
+            *lines,
+            "",
+            head,
+            *rests_on(report.assumptions, None),
+            "",
+        ]
+    )
+
+
+def _size(sizes: tuple[int, int, int]) -> str:
+    return "x".join(map(str, sizes))

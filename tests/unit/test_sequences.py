@@ -1,0 +1,162 @@
+"""Launches one after the other: their sum, what it rests on, and what is refused."""
+
+from __future__ import annotations
+
+import io
+import json
+import random
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from ptxwcet.claims import Guarantee
+from ptxwcet.cli.main import main
+from ptxwcet.compose.launch_bound import LaunchBound
+from ptxwcet.compose.wishes import GridWishes
+from ptxwcet.report.schema import schema_of
+from ptxwcet.studies.block_bound import bound_file
+from ptxwcet.studies.launch_sequence import bound_sequence
+from ptxwcet.studies.request import Request
+from ptxwcet.support.diagnostics import PtxwcetError
+
+SAMPLES = Path(__file__).parents[2] / "samples"
+MANY = "orin-ecrts2025-16sm"
+ONE = 'file = "{samples}/vector_add.ptx"\nblock = "256"\ngrid = "8"\nregisters = 16\n'
+
+
+def run(*arguments: str) -> tuple[int, str]:
+    out = io.StringIO()
+    with redirect_stdout(out), redirect_stderr(out), pytest.raises(SystemExit) as ended:
+        main(list(arguments))
+    assert isinstance(ended.value.code, int)
+    return ended.value.code, out.getvalue()
+
+
+def written(tmp_path: Path, *launches: str) -> str:
+    path = tmp_path / "frame.toml"
+    text = "".join(f"[[launch]]\n{one}\n" for one in launches)
+    path.write_text(text.replace("{samples}", str(SAMPLES)))
+    return str(path)
+
+
+def problem(path: str) -> tuple[str, str, int | None]:
+    with pytest.raises(PtxwcetError) as caught:
+        bound_sequence(path)
+    found = caught.value.diagnostics[0]
+    return found.code, found.message, None if found.span is None else found.span.line
+
+
+def test_the_sum_of_the_sample() -> None:
+    bound = bound_sequence(str(SAMPLES / "frame.toml"), MANY)
+    sgemm, histogram = bound.launches
+    assert (sgemm.times, sgemm.bound.claim.cycles) == (2, 8_556_928)
+    assert bound.claim.cycles == 2 * 8_556_928 + histogram.bound.claim.cycles
+    assert bound.claim.guarantee is Guarantee.SAFE_BOUND
+    keys = [one.key for one in bound.claim.assumptions]
+    assert "launches-in-order" in keys
+    assert "registers-per-thread" in keys
+    request = Request(
+        str(SAMPLES / "histogram.ptx"),
+        ("histogram",),
+        "256",
+        "8",
+        ("n=100000",),
+        machine=MANY,
+        gpu=GridWishes(registers=8),
+    )
+    (alone,) = bound_file(request).answered
+    assert isinstance(alone.launched, LaunchBound)
+    assert alone.launched.claim.cycles == histogram.bound.claim.cycles
+
+
+def test_many_repetitions_cost_nothing(tmp_path: Path) -> None:
+    once = bound_sequence(written(tmp_path, ONE)).claim
+    assert "launches-in-order" not in {one.key for one in once.assumptions}
+    many = bound_sequence(written(tmp_path, ONE + "times = 1000000000\n", ONE))
+    assert many.claim.cycles == 1_000_000_001 * once.cycles
+    assert many.launches[0].row is many.launches[1].row
+
+
+def test_launches_of_one_stream_only(tmp_path: Path) -> None:
+    path = written(tmp_path, ONE + 'stream = "a"\n', ONE + 'stream = "b"\n')
+    assert problem(path) == (
+        "PW551",
+        "launches of 2 streams may overlap: their bounds do not add up",
+        13,
+    )
+    assert problem(written(tmp_path, ONE + 'stream = "a"\n', ONE))[0] == "PW551"
+    assert bound_sequence(written(tmp_path, ONE + 'stream = "a"\n', ONE + 'stream = "a"\n'))
+
+
+@pytest.mark.parametrize(
+    ("launch", "message", "line"),
+    [
+        (ONE + "times = 0\n", "launch 1: times is a whole number from 1 to", 6),
+        (ONE + "times = true\n", "launch 1: times is a whole number from 1 to", 6),
+        (ONE + 'tims = "2"\n', "launch 1: unknown key tims", 6),
+        ('grid = "8"\n', "launch 1: file is missing", 1),
+        ("file = 8\n", "launch 1: file is a text", 2),
+        (ONE + "params = { n = [1] }\n", "launch 1: params is a table", 6),
+        ('file = "{samples}/loops.ptx"\nblock = "64"\n', "has 16 kernels", 1),
+        ('file = "{samples}/scan.ptx"\nblock = "64"\n', "the grid of kernel scan is not known", 1),
+    ],
+)
+def test_malformed_launches(launch: str, message: str, line: int, tmp_path: Path) -> None:
+    code, found, place = problem(written(tmp_path, launch))
+    assert code == "PW550"
+    assert message in found
+    assert place == line
+
+
+def test_files_that_are_no_sequences(tmp_path: Path) -> None:
+    path = tmp_path / "frame.toml"
+    for text in ("", "launch = 1", "[launch]\nfile = 'k'", "other = 1", "[[launch", "launch = [1]"):
+        path.write_text(text)
+        assert problem(str(path))[0] == "PW550"
+    assert problem(str(tmp_path))[0] == "PW550"
+    path.write_text("[[launch]]\nfile = 'missing.ptx'\n")
+    assert problem(str(path))[0] == "PW112"
+
+
+def test_every_launch_without_a_bound_says_why(tmp_path: Path) -> None:
+    broken = 'file = "{samples}/saxpy.ptx"\nblock = "64"\ngrid = "4"\n'
+    large = ONE.replace("16", "255").replace('"256"', '"1024"')
+    with pytest.raises(PtxwcetError) as caught:
+        bound_sequence(written(tmp_path, broken, ONE, large))
+    assert [one.code for one in caught.value.diagnostics] == ["PW203", "PW316"]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_damaged_files_give_diagnostics(seed: int, tmp_path: Path) -> None:
+    rng = random.Random(seed)
+    text = (SAMPLES / "frame.toml").read_text(encoding="utf-8")
+    path = tmp_path / "frame.toml"
+    for _ in range(20):
+        place = rng.randrange(len(text))
+        damaged = (
+            text[:place] + rng.choice(('"', "[", "=", "0", "{", "\n", "x")) + text[place + 1 :]
+        )
+        path.write_text(damaged.replace("sgemm_naive", "none").replace("histogram.ptx", "none"))
+        with pytest.raises(PtxwcetError):
+            bound_sequence(str(path))
+
+
+def test_the_command() -> None:
+    frame = str(SAMPLES / "frame.toml")
+    code, text = run("sequence", frame, "--machine", MANY)
+    assert code == 0
+    assert "SEQUENCE   <= 17,1" in text
+    assert "2 x    8,556,928" in text
+    assert "each launch starts when the one before it has ended" in text
+    code, text = run("sequence", frame, "--machine", MANY, "--format", "json")
+    data = json.loads(text)
+    jsonschema.Draft202012Validator(schema_of("sequence")).validate(data)
+    assert sum(row["total_cycles"] for row in data["launches"]) == data["cycles"]
+    cycles = data["cycles"]
+    assert run("sequence", frame, "--machine", MANY, "-q")[1] == f"{frame} {cycles} safe-bound\n"
+    assert run("sequence", frame, "--machine", MANY, "-q", "--budget", str(cycles))[0] == 0
+    code, text = run("sequence", frame, "--machine", MANY, "-q", "--budget", str(cycles - 1))
+    assert code == 1
+    assert "PW520" in text

@@ -74,7 +74,7 @@ LIBRARIES = {
 # Lines of Python. Whoever raises one says why in the commit.
 MOST_LINES = {
     "bounds": 1_870,
-    "cli": 3_540,
+    "cli": 3_600,
     "compose": 790,
     "emulator": 7_750,
     "flow.certificates": 1_510,
@@ -95,7 +95,7 @@ MOST_LINES = {
     "pwcet": 2_580,
     "report": 4_780,
     "simulator": 4_120,
-    "studies": 3_730,
+    "studies": 3_900,
     "support": 2_020,
     "timing": 2_530,
     "trace": 1_180,

@@ -6,9 +6,8 @@ from dataclasses import replace
 
 from ptxwcet.analysed import KernelAnalysis
 from ptxwcet.compose.launch_bound import bound_launch
-from ptxwcet.compose.residency import LaunchedBlock, stated_registers
+from ptxwcet.compose.residency import LaunchedBlock, stated_registers, static_shared_bytes
 from ptxwcet.compose.wishes import GridWishes
-from ptxwcet.emulator.layout import shared_bytes
 from ptxwcet.ir.kernel import Kernel, Module
 from ptxwcet.studies.opening import Launched
 
@@ -36,7 +35,7 @@ def launched_block(
     return LaunchedBlock(
         kernel,
         threads,
-        shared_bytes(kernel, module, 0),
+        static_shared_bytes(kernel, module),
         _names_dynamic(kernel, module),
         launched.dynamic_shared_bytes,
         registers,

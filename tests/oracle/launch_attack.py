@@ -9,18 +9,16 @@ than the bound for their number of resident blocks.
 from __future__ import annotations
 
 import hashlib
-import math
 import tempfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import numpy as np
 from launch_kernels import RandomLaunch, facts_file, random_launch
 
 from ptxwcet.analysed import AnalysedPiece, KernelAnalysis
-from ptxwcet.bounds.grid import BlockKind, Dispatch, bound_grid
+from ptxwcet.bounds.grid import Dispatch, bound_grid
 from ptxwcet.claims import AssumptionState, Refusal
 from ptxwcet.compose.grid_workload import TracedKernel, build_grid_workload
 from ptxwcet.compose.launch_bound import LaunchBound, kinds_of_blocks
@@ -31,9 +29,8 @@ from ptxwcet.emulator.launch import EmulatedLaunch, EmulatorOptions
 from ptxwcet.flow.graph.cfg import build_cfg
 from ptxwcet.flow.graph.dominance import compute_postdominators
 from ptxwcet.flow.walk.path import is_exact
-from ptxwcet.ir.kernel import Kernel, Module
+from ptxwcet.ir.kernel import Module
 from ptxwcet.machine.assumptions import BREADTH_FIRST
-from ptxwcet.machine.loader import load_machine
 from ptxwcet.pipeline import analyse_prepared
 from ptxwcet.simulator.configuration import SmConfiguration
 from ptxwcet.simulator.grid import (
@@ -87,7 +84,7 @@ class Executed:
     work: Mapping[tuple[int, ...], int]
 
 
-def attack(seed: int, run_all: bool = True) -> Found:
+def attack(seed: int) -> Found:
     """The launch of a seed, bounded, executed, counted and run."""
     return attack_launch(random_launch(seed), MACHINES[seed % len(MACHINES)])
 

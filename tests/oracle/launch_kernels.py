@@ -115,7 +115,9 @@ class _Writer:
 
     def launch(self) -> RandomLaunch:
         rng = self.rng
-        block = rng.choice(((32, 1, 1), (64, 1, 1), (96, 1, 1), (100, 1, 1), (33, 1, 1), (16, 4, 1)))
+        block = rng.choice(
+            ((32, 1, 1), (64, 1, 1), (96, 1, 1), (100, 1, 1), (33, 1, 1), (16, 4, 1))
+        )
         grid = self.grid()
         threads = block[0] * grid[0]
         n = rng.choice((threads, threads - rng.randrange(threads), rng.randrange(12)))

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
 
-from launch_attack import length, runs_of
+import numpy as np
+import pytest
+from launch_attack import attack, length, runs_of
 
-from ptxwcet.compose.launch_bound import LaunchBound
+from ptxwcet import pipeline
+from ptxwcet.bounds.grid import BlockKind
+from ptxwcet.compose import launch_bound
+from ptxwcet.compose.launch_bound import LaunchBound, count_blocks, kinds_of_blocks
 from ptxwcet.compose.wishes import GridWishes
 from ptxwcet.emulator.execute import execute
 from ptxwcet.emulator.launch import EmulatedLaunch, EmulatorOptions
@@ -14,6 +22,9 @@ from ptxwcet.studies.block_bound import bound_file
 from ptxwcet.studies.grid_validation import executed_workload
 from ptxwcet.studies.opening import open_request
 from ptxwcet.studies.request import Request
+
+SEEDS = range(36)
+MUTANT_SEEDS = range(60)
 
 UNNAMED = """.version 8.0
 .target sm_80
@@ -39,8 +50,6 @@ def test_shared_memory_that_is_not_named_is_there() -> None:
     (row,) = bound_file(request).answered
     bound = row.launched
     assert isinstance(bound, LaunchBound)
-    import numpy as np
-
     data = np.zeros(4, np.uint32)
     launch = EmulatedLaunch((32, 1, 1), (64, 1, 1), (data,))
     options = EmulatorOptions(record_paths=True)
@@ -53,3 +62,106 @@ def test_shared_memory_that_is_not_named_is_there() -> None:
     ).answered
     assert isinstance(sixteen.launched, LaunchBound)
     assert longest > sixteen.launched.claim.cycles
+
+
+def test_random_launches() -> None:
+    codes: Counter[str] = Counter()
+    features: Counter[str] = Counter()
+    counted = exact = runs = 0
+    for seed in SEEDS:
+        found = attack(seed)
+        assert found.violations == [], seed
+        codes[found.code] += 1
+        features.update(found.features)
+        counted += found.counted
+        exact += found.exact
+        runs += found.runs
+    assert codes[""] > 0.8 * len(SEEDS)
+    assert counted > 0.4 * len(SEEDS)
+    assert exact > 0.2 * len(SEEDS)
+    assert runs > 30 * len(SEEDS)
+    assert len(features) >= 8
+
+
+# --- each part of what lies between paths and bound, broken ---------------------------------------
+
+
+def _one_moved(pieces: Any, launch: Any) -> dict[Any, int]:
+    """One block counted as another kind."""
+    counts = count_blocks(pieces, launch)
+    if len(counts) > 1:
+        first, *_, last = counts
+        counts[first], counts[last] = counts[first] + 1, counts[last] - 1
+    return counts
+
+
+def _last_alone(pieces: Any, launch: Any) -> dict[Any, int]:
+    """Of pieces that execute the same, the last one alone is counted, and the first takes all."""
+    counts = count_blocks(pieces, launch)
+    if len(counts) > 1:
+        kept = min(counts, key=lambda warps: counts[warps])
+        counts = {**dict.fromkeys(counts, 0), kept: sum(counts.values())}
+    return counts
+
+
+def _despite_ranges(pieces: Any, launch: Any) -> dict[Any, int]:
+    """All blocks counted for one part of a parameter's range."""
+    counts = count_blocks(pieces, launch)
+    if launch.ranges and launch.grid is not None:
+        *others, last = {piece.warps: 0 for piece in pieces}
+        return {**dict.fromkeys(others, 0), last: int(np.prod(launch.grid))}
+    return counts
+
+
+def _smallest(pieces: Sequence[Any], grid: Any) -> tuple[BlockKind, ...]:
+    """Where it is not known who executes what, the smallest of every figure."""
+    kinds = kinds_of_blocks(pieces, grid)
+    if len(kinds) == 1 and len(pieces) > 1:
+        one = min(
+            (kinds_of_blocks([piece], grid)[0] for piece in pieces), key=lambda k: k.work_cycles
+        )
+        return (replace(one, count=kinds[0].count),)
+    return kinds
+
+
+def _less_work(analysis: Any, count: int) -> BlockKind:
+    kind = launch_bound_block_kind(analysis, count)
+    return replace(kind, work_cycles=kind.work_cycles - 1)
+
+
+def _no_slack(analysis: Any, count: int) -> BlockKind:
+    kind = launch_bound_block_kind(analysis, count)
+    return replace(kind, slack_cycles=kind.slack_cycles // 2)
+
+
+def _one_more_sm(machine: Any, wishes: Any) -> int:
+    return launch_bound_sms(machine, wishes) + 1
+
+
+launch_bound_block_kind = launch_bound.block_kind
+launch_bound_sms = launch_bound._sms
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "broken"),
+    [
+        (pipeline, "count_blocks", _one_moved),
+        (pipeline, "count_blocks", _last_alone),
+        (pipeline, "count_blocks", _despite_ranges),
+        (launch_bound, "kinds_of_blocks", _smallest),
+        (launch_bound, "block_kind", _less_work),
+        (launch_bound, "block_kind", _no_slack),
+        (launch_bound, "_sms", _one_more_sm),
+    ],
+)
+def test_what_is_broken_is_seen(
+    module: Any, name: str, broken: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, name, broken)
+    for seed in MUTANT_SEEDS:
+        try:
+            if attack(seed).violations:
+                return
+        except AssertionError:
+            return
+    pytest.fail(f"{broken.__name__} is not seen")

@@ -112,6 +112,7 @@ class _Writer:
         self.shared = rng.choice((0, 0, 0, 512, 3_000, 20_000))
         self.dynamic = rng.choice((None, None, None, 0, 4_096, 16_001))
         self.uses_dynamic = rng.random() < 0.3
+        self.unnamed = rng.choice((0, 0, 0, 0, 9_000))
 
     def launch(self) -> RandomLaunch:
         rng = self.rng
@@ -131,6 +132,7 @@ class _Writer:
             registers = most
         outside = ".extern .shared .align 16 .b8 dyn[];\n" if self.uses_dynamic else ""
         inside = f".shared .align 4 .b8 buf[{self.shared}];\n" if self.shared else ""
+        inside += f".shared .align 4 .b8 rest[{self.unnamed}];\n" if self.unnamed else ""
         body = self.touch() + self.lines
         text = _HEAD + _FRAME.format(
             outside=outside,
@@ -169,7 +171,13 @@ class _Writer:
             self.features.add("range")
             low, high = max(0, n - self.rng.randrange(70)), n + self.rng.randrange(70)
             values = sorted({low, n, high, self.rng.randint(low, high)})
+            if self.rng.random() < 0.3:
+                self.features.add("unsaid")
+                return (f"n={low}..{high}",), tuple((v, self.rng.randrange(12)) for v in values)
             return (f"n={low}..{high}", f"m={m}"), tuple((v, m) for v in values)
+        if self.rng.random() < 0.15:
+            self.features.add("unsaid")
+            return (f"n={n}",), tuple((n, other) for other in (m, 0, 1, 5, 99))
         return (f"n={n}", f"m={m}"), ((n, m),)
 
     # --- statements -------------------------------------------------------------------------------

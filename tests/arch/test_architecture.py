@@ -74,7 +74,7 @@ LIBRARIES = {
 # Lines of Python. Whoever raises one says why in the commit.
 MOST_LINES = {
     "bounds": 1_870,
-    "cli": 3_600,
+    "cli": 3_620,
     "compose": 830,
     "emulator": 7_750,
     "flow.certificates": 1_510,
@@ -99,7 +99,7 @@ MOST_LINES = {
     "support": 2_020,
     "timing": 2_530,
     "trace": 1_180,
-    "validate": 2_380,
+    "validate": 2_570,
     "warp": 810,
 }
 TOP_LEVEL = {

@@ -35,6 +35,7 @@ FEATURES = {
     "ragged": "threads beyond a parameter exit",
     "range": "a range of a parameter, several values executed",
     "stated loop": "a loop on data whose bound is stated",
+    "total": "a limited total of a loop on data in a loop",
     "unsaid": "a parameter of which nothing is said, several values executed",
 }
 

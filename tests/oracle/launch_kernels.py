@@ -193,7 +193,7 @@ class _Writer:
         if whole:
             kinds += ["barrier", "guarded"]
         if depth == 0:
-            kinds += ["data", "lanes", "never", "exclusive", "twice"]
+            kinds += ["data", "lanes", "never", "exclusive", "total", "twice"]
         kind = self.rng.choice(kinds)
         if depth > 1:
             kind = "work"
@@ -281,6 +281,34 @@ class _Writer:
             f"@{predicate} bra L{label};",
         ]
         self.bounds.append(f"L{label}=8")
+
+    def total(self, depth: int, whole: bool) -> None:
+        """A loop on data in a loop of at most 7: each time less is left, 28 iterations in all."""
+        self.features.add("total")
+        label, count, outer, inner, left = self.fresh(), *(self.new() for _ in range(4))
+        source = self.of_block()
+        first, again, back = self.test(), self.test(), self.test()
+        self.lines += [
+            f"and.b32 {count}, {source}, 7;",
+            f"mov.u32 {outer}, 0;",
+            f"setp.ge.u32 {first}, {outer}, {count};",
+            f"@{first} bra D{label};",
+            f"L{label}:",
+            f"sub.s32 {left}, %r{_WARP_DATA}, {outer};",
+            f"mov.u32 {inner}, 0;",
+            f"I{label}:",
+        ]
+        self.work()
+        self.lines += [
+            f"add.u32 {inner}, {inner}, 1;",
+            f"setp.lt.s32 {again}, {inner}, {left};",
+            f"@{again} bra I{label};",
+            f"add.u32 {outer}, {outer}, 1;",
+            f"setp.lt.u32 {back}, {outer}, {count};",
+            f"@{back} bra L{label};",
+            f"D{label}:",
+        ]
+        self.stated.append(f'[[loop]]\nat = "I{label}"\nbound = 7\ntotal = 28\n')
 
     def lanes(self, depth: int, whole: bool) -> None:
         """A branch or loop that differs between the lanes or warps of a block."""

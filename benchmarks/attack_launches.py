@@ -21,8 +21,14 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "oracle"))
 
-from launch_attack import Found, attack
+from launch_attack import MACHINES, Found, attack, attack_analysed
 from launch_kernels import random_launch
+from random_launches import KINDS, load
+from random_launches import random_launch as launch_of_a_sample
+
+from ptxwcet.machine.loader import load_machine
+from ptxwcet.pipeline import analyse_kernel
+from ptxwcet.support.diagnostics import PtxwcetError
 
 Row = dict[str, Any]
 
@@ -44,6 +50,7 @@ def main() -> int:
     """Attacks and writes the summary."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--launches", type=int, default=2_000)
+    parser.add_argument("--samples", type=int, default=400, help="launches of sample kernels")
     parser.add_argument("--first", type=int, default=1_000)
     parser.add_argument("--only", type=int, help="the launch of this seed, printed in full")
     parser.add_argument("--out", type=Path, default=Path("docs/experiments/attack-launches.json"))
@@ -58,8 +65,14 @@ def main() -> int:
         found[seed] = attacked(seed)
         for violation in found[seed].violations:
             print(f"{seed}: {violation}", flush=True)
-    command = f"--launches {options.launches} --first {options.first}"
-    summary = {"command": command, **summarise(found)}
+    samples: dict[int, Found] = {}
+    for seed in range(options.samples):
+        samples[seed] = attacked_sample(seed)
+        for violation in samples[seed].violations:
+            print(f"sample {seed}: {violation}", flush=True)
+    command = f"--launches {options.launches} --samples {options.samples} --first {options.first}"
+    summary = {"command": command, **summarise(found), "samples": summarise(samples)}
+    summary["violations"] += summary["samples"].pop("violations")
     options.out.write_text(json.dumps(summary, indent=1) + "\n", encoding="utf-8")
     options.out.with_suffix(".md").write_text("\n".join(page(summary)) + "\n", encoding="utf-8")
     print(f"{len(summary['violations'])} violations, {time.monotonic() - begin:.0f} s")
@@ -70,6 +83,20 @@ def attacked(seed: int) -> Found:
     """The launch of a seed; an internal error is a violation."""
     try:
         return attack(seed)
+    except Exception as error:
+        return Found("internal error", violations=[f"{type(error).__name__}: {error}"])
+
+
+def attacked_sample(seed: int) -> Found:
+    """A random launch of a sample or reference kernel; seeds take turns through the kernels."""
+    kind = KINDS[seed % len(KINDS)]
+    machine = load_machine(MACHINES[seed // len(KINDS) % len(MACHINES)])
+    kernel, facts, launch, bounds = launch_of_a_sample(kind, seed)
+    try:
+        analysis = analyse_kernel(kernel, facts, machine, bounds)
+        return attack_analysed(analysis, load(kind.file), launch, seed)
+    except PtxwcetError as error:
+        return Found(error.diagnostics[0].code)
     except Exception as error:
         return Found("internal error", violations=[f"{type(error).__name__}: {error}"])
 
@@ -138,6 +165,15 @@ def page(summary: Row) -> Iterator[str]:
         f"Longest run / bound: 5 % of the launches below {spread['5 %']}, median "
         f"{spread['median']}, 5 % above {spread['95 %']}, most {spread['most']} "
         f"({spread['reached']:,} launches reach their bound)."
+    )
+    samples = summary["samples"]
+    yield ""
+    yield (
+        f"Random launches of the sample and reference kernels, held against the same: "
+        f"{samples['executions']:,} executions ({samples['blocks']:,} blocks; blocks counted in "
+        f"{samples['counted']:,}, all paths known in {samples['exact']:,}), {samples['runs']:,} "
+        f"runs; longest run / bound: median {samples['longest_over_bound']['median']}, most "
+        f"{samples['longest_over_bound']['most']}."
     )
     yield from ("", "| in the kernel or launch | bounded launches |", "|---|---:|")
     for name, count in summary["features"].items():

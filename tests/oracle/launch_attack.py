@@ -28,7 +28,8 @@ from ptxwcet.emulator.executed_paths import LaunchPaths, executed_warps
 from ptxwcet.emulator.launch import EmulatedLaunch, EmulatorOptions
 from ptxwcet.flow.graph.cfg import build_cfg
 from ptxwcet.flow.graph.dominance import compute_postdominators
-from ptxwcet.flow.walk.path import is_exact
+from ptxwcet.flow.walk.path import Path as WarpPath
+from ptxwcet.flow.walk.path import PathLoop, PathRepeat, PathUnordered, Visit
 from ptxwcet.ir.kernel import Module
 from ptxwcet.machine.assumptions import BREADTH_FIRST
 from ptxwcet.pipeline import analyse_prepared
@@ -110,7 +111,29 @@ def attack_launch(one: RandomLaunch, machine: str) -> Found:
         found.launches += 1
         found.blocks += one.blocks
         check_counts(answer, executed, found)
-        check_runs(answer, (opened.module, opened.launched), executed, found, one)
+        check_runs(
+            answer, (opened.module, opened.launched), executed, found, one.seed, one.registers
+        )
+    return found
+
+
+def attack_analysed(
+    analysis: KernelAnalysis, module: Module, launch: EmulatedLaunch, seed: int
+) -> Found:
+    """The same for a kernel that is analysed already, with a launch of it."""
+    found = Found()
+    launched = Launched(dynamic_shared_bytes=launch.dynamic_shared)
+    answer = with_launch_bound(analysis, module, launched, GridWishes())
+    if answer.launched is None or isinstance(answer.launched, Refusal):
+        found.code = "refused"
+        return found
+    executed = execute_launch(answer, module, launch)
+    if executed is None:
+        found.left_out += 1
+        return found
+    found.launches, found.blocks = 1, executed.workload.block_count
+    check_counts(answer, executed, found)
+    check_runs(answer, (module, launched), executed, found, seed)
     return found
 
 
@@ -239,11 +262,31 @@ def check_counts(analysis: KernelAnalysis, executed: Executed, found: Found) -> 
     if not fits(executed.groups, holding, room):
         groups = [(count, holding[group]) for group, count in executed.groups.items()]
         found.violations.append(f"counts {room} do not fit {groups}")
-    exact = all(is_exact(path.nodes) for piece in pieces for path in piece.paths.warps)
+    exact = all(is_settled(path.nodes) for piece in pieces for path in piece.paths.warps)
     if exact and not analysis.facts.totals:
         found.exact += 1
         if allowed != done:
             found.violations.append(f"exact paths: work {allowed} bounded, {done} executed")
+
+
+def is_settled(nodes: WarpPath) -> bool:
+    """Whether every run executes just this (a count that grows is timed by a larger one)."""
+    for node in nodes:
+        match node:
+            case Visit():
+                pass
+            case PathLoop(body=body):
+                if not is_settled(body):
+                    return False
+            case PathRepeat(count, least, body):
+                if count != least or not is_settled(body):
+                    return False
+            case PathUnordered(first, second):
+                if not is_settled(first + second):
+                    return False
+            case _:
+                return False
+    return True
 
 
 def holds(piece: AnalysedPiece, group: Sequence[int], paths: LaunchPaths) -> bool:
@@ -281,20 +324,21 @@ def check_runs(
     opened: tuple[Module, Launched],
     executed: Executed,
     found: Found,
-    one: RandomLaunch,
+    seed: int,
+    registers: int | None = None,
 ) -> None:
     """Runs of the grid on several SMs, with each number of resident blocks that is possible."""
     module, launched = opened
-    for sms in SMS[: 2 + one.seed % 3]:
-        wishes = GridWishes(sms=sms, registers=one.registers)
+    for sms in SMS[: 2 + seed % 3]:
+        wishes = GridWishes(sms=sms, registers=registers)
         bound = with_launch_bound(analysis, module, launched, wishes).launched
         assert isinstance(bound, LaunchBound)
         if bound.sms != sms:
             found.violations.append(f"bounded for {bound.sms} SMs, not {sms}")
-        most = min(bound.residency.most, -(-one.blocks // sms))
+        most = min(bound.residency.most, -(-executed.workload.block_count // sms))
         least = min(bound.residency.least, most)
         for resident in sorted({least, (least + most) // 2, most}):
-            check_resident(analysis, executed, bound, found, sms, resident, one.seed)
+            check_resident(analysis, executed, bound, found, sms, resident, seed)
 
 
 def check_resident(

@@ -142,7 +142,8 @@ def page(summary: Row) -> Iterator[str]:
         f"(options, launch files, facts files), executed {summary['executions']:,} times "
         f"({summary['blocks']:,} blocks) by the emulator and run {summary['runs']:,} times as "
         "grids on 1 to 5 SMs, with the least, the most and a middle number of resident blocks, "
-        f"under six schedules. **Violations: {len(summary['violations']):,}.**"
+        "under six schedules, blocks in the order of their indices, by chance, or the longest "
+        f"last. **Violations: {len(summary['violations']):,}.**"
     )
     yield ""
     yield "What must hold of each execution:"

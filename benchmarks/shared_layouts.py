@@ -21,7 +21,9 @@ ALIGNMENTS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 
 def random_text(rng: random.Random, architecture: str) -> str:
     """A kernel that names some of its shared variables, and of those of its module."""
-    outer, inner, names = [], [], []
+    outer: list[str] = []
+    inner: list[str] = []
+    names: list[str] = []
     for place, lines in (("m", outer), ("k", inner)):
         for number in range(rng.randint(0, 3)):
             names.append(f"{place}{number}")

@@ -12,9 +12,10 @@ import hashlib
 import tempfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import numpy as np
 from launch_kernels import RandomLaunch, facts_file, random_launch
 
 from ptxwcet.analysed import AnalysedPiece, KernelAnalysis
@@ -55,6 +56,19 @@ from ptxwcet.validate.plans import Run
 from ptxwcet.warp.program import TimedInstruction
 
 MACHINES = ("orin-ecrts2025-16sm", "orin-ecrts2025-16sm", "rtx3070-gpgpusim")
+GAPS = "a launcher with gaps"
+_GAPS_FILE = """schema = 1
+extends = "orin-ecrts2025"
+name = "gaps"
+description = "a launcher with gaps"
+[sources]
+test = "a test"
+[occupancy]
+sms = { value = 6, evidence = "assumed", source = "test" }
+[dispatch]
+gap_cycles = { value = GAP, evidence = "assumed", source = "test" }
+launch_overhead_cycles = { value = 100, evidence = "assumed", source = "test" }
+"""
 SMS = (1, 2, 3, 5)
 MOST_INSTRUCTIONS = 300_000
 
@@ -87,7 +101,8 @@ class Executed:
 
 def attack(seed: int) -> Found:
     """The launch of a seed, bounded, executed, counted and run."""
-    return attack_launch(random_launch(seed), MACHINES[seed % len(MACHINES)])
+    machines = (*MACHINES, GAPS)
+    return attack_launch(random_launch(seed), machines[seed % len(machines)])
 
 
 def attack_launch(one: RandomLaunch, machine: str) -> Found:
@@ -144,6 +159,9 @@ def request_of(one: RandomLaunch, machine: str, folder: Path) -> Request:
         digest = hashlib.sha256(one.text.encode()).hexdigest()
         (folder / "facts.toml").write_text(facts_file(digest, one.facts))
         facts = str(folder / "facts.toml")
+    if machine == GAPS:
+        machine = str(folder / "gaps.toml")
+        (folder / "gaps.toml").write_text(_GAPS_FILE.replace("GAP", str(1 + one.seed % 40)))
     parameters: tuple[str, ...] = one.parameters
     if one.dynamic_shared is not None and len(one.values) == 1:
         launch_file = str(folder / "launch.toml")
@@ -362,12 +380,25 @@ def check_resident(
     if sharp > claimed:
         found.violations.append(f"{resident} resident: {sharp}, the launch is bounded by {claimed}")
     without = bound_grid(bound.kinds, Dispatch(sms, resident, 0, gap, True)).cycles
-    for run in runs_of(seed):
-        cycles = length(analysis, executed.workload, sms, resident, gap, run)
+    for number, run in enumerate(runs_of(seed)):
+        workload = in_order(executed, number, seed)
+        cycles = length(analysis, workload, sms, resident, gap, run)
         found.runs += 1
         found.closest = max(found.closest, cycles / without)
         if cycles > without:
             found.violations.append(f"{cycles} > {without}: {run}, {sms} SMs, {resident} resident")
+
+
+def in_order(executed: Executed, number: int, seed: int) -> GridWorkload:
+    """The blocks in the order of their indices, with the most work last, or by chance."""
+    workload = executed.workload
+    if number % 3 == 0:
+        return workload
+    work = [executed.work[tuple(map(int, row))] for row in workload.chosen]
+    order = np.argsort(work, kind="stable")
+    if number % 3 == 2:
+        order = np.random.default_rng(seed + number).permutation(len(work))
+    return replace(workload, chosen=workload.chosen[order])
 
 
 def runs_of(seed: int) -> tuple[Run, ...]:

@@ -88,8 +88,7 @@ def test_blocks_are_counted(condition: str, grid: Dim3) -> None:
     )
     (row,) = bound_file(request).answered
     assert isinstance(row.launched, LaunchBound)
-    indices = product(*map(range, grid))
-    long = sum(holds(*index, grid) for index in indices)
+    long = sum(holds(x, y, z, grid) for x, y, z in product(*map(range, grid)))
     kinds = row.launched.kinds
     whole = max(kind.work_cycles for kind in kinds)
     assert sum(kind.count for kind in kinds) == grid[0] * grid[1] * grid[2]

@@ -13,8 +13,9 @@ from launch_attack import attack, length, runs_of
 
 from ptxwcet import pipeline
 from ptxwcet.bounds.grid import BlockKind
+from ptxwcet.bounds.grid_demand import block_kind
 from ptxwcet.compose import launch_bound
-from ptxwcet.compose.launch_bound import LaunchBound, count_blocks, kinds_of_blocks
+from ptxwcet.compose.launch_bound import LaunchBound, _sms, count_blocks, kinds_of_blocks
 from ptxwcet.compose.wishes import GridWishes
 from ptxwcet.emulator.execute import execute
 from ptxwcet.emulator.launch import EmulatedLaunch, EmulatorOptions
@@ -125,21 +126,17 @@ def _smallest(pieces: Sequence[Any], grid: Any) -> tuple[BlockKind, ...]:
 
 
 def _less_work(analysis: Any, count: int) -> BlockKind:
-    kind = launch_bound_block_kind(analysis, count)
+    kind = block_kind(analysis, count)
     return replace(kind, work_cycles=kind.work_cycles - 1)
 
 
 def _no_slack(analysis: Any, count: int) -> BlockKind:
-    kind = launch_bound_block_kind(analysis, count)
+    kind = block_kind(analysis, count)
     return replace(kind, slack_cycles=kind.slack_cycles // 2)
 
 
 def _one_more_sm(machine: Any, wishes: Any) -> int:
-    return launch_bound_sms(machine, wishes) + 1
-
-
-launch_bound_block_kind = launch_bound.block_kind
-launch_bound_sms = launch_bound._sms
+    return _sms(machine, wishes) + 1
 
 
 @pytest.mark.parametrize(

@@ -96,8 +96,8 @@ def _one_moved(pieces: Any, launch: Any) -> dict[Any, int]:
     return counts
 
 
-def _last_alone(pieces: Any, launch: Any) -> dict[Any, int]:
-    """Of pieces that execute the same, the last one alone is counted, and the first takes all."""
+def _rarest_alone(pieces: Any, launch: Any) -> dict[Any, int]:
+    """All blocks counted as the kind of which there are fewest."""
     counts = count_blocks(pieces, launch)
     if len(counts) > 1:
         kept = min(counts, key=lambda warps: counts[warps])
@@ -143,7 +143,7 @@ def _one_more_sm(machine: Any, wishes: Any) -> int:
     ("module", "name", "broken"),
     [
         (pipeline, "count_blocks", _one_moved),
-        (pipeline, "count_blocks", _last_alone),
+        (pipeline, "count_blocks", _rarest_alone),
         (pipeline, "count_blocks", _despite_ranges),
         (launch_bound, "kinds_of_blocks", _smallest),
         (launch_bound, "block_kind", _less_work),

@@ -20,17 +20,18 @@ from ptxwcet.flow.graph.dominance import compute_postdominators
 from ptxwcet.simulator.configuration import SmConfiguration
 from ptxwcet.simulator.grid import GridOptions, GridShape, GridWorkload
 from ptxwcet.simulator.policies import Jitter, Policy
-from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.support.diagnostics import Diagnostic
 from ptxwcet.timing.cost import InstructionCosts
 from ptxwcet.validate.plans import Run
 
-MOST_EVENTS = 2_000_000
-"""Basic blocks that the warps of a grid may execute to be run: about 120 MB, a second or so."""
+MOST_INSTRUCTIONS = 4_000_000
+"""Warp-instructions of a grid that is run: some seconds for all its runs, and 240 MB at most."""
 
 MOST_RESIDENCIES = 4
 """Numbers of resident blocks that are run: all, if there are so few, else the ends and others."""
 
-_TOO_MANY_EVENTS = "PW690"
+_FOR_ENDS_ALONE = 400_000
+"""Warp-instructions above which the ends alone are run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,36 +55,35 @@ class GridValidation:
 
 
 def validate_grid(
-    analysis: KernelAnalysis, execution: Execution, seed: int, most_events: int = MOST_EVENTS
+    analysis: KernelAnalysis,
+    execution: Execution,
+    seed: int,
+    most_instructions: int = MOST_INSTRUCTIONS,
 ) -> GridValidation:
     """The executed grid against the bound of the launch; ``seed`` is that of random choices.
 
-    ``most_events`` limits each run. Raises PtxwcetError for what cannot be timed or deadlocks.
-    Cost: a run for each policy and number of resident blocks.
+    A grid of more than ``most_instructions`` is not run. Raises PtxwcetError for what cannot be
+    timed or deadlocks. Cost: a run for each policy and number of resident blocks.
     """
     launched = analysis.launched
     if launched is None:
         return GridValidation(skipped="the grid is not known")
     if isinstance(launched, Refusal):
         return GridValidation(skipped=f"the launch has no bound: {launched.reason}")
+    if execution.warp_instructions > most_instructions:
+        return GridValidation(skipped=f"more than {most_instructions:,} warp-instructions")
     possible = distinct_residencies(launched)
-    chosen = _spread(possible, MOST_RESIDENCIES)
+    few = 2 if execution.warp_instructions > _FOR_ENDS_ALONE else MOST_RESIDENCIES
+    chosen = _spread(possible, few)
     found = GridValidation(
         launched.sms, chosen, len(possible), bound_cycles=bound_without_overhead(launched)
     )
     workload = executed_workload(analysis, execution)
-    try:
-        for resident in chosen:
-            for run in plan(seed):
-                cycles = run_grid(analysis, workload, launched.sms, resident, run, most_events)
-                by = f"{run}, {resident} resident block{'s' * (resident > 1)} an SM"
-                found = _noted(found, cycles, by)
-    except PtxwcetError as error:
-        if error.diagnostics[0].code != _TOO_MANY_EVENTS:
-            raise
-        return replace(
-            found, residents=(), skipped=f"more than {most_events:,} basic blocks executed"
-        )
+    for resident in chosen:
+        for run in plan(seed):
+            cycles = run_grid(analysis, workload, launched.sms, resident, run)
+            by = f"{run}, {resident} resident block{'s' * (resident > 1)} an SM"
+            found = _noted(found, cycles, by)
     if found.longest_cycles <= found.bound_cycles:
         return found
     return replace(found, diagnostics=(_contradiction(analysis, launched, found),))
@@ -130,17 +130,15 @@ def run_grid(
     sms: int,
     resident: int,
     run: Run,
-    most_events: int = MOST_EVENTS,
 ) -> int:
-    """The length of a run of a grid. Raises PtxwcetError: PW532 (deadlock), PW690 (events)."""
+    """The length of a run of a grid. Raises PtxwcetError (PW532: deadlock)."""
     # here: its compiled code is loaded only when something is simulated
     from ptxwcet.simulator.grid_engine import simulate_grid
 
     machine = analysis.machine
     gap = 0 if machine.dispatch is None else machine.dispatch.gap_cycles.value
     shape = GridShape(sms, resident, SmConfiguration.of(machine), gap)
-    options = GridOptions(run.policy, run.seed, run.jitter, most_events)
-    return simulate_grid(workload, shape, options).cycles
+    return simulate_grid(workload, shape, GridOptions(run.policy, run.seed, run.jitter)).cycles
 
 
 def _spread(numbers: tuple[int, ...], most: int) -> tuple[int, ...]:

@@ -76,6 +76,16 @@ def test_every_possible_residency_is_run() -> None:
 def test_of_many_residencies_the_ends_are_run() -> None:
     assert grid_validation._spread(tuple(range(1, 17)), 4) == (1, 6, 11, 16)
     assert grid_validation._spread((3, 4), 4) == (3, 4)
+    assert grid_validation._spread(tuple(range(1, 17)), 2) == (1, 16)
+
+
+def test_of_a_large_grid_the_ends_are_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(grid_validation, "_FOR_ENDS_ALONE", 100)
+    analysis, execution = analysed()
+    residency = replace(bound_of(analysis).residency, least=1, most=16)
+    wide = replace(analysis, launched=replace(bound_of(analysis), residency=residency))
+    found = validate_grid(wide, execution, 0)
+    assert (found.residents, found.possible) == ((1, 4), 4)
 
 
 @pytest.mark.parametrize("overhead", [0, 5_000])
@@ -103,9 +113,9 @@ def test_launches_without_a_bound_say_so() -> None:
 
 def test_effort_is_limited() -> None:
     analysis, execution = analysed()
-    found = validate_grid(analysis, execution, 0, most_events=10)
+    found = validate_grid(analysis, execution, 0, most_instructions=10)
     assert (found.runs, found.residents) == (0, ())
-    assert found.skipped == "more than 10 basic blocks executed"
+    assert found.skipped == "more than 10 warp-instructions"
 
 
 def test_an_input_whose_paths_are_contradicted_has_no_grid(

@@ -46,6 +46,7 @@ class KernelAnalysis:
     """A kernel bounded for a launch on a machine; ``worst`` is the piece with the largest bound.
 
     ``launched``: how long the whole launch takes, or why that is not bounded; None without a grid.
+    ``with_all_facts``: the pieces under all facts, if ``pieces`` are for some of them left out.
     """
 
     kernel: Kernel
@@ -56,6 +57,12 @@ class KernelAnalysis:
     pieces: tuple[AnalysedPiece, ...]
     facts: PlacedFacts
     launched: LaunchBound | Refusal | None = None
+    with_all_facts: tuple[AnalysedPiece, ...] = ()
+
+    @property
+    def of_launch(self) -> tuple[AnalysedPiece, ...]:
+        """The pieces of which the launch consists: facts that are left out leave counts unknown."""
+        return self.with_all_facts or self.pieces
 
     @property
     def worst(self) -> AnalysedPiece:

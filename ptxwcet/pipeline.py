@@ -194,7 +194,8 @@ def _least(
         except PtxwcetError:
             continue
         if best is None or found.worst.bound.cycles < best.worst.bound.cycles:
-            best = replace(found, launch=stated[0], facts=stated[1])
+            whole = () if best is None else best.of_launch
+            best = replace(found, launch=stated[0], facts=stated[1], with_all_facts=whole)
     return best
 
 

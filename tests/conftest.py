@@ -27,7 +27,7 @@ _ORACLES = frozenset(
     for name in (
         *("alike_files", "barriers_of_some_lanes", "branch_classes", "decided_at_headers"),
         *("emulator_conversion", "emulator_integer", "emulator_programs", "emulator_races"),
-        *("loops_with_barriers", "paths_through_calls", "reference_simulator"),
+        *("launch_counts", "loops_with_barriers", "paths_through_calls", "reference_simulator"),
         *("suite_algebra", "suite_applications", "suite_patterns"),
         *("uniformity", "variants_endless", "write_port"),
     )

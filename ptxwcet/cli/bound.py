@@ -92,11 +92,6 @@ def bound(
     details: bool,
     explain: bool,
     symbolic: str | None,
-    sms: int | None,
-    resident_blocks: int | None,
-    registers: int | None,
-    ptxas_info: str | None,
-    ask_ptxas: bool,
     **given: Any,
 ) -> int:
     """Bound the execution time of each kernel in FILES.
@@ -119,24 +114,12 @@ def bound(
         _refuse_beside_symbolic(name for name, value in others.items() if value)
     extent = Extent.DETAILS if details else Extent.SCREEN
     checks = _Checks(budget, budget_of, Guarantee(require))
-    gpu = GridWishes(sms, resident_blocks, registers)
-    if sum((registers is not None, ptxas_info is not None, ask_ptxas)) > 1:
-        raise click.UsageError(
-            "--registers, --ptxas-info and --ask-ptxas each say the registers: give one of them"
-        )
     paths = expand_patterns(files)
     shown: list[_Shown] = []
     for path in paths:
         try:
             request = request_from(path, **given)
-            request = replace(
-                request,
-                policy=policy,
-                method=method,
-                gpu=gpu,
-                ptxas_info=ptxas_info,
-                asks_ptxas=ask_ptxas,
-            )
+            request = replace(request, policy=policy, method=method)
             shown.append(
                 _bounded(request, checks, executed=executed, explain=explain, extent=extent)
                 if symbolic is None
@@ -243,11 +226,20 @@ def request_from(
     machine: str = DEFAULT_MACHINE,
     mem_latency: int | None = None,
     on_unknown: str = "refuse",
+    sms: int | None = None,
+    resident_blocks: int | None = None,
+    registers: int | None = None,
+    ptxas_info: str | None = None,
+    ask_ptxas: bool = False,
 ) -> Request:
     """The shared options as a request; a command without a machine leaves out the last ones.
 
     PTX on standard input (``-``) is read here. Raises PtxwcetError (PW112) if it is none.
     """
+    if sum((registers is not None, ptxas_info is not None, ask_ptxas)) > 1:
+        raise click.UsageError(
+            "--registers, --ptxas-info and --ask-ptxas each say the registers: give one of them"
+        )
     text = None
     if file == STANDARD_INPUT:
         read = read_stream(sys.stdin.buffer, "<stdin>")
@@ -266,6 +258,9 @@ def request_from(
         launch_file=launch_file,
         facts_file=facts_file,
         text=text,
+        gpu=GridWishes(sms, resident_blocks, registers),
+        ptxas_info=ptxas_info,
+        asks_ptxas=ask_ptxas,
     )
 
 

@@ -11,9 +11,11 @@ from ptxwcet.cli import options
 from ptxwcet.cli.command import Command
 from ptxwcet.cli.output import echo, echo_json
 from ptxwcet.studies.path_selftest import PathSelfTest, run_path_selftest
-from ptxwcet.support.diagnostics import render_all
+from ptxwcet.support.diagnostics import Diagnostic, render_all
 from ptxwcet.validate.attack import Tally, quantile
 from ptxwcet.validate.selftest import SelfTest, run_selftest
+
+_MOST_SHOWN = 3
 
 
 @click.command(cls=Command, example="ptxwcet selftest --timeout 10")
@@ -30,7 +32,9 @@ from ptxwcet.validate.selftest import SelfTest, run_selftest
 @options.seed("Of the random cases.", 1)
 @options.report_options
 def selftest(seconds: float, cases: int | None, seed: int, form: str) -> int:
-    """Check bounds, profiles and simulator against each other on known and random blocks.
+    """Check bounds, profiles and simulators against each other on known and random blocks.
+
+    To every seventh random block comes a random grid, run whole on several SMs against its bound.
 
     A few fixed and random kernels are parsed, bounded and executed on adversarial data as well:
     every executed path must be an analysed one (PW538), its time within the bound (PW535).
@@ -46,9 +50,17 @@ def selftest(seconds: float, cases: int | None, seed: int, form: str) -> int:
         echo("\n".join(_lines(summary, paths)))
     if summary.witnesses:
         echo(render_all([w.diagnostic() for w in summary.witnesses]), err=True)
+    if summary.grids.violations:
+        echo(render_all(_contradicted(summary)), err=True)
     if paths.diagnostics:
         echo(render_all(paths.diagnostics), err=True)
     return 0 if _passed(summary, paths) else 1
+
+
+def _contradicted(summary: SelfTest) -> list[Diagnostic]:
+    """The first runs of grids above their bounds."""
+    found = summary.grids.violations[:_MOST_SHOWN]
+    return [Diagnostic("PW535", f"a bound is contradicted: {one}") for one in found]
 
 
 def _passed(summary: SelfTest, paths: PathSelfTest) -> bool:
@@ -65,6 +77,11 @@ def _plain(summary: SelfTest, paths: PathSelfTest) -> dict[str, Any]:
         "random_cases": summary.cases,
         "checks": dict(summary.checks),
         "families": {name: _family(tally) for name, tally in summary.families},
+        "grids": {
+            "grids": summary.grids.grids,
+            "runs": summary.grids.runs,
+            "contradicted": summary.grids.violations,
+        },
         "violations": summary.violations,
         "witnesses": [list(witness.lines()) for witness in summary.witnesses],
         "paths": {
@@ -113,6 +130,11 @@ def _lines(summary: SelfTest, paths: PathSelfTest) -> Iterator[str]:
     yield "checks made"
     for name, count in summary.checks:
         yield f"  {name:<52} {count:>12,}"
+    grids = summary.grids
+    yield (
+        f"grids: {grids.grids:,} random grids, {grids.runs:,} runs, "
+        f"{len(grids.violations):,} contradicted"
+    )
     yield (
         f"paths: {paths.kernels} kernels, {paths.bounded} bounded, {paths.runs} runs on "
         f"adversarial data, {len(paths.diagnostics)} contradicted"

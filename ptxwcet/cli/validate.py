@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -21,11 +21,15 @@ from ptxwcet.studies.request import Request
 from ptxwcet.support.diagnostics import Diagnostic
 from ptxwcet.validate.block import BlockValidation, Effort, validate_block
 
+if TYPE_CHECKING:
+    from ptxwcet.studies.grid_validation import GridValidation
+
 
 @click.command(
     cls=Command, example="ptxwcet validate kernel.ptx --block 256 --grid 16 --param n=4096"
 )
 @options.analysis_options
+@options.gpu_options
 @options.report_options
 @click.option(
     "--seeds",
@@ -67,7 +71,8 @@ def validate(
     """Check the bounds of each kernel in FILE against runs of every policy.
 
     With --inputs, kernels are executed too: each executed path must be one of the analysed ones
-    (PW538), and its simulated time at most the safe bound.
+    (PW538), its simulated time at most the safe bound, and runs of the whole grid at most the bound
+    of the launch.
 
     With --attack, the paths are attacked: the scalars of the launch file stay, its arrays are
     filled with values at which loops run long and arithmetic wraps, and those that led to the
@@ -100,7 +105,8 @@ class _Shown:
 
     def __init__(self, *, is_json: bool) -> None:
         self._is_json = is_json
-        self._data: dict[str, Any] = {"schema": 1, "blocks": [], "executed": None, "attacked": None}
+        rest = ("executed", "grids", "attacked")
+        self._data: dict[str, Any] = {"schema": 1, "blocks": [], **dict.fromkeys(rest)}
 
     def block(self, name: str, result: BlockValidation) -> None:
         """A kind of block against its runs."""
@@ -164,10 +170,12 @@ def _validate_inputs(request: Request, inputs: int, shown: _Shown) -> list[Diagn
     blocks = runs = instructions = done = 0
     closest = 0.0
     found: dict[str, Diagnostic] = {}
+    grids: list[GridValidation | None] = []
     for row in validate_inputs(request, module, machine, inputs):
         done += 1
         runs += row.runs
         instructions += row.warp_instructions
+        grids.append(row.grid)
         for kind in row.rows:
             blocks += kind.blocks
             if kind.safe_cycles:
@@ -185,7 +193,38 @@ def _validate_inputs(request: Request, inputs: int, shown: _Shown) -> list[Diagn
         f"executed   {done} inputs, {blocks:,} blocks, {instructions:,} warp-instructions; "
         f"{runs:,} runs, the longest {closest:.4f} of SAFE",
     )
+    shown.rest("grids", *_of_grids(grids))
     return list(found.values())
+
+
+def _of_grids(grids: list[GridValidation | None]) -> tuple[dict[str, Any], str]:
+    """Runs of whole grids, as data and as text."""
+    run = [one for one in grids if one is not None and not one.skipped]
+    why = {one.skipped for one in grids if one is not None and one.skipped}
+    why |= {"an execution contradicts paths or facts"} if None in grids else set()
+    residents = sorted({number for one in run for number in one.residents})
+    possible = max((one.possible for one in run), default=0)
+    closest = max((one.longest_cycles / one.bound_cycles for one in run), default=0.0)
+    sms = max((one.sms for one in run), default=0)
+    data = {
+        "grids": len(run),
+        "runs": sum(one.runs for one in run),
+        "sms": sms,
+        "resident_blocks": residents,
+        "possible_residencies": possible,
+        "bound_cycles": max((one.bound_cycles for one in run), default=None),
+        "longest_over_bound": closest,
+        "not_run": sorted(why),
+    }
+    left = f"; not run: {'; '.join(sorted(why))}" if why else ""
+    if not run:
+        return data, f"grids      none{left}"
+    text = (
+        f"grids      {len(run)} whole grids, {data['runs']:,} runs on {sms} SM{'s' * (sms > 1)} "
+        f"with {', '.join(map(str, residents))} resident blocks (of {possible} possible numbers); "
+        f"the longest {closest:.4f} of the bound of the launch{left}"
+    )
+    return data, text
 
 
 def _attack_paths(request: Request, attacks: int, shown: _Shown) -> list[Diagnostic]:

@@ -2,7 +2,8 @@
 
 Registers of a thread are no part of PTX. Where nobody says them, an SM holds at most what its other
 resources allow, and at least what it would hold if a thread had as many registers as the machine
-(or ``.maxnreg``) lets it have: a bound of the launch must hold for each number between.
+(or ``.maxnreg``) lets it have: a bound of the launch must hold for each number between. Nor does
+PTX say in which order, and with how much space between them, its shared variables lie.
 """
 
 from __future__ import annotations
@@ -12,25 +13,27 @@ from dataclasses import dataclass
 from ptxwcet.claims import Assumption, AssumptionState
 from ptxwcet.compose.occupancy import BlockResources, Occupancy, compute_occupancy
 from ptxwcet.compose.wishes import GridWishes
-from ptxwcet.ir.kernel import Kernel
+from ptxwcet.ir.kernel import Kernel, Module
 from ptxwcet.machine.model import Machine
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 
 _OPTION = "--resident-blocks"
 _SAYING_REGISTERS = "--registers, --ptxas-info"
+_LEAST_BEFORE_DYNAMIC = 16
+"""Static shared memory is rounded up to a multiple of this where the module has dynamic one."""
 
 
 @dataclass(frozen=True, slots=True)
 class LaunchedBlock:
     """A block as far as residency depends on it; what nobody says is None.
 
-    ``static_shared_bytes``: variables of the kernel. ``names_dynamic``: it has shared memory whose
-    size the launch sets. ``said_by``: who says the registers.
+    ``static_shared_bytes``: its variables, at least and at most. ``names_dynamic``: it has shared
+    memory whose size the launch sets. ``said_by``: who says the registers.
     """
 
     kernel: Kernel
     threads: int
-    static_shared_bytes: int
+    static_shared_bytes: tuple[int, int]
     names_dynamic: bool
     dynamic_shared_bytes: int | None = None
     registers: int | None = None
@@ -66,7 +69,7 @@ def find_residency(block: LaunchedBlock, machine: Machine, wishes: GridWishes) -
     Raises PtxwcetError: PW315 (the machine has no table of occupancy), PW316 (an SM cannot hold one
     block), PW426 (registers above ``.maxnreg``). Cost: constant.
     """
-    most = _occupancy(block, machine, block.registers, block.dynamic_shared_bytes or 0)
+    most = _occupancy(block, machine, block.registers, block.static_shared_bytes[0])
     if wishes.resident_blocks is not None:
         return _stated(wishes.resident_blocks, most)
     limit = block.most_registers
@@ -81,15 +84,16 @@ def find_residency(block: LaunchedBlock, machine: Machine, wishes: GridWishes) -
             )
         )
     assumptions, unknown = [], []
-    least = most.resident_blocks
-    if block.registers is not None:
-        text = f"a thread uses {block.registers} registers"
+    registers = block.registers
+    if registers is not None:
+        text = f"a thread uses {registers} registers"
         assumptions.append(_assumed("registers-per-thread", text, block.said_by))
     else:
         assert machine.occupancy is not None, "an occupancy was computed"
         highest = machine.occupancy.registers_per_thread.value
-        least = _least(block, machine, min(highest, limit or highest))
+        registers = min(highest, limit or highest)
         unknown.append(_SAYING_REGISTERS)
+    least = _least(block, machine, registers)
     if block.dynamic_shared_bytes is None and block.names_dynamic:
         least = 1
         unknown.append("--launch")
@@ -101,9 +105,29 @@ def find_residency(block: LaunchedBlock, machine: Machine, wishes: GridWishes) -
         least,
         most.resident_blocks,
         most.limited_by,
-        tuple(unknown) if is_open else (),
+        tuple(unknown or [_OPTION]) if is_open else (),
         tuple(assumptions),
     )
+
+
+def static_shared_bytes(kernel: Kernel, module: Module) -> tuple[int, int]:
+    """Shared memory of a kernel's variables in bytes: at least, at most.
+
+    At least those that it names. Its own that it does not name may be there too, each with space
+    behind it up to the strictest alignment of any variable that it can see; one of dynamic size
+    asks for 16 bytes or more, named or not. Calls must have been inlined. Cost: linear in the
+    kernel.
+    """
+    named = {name for one in kernel.instructions for name in one.names}
+    own = {one.name for one in kernel.variables}
+    outer = [one for one in module.variables if one.name not in own]
+    seen = [one for one in (*outer, *kernel.variables) if one.space == "shared"]
+    unit = max((one.alignment for one in seen), default=1)
+    if not all(one.size_bytes for one in seen):
+        unit = max(unit, _LEAST_BEFORE_DYNAMIC)
+    kept = [one.size_bytes for one in seen if one.name in named | own]
+    least = sum(one.size_bytes for one in seen if one.name in named)
+    return least, sum(-(-size // unit) * unit for size in kept)
 
 
 def stated_registers(wishes: GridWishes, written: int | None, place: str) -> tuple[int | None, str]:
@@ -143,19 +167,15 @@ def _stated(blocks: int, most: Occupancy) -> Residency:
 def _least(block: LaunchedBlock, machine: Machine, registers: int) -> int:
     """Blocks that an SM holds whose threads have so many registers; 1 if not even one."""
     try:
-        return _occupancy(
-            block, machine, registers, block.dynamic_shared_bytes or 0
-        ).resident_blocks
+        return _occupancy(block, machine, registers, block.static_shared_bytes[1]).resident_blocks
     except PtxwcetError:
-        return 1  # the launch happens, so they have fewer
+        return 1  # the launch happens, so they have fewer, or less shared memory
 
 
 def _occupancy(
-    block: LaunchedBlock, machine: Machine, registers: int | None, dynamic: int
+    block: LaunchedBlock, machine: Machine, registers: int | None, static: int
 ) -> Occupancy:
-    shared = block.static_shared_bytes
-    if dynamic:
-        shared = -(-shared // 16) * 16 + dynamic
+    shared = static + (block.dynamic_shared_bytes or 0)
     resources = BlockResources(block.threads, shared, registers, block.said_by)
     return compute_occupancy(resources, machine)
 

@@ -154,7 +154,7 @@ def launch_line_rows(
     row: KernelAnalysis, launched: LaunchBound, sources: SourceLines
 ) -> tuple[PaidByLaunchRow, ...] | None:
     """What each line pays of the bound of a launch; None if the waits of a loop do not settle."""
-    pieces = [(piece.analysis, piece.count) for piece in row.pieces]
+    pieces = [(piece.analysis, piece.count) for piece in row.of_launch]
     try:
         paid = explain_launch(launched, pieces)
     except PtxwcetError:

@@ -1,8 +1,9 @@
 """Bounds against executions: for inputs of a launch, paths and times within what is claimed.
 
 For each input the kernel is executed; every warp's path must be one of those that path extraction
-found for its block, and the simulated time of what was executed at most the safe bound of that
-block. Inputs are those of a launch file; :mod:`ptxwcet.studies.attacks` makes up others.
+found for its block, the simulated time of what was executed at most the safe bound of that block,
+and runs of the whole grid (:mod:`ptxwcet.studies.grid_validation`) at most that of the launch.
+Inputs are those of a launch file; :mod:`ptxwcet.studies.attacks` makes up others.
 """
 
 from __future__ import annotations
@@ -24,9 +25,11 @@ from ptxwcet.simulator.configuration import SmConfiguration
 from ptxwcet.simulator.engine import Simulator
 from ptxwcet.simulator.policies import Jitter, Policy
 from ptxwcet.studies.executed_paths import prepare_executed
+from ptxwcet.studies.grid_validation import GridValidation, validate_grid
 from ptxwcet.studies.launch_run import diagnostics_of, emulated, read_launch
 from ptxwcet.studies.opening import open_request
 from ptxwcet.studies.request import MOST_INSTRUCTIONS, Request
+from ptxwcet.studies.whole_launch import Wishes, with_launch_bound
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.validate.containment import Departure, find_departure, length
 from ptxwcet.validate.plans import Run
@@ -51,12 +54,17 @@ class ExecutedRow:
 
 @dataclass(frozen=True, slots=True)
 class InputValidation:
-    """One input: what was executed, and every contradiction (PW535, PW538) or finding."""
+    """One input: what was executed, and every contradiction (PW535, PW538) or finding.
+
+    ``grid`` are the runs of all blocks together, None where the bound of the launch says nothing of
+    them: without one, or where paths or facts are contradicted already.
+    """
 
     rows: tuple[ExecutedRow, ...]
     runs: int
     warp_instructions: int
     diagnostics: tuple[Diagnostic, ...]
+    grid: GridValidation | None = None
 
 
 def validate_inputs(
@@ -90,7 +98,7 @@ def analysed_launch(
         opened.facts_of(launch.kernel),
         unknown_at_worst=request.unknown_at_worst,
     )
-    return launch, analysis
+    return launch, with_launch_bound(analysis, opened.module, opened.launched, Wishes(request))
 
 
 def validate_input(
@@ -114,7 +122,11 @@ def validate_input(
     prepared = prepare_executed(execution, analysis.launch, analysis.machine)
     rows = tuple(checker.check(piece) for piece in prepared.pieces)
     found += checker.diagnostics
-    return InputValidation(rows, checker.runs, execution.warp_instructions, tuple(found))
+    grid = None
+    if analysis.launched is not None and not found:
+        grid = validate_grid(analysis, execution, seed)
+        found += grid.diagnostics
+    return InputValidation(rows, checker.runs, execution.warp_instructions, tuple(found), grid)
 
 
 class _Checker:

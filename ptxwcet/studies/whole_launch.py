@@ -8,9 +8,8 @@ from functools import cached_property
 from ptxwcet.analysed import KernelAnalysis
 from ptxwcet.compose.launch_bound import bound_launch
 from ptxwcet.compose.register_use import RegisterUse, ask_ptxas, read_register_use
-from ptxwcet.compose.residency import LaunchedBlock, stated_registers
+from ptxwcet.compose.residency import LaunchedBlock, stated_registers, static_shared_bytes
 from ptxwcet.compose.wishes import GridWishes
-from ptxwcet.emulator.layout import shared_bytes
 from ptxwcet.ir.kernel import Kernel, Module
 from ptxwcet.studies.opening import Launched, text_of
 from ptxwcet.studies.request import Request
@@ -49,7 +48,7 @@ def with_launch_bound(
         return row
     said = wishes.of(row.kernel)
     block = launched_block(row.kernel, row.launch.threads, module, launched, said)
-    pieces = [(piece.analysis, piece.count) for piece in row.pieces]
+    pieces = [(piece.analysis, piece.count) for piece in row.of_launch]
     return replace(row, launched=bound_launch(pieces, grid, block, row.machine, said))
 
 
@@ -61,7 +60,7 @@ def launched_block(
     return LaunchedBlock(
         kernel,
         threads,
-        shared_bytes(kernel, module, 0),
+        static_shared_bytes(kernel, module),
         _names_dynamic(kernel, module),
         launched.dynamic_shared_bytes,
         registers,

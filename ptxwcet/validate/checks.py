@@ -7,11 +7,12 @@ compares two numbers that come from programs that share nothing but the workload
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
 from ptxwcet.bounds.analysis import BlockAnalysis
+from ptxwcet.bounds.grid import BlockKind, Dispatch, GridBound, bound_grid
 from ptxwcet.bounds.gub import bound_gub
 from ptxwcet.bounds.lower import bound_lower
 from ptxwcet.bounds.outcome import BlockBound, Outcome
@@ -30,6 +31,7 @@ from ptxwcet.validate.schedules import longest_of_all
 from ptxwcet.warp.program import BlockWorkload, Repeat, Scoreboard, WarpClass, WarpProgram
 
 BoundFunction = Callable[[BlockAnalysis], Outcome]
+GridFunction = Callable[[Sequence[BlockKind], Dispatch], GridBound]
 
 
 class Check(Enum):
@@ -49,6 +51,7 @@ class Check(Enum):
     PROFILE = "profile of a warp = run of it alone"
     UNROLLED = "bounds of closed loops = bounds of unrolled loops"
     SKIPPED = "run with repetitions skipped = run stepped"
+    GRID_RUN = "bound of a grid >= run of it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +61,7 @@ class Bounds:
     safe: BoundFunction = bound_safe
     gub: BoundFunction = bound_gub
     lower: BoundFunction = bound_lower
+    grid: GridFunction = bound_grid
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,13 +17,15 @@ from pathlib import Path
 from ptxwcet.support.version import VERSION
 from ptxwcet.validate.attack import MOST_STATES, Tally, attack
 from ptxwcet.validate.cases import Case
-from ptxwcet.validate.checks import Bounds, Violation, check_case
+from ptxwcet.validate.checks import Bounds, Check, Violation, check_case
 from ptxwcet.validate.corpus import CORPUS, KnownCase
 from ptxwcet.validate.generator import FAMILIES
+from ptxwcet.validate.grids import GridTally, attack_grids
 from ptxwcet.validate.plans import Plan, standard_plan
 from ptxwcet.validate.witness import Witness, find_witness
 
 _CHUNK = 240
+_CASES_A_GRID = 7
 _LIBRARIES = ("numpy", "numba")
 _MOST_WITNESSES = 3
 _SHRINKING_SECONDS = 5.0
@@ -41,7 +43,8 @@ class Digest:
 class SelfTest:
     """The summary: what was tested, with what, and what was found.
 
-    ``known`` are the corpus cases with, for those that fail, what differs.
+    ``known`` are the corpus cases with, for those that fail, what differs; ``grids`` what came of
+    random grids.
     """
 
     versions: tuple[tuple[str, str], ...]
@@ -51,6 +54,7 @@ class SelfTest:
     known: tuple[tuple[str, tuple[str, ...]], ...]
     checks: tuple[tuple[str, int], ...]
     families: tuple[tuple[str, Tally], ...]
+    grids: GridTally
     violations: int
     witnesses: tuple[Witness, ...]
 
@@ -66,24 +70,30 @@ def run_selftest(
     """Runs the self-test: the corpus, then random cases until the time is up or all are done.
 
     ``cases`` None: as many as the time allows, in whole chunks; else exactly so many, whatever
-    the time. The time begins when the corpus and a case of each family have been run once: what
-    is compiled on first use is compiled by then. Up to three violations are shrunk to witnesses.
+    the time. To every seventh case comes a random grid. The time begins when the corpus, a case of
+    each family and a grid have been run once: what is compiled on first use is compiled by then. Up
+    to three violations of blocks are shrunk to witnesses.
     """
     known, failing, checks = _check_corpus(bounds)
     if cases is None:
         attack(seed, range(len(FAMILIES)), bounds)
+        attack_grids(seed, range(1), bounds)
     end = time.monotonic() + seconds
     tallies = {family.name: Tally() for family in FAMILIES}
+    grids = GridTally()
     done = 0
     while done < cases if cases is not None else (time.monotonic() < end and not failing):
         size = _CHUNK if cases is None else min(_CHUNK, cases - done)
         found, violating = attack(seed, range(done, done + size), bounds)
+        grids.merge(attack_grids(seed, _grids(done, done + size), bounds))
         done += size
         failing += violating
         for name, tally in found.items():
             tallies[name].merge(tally)
     for tally in tallies.values():
         checks.update(tally.checks)
+    if grids.runs:
+        checks[Check.GRID_RUN.value] = grids.runs
     wrong = sum(bool(problems) for _, problems in known)
     return SelfTest(
         _versions(),
@@ -93,12 +103,18 @@ def run_selftest(
         known,
         tuple(sorted(checks.items())),
         tuple(tallies.items()),
-        wrong + sum(tally.violations for tally in tallies.values()),
+        grids,
+        wrong + len(grids.violations) + sum(tally.violations for tally in tallies.values()),
         tuple(
             find_witness(case, violation, plan, bounds, seconds=_SHRINKING_SECONDS)
             for case, plan, violation in failing[:_MOST_WITNESSES]
         ),
     )
+
+
+def _grids(first: int, end: int) -> range:
+    """The grids that come to the cases ``first`` to ``end - 1``."""
+    return range(-(-first // _CASES_A_GRID), -(-end // _CASES_A_GRID))
 
 
 _Failing = list[tuple[Case, Plan, Violation]]

@@ -74,8 +74,8 @@ LIBRARIES = {
 # Lines of Python. Whoever raises one says why in the commit.
 MOST_LINES = {
     "bounds": 1_870,
-    "cli": 3_600,
-    "compose": 1_070,
+    "cli": 3_660,
+    "compose": 1_110,
     "emulator": 7_750,
     "flow.certificates": 1_510,
     "flow.facts": 2_370,
@@ -95,11 +95,11 @@ MOST_LINES = {
     "pwcet": 2_580,
     "report": 5_050,
     "simulator": 4_120,
-    "studies": 4_160,
+    "studies": 4_340,
     "support": 2_020,
     "timing": 2_540,
     "trace": 1_180,
-    "validate": 2_380,
+    "validate": 2_570,
     "warp": 810,
 }
 TOP_LEVEL = {

@@ -14,7 +14,7 @@ from ptxwcet.bounds.grid import Dispatch, bound_grid
 from ptxwcet.bounds.grid_demand import block_kind
 from ptxwcet.claims import AssumptionState, Guarantee, Refusal
 from ptxwcet.cli.main import main
-from ptxwcet.compose.launch_bound import LaunchBound, count_blocks
+from ptxwcet.compose.launch_bound import LaunchBound, count_blocks, kinds_of_blocks
 from ptxwcet.compose.wishes import GridWishes
 from ptxwcet.studies.block_bound import bound_file
 from ptxwcet.studies.opening import RefusedKernel
@@ -296,3 +296,61 @@ def test_budgets_are_of_the_launch_where_there_is_one() -> None:
     code, text = run(*estimate)
     assert code == 1
     assert "PW522" in text
+
+
+def test_breadth_first_dispatch_is_used_only_where_it_is_not_doubtful(tmp_path: Path) -> None:
+    machine = tmp_path / "mine.toml"
+
+    def bound(state: str) -> LaunchBound:
+        machine.write_text(
+            'schema = 1\nextends = "orin-ecrts2025"\nname = "mine"\ndescription = "mine"\n'
+            '[sources]\nmine = "a test"\n[occupancy]\n'
+            'sms = { value = 4, evidence = "assumed", source = "mine" }\n[satisfies]\n'
+            f'breadth-first-dispatch = {{ state = "{state}", source = "mine" }}\n'
+        )
+        path = SAMPLES / "vector_add.ptx"
+        gpu = GridWishes(resident_blocks=4)
+        return launched(path, block="256", grid="4", machine=str(machine), gpu=gpu)
+
+    assumed, doubtful = bound("assumed"), bound("doubtful")
+    (kind,) = assumed.kinds
+    for found, in_turn in ((assumed, True), (doubtful, False)):
+        dispatch = Dispatch(4, 4, breadth_first=in_turn)
+        assert found.claim.cycles == bound_grid((kind,), dispatch).cycles
+        stated = "breadth-first-dispatch" in {one.key for one in found.claim.assumptions}
+        assert stated == in_turn
+    assert doubtful.claim.cycles > assumed.claim.cycles
+    assert doubtful.claim.guarantee is Guarantee.SAFE_BOUND
+
+
+GUARDED = """
+.visible .entry guarded(.param .u64 p) {
+  .reg .pred %p<3>; .reg .b32 %r<4>;
+  mov.u32 %r1, %ctaid.x;
+  setp.gt.u32 %p1, %r1, 4;
+  @%p1 bra END;
+  bar.sync 0;
+END:
+  ret;
+}
+"""
+
+
+def test_blocks_that_nobody_counts_have_the_largest_of_each_figure(tmp_path: Path) -> None:
+    path = written(tmp_path, GUARDED)
+    (row,) = bound_file(Request(str(path), block="64", grid="9")).answered
+    pieces = [piece.analysis for piece in row.pieces]
+    assert len(pieces) == 2
+    apart = [block_kind(one, 1) for one in pieces]
+    assert sorted(one.meets_barriers for one in apart) == [False, True]
+    for order in (pieces, pieces[::-1]):
+        (kind,) = kinds_of_blocks([(one, None) for one in order], (9, 1, 1))
+        assert kind.count == 9
+        assert kind.meets_barriers
+        assert kind.slack_cycles == max(one.slack_cycles for one in apart)
+        assert kind.work_cycles == max(one.work_cycles for one in apart)
+        assert kind.busiest_cycles == max(one.busiest_cycles or 0 for one in apart)
+    counted = kinds_of_blocks([(pieces[0], 5), (pieces[1], 4)], (9, 1, 1))
+    assert [kind.count for kind in counted] == [5, 4]
+    (short,) = kinds_of_blocks([(pieces[0], 5), (pieces[1], None)], (9, 1, 1))
+    assert short.count == 9

@@ -1,0 +1,165 @@
+"""The bound of a launch against runs of its whole executed grid on the grid simulator.
+
+What is run is what the blocks have executed, on the SMs that the bound is for, with numbers of
+resident blocks for which it holds, under several policies. No run may be longer than the bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from ptxwcet.analysed import KernelAnalysis
+from ptxwcet.claims import Refusal
+from ptxwcet.compose.grid_workload import TracedKernel, build_grid_workload
+from ptxwcet.compose.launch_bound import LaunchBound
+from ptxwcet.emulator.executed_paths import executed_warps
+from ptxwcet.emulator.launch import Execution
+from ptxwcet.flow.graph.cfg import build_cfg
+from ptxwcet.flow.graph.dominance import compute_postdominators
+from ptxwcet.simulator.configuration import SmConfiguration
+from ptxwcet.simulator.grid import GridOptions, GridShape, GridWorkload
+from ptxwcet.simulator.policies import Jitter, Policy
+from ptxwcet.support.diagnostics import Diagnostic
+from ptxwcet.timing.cost import InstructionCosts
+from ptxwcet.validate.plans import Run
+
+MOST_INSTRUCTIONS = 4_000_000
+"""Warp-instructions of a grid that is run: some seconds for all its runs, and 240 MB at most."""
+
+MOST_RESIDENCIES = 4
+"""Numbers of resident blocks that are run: all, if there are so few, else the ends and others."""
+
+_FOR_ENDS_ALONE = 400_000
+"""Warp-instructions above which the ends alone are run."""
+
+
+@dataclass(frozen=True, slots=True)
+class GridValidation:
+    """Runs of a whole grid against the bound of its launch.
+
+    ``residents`` are the numbers of resident blocks that were run, of ``possible`` ones that
+    differ. ``bound_cycles`` and ``longest_cycles`` are those of the launch without its overhead,
+    which nothing simulates. ``skipped`` says why nothing was run; it is empty otherwise.
+    """
+
+    sms: int = 0
+    residents: tuple[int, ...] = ()
+    possible: int = 0
+    runs: int = 0
+    bound_cycles: int = 0
+    longest_cycles: int = 0
+    by: str = ""
+    skipped: str = ""
+    diagnostics: tuple[Diagnostic, ...] = ()
+
+
+def validate_grid(
+    analysis: KernelAnalysis,
+    execution: Execution,
+    seed: int,
+    most_instructions: int = MOST_INSTRUCTIONS,
+) -> GridValidation:
+    """The executed grid against the bound of the launch; ``seed`` is that of random choices.
+
+    A grid of more than ``most_instructions`` is not run. Raises PtxwcetError for what cannot be
+    timed or deadlocks. Cost: a run for each policy and number of resident blocks.
+    """
+    launched = analysis.launched
+    if launched is None:
+        return GridValidation(skipped="the grid is not known")
+    if isinstance(launched, Refusal):
+        return GridValidation(skipped=f"the launch has no bound: {launched.reason}")
+    if execution.warp_instructions > most_instructions:
+        return GridValidation(skipped=f"more than {most_instructions:,} warp-instructions")
+    possible = distinct_residencies(launched)
+    few = 2 if execution.warp_instructions > _FOR_ENDS_ALONE else MOST_RESIDENCIES
+    chosen = _spread(possible, few)
+    found = GridValidation(
+        launched.sms, chosen, len(possible), bound_cycles=bound_without_overhead(launched)
+    )
+    workload = executed_workload(analysis, execution)
+    for resident in chosen:
+        for run in plan(seed):
+            cycles = run_grid(analysis, workload, launched.sms, resident, run)
+            by = f"{run}, {resident} resident block{'s' * (resident > 1)} an SM"
+            found = _noted(found, cycles, by)
+    if found.longest_cycles <= found.bound_cycles:
+        return found
+    return replace(found, diagnostics=(_contradiction(analysis, launched, found),))
+
+
+def plan(seed: int) -> Iterator[Run]:
+    """The runs of a grid with one number of resident blocks."""
+    yield from (Run(policy) for policy in (Policy.LRR, Policy.GTO, Policy.YOUNGEST))
+    yield Run(Policy.RANDOM, seed)
+    yield Run(Policy.RANDOM, seed, Jitter(50, seed))
+
+
+def bound_without_overhead(launched: LaunchBound) -> int:
+    """The bound from the start of the first block to the end of the last one."""
+    return launched.claim.cycles - launched.overhead_cycles
+
+
+def distinct_residencies(launched: LaunchBound) -> tuple[int, ...]:
+    """Numbers of resident blocks that the bound holds for and whose runs differ.
+
+    The simulator deals blocks out in turn: no SM holds more than its share.
+    """
+    share = -(-launched.blocks // launched.sms)
+    least, most = (min(n, share) for n in (launched.residency.least, launched.residency.most))
+    return tuple(range(least, most + 1))
+
+
+def executed_workload(analysis: KernelAnalysis, execution: Execution) -> GridWorkload:
+    """What every warp of every block has executed, for the grid simulator.
+
+    Raises PtxwcetError (PW402, PW403).
+    """
+    kernel, machine = execution.kernel, analysis.machine
+    cfg = build_cfg(kernel)
+    meetings = compute_postdominators(cfg).immediate
+    costs = InstructionCosts(machine, analysis.launch.threads)
+    traced = TracedKernel(kernel, cfg, costs, machine.scoreboard)
+    return build_grid_workload(executed_warps(execution, cfg, meetings), traced)
+
+
+def run_grid(
+    analysis: KernelAnalysis,
+    workload: GridWorkload,
+    sms: int,
+    resident: int,
+    run: Run,
+) -> int:
+    """The length of a run of a grid. Raises PtxwcetError (PW532: deadlock)."""
+    # here: its compiled code is loaded only when something is simulated
+    from ptxwcet.simulator.grid_engine import simulate_grid
+
+    machine = analysis.machine
+    gap = 0 if machine.dispatch is None else machine.dispatch.gap_cycles.value
+    shape = GridShape(sms, resident, SmConfiguration.of(machine), gap)
+    return simulate_grid(workload, shape, GridOptions(run.policy, run.seed, run.jitter)).cycles
+
+
+def _spread(numbers: tuple[int, ...], most: int) -> tuple[int, ...]:
+    """Both ends and some between, evenly; all, if they are no more than ``most``."""
+    if len(numbers) <= most:
+        return numbers
+    last = len(numbers) - 1
+    return tuple(numbers[place * last // (most - 1)] for place in range(most))
+
+
+def _noted(found: GridValidation, cycles: int, by: str) -> GridValidation:
+    found = replace(found, runs=found.runs + 1)
+    return found if cycles <= found.longest_cycles else replace(found, longest_cycles=cycles, by=by)
+
+
+def _contradiction(
+    analysis: KernelAnalysis, launched: LaunchBound, found: GridValidation
+) -> Diagnostic:
+    return Diagnostic(
+        "PW535",
+        f"a bound is contradicted: the launch of kernel {analysis.kernel.readable}, "
+        f"{launched.blocks:,} blocks on {found.sms} SM{'s' * (found.sms > 1)}: "
+        f"{found.longest_cycles} cycles executed ({found.by}), its bound is {found.bound_cycles}",
+    )

@@ -39,7 +39,8 @@ def _parts(launch: LaunchRow) -> str:
     ):
         if cycles:
             parts.append(f"{name} {cycles:,}")
-    limits = "" if launch.open else f" ({', '.join(launch.limited_by)})"
+    is_limit = not launch.open and launch.resident_blocks == launch.most_resident
+    limits = f" ({', '.join(launch.limited_by)})" if is_limit else ""
     return f"{' + '.join(parts)}; {plural(launch.resident_blocks, 'block')} an SM{limits}"
 
 

@@ -151,6 +151,9 @@ def _next_step(kernel: BoundedKernel) -> str:
         return (
             f"try the bounds you stated ({blocks}) on data: ptxwcet validate --launch --inputs 20"
         )
+    launch = kernel.launch
+    if launch is not None and launch.open and launch.least_cycles < launch.cycles:
+        return f"{launch.open[0]} may bring the launch to {launch.least_cycles:,} cycles"
     if kernel.explanation is None and not kernel.not_explained:
         return "--explain shows which lines pay the bound; --details all that is known"
     return "--details shows warps, sections and the worst path"

@@ -3,6 +3,8 @@
 ``python benchmarks/grid_precision.py --out docs/experiments/grid-precision.json`` bounds the
 launches of ``samples/launches`` on 1 to 16 SMs with the residency of the machine, runs each under
 LRR, GTO, youngest first and by chance, nominal and with jitter, and writes the ratios and a page.
+With ``--suite`` it takes the kernels of ``benchmarks/kernels/suite`` with the launches and answers
+that lie there, on the idealised machine, those that execute no more than 200,000 basic blocks.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from typing import Any
 from unittest import mock
 
 import numpy as np
+from kernel_suite import entries, read_answers
 
 from ptxwcet.bounds.grid import Dispatch, GridBound, bound_grid
 from ptxwcet.compose.launch_bound import kinds_of_blocks
@@ -36,6 +39,7 @@ from ptxwcet.simulator.grid_engine import simulate_grid
 from ptxwcet.simulator.policies import Jitter, find_policy
 from ptxwcet.studies.block_bound import bound_file
 from ptxwcet.studies.launch_trace import TraceOptions, trace_launch
+from ptxwcet.studies.opening import RefusedKernel
 from ptxwcet.studies.request import Request
 from ptxwcet.support.diagnostics import PtxwcetError
 
@@ -43,6 +47,7 @@ ROOT = Path(__file__).parents[1]
 SMS = (1, 2, 4, 8, 16)
 RUNS = (("lrr", 0), ("gto", 0), ("youngest", 0), ("random", 0), ("random", 25))
 MOST_EVENTS = 1_500_000
+MOST_EVENTS_OF_SUITE = 200_000
 MACHINES = ("orin-ecrts2025", "rtx3070-gpgpusim")
 
 Row = dict[str, Any]
@@ -53,6 +58,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, default=ROOT / "docs/experiments/grid-precision.json")
     parser.add_argument("--only", default="", help="launches whose name begins so")
+    parser.add_argument("--suite", action="store_true", help="kernels of the suite, not samples")
     parser.add_argument(
         "--reuse", action="store_true", help="longest runs from the file, where it has them"
     )
@@ -62,15 +68,19 @@ def main() -> None:
         known = {key_of(r): r for r in json.loads(options.out.read_text(encoding="utf-8"))["rows"]}
     rows: list[Row] = []
     skipped: dict[str, str] = {}
-    for path in sorted((ROOT / "samples" / "launches").glob(f"{options.only}*.toml")):
-        for machine in MACHINES:
+    for path, ptx, facts in suite() if options.suite else samples():
+        for machine in MACHINES[:1] if options.suite else MACHINES:
+            if not path.stem.startswith(options.only):
+                continue
             begin = time.perf_counter()
+            request = Request(str(ptx), launch_file=str(path), machine=machine)
+            most = MOST_EVENTS_OF_SUITE if options.suite else MOST_EVENTS
             try:
-                rows += measure(path, machine, known)
+                rows += measure(request, facts, known, most)
             except PtxwcetError as error:
                 skipped[f"{path.stem} on {machine}"] = error.diagnostics[0].message
             print(f"{path.stem} on {machine}: {time.perf_counter() - begin:.1f} s", flush=True)
-    summary = {"rows": rows, "skipped": skipped}
+    summary = {"rows": rows, "skipped": skipped, "suite": options.suite}
     lines = ",\n".join(json.dumps(row) for row in rows)  # a row a line, for people and for diff
     text = f'{{"rows": [\n{lines}\n],\n"skipped": {json.dumps(skipped, indent=1)}}}\n'
     options.out.write_text(text, encoding="utf-8")
@@ -81,11 +91,34 @@ def key_of(row: Row) -> tuple[Any, ...]:
     return tuple(row[name] for name in ("launch", "machine", "sms", "blocks"))
 
 
-def measure(path: Path, machine: str, known: dict[tuple[Any, ...], Row]) -> Iterator[Row]:
+Facts = dict[str, Any]
+"""Fields of a Request that say what the user knows of a kernel."""
+
+
+def samples() -> Iterator[tuple[Path, Path, Facts]]:
+    """Launch file and PTX of each sample that is launched."""
+    for path in sorted((ROOT / "samples" / "launches").glob("*.toml")):
+        yield path, ptx_of(tomllib.loads(path.read_text(encoding="utf-8"))["kernel"]), {}
+
+
+def suite() -> Iterator[tuple[Path, Path, Facts]]:
+    """The same of the kernels of the suite, with the answers to what is asked of them."""
+    answers = read_answers()
+    for entry in entries():
+        said = tuple(f"{one.loop}={one.bound}" for one in answers.get(entry.kernel, ()))
+        facts = None if entry.facts is None else str(entry.facts)
+        yield entry.launch, entry.path, {"loop_bounds": said, "facts_file": facts}
+
+
+def measure(
+    request: Request, facts: Facts, known: dict[tuple[Any, ...], Row], most_events: int
+) -> Iterator[Row]:
     """Rows for each number of SMs: the launch, and its blocks again and again. PtxwcetError."""
-    launch = tomllib.loads(path.read_text(encoding="utf-8"))
-    request = Request(str(ptx_of(launch["kernel"])), launch_file=str(path), machine=machine)
-    (answer,) = bound_file(request).answered
+    assert request.launch_file is not None
+    path, machine = Path(request.launch_file), request.machine
+    answer, *_ = bound_file(replace(request, **facts)).kernels
+    if isinstance(answer, RefusedKernel):
+        raise PtxwcetError(answer.diagnostics)
     grid = answer.launch.grid
     assert grid is not None
     kinds = kinds_of_blocks([(piece.analysis, piece.count) for piece in answer.pieces], grid)
@@ -93,7 +126,7 @@ def measure(path: Path, machine: str, known: dict[tuple[Any, ...], Row]) -> Iter
     blocks, resident = workload.block_count, shape.resident_blocks
     for sms in SMS:
         for times in sorted({1, -(-3 * sms * resident // blocks)}):
-            if times * workload_size(workload) > MOST_EVENTS:
+            if times * workload_size(workload) > most_events:
                 continue
             many = replace(workload, chosen=np.tile(workload.chosen, (times, 1)))
             taken = [replace(kind, count=kind.count * times) for kind in kinds]
@@ -175,14 +208,16 @@ def page(summary: Row) -> Iterator[str]:
     rows = summary["rows"]
     yield "# How tight the bound of a grid is"
     yield ""
-    yield "    python benchmarks/grid_precision.py"
+    of_suite = " --suite --out docs/experiments/grid-precision-suite.json"
+    yield f"    python benchmarks/grid_precision.py{of_suite if summary['suite'] else ''}"
     yield ""
     below = sum(row["bound"] < row["longest"] for row in rows)
+    what = "kernels of the suite" if summary["suite"] else "sample launches"
     yield (
-        f"Bound / longest run of the grid simulator, for {len({r['launch'] for r in rows})} sample "
-        f"launches with the residency of the machine (registers unknown, so that they set no "
-        f"limit): LRR, GTO, youngest first, by chance, by chance with 25 % jitter. "
-        f"**Runs above the bound: {below}.** Rows are in `grid-precision.json`."
+        f"Bound / longest run of the grid simulator, for {len({r['launch'] for r in rows})} {what} "
+        f"with the residency of the machine (registers unknown, so that they set no limit): "
+        f"LRR, GTO, youngest first, by chance, by chance with 25 % jitter. "
+        f"**Runs above the bound: {below}.** Rows are in the JSON file beside this page."
     )
     for machine in MACHINES:
         for repeated in (False, True):

@@ -7,12 +7,9 @@ import re
 import subprocess
 import sys
 from functools import cache
-from pathlib import Path
 
 import pytest
-
-ROOT = Path(__file__).parents[2]
-PACKAGE = ROOT / "ptxwcet"
+from places import PACKAGE, ROOT
 
 # From the top down. A room may import rooms below it; rooms on one line know nothing of each other.
 LAYERS = """

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from places import ROOT
 
 from ptxwcet.ir.kernel import Module, unknown_instructions
 from ptxwcet.ir.printer import print_module
@@ -22,7 +23,6 @@ from ptxwcet.support.source import SourceFile
 sys.path.insert(0, str(Path(__file__).parent))
 from cubin import PTXAS, assemble, sections
 
-ROOT = Path(__file__).parents[2]
 FILES = sorted(
     [
         *(ROOT / "tests" / "corpus" / "ptx").rglob("*.ptx"),

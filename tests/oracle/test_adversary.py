@@ -11,11 +11,11 @@ register was bounded by what the loop adds to it, though it was loaded on the wa
 from __future__ import annotations
 
 import time
-from pathlib import Path
 
 import pytest
 from containment_runs import contained
 from path_attack import attack, machine
+from places import UNSOUND
 
 from ptxwcet.flow.facts.path_counts import count_visits
 from ptxwcet.flow.launch import Launch
@@ -24,7 +24,6 @@ from ptxwcet.pipeline import analyse_kernel
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.support.source import SourceFile
 
-DATA = Path(__file__).parents[1] / "data" / "unsound"
 LAUNCH = Launch((32, 1, 1))
 
 # An indexed branch on what is known of each lane, on data of the lane, on data of the warp.
@@ -83,7 +82,7 @@ REFUSED = ["parted_exit", "longest_lanes"]
 
 @pytest.mark.parametrize("name", [*BOUNDED, *REFUSED])
 def test_no_execution_exceeds_what_is_said_of_it(name: str) -> None:
-    path = DATA / f"{name}.ptx"
+    path = UNSOUND / f"{name}.ptx"
     (kernel,) = parse_module(SourceFile(path.name, path.read_text())).kernels
     found = attack(kernel, LAUNCH, machine(), seed=1, executions=40, steps=4000)
     assert not found.violations
@@ -91,7 +90,7 @@ def test_no_execution_exceeds_what_is_said_of_it(name: str) -> None:
 
 
 def test_a_loop_is_executed_as_often_as_its_longest_lanes_do() -> None:
-    text = (DATA / "longest_lanes.ptx").read_text()
+    text = (UNSOUND / "longest_lanes.ptx").read_text()
     counted, rest = text.split("mov.u32 %r8, 0;\nM:")
     alone = counted + rest[rest.index("E:") :]
     (kernel,) = parse_module(SourceFile("alone.ptx", alone)).kernels
@@ -112,7 +111,7 @@ def test_indexed_branches_are_executed_as_their_paths_say(index: str) -> None:
 
 
 def test_a_growing_loop_may_hold_one_that_grows_with_another_counter() -> None:
-    path = DATA.parent / "crashes" / "growing_inside.ptx"
+    path = UNSOUND.parent / "crashes" / "growing_inside.ptx"
     (kernel,) = parse_module(SourceFile(path.name, path.read_text())).kernels
     analysis = analyse_kernel(kernel, LAUNCH, machine())
     executed = sum(i * j for i in range(70) for j in range(70))  # bodies of the innermost loop
@@ -205,7 +204,7 @@ def test_a_range_is_not_split_into_as_many_parts_as_there_are_remainders(amount:
 def test_a_block_index_inside_of_a_vector_is_that_of_every_block(
     grid: tuple[int, int, int] | None,
 ) -> None:
-    text = (DATA / "packed_index.ptx").read_text()
+    text = (UNSOUND / "packed_index.ptx").read_text()
     (kernel,) = parse_module(SourceFile("packed_index.ptx", text)).kernels
     analysis = analyse_kernel(kernel, Launch((32, 1, 1), grid=grid), machine())
     visits = frozenset({(2, True), (2, False)})

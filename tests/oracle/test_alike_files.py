@@ -4,15 +4,11 @@ refused. Each file says in its source or in a word here which sentence was wrong
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
+from places import CRASHES, UNSOUND
 
 from ptxwcet.studies.block_bound import bound_file
 from ptxwcet.studies.request import Request
-
-UNSOUND = Path(__file__).parents[1] / "data" / "unsound"
-CRASHES = Path(__file__).parents[1] / "data" / "crashes"
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from places import ROOT
 
 from ptxwcet.claims import AssumptionState, Guarantee, TimingClaim
 from ptxwcet.compose.wishes import GridWishes
@@ -15,7 +16,6 @@ from ptxwcet.studies.block_bound import bound_file
 from ptxwcet.studies.launch_trace import TraceOptions, trace_launch
 from ptxwcet.studies.request import Request
 
-ROOT = Path(__file__).parents[2]
 KEY = "alone-on-its-sm"
 LAUNCH = """\
 kernel = "vector_add"

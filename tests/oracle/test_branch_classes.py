@@ -7,10 +7,10 @@ uniform, and where the launch decides a branch and lanes are said to part, they 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from places import ROOT, SAMPLES
 
 from ptxwcet.cli.cfg import cfg as command
 from ptxwcet.emulator.execute import execute
@@ -23,8 +23,6 @@ from ptxwcet.studies.flow_notes import DescribedKernel, describe_flow
 from ptxwcet.studies.launch_run import emulated, read_launch
 from ptxwcet.studies.request import Request
 
-ROOT = Path(__file__).parents[2]
-SAMPLES = ROOT / "samples"
 TOTALS = str(ROOT / "tests" / "data" / "flow" / "totals.ptx")
 UNIFORM = (BranchClass.BLOCK, BranchClass.WARP)
 LAUNCHES = {

@@ -8,9 +8,9 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from functools import cache
-from pathlib import Path
 
 import pytest
+from places import DATA
 
 from ptxwcet.analysed import KernelAnalysis
 from ptxwcet.flow.certificates.checker import Verdict
@@ -23,7 +23,7 @@ from ptxwcet.studies.block_bound import bound_file
 from ptxwcet.studies.opening import RefusedKernel
 from ptxwcet.studies.request import Request
 
-FOLDER = Path(__file__).parents[1] / "data" / "certificates"
+FOLDER = DATA / "certificates"
 ENDLESS = [kernel.name for kernel in parse_module(read_source(str(FOLDER / "endless.ptx"))).kernels]
 
 RANGES = {

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import csv
 from functools import cache
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from places import REFERENCE
 
 from ptxwcet.bounds.analysis import BlockAnalysis, analyse_block
 from ptxwcet.bounds.safe import bound_safe
@@ -40,7 +40,6 @@ from ptxwcet.warp.program import (
     unroll,
 )
 
-DATA = Path(__file__).parents[1] / "data" / "reference-sim"
 MACHINE = load_machine()
 LOOPS = {"loop16", "saxpy_loop", "sgemm_naive", "reduce_smem", "matvec_f64", "diverge"}
 # Not explained: kernel, latency, warps, policy -> cycles of the simulation below - measured.
@@ -129,7 +128,7 @@ class LateBubbles:
 
 @cache
 def kernels(file: str) -> dict[str, Kernel]:
-    path = DATA / "ptx" / f"{file}.ptx"
+    path = REFERENCE / "ptx" / f"{file}.ptx"
     module = parse_module(SourceFile(path.name, path.read_text()))
     return {kernel.name: kernel for kernel in module.kernels}
 
@@ -160,7 +159,7 @@ def analysis(name: str, warps: int, latency: int) -> BlockAnalysis:
 def rows() -> list[dict[str, str]]:
     found = []
     for name in ("micro.csv", "cuda.csv"):
-        with (DATA / name).open() as file:
+        with (REFERENCE / name).open() as file:
             found += list(csv.DictReader(file))
     return found
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import csv
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 import pytest
+from places import REFERENCE
 
 from ptxwcet.emulator.execute import execute
 from ptxwcet.emulator.launch import Argument, EmulatedLaunch, EmulatorOptions, Execution
@@ -15,7 +15,7 @@ from ptxwcet.ir.kernel import Kernel, Module
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.support.source import SourceFile
 
-PTX = Path(__file__).parents[1] / "data" / "reference-sim" / "ptx"
+PTX = REFERENCE / "ptx"
 RANDOM = np.random.default_rng(3)
 
 

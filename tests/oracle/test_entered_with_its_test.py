@@ -6,9 +6,8 @@ nothing guards the entry one more iteration is possible, which is executed here 
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
+from places import ROOT
 from random_variants import bounds_of_kernel
 
 from ptxwcet.flow.walk.path import Visit, loop_entries
@@ -94,7 +93,7 @@ def test_without_a_guard_the_search_takes_one_iteration_more() -> None:
     assert search(WORD - 1, WORD - 1) == 33
 
 
-SUITE = Path(__file__).parents[2] / "benchmarks" / "kernels" / "suite" / "algorithms.ptx"
+SUITE = ROOT / "benchmarks" / "kernels" / "suite" / "algorithms.ptx"
 
 
 @pytest.mark.parametrize(("kernel", "most"), [("upper_bound_unsigned", 32), ("fenwick_sum", 31)])

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from instrumented import check_same, check_times, executed_paths, recorded_paths, run_both
+from places import SAMPLES
 from test_paths_against_execution import LAUNCHES, Awkward
 from test_walk_against_execution import Writer
 
@@ -41,7 +42,6 @@ from ptxwcet.studies.recording import (
 from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.support.source import SourceFile
 
-SAMPLES = Path(__file__).parents[2] / "samples"
 LARGE = {"sgemm_naive_1024"}  # there for a bound: a run takes minutes
 LAUNCH_FILES = [path for path in sorted(SAMPLES.glob("launches/*.toml")) if path.stem not in LARGE]
 

@@ -7,10 +7,9 @@ language leaves undefined what is reduced.
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from path_attack import attack, machine
+from places import DATA
 
 from ptxwcet.flow.graph.inlining import inline_calls
 from ptxwcet.flow.launch import Launch
@@ -21,7 +20,7 @@ from ptxwcet.ptx.parser import parse_module
 from ptxwcet.ptx.reading import read_source
 from ptxwcet.support.diagnostics import PtxwcetError
 
-FOLDER = Path(__file__).parents[1] / "data" / "reach"
+FOLDER = DATA / "reach"
 THREADS = {"reduced_half": 16}
 MOST = {
     "reduced_max": 63,

@@ -8,10 +8,9 @@ iteration does not keep (``carried_cond``).
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
+from places import UNSOUND
 
 from ptxwcet.emulator.launch import EmulatedLaunch
 from ptxwcet.flow.launch import Launch
@@ -21,7 +20,6 @@ from ptxwcet.ptx.parser import parse_module
 from ptxwcet.studies.input_validation import validate_input
 from ptxwcet.support.source import SourceFile
 
-DATA = Path(__file__).parents[1] / "data" / "unsound"
 MACHINE = load_machine("orin-ecrts2025")
 
 
@@ -31,8 +29,8 @@ LONGEST = np.array([15, 1], "i4")  # a loop of 15 iterations that is entered whe
 CASES = [
     ("guard_condition", 0, 32, (np.array([15, 1, 0], "i4"),)),
     ("carried_cond", 0, 1, (LONGEST, 0)),
-    ("two_sides", 0, 32, (np.load(DATA / "two_sides_a.npy"), 0 * ONES)),
-    ("two_sides", 1, 32, (np.load(DATA / "two_sides_a.npy"), 0 * ONES)),
+    ("two_sides", 0, 32, (np.load(UNSOUND / "two_sides_a.npy"), 0 * ONES)),
+    ("two_sides", 1, 32, (np.load(UNSOUND / "two_sides_a.npy"), 0 * ONES)),
 ]
 
 
@@ -40,7 +38,7 @@ CASES = [
 def test_a_condition_is_said_of_what_was_written_with_it(
     name: str, kernel: int, threads: int, arguments: tuple[np.ndarray | int, ...]
 ) -> None:
-    path = DATA / f"{name}.ptx"
+    path = UNSOUND / f"{name}.ptx"
     module = parse_module(SourceFile(path.name, path.read_text()))
     facts = Launch((threads, 1, 1), (1, 1, 1))
     analysis = analyse_kernel(module.kernels[kernel], facts, MACHINE)

@@ -7,6 +7,7 @@ among the analysed paths.
 from pathlib import Path
 
 import pytest
+from places import FLOW
 
 from ptxwcet.analysed import KernelAnalysis
 from ptxwcet.flow.launch import BoundOrigin
@@ -20,7 +21,7 @@ from ptxwcet.studies.input_validation import validate_inputs
 from ptxwcet.studies.request import Request
 from ptxwcet.support.diagnostics import PtxwcetError
 
-FUNCTIONS = Path(__file__).parents[1] / "data" / "flow" / "functions.ptx"
+FUNCTIONS = FLOW / "functions.ptx"
 MACHINE = load_machine("orin-ecrts2025")
 ARRAYS = """
 in = { shape = 512, dtype = "float32", init = "uniform", low = -1, high = 1, seed = 1 }

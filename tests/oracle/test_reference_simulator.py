@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import csv
 from functools import cache
-from pathlib import Path
 
 import pytest
+from places import REFERENCE
 
 from ptxwcet.bounds.outcome import BlockBound
 from ptxwcet.flow.launch import Launch
@@ -22,17 +22,15 @@ from ptxwcet.pipeline import analyse_kernel
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.support.source import SourceFile
 
-DATA = Path(__file__).parents[1] / "data" / "reference-sim"
-
 
 def rows(name: str) -> list[dict[str, str]]:
-    with (DATA / name).open() as file:
+    with (REFERENCE / name).open() as file:
         return list(csv.DictReader(file))
 
 
 @cache
 def kernels(file: str) -> dict[str, Kernel]:
-    path = DATA / "ptx" / f"{file}.ptx"
+    path = REFERENCE / "ptx" / f"{file}.ptx"
     module = parse_module(SourceFile(path.name, path.read_text()))
     return {kernel.name: kernel for kernel in module.kernels}
 

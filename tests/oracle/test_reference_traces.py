@@ -6,9 +6,9 @@ import csv
 import re
 from collections import defaultdict
 from functools import cache
-from pathlib import Path
 
 import pytest
+from places import REFERENCE
 
 from ptxwcet.ir.kernel import Instruction
 from ptxwcet.machine.loader import load_machine
@@ -18,14 +18,13 @@ from ptxwcet.timing.cost import cost_instruction
 from ptxwcet.timing.phases import profile_warp, trace_issue
 from ptxwcet.warp.program import Barrier, TimedInstruction, WarpProgram
 
-DATA = Path(__file__).parents[1] / "data" / "reference-sim"
 FIRST_ISSUE = 2  # the simulator's cycle of the first issue, and its cycles from issue to dispatch
 MEMORY_LATENCY = 200
 
 
 @cache
 def instructions_by_line() -> dict[int, Instruction]:
-    path = DATA / "ptx" / "kernels.ptx"
+    path = REFERENCE / "ptx" / "kernels.ptx"
     module = parse_module(SourceFile(path.name, path.read_text()))
     return {i.span.line: i for kernel in module.kernels for i in kernel.instructions}
 
@@ -34,7 +33,7 @@ def events(name: str) -> tuple[list[int], dict[int, dict[str, int]]]:
     """PTX lines in issue order, and per dynamic instruction the cycle of each event."""
     lines: list[int] = []
     times: dict[int, dict[str, int]] = defaultdict(dict)
-    with (DATA / f"trace_{name}.csv").open() as file:
+    with (REFERENCE / f"trace_{name}.csv").open() as file:
         for row in csv.DictReader(file):
             times[int(row["uid"])][row["event"]] = int(row["cycle"])
             if row["event"] == "I":
@@ -75,7 +74,7 @@ def test_every_event_of_the_trace(name: str) -> None:
 
 
 def micro_rows() -> list[dict[str, str]]:
-    with (DATA / "opcode_table.csv").open() as file:
+    with (REFERENCE / "opcode_table.csv").open() as file:
         return list(csv.DictReader(file))
 
 

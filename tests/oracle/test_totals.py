@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from places import FLOW
 
 from ptxwcet.analysed import KernelAnalysis
 from ptxwcet.bounds.explanation import explain_safe
@@ -31,7 +32,7 @@ from ptxwcet.studies.request import Request
 from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.timing.phases import profile_warp
 
-TOTALS = Path(__file__).parents[1] / "data" / "flow" / "totals.ptx"
+TOTALS = FLOW / "totals.ptx"
 MACHINE = load_machine("orin-ecrts2025")
 MODULE = parse_module(read_source(str(TOTALS)))
 REFINE = "_Z6refinePKii"

@@ -5,9 +5,8 @@ last power of two; an index of a block times 2**32 passes 2**63; a sum of number
 number of 64 bits.
 """
 
-from pathlib import Path
-
 import pytest
+from places import DATA
 from random_variants import bounds_of_kernel
 
 from ptxwcet.flow.walk.path import loop_entries
@@ -16,8 +15,6 @@ from ptxwcet.studies.block_bound import bound_file
 from ptxwcet.studies.opening import RefusedKernel
 from ptxwcet.studies.request import Request
 from ptxwcet.support.source import SourceFile
-
-DATA = Path(__file__).parents[1] / "data"
 
 
 @pytest.mark.parametrize(

@@ -8,12 +8,13 @@ restored in each iteration for the data that the kernel's name tells of in the r
 from pathlib import Path
 
 import pytest
+from places import FLOW
 
 from ptxwcet.studies.block_bound import bound_file
 from ptxwcet.studies.opening import RefusedKernel
 from ptxwcet.studies.request import Request
 
-KERNELS = sorted((Path(__file__).parents[1] / "data" / "flow" / "endless").glob("*.ptx"))
+KERNELS = sorted((FLOW / "endless").glob("*.ptx"))
 
 
 def test_there_are_kernels() -> None:

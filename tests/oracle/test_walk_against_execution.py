@@ -7,18 +7,16 @@ and post-dominators are found from their definitions, loops simply run.
 from __future__ import annotations
 
 import random
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from places import ROOT
 from simt import check, parse
 
 from ptxwcet.flow.launch import Launch
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.support.source import SourceFile
-
-ROOT = Path(__file__).parents[2]
 
 # --- random kernels -------------------------------------------------------------------------------
 

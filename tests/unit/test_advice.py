@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from places import ROOT
 
 from ptxwcet.cli.main import commands
 from ptxwcet.studies.block_bound import bound_file
@@ -16,7 +17,6 @@ from ptxwcet.studies.facts_template import facts_template
 from ptxwcet.studies.opening import file_digest
 from ptxwcet.studies.request import Request
 
-ROOT = Path(__file__).parents[2]
 SAMPLES, FLOW = ROOT / "samples", ROOT / "tests/data/flow"
 SUITE, CORPUS = ROOT / "benchmarks/kernels/suite", ROOT / "tests/corpus/ptx"
 ONLY_GRID = "give --grid SIZE: with that nothing is open"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from places import FLOW
 
 from ptxwcet.analysed import KernelAnalysis
 from ptxwcet.flow.facts.asm_comments import find_marks
@@ -22,7 +23,7 @@ from ptxwcet.studies.request import Request
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.source import SourceFile
 
-MARKED = Path(__file__).parents[1] / "data/flow/marked.ptx"
+MARKED = FLOW / "marked.ptx"
 
 
 def analysis(kernel: str, *parameters: str) -> KernelAnalysis:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
+from places import SAMPLES
 
 from ptxwcet.analysed import KernelAnalysis
 from ptxwcet.cli.main import main
@@ -107,7 +107,7 @@ def test_short_form_on_known_and_random_kernels() -> None:
 
 
 def test_command(capsys: pytest.CaptureFixture[str]) -> None:
-    samples = Path(__file__).parents[2] / "samples"
+    samples = SAMPLES
     file, launch = samples / "histogram.ptx", samples / "launches" / "histogram.toml"
     options = ["--launch", str(launch), "--attack", "4", "--seeds", "1", "--timeout", "0.2"]
     with pytest.raises(SystemExit) as stop:

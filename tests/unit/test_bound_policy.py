@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from places import SAMPLES
 
 from ptxwcet.cli.main import commands, main
 
-SAMPLES = Path(__file__).parents[2] / "samples"
 SGEMM = ["bound", str(SAMPLES / "sgemm_naive.ptx"), "--block", "32x32", "--param", "K=1024"]
 
 

@@ -5,9 +5,8 @@ The bound rests on it though no loop in its paths is bounded by the user.
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
+from places import UNSOUND
 
 from ptxwcet.analysed import KernelAnalysis
 from ptxwcet.flow.facts.stated import FactSource, LoopFact, Place, StatedFacts
@@ -17,7 +16,7 @@ from ptxwcet.pipeline import analyse_kernel
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.support.source import SourceFile
 
-TEXT = (Path(__file__).parents[1] / "data/unsound/side_excluded_by_bound.ptx").read_text()
+TEXT = (UNSOUND / "side_excluded_by_bound.ptx").read_text()
 
 
 def analysed(text: str, bound: int | None, ranges: dict[str, tuple[int, int]]) -> KernelAnalysis:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
+from places import CRASHES
 
 from ptxwcet.cli.main import main
 from ptxwcet.flow.graph.inlining import inline_calls
@@ -13,7 +12,6 @@ from ptxwcet.ir.verifier import verify_kernel
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.ptx.reading import read_source
 
-CRASHES = Path(__file__).parents[1] / "data" / "crashes"
 FILES = ["carry_loop.ptx", "carry_call.ptx"]
 
 

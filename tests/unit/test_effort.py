@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from unittest.mock import patch
 
 import pytest
+from places import ROOT
 
 from ptxwcet.flow.effort import Effort, TooMuchEffort
 from ptxwcet.flow.flow_graph import MOST_SEARCH_STEPS, MOST_WALK_STEPS, Work
@@ -13,7 +13,6 @@ from ptxwcet.studies.block_bound import bound_file
 from ptxwcet.studies.opening import RefusedKernel
 from ptxwcet.studies.request import Request
 
-ROOT = Path(__file__).parents[2]
 EFFORT = ROOT / "tests" / "data" / "effort"
 
 

@@ -1,15 +1,12 @@
 """Kernels run functionally, against numpy."""
 
-from pathlib import Path
-
 import numpy as np
+from places import SAMPLES
 
 from ptxwcet.emulator.execute import execute
 from ptxwcet.emulator.launch import EmulatedLaunch, EmulatorOptions
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.support.source import SourceFile
-
-SAMPLES = Path(__file__).parents[2] / "samples"
 
 
 def run(name, block, grid, *arguments):

@@ -1,9 +1,9 @@
 """``--executed``: what a launch's inputs execute, through bounds and simulator."""
 
 import json
-from pathlib import Path
 
 import pytest
+from places import SAMPLES
 
 from ptxwcet.claims import Guarantee
 from ptxwcet.cli.main import main
@@ -11,8 +11,6 @@ from ptxwcet.flow.walk.path import visited_blocks
 from ptxwcet.studies.block_bound import bound_file
 from ptxwcet.studies.launch_run import bound_executed
 from ptxwcet.studies.request import Request
-
-SAMPLES = Path(__file__).parents[2] / "samples"
 
 
 def request(name, **more):

@@ -13,12 +13,11 @@ from pathlib import Path
 
 import command_tree as tree
 import pytest
+from places import ROOT, SAMPLES
 
 from ptxwcet.cli.main import main
 from ptxwcet.cli.paths import MachineInput
 
-ROOT = Path(__file__).parents[2]
-SAMPLES = ROOT / "samples"
 VECTOR_ADD = str(SAMPLES / "vector_add.ptx")
 COMMANDS = dict(tree.all_commands())
 INPUTS = [
@@ -242,6 +241,6 @@ def test_numbers_of_a_run_that_do_not_fit_are_usage(
     option: str, number: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A limit of 2**64 instructions was an internal error."""
-    sample = str(Path(__file__).parents[2] / "samples/vector_add.ptx")
+    sample = str(SAMPLES / "vector_add.ptx")
     words = ("simulate", sample, "--block", "32", "--param", "n=3", "--policy", "gto")
     assert call(capsys, *words, option, str(number))[0] == 2

@@ -7,13 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from places import ROOT
 
 from ptxwcet.analysed import KernelAnalysis
 from ptxwcet.studies.block_bound import bound_file
 from ptxwcet.studies.request import Request
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 
-ROOT = Path(__file__).parents[2]
 MARKED = ROOT / "tests/data/flow/marked.ptx"
 MANDELBROT = ROOT / "samples/mandelbrot.ptx"
 SAXPY = ROOT / "samples/saxpy.ptx"

@@ -8,14 +8,12 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from places import FLOW, ROOT
 
 from ptxwcet.cli.main import commands, main
 from ptxwcet.studies.block_bound import bound_file
 from ptxwcet.studies.facts_template import facts_template
 from ptxwcet.studies.request import Request
-
-ROOT = Path(__file__).parents[2]
-FLOW = ROOT / "tests/data/flow"
 
 # file, kernel, block, parameters, grid: questions by table
 ROUND_TRIPS = [

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from places import FLOW
 
 from ptxwcet.analysed import KernelAnalysis
 from ptxwcet.emulator.layout import constant_bytes
@@ -19,7 +20,7 @@ from ptxwcet.studies.facts_template import facts_template
 from ptxwcet.studies.request import Request
 from ptxwcet.support.source import SourceFile
 
-FUNCTIONS = Path(__file__).parents[1] / "data" / "flow" / "functions.ptx"
+FUNCTIONS = FLOW / "functions.ptx"
 WORD = IntegerType(32, signed=False)
 HEAD = """.version 8.0
 .target sm_80

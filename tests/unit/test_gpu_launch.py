@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from places import SAMPLES
 
 from ptxwcet.emulator.execute import execute
 from ptxwcet.emulator.launch import EmulatedLaunch, EmulatorOptions
@@ -24,7 +25,6 @@ from ptxwcet.studies import recording
 from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.support.source import SourceFile
 
-SAMPLES = Path(__file__).parents[2] / "samples"
 LIMIT = "MAX_DYNAMIC_SHARED_SIZE_BYTES"
 
 

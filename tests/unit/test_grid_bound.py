@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 from itertools import product
-from pathlib import Path
 
 import pytest
+from places import ROOT
 
 from ptxwcet.bounds.analysis import analyse_block
 from ptxwcet.bounds.grid import (
@@ -33,8 +33,6 @@ from ptxwcet.warp.program import (
     WarpClass,
     WarpProgram,
 )
-
-ROOT = Path(__file__).parents[2]
 
 
 def alike(blocks: int, slack: int = 300, work: int = 200) -> list[BlockKind]:

@@ -11,6 +11,7 @@ import jsonschema
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
+from places import ROOT
 
 from ptxwcet.cli.hybrid import hybrid
 from ptxwcet.compose.wishes import GridWishes
@@ -34,7 +35,6 @@ from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.trace.events import END, TimedTrace, TraceOrigin
 from ptxwcet.trace.files import read_trace, write_trace
 
-ROOT = Path(__file__).parents[2]
 SCHEMA = schema_of("hybrid")
 PTX = str(ROOT / "samples/block_reduce.ptx")
 LAUNCH = str(ROOT / "samples/launches/block_reduce_tree.toml")

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from places import CRASHES, SAMPLES
 
 from ptxwcet.cli.main import main
 from ptxwcet.ptx.parser import parse_module
@@ -23,9 +24,6 @@ from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.support.source import SourceFile
 from ptxwcet.support.toml_places import NotToml, parse_toml
 
-ROOT = Path(__file__).parents[2]
-SAMPLES = ROOT / "samples"
-CRASHES = ROOT / "tests" / "data" / "crashes"
 HEADER = ".version 7.5\n.target sm_80\n.address_size 64\n"
 DIGITS = "9" * 5000
 SOON = 10.0  # seconds

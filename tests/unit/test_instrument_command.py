@@ -4,11 +4,11 @@ import json
 from pathlib import Path
 
 import pytest
+from places import SAMPLES
 
 from ptxwcet.cli.main import main
 from ptxwcet.trace.files import read_trace
 
-SAMPLES = Path(__file__).parents[2] / "samples"
 SCAN = str(SAMPLES / "scan.ptx")
 LAUNCH = ("--launch", str(SAMPLES / "launches/scan.toml"), "--source", str(SAMPLES / "scan.cu"))
 

@@ -9,6 +9,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from places import ROOT
 
 from ptxwcet.instrument.code import INSTRUCTIONS_AT_ENTRY, INSTRUCTIONS_AT_POINT
 from ptxwcet.instrument.rewriting import InstrumentedModule, instrument_module
@@ -20,7 +21,6 @@ from ptxwcet.ptx.reading import read_source
 from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.support.source import SourceFile
 
-ROOT = Path(__file__).parents[2]
 FILES = sorted(
     [
         *(ROOT / "tests" / "corpus" / "ptx").rglob("*.ptx"),

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from places import DATA
 
 from ptxwcet.ir.kernel import CARRY, Instruction, unknown_instructions
 from ptxwcet.ir.op_classes import ControlEffect, OpClass, Space
@@ -51,7 +52,7 @@ class Row:
 
 
 def golden_rows() -> list[Row]:
-    path = Path(__file__).parents[1] / "data" / "ptx" / "instructions.tsv"
+    path = DATA / "ptx" / "instructions.tsv"
     found = []
     for line in path.read_text(encoding="utf-8").splitlines():
         if line.startswith("#"):

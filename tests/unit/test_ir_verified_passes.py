@@ -8,6 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 import pytest
+from places import ROOT
 
 from ptxwcet.flow.graph import inlining
 from ptxwcet.flow.graph.inlining import inline_calls
@@ -20,7 +21,6 @@ from ptxwcet.ptx.parser import parse_module
 from ptxwcet.ptx.reading import read_source
 from ptxwcet.support.diagnostics import PtxwcetError
 
-ROOT = Path(__file__).parents[2]
 FILES = sorted(
     path
     for folder in ("tests/corpus/ptx", "samples", "benchmarks")

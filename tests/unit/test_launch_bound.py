@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from places import SAMPLES
 
 from ptxwcet.bounds.grid import Dispatch, bound_grid
 from ptxwcet.bounds.grid_demand import block_kind
@@ -20,7 +21,6 @@ from ptxwcet.studies.block_bound import bound_file
 from ptxwcet.studies.opening import RefusedKernel
 from ptxwcet.studies.request import Request
 
-SAMPLES = Path(__file__).parents[2] / "samples"
 MANY = "orin-ecrts2025-16sm"
 
 HEAD = ".version 8.0\n.target sm_80\n.address_size 64\n"

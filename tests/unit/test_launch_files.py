@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from places import SAMPLES
 
 from ptxwcet.cli.main import main
 from ptxwcet.emulator.launch_arrays import MOST_BYTES, array_source, difference
@@ -19,7 +20,6 @@ from ptxwcet.studies.request import Request
 from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.support.source import SourceFile
 
-SAMPLES = Path(__file__).parents[2] / "samples"
 SAXPY = SAMPLES / "saxpy.ptx"
 
 GOOD = """\

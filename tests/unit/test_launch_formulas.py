@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
+from places import SAMPLES
 
 from ptxwcet.bounds.grid import BlockKind, Dispatch, affine_bound, bounds_by_residency
 from ptxwcet.claims import Refusal
@@ -19,7 +19,6 @@ from ptxwcet.studies.formula_search import LaunchFormula, SymbolicBound
 from ptxwcet.studies.opening import RefusedKernel
 from ptxwcet.studies.request import Request
 
-SAMPLES = Path(__file__).parents[2] / "samples"
 MANY = "orin-ecrts2025-16sm"
 
 

@@ -7,6 +7,7 @@ import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 import pytest
+from places import FLOW, SAMPLES
 
 from ptxwcet.cli.main import main
 from ptxwcet.machine.loader import load_machine
@@ -28,7 +29,6 @@ from ptxwcet.warp.program import (
 )
 
 ONE = ("--load-store", "1", "--cores", "1")
-SAMPLES = Path(__file__).parents[2] / "samples"
 
 
 @pytest.fixture
@@ -319,7 +319,7 @@ def test_a_unit_gets_its_letter_by_option(run, tmp_path: Path) -> None:
 
 def test_counts_that_are_only_bounded_give_no_exact_makespan(run) -> None:
     """n rounds and 11 - n rounds: their largest numbers are not taken together."""
-    path = str(Path(__file__).parents[1] / "data/flow/two_barrier_loops.ptx")
+    path = str(FLOW / "two_barrier_loops.ptx")
     arguments = (path, "--block", "64", "--load-store", "1", "--cores", "1", "--param")
     assert run(*arguments, "n=1")[0] == 0
     code, out, err = run(*arguments, "n=1..10")

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import pytest
 from click.testing import CliRunner
+from places import ROOT
 
 from ptxwcet.cli.main import commands
 from ptxwcet.ir.kernel import SourceLocation
@@ -21,7 +22,6 @@ from ptxwcet.studies.request import Request
 from ptxwcet.support.diagnostics import PtxwcetError, render_all
 from ptxwcet.support.source import SourceFile, readable_paths
 
-ROOT = Path(__file__).parents[2]
 SOBEL = ROOT / "tests/data/names/sobel.ptx"
 NUMBA = ROOT / "tests/corpus/ptx/numba"
 MANGLED = "_Z5sobelPKfPfii"

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from places import ROOT, SAMPLES
 
 from ptxwcet.cli.main import main
 from ptxwcet.cli.output import echo
@@ -16,8 +17,6 @@ from ptxwcet.support.diagnostics import Diagnostic
 from ptxwcet.support.printable import printable, printable_line, printable_picture
 from ptxwcet.support.source import SourceFile, Span
 
-ROOT = Path(__file__).parents[2]
-SAMPLES = ROOT / "samples"
 NASTY = (
     "\x1b[2J\x1b]0;owned\x07",  # escape sequences
     "\x9b31m",  # a control sequence in one character

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
+from places import DATA
 
 from ptxwcet.ir.kernel import unknown_instructions
 from ptxwcet.ir.printer import print_module
@@ -16,9 +16,7 @@ from ptxwcet.ptx.parser import parse_module
 from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.support.source import SourceFile
 
-CASES: list[dict[str, Any]] = json.loads(
-    (Path(__file__).parents[1] / "data" / "ptx-cases.json").read_text(encoding="utf-8")
-)
+CASES: list[dict[str, Any]] = json.loads((DATA / "ptx-cases.json").read_text(encoding="utf-8"))
 ACCEPTED = [case for case in CASES if case["accepted"]]
 REJECTED = [case for case in CASES if not case["accepted"]]
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from places import ROOT
 
 from ptxwcet.bounds.methods import METHODS, all_methods
 from ptxwcet.cli.main import main
@@ -13,7 +14,6 @@ from ptxwcet.machine.loader import load_machine, machine_names
 from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.support.plugins import plugins
 
-ROOT = Path(__file__).parents[2]
 VECTOR_ADD = (str(ROOT / "samples/vector_add.ptx"), "--block", "256", "--param", "n=1000")
 MODULE = """
 from dataclasses import replace

@@ -10,11 +10,11 @@ from pathlib import Path
 import jsonschema
 import numpy as np
 import pytest
+from places import ROOT
 
 from ptxwcet.cli.main import main
 from ptxwcet.report.schema import schema_of
 
-ROOT = Path(__file__).parents[2]
 SCHEMA = schema_of("pwcet")
 VOID = {"meta", "br", "link"}
 

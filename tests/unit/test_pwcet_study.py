@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from places import ROOT
 from pwcet_validation import max_autoregressive
 
 from ptxwcet.claims import Guarantee
@@ -27,7 +28,6 @@ from ptxwcet.studies.request import Request
 from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.trace.measurements import Condition, Measurements, TimeUnit
 
-ROOT = Path(__file__).parents[2]
 SAXPY = Request(
     str(ROOT / "samples/saxpy.ptx"), launch_file=str(ROOT / "samples/launches/saxpy.toml")
 )

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from places import SAMPLES
 
 from ptxwcet.cli.main import main
 
-SAMPLES = Path(__file__).parents[2] / "samples"
 SAXPY = (str(SAMPLES / "saxpy.ptx"), "--launch", str(SAMPLES / "launches/saxpy.toml"))
 ADD = (str(SAMPLES / "vector_add.ptx"), "--launch", str(SAMPLES / "launches/vector_add.toml"))
 

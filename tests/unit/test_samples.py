@@ -1,13 +1,10 @@
 """Every sample gets a bound, or the refusal that it is there to show."""
 
-from pathlib import Path
-
 import pytest
+from places import SAMPLES
 
 from ptxwcet.studies.block_bound import bound_file
 from ptxwcet.studies.request import Request
-
-SAMPLES = Path(__file__).parents[2] / "samples"
 
 # file, block, grid, parameters -> bounded kernels (all others refuse with the code given)
 CASES = [

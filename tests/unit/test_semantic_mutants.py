@@ -5,20 +5,16 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
-from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT / "benchmarks"))
+from places import ROOT
+from ptxas_verdicts import kernel_text
 
-from ptxas_verdicts import kernel_text  # noqa: E402
-
-from ptxwcet.ir.opcodes import find_opcode  # noqa: E402
-from ptxwcet.ir.permitted_rows import is_judged  # noqa: E402
-from ptxwcet.ptx.parser import parse_module  # noqa: E402
-from ptxwcet.support.diagnostics import PtxwcetError  # noqa: E402
-from ptxwcet.support.source import SourceFile  # noqa: E402
+from ptxwcet.ir.opcodes import find_opcode
+from ptxwcet.ir.permitted_rows import is_judged
+from ptxwcet.ptx.parser import parse_module
+from ptxwcet.support.diagnostics import PtxwcetError
+from ptxwcet.support.source import SourceFile
 
 STORED = ROOT / "tests" / "data" / "ptx" / "semantic-mutants.tsv"
 ODD = ("atom.", "+4", "%laneid", " f;", " f,", ".bf16 ")

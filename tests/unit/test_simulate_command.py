@@ -10,12 +10,11 @@ from typing import Any
 import jsonschema
 import pytest
 from click.testing import CliRunner
+from places import SAMPLES
 
 from ptxwcet.cli.main import commands, main
 from ptxwcet.report.schema import schema_of
 
-ROOT = Path(__file__).parents[2]
-SAMPLES = ROOT / "samples"
 SGEMM = [str(SAMPLES / "sgemm_naive.ptx"), "--block", "32x32", "--param", "K=1024"]
 REDUCE = [str(SAMPLES / "block_reduce.ptx"), "--block", "64", "--param", "n=200"]
 TREE = [*REDUCE, "-k", "block_reduce_tree", "--policy", "gto"]

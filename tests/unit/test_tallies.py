@@ -6,6 +6,7 @@ import hashlib
 from pathlib import Path
 
 import pytest
+from places import FLOW
 
 from ptxwcet.analysed import KernelAnalysis
 from ptxwcet.flow.facts.path_counts import count_visits
@@ -34,7 +35,6 @@ from ptxwcet.timing.phases import profile_warp
 from ptxwcet.timing.programs import build_workload
 from ptxwcet.warp.program import Repeat, Scoreboard, Tally, TimedInstruction
 
-FLOW = Path(__file__).parents[1] / "data" / "flow"
 MACHINE = load_machine("orin-ecrts2025")
 KERNEL = next(
     one for one in parse_module(read_source(str(FLOW / "totals.ptx"))).kernels if one.name == "rows"

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from places import SAMPLES
 
 from ptxwcet.cli.main import main
 from ptxwcet.cli.trace import trace as trace_command
@@ -16,7 +17,6 @@ from ptxwcet.studies.launch_trace import TraceOptions, trace_kernel
 from ptxwcet.studies.request import Request
 from ptxwcet.trace.files import read_trace
 
-SAMPLES = Path(__file__).parents[2] / "samples"
 SCAN = str(SAMPLES / "scan.ptx")
 LAUNCH = str(SAMPLES / "launches" / "scan_random.toml")
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from places import PACKAGE, SAMPLES
 
 from ptxwcet.compose.wishes import GridWishes
 from ptxwcet.emulator.launch import PathNode, PathStep
@@ -21,7 +22,6 @@ from ptxwcet.studies.request import Request
 from ptxwcet.studies.simulated_run import SimulationOptions, simulate_file
 from ptxwcet.support.diagnostics import PtxwcetError
 
-SAMPLES = Path(__file__).parents[2] / "samples"
 LAUNCHES = (
     ("bitonic_sort", "bitonic_sort"),
     ("block_reduce", "block_reduce_tree"),
@@ -317,7 +317,7 @@ def test_shared_variables_that_the_kernel_names(tmp_path: Path) -> None:
 def test_sms_of_the_machine_file_or_the_option(tmp_path: Path) -> None:
     assert trace_launch(request("saxpy", "saxpy"), TraceOptions("lrr")).plan.shape.sms == 1
     machine = tmp_path / "mine.toml"
-    base = Path(__file__).parents[2] / "ptxwcet/machine/models/orin-ecrts2025.toml"
+    base = PACKAGE / "machine/models/orin-ecrts2025.toml"
     before, _, after = base.read_text().partition("[occupancy]")
     machine.write_text(before + "[units]" + after.partition("[units]")[2])
     launch = str(SAMPLES / "launches" / "saxpy.toml")

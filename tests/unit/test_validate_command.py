@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from types import MappingProxyType
 
 import pytest
+from places import SAMPLES
 
 from ptxwcet.bounds.methods import METHODS
 from ptxwcet.bounds.outcome import BlockBound, Outcome
@@ -17,7 +17,6 @@ from ptxwcet.validate.block import Effort, Side, validate_block
 from ptxwcet.validate.cases import Case
 from ptxwcet.validate.corpus import CORPUS
 
-SAMPLES = Path(__file__).parents[2] / "samples"
 SGEMM = ("--block", "32x8", "--param", "M=256", "--param", "N=256", "--param", "K=64")
 
 

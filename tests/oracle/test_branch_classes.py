@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 from click.testing import CliRunner, Result
+from parsing import parse_file
 from places import ROOT, SAMPLES
 
 from ptxwcet.cli.cfg import cfg as command
@@ -17,8 +18,6 @@ from ptxwcet.emulator.execute import execute
 from ptxwcet.emulator.launch import EmulatorOptions, PathNode, PathStep
 from ptxwcet.flow.graph.inlining import inline_calls
 from ptxwcet.flow.paths.branch_kinds import BranchClass
-from ptxwcet.ptx.parser import parse_module
-from ptxwcet.ptx.reading import read_source
 from ptxwcet.studies.flow_notes import DescribedKernel, describe_flow
 from ptxwcet.studies.launch_run import emulated, read_launch
 from ptxwcet.studies.request import Request
@@ -55,7 +54,7 @@ def test_warps_part_where_the_class_says(name: str) -> None:
     file = str(SAMPLES / f"{LAUNCHES[name]}.ptx")
     launch_file = str(SAMPLES / "launches" / f"{name}.toml")
     request = Request(file, launch_file=launch_file)
-    module = parse_module(read_source(file))
+    module = parse_file(file)
     launch = read_launch(launch_file, module, request)
     found = described(file, launch_file=launch_file)
     whole = inline_calls(launch.kernel, module)

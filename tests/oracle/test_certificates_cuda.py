@@ -10,13 +10,12 @@ from dataclasses import asdict
 from functools import cache
 
 import pytest
+from parsing import parse_file
 from places import DATA
 
 from ptxwcet.analysed import KernelAnalysis
 from ptxwcet.flow.certificates.checker import Verdict
 from ptxwcet.flow.walk.path import PathLoop, loop_entries
-from ptxwcet.ptx.parser import parse_module
-from ptxwcet.ptx.reading import read_source
 from ptxwcet.report.build import build_report
 from ptxwcet.report.rechecking import recheck
 from ptxwcet.studies.block_bound import bound_file
@@ -24,7 +23,7 @@ from ptxwcet.studies.opening import RefusedKernel
 from ptxwcet.studies.request import Request
 
 FOLDER = DATA / "certificates"
-ENDLESS = [kernel.name for kernel in parse_module(read_source(str(FOLDER / "endless.ptx"))).kernels]
+ENDLESS = [kernel.name for kernel in parse_file(FOLDER / "endless.ptx").kernels]
 
 RANGES = {
     "sift_down": ("sift_down_param_1=1..1000",),
@@ -94,7 +93,7 @@ def test_there_are_enough_of_them() -> None:
 def test_reports_are_confirmed_by_the_checker_alone(kernel: str) -> None:
     report = build_report(bound_file(request(kernel, "loops.ptx")))
     data = json.loads(json.dumps(asdict(report)))
-    module = parse_module(read_source(str(FOLDER / "loops.ptx")))
+    module = parse_file(FOLDER / "loops.ptx")
     found = list(recheck(data, module))
     assert found
     assert {one.verdict for one in found} == {Verdict.CONFIRMED}

@@ -3,13 +3,12 @@
 import numpy as np
 import pytest
 from integer_probes import LEGAL, PTXAS, kernel, probes, verdicts
+from parsing import parse_kernel
 from single_instruction import evaluate
 
 from ptxwcet.emulator.registers import Context, Unsupported
 from ptxwcet.emulator.semantics import SEMANTICS
-from ptxwcet.ptx.parser import parse_module
 from ptxwcet.support.diagnostics import PtxwcetError
-from ptxwcet.support.source import SourceFile
 
 PROBES = list(dict.fromkeys(probes()))
 TAKEN = set(LEGAL.read_text(encoding="utf-8").splitlines())
@@ -19,7 +18,7 @@ UNDOCUMENTED = [{"addc", "sat", "s32"}, {"subc", "sat", "s32"}, {"madc", "hi", "
 
 def is_compiled(instruction):
     try:
-        found = parse_module(SourceFile("one.ptx", kernel(instruction))).kernels[0]
+        found = parse_kernel(kernel(instruction))
         first = found.instructions[0]
         SEMANTICS[first.opcode.name](Context(found, {}, 32), first)
     except (PtxwcetError, Unsupported):

@@ -2,13 +2,12 @@
 
 import numpy as np
 import pytest
+from parsing import parse_text
 from single_instruction import HEADER, evaluate
 
 from ptxwcet.emulator.execute import execute
 from ptxwcet.emulator.launch import EmulatedLaunch, EmulatorOptions
-from ptxwcet.ptx.parser import parse_module
 from ptxwcet.support.diagnostics import PtxwcetError
-from ptxwcet.support.source import SourceFile
 
 RANDOM = np.random.default_rng(21)
 EDGES = np.array(
@@ -30,7 +29,7 @@ def run(body, *arguments, threads=32, declarations="", module="", shared=0, find
         ".reg .b64 %d<9>, %x<9>; .reg .b32 %r<9>; .reg .b16 %h<9>; .reg .f32 %f<9>;"
         f".reg .f64 %e<9>; .reg .pred %p<9>; {loads}\n{body}\nret; }}\n"
     )
-    parsed = parse_module(SourceFile("k.ptx", text))
+    parsed = parse_text(text)
     launch = EmulatedLaunch((threads, 1, 1), (1, 1, 1), arguments, (), shared)
     done = execute(parsed.kernels[0], parsed, launch, options=EmulatorOptions())
     if findings:

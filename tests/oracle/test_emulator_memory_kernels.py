@@ -2,11 +2,10 @@
 
 import numpy as np
 import pytest
+from parsing import parse_text
 
 from ptxwcet.emulator.execute import execute
 from ptxwcet.emulator.launch import EmulatedLaunch, EmulatorOptions
-from ptxwcet.ptx.parser import parse_module
-from ptxwcet.support.source import SourceFile
 
 RANDOM = np.random.default_rng(41)
 
@@ -29,7 +28,7 @@ def run(body, *arrays, threads=32, findings=()):
   ret;
 }}
 """
-    module = parse_module(SourceFile("k.ptx", text))
+    module = parse_text(text)
     launch = EmulatedLaunch((threads, 1, 1), (1, 1, 1), arrays)
     done = execute(module.kernels[0], module, launch, options=EmulatorOptions())
     assert [finding.code for finding in done.findings] == list(findings), done.findings

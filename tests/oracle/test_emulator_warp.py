@@ -7,13 +7,12 @@ from functools import reduce
 
 import numpy as np
 import pytest
+from parsing import parse_text
 from single_instruction import HEADER, evaluate
 
 from ptxwcet.emulator.execute import execute
 from ptxwcet.emulator.launch import EmulatedLaunch, EmulatorOptions
-from ptxwcet.ptx.parser import parse_module
 from ptxwcet.support.diagnostics import PtxwcetError
-from ptxwcet.support.source import SourceFile
 
 RANDOM = np.random.default_rng(11)
 LANES = 96
@@ -42,7 +41,7 @@ def run(body, threads, outputs=1):
     for number, name in enumerate(names):
         lines += [f"ld.param.u64 %at, [{name}];", "mad.wide.u32 %at, %lane, 4, %at;"]
         lines += [f"st.global.b32 [%at], %r{number};"]
-    module = parse_module(SourceFile("warp.ptx", "\n".join([*lines, "ret; }", ""])))
+    module = parse_text("\n".join([*lines, "ret; }", ""]))
     arrays = tuple(np.full(threads, 7, "u4") for _ in names)
     launch = EmulatedLaunch((threads, 1, 1), (1, 1, 1), arrays)
     done = execute(module.kernels[0], module, launch, options=EmulatorOptions())

@@ -7,15 +7,14 @@ nothing guards the entry one more iteration is possible, which is executed here 
 from __future__ import annotations
 
 import pytest
+from parsing import parse_text
 from places import ROOT
 from random_variants import bounds_of_kernel
 
 from ptxwcet.flow.walk.path import Visit, loop_entries
-from ptxwcet.ptx.parser import parse_module
 from ptxwcet.studies.block_bound import bound_file
 from ptxwcet.studies.opening import RefusedKernel
 from ptxwcet.studies.request import Request
-from ptxwcet.support.source import SourceFile
 
 HEAD = """.version 8.0
 .target sm_80
@@ -103,7 +102,7 @@ def test_kernels_of_the_suite_are_bounded_without_parameters(kernel: str, most: 
 
 
 def _iterations(text: str, kernel: str = "k") -> int | None:
-    module = parse_module(SourceFile("k.ptx", text))
+    module = parse_text(text)
     (one,) = [found for found in module.kernels if found.name == kernel]
     found = bounds_of_kernel(one)
     return None if found is None else max(found.values())

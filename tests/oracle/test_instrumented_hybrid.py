@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from parsing import parse_file
 from test_instrumented_paths import LAUNCH_FILES, SAMPLES, sample_of
 
 from ptxwcet.compose.wishes import GridWishes
@@ -23,8 +24,6 @@ from ptxwcet.flow.graph.loops import find_loops
 from ptxwcet.hybrid.estimate import HybridEstimate, estimate_kernel
 from ptxwcet.instrument.dumps import RawDump, read_dumps
 from ptxwcet.instrument.sidecar import Sidecar, read_sidecar
-from ptxwcet.ptx.parser import parse_module
-from ptxwcet.ptx.reading import read_source
 from ptxwcet.studies.launch_trace import TraceOptions, trace_launch
 from ptxwcet.studies.opening import file_digest
 from ptxwcet.studies.recording import (
@@ -70,7 +69,7 @@ def trace_directly(launch: Path, **options: int) -> TimedTrace:
 
 
 def estimate(path: Path, trace: TimedTrace) -> HybridEstimate:
-    module = parse_module(read_source(str(path)))
+    module = parse_file(path)
     kernel = next(row for row in module.kernels if row.name == trace.origin.kernel)
     kernel = inline_calls(kernel, module)
     cfg = build_cfg(kernel)
@@ -190,7 +189,7 @@ def test_times_of_a_lone_warp_are_its_instructions_and_the_cost_of_points(tmp_pa
     """The emulator's clock counts instructions; a point costs twenty, in each transition once."""
     recorded = record(SAMPLES / "launches" / "loop_up.toml", tmp_path)
     trace = recorded.trace
-    module = parse_module(read_source(str(recorded.path)))
+    module = parse_file(recorded.path)
     kernel = next(row for row in module.kernels if row.name == trace.origin.kernel)
     cfg = build_cfg(kernel)
     sizes = {cfg.name(block.id): block.end - block.start for block in cfg.blocks}

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from instrumented import check_same, check_times, executed_paths, recorded_paths, run_both
+from parsing import parse_text
 from places import SAMPLES
 from test_paths_against_execution import LAUNCHES, Awkward
 from test_walk_against_execution import Writer
@@ -27,7 +28,6 @@ from ptxwcet.instrument.buffers import prepare_buffer
 from ptxwcet.instrument.dumps import RawDump, read_dumps
 from ptxwcet.instrument.rewriting import instrument_module
 from ptxwcet.instrument.sidecar import build_sidecar
-from ptxwcet.ptx.parser import parse_module
 from ptxwcet.studies.launch_run import RunRequest, run_file
 from ptxwcet.studies.recording import (
     Emulator,
@@ -40,7 +40,6 @@ from ptxwcet.studies.recording import (
     write_instrumented,
 )
 from ptxwcet.support.diagnostics import PtxwcetError
-from ptxwcet.support.source import SourceFile
 
 LARGE = {"sgemm_naive_1024"}  # there for a bound: a run takes minutes
 LAUNCH_FILES = [path for path in sorted(SAMPLES.glob("launches/*.toml")) if path.stem not in LARGE]
@@ -249,10 +248,10 @@ def test_a_full_buffer_is_refused_and_an_exact_one_is_not() -> None:
 
 def test_more_warps_than_the_buffer_is_for_write_nothing_outside() -> None:
     """A host that launches more blocks than it said: refused, and no memory is touched."""
-    module = parse_module(SourceFile("k.ptx", kernel("st.global.u32 [%o], %t; ret;")))
+    module = parse_text(kernel("st.global.u32 [%o], %t; ret;"))
     added = instrument_module(module, module.kernels)
     sidecar = build_sidecar(added, "k.ptx", "00")
-    again = parse_module(SourceFile("k.instr.ptx", added.text))
+    again = parse_text(added.text)
     identity = sidecar.identity(sidecar.kernels[0])
     buffer, chunks = prepare_buffer(64 + 2 * 128, (2, 1, 1), (32, 1, 1), identity)
     launch = EmulatedLaunch((32, 1, 1), (4, 1, 1), (np.zeros(32, "i4"), buffer, chunks))

@@ -10,15 +10,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from parsing import parse_file
 from places import UNSOUND
 
 from ptxwcet.emulator.launch import EmulatedLaunch
 from ptxwcet.flow.launch import Launch
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.pipeline import analyse_kernel
-from ptxwcet.ptx.parser import parse_module
 from ptxwcet.studies.input_validation import validate_input
-from ptxwcet.support.source import SourceFile
 
 MACHINE = load_machine("orin-ecrts2025")
 
@@ -39,7 +38,7 @@ def test_a_condition_is_said_of_what_was_written_with_it(
     name: str, kernel: int, threads: int, arguments: tuple[np.ndarray | int, ...]
 ) -> None:
     path = UNSOUND / f"{name}.ptx"
-    module = parse_module(SourceFile(path.name, path.read_text()))
+    module = parse_file(path)
     facts = Launch((threads, 1, 1), (1, 1, 1))
     analysis = analyse_kernel(module.kernels[kernel], facts, MACHINE)
     launch = EmulatedLaunch((threads, 1, 1), (1, 1, 1), arguments)

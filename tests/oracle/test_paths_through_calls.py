@@ -7,6 +7,7 @@ among the analysed paths.
 from pathlib import Path
 
 import pytest
+from parsing import parse_file
 from places import FLOW
 
 from ptxwcet.analysed import KernelAnalysis
@@ -14,8 +15,6 @@ from ptxwcet.flow.launch import BoundOrigin
 from ptxwcet.flow.walk.path import loop_entries
 from ptxwcet.ir.kernel import Module
 from ptxwcet.machine.loader import load_machine
-from ptxwcet.ptx.parser import parse_module
-from ptxwcet.ptx.reading import read_source
 from ptxwcet.studies.block_bound import bound_file
 from ptxwcet.studies.input_validation import validate_inputs
 from ptxwcet.studies.request import Request
@@ -56,7 +55,7 @@ def request(launch: str) -> Request:
 
 
 def module() -> Module:
-    return parse_module(read_source(str(FUNCTIONS)))
+    return parse_file(FUNCTIONS)
 
 
 def analysis(launch: str) -> KernelAnalysis:

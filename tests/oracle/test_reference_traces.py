@@ -8,12 +8,12 @@ from collections import defaultdict
 from functools import cache
 
 import pytest
+from parsing import parse_file, parse_kernel
 from places import REFERENCE
+from reference_runs import reference_rows
 
 from ptxwcet.ir.kernel import Instruction
 from ptxwcet.machine.loader import load_machine
-from ptxwcet.ptx.parser import parse_module
-from ptxwcet.support.source import SourceFile
 from ptxwcet.timing.cost import cost_instruction
 from ptxwcet.timing.phases import profile_warp, trace_issue
 from ptxwcet.warp.program import Barrier, TimedInstruction, WarpProgram
@@ -25,7 +25,7 @@ MEMORY_LATENCY = 200
 @cache
 def instructions_by_line() -> dict[int, Instruction]:
     path = REFERENCE / "ptx" / "kernels.ptx"
-    module = parse_module(SourceFile(path.name, path.read_text()))
+    module = parse_file(path)
     return {i.span.line: i for kernel in module.kernels for i in kernel.instructions}
 
 
@@ -73,12 +73,7 @@ def test_every_event_of_the_trace(name: str) -> None:
     assert profile.isolated_cycles == last - FIRST_ISSUE
 
 
-def micro_rows() -> list[dict[str, str]]:
-    with (REFERENCE / "opcode_table.csv").open() as file:
-        return list(csv.DictReader(file))
-
-
-@pytest.mark.parametrize("row", micro_rows(), ids=lambda row: row["opcode"])
+@pytest.mark.parametrize("row", reference_rows("opcode_table.csv"), ids=lambda row: row["opcode"])
 def test_measured_issue_to_write_back(row: dict[str, str]) -> None:
     """The timing of each measured opcode, except where a slower one is charged on purpose."""
     opcode = row["opcode"]
@@ -103,7 +98,7 @@ def parse_one(opcode: str) -> Instruction:
         ".reg .b32 %r<9>; .reg .b64 %rd<9>; .reg .f32 %f<9>; .reg .f64 %fd<9>; .reg .pred %p<3>;\n"
         f".shared .b32 s; {opcode} {operands};\n ret;\n}}\n"
     )
-    return parse_module(SourceFile("one.ptx", text)).kernels[0].instructions[0]
+    return parse_kernel(text).instructions[0]
 
 
 def _operands(opcode: str) -> str:

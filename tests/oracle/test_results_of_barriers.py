@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from isa_interpreter import Input, Machine, counts, execute, program_of
+from parsing import parse_text
 from path_attack import attack, machine
 
 from ptxwcet.emulator.execute import execute as emulate
@@ -16,9 +17,7 @@ from ptxwcet.emulator.launch import EmulatedLaunch, EmulatorOptions
 from ptxwcet.flow.launch import Launch
 from ptxwcet.ir.kernel import Kernel, Module
 from ptxwcet.pipeline import analyse_kernel
-from ptxwcet.ptx.parser import parse_module
 from ptxwcet.support.diagnostics import PtxwcetError
-from ptxwcet.support.source import SourceFile
 
 FRAME = """.version 8.3
 .target sm_90
@@ -50,7 +49,7 @@ FAMILIES = ("bar", "bar.cta", "barrier", "barrier.cta")
 
 
 def module_of(body: str) -> Module:
-    return parse_module(SourceFile("k.ptx", FRAME.format(body=body)))
+    return parse_text(FRAME.format(body=body))
 
 
 def kernel_of(body: str) -> Kernel:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from parsing import parse_file
 from places import FLOW
 
 from ptxwcet.analysed import KernelAnalysis
@@ -21,8 +22,6 @@ from ptxwcet.bounds.explanation import explain_safe
 from ptxwcet.emulator.execute import execute
 from ptxwcet.emulator.launch import EmulatedLaunch, EmulatorOptions
 from ptxwcet.machine.loader import load_machine
-from ptxwcet.ptx.parser import parse_module
-from ptxwcet.ptx.reading import read_source
 from ptxwcet.studies.block_bound import bound_file
 from ptxwcet.studies.executed_paths import prepare_executed
 from ptxwcet.studies.formula import bound_symbolic
@@ -34,7 +33,7 @@ from ptxwcet.timing.phases import profile_warp
 
 TOTALS = FLOW / "totals.ptx"
 MACHINE = load_machine("orin-ecrts2025")
-MODULE = parse_module(read_source(str(TOTALS)))
+MODULE = parse_file(TOTALS)
 REFINE = "_Z6refinePKii"
 LOOPS = {
     "rows": "$L__BB1_4",

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from observed_facts import Observed, labels, together
+from parsing import parse_text
 from places import ROOT, UNSOUND
 from true_facts import Case, problems_of, suite_problems
 
@@ -27,14 +28,12 @@ from ptxwcet.flow.facts.stated import (
 from ptxwcet.flow.launch import Launch
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.pipeline import analyse_kernel, analyse_prepared, build_flow
-from ptxwcet.ptx.parser import parse_module
 from ptxwcet.studies.block_bound import bound_file
 from ptxwcet.studies.executed_paths import prepare_executed
 from ptxwcet.studies.launch_run import bound_executed
 from ptxwcet.studies.opening import RefusedKernel
 from ptxwcet.studies.request import Request
 from ptxwcet.support.diagnostics import PtxwcetError
-from ptxwcet.support.source import SourceFile
 
 MACHINE = load_machine("orin-ecrts2025")
 TEST = FactSource("a test")
@@ -261,7 +260,7 @@ class Kernel:
     """A kernel of a body that is executed on words: 0 and 1 for all lanes, 16 on one a lane."""
 
     def __init__(self, body: str, threads: int = 32, n: int = 3) -> None:
-        self.module = parse_module(SourceFile("k.ptx", HEAD + body + "ret;\n}\n"))
+        self.module = parse_text(HEAD + body + "ret;\n}\n")
         self.launch = Launch((threads, 1, 1), (1, 1, 1), {"n": n})
 
     def bound(self, facts: StatedFacts = NO_FACTS) -> int:

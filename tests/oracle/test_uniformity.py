@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from parsing import parse_kernel
 from test_paths_on_data import WORDS, DataWriter
 
 from ptxwcet.emulator.execute import execute
@@ -24,7 +25,6 @@ from ptxwcet.flow.shapes.shape import Agreement
 from ptxwcet.flow.shapes.uniformity import branch_agreement
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.ptx.parser import parse_module
-from ptxwcet.support.source import SourceFile
 
 HEAD = """.version 8.0
 .target sm_80
@@ -46,7 +46,7 @@ def agreement(
     body: str, block: tuple[int, int, int] = (128, 1, 1), *, race_free: bool = False
 ) -> Agreement:
     """Of the branch on ``%p1`` at the end."""
-    kernel = parse_module(SourceFile("k.ptx", HEAD + body + TAIL)).kernels[0]
+    kernel = parse_kernel(HEAD + body + TAIL)
     cfg = build_cfg(kernel)
     meetings = tuple(compute_postdominators(cfg).immediate)
     found = branch_agreement(kernel, cfg, meetings, Launch(block), race_free=race_free)
@@ -179,7 +179,7 @@ def test_inside_a_loop_that_lanes_leave_one_by_one_its_counter_is_alike() -> Non
         "mov.u32 %r6, 0; N: add.u32 %r6, %r6, 1; setp.gt.u32 %p1, %r6, 4; @%p1 bra M;"
         "membar.cta; M: setp.lt.u32 %p2, %r6, %r2; @%p2 bra N; mov.u32 %r6, 0;"
     )
-    kernel = parse_module(SourceFile("k.ptx", HEAD + body + "ret;\n}\n")).kernels[0]
+    kernel = parse_kernel(HEAD + body + "ret;\n}\n")
     cfg = build_cfg(kernel)
     meetings = tuple(compute_postdominators(cfg).immediate)
     found = branch_agreement(kernel, cfg, meetings, Launch((128, 1, 1)))
@@ -236,7 +236,7 @@ def contradictions(kernel: Kernel, launch: EmulatedLaunch, found: Sequence[Agree
 @settings(max_examples=60, deadline=None)
 @given(seed=st.integers(0, 10**9), n=st.integers(-1, 6), threads=st.sampled_from([32, 48, 64]))
 def test_random_kernels_take_branches_as_claimed(seed: int, n: int, threads: int) -> None:
-    kernel = parse_module(SourceFile("random.ptx", DataWriter(seed).text())).kernels[0]
+    kernel = parse_kernel(DataWriter(seed).text())
     cfg = build_cfg(kernel)
     meetings = tuple(compute_postdominators(cfg).immediate)
     found = branch_agreement(kernel, cfg, meetings, Launch((threads, 1, 1)))

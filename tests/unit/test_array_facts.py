@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from parsing import parse_kernel, parse_text
 
 from ptxwcet.flow.facts.arrays import resolve_arrays
 from ptxwcet.flow.facts.fewer import fewer_facts
@@ -15,12 +16,10 @@ from ptxwcet.flow.launch import NO_PLACED_FACTS, ArrayRange, Launch
 from ptxwcet.flow.paths.call_variables import with_variable_registers
 from ptxwcet.flow.values.arrays import arrays_read, loads_of_arrays
 from ptxwcet.ir.kernel import Kernel
-from ptxwcet.ptx.parser import parse_module
 from ptxwcet.studies.block_bound import bound_file
 from ptxwcet.studies.opening import file_digest
 from ptxwcet.studies.request import Request
 from ptxwcet.support.diagnostics import PtxwcetError
-from ptxwcet.support.source import SourceFile
 
 HEAD = """.version 8.3
 .target sm_80
@@ -43,7 +42,7 @@ RANGE = ArrayRange("s32", 0, 9)
 
 def kernel_of(body: str, parameters: str = PLAIN) -> Kernel:
     text = HEAD.format(parameters=parameters) + body + "\nret;\n}\n"
-    return parse_module(SourceFile("k.ptx", text)).kernels[0]
+    return parse_kernel(text)
 
 
 def known(body: str, parameters: str = PLAIN, **arrays: ArrayRange) -> dict[str, ArrayRange]:
@@ -218,7 +217,7 @@ ret;
 
 
 def test_pointers_are_followed_into_functions() -> None:
-    module = parse_module(SourceFile("k.ptx", CALLED))
+    module = parse_text(CALLED)
     whole = inline_calls(next(one for one in module.kernels if one.name == "k"), module)
     followed = with_variable_registers(whole)
     found = loads_of_arrays(followed, Launch((32, 1, 1), arrays={"a": RANGE}))

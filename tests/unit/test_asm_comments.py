@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from parsing import parse_text
 from places import FLOW
 
 from ptxwcet.analysed import KernelAnalysis
@@ -17,11 +18,9 @@ from ptxwcet.flow.graph.inlining import inline_calls
 from ptxwcet.flow.graph.loops import find_loops
 from ptxwcet.flow.launch import BoundOrigin
 from ptxwcet.flow.walk.path import loop_entries
-from ptxwcet.ptx.parser import parse_module
 from ptxwcet.studies.block_bound import bound_file
 from ptxwcet.studies.request import Request
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
-from ptxwcet.support.source import SourceFile
 
 MARKED = FLOW / "marked.ptx"
 
@@ -122,7 +121,7 @@ mov.u32 %r1, %tid.x;
 
 
 def bounds(body: str) -> list[tuple[int, bool]]:
-    module = parse_module(SourceFile("k.ptx", f"{HEAD}{body}\nret;\n}}\n"))
+    module = parse_text(f"{HEAD}{body}\nret;\n}}\n")
     (kernel,) = module.kernels
     cfg = build_cfg(kernel)
     forest = find_loops(cfg, compute_dominators(cfg))
@@ -175,7 +174,7 @@ def test_a_comment_inside_of_a_string_is_none() -> None:
 def test_a_comment_outside_of_a_body() -> None:
     text = f"// ptxwcet: loop_bound 9\n{HEAD}ret;\n}}\n"
     with pytest.raises(PtxwcetError) as raised:
-        find_marks(parse_module(SourceFile("k.ptx", text)))
+        find_marks(parse_text(text))
     assert raised.value.diagnostics[0].code == "PW249"
 
 
@@ -267,7 +266,7 @@ def test_copies_of_a_function_are_no_copies_of_a_comment() -> None:
 def inlined(body: str) -> list[int]:
     g = f".func g() {{ .reg .b32 %q<3>; mov.u32 %q1, 1;\n{mark(8)}mov.u32 %q2, 1; ret; }}\n"
     text = HEAD.replace(".visible", g + ".visible") + f"{body}\nret;\n}}\n"
-    module = parse_module(SourceFile("k.ptx", text))
+    module = parse_text(text)
     kernel = inline_calls(module.kernels[0], module)
     cfg = build_cfg(kernel)
     forest = find_loops(cfg, compute_dominators(cfg))
@@ -285,7 +284,7 @@ def placed(
 ) -> list[int]:
     """The bound of a loop with a comment from line 4 whose branch stands at ``.loc`` ``jump``."""
     body = f"L:\n{mark(8, line, kind)}{STEP}.loc {jump}\n@%p1 bra L;"
-    module = parse_module(SourceFile("k.ptx", f"{HEAD}.loc 1 3 1\n{body}\nret;\n}}\n"))
+    module = parse_text(f"{HEAD}.loc 1 3 1\n{body}\nret;\n}}\n")
     (kernel,) = module.kernels
     cfg = build_cfg(kernel)
     forest = find_loops(cfg, compute_dominators(cfg))
@@ -312,7 +311,7 @@ def test_the_branch_is_that_of_another_loop(jump: str) -> None:
 
 def test_a_break_inside_does_not_hide_that_the_loop_is_another() -> None:
     body = f".loc 1 5 1\nsetp.ne.s32 %p2, %r1, 7;\n@%p2 bra M;\n{STEP}.loc 1 2 1\n@%p1 bra L;\nM:"
-    module = parse_module(SourceFile("k.ptx", f"{HEAD}L:\n{mark(8, 4)}{body}\nret;\n}}\n"))
+    module = parse_text(f"{HEAD}L:\n{mark(8, 4)}{body}\nret;\n}}\n")
     (kernel,) = module.kernels
     cfg = build_cfg(kernel)
     forest = find_loops(cfg, compute_dominators(cfg))

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from parsing import parse_text
 from places import SAMPLES
 
 from ptxwcet.analysed import KernelAnalysis
@@ -15,10 +16,8 @@ from ptxwcet.flow.launch import Launch, PlacedFacts
 from ptxwcet.ir.kernel import Module
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.pipeline import analyse_kernel
-from ptxwcet.ptx.parser import parse_module
 from ptxwcet.studies.attacks import MOST_ATTACKED, attack_analysis
 from ptxwcet.studies.path_selftest import run_path_selftest
-from ptxwcet.support.source import SourceFile
 from ptxwcet.validate.adversarial import AdversarialData
 
 MACHINE = load_machine("orin-ecrts2025")
@@ -47,7 +46,7 @@ ZEROS = EmulatedLaunch((1, 1, 1), (1, 1, 1), (np.zeros(4, np.uint32),))
 
 
 def module(limit: str) -> Module:
-    return parse_module(SourceFile("k.ptx", COUNTED.format(limit=limit)))
+    return parse_text(COUNTED.format(limit=limit))
 
 
 def analysis(limit: str) -> KernelAnalysis:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from parsing import parse_kernel, parse_text
 
 from ptxwcet.flow.graph.cfg import build_cfg
 from ptxwcet.flow.graph.dominance import compute_dominators, compute_postdominators
@@ -13,9 +14,7 @@ from ptxwcet.flow.paths.call_variables import with_variable_registers
 from ptxwcet.flow.paths.extraction import extract_paths
 from ptxwcet.flow.walk.path import loop_entries
 from ptxwcet.ir.kernel import Kernel
-from ptxwcet.ptx.parser import parse_module
 from ptxwcet.support.diagnostics import PtxwcetError
-from ptxwcet.support.source import SourceFile
 
 HEAD = """.version 8.0
 .target sm_80
@@ -39,7 +38,7 @@ LAUNCH = Launch((64, 1, 1), (1, 1, 1), {"n": 5})
 
 
 def kernel_of(body: str) -> Kernel:
-    module = parse_module(SourceFile("k.ptx", f"{HEAD}{body}\nret;\n}}\n"))
+    module = parse_text(f"{HEAD}{body}\nret;\n}}\n")
     return with_variable_registers(inline_calls(module.kernels[0], module))
 
 
@@ -156,5 +155,5 @@ def test_a_part_of_a_uniform_variable_is_not_uniform_after_another_store() -> No
 
 def test_a_kernel_without_variables_is_itself() -> None:
     text = ".version 8.0\n.target sm_80\n.entry k(.param .u32 n)\n{ ret; }\n"
-    kernel = parse_module(SourceFile("k.ptx", text)).kernels[0]
+    kernel = parse_kernel(text)
     assert with_variable_registers(kernel) is kernel

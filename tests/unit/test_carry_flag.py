@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import pytest
+from parsing import parse_file
 from places import CRASHES
 
 from ptxwcet.cli.main import main
 from ptxwcet.flow.graph.inlining import inline_calls
 from ptxwcet.ir.kernel import CARRY
 from ptxwcet.ir.verifier import verify_kernel
-from ptxwcet.ptx.parser import parse_module
-from ptxwcet.ptx.reading import read_source
 
 FILES = ["carry_loop.ptx", "carry_call.ptx"]
 
 
 @pytest.mark.parametrize("name", FILES)
 def test_it_is_a_register_of_the_kernel_and_of_its_copies(name: str) -> None:
-    module = parse_module(read_source(str(CRASHES / name)))
+    module = parse_file(CRASHES / name)
     for kernel in (*module.kernels, *module.functions):
         assert kernel.registers[CARRY] == "pred"
         assert not verify_kernel(kernel)
@@ -27,7 +26,7 @@ def test_it_is_a_register_of_the_kernel_and_of_its_copies(name: str) -> None:
 
 
 def test_kernels_without_one_have_none() -> None:
-    module = parse_module(read_source(str(CRASHES.parent / "unsound" / "lane_shift.ptx")))
+    module = parse_file(CRASHES.parent / "unsound" / "lane_shift.ptx")
     assert CARRY not in module.kernels[0].registers
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from parsing import parse_kernel
 
 from ptxwcet.flow.certificates.certificate import Bound, Certificate, Part, Reading, Step, Sum
 from ptxwcet.flow.certificates.checker import EntryFacts, Verdict, check
@@ -14,8 +15,6 @@ from ptxwcet.flow.graph.dominance import compute_dominators, compute_postdominat
 from ptxwcet.flow.graph.loops import Loop, find_loops
 from ptxwcet.flow.launch import Launch
 from ptxwcet.flow.paths.extraction import flow_graph
-from ptxwcet.ptx.parser import parse_module
-from ptxwcet.support.source import SourceFile
 
 HEAD = """.version 8.0
 .target sm_80
@@ -31,7 +30,7 @@ TO_FIFTEEN = Bound(Sum((Part("%r1"),)), 0, 15)
 
 def graph_of(body: str) -> tuple[FlowGraph, Loop]:
     """The graph of a kernel, and its outermost loop."""
-    (kernel,) = parse_module(SourceFile("k.ptx", HEAD + body + BACK)).kernels
+    kernel = parse_kernel(HEAD + body + BACK)
     cfg = build_cfg(kernel)
     forest = find_loops(cfg, compute_dominators(cfg))
     meetings = tuple(compute_postdominators(cfg).immediate)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from parsing import parse_kernel
 
 from ptxwcet.flow.graph.cfg import BlockId, ControlFlowGraph, build_cfg
 from ptxwcet.flow.graph.dominance import compute_dominators, compute_postdominators
 from ptxwcet.flow.graph.loops import endless_diagnostics, find_loops, irreducible_diagnostics
 from ptxwcet.ir.kernel import Kernel
-from ptxwcet.ptx.parser import parse_module
-from ptxwcet.support.source import SourceFile
 
 HEADER = """.version 8.0
 .target sm_80
@@ -22,8 +21,7 @@ HEADER = """.version 8.0
 
 
 def kernel(body: str) -> Kernel:
-    module = parse_module(SourceFile("k.ptx", f"{HEADER}{body}\n}}\n"))
-    return module.kernels[0]
+    return parse_kernel(f"{HEADER}{body}\n}}\n")
 
 
 def cfg(body: str) -> ControlFlowGraph:

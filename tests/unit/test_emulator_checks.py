@@ -4,12 +4,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from parsing import parse_text
 
 from ptxwcet.emulator.execute import execute
 from ptxwcet.emulator.launch import EmulatedLaunch, EmulatorOptions
 from ptxwcet.emulator.races import READ, STRONG, WRITE, ClockRaces, EpochRaces
-from ptxwcet.ptx.parser import parse_module
-from ptxwcet.support.source import SourceFile
 
 
 def findings(body, threads=64, grid=1, size=64, checks=None):
@@ -28,7 +27,7 @@ def findings(body, threads=64, grid=1, size=64, checks=None):
   ret;
 }}
 """
-    module = parse_module(SourceFile("k.ptx", text))
+    module = parse_text(text)
     launch = EmulatedLaunch((threads, 1, 1), (grid, 1, 1), (np.zeros(size, "i4"),))
     options = EmulatorOptions() if checks is None else EmulatorOptions(checks=frozenset(checks))
     done = execute(module.kernels[0], module, launch, options=options)

@@ -1,17 +1,16 @@
 """Kernels run functionally, against numpy."""
 
 import numpy as np
+from parsing import parse_file
 from places import SAMPLES
 
 from ptxwcet.emulator.execute import execute
 from ptxwcet.emulator.launch import EmulatedLaunch, EmulatorOptions
-from ptxwcet.ptx.parser import parse_module
-from ptxwcet.support.source import SourceFile
 
 
 def run(name, block, grid, *arguments):
     path = SAMPLES / f"{name}.ptx"
-    module = parse_module(SourceFile(path.name, path.read_text()))
+    module = parse_file(path)
     launch = EmulatedLaunch(block, grid, arguments)
     return execute(module.kernels[0], module, launch, options=EmulatorOptions(record_paths=True))
 

@@ -2,13 +2,12 @@
 
 import numpy as np
 import pytest
+from parsing import parse_text
 
 from ptxwcet.cli.main import main
 from ptxwcet.emulator.execute import execute
 from ptxwcet.emulator.launch import EmulatedLaunch, EmulatorOptions
-from ptxwcet.ptx.parser import parse_module
 from ptxwcet.support.diagnostics import PtxwcetError
-from ptxwcet.support.source import SourceFile
 
 ENDLESS = """.version 9.0
 .target sm_90
@@ -31,7 +30,7 @@ INNER:
 
 
 def run(text, limit, *arguments, block=(32, 1, 1), grid=(1, 1, 1)):
-    module = parse_module(SourceFile("k.ptx", text))
+    module = parse_text(text)
     options = EmulatorOptions(max_instructions=limit)
     launch = EmulatedLaunch(block, grid, arguments)
     return execute(module.kernels[0], module, launch, options=options)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from parsing import parse_kernel
 
 from ptxwcet.flow.graph.cfg import build_cfg
 from ptxwcet.flow.graph.dominance import compute_dominators, compute_postdominators
@@ -11,9 +12,7 @@ from ptxwcet.flow.launch import Launch, Outcome, PlacedFacts
 from ptxwcet.flow.paths import extraction
 from ptxwcet.flow.walk.path import Path, PathChoice, Visit
 from ptxwcet.flow.walk.walk import Refused
-from ptxwcet.ptx.parser import parse_module
 from ptxwcet.support.diagnostics import PtxwcetError
-from ptxwcet.support.source import SourceFile
 
 TEXT = ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry k() { ret; }\n"
 A, B, C, D = (1, True), (2, True), (3, False), (4, False)
@@ -40,7 +39,7 @@ def walked(
 
     monkeypatch.setattr(extraction, "Walk", StubbedWalk)
     monkeypatch.setattr(extraction, "_require_used", lambda *_: None)
-    kernel = parse_module(SourceFile("k.ptx", TEXT)).kernels[0]
+    kernel = parse_kernel(TEXT)
     cfg = build_cfg(kernel)
     forest = find_loops(cfg, compute_dominators(cfg))
     joins = tuple(compute_postdominators(cfg).immediate)

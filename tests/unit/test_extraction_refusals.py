@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from parsing import parse_kernel, parse_text
 
 from ptxwcet.flow.graph.cfg import build_cfg
 from ptxwcet.flow.graph.dominance import compute_dominators, compute_postdominators
@@ -19,9 +20,7 @@ from ptxwcet.flow.walk.path import (
     Visit,
     loop_entries,
 )
-from ptxwcet.ptx.parser import parse_module
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
-from ptxwcet.support.source import SourceFile
 
 HEAD = """.version 8.0
 .target sm_80
@@ -37,7 +36,7 @@ mul.wide.u32 %d2, %r2, 4; ld.param.u64 %d3, [p]; add.s64 %d1, %d1, %d2;
 def paths(
     body: str, bound: int | None = None, launch: Launch | None = None
 ) -> tuple[BlockPaths, ...]:
-    kernel = parse_module(SourceFile("k.ptx", f"{HEAD}{body}\nret;\n}}\n")).kernels[0]
+    kernel = parse_kernel(f"{HEAD}{body}\nret;\n}}\n")
     cfg = build_cfg(kernel)
     forest = find_loops(cfg, compute_dominators(cfg))
     joins = tuple(compute_postdominators(cfg).immediate)
@@ -244,7 +243,7 @@ def test_calls() -> None:
         ".version 8.0\n.target sm_80\n.address_size 64\n.func f() { ret; }\n"
         ".visible .entry k() { call f; ret; }\n"
     )
-    kernel = parse_module(SourceFile("k.ptx", text)).kernels[0]
+    kernel = parse_kernel(text)
     cfg = build_cfg(kernel)
     forest = find_loops(cfg, compute_dominators(cfg))
     joins = tuple(compute_postdominators(cfg).immediate)
@@ -262,7 +261,7 @@ def test_functions_that_call_each_other_name_the_circle() -> None:
         ".visible .entry k(.param .u32 n) { .reg .b32 %r<3>; ld.param.u32 %r1, [n]; call f, (%r1);"
         " ret; }\n"
     )
-    module = parse_module(SourceFile("k.ptx", text))
+    module = parse_text(text)
     kernel = inline_calls(module.kernels[0], module)
     cfg = build_cfg(kernel)
     joins = tuple(compute_postdominators(cfg).immediate)

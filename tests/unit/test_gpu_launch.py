@@ -14,16 +14,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from parsing import parse_text
 from places import SAMPLES
 
 from ptxwcet.emulator.execute import execute
 from ptxwcet.emulator.launch import EmulatedLaunch, EmulatorOptions
 from ptxwcet.instrument import gpu
 from ptxwcet.instrument.dumps import RawDump, read_dumps
-from ptxwcet.ptx.parser import parse_module
 from ptxwcet.studies import recording
 from ptxwcet.support.diagnostics import PtxwcetError
-from ptxwcet.support.source import SourceFile
 
 LIMIT = "MAX_DYNAMIC_SHARED_SIZE_BYTES"
 
@@ -80,7 +79,7 @@ class Driver:
 
     def cuModuleLoadData(self, image: bytes) -> tuple[int, Any]:  # noqa: N802
         assert image.endswith(b"\0")
-        module = parse_module(SourceFile("image", image[:-1].decode()))
+        module = parse_text(image[:-1].decode(), "image")
         for variable in module.variables:
             if variable.space in ("const", "global"):
                 self.globals[variable.name] = self.reserve(variable.size_bytes)

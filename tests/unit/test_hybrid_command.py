@@ -11,6 +11,7 @@ import jsonschema
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
+from parsing import parse_file
 from places import ROOT
 
 from ptxwcet.cli.hybrid import hybrid
@@ -20,8 +21,6 @@ from ptxwcet.flow.graph.dominance import compute_dominators
 from ptxwcet.flow.graph.loops import find_loops
 from ptxwcet.hybrid.claims import Contradiction, claim_estimates
 from ptxwcet.hybrid.estimate import estimate_kernel
-from ptxwcet.ptx.parser import parse_module
-from ptxwcet.ptx.reading import read_source
 from ptxwcet.report.hybrid_model import build_hybrid_report
 from ptxwcet.report.hybrid_text import render_hybrid_text
 from ptxwcet.report.ipg_dot import draw_ipg
@@ -214,7 +213,7 @@ def test_a_lost_event_is_missed_unless_the_rest_is_a_path(trace_file: str, tmp_p
     path = tmp_path / "cut.csv"
     codes: dict[str, int] = {}
     first = lines.index("# run 0") + 1
-    module = parse_module(read_source(PTX))
+    module = parse_file(PTX)
     kernel = next(one for one in module.kernels if one.name == "block_reduce_tree")
     cfg = build_cfg(kernel)
     forest = find_loops(cfg, compute_dominators(cfg))

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from parsing import parse_kernel, parse_text
 from places import CRASHES, SAMPLES
 
 from ptxwcet.cli.main import main
-from ptxwcet.ptx.parser import parse_module
 from ptxwcet.support import input_files
 from ptxwcet.support.array_files import load_array
 from ptxwcet.support.diagnostics import PtxwcetError
@@ -64,7 +64,7 @@ def call(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, s
 )
 def test_numbers_of_thousands_of_digits(text: str, codes: list[str]) -> None:
     with pytest.raises(PtxwcetError) as refused:
-        parse_module(SourceFile("k.ptx", text))
+        parse_text(text)
     assert [one.code for one in refused.value.diagnostics] == codes
 
 
@@ -72,13 +72,13 @@ def test_numbers_of_thousands_of_digits(text: str, codes: list[str]) -> None:
 def test_the_address_size_in_any_spelling(spelled: str) -> None:
     """ptxas takes all of these."""
     text = HEADER.replace("64\n", f"{spelled}\n") + ".visible .entry k(){ret;}"
-    assert parse_module(SourceFile("k.ptx", text)).address_size == 64
+    assert parse_text(text).address_size == 64
 
 
 @pytest.mark.parametrize(("number", "name"), [("1", "a.cu"), ("0x1", "a.cu"), (DIGITS, "file 1")])
 def test_the_number_of_a_file_in_any_spelling(number: str, name: str) -> None:
     text = f'{HEADER}.visible .entry k(){{\n.loc 1 7 3\nret;}}\n.file {number} "a.cu"\n'
-    (kernel,) = parse_module(SourceFile("k.ptx", text)).kernels
+    kernel = parse_kernel(text)
     location = kernel.instructions[0].location
     assert location is not None
     assert (location.file, location.line) == (name, 7)
@@ -99,13 +99,13 @@ def test_long_initialisers(value: str) -> None:
     """ptxas takes the first two; the others exhaust its memory, not ours."""
     text = f"{HEADER}.global .s64 a = {value};\n.visible .entry k(){{ret;}}\n"
     for _ in range(2):  # a second time from the cache of shapes
-        assert [row.name for row in parse_module(SourceFile("k.ptx", text)).kernels] == ["k"]
+        assert [row.name for row in parse_text(text).kernels] == ["k"]
 
 
 def test_shapes_of_deep_directives_are_copied_right() -> None:
     """Two directives of one shape: names and offsets are the second one's."""
     rows = "".join(f".global .s64 name{n} = 1+{n}*(2+{n});\n" for n in (1, 22))
-    module = parse_module(SourceFile("k.ptx", f"{HEADER}{rows}.visible .entry k(){{ret;}}\n"))
+    module = parse_text(f"{HEADER}{rows}.visible .entry k(){{ret;}}\n")
     assert [row.name for row in module.items[:2]] == ["name1", "name22"]
     assert module.items[1].declaration == ".global .s64 name22=1+22*(2+22);"
 
@@ -144,10 +144,10 @@ def test_what_may_be_indexed(operand: str, code: str | None) -> None:
         f"ld.global.u32 %r1, {operand};\nret;}}\n"
     )
     if code is None:
-        parse_module(SourceFile("k.ptx", text))
+        parse_text(text)
         return
     with pytest.raises(PtxwcetError) as refused:
-        parse_module(SourceFile("k.ptx", text))
+        parse_text(text)
     assert refused.value.diagnostics[0].code.startswith(code)
 
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from parsing import parse_kernel
 
 from ptxwcet.ir.kernel import Instruction
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.machine.model import OpTiming
-from ptxwcet.ptx.parser import parse_module
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
-from ptxwcet.support.source import SourceFile
 from ptxwcet.timing.cost import (
     Cost,
     InstructionCosts,
@@ -32,7 +31,7 @@ def parsed(*statements: str) -> tuple[Instruction, ...]:
         + "\n".join(f"{s};" for s in statements)
         + "\nret;\n}\n"
     )
-    return parse_module(SourceFile("k.ptx", text)).kernels[0].instructions
+    return parse_kernel(text).instructions
 
 
 def cost(statement: str, *, taken: bool = False, threads: int | None = None) -> Cost:

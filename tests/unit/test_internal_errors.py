@@ -11,6 +11,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from parsing import parse_file
 
 import ptxwcet.cli.makespan as makespan_command
 import ptxwcet.report.build as report_build
@@ -26,8 +27,6 @@ from ptxwcet.ptx import items as ptx_items
 from ptxwcet.ptx.blocks import Blocks
 from ptxwcet.ptx.body import BodyReader
 from ptxwcet.ptx.functions import lower_head
-from ptxwcet.ptx.parser import parse_module
-from ptxwcet.ptx.reading import read_source
 from ptxwcet.report import flow_text
 from ptxwcet.studies.opening import file_digest
 from ptxwcet.support.diagnostics import PtxwcetError
@@ -257,7 +256,7 @@ def test_the_unread_kernel_has_a_row(
 
 
 def test_nothing_of_an_unread_kernel_is_taken_for_empty(file: str, unreadable: str) -> None:
-    module = parse_module(read_source(file))
+    module = parse_file(file)
     unread = module.kernels[1]
     assert unread.name == "broken"
     for name in ("instructions", "labels", "parameters", "variables", "performance", "body"):

@@ -5,20 +5,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from parsing import parse_file, parse_text
 from places import SAMPLES
 
 from ptxwcet.cli.main import main
 from ptxwcet.emulator.launch_arrays import MOST_BYTES, array_source, difference
 from ptxwcet.emulator.launch_files import read_launch_file
 from ptxwcet.emulator.launch_model import LaunchFile
-from ptxwcet.ir.kernel import Module
-from ptxwcet.ptx.parser import parse_module
-from ptxwcet.ptx.reading import read_source
 from ptxwcet.studies.block_bound import bound_file
 from ptxwcet.studies.opening import cuda_parameter_names
 from ptxwcet.studies.request import Request
 from ptxwcet.support.diagnostics import PtxwcetError
-from ptxwcet.support.source import SourceFile
 
 SAXPY = SAMPLES / "saxpy.ptx"
 
@@ -51,18 +48,14 @@ def read(text: str, tmp_path: Path, ptx: Path = SAXPY) -> LaunchFile:
     path = tmp_path / "l.toml"
     path.write_text(text)
     request = Request(str(ptx))
-    module = parse_module(read_source(ptx))
+    module = parse_file(ptx)
     return read_launch_file(str(path), module, lambda k: cuda_parameter_names(k, request))
 
 
 def read_own(text: str, tmp_path: Path) -> LaunchFile:
     path = tmp_path / "l.toml"
     path.write_text(text)
-    return read_launch_file(str(path), own_module(), lambda kernel: None)
-
-
-def own_module() -> Module:
-    return parse_module(SourceFile("own.ptx", OWN))
+    return read_launch_file(str(path), parse_text(OWN), lambda kernel: None)
 
 
 def refusal(read: Callable[[], object]) -> list[tuple[str, str, int | None]]:
@@ -166,7 +159,7 @@ def test_one_clear_diagnostic(
 
 
 def test_a_file_that_is_not_there_or_not_text(tmp_path: Path) -> None:
-    module = own_module()
+    module = parse_text(OWN)
     missing = str(tmp_path / "none.toml")
     ((code, message, _),) = refusal(lambda: read_launch_file(missing, module, lambda k: None))
     assert code == "PW420"

@@ -2,13 +2,12 @@
 
 import numpy as np
 import pytest
+from parsing import parse_text
 
 from ptxwcet.cli import progress
 from ptxwcet.cli.progress import ProgressLine
 from ptxwcet.emulator.execute import execute
 from ptxwcet.emulator.launch import EmulatedLaunch, EmulatorOptions
-from ptxwcet.ptx.parser import parse_module
-from ptxwcet.support.source import SourceFile
 
 
 @pytest.fixture
@@ -61,7 +60,7 @@ L: add.u32 %r2, %r2, 1;
 
 
 def test_a_long_block_reports_while_it_runs():
-    module = parse_module(SourceFile("slow.ptx", KERNEL))
+    module = parse_text(KERNEL)
     seen = []
     options = EmulatorOptions(progress=lambda *numbers: seen.append(numbers))
     launch = EmulatedLaunch((32, 1, 1), (2, 1, 1), (3000,))

@@ -7,14 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from parsing import parse_file
 from places import PACKAGE, SAMPLES
 
 from ptxwcet.compose.wishes import GridWishes
 from ptxwcet.emulator.launch import PathNode, PathStep
 from ptxwcet.emulator.layout import shared_bytes
 from ptxwcet.flow.graph.cfg import build_cfg
-from ptxwcet.ptx.parser import parse_module
-from ptxwcet.ptx.reading import read_source
 from ptxwcet.simulator.grid import BlockRuns
 from ptxwcet.studies.launch_run import execute_recorded, open_launch
 from ptxwcet.studies.launch_trace import TracedLaunch, TraceOptions, trace_kernel, trace_launch
@@ -63,7 +62,7 @@ def steps(body: Sequence[PathNode]) -> Iterator[int]:
 @pytest.mark.parametrize(("sample", "launch"), LAUNCHES)
 def test_every_warp_passes_the_blocks_that_it_executed(sample: str, launch: str) -> None:
     asked = request(sample, launch)
-    module = parse_module(read_source(asked.path))
+    module = parse_file(asked.path)
     opened, _ = open_launch(asked, module)
     execution = execute_recorded(module, opened)
     cfg = build_cfg(execution.kernel)
@@ -304,7 +303,7 @@ SHARED = """.version 9.0
 def test_shared_variables_that_the_kernel_names(tmp_path: Path) -> None:
     (tmp_path / "k.ptx").write_text(SHARED)
     (tmp_path / "l.toml").write_text("grid = 1\nblock = 1\n[arguments]\nn = 1\n")
-    module = parse_module(read_source(str(tmp_path / "k.ptx")))
+    module = parse_file(tmp_path / "k.ptx")
     (kernel,) = module.kernels
     assert shared_bytes(kernel, module, 0) == 112 + 32
     assert shared_bytes(kernel, module, 10) == 112 + 32 + 10

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 from parsing import parse_text
+from refusals import refusals_of
 from single_instruction import HEADER, evaluate
 
 from ptxwcet.emulator.execute import execute
 from ptxwcet.emulator.launch import EmulatedLaunch, EmulatorOptions
-from ptxwcet.support.diagnostics import PtxwcetError
 
 RANDOM = np.random.default_rng(21)
 EDGES = np.array(
@@ -227,8 +227,6 @@ def test_inactive_lanes_keep_their_registers_and_memory():
 def test_refused_by_name(text):
     if text.startswith("red"):
         text += ".shared::cluster.mbarrier::complete_tx::bytes.add.u32 [%r0], %r1, [%r2];"
-    with pytest.raises(PtxwcetError) as refusal:
-        run(text, np.zeros(4, "u4"), threads=1, declarations=".reg .b128 %q;")
-    (only,) = refusal.value.diagnostics
+    (only,) = refusals_of(run, text, np.zeros(4, "u4"), threads=1, declarations=".reg .b128 %q;")
     assert only.code == "PW410"
     assert text.split()[0] in only.message

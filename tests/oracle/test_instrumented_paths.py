@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from instrumented import check_same, check_times, executed_paths, recorded_paths, run_both
 from parsing import parse_text
 from places import SAMPLES
+from refusals import refusals_of
 from test_paths_against_execution import LAUNCHES, Awkward
 from test_walk_against_execution import Writer
 
@@ -238,9 +239,7 @@ def test_a_full_buffer_is_refused_and_an_exact_one_is_not() -> None:
     # the head, entry, 20 times L, the block of ret and the end: 24 records in 3 chunks
     both = run_both(text, launch_of(32), size=64 + 3 * 128)
     assert len(both.dump) == 64 + 3 * 128
-    with pytest.raises(PtxwcetError) as refused:
-        run_both(text, launch_of(32), size=64 + 2 * 128)
-    (problem,) = refused.value.diagnostics
+    (problem,) = refusals_of(run_both, text, launch_of(32), size=64 + 2 * 128)
     assert problem.code == "PW657"
     # the eight records without a chunk ask for one each
     assert "2 chunks, 10 were asked for, so at least 8 records are lost" in problem.message
@@ -257,9 +256,10 @@ def test_more_warps_than_the_buffer_is_for_write_nothing_outside() -> None:
     launch = EmulatedLaunch((32, 1, 1), (4, 1, 1), (np.zeros(32, "i4"), buffer, chunks))
     done = execute(again.kernels[0], again, launch, options=EmulatorOptions())
     assert not done.findings
-    with pytest.raises(PtxwcetError) as refused:
-        read_dumps([RawDump("k.bin", done.buffers[1].tobytes())], sidecar)
-    assert [row.code for row in refused.value.diagnostics] == ["PW657"]
+    assert [
+        row.code
+        for row in refusals_of(read_dumps, [RawDump("k.bin", done.buffers[1].tobytes())], sidecar)
+    ] == ["PW657"]
 
 
 @pytest.mark.parametrize(("guard", "ends"), [("%p", 1), ("!%p", 1), ("%q", 2)])

@@ -11,13 +11,13 @@ import pytest
 from isa_interpreter import Input, Machine, counts, execute, program_of
 from parsing import parse_text
 from path_attack import attack, machine
+from refusals import refusal_of
 
 from ptxwcet.emulator.execute import execute as emulate
 from ptxwcet.emulator.launch import EmulatedLaunch, EmulatorOptions
 from ptxwcet.flow.launch import Launch
 from ptxwcet.ir.kernel import Kernel, Module
 from ptxwcet.pipeline import analyse_kernel
-from ptxwcet.support.diagnostics import PtxwcetError
 
 FRAME = """.version 8.3
 .target sm_90
@@ -111,9 +111,7 @@ def test_what_a_reduction_does_not_write_is_still_known() -> None:
 
 def test_only_the_result_decides_it_is_asked_for() -> None:
     body = "L:\nbar.red.or.pred %p1, 0, %p1;\n@%p1 bra L;"
-    with pytest.raises(PtxwcetError) as refused:
-        analyse_kernel(kernel_of(body), launch(), machine())
-    assert refused.value.diagnostics[0].code == "PW203"
+    assert refusal_of(analyse_kernel, kernel_of(body), launch(), machine()).code == "PW203"
 
 
 @pytest.mark.parametrize("threads", [1, 32, 40, 64])

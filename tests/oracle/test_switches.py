@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from parsing import parse_kernel
+from refusals import refusal_of
 
 from ptxwcet.analysed import KernelAnalysis
 from ptxwcet.emulator.launch import EmulatedLaunch
@@ -98,6 +99,4 @@ def test_a_parameter_may_choose_the_barriers_of_the_block() -> None:
     ],
 )
 def test_refusals(index: str, barrier: str, code: str) -> None:
-    with pytest.raises(PtxwcetError) as raised:
-        analysed(index, barrier)
-    assert raised.value.diagnostics[0].code == code
+    assert refusal_of(analysed, index, barrier).code == code

@@ -12,6 +12,7 @@ import pytest
 from observed_facts import Observed, labels, together
 from parsing import parse_text
 from places import ROOT, UNSOUND
+from refusals import refusal_of
 from true_facts import Case, problems_of, suite_problems
 
 from ptxwcet.emulator.execute import execute
@@ -268,9 +269,7 @@ class Kernel:
         return analysis.worst.bound.cycles
 
     def code(self, facts: StatedFacts) -> str:
-        with pytest.raises(PtxwcetError) as raised:
-            self.bound(facts)
-        return raised.value.diagnostics[0].code
+        return refusal_of(self.bound, facts).code
 
     def executed(self, *words: int) -> int:
         data = np.zeros(64, "u4")

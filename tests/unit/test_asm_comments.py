@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from parsing import parse_text
 from places import FLOW
+from refusals import refusal_of
 
 from ptxwcet.analysed import KernelAnalysis
 from ptxwcet.flow.facts.asm_comments import find_marks
@@ -130,9 +131,7 @@ def bounds(body: str) -> list[tuple[int, bool]]:
 
 
 def problem(body: str) -> Diagnostic:
-    with pytest.raises(PtxwcetError) as raised:
-        bounds(body)
-    return raised.value.diagnostics[0]
+    return refusal_of(bounds, body)
 
 
 def mark(number: int, line: int = 7, kind: str = "loop_bound") -> str:
@@ -173,9 +172,7 @@ def test_a_comment_inside_of_a_string_is_none() -> None:
 
 def test_a_comment_outside_of_a_body() -> None:
     text = f"// ptxwcet: loop_bound 9\n{HEAD}ret;\n}}\n"
-    with pytest.raises(PtxwcetError) as raised:
-        find_marks(parse_text(text))
-    assert raised.value.diagnostics[0].code == "PW249"
+    assert refusal_of(find_marks, parse_text(text)).code == "PW249"
 
 
 def test_at_the_end_of_a_block_before_a_label() -> None:
@@ -243,18 +240,19 @@ def test_beside_a_call() -> None:
     before = f"L:\nmov.u32 %r2, 1;\n{mark(5)}call f;\n{STEP}@%p1 bra L;"
     assert inlined(before) == [5]
     assert inlined(f"L:\ncall f;\n{mark(5)}{STEP}@%p1 bra L;") == [5]
-    with pytest.raises(PtxwcetError) as raised:
-        inlined(f"L:\n{mark(5)}call f;\n{STEP}@%p1 bra L;")
-    assert raised.value.diagnostics[0].code == "PW249"
+    assert refusal_of(inlined, f"L:\n{mark(5)}call f;\n{STEP}@%p1 bra L;").code == "PW249"
 
 
 @pytest.mark.parametrize("after", ["call f;", "N: mov.u32 %r3, 1;"])
 def test_at_the_header_of_an_inner_loop(after: str) -> None:
     """What stands before the header is in the outer loop, the comment is not."""
     inner = f"M:\n{mark(5)}{after}\n{STEP}@%p1 bra M;"
-    with pytest.raises(PtxwcetError) as raised:
-        inlined(f"L:\nmov.u32 %r2, 1;\n{inner}\nsetp.ne.s32 %p2, %r1, 7; @%p2 bra L;")
-    assert raised.value.diagnostics[0].code == "PW249"
+    assert (
+        refusal_of(
+            inlined, f"L:\nmov.u32 %r2, 1;\n{inner}\nsetp.ne.s32 %p2, %r1, 7; @%p2 bra L;"
+        ).code
+        == "PW249"
+    )
 
 
 def test_copies_of_a_function_are_no_copies_of_a_comment() -> None:
@@ -302,9 +300,7 @@ def test_the_branch_is_that_of_the_loop_in_the_source(jump: str) -> None:
 
 @pytest.mark.parametrize("jump", ["1 2 5", "1 9 5", "1 7 1"])
 def test_the_branch_is_that_of_another_loop(jump: str) -> None:
-    with pytest.raises(PtxwcetError) as raised:
-        placed(4, jump)
-    assert raised.value.diagnostics[0].code == "PW249"
+    assert refusal_of(placed, 4, jump).code == "PW249"
     assert placed(4, jump, kind="loop_total") == [8]
     assert placed(4, jump, name="y.cu") == [8]
 

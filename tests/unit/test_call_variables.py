@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from parsing import parse_kernel, parse_text
+from refusals import refusal_of
 
 from ptxwcet.flow.graph.cfg import build_cfg
 from ptxwcet.flow.graph.dominance import compute_dominators, compute_postdominators
@@ -14,7 +15,6 @@ from ptxwcet.flow.paths.call_variables import with_variable_registers
 from ptxwcet.flow.paths.extraction import extract_paths
 from ptxwcet.flow.walk.path import loop_entries
 from ptxwcet.ir.kernel import Kernel
-from ptxwcet.support.diagnostics import PtxwcetError
 
 HEAD = """.version 8.0
 .target sm_80
@@ -58,9 +58,7 @@ def iterations(body: str, bounds: dict[int, int] | None = None) -> list[int]:
 
 
 def code(body: str, bounds: dict[int, int] | None = None) -> str:
-    with pytest.raises(PtxwcetError) as raised:
-        iterations(body, bounds)
-    return raised.value.diagnostics[0].code
+    return refusal_of(iterations, body, bounds).code
 
 
 @pytest.mark.parametrize(

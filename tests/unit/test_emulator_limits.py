@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from parsing import parse_text
+from refusals import refusals_of
 
 from ptxwcet.cli.main import main
 from ptxwcet.emulator.execute import execute
@@ -37,9 +38,7 @@ def run(text, limit, *arguments, block=(32, 1, 1), grid=(1, 1, 1)):
 
 
 def test_an_endless_loop_is_named():
-    with pytest.raises(PtxwcetError) as caught:
-        run(ENDLESS, 10_000, np.zeros(1, "i4"))
-    (diagnostic,) = caught.value.diagnostics
+    (diagnostic,) = refusals_of(run, ENDLESS, 10_000, np.zeros(1, "i4"))
     assert diagnostic.code == "PW411"
     assert "more than 10,000 warp instructions" in diagnostic.message
     assert "loop at" in diagnostic.message
@@ -76,13 +75,12 @@ def test_a_stopped_run_writes_nothing(tmp_path, capsys):
     ("block", "grid"), [((0, 1, 1), (1, 1, 1)), ((32, 1, 1), (0, 1, 1)), ((1025, 1, 1), (1, 1, 1))]
 )
 def test_launches_without_threads_or_with_too_many(block, grid):
-    with pytest.raises(PtxwcetError) as caught:
-        run(ENDLESS, 100, np.zeros(1, "i4"), block=block, grid=grid)
-    assert [one.code for one in caught.value.diagnostics] == ["PW414"]
+    assert [
+        one.code
+        for one in refusals_of(run, ENDLESS, 100, np.zeros(1, "i4"), block=block, grid=grid)
+    ] == ["PW414"]
 
 
 def test_arguments_that_do_not_fit():
     for arguments in ((), (np.zeros(1), 2), (1 << 64,), (2.5,)):
-        with pytest.raises(PtxwcetError) as caught:
-            run(ENDLESS, 100, *arguments)
-        assert [one.code for one in caught.value.diagnostics] == ["PW412"]
+        assert [one.code for one in refusals_of(run, ENDLESS, 100, *arguments)] == ["PW412"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from parsing import parse_kernel, parse_text
+from refusals import refusal_of, refusals_of
 
 from ptxwcet.flow.graph.cfg import build_cfg
 from ptxwcet.flow.graph.dominance import compute_dominators, compute_postdominators
@@ -20,7 +21,7 @@ from ptxwcet.flow.walk.path import (
     Visit,
     loop_entries,
 )
-from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.support.diagnostics import Diagnostic
 
 HEAD = """.version 8.0
 .target sm_80
@@ -46,9 +47,7 @@ def paths(
 
 
 def refusal(body: str, bound: int | None = None, launch: Launch | None = None) -> Diagnostic:
-    with pytest.raises(PtxwcetError) as raised:
-        paths(body, bound, launch)
-    return raised.value.diagnostics[0]
+    return refusal_of(paths, body, bound, launch)
 
 
 def remedy(diagnostic: Diagnostic) -> str:
@@ -247,9 +246,9 @@ def test_calls() -> None:
     cfg = build_cfg(kernel)
     forest = find_loops(cfg, compute_dominators(cfg))
     joins = tuple(compute_postdominators(cfg).immediate)
-    with pytest.raises(PtxwcetError) as raised:
-        extract_paths(kernel, cfg, forest, joins, Launch((32, 1, 1)), PlacedFacts())
-    diagnostic = raised.value.diagnostics[0]
+    diagnostic = refusal_of(
+        extract_paths, kernel, cfg, forest, joins, Launch((32, 1, 1)), PlacedFacts()
+    )
     assert diagnostic.code == "PW220"
     assert "call of f" in diagnostic.message
 
@@ -266,9 +265,9 @@ def test_functions_that_call_each_other_name_the_circle() -> None:
     cfg = build_cfg(kernel)
     joins = tuple(compute_postdominators(cfg).immediate)
     forest = find_loops(cfg, compute_dominators(cfg))
-    with pytest.raises(PtxwcetError) as raised:
-        extract_paths(kernel, cfg, forest, joins, Launch((32, 1, 1)), NO_PLACED_FACTS)
-    (found,) = raised.value.diagnostics
+    (found,) = refusals_of(
+        extract_paths, kernel, cfg, forest, joins, Launch((32, 1, 1)), NO_PLACED_FACTS
+    )
     assert found.code == "PW220"
     assert "f -> g -> f" in found.message
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from places import ROOT
+from refusals import refusal_of
 
 from ptxwcet.analysed import KernelAnalysis
 from ptxwcet.studies.block_bound import bound_file
@@ -295,10 +296,9 @@ def test_executed_paths_take_no_facts(tmp_path: Path) -> None:
     from ptxwcet.studies.launch_run import bound_executed
 
     request = replace(SAX, block=None, grid=None, launch_file=str(LAUNCH))
-    with pytest.raises(PtxwcetError) as raised:
-        bound_executed(with_facts(request, tmp_path, f"[parameters]\nn = {N}"))
-    assert raised.value.diagnostics[0].code == "PW427"
-    assert "--facts" in raised.value.diagnostics[0].message
+    refusal = refusal_of(bound_executed, with_facts(request, tmp_path, f"[parameters]\nn = {N}"))
+    assert refusal.code == "PW427"
+    assert "--facts" in refusal.message
 
 
 def test_a_branch_that_lanes_take_differently_is_not_uniform(tmp_path: Path) -> None:

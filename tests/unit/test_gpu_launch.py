@@ -16,13 +16,13 @@ import numpy as np
 import pytest
 from parsing import parse_text
 from places import SAMPLES
+from refusals import refusal_of, refusals_of
 
 from ptxwcet.emulator.execute import execute
 from ptxwcet.emulator.launch import EmulatedLaunch, EmulatorOptions
 from ptxwcet.instrument import gpu
 from ptxwcet.instrument.dumps import RawDump, read_dumps
 from ptxwcet.studies import recording
-from ptxwcet.support.diagnostics import PtxwcetError
 
 LIMIT = "MAX_DYNAMIC_SHARED_SIZE_BYTES"
 
@@ -193,9 +193,7 @@ def test_the_whole_buffer_is_used(tmp_path: Path) -> None:
     assert len(read_dumps([RawDump("d", exact.dump)], sidecar)) == 434
     less = replace(request, buffer_bytes=len(dump) - 1)
     short = recording.record_launch(less, recording.Emulator()).dump
-    with pytest.raises(PtxwcetError) as refused:
-        read_dumps([RawDump("d", short)], sidecar)
-    assert refused.value.diagnostics[0].code == "PW657"
+    assert refusal_of(read_dumps, [RawDump("d", short)], sidecar).code == "PW657"
 
 
 TEXT = """.version 7.0
@@ -252,9 +250,7 @@ def test_an_array_without_elements() -> None:
 )
 def test_what_the_driver_refuses(call: str) -> None:
     driver = Driver(fails=call)
-    with pytest.raises(PtxwcetError) as refused:
-        gpu.launch_on_gpu(driver, small())
-    (problem,) = refused.value.diagnostics
+    (problem,) = refusals_of(gpu.launch_on_gpu, driver, small())
     assert problem.code == "PW661"
     assert problem.message == "the GPU did not run the kernel: CUDA_ERROR_700"
     held = driver.calls.count("cuDevicePrimaryCtxRetain")
@@ -266,10 +262,9 @@ def test_no_driver_on_the_machine() -> None:
         def cuInit(self, flags: int) -> tuple[int]:  # noqa: N802
             raise RuntimeError("libcuda is not installed")
 
-    with pytest.raises(PtxwcetError) as refused:
-        gpu.launch_on_gpu(NoDriver(), small())
+    refusal = refusal_of(gpu.launch_on_gpu, NoDriver(), small())
     message = "the GPU did not run the kernel: RuntimeError: libcuda is not installed"
-    assert refused.value.diagnostics[0].message == message
+    assert refusal.message == message
 
 
 def test_no_bindings(monkeypatch: Any) -> None:
@@ -277,6 +272,4 @@ def test_no_bindings(monkeypatch: Any) -> None:
         raise ImportError(name)
 
     monkeypatch.setattr(gpu.importlib, "import_module", missing)
-    with pytest.raises(PtxwcetError) as refused:
-        gpu.load_bindings()
-    assert refused.value.diagnostics[0].code == "PW661"
+    assert refusal_of(gpu.load_bindings).code == "PW661"

@@ -13,6 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 from parsing import parse_file
 from places import ROOT
+from refusals import refusal_of, refusals_of
 
 from ptxwcet.cli.hybrid import hybrid
 from ptxwcet.compose.wishes import GridWishes
@@ -58,9 +59,7 @@ def run(*arguments: str) -> Result:
 
 def refused(trace_file: str, ptx: str = PTX, **settings: object) -> tuple[str, str]:
     request = HybridRequest(Request(ptx), trace_file, **settings)  # type: ignore[arg-type]
-    with pytest.raises(PtxwcetError) as caught:
-        study_trace(request)
-    (diagnostic,) = caught.value.diagnostics
+    (diagnostic,) = refusals_of(study_trace, request)
     return diagnostic.code, diagnostic.render()
 
 
@@ -182,9 +181,7 @@ def _written(trace: TimedTrace, folder: Path) -> str:
 def test_a_trace_of_something_else(trace: TimedTrace, trace_file: str, tmp_path: Path) -> None:
     assert refused(trace_file, str(ROOT / "samples/saxpy.ptx"))[0] == "PW607"
     request = Request(PTX, kernels=("block_reduce_shuffle",))
-    with pytest.raises(PtxwcetError) as caught:
-        study_trace(HybridRequest(request, trace_file))
-    assert caught.value.diagnostics[0].code == "PW607"
+    assert refusal_of(study_trace, HybridRequest(request, trace_file)).code == "PW607"
     other = replace(trace, origin=replace(trace.origin, sha256="0" * 64))
     code, text = refused(_written(other, tmp_path))
     assert code == "PW607"
@@ -243,9 +240,7 @@ def test_usage(trace_file: str) -> None:
         assert result.exit_code == 2, result.output
     assert refused(trace_file, exceedances=(1e-12,))[0] == "PW615"
     assert refused(trace_file, exceedances=(1.0,))[0] == "PW615"
-    with pytest.raises(PtxwcetError) as caught:
-        study_trace(HybridRequest(Request(PTX)))
-    assert caught.value.diagnostics[0].code == "PW614"
+    assert refusal_of(study_trace, HybridRequest(Request(PTX))).code == "PW614"
 
 
 def test_iterations_that_the_static_analysis_allows(trace_file: str) -> None:

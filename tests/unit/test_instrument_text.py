@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 from parsing import parse_file, parse_kernel, parse_text
 from places import ROOT
+from refusals import refusals_of
 
 from ptxwcet.instrument.code import INSTRUCTIONS_AT_ENTRY, INSTRUCTIONS_AT_POINT
 from ptxwcet.instrument.rewriting import InstrumentedModule, instrument_module
 from ptxwcet.instrument.sidecar import text_digest
 from ptxwcet.ir.op_classes import ControlEffect
 from ptxwcet.ir.verifier import verify_kernel
-from ptxwcet.support.diagnostics import PtxwcetError
 
 FILES = sorted(
     [
@@ -45,9 +45,7 @@ def instrument(text: str, places: tuple[str, ...] = (), *names: str) -> Instrume
 
 
 def refusal(text: str, *places: str) -> list[str]:
-    with pytest.raises(PtxwcetError) as refused:
-        instrument(text, places)
-    return [f"{row.code}: {row.message}" for row in refused.value.diagnostics]
+    return [f"{row.code}: {row.message}" for row in refusals_of(instrument, text, places)]
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from parsing import parse_file, parse_text
 from places import SAMPLES
+from refusals import refusals_of
 
 from ptxwcet.cli.main import main
 from ptxwcet.emulator.launch_arrays import MOST_BYTES, array_source, difference
@@ -15,7 +16,6 @@ from ptxwcet.emulator.launch_model import LaunchFile
 from ptxwcet.studies.block_bound import bound_file
 from ptxwcet.studies.opening import cuda_parameter_names
 from ptxwcet.studies.request import Request
-from ptxwcet.support.diagnostics import PtxwcetError
 
 SAXPY = SAMPLES / "saxpy.ptx"
 
@@ -59,9 +59,7 @@ def read_own(text: str, tmp_path: Path) -> LaunchFile:
 
 
 def refusal(read: Callable[[], object]) -> list[tuple[str, str, int | None]]:
-    with pytest.raises(PtxwcetError) as refused:
-        read()
-    rows = refused.value.diagnostics
+    rows = refusals_of(read)
     return [(row.code, row.message, row.span.line if row.span else None) for row in rows]
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from places import DATA, PACKAGE, ROOT
+from refusals import refusals_of
 
 from ptxwcet.claims import AssumptionState
 from ptxwcet.cli.machine import machine as machine_command
@@ -15,7 +16,7 @@ from ptxwcet.ir.op_classes import OpClass
 from ptxwcet.machine.assumptions import ALONE, ASSUMPTIONS, OF_LAUNCHES
 from ptxwcet.machine.loader import DEFAULT_MACHINE, load_machine, machine_names
 from ptxwcet.machine.model import Evidence, OpTiming, TimingMeaning
-from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.support.diagnostics import Diagnostic
 
 GOLDEN = DATA / "machines"
 NAMES = (
@@ -151,9 +152,7 @@ def test_assumed_numbers_say_so() -> None:
 
 
 def problems_of(name: str, latency: int | None = None) -> tuple[Diagnostic, ...]:
-    with pytest.raises(PtxwcetError) as caught:
-        load_machine(name, latency)
-    return caught.value.diagnostics
+    return refusals_of(load_machine, name, latency)
 
 
 def codes_of(name: str, latency: int | None = None) -> list[str]:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from places import FLOW, SAMPLES
+from refusals import refusal_of
 
 from ptxwcet.cli.main import main
 from ptxwcet.machine.loader import load_machine
@@ -15,7 +16,6 @@ from ptxwcet.makespan.programs import sections_of
 from ptxwcet.makespan.strings import unrolled
 from ptxwcet.studies.block_bound import bound_file
 from ptxwcet.studies.request import Request
-from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.warp.program import (
     Barrier,
     BlockWorkload,
@@ -294,9 +294,7 @@ def test_sections_between_barriers() -> None:
     ],
 )
 def test_workloads_without_a_string(bodies, code: str) -> None:
-    with pytest.raises(PtxwcetError) as refused:
-        sections_of(workload(*bodies), LETTERS)
-    assert refused.value.diagnostics[0].code == code
+    assert refusal_of(sections_of, workload(*bodies), LETTERS).code == code
 
 
 def test_a_unit_gets_its_letter_by_option(run, tmp_path: Path) -> None:

@@ -7,20 +7,19 @@ from pathlib import Path
 
 import pytest
 from parsing import parse_file, parse_kernel, parse_text
+from refusals import refusals_of
 
 from ptxwcet.ir.kernel import Immediate
 from ptxwcet.ptx.problems import MOST_PROBLEMS
 from ptxwcet.ptx.reading import read_source
-from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.support.diagnostics import Diagnostic
 
 HEADER = ".version 8.8\n.target sm_90a\n.address_size 64\n"
 DECLARATIONS = ".reg .pred %p<9>; .reg .b32 %r<20>; .reg .b64 %rd<20>; .reg .f32 %f<20>;\n"
 
 
 def errors(text: str) -> tuple[Diagnostic, ...]:
-    with pytest.raises(PtxwcetError) as caught:
-        parse_text(text, "bad.ptx")
-    return caught.value.diagnostics
+    return refusals_of(parse_text, text, "bad.ptx")
 
 
 def in_body(statements: str) -> str:
@@ -255,9 +254,7 @@ def test_long_nonsense_gets_few_errors(text: str) -> None:
 
 
 def refusal(path: Path) -> Diagnostic:
-    with pytest.raises(PtxwcetError) as caught:
-        read_source(path)
-    (diagnostic,) = caught.value.diagnostics
+    (diagnostic,) = refusals_of(read_source, path)
     assert diagnostic.code == "PW112"
     return diagnostic
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 from places import ROOT
+from refusals import refusals_of
 
 from ptxwcet.bounds.methods import METHODS, all_methods
 from ptxwcet.cli.main import main
 from ptxwcet.machine.loader import load_machine, machine_names
-from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.support.plugins import plugins
 
 VECTOR_ADD = (str(ROOT / "samples/vector_add.ptx"), "--block", "256", "--param", "n=1000")
@@ -88,9 +88,7 @@ def test_the_tools_own_names_stay_its_own() -> None:
 
 
 def test_a_machine_that_cannot_be_loaded_is_refused() -> None:
-    with pytest.raises(PtxwcetError) as refused:
-        load_machine("lost")
-    (problem,) = refused.value.diagnostics
+    (problem,) = refusals_of(load_machine, "lost")
     assert problem.code == "PW302"
     assert "'lost' of package plugged-in cannot be loaded" in problem.message
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from parsing import parse_file
 from places import PACKAGE, SAMPLES
+from refusals import refusal_of, refusals_of
 
 from ptxwcet.compose.wishes import GridWishes
 from ptxwcet.emulator.launch import PathNode, PathStep
@@ -229,9 +230,10 @@ def test_all_runs_together_may_have_so_many_events() -> None:
     asked = request("scan", "scan_random")
     events = len(trace_kernel(asked, TraceOptions("lrr", runs=2)))
     trace_kernel(asked, TraceOptions("lrr", runs=2, most_events=events))
-    with pytest.raises(PtxwcetError) as caught:
-        trace_kernel(asked, TraceOptions("lrr", runs=2, most_events=events - 1))
-    assert caught.value.diagnostics[0].code == "PW690"
+    assert (
+        refusal_of(trace_kernel, asked, TraceOptions("lrr", runs=2, most_events=events - 1)).code
+        == "PW690"
+    )
 
 
 def test_progress_counts_the_blocks_of_all_runs() -> None:
@@ -375,6 +377,7 @@ def test_kernels_without_instructions_or_end(launch: str, code: str, tmp_path: P
     (tmp_path / "k.ptx").write_text(EMPTY)
     (tmp_path / "l.toml").write_text("grid = 3\nblock = 40\n" + launch)
     asked = Request(str(tmp_path / "k.ptx"), launch_file=str(tmp_path / "l.toml"))
-    with pytest.raises(PtxwcetError) as caught:
-        trace_kernel(asked, TraceOptions("lrr", max_instructions=1000))
-    assert [problem.code for problem in caught.value.diagnostics] == [code]
+    assert [
+        problem.code
+        for problem in refusals_of(trace_kernel, asked, TraceOptions("lrr", max_instructions=1000))
+    ] == [code]

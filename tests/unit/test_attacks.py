@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from parsing import parse_text
 from places import SAMPLES
+from programs import run_program
 
 from ptxwcet.analysed import KernelAnalysis
-from ptxwcet.cli.main import main
 from ptxwcet.emulator.launch import EmulatedLaunch
 from ptxwcet.flow.launch import Launch, PlacedFacts
 from ptxwcet.ir.kernel import Module
@@ -105,11 +105,10 @@ def test_short_form_on_known_and_random_kernels() -> None:
     assert run_path_selftest(1, random_kernels=4) == found
 
 
-def test_command(capsys: pytest.CaptureFixture[str]) -> None:
+def test_command() -> None:
     samples = SAMPLES
     file, launch = samples / "histogram.ptx", samples / "launches" / "histogram.toml"
     options = ["--launch", str(launch), "--attack", "4", "--seeds", "1", "--timeout", "0.2"]
-    with pytest.raises(SystemExit) as stop:
-        main(["validate", str(file), *options])
-    assert stop.value.code == 0
-    assert "runs on adversarial data compared" in capsys.readouterr().out
+    ended = run_program("validate", file, *options)
+    assert ended.code == 0
+    assert "runs on adversarial data compared" in ended.out

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 from parsing import parse_text
+from programs import run_program
 from refusals import refusals_of
 
-from ptxwcet.cli.main import main
 from ptxwcet.emulator.execute import execute
 from ptxwcet.emulator.launch import EmulatedLaunch, EmulatorOptions
 from ptxwcet.support.diagnostics import PtxwcetError
@@ -53,7 +53,7 @@ def test_the_limit_is_exact():
         run(text, count - 1, np.zeros(1, "i4"))
 
 
-def test_a_stopped_run_writes_nothing(tmp_path, capsys):
+def test_a_stopped_run_writes_nothing(tmp_path):
     file, launch = tmp_path / "endless.ptx", tmp_path / "endless.toml"
     file.write_text(ENDLESS)
     array = '{ shape = 1, dtype = "int32", init = "zeros" }'
@@ -61,10 +61,9 @@ def test_a_stopped_run_writes_nothing(tmp_path, capsys):
     out, paths = tmp_path / "r.npz", tmp_path / "p.jsonl"
     out.write_text("older")
     written = ("-o", str(out), "--paths", str(paths))
-    with pytest.raises(SystemExit) as ended:
-        main(["run", str(file), "--launch", str(launch), "--max-instructions", "5000", *written])
-    assert ended.value.code == 1
-    errors = capsys.readouterr().err
+    options = ("--launch", launch, "--max-instructions", "5000", *written)
+    code, _, errors = run_program("run", file, *options)
+    assert code == 1
     assert "PW411" in errors
     assert "--max-instructions" in errors
     assert out.read_text() == "older"

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import io
 import json
-from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
 import pytest
 from places import SAMPLES
+from programs import run_program
 
 from ptxwcet.bounds.grid import Dispatch, bound_grid
 from ptxwcet.bounds.grid_demand import block_kind
 from ptxwcet.claims import AssumptionState, Guarantee, Refusal
-from ptxwcet.cli.main import main
 from ptxwcet.compose.launch_bound import LaunchBound, count_blocks
 from ptxwcet.compose.wishes import GridWishes
 from ptxwcet.studies.block_bound import bound_file
@@ -240,11 +238,8 @@ def test_figures_of_the_machine_file_enter(tmp_path: Path) -> None:
 
 def run(*arguments: str) -> tuple[int, str]:
     """Exit code and all that is printed."""
-    out = io.StringIO()
-    with redirect_stdout(out), redirect_stderr(out), pytest.raises(SystemExit) as ended:
-        main(list(arguments))
-    assert isinstance(ended.value.code, int)
-    return ended.value.code, out.getvalue()
+    ended = run_program(*arguments)
+    return ended.code, ended.out + ended.err
 
 
 def test_the_command(tmp_path: Path) -> None:

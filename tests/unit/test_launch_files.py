@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from parsing import parse_file, parse_text
 from places import SAMPLES
+from programs import run_program
 from refusals import refusals_of
 
-from ptxwcet.cli.main import main
 from ptxwcet.emulator.launch_arrays import MOST_BYTES, array_source, difference
 from ptxwcet.emulator.launch_files import read_launch_file
 from ptxwcet.emulator.launch_model import LaunchFile
@@ -394,12 +394,11 @@ def test_a_bound_takes_its_facts_from_the_launch_file() -> None:
     assert from_file.worst.bound.cycles == from_options.worst.bound.cycles
 
 
-def test_options_may_repeat_the_launch_file(capsys: pytest.CaptureFixture[str]) -> None:
+def test_options_may_repeat_the_launch_file() -> None:
     options = ["--block", "32x32", "--grid", "32x32x1", "--param", "K=0x400", "-k", "sgemm_naive"]
-    with pytest.raises(SystemExit) as stop:
-        main([SGEMM, "--launch", LAUNCH, *options])
-    assert stop.value.code == 0
-    assert "133,702 cycles" in capsys.readouterr().out
+    code, out, _ = run_program(SGEMM, "--launch", LAUNCH, *options)
+    assert code == 0
+    assert "133,702 cycles" in out
 
 
 @pytest.mark.parametrize(
@@ -417,20 +416,14 @@ def test_contradictions_name_both(
     options: tuple[str, str],
     line: int,
     command: tuple[str, ...],
-    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    with pytest.raises(SystemExit) as stop:
-        main([*command, SGEMM, "--launch", LAUNCH, *options])
-    assert stop.value.code == 1
-    text = capsys.readouterr().err
+    code, _, text = run_program(*command, SGEMM, "--launch", LAUNCH, *options)
+    assert code == 1
     assert f"error[PW426]: {' '.join(options)} contradicts {LAUNCH}:{line}:1" in text
     assert text.count("error") == 1
 
 
-def test_another_kernel_contradicts(capsys: pytest.CaptureFixture[str]) -> None:
+def test_another_kernel_contradicts() -> None:
     loops, launch = str(SAMPLES / "loops.ptx"), str(SAMPLES / "launches/loop_up.toml")
-    with pytest.raises(SystemExit):
-        main([loops, "--launch", launch, "-k", "loop_down"])
-    assert f"--kernel loop_down contradicts {launch}:2:1, which says loop_up" in (
-        capsys.readouterr().err
-    )
+    said = run_program(loops, "--launch", launch, "-k", "loop_down").err
+    assert f"--kernel loop_down contradicts {launch}:2:1, which says loop_up" in said

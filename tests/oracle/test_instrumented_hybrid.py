@@ -13,15 +13,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from flow_graphs import loops_in
 from parsing import parse_file
 from refusals import refusals_of
 from test_instrumented_paths import LAUNCH_FILES, SAMPLES, sample_of
 
 from ptxwcet.compose.wishes import GridWishes
 from ptxwcet.flow.graph.cfg import build_cfg
-from ptxwcet.flow.graph.dominance import compute_dominators
 from ptxwcet.flow.graph.inlining import inline_calls
-from ptxwcet.flow.graph.loops import find_loops
 from ptxwcet.hybrid.estimate import HybridEstimate, estimate_kernel
 from ptxwcet.instrument.dumps import RawDump, read_dumps
 from ptxwcet.instrument.sidecar import Sidecar, read_sidecar
@@ -73,7 +72,7 @@ def estimate(path: Path, trace: TimedTrace) -> HybridEstimate:
     kernel = next(row for row in module.kernels if row.name == trace.origin.kernel)
     kernel = inline_calls(kernel, module)
     cfg = build_cfg(kernel)
-    forest = find_loops(cfg, compute_dominators(cfg))
+    forest = loops_in(cfg)
     return estimate_kernel(kernel, cfg, forest, trace, "trace", file_digest(str(path)))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from flow_graphs import loops_in
 from parsing import parse_text
 from places import FLOW
 from refusals import refusal_of
@@ -14,9 +15,7 @@ from ptxwcet.flow.facts.asm_comments import find_marks
 from ptxwcet.flow.facts.cuda_loops import CudaSource
 from ptxwcet.flow.facts.marked_loops import marked_bounds
 from ptxwcet.flow.graph.cfg import build_cfg
-from ptxwcet.flow.graph.dominance import compute_dominators
 from ptxwcet.flow.graph.inlining import inline_calls
-from ptxwcet.flow.graph.loops import find_loops
 from ptxwcet.flow.launch import BoundOrigin
 from ptxwcet.flow.walk.path import loop_entries
 from ptxwcet.studies.block_bound import bound_file
@@ -125,7 +124,7 @@ def bounds(body: str) -> list[tuple[int, bool]]:
     module = parse_text(f"{HEAD}{body}\nret;\n}}\n")
     (kernel,) = module.kernels
     cfg = build_cfg(kernel)
-    forest = find_loops(cfg, compute_dominators(cfg))
+    forest = loops_in(cfg)
     found = marked_bounds(kernel, cfg, forest, find_marks(module)[0])
     return [(found[loop].most, found[loop].is_total) for loop in sorted(found)]
 
@@ -267,7 +266,7 @@ def inlined(body: str) -> list[int]:
     module = parse_text(text)
     kernel = inline_calls(module.kernels[0], module)
     cfg = build_cfg(kernel)
-    forest = find_loops(cfg, compute_dominators(cfg))
+    forest = loops_in(cfg)
     return [one.most for one in marked_bounds(kernel, cfg, forest, find_marks(module)[0]).values()]
 
 
@@ -285,7 +284,7 @@ def placed(
     module = parse_text(f"{HEAD}.loc 1 3 1\n{body}\nret;\n}}\n")
     (kernel,) = module.kernels
     cfg = build_cfg(kernel)
-    forest = find_loops(cfg, compute_dominators(cfg))
+    forest = loops_in(cfg)
     marks, _ = find_marks(module, CudaSource(name, source))
     return [one.most for one in marked_bounds(kernel, cfg, forest, marks).values()]
 
@@ -310,7 +309,7 @@ def test_a_break_inside_does_not_hide_that_the_loop_is_another() -> None:
     module = parse_text(f"{HEAD}L:\n{mark(8, 4)}{body}\nret;\n}}\n")
     (kernel,) = module.kernels
     cfg = build_cfg(kernel)
-    forest = find_loops(cfg, compute_dominators(cfg))
+    forest = loops_in(cfg)
     with pytest.raises(PtxwcetError):
         marked_bounds(kernel, cfg, forest, find_marks(module, CudaSource("x.cu", NESTED))[0])
 

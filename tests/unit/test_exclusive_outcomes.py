@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from flow_graphs import loops_in
 from parsing import parse_kernel
 from refusals import refusal_of
 
 from ptxwcet.flow.graph.cfg import build_cfg
-from ptxwcet.flow.graph.dominance import compute_dominators, compute_postdominators
-from ptxwcet.flow.graph.loops import find_loops
+from ptxwcet.flow.graph.dominance import compute_postdominators
 from ptxwcet.flow.launch import Launch, Outcome, PlacedFacts
 from ptxwcet.flow.paths import extraction
 from ptxwcet.flow.walk.path import Path, PathChoice, Visit
@@ -41,7 +41,7 @@ def walked(
     monkeypatch.setattr(extraction, "_require_used", lambda *_: None)
     kernel = parse_kernel(TEXT)
     cfg = build_cfg(kernel)
-    forest = find_loops(cfg, compute_dominators(cfg))
+    forest = loops_in(cfg)
     joins = tuple(compute_postdominators(cfg).immediate)
     facts = PlacedFacts(exclusive=pairs)
     (piece,) = extraction.extract_paths(kernel, cfg, forest, joins, Launch((32, 1, 1)), facts)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from flow_graphs import loops_in
 from parsing import parse_kernel, parse_text
 from refusals import refusal_of, refusals_of
 
 from ptxwcet.flow.graph.cfg import build_cfg
-from ptxwcet.flow.graph.dominance import compute_dominators, compute_postdominators
+from ptxwcet.flow.graph.dominance import compute_postdominators
 from ptxwcet.flow.graph.inlining import inline_calls
-from ptxwcet.flow.graph.loops import find_loops
 from ptxwcet.flow.launch import NO_PLACED_FACTS, BoundOrigin, Launch, PlacedFacts
 from ptxwcet.flow.paths.extraction import extract_paths
 from ptxwcet.flow.walk.path import (
@@ -39,7 +39,7 @@ def paths(
 ) -> tuple[BlockPaths, ...]:
     kernel = parse_kernel(f"{HEAD}{body}\nret;\n}}\n")
     cfg = build_cfg(kernel)
-    forest = find_loops(cfg, compute_dominators(cfg))
+    forest = loops_in(cfg)
     joins = tuple(compute_postdominators(cfg).immediate)
     facts = PlacedFacts({} if bound is None else {forest.loops[0].id: bound})
     launch = launch or Launch((32, 1, 1), (4, 1, 1), {})
@@ -244,7 +244,7 @@ def test_calls() -> None:
     )
     kernel = parse_kernel(text)
     cfg = build_cfg(kernel)
-    forest = find_loops(cfg, compute_dominators(cfg))
+    forest = loops_in(cfg)
     joins = tuple(compute_postdominators(cfg).immediate)
     diagnostic = refusal_of(
         extract_paths, kernel, cfg, forest, joins, Launch((32, 1, 1)), PlacedFacts()
@@ -264,7 +264,7 @@ def test_functions_that_call_each_other_name_the_circle() -> None:
     kernel = inline_calls(module.kernels[0], module)
     cfg = build_cfg(kernel)
     joins = tuple(compute_postdominators(cfg).immediate)
-    forest = find_loops(cfg, compute_dominators(cfg))
+    forest = loops_in(cfg)
     (found,) = refusals_of(
         extract_paths, kernel, cfg, forest, joins, Launch((32, 1, 1)), NO_PLACED_FACTS
     )

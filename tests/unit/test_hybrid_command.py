@@ -11,6 +11,7 @@ import jsonschema
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
+from flow_graphs import loops_in
 from parsing import parse_file
 from places import ROOT
 from refusals import refusal_of, refusals_of
@@ -18,8 +19,6 @@ from refusals import refusal_of, refusals_of
 from ptxwcet.cli.hybrid import hybrid
 from ptxwcet.compose.wishes import GridWishes
 from ptxwcet.flow.graph.cfg import build_cfg
-from ptxwcet.flow.graph.dominance import compute_dominators
-from ptxwcet.flow.graph.loops import find_loops
 from ptxwcet.hybrid.claims import Contradiction, claim_estimates
 from ptxwcet.hybrid.estimate import estimate_kernel
 from ptxwcet.report.hybrid_model import build_hybrid_report
@@ -213,7 +212,7 @@ def test_a_lost_event_is_missed_unless_the_rest_is_a_path(trace_file: str, tmp_p
     module = parse_file(PTX)
     kernel = next(one for one in module.kernels if one.name == "block_reduce_tree")
     cfg = build_cfg(kernel)
-    forest = find_loops(cfg, compute_dominators(cfg))
+    forest = loops_in(cfg)
     for place in range(first, len(lines) - 1):
         kept = [*lines[:place], *lines[place + 1 : -1], f"# events {len(lines) - 2 - first}"]
         path.write_text("\n".join(kept) + "\n")

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference_runs import reference_launch, reference_rows
+from warp_nodes import instructions
 
 from ptxwcet.bounds.analysis import BlockAnalysis, analyse_block
 from ptxwcet.bounds.safe import bound_safe
@@ -43,6 +44,9 @@ UNEXPLAINED = {
     ("sgemm_naive", 5, 32, "lrr"): -1,
     ("sgemm_naive", 50, 32, "lrr"): 6,
 }
+INSTRUCTIONS = instructions(
+    ("SP", "SP", "INT", "MEM"), "abc", most_names=1, latencies=(0, 0, 1, 3, 7), bubbles=(0, 1, 1, 3)
+)
 
 
 class LateBubbles:
@@ -194,23 +198,9 @@ def test_late_bubbles_explain_the_rest(policy: str) -> None:
 # --- the bound covers late bubbles ----------------------------------------------------------------
 
 
-@st.composite
-def instructions(draw: st.DrawFn) -> TimedInstruction:
-    names = st.lists(st.sampled_from("abc"), max_size=1).map(tuple)
-    return TimedInstruction(
-        draw(st.sampled_from(("SP", "SP", "INT", "MEM"))),
-        draw(st.integers(1, 4)),
-        draw(st.sampled_from((0, 0, 1, 3, 7))),
-        draw(names),
-        draw(names),
-        conditional=draw(st.booleans()),
-        bubble_cycles=draw(st.sampled_from((0, 1, 1, 3))),
-    )
-
-
 @settings(max_examples=300, deadline=None)
 @given(
-    st.lists(st.lists(instructions(), min_size=1, max_size=8), min_size=2, max_size=5),
+    st.lists(st.lists(INSTRUCTIONS, min_size=1, max_size=8), min_size=2, max_size=5),
     st.sampled_from(("lrr", "gto")),
     st.sampled_from(Scoreboard),
     st.booleans(),

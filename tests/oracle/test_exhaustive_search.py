@@ -10,6 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from refusals import refusal_of
+from warp_nodes import instructions
+from warp_nodes import timed as i
 
 from ptxwcet.simulator.configuration import SmConfiguration
 from ptxwcet.simulator.engine import Simulator
@@ -35,10 +37,9 @@ CONFIGURATIONS = [
     SmConfiguration(2, {"A": 1}),
     SmConfiguration(1, {"A": 2}),
 ]
-
-
-def i(unit: str, init: int, lat: int, writes: str = "", reads: str = "") -> TimedInstruction:
-    return TimedInstruction(unit, init, lat, tuple(reads.split()), tuple(writes.split()))
+INSTRUCTIONS = instructions(
+    "AAB", "abc", most_names=1, latencies=(0, 0, 1, 3, 7), bubbles=(0, 0, 0, 2)
+)
 
 
 def block(*paths: Path, scoreboard: Scoreboard = Scoreboard.RAW) -> BlockWorkload:
@@ -117,31 +118,17 @@ def replayed(workload: BlockWorkload, configuration: SmConfiguration, found: Wor
 
 
 @st.composite
-def instructions(draw: st.DrawFn) -> TimedInstruction:
-    names = st.lists(st.sampled_from("abc"), max_size=1).map(tuple)
-    return TimedInstruction(
-        draw(st.sampled_from("AAB")),
-        draw(st.integers(1, 4)),
-        draw(st.sampled_from((0, 0, 1, 3, 7))),
-        draw(names),
-        draw(names),
-        conditional=draw(st.booleans()),
-        bubble_cycles=draw(st.sampled_from((0, 0, 0, 2))),
-    )
-
-
-@st.composite
 def blocks(draw: st.DrawFn) -> BlockWorkload:
     """Two to four warps, equal ones among them, barriers of all and of two warps."""
     kinds = []
     barriers: list[Step] = [
-        Barrier(draw(instructions())),
-        PartialBarrier(draw(instructions()), "1", 2, draw(st.booleans())),
+        Barrier(draw(INSTRUCTIONS)),
+        PartialBarrier(draw(INSTRUCTIONS), "1", 2, draw(st.booleans())),
     ]
     shared = draw(st.lists(st.sampled_from(barriers), max_size=1))
     for _ in range(2):
-        first = tuple(draw(st.lists(instructions(), max_size=2)))
-        second = tuple(draw(st.lists(instructions(), max_size=2)))
+        first = tuple(draw(st.lists(INSTRUCTIONS, max_size=2)))
+        second = tuple(draw(st.lists(INSTRUCTIONS, max_size=2)))
         kinds.append((*first, *shared, *second))
     dealt = draw(st.lists(st.integers(0, 1), min_size=2, max_size=4))
     paths = [kinds[kind] for kind in dealt]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from answers import only_answer
 from places import ROOT
 
 from ptxwcet.claims import AssumptionState, Guarantee, TimingClaim
@@ -44,7 +45,7 @@ def longest_block(request: Request, resident: int, policy: str) -> int:
 
 
 def claim_of(request: Request) -> TimingClaim:
-    (row,) = bound_file(request).answered
+    row = only_answer(request)
     return row.worst.bound.claim
 
 

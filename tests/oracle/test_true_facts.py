@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from answers import only_answer, only_refusal
 from observed_facts import Observed, labels, together
 from parsing import parse_text
 from places import ROOT, UNSOUND
@@ -41,13 +42,13 @@ TEST = FactSource("a test")
 
 
 def cycles(request: Request) -> int:
-    (row,) = bound_file(request).answered
+    row = only_answer(request)
     return row.worst.bound.cycles
 
 
 def code(request: Request) -> str:
     try:
-        (row,) = bound_file(request).refused
+        row = only_refusal(request)
     except PtxwcetError as error:
         return error.diagnostics[0].code
     return row.diagnostics[0].code
@@ -118,7 +119,7 @@ def test_a_line_without_a_loop_is_refused(kernel: str, place: str) -> None:
 
 
 def test_a_line_with_two_loops_is_refused_with_both() -> None:
-    (row,) = bound_file(Request(str(UNSOUND / "fir.ptx"), block="32", loop_bounds=("8=4",))).refused
+    row = only_refusal(Request(str(UNSOUND / "fir.ptx"), block="32", loop_bounds=("8=4",)))
     notes = " ".join(row.diagnostics[0].notes)
     assert row.diagnostics[0].code == "PW219"
     assert "$L__BB0_4" in notes

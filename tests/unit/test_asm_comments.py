@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from answers import only_answer, only_refusal
 from flow_graphs import loops_in
 from parsing import parse_text
 from places import FLOW
@@ -27,9 +28,7 @@ MARKED = FLOW / "marked.ptx"
 
 def analysis(kernel: str, *parameters: str) -> KernelAnalysis:
     request = Request(str(MARKED), (kernel,), block="64", parameters=parameters)
-    (row,) = bound_file(request).kernels
-    assert isinstance(row, KernelAnalysis), row
-    return row
+    return only_answer(request)
 
 
 def user_bounds(row: KernelAnalysis) -> list[tuple[int, str]]:
@@ -86,7 +85,7 @@ REFUSED = [
 
 @pytest.mark.parametrize(("kernel", "code", "message"), REFUSED)
 def test_comments_that_bound_nothing(kernel: str, code: str, message: str) -> None:
-    (row,) = bound_file(Request(str(MARKED), (kernel,), block="64")).refused
+    row = only_refusal(Request(str(MARKED), (kernel,), block="64"))
     (problem,) = row.diagnostics
     assert problem.code == code
     assert message in problem.message
@@ -97,10 +96,10 @@ def test_without_the_source_a_comment_may_be_in_the_wrong_loop(tmp_path: Path) -
     """PTX does not show which loop it was in: two comments are compared, one is an assumption."""
     path = tmp_path / "marked.ptx"
     path.write_text(MARKED.read_text())
-    (both,) = bound_file(Request(str(path), ("both",), block="64")).refused
+    both = only_refusal(Request(str(path), ("both",), block="64"))
     assert both.diagnostics[0].code == "PW215"
     assert "marked.cu:52 says 100, asm comment marked.cu:54" in both.diagnostics[0].message
-    (slack,) = bound_file(Request(str(path), ("slack",), block="64")).answered
+    slack = only_answer(Request(str(path), ("slack",), block="64"))
     assert "asm-comment-loops" in keys(slack)
     other = Request(str(path), ("slack",), block="64", source=str(MARKED.with_suffix(".cu")))
     assert not bound_file(other).answered

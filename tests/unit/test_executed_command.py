@@ -3,12 +3,12 @@
 import json
 
 import pytest
+from answers import only_answer
 from places import SAMPLES
 from programs import run_program
 
 from ptxwcet.claims import Guarantee
 from ptxwcet.flow.walk.path import visited_blocks
-from ptxwcet.studies.block_bound import bound_file
 from ptxwcet.studies.launch_run import bound_executed
 from ptxwcet.studies.request import Request
 
@@ -31,7 +31,7 @@ def request(name, **more):
 )
 def test_the_only_path_has_the_bounds_of_the_analysis(name):
     (executed,) = bound_executed(request(name)).answered
-    (known,) = bound_file(request(name)).answered
+    known = only_answer(request(name))
     assert executed.worst.bound.cycles == known.worst.bound.cycles
     assert executed.worst.bound.claim.guarantee is Guarantee.ESTIMATE
     keys = [assumption.key for assumption in executed.worst.bound.claim.assumptions]
@@ -39,7 +39,7 @@ def test_the_only_path_has_the_bounds_of_the_analysis(name):
 
 
 def test_data_dependent_paths_have_estimates():
-    (known,) = bound_file(request("mandelbrot")).answered
+    known = only_answer(request("mandelbrot"))
     (executed,) = bound_executed(request("mandelbrot")).answered
     assert len(executed.pieces) > 1
     assert known.worst.bound.claim.guarantee is Guarantee.SAFE_BOUND

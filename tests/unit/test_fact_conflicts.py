@@ -7,11 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from answers import only_answer, only_refusal
 from places import ROOT
 from refusals import refusal_of
 
 from ptxwcet.analysed import KernelAnalysis
-from ptxwcet.studies.block_bound import bound_file
 from ptxwcet.studies.request import Request
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 
@@ -39,15 +39,14 @@ def loop(at: str, bound: int, kernel: str) -> str:
 
 def problem(request: Request) -> Diagnostic:
     try:
-        (row,) = bound_file(request).refused
+        row = only_refusal(request)
     except PtxwcetError as error:
         return error.diagnostics[0]
     return row.diagnostics[0]
 
 
 def answer(request: Request) -> KernelAnalysis:
-    (row,) = bound_file(request).answered
-    return row
+    return only_answer(request)
 
 
 def test_option_and_option() -> None:

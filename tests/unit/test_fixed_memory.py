@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from answers import only_answer
 from parsing import parse_text
 from places import FLOW
 
@@ -132,6 +133,6 @@ def test_the_report_names_what_it_rests_on(tmp_path: Path) -> None:
     ptx, launch = tmp_path / "k.ptx", tmp_path / "k.toml"
     ptx.write_text(f"{HEAD}{body}\nret;\n}}\n")
     launch.write_text(f"grid = 1\nblock = 32\n{LAUNCH}")
-    (row,) = bound_file(Request(str(ptx), launch_file=str(launch))).answered
+    row = only_answer(Request(str(ptx), launch_file=str(launch)))
     texts = {one.key: one.text for one in row.worst.bound.claim.assumptions}
     assert texts["launch-memory"].endswith(": c")

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from answers import only_answer
 from parsing import parse_file, parse_text
 from places import SAMPLES
 from programs import run_program
@@ -13,7 +14,6 @@ from refusals import refusals_of
 from ptxwcet.emulator.launch_arrays import MOST_BYTES, array_source, difference
 from ptxwcet.emulator.launch_files import read_launch_file
 from ptxwcet.emulator.launch_model import LaunchFile
-from ptxwcet.studies.block_bound import bound_file
 from ptxwcet.studies.opening import cuda_parameter_names
 from ptxwcet.studies.request import Request
 
@@ -387,9 +387,9 @@ SGEMM = str(SAMPLES / "sgemm_naive.ptx")
 
 
 def test_a_bound_takes_its_facts_from_the_launch_file() -> None:
-    (from_file,) = bound_file(Request(SGEMM, launch_file=LAUNCH)).answered
+    from_file = only_answer(Request(SGEMM, launch_file=LAUNCH))
     options = Request(SGEMM, (), "32x32", "32x32", ("M=1024", "N=1024", "K=1024"))
-    (from_options,) = bound_file(options).answered
+    from_options = only_answer(options)
     assert from_file.launch == from_options.launch
     assert from_file.worst.bound.cycles == from_options.worst.bound.cycles
 

@@ -2,12 +2,11 @@
 
 import numpy as np
 import pytest
-from parsing import parse_text
+from executions import execute_first
 from refusals import refusals_of
 from single_instruction import HEADER, evaluate
 
-from ptxwcet.emulator.execute import execute
-from ptxwcet.emulator.launch import EmulatedLaunch, EmulatorOptions
+from ptxwcet.emulator.launch import EmulatedLaunch
 
 RANDOM = np.random.default_rng(21)
 EDGES = np.array(
@@ -29,9 +28,8 @@ def run(body, *arguments, threads=32, declarations="", module="", shared=0, find
         ".reg .b64 %d<9>, %x<9>; .reg .b32 %r<9>; .reg .b16 %h<9>; .reg .f32 %f<9>;"
         f".reg .f64 %e<9>; .reg .pred %p<9>; {loads}\n{body}\nret; }}\n"
     )
-    parsed = parse_text(text)
     launch = EmulatedLaunch((threads, 1, 1), (1, 1, 1), arguments, (), shared)
-    done = execute(parsed.kernels[0], parsed, launch, options=EmulatorOptions())
+    done = execute_first(text, launch)
     if findings:
         return done
     assert not done.findings, done.findings

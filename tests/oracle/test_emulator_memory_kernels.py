@@ -2,10 +2,9 @@
 
 import numpy as np
 import pytest
-from parsing import parse_text
+from executions import execute_first
 
-from ptxwcet.emulator.execute import execute
-from ptxwcet.emulator.launch import EmulatedLaunch, EmulatorOptions
+from ptxwcet.emulator.launch import EmulatedLaunch
 
 RANDOM = np.random.default_rng(41)
 
@@ -28,9 +27,8 @@ def run(body, *arrays, threads=32, findings=()):
   ret;
 }}
 """
-    module = parse_text(text)
     launch = EmulatedLaunch((threads, 1, 1), (1, 1, 1), arrays)
-    done = execute(module.kernels[0], module, launch, options=EmulatorOptions())
+    done = execute_first(text, launch)
     assert [finding.code for finding in done.findings] == list(findings), done.findings
     return done.buffers
 

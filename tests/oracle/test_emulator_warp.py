@@ -7,12 +7,11 @@ from functools import reduce
 
 import numpy as np
 import pytest
-from parsing import parse_text
+from executions import execute_first
 from refusals import refusals_of
 from single_instruction import HEADER, evaluate
 
-from ptxwcet.emulator.execute import execute
-from ptxwcet.emulator.launch import EmulatedLaunch, EmulatorOptions
+from ptxwcet.emulator.launch import EmulatedLaunch
 
 RANDOM = np.random.default_rng(11)
 LANES = 96
@@ -41,10 +40,9 @@ def run(body, threads, outputs=1):
     for number, name in enumerate(names):
         lines += [f"ld.param.u64 %at, [{name}];", "mad.wide.u32 %at, %lane, 4, %at;"]
         lines += [f"st.global.b32 [%at], %r{number};"]
-    module = parse_text("\n".join([*lines, "ret; }", ""]))
     arrays = tuple(np.full(threads, 7, "u4") for _ in names)
     launch = EmulatedLaunch((threads, 1, 1), (1, 1, 1), arrays)
-    done = execute(module.kernels[0], module, launch, options=EmulatorOptions())
+    done = execute_first("\n".join([*lines, "ret; }", ""]), launch)
     return [b.tolist() for b in done.buffers], [
         (f.code, f.thread, f.message) for f in done.findings
     ]

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from executions import execute_first
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from instrumented import check_same, check_times, executed_paths, recorded_paths, run_both
@@ -21,8 +22,7 @@ from refusals import refusals_of
 from test_paths_against_execution import LAUNCHES, Awkward
 from test_walk_against_execution import Writer
 
-from ptxwcet.emulator.execute import execute
-from ptxwcet.emulator.launch import EmulatedLaunch, EmulatorOptions
+from ptxwcet.emulator.launch import EmulatedLaunch
 from ptxwcet.emulator.registers import special_registers
 from ptxwcet.flow.launch import Launch
 from ptxwcet.instrument.buffers import prepare_buffer
@@ -254,7 +254,7 @@ def test_more_warps_than_the_buffer_is_for_write_nothing_outside() -> None:
     identity = sidecar.identity(sidecar.kernels[0])
     buffer, chunks = prepare_buffer(64 + 2 * 128, (2, 1, 1), (32, 1, 1), identity)
     launch = EmulatedLaunch((32, 1, 1), (4, 1, 1), (np.zeros(32, "i4"), buffer, chunks))
-    done = execute(again.kernels[0], again, launch, options=EmulatorOptions())
+    done = execute_first(again, launch)
     assert not done.findings
     assert [
         row.code

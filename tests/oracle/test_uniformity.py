@@ -6,15 +6,14 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pytest
+from executions import execute_first
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from parsing import parse_kernel
 from test_paths_on_data import WORDS, DataWriter
 
-from ptxwcet.emulator.execute import execute
 from ptxwcet.emulator.launch import (
     EmulatedLaunch,
-    EmulatorOptions,
     PathNode,
     PathStep,
 )
@@ -223,8 +222,7 @@ def steps(body: Sequence[PathNode]) -> Iterator[PathStep]:
 def contradictions(kernel: Kernel, launch: EmulatedLaunch, found: Sequence[Agreement]) -> list[int]:
     """Blocks whose branch some lanes of a warp took and others not, though they agree on it."""
     module = parse_module(kernel.span.source)
-    options = EmulatorOptions(record_paths=True)
-    execution = execute(module.kernels[0], module, launch, options=options)
+    execution = execute_first(module, launch, record_paths=True)
     return [
         step.block
         for row in execution.paths

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from parsing import parse_text
+from executions import execute_first
 from test_uniformity import BLOCK, HEAD, NONE, TAIL, TEST, WARP, agreement, steps
 
-from ptxwcet.emulator.execute import execute
-from ptxwcet.emulator.launch import EmulatedLaunch, EmulatorOptions
+from ptxwcet.emulator.launch import EmulatedLaunch
 from ptxwcet.flow.graph.cfg import build_cfg
 from ptxwcet.flow.shapes.shape import Agreement
 
@@ -23,10 +22,8 @@ SUM = "mov.u32 %r7, -9; add.cc.u32 %r8, %r2, %r7; addc.u32 %r6, 0, 0;"
 
 def executed_agreement(body: str, words: np.ndarray) -> Agreement:
     """Who took the branch on ``%p1`` at the end alike in one execution."""
-    module = parse_text(HEAD + body + TAIL)
-    options = EmulatorOptions(record_paths=True)
     launch = EmulatedLaunch((64, 1, 1), (1, 1, 1), (words, 5))
-    execution = execute(module.kernels[0], module, launch, options=options)
+    execution = execute_first(HEAD + body + TAIL, launch, record_paths=True)
     kernel = execution.kernel
     branch = next(
         block.id

@@ -2,13 +2,12 @@
 
 import numpy as np
 import pytest
+from executions import execute_first
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from parsing import parse_text
 from refusals import refusals_of
 
-from ptxwcet.emulator.execute import execute
-from ptxwcet.emulator.launch import EmulatedLaunch, EmulatorOptions, PathRun, PathStep
+from ptxwcet.emulator.launch import EmulatedLaunch, PathRun, PathStep
 from ptxwcet.emulator.path_recording import BlockRecorder, PathBook
 
 HEADER = ".version 9.0\n.target sm_90\n.address_size 64\n"
@@ -26,10 +25,8 @@ def run(body, threads, *arguments, functions="", grid=1, limit=10**6):
 {body}
 }}
 """
-    module = parse_text(text)
     launch = EmulatedLaunch((threads, 1, 1), (grid, 1, 1), arguments or (np.zeros(threads, "i4"),))
-    options = EmulatorOptions(record_paths=True, max_instructions=limit)
-    return execute(module.kernels[0], module, launch, options=options)
+    return execute_first(text, launch, record_paths=True, max_instructions=limit)
 
 
 def result(*given, **more):

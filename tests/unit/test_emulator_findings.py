@@ -2,10 +2,9 @@
 
 import numpy as np
 import pytest
-from parsing import parse_text
+from executions import execute_first
 
-from ptxwcet.emulator.execute import execute
-from ptxwcet.emulator.launch import EmulatedLaunch, EmulatorOptions
+from ptxwcet.emulator.launch import EmulatedLaunch
 from ptxwcet.emulator.memory import BASE
 
 HEADER = """.version 9.0
@@ -27,11 +26,10 @@ GIVEN = np.arange(64, dtype="u4")
 
 def run(*lines, threads=64, blocks=1, checks=None):
     text = HEADER + "\n".join(lines) + "\nret;\n}\n"
-    module = parse_text(text)
     arguments = (GIVEN, np.zeros(64, "u4"))
     launch = EmulatedLaunch((threads, 1, 1), (blocks, 1, 1), arguments)
-    options = EmulatorOptions() if checks is None else EmulatorOptions(checks=frozenset(checks))
-    return execute(module.kernels[0], module, launch, options=options)
+    options = {} if checks is None else {"checks": frozenset(checks)}
+    return execute_first(text, launch, **options)
 
 
 def found(*lines, **options):

@@ -2,12 +2,11 @@
 
 import numpy as np
 import pytest
-from parsing import parse_text
+from executions import execute_first
 from programs import run_program
 from refusals import refusals_of
 
-from ptxwcet.emulator.execute import execute
-from ptxwcet.emulator.launch import EmulatedLaunch, EmulatorOptions
+from ptxwcet.emulator.launch import EmulatedLaunch
 from ptxwcet.support.diagnostics import PtxwcetError
 
 ENDLESS = """.version 9.0
@@ -31,10 +30,8 @@ INNER:
 
 
 def run(text, limit, *arguments, block=(32, 1, 1), grid=(1, 1, 1)):
-    module = parse_text(text)
-    options = EmulatorOptions(max_instructions=limit)
     launch = EmulatedLaunch(block, grid, arguments)
-    return execute(module.kernels[0], module, launch, options=options)
+    return execute_first(text, launch, max_instructions=limit)
 
 
 def test_an_endless_loop_is_named():

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from executions import execute_first
+from executions import distinct_steps, execute_first
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from parsing import parse_kernel
@@ -14,8 +14,6 @@ from test_paths_on_data import WORDS, DataWriter
 
 from ptxwcet.emulator.launch import (
     EmulatedLaunch,
-    PathNode,
-    PathStep,
 )
 from ptxwcet.flow.graph.cfg import build_cfg
 from ptxwcet.flow.graph.dominance import compute_postdominators
@@ -210,15 +208,6 @@ def test_rows_of_the_block(block: tuple[int, int, int], expected: Agreement) -> 
 # --- random kernels -------------------------------------------------------------------------------
 
 
-def steps(body: Sequence[PathNode]) -> Iterator[PathStep]:
-    """The distinct steps of an executed path."""
-    for node in body:
-        if isinstance(node, PathStep):
-            yield node
-        else:
-            yield from steps(node.body)
-
-
 def contradictions(kernel: Kernel, launch: EmulatedLaunch, found: Sequence[Agreement]) -> list[int]:
     """Blocks whose branch some lanes of a warp took and others not, though they agree on it."""
     module = parse_module(kernel.span.source)
@@ -226,7 +215,7 @@ def contradictions(kernel: Kernel, launch: EmulatedLaunch, found: Sequence[Agree
     return [
         step.block
         for row in execution.paths
-        for step in steps(row.body)
+        for step in distinct_steps(row.body)
         if found[step.block] >= WARP and step.taken not in (0, step.mask)
     ]
 

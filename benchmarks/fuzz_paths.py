@@ -6,31 +6,21 @@ every warp of every block must execute what the extracted path allows. Prints mi
 
 from __future__ import annotations
 
-import importlib.util
 import random
 import sys
 import time
 from pathlib import Path
-from types import ModuleType
 
 from ptxwcet.flow.launch import Launch
 
-ORACLE = Path(__file__).parents[1] / "tests" / "oracle" / "test_walk_against_execution.py"
+TESTS = Path(__file__).parents[1] / "tests"
+sys.path[:0] = [str(TESTS / "support"), str(TESTS / "oracle")]
 
-
-def load_oracle() -> ModuleType:
-    """The oracle's module: interpreter, generator, comparison."""
-    spec = importlib.util.spec_from_file_location("oracle", ORACLE)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+import test_walk_against_execution as oracle  # noqa: E402
 
 
 def main() -> None:
     """Runs the seeds of the command line."""
-    oracle = load_oracle()
     first, last = int(sys.argv[1]), int(sys.argv[2])
     answered = mismatches = 0
     slowest = 0.0

@@ -7,12 +7,9 @@ import re
 import subprocess
 import sys
 from functools import cache
-from pathlib import Path
 
 import pytest
-
-ROOT = Path(__file__).parents[2]
-PACKAGE = ROOT / "ptxwcet"
+from places import PACKAGE, ROOT
 
 # From the top down. A room may import rooms below it; rooms on one line know nothing of each other.
 LAYERS = """
@@ -277,3 +274,20 @@ def test_no_file_names_a_path_of_some_machine() -> None:
         text = (ROOT / name).read_bytes().decode("utf-8", "replace")
         wrong += [f"{name}: {one.group()}" for one in MACHINE_PATH.finditer(text)]
     assert wrong == []
+
+
+def test_oracles_do_without_the_helpers_of_tests() -> None:
+    helpers = {path.stem for path in (ROOT / "tests" / "support").glob("*.py")}
+    oracles = [
+        path
+        for path in (ROOT / "tests" / "oracle").glob("*.py")
+        if not path.name.startswith("test_")
+    ]
+    assert len(helpers) > 5 < len(oracles)
+    found = {
+        (path.name, node.module)
+        for path in oracles
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ImportFrom) and node.module in helpers
+    }
+    assert found == set()

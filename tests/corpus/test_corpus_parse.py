@@ -10,19 +10,17 @@ import sys
 from pathlib import Path
 
 import pytest
+from parsing import parse_file, parse_text
+from places import ROOT
 
-from ptxwcet.ir.kernel import Module, unknown_instructions
+from ptxwcet.ir.kernel import unknown_instructions
 from ptxwcet.ir.printer import print_module
 from ptxwcet.ir.structure import structure
 from ptxwcet.ir.verifier import verify_kernel
-from ptxwcet.ptx.parser import parse_module
-from ptxwcet.ptx.reading import read_source
-from ptxwcet.support.source import SourceFile
 
 sys.path.insert(0, str(Path(__file__).parent))
 from cubin import PTXAS, assemble, sections
 
-ROOT = Path(__file__).parents[2]
 FILES = sorted(
     [
         *(ROOT / "tests" / "corpus" / "ptx").rglob("*.ptx"),
@@ -40,25 +38,21 @@ def name(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
 
-def load(path: Path) -> Module:
-    return parse_module(read_source(path))
-
-
 @pytest.mark.parametrize("path", FILES, ids=name)
 def test_parses_lowers_and_survives_printing(path: Path) -> None:
-    module = load(path)
+    module = parse_file(path)
     functions = module.kernels + module.functions
     assert functions
     for kernel in functions:
         assert unknown_instructions(kernel) == ()
         assert verify_kernel(kernel) == ()
     printed = print_module(module)
-    assert structure(parse_module(SourceFile("printed.ptx", printed))) == structure(module)
+    assert structure(parse_text(printed)) == structure(module)
 
 
 def test_the_corpus_is_there_and_is_lowered() -> None:
     lowered = 0
-    for module in map(load, FILES):
+    for module in map(parse_file, FILES):
         for kernel in module.kernels + module.functions:
             lowered += sum(i.op_class is not None for i in kernel.instructions)
     assert lowered >= 30_000
@@ -72,7 +66,7 @@ def test_ptxas_sees_no_difference(path: Path, tmp_path: Path) -> None:
     text = ZERO_OFFSET.sub("", path.read_text(encoding="utf-8"))
     original = assemble(text, tmp_path, "original")
     assert isinstance(original, bytes), original
-    printed = assemble(print_module(load(path)), tmp_path, "printed")
+    printed = assemble(print_module(parse_file(path)), tmp_path, "printed")
     assert isinstance(printed, bytes), printed
     assert sections(printed) == sections(original)
     assert sections(original)

@@ -11,20 +11,18 @@ register was bounded by what the loop adds to it, though it was loaded on the wa
 from __future__ import annotations
 
 import time
-from pathlib import Path
 
 import pytest
 from containment_runs import contained
+from parsing import parse_file, parse_kernel
 from path_attack import attack, machine
+from places import UNSOUND
 
 from ptxwcet.flow.facts.path_counts import count_visits
 from ptxwcet.flow.launch import Launch
 from ptxwcet.flow.walk.path import loop_entries
 from ptxwcet.pipeline import analyse_kernel
-from ptxwcet.ptx.parser import parse_module
-from ptxwcet.support.source import SourceFile
 
-DATA = Path(__file__).parents[1] / "data" / "unsound"
 LAUNCH = Launch((32, 1, 1))
 
 # An indexed branch on what is known of each lane, on data of the lane, on data of the warp.
@@ -83,18 +81,18 @@ REFUSED = ["parted_exit", "longest_lanes"]
 
 @pytest.mark.parametrize("name", [*BOUNDED, *REFUSED])
 def test_no_execution_exceeds_what_is_said_of_it(name: str) -> None:
-    path = DATA / f"{name}.ptx"
-    (kernel,) = parse_module(SourceFile(path.name, path.read_text())).kernels
+    path = UNSOUND / f"{name}.ptx"
+    (kernel,) = parse_file(path).kernels
     found = attack(kernel, LAUNCH, machine(), seed=1, executions=40, steps=4000)
     assert not found.violations
     assert (found.code is None) == (name in BOUNDED)
 
 
 def test_a_loop_is_executed_as_often_as_its_longest_lanes_do() -> None:
-    text = (DATA / "longest_lanes.ptx").read_text()
+    text = (UNSOUND / "longest_lanes.ptx").read_text()
     counted, rest = text.split("mov.u32 %r8, 0;\nM:")
     alone = counted + rest[rest.index("E:") :]
-    (kernel,) = parse_module(SourceFile("alone.ptx", alone)).kernels
+    kernel = parse_kernel(alone)
     analysis = analyse_kernel(kernel, Launch((32, 1, 1), (40, 1, 1)), machine())
     ((path,),) = [piece.paths.warps for piece in analysis.pieces]
     assert next(loop_entries(path.nodes)).iterations.base == 39 + 36
@@ -105,15 +103,15 @@ def test_a_loop_is_executed_as_often_as_its_longest_lanes_do() -> None:
 )
 def test_indexed_branches_are_executed_as_their_paths_say(index: str) -> None:
     text = INDEXED.replace("INDEX", index)
-    (kernel,) = parse_module(SourceFile("indexed.ptx", text)).kernels
+    kernel = parse_kernel(text)
     found = attack(kernel, LAUNCH, machine(), seed=1, executions=20, steps=200)
     assert found.code is None
     assert not found.violations
 
 
 def test_a_growing_loop_may_hold_one_that_grows_with_another_counter() -> None:
-    path = DATA.parent / "crashes" / "growing_inside.ptx"
-    (kernel,) = parse_module(SourceFile(path.name, path.read_text())).kernels
+    path = UNSOUND.parent / "crashes" / "growing_inside.ptx"
+    (kernel,) = parse_file(path).kernels
     analysis = analyse_kernel(kernel, LAUNCH, machine())
     executed = sum(i * j for i in range(70) for j in range(70))  # bodies of the innermost loop
     ((warp,),) = [piece.paths.warps for piece in analysis.pieces]
@@ -177,7 +175,7 @@ FOUND_AT_RANDOM = {
 @pytest.mark.parametrize("threads", [5, 32])
 def test_what_random_kernels_found(body: str, threads: int) -> None:
     text = FOUND.replace("BODY", body)
-    (kernel,) = parse_module(SourceFile("found.ptx", text)).kernels
+    kernel = parse_kernel(text, "found.ptx")
     launch = Launch((threads, 1, 1))
     found = attack(kernel, launch, machine(), seed=1, executions=20, steps=200)
     assert found.code is None
@@ -192,7 +190,7 @@ def test_a_range_is_not_split_into_as_many_parts_as_there_are_remainders(amount:
         "setp.ne.s64 %p1, %rd2, 1; @%p1 bra L0;"
     )
     text = FOUND.replace("BODY", body).replace("data)", "data, .param .u32 n)")
-    (kernel,) = parse_module(SourceFile("found.ptx", text)).kernels
+    kernel = parse_kernel(text, "found.ptx")
     launch = Launch((2, 1, 1), ranges={"n": (0, (1 << 32) - 1)})
     begin = time.process_time()
     found = attack(kernel, launch, machine(), seed=1, executions=20, steps=200)
@@ -205,8 +203,8 @@ def test_a_range_is_not_split_into_as_many_parts_as_there_are_remainders(amount:
 def test_a_block_index_inside_of_a_vector_is_that_of_every_block(
     grid: tuple[int, int, int] | None,
 ) -> None:
-    text = (DATA / "packed_index.ptx").read_text()
-    (kernel,) = parse_module(SourceFile("packed_index.ptx", text)).kernels
+    text = (UNSOUND / "packed_index.ptx").read_text()
+    kernel = parse_kernel(text, "packed_index.ptx")
     analysis = analyse_kernel(kernel, Launch((32, 1, 1), grid=grid), machine())
     visits = frozenset({(2, True), (2, False)})
     most = [count_visits(one.paths.warps[0].nodes, visits)[1] for one in analysis.pieces]

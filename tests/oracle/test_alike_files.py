@@ -4,15 +4,12 @@ refused. Each file says in its source or in a word here which sentence was wrong
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
+from answers import only_answer, only_refusal
+from places import CRASHES, UNSOUND
 
 from ptxwcet.studies.block_bound import bound_file
 from ptxwcet.studies.request import Request
-
-UNSOUND = Path(__file__).parents[1] / "data" / "unsound"
-CRASHES = Path(__file__).parents[1] / "data" / "crashes"
 
 
 @pytest.mark.parametrize(
@@ -31,7 +28,7 @@ def test_bounds_cover_the_execution(
 ) -> None:
     path = UNSOUND / f"{file}.ptx"
     request = Request(str(path), kernels=(kernel,), launch_file=str(UNSOUND / launch))
-    (analysis,) = bound_file(request).answered
+    analysis = only_answer(request)
     assert analysis.worst.bound.cycles >= executed_cycles
 
 
@@ -39,7 +36,7 @@ def test_a_barrier_on_one_side_of_a_carry_is_refused() -> None:
     path = UNSOUND / "addc_asm.ptx"
     parameters = ("lo=4294967280", "hi=0")
     request = Request(str(path), kernels=("barrier",), block="32", parameters=parameters)
-    (refused,) = bound_file(request).refused
+    refused = only_refusal(request)
     assert {one.code for one in refused.diagnostics} == {"PW222"}
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from answers import only_answer
+from places import ROOT
 
 from ptxwcet.claims import AssumptionState, Guarantee, TimingClaim
 from ptxwcet.compose.wishes import GridWishes
@@ -15,7 +17,6 @@ from ptxwcet.studies.block_bound import bound_file
 from ptxwcet.studies.launch_trace import TraceOptions, trace_launch
 from ptxwcet.studies.request import Request
 
-ROOT = Path(__file__).parents[2]
 KEY = "alone-on-its-sm"
 LAUNCH = """\
 kernel = "vector_add"
@@ -44,7 +45,7 @@ def longest_block(request: Request, resident: int, policy: str) -> int:
 
 
 def claim_of(request: Request) -> TimingClaim:
-    (row,) = bound_file(request).answered
+    row = only_answer(request)
     return row.worst.bound.claim
 
 

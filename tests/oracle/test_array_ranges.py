@@ -6,12 +6,11 @@ import pytest
 from containment_runs import contained
 from isa_interpreter import OUTSIDE, Input, execute
 from isa_memory import PROFILES
+from parsing import parse_kernel
 from path_attack import attack, machine
 
 from ptxwcet.flow.launch import ArrayRange, Launch
 from ptxwcet.ir.kernel import Kernel
-from ptxwcet.ptx.parser import parse_module
-from ptxwcet.support.source import SourceFile
 
 BODY = """.version 8.3
 .target sm_80
@@ -40,7 +39,7 @@ ret;
 
 def kernel_of(load: str, to: str, widened: str, test: str) -> Kernel:
     text = BODY.format(load=load, to=to, widened=widened, test=test)
-    return parse_module(SourceFile("k.ptx", text)).kernels[0]
+    return parse_kernel(text)
 
 
 CASES = {
@@ -99,7 +98,7 @@ def test_a_run_that_writes_another_number_is_not_spoken_of() -> None:
         widened="st.global.u32 [%d3], 99;\nld.global.u32 %r2, [%d3];",
         test="lt.u32",
     )
-    kernel = parse_module(SourceFile("k.ptx", text)).kernels[0]
+    kernel = parse_kernel(text)
     given = Input((1, 1, 1), seed=1, arrays={"a": ArrayRange("u32", 0, 5)}, steps=300)
     assert (OUTSIDE, 0) in execute(kernel, given).findings
 

@@ -9,16 +9,15 @@ from __future__ import annotations
 
 import pytest
 from isa_interpreter import execute
+from parsing import parse_kernel
 from path_attack import Checker, inputs, machine
+from refusals import refusal_of
 from test_uniformity import BLOCK, WARP, agreement
 
 from ptxwcet.flow.facts.stated import NO_FACTS, BranchFact, FactSource, Place, StatedFacts
 from ptxwcet.flow.launch import Launch
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.pipeline import analyse_kernel
-from ptxwcet.ptx.parser import parse_module
-from ptxwcet.support.diagnostics import PtxwcetError
-from ptxwcet.support.source import SourceFile
 
 KERNEL = """
 .version 8.3
@@ -95,11 +94,9 @@ TOGETHER = {
 
 @pytest.mark.parametrize("body", [*APART.values(), *TOGETHER.values()], ids=[*APART, *TOGETHER])
 def test_no_run_takes_longer_than_its_bound(body: str) -> None:
-    (kernel,) = parse_module(SourceFile("k.ptx", KERNEL.replace("BODY", body))).kernels
+    kernel = parse_kernel(KERNEL.replace("BODY", body))
     if body in APART.values():
-        with pytest.raises(PtxwcetError) as caught:
-            analyse_and_hold(kernel)
-        assert caught.value.diagnostics[0].code == "PW222"
+        assert refusal_of(analyse_and_hold, kernel).code == "PW222"
     else:
         analyse_and_hold(kernel)
 
@@ -176,13 +173,11 @@ def test_warps_that_come_for_the_first_time_in_other_iterations(
 ) -> None:
     """What warps agree on in an iteration is not what each of them finds at its n-th visit."""
     text = IN_TURNS.replace("MISS", miss)
-    (kernel,) = parse_module(SourceFile("k.ptx", text)).kernels
+    kernel = parse_kernel(text)
     if is_bounded:
         analyse_and_hold(kernel, FOUR, 6)
         return
-    with pytest.raises(PtxwcetError) as caught:
-        analyse_and_hold(kernel, FOUR, 40)
-    assert caught.value.diagnostics[0].code == "PW222"
+    assert refusal_of(analyse_and_hold, kernel, FOUR, 40).code == "PW222"
 
 
 VOTED = "setp.gt.s32 %p3, %r2, 9; vote.sync.any.pred %p2, %p3, -1;"  # alike in a warp
@@ -235,14 +230,12 @@ def test_a_loop_left_alike_has_one_limit_for_the_block(
     limits: str, is_bounded: bool, threads: int
 ) -> None:
     """It also ends after as many iterations as the index of the block says, to each warp."""
-    (kernel,) = parse_module(SourceFile("k.ptx", COUNTED.replace("LIMITS", limits))).kernels
+    kernel = parse_kernel(COUNTED.replace("LIMITS", limits))
     launch = Launch((threads, 1, 1), grid=(11, 1, 1))
     if is_bounded:
         analyse_and_hold(kernel, launch, 4)
         return
-    with pytest.raises(PtxwcetError) as caught:
-        analyse_and_hold(kernel, launch)
-    assert caught.value.diagnostics[0].code == "PW502"
+    assert refusal_of(analyse_and_hold, kernel, launch).code == "PW502"
 
 
 AT_SOME_VISITS = (
@@ -276,13 +269,11 @@ def test_a_choice_that_has_barriers_at_some_of_its_visits(
 ) -> None:
     """All warps make it alike in each iteration; what it is for one warp need not have barriers."""
     text = AT_SOME_VISITS.replace("AGAIN", again).replace("WHO", who)
-    (kernel,) = parse_module(SourceFile("k.ptx", text)).kernels
+    kernel = parse_kernel(text)
     if is_bounded:
         analyse_and_hold(kernel)
         return
-    with pytest.raises(PtxwcetError) as caught:
-        analyse_and_hold(kernel)
-    assert caught.value.diagnostics[0].code == "PW502"
+    assert refusal_of(analyse_and_hold, kernel).code == "PW502"
 
 
 STATED = (
@@ -303,12 +294,10 @@ ALIKE = StatedFacts(branches=(BranchFact(Place("S"), FactSource("a test"), unifo
 def test_a_choice_that_is_decided_at_some_of_its_visits() -> None:
     """What warps are said to decide alike may be known of each of them in another iteration."""
     apart = STATED.replace("KNOWN", KNOWN).replace("OTHERS", "@%p4 bra L;")
-    (kernel,) = parse_module(SourceFile("k.ptx", apart)).kernels
-    with pytest.raises(PtxwcetError) as caught:
-        analyse_and_hold(kernel, facts=ALIKE)
-    assert caught.value.diagnostics[0].code == "PW502"
+    kernel = parse_kernel(apart)
+    assert refusal_of(analyse_and_hold, kernel, facts=ALIKE).code == "PW502"
     same = STATED.replace("KNOWN", "bra S;").replace("OTHERS", "")
-    (kernel,) = parse_module(SourceFile("k.ptx", same)).kernels
+    kernel = parse_kernel(same)
     analyse_and_hold(kernel, facts=ALIKE)
 
 
@@ -334,10 +323,8 @@ def test_a_loop_whose_end_is_decided_at_some_of_its_entries(loop: str) -> None:
     known = KNOWN.replace("bra S", "bra I")
     text = STATED.replace(branch, f"I: {loop}")
     apart = text.replace("KNOWN", known).replace("OTHERS", "@%p4 bra L;")
-    (kernel,) = parse_module(SourceFile("k.ptx", apart)).kernels
-    with pytest.raises(PtxwcetError) as caught:
-        analyse_and_hold(kernel, facts=ALIKE)
-    assert caught.value.diagnostics[0].code == "PW502"
+    kernel = parse_kernel(apart)
+    assert refusal_of(analyse_and_hold, kernel, facts=ALIKE).code == "PW502"
     same = text.replace("KNOWN", "bra I;").replace("OTHERS", "")
-    (kernel,) = parse_module(SourceFile("k.ptx", same)).kernels
+    kernel = parse_kernel(same)
     analyse_and_hold(kernel, facts=ALIKE)

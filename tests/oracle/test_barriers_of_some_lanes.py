@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import pytest
 from isa_interpreter import execute
+from parsing import parse_kernel
 from path_attack import Checker, inputs, machine
+from refusals import refusal_of
 
 from ptxwcet.flow.launch import Launch
 from ptxwcet.pipeline import analyse_kernel
-from ptxwcet.ptx.parser import parse_module
-from ptxwcet.support.diagnostics import PtxwcetError
-from ptxwcet.support.source import SourceFile
 
 KERNEL = """
 .version 8.3
@@ -55,12 +54,10 @@ BOUNDED = {
 @pytest.mark.parametrize("threads", [32, 64])
 @pytest.mark.parametrize("body", [*REFUSED.values(), *BOUNDED.values()], ids=[*REFUSED, *BOUNDED])
 def test_lanes_that_wait_for_the_end_reach_no_barrier(body: str, threads: int) -> None:
-    (kernel,) = parse_module(SourceFile("k.ptx", KERNEL.replace("BODY", body))).kernels
+    kernel = parse_kernel(KERNEL.replace("BODY", body))
     launch = Launch((threads, 1, 1))
     if body in REFUSED.values():
-        with pytest.raises(PtxwcetError) as caught:
-            analyse_kernel(kernel, launch, machine())
-        assert caught.value.diagnostics[0].code == "PW222"
+        assert refusal_of(analyse_kernel, kernel, launch, machine()).code == "PW222"
         return
     checker = Checker(analyse_kernel(kernel, launch, machine()))
     for given in inputs(launch, 1, 12, 2000):

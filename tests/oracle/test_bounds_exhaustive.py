@@ -14,6 +14,8 @@ from types import MappingProxyType
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from warp_nodes import instructions
+from warp_nodes import timed as i
 
 from ptxwcet.bounds.analysis import BlockAnalysis, analyse_block
 from ptxwcet.bounds.gub import bound_gub
@@ -36,10 +38,9 @@ from ptxwcet.warp.program import (
 )
 
 Path = tuple[TimedInstruction | Barrier, ...]
-
-
-def i(unit: str, init: int, lat: int, writes: str = "", reads: str = "") -> TimedInstruction:
-    return TimedInstruction(unit, init, lat, tuple(reads.split()), tuple(writes.split()))
+INSTRUCTIONS = instructions(
+    "AAB", "abc", most_names=1, latencies=(0, 0, 1, 3, 7), bubbles=(0, 0, 0, 2)
+)
 
 
 # --- the search -----------------------------------------------------------------------------------
@@ -260,20 +261,6 @@ def test_lower_bound_of_overlapping_sections() -> None:
 # --- random blocks --------------------------------------------------------------------------------
 
 
-@st.composite
-def instructions(draw: st.DrawFn) -> TimedInstruction:
-    names = st.lists(st.sampled_from("abc"), max_size=1).map(tuple)
-    return TimedInstruction(
-        draw(st.sampled_from("AAB")),
-        draw(st.integers(1, 4)),
-        draw(st.sampled_from((0, 0, 1, 3, 7))),
-        draw(names),
-        draw(names),
-        conditional=draw(st.booleans()),
-        bubble_cycles=draw(st.sampled_from((0, 0, 0, 2))),
-    )
-
-
 BARRIER = Barrier(TimedInstruction("A", 1, 2))
 
 
@@ -285,7 +272,7 @@ def blocks(draw: st.DrawFn, most_warps: int = 3) -> tuple[Path, ...]:
     for _ in range(draw(st.integers(2, most_warps))):
         barriers = draw(st.sampled_from((count, count, max(0, count - 1))))
         sections = [
-            tuple(draw(st.lists(instructions(), max_size=3 if count else 4)))
+            tuple(draw(st.lists(INSTRUCTIONS, max_size=3 if count else 4)))
             for _ in range(barriers + 1)
         ]
         path: Path = sections[0]
@@ -351,7 +338,7 @@ def open_nodes() -> st.SearchStrategy[Node]:
             st.builds(lambda body, least: Repeat(2, body, least), side, st.integers(0, 2)),
         )
 
-    return st.recursive(instructions(), wider, max_leaves=4)
+    return st.recursive(INSTRUCTIONS, wider, max_leaves=4)
 
 
 def resolved(body: tuple[Node, ...], draw: st.DrawFn) -> Path:
@@ -408,7 +395,7 @@ def test_sub_cores_with_private_units(
 
 
 @settings(max_examples=100, deadline=None)
-@given(st.lists(instructions(), min_size=1, max_size=3), st.integers(2, 3))
+@given(st.lists(INSTRUCTIONS, min_size=1, max_size=3), st.integers(2, 3))
 def test_classes_of_warps_and_loops_change_nothing(
     body: list[TimedInstruction], count: int
 ) -> None:

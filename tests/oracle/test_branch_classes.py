@@ -6,25 +6,21 @@ uniform, and where the launch decides a branch and lanes are said to part, they 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from pathlib import Path
-
 import pytest
 from click.testing import CliRunner, Result
+from executions import distinct_steps
+from parsing import parse_file
+from places import ROOT, SAMPLES
 
 from ptxwcet.cli.cfg import cfg as command
 from ptxwcet.emulator.execute import execute
-from ptxwcet.emulator.launch import EmulatorOptions, PathNode, PathStep
+from ptxwcet.emulator.launch import EmulatorOptions
 from ptxwcet.flow.graph.inlining import inline_calls
 from ptxwcet.flow.paths.branch_kinds import BranchClass
-from ptxwcet.ptx.parser import parse_module
-from ptxwcet.ptx.reading import read_source
 from ptxwcet.studies.flow_notes import DescribedKernel, describe_flow
 from ptxwcet.studies.launch_run import emulated, read_launch
 from ptxwcet.studies.request import Request
 
-ROOT = Path(__file__).parents[2]
-SAMPLES = ROOT / "samples"
 TOTALS = str(ROOT / "tests" / "data" / "flow" / "totals.ptx")
 UNIFORM = (BranchClass.BLOCK, BranchClass.WARP)
 LAUNCHES = {
@@ -44,20 +40,12 @@ def described(file: str, **options: object) -> DescribedKernel:
     return found
 
 
-def steps(body: Sequence[PathNode]) -> Iterator[PathStep]:
-    for node in body:
-        if isinstance(node, PathStep):
-            yield node
-        else:
-            yield from steps(node.body)
-
-
 @pytest.mark.parametrize("name", LAUNCHES)
 def test_warps_part_where_the_class_says(name: str) -> None:
     file = str(SAMPLES / f"{LAUNCHES[name]}.ptx")
     launch_file = str(SAMPLES / "launches" / f"{name}.toml")
     request = Request(file, launch_file=launch_file)
-    module = parse_module(read_source(file))
+    module = parse_file(file)
     launch = read_launch(launch_file, module, request)
     found = described(file, launch_file=launch_file)
     whole = inline_calls(launch.kernel, module)
@@ -65,7 +53,7 @@ def test_warps_part_where_the_class_says(name: str) -> None:
     parted = {
         step.block
         for row in run.paths
-        for step in steps(row.body)
+        for step in distinct_steps(row.body)
         if step.taken and step.taken != step.mask
     }
     kinds = found.notes.branches

@@ -8,23 +8,21 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from functools import cache
-from pathlib import Path
 
 import pytest
+from answers import only_answer, only_refusal
+from parsing import parse_file
+from places import DATA
 
-from ptxwcet.analysed import KernelAnalysis
 from ptxwcet.flow.certificates.checker import Verdict
 from ptxwcet.flow.walk.path import PathLoop, loop_entries
-from ptxwcet.ptx.parser import parse_module
-from ptxwcet.ptx.reading import read_source
 from ptxwcet.report.build import build_report
 from ptxwcet.report.rechecking import recheck
 from ptxwcet.studies.block_bound import bound_file
-from ptxwcet.studies.opening import RefusedKernel
 from ptxwcet.studies.request import Request
 
-FOLDER = Path(__file__).parents[1] / "data" / "certificates"
-ENDLESS = [kernel.name for kernel in parse_module(read_source(str(FOLDER / "endless.ptx"))).kernels]
+FOLDER = DATA / "certificates"
+ENDLESS = [kernel.name for kernel in parse_file(FOLDER / "endless.ptx").kernels]
 
 RANGES = {
     "sift_down": ("sift_down_param_1=1..1000",),
@@ -41,8 +39,7 @@ def request(kernel: str, file: str) -> Request:
 
 
 def entries(kernel: str) -> list[PathLoop]:
-    (row,) = bound_file(request(kernel, "loops.ptx")).kernels
-    assert isinstance(row, KernelAnalysis), row.diagnostics[0].message
+    row = only_answer(request(kernel, "loops.ptx"))
     warps = [warp for piece in row.pieces for warp in piece.paths.warps]
     return [entry for warp in warps for entry in loop_entries(warp.nodes)]
 
@@ -81,8 +78,7 @@ def test_a_heap_is_as_high_as_its_size_says() -> None:
 
 @pytest.mark.parametrize("kernel", ENDLESS)
 def test_loops_that_may_not_end_have_no_bound(kernel: str) -> None:
-    (row,) = bound_file(request(kernel, "endless.ptx")).kernels
-    assert isinstance(row, RefusedKernel)
+    row = only_refusal(request(kernel, "endless.ptx"))
     assert row.diagnostics[0].code in ("PW203", "PW205", "PW206")
 
 
@@ -94,7 +90,7 @@ def test_there_are_enough_of_them() -> None:
 def test_reports_are_confirmed_by_the_checker_alone(kernel: str) -> None:
     report = build_report(bound_file(request(kernel, "loops.ptx")))
     data = json.loads(json.dumps(asdict(report)))
-    module = parse_module(read_source(str(FOLDER / "loops.ptx")))
+    module = parse_file(FOLDER / "loops.ptx")
     found = list(recheck(data, module))
     assert found
     assert {one.verdict for one in found} == {Verdict.CONFIRMED}

@@ -10,6 +10,7 @@ from dataclasses import replace
 from random import Random
 
 import pytest
+from flow_graphs import loops_in
 from small_programs import draw_program
 from small_words import Program, Row, TooManyStates, most_passes, narrow_types
 
@@ -36,8 +37,7 @@ from ptxwcet.flow.certificates.solving import State
 from ptxwcet.flow.effort import Effort
 from ptxwcet.flow.flow_graph import FlowGraph
 from ptxwcet.flow.graph.cfg import BlockId, build_cfg
-from ptxwcet.flow.graph.dominance import compute_dominators, compute_postdominators
-from ptxwcet.flow.graph.loops import find_loops
+from ptxwcet.flow.graph.dominance import compute_postdominators
 from ptxwcet.flow.launch import Launch
 from ptxwcet.flow.paths.extraction import flow_graph
 
@@ -47,7 +47,7 @@ REGISTERS = ("%r1", "%r2", "%r3")
 def graph_of(program: Program) -> FlowGraph:
     kernel = program.kernel()
     cfg = build_cfg(kernel)
-    forest = find_loops(cfg, compute_dominators(cfg))
+    forest = loops_in(cfg)
     postdominators = tuple(compute_postdominators(cfg).immediate)
     return flow_graph(kernel, cfg, forest, postdominators, Launch((32, 1, 1), (1, 1, 1)))
 

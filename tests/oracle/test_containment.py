@@ -12,10 +12,8 @@ from pathlib import Path
 import pytest
 from containment_runs import ROOT, Case, contained, corpus, few_steps, launched
 from kernel_suite import entries
+from parsing import parse_kernel
 from random_programs import KINDS, random_kernel
-
-from ptxwcet.ptx.parser import parse_module
-from ptxwcet.support.source import SourceFile
 
 SAMPLES = sorted((ROOT / "samples" / "launches").glob("*.toml"))
 
@@ -68,6 +66,6 @@ def test_corpus(part: int) -> None:
 def test_random_kernels(kind: str) -> None:
     for seed in range(8):
         one = random_kernel(seed, kind)
-        (kernel,) = parse_module(SourceFile("k.ptx", one.text)).kernels
+        kernel = parse_kernel(one.text)
         result = contained(kernel, one.launch, seed=seed, executions=3, steps=one.steps)
         assert not result.wrong, (kind, seed)

@@ -9,27 +9,23 @@ reproduces the measurements. The bound covers it (docs/simulator.md).
 
 from __future__ import annotations
 
-import csv
 from functools import cache
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from reference_runs import reference_launch, reference_rows
+from warp_nodes import instructions
 
 from ptxwcet.bounds.analysis import BlockAnalysis, analyse_block
 from ptxwcet.bounds.safe import bound_safe
 from ptxwcet.claims import AssumptionState
-from ptxwcet.flow.launch import Launch
-from ptxwcet.ir.kernel import Kernel
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.pipeline import analyse_kernel
-from ptxwcet.ptx.parser import parse_module
 from ptxwcet.simulator.configuration import SmConfiguration
 from ptxwcet.simulator.engine import Simulator
 from ptxwcet.simulator.policies import Policy
 from ptxwcet.simulator.scheduled import ScheduledClaim, claim_schedule
-from ptxwcet.support.source import SourceFile
 from ptxwcet.warp.program import (
     Barrier,
     BlockWorkload,
@@ -40,7 +36,6 @@ from ptxwcet.warp.program import (
     unroll,
 )
 
-DATA = Path(__file__).parents[1] / "data" / "reference-sim"
 MACHINE = load_machine()
 LOOPS = {"loop16", "saxpy_loop", "sgemm_naive", "reduce_smem", "matvec_f64", "diverge"}
 # Not explained: kernel, latency, warps, policy -> cycles of the simulation below - measured.
@@ -49,6 +44,9 @@ UNEXPLAINED = {
     ("sgemm_naive", 5, 32, "lrr"): -1,
     ("sgemm_naive", 50, 32, "lrr"): 6,
 }
+INSTRUCTIONS = instructions(
+    ("SP", "SP", "INT", "MEM"), "abc", most_names=1, latencies=(0, 0, 1, 3, 7), bubbles=(0, 1, 1, 3)
+)
 
 
 class LateBubbles:
@@ -128,41 +126,14 @@ class LateBubbles:
 
 
 @cache
-def kernels(file: str) -> dict[str, Kernel]:
-    path = DATA / "ptx" / f"{file}.ptx"
-    module = parse_module(SourceFile(path.name, path.read_text()))
-    return {kernel.name: kernel for kernel in module.kernels}
-
-
-@cache
 def analysis(name: str, warps: int, latency: int) -> BlockAnalysis:
-    """The block as README.md beside the data launches it."""
-    n = 32 * warps
+    kernel, launch = reference_launch(name, warps)
     machine = load_machine("orin-ecrts2025", latency)
-    if name == "sgemm_naive":
-        kernel = kernels("kernels")[f"sgemm_naive_{warps}"]
-        block, scalars = (32, warps, 1), {3: 32, 4: 64}
-    else:
-        values = {
-            "vecadd": {3: n},
-            "saxpy_loop": {3: 8 * n},
-            "reduce_smem": {2: 4 * n},
-            "matvec_f64": {3: 8},
-            "diverge": {2: 12},
-        }
-        kernel = kernels("kernels" if name in values else name)[name]
-        block, scalars = (n, 1, 1), values.get(name, {})
-    arguments: dict[str, int | float] = {kernel.parameters[i].name: v for i, v in scalars.items()}
-    launch = Launch(block, (1, 1, 1), arguments)
     return analyse_kernel(kernel, launch, machine).worst.analysis
 
 
 def rows() -> list[dict[str, str]]:
-    found = []
-    for name in ("micro.csv", "cuda.csv"):
-        with (DATA / name).open() as file:
-            found += list(csv.DictReader(file))
-    return found
+    return reference_rows("micro.csv") + reference_rows("cuda.csv")
 
 
 def key(row: dict[str, str], policy: str) -> tuple[str, int, int, str]:
@@ -227,23 +198,9 @@ def test_late_bubbles_explain_the_rest(policy: str) -> None:
 # --- the bound covers late bubbles ----------------------------------------------------------------
 
 
-@st.composite
-def instructions(draw: st.DrawFn) -> TimedInstruction:
-    names = st.lists(st.sampled_from("abc"), max_size=1).map(tuple)
-    return TimedInstruction(
-        draw(st.sampled_from(("SP", "SP", "INT", "MEM"))),
-        draw(st.integers(1, 4)),
-        draw(st.sampled_from((0, 0, 1, 3, 7))),
-        draw(names),
-        draw(names),
-        conditional=draw(st.booleans()),
-        bubble_cycles=draw(st.sampled_from((0, 1, 1, 3))),
-    )
-
-
 @settings(max_examples=300, deadline=None)
 @given(
-    st.lists(st.lists(instructions(), min_size=1, max_size=8), min_size=2, max_size=5),
+    st.lists(st.lists(INSTRUCTIONS, min_size=1, max_size=8), min_size=2, max_size=5),
     st.sampled_from(("lrr", "gto")),
     st.sampled_from(Scoreboard),
     st.booleans(),

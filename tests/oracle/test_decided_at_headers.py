@@ -9,11 +9,9 @@ one, and not behind one of which a closed form was found.
 from __future__ import annotations
 
 import pytest
+from parsing import parse_kernel
+from refusals import refusal_of
 from test_barrier_order import KERNEL, LONG, analyse_and_hold
-
-from ptxwcet.ptx.parser import parse_module
-from ptxwcet.support.diagnostics import PtxwcetError
-from ptxwcet.support.source import SourceFile
 
 TEXT = (
     KERNEL.split("setp.lt.u32")[0].replace("%r<9>", "%r<20>").replace("%p<5>", "%p<15>")
@@ -40,11 +38,7 @@ PLACES = {
 def test_visits_that_are_decided_in_another_order(first: str) -> None:
     text = TEXT.replace("FIRST", first)
     apart = text.replace("WHO", "%r7").replace("LAST", "@!%p10 bra E; bar.sync 0;")
-    (kernel,) = parse_module(SourceFile("k.ptx", apart)).kernels
-    with pytest.raises(PtxwcetError) as caught:
-        analyse_and_hold(kernel)
-    assert caught.value.diagnostics[0].code == "PW502"
-    (kernel,) = parse_module(
-        SourceFile("k.ptx", text.replace("WHO", "1").replace("LAST", ""))
-    ).kernels
+    kernel = parse_kernel(apart)
+    assert refusal_of(analyse_and_hold, kernel).code == "PW502"
+    kernel = parse_kernel(text.replace("WHO", "1").replace("LAST", ""))
     analyse_and_hold(kernel)

@@ -11,29 +11,25 @@ from collections.abc import Iterator
 from itertools import combinations, permutations, product
 
 import pytest
+from flow_graphs import graph_with, loops_in
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ptxwcet.flow.graph.cfg import BasicBlock, BlockId, ControlFlowGraph, Transfer, assemble_cfg
+from ptxwcet.flow.graph.cfg import ControlFlowGraph
 from ptxwcet.flow.graph.divergence import add_branch_divergent_edges, complete_divergent_edges
-from ptxwcet.flow.graph.dominance import compute_dominators, compute_postdominators
-from ptxwcet.flow.graph.loops import find_loops
+from ptxwcet.flow.graph.dominance import compute_postdominators
 
 Edges = set[tuple[int, int]]
 Successors = list[list[int]]  # the last block is the exit and has none
 
 
 def graph(successors: Successors) -> ControlFlowGraph:
-    count = len(successors) - 1
-    blocks = [BasicBlock(BlockId(i), i, i + 1) for i in range(count)]
-    return assemble_cfg(
-        blocks, [Transfer(tuple(map(BlockId, targets))) for targets in successors[:-1]]
-    )
+    return graph_with(successors[:-1])
 
 
 def published(successors: Successors) -> Edges:
     cfg = graph(successors)
-    forest = find_loops(cfg, compute_dominators(cfg))
+    forest = loops_in(cfg)
     return set(add_branch_divergent_edges(cfg, forest, compute_postdominators(cfg)).edges)
 
 
@@ -200,7 +196,7 @@ def test_published_edges_miss_transfers(name: str) -> None:
 
 def forward_branches_of_the_whole_graph(successors: Successors) -> list[int]:
     """The other reading: successors are those of the graph, back edges included."""
-    forest = find_loops(graph(successors), compute_dominators(graph(successors)))
+    forest = loops_in(graph(successors))
     found = []
     for block, targets in enumerate(successors):
         loops = [loop for loop in forest.loops if loop.header == block]
@@ -211,7 +207,7 @@ def forward_branches_of_the_whole_graph(successors: Successors) -> list[int]:
 
 def published_by_the_other_reading(successors: Successors) -> Edges:
     """Fig. 3 written once more, from the paper, with those forward branches."""
-    forest = find_loops(graph(successors), compute_dominators(graph(successors)))
+    forest = loops_in(graph(successors))
     without = [
         [t for t in targets if (p, t) not in forest.back_edges]
         for p, targets in enumerate(successors)
@@ -246,7 +242,7 @@ def test_there_is_no_smaller_counterexample(ways: int, blocks: int) -> None:
         if any(blocks not in reachable(successors, block) for block in range(blocks)):
             continue
         cfg = graph(successors)
-        if not cfg.unreachable and find_loops(cfg, compute_dominators(cfg)).is_reducible:
+        if not cfg.unreachable and loops_in(cfg).is_reducible:
             assert divergent(successors) <= published(successors)
 
 

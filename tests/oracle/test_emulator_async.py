@@ -2,9 +2,8 @@
 
 import numpy as np
 import pytest
+from refusals import refusals_of
 from test_emulator_memory import run
-
-from ptxwcet.support.diagnostics import PtxwcetError
 
 RANDOM = np.random.default_rng(23)
 WAITS = ["cp.async.commit_group; cp.async.wait_group 0;", "cp.async.wait_all;"]
@@ -238,8 +237,6 @@ def test_bulk_copies(size):
     ],
 )  # fmt: skip
 def test_refused_by_name(text, reason):
-    with pytest.raises(PtxwcetError) as refusal:
-        run(text, np.zeros(4, "u4"), threads=1)
-    (only,) = refusal.value.diagnostics
+    (only,) = refusals_of(run, text, np.zeros(4, "u4"), threads=1)
     assert only.code == "PW410"
     assert reason in only.message

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from parsing import parse_text
 from simt import Interpreter
 from test_paths_against_execution import LAUNCHES, Awkward
 from test_walk_against_execution import Writer
@@ -18,9 +19,7 @@ from ptxwcet.emulator.launch import EmulatedLaunch, EmulatorOptions, Execution, 
 from ptxwcet.flow.graph.cfg import build_cfg
 from ptxwcet.flow.graph.dominance import compute_postdominators
 from ptxwcet.flow.launch import Launch
-from ptxwcet.ptx.parser import parse_module
 from ptxwcet.support.diagnostics import PtxwcetError
-from ptxwcet.support.source import SourceFile
 from ptxwcet.validate.containment import unrolled
 
 LIMIT = 50_000
@@ -31,7 +30,7 @@ def compare(text: str, launch: Launch) -> bool:
 
     False if the run is too long to compare.
     """
-    module = parse_module(SourceFile("random.ptx", text))
+    module = parse_text(text)
     kernel = module.kernels[0]
     assert launch.grid is not None
     emulated = EmulatedLaunch(launch.block, launch.grid, tuple(launch.parameters.values()))

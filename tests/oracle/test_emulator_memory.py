@@ -2,13 +2,11 @@
 
 import numpy as np
 import pytest
+from executions import execute_first
+from refusals import refusals_of
 from single_instruction import HEADER, evaluate
 
-from ptxwcet.emulator.execute import execute
-from ptxwcet.emulator.launch import EmulatedLaunch, EmulatorOptions
-from ptxwcet.ptx.parser import parse_module
-from ptxwcet.support.diagnostics import PtxwcetError
-from ptxwcet.support.source import SourceFile
+from ptxwcet.emulator.launch import EmulatedLaunch
 
 RANDOM = np.random.default_rng(21)
 EDGES = np.array(
@@ -30,9 +28,8 @@ def run(body, *arguments, threads=32, declarations="", module="", shared=0, find
         ".reg .b64 %d<9>, %x<9>; .reg .b32 %r<9>; .reg .b16 %h<9>; .reg .f32 %f<9>;"
         f".reg .f64 %e<9>; .reg .pred %p<9>; {loads}\n{body}\nret; }}\n"
     )
-    parsed = parse_module(SourceFile("k.ptx", text))
     launch = EmulatedLaunch((threads, 1, 1), (1, 1, 1), arguments, (), shared)
-    done = execute(parsed.kernels[0], parsed, launch, options=EmulatorOptions())
+    done = execute_first(text, launch)
     if findings:
         return done
     assert not done.findings, done.findings
@@ -228,8 +225,6 @@ def test_inactive_lanes_keep_their_registers_and_memory():
 def test_refused_by_name(text):
     if text.startswith("red"):
         text += ".shared::cluster.mbarrier::complete_tx::bytes.add.u32 [%r0], %r1, [%r2];"
-    with pytest.raises(PtxwcetError) as refusal:
-        run(text, np.zeros(4, "u4"), threads=1, declarations=".reg .b128 %q;")
-    (only,) = refusal.value.diagnostics
+    (only,) = refusals_of(run, text, np.zeros(4, "u4"), threads=1, declarations=".reg .b128 %q;")
     assert only.code == "PW410"
     assert text.split()[0] in only.message

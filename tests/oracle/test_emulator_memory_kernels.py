@@ -2,11 +2,9 @@
 
 import numpy as np
 import pytest
+from executions import execute_first
 
-from ptxwcet.emulator.execute import execute
-from ptxwcet.emulator.launch import EmulatedLaunch, EmulatorOptions
-from ptxwcet.ptx.parser import parse_module
-from ptxwcet.support.source import SourceFile
+from ptxwcet.emulator.launch import EmulatedLaunch
 
 RANDOM = np.random.default_rng(41)
 
@@ -29,9 +27,8 @@ def run(body, *arrays, threads=32, findings=()):
   ret;
 }}
 """
-    module = parse_module(SourceFile("k.ptx", text))
     launch = EmulatedLaunch((threads, 1, 1), (1, 1, 1), arrays)
-    done = execute(module.kernels[0], module, launch, options=EmulatorOptions())
+    done = execute_first(text, launch)
     assert [finding.code for finding in done.findings] == list(findings), done.findings
     return done.buffers
 

@@ -2,26 +2,25 @@
 
 import math
 from functools import cache
-from pathlib import Path
 
 import ml_dtypes
 import mpmath
 import numpy as np
 import pytest
+from parsing import parse_file
+from places import DATA
 
 from ptxwcet.emulator.execute import execute
 from ptxwcet.emulator.launch import EmulatedLaunch, EmulatorOptions
-from ptxwcet.ptx.parser import parse_module
-from ptxwcet.ptx.reading import read_source
 
-DATA = Path(__file__).parents[1] / "data" / "emulator"
+PROGRAMS = DATA / "emulator"
 RANDOM = np.random.default_rng(11)
 mpmath.mp.prec = 120
 
 
 @cache
 def module(name):
-    return parse_module(read_source(str(DATA / f"{name}.ptx")))
+    return parse_file(PROGRAMS / f"{name}.ptx")
 
 
 def run(program, kernel, block, *arguments, grid=(1, 1, 1), shared=0):

@@ -4,25 +4,24 @@ from __future__ import annotations
 
 import csv
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 import pytest
+from parsing import parse_file
+from places import REFERENCE
 
 from ptxwcet.emulator.execute import execute
 from ptxwcet.emulator.launch import Argument, EmulatedLaunch, EmulatorOptions, Execution
 from ptxwcet.ir.kernel import Kernel, Module
-from ptxwcet.ptx.parser import parse_module
-from ptxwcet.support.source import SourceFile
 
-PTX = Path(__file__).parents[1] / "data" / "reference-sim" / "ptx"
+PTX = REFERENCE / "ptx"
 RANDOM = np.random.default_rng(3)
 
 
 @cache
 def module(name: str) -> Module:
     path = PTX / f"{name}.ptx"
-    return parse_module(SourceFile(path.name, path.read_text()))
+    return parse_file(path)
 
 
 def run(name: str, block: tuple[int, int, int], *arguments: Argument) -> Execution:

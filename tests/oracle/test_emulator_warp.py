@@ -7,13 +7,11 @@ from functools import reduce
 
 import numpy as np
 import pytest
+from executions import execute_first
+from refusals import refusals_of
 from single_instruction import HEADER, evaluate
 
-from ptxwcet.emulator.execute import execute
-from ptxwcet.emulator.launch import EmulatedLaunch, EmulatorOptions
-from ptxwcet.ptx.parser import parse_module
-from ptxwcet.support.diagnostics import PtxwcetError
-from ptxwcet.support.source import SourceFile
+from ptxwcet.emulator.launch import EmulatedLaunch
 
 RANDOM = np.random.default_rng(11)
 LANES = 96
@@ -42,10 +40,9 @@ def run(body, threads, outputs=1):
     for number, name in enumerate(names):
         lines += [f"ld.param.u64 %at, [{name}];", "mad.wide.u32 %at, %lane, 4, %at;"]
         lines += [f"st.global.b32 [%at], %r{number};"]
-    module = parse_module(SourceFile("warp.ptx", "\n".join([*lines, "ret; }", ""])))
     arrays = tuple(np.full(threads, 7, "u4") for _ in names)
     launch = EmulatedLaunch((threads, 1, 1), (1, 1, 1), arrays)
-    done = execute(module.kernels[0], module, launch, options=EmulatorOptions())
+    done = execute_first("\n".join([*lines, "ret; }", ""]), launch)
     return [b.tolist() for b in done.buffers], [
         (f.code, f.thread, f.message) for f in done.findings
     ]
@@ -348,6 +345,6 @@ def test_two_sides_of_a_branch_are_not_together():
              "shfl.sync.b32 %r0, %a, 1, 31, -1;", "match.any.sync.b32 %r0|%p, %a, -1;"],
 )  # fmt: skip
 def test_refused_by_name(text):
-    with pytest.raises(PtxwcetError) as refusal:
-        evaluate(text, [VALUES], ["u4"], before=".reg .pred %p;")
-    assert {d.code for d in refusal.value.diagnostics} <= {"PW108", "PW113", "PW410"}
+    assert {
+        d.code for d in refusals_of(evaluate, text, [VALUES], ["u4"], before=".reg .pred %p;")
+    } <= {"PW108", "PW113", "PW410"}

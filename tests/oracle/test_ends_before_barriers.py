@@ -10,14 +10,13 @@ from dataclasses import replace
 
 import pytest
 from isa_interpreter import execute
+from parsing import parse_kernel
 from path_attack import Checker, inputs, machine
 
 from ptxwcet.flow.launch import Launch
 from ptxwcet.ir.op_classes import OpClass
 from ptxwcet.machine.model import OpTiming
 from ptxwcet.pipeline import analyse_kernel
-from ptxwcet.ptx.parser import parse_module
-from ptxwcet.support.source import SourceFile
 
 KERNEL = """
 .version 8.3
@@ -46,7 +45,7 @@ def test_warps_wait_for_those_that_end(initiation: int, latency: int) -> None:
     assert isinstance(row, OpTiming)
     slow = replace(row, initiation_cycles=initiation, latency_cycles=latency)
     on = replace(machine(), timings={**machine().timings, OpClass.RETURN: slow})
-    (kernel,) = parse_module(SourceFile("k.ptx", KERNEL)).kernels
+    kernel = parse_kernel(KERNEL)
     launch = Launch((96, 1, 1))
     checker = Checker(analyse_kernel(kernel, launch, on))
     for given in inputs(launch, 1, 20, 200):

@@ -11,6 +11,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from warp_nodes import instructions
 
 from ptxwcet.simulator.configuration import SmConfiguration
 from ptxwcet.simulator.engine import Simulator
@@ -25,7 +26,6 @@ from ptxwcet.warp.program import (
     PartialBarrier,
     Repeat,
     Scoreboard,
-    TimedInstruction,
     WarpClass,
     WarpProgram,
 )
@@ -37,20 +37,9 @@ CONFIGURATIONS = [
     SmConfiguration(2, {"A": 1, "B": 3}),
     SmConfiguration(1, {"A": 2, "C": 3}),
 ]
-
-
-def instructions() -> st.SearchStrategy[TimedInstruction]:
-    names = st.lists(st.sampled_from("abcd"), max_size=2).map(tuple)
-    return st.builds(
-        TimedInstruction,
-        st.sampled_from("ABC"),
-        st.integers(1, 4),
-        st.sampled_from((0, 1, 3, 7, 20)),
-        names,
-        names,
-        st.booleans(),
-        st.sampled_from((0, 0, 1, 2)),
-    )
+INSTRUCTIONS = instructions(
+    "ABC", "abcd", unique_names=False, latencies=(0, 1, 3, 7, 20), bubbles=(0, 0, 1, 2)
+)
 
 
 def bodies() -> st.SearchStrategy[tuple[Node, ...]]:
@@ -58,13 +47,13 @@ def bodies() -> st.SearchStrategy[tuple[Node, ...]]:
         body = st.lists(inner, min_size=1, max_size=3).map(tuple)
         return st.builds(Repeat, st.integers(0, 4), body)
 
-    return st.lists(st.recursive(instructions(), wider, max_leaves=4), max_size=4).map(tuple)
+    return st.lists(st.recursive(INSTRUCTIONS, wider, max_leaves=4), max_size=4).map(tuple)
 
 
 @st.composite
 def barriers(draw: st.DrawFn, count: int) -> Node:
     """Of the block, under one of two names, or of some warps, who may only arrive."""
-    instruction = replace(draw(instructions()), origin=draw(st.integers(5, 6)))
+    instruction = replace(draw(INSTRUCTIONS), origin=draw(st.integers(5, 6)))
     if draw(st.integers(0, 3)):
         return Barrier(instruction, draw(st.sampled_from(("0", "0", "0", "1"))))
     return PartialBarrier(instruction, "2", draw(st.integers(1, count)), draw(st.booleans()))

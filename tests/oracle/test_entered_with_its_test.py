@@ -6,17 +6,14 @@ nothing guards the entry one more iteration is possible, which is executed here 
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
+from answers import only_answer
+from parsing import parse_text
+from places import ROOT
 from random_variants import bounds_of_kernel
 
 from ptxwcet.flow.walk.path import Visit, loop_entries
-from ptxwcet.ptx.parser import parse_module
-from ptxwcet.studies.block_bound import bound_file
-from ptxwcet.studies.opening import RefusedKernel
 from ptxwcet.studies.request import Request
-from ptxwcet.support.source import SourceFile
 
 HEAD = """.version 8.0
 .target sm_80
@@ -94,7 +91,7 @@ def test_without_a_guard_the_search_takes_one_iteration_more() -> None:
     assert search(WORD - 1, WORD - 1) == 33
 
 
-SUITE = Path(__file__).parents[2] / "benchmarks" / "kernels" / "suite" / "algorithms.ptx"
+SUITE = ROOT / "benchmarks" / "kernels" / "suite" / "algorithms.ptx"
 
 
 @pytest.mark.parametrize(("kernel", "most"), [("upper_bound_unsigned", 32), ("fenwick_sum", 31)])
@@ -104,7 +101,7 @@ def test_kernels_of_the_suite_are_bounded_without_parameters(kernel: str, most: 
 
 
 def _iterations(text: str, kernel: str = "k") -> int | None:
-    module = parse_module(SourceFile("k.ptx", text))
+    module = parse_text(text)
     (one,) = [found for found in module.kernels if found.name == kernel]
     found = bounds_of_kernel(one)
     return None if found is None else max(found.values())
@@ -127,8 +124,7 @@ def test_a_length_that_is_halved_takes_no_more_iterations_than_the_number_does(
         parameters=(f"{name}_param_1={length}", f"{name}_param_4=1000"),
         unknown_at_worst=True,
     )
-    (row,) = bound_file(request).kernels
-    assert not isinstance(row, RefusedKernel)
+    row = only_answer(request)
     for warp in row.pieces[0].paths.warps:
         (entry,) = loop_entries(warp.nodes)
         assert entry.iterations.base == most

@@ -7,12 +7,9 @@ warp 1: there it may execute three iterations, and elsewhere one.
 
 from __future__ import annotations
 
-import pytest
+from parsing import parse_kernel
+from refusals import refusal_of
 from test_barrier_order import KERNEL, LONG, analyse_and_hold
-
-from ptxwcet.ptx.parser import parse_module
-from ptxwcet.support.diagnostics import PtxwcetError
-from ptxwcet.support.source import SourceFile
 
 TEXT = (
     KERNEL.split("setp.lt.u32")[0].replace("%r<9>", "%r<23>").replace("%p<5>", "%p<15>")
@@ -41,12 +38,10 @@ ALIKE = "mov.u32 %r8, 0; shl.b32 %r21, %r7, 1; add.u32 %r21, %r21, 1;"
 
 
 def test_limits_that_are_known_at_other_entries() -> None:
-    (kernel,) = parse_module(SourceFile("k.ptx", TEXT.replace("WHO", OWN))).kernels
-    with pytest.raises(PtxwcetError) as caught:
-        analyse_and_hold(kernel)
-    assert caught.value.diagnostics[0].code == "PW502"
+    kernel = parse_kernel(TEXT.replace("WHO", OWN))
+    assert refusal_of(analyse_and_hold, kernel).code == "PW502"
 
 
 def test_limits_that_are_known_at_the_same_entries() -> None:
-    (kernel,) = parse_module(SourceFile("k.ptx", TEXT.replace("WHO", ALIKE))).kernels
+    kernel = parse_kernel(TEXT.replace("WHO", ALIKE))
     analyse_and_hold(kernel)

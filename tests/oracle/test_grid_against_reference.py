@@ -9,6 +9,7 @@ import pytest
 from grid_reference import ReferenceGrid
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from warp_nodes import instructions
 
 from ptxwcet.simulator import grid_engine
 from ptxwcet.simulator.configuration import SmConfiguration
@@ -44,24 +45,13 @@ CONFIGURATIONS = [
     SmConfiguration(1, {"A": 2, "C": 3}),
 ]
 END_POINT = 9
-
-
-def instructions() -> st.SearchStrategy[TimedInstruction]:
-    names = st.lists(st.sampled_from("abcd"), max_size=2).map(tuple)
-    return st.builds(
-        TimedInstruction,
-        st.sampled_from("ABC"),
-        st.integers(1, 4),
-        st.sampled_from((0, 1, 3, 7, 20)),
-        names,
-        names,
-        st.booleans(),
-        st.sampled_from((0, 0, 1, 2)),
-    )
+INSTRUCTIONS = instructions(
+    "ABC", "abcd", unique_names=False, latencies=(0, 1, 3, 7, 20), bubbles=(0, 0, 1, 2)
+)
 
 
 def visits() -> st.SearchStrategy[TracedVisit]:
-    steps = st.lists(instructions(), max_size=4).map(tuple)
+    steps = st.lists(INSTRUCTIONS, max_size=4).map(tuple)
     return st.builds(TracedVisit, st.integers(0, END_POINT - 1), steps)
 
 
@@ -78,7 +68,7 @@ def grids(draw: st.DrawFn) -> GridWorkload:
     """Blocks of warps that meet the same barriers in loops, or end before some of them."""
     warps, blocks = draw(st.integers(1, 4)), draw(st.integers(1, 7))
     barriers = [
-        TracedVisit(7 + n % 2, (*draw(visits()).steps, Barrier(draw(instructions()), str(n))))
+        TracedVisit(7 + n % 2, (*draw(visits()).steps, Barrier(draw(INSTRUCTIONS), str(n))))
         for n in range(draw(st.integers(0, 2)))
     ]
     programs: list[tuple[TracedNode, ...]] = []

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from places import SAMPLES
 
 from ptxwcet.compose.wishes import GridWishes
 from ptxwcet.studies.hybrid_estimate import HybridAnswer, HybridRequest, study_trace
@@ -28,7 +29,6 @@ from ptxwcet.studies.recording import (
 from ptxwcet.studies.request import Request
 from ptxwcet.trace.files import write_trace
 
-SAMPLES = Path(__file__).parents[2] / "samples"
 LAUNCHES = (
     ("block_reduce", "block_reduce_tree"),
     ("scan", "scan"),

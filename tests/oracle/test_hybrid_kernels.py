@@ -15,12 +15,11 @@ from hybrid_kernels import (
     with_arrays,
     write_input,
 )
+from parsing import parse_file
 from scipy.linalg import eigvalsh_tridiagonal
 from scipy.stats import norm
 
 from ptxwcet.machine.loader import load_machine
-from ptxwcet.ptx.parser import parse_module
-from ptxwcet.ptx.reading import read_source
 from ptxwcet.studies.input_validation import validate_inputs
 from ptxwcet.studies.launch_run import RunRequest, run_file
 
@@ -217,7 +216,7 @@ def test_every_kernel_is_compared() -> None:
 
 @pytest.mark.parametrize("kernel", KERNELS.values(), ids=lambda kernel: kernel.kernel)
 def test_executions_stay_within_the_static_bound(kernel: HybridKernel) -> None:
-    module = parse_module(read_source(str(kernel.path)))
+    module = parse_file(kernel.path)
     results = list(validate_inputs(kernel.request(kernel.small), module, MACHINE, 2))
     assert len(results) == 2
     for result in results:

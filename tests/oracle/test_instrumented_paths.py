@@ -12,21 +12,23 @@ from typing import Any
 
 import numpy as np
 import pytest
+from executions import execute_first
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from instrumented import check_same, check_times, executed_paths, recorded_paths, run_both
+from parsing import parse_text
+from places import SAMPLES
+from refusals import refusals_of
 from test_paths_against_execution import LAUNCHES, Awkward
 from test_walk_against_execution import Writer
 
-from ptxwcet.emulator.execute import execute
-from ptxwcet.emulator.launch import EmulatedLaunch, EmulatorOptions
+from ptxwcet.emulator.launch import EmulatedLaunch
 from ptxwcet.emulator.registers import special_registers
 from ptxwcet.flow.launch import Launch
 from ptxwcet.instrument.buffers import prepare_buffer
 from ptxwcet.instrument.dumps import RawDump, read_dumps
 from ptxwcet.instrument.rewriting import instrument_module
 from ptxwcet.instrument.sidecar import build_sidecar
-from ptxwcet.ptx.parser import parse_module
 from ptxwcet.studies.launch_run import RunRequest, run_file
 from ptxwcet.studies.recording import (
     Emulator,
@@ -39,9 +41,7 @@ from ptxwcet.studies.recording import (
     write_instrumented,
 )
 from ptxwcet.support.diagnostics import PtxwcetError
-from ptxwcet.support.source import SourceFile
 
-SAMPLES = Path(__file__).parents[2] / "samples"
 LARGE = {"sgemm_naive_1024"}  # there for a bound: a run takes minutes
 LAUNCH_FILES = [path for path in sorted(SAMPLES.glob("launches/*.toml")) if path.stem not in LARGE]
 
@@ -239,9 +239,7 @@ def test_a_full_buffer_is_refused_and_an_exact_one_is_not() -> None:
     # the head, entry, 20 times L, the block of ret and the end: 24 records in 3 chunks
     both = run_both(text, launch_of(32), size=64 + 3 * 128)
     assert len(both.dump) == 64 + 3 * 128
-    with pytest.raises(PtxwcetError) as refused:
-        run_both(text, launch_of(32), size=64 + 2 * 128)
-    (problem,) = refused.value.diagnostics
+    (problem,) = refusals_of(run_both, text, launch_of(32), size=64 + 2 * 128)
     assert problem.code == "PW657"
     # the eight records without a chunk ask for one each
     assert "2 chunks, 10 were asked for, so at least 8 records are lost" in problem.message
@@ -249,18 +247,19 @@ def test_a_full_buffer_is_refused_and_an_exact_one_is_not() -> None:
 
 def test_more_warps_than_the_buffer_is_for_write_nothing_outside() -> None:
     """A host that launches more blocks than it said: refused, and no memory is touched."""
-    module = parse_module(SourceFile("k.ptx", kernel("st.global.u32 [%o], %t; ret;")))
+    module = parse_text(kernel("st.global.u32 [%o], %t; ret;"))
     added = instrument_module(module, module.kernels)
     sidecar = build_sidecar(added, "k.ptx", "00")
-    again = parse_module(SourceFile("k.instr.ptx", added.text))
+    again = parse_text(added.text)
     identity = sidecar.identity(sidecar.kernels[0])
     buffer, chunks = prepare_buffer(64 + 2 * 128, (2, 1, 1), (32, 1, 1), identity)
     launch = EmulatedLaunch((32, 1, 1), (4, 1, 1), (np.zeros(32, "i4"), buffer, chunks))
-    done = execute(again.kernels[0], again, launch, options=EmulatorOptions())
+    done = execute_first(again, launch)
     assert not done.findings
-    with pytest.raises(PtxwcetError) as refused:
-        read_dumps([RawDump("k.bin", done.buffers[1].tobytes())], sidecar)
-    assert [row.code for row in refused.value.diagnostics] == ["PW657"]
+    assert [
+        row.code
+        for row in refusals_of(read_dumps, [RawDump("k.bin", done.buffers[1].tobytes())], sidecar)
+    ] == ["PW657"]
 
 
 @pytest.mark.parametrize(("guard", "ends"), [("%p", 1), ("!%p", 1), ("%q", 2)])

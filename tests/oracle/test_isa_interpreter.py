@@ -12,14 +12,13 @@ import numpy as np
 import pytest
 from isa_interpreter import Input, Machine, execute, program_of
 from isa_operations import find_operation
+from parsing import parse_kernel, parse_text
 from random_statements import Writer
 
 from ptxwcet.emulator.execute import execute as emulate
 from ptxwcet.emulator.launch import EmulatedLaunch, EmulatorOptions
 from ptxwcet.flow.graph.cfg import build_cfg
 from ptxwcet.flow.graph.dominance import compute_postdominators
-from ptxwcet.ptx.parser import parse_module
-from ptxwcet.support.source import SourceFile
 
 THREADS = 32  # a warp: what lanes that are not there hold is undefined
 BYTES = 0x11000
@@ -96,7 +95,7 @@ def straight_kernel(seed: int) -> str:
 
 @pytest.mark.parametrize("seed", range(40))
 def test_agrees_with_the_emulator(seed: int) -> None:
-    module = parse_module(SourceFile("k.ptx", straight_kernel(seed)))
+    module = parse_text(straight_kernel(seed))
     (kernel,) = module.kernels
     content = np.frombuffer(Random(seed).randbytes(BYTES), np.uint8).copy()
     parameters = {"n": 11, "nn": 2**40 + 3}
@@ -146,7 +145,7 @@ ret;
 
 
 def test_lanes_part_and_meet_at_the_nearest_block_on_all_ways() -> None:
-    (kernel,) = parse_module(SourceFile("k.ptx", BRANCHES)).kernels
+    kernel = parse_kernel(BRANCHES)
     graph = program_of(kernel).graph
     meetings = compute_postdominators(build_cfg(kernel)).immediate
     blocks = build_cfg(kernel).blocks
@@ -161,7 +160,7 @@ def test_lanes_part_and_meet_at_the_nearest_block_on_all_ways() -> None:
 
 def test_a_run_without_end_is_stopped() -> None:
     text = BRANCHES.replace("setp.le.u32 %p2, %r2, %r1", "setp.le.u32 %p2, %r1, 7")
-    (kernel,) = parse_module(SourceFile("k.ptx", text)).kernels
+    kernel = parse_kernel(text)
     run = execute(kernel, Input((1, 1, 1), 1, steps=50))
     assert not run.is_whole
     assert len(run.warps[0].trace) == 50

@@ -7,21 +7,19 @@ language leaves undefined what is reduced.
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
+from parsing import parse_file
 from path_attack import attack, machine
+from places import DATA
 
 from ptxwcet.flow.graph.inlining import inline_calls
 from ptxwcet.flow.launch import Launch
 from ptxwcet.flow.walk.path import loop_entries
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.pipeline import analyse_kernel
-from ptxwcet.ptx.parser import parse_module
-from ptxwcet.ptx.reading import read_source
 from ptxwcet.support.diagnostics import PtxwcetError
 
-FOLDER = Path(__file__).parents[1] / "data" / "reach"
+FOLDER = DATA / "reach"
 THREADS = {"reduced_half": 16}
 MOST = {
     "reduced_max": 63,
@@ -39,7 +37,7 @@ MOST = {
 
 
 def kernels(file: str) -> dict[str, Kernel]:
-    module = parse_module(read_source(str(FOLDER / file)))
+    module = parse_file(FOLDER / file)
     return {kernel.name: inline_calls(kernel, module) for kernel in module.kernels}
 
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
+from answers import only_answer, only_refusal
+from places import UNSOUND
 
 from ptxwcet.studies.block_bound import bound_file
 from ptxwcet.studies.request import Request
-
-DATA = Path(__file__).parents[1] / "data" / "unsound"
 
 
 @pytest.mark.parametrize("name", ["barrier_apart", "barrier_lanes"])
@@ -17,22 +15,22 @@ DATA = Path(__file__).parents[1] / "data" / "unsound"
 def test_warps_that_may_leave_a_loop_with_a_barrier_apart_are_refused(
     name: str, bounds: tuple[str, ...]
 ) -> None:
-    request = Request(str(DATA / f"{name}.ptx"), block="64", loop_bounds=bounds)
-    (refused,) = bound_file(request).refused
+    request = Request(str(UNSOUND / f"{name}.ptx"), block="64", loop_bounds=bounds)
+    refused = only_refusal(request)
     assert refused.diagnostics[0].code == "PW222"
 
 
 def test_a_single_warp_leaves_with_all_its_lanes() -> None:
     """The counter starts at ``tid / 32``: one number in a warp, several in a block."""
-    path = str(DATA / "barrier_apart.ptx")
-    (open_limit,) = bound_file(Request(path, block="32")).answered
-    (given,) = bound_file(Request(path, block="32", parameters=("n=7",))).answered
+    path = str(UNSOUND / "barrier_apart.ptx")
+    open_limit = only_answer(Request(path, block="32"))
+    given = only_answer(Request(path, block="32", parameters=("n=7",)))
     assert given.worst.bound.cycles <= open_limit.worst.bound.cycles
-    assert not bound_file(Request(str(DATA / "barrier_lanes.ptx"), block="32")).answered
+    assert not bound_file(Request(str(UNSOUND / "barrier_lanes.ptx"), block="32")).answered
 
 
 def test_knowing_when_warps_leave_bounds_them_apart() -> None:
     """The two warps leave at iterations 2 and 1; simulated under LRR the block takes 48,673."""
-    request = Request(str(DATA / "barrier_apart.ptx"), block="64", parameters=("n=2",))
-    (row,) = bound_file(request).answered
+    request = Request(str(UNSOUND / "barrier_apart.ptx"), block="64", parameters=("n=2",))
+    row = only_answer(request)
     assert row.worst.bound.cycles >= 48_673

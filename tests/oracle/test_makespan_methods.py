@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from itertools import combinations_with_replacement, product
-from pathlib import Path
 
 import numpy as np
 import pytest
 from makespan_search import longest_by_search
+from places import ROOT
 
 from ptxwcet.makespan.closed_form import build_schedule, segment_bounds, upper_makespan
 from ptxwcet.makespan.ilp_model import Constraints, build_program
@@ -31,7 +31,7 @@ from ptxwcet.makespan.two_warps import longest_of_two
 from ptxwcet.makespan.witness import longest_schedule
 from ptxwcet.support.ilp import SolverStatus
 
-EXPERIMENTS = Path(__file__).parents[2] / "docs" / "experiments"
+EXPERIMENTS = ROOT / "docs" / "experiments"
 
 
 def strings(most: int, first: str = "LC") -> list[str]:

@@ -10,12 +10,11 @@ import pytest
 from containment_runs import contained
 from isa_lanes import Around, match, redux, shuffle, vote
 from isa_types import U32, Type
+from parsing import parse_kernel
 from path_attack import attack, machine
 from test_adversary import FOUND
 
 from ptxwcet.flow.launch import Launch
-from ptxwcet.ptx.parser import parse_module
-from ptxwcet.support.source import SourceFile
 
 LOAD = "ld.global.u8 %r1, [%rd3]; setp.gt.u32 %p2, %r1, 9; setp.lt.u32 %p1, %r3, 3;"
 MOST = "redux.sync.max.u32 %r2, %r1, -1;"
@@ -53,7 +52,7 @@ WHOLE = {
 def test_reductions_are_bounded_where_all_members_are_known_to_be_there(
     body: str, threads: int
 ) -> None:
-    (kernel,) = parse_module(SourceFile("k.ptx", FOUND.replace("BODY", LOAD + body))).kernels
+    kernel = parse_kernel(FOUND.replace("BODY", LOAD + body))
     launch = Launch((threads, 1, 1))
     found = attack(kernel, launch, machine(), seed=1, executions=20, steps=200)
     assert found.code is None

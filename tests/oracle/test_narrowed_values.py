@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from parsing import parse_text
 
 from ptxwcet.emulator.launch import EmulatedLaunch
 from ptxwcet.flow.launch import Launch
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.pipeline import analyse_kernel
-from ptxwcet.ptx.parser import parse_module
 from ptxwcet.studies.input_validation import validate_input
-from ptxwcet.support.source import SourceFile
 
 MACHINE = load_machine("orin-ecrts2025")
 HEAD = """.version 8.0
@@ -48,7 +47,7 @@ END: membar.cta; st.global.u32 [%d2], %r4; ret;
 @pytest.mark.parametrize("body", [LOOP, RETURN])
 @pytest.mark.parametrize("word", [0, 1])
 def test_lanes_that_wait_keep_their_values(body: str, word: int) -> None:
-    module = parse_module(SourceFile("k.ptx", HEAD + body + TAIL))
+    module = parse_text(HEAD + body + TAIL)
     analysis = analyse_kernel(module.kernels[0], Launch((32, 1, 1), (1, 1, 1)), MACHINE)
     for seed in range(4):
         words = np.random.default_rng(seed).integers(0, 4, 32).astype("u4")

@@ -8,20 +8,17 @@ iteration does not keep (``carried_cond``).
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
+from parsing import parse_file
+from places import UNSOUND
 
 from ptxwcet.emulator.launch import EmulatedLaunch
 from ptxwcet.flow.launch import Launch
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.pipeline import analyse_kernel
-from ptxwcet.ptx.parser import parse_module
 from ptxwcet.studies.input_validation import validate_input
-from ptxwcet.support.source import SourceFile
 
-DATA = Path(__file__).parents[1] / "data" / "unsound"
 MACHINE = load_machine("orin-ecrts2025")
 
 
@@ -31,8 +28,8 @@ LONGEST = np.array([15, 1], "i4")  # a loop of 15 iterations that is entered whe
 CASES = [
     ("guard_condition", 0, 32, (np.array([15, 1, 0], "i4"),)),
     ("carried_cond", 0, 1, (LONGEST, 0)),
-    ("two_sides", 0, 32, (np.load(DATA / "two_sides_a.npy"), 0 * ONES)),
-    ("two_sides", 1, 32, (np.load(DATA / "two_sides_a.npy"), 0 * ONES)),
+    ("two_sides", 0, 32, (np.load(UNSOUND / "two_sides_a.npy"), 0 * ONES)),
+    ("two_sides", 1, 32, (np.load(UNSOUND / "two_sides_a.npy"), 0 * ONES)),
 ]
 
 
@@ -40,8 +37,8 @@ CASES = [
 def test_a_condition_is_said_of_what_was_written_with_it(
     name: str, kernel: int, threads: int, arguments: tuple[np.ndarray | int, ...]
 ) -> None:
-    path = DATA / f"{name}.ptx"
-    module = parse_module(SourceFile(path.name, path.read_text()))
+    path = UNSOUND / f"{name}.ptx"
+    module = parse_file(path)
     facts = Launch((threads, 1, 1), (1, 1, 1))
     analysis = analyse_kernel(module.kernels[kernel], facts, MACHINE)
     launch = EmulatedLaunch((threads, 1, 1), (1, 1, 1), arguments)

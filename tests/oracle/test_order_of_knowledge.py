@@ -12,12 +12,11 @@ from functools import lru_cache
 from pathlib import Path
 
 import pytest
+from places import ROOT
 
 from ptxwcet.studies.block_bound import bound_file
 from ptxwcet.studies.request import Request
 from ptxwcet.support.diagnostics import PtxwcetError
-
-ROOT = Path(__file__).parents[2]
 
 
 @lru_cache(maxsize=512)

@@ -9,18 +9,17 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from pathlib import Path
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from parsing import parse_file
+from places import REFERENCE
 from simt import check, parse
 
 from ptxwcet.flow.launch import Launch
-from ptxwcet.ptx.parser import parse_module
-from ptxwcet.support.source import SourceFile
 
-DATA = Path(__file__).parents[1] / "data" / "reference-sim" / "ptx"
+PTX = REFERENCE / "ptx"
 
 PROLOGUE = (
     "ld.param.u32 %r1, [n];",
@@ -258,8 +257,8 @@ def test_values_that_once_were_wrong(body: str) -> None:
     ],
 )
 def test_reference_kernels(name: str, values: dict[int, int], threads: int) -> None:
-    path = DATA / "kernels.ptx"
-    module = parse_module(SourceFile(path.name, path.read_text()))
+    path = PTX / "kernels.ptx"
+    module = parse_file(path)
     kernel = next(k for k in module.kernels if k.name == name)
     scalars = {p.name: 90 for p in kernel.parameters if not p.is_array and p.type[0] != "f"}
     scalars |= {kernel.parameters[i].name: value for i, value in values.items()}

@@ -11,16 +11,15 @@ from dataclasses import replace
 import numpy as np
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from parsing import parse_text
 from test_walk_against_execution import Writer
 
 from ptxwcet.emulator.launch import EmulatedLaunch
 from ptxwcet.flow.launch import Launch
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.pipeline import analyse_kernel
-from ptxwcet.ptx.parser import parse_module
 from ptxwcet.studies.input_validation import validate_input
 from ptxwcet.support.diagnostics import PtxwcetError
-from ptxwcet.support.source import SourceFile
 from ptxwcet.warp.program import Scoreboard
 
 MACHINE = load_machine("orin-ecrts2025")
@@ -99,7 +98,7 @@ class DataWriter(Writer):
 
 def check(seed: int, n: int, threads: int, executions: int) -> int | None:
     """The contradictions' number is asserted to be 0; None if the kernel is refused."""
-    module = parse_module(SourceFile("random.ptx", DataWriter(seed).text()))
+    module = parse_text(DataWriter(seed).text())
     kernel = module.kernels[0]
     facts = Launch((threads, 1, 1), (1, 1, 1), {"n": n})
     try:
@@ -165,7 +164,7 @@ def test_a_side_that_is_not_executed_does_not_make_a_register_ready_early() -> N
     On a machine that lets an instruction overwrite what is still awaited (no WAW hazard).
     """
     machine = replace(MACHINE, scoreboard=Scoreboard.RAW)
-    module = parse_module(SourceFile("overwritten.ptx", OVERWRITTEN))
+    module = parse_text(OVERWRITTEN)
     facts = Launch((32, 1, 1), (1, 1, 1), {"n": 0})
     analysis = analyse_kernel(module.kernels[0], facts, machine)
     bound = analysis.worst.bound.cycles

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from parsing import parse_text
 from test_paths_on_data import MACHINE, WORDS, DataWriter
 
 from ptxwcet.analysed import KernelAnalysis
@@ -24,10 +25,8 @@ from ptxwcet.flow.launch import Launch
 from ptxwcet.flow.walk.path import Path, loop_entries, visited_blocks
 from ptxwcet.ir.kernel import Module
 from ptxwcet.pipeline import analyse_kernel
-from ptxwcet.ptx.parser import parse_module
 from ptxwcet.studies.input_validation import validate_input
 from ptxwcet.support.diagnostics import PtxwcetError
-from ptxwcet.support.source import SourceFile
 
 WRITES = re.compile(r"(@!?%p\d+ )?(?!st|bra|bar|setp)[a-z0-9.]+ (%r\d+), [^;]*;")
 
@@ -54,10 +53,6 @@ def through_variables(text: str, seed: int) -> str:
     return "\n".join(lines)
 
 
-def parsed(text: str) -> Module:
-    return parse_module(SourceFile("random.ptx", text))
-
-
 def analysis_of(module: Module, facts: Launch) -> KernelAnalysis | None:
     try:
         return analyse_kernel(module.kernels[0], facts, MACHINE)
@@ -73,16 +68,16 @@ def check(seed: int, n: int, threads: int) -> tuple[Module, KernelAnalysis] | No
     so both are compared with more, as far as both are answered then.
     """
     plain = DataWriter(seed).text()
-    module = parsed(through_variables(plain, seed))
+    module = parse_text(through_variables(plain, seed))
     facts = Launch((threads, 1, 1), (1, 1, 1), {"n": n})
-    before, after = analysis_of(parsed(plain), facts), analysis_of(module, facts)
+    before, after = analysis_of(parse_text(plain), facts), analysis_of(module, facts)
     if after is None:
         return None
     if before is None or shape_of(before) != shape_of(after):
         with pytest.MonkeyPatch.context() as patch:
             for name in ("MOST_SEARCH_STEPS", "MOST_PROOF_STEPS"):
                 patch.setattr(flow_graph, name, 10 * getattr(flow_graph, name))
-            before, after = analysis_of(parsed(plain), facts), analysis_of(module, facts)
+            before, after = analysis_of(parse_text(plain), facts), analysis_of(module, facts)
     if before is None or after is None:
         return None
     assert shape_of(before) == shape_of(after)

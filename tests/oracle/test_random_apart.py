@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from parsing import parse_kernel
 from path_attack import attack, machine
 from random_apart import KIND
 from random_machines import other_machine
 from random_programs import random_kernel
-
-from ptxwcet.ptx.parser import parse_module
-from ptxwcet.support.source import SourceFile
 
 
 @pytest.mark.parametrize("first", range(0, 30, 6))
@@ -17,7 +15,7 @@ def test_no_answer_is_false(first: int) -> None:
     bounded = 0
     for seed in range(first, first + 6):
         one = random_kernel(seed, KIND)
-        (kernel,) = parse_module(SourceFile("k.ptx", one.text)).kernels
+        kernel = parse_kernel(one.text)
         found = attack(
             kernel,
             one.launch,

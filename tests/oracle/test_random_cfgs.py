@@ -13,11 +13,10 @@ from cfg_oracle import Executions
 from cfg_report import SCOPES, Summary, is_exact
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from parsing import parse_kernel
 from random_cfgs import block_cycles, check_seed, machine_variant
 
 from ptxwcet.ir.kernel import Kernel
-from ptxwcet.ptx.parser import parse_module
-from ptxwcet.support.source import SourceFile
 from ptxwcet.timing.cost import InstructionCosts
 from ptxwcet.timing.phases import trace_issue
 
@@ -36,7 +35,7 @@ OPEN = "ld.global.u32 %k1, [%a1+{}];\nsetp.ne.u32 %p1, %k1, 0;\n"
 
 def kernel_of(body: str) -> Kernel:
     text = HEAD + body + "ret;\n}\n"
-    return parse_module(SourceFile("cfg.ptx", text)).kernels[0]
+    return parse_kernel(text)
 
 
 def executions(body: str, lanes: int) -> int:

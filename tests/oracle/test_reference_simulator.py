@@ -8,58 +8,16 @@ one warp is exact, GUB is what the paper's method gives, the lower bound is belo
 
 from __future__ import annotations
 
-import csv
-from functools import cache
-from pathlib import Path
-
 import pytest
+from reference_runs import reference_launch, reference_rows
 
 from ptxwcet.bounds.outcome import BlockBound
-from ptxwcet.flow.launch import Launch
-from ptxwcet.ir.kernel import Kernel
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.pipeline import analyse_kernel
-from ptxwcet.ptx.parser import parse_module
-from ptxwcet.support.source import SourceFile
-
-DATA = Path(__file__).parents[1] / "data" / "reference-sim"
-
-
-def rows(name: str) -> list[dict[str, str]]:
-    with (DATA / name).open() as file:
-        return list(csv.DictReader(file))
-
-
-@cache
-def kernels(file: str) -> dict[str, Kernel]:
-    path = DATA / "ptx" / f"{file}.ptx"
-    module = parse_module(SourceFile(path.name, path.read_text()))
-    return {kernel.name: kernel for kernel in module.kernels}
-
-
-def launched(name: str, warps: int) -> tuple[Kernel, Launch]:
-    """The kernel and its launch, as README.md beside the data says."""
-    n = 32 * warps
-    if name == "sgemm_naive":
-        kernel = kernels("kernels")[f"sgemm_naive_{warps}"]
-        return kernel, Launch((32, warps, 1), (1, 1, 1), arguments(kernel, {3: 32, 4: 64}))
-    scalars = {
-        "vecadd": {3: n},
-        "saxpy_loop": {3: 8 * n},
-        "reduce_smem": {2: 4 * n},
-        "matvec_f64": {3: 8},
-        "diverge": {2: 12},
-    }
-    kernel = kernels("kernels" if name in scalars else name)[name]
-    return kernel, Launch((n, 1, 1), (1, 1, 1), arguments(kernel, scalars.get(name, {})))
-
-
-def arguments(kernel: Kernel, scalars: dict[int, int]) -> dict[str, int | float]:
-    return {kernel.parameters[index].name: value for index, value in scalars.items()}
 
 
 def bounds(row: dict[str, str], machine: str) -> dict[str, int | None]:
-    kernel, launch = launched(row["kernel"], int(row["warps"]))
+    kernel, launch = reference_launch(row["kernel"], int(row["warps"]))
     described = load_machine(machine, int(row["gmem_lat"]))
     outcomes = analyse_kernel(kernel, launch, described).worst.outcomes
     return {
@@ -72,7 +30,7 @@ def label(row: dict[str, str]) -> str:
     return f"{row['kernel']}-{row['gmem_lat']}-{row['warps']}"
 
 
-ROWS = rows("micro.csv") + rows("cuda.csv")
+ROWS = reference_rows("micro.csv") + reference_rows("cuda.csv")
 
 
 def test_every_measurement_is_there() -> None:

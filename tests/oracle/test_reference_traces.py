@@ -6,27 +6,26 @@ import csv
 import re
 from collections import defaultdict
 from functools import cache
-from pathlib import Path
 
 import pytest
+from parsing import parse_file, parse_kernel
+from places import REFERENCE
+from reference_runs import reference_rows
 
 from ptxwcet.ir.kernel import Instruction
 from ptxwcet.machine.loader import load_machine
-from ptxwcet.ptx.parser import parse_module
-from ptxwcet.support.source import SourceFile
 from ptxwcet.timing.cost import cost_instruction
 from ptxwcet.timing.phases import profile_warp, trace_issue
 from ptxwcet.warp.program import Barrier, TimedInstruction, WarpProgram
 
-DATA = Path(__file__).parents[1] / "data" / "reference-sim"
 FIRST_ISSUE = 2  # the simulator's cycle of the first issue, and its cycles from issue to dispatch
 MEMORY_LATENCY = 200
 
 
 @cache
 def instructions_by_line() -> dict[int, Instruction]:
-    path = DATA / "ptx" / "kernels.ptx"
-    module = parse_module(SourceFile(path.name, path.read_text()))
+    path = REFERENCE / "ptx" / "kernels.ptx"
+    module = parse_file(path)
     return {i.span.line: i for kernel in module.kernels for i in kernel.instructions}
 
 
@@ -34,7 +33,7 @@ def events(name: str) -> tuple[list[int], dict[int, dict[str, int]]]:
     """PTX lines in issue order, and per dynamic instruction the cycle of each event."""
     lines: list[int] = []
     times: dict[int, dict[str, int]] = defaultdict(dict)
-    with (DATA / f"trace_{name}.csv").open() as file:
+    with (REFERENCE / f"trace_{name}.csv").open() as file:
         for row in csv.DictReader(file):
             times[int(row["uid"])][row["event"]] = int(row["cycle"])
             if row["event"] == "I":
@@ -74,12 +73,7 @@ def test_every_event_of_the_trace(name: str) -> None:
     assert profile.isolated_cycles == last - FIRST_ISSUE
 
 
-def micro_rows() -> list[dict[str, str]]:
-    with (DATA / "opcode_table.csv").open() as file:
-        return list(csv.DictReader(file))
-
-
-@pytest.mark.parametrize("row", micro_rows(), ids=lambda row: row["opcode"])
+@pytest.mark.parametrize("row", reference_rows("opcode_table.csv"), ids=lambda row: row["opcode"])
 def test_measured_issue_to_write_back(row: dict[str, str]) -> None:
     """The timing of each measured opcode, except where a slower one is charged on purpose."""
     opcode = row["opcode"]
@@ -104,7 +98,7 @@ def parse_one(opcode: str) -> Instruction:
         ".reg .b32 %r<9>; .reg .b64 %rd<9>; .reg .f32 %f<9>; .reg .f64 %fd<9>; .reg .pred %p<3>;\n"
         f".shared .b32 s; {opcode} {operands};\n ret;\n}}\n"
     )
-    return parse_module(SourceFile("one.ptx", text)).kernels[0].instructions[0]
+    return parse_kernel(text).instructions[0]
 
 
 def _operands(opcode: str) -> str:

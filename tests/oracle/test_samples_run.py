@@ -8,11 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from places import LAUNCHES, SAMPLES
 
 from ptxwcet.studies.launch_run import RunRequest, run_file
-
-SAMPLES = Path(__file__).parents[2] / "samples"
-LAUNCHES = SAMPLES / "launches"
 
 Values = Mapping[str, Any]
 Results = dict[str, np.ndarray[Any, Any]]

@@ -8,6 +8,7 @@ from types import MappingProxyType
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from warp_nodes import instructions
 
 from ptxwcet.bounds.analysis import BlockAnalysis, analyse_block
 from ptxwcet.bounds.gub import bound_gub
@@ -32,6 +33,9 @@ from ptxwcet.warp.program import (
 Path = tuple[TimedInstruction | Barrier, ...]
 # schedulers, servers of A and of B: several, shared by all, by neighbours, one queue for two
 SHAPES = [(1, 2, 3), (2, 1, 2), (2, 1, 1), (2, 4, 1), (3, 1, 3), (2, 3, 2), (4, 2, 1)]
+INSTRUCTIONS = instructions(
+    "AAB", "abc", most_names=1, most_initiation=6, latencies=(0, 0, 1, 3, 7), bubbles=(0, 0, 0, 2)
+)
 
 
 def analysis_of(workload: BlockWorkload, shape: tuple[int, int, int]) -> BlockAnalysis:
@@ -50,27 +54,13 @@ def configuration_of(shape: tuple[int, int, int]) -> SmConfiguration:
 
 
 @st.composite
-def instructions(draw: st.DrawFn) -> TimedInstruction:
-    names = st.lists(st.sampled_from("abc"), max_size=1).map(tuple)
-    return TimedInstruction(
-        draw(st.sampled_from("AAB")),
-        draw(st.integers(1, 6)),
-        draw(st.sampled_from((0, 0, 1, 3, 7))),
-        draw(names),
-        draw(names),
-        conditional=draw(st.booleans()),
-        bubble_cycles=draw(st.sampled_from((0, 0, 0, 2))),
-    )
-
-
-@st.composite
 def blocks(draw: st.DrawFn, most: int) -> BlockWorkload:
     count = draw(st.integers(2, 4))
     barrier: Path = (Barrier(TimedInstruction("A", 2, 1)),) if draw(st.booleans()) else ()
     kinds: list[Path] = []
     for _ in range(draw(st.integers(1, 2))):
-        first = tuple(draw(st.lists(instructions(), max_size=most)))
-        kinds.append((*first, *barrier, *draw(st.lists(instructions(), max_size=most))))
+        first = tuple(draw(st.lists(INSTRUCTIONS, max_size=most)))
+        kinds.append((*first, *barrier, *draw(st.lists(INSTRUCTIONS, max_size=most))))
     dealt = [draw(st.integers(0, len(kinds) - 1)) for _ in range(count)]
     classes = tuple(
         WarpClass(WarpProgram(kind), tuple(w for w in range(count) if dealt[w] == index))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from parsing import parse_kernel
+from refusals import refusal_of
 
 from ptxwcet.analysed import KernelAnalysis
 from ptxwcet.emulator.launch import EmulatedLaunch
@@ -13,7 +15,6 @@ from ptxwcet.pipeline import analyse_kernel
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.studies.input_validation import validate_input
 from ptxwcet.support.diagnostics import PtxwcetError
-from ptxwcet.support.source import SourceFile
 
 MACHINE = load_machine("orin-ecrts2025")
 KERNEL = """.version 8.0
@@ -56,7 +57,7 @@ INDICES = {
 
 def analysed(index: str, barrier: str = "", n: int | None = None) -> KernelAnalysis:
     text = KERNEL.replace("INDEX", INDICES[index]).replace("BARRIER", barrier)
-    kernel = parse_module(SourceFile("switch.ptx", text)).kernels[0]
+    kernel = parse_kernel(text)
     parameters = {} if n is None else {"n": n}
     return analyse_kernel(kernel, Launch((64, 1, 1), (1, 1, 1), parameters), MACHINE)
 
@@ -98,6 +99,4 @@ def test_a_parameter_may_choose_the_barriers_of_the_block() -> None:
     ],
 )
 def test_refusals(index: str, barrier: str, code: str) -> None:
-    with pytest.raises(PtxwcetError) as raised:
-        analysed(index, barrier)
-    assert raised.value.diagnostics[0].code == code
+    assert refusal_of(analysed, index, barrier).code == code

@@ -9,12 +9,12 @@ from pathlib import Path
 from time import perf_counter
 
 import pytest
+from answers import only_answer
+from places import SAMPLES
 
-from ptxwcet.studies.block_bound import bound_file
 from ptxwcet.studies.formula import SymbolicAnswer, bound_symbolic
 from ptxwcet.studies.request import Request
 
-SAMPLES = Path(__file__).parents[2] / "samples"
 COUNTED = (
     "loop_up",
     "loop_down",
@@ -46,7 +46,7 @@ def concrete(asked: Request, value: str) -> tuple[int, str]:
         grid=asked.grid,
         parameters=(*asked.parameters, value),
     )
-    (row,) = bound_file(given).answered
+    row = only_answer(given)
     return row.worst.bound.cycles, row.worst.bound.claim.guarantee.value
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from parsing import parse_text
 from test_paths_on_data import MACHINE, WORDS, DataWriter
 
 from ptxwcet.analysed import KernelAnalysis, PreparedPiece
@@ -27,13 +28,11 @@ from ptxwcet.flow.facts.totals import loop_visits, totals_in_force
 from ptxwcet.flow.launch import Launch, PlacedTotal
 from ptxwcet.flow.walk.path import BlockPaths, WarpPath
 from ptxwcet.pipeline import analyse_kernel
-from ptxwcet.ptx.parser import parse_module
 from ptxwcet.simulator.configuration import SmConfiguration
 from ptxwcet.simulator.engine import Simulator
 from ptxwcet.simulator.policies import Policy
 from ptxwcet.studies.executed_paths import prepare_executed
 from ptxwcet.support.diagnostics import PtxwcetError
-from ptxwcet.support.source import SourceFile
 from ptxwcet.timing.cost import InstructionCosts
 from ptxwcet.timing.programs import build_workload
 
@@ -50,7 +49,7 @@ class Executed:
 
     @staticmethod
     def of(seed: int, n: int, threads: int) -> Iterator[Executed]:
-        module = parse_module(SourceFile("random.ptx", DataWriter(seed).text()))
+        module = parse_text(DataWriter(seed).text())
         kernel = module.kernels[0]
         facts = Launch((threads, 1, 1), (1, 1, 1), {"n": n})
         try:

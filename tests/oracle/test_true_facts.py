@@ -9,7 +9,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from answers import only_answer, only_refusal
 from observed_facts import Observed, labels, together
+from parsing import parse_text
+from places import ROOT, UNSOUND
+from refusals import refusal_of
 from true_facts import Case, problems_of, suite_problems
 
 from ptxwcet.emulator.execute import execute
@@ -26,29 +30,25 @@ from ptxwcet.flow.facts.stated import (
 from ptxwcet.flow.launch import Launch
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.pipeline import analyse_kernel, analyse_prepared, build_flow
-from ptxwcet.ptx.parser import parse_module
 from ptxwcet.studies.block_bound import bound_file
 from ptxwcet.studies.executed_paths import prepare_executed
 from ptxwcet.studies.launch_run import bound_executed
 from ptxwcet.studies.opening import RefusedKernel
 from ptxwcet.studies.request import Request
 from ptxwcet.support.diagnostics import PtxwcetError
-from ptxwcet.support.source import SourceFile
 
-ROOT = Path(__file__).parents[2]
-DATA = ROOT / "tests/data/unsound"
 MACHINE = load_machine("orin-ecrts2025")
 TEST = FactSource("a test")
 
 
 def cycles(request: Request) -> int:
-    (row,) = bound_file(request).answered
+    row = only_answer(request)
     return row.worst.bound.cycles
 
 
 def code(request: Request) -> str:
     try:
-        (row,) = bound_file(request).refused
+        row = only_refusal(request)
     except PtxwcetError as error:
         return error.diagnostics[0].code
     return row.diagnostics[0].code
@@ -65,12 +65,12 @@ def code_or_none(request: Request) -> str | None:
 
 # --- cases that were bounded below a run, or above the bound for less knowledge -------------------
 
-EXCLUSIVE = str(DATA / "exclusive_dropped.ptx")
-FACTS = str(DATA / "exclusive_dropped.facts.toml")
+EXCLUSIVE = str(UNSOUND / "exclusive_dropped.ptx")
+FACTS = str(UNSOUND / "exclusive_dropped.facts.toml")
 
 
 def test_a_side_that_a_fact_excludes_does_not_take_the_others_with_it() -> None:
-    launched = Request(EXCLUSIVE, launch_file=str(DATA / "exclusive_dropped.toml"))
+    launched = Request(EXCLUSIVE, launch_file=str(UNSOUND / "exclusive_dropped.toml"))
     (run,) = bound_executed(launched).answered
     bound = cycles(Request(EXCLUSIVE, block="32", facts_file=FACTS))
     assert run.worst.bound.cycles <= bound
@@ -78,14 +78,14 @@ def test_a_side_that_a_fact_excludes_does_not_take_the_others_with_it() -> None:
 
 
 def test_one_more_pair_of_exclusive_outcomes_does_not_raise_a_bound() -> None:
-    request = Request(str(DATA / "worse_exclusive.ptx"), block="4")
-    without = cycles(replace(request, facts_file=str(DATA / "worse_without.facts.toml")))
-    assert cycles(replace(request, facts_file=str(DATA / "worse_with.facts.toml"))) <= without
+    request = Request(str(UNSOUND / "worse_exclusive.ptx"), block="4")
+    without = cycles(replace(request, facts_file=str(UNSOUND / "worse_without.facts.toml")))
+    assert cycles(replace(request, facts_file=str(UNSOUND / "worse_with.facts.toml"))) <= without
 
 
 def test_the_order_of_bounds_follows_the_order_of_knowledge() -> None:
     """The filter has few kinds of blocks with a grid, and is one kind without."""
-    request = Request(str(DATA / "fir.ptx"), block="256", parameters=("2=1048576", "3=1..64"))
+    request = Request(str(UNSOUND / "fir.ptx"), block="256", parameters=("2=1048576", "3=1..64"))
     ranged = cycles(request)
     assert ranged < 21_000
     assert cycles(replace(request, grid="4096")) <= ranged
@@ -96,7 +96,7 @@ def test_the_order_of_bounds_follows_the_order_of_knowledge() -> None:
 # --- lines ----------------------------------------------------------------------------------------
 
 ROWS = Request(
-    str(DATA / "line_of_inner.ptx"), ("k",), launch_file=str(DATA / "line_of_inner.toml")
+    str(UNSOUND / "line_of_inner.ptx"), ("k",), launch_file=str(UNSOUND / "line_of_inner.toml")
 )
 
 
@@ -114,12 +114,12 @@ def test_a_line_is_that_of_the_control_of_a_loop() -> None:
 )
 def test_a_line_without_a_loop_is_refused(kernel: str, place: str) -> None:
     """Line 18 is a loop that was unrolled inside of another."""
-    request = Request(str(DATA / "line_of_inner.ptx"), (kernel,), block="32")
+    request = Request(str(UNSOUND / "line_of_inner.ptx"), (kernel,), block="32")
     assert code(replace(request, loop_bounds=(f"{place}=4",))) == "PW219"
 
 
 def test_a_line_with_two_loops_is_refused_with_both() -> None:
-    (row,) = bound_file(Request(str(DATA / "fir.ptx"), block="32", loop_bounds=("8=4",))).refused
+    row = only_refusal(Request(str(UNSOUND / "fir.ptx"), block="32", loop_bounds=("8=4",)))
     notes = " ".join(row.diagnostics[0].notes)
     assert row.diagnostics[0].code == "PW219"
     assert "$L__BB0_4" in notes
@@ -262,7 +262,7 @@ class Kernel:
     """A kernel of a body that is executed on words: 0 and 1 for all lanes, 16 on one a lane."""
 
     def __init__(self, body: str, threads: int = 32, n: int = 3) -> None:
-        self.module = parse_module(SourceFile("k.ptx", HEAD + body + "ret;\n}\n"))
+        self.module = parse_text(HEAD + body + "ret;\n}\n")
         self.launch = Launch((threads, 1, 1), (1, 1, 1), {"n": n})
 
     def bound(self, facts: StatedFacts = NO_FACTS) -> int:
@@ -270,9 +270,7 @@ class Kernel:
         return analysis.worst.bound.cycles
 
     def code(self, facts: StatedFacts) -> str:
-        with pytest.raises(PtxwcetError) as raised:
-            self.bound(facts)
-        return raised.value.diagnostics[0].code
+        return refusal_of(self.bound, facts).code
 
     def executed(self, *words: int) -> int:
         data = np.zeros(64, "u4")

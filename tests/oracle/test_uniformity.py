@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
+from executions import distinct_steps, execute_first
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from parsing import parse_kernel
 from test_paths_on_data import WORDS, DataWriter
 
-from ptxwcet.emulator.execute import execute
 from ptxwcet.emulator.launch import (
     EmulatedLaunch,
-    EmulatorOptions,
-    PathNode,
-    PathStep,
 )
 from ptxwcet.flow.graph.cfg import build_cfg
 from ptxwcet.flow.graph.dominance import compute_postdominators
@@ -24,7 +22,6 @@ from ptxwcet.flow.shapes.shape import Agreement
 from ptxwcet.flow.shapes.uniformity import branch_agreement
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.ptx.parser import parse_module
-from ptxwcet.support.source import SourceFile
 
 HEAD = """.version 8.0
 .target sm_80
@@ -46,7 +43,7 @@ def agreement(
     body: str, block: tuple[int, int, int] = (128, 1, 1), *, race_free: bool = False
 ) -> Agreement:
     """Of the branch on ``%p1`` at the end."""
-    kernel = parse_module(SourceFile("k.ptx", HEAD + body + TAIL)).kernels[0]
+    kernel = parse_kernel(HEAD + body + TAIL)
     cfg = build_cfg(kernel)
     meetings = tuple(compute_postdominators(cfg).immediate)
     found = branch_agreement(kernel, cfg, meetings, Launch(block), race_free=race_free)
@@ -179,7 +176,7 @@ def test_inside_a_loop_that_lanes_leave_one_by_one_its_counter_is_alike() -> Non
         "mov.u32 %r6, 0; N: add.u32 %r6, %r6, 1; setp.gt.u32 %p1, %r6, 4; @%p1 bra M;"
         "membar.cta; M: setp.lt.u32 %p2, %r6, %r2; @%p2 bra N; mov.u32 %r6, 0;"
     )
-    kernel = parse_module(SourceFile("k.ptx", HEAD + body + "ret;\n}\n")).kernels[0]
+    kernel = parse_kernel(HEAD + body + "ret;\n}\n")
     cfg = build_cfg(kernel)
     meetings = tuple(compute_postdominators(cfg).immediate)
     found = branch_agreement(kernel, cfg, meetings, Launch((128, 1, 1)))
@@ -211,24 +208,14 @@ def test_rows_of_the_block(block: tuple[int, int, int], expected: Agreement) -> 
 # --- random kernels -------------------------------------------------------------------------------
 
 
-def steps(body: Sequence[PathNode]) -> Iterator[PathStep]:
-    """The distinct steps of an executed path."""
-    for node in body:
-        if isinstance(node, PathStep):
-            yield node
-        else:
-            yield from steps(node.body)
-
-
 def contradictions(kernel: Kernel, launch: EmulatedLaunch, found: Sequence[Agreement]) -> list[int]:
     """Blocks whose branch some lanes of a warp took and others not, though they agree on it."""
     module = parse_module(kernel.span.source)
-    options = EmulatorOptions(record_paths=True)
-    execution = execute(module.kernels[0], module, launch, options=options)
+    execution = execute_first(module, launch, record_paths=True)
     return [
         step.block
         for row in execution.paths
-        for step in steps(row.body)
+        for step in distinct_steps(row.body)
         if found[step.block] >= WARP and step.taken not in (0, step.mask)
     ]
 
@@ -236,7 +223,7 @@ def contradictions(kernel: Kernel, launch: EmulatedLaunch, found: Sequence[Agree
 @settings(max_examples=60, deadline=None)
 @given(seed=st.integers(0, 10**9), n=st.integers(-1, 6), threads=st.sampled_from([32, 48, 64]))
 def test_random_kernels_take_branches_as_claimed(seed: int, n: int, threads: int) -> None:
-    kernel = parse_module(SourceFile("random.ptx", DataWriter(seed).text())).kernels[0]
+    kernel = parse_kernel(DataWriter(seed).text())
     cfg = build_cfg(kernel)
     meetings = tuple(compute_postdominators(cfg).immediate)
     found = branch_agreement(kernel, cfg, meetings, Launch((threads, 1, 1)))

@@ -9,14 +9,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from test_uniformity import BLOCK, HEAD, NONE, TAIL, TEST, WARP, agreement, steps
+from executions import distinct_steps, execute_first
+from test_uniformity import BLOCK, HEAD, NONE, TAIL, TEST, WARP, agreement
 
-from ptxwcet.emulator.execute import execute
-from ptxwcet.emulator.launch import EmulatedLaunch, EmulatorOptions
+from ptxwcet.emulator.launch import EmulatedLaunch
 from ptxwcet.flow.graph.cfg import build_cfg
 from ptxwcet.flow.shapes.shape import Agreement
-from ptxwcet.ptx.parser import parse_module
-from ptxwcet.support.source import SourceFile
 
 LANES = "mov.u32 %r16, %laneid; setp.lt.u32 %p2, %r16, 7;"
 SUM = "mov.u32 %r7, -9; add.cc.u32 %r8, %r2, %r7; addc.u32 %r6, 0, 0;"
@@ -24,10 +22,8 @@ SUM = "mov.u32 %r7, -9; add.cc.u32 %r8, %r2, %r7; addc.u32 %r6, 0, 0;"
 
 def executed_agreement(body: str, words: np.ndarray) -> Agreement:
     """Who took the branch on ``%p1`` at the end alike in one execution."""
-    module = parse_module(SourceFile("k.ptx", HEAD + body + TAIL))
-    options = EmulatorOptions(record_paths=True)
     launch = EmulatedLaunch((64, 1, 1), (1, 1, 1), (words, 5))
-    execution = execute(module.kernels[0], module, launch, options=options)
+    execution = execute_first(HEAD + body + TAIL, launch, record_paths=True)
     kernel = execution.kernel
     branch = next(
         block.id
@@ -38,7 +34,7 @@ def executed_agreement(body: str, words: np.ndarray) -> Agreement:
     )
     ways = [
         {(step.taken != 0, step.taken in (0, step.mask))
-         for step in steps(row.body) if step.block == branch}
+         for step in distinct_steps(row.body) if step.block == branch}
         for row in execution.paths
     ]  # fmt: skip
     if not all(whole for warp in ways for _, whole in warp):

@@ -5,19 +5,15 @@ last power of two; an index of a block times 2**32 passes 2**63; a sum of number
 number of 64 bits.
 """
 
-from pathlib import Path
-
 import pytest
+from parsing import parse_kernel
+from places import DATA
 from random_variants import bounds_of_kernel
 
 from ptxwcet.flow.walk.path import loop_entries
-from ptxwcet.ptx.parser import parse_module
 from ptxwcet.studies.block_bound import bound_file
 from ptxwcet.studies.opening import RefusedKernel
 from ptxwcet.studies.request import Request
-from ptxwcet.support.source import SourceFile
-
-DATA = Path(__file__).parents[1] / "data"
 
 
 @pytest.mark.parametrize(
@@ -117,5 +113,5 @@ ret; }}"""
 
 
 def _bounds(text: str) -> dict[str, int] | None:
-    (kernel,) = parse_module(SourceFile("k.ptx", text)).kernels
+    kernel = parse_kernel(text)
     return bounds_of_kernel(kernel)

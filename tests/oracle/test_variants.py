@@ -7,6 +7,7 @@ from random import Random
 
 import numpy as np
 import pytest
+from parsing import parse_text
 from random_variants import bounds_of, campaign
 from variant_loops import RandomLoop
 
@@ -15,9 +16,7 @@ from ptxwcet.flow.launch import BoundOrigin, Launch
 from ptxwcet.flow.walk.path import loop_entries
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.pipeline import analyse_kernel
-from ptxwcet.ptx.parser import parse_module
 from ptxwcet.studies.input_validation import validate_input
-from ptxwcet.support.source import SourceFile
 
 DATA = (
     ("ld.global.u32", "%r8"),
@@ -185,7 +184,7 @@ ret;
 
 @pytest.mark.parametrize("word", [0, 7])
 def test_what_lanes_write_that_leave_early_is_not_forgotten(word: int) -> None:
-    module = parse_module(SourceFile("k.ptx", EARLY))
+    module = parse_text(EARLY)
     machine = load_machine("orin-ecrts2025")
     analysis = analyse_kernel(module.kernels[0], Launch((32, 1, 1), (1, 1, 1)), machine)
     launch = EmulatedLaunch((32, 1, 1), (1, 1, 1), (np.full(2, word, "u4"),))
@@ -193,7 +192,7 @@ def test_what_lanes_write_that_leave_early_is_not_forgotten(word: int) -> None:
 
 
 def test_a_variant_is_the_analysis_own_and_says_why() -> None:
-    module = parse_module(SourceFile("k.ptx", search("half", 0, 100, 0, "lt").ptx()))
+    module = parse_text(search("half", 0, 100, 0, "lt").ptx())
     machine = load_machine("orin-ecrts2025")
     analysis = analyse_kernel(module.kernels[0], Launch((32, 1, 1), (1, 1, 1)), machine)
     (entry,) = loop_entries(analysis.pieces[0].paths.warps[0].nodes)

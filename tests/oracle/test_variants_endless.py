@@ -8,12 +8,12 @@ restored in each iteration for the data that the kernel's name tells of in the r
 from pathlib import Path
 
 import pytest
+from answers import only_refusal
+from places import FLOW
 
-from ptxwcet.studies.block_bound import bound_file
-from ptxwcet.studies.opening import RefusedKernel
 from ptxwcet.studies.request import Request
 
-KERNELS = sorted((Path(__file__).parents[1] / "data" / "flow" / "endless").glob("*.ptx"))
+KERNELS = sorted((FLOW / "endless").glob("*.ptx"))
 
 
 def test_there_are_kernels() -> None:
@@ -22,6 +22,5 @@ def test_there_are_kernels() -> None:
 
 @pytest.mark.parametrize("path", KERNELS, ids=lambda path: path.stem)
 def test_no_bound(path: Path) -> None:
-    (row,) = bound_file(Request(str(path), block="32", grid="1")).kernels
-    assert isinstance(row, RefusedKernel)
+    row = only_refusal(Request(str(path), block="32", grid="1"))
     assert row.diagnostics[0].code in ("PW203", "PW205")

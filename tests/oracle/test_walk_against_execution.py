@@ -7,18 +7,15 @@ and post-dominators are found from their definitions, loops simply run.
 from __future__ import annotations
 
 import random
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from parsing import parse_file
+from places import ROOT
 from simt import check, parse
 
 from ptxwcet.flow.launch import Launch
-from ptxwcet.ptx.parser import parse_module
-from ptxwcet.support.source import SourceFile
-
-ROOT = Path(__file__).parents[2]
 
 # --- random kernels -------------------------------------------------------------------------------
 
@@ -186,7 +183,7 @@ def test_compiled_loops(name: str, n: int) -> None:
     if name == "while" and n == 0:
         n = 4
     path = ROOT / "samples/loops.ptx"
-    module = parse_module(SourceFile(str(path), path.read_text()))
+    module = parse_file(path)
     kernel = next(k for k in module.kernels if k.name == f"loop_{name}")
     launch = Launch((64, 1, 1), (1, 1, 1), {kernel.parameters[1].name: n})
     assert check(kernel, launch)
@@ -206,7 +203,7 @@ def test_compiled_loops(name: str, n: int) -> None:
 )
 def test_compiled_kernels(file: str, name: str, threads: int, values: dict[int, int]) -> None:
     path = ROOT / f"samples/{file}.ptx"
-    module = parse_module(SourceFile(str(path), path.read_text()))
+    module = parse_file(path)
     kernel = next(k for k in module.kernels if k.name == name)
     parameters = {kernel.parameters[i].name: v for i, v in values.items()}
     assert check(kernel, Launch((threads, 1, 1), (3, 1, 1), parameters))

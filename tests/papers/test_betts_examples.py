@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from flow_graphs import loops_in
 from hybrid_graphs import graph, interleaved, ipg_of, place, trace_of
 
 from ptxwcet.compose.waves import WaveSchedule
 from ptxwcet.flow.graph.divergence import add_branch_divergent_edges
-from ptxwcet.flow.graph.dominance import compute_dominators, compute_postdominators
-from ptxwcet.flow.graph.loops import find_loops
+from ptxwcet.flow.graph.dominance import compute_postdominators
 from ptxwcet.hybrid.concurrency import (
     WaveParameters,
     dynamic_estimate,
@@ -125,7 +125,7 @@ FIG_2 |= {13: (14,), 14: (15,), 15: (16,)}
 def test_fig2_warps_are_followed(path: tuple[int, ...]) -> None:
     """Warps that diverge in Fig. 2, with its published edges and with ours."""
     cfg = graph([[target - 6 for target in FIG_2[block]] for block in range(6, 16)])
-    forest = find_loops(cfg, compute_dominators(cfg))
+    forest = loops_in(cfg)
     postdominators = compute_postdominators(cfg)
     published = add_branch_divergent_edges(cfg, forest, postdominators).edges
     deferred = {edge: (edge[0],) for edge in published}

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from ptxwcet.flow.graph.cfg import BasicBlock, BlockId, ControlFlowGraph, Transfer, assemble_cfg
+from flow_graphs import graph_with, loops_in
+
+from ptxwcet.flow.graph.cfg import BlockId, ControlFlowGraph, Transfer, assemble_cfg
 from ptxwcet.flow.graph.divergence import (
     add_branch_divergent_edges,
     complete_divergent_edges,
     forward_branches,
 )
-from ptxwcet.flow.graph.dominance import compute_dominators, compute_postdominators
-from ptxwcet.flow.graph.loops import find_loops
+from ptxwcet.flow.graph.dominance import compute_postdominators
 
 # Block names of the figure -> edges, in the figure's order.
 FIGURE = {6: (7, 12), 7: (8, 10), 8: (9,), 9: (15,), 10: (11,), 11: (14,), 12: (10, 13)}
@@ -19,17 +20,12 @@ ADDED = {(9, 12), (14, 7), (14, 12), (9, 10), (14, 8), (11, 13), (13, 10)}
 
 def figure_graph() -> ControlFlowGraph:
     names = sorted(FIGURE)
-    blocks = [BasicBlock(BlockId(i), i, i + 1) for i in range(len(names))]
-    transfers = [
-        Transfer(tuple(BlockId(t - 6) for t in FIGURE[name]) or (BlockId(len(names)),))
-        for name in names
-    ]
-    return assemble_cfg(blocks, transfers)
+    return graph_with([[t - 6 for t in FIGURE[name]] or [len(names)] for name in names])
 
 
 def test_exactly_the_seven_edges_of_the_figure() -> None:
     cfg = figure_graph()
-    forest = find_loops(cfg, compute_dominators(cfg))
+    forest = loops_in(cfg)
     divergent = add_branch_divergent_edges(cfg, forest, compute_postdominators(cfg))
     assert {(p + 6, s + 6) for p, s in divergent.edges} == ADDED
     assert divergent.unresolved == ()
@@ -37,7 +33,7 @@ def test_exactly_the_seven_edges_of_the_figure() -> None:
 
 def test_forward_branches_and_postdominators_of_the_text() -> None:
     cfg = figure_graph()
-    forest = find_loops(cfg, compute_dominators(cfg))
+    forest = loops_in(cfg)
     postdominators = compute_postdominators(cfg)
     branches = forward_branches(cfg, forest)
     merges = {b + 6: (postdominators.immediate[b] or 0) + 6 for b in branches}
@@ -46,7 +42,7 @@ def test_forward_branches_and_postdominators_of_the_text() -> None:
 
 def test_the_graph_itself_is_left_alone_and_has_no_loop() -> None:
     cfg = figure_graph()
-    forest = find_loops(cfg, compute_dominators(cfg))
+    forest = loops_in(cfg)
     assert forest.loops == ()
     assert forest.is_reducible
     assert {(u + 6, v + 6) for u, v in cfg.edges()} == {
@@ -57,20 +53,20 @@ def test_the_graph_itself_is_left_alone_and_has_no_loop() -> None:
 def test_divergent_edges_would_make_it_irreducible() -> None:
     """The text, IV-C: an irreducible loop between b11 and b13, so loops must be found first."""
     cfg = figure_graph()
-    forest = find_loops(cfg, compute_dominators(cfg))
+    forest = loops_in(cfg)
     divergent = add_branch_divergent_edges(cfg, forest, compute_postdominators(cfg))
     transfers = [
         Transfer((*targets, *divergent.targets(BlockId(block))))
         for block, targets in enumerate(cfg.successors[:-1])
     ]
     enhanced = assemble_cfg(cfg.blocks[:-1], transfers)
-    regions = find_loops(enhanced, compute_dominators(enhanced)).irreducible
+    regions = loops_in(enhanced).irreducible
     assert any({11 - 6, 13 - 6} <= set(region.blocks) for region in regions)
 
 
 def test_on_this_graph_every_published_edge_is_taken_by_some_warp_and_no_other() -> None:
     cfg = figure_graph()
-    forest = find_loops(cfg, compute_dominators(cfg))
+    forest = loops_in(cfg)
     postdominators = compute_postdominators(cfg)
     published = add_branch_divergent_edges(cfg, forest, postdominators)
     assert published.edges == complete_divergent_edges(cfg, postdominators).edges

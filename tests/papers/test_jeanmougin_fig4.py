@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from warp_nodes import timed as i
+
 from ptxwcet.bounds.analysis import analyse_block
 from ptxwcet.bounds.safe import bound_safe
 from ptxwcet.machine.loader import load_machine
@@ -19,10 +21,6 @@ from ptxwcet.warp.program import (
     WarpClass,
     WarpProgram,
 )
-
-
-def i(unit: str, init: int, lat: int, writes: str = "", reads: str = "") -> TimedInstruction:
-    return TimedInstruction(unit, init, lat, tuple(reads.split()), tuple(writes.split()))
 
 
 def block(first_of_0: TimedInstruction, second_of_1: TimedInstruction) -> BlockWorkload:

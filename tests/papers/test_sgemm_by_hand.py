@@ -10,16 +10,13 @@ cycle; a taken branch costs one bubble.
 the others use, so c_w(j) = init(j), and a section's bound is L + 31 * (sum of inits of one warp).
 """
 
-from pathlib import Path
-
 import pytest
+from places import ROOT
 
 from ptxwcet.analysed import KernelAnalysis
 from ptxwcet.studies.block_bound import bound_file
 from ptxwcet.studies.request import Request
 from ptxwcet.timing.phases import trace_issue
-
-ROOT = Path(__file__).parents[2]
 
 # The last section, after the second barrier of the second step: (opcode, issue, dispatch, done).
 LAST = [

@@ -7,6 +7,7 @@ from types import MappingProxyType
 
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from warp_nodes import Body, any_nodes, bodies, exact_nodes, instructions
 
 from ptxwcet.bounds.analysis import analyse_block
 from ptxwcet.bounds.explanation import explain_safe
@@ -21,67 +22,25 @@ from ptxwcet.warp.program import (
     Barrier,
     BlockChoice,
     BlockWorkload,
-    Choice,
     Node,
     Repeat,
     Scoreboard,
     TimedInstruction,
-    Unordered,
     WarpClass,
     WarpProgram,
     unroll,
 )
 
-REGISTERS = ("a", "b", "c", "d")
 UNITS = ("A", "B", "C")
-Body = tuple[Node, ...]
-
-
-def instructions() -> st.SearchStrategy[TimedInstruction]:
-    names = st.lists(st.sampled_from(REGISTERS), max_size=2, unique=True).map(tuple)
-    return st.builds(
-        TimedInstruction,
-        unit=st.sampled_from(UNITS),
-        initiation_cycles=st.integers(1, 6),
-        latency_cycles=st.integers(0, 12),
-        reads=names,
-        writes=names,
-        conditional=st.booleans(),
-        bubble_cycles=st.sampled_from((0, 0, 0, 1, 3)),
-        origin=st.integers(0, 9),
-    )
-
-
-def bodies(leaves: st.SearchStrategy[Node], most: int = 5) -> st.SearchStrategy[Body]:
-    return st.lists(leaves, max_size=most).map(tuple)
-
-
-def exact_nodes(most_count: int) -> st.SearchStrategy[Node]:
-    return st.recursive(
-        instructions(),
-        lambda inner: st.builds(Repeat, st.integers(0, most_count), bodies(inner)),
-        max_leaves=12,
-    )
-
-
-def repeats(inner: st.SearchStrategy[Node], most_count: int) -> st.SearchStrategy[Repeat]:
-    counts = st.tuples(st.integers(0, most_count), st.integers(0, most_count)).map(sorted)
-    return st.builds(lambda pair, body: Repeat(pair[1], body, pair[0]), counts, bodies(inner, 4))
-
-
-def any_nodes(most_count: int) -> st.SearchStrategy[Node]:
-    return st.recursive(
-        instructions(),
-        lambda inner: st.one_of(
-            repeats(inner, most_count),
-            st.builds(Unordered, bodies(inner, 3), bodies(inner, 3)),
-            st.builds(Choice, st.lists(bodies(inner, 3), min_size=1, max_size=3).map(tuple)),
-        ),
-        max_leaves=10,
-    )
-
-
 scoreboards = st.sampled_from(list(Scoreboard))
+INSTRUCTIONS = instructions(
+    UNITS,
+    "abcd",
+    most_initiation=6,
+    latencies=range(13),
+    bubbles=(0, 0, 0, 1, 3),
+    origin=st.integers(0, 9),
+)
 
 
 def total(found: WarpAttribution) -> int:
@@ -140,7 +99,7 @@ def direct(body: Body, scoreboard: Scoreboard) -> WarpAttribution:
     return WarpAttribution(last[0], parts, executions)
 
 
-@given(body=bodies(exact_nodes(40)), scoreboard=scoreboards)
+@given(body=bodies(exact_nodes(INSTRUCTIONS, 40)), scoreboard=scoreboards)
 @settings(max_examples=400, deadline=None)
 def test_loops_cost_what_their_unrolled_bodies_cost(body: Body, scoreboard: Scoreboard) -> None:
     assume(most_cycles(body, lambda _: 1) < 3_000)
@@ -151,7 +110,7 @@ def test_loops_cost_what_their_unrolled_bodies_cost(body: Body, scoreboard: Scor
     assert found.executions == expected.executions
 
 
-@given(body=bodies(any_nodes(10**9)), scoreboard=scoreboards, through=st.booleans())
+@given(body=bodies(any_nodes(INSTRUCTIONS, 10**9)), scoreboard=scoreboards, through=st.booleans())
 @settings(max_examples=400, deadline=None)
 def test_parts_add_up_to_the_length(body: Body, scoreboard: Scoreboard, through: bool) -> None:
     profile = profile_warp(body, scoreboard)
@@ -163,7 +122,7 @@ def test_parts_add_up_to_the_length(body: Body, scoreboard: Scoreboard, through:
 
 
 @given(
-    sides=st.tuples(bodies(any_nodes(10**9)), bodies(any_nodes(10**9))),
+    sides=st.tuples(bodies(any_nodes(INSTRUCTIONS, 10**9)), bodies(any_nodes(INSTRUCTIONS, 10**9))),
     weight=st.sampled_from(("all", "init", "A")),
 )
 @settings(max_examples=200, deadline=None)
@@ -182,7 +141,7 @@ def pieces(nodes: st.SearchStrategy[Node]) -> st.SearchStrategy[list[Body]]:
 
 
 @given(
-    classes=st.lists(pieces(any_nodes(10**6)), min_size=1, max_size=3),
+    classes=st.lists(pieces(any_nodes(INSTRUCTIONS, 10**6)), min_size=1, max_size=3),
     times=st.integers(1, 10**9),
     together=st.booleans(),
     machine=st.sampled_from(((1, 1), (2, 2), (2, 1), (2, 3))),

@@ -9,8 +9,8 @@ from itertools import zip_longest
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from refusals import refusal_of
 
-from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.warp.alignment import align_sections
 from ptxwcet.warp.program import (
     Barrier,
@@ -136,9 +136,7 @@ def test_an_exited_class_has_no_further_sections() -> None:
     ],
 )
 def test_barriers_that_may_be_missed_are_refused(body: tuple[Node, ...]) -> None:
-    with pytest.raises(PtxwcetError) as caught:
-        cut_at_barriers(WarpProgram(body))
-    assert caught.value.diagnostics[0].code == "PW501"
+    assert refusal_of(cut_at_barriers, WarpProgram(body)).code == "PW501"
 
 
 def test_a_loop_that_warps_run_equally_often_is_cut_at_its_largest_count() -> None:
@@ -147,15 +145,17 @@ def test_a_loop_that_warps_run_equally_often_is_cut_at_its_largest_count() -> No
 
 
 def test_a_loop_that_warps_may_run_differently_often_is_refused() -> None:
-    with pytest.raises(PtxwcetError) as caught:
-        cut_at_barriers(WarpProgram((Repeat(5, (BARRIER,), least=1),)))
-    assert caught.value.diagnostics[0].code == "PW501"
+    assert (
+        refusal_of(cut_at_barriers, WarpProgram((Repeat(5, (BARRIER,), least=1),))).code == "PW501"
+    )
 
 
 def test_different_barrier_names_are_refused() -> None:
     other = Barrier(TimedInstruction("INT", 1, 4), name="1")
-    with pytest.raises(PtxwcetError) as caught:
-        align_sections(
-            [cut_at_barriers(WarpProgram((BARRIER,))), cut_at_barriers(WarpProgram((other,)))]
-        )
-    assert caught.value.diagnostics[0].code == "PW502"
+    assert (
+        refusal_of(
+            align_sections,
+            [cut_at_barriers(WarpProgram((BARRIER,))), cut_at_barriers(WarpProgram((other,)))],
+        ).code
+        == "PW502"
+    )

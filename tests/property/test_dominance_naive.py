@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import networkx as nx
+from flow_graphs import graph_with
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,8 +17,7 @@ def graphs(draw: st.DrawFn, largest: int = 9) -> ControlFlowGraph:
     count = draw(st.integers(1, largest))
     targets = st.lists(st.integers(0, count), min_size=1, max_size=3, unique=True)
     drawn = draw(st.lists(targets, min_size=count, max_size=count))
-    blocks = [BasicBlock(BlockId(i), i, i + 1) for i in range(count)]
-    return assemble_cfg(blocks, [Transfer(tuple(map(BlockId, one))) for one in drawn])
+    return graph_with(drawn)
 
 
 def reached(cfg: ControlFlowGraph, start: int, backwards: bool, without: int = -1) -> set[int]:

@@ -6,12 +6,12 @@ from pathlib import Path
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from places import ROOT
 
 from ptxwcet.studies.block_bound import bound_file
 from ptxwcet.studies.request import Request
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 
-ROOT = Path(__file__).parents[2]
 PTX = ROOT / "samples/mandelbrot.ptx"
 MARKED = (ROOT / "tests/data/flow/marked.ptx").read_text()
 DIGEST = hashlib.sha256(PTX.read_bytes()).hexdigest()

@@ -5,19 +5,15 @@ from pathlib import Path
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from parsing import parse_text
 
 from ptxwcet.emulator.launch_arrays import DTYPES
 from ptxwcet.emulator.launch_files import read_launch_file
-from ptxwcet.ptx.parser import parse_module
 from ptxwcet.support.diagnostics import PtxwcetError
-from ptxwcet.support.source import SourceFile
 
-MODULE = parse_module(
-    SourceFile(
-        "k.ptx",
-        ".version 8.0\n.target sm_86\n.address_size 64\n.const .align 4 .b8 t[8];\n"
-        ".visible .entry k(.param .u64 k_0, .param .f32 k_1, .param .b8 k_2[4]) { ret; }\n",
-    )
+MODULE = parse_text(
+    ".version 8.0\n.target sm_86\n.address_size 64\n.const .align 4 .b8 t[8];\n"
+    ".visible .entry k(.param .u64 k_0, .param .f32 k_1, .param .b8 k_2[4]) { ret; }\n"
 )
 
 NUMBERS = st.sampled_from(

@@ -8,6 +8,7 @@ from itertools import islice
 
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from warp_nodes import bodies, direct_steps, instructions, repeats
 
 from ptxwcet.bounds.analysis import WarpSection
 from ptxwcet.timing.limits import find_limits
@@ -23,52 +24,15 @@ from ptxwcet.warp.program import (
 )
 
 MOST_WAYS = 3000
-REGISTERS = ("a", "b", "c")
 Way = tuple[tuple[TimedInstruction, ...], Counter[str]]
-
-
-def instructions() -> st.SearchStrategy[TimedInstruction]:
-    names = st.lists(st.sampled_from(REGISTERS), max_size=2, unique=True).map(tuple)
-    return st.builds(
-        TimedInstruction,
-        unit=st.sampled_from(("A", "B")),
-        initiation_cycles=st.integers(1, 6),
-        latency_cycles=st.integers(0, 12),
-        reads=names,
-        writes=names,
-        conditional=st.booleans(),
-        bubble_cycles=st.sampled_from((0, 0, 0, 2)),
-    )
-
-
-def bodies(leaves: st.SearchStrategy[Node], most: int) -> st.SearchStrategy[tuple[Node, ...]]:
-    return st.lists(leaves, max_size=most).map(tuple)
-
-
-def repeats(inner: st.SearchStrategy[Node], most_count: int) -> st.SearchStrategy[Repeat]:
-    counts = st.tuples(st.integers(0, most_count), st.integers(0, most_count)).map(sorted)
-    return st.builds(lambda pair, body: Repeat(pair[1], body, pair[0]), counts, bodies(inner, 4))
-
-
-def direct_steps(body: tuple[Node, ...]) -> int:
-    """How many nodes the direct interpretation executes: both orders, all alternatives."""
-    steps = 0
-    for node in body:
-        match node:
-            case Repeat():
-                steps += node.count * direct_steps(node.body)
-            case Unordered(first, second):
-                steps += 2 * (direct_steps(first) + direct_steps(second))
-            case Choice(alternatives):
-                steps += sum(direct_steps(side) for side in alternatives)
-            case _:
-                steps += 1
-    return steps
+INSTRUCTIONS = instructions(
+    "AB", "abc", most_initiation=6, latencies=range(13), bubbles=(0, 0, 0, 2)
+)
 
 
 def limited_nodes(limits: dict[str, int], most_count: int) -> st.SearchStrategy[Node]:
     tallies = st.sampled_from([Tally(key, most) for key, most in limits.items()])
-    leaves = st.one_of(instructions(), instructions(), tallies)
+    leaves = st.one_of(INSTRUCTIONS, INSTRUCTIONS, tallies)
     return st.recursive(
         leaves,
         lambda inner: st.one_of(

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import networkx as nx
+from flow_graphs import graph_with, loops_in
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ptxwcet.flow.graph.cfg import BasicBlock, BlockId, ControlFlowGraph, Transfer, assemble_cfg
-from ptxwcet.flow.graph.dominance import compute_dominators
-from ptxwcet.flow.graph.loops import LoopForest, find_loops
+from ptxwcet.flow.graph.cfg import ControlFlowGraph
 
 
 @st.composite
@@ -16,12 +15,7 @@ def graphs(draw: st.DrawFn) -> ControlFlowGraph:
     count = draw(st.integers(1, 14))
     targets = st.lists(st.integers(0, count), min_size=1, max_size=2, unique=True)
     drawn = draw(st.lists(targets, min_size=count, max_size=count))
-    blocks = [BasicBlock(BlockId(i), i, i + 1) for i in range(count)]
-    return assemble_cfg(blocks, [Transfer(tuple(map(BlockId, one))) for one in drawn])
-
-
-def forest_of(cfg: ControlFlowGraph) -> LoopForest:
-    return find_loops(cfg, compute_dominators(cfg))
+    return graph_with(drawn)
 
 
 def digraph_of(cfg: ControlFlowGraph) -> nx.DiGraph:
@@ -48,7 +42,7 @@ def test_loops_are_the_natural_loops_of_the_back_edges(cfg: ControlFlowGraph) ->
             without = removed_by(digraph, v)
             into = {u} | (nx.ancestors(without, u) if u != v else set())
             expected.setdefault(v, {v}).update(into if u != v else {v})
-    forest = forest_of(cfg)
+    forest = loops_in(cfg)
     assert {loop.header: set(loop.body) for loop in forest.loops} == expected
     for loop in forest.loops:
         assert set(loop.latches) == {u for u, v in forest.back_edges if v == loop.header}
@@ -60,7 +54,7 @@ def test_loops_are_the_natural_loops_of_the_back_edges(cfg: ControlFlowGraph) ->
 @settings(max_examples=300, deadline=None)
 @given(graphs())
 def test_nesting_follows_from_the_bodies(cfg: ControlFlowGraph) -> None:
-    forest = forest_of(cfg)
+    forest = loops_in(cfg)
     for loop in forest.loops:
         around = [o for o in forest.loops if o.body > loop.body]
         assert loop.depth == len(around) + 1
@@ -79,7 +73,7 @@ def test_nesting_follows_from_the_bodies(cfg: ControlFlowGraph) -> None:
 @given(graphs())
 def test_irreducible_regions_are_the_cycles_left_without_back_edges(cfg: ControlFlowGraph) -> None:
     digraph = digraph_of(cfg)
-    forest = forest_of(cfg)
+    forest = loops_in(cfg)
     digraph.remove_edges_from(forest.back_edges)
     assert forest.is_reducible == nx.is_directed_acyclic_graph(digraph)
     regions = [set(region.blocks) for region in forest.irreducible]
@@ -108,4 +102,4 @@ def test_reducible_exactly_if_intervals_collapse_to_one_block(cfg: ControlFlowGr
                 digraph.remove_node(block)
                 changed = True
                 break
-    assert forest_of(cfg).is_reducible == (len(digraph) == 1)
+    assert loops_in(cfg).is_reducible == (len(digraph) == 1)

@@ -13,6 +13,7 @@ from random import Random
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from parsing import parse_kernel
 
 from ptxwcet.flow.launch import Launch
 from ptxwcet.flow.paths.call_variables import with_variable_registers
@@ -20,8 +21,6 @@ from ptxwcet.flow.values.lane_state import BlockIndex, LaneState
 from ptxwcet.flow.values.transfer import compile_transfer, register_width
 from ptxwcet.flow.values.value import Known, Unknown, Value
 from ptxwcet.ir.kernel import Instruction, Kernel
-from ptxwcet.ptx.parser import parse_module
-from ptxwcet.support.source import SourceFile
 
 LANES = 32
 SIZE = 12
@@ -32,8 +31,7 @@ INDEX = BlockIndex((0, 0, 0), (None, None, None))
 
 def parsed(head: str, body: list[str]) -> Kernel:
     text = f"{head}\n{{\n{REGISTERS}\n" + "\n".join(body) + "\nret;\n}\n"
-    module = parse_module(SourceFile("k.ptx", f".version 8.0\n.target sm_80\n{text}"))
-    return module.kernels[0]
+    return parse_kernel(f".version 8.0\n.target sm_80\n{text}")
 
 
 def execute(kernel: Kernel, instruction: Instruction, state: LaneState, lanes: np.ndarray) -> None:

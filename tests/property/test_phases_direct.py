@@ -8,6 +8,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from warp_nodes import any_nodes, bodies, direct_steps, exact_nodes, instructions
 
 from ptxwcet.timing.phases import Phase, PhaseRepeat, profile_warp, trace_issue
 from ptxwcet.warp.program import (
@@ -22,51 +23,9 @@ from ptxwcet.warp.program import (
     unroll,
 )
 
-REGISTERS = ("a", "b", "c", "d")
-UNITS = ("A", "B", "C")
-
-
-def instructions() -> st.SearchStrategy[TimedInstruction]:
-    names = st.lists(st.sampled_from(REGISTERS), max_size=2, unique=True).map(tuple)
-    return st.builds(
-        TimedInstruction,
-        unit=st.sampled_from(UNITS),
-        initiation_cycles=st.integers(1, 6),
-        latency_cycles=st.integers(0, 12),
-        reads=names,
-        writes=names,
-        conditional=st.booleans(),
-        bubble_cycles=st.sampled_from((0, 0, 0, 1, 3)),
-    )
-
-
-def bodies(leaves: st.SearchStrategy[Node], most: int = 5) -> st.SearchStrategy[tuple[Node, ...]]:
-    return st.lists(leaves, max_size=most).map(tuple)
-
-
-def exact_nodes(most_count: int) -> st.SearchStrategy[Node]:
-    return st.recursive(
-        instructions(),
-        lambda inner: st.builds(Repeat, st.integers(0, most_count), bodies(inner)),
-        max_leaves=12,
-    )
-
-
-def repeats(inner: st.SearchStrategy[Node], most_count: int) -> st.SearchStrategy[Repeat]:
-    counts = st.tuples(st.integers(0, most_count), st.integers(0, most_count)).map(sorted)
-    return st.builds(lambda pair, body: Repeat(pair[1], body, pair[0]), counts, bodies(inner, 4))
-
-
-def any_nodes(most_count: int) -> st.SearchStrategy[Node]:
-    return st.recursive(
-        instructions(),
-        lambda inner: st.one_of(
-            repeats(inner, most_count),
-            st.builds(Unordered, bodies(inner, 3), bodies(inner, 3)),
-            st.builds(Choice, st.lists(bodies(inner, 3), min_size=1, max_size=3).map(tuple)),
-        ),
-        max_leaves=10,
-    )
+INSTRUCTIONS = instructions(
+    "ABC", "abcd", most_initiation=6, latencies=range(13), bubbles=(0, 0, 0, 1, 3)
+)
 
 
 class Direct:
@@ -163,7 +122,7 @@ def merged(phases: list[Phase]) -> list[tuple[str, int, int]]:
 
 
 @settings(max_examples=100, deadline=None)
-@given(bodies(exact_nodes(40)), st.sampled_from(Scoreboard))
+@given(bodies(exact_nodes(INSTRUCTIONS, 40)), st.sampled_from(Scoreboard))
 def test_profile_is_the_direct_run(body: tuple[Node, ...], scoreboard: Scoreboard) -> None:
     assume(direct_steps(body) <= 3000)
     profile = profile_warp(body, scoreboard)
@@ -175,24 +134,8 @@ def test_profile_is_the_direct_run(body: tuple[Node, ...], scoreboard: Scoreboar
     assert merged(expand(profile.phases)) == phases_of(direct.busy, direct.completion)
 
 
-def direct_steps(body: tuple[Node, ...]) -> int:
-    """How many instructions the direct interpretation executes: both orders, all alternatives."""
-    steps = 0
-    for node in body:
-        match node:
-            case Repeat():
-                steps += node.count * direct_steps(node.body)
-            case Unordered(first, second):
-                steps += 2 * (direct_steps(first) + direct_steps(second))
-            case Choice(alternatives):
-                steps += sum(direct_steps(side) for side in alternatives)
-            case _:
-                steps += 1
-    return steps
-
-
 @settings(max_examples=80, deadline=None)
-@given(bodies(any_nodes(25)), st.sampled_from(Scoreboard))
+@given(bodies(any_nodes(INSTRUCTIONS, 25)), st.sampled_from(Scoreboard))
 def test_joined_profile_is_the_direct_join(body: tuple[Node, ...], scoreboard: Scoreboard) -> None:
     assume(direct_steps(body) <= 5000)
     profile = profile_warp(body, scoreboard)
@@ -223,7 +166,7 @@ def resolutions(body: tuple[Node, ...], draw: st.DrawFn) -> tuple[Node, ...]:
 
 @st.composite
 def resolved(draw: st.DrawFn) -> tuple[tuple[Node, ...], tuple[Node, ...]]:
-    body = draw(bodies(any_nodes(5)))
+    body = draw(bodies(any_nodes(INSTRUCTIONS, 5)))
     return body, resolutions(body, draw)
 
 
@@ -360,7 +303,7 @@ def test_hard_loops(name: str, before: tuple[Node, ...], scoreboard: Scoreboard)
 
 
 @settings(max_examples=30, deadline=None)
-@given(bodies(exact_nodes(6), most=4), st.sampled_from(Scoreboard))
+@given(bodies(exact_nodes(INSTRUCTIONS, 6), most=4), st.sampled_from(Scoreboard))
 def test_trip_count_costs_nothing(body: tuple[Node, ...], scoreboard: Scoreboard) -> None:
     small = profile_warp((Repeat(5040, body),), scoreboard)
     large = profile_warp((Repeat(5040 * 10**15, body),), scoreboard)

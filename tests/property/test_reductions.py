@@ -8,6 +8,7 @@ from operator import add, and_, or_, xor
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
+from parsing import parse_kernel
 
 from ptxwcet.flow.launch import Launch
 from ptxwcet.flow.values.integers import IntegerType
@@ -17,8 +18,6 @@ from ptxwcet.flow.values.operands import Transfer
 from ptxwcet.flow.values.ranges import bounded, interval_of
 from ptxwcet.flow.values.reductions import reduction_transfer
 from ptxwcet.flow.values.value import Cause, CauseKind, Known, Unknown, wrap
-from ptxwcet.ptx.parser import parse_module
-from ptxwcet.support.source import SourceFile
 
 INDEX = BlockIndex((0, 0, 0), (None, None, None))
 CAUSE = Cause(CauseKind.OPERATION, "redux", 0)
@@ -33,7 +32,7 @@ def state_of(form: str, threads: int, mask: int) -> tuple[LaneState, Transfer]:
         ".version 8.0\n.target sm_80\n.entry k()\n{\n.reg .b32 %r<3>;\n"
         f"redux.sync.{form} %r1, %r2, {mask};\nret;\n}}\n"
     )
-    (kernel,) = parse_module(SourceFile("k.ptx", text)).kernels
+    kernel = parse_kernel(text)
     warps = tuple(range(-(-threads // 32)))
     state = LaneState(kernel, Launch((threads, 1, 1)), INDEX, warps)
     return state, reduction_transfer(kernel.instructions[0], CAUSE)

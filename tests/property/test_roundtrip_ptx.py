@@ -8,16 +8,14 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from lark import UnexpectedInput
+from parsing import parse_text
 
-from ptxwcet.ir.kernel import Module
 from ptxwcet.ir.printer import print_module
 from ptxwcet.ir.structure import structure
 from ptxwcet.ir.verifier import verify_kernel
 from ptxwcet.ptx.grammar import grammar, parse_rule
 from ptxwcet.ptx.literals import LITERAL
-from ptxwcet.ptx.parser import parse_module
 from ptxwcet.support.diagnostics import PtxwcetError
-from ptxwcet.support.source import SourceFile
 
 HEAD = """.version 8.8
 .target sm_90a
@@ -30,10 +28,6 @@ HEAD = """.version 8.8
 """
 
 SYNTAX_CODES = {"PW101", "PW102", "PW103", "PW107"}
-
-
-def module(text: str) -> Module:
-    return parse_module(SourceFile("random.ptx", text))
 
 
 # --- programs -------------------------------------------------------------------------------------
@@ -107,11 +101,11 @@ def programs(draw: st.DrawFn) -> str:
 @settings(max_examples=60, deadline=None)
 @given(programs())
 def test_printing_keeps_the_program(text: str) -> None:
-    one = module(text)
+    one = parse_text(text)
     for kernel in one.kernels + one.functions:
         assert verify_kernel(kernel) == ()
     printed = print_module(one)
-    two = module(printed)
+    two = parse_text(printed)
     assert structure(two) == structure(one)
     assert print_module(two) == printed
 
@@ -119,7 +113,7 @@ def test_printing_keeps_the_program(text: str) -> None:
 @settings(max_examples=40, deadline=None)
 @given(programs())
 def test_spans_are_the_statements(text: str) -> None:
-    (kernel,) = module(text).kernels
+    (kernel,) = parse_text(text).kernels
     for instruction in kernel.instructions:
         spelled = instruction.span.text
         assert spelled.endswith(";")
@@ -169,7 +163,7 @@ def whole_grammar_takes(text: str) -> bool:
 @example(HEAD + "ld.global.b32 %r1, [%rd1-4]; }\n")
 def test_splitting_by_shape_agrees_with_the_whole_grammar(text: str) -> None:
     try:
-        module(text)
+        parse_text(text)
         codes = set()
     except PtxwcetError as error:
         codes = {diagnostic.code for diagnostic in error.diagnostics}

@@ -7,13 +7,14 @@ from pathlib import Path
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from warp_nodes import bodies, repeats
 
 from ptxwcet.timing.phases import trace_issue
 from ptxwcet.timing.slack import warp_slack
 from ptxwcet.warp.program import Choice, Node, Repeat, Scoreboard, TimedInstruction, unroll
 
 sys.path.insert(0, str(Path(__file__).parent))
-from test_limited_totals import allowed, bodies, instructions, programs, repeats
+from test_limited_totals import INSTRUCTIONS, allowed, programs
 
 Way = tuple[TimedInstruction, ...]
 
@@ -44,7 +45,7 @@ def test_no_way_within_the_limits_has_more(
 @given(
     bodies(
         st.recursive(
-            instructions(),
+            INSTRUCTIONS,
             lambda inner: st.builds(Repeat, st.integers(0, 40), bodies(inner, 4)),
             max_leaves=6,
         ),
@@ -60,8 +61,8 @@ def test_a_single_path_has_just_that(body: tuple[Node, ...], scoreboard: Scorebo
 
 @settings(max_examples=150, deadline=None)
 @given(
-    bodies(st.one_of(instructions(), repeats(instructions(), 40)), 3),
-    bodies(instructions(), 3),
+    bodies(st.one_of(INSTRUCTIONS, repeats(INSTRUCTIONS, 40)), 3),
+    bodies(INSTRUCTIONS, 3),
     st.sampled_from(Scoreboard),
 )
 def test_long_loops_of_unknown_counts(

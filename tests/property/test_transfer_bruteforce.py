@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from parsing import parse_kernel
 
 from ptxwcet.flow.launch import Launch
 from ptxwcet.flow.values.integers import IntegerType
@@ -24,8 +25,6 @@ from ptxwcet.flow.values.operands import Transfer
 from ptxwcet.flow.values.regions import Symbol
 from ptxwcet.flow.values.transfer import compile_transfer
 from ptxwcet.flow.values.value import Known, Unknown, Value, clean_terms, wrap
-from ptxwcet.ptx.parser import parse_module
-from ptxwcet.support.source import SourceFile
 
 LANES = 8
 Reference = Callable[..., int]
@@ -204,7 +203,7 @@ def compiled(form: Form, literals: tuple[int | None, ...]) -> Transfer:
         ".reg .b16 %h<9>;\n.reg .b32 %r<9>;\n.reg .b64 %d<9>;\n.reg .pred %p<9>;\n"
         f"{head.format(*names)};\nret;\n}}\n"
     )
-    kernel = parse_module(SourceFile("one.ptx", text)).kernels[0]
+    kernel = parse_kernel(text, "one.ptx")
     return compile_transfer(kernel.instructions[0], 0, kernel.registers)
 
 
@@ -419,7 +418,7 @@ def test_parameters_are_extended(kind: str, register: str, given_value: int, exp
         ".reg .b16 %h<9>;\n.reg .b32 %r<9>;\n.reg .b64 %d<9>;\n"
         f"ld.param.{kind} {register}, [n];\nret;\n}}\n"
     )
-    kernel = parse_module(SourceFile("one.ptx", text)).kernels[0]
+    kernel = parse_kernel(text, "one.ptx")
     launch = Launch((32, 1, 1), (1, 1, 1), {"n": given_value})
     state = LaneState(kernel, launch, BlockIndex((0, 0, 0), (None, None, None)), (0,))
     (value,) = compile_transfer(kernel.instructions[0], 0, kernel.registers)(state)

@@ -6,6 +6,7 @@ from itertools import product
 
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from parsing import parse_kernel
 
 from ptxwcet.flow.certificates.certificate import most_remainders
 from ptxwcet.flow.values.integers import IntegerType
@@ -15,8 +16,6 @@ from ptxwcet.flow.variants.linear_forms import Form, maximum, minimum, plus, tim
 from ptxwcet.flow.variants.operands import Stepping
 from ptxwcet.flow.variants.results import Change, Result
 from ptxwcet.flow.variants.steps import step
-from ptxwcet.ptx.parser import parse_module
-from ptxwcet.support.source import SourceFile
 
 NAMES = ("a", "b", "c")
 numbers = st.integers(-6, 6)
@@ -157,7 +156,7 @@ def test_what_instructions_compute(operation: str, a: tuple, b: object, signed: 
     """Some case has the true result, modulo the width."""
     source = str(b) if isinstance(b, int) else "%r2"
     text = f"{HEAD}{operation} %r3, %r1, {source};\nret;\n}}\n"
-    (kernel,) = parse_module(SourceFile("k.ptx", text)).kernels
+    kernel = parse_kernel(text)
     bounds = {"a": Interval(a[0], a[0] + a[1])}
     if not isinstance(b, int):
         bounds["b"] = Interval(b[0], b[0] + b[1])

@@ -1,10 +1,10 @@
 """The report: its JSON follows the published schema, its text carries what the JSON says."""
 
 import json
-from pathlib import Path
 
 import jsonschema
 import pytest
+from places import ROOT
 
 from ptxwcet.report.build import build_report
 from ptxwcet.report.json_format import render_json
@@ -14,7 +14,6 @@ from ptxwcet.report.text import render_text
 from ptxwcet.studies.block_bound import bound_file
 from ptxwcet.studies.request import Request
 
-ROOT = Path(__file__).parents[2]
 SCHEMA = schema_of("report")
 KERNELS = "tests/data/reference-sim/ptx/kernels.ptx"
 

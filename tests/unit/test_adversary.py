@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from warp_nodes import timed as i
 
 from ptxwcet.simulator.adversary import search_long_schedule
 from ptxwcet.simulator.configuration import SmConfiguration
@@ -17,10 +18,6 @@ from ptxwcet.warp.program import (
 )
 
 Path = tuple[TimedInstruction, ...]
-
-
-def i(unit: str, init: int, lat: int, writes: str = "", reads: str = "") -> TimedInstruction:
-    return TimedInstruction(unit, init, lat, tuple(reads.split()), tuple(writes.split()))
 
 
 def simulator_of(*paths: Path) -> Simulator:

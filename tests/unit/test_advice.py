@@ -8,7 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from answers import only_refusal
 from click.testing import CliRunner
+from places import ROOT
 
 from ptxwcet.cli.main import commands
 from ptxwcet.studies.block_bound import bound_file
@@ -16,14 +18,13 @@ from ptxwcet.studies.facts_template import facts_template
 from ptxwcet.studies.opening import file_digest
 from ptxwcet.studies.request import Request
 
-ROOT = Path(__file__).parents[2]
 SAMPLES, FLOW = ROOT / "samples", ROOT / "tests/data/flow"
 SUITE, CORPUS = ROOT / "benchmarks/kernels/suite", ROOT / "tests/corpus/ptx"
 ONLY_GRID = "give --grid SIZE: with that nothing is open"
 
 
 def help_of(request: Request) -> str:
-    (row,) = bound_file(request).refused
+    row = only_refusal(request)
     return row.diagnostics[0].help or ""
 
 
@@ -100,7 +101,7 @@ def test_names_are_those_of_ptx_without_a_source(tmp_path: Path) -> None:
     shutil.copy(SAMPLES / "saxpy.ptx", tmp_path / "k.ptx")
     request = Request(str(tmp_path / "k.ptx"), block="64")
     assert "--param saxpy_param_0=VALUE" in help_of(request)
-    (row,) = bound_file(Request(str(SAMPLES / "saxpy.ptx"), block="64")).refused
+    row = only_refusal(Request(str(SAMPLES / "saxpy.ptx"), block="64"))
     assert "it depends on parameter n, which has no value" in row.diagnostics[0].notes
 
 

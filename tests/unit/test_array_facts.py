@@ -6,6 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from parsing import parse_kernel, parse_text
+from refusals import refusal_of, refusals_of
 
 from ptxwcet.flow.facts.arrays import resolve_arrays
 from ptxwcet.flow.facts.fewer import fewer_facts
@@ -15,12 +17,10 @@ from ptxwcet.flow.launch import NO_PLACED_FACTS, ArrayRange, Launch
 from ptxwcet.flow.paths.call_variables import with_variable_registers
 from ptxwcet.flow.values.arrays import arrays_read, loads_of_arrays
 from ptxwcet.ir.kernel import Kernel
-from ptxwcet.ptx.parser import parse_module
 from ptxwcet.studies.block_bound import bound_file
 from ptxwcet.studies.opening import file_digest
 from ptxwcet.studies.request import Request
 from ptxwcet.support.diagnostics import PtxwcetError
-from ptxwcet.support.source import SourceFile
 
 HEAD = """.version 8.3
 .target sm_80
@@ -43,7 +43,7 @@ RANGE = ArrayRange("s32", 0, 9)
 
 def kernel_of(body: str, parameters: str = PLAIN) -> Kernel:
     text = HEAD.format(parameters=parameters) + body + "\nret;\n}\n"
-    return parse_module(SourceFile("k.ptx", text)).kernels[0]
+    return parse_kernel(text)
 
 
 def known(body: str, parameters: str = PLAIN, **arrays: ArrayRange) -> dict[str, ArrayRange]:
@@ -126,9 +126,7 @@ def test_loads_through_the_pointer(body: str) -> None:
 )
 def test_loads_of_others(body: str) -> None:
     body = body.replace("%f1", "%r3") if ".f32" in body else body
-    with pytest.raises(PtxwcetError) as raised:
-        known(body)
-    assert [one.code for one in raised.value.diagnostics] == ["PW251"]
+    assert [one.code for one in refusals_of(known, body)] == ["PW251"]
 
 
 def test_two_arrays() -> None:
@@ -218,7 +216,7 @@ ret;
 
 
 def test_pointers_are_followed_into_functions() -> None:
-    module = parse_module(SourceFile("k.ptx", CALLED))
+    module = parse_text(CALLED)
     whole = inline_calls(next(one for one in module.kernels if one.name == "k"), module)
     followed = with_variable_registers(whole)
     found = loads_of_arrays(followed, Launch((32, 1, 1), arrays={"a": RANGE}))
@@ -255,9 +253,7 @@ def test_texts() -> None:
     ],
 )
 def test_texts_that_are_refused(text: str, name: str, code: str) -> None:
-    with pytest.raises(PtxwcetError) as raised:
-        stated(text, name)
-    assert raised.value.diagnostics[0].code == code
+    assert refusal_of(stated, text, name).code == code
 
 
 def test_two_statements() -> None:
@@ -266,9 +262,7 @@ def test_two_statements() -> None:
         for line, text in enumerate(("s32 0..5", "s32 0..5", "s32 0..6"), 3)
     )
     assert len(resolve_arrays(kernel_of(""), facts[:2], None)) == 1
-    with pytest.raises(PtxwcetError) as raised:
-        resolve_arrays(kernel_of(""), facts, None)
-    assert raised.value.diagnostics[0].code == "PW215"
+    assert refusal_of(resolve_arrays, kernel_of(""), facts, None).code == "PW215"
 
 
 ROWS = (

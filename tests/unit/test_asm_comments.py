@@ -5,31 +5,30 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from answers import only_answer, only_refusal
+from flow_graphs import loops_in
+from parsing import parse_text
+from places import FLOW
+from refusals import refusal_of
 
 from ptxwcet.analysed import KernelAnalysis
 from ptxwcet.flow.facts.asm_comments import find_marks
 from ptxwcet.flow.facts.cuda_loops import CudaSource
 from ptxwcet.flow.facts.marked_loops import marked_bounds
 from ptxwcet.flow.graph.cfg import build_cfg
-from ptxwcet.flow.graph.dominance import compute_dominators
 from ptxwcet.flow.graph.inlining import inline_calls
-from ptxwcet.flow.graph.loops import find_loops
 from ptxwcet.flow.launch import BoundOrigin
 from ptxwcet.flow.walk.path import loop_entries
-from ptxwcet.ptx.parser import parse_module
 from ptxwcet.studies.block_bound import bound_file
 from ptxwcet.studies.request import Request
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
-from ptxwcet.support.source import SourceFile
 
-MARKED = Path(__file__).parents[1] / "data/flow/marked.ptx"
+MARKED = FLOW / "marked.ptx"
 
 
 def analysis(kernel: str, *parameters: str) -> KernelAnalysis:
     request = Request(str(MARKED), (kernel,), block="64", parameters=parameters)
-    (row,) = bound_file(request).kernels
-    assert isinstance(row, KernelAnalysis), row
-    return row
+    return only_answer(request)
 
 
 def user_bounds(row: KernelAnalysis) -> list[tuple[int, str]]:
@@ -86,7 +85,7 @@ REFUSED = [
 
 @pytest.mark.parametrize(("kernel", "code", "message"), REFUSED)
 def test_comments_that_bound_nothing(kernel: str, code: str, message: str) -> None:
-    (row,) = bound_file(Request(str(MARKED), (kernel,), block="64")).refused
+    row = only_refusal(Request(str(MARKED), (kernel,), block="64"))
     (problem,) = row.diagnostics
     assert problem.code == code
     assert message in problem.message
@@ -97,10 +96,10 @@ def test_without_the_source_a_comment_may_be_in_the_wrong_loop(tmp_path: Path) -
     """PTX does not show which loop it was in: two comments are compared, one is an assumption."""
     path = tmp_path / "marked.ptx"
     path.write_text(MARKED.read_text())
-    (both,) = bound_file(Request(str(path), ("both",), block="64")).refused
+    both = only_refusal(Request(str(path), ("both",), block="64"))
     assert both.diagnostics[0].code == "PW215"
     assert "marked.cu:52 says 100, asm comment marked.cu:54" in both.diagnostics[0].message
-    (slack,) = bound_file(Request(str(path), ("slack",), block="64")).answered
+    slack = only_answer(Request(str(path), ("slack",), block="64"))
     assert "asm-comment-loops" in keys(slack)
     other = Request(str(path), ("slack",), block="64", source=str(MARKED.with_suffix(".cu")))
     assert not bound_file(other).answered
@@ -121,18 +120,16 @@ mov.u32 %r1, %tid.x;
 
 
 def bounds(body: str) -> list[tuple[int, bool]]:
-    module = parse_module(SourceFile("k.ptx", f"{HEAD}{body}\nret;\n}}\n"))
+    module = parse_text(f"{HEAD}{body}\nret;\n}}\n")
     (kernel,) = module.kernels
     cfg = build_cfg(kernel)
-    forest = find_loops(cfg, compute_dominators(cfg))
+    forest = loops_in(cfg)
     found = marked_bounds(kernel, cfg, forest, find_marks(module)[0])
     return [(found[loop].most, found[loop].is_total) for loop in sorted(found)]
 
 
 def problem(body: str) -> Diagnostic:
-    with pytest.raises(PtxwcetError) as raised:
-        bounds(body)
-    return raised.value.diagnostics[0]
+    return refusal_of(bounds, body)
 
 
 def mark(number: int, line: int = 7, kind: str = "loop_bound") -> str:
@@ -173,9 +170,7 @@ def test_a_comment_inside_of_a_string_is_none() -> None:
 
 def test_a_comment_outside_of_a_body() -> None:
     text = f"// ptxwcet: loop_bound 9\n{HEAD}ret;\n}}\n"
-    with pytest.raises(PtxwcetError) as raised:
-        find_marks(parse_module(SourceFile("k.ptx", text)))
-    assert raised.value.diagnostics[0].code == "PW249"
+    assert refusal_of(find_marks, parse_text(text)).code == "PW249"
 
 
 def test_at_the_end_of_a_block_before_a_label() -> None:
@@ -243,18 +238,19 @@ def test_beside_a_call() -> None:
     before = f"L:\nmov.u32 %r2, 1;\n{mark(5)}call f;\n{STEP}@%p1 bra L;"
     assert inlined(before) == [5]
     assert inlined(f"L:\ncall f;\n{mark(5)}{STEP}@%p1 bra L;") == [5]
-    with pytest.raises(PtxwcetError) as raised:
-        inlined(f"L:\n{mark(5)}call f;\n{STEP}@%p1 bra L;")
-    assert raised.value.diagnostics[0].code == "PW249"
+    assert refusal_of(inlined, f"L:\n{mark(5)}call f;\n{STEP}@%p1 bra L;").code == "PW249"
 
 
 @pytest.mark.parametrize("after", ["call f;", "N: mov.u32 %r3, 1;"])
 def test_at_the_header_of_an_inner_loop(after: str) -> None:
     """What stands before the header is in the outer loop, the comment is not."""
     inner = f"M:\n{mark(5)}{after}\n{STEP}@%p1 bra M;"
-    with pytest.raises(PtxwcetError) as raised:
-        inlined(f"L:\nmov.u32 %r2, 1;\n{inner}\nsetp.ne.s32 %p2, %r1, 7; @%p2 bra L;")
-    assert raised.value.diagnostics[0].code == "PW249"
+    assert (
+        refusal_of(
+            inlined, f"L:\nmov.u32 %r2, 1;\n{inner}\nsetp.ne.s32 %p2, %r1, 7; @%p2 bra L;"
+        ).code
+        == "PW249"
+    )
 
 
 def test_copies_of_a_function_are_no_copies_of_a_comment() -> None:
@@ -266,10 +262,10 @@ def test_copies_of_a_function_are_no_copies_of_a_comment() -> None:
 def inlined(body: str) -> list[int]:
     g = f".func g() {{ .reg .b32 %q<3>; mov.u32 %q1, 1;\n{mark(8)}mov.u32 %q2, 1; ret; }}\n"
     text = HEAD.replace(".visible", g + ".visible") + f"{body}\nret;\n}}\n"
-    module = parse_module(SourceFile("k.ptx", text))
+    module = parse_text(text)
     kernel = inline_calls(module.kernels[0], module)
     cfg = build_cfg(kernel)
-    forest = find_loops(cfg, compute_dominators(cfg))
+    forest = loops_in(cfg)
     return [one.most for one in marked_bounds(kernel, cfg, forest, find_marks(module)[0]).values()]
 
 
@@ -284,10 +280,10 @@ def placed(
 ) -> list[int]:
     """The bound of a loop with a comment from line 4 whose branch stands at ``.loc`` ``jump``."""
     body = f"L:\n{mark(8, line, kind)}{STEP}.loc {jump}\n@%p1 bra L;"
-    module = parse_module(SourceFile("k.ptx", f"{HEAD}.loc 1 3 1\n{body}\nret;\n}}\n"))
+    module = parse_text(f"{HEAD}.loc 1 3 1\n{body}\nret;\n}}\n")
     (kernel,) = module.kernels
     cfg = build_cfg(kernel)
-    forest = find_loops(cfg, compute_dominators(cfg))
+    forest = loops_in(cfg)
     marks, _ = find_marks(module, CudaSource(name, source))
     return [one.most for one in marked_bounds(kernel, cfg, forest, marks).values()]
 
@@ -302,19 +298,17 @@ def test_the_branch_is_that_of_the_loop_in_the_source(jump: str) -> None:
 
 @pytest.mark.parametrize("jump", ["1 2 5", "1 9 5", "1 7 1"])
 def test_the_branch_is_that_of_another_loop(jump: str) -> None:
-    with pytest.raises(PtxwcetError) as raised:
-        placed(4, jump)
-    assert raised.value.diagnostics[0].code == "PW249"
+    assert refusal_of(placed, 4, jump).code == "PW249"
     assert placed(4, jump, kind="loop_total") == [8]
     assert placed(4, jump, name="y.cu") == [8]
 
 
 def test_a_break_inside_does_not_hide_that_the_loop_is_another() -> None:
     body = f".loc 1 5 1\nsetp.ne.s32 %p2, %r1, 7;\n@%p2 bra M;\n{STEP}.loc 1 2 1\n@%p1 bra L;\nM:"
-    module = parse_module(SourceFile("k.ptx", f"{HEAD}L:\n{mark(8, 4)}{body}\nret;\n}}\n"))
+    module = parse_text(f"{HEAD}L:\n{mark(8, 4)}{body}\nret;\n}}\n")
     (kernel,) = module.kernels
     cfg = build_cfg(kernel)
-    forest = find_loops(cfg, compute_dominators(cfg))
+    forest = loops_in(cfg)
     with pytest.raises(PtxwcetError):
         marked_bounds(kernel, cfg, forest, find_marks(module, CudaSource("x.cu", NESTED))[0])
 

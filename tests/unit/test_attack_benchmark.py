@@ -8,11 +8,12 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from places import ROOT
 
 from ptxwcet.validate.attack import attack
 from ptxwcet.validate.generator import FAMILIES
 
-BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "attack.py"
+BENCHMARK = ROOT / "benchmarks" / "attack.py"
 
 
 @pytest.fixture

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
+from parsing import parse_text
+from places import SAMPLES
+from programs import run_program
 
 from ptxwcet.analysed import KernelAnalysis
-from ptxwcet.cli.main import main
 from ptxwcet.emulator.launch import EmulatedLaunch
 from ptxwcet.flow.launch import Launch, PlacedFacts
 from ptxwcet.ir.kernel import Module
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.pipeline import analyse_kernel
-from ptxwcet.ptx.parser import parse_module
 from ptxwcet.studies.attacks import MOST_ATTACKED, attack_analysis
 from ptxwcet.studies.path_selftest import run_path_selftest
-from ptxwcet.support.source import SourceFile
 from ptxwcet.validate.adversarial import AdversarialData
 
 MACHINE = load_machine("orin-ecrts2025")
@@ -47,7 +46,7 @@ ZEROS = EmulatedLaunch((1, 1, 1), (1, 1, 1), (np.zeros(4, np.uint32),))
 
 
 def module(limit: str) -> Module:
-    return parse_module(SourceFile("k.ptx", COUNTED.format(limit=limit)))
+    return parse_text(COUNTED.format(limit=limit))
 
 
 def analysis(limit: str) -> KernelAnalysis:
@@ -106,11 +105,10 @@ def test_short_form_on_known_and_random_kernels() -> None:
     assert run_path_selftest(1, random_kernels=4) == found
 
 
-def test_command(capsys: pytest.CaptureFixture[str]) -> None:
-    samples = Path(__file__).parents[2] / "samples"
+def test_command() -> None:
+    samples = SAMPLES
     file, launch = samples / "histogram.ptx", samples / "launches" / "histogram.toml"
     options = ["--launch", str(launch), "--attack", "4", "--seeds", "1", "--timeout", "0.2"]
-    with pytest.raises(SystemExit) as stop:
-        main(["validate", str(file), *options])
-    assert stop.value.code == 0
-    assert "runs on adversarial data compared" in capsys.readouterr().out
+    ended = run_program("validate", file, *options)
+    assert ended.code == 0
+    assert "runs on adversarial data compared" in ended.out

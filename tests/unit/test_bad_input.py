@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from places import ROOT
 
-ROOT = Path(__file__).parents[2]
 HEADER = ".version 8.0\n.target sm_80\n.address_size 64\n"
 KERNEL = ".visible .entry k(.param .u32 n)\n{\n.reg .b32 %r<4>;\nld.param.u32 %r1, [n];\nret;\n}\n"
 

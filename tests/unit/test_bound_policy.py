@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from places import SAMPLES
+from programs import run_program
 
-from ptxwcet.cli.main import commands, main
+from ptxwcet.cli.main import commands
 
-SAMPLES = Path(__file__).parents[2] / "samples"
 SGEMM = ["bound", str(SAMPLES / "sgemm_naive.ptx"), "--block", "32x32", "--param", "K=1024"]
 
 
@@ -38,16 +38,15 @@ def test_scheduled_is_reported_on_request_with_its_assumptions() -> None:
     assert kernel["sections"] == report()["sections"]
 
 
-def failing(capsys: pytest.CaptureFixture[str], *arguments: str, exit_code: int = 1) -> str:
-    with pytest.raises(SystemExit) as stop:
-        main(arguments)
-    assert stop.value.code == exit_code
-    return capsys.readouterr().err
+def failing(*arguments: str, exit_code: int = 1) -> str:
+    ended = run_program(*arguments)
+    assert ended.code == exit_code
+    return ended.err
 
 
-def test_budget_counts_for_the_reported_method(capsys: pytest.CaptureFixture[str]) -> None:
+def test_budget_counts_for_the_reported_method() -> None:
     budget = ("--budget", "130000", "--policy", "lrr")
-    assert "PW520" in failing(capsys, *SGEMM, *budget)
+    assert "PW520" in failing(*SGEMM, *budget)
     assert report(*budget, "--method", "scheduled")["bound_cycles"] < 130_000
 
 
@@ -55,16 +54,14 @@ def test_budget_counts_for_the_reported_method(capsys: pytest.CaptureFixture[str
     ("options", "code", "exit_code"),
     [(("--policy", "fifo"), "PW530", 2), (("--method", "scheduled"), "PW536", 1)],
 )
-def test_policy_has_to_be_known(
-    options: tuple[str, ...], code: str, exit_code: int, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert code in failing(capsys, *SGEMM, *options, exit_code=exit_code)
+def test_policy_has_to_be_known(options: tuple[str, ...], code: str, exit_code: int) -> None:
+    assert code in failing(*SGEMM, *options, exit_code=exit_code)
 
 
-def test_no_schedule_is_known_on_several_paths(capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_schedule_is_known_on_several_paths() -> None:
     file = str(SAMPLES / "mandelbrot.ptx")
     facts = ("--block", "32x8", "--param", "most=100", "--loop-bound", "$L__BB0_2=100")
-    found = failing(capsys, file, *facts, "--policy", "gto", "--method", "scheduled")
+    found = failing(file, *facts, "--policy", "gto", "--method", "scheduled")
     assert "PW536" in found
     assert "single known path" in found
     result = CliRunner().invoke(commands, ["bound", file, *facts, "--policy", "gto"])

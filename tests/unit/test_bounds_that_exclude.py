@@ -5,23 +5,21 @@ The bound rests on it though no loop in its paths is bounded by the user.
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
+from parsing import parse_kernel
+from places import UNSOUND
 
 from ptxwcet.analysed import KernelAnalysis
 from ptxwcet.flow.facts.stated import FactSource, LoopFact, Place, StatedFacts
 from ptxwcet.flow.launch import Launch
 from ptxwcet.machine.loader import DEFAULT_MACHINE, load_machine
 from ptxwcet.pipeline import analyse_kernel
-from ptxwcet.ptx.parser import parse_module
-from ptxwcet.support.source import SourceFile
 
-TEXT = (Path(__file__).parents[1] / "data/unsound/side_excluded_by_bound.ptx").read_text()
+TEXT = (UNSOUND / "side_excluded_by_bound.ptx").read_text()
 
 
 def analysed(text: str, bound: int | None, ranges: dict[str, tuple[int, int]]) -> KernelAnalysis:
-    (kernel,) = parse_module(SourceFile("k.ptx", text)).kernels
+    kernel = parse_kernel(text)
     facts = () if bound is None else (LoopFact(Place("M"), FactSource("--loop-bound M"), bound),)
     launch = Launch((32, 1, 1), ranges=ranges)
     machine = load_machine(DEFAULT_MACHINE, None)

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import pytest
+from flow_graphs import loops_in
+from parsing import parse_kernel, parse_text
+from refusals import refusal_of
 
 from ptxwcet.flow.graph.cfg import build_cfg
-from ptxwcet.flow.graph.dominance import compute_dominators, compute_postdominators
+from ptxwcet.flow.graph.dominance import compute_postdominators
 from ptxwcet.flow.graph.inlining import inline_calls
-from ptxwcet.flow.graph.loops import find_loops
 from ptxwcet.flow.launch import Launch, PlacedFacts
 from ptxwcet.flow.paths.call_variables import with_variable_registers
 from ptxwcet.flow.paths.extraction import extract_paths
 from ptxwcet.flow.walk.path import loop_entries
 from ptxwcet.ir.kernel import Kernel
-from ptxwcet.ptx.parser import parse_module
-from ptxwcet.support.diagnostics import PtxwcetError
-from ptxwcet.support.source import SourceFile
 
 HEAD = """.version 8.0
 .target sm_80
@@ -39,7 +38,7 @@ LAUNCH = Launch((64, 1, 1), (1, 1, 1), {"n": 5})
 
 
 def kernel_of(body: str) -> Kernel:
-    module = parse_module(SourceFile("k.ptx", f"{HEAD}{body}\nret;\n}}\n"))
+    module = parse_text(f"{HEAD}{body}\nret;\n}}\n")
     return with_variable_registers(inline_calls(module.kernels[0], module))
 
 
@@ -47,7 +46,7 @@ def iterations(body: str, bounds: dict[int, int] | None = None) -> list[int]:
     """Body executions of every loop entered, warp by warp. Raises PtxwcetError."""
     kernel = kernel_of(body)
     cfg = build_cfg(kernel)
-    forest = find_loops(cfg, compute_dominators(cfg))
+    forest = loops_in(cfg)
     joins = tuple(compute_postdominators(cfg).immediate)
     pieces = extract_paths(kernel, cfg, forest, joins, LAUNCH, PlacedFacts(bounds or {}))
     return [
@@ -59,9 +58,7 @@ def iterations(body: str, bounds: dict[int, int] | None = None) -> list[int]:
 
 
 def code(body: str, bounds: dict[int, int] | None = None) -> str:
-    with pytest.raises(PtxwcetError) as raised:
-        iterations(body, bounds)
-    return raised.value.diagnostics[0].code
+    return refusal_of(iterations, body, bounds).code
 
 
 @pytest.mark.parametrize(
@@ -156,5 +153,5 @@ def test_a_part_of_a_uniform_variable_is_not_uniform_after_another_store() -> No
 
 def test_a_kernel_without_variables_is_itself() -> None:
     text = ".version 8.0\n.target sm_80\n.entry k(.param .u32 n)\n{ ret; }\n"
-    kernel = parse_module(SourceFile("k.ptx", text)).kernels[0]
+    kernel = parse_kernel(text)
     assert with_variable_registers(kernel) is kernel

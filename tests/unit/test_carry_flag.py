@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
+from parsing import parse_file
+from places import CRASHES
+from programs import run_program
 
-from ptxwcet.cli.main import main
 from ptxwcet.flow.graph.inlining import inline_calls
 from ptxwcet.ir.kernel import CARRY
 from ptxwcet.ir.verifier import verify_kernel
-from ptxwcet.ptx.parser import parse_module
-from ptxwcet.ptx.reading import read_source
 
-CRASHES = Path(__file__).parents[1] / "data" / "crashes"
 FILES = ["carry_loop.ptx", "carry_call.ptx"]
 
 
 @pytest.mark.parametrize("name", FILES)
 def test_it_is_a_register_of_the_kernel_and_of_its_copies(name: str) -> None:
-    module = parse_module(read_source(str(CRASHES / name)))
+    module = parse_file(CRASHES / name)
     for kernel in (*module.kernels, *module.functions):
         assert kernel.registers[CARRY] == "pred"
         assert not verify_kernel(kernel)
@@ -29,15 +26,13 @@ def test_it_is_a_register_of_the_kernel_and_of_its_copies(name: str) -> None:
 
 
 def test_kernels_without_one_have_none() -> None:
-    module = parse_module(read_source(str(CRASHES.parent / "unsound" / "lane_shift.ptx")))
+    module = parse_file(CRASHES.parent / "unsound" / "lane_shift.ptx")
     assert CARRY not in module.kernels[0].registers
 
 
 @pytest.mark.parametrize("name", FILES)
 @pytest.mark.parametrize("command", ["bound", "facts", "cfg", "phases", "validate"])
-def test_commands_answer(command: str, name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        main([command, str(CRASHES / name), "--block", "32"])
-    said = capsys.readouterr()
-    assert ended.value.code in (0, 1)
-    assert "PW9" not in said.out + said.err
+def test_commands_answer(command: str, name: str) -> None:
+    ended = run_program(command, CRASHES / name, "--block", "32")
+    assert ended.code in (0, 1)
+    assert "PW9" not in ended.out + ended.err

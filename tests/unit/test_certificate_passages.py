@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from flow_graphs import loops_in
+from parsing import parse_kernel
 
 from ptxwcet.flow.certificates.certificate import Bound, Certificate, Part, Reading, Step, Sum
 from ptxwcet.flow.certificates.checker import EntryFacts, Verdict, check
@@ -10,12 +12,10 @@ from ptxwcet.flow.certificates.passage import NotFollowed, iteration_of, way_fro
 from ptxwcet.flow.effort import Effort
 from ptxwcet.flow.flow_graph import FlowGraph
 from ptxwcet.flow.graph.cfg import BlockId, build_cfg
-from ptxwcet.flow.graph.dominance import compute_dominators, compute_postdominators
-from ptxwcet.flow.graph.loops import Loop, find_loops
+from ptxwcet.flow.graph.dominance import compute_postdominators
+from ptxwcet.flow.graph.loops import Loop
 from ptxwcet.flow.launch import Launch
 from ptxwcet.flow.paths.extraction import flow_graph
-from ptxwcet.ptx.parser import parse_module
-from ptxwcet.support.source import SourceFile
 
 HEAD = """.version 8.0
 .target sm_80
@@ -31,9 +31,9 @@ TO_FIFTEEN = Bound(Sum((Part("%r1"),)), 0, 15)
 
 def graph_of(body: str) -> tuple[FlowGraph, Loop]:
     """The graph of a kernel, and its outermost loop."""
-    (kernel,) = parse_module(SourceFile("k.ptx", HEAD + body + BACK)).kernels
+    kernel = parse_kernel(HEAD + body + BACK)
     cfg = build_cfg(kernel)
-    forest = find_loops(cfg, compute_dominators(cfg))
+    forest = loops_in(cfg)
     meetings = tuple(compute_postdominators(cfg).immediate)
     launch = Launch((32, 1, 1), (1, 1, 1))
     return flow_graph(kernel, cfg, forest, meetings, launch), forest.loops[0]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from flow_graphs import loops_in
+from parsing import parse_kernel
 
 from ptxwcet.flow.graph.cfg import BlockId, ControlFlowGraph, build_cfg
-from ptxwcet.flow.graph.dominance import compute_dominators, compute_postdominators
-from ptxwcet.flow.graph.loops import endless_diagnostics, find_loops, irreducible_diagnostics
+from ptxwcet.flow.graph.dominance import compute_postdominators
+from ptxwcet.flow.graph.loops import endless_diagnostics, irreducible_diagnostics
 from ptxwcet.ir.kernel import Kernel
-from ptxwcet.ptx.parser import parse_module
-from ptxwcet.support.source import SourceFile
 
 HEADER = """.version 8.0
 .target sm_80
@@ -22,8 +22,7 @@ HEADER = """.version 8.0
 
 
 def kernel(body: str) -> Kernel:
-    module = parse_module(SourceFile("k.ptx", f"{HEADER}{body}\n}}\n"))
-    return module.kernels[0]
+    return parse_kernel(f"{HEADER}{body}\n}}\n")
 
 
 def cfg(body: str) -> ControlFlowGraph:
@@ -73,7 +72,7 @@ def test_unreachable_blocks_are_listed_and_have_no_edges() -> None:
     assert graph.successors == ((3,), (), (), (4,), ())
     assert graph.predecessors[3] == (0,)
     assert 1 not in graph.reverse_postorder
-    assert not find_loops(graph, compute_dominators(graph)).loops
+    assert not loops_in(graph).loops
 
 
 def test_a_branch_to_the_next_instruction_is_one_edge() -> None:
@@ -137,7 +136,7 @@ IRREDUCIBLE = "@%p1 bra B;\nA:\nmov.u32 %r1, 1;\nB:\nmov.u32 %r2, 2;\n@%p2 bra A
 def test_an_irreducible_loop_is_named_with_its_entries() -> None:
     one = kernel(IRREDUCIBLE)
     graph = build_cfg(one)
-    forest = find_loops(graph, compute_dominators(graph))
+    forest = loops_in(graph)
     (diagnostic,) = irreducible_diagnostics(one, graph, forest)
     assert diagnostic.code == "PW201"
     assert "entered at A and B" in diagnostic.message
@@ -165,4 +164,4 @@ def test_a_kernel_that_ends_gives_no_diagnostic() -> None:
     one = kernel("L:\n@%p1 bra L;\nret;")
     graph = build_cfg(one)
     assert endless_diagnostics(one, graph, compute_postdominators(graph)) == ()
-    assert irreducible_diagnostics(one, graph, find_loops(graph, compute_dominators(graph))) == ()
+    assert irreducible_diagnostics(one, graph, loops_in(graph)) == ()

@@ -8,15 +8,14 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from parsing import parse_kernel
 
 from ptxwcet.cli.cfg import cfg as command
 from ptxwcet.flow.graph.cfg import BlockId
 from ptxwcet.flow.graph.divergent_sets import DivergentSet, EdgeStanding
 from ptxwcet.flow.paths.dot import draw_cfg
 from ptxwcet.ir.kernel import Kernel
-from ptxwcet.ptx.parser import parse_module
 from ptxwcet.support.diagnostics import PtxwcetError
-from ptxwcet.support.source import SourceFile
 
 HEADER = '.version 8.0\n.target sm_80\n.address_size 64\n.file 1 "/src/k.cu"\n'
 REGISTERS = ".reg .pred %p<9>;\n.reg .b32 %r<9>;\n"
@@ -47,7 +46,7 @@ ret;
 
 def kernel(text: str) -> Kernel:
     text = HEADER + text.replace("{\n", "{\n" + REGISTERS, 1)
-    return parse_module(SourceFile("k.ptx", text)).kernels[0]
+    return parse_kernel(text)
 
 
 # a loop that is left from two places: the smallest in which the published set misses edges

@@ -12,12 +12,11 @@ import command_tree as tree
 import pytest
 from click.shell_completion import ShellComplete
 from click.testing import CliRunner
+from places import ROOT, SAMPLES
 
 from ptxwcet.cli.command import Command
 from ptxwcet.cli.main import commands, main
 
-ROOT = Path(__file__).parents[2]
-SAMPLES = ROOT / "samples"
 COMMANDS = dict(tree.all_commands())
 VECTOR_ADD = (str(SAMPLES / "vector_add.ptx"), "--block", "256", "--param", "n=1000")
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from parsing import parse_kernel
 
 from ptxwcet.flow.values.condition_text import ConditionReader
-from ptxwcet.ptx.parser import parse_module
-from ptxwcet.support.source import SourceFile
 
 HEAD = """.version 8.0
 .target sm_80
@@ -20,7 +19,7 @@ ld.param.u32 %r1, [n]; ld.param.u64 %d1, [p];
 
 def read(body: str, *, holds: bool = True) -> tuple[str, tuple[str, ...]]:
     text = f"{HEAD}{body}\n@%p1 bra L;\nL: ret;\n}}\n"
-    kernel = parse_module(SourceFile("k.ptx", text)).kernels[0]
+    kernel = parse_kernel(text)
     guard = kernel.instructions[-2].guard
     assert guard is not None
     return ConditionReader(kernel, {"n": "count", "p": "data"}).condition(guard, holds=holds)

@@ -6,13 +6,12 @@ import ast
 import builtins
 import doctest
 import importlib
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
+from places import ROOT
 
-ROOT = Path(__file__).parents[2]
 NAMES = sorted(
     ".".join(path.relative_to(ROOT).with_suffix("").parts)
     for path in (ROOT / "ptxwcet").rglob("*.py")

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from refusals import refusal_of, refusals_of
 
 from ptxwcet.instrument.buffers import (
     CHUNK_BYTES,
@@ -67,9 +68,7 @@ def events(trace: TimedTrace) -> list[tuple[int, int, int, int]]:
 
 
 def refusal(*data: bytes) -> str:
-    with pytest.raises(PtxwcetError) as refused:
-        read(*data)
-    (problem,) = refused.value.diagnostics
+    (problem,) = refusals_of(read, *data)
     return f"{problem.code}: {problem.message}"
 
 
@@ -253,9 +252,7 @@ def test_a_prepared_buffer() -> None:
 
 @pytest.mark.parametrize("size", [0, 63, 64, 64 + 5 * 128])
 def test_a_buffer_without_room_for_each_warp(size: int) -> None:
-    with pytest.raises(PtxwcetError) as refused:
-        prepare_buffer(size, (3, 1, 1), (40, 1, 1), b"identity")
-    (problem,) = refused.value.diagnostics
+    (problem,) = refusals_of(prepare_buffer, size, (3, 1, 1), (40, 1, 1), b"identity")
     assert problem.code == "PW657"
     assert f"{size:,} bytes is too small: 6 warps need at least 832" in problem.message
 
@@ -265,15 +262,14 @@ def test_a_buffer_that_the_machine_has_no_memory_for(monkeypatch: pytest.MonkeyP
         raise MemoryError
 
     monkeypatch.setattr(np, "zeros", refuse)
-    with pytest.raises(PtxwcetError) as refused:
-        prepare_buffer(1 << 30, (3, 1, 1), (40, 1, 1), b"identity")
-    assert refused.value.diagnostics[0].code == "PW657"
+    assert refusal_of(prepare_buffer, 1 << 30, (3, 1, 1), (40, 1, 1), b"identity").code == "PW657"
 
 
 def test_more_warps_than_can_be_counted() -> None:
-    with pytest.raises(PtxwcetError) as refused:
-        prepare_buffer(1 << 20, (MOST_CHUNKS + 1, 1, 1), (32, 1, 1), b"identity")
-    assert "cannot be recorded" in (refused.value.diagnostics[0].help or "")
+    assert "cannot be recorded" in (
+        refusal_of(prepare_buffer, 1 << 20, (MOST_CHUNKS + 1, 1, 1), (32, 1, 1), b"identity").help
+        or ""
+    )
 
 
 # --- the description ------------------------------------------------------------------------------
@@ -298,15 +294,11 @@ def test_a_description_survives() -> None:
 def test_descriptions_that_are_none(old: str, new: str, reason: str) -> None:
     text = sidecar_text(SIDECAR)
     assert old in text
-    with pytest.raises(PtxwcetError) as refused:
-        read_sidecar(text.replace(old, new, 1).encode(), "k.json")
-    (problem,) = refused.value.diagnostics
+    (problem,) = refusals_of(read_sidecar, text.replace(old, new, 1).encode(), "k.json")
     assert problem.code == "PW652"
     assert problem.message.endswith(f"is not the description of an instrumented file: {reason}")
 
 
 @pytest.mark.parametrize("data", [b"", b"[]", b"3", b"\xff\xfe", b"null", b'{"schema": 1}'])
 def test_other_files_are_no_descriptions(data: bytes) -> None:
-    with pytest.raises(PtxwcetError) as refused:
-        read_sidecar(data, "k.json")
-    assert refused.value.diagnostics[0].code == "PW652"
+    assert refusal_of(read_sidecar, data, "k.json").code == "PW652"

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from unittest.mock import patch
 
 import pytest
+from answers import only_refusal
+from places import ROOT
 
 from ptxwcet.flow.effort import Effort, TooMuchEffort
 from ptxwcet.flow.flow_graph import MOST_SEARCH_STEPS, MOST_WALK_STEPS, Work
@@ -13,7 +14,6 @@ from ptxwcet.studies.block_bound import bound_file
 from ptxwcet.studies.opening import RefusedKernel
 from ptxwcet.studies.request import Request
 
-ROOT = Path(__file__).parents[2]
 EFFORT = ROOT / "tests" / "data" / "effort"
 
 
@@ -80,8 +80,7 @@ def test_a_counter_that_its_limit_lets_wrap_around_never_ends(sample: str) -> No
 def test_a_walk_that_is_given_up_names_its_loop() -> None:
     sizes = ("n=1000", "from=0", "to=1000")
     path = str(EFFORT / "hermitian.ptx")
-    (row,) = bound_file(Request(path, ("hermitian_rows",), "64", parameters=sizes)).kernels
-    assert isinstance(row, RefusedKernel)
+    row = only_refusal(Request(path, ("hermitian_rows",), "64", parameters=sizes))
     assert "--loop-bound '$L__BB1_" in str(row.diagnostics[0].help)
 
 

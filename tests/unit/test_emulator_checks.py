@@ -2,14 +2,12 @@
 
 import numpy as np
 import pytest
+from executions import execute_first
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ptxwcet.emulator.execute import execute
-from ptxwcet.emulator.launch import EmulatedLaunch, EmulatorOptions
+from ptxwcet.emulator.launch import EmulatedLaunch
 from ptxwcet.emulator.races import READ, STRONG, WRITE, ClockRaces, EpochRaces
-from ptxwcet.ptx.parser import parse_module
-from ptxwcet.support.source import SourceFile
 
 
 def findings(body, threads=64, grid=1, size=64, checks=None):
@@ -28,10 +26,9 @@ def findings(body, threads=64, grid=1, size=64, checks=None):
   ret;
 }}
 """
-    module = parse_module(SourceFile("k.ptx", text))
     launch = EmulatedLaunch((threads, 1, 1), (grid, 1, 1), (np.zeros(size, "i4"),))
-    options = EmulatorOptions() if checks is None else EmulatorOptions(checks=frozenset(checks))
-    done = execute(module.kernels[0], module, launch, options=options)
+    options = {} if checks is None else {"checks": frozenset(checks)}
+    done = execute_first(text, launch, **options)
     return [(f.code, f.span.line, f.block, f.thread) for f in done.findings], done
 
 

@@ -2,12 +2,10 @@
 
 import numpy as np
 import pytest
+from executions import execute_first
 
-from ptxwcet.emulator.execute import execute
-from ptxwcet.emulator.launch import EmulatedLaunch, EmulatorOptions
+from ptxwcet.emulator.launch import EmulatedLaunch
 from ptxwcet.emulator.memory import BASE
-from ptxwcet.ptx.parser import parse_module
-from ptxwcet.support.source import SourceFile
 
 HEADER = """.version 9.0
 .target sm_100a
@@ -28,11 +26,10 @@ GIVEN = np.arange(64, dtype="u4")
 
 def run(*lines, threads=64, blocks=1, checks=None):
     text = HEADER + "\n".join(lines) + "\nret;\n}\n"
-    module = parse_module(SourceFile("k.ptx", text))
     arguments = (GIVEN, np.zeros(64, "u4"))
     launch = EmulatedLaunch((threads, 1, 1), (blocks, 1, 1), arguments)
-    options = EmulatorOptions() if checks is None else EmulatorOptions(checks=frozenset(checks))
-    return execute(module.kernels[0], module, launch, options=options)
+    options = {} if checks is None else {"checks": frozenset(checks)}
+    return execute_first(text, launch, **options)
 
 
 def found(*lines, **options):

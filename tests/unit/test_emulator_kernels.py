@@ -1,22 +1,18 @@
 """Kernels run functionally, against numpy."""
 
-from pathlib import Path
-
 import numpy as np
+from executions import execute_first
+from parsing import parse_file
+from places import SAMPLES
 
-from ptxwcet.emulator.execute import execute
-from ptxwcet.emulator.launch import EmulatedLaunch, EmulatorOptions
-from ptxwcet.ptx.parser import parse_module
-from ptxwcet.support.source import SourceFile
-
-SAMPLES = Path(__file__).parents[2] / "samples"
+from ptxwcet.emulator.launch import EmulatedLaunch
 
 
 def run(name, block, grid, *arguments):
     path = SAMPLES / f"{name}.ptx"
-    module = parse_module(SourceFile(path.name, path.read_text()))
+    module = parse_file(path)
     launch = EmulatedLaunch(block, grid, arguments)
-    return execute(module.kernels[0], module, launch, options=EmulatorOptions(record_paths=True))
+    return execute_first(module, launch, record_paths=True)
 
 
 def test_sgemm_is_numpys_product():

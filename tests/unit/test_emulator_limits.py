@@ -2,13 +2,12 @@
 
 import numpy as np
 import pytest
+from executions import execute_first
+from programs import run_program
+from refusals import refusals_of
 
-from ptxwcet.cli.main import main
-from ptxwcet.emulator.execute import execute
-from ptxwcet.emulator.launch import EmulatedLaunch, EmulatorOptions
-from ptxwcet.ptx.parser import parse_module
+from ptxwcet.emulator.launch import EmulatedLaunch
 from ptxwcet.support.diagnostics import PtxwcetError
-from ptxwcet.support.source import SourceFile
 
 ENDLESS = """.version 9.0
 .target sm_90
@@ -31,16 +30,12 @@ INNER:
 
 
 def run(text, limit, *arguments, block=(32, 1, 1), grid=(1, 1, 1)):
-    module = parse_module(SourceFile("k.ptx", text))
-    options = EmulatorOptions(max_instructions=limit)
     launch = EmulatedLaunch(block, grid, arguments)
-    return execute(module.kernels[0], module, launch, options=options)
+    return execute_first(text, launch, max_instructions=limit)
 
 
 def test_an_endless_loop_is_named():
-    with pytest.raises(PtxwcetError) as caught:
-        run(ENDLESS, 10_000, np.zeros(1, "i4"))
-    (diagnostic,) = caught.value.diagnostics
+    (diagnostic,) = refusals_of(run, ENDLESS, 10_000, np.zeros(1, "i4"))
     assert diagnostic.code == "PW411"
     assert "more than 10,000 warp instructions" in diagnostic.message
     assert "loop at" in diagnostic.message
@@ -55,7 +50,7 @@ def test_the_limit_is_exact():
         run(text, count - 1, np.zeros(1, "i4"))
 
 
-def test_a_stopped_run_writes_nothing(tmp_path, capsys):
+def test_a_stopped_run_writes_nothing(tmp_path):
     file, launch = tmp_path / "endless.ptx", tmp_path / "endless.toml"
     file.write_text(ENDLESS)
     array = '{ shape = 1, dtype = "int32", init = "zeros" }'
@@ -63,10 +58,9 @@ def test_a_stopped_run_writes_nothing(tmp_path, capsys):
     out, paths = tmp_path / "r.npz", tmp_path / "p.jsonl"
     out.write_text("older")
     written = ("-o", str(out), "--paths", str(paths))
-    with pytest.raises(SystemExit) as ended:
-        main(["run", str(file), "--launch", str(launch), "--max-instructions", "5000", *written])
-    assert ended.value.code == 1
-    errors = capsys.readouterr().err
+    options = ("--launch", launch, "--max-instructions", "5000", *written)
+    code, _, errors = run_program("run", file, *options)
+    assert code == 1
     assert "PW411" in errors
     assert "--max-instructions" in errors
     assert out.read_text() == "older"
@@ -77,13 +71,12 @@ def test_a_stopped_run_writes_nothing(tmp_path, capsys):
     ("block", "grid"), [((0, 1, 1), (1, 1, 1)), ((32, 1, 1), (0, 1, 1)), ((1025, 1, 1), (1, 1, 1))]
 )
 def test_launches_without_threads_or_with_too_many(block, grid):
-    with pytest.raises(PtxwcetError) as caught:
-        run(ENDLESS, 100, np.zeros(1, "i4"), block=block, grid=grid)
-    assert [one.code for one in caught.value.diagnostics] == ["PW414"]
+    assert [
+        one.code
+        for one in refusals_of(run, ENDLESS, 100, np.zeros(1, "i4"), block=block, grid=grid)
+    ] == ["PW414"]
 
 
 def test_arguments_that_do_not_fit():
     for arguments in ((), (np.zeros(1), 2), (1 << 64,), (2.5,)):
-        with pytest.raises(PtxwcetError) as caught:
-            run(ENDLESS, 100, *arguments)
-        assert [one.code for one in caught.value.diagnostics] == ["PW412"]
+        assert [one.code for one in refusals_of(run, ENDLESS, 100, *arguments)] == ["PW412"]

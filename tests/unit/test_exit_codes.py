@@ -13,12 +13,11 @@ from pathlib import Path
 
 import command_tree as tree
 import pytest
+from places import ROOT, SAMPLES
+from programs import run_program
 
-from ptxwcet.cli.main import main
 from ptxwcet.cli.paths import MachineInput
 
-ROOT = Path(__file__).parents[2]
-SAMPLES = ROOT / "samples"
 VECTOR_ADD = str(SAMPLES / "vector_add.ptx")
 COMMANDS = dict(tree.all_commands())
 INPUTS = [
@@ -37,13 +36,10 @@ OF_KERNELS = [words for words, command in COMMANDS.items() if tree.has(command, 
 WITH_MACHINE = [words for words, command in COMMANDS.items() if tree.has(command, "machine")]
 
 
-def call(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str]:
-    with pytest.raises(SystemExit) as stopped:
-        main([str(one) for one in arguments])
-    shown = capsys.readouterr()
-    assert "Traceback" not in shown.err
-    assert "PW901" not in shown.err
-    return int(stopped.value.code or 0), shown.err
+def call(*arguments: object) -> tuple[int, str]:
+    ended = run_program(*arguments)
+    assert "PW901" not in ended.err
+    return ended.code, ended.err
 
 
 @pytest.mark.parametrize(("words", "name"), INPUTS)
@@ -53,7 +49,6 @@ def test_an_input_that_cannot_be_read(
     name: str,
     what: str,
     tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
 ) -> None:
     command = COMMANDS[words]
     one = next(row for row in command.params if row.name == name)
@@ -65,22 +60,20 @@ def test_an_input_that_cannot_be_read(
     elif what == "device":
         path = Path("/dev/zero")
     least = tree.least_words(command, tmp_path, {name})
-    code, error = call(capsys, *words, *least, *tree.words_for(one, str(path)))
+    code, error = call(*words, *least, *tree.words_for(one, str(path)))
     assert code == 2, error
     assert f"cannot read '{path}': " in error
 
 
 @pytest.mark.parametrize(("words", "name"), OUTPUTS)
-def test_an_output_in_no_folder(
-    words: tuple[str, ...], name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_output_in_no_folder(words: tuple[str, ...], name: str, tmp_path: Path) -> None:
     command = COMMANDS[words]
     one = next(row for row in command.params if row.name == name)
     blocked = tmp_path / "file"
     blocked.write_text("")
     least = tree.least_words(command, tmp_path, {name})
     path = blocked if name == "plots" else tmp_path / "absent" / "x.svg"
-    code, error = call(capsys, *words, *least, *tree.words_for(one, str(path)))
+    code, error = call(*words, *least, *tree.words_for(one, str(path)))
     assert code == 2, error
     assert f"'{path}'" in error
 
@@ -105,18 +98,15 @@ def test_usage(
     words: tuple[str, ...],
     options: tuple[str, ...],
     tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
 ) -> None:
     command = COMMANDS[words]
     least = tree.least_words(command, tmp_path, {"file", "files"})
-    code, error = call(capsys, *words, VECTOR_ADD, *least, *options)
+    code, error = call(*words, VECTOR_ADD, *least, *options)
     assert code == 2, error
 
 
 @pytest.mark.parametrize("words", WITH_MACHINE, ids=" ".join)
-def test_unknown_machine(
-    words: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_unknown_machine(words: tuple[str, ...], tmp_path: Path) -> None:
     if words == ("pwcet",):
         pytest.skip("its machine belongs to runs that are drawn")
     command = COMMANDS[words]
@@ -129,38 +119,36 @@ def test_unknown_machine(
         least += ["--launch", str(launch)]
     if words == ("hybrid",):
         least += ["--policy", "lrr"]
-    code, error = call(capsys, *words, VECTOR_ADD, *least, "--machine", "none")
+    code, error = call(*words, VECTOR_ADD, *least, "--machine", "none")
     assert code == 2, error
     assert "PW301" in error
 
 
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
-def test_unknown_option(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
-    assert call(capsys, *words, "--no-such-option")[0] == 2
+def test_unknown_option(words: tuple[str, ...]) -> None:
+    assert call(*words, "--no-such-option")[0] == 2
 
 
-def test_no_such_command(capsys: pytest.CaptureFixture[str]) -> None:
-    assert call(capsys, "no-such-command")[0] == 2
+def test_no_such_command() -> None:
+    assert call("no-such-command")[0] == 2
 
 
-def test_refusals_are_1(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    assert call(capsys, VECTOR_ADD, "--block", "2048", "--param", "n=9")[0] == 1
-    assert call(capsys, VECTOR_ADD, "--block", "32", "--param", "n=9", "--budget", "1")[0] == 1
+def test_refusals_are_1(tmp_path: Path) -> None:
+    assert call(VECTOR_ADD, "--block", "2048", "--param", "n=9")[0] == 1
+    assert call(VECTOR_ADD, "--block", "32", "--param", "n=9", "--budget", "1")[0] == 1
     text = tmp_path / "letter.ptx"
     text.write_text("a letter\n")
-    assert call(capsys, text, "--block", "32")[0] == 1
+    assert call(text, "--block", "32")[0] == 1
 
 
-def test_one_kernel_answered_and_one_with_another_parameter(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_one_kernel_answered_and_one_with_another_parameter(tmp_path: Path) -> None:
     """An option that one kernel has, and another has not, is no error of the command line."""
     text = Path(VECTOR_ADD).read_text()
     path = tmp_path / "two.ptx"
     path.write_text(text + ".visible .entry other()\n{\nret;\n}\n")
-    code, error = call(capsys, path, "--block", "32", "--param", "3=9")
+    code, error = call(path, "--block", "32", "--param", "3=9")
     assert (code, "PW213" in error) == (1, True)
-    code, error = call(capsys, path, "--block", "32", "--param", "q=9")
+    code, error = call(path, "--block", "32", "--param", "q=9")
     assert (code, "PW213" in error) == (2, True)
 
 
@@ -238,10 +226,8 @@ def test_a_reader_that_leaves_is_no_error(line: str) -> None:
 
 @pytest.mark.parametrize("option", ["--max-instructions", "--events", "--seed", "--path-seed"])
 @pytest.mark.parametrize("number", [2**62 + 1, 2**64, 10**30])
-def test_numbers_of_a_run_that_do_not_fit_are_usage(
-    option: str, number: int, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_numbers_of_a_run_that_do_not_fit_are_usage(option: str, number: int) -> None:
     """A limit of 2**64 instructions was an internal error."""
-    sample = str(Path(__file__).parents[2] / "samples/vector_add.ptx")
+    sample = str(SAMPLES / "vector_add.ptx")
     words = ("simulate", sample, "--block", "32", "--param", "n=3", "--policy", "gto")
-    assert call(capsys, *words, option, str(number))[0] == 2
+    assert call(*words, option, str(number))[0] == 2

@@ -1,12 +1,10 @@
 import re
-from pathlib import Path
 
 from click.testing import CliRunner
+from places import PACKAGE
 
 from ptxwcet.cli.explain import explain
 from ptxwcet.support.explanations import explanations
-
-PACKAGE = Path(__file__).parents[2] / "ptxwcet"
 
 
 def codes_in_use() -> set[str]:

@@ -13,6 +13,7 @@ from types import MappingProxyType
 import jsonschema
 import pytest
 from click.testing import CliRunner
+from places import ROOT
 
 from ptxwcet.bounds.analysis import analyse_block
 from ptxwcet.bounds.explanation import BoundExplanation, PaidCycles, explain_safe
@@ -39,7 +40,6 @@ from ptxwcet.warp.program import (
     WarpProgram,
 )
 
-ROOT = Path(__file__).parents[2]
 SCHEMA = schema_of("report")
 
 

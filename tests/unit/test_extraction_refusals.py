@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from flow_graphs import loops_in
+from parsing import parse_kernel, parse_text
+from refusals import refusal_of, refusals_of
 
 from ptxwcet.flow.graph.cfg import build_cfg
-from ptxwcet.flow.graph.dominance import compute_dominators, compute_postdominators
+from ptxwcet.flow.graph.dominance import compute_postdominators
 from ptxwcet.flow.graph.inlining import inline_calls
-from ptxwcet.flow.graph.loops import find_loops
 from ptxwcet.flow.launch import NO_PLACED_FACTS, BoundOrigin, Launch, PlacedFacts
 from ptxwcet.flow.paths.extraction import extract_paths
 from ptxwcet.flow.walk.path import (
@@ -19,9 +21,7 @@ from ptxwcet.flow.walk.path import (
     Visit,
     loop_entries,
 )
-from ptxwcet.ptx.parser import parse_module
-from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
-from ptxwcet.support.source import SourceFile
+from ptxwcet.support.diagnostics import Diagnostic
 
 HEAD = """.version 8.0
 .target sm_80
@@ -37,9 +37,9 @@ mul.wide.u32 %d2, %r2, 4; ld.param.u64 %d3, [p]; add.s64 %d1, %d1, %d2;
 def paths(
     body: str, bound: int | None = None, launch: Launch | None = None
 ) -> tuple[BlockPaths, ...]:
-    kernel = parse_module(SourceFile("k.ptx", f"{HEAD}{body}\nret;\n}}\n")).kernels[0]
+    kernel = parse_kernel(f"{HEAD}{body}\nret;\n}}\n")
     cfg = build_cfg(kernel)
-    forest = find_loops(cfg, compute_dominators(cfg))
+    forest = loops_in(cfg)
     joins = tuple(compute_postdominators(cfg).immediate)
     facts = PlacedFacts({} if bound is None else {forest.loops[0].id: bound})
     launch = launch or Launch((32, 1, 1), (4, 1, 1), {})
@@ -47,9 +47,7 @@ def paths(
 
 
 def refusal(body: str, bound: int | None = None, launch: Launch | None = None) -> Diagnostic:
-    with pytest.raises(PtxwcetError) as raised:
-        paths(body, bound, launch)
-    return raised.value.diagnostics[0]
+    return refusal_of(paths, body, bound, launch)
 
 
 def remedy(diagnostic: Diagnostic) -> str:
@@ -247,13 +245,13 @@ def test_calls() -> None:
         ".version 8.0\n.target sm_80\n.address_size 64\n.func f() { ret; }\n"
         ".visible .entry k() { call f; ret; }\n"
     )
-    kernel = parse_module(SourceFile("k.ptx", text)).kernels[0]
+    kernel = parse_kernel(text)
     cfg = build_cfg(kernel)
-    forest = find_loops(cfg, compute_dominators(cfg))
+    forest = loops_in(cfg)
     joins = tuple(compute_postdominators(cfg).immediate)
-    with pytest.raises(PtxwcetError) as raised:
-        extract_paths(kernel, cfg, forest, joins, Launch((32, 1, 1)), PlacedFacts())
-    diagnostic = raised.value.diagnostics[0]
+    diagnostic = refusal_of(
+        extract_paths, kernel, cfg, forest, joins, Launch((32, 1, 1)), PlacedFacts()
+    )
     assert diagnostic.code == "PW220"
     assert "call of f" in diagnostic.message
 
@@ -265,14 +263,14 @@ def test_functions_that_call_each_other_name_the_circle() -> None:
         ".visible .entry k(.param .u32 n) { .reg .b32 %r<3>; ld.param.u32 %r1, [n]; call f, (%r1);"
         " ret; }\n"
     )
-    module = parse_module(SourceFile("k.ptx", text))
+    module = parse_text(text)
     kernel = inline_calls(module.kernels[0], module)
     cfg = build_cfg(kernel)
     joins = tuple(compute_postdominators(cfg).immediate)
-    forest = find_loops(cfg, compute_dominators(cfg))
-    with pytest.raises(PtxwcetError) as raised:
-        extract_paths(kernel, cfg, forest, joins, Launch((32, 1, 1)), NO_PLACED_FACTS)
-    (found,) = raised.value.diagnostics
+    forest = loops_in(cfg)
+    (found,) = refusals_of(
+        extract_paths, kernel, cfg, forest, joins, Launch((32, 1, 1)), NO_PLACED_FACTS
+    )
     assert found.code == "PW220"
     assert "f -> g -> f" in found.message
 

@@ -7,13 +7,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from answers import only_answer, only_refusal
+from places import ROOT
+from refusals import refusal_of
 
 from ptxwcet.analysed import KernelAnalysis
-from ptxwcet.studies.block_bound import bound_file
 from ptxwcet.studies.request import Request
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 
-ROOT = Path(__file__).parents[2]
 MARKED = ROOT / "tests/data/flow/marked.ptx"
 MANDELBROT = ROOT / "samples/mandelbrot.ptx"
 SAXPY = ROOT / "samples/saxpy.ptx"
@@ -38,15 +39,14 @@ def loop(at: str, bound: int, kernel: str) -> str:
 
 def problem(request: Request) -> Diagnostic:
     try:
-        (row,) = bound_file(request).refused
+        row = only_refusal(request)
     except PtxwcetError as error:
         return error.diagnostics[0]
     return row.diagnostics[0]
 
 
 def answer(request: Request) -> KernelAnalysis:
-    (row,) = bound_file(request).answered
-    return row
+    return only_answer(request)
 
 
 def test_option_and_option() -> None:
@@ -295,10 +295,9 @@ def test_executed_paths_take_no_facts(tmp_path: Path) -> None:
     from ptxwcet.studies.launch_run import bound_executed
 
     request = replace(SAX, block=None, grid=None, launch_file=str(LAUNCH))
-    with pytest.raises(PtxwcetError) as raised:
-        bound_executed(with_facts(request, tmp_path, f"[parameters]\nn = {N}"))
-    assert raised.value.diagnostics[0].code == "PW427"
-    assert "--facts" in raised.value.diagnostics[0].message
+    refusal = refusal_of(bound_executed, with_facts(request, tmp_path, f"[parameters]\nn = {N}"))
+    assert refusal.code == "PW427"
+    assert "--facts" in refusal.message
 
 
 def test_a_branch_that_lanes_take_differently_is_not_uniform(tmp_path: Path) -> None:

@@ -7,15 +7,15 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from answers import only_refusal
 from click.testing import CliRunner
+from places import FLOW, ROOT
+from programs import run_program
 
-from ptxwcet.cli.main import commands, main
+from ptxwcet.cli.main import commands
 from ptxwcet.studies.block_bound import bound_file
 from ptxwcet.studies.facts_template import facts_template
 from ptxwcet.studies.request import Request
-
-ROOT = Path(__file__).parents[2]
-FLOW = ROOT / "tests/data/flow"
 
 # file, kernel, block, parameters, grid: questions by table
 ROUND_TRIPS = [
@@ -196,24 +196,22 @@ def test_a_loop_that_is_long_for_some_threads_and_open_for_others(tmp_path: Path
     path.write_text(template.text.replace('"?"', "3_000_000"))
     assert bound_file(request).answered
     path.write_text(template.text.replace('"?"', "7"))
-    (row,) = bound_file(request).refused
+    row = only_refusal(request)
     assert row.diagnostics[0].code == "PW217"
     assert "facts.toml:" in row.diagnostics[0].message
 
 
-def test_out_is_not_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_out_is_not_overwritten(tmp_path: Path) -> None:
     out = tmp_path / "facts.toml"
     command = ["facts", str(ROOT / "samples/mandelbrot.ptx"), "--block", "32x8", "-o", str(out)]
-    with pytest.raises(SystemExit) as first:
-        main(command)
-    assert first.value.code == 0
-    assert "1 open question" in capsys.readouterr().out
+    first = run_program(*command)
+    assert first.code == 0
+    assert "1 open question" in first.out
     written = out.read_text()
     assert 'bound = "?"' in written
-    with pytest.raises(SystemExit) as second:
-        main(command)
-    assert second.value.code == 1
-    assert "PW233" in capsys.readouterr().err
+    second = run_program(*command)
+    assert second.code == 1
+    assert "PW233" in second.err
     assert out.read_text() == written
 
 

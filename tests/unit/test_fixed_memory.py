@@ -5,6 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from answers import only_answer
+from parsing import parse_text
+from places import FLOW
 
 from ptxwcet.analysed import KernelAnalysis
 from ptxwcet.emulator.layout import constant_bytes
@@ -13,13 +16,11 @@ from ptxwcet.flow.values.fixed_memory import FixedMemory
 from ptxwcet.flow.values.integers import IntegerType
 from ptxwcet.flow.walk.path import loop_entries
 from ptxwcet.ir.kernel import Space
-from ptxwcet.ptx.parser import parse_module
 from ptxwcet.studies.block_bound import bound_file
 from ptxwcet.studies.facts_template import facts_template
 from ptxwcet.studies.request import Request
-from ptxwcet.support.source import SourceFile
 
-FUNCTIONS = Path(__file__).parents[1] / "data" / "flow" / "functions.ptx"
+FUNCTIONS = FLOW / "functions.ptx"
 WORD = IntegerType(32, signed=False)
 HEAD = """.version 8.0
 .target sm_80
@@ -102,7 +103,7 @@ def test_nothing_is_known_of_an_address_itself(operation: str, tmp_path: Path) -
 
 
 def test_a_variable_of_the_kernel_hides_the_constant_of_its_name() -> None:
-    module = parse_module(SourceFile("k.ptx", f"{HEAD}.local .b32 c; ret;\n}}\n"))
+    module = parse_text(f"{HEAD}.local .b32 c; ret;\n}}\n")
     launch = Launch((32, 1, 1), constants={"c": bytes(16), "real": bytes(4)})
     memory = FixedMemory(module.kernels[0], launch)
     assert memory.address("c") is None
@@ -112,7 +113,7 @@ def test_a_variable_of_the_kernel_hides_the_constant_of_its_name() -> None:
 
 
 def test_constants_of_a_module() -> None:
-    module = parse_module(SourceFile("k.ptx", f"{HEAD}ret;\n}}\n"))
+    module = parse_text(f"{HEAD}ret;\n}}\n")
     found = constant_bytes(module, {"real": b"1234"})
     assert found["real"] == b"1234"
     assert found["c"] == bytes([3, 0, 0, 0, 4, 0, 0, 0]) + bytes(8)
@@ -132,6 +133,6 @@ def test_the_report_names_what_it_rests_on(tmp_path: Path) -> None:
     ptx, launch = tmp_path / "k.ptx", tmp_path / "k.toml"
     ptx.write_text(f"{HEAD}{body}\nret;\n}}\n")
     launch.write_text(f"grid = 1\nblock = 32\n{LAUNCH}")
-    (row,) = bound_file(Request(str(ptx), launch_file=str(launch))).answered
+    row = only_answer(Request(str(ptx), launch_file=str(launch)))
     texts = {one.key: one.text for one in row.worst.bound.claim.assumptions}
     assert texts["launch-memory"].endswith(": c")

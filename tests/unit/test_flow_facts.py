@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from refusals import refusals_of
 
 from ptxwcet.flow.facts.files import read_flow_facts
 from ptxwcet.flow.facts.stated import Place, StatedFacts
@@ -21,9 +22,7 @@ def read(folder: Path, text: str, kernels: tuple[str, ...] = ("k",)) -> StatedFa
 
 
 def problems(folder: Path, text: str, kernels: tuple[str, ...] = ("k",)) -> list[Diagnostic]:
-    with pytest.raises(PtxwcetError) as raised:
-        read(folder, text, kernels)
-    return list(raised.value.diagnostics)
+    return list(refusals_of(read, folder, text, kernels))
 
 
 ALL = (

@@ -14,17 +14,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from parsing import parse_text
+from places import SAMPLES
+from refusals import refusal_of, refusals_of
 
 from ptxwcet.emulator.execute import execute
 from ptxwcet.emulator.launch import EmulatedLaunch, EmulatorOptions
 from ptxwcet.instrument import gpu
 from ptxwcet.instrument.dumps import RawDump, read_dumps
-from ptxwcet.ptx.parser import parse_module
 from ptxwcet.studies import recording
-from ptxwcet.support.diagnostics import PtxwcetError
-from ptxwcet.support.source import SourceFile
 
-SAMPLES = Path(__file__).parents[2] / "samples"
 LIMIT = "MAX_DYNAMIC_SHARED_SIZE_BYTES"
 
 
@@ -80,7 +79,7 @@ class Driver:
 
     def cuModuleLoadData(self, image: bytes) -> tuple[int, Any]:  # noqa: N802
         assert image.endswith(b"\0")
-        module = parse_module(SourceFile("image", image[:-1].decode()))
+        module = parse_text(image[:-1].decode(), "image")
         for variable in module.variables:
             if variable.space in ("const", "global"):
                 self.globals[variable.name] = self.reserve(variable.size_bytes)
@@ -194,9 +193,7 @@ def test_the_whole_buffer_is_used(tmp_path: Path) -> None:
     assert len(read_dumps([RawDump("d", exact.dump)], sidecar)) == 434
     less = replace(request, buffer_bytes=len(dump) - 1)
     short = recording.record_launch(less, recording.Emulator()).dump
-    with pytest.raises(PtxwcetError) as refused:
-        read_dumps([RawDump("d", short)], sidecar)
-    assert refused.value.diagnostics[0].code == "PW657"
+    assert refusal_of(read_dumps, [RawDump("d", short)], sidecar).code == "PW657"
 
 
 TEXT = """.version 7.0
@@ -253,9 +250,7 @@ def test_an_array_without_elements() -> None:
 )
 def test_what_the_driver_refuses(call: str) -> None:
     driver = Driver(fails=call)
-    with pytest.raises(PtxwcetError) as refused:
-        gpu.launch_on_gpu(driver, small())
-    (problem,) = refused.value.diagnostics
+    (problem,) = refusals_of(gpu.launch_on_gpu, driver, small())
     assert problem.code == "PW661"
     assert problem.message == "the GPU did not run the kernel: CUDA_ERROR_700"
     held = driver.calls.count("cuDevicePrimaryCtxRetain")
@@ -267,10 +262,9 @@ def test_no_driver_on_the_machine() -> None:
         def cuInit(self, flags: int) -> tuple[int]:  # noqa: N802
             raise RuntimeError("libcuda is not installed")
 
-    with pytest.raises(PtxwcetError) as refused:
-        gpu.launch_on_gpu(NoDriver(), small())
+    refusal = refusal_of(gpu.launch_on_gpu, NoDriver(), small())
     message = "the GPU did not run the kernel: RuntimeError: libcuda is not installed"
-    assert refused.value.diagnostics[0].message == message
+    assert refusal.message == message
 
 
 def test_no_bindings(monkeypatch: Any) -> None:
@@ -278,6 +272,4 @@ def test_no_bindings(monkeypatch: Any) -> None:
         raise ImportError(name)
 
     monkeypatch.setattr(gpu.importlib, "import_module", missing)
-    with pytest.raises(PtxwcetError) as refused:
-        gpu.load_bindings()
-    assert refused.value.diagnostics[0].code == "PW661"
+    assert refusal_of(gpu.load_bindings).code == "PW661"

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 from itertools import product
-from pathlib import Path
 
 import pytest
+from parsing import parse_file, parse_kernel
+from places import ROOT
 
 from ptxwcet.bounds.analysis import analyse_block
 from ptxwcet.bounds.grid import (
@@ -19,8 +20,6 @@ from ptxwcet.bounds.grid import (
 from ptxwcet.bounds.grid_demand import block_kind
 from ptxwcet.bounds.grid_scope import grid_refusal
 from ptxwcet.machine.loader import load_machine
-from ptxwcet.ptx.parser import parse_module
-from ptxwcet.support.source import SourceFile
 from ptxwcet.warp.program import (
     Barrier,
     BlockChoice,
@@ -33,8 +32,6 @@ from ptxwcet.warp.program import (
     WarpClass,
     WarpProgram,
 )
-
-ROOT = Path(__file__).parents[2]
 
 
 def alike(blocks: int, slack: int = 300, work: int = 200) -> list[BlockKind]:
@@ -239,8 +236,7 @@ PTX = """
 )
 def test_grids_that_are_refused_by_name(directives: str, body: str, named: str | None) -> None:
     text = PTX.format(directives=directives, body=body)
-    module = parse_module(SourceFile("k.ptx", text))
-    refusal = grid_refusal(module.kernels[0])
+    refusal = grid_refusal(parse_kernel(text))
     if named is None:
         assert refusal is None
     else:
@@ -250,5 +246,5 @@ def test_grids_that_are_refused_by_name(directives: str, body: str, named: str |
 
 def test_samples_are_not_refused() -> None:
     for path in sorted((ROOT / "samples").glob("*.ptx")):
-        module = parse_module(SourceFile(path.name, path.read_text(encoding="utf-8")))
+        module = parse_file(path)
         assert [grid_refusal(one) for one in module.kernels if grid_refusal(one)] == []

@@ -11,16 +11,16 @@ import jsonschema
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
+from flow_graphs import loops_in
+from parsing import parse_file
+from places import ROOT
+from refusals import refusal_of, refusals_of
 
 from ptxwcet.cli.hybrid import hybrid
 from ptxwcet.compose.wishes import GridWishes
 from ptxwcet.flow.graph.cfg import build_cfg
-from ptxwcet.flow.graph.dominance import compute_dominators
-from ptxwcet.flow.graph.loops import find_loops
 from ptxwcet.hybrid.claims import Contradiction, claim_estimates
 from ptxwcet.hybrid.estimate import estimate_kernel
-from ptxwcet.ptx.parser import parse_module
-from ptxwcet.ptx.reading import read_source
 from ptxwcet.report.hybrid_model import build_hybrid_report
 from ptxwcet.report.hybrid_text import render_hybrid_text
 from ptxwcet.report.ipg_dot import draw_ipg
@@ -34,7 +34,6 @@ from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.trace.events import END, TimedTrace, TraceOrigin
 from ptxwcet.trace.files import read_trace, write_trace
 
-ROOT = Path(__file__).parents[2]
 SCHEMA = schema_of("hybrid")
 PTX = str(ROOT / "samples/block_reduce.ptx")
 LAUNCH = str(ROOT / "samples/launches/block_reduce_tree.toml")
@@ -59,9 +58,7 @@ def run(*arguments: str) -> Result:
 
 def refused(trace_file: str, ptx: str = PTX, **settings: object) -> tuple[str, str]:
     request = HybridRequest(Request(ptx), trace_file, **settings)  # type: ignore[arg-type]
-    with pytest.raises(PtxwcetError) as caught:
-        study_trace(request)
-    (diagnostic,) = caught.value.diagnostics
+    (diagnostic,) = refusals_of(study_trace, request)
     return diagnostic.code, diagnostic.render()
 
 
@@ -183,9 +180,7 @@ def _written(trace: TimedTrace, folder: Path) -> str:
 def test_a_trace_of_something_else(trace: TimedTrace, trace_file: str, tmp_path: Path) -> None:
     assert refused(trace_file, str(ROOT / "samples/saxpy.ptx"))[0] == "PW607"
     request = Request(PTX, kernels=("block_reduce_shuffle",))
-    with pytest.raises(PtxwcetError) as caught:
-        study_trace(HybridRequest(request, trace_file))
-    assert caught.value.diagnostics[0].code == "PW607"
+    assert refusal_of(study_trace, HybridRequest(request, trace_file)).code == "PW607"
     other = replace(trace, origin=replace(trace.origin, sha256="0" * 64))
     code, text = refused(_written(other, tmp_path))
     assert code == "PW607"
@@ -214,10 +209,10 @@ def test_a_lost_event_is_missed_unless_the_rest_is_a_path(trace_file: str, tmp_p
     path = tmp_path / "cut.csv"
     codes: dict[str, int] = {}
     first = lines.index("# run 0") + 1
-    module = parse_module(read_source(PTX))
+    module = parse_file(PTX)
     kernel = next(one for one in module.kernels if one.name == "block_reduce_tree")
     cfg = build_cfg(kernel)
-    forest = find_loops(cfg, compute_dominators(cfg))
+    forest = loops_in(cfg)
     for place in range(first, len(lines) - 1):
         kept = [*lines[:place], *lines[place + 1 : -1], f"# events {len(lines) - 2 - first}"]
         path.write_text("\n".join(kept) + "\n")
@@ -244,9 +239,7 @@ def test_usage(trace_file: str) -> None:
         assert result.exit_code == 2, result.output
     assert refused(trace_file, exceedances=(1e-12,))[0] == "PW615"
     assert refused(trace_file, exceedances=(1.0,))[0] == "PW615"
-    with pytest.raises(PtxwcetError) as caught:
-        study_trace(HybridRequest(Request(PTX)))
-    assert caught.value.diagnostics[0].code == "PW614"
+    assert refusal_of(study_trace, HybridRequest(Request(PTX))).code == "PW614"
 
 
 def test_iterations_that_the_static_analysis_allows(trace_file: str) -> None:

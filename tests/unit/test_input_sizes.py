@@ -14,32 +14,27 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from parsing import parse_kernel, parse_text
+from places import CRASHES, SAMPLES
+from programs import run_program
+from refusals import refusal_of, refusals_of
 
-from ptxwcet.cli.main import main
-from ptxwcet.ptx.parser import parse_module
 from ptxwcet.support import input_files
 from ptxwcet.support.array_files import load_array
-from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.support.source import SourceFile
 from ptxwcet.support.toml_places import NotToml, parse_toml
 
-ROOT = Path(__file__).parents[2]
-SAMPLES = ROOT / "samples"
-CRASHES = ROOT / "tests" / "data" / "crashes"
 HEADER = ".version 7.5\n.target sm_80\n.address_size 64\n"
 DIGITS = "9" * 5000
 SOON = 10.0  # seconds
 
 
-def call(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str]:
+def call(*arguments: object) -> tuple[int, str]:
     begin = time.process_time()
-    with pytest.raises(SystemExit) as stopped:
-        main([str(one) for one in arguments])
-    shown = capsys.readouterr()
-    assert "Traceback" not in shown.err
-    assert "PW901" not in shown.err
+    ended = run_program(*arguments)
+    assert "PW901" not in ended.err
     assert time.process_time() - begin < SOON
-    return int(stopped.value.code or 0), shown.err
+    return ended.code, ended.err
 
 
 # --- numbers and nesting in PTX -------------------------------------------------------------------
@@ -65,22 +60,20 @@ def call(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, s
     ],
 )
 def test_numbers_of_thousands_of_digits(text: str, codes: list[str]) -> None:
-    with pytest.raises(PtxwcetError) as refused:
-        parse_module(SourceFile("k.ptx", text))
-    assert [one.code for one in refused.value.diagnostics] == codes
+    assert [one.code for one in refusals_of(parse_text, text)] == codes
 
 
 @pytest.mark.parametrize("spelled", ["64", "0x40", "0100", "0b1000000", "64U"])
 def test_the_address_size_in_any_spelling(spelled: str) -> None:
     """ptxas takes all of these."""
     text = HEADER.replace("64\n", f"{spelled}\n") + ".visible .entry k(){ret;}"
-    assert parse_module(SourceFile("k.ptx", text)).address_size == 64
+    assert parse_text(text).address_size == 64
 
 
 @pytest.mark.parametrize(("number", "name"), [("1", "a.cu"), ("0x1", "a.cu"), (DIGITS, "file 1")])
 def test_the_number_of_a_file_in_any_spelling(number: str, name: str) -> None:
     text = f'{HEADER}.visible .entry k(){{\n.loc 1 7 3\nret;}}\n.file {number} "a.cu"\n'
-    (kernel,) = parse_module(SourceFile("k.ptx", text)).kernels
+    kernel = parse_kernel(text)
     location = kernel.instructions[0].location
     assert location is not None
     assert (location.file, location.line) == (name, 7)
@@ -101,22 +94,22 @@ def test_long_initialisers(value: str) -> None:
     """ptxas takes the first two; the others exhaust its memory, not ours."""
     text = f"{HEADER}.global .s64 a = {value};\n.visible .entry k(){{ret;}}\n"
     for _ in range(2):  # a second time from the cache of shapes
-        assert [row.name for row in parse_module(SourceFile("k.ptx", text)).kernels] == ["k"]
+        assert [row.name for row in parse_text(text).kernels] == ["k"]
 
 
 def test_shapes_of_deep_directives_are_copied_right() -> None:
     """Two directives of one shape: names and offsets are the second one's."""
     rows = "".join(f".global .s64 name{n} = 1+{n}*(2+{n});\n" for n in (1, 22))
-    module = parse_module(SourceFile("k.ptx", f"{HEADER}{rows}.visible .entry k(){{ret;}}\n"))
+    module = parse_text(f"{HEADER}{rows}.visible .entry k(){{ret;}}\n")
     assert [row.name for row in module.items[:2]] == ["name1", "name22"]
     assert module.items[1].declaration == ".global .s64 name22=1+22*(2+22);"
 
 
 @pytest.mark.parametrize("name", ["index_on_register", "index_on_register_branch"])
-def test_no_index_on_a_register(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_index_on_a_register(name: str) -> None:
     """ptxas: "Array indexing on non-array"."""
     for words in (("bound",), ("simulate", "--policy", "lrr"), ("cfg",)):
-        code, error = call(capsys, words[0], CRASHES / f"{name}.ptx", *words[1:], "--block", 32)
+        code, error = call(words[0], CRASHES / f"{name}.ptx", *words[1:], "--block", 32)
         assert code == 1
         assert "error[PW108]: '%rd1' is no array: it takes no index" in error or (
             "PW108" in error and "no array" in error
@@ -146,15 +139,13 @@ def test_what_may_be_indexed(operand: str, code: str | None) -> None:
         f"ld.global.u32 %r1, {operand};\nret;}}\n"
     )
     if code is None:
-        parse_module(SourceFile("k.ptx", text))
+        parse_text(text)
         return
-    with pytest.raises(PtxwcetError) as refused:
-        parse_module(SourceFile("k.ptx", text))
-    assert refused.value.diagnostics[0].code.startswith(code)
+    assert refusal_of(parse_text, text).code.startswith(code)
 
 
-def test_the_hexadecimal_address_size_of_a_file(capsys: pytest.CaptureFixture[str]) -> None:
-    assert call(capsys, CRASHES / "hex_address_size.ptx", "--block", 32) == (0, "")
+def test_the_hexadecimal_address_size_of_a_file() -> None:
+    assert call(CRASHES / "hex_address_size.ptx", "--block", 32) == (0, "")
 
 
 # --- TOML -----------------------------------------------------------------------------------------
@@ -184,12 +175,10 @@ TOML = {
 
 @pytest.mark.parametrize("what", TOML)
 @pytest.mark.parametrize("kind", ["launch", "facts", "machine"])
-def test_toml(kind: str, what: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_toml(kind: str, what: str, tmp_path: Path) -> None:
     path = tmp_path / "x.toml"
     path.write_text(TOML[what])
-    code, error = call(
-        capsys, SAMPLES / "saxpy.ptx", "--block", 64, "--param", "n=9", f"--{kind}", path
-    )
+    code, error = call(SAMPLES / "saxpy.ptx", "--block", 64, "--param", "n=9", f"--{kind}", path)
     assert code == 1
     assert "error[PW" in error
     assert len(error) < 100_000
@@ -224,13 +213,11 @@ def test_the_place_of_an_excess() -> None:
 # --- files ----------------------------------------------------------------------------------------
 
 
-def test_a_text_over_the_limit(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_text_over_the_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ptxwcet.ptx.reading.MOST_TEXT_BYTES", 1 << 20)
     path = tmp_path / "large.ptx"
     path.write_bytes(b"\n" * ((1 << 20) + 1))
-    code, error = call(capsys, path, "--block", 32)
+    code, error = call(path, "--block", 32)
     assert (code, "it is larger than 1 MiB" in error) == (1, True)
 
 
@@ -271,9 +258,7 @@ HEADERS = [
 
 
 @pytest.mark.parametrize("header", HEADERS, ids=lambda one: one[:60])
-def test_headers_of_arrays_that_lie(
-    header: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_headers_of_arrays_that_lie(header: str, tmp_path: Path) -> None:
     path = tmp_path / "x.npy"
     path.write_bytes(npy(header) + b"\0" * 8)
     with pytest.raises(ValueError):  # noqa: PT011 - the message is NumPy's
@@ -281,10 +266,10 @@ def test_headers_of_arrays_that_lie(
     text = (SAMPLES / "launches" / "saxpy.toml").read_text()
     launch = tmp_path / "l.toml"
     launch.write_text(_with_file(text))
-    code, error = call(capsys, "run", SAMPLES / "saxpy.ptx", "--launch", launch)
+    code, error = call("run", SAMPLES / "saxpy.ptx", "--launch", launch)
     assert code in (1, 2)
     assert "error[PW4" in error
-    code, error = call(capsys, "pwcet", path, "--unit", "cycles")
+    code, error = call("pwcet", path, "--unit", "cycles")
     assert (code, "error[PW701]" in error) == (1, True)
 
 
@@ -306,22 +291,18 @@ def test_arrays_are_read_whole(tmp_path: Path) -> None:
         assert (found.shape, found.dtype, type(found)) == (array.shape, array.dtype, np.ndarray)
 
 
-def test_a_trace_that_unpacks_to_too_much(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_trace_that_unpacks_to_too_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ptxwcet.trace.columns_format.MOST_DATA_BYTES", 1 << 20)
     path = tmp_path / "t.npz"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("header.npy", b"\0" * (2 << 20))
-    code, error = call(capsys, "hybrid", SAMPLES / "saxpy.ptx", "--trace", path)
+    code, error = call("hybrid", SAMPLES / "saxpy.ptx", "--trace", path)
     assert (code, "unpacks to more than" in error) == (1, True)
 
 
 @pytest.mark.parametrize("entry", ["header", "steps"])
 @pytest.mark.parametrize("header", HEADERS, ids=lambda one: one[:60])
-def test_columns_that_lie(
-    entry: str, header: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_columns_that_lie(entry: str, header: str, tmp_path: Path) -> None:
     path = tmp_path / "t.npz"
     column = io.BytesIO()
     np.save(column, np.zeros(1, np.uint8))
@@ -329,16 +310,16 @@ def test_columns_that_lie(
         for name in ("header", "ipoint", "sm", "warp", "steps", "runs"):
             data = npy(header) + b"\0" * 8 if name == entry else column.getvalue()
             archive.writestr(f"{name}.npy", data)
-    code, error = call(capsys, "hybrid", SAMPLES / "saxpy.ptx", "--trace", path)
+    code, error = call("hybrid", SAMPLES / "saxpy.ptx", "--trace", path)
     assert (code, "error[PW6" in error) == (1, True)
 
 
-def test_a_line_of_a_trace_without_end(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_line_of_a_trace_without_end(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     head = "# ptxwcet-trace 1\n# kernel k\n# recorder r\n# clock cycle\n"
     for body in ("9" * (40 << 20), head + "ipoint,sm,warp,cycle\n# run 0\n" + "9" * (40 << 20)):
         path.write_text(body)
-        code, error = call(capsys, "hybrid", SAMPLES / "saxpy.ptx", "--trace", path)
+        code, error = call("hybrid", SAMPLES / "saxpy.ptx", "--trace", path)
         assert (code, "error[PW6" in error) == (1, True)
         assert len(error) < 10_000
 
@@ -355,11 +336,11 @@ def test_a_line_of_a_trace_without_end(tmp_path: Path, capsys: pytest.CaptureFix
     ],
     ids=["arrays", "digits", "objects", "short", "zero", "empty"],
 )
-def test_sidecars(text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_sidecars(text: str, tmp_path: Path) -> None:
     path, dump = tmp_path / "s.json", tmp_path / "d.bin"
     path.write_text(text)
     dump.write_bytes(b"")
-    code, error = call(capsys, "import-dump", dump, "--sidecar", path, "-o", tmp_path / "t.csv")
+    code, error = call("import-dump", dump, "--sidecar", path, "-o", tmp_path / "t.csv")
     assert (code, "error[PW652]" in error) == (1, True)
 
 
@@ -367,46 +348,42 @@ def test_sidecars(text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str])
 
 
 @pytest.mark.parametrize("number", [DIGITS, "0x" + DIGITS, "-" + DIGITS, "1.." + DIGITS])
-def test_parameters(number: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_parameters(number: str) -> None:
     file = SAMPLES / "vector_add.ptx"
     for option in (("--param", f"3={number}"), ("--symbolic", f"3={number}")):
-        code, error = call(capsys, file, "--block", 32, *option)
+        code, error = call(file, "--block", 32, *option)
         assert (code, "error[PW214]" in error or "error[PW54" in error) == (2, True)
 
 
 @pytest.mark.parametrize("place", [DIGITS, "\u00b2", "0", "-1"])
-def test_places_of_points(place: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_places_of_points(place: str, tmp_path: Path) -> None:
     """A superscript two is a digit for Python's isdigit, and no number."""
     out = tmp_path / "o.ptx"
-    code, error = call(capsys, "instrument", SAMPLES / "scan.ptx", "-o", out, f"--at={place}")
+    code, error = call("instrument", SAMPLES / "scan.ptx", "-o", out, f"--at={place}")
     assert (code, "error[PW651]" in error) == (2, True)
 
 
 @pytest.mark.parametrize("option", ["--column", "--condition-column"])
 @pytest.mark.parametrize("name", [DIGITS, "\u0663"])
-def test_columns(
-    option: str, name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_columns(option: str, name: str, tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_text("condition,cycles,other\nA,5,7\n")
-    code, error = call(capsys, "pwcet", path, option, name)
+    code, error = call("pwcet", path, option, name)
     assert (code, "error[PW707]" in error) == (2, True)
 
 
-def test_clocks_and_stated_bounds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_clocks_and_stated_bounds(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_text(f"run,sm,start,end\n0,0,1,{DIGITS}\n")
-    code, error = call(capsys, "pwcet", path)
+    code, error = call("pwcet", path)
     assert (code, "error[PW708]" in error) == (1, True)
     random = np.random.default_rng(3)
     np.savetxt(path, 1000 + random.gamma(9, 100, 1000), "%.0f", header="cycles", comments="")
-    assert call(capsys, "pwcet", path, "--static-bound", f"t={DIGITS}")[0] == 2
+    assert call("pwcet", path, "--static-bound", f"t={DIGITS}")[0] == 2
 
 
-def test_a_mangled_name_of_absurd_length(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_mangled_name_of_absurd_length(tmp_path: Path) -> None:
     path = tmp_path / "k.ptx"
     path.write_text(f"{HEADER}.visible .entry _Z{DIGITS}k(.param .u32 p){{ret;}}\n")
     path.with_suffix(".cu").write_text("__global__ void k(int n) {}\n")
-    assert call(capsys, path, "--block", 32, "--param", "p=3") == (0, "")
+    assert call(path, "--block", 32, "--param", "p=3") == (0, "")

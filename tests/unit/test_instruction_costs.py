@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from parsing import parse_kernel
+from refusals import refusals_of
 
 from ptxwcet.ir.kernel import Instruction
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.machine.model import OpTiming
-from ptxwcet.ptx.parser import parse_module
-from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
-from ptxwcet.support.source import SourceFile
+from ptxwcet.support.diagnostics import Diagnostic
 from ptxwcet.timing.cost import (
     Cost,
     InstructionCosts,
@@ -32,7 +32,7 @@ def parsed(*statements: str) -> tuple[Instruction, ...]:
         + "\n".join(f"{s};" for s in statements)
         + "\nret;\n}\n"
     )
-    return parse_module(SourceFile("k.ptx", text)).kernels[0].instructions
+    return parse_kernel(text).instructions
 
 
 def cost(statement: str, *, taken: bool = False, threads: int | None = None) -> Cost:
@@ -192,9 +192,7 @@ def test_all_refusals_are_listed_at_once_in_order() -> None:
     ):
         costs.nodes(index, instruction)
         costs.nodes(index, instruction)
-    with pytest.raises(PtxwcetError) as caught:
-        costs.raise_refusals()
-    assert [d.code for d in caught.value.diagnostics] == ["PW402", "PW401"]
+    assert [d.code for d in refusals_of(costs.raise_refusals)] == ["PW402", "PW401"]
 
 
 def test_the_worst_case_of_an_unknown_opcode_covers_every_row() -> None:

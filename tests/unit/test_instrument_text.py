@@ -9,18 +9,16 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from parsing import parse_file, parse_kernel, parse_text
+from places import ROOT
+from refusals import refusals_of
 
 from ptxwcet.instrument.code import INSTRUCTIONS_AT_ENTRY, INSTRUCTIONS_AT_POINT
 from ptxwcet.instrument.rewriting import InstrumentedModule, instrument_module
 from ptxwcet.instrument.sidecar import text_digest
 from ptxwcet.ir.op_classes import ControlEffect
 from ptxwcet.ir.verifier import verify_kernel
-from ptxwcet.ptx.parser import parse_module
-from ptxwcet.ptx.reading import read_source
-from ptxwcet.support.diagnostics import PtxwcetError
-from ptxwcet.support.source import SourceFile
 
-ROOT = Path(__file__).parents[2]
 FILES = sorted(
     [
         *(ROOT / "tests" / "corpus" / "ptx").rglob("*.ptx"),
@@ -41,20 +39,18 @@ _PARAMETERS = re.compile(
 
 
 def instrument(text: str, places: tuple[str, ...] = (), *names: str) -> InstrumentedModule:
-    module = parse_module(SourceFile("k.ptx", text))
+    module = parse_text(text)
     kernels = [row for row in module.kernels if not names or row.name in names]
     return instrument_module(module, kernels, places)
 
 
 def refusal(text: str, *places: str) -> list[str]:
-    with pytest.raises(PtxwcetError) as refused:
-        instrument(text, places)
-    return [f"{row.code}: {row.message}" for row in refused.value.diagnostics]
+    return [f"{row.code}: {row.message}" for row in refusals_of(instrument, text, places)]
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
 def test_nothing_but_insertions(path: Path) -> None:
-    module = parse_module(read_source(path))
+    module = parse_file(path)
     text = module.source.text
     done = instrument_module(module, module.kernels)
     pieces, position = [], 0
@@ -63,7 +59,7 @@ def test_nothing_but_insertions(path: Path) -> None:
         pieces.append(done.text[position : position + row.offset - sum(map(len, pieces))])
         position += len(pieces[-1]) + len(row.text)
     assert "".join([*pieces, done.text[position:]]) == text
-    again = parse_module(SourceFile("k.instr.ptx", done.text))
+    again = parse_text(done.text)
     for before, after in zip(module.kernels, again.kernels, strict=True):
         assert len(after.parameters) == len(before.parameters) + 2
         assert verify_kernel(after) == ()
@@ -126,8 +122,8 @@ def assembled(text: str, folder: Path) -> str:
 def test_parameters_come_last(name: str, tmp_path: Path) -> None:
     text = HEAD + HEADS[name] + "\n" + BODY
     done = instrument(text).text
-    module = parse_module(SourceFile("k.ptx", done))
-    before = parse_module(SourceFile("k.ptx", text)).kernels[0]
+    module = parse_text(done)
+    before = parse_kernel(text)
     for kernel in module.items:
         names = [parameter.name for parameter in kernel.parameters]
         assert names == [*(p.name for p in before.parameters), "ptxwcet_buffer", "ptxwcet_chunks"]
@@ -141,7 +137,7 @@ def test_names_do_not_meet_those_of_the_file() -> None:
     twice = instrument(once.text)
     assert (once.names.prefix, twice.names.prefix) == ("ptxwcet", "ptxwcet2")
     assert instrument(twice.text).names.prefix == "ptxwcet3"
-    (kernel,) = parse_module(SourceFile("k.ptx", twice.text)).kernels
+    kernel = parse_kernel(twice.text)
     assert verify_kernel(kernel) == ()
     assert len(kernel.parameters) == 4
 
@@ -149,13 +145,13 @@ def test_names_do_not_meet_those_of_the_file() -> None:
 def test_only_the_kernels_that_are_named() -> None:
     text = HEAD + ".entry a()\n" + BODY + ".entry b()\n" + BODY
     done = instrument(text, (), "b")
-    a, b = parse_module(SourceFile("k.ptx", done.text)).kernels
+    a, b = parse_text(done.text).kernels
     assert (len(a.parameters), len(b.parameters)) == (0, 2)
 
 
 def test_cost_is_what_is_counted() -> None:
     done = instrument(HEAD + ".entry k()\n" + BODY)
-    (kernel,) = parse_module(SourceFile("k.ptx", done.text)).kernels
+    kernel = parse_kernel(done.text)
     assert len(kernel.instructions) - 1 == INSTRUCTIONS_AT_ENTRY + 2 * INSTRUCTIONS_AT_POINT
     declared = {
         kind: sum(type_name == kind for type_name in kernel.registers.values())

@@ -11,11 +11,12 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from parsing import parse_file
+from programs import run_program
 
 import ptxwcet.cli.makespan as makespan_command
 import ptxwcet.report.build as report_build
 import ptxwcet.report.text as report_text
-from ptxwcet.cli.main import main
 from ptxwcet.flow.facts import asm_comments
 from ptxwcet.flow.facts import files as facts_files
 from ptxwcet.flow.graph import cfg as flow_cfg
@@ -26,8 +27,6 @@ from ptxwcet.ptx import items as ptx_items
 from ptxwcet.ptx.blocks import Blocks
 from ptxwcet.ptx.body import BodyReader
 from ptxwcet.ptx.functions import lower_head
-from ptxwcet.ptx.parser import parse_module
-from ptxwcet.ptx.reading import read_source
 from ptxwcet.report import flow_text
 from ptxwcet.studies.opening import file_digest
 from ptxwcet.support.diagnostics import PtxwcetError
@@ -66,14 +65,6 @@ def broken(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(flow_cfg, "_block_starts", starts)
 
 
-def call(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
-    with pytest.raises(SystemExit) as stopped:
-        main(arguments)
-    shown = capsys.readouterr()
-    assert "Traceback" not in shown.err
-    return int(stopped.value.code or 0), shown.out, shown.err
-
-
 LAUNCH = ("--block", "32", "--param", "n=3")
 COMMANDS = [
     ((), LAUNCH, "kernel     {}\n"),
@@ -98,9 +89,8 @@ def test_the_others_are_answered(
     options: tuple[str, ...],
     shown: str,
     file: str,
-    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    code, out, err = call(capsys, *words, file, *options)
+    code, out, err = run_program(*words, file, *options)
     assert code == 1
     assert err.count("error[PW901]: kernel broken: internal error at ") == 1
     assert err.count("error[") == 1
@@ -119,10 +109,8 @@ def test_the_others_are_answered(
         ("makespan", "--load-store", "1", "--cores", "1"),
     ],
 )
-def test_json_has_the_error(
-    words: tuple[str, ...], file: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    code, out, _ = call(capsys, *words[:1], file, *words[1:], *LAUNCH, "--format", "json")
+def test_json_has_the_error(words: tuple[str, ...], file: str) -> None:
+    code, out, _ = run_program(*words[:1], file, *words[1:], *LAUNCH, "--format", "json")
     data = json.loads(out)
     rows = data if isinstance(data, list) else data["kernels"]
     assert code == 1
@@ -136,7 +124,6 @@ def test_json_has_the_error(
 def test_an_error_of_the_report_costs_its_row(
     part: ModuleType,
     file: str,
-    capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """As data or as text."""
@@ -148,7 +135,7 @@ def test_an_error_of_the_report_costs_its_row(
         return whole(row, *more)
 
     monkeypatch.setattr(part, "_bounded", bounded)
-    code, out, err = call(capsys, file, *LAUNCH)
+    code, out, err = run_program(file, *LAUNCH)
     assert code == 1
     assert "kernel     first\n" in out
     assert "kernel     last\nREFUSED    [PW901]" in out
@@ -156,22 +143,18 @@ def test_an_error_of_the_report_costs_its_row(
 
 
 def test_an_error_that_is_no_kernels_is_reported_too(
-    file: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    file: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ptxwcet.studies.opening.parse_module", lambda text: 1 / 0)
-    code, out, err = call(capsys, file, *LAUNCH)
+    code, out, err = run_program(file, *LAUNCH)
     assert (code, out) == (1, "")
     assert "error[PW901]: internal error at" in err
 
 
 @pytest.mark.usefixtures("broken")
-def test_the_traceback_is_there_on_demand(
-    file: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_traceback_is_there_on_demand(file: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PTXWCET_TRACEBACK", "1")
-    with pytest.raises(SystemExit):
-        main([file, *LAUNCH])
-    assert "Traceback" in capsys.readouterr().err
+    assert "Traceback" in run_program(file, *LAUNCH).err
 
 
 # --- the text of a kernel cannot be read ----------------------------------------------------------
@@ -232,9 +215,8 @@ def test_a_kernel_that_cannot_be_read_costs_itself(
     shown: str,
     file: str,
     unreadable: str,
-    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    code, out, err = call(capsys, *words, file, *options)
+    code, out, err = run_program(*words, file, *options)
     assert code == 1
     assert err.count("error[PW901]: kernel broken: internal error at ") == 1
     assert err.count("error[") == 1
@@ -242,22 +224,20 @@ def test_a_kernel_that_cannot_be_read_costs_itself(
         assert shown.format(name) in out
 
 
-def test_the_unread_kernel_has_a_row(
-    file: str, unreadable: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    code, out, _ = call(capsys, file, *LAUNCH, "--format", "json")
+def test_the_unread_kernel_has_a_row(file: str, unreadable: str) -> None:
+    code, out, _ = run_program(file, *LAUNCH, "--format", "json")
     rows = json.loads(out)["kernels"]
     assert code == 1
     assert [row["kernel"] for row in rows] == list(NAMES)
     assert "PW901" in json.dumps(rows[1])
-    code, out, err = call(capsys, file, *LAUNCH, "-k", "broken")
+    code, out, err = run_program(file, *LAUNCH, "-k", "broken")
     assert (code, out) == (1, "")
     assert "kernel broken: internal error at" in err
-    assert call(capsys, file, *LAUNCH, "-k", "last")[0] == 0
+    assert run_program(file, *LAUNCH, "-k", "last")[0] == 0
 
 
 def test_nothing_of_an_unread_kernel_is_taken_for_empty(file: str, unreadable: str) -> None:
-    module = parse_module(read_source(file))
+    module = parse_file(file)
     unread = module.kernels[1]
     assert unread.name == "broken"
     for name in ("instructions", "labels", "parameters", "variables", "performance", "body"):
@@ -273,7 +253,6 @@ def test_an_unread_function_costs_those_that_call_it(
     *,
     function_first: bool,
     tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def head(tree, text):  # type: ignore[no-untyped-def]
@@ -286,19 +265,17 @@ def test_an_unread_function_costs_those_that_call_it(
     order = (_RETURN, _CALLER) if function_first else (_CALLER, _RETURN)
     path = tmp_path / "call.ptx"
     path.write_text(HEADER + prototype + "".join(order) + KERNEL.format(name="other"))
-    code, out, err = call(capsys, str(path), *LAUNCH)
+    code, out, err = run_program(str(path), *LAUNCH)
     assert code == 1
     assert "kernel     caller\nREFUSED    [PW901] function helper: internal error at" in out
     assert "kernel     other\nlaunch" in out
     assert err.count("error[") == 1
 
 
-def test_errors_of_the_text_are_told_as_before(
-    file: str, unreadable: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_errors_of_the_text_are_told_as_before(file: str, unreadable: str) -> None:
     path = Path(file)
     path.write_text(path.read_text().replace("L_last:", "L_last: nonsense").replace("sm_80", "q"))
-    code, out, err = call(capsys, file, *LAUNCH)
+    code, out, err = run_program(file, *LAUNCH)
     assert (code, out) == (1, "")
     assert "PW901" not in err
 
@@ -333,9 +310,8 @@ def test_a_comment_that_cannot_be_read_costs_its_kernel(
     options: tuple[str, ...],
     shown: str,
     commented: str,
-    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    code, out, err = call(capsys, *words, commented, *options)
+    code, out, err = run_program(*words, commented, *options)
     assert code == 1
     assert err.count("error[PW901]: kernel broken: internal error at ") == 1
     assert err.count("error[") == 1
@@ -344,19 +320,17 @@ def test_a_comment_that_cannot_be_read_costs_its_kernel(
         assert words == ("facts",) or shown.format(name) in out
 
 
-def test_a_comment_in_an_unread_kernel_costs_no_other(
-    file: str, unreadable: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_comment_in_an_unread_kernel_costs_no_other(file: str, unreadable: str) -> None:
     path = Path(file)
     path.write_text(path.read_text().replace("L_broken:\n", f"L_broken:\n{COMMENT}"))
-    code, out, err = call(capsys, file, *LAUNCH)
+    code, out, err = run_program(file, *LAUNCH)
     assert code == 1
     assert out.count("BOUND ") == 2
     assert err.count("error[") == 1
 
 
 def test_a_comment_of_a_function_costs_those_that_execute_it(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def mark(*rest):  # type: ignore[no-untyped-def]
         raise KeyError("injected")
@@ -365,7 +339,7 @@ def test_a_comment_of_a_function_costs_those_that_execute_it(
     helper = _RETURN.replace("ret;", f"{COMMENT}ret;")
     path = tmp_path / "call.ptx"
     path.write_text(HEADER + helper + _CALLER + KERNEL.format(name="other"))
-    code, out, _ = call(capsys, str(path), *LAUNCH)
+    code, out, _ = run_program(str(path), *LAUNCH)
     assert code == 1
     assert "kernel     caller\nREFUSED    [PW901] function helper: internal error at" in out
     assert "kernel     other\nlaunch" in out
@@ -384,7 +358,6 @@ def test_a_fact_that_cannot_be_read_costs_its_kernel(
     table: str,
     file: str,
     tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     whole = getattr(facts_files._Entry, kind)
@@ -399,7 +372,7 @@ def test_a_fact_that_cannot_be_read_costs_its_kernel(
     rows = "".join(table.format(name) for name in NAMES)
     facts.write_text(f'ptx = "sha256:{file_digest(file)}"\n{rows}')
     launch = LAUNCH if kind != "parameter" else LAUNCH[:2]
-    code, out, err = call(capsys, file, *launch, "--facts", str(facts))
+    code, out, err = run_program(file, *launch, "--facts", str(facts))
     assert code == 1
     assert err.count("error[") == 1
     assert "kernel broken: internal error at" in err
@@ -409,7 +382,6 @@ def test_a_fact_that_cannot_be_read_costs_its_kernel(
 def test_a_fact_of_nobody_costs_all(
     file: str,
     tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def fact(self):  # type: ignore[no-untyped-def]
@@ -418,7 +390,7 @@ def test_a_fact_of_nobody_costs_all(
     monkeypatch.setattr(facts_files._Entry, "loop", fact)
     facts = tmp_path / "facts.toml"
     facts.write_text(f'ptx = "sha256:{file_digest(file)}"\n[[loop]]\nat = "L_first"\nbound = 9\n')
-    code, out, err = call(capsys, file, *LAUNCH, "--facts", str(facts))
+    code, out, err = run_program(file, *LAUNCH, "--facts", str(facts))
     assert code == 1
     assert "BOUND " not in out
     assert err.count("error[PW901]: internal error at") == 3
@@ -431,7 +403,7 @@ UNITS = ("--load-store", "1", "--cores", "1")
 
 @pytest.mark.parametrize("form", ["text", "json"])
 def test_a_makespan_that_cannot_be_printed_costs_its_kernel(
-    form: str, file: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    form: str, file: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole, calls = makespan_command.makespan_data, []
 
@@ -442,7 +414,7 @@ def test_a_makespan_that_cannot_be_printed_costs_its_kernel(
         return whole(found)
 
     monkeypatch.setattr(makespan_command, "makespan_data", data)
-    code, out, err = call(capsys, "makespan", file, *LAUNCH, *UNITS, "--format", form)
+    code, out, err = run_program("makespan", file, *LAUNCH, *UNITS, "--format", form)
     assert code == 1
     assert err.count("error[PW901]: kernel broken: internal error at ") == 1
     if form == "json":
@@ -457,20 +429,19 @@ def test_a_makespan_that_cannot_be_printed_costs_its_kernel(
 def test_a_makespan_that_cannot_be_drawn_is_printed(
     file: str,
     tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(makespan_command, "draw_schedule", lambda section, path: 1 / 0)
     picture = str(tmp_path / "a.svg")
     call_of = ("makespan", file, "-k", "first", *LAUNCH, *UNITS, "--schedule", picture)
-    code, out, err = call(capsys, *call_of)
+    code, out, err = run_program(*call_of)
     assert code == 1
     assert "kernel first" in out
     assert "error[PW901]: kernel first: internal error at" in err
 
 
 def test_a_table_of_branches_that_cannot_be_made_costs_its_kernel(
-    file: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    file: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = flow_text.branch_rows
 
@@ -480,7 +451,7 @@ def test_a_table_of_branches_that_cannot_be_made_costs_its_kernel(
         return whole(described)
 
     monkeypatch.setattr(flow_text, "branch_rows", rows)
-    code, out, err = call(capsys, "cfg", file, *LAUNCH, "--format", "text")
+    code, out, err = run_program("cfg", file, *LAUNCH, "--format", "text")
     assert code == 1
     assert "kernel     first\n" in out
     assert "kernel     last\n" in out

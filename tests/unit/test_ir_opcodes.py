@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from parsing import parse_kernel, parse_text
+from places import DATA
+from refusals import refusals_of
 
 from ptxwcet.ir.kernel import CARRY, Instruction, unknown_instructions
 from ptxwcet.ir.op_classes import ControlEffect, OpClass, Space
 from ptxwcet.ir.opcodes import OPCODES, find_opcode, is_impossible_type, state_space, type_kind
 from ptxwcet.ir.permitted_rows import FORMS, is_judged
-from ptxwcet.ptx.parser import parse_module
-from ptxwcet.support.diagnostics import PtxwcetError
-from ptxwcet.support.source import SourceFile
 
 PTXAS = shutil.which("ptxas")
 
@@ -51,7 +51,7 @@ class Row:
 
 
 def golden_rows() -> list[Row]:
-    path = Path(__file__).parents[1] / "data" / "ptx" / "instructions.tsv"
+    path = DATA / "ptx" / "instructions.tsv"
     found = []
     for line in path.read_text(encoding="utf-8").splitlines():
         if line.startswith("#"):
@@ -69,7 +69,7 @@ NEWER_THAN_PTXAS_13_0 = {"multimem.cp.async.bulk", "multimem.cp.reduce.async.bul
 
 def lower(row: Row) -> Instruction:
     text = FRAME.format(target=row.target, body=row.statement)
-    (kernel,) = parse_module(SourceFile("row.ptx", text)).kernels
+    kernel = parse_kernel(text)
     assert unknown_instructions(kernel) == ()
     return kernel.instructions[0]
 
@@ -140,9 +140,9 @@ def test_the_longest_matching_row_counts(mnemonic: str, name: str) -> None:
     ["mov.v2.u32.u32 %r1, %r2;", "add.u32.u32 %r1, %r2, %r3;", "setp.lt %p1, %r1, %r2;"],
 )
 def test_types_are_counted_by_the_forms(statement: str) -> None:
-    with pytest.raises(PtxwcetError) as caught:
-        parse_module(SourceFile("k.ptx", FRAME.format(target="80", body=statement)))
-    assert [one.code for one in caught.value.diagnostics] == ["PW113"]
+    assert [
+        one.code for one in refusals_of(parse_text, FRAME.format(target="80", body=statement))
+    ] == ["PW113"]
 
 
 @pytest.mark.parametrize("mnemonic", ["frob.s32", "ADD.s32", "bar", "cp", "mbarrier.frob"])
@@ -186,7 +186,7 @@ def test_barriers_that_are_none() -> None:
 def test_carry_chains_are_dependences() -> None:
     body = "add.cc.u32 %r1, %r2, %r3; addc.u32 %r4, %r5, %r6;"
     text = FRAME.format(target="75", body=body)
-    (kernel,) = parse_module(SourceFile("carry.ptx", text)).kernels
+    kernel = parse_kernel(text)
     first, second = kernel.instructions[:2]
     assert CARRY in first.writes
     assert CARRY not in first.reads
@@ -196,7 +196,7 @@ def test_carry_chains_are_dependences() -> None:
 
 def test_an_opcode_without_a_row_is_conservative() -> None:
     text = FRAME.format(target="75", body="@%p1 frob.x %r1, [%rd2], {%r3, %r4};")
-    (kernel,) = parse_module(SourceFile("frob.ptx", text)).kernels
+    kernel = parse_kernel(text)
     (frob,) = unknown_instructions(kernel)
     assert frob.span.line == 13
     assert (frob.is_known, frob.op_class, frob.control) == (False, None, ControlEffect.NONE)

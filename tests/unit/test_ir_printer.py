@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from parsing import parse_text
 
 from ptxwcet.ir.printer import print_module
 from ptxwcet.ir.structure import structure
-from ptxwcet.ptx.parser import parse_module
-from ptxwcet.support.source import SourceFile
 
 TEXT = """.version 8.8
 .target sm_90a, texmode_independent
@@ -60,7 +59,7 @@ L0: .b8 1,2
 
 
 def printed(text: str) -> str:
-    return print_module(parse_module(SourceFile("x.ptx", text)))
+    return print_module(parse_text(text))
 
 
 def test_a_file_in_the_printers_own_style_is_printed_as_it_stands() -> None:
@@ -70,8 +69,8 @@ def test_a_file_in_the_printers_own_style_is_printed_as_it_stands() -> None:
 def test_comments_and_spacing_go_structure_stays() -> None:
     noisy = TEXT.replace(", ", " ,\t/* c */ ").replace(";\n", " ; // d\n\n")
     noisy = noisy.replace("inlined_at", "\ninlined_at").replace("{\n.reg", "{// e\r\n.reg")
-    one = parse_module(SourceFile("noisy.ptx", noisy))
-    two = parse_module(SourceFile("calm.ptx", TEXT))
+    one = parse_text(noisy)
+    two = parse_text(TEXT)
     assert structure(one) == structure(two)
     assert print_module(one) == print_module(two)
 
@@ -87,7 +86,7 @@ def test_several_declarators_become_several_declarations() -> None:
 
 
 def test_structure_sees_a_difference() -> None:
-    reference = structure(parse_module(SourceFile("a.ptx", TEXT)))
+    reference = structure(parse_text(TEXT))
     for old, new in [
         ("%r2, -4;", "%r2, -5;"),
         ("@!%p1", "@%p1"),
@@ -103,7 +102,7 @@ def test_structure_sees_a_difference() -> None:
         changed = TEXT.replace(old, new)
         if old == "M1:\n":
             changed = changed.replace("M<2>", "M0")
-        assert structure(parse_module(SourceFile("b.ptx", changed))) != reference, old
+        assert structure(parse_text(changed)) != reference, old
 
 
 @pytest.mark.parametrize("line", ["frob.x %r1, [%r2], !%p1;", "add.s32 %r1, %r2, 7;"])

@@ -8,6 +8,8 @@ from pathlib import Path
 from types import MappingProxyType
 
 import pytest
+from parsing import parse_file
+from places import ROOT
 
 from ptxwcet.flow.graph import inlining
 from ptxwcet.flow.graph.inlining import inline_calls
@@ -16,11 +18,8 @@ from ptxwcet.flow.paths.call_variables import with_variable_registers
 from ptxwcet.ir.kernel import Kernel, Module
 from ptxwcet.ir.op_classes import ControlEffect
 from ptxwcet.ir.verifier import lowered, rewritten, verify_rewritten
-from ptxwcet.ptx.parser import parse_module
-from ptxwcet.ptx.reading import read_source
 from ptxwcet.support.diagnostics import PtxwcetError
 
-ROOT = Path(__file__).parents[2]
 FILES = sorted(
     path
     for folder in ("tests/corpus/ptx", "samples", "benchmarks")
@@ -29,13 +28,9 @@ FILES = sorted(
 )
 
 
-def load(path: Path) -> Module:
-    return parse_module(read_source(path))
-
-
 def calling() -> tuple[Kernel, Module]:
     """A kernel that calls a function through ``.param`` variables."""
-    for module in map(load, FILES):
+    for module in map(parse_file, FILES):
         for kernel in module.kernels:
             if with_variable_registers(inline_calls(kernel, module)) is not kernel:
                 return kernel, module
@@ -48,7 +43,7 @@ def test_tests_run_under_the_switch() -> None:
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
 def test_passes_keep_the_invariants(path: Path) -> None:
-    module = load(path)
+    module = parse_file(path)
     for kernel in module.kernels:
         whole = inline_calls(kernel, module)
         assert verify_rewritten(whole) == ()

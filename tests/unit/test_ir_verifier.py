@@ -6,12 +6,11 @@ from dataclasses import replace
 from types import MappingProxyType
 
 import pytest
+from parsing import parse_kernel
 
 from ptxwcet.ir.kernel import Instruction, Kernel, LabelDefinition, ScopeBegin, ScopeEnd
 from ptxwcet.ir.op_classes import ControlEffect, OpClass
 from ptxwcet.ir.verifier import verify_kernel
-from ptxwcet.ptx.parser import parse_module
-from ptxwcet.support.source import SourceFile
 
 TEXT = """.version 8.8
 .target sm_90a
@@ -30,8 +29,7 @@ brx.idx %r1, T;
 
 @pytest.fixture
 def kernel() -> Kernel:
-    (found,) = parse_module(SourceFile("k.ptx", TEXT)).kernels
-    return found
+    return parse_kernel(TEXT)
 
 
 def messages(kernel: Kernel) -> str:

@@ -2,9 +2,9 @@
 
 import subprocess
 import sys
-from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+from places import ROOT
+
 PAGE = ROOT / "docs" / "isa-coverage.md"
 
 

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import io
 import json
-from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
 import pytest
+from answers import only_answer, only_refusal
+from places import SAMPLES
+from programs import run_program
 
 from ptxwcet.bounds.grid import Dispatch, bound_grid
 from ptxwcet.bounds.grid_demand import block_kind
 from ptxwcet.claims import AssumptionState, Guarantee, Refusal
-from ptxwcet.cli.main import main
 from ptxwcet.compose.launch_bound import LaunchBound, count_blocks, kinds_of_blocks
 from ptxwcet.compose.wishes import GridWishes
-from ptxwcet.studies.block_bound import bound_file
-from ptxwcet.studies.opening import RefusedKernel
 from ptxwcet.studies.request import Request
 
-SAMPLES = Path(__file__).parents[2] / "samples"
 MANY = "orin-ecrts2025-16sm"
 
 HEAD = ".version 8.0\n.target sm_80\n.address_size 64\n"
@@ -53,7 +50,7 @@ SHARED = """
 
 def launched(path: Path | str, **said: Any) -> LaunchBound:
     """The bound of the launch of the only kernel that is asked for."""
-    (row,) = bound_file(Request(str(path), **said)).answered
+    row = only_answer(Request(str(path), **said))
     assert isinstance(row.launched, LaunchBound)
     return row.launched
 
@@ -66,8 +63,7 @@ def written(tmp_path: Path, text: str) -> Path:
 
 def problem(path: Path | str, **said: Any) -> tuple[str, str]:
     """Code and message of the only diagnostic of the only kernel."""
-    (row,) = bound_file(Request(str(path), **said)).kernels
-    assert isinstance(row, RefusedKernel)
+    row = only_refusal(Request(str(path), **said))
     (found,) = row.diagnostics
     return found.code, found.message
 
@@ -90,7 +86,7 @@ def test_blocks_are_counted_by_what_they_execute(tmp_path: Path) -> None:
     bound = launched(path, block="64", grid="100x7", gpu=GridWishes(resident_blocks=2))
     assert sorted(kind.count for kind in bound.kinds) == [35, 665]
     # a grid without long blocks, and one of long ones alone
-    (row,) = bound_file(Request(str(path), block="64", grid="100x7")).answered
+    row = only_answer(Request(str(path), block="64", grid="100x7"))
     by_count = {piece.count: block_kind(piece.analysis, 1) for piece in row.pieces}
     long, short = by_count[35], by_count[665]
     assert long.work_cycles > 5 * short.work_cycles
@@ -113,7 +109,7 @@ def test_blocks_are_not_counted_for_a_range_of_a_parameter() -> None:
 
 
 def test_counts_that_do_not_cover_the_grid_are_no_counts() -> None:
-    (row,) = bound_file(Request(str(SAMPLES / "vector_add.ptx"), block="256", grid="8")).answered
+    row = only_answer(Request(str(SAMPLES / "vector_add.ptx"), block="256", grid="8"))
     paths = [piece.paths for piece in row.pieces]
     assert sum(count_blocks(paths, row.launch).values()) == 8
     assert count_blocks(paths[:0], row.launch) == {}
@@ -191,14 +187,14 @@ def test_blocks_that_do_not_fit_say_why(tmp_path: Path) -> None:
 )
 def test_machines_that_do_not_say_how_blocks_start(machine: str, reason: str) -> None:
     request = Request(str(SAMPLES / "vector_add.ptx"), block="256", grid="64", machine=machine)
-    (row,) = bound_file(request).answered
+    row = only_answer(request)
     assert isinstance(row.launched, Refusal)
     assert reason in row.launched.reason
 
 
 def test_kernels_whose_grids_are_not_bounded_keep_the_bound_of_a_block(tmp_path: Path) -> None:
     text = UNEVEN.replace("(.param .u64 p) {", "(.param .u64 p) .reqnctapercluster 2 {")
-    (row,) = bound_file(Request(str(written(tmp_path, text)), block="64", grid="8")).answered
+    row = only_answer(Request(str(written(tmp_path, text)), block="64", grid="8"))
     assert isinstance(row.launched, Refusal)
     assert ".reqnctapercluster" in row.launched.reason
 
@@ -240,11 +236,8 @@ def test_figures_of_the_machine_file_enter(tmp_path: Path) -> None:
 
 def run(*arguments: str) -> tuple[int, str]:
     """Exit code and all that is printed."""
-    out = io.StringIO()
-    with redirect_stdout(out), redirect_stderr(out), pytest.raises(SystemExit) as ended:
-        main(list(arguments))
-    assert isinstance(ended.value.code, int)
-    return ended.value.code, out.getvalue()
+    ended = run_program(*arguments)
+    return ended.code, ended.out + ended.err
 
 
 def test_the_command(tmp_path: Path) -> None:
@@ -338,7 +331,7 @@ END:
 
 def test_blocks_that_nobody_counts_have_the_largest_of_each_figure(tmp_path: Path) -> None:
     path = written(tmp_path, GUARDED)
-    (row,) = bound_file(Request(str(path), block="64", grid="9")).answered
+    row = only_answer(Request(str(path), block="64", grid="9"))
     pieces = [piece.analysis for piece in row.pieces]
     assert len(pieces) == 2
     apart = [block_kind(one, 1) for one in pieces]

@@ -5,21 +5,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from answers import only_answer
+from parsing import parse_file, parse_text
+from places import SAMPLES
+from programs import run_program
+from refusals import refusals_of
 
-from ptxwcet.cli.main import main
 from ptxwcet.emulator.launch_arrays import MOST_BYTES, array_source, difference
 from ptxwcet.emulator.launch_files import read_launch_file
 from ptxwcet.emulator.launch_model import LaunchFile
-from ptxwcet.ir.kernel import Module
-from ptxwcet.ptx.parser import parse_module
-from ptxwcet.ptx.reading import read_source
-from ptxwcet.studies.block_bound import bound_file
 from ptxwcet.studies.opening import cuda_parameter_names
 from ptxwcet.studies.request import Request
-from ptxwcet.support.diagnostics import PtxwcetError
-from ptxwcet.support.source import SourceFile
 
-SAMPLES = Path(__file__).parents[2] / "samples"
 SAXPY = SAMPLES / "saxpy.ptx"
 
 GOOD = """\
@@ -51,24 +48,18 @@ def read(text: str, tmp_path: Path, ptx: Path = SAXPY) -> LaunchFile:
     path = tmp_path / "l.toml"
     path.write_text(text)
     request = Request(str(ptx))
-    module = parse_module(read_source(ptx))
+    module = parse_file(ptx)
     return read_launch_file(str(path), module, lambda k: cuda_parameter_names(k, request))
 
 
 def read_own(text: str, tmp_path: Path) -> LaunchFile:
     path = tmp_path / "l.toml"
     path.write_text(text)
-    return read_launch_file(str(path), own_module(), lambda kernel: None)
-
-
-def own_module() -> Module:
-    return parse_module(SourceFile("own.ptx", OWN))
+    return read_launch_file(str(path), parse_text(OWN), lambda kernel: None)
 
 
 def refusal(read: Callable[[], object]) -> list[tuple[str, str, int | None]]:
-    with pytest.raises(PtxwcetError) as refused:
-        read()
-    rows = refused.value.diagnostics
+    rows = refusals_of(read)
     return [(row.code, row.message, row.span.line if row.span else None) for row in rows]
 
 
@@ -166,7 +157,7 @@ def test_one_clear_diagnostic(
 
 
 def test_a_file_that_is_not_there_or_not_text(tmp_path: Path) -> None:
-    module = own_module()
+    module = parse_text(OWN)
     missing = str(tmp_path / "none.toml")
     ((code, message, _),) = refusal(lambda: read_launch_file(missing, module, lambda k: None))
     assert code == "PW420"
@@ -396,19 +387,18 @@ SGEMM = str(SAMPLES / "sgemm_naive.ptx")
 
 
 def test_a_bound_takes_its_facts_from_the_launch_file() -> None:
-    (from_file,) = bound_file(Request(SGEMM, launch_file=LAUNCH)).answered
+    from_file = only_answer(Request(SGEMM, launch_file=LAUNCH))
     options = Request(SGEMM, (), "32x32", "32x32", ("M=1024", "N=1024", "K=1024"))
-    (from_options,) = bound_file(options).answered
+    from_options = only_answer(options)
     assert from_file.launch == from_options.launch
     assert from_file.worst.bound.cycles == from_options.worst.bound.cycles
 
 
-def test_options_may_repeat_the_launch_file(capsys: pytest.CaptureFixture[str]) -> None:
+def test_options_may_repeat_the_launch_file() -> None:
     options = ["--block", "32x32", "--grid", "32x32x1", "--param", "K=0x400", "-k", "sgemm_naive"]
-    with pytest.raises(SystemExit) as stop:
-        main([SGEMM, "--launch", LAUNCH, *options])
-    assert stop.value.code == 0
-    assert "133,702 cycles" in capsys.readouterr().out
+    code, out, _ = run_program(SGEMM, "--launch", LAUNCH, *options)
+    assert code == 0
+    assert "133,702 cycles" in out
 
 
 @pytest.mark.parametrize(
@@ -426,20 +416,14 @@ def test_contradictions_name_both(
     options: tuple[str, str],
     line: int,
     command: tuple[str, ...],
-    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    with pytest.raises(SystemExit) as stop:
-        main([*command, SGEMM, "--launch", LAUNCH, *options])
-    assert stop.value.code == 1
-    text = capsys.readouterr().err
+    code, _, text = run_program(*command, SGEMM, "--launch", LAUNCH, *options)
+    assert code == 1
     assert f"error[PW426]: {' '.join(options)} contradicts {LAUNCH}:{line}:1" in text
     assert text.count("error") == 1
 
 
-def test_another_kernel_contradicts(capsys: pytest.CaptureFixture[str]) -> None:
+def test_another_kernel_contradicts() -> None:
     loops, launch = str(SAMPLES / "loops.ptx"), str(SAMPLES / "launches/loop_up.toml")
-    with pytest.raises(SystemExit):
-        main([loops, "--launch", launch, "-k", "loop_down"])
-    assert f"--kernel loop_down contradicts {launch}:2:1, which says loop_up" in (
-        capsys.readouterr().err
-    )
+    said = run_program(loops, "--launch", launch, "-k", "loop_down").err
+    assert f"--kernel loop_down contradicts {launch}:2:1, which says loop_up" in said

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
+from answers import only_answer
+from places import SAMPLES
 
 from ptxwcet.bounds.grid import BlockKind, Dispatch, affine_bound, bounds_by_residency
 from ptxwcet.claims import Refusal
 from ptxwcet.compose.launch_bound import LaunchBound
 from ptxwcet.compose.wishes import GridWishes
-from ptxwcet.studies.block_bound import bound_file
 from ptxwcet.studies.formula import bound_symbolic
 from ptxwcet.studies.formula_search import LaunchFormula, SymbolicBound
 from ptxwcet.studies.opening import RefusedKernel
 from ptxwcet.studies.request import Request
 
-SAMPLES = Path(__file__).parents[2] / "samples"
 MANY = "orin-ecrts2025-16sm"
 
 
@@ -29,7 +28,7 @@ def symbolic(name: str, what: str, **said: Any) -> SymbolicBound:
 
 
 def single(name: str, **said: Any) -> int:
-    (row,) = bound_file(Request(str(SAMPLES / f"{name}.ptx"), **said)).answered
+    row = only_answer(Request(str(SAMPLES / f"{name}.ptx"), **said))
     assert isinstance(row.launched, LaunchBound)
     return row.launched.claim.cycles
 

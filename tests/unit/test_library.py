@@ -10,11 +10,11 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from places import ROOT
 
 import ptxwcet
 from ptxwcet.library.sources import ptx_of
 
-ROOT = Path(__file__).parents[2]
 SAXPY = ROOT / "samples" / "saxpy.ptx"
 ADD = ROOT / "samples" / "vector_add.ptx"
 TRITON = ROOT / "samples" / "triton_add.ptx"

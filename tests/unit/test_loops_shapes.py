@@ -2,34 +2,24 @@
 
 from __future__ import annotations
 
-import pytest
+from flow_graphs import graph_with, loops_in
+from refusals import refusal_of
 
-from ptxwcet.flow.graph.cfg import BasicBlock, BlockId, ControlFlowGraph, Transfer, assemble_cfg
-from ptxwcet.flow.graph.dominance import compute_dominators, compute_postdominators
-from ptxwcet.flow.graph.loops import MAX_LOOP_DEPTH, LoopForest, find_loops
-from ptxwcet.support.diagnostics import PtxwcetError
-
-
-def graph(*successors: tuple[int, ...]) -> ControlFlowGraph:
-    """A graph of the given successors; the exit has the next number."""
-    blocks = [BasicBlock(BlockId(i), i, i + 1) for i in range(len(successors))]
-    return assemble_cfg(blocks, [Transfer(tuple(map(BlockId, one))) for one in successors])
-
-
-def loops(cfg: ControlFlowGraph) -> LoopForest:
-    return find_loops(cfg, compute_dominators(cfg))
+from ptxwcet.flow.graph.cfg import BlockId, ControlFlowGraph
+from ptxwcet.flow.graph.dominance import compute_postdominators
+from ptxwcet.flow.graph.loops import MAX_LOOP_DEPTH
 
 
 def test_rotated_loop_of_one_block() -> None:
-    cfg = graph((1,), (1, 2), (3,))
-    (loop,) = loops(cfg).loops
+    cfg = graph_with([(1,), (1, 2), (3,)])
+    (loop,) = loops_in(cfg).loops
     assert (loop.header, loop.latches, loop.body, loop.exits) == (1, (1,), {1}, ((1, 2),))
     assert loop.depth == 1
 
 
 def test_while_loop_tests_at_its_header() -> None:
-    cfg = graph((1,), (2, 3), (1,), (4,))
-    forest = loops(cfg)
+    cfg = graph_with([(1,), (2, 3), (1,), (4,)])
+    forest = loops_in(cfg)
     (loop,) = forest.loops
     assert (loop.header, loop.latches, loop.body, loop.exits) == (1, (2,), {1, 2}, ((1, 3),))
     assert forest.loop_of == (None, 0, 0, None, None)
@@ -37,7 +27,7 @@ def test_while_loop_tests_at_its_header() -> None:
 
 
 def test_two_latches_make_one_loop() -> None:
-    forest = loops(graph((1,), (2, 3), (1,), (1, 4), (5,)))
+    forest = loops_in(graph_with([(1,), (2, 3), (1,), (1, 4), (5,)]))
     (loop,) = forest.loops
     assert loop.latches == (2, 3)
     assert forest.back_edges == {(2, 1), (3, 1)}
@@ -45,8 +35,8 @@ def test_two_latches_make_one_loop() -> None:
 
 def test_nest_of_three_with_a_break() -> None:
     # 1 { 2 { 3 { 3 } 4 -> 6 (break out of two) } 5 } 6
-    cfg = graph((1,), (2,), (3,), (3, 4), (2, 5, 6), (1, 6), (7,))
-    forest = loops(cfg)
+    cfg = graph_with([(1,), (2,), (3,), (3, 4), (2, 5, 6), (1, 6), (7,)])
+    forest = loops_in(cfg)
     assert [(one.header, one.depth, one.parent) for one in forest.loops] == [
         (1, 1, None),
         (2, 2, 0),
@@ -61,14 +51,14 @@ def test_nest_of_three_with_a_break() -> None:
 
 
 def test_the_entry_may_be_a_header() -> None:
-    forest = loops(graph((1, 2), (0,), (3,)))
+    forest = loops_in(graph_with([(1, 2), (0,), (3,)]))
     assert forest.loops[0].header == 0
     assert forest.loops[0].body == {0, 1}
 
 
 def test_an_irreducible_region_inside_a_loop() -> None:
     # loop 1..4; 2 and 3 go round each other and are both entered from 1
-    forest = loops(graph((1,), (2, 3), (3,), (2, 4), (1, 5), (6,)))
+    forest = loops_in(graph_with([(1,), (2, 3), (3,), (2, 4), (1, 5), (6,)]))
     assert not forest.is_reducible
     (region,) = forest.irreducible
     assert (region.blocks, region.entries) == ((2, 3), (2, 3))
@@ -80,15 +70,13 @@ def nest(depth: int) -> ControlFlowGraph:
     """``depth`` headers, the innermost loop a single block, then the latches outwards."""
     heads = [(i + 1,) for i in range(depth - 1)]
     tails = [(depth - 1 - i, depth + i) for i in range(depth)]
-    return graph(*heads, *tails)
+    return graph_with([*heads, *tails])
 
 
 def test_the_deepest_nest_that_is_accepted() -> None:
-    forest = loops(nest(MAX_LOOP_DEPTH))
+    forest = loops_in(nest(MAX_LOOP_DEPTH))
     assert [one.depth for one in forest.loops] == list(range(1, MAX_LOOP_DEPTH + 1))
 
 
 def test_a_nest_that_is_too_deep_is_refused() -> None:
-    with pytest.raises(PtxwcetError) as caught:
-        loops(nest(MAX_LOOP_DEPTH + 1))
-    assert caught.value.diagnostics[0].code == "PW231"
+    assert refusal_of(loops_in, nest(MAX_LOOP_DEPTH + 1)).code == "PW231"

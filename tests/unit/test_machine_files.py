@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from places import DATA, PACKAGE, ROOT
+from refusals import refusals_of
 
 from ptxwcet.claims import AssumptionState
 from ptxwcet.cli.machine import machine as machine_command
@@ -14,9 +16,9 @@ from ptxwcet.ir.op_classes import OpClass
 from ptxwcet.machine.assumptions import ALONE, ASSUMPTIONS, OF_LAUNCHES
 from ptxwcet.machine.loader import DEFAULT_MACHINE, load_machine, machine_names
 from ptxwcet.machine.model import Evidence, OpTiming, TimingMeaning
-from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.support.diagnostics import Diagnostic
 
-GOLDEN = Path(__file__).parents[1] / "data" / "machines"
+GOLDEN = DATA / "machines"
 NAMES = (
     "ampere-realistic",
     "orin-ecrts2025",
@@ -60,7 +62,7 @@ def test_every_number_has_a_source_and_every_assumption_a_state(name: str) -> No
 
 
 def test_the_page_of_assumptions_says_what_the_code_says() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "assumptions.md").read_text()
+    page = (ROOT / "docs" / "assumptions.md").read_text()
     cells = dict(re.findall(r"^\| ([\w-]+) \| (.*) \|$", page, re.MULTILINE))
     assert ASSUMPTIONS.keys() <= cells.keys()
     for key in (ALONE, *OF_LAUNCHES):
@@ -150,9 +152,7 @@ def test_assumed_numbers_say_so() -> None:
 
 
 def problems_of(name: str, latency: int | None = None) -> tuple[Diagnostic, ...]:
-    with pytest.raises(PtxwcetError) as caught:
-        load_machine(name, latency)
-    return caught.value.diagnostics
+    return refusals_of(load_machine, name, latency)
 
 
 def codes_of(name: str, latency: int | None = None) -> list[str]:
@@ -228,7 +228,7 @@ def test_refused_files(text: str, codes: list[str], tmp_path: Path) -> None:
 
 def test_a_file_without_a_base_must_be_complete(tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
-    text = (Path(__file__).parents[2] / "ptxwcet/machine/models/orin-ecrts2025.toml").read_text()
+    text = (PACKAGE / "machine/models/orin-ecrts2025.toml").read_text()
     without = [
         line for line in text.splitlines() if not line.startswith(("fence", "GMEM", "clock"))
     ]
@@ -241,7 +241,7 @@ def test_a_file_without_a_base_must_be_complete(tmp_path: Path) -> None:
 
 def test_occupancy_is_whole_or_absent(tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
-    text = (Path(__file__).parents[2] / "ptxwcet/machine/models/orin-ecrts2025.toml").read_text()
+    text = (PACKAGE / "machine/models/orin-ecrts2025.toml").read_text()
     without = [line for line in text.splitlines() if not line.startswith("register_partitions")]
     path.write_text("\n".join(without))
     assert codes_of(str(path)) == ["PW306"]

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 import xml.etree.ElementTree as ElementTree
+from functools import partial
 from pathlib import Path
 
 import pytest
+from places import FLOW, SAMPLES
+from programs import run_program
+from refusals import refusal_of
 
-from ptxwcet.cli.main import main
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.makespan.programs import sections_of
 from ptxwcet.makespan.strings import unrolled
 from ptxwcet.studies.block_bound import bound_file
 from ptxwcet.studies.request import Request
-from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.warp.program import (
     Barrier,
     BlockWorkload,
@@ -28,21 +30,10 @@ from ptxwcet.warp.program import (
 )
 
 ONE = ("--load-store", "1", "--cores", "1")
-SAMPLES = Path(__file__).parents[2] / "samples"
+run = partial(run_program, "makespan")
 
 
-@pytest.fixture
-def run(capsys):
-    def call(*arguments: str) -> tuple[int, str, str]:
-        with pytest.raises(SystemExit) as stop:
-            main(["makespan", *arguments])
-        shown = capsys.readouterr()
-        return int(stop.value.code or 0), shown.out, shown.err
-
-    return call
-
-
-def test_the_issues_command(run) -> None:
+def test_the_issues_command() -> None:
     code, out, err = run("--string", "LLCLL", "--warps", "600", *ONE)
     assert (code, err) == (0, "")
     assert "MAKESPAN   2,401 slots   safe-bound, exact\nmethod     closed-form\n" in out
@@ -61,13 +52,13 @@ def test_the_issues_command(run) -> None:
         ("pessimistic", 12, "safe-bound"),
     ],
 )
-def test_methods(run, method: str, slots: int, claim: str) -> None:
+def test_methods(method: str, slots: int, claim: str) -> None:
     code, out, _ = run("--string", "LCL", "--warps", "4", "--method", method, *ONE)
     assert code == 0
     assert f"MAKESPAN   {slots} slots   {claim}\nmethod     {method}\n" in out
 
 
-def test_long_constraints_and_fractions(run) -> None:
+def test_long_constraints_and_fractions() -> None:
     arguments = ("--warps", "2", "--load-store", "1/2", "--cores", "1", "--method", "ilp")
     code, out, _ = run("--string", "LC", "--constraints", "long", *arguments)
     assert code == 0
@@ -76,7 +67,7 @@ def test_long_constraints_and_fractions(run) -> None:
     assert "(long)" in out
 
 
-def test_json(run) -> None:
+def test_json() -> None:
     code, out, _ = run("--string", "LCL", "--warps", "2", "--format", "json", *ONE)
     data = json.loads(out)
     assert code == 0
@@ -116,7 +107,7 @@ def test_json(run) -> None:
         ),
     ],
 )
-def test_bad_input(run, arguments, code: str, message: str) -> None:
+def test_bad_input(arguments, code: str, message: str) -> None:
     exit_code, out, err = run(*arguments, *ONE)
     assert (exit_code, out) == (2 if code in ("PW560", "PW561", "PW566") else 1, "")
     first, *rest = err.splitlines()
@@ -126,7 +117,7 @@ def test_bad_input(run, arguments, code: str, message: str) -> None:
 
 
 @pytest.mark.parametrize("capacity", ["0", "-1", "2/3", "x", "1e9", "1/0", "1/5000", "", "nan"])
-def test_bad_capacities(run, capacity: str) -> None:
+def test_bad_capacities(capacity: str) -> None:
     code, _, err = run("--string", "LC", "--warps", "3", f"--cores={capacity}", "--load-store", "1")
     assert code == 2
     assert err.startswith("error[PW561]: capacity ")
@@ -148,11 +139,11 @@ def test_bad_capacities(run, capacity: str) -> None:
         ("--string", "LC", "--warps", "3", "--most-warps", "4"),
     ],
 )
-def test_usage(run, arguments) -> None:
+def test_usage(arguments) -> None:
     assert run(*arguments, *ONE)[0] == 2
 
 
-def test_time_limit_ends_in_bounds_from_both_sides(run) -> None:
+def test_time_limit_ends_in_bounds_from_both_sides() -> None:
     arguments = ("--load-store", "2", "--cores", "1", "--timeout", "0.000001")
     code, out, _ = run("--string", "LLCLLCCL", "--warps", "14", *arguments)
     assert code == 0
@@ -161,7 +152,7 @@ def test_time_limit_ends_in_bounds_from_both_sides(run) -> None:
     assert "the time limit was reached" in out
 
 
-def test_ilp_in_no_time_keeps_what_is_proved_otherwise(run) -> None:
+def test_ilp_in_no_time_keeps_what_is_proved_otherwise() -> None:
     arguments = ("--method", "ilp", "--timeout", "0.01")
     code, out, _ = run("--string", "LLCLLC", "--warps", "4", *arguments, *ONE)
     assert code == 0
@@ -169,7 +160,7 @@ def test_ilp_in_no_time_keeps_what_is_proved_otherwise(run) -> None:
     assert "the time limit was reached" in out
 
 
-def test_beyond_the_table_there_are_bounds(run) -> None:
+def test_beyond_the_table_there_are_bounds() -> None:
     code, out, _ = run(
         "--string", "LLCLLCCL", "--warps", "140", "--load-store", "2", "--cores", "1"
     )
@@ -178,7 +169,7 @@ def test_beyond_the_table_there_are_bounds(run) -> None:
     assert "too many states for a table" in out
 
 
-def test_schedule_is_drawn(run, tmp_path: Path) -> None:
+def test_schedule_is_drawn(tmp_path: Path) -> None:
     path = tmp_path / "s.svg"
     code, _, _ = run("--string", "LLC", "--warps", "4", "--schedule", str(path), *ONE)
     assert code == 0
@@ -195,7 +186,7 @@ def test_schedule_is_drawn(run, tmp_path: Path) -> None:
     assert len({(one.get("x"), one.get("y")) for one in drawn}) == 12
 
 
-def test_pictures_that_cannot_be_drawn(run, tmp_path: Path) -> None:
+def test_pictures_that_cannot_be_drawn(tmp_path: Path) -> None:
     path = str(tmp_path / "s.svg")
     for arguments in (("LLC", "--warps", "9000"), ("LLC", "--warps", "900000")):
         code, _, err = run("--string", *arguments, "--schedule", path, *ONE)
@@ -206,7 +197,7 @@ def test_pictures_that_cannot_be_drawn(run, tmp_path: Path) -> None:
     assert "there is no folder '/no'" in err
 
 
-def test_a_kernel_without_barriers(run) -> None:
+def test_a_kernel_without_barriers() -> None:
     file = str(SAMPLES / "vector_add.ptx")
     code, out, _ = run(file, "--block", "256", "--grid", "4", "--param", "n=1024", *ONE)
     assert code == 0
@@ -214,14 +205,14 @@ def test_a_kernel_without_barriers(run) -> None:
     assert "MAKESPAN   148 slots   safe-bound, exact" in out
 
 
-def test_the_kind_of_block_with_the_largest_makespan_counts(run) -> None:
+def test_the_kind_of_block_with_the_largest_makespan_counts() -> None:
     file = str(SAMPLES / "vector_add.ptx")  # block 4 has nothing to do
     code, out, _ = run(file, "--block", "256", "--grid", "5", "--param", "n=1024", *ONE)
     assert code == 0
     assert "MAKESPAN   148 slots   safe-bound, exact" in out
 
 
-def test_a_kernel_against_its_instructions_one_by_one(run) -> None:
+def test_a_kernel_against_its_instructions_one_by_one() -> None:
     """Every section of the unrolled path by its own, with M by dynamic programming."""
     file = str(SAMPLES / "sgemm_naive.ptx")
     machine = load_machine()
@@ -247,7 +238,7 @@ def most_pairs(string: str) -> int:
     return best[len(string)]
 
 
-def test_a_kernel_with_barriers_and_loops(run) -> None:
+def test_a_kernel_with_barriers_and_loops() -> None:
     file = str(SAMPLES / "sgemm_naive.ptx")
     code, out, _ = run(file, "--block", "32x32", "--param", "K=1048576", *ONE)
     assert code == 0
@@ -255,7 +246,7 @@ def test_a_kernel_with_barriers_and_loops(run) -> None:
     assert "safe-bound, exact" in out
 
 
-def test_kernels_without_one_string(run) -> None:
+def test_kernels_without_one_string() -> None:
     file = str(SAMPLES / "block_reduce.ptx")
     code, _, err = run(file, "--block", "256", "--grid", "4", "--param", "n=10000", *ONE)
     assert code == 1
@@ -294,12 +285,10 @@ def test_sections_between_barriers() -> None:
     ],
 )
 def test_workloads_without_a_string(bodies, code: str) -> None:
-    with pytest.raises(PtxwcetError) as refused:
-        sections_of(workload(*bodies), LETTERS)
-    assert refused.value.diagnostics[0].code == code
+    assert refusal_of(sections_of, workload(*bodies), LETTERS).code == code
 
 
-def test_a_unit_gets_its_letter_by_option(run, tmp_path: Path) -> None:
+def test_a_unit_gets_its_letter_by_option(tmp_path: Path) -> None:
     machine = tmp_path / "m.toml"
     text = 'schema = 1\nextends = "orin-ecrts2025"\nname = "m"\n'
     machine.write_text(text + '[makespan]\nINT = "X"\nNONE = "L"\n')
@@ -317,9 +306,9 @@ def test_a_unit_gets_its_letter_by_option(run, tmp_path: Path) -> None:
     assert "(22 instructions: 21 L, 1 C)" in out
 
 
-def test_counts_that_are_only_bounded_give_no_exact_makespan(run) -> None:
+def test_counts_that_are_only_bounded_give_no_exact_makespan() -> None:
     """n rounds and 11 - n rounds: their largest numbers are not taken together."""
-    path = str(Path(__file__).parents[1] / "data/flow/two_barrier_loops.ptx")
+    path = str(FLOW / "two_barrier_loops.ptx")
     arguments = (path, "--block", "64", "--load-store", "1", "--cores", "1", "--param")
     assert run(*arguments, "n=1")[0] == 0
     code, out, err = run(*arguments, "n=1..10")

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from refusals import refusal_of, refusals_of
 
-from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.trace.measurement_files import ReadOptions, read_measurements
 from ptxwcet.trace.measurements import Measurements, TimeUnit
 
@@ -77,9 +77,9 @@ def test_arrays(tmp_path: Path) -> None:
 )
 def test_arrays_that_are_no_times(tmp_path: Path, array: np.ndarray, code: str) -> None:
     np.save(tmp_path / "a.npy", array)
-    with pytest.raises(PtxwcetError) as refused:
-        read_measurements([str(tmp_path / "a.npy")], CYCLES)
-    assert [one.code for one in refused.value.diagnostics] == [code]
+    assert [
+        one.code for one in refusals_of(read_measurements, [str(tmp_path / "a.npy")], CYCLES)
+    ] == [code]
 
 
 @pytest.mark.parametrize(
@@ -107,9 +107,7 @@ def test_arrays_that_are_no_times(tmp_path: Path, array: np.ndarray, code: str) 
     ],
 )
 def test_the_line_at_fault_is_named(tmp_path: Path, text: str, code: str, line: int) -> None:
-    with pytest.raises(PtxwcetError) as refused:
-        read(tmp_path, text)
-    (one,) = refused.value.diagnostics
+    (one,) = refusals_of(read, tmp_path, text)
     assert one.code == code
     assert one.span is not None
     assert one.span.line == line
@@ -137,15 +135,11 @@ def test_the_line_at_fault_is_named(tmp_path: Path, text: str, code: str, line: 
 def test_files_that_cannot_be_read(
     tmp_path: Path, text: str | bytes, code: str, options: ReadOptions
 ) -> None:
-    with pytest.raises(PtxwcetError) as refused:
-        read(tmp_path, text, options)
-    assert [one.code for one in refused.value.diagnostics] == [code]
+    assert [one.code for one in refusals_of(read, tmp_path, text, options)] == [code]
 
 
 def test_no_file(tmp_path: Path) -> None:
-    with pytest.raises(PtxwcetError) as refused:
-        read_measurements([str(tmp_path / "none.csv")], CYCLES)
-    assert refused.value.diagnostics[0].code == "PW701"
+    assert refusal_of(read_measurements, [str(tmp_path / "none.csv")], CYCLES).code == "PW701"
 
 
 def test_files_must_agree(tmp_path: Path) -> None:
@@ -153,9 +147,12 @@ def test_files_must_agree(tmp_path: Path) -> None:
     (tmp_path / "b.csv").write_text("ns\n3\n")
     (tmp_path / "c.csv").write_text("condition,cycles\na,3\n")
     for other, code in (("b.csv", "PW703"), ("c.csv", "PW707")):
-        with pytest.raises(PtxwcetError) as refused:
-            read_measurements([str(tmp_path / "a.csv"), str(tmp_path / other)], ReadOptions())
-        assert refused.value.diagnostics[0].code == code
+        assert (
+            refusal_of(
+                read_measurements, [str(tmp_path / "a.csv"), str(tmp_path / other)], ReadOptions()
+            ).code
+            == code
+        )
 
 
 def test_clock_pairs_by_equation_1(tmp_path: Path) -> None:

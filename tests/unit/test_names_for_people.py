@@ -10,18 +10,18 @@ from typing import NamedTuple
 
 import pytest
 from click.testing import CliRunner
+from parsing import parse_file, parse_kernel, parse_text
+from places import ROOT
+from refusals import refusal_of
 
 from ptxwcet.cli.main import commands
 from ptxwcet.ir.kernel import SourceLocation
 from ptxwcet.library.functions import analyse
-from ptxwcet.ptx.parser import parse_module
-from ptxwcet.ptx.reading import read_source
 from ptxwcet.studies.opening import cuda_parameter_names, file_digest, select_kernels
 from ptxwcet.studies.request import Request
 from ptxwcet.support.diagnostics import PtxwcetError, render_all
-from ptxwcet.support.source import SourceFile, readable_paths
+from ptxwcet.support.source import readable_paths
 
-ROOT = Path(__file__).parents[2]
 SOBEL = ROOT / "tests/data/names/sobel.ptx"
 NUMBA = ROOT / "tests/corpus/ptx/numba"
 MANGLED = "_Z5sobelPKfPfii"
@@ -133,7 +133,7 @@ def test_json_has_both_names() -> None:
     ],
 )
 def test_kernels_are_asked_for_as_they_are_printed(name: str, chosen: list[str]) -> None:
-    kernels = parse_module(read_source(str(SOBEL))).kernels
+    kernels = parse_file(SOBEL).kernels
     assert [one.readable for one in select_kernels(kernels, (name,), "f")] == chosen
     drawn = invoke("cfg", str(SOBEL), "-k", name).stdout
     assert re.findall(r'^  label="(.*)";$', drawn, re.MULTILINE) == chosen
@@ -141,13 +141,13 @@ def test_kernels_are_asked_for_as_they_are_printed(name: str, chosen: list[str])
 
 def test_overloads_of_numba_are_told_apart_by_their_types() -> None:
     text = (NUMBA / "saxpy_75.ptx").read_text(encoding="utf-8")
-    (kernel,) = parse_module(SourceFile("f", text)).kernels
+    kernel = parse_kernel(text, "f")
     assert kernel.readable == "numba_kernels.saxpy"
     assert kernel.readable in repr(analyse(text, block=128))
     other = kernel.name.replace("Eif5Array", "Exd5Array")
     assert other != kernel.name
     body = text[text.index(".visible .entry") :]
-    both = parse_module(SourceFile("f", text + body.replace(kernel.name, other)))
+    both = parse_text(text + body.replace(kernel.name, other), "f")
     assert [one.readable for one in both.kernels] == [
         "numba_kernels.saxpy(int32, float32, float32[:], float32[:])",
         "numba_kernels.saxpy(int64, float64, float32[:], float32[:])",
@@ -156,7 +156,7 @@ def test_overloads_of_numba_are_told_apart_by_their_types() -> None:
 
 def test_parameters_without_a_source_have_short_names(tmp_path: Path) -> None:
     alone = Path(shutil.copy(SOBEL, tmp_path))
-    (kernel, *_) = parse_module(read_source(str(alone))).kernels
+    (kernel, *_) = parse_file(alone).kernels
     names = cuda_parameter_names(kernel, Request(str(alone)))
     assert names == ("param_0", "param_1", "param_2", "param_3")
     short = ["--param", "param_2=100", "--param", f"{MANGLED}_param_3=12"]
@@ -250,8 +250,6 @@ def test_line_0_is_of_the_compiler() -> None:
 
 
 def test_a_kernel_that_is_not_there_is_answered_with_names_of_people() -> None:
-    kernels = parse_module(read_source(str(SOBEL))).kernels
-    with pytest.raises(PtxwcetError) as caught:
-        select_kernels(kernels, ("scale<int, 1>",), "f")
-    (note,) = caught.value.diagnostics[0].notes
+    kernels = parse_file(SOBEL).kernels
+    (note,) = refusal_of(select_kernels, kernels, ("scale<int, 1>",), "f").notes
     assert note.startswith("its kernels: sobel, scale<float, 4>, ")

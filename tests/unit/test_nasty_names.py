@@ -9,15 +9,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from places import ROOT, SAMPLES
+from programs import Ended, run_program
 
-from ptxwcet.cli.main import main
 from ptxwcet.cli.output import echo
 from ptxwcet.support.diagnostics import Diagnostic
 from ptxwcet.support.printable import printable, printable_line, printable_picture
 from ptxwcet.support.source import SourceFile, Span
 
-ROOT = Path(__file__).parents[2]
-SAMPLES = ROOT / "samples"
 NASTY = (
     "\x1b[2J\x1b]0;owned\x07",  # escape sequences
     "\x9b31m",  # a control sequence in one character
@@ -65,14 +64,12 @@ def test_echo(capsys: pytest.CaptureFixture[str]) -> None:
     assert raw(shown.out + shown.err) == set()
 
 
-def call(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
-    with pytest.raises(SystemExit) as stopped:
-        main([str(one) for one in arguments])
-    shown = capsys.readouterr()
-    assert raw(shown.out) == set()
-    assert raw(shown.err) == set()
-    assert "PW901" not in shown.err
-    return int(stopped.value.code or 0), shown.out, shown.err
+def call(*arguments: object) -> Ended:
+    ended = run_program(*arguments)
+    assert raw(ended.out) == set()
+    assert raw(ended.err) == set()
+    assert "PW901" not in ended.err
+    return ended
 
 
 def test_nothing_in_the_commands_prints_past_echo() -> None:
@@ -123,22 +120,20 @@ N = ("--param", "0=100")
     ],
     ids=lambda words: ascii("_".join(words))[:40],
 )
-def test_commands(words: tuple[str, ...], ptx: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    _, out, _ = call(capsys, words[0], ptx, *words[1:])
+def test_commands(words: tuple[str, ...], ptx: Path) -> None:
+    _, out, _ = call(words[0], ptx, *words[1:])
     if "json" in words and out:
         json.loads(out)
 
 
-def test_json_keeps_the_name(ptx: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    _, out, _ = call(capsys, ptx, *LAUNCH, *N, "--format", "json")
+def test_json_keeps_the_name(ptx: Path) -> None:
+    _, out, _ = call(ptx, *LAUNCH, *N, "--format", "json")
     assert json.loads(out)["file"] == str(ptx)
 
 
-def test_a_template_with_nasty_source_lines_is_toml(
-    tmp_path: Path, ptx: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_template_with_nasty_source_lines_is_toml(tmp_path: Path, ptx: Path) -> None:
     out = tmp_path / "facts.toml"
-    call(capsys, "facts", ptx, *LAUNCH, "-o", out)
+    call("facts", ptx, *LAUNCH, "-o", out)
     text = out.read_text()
     assert raw(text) == set()
     tomllib.loads(text)
@@ -155,27 +150,23 @@ def test_a_template_with_nasty_source_lines_is_toml(
         "# {}\n= 1\n",
     ],
 )
-def test_launch_files(
-    text: str, tmp_path: Path, ptx: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_launch_files(text: str, tmp_path: Path, ptx: Path) -> None:
     launch = tmp_path / "l.toml"
     escaped = json.dumps(BAD)[1:-1].replace("\\udb40\\udc41", "\\U000e0041")
     launch.write_text(text.format(escaped), encoding="utf-8")
-    code, _, err = call(capsys, "run", ptx, "--launch", launch)
+    code, _, err = call("run", ptx, "--launch", launch)
     assert code != 0
     assert "error[" in err
 
 
 @pytest.mark.parametrize("form", ["dot", "svg"])
-def test_graphs(form: str, tmp_path: Path, ptx: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_graphs(form: str, tmp_path: Path, ptx: Path) -> None:
     out = tmp_path / f"g.{form}"
-    if call(capsys, "cfg", ptx, *LAUNCH, *N, "-o", out)[0] == 0:
+    if call("cfg", ptx, *LAUNCH, *N, "-o", out)[0] == 0:
         assert raw(out.read_text(encoding="utf-8")) == set()
 
 
-def test_pages_and_pictures_of_measurements(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_pages_and_pictures_of_measurements(tmp_path: Path) -> None:
     """Labels of such characters are refused (PW702); the name of the file is on the page."""
     random = np.random.default_rng(3)
     rows = [f"A,{time:.0f}" for time in 1000 + random.gamma(9, 100, 1000)]
@@ -183,8 +174,8 @@ def test_pages_and_pictures_of_measurements(
     times.write_text("\n".join(("condition,cycles", *rows)) + "\n")
     page, plots, saved = tmp_path / "p.html", tmp_path / "plots", tmp_path / "out.json"
     options = ("--html", page, "--plots", plots, "--picture-format", "svg", "--force")
-    call(capsys, "pwcet", times, *options)
-    _, out, _ = call(capsys, "pwcet", times, "--format", "json", "--force")
+    call("pwcet", times, *options)
+    _, out, _ = call("pwcet", times, "--format", "json", "--force")
     saved.write_text(out)
     json.loads(out)
     written = [path for path in (page, *plots.glob("*")) if path.exists()]
@@ -193,7 +184,7 @@ def test_pages_and_pictures_of_measurements(
         assert raw(path.read_text(encoding="utf-8")) == set(), path
 
 
-def test_file_names_that_are_no_unicode(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_file_names_that_are_no_unicode(tmp_path: Path) -> None:
     """Bytes of a name in another encoding: what is written as JSON has them as an escape."""
     path = tmp_path / "k\udcff.ptx"
     try:
@@ -201,12 +192,12 @@ def test_file_names_that_are_no_unicode(tmp_path: Path, capsys: pytest.CaptureFi
     except OSError:
         pytest.skip("this file system takes UTF-8 names only")
     path.with_suffix(".cu").write_text((SAMPLES / "saxpy.cu").read_text())
-    code, out, _ = call(capsys, path, *LAUNCH, *N, "--format", "json")
+    code, out, _ = call(path, *LAUNCH, *N, "--format", "json")
     assert (code, json.loads(out)["file"]) == (0, str(path))
     side, lines = tmp_path / "s.json", tmp_path / "p.jsonl"
-    assert call(capsys, "instrument", path, "-o", tmp_path / "o.ptx", "--sidecar", side)[0] == 0
+    assert call("instrument", path, "-o", tmp_path / "o.ptx", "--sidecar", side)[0] == 0
     assert json.loads(side.read_text())["source"] == path.name
     launch = SAMPLES / "launches" / "saxpy.toml"
-    assert call(capsys, "run", path, "--launch", launch, "--paths", lines)[0] == 0
+    assert call("run", path, "--launch", launch, "--paths", lines)[0] == 0
     assert str(path) in [json.loads(row).get("file") for row in lines.read_text().splitlines()]
-    assert call(capsys, "facts", path, *LAUNCH, "-o", tmp_path / "f.toml")[0] in (0, 1)
+    assert call("facts", path, *LAUNCH, "-o", tmp_path / "f.toml")[0] in (0, 1)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import csv
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from places import DATA
 
 from ptxwcet.compose.occupancy import BlockResources, Occupancy, compute_occupancy
 from ptxwcet.compose.waves import WaveSchedule, schedule_waves
@@ -16,7 +16,7 @@ from ptxwcet.machine.loader import load_machine
 from ptxwcet.machine.model import Machine
 from ptxwcet.support.diagnostics import PtxwcetError
 
-TABLE = Path(__file__).parents[1] / "data" / "occupancy" / "cuda-13.0.csv"
+TABLE = DATA / "occupancy" / "cuda-13.0.csv"
 ORIN = load_machine("orin-ecrts2025")
 MACHINES = {
     "8.0": load_machine("ampere-realistic"),

@@ -5,12 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from parsing import parse_text
 
-from ptxwcet.ptx.parser import parse_module
 from ptxwcet.studies.block_bound import bound_file
 from ptxwcet.studies.request import Request
 from ptxwcet.support.diagnostics import PtxwcetError
-from ptxwcet.support.source import SourceFile
 
 HEAD = """.version 9.0
 .target sm_100a
@@ -57,7 +56,7 @@ def test_what_ptxas_takes_is_bounded(statement: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("statement", REFUSED)
 def test_what_ptxas_refuses_is_refused(statement: str) -> None:
     with pytest.raises(PtxwcetError):
-        parse_module(SourceFile("k.ptx", f"{HEAD}L: {statement}\nret;\n}}\n"))
+        parse_text(f"{HEAD}L: {statement}\nret;\n}}\n")
 
 
 @pytest.mark.parametrize("least", ["f", "%r4"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from parsing import parse_kernel
 
 from ptxwcet.flow.shapes.rules import result_shapes
 from ptxwcet.flow.shapes.shape import VARYING, Agreement, Shape, uniform
@@ -13,8 +14,6 @@ from ptxwcet.flow.values.transfer import compile_transfer
 from ptxwcet.flow.values.value import Unknown
 from ptxwcet.ir.kernel import Instruction, Kernel, Operand, Register
 from ptxwcet.ir.operation import NumberKind, NumberType, number_type, operation_of
-from ptxwcet.ptx.parser import parse_module
-from ptxwcet.support.source import SourceFile
 
 HEAD = (
     ".version 9.0\n.target sm_100a\n.address_size 64\n.const .align 8 .b32 table[2];\n"
@@ -24,7 +23,7 @@ HEAD = (
 
 
 def parsed(statement: str) -> tuple[Instruction, Kernel]:
-    kernel = parse_module(SourceFile("k.ptx", f"{HEAD}{statement}\nret;\n}}\n")).kernels[0]
+    kernel = parse_kernel(f"{HEAD}{statement}\nret;\n}}\n")
     return kernel.instructions[0], kernel
 
 

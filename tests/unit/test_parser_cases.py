@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
+from parsing import parse_text
+from places import DATA
 
 from ptxwcet.ir.kernel import unknown_instructions
 from ptxwcet.ir.printer import print_module
 from ptxwcet.ir.structure import structure
 from ptxwcet.ir.verifier import verify_kernel
-from ptxwcet.ptx.parser import parse_module
 from ptxwcet.support.diagnostics import PtxwcetError
-from ptxwcet.support.source import SourceFile
 
-CASES: list[dict[str, Any]] = json.loads(
-    (Path(__file__).parents[1] / "data" / "ptx-cases.json").read_text(encoding="utf-8")
-)
+CASES: list[dict[str, Any]] = json.loads((DATA / "ptx-cases.json").read_text(encoding="utf-8"))
 ACCEPTED = [case for case in CASES if case["accepted"]]
 REJECTED = [case for case in CASES if not case["accepted"]]
 
@@ -31,7 +28,7 @@ TAKEN_ALL_THE_SAME = {
 def is_refused(text: str) -> bool:
     """Whether the parser reports an error or the module holds an opcode without a row."""
     try:
-        module = parse_module(SourceFile("case.ptx", text))
+        module = parse_text(text, "case.ptx")
     except PtxwcetError:
         return True
     return any(unknown_instructions(kernel) for kernel in module.kernels + module.functions)
@@ -43,14 +40,14 @@ def test_there_are_213_cases() -> None:
 
 @pytest.mark.parametrize("case", ACCEPTED, ids=lambda case: case["name"])
 def test_accepted_cases_lower_and_survive_printing(case: dict[str, Any]) -> None:
-    module = parse_module(SourceFile("case.ptx", case["source"]))
+    module = parse_text(case["source"], "case.ptx")
     for kernel in module.kernels + module.functions:
         assert unknown_instructions(kernel) == ()
         assert verify_kernel(kernel) == ()
         for instruction in kernel.instructions:
             assert instruction.op_class is not None
     printed = print_module(module)
-    again = parse_module(SourceFile("printed.ptx", printed))
+    again = parse_text(printed)
     assert structure(again) == structure(module)
     assert print_module(again) == printed
 
@@ -63,7 +60,7 @@ def test_rejected_cases_are_refused_but_for_a_listed_few() -> None:
 @pytest.mark.parametrize("name", sorted(TAKEN_ALL_THE_SAME))
 def test_a_character_outside_ascii_is_a_warning(name: str) -> None:
     (case,) = [case for case in CASES if case["name"] == name]
-    (warning,) = parse_module(SourceFile("case.ptx", case["source"])).warnings
+    (warning,) = parse_text(case["source"], "case.ptx").warnings
     assert warning.code == "PW116"
     assert warning.span is not None
     assert warning.span.text == "é"

@@ -6,22 +6,20 @@ import os
 from pathlib import Path
 
 import pytest
+from parsing import parse_file, parse_kernel, parse_text
+from refusals import refusals_of
 
 from ptxwcet.ir.kernel import Immediate
-from ptxwcet.ptx.parser import parse_module
 from ptxwcet.ptx.problems import MOST_PROBLEMS
 from ptxwcet.ptx.reading import read_source
-from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
-from ptxwcet.support.source import SourceFile
+from ptxwcet.support.diagnostics import Diagnostic
 
 HEADER = ".version 8.8\n.target sm_90a\n.address_size 64\n"
 DECLARATIONS = ".reg .pred %p<9>; .reg .b32 %r<20>; .reg .b64 %rd<20>; .reg .f32 %f<20>;\n"
 
 
 def errors(text: str) -> tuple[Diagnostic, ...]:
-    with pytest.raises(PtxwcetError) as caught:
-        parse_module(SourceFile("bad.ptx", text))
-    return caught.value.diagnostics
+    return refusals_of(parse_text, text, "bad.ptx")
 
 
 def in_body(statements: str) -> str:
@@ -211,7 +209,7 @@ def test_files_that_are_no_ptx(text: str, code: str, words: str) -> None:
 
 
 def test_old_constant_banks_are_taken_where_ptx_had_them() -> None:
-    module = parse_module(SourceFile("old.ptx", ".version 1.4\n.target sm_13\n.const[3] .b32 x;\n"))
+    module = parse_text(".version 1.4\n.target sm_13\n.const[3] .b32 x;\n")
     assert [variable.name for variable in module.variables] == ["x"]
 
 
@@ -226,7 +224,7 @@ def test_a_truncated_file_is_an_error_never_a_traceback(cut: int) -> None:
 @pytest.mark.parametrize(("mark", "value"), [("-", -1), ("~", ~1), ("+", 1)])
 def test_deep_nesting_inside_a_statement_is_no_recursion(mark: str, value: int) -> None:
     text = in_body(f"mov.b32 %r1, {mark * 25_001}(1);")
-    (kernel,) = parse_module(SourceFile("deep.ptx", text)).kernels
+    kernel = parse_kernel(text)
     assert kernel.instructions[0].operands[1] == Immediate(value, str(value))
 
 
@@ -256,9 +254,7 @@ def test_long_nonsense_gets_few_errors(text: str) -> None:
 
 
 def refusal(path: Path) -> Diagnostic:
-    with pytest.raises(PtxwcetError) as caught:
-        read_source(path)
-    (diagnostic,) = caught.value.diagnostics
+    (diagnostic,) = refusals_of(read_source, path)
     assert diagnostic.code == "PW112"
     return diagnostic
 
@@ -298,5 +294,5 @@ def test_windows_files_are_read(tmp_path: Path) -> None:
     path.write_bytes(
         b"\xef\xbb\xbf" + in_body("add.s32 %r1, %r2, 1;").replace("\n", "\r\n").encode()
     )
-    (kernel,) = parse_module(read_source(path)).kernels
+    (kernel,) = parse_file(path).kernels
     assert kernel.instructions[0].span.line == 7

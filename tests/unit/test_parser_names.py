@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from parsing import parse_text
 
 from ptxwcet.ir.kernel import (
     Address,
@@ -18,15 +19,13 @@ from ptxwcet.ir.kernel import (
     Vector,
 )
 from ptxwcet.ir.op_classes import ControlEffect
-from ptxwcet.ptx.parser import parse_module
-from ptxwcet.support.source import SourceFile
 
 HEADER = ".version 8.8\n.target sm_90a, texmode_unified\n.address_size 64\n"
 DECLARATIONS = ".reg .pred %p<9>; .reg .b32 %r<20>; .reg .b64 %rd<20>; .reg .f32 %f<20>;\n"
 
 
 def module(text: str) -> Module:
-    return parse_module(SourceFile("good.ptx", HEADER + text))
+    return parse_text(HEADER + text)
 
 
 def kernel(statements: str, module_text: str = "") -> Kernel:

@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from places import ROOT
+from programs import run_program
+from refusals import refusals_of
 
 from ptxwcet.bounds.methods import METHODS, all_methods
-from ptxwcet.cli.main import main
 from ptxwcet.machine.loader import load_machine, machine_names
-from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.support.plugins import plugins
 
-ROOT = Path(__file__).parents[2]
 VECTOR_ADD = (str(ROOT / "samples/vector_add.ptx"), "--block", "256", "--param", "n=1000")
 MODULE = """
 from dataclasses import replace
@@ -67,17 +67,10 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     sys.modules.pop("plugged_in", None)
 
 
-def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
-    with pytest.raises(SystemExit) as stopped:
-        main([*VECTOR_ADD, *arguments])
-    shown = capsys.readouterr()
-    return int(stopped.value.code or 0), shown.out, shown.err
-
-
-def test_a_machine_goes_by_its_name(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_machine_goes_by_its_name() -> None:
     assert {"slow", "lost"} < set(machine_names())
     assert load_machine("slow").memory_latency_cycles == 400
-    code, out, _ = run(capsys, "--machine", "slow", "-q")
+    code, out, _ = run_program(*VECTOR_ADD, "--machine", "slow", "-q")
     assert (code, out) == (0, "vector_add 1062 safe-bound\n")
 
 
@@ -88,15 +81,13 @@ def test_the_tools_own_names_stay_its_own() -> None:
 
 
 def test_a_machine_that_cannot_be_loaded_is_refused() -> None:
-    with pytest.raises(PtxwcetError) as refused:
-        load_machine("lost")
-    (problem,) = refused.value.diagnostics
+    (problem,) = refusals_of(load_machine, "lost")
     assert problem.code == "PW302"
     assert "'lost' of package plugged-in cannot be loaded" in problem.message
 
 
-def test_methods_answer_beside_the_tools_own(capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, _ = run(capsys, "--format", "json")
+def test_methods_answer_beside_the_tools_own() -> None:
+    code, out, _ = run_program(*VECTOR_ADD, "--format", "json")
     assert code == 0
     (kernel,) = json.loads(out)["kernels"]
     rows = {row["method"]: row for row in kernel["bounds"]}
@@ -107,12 +98,12 @@ def test_methods_answer_beside_the_tools_own(capsys: pytest.CaptureFixture[str])
     assert "it is a int, not a BoundMethod" in rows["number"]["note"]
 
 
-def test_what_another_package_says_rests_on_it(capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, _ = run(capsys, "--method", "doubled")
+def test_what_another_package_says_rests_on_it() -> None:
+    code, out, _ = run_program(*VECTOR_ADD, "--method", "doubled")
     assert code == 0
     assert "BOUND      1,324 cycles" in out
     assert "the method doubled of package plugged-in is right [assumed]" in out
-    assert run(capsys, "--method", "none")[0] == 2
-    code, _, err = run(capsys, "--method", "raising")
+    assert run_program(*VECTOR_ADD, "--method", "none")[0] == 2
+    code, _, err = run_program(*VECTOR_ADD, "--method", "raising")
     assert code == 1
     assert "error[PW536]: method raising gives no bound" in err

@@ -2,13 +2,11 @@
 
 import numpy as np
 import pytest
+from executions import execute_first
 
 from ptxwcet.cli import progress
 from ptxwcet.cli.progress import ProgressLine
-from ptxwcet.emulator.execute import execute
-from ptxwcet.emulator.launch import EmulatedLaunch, EmulatorOptions
-from ptxwcet.ptx.parser import parse_module
-from ptxwcet.support.source import SourceFile
+from ptxwcet.emulator.launch import EmulatedLaunch
 
 
 @pytest.fixture
@@ -61,11 +59,9 @@ L: add.u32 %r2, %r2, 1;
 
 
 def test_a_long_block_reports_while_it_runs():
-    module = parse_module(SourceFile("slow.ptx", KERNEL))
     seen = []
-    options = EmulatorOptions(progress=lambda *numbers: seen.append(numbers))
     launch = EmulatedLaunch((32, 1, 1), (2, 1, 1), (3000,))
-    done = execute(module.kernels[0], module, launch, options=options)
+    done = execute_first(KERNEL, launch, progress=lambda *numbers: seen.append(numbers))
     assert len(seen) > 4
     assert [row[:2] for row in seen if row[2] == done.warp_instructions] == [(2, 2)]
     assert np.all(np.diff([row[2] for row in seen]) > 0)

@@ -6,7 +6,6 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import jsonschema
 import numpy as np
@@ -31,7 +30,6 @@ from ptxwcet.studies.pwcet import (
 )
 from ptxwcet.trace.measurements import Condition, Measurements, TimeUnit
 
-ROOT = Path(__file__).parents[2]
 SCHEMA = schema_of("pwcet")
 
 

@@ -10,11 +10,11 @@ from pathlib import Path
 import jsonschema
 import numpy as np
 import pytest
+from places import ROOT
+from programs import run_program
 
-from ptxwcet.cli.main import main
 from ptxwcet.report.schema import schema_of
 
-ROOT = Path(__file__).parents[2]
 SCHEMA = schema_of("pwcet")
 VOID = {"meta", "br", "link"}
 
@@ -38,17 +38,8 @@ def drifting(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def call(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
-    with pytest.raises(SystemExit) as stop:
-        main(["pwcet", *map(str, arguments)])
-    shown = capsys.readouterr()
-    return int(stop.value.code or 0), shown.out, shown.err
-
-
-def test_text_has_tests_gates_fits_and_curve(
-    times: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    code, out, err = call(capsys, times)
+def test_text_has_tests_gates_fits_and_curve(times: Path) -> None:
+    code, out, err = run_program("pwcet", times)
     assert (code, err) == (0, "")
     for word in (
         *("condition  A", "condition  <B$_>", "runs test", "Ljung-Box", "BDS", "KS of halves"),
@@ -63,10 +54,10 @@ def test_text_has_tests_gates_fits_and_curve(
         assert word in out, word
 
 
-def test_json_follows_the_schema_and_is_the_same_again(
-    times: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    code, out, _ = call(capsys, times, "--format", "json", "--extremes", "bm", "--block-size", 25)
+def test_json_follows_the_schema_and_is_the_same_again(times: Path) -> None:
+    code, out, _ = run_program(
+        "pwcet", times, "--format", "json", "--extremes", "bm", "--block-size", 25
+    )
     assert code == 0
     data = json.loads(out)
     jsonschema.Draft202012Validator(SCHEMA).validate(data)
@@ -82,16 +73,17 @@ def test_json_follows_the_schema_and_is_the_same_again(
         assert top == [
             max(row["curve"][k][name] for row in data["conditions"]) for k in range(len(top))
         ]
-    again = call(capsys, times, "--format", "json", "--extremes", "bm", "--block-size", 25)[1]
+    again = run_program("pwcet", times, "--format", "json", "--extremes", "bm", "--block-size", 25)[
+        1
+    ]
     assert again == out
 
 
-def test_levels_are_those_of_one_run_not_of_a_block(
-    times: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_levels_are_those_of_one_run_not_of_a_block(times: Path) -> None:
     """The printed level, put back into the printed law: 1 - G(x)^(1/25) is the probability."""
-    _, out, _ = call(
-        *(capsys, times, "--format", "json", "--extremes", "bm", "--block-size", 25),
+    _, out, _ = run_program(
+        "pwcet",
+        *(times, "--format", "json", "--extremes", "bm", "--block-size", 25),
         *("--shape", "zero", "--probability", 1e-4),
     )
     for row in json.loads(out)["conditions"]:
@@ -104,20 +96,18 @@ def test_levels_are_those_of_one_run_not_of_a_block(
             assert 1 - block ** (1 / 25) <= 1e-4 <= 1 - below ** (1 / 25)
 
 
-def test_a_drift_is_refused_and_shown_only_by_force(
-    drifting: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    code, out, err = call(capsys, drifting, "--unit", "ns")
+def test_a_drift_is_refused_and_shown_only_by_force(drifting: Path) -> None:
+    code, out, err = run_program("pwcet", drifting, "--unit", "ns")
     assert code == 1
     assert "error[PW710]: condition 'drift': no probabilistic WCET" in err
     assert "REFUSED" in out
     assert "pWCET      ns" not in out
-    code, out, err = call(capsys, drifting, "--unit", "ns", "--force")
+    code, out, err = run_program("pwcet", drifting, "--unit", "ns", "--force")
     assert (code, err) == (0, "")
     assert "FORCED" in out
     assert "bound nothing" in out
     assert "pWCET      ns" in out
-    data = json.loads(call(capsys, drifting, "--unit", "ns", "--format", "json")[1])
+    data = json.loads(run_program("pwcet", drifting, "--unit", "ns", "--format", "json")[1])
     jsonschema.Draft202012Validator(SCHEMA).validate(data)
     (row,) = data["conditions"]
     assert row["guarantee"] is None
@@ -144,10 +134,11 @@ class _Page(HTMLParser):
         assert self.open.pop() == tag
 
 
-def test_page_and_pictures(times: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_page_and_pictures(times: Path, tmp_path: Path) -> None:
     page, folder = tmp_path / "page.html", tmp_path / "pictures"
-    code, _, _ = call(
-        *(capsys, times, "--html", page, "--plots", folder, "--picture-format", "svg"),
+    code, _, _ = run_program(
+        "pwcet",
+        *(times, "--html", page, "--plots", folder, "--picture-format", "svg"),
         *("--static-bound", "A=5000"),
     )
     assert code == 0
@@ -182,12 +173,10 @@ def test_page_and_pictures(times: Path, tmp_path: Path, capsys: pytest.CaptureFi
         ),
     ],
 )
-def test_times_without_a_tail(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, code: str, said: str
-) -> None:
+def test_times_without_a_tail(tmp_path: Path, text: str, code: str, said: str) -> None:
     path = tmp_path / "t.csv"
     path.write_text(text)
-    exit_code, _, err = call(capsys, path)
+    exit_code, _, err = run_program("pwcet", path)
     assert exit_code == 1
     assert f"error[{code}]" in err
     assert said in err
@@ -208,10 +197,8 @@ def test_times_without_a_tail(
         (("--html", "/nowhere/page.html"), 2),
     ],
 )
-def test_options_that_cannot_be(
-    times: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[object, ...], code: int
-) -> None:
-    found, _, err = call(capsys, times, *arguments)
+def test_options_that_cannot_be(times: Path, arguments: tuple[object, ...], code: int) -> None:
+    found, _, err = run_program("pwcet", times, *arguments)
     assert found == code
     assert "Traceback" not in err
     assert "PW901" not in err
@@ -226,24 +213,22 @@ def test_options_that_cannot_be(
         ("--threshold", 2200, "--lags", 3, "--probability", 0.5, "--probability", 1e-9),
     ],
 )
-def test_other_ways_to_fit(
-    times: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[object, ...]
-) -> None:
-    code, out, err = call(capsys, times, *arguments)
+def test_other_ways_to_fit(times: Path, arguments: tuple[object, ...]) -> None:
+    code, out, err = run_program("pwcet", times, *arguments)
     assert "PW901" not in err
     assert code == 0 or "PW710" in err
     assert "condition  A" in out
     assert "nan" not in out
 
 
-def test_runs_are_drawn_and_bounded(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_runs_are_drawn_and_bounded(tmp_path: Path) -> None:
     saved = tmp_path / "runs.csv"
     drawing = (
         *(ROOT / "samples/saxpy.ptx", "--launch", ROOT / "samples/launches/saxpy.toml"),
         *("--runs", 1000, "--inputs", 2, "--policy", "random", "--jitter", 40, "--sms", 2),
         *("--resident-blocks", 1, "--launch-gap", 30, "--format", "json", "--force"),
     )
-    code, out, err = call(capsys, *drawing, "--save-times", saved)
+    code, out, err = run_program("pwcet", *drawing, "--save-times", saved)
     assert code == 0
     assert "error" not in err
     data = json.loads(out)
@@ -258,12 +243,12 @@ def test_runs_are_drawn_and_bounded(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert max(float(line.split(",")[1]) for line in lines[1:]) == row["high_water_mark"]
 
 
-def test_runs_that_would_be_the_same_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+def test_runs_that_would_be_the_same_are_refused() -> None:
     launch = ROOT / "samples/launches/saxpy.toml"
-    few = call(
-        capsys, ROOT / "samples/saxpy.ptx", "--launch", launch, "--runs", 10, "--policy", "lrr"
+    few = run_program(
+        "pwcet", ROOT / "samples/saxpy.ptx", "--launch", launch, "--runs", 10, "--policy", "lrr"
     )
     assert few[0] == 1
     assert "PW705" in few[2]
-    missing = call(capsys, ROOT / "samples/saxpy.ptx", "--launch", launch)
+    missing = run_program("pwcet", ROOT / "samples/saxpy.ptx", "--launch", launch)
     assert missing[0] == 2

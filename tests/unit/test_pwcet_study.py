@@ -6,7 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from places import ROOT
 from pwcet_validation import max_autoregressive
+from refusals import refusal_of
 
 from ptxwcet.claims import Guarantee
 from ptxwcet.compose.wishes import GridWishes
@@ -24,10 +26,8 @@ from ptxwcet.studies.launch_trace import TraceOptions, trace_launch
 from ptxwcet.studies.pwcet import study_measurements
 from ptxwcet.studies.pwcet_runs import DrawOptions, draw_runs
 from ptxwcet.studies.request import Request
-from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.trace.measurements import Condition, Measurements, TimeUnit
 
-ROOT = Path(__file__).parents[2]
 SAXPY = Request(
     str(ROOT / "samples/saxpy.ptx"), launch_file=str(ROOT / "samples/launches/saxpy.toml")
 )
@@ -125,9 +125,7 @@ def test_odd_series_get_an_answer_or_a_refusal(kind: str) -> None:
     settings = Settings(Extraction.BLOCKS, Shape.FREE, Estimator.PWM, probabilities=(1e-9,))
     measured = Measurements(TimeUnit.CYCLES, (Condition("x", times),), ("x",))
     if kind == "ends at a value":
-        with pytest.raises(PtxwcetError) as refused:
-            study_measurements(measured, settings)
-        assert refused.value.diagnostics[0].code == "PW706"
+        assert refusal_of(study_measurements, measured, settings).code == "PW706"
         return
     (point,) = study_measurements(measured, settings).studies[0].curve
     assert times.max() <= point.low <= point.estimate <= point.pwcet
@@ -218,9 +216,10 @@ def test_a_launch_without_anything_random_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "fixed.toml"
     path.write_text(fixed)
     request = Request(SAXPY.path, launch_file=str(path))
-    with pytest.raises(PtxwcetError) as refused:
-        draw_runs(request, DrawOptions(3, 3, "lrr", sms=1, resident_blocks=1))
-    assert refused.value.diagnostics[0].code == "PW691"
+    assert (
+        refusal_of(draw_runs, request, DrawOptions(3, 3, "lrr", sms=1, resident_blocks=1)).code
+        == "PW691"
+    )
     drawn = draw_runs(request, DrawOptions(3, 3, "lrr", 20, sms=1, resident_blocks=1))
     assert drawn.executed_inputs == 1
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 import time
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from places import DATA
 
 from ptxwcet.support.demangling import (
     demangle,
@@ -21,7 +21,7 @@ from ptxwcet.support.demangling import (
     source_name,
 )
 
-TABLE = Path(__file__).parents[1] / "data" / "names" / "mangled.tsv"
+TABLE = DATA / "names" / "mangled.tsv"
 ROWS = [tuple(line.split("\t")) for line in TABLE.read_text(encoding="utf-8").splitlines()]
 OTHERWISE = {
     "_Z4matsILi2ELi3EEvP3MatIXT_EXT0_EEPS0_IXT0_EXT_EES0_IXplT_T0_ELi2EE": (

@@ -7,16 +7,15 @@ import json
 import re
 import shlex
 from collections.abc import Iterator
-from pathlib import Path
 
 import click
 import pytest
 from click.testing import CliRunner
+from places import ROOT
 
 from ptxwcet.cli.main import commands
 from ptxwcet.validate.corpus import CORPUS
 
-ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 EXPERIMENTS = ROOT / "docs" / "experiments"
 

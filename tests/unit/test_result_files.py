@@ -5,9 +5,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from refusals import refusals_of
 
 from ptxwcet.emulator.result_files import write_arrays, write_lines
-from ptxwcet.support.diagnostics import PtxwcetError
 
 
 def test_arrays_come_back(tmp_path: Path) -> None:
@@ -40,8 +40,6 @@ def test_a_failure_leaves_the_older_file(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(PtxwcetError) as refused:
-        write_arrays(tmp_path / "no/r.npz", {})
-    (row,) = refused.value.diagnostics
+    (row,) = refusals_of(write_arrays, tmp_path / "no/r.npz", {})
     assert row.code == "PW429"
     assert "No such file" in row.message

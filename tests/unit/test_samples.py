@@ -1,13 +1,11 @@
 """Every sample gets a bound, or the refusal that it is there to show."""
 
-from pathlib import Path
-
 import pytest
+from answers import only_answer
+from places import SAMPLES
 
 from ptxwcet.studies.block_bound import bound_file
 from ptxwcet.studies.request import Request
-
-SAMPLES = Path(__file__).parents[2] / "samples"
 
 # file, block, grid, parameters -> bounded kernels (all others refuse with the code given)
 CASES = [
@@ -58,7 +56,7 @@ def test_mandelbrot_with_a_bound_from_the_user() -> None:
         parameters=("most=100",),
         loop_bounds=("$L__BB0_2=60",),
     )
-    (row,) = bound_file(request).answered
+    row = only_answer(request)
     keys = [a.key for a in row.worst.bound.claim.assumptions]
     assert keys == ["alone-on-its-sm", "user-loop-bounds"]
 
@@ -74,7 +72,7 @@ def test_cost_does_not_grow_with_trip_counts(count: int) -> None:
     request = Request(
         str(SAMPLES / "sgemm_naive.ptx"), block="32x32", parameters=(f"K={count // 32 * 32}",)
     )
-    (row,) = bound_file(request).answered
+    row = only_answer(request)
     sections = row.worst.analysis.sections
     steps = sum(w.profile.simulated_steps for s in sections for w in s.warps if w is not None)
     assert len(sections) == 7

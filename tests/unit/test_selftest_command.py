@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from programs import run_program
 
 import ptxwcet
 from ptxwcet.bounds.gub import bound_gub
 from ptxwcet.cli import selftest as command
-from ptxwcet.cli.main import main
 from ptxwcet.validate import selftest
 from ptxwcet.validate.checks import Bounds
 from ptxwcet.validate.corpus import CORPUS
@@ -21,17 +21,11 @@ from ptxwcet.validate.generator import FAMILIES
 CASES = 3 * len(FAMILIES)
 
 
-def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
-    with pytest.raises(SystemExit) as stop:
-        main(["selftest", *arguments])
-    out, err = capsys.readouterr()
-    assert isinstance(stop.value.code, int)
-    return stop.value.code, out, err
-
-
-def test_json_is_complete_and_reproducible(capsys: pytest.CaptureFixture[str]) -> None:
-    code, first, _ = run(capsys, "--cases", str(CASES), "--seed", "7", "--format", "json")
-    _, second, _ = run(capsys, "--cases", str(CASES), "--seed", "7", "--format", "json")
+def test_json_is_complete_and_reproducible() -> None:
+    code, first, _ = run_program(
+        "selftest", "--cases", str(CASES), "--seed", "7", "--format", "json"
+    )
+    _, second, _ = run_program("selftest", "--cases", str(CASES), "--seed", "7", "--format", "json")
     assert first == second
     data: dict[str, Any] = json.loads(first)
     assert code == 0
@@ -50,8 +44,8 @@ def test_json_is_complete_and_reproducible(capsys: pytest.CaptureFixture[str]) -
     assert min(data["checks"].values()) > 0
 
 
-def test_machine_digests_are_those_of_the_files(capsys: pytest.CaptureFixture[str]) -> None:
-    _, out, _ = run(capsys, "--cases", "0", "--format", "json")
+def test_machine_digests_are_those_of_the_files() -> None:
+    _, out, _ = run_program("selftest", "--cases", "0", "--format", "json")
     digests = json.loads(out)["sha256"]
     models = sorted((Path(ptxwcet.__file__).parent / "machine" / "models").glob("*.toml"))
     assert len(models) >= 4
@@ -59,8 +53,8 @@ def test_machine_digests_are_those_of_the_files(capsys: pytest.CaptureFixture[st
         assert digests[f"machine {path.stem}"] == hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def test_text(capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, err = run(capsys, "--cases", "1")
+def test_text() -> None:
+    code, out, err = run_program("selftest", "--cases", "1")
     assert (code, err) == (0, "")
     assert "violations: 0" in out
     assert out.rstrip().endswith("passed")
@@ -69,20 +63,16 @@ def test_text(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize("nothing", [("--timeout", "0"), ("--cases", "0")])
-def test_without_a_random_case_nothing_has_passed(
-    capsys: pytest.CaptureFixture[str], nothing: tuple[str, str]
-) -> None:
-    code, out, _ = run(capsys, *nothing)
+def test_without_a_random_case_nothing_has_passed(nothing: tuple[str, str]) -> None:
+    code, out, _ = run_program("selftest", *nothing)
     assert code == 1
     assert "violations: 0" in out
     assert out.splitlines()[-1].startswith("FAILED: no random case was run")
-    code, out, _ = run(capsys, *nothing, "--format", "json")
+    code, out, _ = run_program("selftest", *nothing, "--format", "json")
     assert (code, json.loads(out)["passed"]) == (1, False)
 
 
-def test_compiling_does_not_count_in_the_time(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_compiling_does_not_count_in_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first cases of each family take an hour here, as if they were compiled."""
     now, cold = [0.0], [True]
     right = selftest.attack
@@ -94,27 +84,25 @@ def test_compiling_does_not_count_in_the_time(
 
     monkeypatch.setattr(selftest, "attack", slow_at_first)
     monkeypatch.setattr(selftest.time, "monotonic", lambda: now[0])
-    code, out, _ = run(capsys, "--timeout", "10", "--format", "json")
+    code, out, _ = run_program("selftest", "--timeout", "10", "--format", "json")
     assert code == 0
     assert json.loads(out)["random_cases"] == 2 * 240
 
 
-def test_a_broken_bound_fails(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_broken_bound_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     right = command.run_selftest
 
     def broken(seed: int, *, seconds: float, cases: int | None) -> command.SelfTest:
         return right(seed, seconds=seconds, cases=cases, bounds=Bounds(safe=bound_gub))
 
     monkeypatch.setattr(command, "run_selftest", broken)
-    code, out, err = run(capsys, "--cases", "1")
+    code, out, err = run_program("selftest", "--cases", "1")
     assert code == 1
     assert out.rstrip().endswith("FAILED")
     assert "SAFE is 10, known is 13" in out
     assert "error[PW535]" in err
 
 
-def test_usage(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(capsys, "--cases", "-1")[0] == 2
-    assert run(capsys, "--format", "yaml")[0] == 2
+def test_usage() -> None:
+    assert run_program("selftest", "--cases", "-1")[0] == 2
+    assert run_program("selftest", "--format", "yaml")[0] == 2

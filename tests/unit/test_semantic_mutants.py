@@ -5,20 +5,15 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
-from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT / "benchmarks"))
+from parsing import parse_text
+from places import ROOT
+from ptxas_verdicts import kernel_text
 
-from ptxas_verdicts import kernel_text  # noqa: E402
-
-from ptxwcet.ir.opcodes import find_opcode  # noqa: E402
-from ptxwcet.ir.permitted_rows import is_judged  # noqa: E402
-from ptxwcet.ptx.parser import parse_module  # noqa: E402
-from ptxwcet.support.diagnostics import PtxwcetError  # noqa: E402
-from ptxwcet.support.source import SourceFile  # noqa: E402
+from ptxwcet.ir.opcodes import find_opcode
+from ptxwcet.ir.permitted_rows import is_judged
+from ptxwcet.support.diagnostics import PtxwcetError
 
 STORED = ROOT / "tests" / "data" / "ptx" / "semantic-mutants.tsv"
 ODD = ("atom.", "+4", "%laneid", " f;", " f,", ".bf16 ")
@@ -27,7 +22,7 @@ ROWS = [line.split("\t") for line in STORED.read_text(encoding="utf-8").splitlin
 
 def is_refused(text: str) -> bool:
     try:
-        parse_module(SourceFile("one.ptx", kernel_text([text])))
+        parse_text(kernel_text([text]))
     except PtxwcetError:
         return True
     return False

@@ -10,12 +10,12 @@ from typing import Any
 import jsonschema
 import pytest
 from click.testing import CliRunner
+from places import SAMPLES
+from programs import run_program
 
-from ptxwcet.cli.main import commands, main
+from ptxwcet.cli.main import commands
 from ptxwcet.report.schema import schema_of
 
-ROOT = Path(__file__).parents[2]
-SAMPLES = ROOT / "samples"
 SGEMM = [str(SAMPLES / "sgemm_naive.ptx"), "--block", "32x32", "--param", "K=1024"]
 REDUCE = [str(SAMPLES / "block_reduce.ptx"), "--block", "64", "--param", "n=200"]
 TREE = [*REDUCE, "-k", "block_reduce_tree", "--policy", "gto"]
@@ -122,13 +122,6 @@ def test_gantt_is_drawn_alike_each_time(tmp_path: Path, suffix: str) -> None:
         assert "warp 1" in one.read_text()
 
 
-def failing(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:
-    with pytest.raises(SystemExit) as stop:
-        main(["simulate", *arguments])
-    assert isinstance(stop.value.code, int)
-    return stop.value.code, capsys.readouterr().err
-
-
 @pytest.mark.parametrize(
     ("options", "code", "message"),
     [
@@ -143,18 +136,16 @@ def failing(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, s
         ((), 2, "--policy"),
     ],
 )
-def test_bad_input_gives_one_clear_line(
-    options: tuple[str, ...], code: int, message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    found, text = failing(capsys, *SGEMM, *options)
+def test_bad_input_gives_one_clear_line(options: tuple[str, ...], code: int, message: str) -> None:
+    found, _, text = run_program("simulate", *SGEMM, *options)
     assert found == code
     assert message in text
     assert "Traceback" not in text
     assert text.count("error") <= 1 + (code == 2)
 
 
-def test_one_timeline_shows_one_kernel(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_one_timeline_shows_one_kernel(tmp_path: Path) -> None:
     path = str(tmp_path / "out.json")
-    code, text = failing(capsys, *REDUCE, "--policy", "lrr", "--timeline", path)
+    code, _, text = run_program("simulate", *REDUCE, "--policy", "lrr", "--timeline", path)
     assert code == 2
     assert "choose with -k" in text

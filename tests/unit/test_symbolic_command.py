@@ -12,6 +12,7 @@ import click
 import jsonschema
 import pytest
 from click.testing import CliRunner, Result
+from places import ROOT
 
 from ptxwcet.bounds.formula import FormulaRow
 from ptxwcet.cli.bound import bound
@@ -19,7 +20,6 @@ from ptxwcet.report.formula_text import row_text
 from ptxwcet.report.schema import schema_of
 from ptxwcet.support.diagnostics import USAGE_CODES
 
-ROOT = Path(__file__).parents[2]
 LOOPS = str(ROOT / "samples/loops.ptx")
 SAXPY = str(ROOT / "samples/saxpy.ptx")
 SCHEMA = schema_of("symbolic")

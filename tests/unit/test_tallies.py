@@ -6,6 +6,8 @@ import hashlib
 from pathlib import Path
 
 import pytest
+from parsing import parse_file
+from places import FLOW
 
 from ptxwcet.analysed import KernelAnalysis
 from ptxwcet.flow.facts.path_counts import count_visits
@@ -24,8 +26,6 @@ from ptxwcet.flow.walk.path import (
     WarpPath,
 )
 from ptxwcet.machine.loader import load_machine
-from ptxwcet.ptx.parser import parse_module
-from ptxwcet.ptx.reading import read_source
 from ptxwcet.studies.block_bound import bound_file
 from ptxwcet.studies.request import Request
 from ptxwcet.timing.cost import InstructionCosts
@@ -34,11 +34,8 @@ from ptxwcet.timing.phases import profile_warp
 from ptxwcet.timing.programs import build_workload
 from ptxwcet.warp.program import Repeat, Scoreboard, Tally, TimedInstruction
 
-FLOW = Path(__file__).parents[1] / "data" / "flow"
 MACHINE = load_machine("orin-ecrts2025")
-KERNEL = next(
-    one for one in parse_module(read_source(str(FLOW / "totals.ptx"))).kernels if one.name == "rows"
-)
+KERNEL = next(one for one in parse_file(FLOW / "totals.ptx").kernels if one.name == "rows")
 HERE, OTHER = Visit(3, False), Visit(2, False)
 TOTAL = PlacedTotal("visits", "a test", 2, frozenset({(3, True), (3, False)}))
 END = PathEnd(Visit(2, True), (), OTHER)

@@ -8,15 +8,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from places import SAMPLES
+from programs import run_program
 
-from ptxwcet.cli.main import main
 from ptxwcet.cli.trace import trace as trace_command
 from ptxwcet.compose.wishes import GridWishes
 from ptxwcet.studies.launch_trace import TraceOptions, trace_kernel
 from ptxwcet.studies.request import Request
 from ptxwcet.trace.files import read_trace
 
-SAMPLES = Path(__file__).parents[2] / "samples"
 SCAN = str(SAMPLES / "scan.ptx")
 LAUNCH = str(SAMPLES / "launches" / "scan_random.toml")
 
@@ -71,12 +71,10 @@ def test_what_is_refused(
     said: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
     policy = [] if "--policy" in options else ["--policy", "lrr"]
-    with pytest.raises(SystemExit) as stopped:
-        main(["trace", SCAN, "--launch", LAUNCH, *policy, *options])
-    assert stopped.value.code == code
-    assert said in capsys.readouterr().err
+    ended = run_program("trace", SCAN, "--launch", LAUNCH, *policy, *options)
+    assert ended.code == code
+    assert said in ended.err
     assert not list(tmp_path.iterdir())

@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from refusals import refusal_of, refusals_of
 
 import ptxwcet.trace.csv_reader as csv_reader
-from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.support.diagnostics import Diagnostic
 from ptxwcet.trace.columns_format import write_columns
 from ptxwcet.trace.events import END, Ipoint, TimedTrace, TraceOrigin
 from ptxwcet.trace.files import read_trace, write_trace
@@ -63,9 +64,7 @@ def assert_same(one: TimedTrace, other: TimedTrace) -> None:
 
 
 def refused(path: Path) -> Diagnostic:
-    with pytest.raises(PtxwcetError) as caught:
-        read_trace(path)
-    (diagnostic,) = caught.value.diagnostics
+    (diagnostic,) = refusals_of(read_trace, path)
     return diagnostic
 
 
@@ -205,9 +204,7 @@ def test_files_that_cannot_be_read_or_written(tmp_path: Path) -> None:
     assert refused(tmp_path / "none.csv").code == "PW600"
     assert refused(tmp_path).code == "PW600"
     for name in ("t.txt", "no/folder.csv", "no/folder.npz"):
-        with pytest.raises(PtxwcetError) as caught:
-            write_trace(trace([(0, 0, 0, 0)], [0]), tmp_path / name)
-        assert caught.value.diagnostics[0].code == "PW609"
+        assert refusal_of(write_trace, trace([(0, 0, 0, 0)], [0]), tmp_path / name).code == "PW609"
     assert not list(tmp_path.iterdir())
 
 

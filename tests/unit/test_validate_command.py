@@ -3,30 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from types import MappingProxyType
 
 import pytest
+from places import SAMPLES
+from programs import run_program
 
 from ptxwcet.bounds.methods import METHODS
 from ptxwcet.bounds.outcome import BlockBound, Outcome
-from ptxwcet.cli.main import main
 from ptxwcet.simulator.resolution import resolve_workload
 from ptxwcet.validate import block
 from ptxwcet.validate.block import Effort, Side, validate_block
 from ptxwcet.validate.cases import Case
 from ptxwcet.validate.corpus import CORPUS
 
-SAMPLES = Path(__file__).parents[2] / "samples"
 SGEMM = ("--block", "32x8", "--param", "M=256", "--param", "N=256", "--param", "K=64")
-
-
-def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
-    with pytest.raises(SystemExit) as stop:
-        main(["validate", *arguments])
-    out, err = capsys.readouterr()
-    assert isinstance(stop.value.code, int)
-    return stop.value.code, out, err
 
 
 def rows(out: str) -> dict[str, list[str]]:
@@ -39,9 +30,9 @@ def rows(out: str) -> dict[str, list[str]]:
     return found
 
 
-def test_sgemm(capsys: pytest.CaptureFixture[str]) -> None:
+def test_sgemm() -> None:
     file = str(SAMPLES / "sgemm_naive.ptx")
-    code, out, err = run(capsys, file, *SGEMM, "--seeds", "3", "--timeout", "1")
+    code, out, err = run_program("validate", file, *SGEMM, "--seeds", "3", "--timeout", "1")
     assert (code, err) == (0, "")
     table = rows(out)
     assert set(table) == {"safe", "gub", "lower", "scheduled"}
@@ -52,33 +43,31 @@ def test_sgemm(capsys: pytest.CaptureFixture[str]) -> None:
     assert table["safe"][5] == f"{ratio:.4f}"
 
 
-def test_undecided_paths_are_resolved(capsys: pytest.CaptureFixture[str]) -> None:
+def test_undecided_paths_are_resolved() -> None:
     file = str(SAMPLES / "triangular.ptx")
-    code, out, _ = run(
-        capsys, file, "-k", "triangular_solve", "--block", "64", "--param", "n=60",
-        "--seeds", "4", "--timeout", "1",
-    )  # fmt: skip
+    code, out, _ = run_program(
+        *("validate", file, "-k", "triangular_solve", "--block", "64", "--param", "n=60"),
+        *("--seeds", "4", "--timeout", "1"),
+    )
     assert code == 0
     assert set(rows(out)) == {"safe"}
     assert "lower: no answer" in out
     assert "4 random resolutions of undecided paths" in out
 
 
-def test_refused_kernel_and_bad_options(capsys: pytest.CaptureFixture[str]) -> None:
+def test_refused_kernel_and_bad_options() -> None:
     file = str(SAMPLES / "sgemm_naive.ptx")
-    code, _, err = run(capsys, file, "--block", "32x32")
+    code, _, err = run_program("validate", file, "--block", "32x32")
     assert code == 1
     assert "error[PW203]" in err
-    code, _, err = run(capsys, file, *SGEMM, "--jitter", "101")
+    code, _, err = run_program("validate", file, *SGEMM, "--jitter", "101")
     assert code == 2
     assert "error[PW531]" in err
-    assert run(capsys, file, *SGEMM, "--seeds", "-1")[0] == 2
-    assert run(capsys, file, *SGEMM, "--timeout", "0")[0] == 2
+    assert run_program("validate", file, *SGEMM, "--seeds", "-1")[0] == 2
+    assert run_program("validate", file, *SGEMM, "--timeout", "0")[0] == 2
 
 
-def test_a_wrong_bound_fails_with_a_witness(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_wrong_bound_fails_with_a_witness(monkeypatch: pytest.MonkeyPatch) -> None:
     """SAFE below what was seen: reported with a schedule; GUB likewise is only remarked."""
     right = block.validate_block
 
@@ -114,13 +103,13 @@ def test_a_wrong_bound_fails_with_a_witness(
         "0.5",
     )
     names = ["safe"]
-    code, out, err = run(capsys, *options)
+    code, out, err = run_program("validate", *options)
     assert code == 1
     assert "EXCEEDED" in out
     assert "error[PW535]" in err
     assert "issues" in err
     names = ["gub"]
-    code, out, err = run(capsys, *options)
+    code, out, err = run_program("validate", *options)
     assert (code, err) == (0, "")
     assert "EXCEEDED (an estimate)" in out
 

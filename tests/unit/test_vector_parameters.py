@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 import pytest
+from parsing import parse_text
 
 from ptxwcet.ir.operands import Register, WholeVector
-from ptxwcet.ptx.parser import parse_module
 from ptxwcet.studies.block_bound import bound_file
 from ptxwcet.studies.request import Request
-from ptxwcet.support.source import SourceFile
 
 HEAD = ".version 9.0\n.target sm_90\n.address_size 0x40\n"
 FUNCTION = ".func (.reg .b32 r) f(.reg .v2 .u32 i) { add.u32 r, i.x, i.y; ret; }\n"
 
 
 def test_members_of_a_vector_parameter_are_registers() -> None:
-    (function,) = parse_module(SourceFile("f.ptx", HEAD + FUNCTION)).functions
+    (function,) = parse_text(HEAD + FUNCTION, "f.ptx").functions
     assert function.instructions[0].operands[1:] == (Register("i.x"), Register("i.y"))
     assert function.registers["i.x"] == "u32"
 
 
 def test_a_vector_parameter_is_a_vector_as_a_whole() -> None:
     text = FUNCTION.replace("add.u32 r, i.x, i.y;", "mov.b64 r, i;").replace(".b32 r", ".b64 r")
-    (function,) = parse_module(SourceFile("f.ptx", HEAD + text)).functions
+    (function,) = parse_text(HEAD + text, "f.ptx").functions
     assert function.instructions[0].operands[1] == WholeVector("i", ("i.x", "i.y"))
 
 

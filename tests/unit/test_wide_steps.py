@@ -1,19 +1,15 @@
 """Registers whose changes do not fit 64 bits: numpy would refuse or wrap their differences."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
+from parsing import parse_kernel
+from places import CRASHES
 
 from ptxwcet.flow.launch import Launch
 from ptxwcet.flow.values.value import equal_in
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.pipeline import analyse_kernel
-from ptxwcet.ptx.parser import parse_module
 from ptxwcet.support.diagnostics import PtxwcetError
-from ptxwcet.support.source import SourceFile
-
-DATA = Path(__file__).parents[1] / "data" / "crashes"
 
 
 def test_numbers_at_both_ends_are_compared_without_a_difference() -> None:
@@ -25,8 +21,8 @@ def test_numbers_at_both_ends_are_compared_without_a_difference() -> None:
 
 
 def test_a_step_wider_than_64_bits_is_no_internal_error() -> None:
-    text = (DATA / "wide_steps.ptx").read_text(encoding="utf-8")
-    kernel = parse_module(SourceFile("wide_steps.ptx", text)).kernels[0]
+    text = (CRASHES / "wide_steps.ptx").read_text(encoding="utf-8")
+    kernel = parse_kernel(text, "wide_steps.ptx")
     launch = Launch((2, 1, 1), (1, 1, 1), {"n": 0})
     with pytest.raises(PtxwcetError, match="loop"):  # a refusal, not an error of ours
         analyse_kernel(kernel, launch, load_machine("orin-ecrts2025"))

@@ -104,6 +104,25 @@ class LaunchInput(InputFile):
             yield Path(value).parent / name
 
 
+class SequenceInput(InputFile):
+    """A sequence file: what its launches name is read, too, and what their launch files name."""
+
+    def reads(self, value: str | Path) -> Iterator[Path]:
+        """The file and those that it names; a file that is malformed names none."""
+        yield from super().reads(value)
+        try:
+            tables = parse_toml(SourceFile(str(value), read_text(value, MOST_TOML_BYTES)))
+        except (OSError, ValueError, NotToml, tomllib.TOMLDecodeError):
+            return  # the command itself says what is wrong with it
+        launches = tables.get("launch")
+        for launch in launches if isinstance(launches, list) else ():
+            for key in ("file", "launch", "facts", "source", "ptxas_info"):
+                name = launch.get(key) if isinstance(launch, dict) else None
+                if isinstance(name, str):
+                    path = Path(value).parent / name
+                    yield from (LaunchInput() if key == "launch" else InputFile(".cu")).reads(path)
+
+
 class MachineInput(InputFile):
     """A machine: a name that comes with the tool, or the path of a machine file."""
 

@@ -8,14 +8,14 @@ from ptxwcet.claims import Guarantee
 from ptxwcet.cli import options
 from ptxwcet.cli.command import Command
 from ptxwcet.cli.output import echo, echo_json, finish, is_quiet
-from ptxwcet.cli.paths import InputFile
+from ptxwcet.cli.paths import SequenceInput
 from ptxwcet.report.sequence_model import build_sequence_report, render_sequence_text
 from ptxwcet.studies.launch_sequence import bound_sequence
 from ptxwcet.support.diagnostics import Diagnostic
 
 
 @click.command(cls=Command, example="ptxwcet sequence frame.toml --budget 40000000")
-@click.argument("file", type=InputFile())
+@click.argument("file", type=SequenceInput())
 @options.MACHINE_FILE
 @options.MEMORY_LATENCY
 @options.SMS

@@ -143,6 +143,22 @@ def test_damaged_files_give_diagnostics(seed: int, tmp_path: Path) -> None:
             bound_sequence(str(path))
 
 
+@pytest.mark.parametrize("name", ["frame.toml", "kernel.ptx", "launch.toml", "kernel.cu"])
+def test_no_output_replaces_what_is_read(name: str, tmp_path: Path) -> None:
+    for copied, source in (
+        ("kernel.ptx", "saxpy.ptx"),
+        ("kernel.cu", "saxpy.cu"),
+        ("launch.toml", "launches/saxpy.toml"),
+    ):
+        (tmp_path / copied).write_bytes((SAMPLES / source).read_bytes())
+    frame = tmp_path / "frame.toml"
+    frame.write_text('[[launch]]\nfile = "kernel.ptx"\nlaunch = "launch.toml"\n')
+    before = (tmp_path / name).read_bytes()
+    assert run("sequence", str(frame), "-o", str(tmp_path / name))[0] == 2
+    assert (tmp_path / name).read_bytes() == before
+    assert run("sequence", str(frame), "-o", str(tmp_path / "report.txt"))[0] == 0
+
+
 def test_the_command() -> None:
     frame = str(SAMPLES / "frame.toml")
     code, text = run("sequence", frame, "--machine", MANY)

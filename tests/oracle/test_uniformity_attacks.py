@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from executions import execute_first
-from test_uniformity import BLOCK, HEAD, NONE, TAIL, TEST, WARP, agreement, steps
+from executions import distinct_steps, execute_first
+from test_uniformity import BLOCK, HEAD, NONE, TAIL, TEST, WARP, agreement
 
 from ptxwcet.emulator.launch import EmulatedLaunch
 from ptxwcet.flow.graph.cfg import build_cfg
@@ -34,7 +34,7 @@ def executed_agreement(body: str, words: np.ndarray) -> Agreement:
     )
     ways = [
         {(step.taken != 0, step.taken in (0, step.mask))
-         for step in steps(row.body) if step.block == branch}
+         for step in distinct_steps(row.body) if step.block == branch}
         for row in execution.paths
     ]  # fmt: skip
     if not all(whole for warp in ways for _, whole in warp):

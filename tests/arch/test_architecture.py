@@ -71,7 +71,7 @@ LIBRARIES = {
 # Lines of Python. Whoever raises one says why in the commit.
 MOST_LINES = {
     "bounds": 1_870,
-    "cli": 3_660,
+    "cli": 3_680,
     "compose": 1_110,
     "emulator": 7_750,
     "flow.certificates": 1_510,

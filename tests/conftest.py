@@ -19,7 +19,7 @@ _SLOW = frozenset(
         *("advice", "bad_input", "command_line", "doctests", "effort", "exit_codes"),
         *("facts_command", "input_sizes", "instrument_text", "isa_coverage", "names_for_people"),
         *("pwcet_claims", "pwcet_command", "pwcet_study", "selftest_command", "smt"),
-        *("symbolic_command",),
+        *("launch_formulas", "random_grids", "symbolic_command"),
     )
 )
 _ORACLES = frozenset(

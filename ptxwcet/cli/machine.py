@@ -12,7 +12,14 @@ from ptxwcet.cli.command import CommandGroup
 from ptxwcet.cli.output import echo, echo_json
 from ptxwcet.cli.paths import MACHINE
 from ptxwcet.machine.loader import DEFAULT_MACHINE, load_machine, machine_names
-from ptxwcet.machine.model import DispatchRules, Machine, OccupancyRules, OpTiming, RefusedOp
+from ptxwcet.machine.model import (
+    DispatchRules,
+    Machine,
+    MemoryRules,
+    OccupancyRules,
+    OpTiming,
+    RefusedOp,
+)
 
 
 @click.group(cls=CommandGroup)
@@ -74,6 +81,9 @@ def show(name: str, mem_latency: int | None, form: str) -> None:
     if shown.dispatch is not None:
         echo("\ndispatch")
         _print_table(("figure", "value", "evidence", "source"), list(_figures(shown.dispatch)))
+    if shown.memory is not None:
+        echo("\nmemory")
+        _print_table(("figure", "value", "evidence", "source"), list(_figures(shown.memory)))
     echo("\nassumptions")
     _print_table(
         ("assumption", "state", "meaning", "source"),
@@ -110,7 +120,9 @@ def _facts(shown: Machine) -> Iterable[tuple[str, str]]:
     )
 
 
-def _figures(rules: OccupancyRules | DispatchRules) -> Iterable[tuple[str, str, str, str]]:
+def _figures(
+    rules: OccupancyRules | DispatchRules | MemoryRules,
+) -> Iterable[tuple[str, str, str, str]]:
     for field in fields(rules):
         figure = getattr(rules, field.name)
         yield field.name, str(figure.value), figure.evidence.value, figure.source

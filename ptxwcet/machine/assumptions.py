@@ -8,6 +8,9 @@ from types import MappingProxyType
 ALONE = "alone-on-its-sm"
 """A condition on the use of a machine: true by definition only where an SM holds one block."""
 
+NO_BANK_CONFLICTS = "no-bank-conflicts"
+"""Needed of machines that charge each access of an op class the same."""
+
 BREADTH_FIRST = "breadth-first-dispatch"
 """Makes bounds of launches smaller where it holds; where it is doubtful, they do without it."""
 
@@ -32,7 +35,7 @@ ASSUMPTIONS: Mapping[str, str] = MappingProxyType(
         "constant-memory-latency": (
             "no global memory access takes longer than the memory latency; there are no caches"
         ),
-        "no-bank-conflicts": "shared-memory accesses are never serialised by bank conflicts",
+        NO_BANK_CONFLICTS: "shared-memory accesses are never serialised by bank conflicts",
         "no-write-port-hazard": "a unit never delays a dispatch to keep results from colliding",
         "units-independent": (
             "an instruction waits only for instructions of its own unit and scheduler"

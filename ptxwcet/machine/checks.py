@@ -37,7 +37,7 @@ _SCALARS: Mapping[str, type] = {
     "memory_latency_cycles": int,
 }
 _TABLES = ("limits", "units", "sources", "ops", "satisfies")
-_OPTIONAL_TABLES = ("occupancy", "dispatch", "makespan")
+_OPTIONAL_TABLES = ("occupancy", "dispatch", "memory", "makespan")
 _LETTERS = ("L", "C")
 LIMITS = (
     "threads_per_block",
@@ -48,7 +48,7 @@ LIMITS = (
     "shared_bytes_per_sm",
 )
 """Keys of the ``limits`` table."""
-OCCUPANCY: Mapping[str, tuple[int, int]] = {
+_OCCUPANCY: Mapping[str, tuple[int, int]] = {
     "sms": (1, 1024),
     "registers_per_thread": (1, 1024),
     "registers_per_block": (1, 1 << 30),
@@ -57,14 +57,23 @@ OCCUPANCY: Mapping[str, tuple[int, int]] = {
     "shared_bytes_unit": (1, 1 << 20),
     "shared_bytes_reserved_per_block": (0, 1 << 20),
 }
-"""Keys of the optional ``occupancy`` table, with the ranges of their values."""
-DISPATCH: Mapping[str, tuple[int, int]] = {
+_DISPATCH: Mapping[str, tuple[int, int]] = {
     "delay_cycles": (0, MOST_CYCLES),
     "gap_cycles": (0, MOST_CYCLES),
     "launch_overhead_cycles": (0, 1000 * MOST_CYCLES),
 }
-"""Keys of the optional ``dispatch`` table, with the ranges of their values."""
-_FIGURES = {"occupancy": OCCUPANCY, "dispatch": DISPATCH}
+_MEMORY: Mapping[str, tuple[int, int]] = {
+    "line_cycles": (0, MOST_CYCLES),
+    "pass_cycles": (0, MOST_CYCLES),
+    "word_cycles": (0, MOST_CYCLES),
+    "serial_cycles": (0, MOST_CYCLES),
+    "path_request_cycles": (0, MOST_CYCLES),
+    "path_line_cycles": (0, MOST_CYCLES),
+    "path_pass_cycles": (0, MOST_CYCLES),
+    "server_cycles_per_1024_sectors": (0, 1024 * MOST_CYCLES),
+}
+FIGURES = {"occupancy": _OCCUPANCY, "dispatch": _DISPATCH, "memory": _MEMORY}
+"""The optional tables of figures, with their keys."""
 _RANGES: Mapping[str, tuple[int, int]] = {
     "taken_branch_bubble_cycles": (0, MOST_CYCLES),
     "schedulers_per_sm": (1, 64),
@@ -140,7 +149,7 @@ class Checker:
                 self._integer(value, (1, 1 << 30), name, ("limits", name))
         for name, value in _entries(data, "satisfies"):
             self._assumption(name, value)
-        for table in _FIGURES:
+        for table in FIGURES:
             for name, value in _entries(data, table):
                 self._figure(table, name, value)
         for name, value in _entries(data, "makespan"):
@@ -179,7 +188,7 @@ class Checker:
                     f"declared units: {known}",
                 )
             self._source(name, row, data.get("sources", {}), ("ops", name))
-        for table, known_figures in _FIGURES.items():
+        for table, known_figures in FIGURES.items():
             for name in known_figures if table in data else ():
                 if name not in data[table]:
                     self.report("PW306", f"{table} figure {name} is missing", ("", table))
@@ -288,14 +297,14 @@ class Checker:
 
     def _figure(self, table: str, name: str, row: object) -> None:
         place, what = (table, name), f"{table} figure {name}"
-        if name not in _FIGURES[table]:
-            known = ", ".join(_FIGURES[table])
+        if name not in FIGURES[table]:
+            known = ", ".join(FIGURES[table])
             self.report("PW305", f"unknown {what}", place, f"known: {known}")
             return
         if not isinstance(row, dict) or sorted(row) != sorted(_FIGURE_KEYS):
             self.report("PW306", f"{what} needs {', '.join(_FIGURE_KEYS)}, only", place)
             return
-        self._integer(row["value"], _FIGURES[table][name], what, place)
+        self._integer(row["value"], FIGURES[table][name], what, place)
         self._evidence(row["evidence"], what, place)
         if not _is_text(row["source"]):
             self.report("PW306", f"{what}: source must be a text", place)

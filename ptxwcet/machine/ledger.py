@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ptxwcet.claims import Assumption, AssumptionState, Citation, Guarantee, TimingClaim
-from ptxwcet.machine.assumptions import ALONE
+from ptxwcet.machine.assumptions import ALONE, NO_BANK_CONFLICTS
 from ptxwcet.machine.model import Machine
 
 EXECUTION = (
     "single-issue",
     "constant-initiation",
     "constant-memory-latency",
-    "no-bank-conflicts",
+    NO_BANK_CONFLICTS,
     "no-write-port-hazard",
     "units-independent",
     "perfect-instruction-supply",
@@ -30,10 +30,12 @@ def claim_on(
 ) -> TimingClaim:
     """The claim with the ledger's entries for ``keys`` before its own assumptions.
 
-    Entries that are true by definition of the machine are left out. One that the machine file calls
-    doubtful weakens the claim to an estimate.
+    Entries that are true by definition of the machine are left out, and so is that there are no
+    bank conflicts where they are charged. One that the machine file calls doubtful weakens the
+    claim to an estimate.
     """
-    ledger = [machine.assumption(key) for key in keys]
+    is_charged = machine.memory is not None
+    ledger = [machine.assumption(k) for k in keys if k != NO_BANK_CONFLICTS or not is_charged]
     assumptions: list[Assumption] = [
         one
         for one in (*ledger, *stated.assumptions)

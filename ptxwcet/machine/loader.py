@@ -16,10 +16,9 @@ from ptxwcet.claims import Assumption, AssumptionState
 from ptxwcet.ir.op_classes import OpClass
 from ptxwcet.machine.assumptions import ASSUMPTIONS
 from ptxwcet.machine.checks import (
-    DISPATCH,
+    FIGURES,
     LIMITS,
     MOST_CYCLES,
-    OCCUPANCY,
     Checker,
     Table,
     locate,
@@ -30,6 +29,7 @@ from ptxwcet.machine.model import (
     Figure,
     FunctionalUnit,
     Machine,
+    MemoryRules,
     OccupancyRules,
     OpTiming,
     RefusedOp,
@@ -166,7 +166,7 @@ def _build(data: Table, memory_latency: int) -> Machine:
     )
     figures = {
         table: {key: _figure(data[table][key], sources) for key in keys if table in data}
-        for table, keys in (("occupancy", OCCUPANCY), ("dispatch", DISPATCH))
+        for table, keys in FIGURES.items()
     }
     return Machine(
         name=data["name"],
@@ -185,6 +185,7 @@ def _build(data: Table, memory_latency: int) -> Machine:
         satisfies=satisfies,
         occupancy=OccupancyRules(**figures["occupancy"]) if "occupancy" in data else None,
         dispatch=DispatchRules(**figures["dispatch"]) if "dispatch" in data else None,
+        memory=MemoryRules(**figures["memory"]) if "memory" in data else None,
         makespan_letters=MappingProxyType(dict(data.get("makespan", {}))),
     )
 

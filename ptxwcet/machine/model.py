@@ -119,6 +119,31 @@ class DispatchRules:
     launch_overhead_cycles: Figure
 
 
+@dataclass(frozen=True, slots=True)
+class MemoryRules:
+    """What the transactions of a warp's access cost, in cycles (docs/methods/transactions.md).
+
+    At the unit of its op class an access takes its initiation, but at least ``line_cycles`` for
+    each 128-byte line of global or local memory, ``pass_cycles`` for each pass over the banks of
+    shared memory, ``word_cycles`` for each distinct word of constants and parameters,
+    ``serial_cycles`` for each lane of an atomic operation that has to wait for another one.
+
+    Behind its unit it takes ``path_request_cycles`` of the memory path that the sub-cores of an SM
+    share, but at least ``path_line_cycles`` for each line and ``path_pass_cycles`` for each pass;
+    all 0 where there is no such path. 1024 sectors of 32 bytes take the memory of the GPU
+    ``server_cycles_per_1024_sectors``; 0 where nobody ever waits for it.
+    """
+
+    line_cycles: Figure
+    pass_cycles: Figure
+    word_cycles: Figure
+    serial_cycles: Figure
+    path_request_cycles: Figure
+    path_line_cycles: Figure
+    path_pass_cycles: Figure
+    server_cycles_per_1024_sectors: Figure
+
+
 @dataclass(frozen=True)
 class Machine:
     """A machine file, resolved for one global-memory latency.
@@ -126,7 +151,8 @@ class Machine:
     ``memory_latency_cycles`` is the parameter that was put into the timings. ``issues_return``:
     ``ret`` and ``exit`` are issued like other instructions. ``satisfies`` holds every known
     assumption. ``occupancy`` is None if the machine file does not say how many blocks run at once,
-    ``dispatch`` if it does not say how they start.
+    ``dispatch`` if it does not say how they start, ``memory`` if each access of an op class costs
+    the same, whatever its addresses.
     ``makespan_letters`` says of units whether they are load/store units (L) or cores
     (C) to the makespan methods; a unit that it does not name is neither.
     """
@@ -149,6 +175,7 @@ class Machine:
     warp_size: int = WARP_SIZE
     occupancy: OccupancyRules | None = None
     dispatch: DispatchRules | None = None
+    memory: MemoryRules | None = None
 
     def unit(self, name: str) -> FunctionalUnit:
         """The unit of that name. Raises KeyError if the machine has none."""

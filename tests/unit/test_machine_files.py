@@ -24,6 +24,7 @@ NAMES = (
     "orin-ecrts2025",
     "orin-ecrts2025-16sm",
     "orin-ecrts2025-hazard",
+    "orin-ecrts2025-memory",
     "rtx3070-gpgpusim",
 )
 

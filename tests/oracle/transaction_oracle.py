@@ -128,7 +128,7 @@ def bank_passes(width: int, addresses: Addresses) -> int:
 
 
 def serial_turns(width: int, addresses: Addresses) -> int:
-    """Turns of an atomic operation: in each a word serves one lane, a lane all its words at once."""
+    """Turns of an atomic operation: in each a word serves one lane, with all its words or none."""
     waiting, turns = dict(addresses), 0
     while waiting:
         turns += 1

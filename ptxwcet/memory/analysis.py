@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ptxwcet.flow.flow_graph import FlowGraph
-from ptxwcet.flow.launch import Launch
-from ptxwcet.ir.kernel import Space
+from ptxwcet.flow.launch import WARP_SIZE, Launch
+from ptxwcet.ir.kernel import Instruction, Space
 from ptxwcet.memory.counting import (
     LINE,
     SECTOR,
@@ -32,7 +32,8 @@ _ONE_WORD = 4
 class Transactions:
     """What one execution of an access takes of a warp at most, by kind; 0 of kinds that it has not.
 
-    ``serial`` are lanes of an atomic operation on one word, one after the other.
+    ``serial`` are lanes of an atomic operation on one word of global memory, one after the other;
+    in shared memory each is a pass.
     """
 
     sectors: int = 0
@@ -116,8 +117,16 @@ def analyse_accesses(
     return KernelAccesses(tuple(found), pointers)
 
 
+def transactions_at_worst(instruction: Instruction) -> Transactions:
+    """What an instruction takes of a whole warp if nothing is known of where its lanes access."""
+    found, there = Transactions(), np.ones(WARP_SIZE, dtype=np.bool_)
+    for access in accesses_of(instruction):
+        found = found.plus(_at_worst(access, there))
+    return found
+
+
 def _analysed(index: int, access: Access, value: Value, there: Mask) -> AnalysedAccess:
-    giving = there & (np.arange(len(there)) % 32 < access.lanes)
+    giving = there & (np.arange(len(there)) % WARP_SIZE < access.lanes)
     if not giving.any():
         giving = there
     least = _least(access, giving)
@@ -146,7 +155,7 @@ def _counted(access: Access, pattern: Pattern, there: Mask) -> tuple[Transaction
         counts["passes"] = passes_of(pattern, there, size, alone=is_atomic)
     if space in (Space.CONST, Space.PARAM):
         counts["words"] = words_of(pattern, there, size)
-    if is_atomic:
+    if is_atomic and space is not Space.SHARED:
         counts["serial"] = serial_of(pattern, there)
     exact = all(one.exact and len(set(one.each)) == 1 for one in counts.values())
     return Transactions(**{name: one.most for name, one in counts.items()}), exact
@@ -179,7 +188,7 @@ def _at_worst(access: Access, there: Mask) -> Transactions:
         blocks if is_global else words if is_local else 0,
         lanes * access.times if space in (Space.SHARED, Space.GENERIC) else 0,
         words if space in (Space.CONST, Space.PARAM) else 0,
-        lanes if access.purpose is Purpose.ATOMIC else 0,
+        lanes if access.purpose is Purpose.ATOMIC and space is not Space.SHARED else 0,
     )
 
 
@@ -195,7 +204,7 @@ def _least(access: Access, there: Mask) -> Transactions:
         -(-size // LINE) if is_outside else 0,
         -(-size // LINE) if space in (Space.SHARED, Space.GENERIC) else 0,
         max(1, access.access_bytes // _ONE_WORD) if is_constant else 0,
-        1 if access.purpose is Purpose.ATOMIC else 0,
+        1 if access.purpose is Purpose.ATOMIC and space is not Space.SHARED else 0,
     )
 
 

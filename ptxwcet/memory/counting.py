@@ -131,9 +131,7 @@ def _distinct(blocks: Lanes, mask: Mask, access: int, size: int) -> NDArray[np.i
     return found
 
 
-def _passes(
-    words: Lanes, mask: Mask, group: int, access: int, alone: bool
-) -> NDArray[np.int64]:
+def _passes(words: Lanes, mask: Mask, group: int, access: int, alone: bool) -> NDArray[np.int64]:
     """The passes of each warp: of each group of lanes the most words that one bank has to give."""
     warps = len(words)
     wide = max(1, access // _WORD)

@@ -26,6 +26,7 @@ from ptxwcet.memory.pattern import (
     KNOWN,
     MOST_PATTERNS,
     PHASES,
+    Lanes,
     Pattern,
     Value,
     constant,
@@ -53,7 +54,8 @@ def meaning(root: Term, sources: Sequence[Value], threads: int) -> Value:
     threads, for each combination of patterns, of which there are at most
     :data:`~ptxwcet.memory.pattern.MOST_PATTERNS`.
     """
-    return fold(root, partial(_meaning, sources, threads))
+    found: Value = fold(root, partial(_meaning, sources, threads))
+    return found
 
 
 def _meaning(sources: Sequence[Value], threads: int, one: Term, args: list[Value]) -> Value:
@@ -322,7 +324,8 @@ def _gone_round(value: Pattern, width: int) -> Pattern:
     lanes = rows(value.offsets)
     with np.errstate(over="ignore"):
         apart = wrap(lanes - lanes[:, :1], width)
-    return Pattern((lanes[:, :1] + apart).reshape(-1), value.align, 1, 0)
+    offsets: Lanes = (lanes[:, :1] + apart).reshape(-1)
+    return Pattern(offsets, value.align, 1, 0)
 
 
 def _extracted(one: Term, args: Sequence[Pattern]) -> Pattern | None:

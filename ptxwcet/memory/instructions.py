@@ -58,7 +58,9 @@ def accesses_of(instruction: Instruction) -> tuple[Access, ...]:
         return _copies(instruction) if name == "cp.async" else ()
     if op_class is OpClass.MATRIX_MOVE:
         return _matrices(instruction, name)
-    if instruction.space is Space.NONE or instruction.space is Space.PARAM and _is_own(instruction):
+    if instruction.space is Space.NONE or (
+        instruction.space is Space.PARAM and _is_own(instruction)
+    ):
         return ()
     if op_class in _NO_ACCESS:
         return ()

@@ -207,7 +207,7 @@ class LaneAnalysis:
                     known = self._fixed.word(Space.PARAM, name, offset, access.kind)
                     if known is not None:
                         width = register_width(self._kernel.registers[element.name])
-                        number = int(known.base) % (1 << access.bits)  # type: ignore[call-overload]
+                        number = int(known.base) % (1 << access.bits)
                         if access.kind.signed and number >> access.bits - 1:
                             number -= 1 << access.bits
                         found[element.name] = (normal(constant(number), width),)

@@ -15,6 +15,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -78,9 +80,9 @@ def uniform(align: int = 0) -> Pattern:
     return Pattern(0, align)
 
 
-def rows(offsets: Lanes) -> Lanes:
+def rows(lanes: NDArray[Any]) -> NDArray[Any]:
     """A row of lanes a warp."""
-    return offsets.reshape(-1, WARP_SIZE)
+    return lanes.reshape(-1, WARP_SIZE)
 
 
 def per_warp(row: Lanes) -> Lanes:
@@ -197,4 +199,4 @@ def _are_few(numbers: Iterable[int]) -> bool:
 
 
 def _doubles(numbers: Sequence[int]) -> bool:
-    return all(2 * one <= two for one, two in zip(numbers, numbers[1:], strict=False))
+    return all(2 * one <= two for one, two in pairwise(numbers))

@@ -321,9 +321,9 @@ def _lengthened(one: Term, args: Sequence[Pattern]) -> Pattern | None:
 def _gone_round(value: Pattern, width: int) -> Pattern:
     """A number of ``width`` bits read in more: lanes may go round, at a multiple of half."""
     assert not isinstance(value.offsets, int), "a number that all lanes have carries nowhere"
-    lanes = rows(value.offsets)
+    lanes: Lanes = rows(value.offsets)
     with np.errstate(over="ignore"):
-        apart = wrap(lanes - lanes[:, :1], width)
+        apart = np.asarray(wrap(lanes - lanes[:, :1], width), dtype=np.int64)
     offsets: Lanes = (lanes[:, :1] + apart).reshape(-1)
     return Pattern(offsets, value.align, 1, 0)
 

@@ -147,10 +147,11 @@ def attack(seed: int) -> tuple[int, int]:
     found = meaning(root, patterns, THREADS)
     there = np.ones(THREADS, dtype=np.bool_)
     for _ in range(4):
-        values = [lanes_of(rng.choice(each or ()), w, rng) for each, w in zip(patterns, sources, strict=True)]
-        results = [
-            evaluate(root, [each[thread] for each in values]) for thread in range(THREADS)
+        values = [
+            lanes_of(rng.choice(each or ()), w, rng)
+            for each, w in zip(patterns, sources, strict=True)
         ]
+        results = [evaluate(root, [each[thread] for each in values]) for thread in range(THREADS)]
         assert is_known(found, results, width), (seed, root)
         if found is None or len(found) > 1 or any(one % 4 for one in results):
             continue

@@ -79,6 +79,8 @@ def passes_of(pattern: Pattern, there: Mask, access: int, *, alone: bool = False
 
 def serial_of(pattern: Pattern, there: Mask) -> Count:
     """Lanes of a warp on one address, where most of them are: what is atomic does them in turn."""
+    if pattern.cuts:
+        return all_lanes(there)
     lanes, mask = _whole(pattern, there), rows(there)
     same = (lanes[:, :, None] == lanes[:, None, :]) & mask[:, :, None] & mask[:, None, :]
     each = tuple(int(one) for one in same.sum(axis=2).max(axis=1))

@@ -8,7 +8,6 @@ from typing import Literal
 
 from ptxwcet.ir.kernel import Space
 from ptxwcet.memory.analysis import AnalysedAccess, Transactions
-from ptxwcet.memory.instructions import Purpose
 from ptxwcet.report.explanation import SourceLines, ptx_text
 from ptxwcet.report.head import (
     MachineHead,
@@ -190,6 +189,7 @@ def _kernel_lines(row: KernelAccessesRow) -> Iterator[str]:
         yield f"assumed: {', '.join(row.aligned_pointers)} are multiples of 256 bytes"
 
 
+_ONE = {"sectors": "sector", "passes": "pass", "words": "word"}
 _KINDS = {
     "sectors": "sectors: 32 bytes each of global or local memory, of a warp, an execution",
     "passes": "passes: of shared memory, whose 32 banks give a word of 4 bytes each a pass",
@@ -208,11 +208,11 @@ def _cells(rows: Sequence[AccessRow]) -> tuple[str, ...]:
     most, least = getattr(one.most, one.kind), getattr(one.least, one.kind)
     mark = "" if one.exact else "<= "
     share = sum(each.share_percent or 0 for each in rows)
-    serial = f", {one.most.serial} in turn" if one.purpose == Purpose.ATOMIC.value else ""
+    serial = f", {one.most.serial} in turn" if one.most.serial else ""
     return (
         one.place,
         f"{times}{one.purpose} {one.space} {one.bytes} B",
-        f"{mark}{most} {one.kind}{serial}",
+        f"{mark}{most} {one.kind if most != 1 else _ONE[one.kind]}{serial}",
         str(least),
         "-" if one.share_percent is None else f"{share:.1f} %",
         one.reason,

@@ -7,6 +7,7 @@ transactions: no lanes that it allows may need more than are counted.
 from __future__ import annotations
 
 import random
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -71,7 +72,7 @@ def allows(pattern: Pattern, values: list[int], width: int) -> bool:
         if len(groups) > 1 and pattern.pure:
             ordered = sorted(lanes, key=lambda lane: offsets[lane])
             turns = [shared[lane - warp * 32] for lane in ordered]
-            if sum(a != b for a, b in zip(turns, turns[1:], strict=False)) != 1:
+            if sum(a != b for a, b in pairwise(turns)) != 1:
                 return False
     return True
 

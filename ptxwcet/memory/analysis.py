@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 
@@ -133,11 +134,9 @@ def _analysed(index: int, access: Access, value: Value, there: Mask) -> Analysed
     if value is None:
         most = _at_worst(access, giving)
         return AnalysedAccess(index, access, most, least, exact=False, reason="data decide")
-    most, exact = Transactions(), len(value) == 1
-    for pattern in value:
-        counted, is_exact = _counted(access, pattern, giving)
-        most = most.with_most(counted)
-        exact &= is_exact
+    counts = [_counted(access, pattern, giving) for pattern in value]
+    most = reduce(Transactions.with_most, (counted for counted, _ in counts))
+    exact = all(is_exact and counted == most for counted, is_exact in counts)
     reason = _reason(value, giving, access)
     return AnalysedAccess(index, access, most, least, exact, reason)
 

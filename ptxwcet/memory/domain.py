@@ -12,6 +12,7 @@ Each operator is compared with all lanes of small words (``tests/oracle/test_pat
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import product
 from math import prod
@@ -150,8 +151,9 @@ def _sum(sign: int) -> Rule:
         offsets = offsets if isinstance(offsets, int) or offsets.ndim else int(offsets)
         align = min(a.align, b.align)
         cuts = a.cuts + b.cuts
+        span = _sum_of(a.interval, b.interval, sign)
         if not cuts:
-            return Pattern(offsets, align)
+            return Pattern(offsets, align, span=span)
         cut, other = (a, b) if a.cuts else (b, a)
         pure = cut.pure and other.is_uniform
         phase = None
@@ -161,6 +163,22 @@ def _sum(sign: int) -> Rule:
         return Pattern(offsets, align, cuts, phase, pure)
 
     return rule
+
+
+_Span = tuple[int, int] | None
+
+
+def _sum_of(a: _Span, b: _Span, sign: int) -> _Span:
+    if a is None or b is None:
+        return None
+    return (a[0] + b[0], a[1] + b[1]) if sign > 0 else (a[0] - b[1], a[1] - b[0])
+
+
+def _product_of(a: _Span, b: _Span) -> _Span:
+    if a is None or b is None:
+        return None
+    products = [x * y for x in a for y in b]
+    return min(products), max(products)
 
 
 def _complement(one: Term, args: Sequence[Pattern]) -> Pattern | None:
@@ -175,7 +193,7 @@ def _scaled(pattern: Pattern, factor: int, width: int) -> Pattern:
     offsets = multiply(pattern.offsets, factor, width)
     align = KNOWN if pattern.align == KNOWN else pattern.align + trailing_zeros(factor)
     if not pattern.cuts:
-        return Pattern(offsets, align)
+        return Pattern(offsets, align, span=_product_of(pattern.interval, (factor, factor)))
     assert not isinstance(pattern.offsets, int), "what is cut differs between lanes"
     span = max(map(abs, steps(pattern.offsets).reshape(-1).tolist()))
     pure = pattern.pure and span * abs(factor) < _MOST_SPAN
@@ -189,7 +207,8 @@ def _product(one: Term, args: Sequence[Pattern]) -> Pattern | None:
         return _scaled(a, b.constant, one.width)
     if not (a.is_uniform and b.is_uniform):
         return None
-    return uniform(min(one.width, sum(_zeros(each) for each in (a, b))))
+    zeros = min(one.width, sum(_zeros(each) for each in (a, b)))
+    return uniform(zeros, _product_of(a.interval, b.interval))
 
 
 def _zeros(pattern: Pattern) -> int:
@@ -247,12 +266,13 @@ def _masked(value: Pattern, mask: int, width: int) -> Pattern | None:
         return constant(0)
     if cut.align == KNOWN:
         return Pattern(cut.offsets & mask)
-    return _by_bits(Op.AND, (cut, constant(mask)))
+    found = _by_bits(Op.AND, (cut, constant(mask)))
+    return None if found is None else replace(found, span=(0, mask))
 
 
 def _without_cuts(value: Pattern, bits: int) -> Pattern:
     """The low bits of a value do not tell what lanes are off by."""
-    return Pattern(value.offsets, value.align) if bits <= _LEAST_CUT else value
+    return Pattern(value.offsets, value.align, span=value.span) if bits <= _LEAST_CUT else value
 
 
 def _by_bits(op: Op, args: Sequence[Pattern]) -> Pattern | None:
@@ -277,13 +297,15 @@ def _shifted_right(one: Term, args: Sequence[Pattern]) -> Pattern | None:
 
 def _cut_off(value: Pattern, by: int, left: int) -> Pattern | None:
     """Without its lowest bits: those above them, of which there are ``left``."""
+    span = value.interval
+    above = None if span is None or span[0] < 0 else (span[0] >> by, span[1] >> by)
     parted = _parted([value])
     if parted is not None:
         bits, (low,), zeros = parted
-        return Pattern(low >> by, max(0, min(bits, zeros[0]) - by))
+        return Pattern(low >> by, max(0, min(bits, zeros[0]) - by), span=above)
     if value.cuts or value.align < by or trailing_zeros(value.offsets) < by or left < _LEAST_CUT:
         return None
-    return _gone_round(Pattern(value.offsets >> by, value.align - by), left)
+    return _gone_round(Pattern(value.offsets >> by, value.align - by, span=above), left)
 
 
 def _quotient(one: Term, args: Sequence[Pattern]) -> Pattern | None:
@@ -312,20 +334,34 @@ def _lengthened(one: Term, args: Sequence[Pattern]) -> Pattern | None:
     parted = _parted(args)
     if parted is not None:
         bits, (low,), zeros = parted
-        return Pattern(low, max(bits, min(zeros[0], one.args[0].width)))
+        align = max(bits, min(zeros[0], one.args[0].width))
+        return Pattern(low, align, span=_read(one, value))
     if value.cuts or one.args[0].width < _LEAST_CUT:
         return None
-    return _gone_round(value, one.args[0].width)
+    return _gone_round(replace(value, span=_read(one, value)), one.args[0].width)
+
+
+def _read(one: Term, value: Pattern) -> _Span:
+    """The numbers of a value that is read in more bits."""
+    span, half = value.interval, 1 << one.args[0].width - 1
+    if one.op is Op.SEXT:
+        return (-half, half - 1) if span is None else span
+    return (0, 2 * half - 1) if span is None or span[0] < 0 else span
 
 
 def _gone_round(value: Pattern, width: int) -> Pattern:
-    """A number of ``width`` bits read in more: lanes may go round, at a multiple of half."""
+    """A number of ``width`` bits read in more: lanes may go round, at a multiple of half, unless
+    all of them hold numbers in a span of less than half.
+    """
     assert not isinstance(value.offsets, int), "a number that all lanes have carries nowhere"
     lanes: Lanes = rows(value.offsets)
     with np.errstate(over="ignore"):
         apart = np.asarray(wrap(lanes - lanes[:, :1], width), dtype=np.int64)
     offsets: Lanes = (lanes[:, :1] + apart).reshape(-1)
-    return Pattern(offsets, value.align, 1, 0)
+    span = value.span
+    if span is not None and span[1] - span[0] < 1 << width - 1:
+        return Pattern(offsets, value.align, span=span)
+    return Pattern(offsets, value.align, 1, 0, span=span)
 
 
 def _extracted(one: Term, args: Sequence[Pattern]) -> Pattern | None:

@@ -23,6 +23,7 @@ from ptxwcet.flow.shapes.opaque import OpaqueShapes
 from ptxwcet.flow.shapes.rules import FUNCTIONS, speaks_of_all
 from ptxwcet.flow.shapes.shape import Agreement, Shape
 from ptxwcet.flow.values.accesses import access_of, variable_moves
+from ptxwcet.flow.values.arrays import origins_of_pointers
 from ptxwcet.flow.values.fixed_memory import FixedMemory
 from ptxwcet.flow.values.operands import register_width
 from ptxwcet.ir.kernel import (
@@ -37,6 +38,7 @@ from ptxwcet.ir.kernel import (
     SpecialRegister,
     SymbolRef,
 )
+from ptxwcet.ir.op_classes import OpClass
 from ptxwcet.ir.operands import leaves
 from ptxwcet.ir.operation import operation_of
 from ptxwcet.ir.semantics import meaning_of
@@ -58,6 +60,8 @@ from ptxwcet.memory.pattern import (
 POINTER_ALIGN = 8
 """Pointer arguments are multiples of 2 to this power: what allocators give, as an assumption."""
 _POINTER_BITS = 64
+_OUTSIDE = (Space.GLOBAL, Space.GENERIC)
+_MOST_BLOCKS = (2**31 - 1, 65535, 65535)
 _MOST_CHANGES = 300
 """Changes of one register's value, after which it is unknown: far more than any needs."""
 
@@ -215,6 +219,10 @@ class LaneAnalysis:
 
     def _of_parameter(self, name: str, offset: int, bits: int) -> Value:
         """Of one that the launch leaves open."""
+        low, high = self._launch.ranges.get(name, (-1, -1))
+        is_whole = not offset and bits == 8 * self._parameters[name].size_bytes
+        if is_whole and low >= 0 and high < 1 << bits - 1:
+            return (uniform(0, (low, high)),)
         if offset or bits != _POINTER_BITS:
             return (uniform(),)
         if name in self._alignments:
@@ -290,32 +298,22 @@ def _joined(graph: FlowGraph) -> Iterator[str]:
 
 def _pointers(kernel: Kernel) -> frozenset[str]:
     """The parameters that are pointers to global memory: ``.ptr`` says so, or they are converted to
-    one, or memory is accessed at them.
+    one, or memory is accessed at them and numbers added.
     """
-    loaded: dict[str, str] = {}
+    origins = origins_of_pointers(kernel)
     found = {one.name for one in kernel.parameters if one.is_pointer}
-    written: dict[str, int] = defaultdict(int)
     for instruction in kernel.instructions:
-        for name in instruction.writes:
-            written[name] += 1
-        access = access_of(instruction) if instruction.space is Space.PARAM else None
-        if access is None or not isinstance(access.base, SymbolRef):
-            continue
-        for offset, element in access.places():
-            if isinstance(element, Register) and not offset and access.bits == _POINTER_BITS:
-                loaded[element.name] = access.base.name
-    for instruction in kernel.instructions:
-        name = operation_of(instruction.form).name
-        if name == "cvta" and {"to", "global"} & set(instruction.modifiers):
-            used = instruction.operands[1:2]
-        elif instruction.space in (Space.GLOBAL, Space.GENERIC):
-            used = tuple(one.base for one in instruction.operands if isinstance(one, Address))
+        operands = instruction.operands
+        if operation_of(instruction.form).name == "cvta" and "global" in instruction.modifiers:
+            used = operands[1:2]
+        elif instruction.op_class is OpClass.ASYNC_COPY or instruction.space in _OUTSIDE:
+            used = tuple(one.base for one in operands if isinstance(one, Address))
         else:
             continue
         for one in used:
-            if isinstance(one, Register) and written[one.name] == 1:
-                found |= {loaded[one.name]} if one.name in loaded else set()
-    return frozenset(found)
+            names = origins[one.name] if isinstance(one, Register) else frozenset()
+            found |= names if len(names) == 1 else frozenset()
+    return frozenset(found & {one.name for one in kernel.parameters})
 
 
 def _specials(launch: Launch, threads: Lanes) -> dict[str, Value]:
@@ -330,7 +328,9 @@ def _specials(launch: Launch, threads: Lanes) -> dict[str, Value]:
     found["%laneid"] = (normal(Pattern(threads % WARP_SIZE), 32),)
     for place, axis in enumerate("xyz"):
         size = None if launch.grid is None else launch.grid[place]
-        found[f"%nctaid.{axis}"] = (uniform(),) if size is None else (constant(size),)
-        found[f"%ctaid.{axis}"] = (constant(0) if size == 1 else uniform(),)
+        last = (_MOST_BLOCKS[place] if size is None else size) - 1
+        among = uniform(0, (1, last + 1))
+        found[f"%nctaid.{axis}"] = (among if size is None else constant(size),)
+        found[f"%ctaid.{axis}"] = (constant(0) if size == 1 else uniform(0, (0, last)),)
     found["%warpid"] = found["%nwarpid"] = found["%gridid"] = (uniform(),)
     return found

@@ -6,9 +6,12 @@ together, whatever it is for other warps or the next time. ``align`` of :data:`K
 ``u`` is 0. A register has a few patterns of which one is true of each warp, or none.
 
 A number that is read in more bits than it has (an index of 32 bits in an address of 64) goes round
-at one place: lanes behind it are off by a multiple of ``2**16`` at least. That is a *cut*. Where it
-is not excluded it is counted, and ``phase`` says where it lies: the pattern goes round where its
-value is ``phase`` modulo 128. ``pure``: the lanes are in the order in which they go round.
+at one place: lanes behind it are off by a multiple of ``2**16``. That is a *cut*; where it is not
+excluded it is counted. ``phase`` is where it lies, if that is known: lanes from an address that is
+``phase`` modulo 128 on have gone round, those below have not. ``pure``: there is one cut at most,
+and the lanes are in the order of their offsets, whose differences are true integers. ``span`` are
+the least and the largest number that a lane may hold, read with sign, where that is known: what
+stays in between does not go round.
 """
 
 from __future__ import annotations
@@ -43,6 +46,16 @@ class Pattern:
     cuts: int = 0
     phase: int | None = 0
     pure: bool = True
+    span: tuple[int, int] | None = None
+
+    @property
+    def interval(self) -> tuple[int, int] | None:
+        """Least and largest number of any lane, read with sign; None if they are not known."""
+        if self.align < KNOWN or self.cuts:
+            return self.span
+        if isinstance(self.offsets, int):
+            return self.offsets, self.offsets
+        return int(self.offsets.min()), int(self.offsets.max())
 
     @property
     def constant(self) -> int | None:
@@ -59,8 +72,8 @@ class Pattern:
 
     def same(self, other: Pattern) -> bool:
         """Whether both say the same."""
-        one = self.align, self.cuts, self.phase, self.pure
-        two = other.align, other.cuts, other.phase, other.pure
+        one = self.align, self.cuts, self.phase, self.pure, self.span
+        two = other.align, other.cuts, other.phase, other.pure, other.span
         return one == two and np.array_equal(self.offsets, other.offsets)
 
 
@@ -75,9 +88,9 @@ def constant(value: int) -> Pattern:
     return Pattern(value)
 
 
-def uniform(align: int = 0) -> Pattern:
+def uniform(align: int = 0, span: tuple[int, int] | None = None) -> Pattern:
     """Some number, the same in all lanes of a warp."""
-    return Pattern(0, align)
+    return Pattern(0, align, span=span)
 
 
 def rows(lanes: NDArray[Any]) -> NDArray[Any]:
@@ -116,13 +129,25 @@ def normal(pattern: Pattern, width: int) -> Pattern:
                 offsets = wrap(offsets - per_warp(first >> align << align), width)
     if not isinstance(offsets, int) and bool((offsets == offsets[0]).all()):
         offsets = int(offsets[0])
+    span = None if align == KNOWN and not pattern.cuts else _fitting(pattern.span, width)
     if not pattern.cuts:
-        return Pattern(offsets, align)
-    return replace(pattern, offsets=offsets, align=align, pure=pattern.pure and width >= KNOWN)
+        return Pattern(offsets, align, span=span)
+    pure = pattern.pure and width >= KNOWN
+    return replace(pattern, offsets=offsets, align=align, pure=pure, span=span)
+
+
+def _fitting(span: tuple[int, int] | None, width: int) -> tuple[int, int] | None:
+    """A span if signed numbers of a width have room for it: else nothing is known."""
+    half = 1 << width - 1
+    return span if span is not None and -half <= span[0] and span[1] < half else None
 
 
 def join(one: Pattern, two: Pattern, width: int) -> Pattern | None:
-    """A pattern that is true of a warp wherever one of two is; None if there is none."""
+    """A pattern that is true of a warp wherever one of two is; None if there is none.
+
+    The span is that of the first one if the other lies in it, else unknown: numbers that a loop
+    changes would not come to an end.
+    """
     with np.errstate(over="ignore"):
         apart = wrap(np.subtract(one.offsets, two.offsets), width)
     if not isinstance(apart, int):
@@ -134,7 +159,14 @@ def join(one: Pattern, two: Pattern, width: int) -> Pattern | None:
     phases = {each.phase for each in (one, two) if each.cuts}
     phase = phases.pop() if len(phases) == 1 else None if phases else 0
     pure = one.pure and two.pure
-    return normal(Pattern(one.offsets, align, cuts, phase, pure), width)
+    return normal(Pattern(one.offsets, align, cuts, phase, pure, _outer(one, two)), width)
+
+
+def _outer(one: Pattern, two: Pattern) -> tuple[int, int] | None:
+    outer, inner = one.interval, two.interval
+    if outer is None or inner is None:
+        return None
+    return outer if outer[0] <= inner[0] and inner[1] <= outer[1] else None
 
 
 def hull(patterns: Patterns, width: int) -> Patterns:
@@ -171,7 +203,7 @@ def _with(found: list[Pattern], new: Pattern, width: int) -> list[Pattern]:
         return found
     if new.constant is not None:
         numbers = [one.constant for one in found if one.constant is not None]
-        if numbers and not _are_few([*numbers, new.constant]):
+        if numbers and not _are_few([*numbers, new.constant], width):
             merged = hull((*(one for one in found if one.constant is not None), new), width)
             rest = [one for one in found if one.constant is None]
             for pattern in merged:
@@ -190,12 +222,9 @@ def _with(found: list[Pattern], new: Pattern, width: int) -> list[Pattern]:
     return [*found, new]
 
 
-def _are_few(numbers: Iterable[int]) -> bool:
-    ordered = sorted(set(numbers))
-    if len(ordered) <= _MOST_CONSTANTS:
-        return True
-    positive = [number for number in ordered if number]
-    return ordered[0] >= 0 and _doubles(positive)
+def _are_few(numbers: Iterable[int], width: int) -> bool:
+    ordered = sorted({number % (1 << width) for number in numbers})
+    return len(ordered) <= _MOST_CONSTANTS or _doubles([number for number in ordered if number])
 
 
 def _doubles(numbers: Sequence[int]) -> bool:

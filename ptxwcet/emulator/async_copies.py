@@ -14,6 +14,7 @@ from ptxwcet.emulator.memory_ops import (
     Access,
     active_lanes,
     address_reader,
+    checked,
     placed,
     track,
 )
@@ -98,10 +99,13 @@ def _kept(context: Context, operand: Operand, whole: int) -> Read:
 
 
 def _cut_source(frame: Frame, reads: Access, lanes: Array, size: Array) -> Array:
-    """The begin of the sources, their first and last byte checked where anything is read."""
+    """The begin of the sources, their first and last byte checked where anything is read.
+
+    Observed as if they were whole: what is cut off is less than a sector.
+    """
     arena, origin = frame.arena, reads.address
     whole = dtype_of(reads.type_name).itemsize * reads.count
-    placed(frame, reads, lanes[size == whole], False)
+    checked(frame, reads, lanes[size == whole], False)
     cut = (size > 0) & (size < whole)
     last = np.zeros(frame.lanes, dtype=np.uint64)
     last[lanes] = np.maximum(size, 1) - 1
@@ -111,8 +115,12 @@ def _cut_source(frame: Frame, reads: Access, lanes: Array, size: Array) -> Array
 
     for locate in (origin, end):
         byte = Access(reads.instruction, "global", locate, "b8", 1)
-        placed(frame, byte, lanes[cut], False)
-    return arena.index(origin(frame)[lanes], "global", lanes)
+        checked(frame, byte, lanes[cut], False)
+    begin = arena.index(origin(frame)[lanes], "global", lanes)
+    if frame.observation is not None:
+        read = size > 0
+        frame.observation.note(frame.active(), (whole, lanes[read], begin[read]))
+    return begin
 
 
 def commit(context: Context, instruction: Instruction) -> Step:

@@ -19,7 +19,7 @@ from ptxwcet.emulator.memory_ops import (
     Access,
     active_lanes,
     address_reader,
-    placed,
+    checked,
     report_access,
 )
 from ptxwcet.emulator.pending import INCOMING, OUTGOING, BarrierPhase, Copy
@@ -114,6 +114,8 @@ def _range(frame: Frame, access: Access, of: tuple[int, int], writes: bool) -> A
     busy = INCOMING | OUTGOING if writes else INCOMING
     if not fine or not (marks & (3 | busy) == 3).all():
         _walk(frame, access, of, writes)
+    if frame.observation is not None and size:
+        frame.observation.note(frame.active(), (size, lanes, np.array([start])))
     places = start // 8 + np.arange(size // 8)
     if access.space == "shared" and "race" in frame.checks:
         cells, warps = places * 8 - arena.shared, np.full(len(places), lane >> 5)
@@ -130,7 +132,7 @@ def _walk(frame: Frame, access: Access, of: tuple[int, int], writes: bool) -> No
     for offset in range(0, size, _ALIGNMENT):
         address = access.address(frame) + np.uint64(offset)
         part = replace(access, address=partial(_constant, address))
-        placed(frame, part, np.array([lane]), writes)
+        checked(frame, part, np.array([lane]), writes)
 
 
 def _constant(address: Array, frame: Frame) -> Array:

@@ -11,6 +11,7 @@ from ptxwcet.emulator.block_run import BlockRun, TooLongError
 from ptxwcet.emulator.launch import EmulatedLaunch, EmulatorOptions, Execution, Progress, WarpPath
 from ptxwcet.emulator.layout import Layout
 from ptxwcet.emulator.nodes import Node, compile_nodes
+from ptxwcet.emulator.observation import Observation
 from ptxwcet.emulator.path_recording import BlockRecorder, PathBook
 from ptxwcet.emulator.registers import (
     Context,
@@ -44,9 +45,11 @@ def execute(
     layout = Layout(kernel, module, launch)
     lanes = -(-threads // 32) * 32
     cfg = build_cfg(kernel)
-    context = Context(kernel, layout.symbols, lanes)
+    context = Context(kernel, layout.symbols, lanes, is_observed=options.observer is not None)
     nodes = compile_nodes(context, cfg, compute_postdominators(cfg))
     frame = Frame(lanes, layout.arena, options.checks, kernel)
+    if options.observer is not None:
+        frame.observation = Observation(options.observer, layout.arena, threads)
     frame.all_lanes = np.arange(lanes, dtype=np.int64)
     executed, paths, book = 0, [], PathBook()
     try:
@@ -81,6 +84,8 @@ def _report(progress: Progress, at: tuple[int, int, int], executed: int) -> None
 
 def _enter(frame: Frame, launch: EmulatedLaunch, block: int) -> None:
     frame.block = block
+    if frame.observation is not None:
+        frame.observation.block = block
     frame.arena.start_block()
     frame.specials = special_registers(launch, block, frame.lanes)
     frame.registers = {

@@ -36,13 +36,42 @@ Progress = Callable[[int, int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
+class ObservedAccess:
+    """One execution of a memory access by one warp, in the space that its addresses lie in.
+
+    ``instruction`` is an index into the instructions of the executed kernel, ``block`` the linear
+    block index. ``size`` is in bytes a lane, all elements of a vector together. ``addresses`` are
+    pairs of lane and address: of global memory and parameters generic ones, else offsets in the
+    memory of the space, of local memory in that of the thread. ``active`` has the lanes that
+    execute the instruction, ``existing`` those of the warp's threads (bit 0 is lane 0).
+
+    One execution is several accesses where a generic address lies in different spaces, of source
+    and target of a copy, of each thread's bulk copy, and of each element of a tile of ``wmma``.
+    """
+
+    instruction: int
+    block: int
+    warp: int
+    space: str
+    size: int
+    addresses: tuple[tuple[int, int], ...]
+    active: int
+    existing: int
+
+
+Observer = Callable[[ObservedAccess], None]
+"""Told of every memory access as it is executed."""
+
+
+@dataclass(frozen=True, slots=True)
 class EmulatorOptions:
-    """Limits and checks of a run, and whether executed paths are recorded."""
+    """Limits and checks of a run, whether executed paths are recorded, and who observes it."""
 
     max_instructions: int = 10**9
     checks: frozenset[str] = CHECKS
     record_paths: bool = False
     progress: Progress | None = None
+    observer: Observer | None = None
 
 
 @dataclass(frozen=True, slots=True)

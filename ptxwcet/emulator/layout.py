@@ -57,9 +57,9 @@ class Layout:
                 buffer, value = (start, argument), BASE + start
             self.buffers.append(buffer)
             data = argument_bytes(kernel, parameter, value)
-            self.symbols[parameter.name] = BASE + self.arena.reserve(
-                len(data), data, f"parameter {parameter.name}"
-            )
+            place = self.arena.reserve(len(data), data, f"parameter {parameter.name}")
+            self.arena.parameters.append((place, place + len(data)))
+            self.symbols[parameter.name] = BASE + place
 
     def _reserve(self, variable: Variable, given: Mapping[str, bytes]) -> tuple[int, int]:
         """First and last index + 1 of a variable of the module."""

@@ -37,6 +37,7 @@ class Arena:
         self.local_size = 0  # bytes a thread, LOCAL_GAP unallocated ones included
         self.local_end = 0
         self.constant: list[tuple[int, int]] = []  # first and last index + 1 of each variable
+        self.parameters: list[tuple[int, int]] = []  # of the kernel
         self.allocations: list[tuple[int, int, str]] = []  # first and last index + 1, name
         self.races: Races = EpochRaces(0, 1)
 

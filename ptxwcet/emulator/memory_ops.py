@@ -83,7 +83,18 @@ def active_lanes(frame: Frame) -> Array:
 
 
 def placed(frame: Frame, access: Access, lanes: Array, writes: bool) -> Array:
-    """Checked arena indices of an access for the lanes given. Raises Stop on a fatal finding."""
+    """Arena indices of an access for the lanes given, checked and told to who observes the run.
+
+    Raises Stop on a fatal finding.
+    """
+    index = checked(frame, access, lanes, writes)
+    if frame.observation is not None:
+        frame.observation.note(frame.active(), (access.size * access.count, lanes, index))
+    return index
+
+
+def checked(frame: Frame, access: Access, lanes: Array, writes: bool) -> Array:
+    """As :func:`placed`, of what is no access by itself."""
     arena, whole = frame.arena, access.size * access.count
     index = arena.index(access.address(frame)[lanes], access.space, lanes)
     if whole > 1:

@@ -123,7 +123,7 @@ class _Compiler:
         steps = [
             step
             for place, one in enumerate(instructions)
-            if (step := self._step(one, place)) is not None
+            if (step := self._step(one, start, place)) is not None
         ]
         is_end = end == cfg.blocks[block].end
         last = instructions[-1]
@@ -153,7 +153,7 @@ class _Compiler:
         targets = (self._first[starts[labels[label]]] for label in instruction.targets)
         return Table(index, tuple(targets))
 
-    def _step(self, instruction: Instruction, place: int) -> Step | None:
+    def _step(self, instruction: Instruction, start: int, place: int) -> Step | None:
         control = instruction.control
         if control in (ControlEffect.BRANCH, ControlEffect.INDIRECT_BRANCH, *_ENDINGS):
             return None
@@ -177,6 +177,8 @@ class _Compiler:
             except Unsupported as reason:
                 self._refuse(instruction, f": {reason}")
                 return None
+        if self._context.is_observed:
+            step = _numbered(step, start + place)
         return step if instruction.guard is None else guarded(step, instruction.guard)
 
     def _barrier(self, instruction: Instruction) -> Barrier | None:
@@ -214,6 +216,17 @@ def _fault(instruction: Instruction, message: str) -> Step:
         frame.report("PW439", message, instruction, Place(lane))
 
     return step
+
+
+def _numbered(step: Step, index: int) -> Step:
+    """The step, which says first which instruction it is."""
+
+    def run(frame: Frame) -> None:
+        assert frame.observation is not None
+        frame.observation.instruction = index
+        step(frame)
+
+    return run
 
 
 def guarded(step: Step, guard: Guard) -> Step:

@@ -14,6 +14,7 @@ import numpy as np
 
 from ptxwcet.emulator.launch import Array, EmulatedLaunch, Finding
 from ptxwcet.emulator.memory import Arena
+from ptxwcet.emulator.observation import Observation
 from ptxwcet.ir.kernel import Immediate, Instruction, Kernel, Negated, Operand, Register
 from ptxwcet.ir.operands import SpecialRegister, SymbolRef
 
@@ -50,6 +51,7 @@ class Frame:
     live: Callable[[], Array] | None = None
     findings: list[Finding] = field(default_factory=list)
     seen: set[tuple[str, int]] = field(default_factory=set)
+    observation: Observation | None = None
     all_lanes: Array = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
     def active(self) -> Array:
@@ -85,12 +87,14 @@ class Context:
     """What compiling an instruction needs: the kernel and the addresses of its symbols.
 
     ``place`` counts the instructions before it in its node: clocks advance within a node too.
+    ``is_observed``: steps tell the observation which instruction they are.
     """
 
     kernel: Kernel
     symbols: dict[str, int]
     lanes: int
     place: int = 0
+    is_observed: bool = False
 
 
 _DTYPES = {"f16": "f2", "f32": "f4", "f64": "f8", "pred": "?"}

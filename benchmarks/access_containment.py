@@ -16,8 +16,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parents[1]
-sys.path[:0] = [str(ROOT / "tests" / "oracle"), str(ROOT / "tests" / "support")]
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "oracle"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
 
 from access_containment import analysed_and_executed
 from kernel_suite import entries

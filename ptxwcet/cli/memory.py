@@ -15,7 +15,7 @@ from ptxwcet.studies.memory_accesses import study_accesses
 from ptxwcet.support.diagnostics import Diagnostic
 
 
-@click.command(cls=Command, example="ptxwcet memory kernel.ptx --block 32x8 --param width=1024")
+@click.command(cls=Command, example="ptxwcet memory kernel.ptx --block 32x8 --param n=1024")
 @options.analysis_options
 @options.report_options
 def memory(form: str, **given: Any) -> int:

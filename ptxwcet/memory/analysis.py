@@ -133,7 +133,9 @@ def _analysed(index: int, access: Access, value: Value, there: Mask) -> Analysed
     least = _least(access, giving)
     if value is None:
         most = _at_worst(access, giving)
-        return AnalysedAccess(index, access, most, least, exact=False, reason="data decide")
+        return AnalysedAccess(
+            index, access, most, least, exact=False, reason="data or open parameters decide"
+        )
     counts = [_counted(access, pattern, giving) for pattern in value]
     most = reduce(Transactions.with_most, (counted for counted, _ in counts))
     exact = all(is_exact and counted == most for counted, is_exact in counts)
@@ -177,16 +179,18 @@ def _of_thread(pattern: Pattern, there: Mask, size: int) -> dict[str, Count]:
 def _at_worst(access: Access, there: Mask) -> Transactions:
     """Of an access of which nothing is known: each lane somewhere else."""
     lanes = all_lanes(there).most
-    blocks = lanes * max(1, access.access_bytes // SECTOR) * access.times
-    words = lanes * max(1, access.access_bytes // _ONE_WORD) * access.times
+    each = lanes * access.times
+    blocks = each * max(1, access.access_bytes // SECTOR)
     space = access.space
+    if space is Space.LOCAL:
+        words = each * max(1, access.access_bytes // _ONE_WORD)
+        return Transactions(words, words)
     is_global = space in (Space.GLOBAL, Space.GENERIC)
-    is_local = space is Space.LOCAL
     return Transactions(
-        blocks if is_global else words if is_local else 0,
-        blocks if is_global else words if is_local else 0,
-        lanes * access.times if space in (Space.SHARED, Space.GENERIC) else 0,
-        words if space in (Space.CONST, Space.PARAM) else 0,
+        blocks if is_global else 0,
+        blocks if is_global else 0,
+        each if space in (Space.SHARED, Space.GENERIC) else 0,
+        each if space in (Space.CONST, Space.PARAM) else 0,
         lanes if access.purpose is Purpose.ATOMIC and space is not Space.SHARED else 0,
     )
 
@@ -202,7 +206,7 @@ def _least(access: Access, there: Mask) -> Transactions:
         -(-size // SECTOR) if is_outside else 0,
         -(-size // LINE) if is_outside else 0,
         -(-size // LINE) if space in (Space.SHARED, Space.GENERIC) else 0,
-        max(1, access.access_bytes // _ONE_WORD) if is_constant else 0,
+        1 if is_constant else 0,
         1 if access.purpose is Purpose.ATOMIC and space is not Space.SHARED else 0,
     )
 

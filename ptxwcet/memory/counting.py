@@ -88,10 +88,8 @@ def serial_of(pattern: Pattern, there: Mask) -> Count:
 
 
 def words_of(pattern: Pattern, there: Mask, access: int) -> Count:
-    """Distinct words of an access to constants: of each lane the words that it reads."""
-    found = blocks_of(pattern, there, min(access, _WORD), min(access, _WORD))
-    each = tuple(one * max(1, access // _WORD) for one in found.each)
-    return Count(max(each), found.exact, each)
+    """Distinct addresses of an access to constants, which are read one after the other."""
+    return blocks_of(pattern, there, access, access)
 
 
 def all_lanes(there: Mask, times: int = 1) -> Count:

@@ -28,8 +28,8 @@ _MOST_ROWS = 40
 @dataclass(frozen=True, slots=True)
 class TransactionsRow:
     """What one execution takes of a warp: sectors of 32 bytes and lines of 128 bytes of global and
-    local memory, passes over the banks of shared memory, distinct words of constants, lanes of an
-    atomic operation one after the other.
+    local memory, passes over the banks of shared memory, distinct addresses of constants, and lanes
+    of an atomic operation one after the other.
     """
 
     sectors: int
@@ -193,7 +193,7 @@ _ONE = {"sectors": "sector", "passes": "pass", "words": "word"}
 _KINDS = {
     "sectors": "sectors: 32 bytes each of global or local memory, of a warp, an execution",
     "passes": "passes: of shared memory, whose 32 banks give a word of 4 bytes each a pass",
-    "words": "words: distinct ones of constants",
+    "words": "words: of constants, at distinct addresses",
 }
 
 

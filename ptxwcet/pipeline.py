@@ -30,8 +30,9 @@ from ptxwcet.flow.values.slicing import decisive_variables
 from ptxwcet.flow.walk.path import BlockPaths, is_exact
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.machine.model import Machine
+from ptxwcet.memory.analysis import KernelAccesses, analyse_accesses
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
-from ptxwcet.timing.cost import InstructionCosts, unknown_opcodes
+from ptxwcet.timing.launch_costs import LaunchCosts
 from ptxwcet.timing.programs import build_workload
 
 if TYPE_CHECKING:
@@ -93,8 +94,10 @@ class _Preparation:
         finally:
             self.visits += graph.work.visits if is_trial else 0
         counts = count_blocks(found, launch)
+        charges = self.machine.memory is not None
+        accesses = analyse_accesses(graph, launch) if charges else None
         pieces = tuple(
-            self._piece(paths, launch, placed, counts.get(paths.warps))
+            self._piece(paths, launch, placed, counts.get(paths.warps), accesses)
             for paths in merge_equal(found)
         )
         return PreparedKernel(
@@ -102,19 +105,25 @@ class _Preparation:
         )
 
     def _piece(
-        self, paths: BlockPaths, launch: Launch, placed: PlacedFacts, count: int | None
+        self,
+        paths: BlockPaths,
+        launch: Launch,
+        placed: PlacedFacts,
+        count: int | None,
+        accesses: KernelAccesses | None,
     ) -> PreparedPiece:
         kernel, machine = self.kernel, self.machine
         followed = with_variable_registers(kernel)
         given = decisive_variables(followed, {*launch.parameter_bytes, *launch.constants})
-        costs = InstructionCosts(machine, launch.threads, unknown_at_worst=self.unknown_at_worst)
+        at_worst = self.unknown_at_worst
+        costs = LaunchCosts(kernel, launch, machine, unknown_at_worst=at_worst, accesses=accesses)
         exist = not launch.ranges and (launch.grid is not None or paths.first == (0, 0, 0))
         totals = totals_in_force(kernel, self.cfg, paths, placed.totals, exist=exist)
         workload = build_workload(
             paths.warps, kernel, self.cfg, costs, machine.scoreboard, totals=totals
         )
         rests_on = fact_assumptions(paths, placed, launch, given, totals)
-        assumptions = (*unknown_opcodes(costs), *rests_on)
+        assumptions = (*costs.assumptions, *rests_on)
         return PreparedPiece(paths, workload, assumptions, costs.is_nominal, count)
 
 

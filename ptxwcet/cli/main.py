@@ -35,6 +35,7 @@ _COMMANDS = {
     "instrument": "ptxwcet.cli.instrument",
     "machine": "ptxwcet.cli.machine",
     "makespan": "ptxwcet.cli.makespan",
+    "memory": "ptxwcet.cli.memory",
     "phases": "ptxwcet.cli.phases",
     "pwcet": "ptxwcet.cli.pwcet",
     "record": "ptxwcet.cli.record",

@@ -125,7 +125,7 @@ class MemoryRules:
 
     At the unit of its op class an access takes its initiation, but at least ``line_cycles`` for
     each 128-byte line of global or local memory, ``pass_cycles`` for each pass over the banks of
-    shared memory, ``word_cycles`` for each distinct word of constants and parameters,
+    shared memory, ``word_cycles`` for each distinct address of constants and parameters,
     ``serial_cycles`` for each lane of an atomic operation that has to wait for another one.
 
     Behind its unit it takes ``path_request_cycles`` of the memory path that the sub-cores of an SM

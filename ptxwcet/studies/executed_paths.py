@@ -11,7 +11,7 @@ from ptxwcet.flow.graph.dominance import compute_dominators, compute_postdominat
 from ptxwcet.flow.graph.loops import find_loops
 from ptxwcet.flow.launch import Launch
 from ptxwcet.machine.model import Machine
-from ptxwcet.timing.cost import InstructionCosts, unknown_opcodes
+from ptxwcet.timing.launch_costs import LaunchCosts
 from ptxwcet.timing.programs import build_workload
 
 EXECUTED_PATHS = Assumption(
@@ -40,13 +40,13 @@ def prepare_executed(
     cfg = build_cfg(execution.kernel)
     forest = find_loops(cfg, compute_dominators(cfg))
     meetings = compute_postdominators(cfg).immediate
-    costs = InstructionCosts(machine, launch.threads, unknown_at_worst=unknown_at_worst)
+    costs = LaunchCosts(execution.kernel, launch, machine, unknown_at_worst=unknown_at_worst)
     pieces = []
     for kind in executed_blocks(execution, cfg, meetings, launch.grid):
         workload = build_workload(
             kind.paths.warps, execution.kernel, cfg, costs, machine.scoreboard
         )
-        assumptions = (EXECUTED_PATHS, *unknown_opcodes(costs))
+        assumptions = (EXECUTED_PATHS, *costs.assumptions)
         nominal = costs.is_nominal
         pieces.append(PreparedPiece(kind.paths, workload, assumptions, nominal, kind.count))
     return PreparedKernel(execution.kernel, cfg, forest, launch, machine, tuple(pieces))

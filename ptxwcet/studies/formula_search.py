@@ -34,7 +34,7 @@ from ptxwcet.ir.kernel import Kernel
 from ptxwcet.machine.model import Machine
 from ptxwcet.pipeline import build_flow, require_known_opcodes
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
-from ptxwcet.timing.cost import UNKNOWN_OPCODES, InstructionCosts
+from ptxwcet.timing.launch_costs import LaunchCosts
 from ptxwcet.timing.programs import build_workload
 
 # Single values whose bound is compared with a formula on inexact paths, the largest: each costs a
@@ -177,7 +177,7 @@ class _Job:
         self._cfg, self._forest = build_flow(kernel, launch)
         self._meetings = tuple(compute_postdominators(self._cfg).immediate)
         self._placed = place_facts(kernel, self._cfg, self._forest, facts)
-        self._costs = InstructionCosts(machine, launch.threads, unknown_at_worst=unknown_at_worst)
+        self._costs = LaunchCosts(kernel, launch, machine, unknown_at_worst=unknown_at_worst)
         self._claims: list[TimingClaim] = []
         self._block_assumptions: dict[Assumption, None] = {}
         self._with_range = launch
@@ -311,9 +311,9 @@ class _Job:
             self._machine.scoreboard,
             parameter=s,
         )
-        unknown = (UNKNOWN_OPCODES,) if self._costs.charged_unknown else ()
+        costs = self._costs.assumptions
         facts = fact_assumptions(paths, self._placed, self._launch, self._given)
-        analysis = analyse_block(workload, self._machine, (*unknown, *facts))
+        analysis = analyse_block(workload, self._machine, (*costs, *facts))
         self._block_assumptions.update(dict.fromkeys(analysis.assumptions))
         return analysis
 

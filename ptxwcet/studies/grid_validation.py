@@ -21,7 +21,7 @@ from ptxwcet.simulator.configuration import SmConfiguration
 from ptxwcet.simulator.grid import GridOptions, GridShape, GridWorkload
 from ptxwcet.simulator.policies import Jitter, Policy
 from ptxwcet.support.diagnostics import Diagnostic
-from ptxwcet.timing.cost import InstructionCosts
+from ptxwcet.timing.launch_costs import LaunchCosts
 from ptxwcet.validate.plans import Run
 
 MOST_INSTRUCTIONS = 4_000_000
@@ -119,7 +119,7 @@ def executed_workload(analysis: KernelAnalysis, execution: Execution) -> GridWor
     kernel, machine = execution.kernel, analysis.machine
     cfg = build_cfg(kernel)
     meetings = compute_postdominators(cfg).immediate
-    costs = InstructionCosts(machine, analysis.launch.threads)
+    costs = LaunchCosts(kernel, analysis.launch, machine)
     traced = TracedKernel(kernel, cfg, costs, machine.scoreboard)
     return build_grid_workload(executed_warps(execution, cfg, meetings), traced)
 

@@ -44,7 +44,7 @@ from ptxwcet.studies.launch_run import execute_recorded, open_launch
 from ptxwcet.studies.opening import digest_of, read_module, state_facts
 from ptxwcet.studies.request import MOST_INSTRUCTIONS, Request
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
-from ptxwcet.timing.cost import InstructionCosts
+from ptxwcet.timing.launch_costs import LaunchCosts
 from ptxwcet.trace.events import END, Ipoint, TimedTrace, TraceOrigin
 
 MOST_EVENTS = 30_000_000
@@ -213,7 +213,7 @@ class _Paths:
 
     def _timed(self, kernel: Kernel) -> TracedKernel:
         at_worst = self._request.unknown_at_worst
-        costs = InstructionCosts(self._machine, self._facts.threads, unknown_at_worst=at_worst)
+        costs = LaunchCosts(kernel, self._facts, self._machine, unknown_at_worst=at_worst)
         return TracedKernel(kernel, build_cfg(kernel), costs, self._machine.scoreboard)
 
 

@@ -23,6 +23,7 @@ from ptxwcet.emulator.launch import Execution
 from ptxwcet.emulator.launch_model import LaunchFile, is_random
 from ptxwcet.flow.graph.cfg import build_cfg
 from ptxwcet.flow.graph.dominance import compute_postdominators
+from ptxwcet.flow.launch import Launch
 from ptxwcet.ir.kernel import Module
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.machine.model import Machine
@@ -33,7 +34,7 @@ from ptxwcet.studies.launch_run import execute_recorded, open_launch
 from ptxwcet.studies.opening import RefusedKernel, read_module
 from ptxwcet.studies.request import Request
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
-from ptxwcet.timing.cost import InstructionCosts
+from ptxwcet.timing.launch_costs import LaunchCosts
 from ptxwcet.trace.measurements import ClockPairs, Condition, times_of_pairs
 
 RunProgress = Callable[[int, int], None]
@@ -149,7 +150,8 @@ def _timed(
     execution: Execution, launch: LaunchFile, machine: Machine, request: Request
 ) -> TracedKernel:
     at_worst = request.unknown_at_worst
-    costs = InstructionCosts(machine, math.prod(launch.block), unknown_at_worst=at_worst)
+    facts = Launch(launch.block, launch.grid)
+    costs = LaunchCosts(execution.kernel, facts, machine, unknown_at_worst=at_worst)
     cfg = build_cfg(execution.kernel)
     return TracedKernel(execution.kernel, cfg, costs, machine.scoreboard)
 

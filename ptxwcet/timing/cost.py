@@ -11,12 +11,14 @@ the bounds safe (docs/methods/safe.md).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from ptxwcet.claims import Assumption, AssumptionState
 from ptxwcet.ir.kernel import Immediate, Instruction
 from ptxwcet.ir.op_classes import ControlEffect, OpClass, Space
 from ptxwcet.machine.model import Machine, OpTiming, RefusedOp, TimingMeaning
+from ptxwcet.memory.analysis import Transactions, transactions_at_worst
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.warp.program import Barrier, TimedInstruction
 
@@ -104,12 +106,22 @@ def charge_unknown(
 
 
 class InstructionCosts:
-    """Costs of a kernel's instructions, computed once each; collects every refusal."""
+    """Costs of a kernel's instructions, computed once each; collects every refusal.
+
+    ``accesses`` says what each instruction takes of memory, for machines that charge that; of one
+    that it does not name, and without it, the worst is charged.
+    """
 
     def __init__(
-        self, machine: Machine, block_threads: int | None = None, *, unknown_at_worst: bool = False
+        self,
+        machine: Machine,
+        block_threads: int | None = None,
+        *,
+        unknown_at_worst: bool = False,
+        accesses: Mapping[int, Transactions] | None = None,
     ) -> None:
         self._machine = machine
+        self._accesses = accesses
         self._block_threads = block_threads
         self._unknown_at_worst = unknown_at_worst
         self._known: dict[tuple[int, bool], tuple[TimedInstruction | Barrier, ...]] = {}
@@ -142,7 +154,7 @@ class InstructionCosts:
         if self._refusals:
             raise PtxwcetError([self._refusals[index] for index in sorted(self._refusals)])
 
-    def outlasts_barrier(self, instruction: Instruction) -> bool:
+    def outlasts_barrier(self, index: int, instruction: Instruction) -> bool:
         """Whether warps may wait longer for one that ends with an instruction than for the same
         warp at a barrier in its place. False for what the machine refuses.
         """
@@ -153,9 +165,11 @@ class InstructionCosts:
         if not isinstance(row, OpTiming) or not isinstance(barrier, OpTiming):
             return False
         charged = barrier.initiation_cycles if row.unit == barrier.unit else 1
-        return row.initiation_cycles > charged or (
-            row.initiation_cycles + row.latency_cycles
-            > barrier.initiation_cycles + barrier.latency_cycles
+        last = next((one for one in self.nodes(index, instruction)), None)
+        assert not isinstance(last, Barrier)
+        initiation = row.initiation_cycles if last is None else last.initiation_cycles
+        return initiation > charged or (
+            initiation + row.latency_cycles > barrier.initiation_cycles + barrier.latency_cycles
         )
 
     def _cost(
@@ -177,7 +191,31 @@ class InstructionCosts:
             return ()
         if is_charged(instruction, self._machine):
             self.is_nominal = False
+        if isinstance(cost, TimedInstruction) and self._machine.memory is not None:
+            charged = charge_transactions(cost, self._taken(index, instruction), self._machine)
+            self.is_nominal &= charged == cost
+            cost = charged
         return () if cost is None else (cost,)
+
+    def _taken(self, index: int, instruction: Instruction) -> Transactions:
+        found = None if self._accesses is None else self._accesses.get(index)
+        return transactions_at_worst(instruction) if found is None else found
+
+
+def charge_transactions(
+    timed: TimedInstruction, taken: Transactions, machine: Machine
+) -> TimedInstruction:
+    """An instruction that takes transactions of memory, each at its cost on a machine."""
+    rules = machine.memory
+    if rules is None:
+        return timed
+    cycles = (
+        rules.line_cycles.value * taken.lines
+        + rules.pass_cycles.value * taken.passes
+        + rules.word_cycles.value * taken.words
+        + rules.serial_cycles.value * taken.serial
+    )
+    return replace(timed, initiation_cycles=max(timed.initiation_cycles, cycles))
 
 
 def is_charged(instruction: Instruction, machine: Machine) -> bool:
@@ -266,8 +304,3 @@ def _refused(
         notes=(f"its op class is {op_class.value}",),
         help="choose a machine file that has a row for it (ptxwcet machine show NAME)",
     )
-
-
-def unknown_opcodes(costs: InstructionCosts) -> tuple[Assumption, ...]:
-    """What a workload rests on if an unknown opcode was charged."""
-    return (UNKNOWN_OPCODES,) if costs.charged_unknown else ()

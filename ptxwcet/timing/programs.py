@@ -282,8 +282,8 @@ class _Builder:
 
     def _outlasts_barrier(self, block: int) -> bool:
         """Whether warps may wait longer for one that ends in a block than for it at a barrier."""
-        last = self._kernel.instructions[self._cfg.blocks[block].end - 1]
-        return self._costs.outlasts_barrier(last)
+        index = self._cfg.blocks[block].end - 1
+        return self._costs.outlasts_barrier(index, self._kernel.instructions[index])
 
     def _fork(self, fork: PathFork) -> list[Node]:
         """Both sides of an undecided branch, which take no less than one of them.

@@ -22,6 +22,7 @@ analysed
 compose
 bounds simulator emulator hybrid pwcet makespan instrument
 timing
+memory
 flow
 ptx
 machine
@@ -64,14 +65,14 @@ LIBRARIES = {
     "networkx": "support.graph library.results",  # there for a type
     "numba": "support.jit",
     "numpy": "cli.import_dump compose emulator flow.values flow.walk hybrid instrument "
-    "makespan pwcet report simulator studies support trace validate",
+    "makespan memory pwcet report simulator studies support trace validate",
     "scipy": "pwcet support.ilp",
     "statsmodels": "pwcet",
 }
 # Lines of Python. Whoever raises one says why in the commit.
 MOST_LINES = {
     "bounds": 1_870,
-    "cli": 3_680,
+    "cli": 3_730,
     "compose": 1_110,
     "emulator": 7_900,
     "flow.certificates": 1_510,
@@ -86,15 +87,16 @@ MOST_LINES = {
     "library": 600,
     "instrument": 1_290,
     "ir": 4_040,
-    "machine": 850,
+    "machine": 900,
     "makespan": 1_750,
+    "memory": 1_500,
     "ptx": 3_510,
     "pwcet": 2_580,
-    "report": 5_050,
+    "report": 5_300,
     "simulator": 4_120,
-    "studies": 4_340,
+    "studies": 4_420,
     "support": 2_020,
-    "timing": 2_540,
+    "timing": 2_660,
     "trace": 1_180,
     "validate": 2_570,
     "warp": 810,

@@ -42,7 +42,7 @@ def result_shapes(
     if operation_of(instruction.form).name not in FUNCTIONS:
         return None
     meaning = meaning_of(instruction, registers)
-    if meaning is None or not _speaks_of_all(meaning, instruction):
+    if meaning is None or not speaks_of_all(meaning, instruction):
         return (_alike(instruction, shape_of),) * len(instruction.writes)
     sources = [shape_of(one) for one in meaning.sources]
     found = [_DOMAIN.shape(root, sources) for root in meaning.results]
@@ -62,7 +62,7 @@ def _alike(instruction: Instruction, shape_of: Callable[[Operand], Shape]) -> Sh
     )
 
 
-def _speaks_of_all(meaning: Meaning, instruction: Instruction) -> bool:
+def speaks_of_all(meaning: Meaning, instruction: Instruction) -> bool:
     """Whether the term's sources and the guard are all that is read."""
     named = {one.name for one in meaning.sources if isinstance(one, Register)}
     if instruction.guard is not None:

@@ -96,6 +96,13 @@ def arrays_read(kernel: Kernel, loads: Collection[int]) -> Mapping[str, str]:
     return found
 
 
+def origins_of_pointers(kernel: Kernel) -> Mapping[str, frozenset[str]]:
+    """By register, the parameters that may be the pointer that it leads from, or a number among
+    them; other names stand for what is loaded or made otherwise. Cost: near linear in the kernel.
+    """
+    return _Pointers(kernel, frozenset()).origins()
+
+
 def array_transfer(
     instruction: Instruction, index: int, known: ArrayRange, registers: Mapping[str, str]
 ) -> Transfer:

@@ -1,0 +1,1 @@
+"""Where the lanes of a warp access memory, and how many transactions that takes."""

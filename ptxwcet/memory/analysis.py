@@ -1,0 +1,240 @@
+"""The accesses of a kernel: how many transactions each takes at most, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import reduce
+
+import numpy as np
+
+from ptxwcet.flow.flow_graph import FlowGraph
+from ptxwcet.flow.launch import WARP_SIZE, Launch
+from ptxwcet.ir.kernel import Instruction, Space
+from ptxwcet.memory.counting import (
+    LINE,
+    SECTOR,
+    Count,
+    Mask,
+    all_lanes,
+    blocks_of,
+    passes_of,
+    serial_of,
+    words_of,
+)
+from ptxwcet.memory.instructions import Access, Purpose, accesses_of
+from ptxwcet.memory.lanes import LaneAnalysis
+from ptxwcet.memory.pattern import Pattern, Value, rows
+
+_ONE_WORD = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Transactions:
+    """What one execution of an access takes of a warp at most, by kind; 0 of kinds that it has not.
+
+    ``serial`` are lanes of an atomic operation on one word of global memory, one after the other;
+    in shared memory each is a pass.
+    """
+
+    sectors: int = 0
+    lines: int = 0
+    passes: int = 0
+    words: int = 0
+    serial: int = 0
+
+    def with_most(self, other: Transactions) -> Transactions:
+        """The larger number of each kind."""
+        return Transactions(
+            max(self.sectors, other.sectors),
+            max(self.lines, other.lines),
+            max(self.passes, other.passes),
+            max(self.words, other.words),
+            max(self.serial, other.serial),
+        )
+
+    def plus(self, other: Transactions) -> Transactions:
+        """The sum of each kind."""
+        return Transactions(
+            self.sectors + other.sectors,
+            self.lines + other.lines,
+            self.passes + other.passes,
+            self.words + other.words,
+            self.serial + other.serial,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class AnalysedAccess:
+    """An access of instruction ``index`` in one execution by a warp.
+
+    ``most`` is what it takes at most, in any block, visit and warp; ``least`` what so many bytes of
+    a whole warp take where lanes access consecutive ones. ``exact``: each warp takes ``most`` if
+    all of its lanes that exist take part. ``reason`` says in words how the lanes differ.
+    """
+
+    index: int
+    access: Access
+    most: Transactions
+    least: Transactions
+    exact: bool
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class KernelAccesses:
+    """All accesses of a kernel for a launch, in the order of its instructions.
+
+    ``pointers`` are the parameters assumed to be aligned as allocators' pointers are.
+    """
+
+    accesses: tuple[AnalysedAccess, ...]
+    pointers: tuple[str, ...]
+
+    def by_instruction(self) -> Mapping[int, Transactions]:
+        """What one execution of each instruction takes, all of its accesses together."""
+        found: dict[int, Transactions] = {}
+        for one in self.accesses:
+            found[one.index] = found.get(one.index, Transactions()).plus(one.most)
+        return found
+
+
+def analyse_accesses(
+    graph: FlowGraph, launch: Launch, alignments: Mapping[str, int] | None = None
+) -> KernelAccesses:
+    """Every access of a kernel, whether a run comes to it or not.
+
+    ``alignments`` are those of pointer arguments that are stated, in bytes, by PTX name. Cost: some
+    evaluations of each instruction (:class:`~ptxwcet.memory.lanes.LaneAnalysis`), whatever the trip
+    counts.
+    """
+    lanes = LaneAnalysis(graph, launch, alignments)
+    found = []
+    for index, instruction in enumerate(graph.kernel.instructions):
+        for access in accesses_of(instruction):
+            value = lanes.address(access.address) if access.times == 1 else None
+            found.append(_analysed(index, access, value, lanes.there))
+    pointers = tuple(one.name for one in graph.kernel.parameters if one.name in lanes.pointers)
+    return KernelAccesses(tuple(found), pointers)
+
+
+def transactions_at_worst(instruction: Instruction) -> Transactions:
+    """What an instruction takes of a whole warp if nothing is known of where its lanes access."""
+    found, there = Transactions(), np.ones(WARP_SIZE, dtype=np.bool_)
+    for access in accesses_of(instruction):
+        found = found.plus(_at_worst(access, there))
+    return found
+
+
+def _analysed(index: int, access: Access, value: Value, there: Mask) -> AnalysedAccess:
+    giving = there & (np.arange(len(there)) % WARP_SIZE < access.lanes)
+    if not giving.any():
+        giving = there
+    least = _least(access, giving)
+    if value is None:
+        most = _at_worst(access, giving)
+        return AnalysedAccess(
+            index, access, most, least, exact=False, reason="data or open parameters decide"
+        )
+    counts = [_counted(access, pattern, giving) for pattern in value]
+    most = reduce(Transactions.with_most, (counted for counted, _ in counts))
+    exact = all(is_exact and counted == most for counted, is_exact in counts)
+    reason = _reason(value, giving, access)
+    return AnalysedAccess(index, access, most, least, exact, reason)
+
+
+def _counted(access: Access, pattern: Pattern, there: Mask) -> tuple[Transactions, bool]:
+    size = access.access_bytes
+    counts: dict[str, Count] = {}
+    space, is_atomic = access.space, access.purpose is Purpose.ATOMIC
+    if space in (Space.GLOBAL, Space.GENERIC):
+        counts["sectors"] = blocks_of(pattern, there, SECTOR, size)
+        counts["lines"] = blocks_of(pattern, there, LINE, size)
+    if space is Space.LOCAL:
+        counts |= _of_thread(pattern, there, size)
+    if space in (Space.SHARED, Space.GENERIC):
+        counts["passes"] = passes_of(pattern, there, size, alone=is_atomic)
+    if space in (Space.CONST, Space.PARAM):
+        counts["words"] = words_of(pattern, there, size)
+    if is_atomic and space is not Space.SHARED:
+        counts["serial"] = serial_of(pattern, there)
+    exact = all(one.exact and len(set(one.each)) == 1 for one in counts.values())
+    return Transactions(**{name: one.most for name, one in counts.items()}), exact
+
+
+def _of_thread(pattern: Pattern, there: Mask, size: int) -> dict[str, Count]:
+    """Of local memory: words of one address in all threads of a warp lie side by side."""
+    words = max(1, size // _ONE_WORD)
+    if pattern.is_uniform:
+        lanes = rows(there).sum(axis=1)
+        sectors = tuple(int(-(-one * _ONE_WORD // SECTOR)) * words for one in lanes)
+        lines = tuple(words for _ in lanes)
+        return {
+            "sectors": Count(max(sectors), True, sectors),
+            "lines": Count(max(lines), True, lines),
+        }
+    return {"sectors": all_lanes(there, words), "lines": all_lanes(there, words)}
+
+
+def _at_worst(access: Access, there: Mask) -> Transactions:
+    """Of an access of which nothing is known: each lane somewhere else."""
+    lanes = all_lanes(there).most
+    each = lanes * access.times
+    blocks = each * max(1, access.access_bytes // SECTOR)
+    space = access.space
+    if space is Space.LOCAL:
+        words = each * max(1, access.access_bytes // _ONE_WORD)
+        return Transactions(words, words)
+    is_global = space in (Space.GLOBAL, Space.GENERIC)
+    return Transactions(
+        blocks if is_global else 0,
+        blocks if is_global else 0,
+        each if space in (Space.SHARED, Space.GENERIC) else 0,
+        each if space in (Space.CONST, Space.PARAM) else 0,
+        lanes if access.purpose is Purpose.ATOMIC and space is not Space.SHARED else 0,
+    )
+
+
+def _least(access: Access, there: Mask) -> Transactions:
+    """What lanes take that access consecutive elements, and one word where they are constants."""
+    lanes = int(rows(there).sum(axis=1).max())
+    size = lanes * access.access_bytes * access.times
+    space = access.space
+    is_outside = space in (Space.GLOBAL, Space.LOCAL, Space.GENERIC)
+    is_constant = space in (Space.CONST, Space.PARAM)
+    return Transactions(
+        -(-size // SECTOR) if is_outside else 0,
+        -(-size // LINE) if is_outside else 0,
+        -(-size // LINE) if space in (Space.SHARED, Space.GENERIC) else 0,
+        1 if is_constant else 0,
+        1 if access.purpose is Purpose.ATOMIC and space is not Space.SHARED else 0,
+    )
+
+
+def _reason(value: tuple[Pattern, ...], there: Mask, access: Access) -> str:
+    """How the lanes differ, in words."""
+    said = dict.fromkeys(_said(pattern, there, access) for pattern in value)
+    text = " or ".join(said) if len(said) <= 3 else f"{len(said)} patterns of lanes"
+    if access.space in (Space.GLOBAL, Space.GENERIC) and any(
+        pattern.align < 5 and not pattern.is_uniform for pattern in value
+    ):
+        align = min(1 << pattern.align for pattern in value if pattern.align < 5)
+        text += f", from a multiple of {max(align, access.access_bytes)} bytes on"
+    return text
+
+
+def _said(pattern: Pattern, there: Mask, access: Access) -> str:
+    if pattern.is_uniform:
+        return "one address"
+    lanes, mask = rows(np.asarray(pattern.offsets)), rows(there)
+    steps = {
+        int(step)
+        for row, exist in zip(lanes, mask, strict=True)
+        for step in np.unique(np.diff(row[exist]))
+    }
+    if len(steps) != 1:
+        return "addresses known lane by lane"
+    (step,) = steps
+    if step == access.access_bytes:
+        return "consecutive"
+    return f"stride {step} bytes between lanes"

@@ -1,0 +1,391 @@
+"""The operators of terms over patterns: how lanes differ in a result, from how they do in sources.
+
+Sums, products with a number and cuts to the low bits keep ``u + offsets`` as it is. Numbers that
+are known in each thread are computed in each. Other operators look at bits: where the offsets of a
+warp stay below the lowest bit that ``u`` may set, they carry into nothing; the bits below are
+numbers in each lane, the bits above are alike in a warp, and an operator treats them apart. What
+has no rule is alike in a warp if its arguments are (:mod:`ptxwcet.memory.pattern`).
+
+Each operator is compared with all lanes of small words (``tests/oracle/test_pattern_domain.py``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import product
+from math import prod
+
+import numpy as np
+
+from ptxwcet.flow.values.term_lanes import in_lanes
+from ptxwcet.flow.values.value import Known, Number, multiply, wrap
+from ptxwcet.flow.values.value import Value as LaneValue
+from ptxwcet.ir.terms import Op, Term, apply, fold
+from ptxwcet.memory.pattern import (
+    KNOWN,
+    MOST_PATTERNS,
+    PHASES,
+    Lanes,
+    Pattern,
+    Value,
+    constant,
+    hull,
+    joined,
+    normal,
+    rows,
+    steps,
+    trailing_zeros,
+    uniform,
+)
+
+_LEAST_CUT = 16
+"""A cut moves lanes by a multiple of 2 to this power: below it nothing is known of where."""
+
+_MOST_SPAN = 1 << 62
+
+Rule = Callable[[Term, Sequence[Pattern]], Pattern | None]
+
+
+def meaning(root: Term, sources: Sequence[Value], threads: int) -> Value:
+    """What is known of a term from what is known of its sources, by their numbers.
+
+    ``threads`` are those of the block, in whole warps. Cost: linear in the distinct terms and the
+    threads, for each combination of patterns, of which there are at most
+    :data:`~ptxwcet.memory.pattern.MOST_PATTERNS`.
+    """
+    found: Value = fold(root, partial(_meaning, sources, threads))
+    return found
+
+
+def _meaning(sources: Sequence[Value], threads: int, one: Term, args: list[Value]) -> Value:
+    if one.op is Op.SOURCE:
+        found = sources[one.value]
+        return None if found is None else tuple(normal(each, one.width) for each in found)
+    if one.op is Op.CONST:
+        return (normal(constant(one.value), one.width),)
+    if one.op is Op.ITE:
+        return _chosen(one, args, threads)
+    given = [each for each in args if each is not None]
+    if len(given) < len(args) or one.op is Op.ANY:
+        return None
+    if prod(map(len, given)) > MOST_PATTERNS:
+        given = [hull(each, term.width) for each, term in zip(given, one.args, strict=True)]
+        if prod(map(len, given)) > MOST_PATTERNS:
+            return None
+    result: Value = ()
+    for patterns in product(*given):
+        found_one = _result(one, patterns, threads)
+        if found_one is None:
+            return None
+        result = joined(result, (found_one,), one.width)
+    return result
+
+
+def _chosen(one: Term, args: list[Value], threads: int) -> Value:
+    """One side for all lanes of a warp, or numbers that are known."""
+    condition, yes, no = args
+    if condition is None:
+        return None
+    found: Value = ()
+    for test in condition:
+        if test.constant is not None:
+            found = joined(found, yes if test.constant else no, one.width)
+        elif test.is_uniform:
+            found = joined(joined(found, yes, one.width), no, one.width)
+        elif test.align == KNOWN and yes is not None and no is not None and not test.cuts:
+            for pair in product(yes, no):
+                chosen = _known(one, (test, *pair), threads)
+                found = None if chosen is None else joined(found, (chosen,), one.width)
+        else:
+            return None
+        if found is None:
+            return None
+    return found
+
+
+def _result(one: Term, args: Sequence[Pattern], threads: int) -> Pattern | None:
+    if all(each.align == KNOWN and not each.cuts for each in args):
+        return _known(one, args, threads)
+    rule = _RULES.get(one.op)
+    found = None if rule is None else rule(one, args)
+    if found is None and all(each.is_uniform for each in args):
+        found = uniform()
+    return None if found is None else normal(found, one.width)
+
+
+def _known(one: Term, args: Sequence[Pattern], threads: int) -> Pattern | None:
+    """Of numbers that are known in each thread; as uniform in each warp as they are if the rules
+    for lanes do not give them.
+    """
+    if any(each.align != KNOWN or each.cuts for each in args):
+        return None
+    if all(isinstance(each.offsets, int) for each in args):
+        masks = [(1 << term.width) - 1 for term in one.args]
+        bits = [int(each.offsets) & mask for each, mask in zip(args, masks, strict=True)]
+        return normal(constant(apply(one.op, one.width, one.args, one.value, bits)), one.width)
+    if one.width <= KNOWN and all(term.width <= KNOWN for term in one.args):
+        values: list[LaneValue] = [Known(each.offsets) for each in args]
+        found = in_lanes(one, values, np.ones(threads, dtype=np.bool_))
+        if isinstance(found, Known) and not found.terms and found.valid is None:
+            return normal(Pattern(_numbers(found.base, threads)), one.width)
+    return uniform() if all(each.is_uniform for each in args) else None
+
+
+def _numbers(base: Number, threads: int) -> Number:
+    if isinstance(base, int):
+        return base
+    return np.broadcast_to(np.asarray(base, dtype=np.int64), (threads,)).copy()
+
+
+# --- what keeps the form as it is -----------------------------------------------------------------
+
+
+def _sum(sign: int) -> Rule:
+    def rule(one: Term, args: Sequence[Pattern]) -> Pattern | None:
+        a, b = args
+        with np.errstate(over="ignore"):
+            second = multiply(b.offsets, sign, one.width)
+            offsets = wrap(np.add(a.offsets, second), one.width)
+        offsets = offsets if isinstance(offsets, int) or offsets.ndim else int(offsets)
+        align = min(a.align, b.align)
+        cuts = a.cuts + b.cuts
+        span = _sum_of(a.interval, b.interval, sign)
+        if not cuts:
+            return Pattern(offsets, align, span=span)
+        cut, other = (a, b) if a.cuts else (b, a)
+        pure = cut.pure and other.is_uniform
+        phase = None
+        moved = isinstance(other.offsets, int) and other.align >= trailing_zeros(PHASES)
+        if pure and moved and cut.phase is not None and (cut is a or sign > 0):
+            phase = (cut.phase + sign * int(other.offsets)) % PHASES
+        return Pattern(offsets, align, cuts, phase, pure)
+
+    return rule
+
+
+_Span = tuple[int, int] | None
+
+
+def _sum_of(a: _Span, b: _Span, sign: int) -> _Span:
+    if a is None or b is None:
+        return None
+    return (a[0] + b[0], a[1] + b[1]) if sign > 0 else (a[0] - b[1], a[1] - b[0])
+
+
+def _product_of(a: _Span, b: _Span) -> _Span:
+    if a is None or b is None:
+        return None
+    products = [x * y for x in a for y in b]
+    return min(products), max(products)
+
+
+def _complement(one: Term, args: Sequence[Pattern]) -> Pattern | None:
+    (a,) = args
+    with np.errstate(over="ignore"):
+        return Pattern(wrap(-1 - a.offsets, one.width), a.align, a.cuts, None, a.pure)
+
+
+def _scaled(pattern: Pattern, factor: int, width: int) -> Pattern:
+    if factor % (1 << width) == 0:
+        return constant(0)
+    offsets = multiply(pattern.offsets, factor, width)
+    align = KNOWN if pattern.align == KNOWN else pattern.align + trailing_zeros(factor)
+    if not pattern.cuts:
+        return Pattern(offsets, align, span=_product_of(pattern.interval, (factor, factor)))
+    assert not isinstance(pattern.offsets, int), "what is cut differs between lanes"
+    span = max(map(abs, steps(pattern.offsets).reshape(-1).tolist()))
+    pure = pattern.pure and span * abs(factor) < _MOST_SPAN
+    phase = None if pattern.phase is None or factor < 0 else pattern.phase * factor % PHASES
+    return Pattern(offsets, align, pattern.cuts, phase, pure)
+
+
+def _product(one: Term, args: Sequence[Pattern]) -> Pattern | None:
+    a, b = args if args[1].constant is not None else args[::-1]
+    if b.constant is not None:
+        return _scaled(a, b.constant, one.width)
+    if not (a.is_uniform and b.is_uniform):
+        return None
+    zeros = min(one.width, sum(_zeros(each) for each in (a, b)))
+    return uniform(zeros, _product_of(a.interval, b.interval))
+
+
+def _zeros(pattern: Pattern) -> int:
+    """The power of two that divides a uniform number."""
+    return min(pattern.align, trailing_zeros(pattern.offsets))
+
+
+def _shifted_left(one: Term, args: Sequence[Pattern]) -> Pattern | None:
+    value, amount = args
+    if amount.constant is not None:
+        bits = min(amount.constant % (1 << one.width), one.width)
+        return _scaled(value, 1 << bits, one.width)
+    if value.is_uniform and amount.is_uniform:
+        return uniform(min(one.width, _zeros(value)))
+    return None
+
+
+# --- the low bits, which are numbers, and the others, which are alike -------------------------
+
+
+def _parted(args: Sequence[Pattern]) -> tuple[int, list[Number], list[int]] | None:
+    """Number of low bits that are known in every lane, what they are, and the power of two that
+    divides the bits above of each argument. None if lanes differ in other bits too.
+    """
+    if any(each.cuts and not each.is_uniform for each in args):
+        return None
+    bits = min(each.align for each in args)
+    low: list[Number] = []
+    zeros: list[int] = []
+    for each in args:
+        if isinstance(each.offsets, int):
+            above: Number = each.offsets >> bits
+        else:
+            above = each.offsets >> bits
+            lanes = rows(above)
+            if bool((lanes != lanes[:, :1]).any()):
+                return None
+        low.append(each.offsets & ((1 << bits) - 1))
+        zeros.append(min(each.align, bits + trailing_zeros(above)))
+    return bits, low, zeros
+
+
+def _bitwise(one: Term, args: Sequence[Pattern]) -> Pattern | None:
+    if one.op is Op.AND:
+        for value, mask in (args, args[::-1]):
+            if mask.constant is not None:
+                return _masked(value, mask.constant % (1 << one.width), one.width)
+    return _by_bits(one.op, args)
+
+
+def _masked(value: Pattern, mask: int, width: int) -> Pattern | None:
+    """What a value has above the highest bit of the mask does not matter."""
+    cut = normal(_without_cuts(value, mask.bit_length()), mask.bit_length()) if mask else None
+    if cut is None:
+        return constant(0)
+    if cut.align == KNOWN:
+        return Pattern(cut.offsets & mask)
+    found = _by_bits(Op.AND, (cut, constant(mask)))
+    return None if found is None else replace(found, span=(0, mask))
+
+
+def _without_cuts(value: Pattern, bits: int) -> Pattern:
+    """The low bits of a value do not tell what lanes are off by."""
+    return Pattern(value.offsets, value.align, span=value.span) if bits <= _LEAST_CUT else value
+
+
+def _by_bits(op: Op, args: Sequence[Pattern]) -> Pattern | None:
+    parted = _parted(args)
+    if parted is None:
+        return None
+    bits, (a, b), zeros = parted
+    align = max(zeros) if op is Op.AND else min(zeros)
+    low = a & b if op is Op.AND else a | b if op is Op.OR else a ^ b
+    return Pattern(low, max(bits, align))
+
+
+def _shifted_right(one: Term, args: Sequence[Pattern]) -> Pattern | None:
+    value, amount = args
+    if amount.constant is None:
+        return None
+    by = amount.constant % (1 << one.width)
+    if by == 0:
+        return value
+    return None if by >= one.width else _cut_off(value, by, one.width - by)
+
+
+def _cut_off(value: Pattern, by: int, left: int) -> Pattern | None:
+    """Without its lowest bits: those above them, of which there are ``left``."""
+    span = value.interval
+    above = None if span is None or span[0] < 0 else (span[0] >> by, span[1] >> by)
+    parted = _parted([value])
+    if parted is not None:
+        bits, (low,), zeros = parted
+        return Pattern(low >> by, max(0, min(bits, zeros[0]) - by), span=above)
+    if value.cuts or value.align < by or trailing_zeros(value.offsets) < by or left < _LEAST_CUT:
+        return None
+    return _gone_round(Pattern(value.offsets >> by, value.align - by, span=above), left)
+
+
+def _quotient(one: Term, args: Sequence[Pattern]) -> Pattern | None:
+    power = _power(args[1], one.width)
+    if power is None:
+        return None
+    return args[0] if power == 0 else _cut_off(args[0], power, one.width - power)
+
+
+def _rest(one: Term, args: Sequence[Pattern]) -> Pattern | None:
+    power = _power(args[1], one.width)
+    return None if power is None else _masked(args[0], (1 << power) - 1, one.width)
+
+
+def _power(pattern: Pattern, width: int) -> int | None:
+    number = pattern.constant
+    if number is None:
+        return None
+    number %= 1 << width
+    return number.bit_length() - 1 if number and not number & (number - 1) else None
+
+
+def _lengthened(one: Term, args: Sequence[Pattern]) -> Pattern | None:
+    """In more bits: where the offsets do not carry out of the low bits, nothing goes round."""
+    (value,) = args
+    parted = _parted(args)
+    if parted is not None:
+        bits, (low,), zeros = parted
+        align = max(bits, min(zeros[0], one.args[0].width))
+        return Pattern(low, align, span=_read(one, value))
+    if value.cuts or one.args[0].width < _LEAST_CUT:
+        return None
+    return _gone_round(replace(value, span=_read(one, value)), one.args[0].width)
+
+
+def _read(one: Term, value: Pattern) -> _Span:
+    """The numbers of a value that is read in more bits."""
+    span, half = value.interval, 1 << one.args[0].width - 1
+    if one.op is Op.SEXT:
+        return (-half, half - 1) if span is None else span
+    return (0, 2 * half - 1) if span is None or span[0] < 0 else span
+
+
+def _gone_round(value: Pattern, width: int) -> Pattern:
+    """A number of ``width`` bits read in more: lanes may go round, at a multiple of half, unless
+    all of them hold numbers in a span of less than half.
+    """
+    assert not isinstance(value.offsets, int), "a number that all lanes have carries nowhere"
+    lanes: Lanes = rows(value.offsets)
+    with np.errstate(over="ignore"):
+        apart = np.asarray(wrap(lanes - lanes[:, :1], width), dtype=np.int64)
+    offsets: Lanes = (lanes[:, :1] + apart).reshape(-1)
+    span = value.span
+    if span is not None and span[1] - span[0] < 1 << width - 1:
+        return Pattern(offsets, value.align, span=span)
+    return Pattern(offsets, value.align, 1, 0, span=span)
+
+
+def _extracted(one: Term, args: Sequence[Pattern]) -> Pattern | None:
+    (value,) = args
+    if one.value == 0:
+        return _without_cuts(value, one.width)
+    return _cut_off(value, one.value, one.width)
+
+
+_RULES: Mapping[Op, Rule] = {
+    Op.ADD: _sum(1),
+    Op.SUB: _sum(-1),
+    Op.MUL: _product,
+    Op.NOT: _complement,
+    Op.AND: _bitwise,
+    Op.OR: _bitwise,
+    Op.XOR: _bitwise,
+    Op.SHL: _shifted_left,
+    Op.LSHR: _shifted_right,
+    Op.ASHR: _shifted_right,
+    Op.UDIV: _quotient,
+    Op.UREM: _rest,
+    Op.ZEXT: _lengthened,
+    Op.SEXT: _lengthened,
+    Op.EXTRACT: _extracted,
+}
+"""What these operators keep; the others are alike in a warp if their arguments are, and no more."""

@@ -1,0 +1,134 @@
+"""What instructions ask of memory: space, bytes a lane, and the operand that says where."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from ptxwcet.flow.values.accesses import access_of
+from ptxwcet.ir.kernel import Address, Element, Immediate, Instruction, Space
+from ptxwcet.ir.op_classes import OpClass
+from ptxwcet.ir.operation import operation_of
+
+WIDEST = 16
+"""Bytes of a lane that one access moves at most where the instruction does not say."""
+
+
+class Purpose(Enum):
+    """What an access is for."""
+
+    LOAD = "load"
+    STORE = "store"
+    ATOMIC = "atomic"
+    COPY_FROM = "copy from"
+    COPY_TO = "copy to"
+    MATRIX = "matrix"
+    PREFETCH = "prefetch"
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """One access of an instruction: at ``address``, None if nothing is known of where.
+
+    ``access_bytes`` a lane, ``lanes`` of a warp that give an address (the first ones); ``times`` is
+    how often each does at most.
+    """
+
+    space: Space
+    purpose: Purpose
+    access_bytes: int
+    address: Address | None
+    lanes: int = 32
+    times: int = 1
+
+
+_STORES = frozenset(one for one in OpClass if one.value.startswith("store_"))
+_ATOMICS = frozenset({OpClass.ATOMIC_SHARED, OpClass.ATOMIC_GLOBAL, OpClass.ATOMIC_GENERIC})
+_MATRICES = {"x1": 8, "x2": 16, "x4": 32}
+
+
+def accesses_of(instruction: Instruction) -> tuple[Access, ...]:
+    """The accesses of an instruction, none for one that touches no memory. Cost: constant.
+
+    What waits for memory or orders it (fences, barriers of copies) is none.
+    """
+    op_class = instruction.op_class
+    name = instruction.opcode.name if instruction.opcode is not None else ""
+    if op_class is OpClass.ASYNC_COPY:
+        return _copies(instruction) if name == "cp.async" else ()
+    if op_class is OpClass.MATRIX_MOVE:
+        return _matrices(instruction, name)
+    if instruction.space is Space.NONE or (
+        instruction.space is Space.PARAM and _is_own(instruction)
+    ):
+        return ()
+    if op_class in _NO_ACCESS:
+        return ()
+    address = next(iter(_addresses(instruction)), None)
+    if op_class is OpClass.PREFETCH:
+        return (Access(instruction.space, Purpose.PREFETCH, 1, address),)
+    size = _bytes(instruction)
+    if op_class in _ATOMICS:
+        return (Access(instruction.space, Purpose.ATOMIC, size, address),)
+    purpose = Purpose.STORE if op_class in _STORES else Purpose.LOAD
+    return (Access(instruction.space, purpose, size, address),)
+
+
+_NO_ACCESS = frozenset(
+    {
+        *(OpClass.FENCE, OpClass.MBARRIER, OpClass.MBARRIER_WAIT, OpClass.ASYNC_BULK),
+        *(OpClass.ASYNC_WAIT, OpClass.TEXTURE, OpClass.SURFACE, OpClass.MOVE),
+    }
+)
+"""What is refused, or takes no transaction of a lane."""
+
+
+def _is_own(instruction: Instruction) -> bool:
+    """Whether it moves words to or from registers that stand for a variable of one thread."""
+    return bool(instruction.form.implicit_reads or instruction.form.implicit_writes)
+
+
+def _addresses(instruction: Instruction) -> list[Address | None]:
+    """The operands in brackets; None for one that is not a base and an offset."""
+    return [
+        one if isinstance(one, Address) else None
+        for one in instruction.operands
+        if isinstance(one, (Address, Element))
+    ]
+
+
+def _bytes(instruction: Instruction) -> int:
+    """Bytes of a lane, of all elements of a vector."""
+    access = access_of(instruction)
+    if access is not None:
+        first, behind = access.span
+        return behind - first
+    operation = operation_of(instruction.form)
+    count = next((int(word[1:]) for word in operation.words if word in ("v2", "v4", "v8")), 1)
+    if not operation.types:
+        return WIDEST
+    return max(1, operation.types[-1].width // 8) * count
+
+
+def _copies(instruction: Instruction) -> tuple[Access, ...]:
+    """``cp.async [shared], [global], size``: both sides, of as many bytes."""
+    target, source = (*_addresses(instruction), None, None)[:2]
+    sizes = [one.value for one in instruction.operands if isinstance(one, Immediate)]
+    size = int(sizes[0]) if sizes else WIDEST
+    return (
+        Access(Space.GLOBAL, Purpose.COPY_FROM, size, source),
+        Access(Space.SHARED, Purpose.COPY_TO, size, target),
+    )
+
+
+def _matrices(instruction: Instruction, name: str) -> tuple[Access, ...]:
+    """Rows of 16 bytes whose addresses the first lanes give; of fragments, a word a register."""
+    if name == "movmatrix":
+        return ()
+    if name in ("ldmatrix", "stmatrix"):
+        words = operation_of(instruction.form).words
+        lanes = next((_MATRICES[word] for word in words if word in _MATRICES), 32)
+        address = next(iter(_addresses(instruction)), None)
+        return (Access(Space.SHARED, Purpose.MATRIX, WIDEST, address, lanes),)
+    registers = max(1, len(instruction.writes) or len(instruction.reads))
+    return (Access(instruction.space, Purpose.MATRIX, WIDEST, None, times=registers),)

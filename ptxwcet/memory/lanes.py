@@ -1,0 +1,336 @@
+"""Patterns of all registers of a kernel: how the lanes of a warp differ in what they hold.
+
+A register has one value for all of its writes (nvcc, clang and Triton write most of them once), so
+that no path has to be followed. Values fall until every instruction agrees. What lanes bring that
+parted at a branch is not alike where they meet: registers that are written on the way and live
+there are unknown, and so is what a guard lets only some lanes write
+(:mod:`ptxwcet.flow.shapes.uniformity`, which says who takes branches alike).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from ptxwcet.flow.flow_graph import FlowGraph
+from ptxwcet.flow.graph.cfg import BlockId
+from ptxwcet.flow.graph.liveness import Liveness
+from ptxwcet.flow.launch import WARP_SIZE, Launch
+from ptxwcet.flow.shapes import shape as shapes
+from ptxwcet.flow.shapes.opaque import OpaqueShapes
+from ptxwcet.flow.shapes.rules import FUNCTIONS, speaks_of_all
+from ptxwcet.flow.shapes.shape import Agreement, Shape
+from ptxwcet.flow.values.accesses import access_of, variable_moves
+from ptxwcet.flow.values.arrays import origins_of_pointers
+from ptxwcet.flow.values.fixed_memory import FixedMemory
+from ptxwcet.flow.values.operands import register_width
+from ptxwcet.ir.kernel import (
+    Address,
+    Immediate,
+    Instruction,
+    Kernel,
+    Negated,
+    Operand,
+    Register,
+    Space,
+    SpecialRegister,
+    SymbolRef,
+)
+from ptxwcet.ir.op_classes import OpClass
+from ptxwcet.ir.operands import leaves
+from ptxwcet.ir.operation import operation_of
+from ptxwcet.ir.semantics import meaning_of
+from ptxwcet.ir.terms import Op, const, source, term
+from ptxwcet.memory.counting import Mask
+from ptxwcet.memory.domain import meaning
+from ptxwcet.memory.pattern import (
+    KNOWN,
+    Lanes,
+    Pattern,
+    Value,
+    constant,
+    joined,
+    normal,
+    trailing_zeros,
+    uniform,
+)
+
+POINTER_ALIGN = 8
+"""Pointer arguments are multiples of 2 to this power: what allocators give, as an assumption."""
+_POINTER_BITS = 64
+_OUTSIDE = (Space.GLOBAL, Space.GENERIC)
+_MOST_BLOCKS = (2**31 - 1, 65535, 65535)
+_MOST_CHANGES = 300
+"""Changes of one register's value, after which it is unknown: far more than any needs."""
+
+
+class LaneAnalysis:
+    """What is known of every register in the lanes of warps of a block, for a launch.
+
+    ``there`` are the threads of a block that exist, in whole warps. ``pointers`` are the parameters
+    that were taken to be aligned as allocators' pointers are. ``alignments`` are those that the
+    user states, in bytes. Cost: a few evaluations of each instruction, linear in the threads.
+    """
+
+    def __init__(
+        self, graph: FlowGraph, launch: Launch, alignments: Mapping[str, int] | None = None
+    ) -> None:
+        self._kernel, self._launch = graph.kernel, launch
+        self._alignments = alignments or {}
+        threads = np.arange(launch.warps * WARP_SIZE, dtype=np.int64)
+        self.there: Mask = threads < launch.threads
+        self._specials = _specials(launch, np.where(self.there, threads, threads // 32 * 32))
+        self._fixed = FixedMemory(graph.kernel, launch)
+        self._parameters = {one.name: one for one in graph.kernel.parameters}
+        self._pointers = _pointers(graph.kernel)
+        self.pointers: set[str] = set()
+        self._values: dict[str, Value] = {}
+        self._changes: dict[str, int] = defaultdict(int)
+        self._opaque = OpaqueShapes(self._shape, graph.kernel, launch, race_free=False)
+        self._agreements = graph.agreements
+        self._unknown = frozenset(_joined(graph))
+        self._settle(graph)
+
+    def address(self, operand: Address | None, *, bits: int = _POINTER_BITS) -> Value:
+        """What is known of an address; its offsets are those of 64 bits."""
+        if operand is None:
+            return None
+        base = operand.base
+        if isinstance(base, Register):
+            found = self._values.get(base.name)
+            bits = register_width(self._kernel.registers[base.name])
+        else:
+            found = self._operand(base)
+        if found is None:
+            return None
+        total = term(Op.ADD, bits, (source(0, bits), const(operand.offset, bits)))
+        return meaning(total, [found], len(self.there))
+
+    def _settle(self, graph: FlowGraph) -> None:
+        readers: dict[str, list[int]] = defaultdict(list)
+        instructions = graph.kernel.instructions
+        for index, instruction in enumerate(instructions):
+            for name in instruction.reads:
+                readers[name].append(index)
+        self._values = dict.fromkeys(self._unknown, None)
+        pending = list(range(len(instructions)))[::-1]
+        while pending:
+            index = pending.pop()
+            instruction = instructions[index]
+            names = instruction.writes
+            if not names or any(name not in self._values for name in instruction.reads):
+                continue  # comes again when what it reads has a value
+            if all(self._values.get(name, ()) is None for name in names):
+                continue
+            found = self._written(index, instruction)
+            for name, value in zip(names, found, strict=True):
+                if self._lower(name, value):
+                    pending += readers[name]
+
+    def _lower(self, name: str, value: Value) -> bool:
+        """Joins a value to that of a register; True if that changes it."""
+        old = self._values.get(name, ())
+        if old is None:
+            return False
+        new = joined(old, value, register_width(self._kernel.registers[name]))
+        self._changes[name] += 1
+        if self._changes[name] > _MOST_CHANGES:
+            new = None
+        if new is old and name in self._values:
+            return False
+        self._values[name] = new
+        return True
+
+    def _written(self, index: int, instruction: Instruction) -> tuple[Value, ...]:
+        guard = instruction.guard
+        if guard is not None and not _alike(self._values[guard.register]):
+            return (None,) * len(instruction.writes)
+        return self._results(index, instruction)
+
+    def _results(self, index: int, instruction: Instruction) -> tuple[Value, ...]:
+        count = len(instruction.writes)
+        name = operation_of(instruction.form).name
+        if name == "cvta":
+            return (self._converted(instruction),) * count
+        if name in FUNCTIONS:
+            return self._function(instruction)
+        if instruction.space is Space.PARAM and instruction.operands:
+            return self._parameter(instruction)
+        shape = self._opaque.shape(
+            instruction, is_whole=not self._agreements.part_at(index), is_ordered=False
+        )
+        return (self._of_shape(shape),) * count
+
+    def _function(self, instruction: Instruction) -> tuple[Value, ...]:
+        """Of what is computed from registers: its terms, or that it is alike if all it reads is."""
+        count = len(instruction.writes)
+        meant = meaning_of(instruction, self._kernel.registers)
+        found: tuple[Value, ...] = (None,) * count
+        if meant is not None and speaks_of_all(meant, instruction):
+            sources = [self._operand(one) for one in meant.sources]
+            found = tuple(meaning(root, sources, len(self.there)) for root in meant.results)
+        if None not in found:
+            return found
+        leaf = (one for operand in instruction.operands for one in leaves(operand))
+        read = [self._values[name] for name in instruction.reads]
+        read += [self._operand(one) for one in leaf if isinstance(one, SpecialRegister)]
+        alike: Value = (uniform(),) if all(map(_alike, read)) else None
+        return tuple(alike if value is None else value for value in found)
+
+    def _converted(self, instruction: Instruction) -> Value:
+        """``cvta``: the same address in another window; global memory's begins at 0."""
+        found = self._operand(instruction.operands[1])
+        if found is None or "global" in instruction.modifiers:
+            return found
+        moved: Value = ()
+        for pattern in found:
+            if pattern.cuts:
+                return None
+            shifted = normal(Pattern(pattern.offsets, 0), _POINTER_BITS)
+            moved = joined(moved, (shifted,), _POINTER_BITS)
+        return moved
+
+    def _parameter(self, instruction: Instruction) -> tuple[Value, ...]:
+        """What is loaded from a parameter of the kernel, or moved through one of the thread."""
+        if instruction.form.implicit_reads or instruction.form.implicit_writes:
+            moves = variable_moves(instruction)
+            return tuple(self._moved(name, moves.get(name)) for name in instruction.writes)
+        access = access_of(instruction)
+        if access is None or not isinstance(access.base, SymbolRef):
+            return (None,) * len(instruction.writes)
+        name = access.base.name
+        if name not in self._parameters:
+            return (None,) * len(instruction.writes)
+        found: dict[str, Value] = {}
+        for offset, element in access.places():
+            if isinstance(element, Register):
+                found[element.name] = self._of_parameter(name, offset, access.bits)
+                if access.kind is not None:
+                    known = self._fixed.word(Space.PARAM, name, offset, access.kind)
+                    if known is not None:
+                        width = register_width(self._kernel.registers[element.name])
+                        number = int(known.base) % (1 << access.bits)
+                        if access.kind.signed and number >> access.bits - 1:
+                            number -= 1 << access.bits
+                        found[element.name] = (normal(constant(number), width),)
+        return tuple(found[name] for name in instruction.writes)
+
+    def _of_parameter(self, name: str, offset: int, bits: int) -> Value:
+        """Of one that the launch leaves open."""
+        low, high = self._launch.ranges.get(name, (-1, -1))
+        is_whole = not offset and bits == 8 * self._parameters[name].size_bytes
+        if is_whole and low >= 0 and high < 1 << bits - 1:
+            return (uniform(0, (low, high)),)
+        if offset or bits != _POINTER_BITS:
+            return (uniform(),)
+        if name in self._alignments:
+            return (uniform(trailing_zeros(self._alignments[name])),)
+        if name not in self._pointers:
+            return (uniform(),)
+        self.pointers.add(name)
+        return (uniform(POINTER_ALIGN),)
+
+    def _moved(self, target: str, origin: Operand | None) -> Value:
+        """Through a variable of the thread: as it is, if no bits are cut off or put in front."""
+        if not isinstance(origin, Register):
+            return None if origin is None else self._operand(origin)
+        kinds = self._kernel.registers
+        is_whole = register_width(kinds[origin.name]) == register_width(kinds[target])
+        found = self._values[origin.name]
+        return found if is_whole else (uniform(),) if _alike(found) else None
+
+    def _operand(self, operand: Operand) -> Value:
+        match operand:
+            case Register(name):
+                return self._values[name]
+            case Negated(inner):
+                return (uniform(),) if _alike(self._operand(inner)) else None
+            case Immediate(value):
+                return (constant(value),) if isinstance(value, int) else (uniform(),)
+            case SpecialRegister(name):
+                return self._specials.get(name)
+            case SymbolRef(name, offset):
+                return (self._variable(name, offset),)
+            case _:
+                return None
+
+    def _variable(self, name: str, offset: int) -> Pattern:
+        """The address of a variable: a multiple of its alignment, and the offset."""
+        aligned = [one.alignment for one in self._kernel.variables if one.name == name]
+        align = trailing_zeros(aligned[0]) if aligned and aligned[0] else 0
+        return normal(Pattern(offset, align), _POINTER_BITS)
+
+    def _shape(self, operand: Operand) -> Shape:
+        """What :mod:`ptxwcet.flow.shapes` calls what is known of an operand."""
+        found = self._operand(operand)
+        if not _alike(found):
+            return shapes.VARYING
+        assert found is not None
+        number = found[0].constant if len(found) == 1 else None
+        return shapes.uniform(Agreement.WARP) if number is None else shapes.constant(number)
+
+    def _of_shape(self, shape: Shape) -> Value:
+        if not shape.agreement:
+            return None
+        offsets = shape.stride * (np.arange(len(self.there), dtype=np.int64) % WARP_SIZE)
+        if shape.constant is not None:
+            return (normal(Pattern(offsets + shape.constant), _POINTER_BITS),)
+        return (normal(Pattern(offsets, min(shape.align, KNOWN - 1)), _POINTER_BITS),)
+
+
+def _alike(value: Value) -> bool:
+    """Whether the lanes of each warp hold one number."""
+    return value is not None and all(pattern.is_uniform for pattern in value)
+
+
+def _joined(graph: FlowGraph) -> Iterator[str]:
+    """The registers of which nothing can be known: read before they are written, or written by
+    lanes that have parted and read where these meet.
+    """
+    live = Liveness(graph.kernel, graph.cfg)
+    yield from live.undefined()
+    for block in graph.cfg.reverse_postorder:
+        if graph.agreements[block] is Agreement.NONE:
+            yield from live.joined(BlockId(block), graph.postdominators[block])
+
+
+def _pointers(kernel: Kernel) -> frozenset[str]:
+    """The parameters that are pointers to global memory: ``.ptr`` says so, or they are converted to
+    one, or memory is accessed at them and numbers added.
+    """
+    origins = origins_of_pointers(kernel)
+    found = {one.name for one in kernel.parameters if one.is_pointer}
+    for instruction in kernel.instructions:
+        operands = instruction.operands
+        if operation_of(instruction.form).name == "cvta" and "global" in instruction.modifiers:
+            used = operands[1:2]
+        elif instruction.op_class is OpClass.ASYNC_COPY or instruction.space in _OUTSIDE:
+            used = tuple(one.base for one in operands if isinstance(one, Address))
+        else:
+            continue
+        for one in used:
+            names = origins[one.name] if isinstance(one, Register) else frozenset()
+            found |= names if len(names) == 1 else frozenset()
+    return frozenset(found & {one.name for one in kernel.parameters})
+
+
+def _specials(launch: Launch, threads: Lanes) -> dict[str, Value]:
+    """Special registers by name; lanes that do not exist are as the first one of their warp."""
+    x, y, _ = launch.block
+    found: dict[str, Value] = {
+        f"%ntid.{axis}": (constant(size),) for axis, size in zip("xyz", launch.block, strict=True)
+    }
+    index = zip("xyz", (threads % x, threads // x % y, threads // (x * y)), strict=True)
+    for axis, lanes in index:
+        found[f"%tid.{axis}"] = (normal(Pattern(lanes), 32),)
+    found["%laneid"] = (normal(Pattern(threads % WARP_SIZE), 32),)
+    for place, axis in enumerate("xyz"):
+        size = None if launch.grid is None else launch.grid[place]
+        last = (_MOST_BLOCKS[place] if size is None else size) - 1
+        among = uniform(0, (1, last + 1))
+        found[f"%nctaid.{axis}"] = (among if size is None else constant(size),)
+        found[f"%ctaid.{axis}"] = (constant(0) if size == 1 else uniform(0, (0, last)),)
+    found["%warpid"] = found["%nwarpid"] = found["%gridid"] = (uniform(),)
+    return found

@@ -1,0 +1,231 @@
+"""Patterns: what a register holds in the lanes of warps, up to a number that each warp shares.
+
+In thread ``t`` of a block a value with a pattern is ``u + offsets[t]`` modulo ``2**width``, where
+``u`` is a multiple of ``2**align`` and the same in all lanes of a warp that execute an instruction
+together, whatever it is for other warps or the next time. ``align`` of :data:`KNOWN` says that
+``u`` is 0. A register has a few patterns of which one is true of each warp, or none.
+
+A number that is read in more bits than it has (an index of 32 bits in an address of 64) goes round
+at one place: lanes behind it are off by a multiple of ``2**16``. That is a *cut*; where it is not
+excluded it is counted. ``phase`` is where it lies, if that is known: lanes from an address that is
+``phase`` modulo 128 on have gone round, those below have not. ``pure``: there is one cut at most,
+and the lanes are in the order of their offsets, whose differences are true integers. ``span`` are
+the least and the largest number that a lane may hold, read with sign, where that is known: what
+stays in between does not go round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptxwcet.flow.launch import WARP_SIZE
+from ptxwcet.flow.values.value import Number, wrap
+
+KNOWN = 64
+"""The alignment of a shared part that is 0."""
+PHASES = 128
+"""Cuts matter modulo the bytes of the largest transaction."""
+MOST_PATTERNS = 40
+_MOST_CONSTANTS = 3
+
+Lanes = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pattern:
+    """``u + offsets``; see the module docstring. ``offsets`` is one number or one a thread."""
+
+    offsets: Number
+    align: int = KNOWN
+    cuts: int = 0
+    phase: int | None = 0
+    pure: bool = True
+    span: tuple[int, int] | None = None
+
+    @property
+    def interval(self) -> tuple[int, int] | None:
+        """Least and largest number of any lane, read with sign; None if they are not known."""
+        if self.align < KNOWN or self.cuts:
+            return self.span
+        if isinstance(self.offsets, int):
+            return self.offsets, self.offsets
+        return int(self.offsets.min()), int(self.offsets.max())
+
+    @property
+    def constant(self) -> int | None:
+        """The number that all threads of the block hold; None if that is not known."""
+        known = self.align == KNOWN and not self.cuts
+        return self.offsets if known and isinstance(self.offsets, int) else None
+
+    @property
+    def is_uniform(self) -> bool:
+        """Whether the lanes of each warp hold one number."""
+        if self.cuts:
+            return False
+        return isinstance(self.offsets, int) or not steps(self.offsets).any()
+
+    def same(self, other: Pattern) -> bool:
+        """Whether both say the same."""
+        one = self.align, self.cuts, self.phase, self.pure, self.span
+        two = other.align, other.cuts, other.phase, other.pure, other.span
+        return one == two and np.array_equal(self.offsets, other.offsets)
+
+
+Patterns = tuple[Pattern, ...]
+"""One of these is true of each warp."""
+Value = Patterns | None
+"""What is known of a register; None: nothing."""
+
+
+def constant(value: int) -> Pattern:
+    """The same number in all threads."""
+    return Pattern(value)
+
+
+def uniform(align: int = 0, span: tuple[int, int] | None = None) -> Pattern:
+    """Some number, the same in all lanes of a warp."""
+    return Pattern(0, align, span=span)
+
+
+def rows(lanes: NDArray[Any]) -> NDArray[Any]:
+    """A row of lanes a warp."""
+    return lanes.reshape(-1, WARP_SIZE)
+
+
+def per_warp(row: Lanes) -> Lanes:
+    """A number a warp for each of its lanes."""
+    return np.repeat(row, WARP_SIZE)
+
+
+def steps(offsets: Lanes) -> Lanes:
+    """How each lane differs from the first one of its warp."""
+    lanes = rows(offsets)
+    difference: Lanes = lanes - lanes[:, :1]
+    return difference
+
+
+def trailing_zeros(number: Number) -> int:
+    """The largest ``n`` of which ``2**n`` divides all these numbers; KNOWN if all are 0."""
+    bits = number if isinstance(number, int) else int(np.bitwise_or.reduce(number, axis=None))
+    return (bits & -bits).bit_length() - 1 if bits else KNOWN
+
+
+def normal(pattern: Pattern, width: int) -> Pattern:
+    """The canonical form of a pattern of words of ``width`` bits."""
+    offsets, align = wrap(pattern.offsets, width), pattern.align
+    align = KNOWN if align >= width else align
+    if align < KNOWN:
+        if isinstance(offsets, int):
+            offsets = wrap(offsets % (1 << align), width)
+        else:
+            first = rows(offsets)[:, 0]
+            with np.errstate(over="ignore"):
+                offsets = wrap(offsets - per_warp(first >> align << align), width)
+    if not isinstance(offsets, int) and bool((offsets == offsets[0]).all()):
+        offsets = int(offsets[0])
+    span = None if align == KNOWN and not pattern.cuts else _fitting(pattern.span, width)
+    if not pattern.cuts:
+        return Pattern(offsets, align, span=span)
+    pure = pattern.pure and width >= KNOWN
+    return replace(pattern, offsets=offsets, align=align, pure=pure, span=span)
+
+
+def _fitting(span: tuple[int, int] | None, width: int) -> tuple[int, int] | None:
+    """A span if signed numbers of a width have room for it: else nothing is known."""
+    half = 1 << width - 1
+    return span if span is not None and -half <= span[0] and span[1] < half else None
+
+
+def join(one: Pattern, two: Pattern, width: int) -> Pattern | None:
+    """A pattern that is true of a warp wherever one of two is; None if there is none.
+
+    The span is that of the first one if the other lies in it, else unknown: numbers that a loop
+    changes would not come to an end.
+    """
+    with np.errstate(over="ignore"):
+        apart = wrap(np.subtract(one.offsets, two.offsets), width)
+    if not isinstance(apart, int):
+        if apart.ndim and steps(apart).any():
+            return None
+        apart = apart if apart.ndim else int(apart)
+    align = min(one.align, two.align, trailing_zeros(apart))
+    cuts = max(one.cuts, two.cuts)
+    phases = {each.phase for each in (one, two) if each.cuts}
+    phase = phases.pop() if len(phases) == 1 else None if phases else 0
+    pure = one.pure and two.pure
+    return normal(Pattern(one.offsets, align, cuts, phase, pure, _outer(one, two)), width)
+
+
+def _outer(one: Pattern, two: Pattern) -> tuple[int, int] | None:
+    outer, inner = one.interval, two.interval
+    if outer is None or inner is None:
+        return None
+    return outer if outer[0] <= inner[0] and inner[1] <= outer[1] else None
+
+
+def hull(patterns: Patterns, width: int) -> Patterns:
+    """Uniform patterns as one, others as they are."""
+    alike = [pattern for pattern in patterns if pattern.is_uniform]
+    if len(alike) < 2:
+        return patterns
+    both: Pattern | None = alike[0]
+    for pattern in alike[1:]:
+        assert both is not None
+        both = join(both, pattern, width)
+    assert both is not None, "what is uniform differs by a number a warp"
+    return (both, *(pattern for pattern in patterns if not pattern.is_uniform))
+
+
+def joined(old: Value, new: Value, width: int) -> Value:
+    """What is known of a register that holds one or the other.
+
+    Some numbers are kept apart that all threads hold: a few, and more if each is at least twice the
+    one before, as those of a counter that is doubled or halved.
+    """
+    if old is None or new is None:
+        return None
+    found = list(old)
+    for pattern in new:
+        found = _with(found, pattern, width)
+        if len(found) > MOST_PATTERNS:
+            return None
+    return old if len(found) == len(old) and all(map(Pattern.same, found, old)) else tuple(found)
+
+
+def _with(found: list[Pattern], new: Pattern, width: int) -> list[Pattern]:
+    if any(new.same(pattern) for pattern in found):
+        return found
+    if new.constant is not None:
+        numbers = [one.constant for one in found if one.constant is not None]
+        if numbers and not _are_few([*numbers, new.constant], width):
+            merged = hull((*(one for one in found if one.constant is not None), new), width)
+            rest = [one for one in found if one.constant is None]
+            for pattern in merged:
+                rest = _with(rest, pattern, width)
+            return rest
+        if numbers or not found:
+            return [*found, new]
+    for place, pattern in enumerate(found):
+        if pattern.constant is not None and new.constant is not None:
+            continue
+        both = join(pattern, new, width)
+        if both is None:
+            continue
+        rest = [*found[:place], *found[place + 1 :]]
+        return found if both.same(pattern) else _with(rest, both, width)
+    return [*found, new]
+
+
+def _are_few(numbers: Iterable[int], width: int) -> bool:
+    ordered = sorted({number % (1 << width) for number in numbers})
+    return len(ordered) <= _MOST_CONSTANTS or _doubles([number for number in ordered if number])
+
+
+def _doubles(numbers: Sequence[int]) -> bool:
+    return all(2 * one <= two for one, two in pairwise(numbers))

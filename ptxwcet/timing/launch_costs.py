@@ -1,0 +1,70 @@
+"""What the instructions of a kernel cost in a launch, accesses by where its lanes access memory."""
+
+from __future__ import annotations
+
+from ptxwcet.claims import Assumption, AssumptionState
+from ptxwcet.flow.flow_graph import FlowGraph
+from ptxwcet.flow.graph.cfg import build_cfg
+from ptxwcet.flow.graph.dominance import compute_dominators, compute_postdominators
+from ptxwcet.flow.graph.loops import find_loops
+from ptxwcet.flow.launch import Launch
+from ptxwcet.flow.paths.call_variables import with_variable_registers
+from ptxwcet.flow.paths.extraction import flow_graph
+from ptxwcet.ir.kernel import Kernel
+from ptxwcet.machine.model import Machine
+from ptxwcet.memory.analysis import KernelAccesses, analyse_accesses
+from ptxwcet.memory.lanes import POINTER_ALIGN
+from ptxwcet.timing.cost import UNKNOWN_OPCODES, InstructionCosts
+
+_ALIGNED = f"pointers to global memory are multiples of {1 << POINTER_ALIGN} bytes: {{}}"
+
+
+class LaunchCosts(InstructionCosts):
+    """Costs for a launch, and what they rest on beside the machine.
+
+    ``accesses``: those of the kernel, if they are at hand; else they are analysed for machines that
+    charge them.
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        launch: Launch,
+        machine: Machine,
+        *,
+        unknown_at_worst: bool = False,
+        accesses: KernelAccesses | None = None,
+    ) -> None:
+        if machine.memory is not None and accesses is None:
+            accesses = kernel_accesses(kernel, launch)
+        self._found = accesses
+        super().__init__(
+            machine,
+            launch.threads,
+            unknown_at_worst=unknown_at_worst,
+            accesses=None if accesses is None else accesses.by_instruction(),
+        )
+        self._names = launch.name_of
+
+    @property
+    def assumptions(self) -> tuple[Assumption, ...]:
+        """What bounds of programs with these costs rest on."""
+        unknown = (UNKNOWN_OPCODES,) if self.charged_unknown else ()
+        if self._found is None or not self._found.pointers:
+            return unknown
+        names = ", ".join(map(self._names, self._found.pointers))
+        text = _ALIGNED.format(names)
+        return (*unknown, Assumption("aligned-pointers", text, AssumptionState.ASSUMED, "launch"))
+
+
+def kernel_accesses(kernel: Kernel, launch: Launch) -> KernelAccesses:
+    """The accesses of a kernel in a launch. Raises PtxwcetError (PW251)."""
+    return analyse_accesses(graph_of(kernel, launch), launch)
+
+
+def graph_of(kernel: Kernel, launch: Launch) -> FlowGraph:
+    """The graph that a kernel is analysed on. Raises PtxwcetError (PW251)."""
+    cfg = build_cfg(kernel)
+    forest = find_loops(cfg, compute_dominators(cfg))
+    meetings = tuple(compute_postdominators(cfg).immediate)
+    return flow_graph(with_variable_registers(kernel), cfg, forest, meetings, launch)

@@ -1,0 +1,157 @@
+"""What lines, bank conflicts and waiting lanes cost in bounds, and what is said of them."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from places import SAMPLES
+
+import ptxwcet
+from ptxwcet.cli.main import commands
+from ptxwcet.machine.loader import load_machine
+from ptxwcet.ptx.parser import parse_module
+from ptxwcet.support.source import SourceFile
+from ptxwcet.timing.cost import InstructionCosts
+from ptxwcet.warp.program import TimedInstruction
+
+PLAIN, CHARGED = "orin-ecrts2025", "orin-ecrts2025-memory"
+SIDES = {"width": 1024, "height": 1024}
+
+
+def cycles(name: str, block: object, machine: str, **params: int) -> int:
+    path = SAMPLES / f"{name}.ptx"
+    found = ptxwcet.bound(
+        path, block=block, grid=(32, 32), machine=machine, params=params, kernel=name
+    )
+    return found.cycles
+
+
+@pytest.mark.parametrize(
+    ("name", "block", "params"),
+    [("vector_add", 256, {"n": 1024}), ("saxpy", 256, {"n": 1024})],
+)
+def test_consecutive_elements_cost_what_they_did(
+    name: str, block: int, params: dict[str, int]
+) -> None:
+    assert cycles(name, block, CHARGED, **params) == cycles(name, block, PLAIN, **params)
+
+
+def test_columns_cost_a_line_a_lane() -> None:
+    plain = cycles("transpose_naive", (32, 8), PLAIN, **SIDES)
+    # a store of 32 lines in the place of one, by each of 8 warps
+    assert cycles("transpose_naive", (32, 8), CHARGED, **SIDES) == plain + 8 * 31
+
+
+def test_the_transposes_are_in_the_right_order() -> None:
+    naive, tiled = (
+        ptxwcet.bound(
+            SAMPLES / f"{name}.ptx", block=(32, 8), grid=grid, machine=CHARGED, params=SIDES
+        ).launch_cycles
+        for name, grid in (("transpose_naive", (32, 128)), ("transpose_tiled", (32, 32)))
+    )
+    assert naive is not None
+    assert tiled is not None
+    assert naive > 2 * tiled
+
+
+@pytest.mark.parametrize(("name", "most"), [("sgemm_naive", 1.06), ("sgemm_double_buffered", 1.05)])
+def test_exact_counts_cost_little(name: str, most: float) -> None:
+    params = {"M": 1024, "N": 1024, "K": 1024}
+    plain, charged = (cycles(name, (32, 32), machine, **params) for machine in (PLAIN, CHARGED))
+    assert plain <= charged <= most * plain
+
+
+KERNEL = """.version 8.0
+.target sm_80
+.address_size 64
+.visible .entry k(.param .u64 p)
+{{
+.reg .b64 %rd<9>;
+.reg .b32 %r<9>;
+.shared .align 4 .b8 s[8192];
+ld.param.u64 %rd1, [p];
+cvta.to.global.u64 %rd2, %rd1;
+mov.u32 %r1, %tid.x;
+{body}
+ret;
+}}
+"""
+
+
+def charged(body: str) -> int:
+    """Cycles at its unit of the last instruction of a body."""
+    text = KERNEL.format(body=body)
+    row = ptxwcet.analyse(text, block=64, machine=CHARGED).answer.answered[0]
+    program = row.worst.analysis.workload.classes[0].program
+    timed = [one for one in program.body if isinstance(one, TimedInstruction)]
+    return timed[-2].initiation_cycles
+
+
+GLOBAL = "mul.wide.u32 %rd3, %r1, {}; add.s64 %rd4, %rd2, %rd3; ld.global.u32 %r2, [%rd4+{}];"
+SHARED = "mul.lo.u32 %r2, %r1, {}; mov.u32 %r3, s; add.u32 %r4, %r3, %r2; {}"
+STORE, LOAD = "st.shared.u32 [%r4], 1;", "ld.shared.u32 %r5, [%r4];"
+INDEXED = "mul.wide.u32 %rd5, %r2, 4; add.s64 %rd6, %rd2, %rd5; ld.global.u32 %r3, [%rd6];"
+
+
+@pytest.mark.parametrize(
+    ("body", "cycles"),
+    [
+        (GLOBAL.format(4, 0), 1),
+        (GLOBAL.format(4, 4), 2),
+        (GLOBAL.format(128, 0), 32),
+        ("ld.global.u32 %r2, [%rd2]; atom.global.add.u32 %r3, [%rd2], 1;", 33),
+        (SHARED.format(4, STORE), 1),
+        (SHARED.format(8, STORE), 2),
+        (SHARED.format(128, LOAD), 32),
+        (SHARED.format(132, LOAD), 1),
+        ("mov.u32 %r3, s; red.shared.add.u32 [%r3], 1;", 32),
+        (f"ld.global.u32 %r2, [%rd2]; {INDEXED}", 1),
+        (f"{GLOBAL.format(4, 0)} {INDEXED}", 32),
+    ],
+)
+def test_what_an_access_takes(body: str, cycles: int) -> None:
+    assert charged(body) == cycles
+
+
+def test_what_nobody_analysed_is_charged_at_its_worst() -> None:
+    body = "ld.global.v2.u32 {%r2, %r3}, [%rd2]; st.shared.u32 [s], 1;"
+    text = KERNEL.format(body=body)
+    (kernel,) = parse_module(SourceFile("k.ptx", text)).kernels
+    costs = InstructionCosts(load_machine(CHARGED))
+    found = {
+        one.mnemonic: costs.nodes(index, one)[0].initiation_cycles  # type: ignore[union-attr]
+        for index, one in enumerate(kernel.instructions)
+        if one.mnemonic.startswith(("ld.global", "st.shared"))
+    }
+    assert found == {"ld.global.v2.u32": 32, "st.shared.u32": 32}
+
+
+def test_pointers_are_aligned_by_assumption() -> None:
+    params = {"n": 1000}
+    bound = ptxwcet.bound(SAMPLES / "saxpy.ptx", block=256, grid=4, machine=CHARGED, params=params)
+    assert "aligned-pointers" in bound.assumptions
+
+
+def test_memory_names_the_lines(tmp_path: Path) -> None:
+    arguments = ["memory", str(SAMPLES / "transpose_naive.ptx"), "--block", "32x8"]
+    arguments += ["--param", "width=1024", "--param", "height=1024", "--machine", CHARGED]
+    found = CliRunner().invoke(commands, arguments)
+    assert found.exit_code == 0, found.output
+    assert "transpose_naive.cu:4  store global 4 B" in found.output
+    assert "32 sectors" in found.output
+    assert "stride 4096 bytes between lanes" in found.output
+    data = json.loads(CliRunner().invoke(commands, [*arguments, "--format", "json"]).output)
+    (kernel,) = data["kernels"]
+    store = next(one for one in kernel["accesses"] if one["purpose"] == "store")
+    assert (store["most"]["sectors"], store["least"]["sectors"]) == (32, 4)
+    assert store["exact"] is True
+    assert store["share_percent"] > 30
+
+
+def test_memory_of_a_kernel_without_a_bound() -> None:
+    found = CliRunner().invoke(
+        commands, ["memory", str(SAMPLES / "mandelbrot.ptx"), "--block", "32x8"]
+    )
+    assert found.exit_code == 0, found.output
+    assert "store global" in found.output

@@ -55,13 +55,13 @@ def compare(
             wrong.append(f"{text}: executed, not analysed")
             continue
         compared.add((index, space))
-        needed = _needed(row.largest, space, row)
+        needed = _needed(row.largest, space)
         for kind in _OF_SPACE[space]:
             if needed[kind] > getattr(one.most, kind):
                 wrong.append(f"{text}: {needed[kind]} {kind} executed, {one.most} analysed")
         if one.exact and row.full is not None:
             exact.add((index, space))
-            needed = _needed(row.full, space, row)
+            needed = _needed(row.full, space)
             for kind in _OF_SPACE[space]:
                 if needed[kind] != getattr(one.most, kind):
                     wrong.append(f"{text}: {needed[kind]} {kind} executed, {one.most} exact")
@@ -76,10 +76,10 @@ def _is_own(kernel: Kernel, index: int) -> bool:
     )
 
 
-def _needed(row: Transactions, space: str, seen: Seen) -> dict[str, int]:
+def _needed(row: Transactions, space: str) -> dict[str, int]:
     found = {kind: getattr(row, kind) for kind in _KINDS}
     if space in ("const", "param"):  # a word of any width at each distinct address
-        found["words"] = -(-row.words // max(1, max(seen.widths) // 4))
+        found["words"] = row.addresses
     if space == "shared":
         found["passes"] = max(row.passes, row.bank_turns)
     return found

@@ -146,7 +146,7 @@ def test_parameters_of_kernels_and_of_calls() -> None:
         ("ld.param.b32", "local"),
     ]
     assert [row.largest for _, row in sorted(seen.items())] == [
-        Transactions(words=2),
+        Transactions(words=2, addresses=1),
         Transactions(sectors=8, lines=2),
         Transactions(sectors=8, lines=2),
         Transactions(sectors=1, lines=1),

@@ -130,8 +130,12 @@ def test_local_memory_is_interleaved() -> None:
 
 def test_constants_take_a_request_for_each_address() -> None:
     # [P] Constant Memory: as many requests as there are different addresses
-    assert transactions("const", 4, warp(lambda lane: 0)).words == 1
-    assert transactions("const", 4, warp(lambda lane: 4 * (lane % 5))).words == 5
+    assert transactions("const", 4, warp(lambda lane: 0)).addresses == 1
+    assert transactions("const", 4, warp(lambda lane: 4 * (lane % 5))).addresses == 5
+    wide = transactions("const", 16, warp(lambda lane: 0))
+    assert (wide.words, wide.addresses) == (4, 1)
+    narrow = transactions("const", 1, warp(lambda lane: lane))
+    assert (narrow.words, narrow.addresses) == (8, 32)
 
 
 def test_atomic_operations_on_one_word_are_serial() -> None:

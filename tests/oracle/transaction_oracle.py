@@ -25,15 +25,16 @@ class Transactions:
     """Counts of one access; 0 for what its space does not have.
 
     ``sectors`` and ``lines`` of global and local memory; ``passes`` over the banks of shared
-    memory; ``words`` of constants and parameters. Of atomic operations: ``serial``, the turns in
-    which lanes on one word are served one after the other, and in shared memory ``bank_turns``,
-    the turns if besides a bank serves one lane in each.
+    memory; ``words`` and different ``addresses`` of constants and parameters. Of atomic operations:
+    ``serial``, the turns in which lanes on one word are served one after the other, and in shared
+    memory ``bank_turns``, the turns if besides a bank serves one lane in each.
     """
 
     sectors: int = 0
     lines: int = 0
     passes: int = 0
     words: int = 0
+    addresses: int = 0
     serial: int = 0
     bank_turns: int = 0
 
@@ -52,6 +53,7 @@ class Transactions:
             self.lines,
             self.passes,
             self.words,
+            self.addresses,
             self.serial,
             self.bank_turns,
         )
@@ -67,7 +69,8 @@ def transactions(
         turns = bank_turns(width, addresses) if atomic else 0
         return Transactions(passes=bank_passes(width, addresses), serial=serial, bank_turns=turns)
     if space in ("const", "param"):
-        return Transactions(words=len(units(addresses, width, WORD)))
+        words, different = units(addresses, width, WORD), set(addresses.values())
+        return Transactions(words=len(words), addresses=len(different))
     if space == "local":
         return Transactions(
             sectors=len(local_units(addresses, width, SECTOR)),

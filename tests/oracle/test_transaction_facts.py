@@ -167,6 +167,11 @@ def test_the_worst_of_the_residues(width: int, size: int) -> None:
         assert same == len(units(moved(differences, base), width, size)) <= claim
 
 
+def test_every_byte_of_a_lane_counts() -> None:
+    assert units({0: 29}, 4, SECTOR) == {0, 1}
+    assert units({0: 28}, 4, SECTOR) == {0}
+
+
 def test_residues_that_no_legal_access_has_are_too_many() -> None:
     apart = {lane: 32 * lane for lane in range(LANES)}
     assert [len(units(moved(apart, r), 8, SECTOR)) for r in (0, 8, 16, 24, 28)] == [32] * 4 + [33]
@@ -202,6 +207,9 @@ def test_the_most_that_an_access_can_need(width: int) -> None:
     )
     for rng, given in accesses("most", width, 300):
         given = moved(given, width * rng.randrange(100))
+        shared = transactions("shared", width, given, atomic=True)
+        assert max(shared.passes, shared.serial) <= shared.bank_turns
+        assert shared.bank_turns <= shared.passes * shared.serial
         for space in SPACES:
             counts = transactions(space, width, given, atomic=True)
             wide = space in ("local", "const")

@@ -91,6 +91,16 @@ class WarpSection:
         """Largest total initiation on each unit, in cycles."""
         return dict(unit_demand(self.body))
 
+    @cached_property
+    def path_cycles(self) -> int:
+        """Largest total of the cycles at the memory path of the SM."""
+        return self._most(lambda i: i.path_cycles)[0]
+
+    @cached_property
+    def sectors(self) -> int:
+        """Largest number of sectors asked of the memory of the GPU."""
+        return self._most(lambda i: i.sectors)[0]
+
     def interference(self, units: frozenset[str]) -> int:
         """Largest sum of ``c_w(j)`` over the section, for a delayed warp w that uses ``units``.
 

@@ -16,6 +16,8 @@ from typing import NamedTuple
 
 from ptxwcet.bounds.analysis import BlockAnalysis, BlockSection, SubCore, WarpSection
 from ptxwcet.bounds.safe import bound_safe, worst_warp, worst_way
+from ptxwcet.timing.limited_parts import spread
+from ptxwcet.timing.shares import served_by_instruction
 
 
 class PaidCycles(NamedTuple):
@@ -44,6 +46,7 @@ class PaidCycles(NamedTuple):
 class SectionExplanation:
     """One execution of a section that the block executes ``multiplicity`` times.
 
+    ``is_waiting``: it is no section, but the cycles for waiting at the servers behind the units.
     ``warp_class`` is the class of the determining warp, None without one. ``paid`` by origin adds
     up to ``cycles``; ``executions`` by origin are those of the determining warp.
     """
@@ -54,6 +57,7 @@ class SectionExplanation:
     warp_class: int | None
     paid: Mapping[int, PaidCycles]
     executions: Mapping[int, int]
+    is_waiting: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,10 +96,12 @@ def explain_safe(analysis: BlockAnalysis) -> BoundExplanation:
     that determines it, independent of trip counts.
     """
     bound = bound_safe(analysis)
-    if bound.cycles != sum(one.multiplicity * one.cycles for one in bound.sections):
+    waiting = _waiting(analysis, bound.memory_cycles)
+    own = bound.cycles - bound.memory_cycles
+    if own != sum(one.multiplicity * one.cycles for one in bound.sections):
         alone = analysis.uncut[0]  # one warp: its isolated length is the smaller bound
-        whole = BlockSection(1, (alone,))
-        return BoundExplanation(bound.cycles, (_explain(whole, analysis.sub_cores[0], 0),))
+        whole = _explain(BlockSection(1, (alone,)), analysis.sub_cores[0], 0)
+        return BoundExplanation(bound.cycles, (whole, *waiting))
     known: dict[tuple[int, ...], SectionExplanation] = {}
     rows = []
     for section, _ in worst_way(analysis, analysis.steps):
@@ -108,7 +114,20 @@ def explain_safe(analysis: BlockAnalysis) -> BoundExplanation:
                 else _explain(section, *worst)
             )
         rows.append(known[key])
-    return BoundExplanation(bound.cycles, tuple(rows))
+    return BoundExplanation(bound.cycles, (*rows, *waiting))
+
+
+def _waiting(analysis: BlockAnalysis, cycles: int) -> tuple[SectionExplanation, ...]:
+    """Waiting at the servers behind the units, shared out by what instructions ask of them."""
+    if not cycles:
+        return ()
+    server = analysis.machine.memory
+    each = 0 if server is None else server.server_cycles_per_1024_sectors.value
+    served = served_by_instruction(
+        analysis.workload, lambda one: 1024 * one.path_cycles + each * one.sectors
+    )
+    paid = {origin: PaidCycles(unit=share) for origin, share in spread(cycles, served).items()}
+    return (SectionExplanation(1, cycles, None, None, paid, {}, is_waiting=True),)
 
 
 def _explain(section: BlockSection, core: SubCore, index: int) -> SectionExplanation:

@@ -14,6 +14,8 @@ Work counts on all sub-cores together. Two more bounds of an SM count the work o
 busiest sub-core alone: one lets its blocks run one after another, the other, for blocks without
 barriers, counts a block again for each block of a slot that it runs beside. The least is taken.
 
+Waiting at the memory that all SMs share is added to each form: all sectors of the grid, once.
+
 Example: 100 blocks of lambda 300 and Y 200 on 4 SMs with 2 slots: ``fewest`` has 24 blocks before
 the last start, 12 in a slot: 12 * 300 + 24 * 200 + (300 + 2 * 200) = 9,100.
 """
@@ -24,8 +26,10 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
+from fractions import Fraction
 from functools import cached_property
 from itertools import accumulate
+from math import ceil
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +38,8 @@ class BlockKind:
 
     ``slack_cycles`` is lambda, ``work_cycles`` Y. ``busiest_cycles`` is the work of the busiest
     sub-core, section by section; None if sub-cores share units, so that it is of no use.
-    ``meets_barriers``: its warps wait for each other.
+    ``meets_barriers``: its warps wait for each other. ``sectors`` are those of 32 bytes that it has
+    the memory of the GPU serve.
     """
 
     count: int
@@ -42,6 +47,43 @@ class BlockKind:
     work_cycles: int
     busiest_cycles: int | None = None
     meets_barriers: bool = True
+    sectors: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class CoRunner:
+    """Others that the memory of the GPU serves beside the launch.
+
+    In any stretch of t cycles it is busy with them for at most ``burst_cycles + rate * t``, with
+    ``rate < 1``.
+    """
+
+    burst_cycles: int
+    rate: Fraction
+
+    def __post_init__(self) -> None:
+        if self.burst_cycles < 0 or not 0 <= self.rate < 1:
+            raise ValueError("a co-runner leaves the memory some time")
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryServer:
+    """The memory of the GPU: what 1024 sectors take of it, and who shares it."""
+
+    cycles_per_1024_sectors: int = 0
+    co_runner: CoRunner | None = None
+
+    def busy(self, sectors: int) -> int:
+        """Cycles in which it serves so many sectors, rounded up once."""
+        return -(-self.cycles_per_1024_sectors * sectors // 1024)
+
+    def waiting(self, cycles: int, sectors: int) -> int:
+        """What is added to a bound of ``cycles`` for waiting behind so many sectors and others."""
+        own = self.busy(sectors)
+        if self.co_runner is None:
+            return own
+        others = self.co_runner
+        return ceil((cycles + own + others.burst_cycles) / (1 - others.rate)) - cycles
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +92,8 @@ class Dispatch:
 
     ``delay_cycles``: a slot is free for at most so many cycles in which the launcher could start a
     block, while there is one. ``gap_cycles``: at least so many between the starts of two blocks.
-    ``breadth_first``: no SM ever holds more than ``ceil(blocks / sms)`` blocks.
+    ``breadth_first``: no SM ever holds more than ``ceil(blocks / sms)`` blocks. ``memory`` is what
+    all SMs share.
     """
 
     sms: int
@@ -58,6 +101,7 @@ class Dispatch:
     delay_cycles: int = 0
     gap_cycles: int = 0
     breadth_first: bool = False
+    memory: MemoryServer = MemoryServer()
 
     def __post_init__(self) -> None:
         if self.sms < 1 or self.resident_blocks < 1:
@@ -81,7 +125,8 @@ class GridBound:
 
     ``work``: initiations on an SM before the last start of a block, or altogether. ``slack``: of
     the blocks that pass through one slot, with the delays of dispatch, and of the last block.
-    ``tail``: work that may be left when the last block starts. ``launcher``: its gaps.
+    ``tail``: work that may be left when the last block starts. ``launcher``: its gaps. ``memory``:
+    waiting at the memory of the GPU.
     """
 
     form: GridForm
@@ -90,11 +135,13 @@ class GridBound:
     tail_cycles: int
     launcher_cycles: int
     resident_blocks: int
+    memory_cycles: int = 0
 
     @property
     def cycles(self) -> int:
         """The bound."""
-        return self.work_cycles + self.slack_cycles + self.tail_cycles + self.launcher_cycles
+        own = self.work_cycles + self.slack_cycles + self.tail_cycles + self.launcher_cycles
+        return own + self.memory_cycles
 
 
 def bound_grid(kinds: Sequence[BlockKind], dispatch: Dispatch) -> GridBound:
@@ -104,7 +151,9 @@ def bound_grid(kinds: Sequence[BlockKind], dispatch: Dispatch) -> GridBound:
     """
     grid = _Grid(kinds, dispatch)
     forms = [_one_sm(grid)] if dispatch.sms == 1 else [_fewest(grid), _split(grid), _mean(grid)]
-    return min(forms, key=lambda bound: bound.cycles)
+    least = min(forms, key=lambda bound: bound.cycles)
+    sectors = sum(kind.count * kind.sectors for kind in kinds)
+    return replace(least, memory_cycles=dispatch.memory.waiting(least.cycles, sectors))
 
 
 def bounds_by_residency(
@@ -127,11 +176,12 @@ def affine_bound(kind: BlockKind, dispatch: Dispatch, least_resident: int) -> in
 
     It holds for each number of resident blocks from ``least_resident`` to that of ``dispatch``, and
     is that of the forms ``one SM`` and ``fewest`` if these are the same. Sub-cores, ``split`` and
-    ``mean`` may give less. Cost: constant.
+    ``mean`` may give less; waiting at the memory is rounded up for each block. Cost: constant.
     """
     blocks, work = kind.count, kind.work_cycles
     slack = kind.slack_cycles + dispatch.delay_cycles
     launcher = dispatch.gap_cycles * (blocks - 1)
+    launcher += blocks * dispatch.memory.busy(kind.sectors)
     if dispatch.sms == 1:
         passed = (blocks - 1) // least_resident
         return blocks * work + passed * slack + slack + launcher

@@ -1,8 +1,9 @@
 """What a block asks of a grid bound: its slack and its work (docs/methods/grid.md).
 
 The slack of a block is the sum over its sections of the largest slack of a warp there
-(:mod:`ptxwcet.timing.slack`), its work the sum of all initiations of all warps. On several paths
-each is the largest by itself, which is safe since the bound grows with both.
+(:mod:`ptxwcet.timing.slack`), its work the sum of all initiations of all warps, those at the memory
+path of the SM among them. On several paths each is the largest by itself, which is safe since the
+bound grows with both.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 
 from ptxwcet.bounds.analysis import BlockAnalysis, BlockSection, BlockStep, WarpSection
 from ptxwcet.bounds.grid import BlockKind
+from ptxwcet.bounds.memory_servers import memory_demand
 from ptxwcet.timing.slack import warp_slack
 
 
@@ -37,11 +39,13 @@ def block_kind(analysis: BlockAnalysis, count: int) -> BlockKind:
     alone = analysis.workload.warp_count == 1  # its barriers are ordinary instructions
     demand = _Demands(analysis, slacks=not alone).of(analysis.steps)
     slack = _slack_of(analysis.uncut[0]) if alone else demand.slack
-    busiest = demand.busiest if analysis.has_private_units else None
+    memory = memory_demand(analysis)
+    path = memory.path_cycles
+    busiest = demand.busiest + path if analysis.has_private_units else None
     meets = not alone and any(
         not isinstance(step, BlockSection) or step.barrier is not None for step in analysis.steps
     )
-    return BlockKind(count, slack, demand.work, busiest, meets)
+    return BlockKind(count, slack, demand.work + path, busiest, meets, memory.sectors)
 
 
 class _Demands:

@@ -10,6 +10,7 @@ value.
 from __future__ import annotations
 
 from ptxwcet.bounds.analysis import BlockAnalysis, BlockSection
+from ptxwcet.bounds.memory_servers import MemoryDemand, memory_demand
 from ptxwcet.bounds.outcome import BlockBound, Outcome, SectionBound, state_claim
 from ptxwcet.claims import Citation, Guarantee, Refusal
 
@@ -24,6 +25,8 @@ def bound_gub(analysis: BlockAnalysis) -> Outcome:
     Several sub-cores, of which the paper does not speak, are taken one by one. Raises PW404. Cost:
     one profile a class and section.
     """
+    if memory_demand(analysis) != MemoryDemand():
+        return Refusal("GUB is given for machines without servers behind the units")
     if not analysis.has_private_units:
         return Refusal("GUB is given for one private server of each unit a scheduler")
     if not analysis.is_single_path:

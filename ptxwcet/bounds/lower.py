@@ -10,6 +10,7 @@ total.
 from __future__ import annotations
 
 from ptxwcet.bounds.analysis import BlockAnalysis, BlockSection
+from ptxwcet.bounds.memory_servers import MemoryDemand, memory_demand
 from ptxwcet.bounds.outcome import BlockBound, Outcome, SectionBound, state_claim
 from ptxwcet.claims import Citation, Guarantee, Refusal
 
@@ -23,6 +24,8 @@ def bound_lower(analysis: BlockAnalysis) -> Outcome:
     ``sections`` gives for each section the cycles until the next one can begin (for the last one,
     until its warps end). Raises PW404. Cost: one profile a class and section.
     """
+    if memory_demand(analysis) != MemoryDemand():
+        return Refusal("a lower bound is given for machines without servers behind the units")
     if not analysis.has_private_units:
         return Refusal("a lower bound is given for one private server of each unit a scheduler")
     if not analysis.is_single_path:

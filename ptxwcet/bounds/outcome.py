@@ -33,13 +33,15 @@ class SectionBound:
 class BlockBound:
     """A method's answer for a block. ``claim.cycles`` is the total.
 
-    ``note`` says why the total is not the sum over sections, where it is not.
+    ``note`` says why the total is not the sum over sections, where it is not. ``memory_cycles`` of
+    it are added for waiting at the memory path of the SM and the memory of the GPU.
     """
 
     method: str
     claim: TimingClaim
     sections: tuple[SectionBound, ...]
     note: str = ""
+    memory_cycles: int = 0
 
     @property
     def cycles(self) -> int:

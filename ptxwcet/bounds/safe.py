@@ -2,7 +2,8 @@
 
 ``WUB_S(w) = L_w + sum over other warps, over their instructions j, of c_w(j)`` with ``c_w(j)`` the
 initiation of j on a unit that w uses, else 1; a section's bound is the maximum over its warps, the
-block's the sum over its sections, on the worst way where the block may go several. Sub-cores are
+block's the sum over its sections, on the worst way where the block may go several, and what warps
+may wait behind their units (:mod:`ptxwcet.bounds.memory_servers`). Sub-cores are
 bounded one by one; on units that they share, and on units with several servers, the initiations of
 all others count.
 
@@ -16,6 +17,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from ptxwcet.bounds.analysis import BlockAnalysis, BlockSection, BlockStep, SubCore
+from ptxwcet.bounds.memory_servers import memory_demand, server_cycles
 from ptxwcet.bounds.outcome import BlockBound, SectionBound, state_claim
 from ptxwcet.claims import Citation, Guarantee
 
@@ -29,7 +31,8 @@ def bound_safe(analysis: BlockAnalysis) -> BlockBound:
     """An upper bound for every work-conserving schedule and all timings up to the model's.
 
     A block of one warp also ends within its isolated length L, barriers being ordinary instructions
-    for it: the smaller value counts. Raises PW404 if a profile does not settle. Cost: one profile
+    for it: the smaller value counts. Waiting at servers behind the units is added to either. Raises
+    PW404 if a profile does not settle. Cost: one profile
     a class and section, and a pass over the trees for each pair of classes.
     """
     sections = tuple(
@@ -42,8 +45,10 @@ def bound_safe(analysis: BlockAnalysis) -> BlockBound:
         if isolated < cycles:
             cycles = isolated
             note = "one warp waits for no other: its isolated length bounds it"
-    claim = state_claim(analysis, cycles, "safe", Guarantee.SAFE_BOUND, _CITATIONS)
-    return BlockBound("safe", claim, sections, note)
+    demand = memory_demand(analysis)
+    waiting = demand.path_cycles + server_cycles(analysis.machine, demand.sectors)
+    claim = state_claim(analysis, cycles + waiting, "safe", Guarantee.SAFE_BOUND, _CITATIONS)
+    return BlockBound("safe", claim, sections, note, waiting)
 
 
 def worst_way(

@@ -111,7 +111,8 @@ _LAUNCH = (
         "parameters",
         multiple=True,
         metavar="NAME=VALUE",
-        help="Value of a scalar parameter, by index, PTX name or CUDA name; a range as 1..4096.",
+        help="Value of a scalar parameter, by index, PTX name or CUDA name; a range as 1..4096; "
+        "of a pointer of what it is a multiple, as align:16.",
     ),
     launch_file(),
     SOURCE,

@@ -10,7 +10,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from ptxwcet.bounds.analysis import BlockAnalysis
-from ptxwcet.bounds.grid import BlockKind, Dispatch, GridBound, bounds_by_residency
+from ptxwcet.bounds.grid import (
+    BlockKind,
+    Dispatch,
+    GridBound,
+    MemoryServer,
+    bounds_by_residency,
+)
 from ptxwcet.bounds.grid_demand import block_kind
 from ptxwcet.bounds.grid_scope import grid_refusal
 from ptxwcet.claims import (
@@ -100,6 +106,7 @@ def kinds_of_blocks(
             max(kind.work_cycles for kind in kinds),
             max(alone) if len(alone) == len(kinds) else None,
             any(kind.meets_barriers for kind in kinds),
+            max(kind.sectors for kind in kinds),
         ),
     )
 
@@ -146,8 +153,14 @@ def launch_rules(
     if rules is None:
         return Refusal(f"machine {machine.name} does not say how blocks of a launch start")
     in_turn = machine.assumption(BREADTH_FIRST).state is not AssumptionState.DOUBTFUL
+    each = 0 if machine.memory is None else machine.memory.server_cycles_per_1024_sectors.value
     dispatch = Dispatch(
-        sms, residency.most, rules.delay_cycles.value, rules.gap_cycles.value, in_turn
+        sms,
+        residency.most,
+        rules.delay_cycles.value,
+        rules.gap_cycles.value,
+        in_turn,
+        MemoryServer(each),
     )
     assumptions = list(residency.assumptions)
     if wishes.sms is not None:

@@ -2,7 +2,8 @@
 
 A form of the theorem adds up the work of many blocks, and the slack of those of one slot: of which
 blocks, is not known to instructions. So work and tail are shared out in proportion to what each
-instruction is initiated in all blocks of the grid, latency in proportion to what the slowest warp
+instruction is initiated in all blocks of the grid, waiting at the memory in proportion to its
+sectors, latency in proportion to what the slowest warp
 of a block waits for it (:mod:`ptxwcet.bounds.explanation`). Gaps of the launcher and the overhead
 of a launch belong to no instruction.
 """
@@ -17,7 +18,8 @@ from ptxwcet.bounds.analysis import BlockAnalysis
 from ptxwcet.bounds.explanation import explain_safe
 from ptxwcet.compose.launch_bound import LaunchBound
 from ptxwcet.timing.limited_parts import spread
-from ptxwcet.timing.shares import initiations_by_instruction
+from ptxwcet.timing.shares import initiations_by_instruction, served_by_instruction
+from ptxwcet.warp.program import TimedInstruction
 
 
 class LaunchCycles(NamedTuple):
@@ -26,11 +28,12 @@ class LaunchCycles(NamedTuple):
     work: int = 0
     latency: int = 0
     tail: int = 0
+    memory: int = 0
 
     @property
     def total(self) -> int:
         """All of them."""
-        return self.work + self.latency + self.tail
+        return self.work + self.latency + self.tail + self.memory
 
     def plus(self, other: LaunchCycles) -> LaunchCycles:
         """With the other ones."""
@@ -49,19 +52,27 @@ def explain_launch(
     """
     initiated: Counter[int] = Counter()
     waited: Counter[int] = Counter()
+    served: Counter[int] = Counter()
     for analysis, count in pieces:
         times = launched.blocks if count is None else count
         for origin, cycles in initiations_by_instruction(analysis.workload).items():
             initiated[origin] += times * cycles
+        for origin, sectors in served_by_instruction(analysis.workload, _sectors).items():
+            served[origin] += times * sectors
         for origin, paid in explain_safe(analysis).paid.items():
             waited[origin] += times * (paid.result + paid.unit)
     bound = launched.bound
     work, tail = _shared(bound.work_cycles, initiated), _shared(bound.tail_cycles, initiated)
     latency = _shared(bound.slack_cycles, waited if any(waited.values()) else initiated)
+    parts = work, latency, tail, _shared(bound.memory_cycles, served)
     return {
-        origin: LaunchCycles(work.get(origin, 0), latency.get(origin, 0), tail.get(origin, 0))
-        for origin in work.keys() | latency.keys() | tail.keys()
+        origin: LaunchCycles(*(part.get(origin, 0) for part in parts))
+        for origin in frozenset[int]().union(*parts)
     }
+
+
+def _sectors(instruction: TimedInstruction) -> int:
+    return instruction.sectors
 
 
 def _shared(cycles: int, weights: Mapping[int, int]) -> Mapping[int, int]:

@@ -98,7 +98,8 @@ class Launch:
     ``parameter_bytes`` are the bytes of aggregates, by PTX name, ``constants`` those that the
     module's ``.const`` variables hold while the kernel runs; what is in neither is not known.
     ``names`` are those of parameters in the CUDA source, by PTX name, for people. ``arrays`` says
-    of pointers, by PTX name, in which range the integers lie that the kernel loads through them.
+    of pointers, by PTX name, in which range the integers lie that the kernel loads through them,
+    ``alignments`` of how many bytes they are multiples.
     """
 
     block: Dim3
@@ -109,6 +110,7 @@ class Launch:
     constants: Mapping[str, bytes] = field(default_factory=dict)
     names: Mapping[str, str] = field(default_factory=dict)
     arrays: Mapping[str, ArrayRange] = field(default_factory=dict)
+    alignments: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def threads(self) -> int:

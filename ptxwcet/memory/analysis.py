@@ -99,16 +99,13 @@ class KernelAccesses:
         return found
 
 
-def analyse_accesses(
-    graph: FlowGraph, launch: Launch, alignments: Mapping[str, int] | None = None
-) -> KernelAccesses:
+def analyse_accesses(graph: FlowGraph, launch: Launch) -> KernelAccesses:
     """Every access of a kernel, whether a run comes to it or not.
 
-    ``alignments`` are those of pointer arguments that are stated, in bytes, by PTX name. Cost: some
-    evaluations of each instruction (:class:`~ptxwcet.memory.lanes.LaneAnalysis`), whatever the trip
-    counts.
+    Cost: some evaluations of each instruction (:class:`~ptxwcet.memory.lanes.LaneAnalysis`),
+    whatever the trip counts.
     """
-    lanes = LaneAnalysis(graph, launch, alignments)
+    lanes = LaneAnalysis(graph, launch)
     found = []
     for index, instruction in enumerate(graph.kernel.instructions):
         for access in accesses_of(instruction):

@@ -51,7 +51,7 @@ def blocks_of(pattern: Pattern, there: Mask, size: int, access: int) -> Count:
         splits = pattern.phase is None or pattern.phase % size
         if not pattern.pure:
             most = mask.sum(axis=1) * max(1, access // size)
-            worst = np.minimum(worst * (1 + pattern.cuts), most)
+            worst = np.minimum(worst << pattern.cuts, most)
             exact = False
         elif splits:
             extra, exact = 1, False
@@ -72,7 +72,7 @@ def passes_of(pattern: Pattern, there: Mask, access: int, *, alone: bool = False
     worst = found.max(axis=0)
     exact = bool((found == worst).all()) and not pattern.cuts
     if pattern.cuts:
-        worst = np.minimum(worst * (1 + pattern.cuts), mask.sum(axis=1))
+        worst = np.minimum(worst << pattern.cuts, mask.sum(axis=1))
     each = tuple(int(one) for one in worst)
     return Count(max(each), exact, each)
 

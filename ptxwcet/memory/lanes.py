@@ -10,7 +10,7 @@ there are unknown, and so is what a guard lets only some lanes write
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -70,15 +70,12 @@ class LaneAnalysis:
     """What is known of every register in the lanes of warps of a block, for a launch.
 
     ``there`` are the threads of a block that exist, in whole warps. ``pointers`` are the parameters
-    that were taken to be aligned as allocators' pointers are. ``alignments`` are those that the
-    user states, in bytes. Cost: a few evaluations of each instruction, linear in the threads.
+    that were taken to be aligned as allocators' pointers are. Cost: a few evaluations of each
+    instruction, linear in the threads.
     """
 
-    def __init__(
-        self, graph: FlowGraph, launch: Launch, alignments: Mapping[str, int] | None = None
-    ) -> None:
+    def __init__(self, graph: FlowGraph, launch: Launch) -> None:
         self._kernel, self._launch = graph.kernel, launch
-        self._alignments = alignments or {}
         threads = np.arange(launch.warps * WARP_SIZE, dtype=np.int64)
         self.there: Mask = threads < launch.threads
         self._specials = _specials(launch, np.where(self.there, threads, threads // 32 * 32))
@@ -225,8 +222,8 @@ class LaneAnalysis:
             return (uniform(0, (low, high)),)
         if offset or bits != _POINTER_BITS:
             return (uniform(),)
-        if name in self._alignments:
-            return (uniform(trailing_zeros(self._alignments[name])),)
+        if name in self._launch.alignments:
+            return (uniform(trailing_zeros(self._launch.alignments[name])),)
         if name not in self._pointers:
             return (uniform(),)
         self.pointers.add(name)

@@ -22,6 +22,8 @@ from ptxwcet.report.places import place
 from ptxwcet.support.diagnostics import PtxwcetError
 
 _LARGEST_SOURCE_BYTES = 10_000_000
+_END = "end of the kernel"
+_WAITING = "no barrier: waiting at the memory path and the memory, altogether"
 
 
 class SourceLines:
@@ -144,7 +146,7 @@ def _section_row(
         section.cycles,
         section.cycles - interference,
         interference,
-        "end of the kernel" if origin is None else place(row.kernel, origin),
+        _WAITING if section.is_waiting else _END if origin is None else place(row.kernel, origin),
         () if warp_class is None else classes[warp_class].warps,
         lines,
     )

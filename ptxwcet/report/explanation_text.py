@@ -21,8 +21,7 @@ _MOST_TEXT = 48  # characters of a source line: the table then fits 120 columns
 
 _LINE_HEAD = ("line", "issue", "result", "unit", "other warps", "total", "share", "text")
 _LINE_LEFT = (True, False, False, False, False, False, False, True)
-_LAUNCH_HEAD = ("line", "work", "latency", "tail", "total", "share", "text")
-_LAUNCH_LEFT = (True, False, False, False, False, False, True)
+_LAUNCH_PARTS = ("work", "latency", "tail", "memory", "total")
 _SECTION_HEAD = ("times", "cycles", "alone", "other warps", "up to", "of warp", "paid most by")
 _SECTION_LEFT = (False, False, False, False, True, True, True)
 
@@ -56,31 +55,38 @@ def launch_explanation_lines(launch: LaunchRow) -> list[str]:
     """The lines that pay most of the bound of a launch; none unless that was asked for."""
     if not launch.lines:
         return []
-    rows = [_launch_cells(row) for row in launch.lines[:_MOST_LINES]]
-    rest = launch.lines[_MOST_LINES:]
+    parts = [part for part in _LAUNCH_PARTS if part != "memory" or launch.memory_cycles]
+    shown, rest = list(launch.lines[:_MOST_LINES]), launch.lines[_MOST_LINES:]
     if rest:
-        rows.append(_launch_cells(_launch_sum(f"{len(rest)} more lines", rest, launch.cycles)))
-    rows.append(_launch_cells(_launch_sum("all lines", launch.lines, launch.cycles)))
+        shown.append(_launch_sum(f"{len(rest)} more lines", rest, launch.cycles))
+    shown.append(_launch_sum("all lines", launch.lines, launch.cycles))
+    rows = [
+        (
+            row.place,
+            *(f"{getattr(row, part):,}" for part in parts),
+            f"{row.share_percent:.1f} %",
+            _text(row.text),
+        )
+        for row in shown
+    ]
+    memory = ", sectors (memory)" if launch.memory_cycles else ""
     return [
         "",
         f"which lines pay the {launch.cycles:,} cycles of the launch, in proportion",
-        "  to what all blocks initiate (work, tail), and to what the slowest warp of a block waits "
-        "for (latency)",
-        *_columns(_LAUNCH_HEAD, rows, _LAUNCH_LEFT),
+        f"  to what all blocks initiate (work, tail){memory}, and to what the slowest warp of a "
+        "block waits for (latency)",
+        *_columns(
+            ("line", *parts, "share", "text"), rows, (True, *[False] * len(parts), False, True)
+        ),
     ]
 
 
 def _launch_sum(name: str, rows: Sequence[PaidByLaunchRow], cycles: int) -> PaidByLaunchRow:
-    work, latency, tail, total = (
-        sum(getattr(row, part) for row in rows) for part in ("work", "latency", "tail", "total")
+    work, latency, tail, memory, total = (
+        sum(getattr(row, part) for row in rows) for part in _LAUNCH_PARTS
     )
     share = round(100 * total / cycles, 2) if cycles else 0.0
-    return PaidByLaunchRow(name, None, work, latency, tail, total, share)
-
-
-def _launch_cells(row: PaidByLaunchRow) -> tuple[str, ...]:
-    cycles = (f"{one:,}" for one in (row.work, row.latency, row.tail, row.total))
-    return (row.place, *cycles, f"{row.share_percent:.1f} %", _text(row.text))
+    return PaidByLaunchRow(name, None, work, latency, tail, memory, total, share)
 
 
 def _most(title: str, ends: tuple[str, str], rows: Sequence[PaidRow]) -> list[str]:

@@ -35,6 +35,7 @@ def _parts(launch: LaunchRow) -> str:
     for name, cycles in (
         ("tail", launch.tail_cycles),
         ("launcher", launch.launcher_cycles),
+        ("memory", launch.memory_cycles),
         ("overhead", launch.overhead_cycles),
     ):
         if cycles:

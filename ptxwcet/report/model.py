@@ -156,7 +156,7 @@ class PaidByLaunchRow:
     """What a line pays of the bound of a launch, in cycles; ``text`` as in :class:`PaidRow`.
 
     ``work`` and ``tail`` in proportion to its initiations in all blocks, ``latency`` to what the
-    slowest warp of a block waits for it. ``total`` is the sum.
+    slowest warp of a block waits for it, ``memory`` to its sectors. ``total`` is the sum.
     """
 
     place: str
@@ -164,17 +164,19 @@ class PaidByLaunchRow:
     work: int
     latency: int
     tail: int
+    memory: int
     total: int
     share_percent: float
 
 
 @dataclass(frozen=True, slots=True)
 class LaunchRow:
-    """How long the whole launch takes at most: ``cycles``, the sum of five parts.
+    """How long the whole launch takes at most: ``cycles``, the sum of six parts.
 
     ``work_cycles`` are issued and initiated before the last block starts, ``slack_cycles`` latency
     of the blocks that pass through one slot, ``tail_cycles`` work that may be left when the last
-    block starts, ``launcher_cycles`` gaps between starts; ``overhead_cycles`` is that of a launch.
+    block starts, ``launcher_cycles`` gaps between starts, ``memory_cycles`` waiting at the memory
+    of the GPU; ``overhead_cycles`` is that of a launch.
     ``form`` is the form of the theorem that gave it (docs/methods/grid.md), for
     ``resident_blocks`` on an SM, the worst of ``least_resident`` to ``most_resident``.
     ``limited_by`` are the resources that allow no more, ``open`` what would tell how many there
@@ -198,6 +200,7 @@ class LaunchRow:
     slack_cycles: int
     tail_cycles: int
     launcher_cycles: int
+    memory_cycles: int
     overhead_cycles: int
     assumptions: tuple[AssumptionRow, ...]
     lines: tuple[PaidByLaunchRow, ...] | None

@@ -184,6 +184,10 @@ class _Job:
 
     def bound(self) -> SymbolicBound:
         """The answer. Raises PtxwcetError (PW543) without a formula."""
+        memory = self._machine.memory
+        if memory is not None and memory.server_cycles_per_1024_sectors.value:
+            reason = "the memory of the GPU serves whole cycles' worth of sectors"
+            raise _no_formula(self._kernel, self._parameter, reason)
         if self._placed.totals:
             names = ", ".join(dict.fromkeys(total.source for total in self._placed.totals))
             raise _no_formula(

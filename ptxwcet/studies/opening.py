@@ -368,7 +368,8 @@ def build_launch(
         {} if names is None else dict(zip((p.name for p in kernel.parameters), names, strict=True))
     )
     arrays = resolve_arrays(kernel, facts.arrays, names)
-    return Launch(block, grid, known.values, known.ranges, data, constants, called, arrays)
+    said = known.values, known.ranges, data, constants, called, arrays, known.alignments
+    return Launch(block, grid, *said)
 
 
 def cuda_parameter_names(kernel: Kernel, request: Request) -> tuple[str, ...] | None:

@@ -105,6 +105,9 @@ def charge_unknown(
     )
 
 
+_NO_TRANSACTIONS = Transactions()
+
+
 class InstructionCosts:
     """Costs of a kernel's instructions, computed once each; collects every refusal.
 
@@ -205,9 +208,12 @@ class InstructionCosts:
 def charge_transactions(
     timed: TimedInstruction, taken: Transactions, machine: Machine
 ) -> TimedInstruction:
-    """An instruction that takes transactions of memory, each at its cost on a machine."""
+    """An instruction that takes transactions of memory, each at its cost on a machine.
+
+    What it takes itself of the path and of the memory behind it is added to its latency.
+    """
     rules = machine.memory
-    if rules is None:
+    if rules is None or taken == _NO_TRANSACTIONS:
         return timed
     cycles = (
         rules.line_cycles.value * taken.lines
@@ -215,7 +221,18 @@ def charge_transactions(
         + rules.word_cycles.value * taken.words
         + rules.serial_cycles.value * taken.serial
     )
-    return replace(timed, initiation_cycles=max(timed.initiation_cycles, cycles))
+    on_path = rules.path_line_cycles.value * taken.lines
+    on_path += rules.path_pass_cycles.value * taken.passes
+    passes_path = taken.lines or taken.passes
+    path = max(rules.path_request_cycles.value, on_path) if passes_path else 0
+    each = rules.server_cycles_per_1024_sectors.value
+    return replace(
+        timed,
+        initiation_cycles=max(timed.initiation_cycles, cycles),
+        latency_cycles=timed.latency_cycles + path + -(-each * taken.sectors // 1024),
+        path_cycles=path,
+        sectors=taken.sectors if each else 0,
+    )
 
 
 def is_charged(instruction: Instruction, machine: Machine) -> bool:

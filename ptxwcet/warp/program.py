@@ -35,6 +35,10 @@ class TimedInstruction:
     issue the warp issues nothing for ``bubble_cycles`` more cycles (a taken branch). ``origin`` is
     the index of the kernel's instruction it came from (-1: synthetic); timing must not depend on
     it.
+
+    Behind its unit it occupies the memory path of the SM for ``path_cycles`` and has ``sectors`` of
+    32 bytes served by the memory of the GPU. What it takes there itself is in its latency, that it
+    may wait there is not (docs/methods/memory-servers.md).
     """
 
     unit: str
@@ -45,6 +49,8 @@ class TimedInstruction:
     conditional: bool = False
     bubble_cycles: int = 0
     origin: int = -1
+    path_cycles: int = 0
+    sectors: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,7 +63,7 @@ def allows(pattern: Pattern, values: list[int], width: int) -> bool:
         lanes = range(warp * 32, warp * 32 + 32)
         shared = [(values[lane] - offsets[lane]) % size for lane in lanes]
         groups = set(shared)
-        if len(groups) > 1 + pattern.cuts or len({one % (1 << 16) for one in groups}) > 1:
+        if len(groups) > 1 << pattern.cuts or len({one % (1 << 16) for one in groups}) > 1:
             return False
         if pattern.align < KNOWN and any(one % (1 << min(pattern.align, 16)) for one in groups):
             return False
@@ -190,3 +190,8 @@ def test_joins(seed: int) -> None:
         values = lanes_of(pattern, width, rng)
         assert both is None or allows(both, values, width)
         assert is_known(kept, values, width)
+
+
+def test_two_cuts_part_lanes_in_four() -> None:
+    """A number of 16 bits and one of 32 bits, both read in 64: each goes round where it does."""
+    attack(33082)

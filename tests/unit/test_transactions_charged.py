@@ -155,3 +155,21 @@ def test_memory_of_a_kernel_without_a_bound() -> None:
     )
     assert found.exit_code == 0, found.output
     assert "store global" in found.output
+
+
+@pytest.mark.parametrize(("said", "sectors"), [("256", 4), ("32", 4), ("16", 5), ("4", 5)])
+def test_alignment_of_pointers_can_be_said(said: str, sectors: int) -> None:
+    arguments = ["memory", str(SAMPLES / "transpose_naive.ptx"), "--block", "32x8", "--format"]
+    arguments += ["json", "--param", "width=1024", "--param", f"in=align:{said}"]
+    (kernel,) = json.loads(CliRunner().invoke(commands, arguments).output)["kernels"]
+    assert kernel["accesses"][0]["most"]["sectors"] == sectors
+    assert kernel["aligned_pointers"] == ["out"]
+
+
+@pytest.mark.parametrize(
+    "said", ["in=align:3", "in=align:", "width=align:4", "in=align:-4", "in=align:0"]
+)
+def test_what_is_no_alignment_is_refused(said: str) -> None:
+    arguments = [str(SAMPLES / "transpose_naive.ptx"), "--block", "32x8", "--param", said]
+    found = CliRunner().invoke(commands, arguments)
+    assert "PW214" in found.output

@@ -15,19 +15,33 @@ from ptxwcet.flow.facts.stated import FactSource, ParameterFact, conflict
 from ptxwcet.ir.kernel import Kernel, Parameter
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 
-Stated = int | float | tuple[int, int]
-"""What is said of a parameter: its value, or the least and largest that it may have."""
+
+@dataclass(frozen=True, slots=True)
+class Alignment:
+    """A pointer is a multiple of so many bytes, a power of two."""
+
+    bytes: int
+
+
+Stated = int | float | tuple[int, int] | Alignment
+"""What is said of a parameter: its value, the least and largest that it may have, or of what it is
+a multiple.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class ResolvedParameters:
-    """Values and ranges by PTX parameter name; a parameter has one or the other."""
+    """Values, ranges and alignments in bytes by PTX parameter name; a parameter has one of them."""
 
     values: Mapping[str, int | float] = field(default_factory=dict)
     ranges: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    alignments: Mapping[str, int] = field(default_factory=dict)
 
 
 _LONGEST_NUMBER = 200
+_LONGEST_ALIGNMENT = 9
+_ALIGN = "align"
+_POINTER_BYTES = 8
 
 
 def parse_parameters(assignments: Sequence[str]) -> tuple[ParameterFact, ...]:
@@ -40,7 +54,8 @@ def parse_parameters(assignments: Sequence[str]) -> tuple[ParameterFact, ...]:
                 Diagnostic(
                     "PW213",
                     f"--param {assignment!r} is not NAME=VALUE",
-                    help="for example --param 3=1024, or --param n=1..4096 for a range",
+                    help="for example --param 3=1024, --param n=1..4096 for a range, or "
+                    "--param p=align:16 for a pointer that is a multiple of 16 bytes",
                 )
             )
         source = FactSource(f"--param {assignment}")
@@ -70,13 +85,23 @@ def resolve_parameters(
                 raise PtxwcetError(conflict(f"parameter {fact.name}", *texts))
             stated = both
         known[parameter.name] = stated, fact.source if earlier is None else earlier[1]
-    values = {name: row for name, (row, _) in known.items() if not isinstance(row, tuple)}
-    ranges = {name: row for name, (row, _) in known.items() if isinstance(row, tuple)}
-    return ResolvedParameters(values, ranges)
+    rows = [(name, row) for name, (row, _) in known.items()]
+    return ResolvedParameters(
+        {name: row for name, row in rows if isinstance(row, int | float)},
+        {name: row for name, row in rows if isinstance(row, tuple)},
+        {name: row.bytes for name, row in rows if isinstance(row, Alignment)},
+    )
 
 
 def _both(one: Stated, two: Stated) -> Stated | None:
-    """What follows from two statements about one parameter; None if they exclude each other."""
+    """What follows from two statements about one parameter; None if they exclude each other.
+
+    Of alignments the larger follows; a pointer of which one is stated has no value.
+    """
+    if isinstance(one, Alignment) or isinstance(two, Alignment):
+        if isinstance(one, Alignment) and isinstance(two, Alignment):
+            return Alignment(max(one.bytes, two.bytes))
+        return None
     if isinstance(one, tuple) and isinstance(two, tuple):
         low, high = max(one[0], two[0]), min(one[1], two[1])
         return None if low > high else low if low == high else (low, high)
@@ -89,6 +114,8 @@ def _both(one: Stated, two: Stated) -> Stated | None:
 
 
 def _shown(stated: Stated) -> str:
+    if isinstance(stated, Alignment):
+        return f"align:{stated.bytes}"
     return f"{stated[0]}..{stated[1]}" if isinstance(stated, tuple) else str(stated)
 
 
@@ -129,6 +156,9 @@ def _parse(parameter: Parameter, fact: ParameterFact) -> Stated:
     if parameter.is_array:
         message = f"{fact.name} is an aggregate"
         raise _refused(fact, message, "only scalar parameters can be given a value")
+    prefix, separator, number = fact.text.partition(":")
+    if separator and prefix.strip() == _ALIGN:
+        return _alignment(parameter, fact, number.strip())
     low, separator, high = fact.text.partition("..")
     if not separator:
         return _number(parameter, fact, fact.text)
@@ -139,6 +169,18 @@ def _parse(parameter: Parameter, fact: ParameterFact) -> Stated:
     if least > most:
         raise _refused(fact, f"the range {fact.text} is empty", "write LEAST..MOST")
     return least if least == most else (least, most)
+
+
+def _alignment(parameter: Parameter, fact: ParameterFact, text: str) -> Alignment:
+    """Of a pointer, in bytes."""
+    size = int(text) if text.isdecimal() and len(text) <= _LONGEST_ALIGNMENT else 0
+    if size <= 0 or size & (size - 1):
+        message = f"{text!r} is no power of two"
+        raise _refused(fact, message, f"write {_ALIGN}:BYTES, for example {_ALIGN}:16")
+    if parameter.size_bytes != _POINTER_BYTES or parameter.type[0] == "f":
+        message = f"{fact.name} is no pointer"
+        raise _refused(fact, message, f"its type is .{parameter.type}")
+    return Alignment(size)
 
 
 def _number(parameter: Parameter, fact: ParameterFact, text: str) -> int | float:

@@ -1,0 +1,61 @@
+"""What the servers behind the units add to a bound: the memory path of an SM, the GPU's memory.
+
+Whatever waits there waits while the server is busy, so that all waiting together is no longer than
+the servers are busy in all (docs/methods/memory-servers.md). The cycles of the path count for each
+SM, the sectors of all SMs together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ptxwcet.bounds.analysis import BlockAnalysis, BlockSection, BlockStep
+from ptxwcet.machine.model import Machine
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryDemand:
+    """Cycles at the path of the SM, and sectors of the GPU's memory, of all warps of a block."""
+
+    path_cycles: int = 0
+    sectors: int = 0
+
+    def plus(self, other: MemoryDemand, times: int = 1) -> MemoryDemand:
+        """With ``times`` times the other one."""
+        return MemoryDemand(
+            self.path_cycles + times * other.path_cycles, self.sectors + times * other.sectors
+        )
+
+
+def memory_demand(analysis: BlockAnalysis) -> MemoryDemand:
+    """The most that a block asks of the servers; on several ways the largest of each.
+
+    Cost: a pass over the trees of each class and section.
+    """
+    classes = [len(one.warps) for one in analysis.workload.classes]
+    return _of_steps(analysis.steps, classes)
+
+
+def _of_steps(steps: Sequence[BlockStep], classes: Sequence[int]) -> MemoryDemand:
+    total = MemoryDemand()
+    for step in steps:
+        if isinstance(step, BlockSection):
+            for count, own in zip(classes, step.warps, strict=True):
+                if own is not None:
+                    demand = MemoryDemand(own.path_cycles, own.sectors)
+                    total = total.plus(demand, count * step.multiplicity)
+            continue
+        ways = [_of_steps(way, classes) for way in step.alternatives]
+        most = MemoryDemand(
+            max((way.path_cycles for way in ways), default=0),
+            max((way.sectors for way in ways), default=0),
+        )
+        total = total.plus(most, step.multiplicity)
+    return total
+
+
+def server_cycles(machine: Machine, sectors: int) -> int:
+    """Cycles in which the memory of the GPU serves so many sectors, rounded up once."""
+    each = 0 if machine.memory is None else machine.memory.server_cycles_per_1024_sectors.value
+    return -(-each * sectors // 1024) if each else 0

@@ -1,0 +1,216 @@
+"""Random grids with servers behind the units against the product's bounds, and false statements."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+
+from grid_attack import FAMILIES, Family, order_of, random_grid
+from grid_machine import Block, Grid, Op, demand
+from server_machine import (
+    Served,
+    ServedDemand,
+    ServedGrid,
+    arrays,
+    latency_of,
+    longest_run,
+    memory_of,
+    path_of,
+    served_demand,
+)
+
+from ptxwcet.bounds.analysis import analyse_block
+from ptxwcet.bounds.grid import BlockKind, CoRunner, Dispatch, MemoryServer, bound_grid
+from ptxwcet.bounds.safe import bound_safe
+from ptxwcet.machine.loader import load_machine
+from ptxwcet.machine.model import Figure, FunctionalUnit, Machine
+from ptxwcet.warp.program import (
+    Barrier,
+    BlockWorkload,
+    Scoreboard,
+    TimedInstruction,
+    WarpClass,
+    WarpProgram,
+)
+
+ATTACKED = tuple(
+    replace(family, delay=0, gap=0)
+    for family in FAMILIES
+    if family.name in ("general", "one-sm", "tail", "sub-cores", "alike", "latencies", "free")
+)
+
+
+def random_served(family: Family, seed: int) -> ServedGrid:
+    """A grid of a family in which some operations go on to the servers."""
+    grid = random_grid(family, seed)
+    rng = random.Random(f"served {family.name} {seed}")
+    share, path, memory = rng.random(), rng.choice((0, 1, 4, 12)), rng.choice((0, 1, 5, 20))
+
+    def served(op: Op) -> Op:
+        if op.is_barrier or rng.random() > share:
+            return op
+        on_path, in_memory = rng.randint(0, path), rng.randint(0, memory)
+        plain = (op.unit, op.init, op.lat, op.reads, op.is_barrier, op.bubble)
+        return Served(*plain, on_path, in_memory)
+
+    kinds = tuple(tuple(tuple(map(served, warp)) for warp in block) for block in grid.kinds)
+    burst, rate = rng.choice((0, 0, 5, 30)), rng.choice((0, 0, 40, 128))
+    whole = replace(grid, kinds=kinds, breadth=False, shared=False, servers=1, gap=0, delay=0)
+    return ServedGrid(whole, posted=rng.random() < 0.4, burst=burst, rate=rate)
+
+
+def longest(served: ServedGrid, seed: int, runs: int) -> int:
+    """The longest of some runs, in some order of the blocks."""
+    order = list(order_of(served.grid))
+    random.Random(seed).shuffle(order)
+    made = arrays(served, tuple(order))
+    found = int(longest_run(*made, seed % (1 << 31), runs, 40, served.grid.late))
+    assert found >= 0, "a run does not end"
+    return found
+
+
+def co_runner(served: ServedGrid) -> CoRunner | None:
+    if not served.burst and not served.rate:
+        return None
+    return CoRunner(served.burst, Fraction(served.rate, 256))
+
+
+def claimed(served: ServedGrid, *, path: bool = True, memory: bool = True) -> int:
+    """What the product says; without one of the servers, a statement that is false."""
+    grid = served.grid
+    kinds = []
+    for block, count in zip(grid.kinds, grid.counts, strict=True):
+        one: ServedDemand = served_demand(block)
+        on_path = one.path if path else 0
+        busiest = demand(block, grid.cores)
+        kinds.append(
+            BlockKind(
+                count,
+                one.slack,
+                one.work + on_path,
+                busiest.busiest + on_path,
+                busiest.meets,
+                one.memory if memory else 0,
+            )
+        )
+    server = MemoryServer(1024, co_runner(served) if memory else None)
+    dispatch = Dispatch(grid.sms, grid.slots, memory=server)
+    return bound_grid(kinds, dispatch).cycles
+
+
+# --- one block: SAFE ------------------------------------------------------------------------------
+
+
+def machine_of(cores: int, units: int) -> Machine:
+    """A machine whose memory takes a cycle a sector."""
+    plain = load_machine("orin-ecrts2025-memory")
+    assert plain.memory is not None
+    each = Figure(1024, plain.memory.line_cycles.evidence, "test")
+    return replace(
+        plain,
+        schedulers_per_sm=cores,
+        units=tuple(FunctionalUnit(f"u{n}", cores) for n in range(units)),
+        memory=replace(plain.memory, server_cycles_per_1024_sectors=each),
+    )
+
+
+def workload_of(block: Block) -> BlockWorkload:
+    """A block as the product sees it: what servers take is part of the latency."""
+
+    def node(op: Op, place: int) -> TimedInstruction | Barrier:
+        timed = TimedInstruction(
+            f"u{op.unit}",
+            op.init,
+            latency_of(op),
+            tuple(f"r{read}" for read in op.reads),
+            (f"r{place}",),
+            bubble_cycles=op.bubble,
+            path_cycles=path_of(op),
+            sectors=memory_of(op),
+        )
+        return Barrier(timed) if op.is_barrier else timed
+
+    classes = tuple(
+        WarpClass(WarpProgram(tuple(node(op, n) for n, op in enumerate(warp))), (number,))
+        for number, warp in enumerate(block)
+    )
+    return BlockWorkload(classes, Scoreboard.RAW)
+
+
+def safe_of(block: Block, cores: int, *, waits: bool = True) -> int:
+    """SAFE of a block that has its SM and the memory to itself."""
+    units = 1 + max((op.unit for warp in block for op in warp), default=0)
+    found = bound_safe(analyse_block(workload_of(block), machine_of(cores, units)))
+    return found.cycles if waits else found.cycles - found.memory_cycles
+
+
+def meets_alike(block: Block) -> bool:
+    """Whether all warps meet the same barriers, as SAFE wants it."""
+    return len({sum(op.is_barrier for op in warp) for warp in block}) == 1
+
+
+@dataclass
+class Tally:
+    """What came of some cases."""
+
+    cases: int = 0
+    runs: int = 0
+    exceeded: int = 0
+    equal: int = 0
+    tightest: float = 0.0
+    tried: Counter[str] = field(default_factory=Counter)
+    broken: Counter[str] = field(default_factory=Counter)
+    witnesses: list[str] = field(default_factory=list)
+
+    def add(self, longest: int, bound: int, runs: int, what: object) -> None:
+        self.cases += 1
+        self.runs += runs
+        self.equal += longest == bound
+        if longest > bound:
+            self.exceeded += 1
+            self.witnesses.append(f"{longest} > {bound}: {what}")
+        self.tightest = max(self.tightest, longest / max(bound, 1))
+
+    def control(self, name: str, longest: int, bound: int) -> None:
+        self.tried[name] += 1
+        self.broken[name] += longest > bound
+
+
+def attack_grids(family: Family, seeds: range, runs: int) -> Tally:
+    """Launches with both servers, posted stores and others' traffic."""
+    tally = Tally()
+    for seed in seeds:
+        served = random_served(family, seed)
+        if not all(any(block) for block in served.grid.kinds):
+            continue  # blocks without instructions are of no interest, and take a cycle here
+        found = longest(served, seed, runs)
+        tally.add(found, claimed(served), runs, served)
+        if any(path_of(op) for op in _ops(served.grid)):
+            tally.control("path dropped", found, claimed(served, path=False))
+        if any(memory_of(op) for op in _ops(served.grid)):
+            tally.control("memory dropped", found, claimed(served, memory=False))
+    return tally
+
+
+def attack_blocks(family: Family, seeds: range, runs: int) -> Tally:
+    """One block alone: SAFE."""
+    tally = Tally()
+    for seed in seeds:
+        whole = random_served(family, seed)
+        grid = whole.grid
+        block = grid.kinds[0]
+        if not meets_alike(block) or not any(block):
+            continue
+        one = replace(grid, kinds=(block,), counts=(1,), sms=1, slots=1)
+        found = longest(ServedGrid(one), seed, runs)
+        tally.add(found, safe_of(block, grid.cores), runs, one)
+        if any(path_of(op) or memory_of(op) for op in _ops(one)):
+            tally.control("waiting dropped", found, safe_of(block, grid.cores, waits=False))
+    return tally
+
+
+def _ops(grid: Grid) -> Iterator[Op]:
+    return (op for block in grid.kinds for warp in block for op in warp)

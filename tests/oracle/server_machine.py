@@ -1,0 +1,342 @@
+"""Grids on SMs whose units have servers behind them, from docs/methods/memory-servers.md alone.
+
+What an instruction has initiated at its unit goes on to the memory path of its SM, and from there
+to the memory of the GPU; each is one server, which is never idle while something waits for it, and
+serves in any order. Others may have the memory serve them too. Blocks and warps are those of
+``grid_machine.py``, compiled here, for many runs by chance.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numba
+import numpy as np
+import numpy.typing as npt
+from grid_machine import Block, Grid, Op, Warp, sections
+
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Served(Op):
+    """An operation that takes ``path`` cycles of its SM's path, and ``memory`` of the GPU's."""
+
+    path: int = 0
+    memory: int = 0
+
+
+@dataclass(frozen=True)
+class ServedGrid:
+    """A grid, and what else there is: ``posted``, a block does not wait for the memory to take what
+    none of its warps reads; others' traffic of ``burst + rate / 256`` cycles a cycle.
+    """
+
+    grid: Grid
+    posted: bool = False
+    burst: int = 0
+    rate: int = 0
+    named: dict[str, int] = field(default_factory=dict)
+
+
+def path_of(op: Op) -> int:
+    return op.path if isinstance(op, Served) else 0
+
+
+def memory_of(op: Op) -> int:
+    return op.memory if isinstance(op, Served) else 0
+
+
+def latency_of(op: Op) -> int:
+    """Alone: the servers' time is part of what a result takes."""
+    return op.lat + path_of(op) + memory_of(op)
+
+
+def length_alone(warp: Warp, first: int, last: int) -> tuple[int, int, int]:
+    """L, own initiations and the largest s(k) - O(k) of a section alone on a clean machine."""
+    free: dict[int, int] = {}
+    ready: dict[int, int] = {}
+    t = own = length = most = 0
+    for place in range(first, last):
+        op = warp[place]
+        t = max([t, *(ready.get(read, 0) for read in op.reads)])
+        most = max(most, t - own)
+        dispatch = max(t, free.get(op.unit, 0))
+        free[op.unit] = dispatch + op.init
+        ready[place] = dispatch + op.init + latency_of(op)
+        length = max(length, ready[place])
+        own += op.init
+        t += 1 + op.bubble
+        if op.is_barrier:
+            length = max(length, t)
+    return length, own, most
+
+
+@dataclass(frozen=True)
+class ServedDemand:
+    """lambda; Y, the initiations at units; cycles at the path; cycles of the memory."""
+
+    slack: int
+    work: int
+    path: int
+    memory: int
+
+
+def served_demand(block: Block) -> ServedDemand:
+    """By the definitions."""
+    rows = [list(sections(warp)) for warp in block]
+    slack = 0
+    for number in range(max(map(len, rows), default=0)):
+        present = [(w, row[number]) for w, row in enumerate(rows) if number < len(row)]
+        largest = 0
+        for w, part in present:
+            length, own, most = length_alone(block[w], *part)
+            largest = max(largest, most, length - own)
+        last = [number == len(rows[w]) - 1 for w, _ in present]
+        slack += largest + (any(last) and not all(last))
+    ops = [op for warp in block for op in warp]
+    return ServedDemand(
+        slack,
+        sum(op.init for op in ops),
+        sum(map(path_of, ops)),
+        sum(map(memory_of, ops)),
+    )
+
+
+def arrays(served: ServedGrid, order: tuple[int, ...]) -> tuple[Ints, Ints, Ints, Ints]:
+    """Shape, kinds in order, lengths of warps, operations."""
+    grid = served.grid
+    warps = max(map(len, grid.kinds))
+    longest = max([1, *(len(w) for block in grid.kinds for w in block)])
+    lengths = np.full((len(grid.kinds), warps), -1, np.int64)
+    ops = np.zeros((len(grid.kinds), warps, longest, 10), np.int64)
+    units = 1
+    for k, block in enumerate(grid.kinds):
+        for w, warp in enumerate(block):
+            lengths[k, w] = len(warp)
+            read = {place for op in warp for place in op.reads}
+            for n, op in enumerate(warp):
+                first, second = (*op.reads, -1, -1)[:2]
+                row = (op.unit, op.init, op.lat, first, second, op.is_barrier, op.bubble)
+                ops[k, w, n] = (*row, path_of(op), memory_of(op), n in read)
+                units = max(units, op.unit + 1)
+    shape = (grid.sms, grid.slots, grid.cores, units, served.posted, served.burst, served.rate)
+    return np.array(shape, np.int64), np.array(order, np.int64), lengths, ops
+
+
+_IN_UNIT, _AT_PATH, _ON_PATH, _ON_WAY, _AT_MEMORY, _IN_MEMORY, _COMING, _DONE = range(1, 9)
+
+
+@numba.njit(cache=True)
+def longest_run(shape, kind_of, lengths, ops, seed, runs, jitter, late):
+    """The longest of some runs by chance; -1 if one does not end.
+
+    ``jitter``: in how many of 100 runs times are below the model's. ``late``: a warp that has ended
+    counts as arrived a cycle later.
+    """
+    np.random.seed(seed)
+    longest = 0
+    for _ in range(runs):
+        found = _run(shape, kind_of, lengths, ops, np.random.randint(100) < jitter, late)
+        if found < 0:
+            return -1
+        longest = max(longest, found)
+    return longest
+
+
+@numba.njit(cache=True)
+def _some(number, jittered):
+    return np.random.randint(number + 1) if jittered and number > 0 else number
+
+
+@numba.njit(cache=True)
+def _run(shape, kind_of, lengths, ops, jittered, late):
+    sms, slots, cores, units, posted, burst, rate = shape
+    blocks = len(kind_of)
+    warps, longest = lengths.shape[1], ops.shape[2]
+    holds = np.full((sms, slots), -1, np.int64)
+    free = np.zeros((sms, cores, units), np.int64)
+    nexts = np.zeros((blocks, warps), np.int64)
+    earliest = np.zeros((blocks, warps), np.int64)
+    waits = np.zeros((blocks, warps), np.int64)
+    ends = np.zeros((blocks, warps), np.int64)  # of what was done last
+    stage = np.zeros((blocks, warps, longest), np.int64)
+    until = np.zeros((blocks, warps, longest), np.int64)
+    home = np.zeros(blocks, np.int64)
+    lead = np.random.rand(blocks, warps)  # who goes first, in runs that starve others
+    starve = np.random.randint(3)
+    latest = np.random.randint(3)  # servers: any, latest first, by the lead of the warp
+    path_free = np.zeros(sms, np.int64)
+    memory_free = 0
+    others = burst * 256
+    greedy = np.random.randint(2) == 0
+    started = ended = cycle = 0
+    while True:
+        # --- what is on its way
+        moved = True
+        while moved:
+            moved = False
+            for b in range(started):
+                k = kind_of[b]
+                for w in range(warps):
+                    for n in range(nexts[b, w]):
+                        if until[b, w, n] > cycle:
+                            continue
+                        now = stage[b, w, n]
+                        path, memory = ops[k, w, n, 7], ops[k, w, n, 8]
+                        if now == 1:  # initiated: some of the latency, then the path
+                            stage[b, w, n] = 2 if path else 4
+                            moved = True
+                        elif now == 3:
+                            stage[b, w, n] = 4
+                            moved = True
+                        elif now == 4:
+                            stage[b, w, n] = 5 if memory else 7
+                            moved = True
+                        elif now == 6:
+                            stage[b, w, n] = 7
+                            until[b, w, n] = cycle + _some(ops[k, w, n, 2], jittered)
+                            moved = True
+                        elif now == 7:
+                            if memory == 0:
+                                until[b, w, n] = cycle + _some(ops[k, w, n, 2], jittered)
+                                stage[b, w, n] = 9
+                            else:
+                                stage[b, w, n] = 8
+                                ends[b, w] = max(ends[b, w], cycle)
+                            moved = True
+                        elif now == 9:
+                            stage[b, w, n] = 8
+                            ends[b, w] = max(ends[b, w], cycle)
+                            moved = True
+            # --- servers: never idle while something waits
+            for sm in range(sms):
+                if path_free[sm] <= cycle:
+                    b, w, n = _chosen(stage, 2, sm, home, nexts, started, warps, latest, lead)
+                    if b >= 0:
+                        service = max(1, _some(ops[kind_of[b], w, n, 7], jittered))
+                        path_free[sm] = cycle + service
+                        stage[b, w, n], until[b, w, n] = 3, cycle + service
+                        moved = True
+            if memory_free <= cycle:
+                turn = np.random.randint(3)
+                if others >= 256 and (greedy or turn == 0):
+                    others -= 256
+                    memory_free = cycle + 1
+                else:
+                    b, w, n = _chosen(stage, 5, -1, home, nexts, started, warps, latest, lead)
+                    if b >= 0:
+                        service = max(1, _some(ops[kind_of[b], w, n, 8], jittered))
+                        memory_free = cycle + service
+                        stage[b, w, n], until[b, w, n] = 6, cycle + service
+                        moved = True
+        # --- barriers, ends, starts
+        for sm in range(sms):
+            for slot in range(slots):
+                b = holds[sm, slot]
+                if b < 0:
+                    continue
+                k = kind_of[b]
+                waiting, opens, over = 0, True, True
+                for w in range(warps):
+                    if lengths[k, w] < 0:
+                        continue
+                    flying = False
+                    for n in range(nexts[b, w]):
+                        if stage[b, w, n] != 8:
+                            gone = posted and stage[b, w, n] >= 4 and ops[k, w, n, 9] == 0
+                            if not gone or ops[k, w, n, 8] == 0:
+                                flying = True
+                    if flying or nexts[b, w] < lengths[k, w]:
+                        over = False
+                    if waits[b, w]:
+                        waiting += 1
+                    elif nexts[b, w] < lengths[k, w] or flying or ends[b, w] + late > cycle:
+                        opens = False
+                if waiting and opens:
+                    for w in range(warps):
+                        if waits[b, w]:
+                            waits[b, w] = 0
+                            earliest[b, w] = max(earliest[b, w], cycle)
+                elif waiting:
+                    over = False
+                if over:
+                    holds[sm, slot] = -1
+                    ended += 1
+        if ended == blocks:
+            return cycle
+        offset = np.random.randint(sms)
+        for turn in range(sms * slots):
+            sm, slot = (turn % sms + offset) % sms, turn // sms
+            if started < blocks and holds[sm, slot] < 0:
+                holds[sm, slot] = started
+                home[started] = sm
+                for w in range(warps):
+                    earliest[started, w] = cycle
+                started += 1
+        if cycle > 100_000:
+            return -1
+        # --- issue
+        for sm in range(sms):
+            for core in range(cores):
+                found = 0
+                chosen_b = chosen_w = -1
+                best = 2.0
+                for slot in range(slots):
+                    b = holds[sm, slot]
+                    if b < 0:
+                        continue
+                    k = kind_of[b]
+                    for w in range(warps):
+                        if (w + slot * warps) % cores != core or waits[b, w]:
+                            continue
+                        n = nexts[b, w]
+                        if n >= lengths[k, w] or earliest[b, w] > cycle:
+                            continue
+                        first, second = ops[k, w, n, 3], ops[k, w, n, 4]
+                        if first >= 0 and stage[b, w, first] != 8:
+                            continue
+                        if second >= 0 and stage[b, w, second] != 8:
+                            continue
+                        found += 1
+                        value = lead[b, w] if starve else np.random.random()
+                        if value < best:
+                            best, chosen_b, chosen_w = value, b, w
+                if found == 0:
+                    continue
+                b, w = chosen_b, chosen_w
+                k, n = kind_of[b], nexts[b, w]
+                unit = ops[k, w, n, 0]
+                init = max(1, _some(ops[k, w, n, 1], jittered))
+                free[sm, core, unit] = max(cycle, free[sm, core, unit]) + init
+                stage[b, w, n], until[b, w, n] = 1, free[sm, core, unit]
+                nexts[b, w] = n + 1
+                waits[b, w] = ops[k, w, n, 5]
+                earliest[b, w] = cycle + 1 + ops[k, w, n, 6]
+        cycle += 1
+        others = min(others + rate, (burst + 1) * 256 + rate) if burst or rate else 0
+
+
+@numba.njit(cache=True)
+def _chosen(stage, wanted, sm, home, nexts, started, warps, latest, lead):
+    """One of those that wait at a server: any, the latest, or by the lead of its warp."""
+    found = 0
+    at = (-1, -1, -1)
+    best = 2.0
+    for b in range(started):
+        if sm >= 0 and home[b] != sm:
+            continue
+        for w in range(warps):
+            for n in range(nexts[b, w]):
+                if stage[b, w, n] != wanted:
+                    continue
+                found += 1
+                if latest == 0:
+                    if np.random.randint(found) == 0:
+                        at = (b, w, n)
+                elif latest == 1:
+                    at = (b, w, n)
+                elif lead[b, w] < best:
+                    best = lead[b, w]
+                    at = (b, w, n)
+    return at

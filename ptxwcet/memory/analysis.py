@@ -18,6 +18,7 @@ from ptxwcet.memory.counting import (
     Mask,
     all_lanes,
     blocks_of,
+    lines_of,
     passes_of,
     serial_of,
     words_of,
@@ -146,7 +147,7 @@ def _counted(access: Access, pattern: Pattern, there: Mask) -> tuple[Transaction
     space, is_atomic = access.space, access.purpose is Purpose.ATOMIC
     if space in (Space.GLOBAL, Space.GENERIC):
         counts["sectors"] = blocks_of(pattern, there, SECTOR, size)
-        counts["lines"] = blocks_of(pattern, there, LINE, size)
+        counts["lines"] = lines_of(pattern, there, size)
     if space is Space.LOCAL:
         counts |= _of_thread(pattern, there, size)
     if space in (Space.SHARED, Space.GENERIC):
@@ -154,9 +155,14 @@ def _counted(access: Access, pattern: Pattern, there: Mask) -> tuple[Transaction
     if space in (Space.CONST, Space.PARAM):
         counts["words"] = words_of(pattern, there, size)
     if is_atomic and space is not Space.SHARED:
-        counts["serial"] = serial_of(pattern, there)
+        counts["serial"] = serial_of(pattern, there, size)
     exact = all(one.exact and len(set(one.each)) == 1 for one in counts.values())
-    return Transactions(**{name: one.most for name, one in counts.items()}), exact
+    most = Transactions(**{name: one.most for name, one in counts.items()})
+    if space is not Space.GENERIC:
+        return most, exact
+    local = {name: one.most for name, one in _of_thread(pattern, there, size).items()}
+    either = most.with_most(Transactions(**local))
+    return either, exact and either == most
 
 
 def _of_thread(pattern: Pattern, there: Mask, size: int) -> dict[str, Count]:
@@ -182,6 +188,8 @@ def _at_worst(access: Access, there: Mask) -> Transactions:
     if space is Space.LOCAL:
         words = each * max(1, access.access_bytes // _ONE_WORD)
         return Transactions(words, words)
+    if space is Space.GENERIC:
+        blocks = each * max(1, access.access_bytes // _ONE_WORD)  # it may be local memory
     is_global = space in (Space.GLOBAL, Space.GENERIC)
     return Transactions(
         blocks if is_global else 0,
@@ -221,7 +229,7 @@ def _reason(value: tuple[Pattern, ...], there: Mask, access: Access) -> str:
 
 
 def _said(pattern: Pattern, there: Mask, access: Access) -> str:
-    if pattern.is_uniform:
+    if isinstance(pattern.offsets, int) or pattern.is_uniform:
         return "one address"
     lanes, mask = rows(np.asarray(pattern.offsets)), rows(there)
     steps = {

@@ -77,14 +77,44 @@ def passes_of(pattern: Pattern, there: Mask, access: int, *, alone: bool = False
     return Count(max(each), exact, each)
 
 
-def serial_of(pattern: Pattern, there: Mask) -> Count:
-    """Lanes of a warp on one address, where most of them are: what is atomic does them in turn."""
+def serial_of(pattern: Pattern, there: Mask, access: int) -> Count:
+    """Lanes of a warp on one word of four bytes, where most of them are: what is atomic does them
+    in turn.
+    """
     if pattern.cuts:
         return all_lanes(there)
     lanes, mask = _whole(pattern, there), rows(there)
-    same = (lanes[:, :, None] == lanes[:, None, :]) & mask[:, :, None] & mask[:, None, :]
-    each = tuple(int(one) for one in same.sum(axis=2).max(axis=1))
-    return Count(max(each), True, each)
+    found = np.stack(
+        [_together((lanes + rest) // _WORD, mask) for rest in _rests(pattern, access, _WORD)]
+    )
+    worst = found.max(axis=0)
+    each = tuple(int(one) for one in worst)
+    return Count(max(each), bool((found == worst).all()), each)
+
+
+def _together(words: Lanes, mask: Mask) -> NDArray[np.int64]:
+    same = (words[:, :, None] == words[:, None, :]) & mask[:, :, None] & mask[:, None, :]
+    found: NDArray[np.int64] = same.sum(axis=2).max(axis=1)
+    return found
+
+
+def lines_of(pattern: Pattern, there: Mask, access: int) -> Count:
+    """Lines that accesses of ``access`` bytes touch, of each half (quarter) of a warp apart where
+    they have 8 (16) bytes: no more than 128 bytes go to the lanes at a time.
+    """
+    group = WARP_SIZE if access <= _WORD else max(1, WARP_SIZE * _WORD // access)
+    lane = np.arange(len(there)) % WARP_SIZE
+    total = Count(0, True, (0,) * (len(there) // WARP_SIZE))
+    for begin in range(0, WARP_SIZE, group):
+        part = there & (begin <= lane) & (lane < begin + group)
+        found = blocks_of(pattern, part, LINE, access)
+        own = [bool(row.any()) for row in rows(part)]
+        each = tuple(
+            one + (more if is_there else 0)
+            for one, more, is_there in zip(total.each, found.each, own, strict=True)
+        )
+        total = Count(max(each), total.exact and found.exact, each)
+    return total
 
 
 def words_of(pattern: Pattern, there: Mask, access: int) -> Count:
@@ -125,7 +155,8 @@ def _distinct(blocks: Lanes, mask: Mask, access: int, size: int) -> NDArray[np.i
     if access > size:
         blocks = np.concatenate([blocks + more for more in range(access // size)], axis=1)
         mask = np.concatenate([mask] * (access // size), axis=1)
-    filled = np.where(mask, blocks, blocks[:, :1])
+    first = np.argmax(mask, axis=1)
+    filled = np.where(mask, blocks, blocks[np.arange(len(blocks)), first][:, None])
     ordered = np.sort(filled, axis=1)
     found: NDArray[np.int64] = 1 + (np.diff(ordered, axis=1) != 0).sum(axis=1)
     return found

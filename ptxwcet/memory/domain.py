@@ -194,8 +194,8 @@ def _scaled(pattern: Pattern, factor: int, width: int) -> Pattern:
     align = KNOWN if pattern.align == KNOWN else pattern.align + trailing_zeros(factor)
     if not pattern.cuts:
         return Pattern(offsets, align, span=_product_of(pattern.interval, (factor, factor)))
-    assert not isinstance(pattern.offsets, int), "what is cut differs between lanes"
-    span = max(map(abs, steps(pattern.offsets).reshape(-1).tolist()))
+    lanes = pattern.offsets
+    span = 0 if isinstance(lanes, int) else max(map(abs, steps(lanes).reshape(-1).tolist()))
     pure = pattern.pure and span * abs(factor) < _MOST_SPAN
     phase = None if pattern.phase is None or factor < 0 else pattern.phase * factor % PHASES
     return Pattern(offsets, align, pattern.cuts, phase, pure)

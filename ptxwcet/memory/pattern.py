@@ -7,11 +7,11 @@ together, whatever it is for other warps or the next time. ``align`` of :data:`K
 
 A number that is read in more bits than it has (an index of 32 bits in an address of 64) goes round
 at one place: lanes behind it are off by a multiple of ``2**16``. That is a *cut*; where it is not
-excluded it is counted: each may part the lanes in two. ``phase`` is where it lies, if that is known: lanes from an address that is
-``phase`` modulo 128 on have gone round, those below have not. ``pure``: there is one cut at most,
-and the lanes are in the order of their offsets, whose differences are true integers. ``span`` are
-the least and the largest number that a lane may hold, read with sign, where that is known: what
-stays in between does not go round.
+excluded it is counted: each may part the lanes in two. ``phase`` is where it lies, if that is
+known: lanes from an address that is ``phase`` modulo 128 on have gone round, those below have not.
+``pure``: there is one cut at most, and the lanes are in the order of their offsets, whose
+differences are true integers. ``span`` are the least and the largest number that a lane may hold,
+read with sign, where that is known: what stays in between does not go round.
 """
 
 from __future__ import annotations

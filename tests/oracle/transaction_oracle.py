@@ -24,7 +24,8 @@ Addresses = Mapping[int, int]
 class Transactions:
     """Counts of one access; 0 for what its space does not have.
 
-    ``sectors`` and ``lines`` of global and local memory; ``passes`` over the banks of shared
+    ``sectors`` and ``lines`` of global and local memory, lines of global memory of each phase
+    apart; ``passes`` over the banks of shared
     memory; ``words`` and different ``addresses`` of constants and parameters. Of atomic operations:
     ``serial``, the turns in which lanes on one word are served one after the other, and in shared
     memory ``bank_turns``, the turns if besides a bank serves one lane in each.
@@ -79,7 +80,10 @@ def transactions(
     assert space == "global", space
     return Transactions(
         sectors=len(units(addresses, width, SECTOR)),
-        lines=len(units(addresses, width, LINE)),
+        lines=sum(
+            len(units({lane: addresses[lane] for lane in lanes if lane in addresses}, width, LINE))
+            for lanes in phases(width)
+        ),
         serial=serial,
     )
 

@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ptxwcet.machine.model import Machine
+from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.warp.program import TimedInstruction
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,3 +58,19 @@ class SmConfiguration:
                 found[core, unit] = Queue(first + group, servers)
             first += groups
         return found
+
+
+def require_no_servers(instruction: TimedInstruction) -> None:
+    """Raises PtxwcetError (PW547) for one that goes on to a server behind its unit.
+
+    Whether it waits there is not simulated.
+    """
+    if instruction.path_cycles or instruction.sectors:
+        raise PtxwcetError(
+            Diagnostic(
+                "PW547",
+                "servers behind the units (the memory path of an SM, the memory of the GPU) are "
+                "not simulated",
+                help="simulate on a machine without them, for example orin-ecrts2025-memory",
+            )
+        )

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ptxwcet.simulator.configuration import SmConfiguration
+from ptxwcet.simulator.configuration import SmConfiguration, require_no_servers
 from ptxwcet.simulator.exhaustive_core import (
     ARRIVE,
     BARRIER,
@@ -263,6 +263,7 @@ class _Builder:
         return first
 
     def _row(self, kind: int, instruction: TimedInstruction, names: dict[str, int]) -> list[int]:
+        require_no_servers(instruction)
         row = [0] * COLUMNS
         row[KIND] = kind
         row[UNIT] = self.units.setdefault(instruction.unit, len(self.units))

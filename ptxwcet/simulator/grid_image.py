@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ptxwcet.simulator.configuration import SmConfiguration
+from ptxwcet.simulator.configuration import SmConfiguration, require_no_servers
 from ptxwcet.simulator.grid import GridWorkload, TracedLoop, TracedNode, TracedVisit
 from ptxwcet.simulator.grid_stepping import (
     BARRIER,
@@ -144,6 +144,7 @@ class _Builder:
         if isinstance(step, Barrier):
             row[BARRIER] = self.barriers.setdefault(step.name, len(self.barriers))
             step = step.instruction
+        require_no_servers(step)
         row[UNIT] = self.units.setdefault(step.unit, len(self.units))
         row[INITIATION] = step.initiation_cycles
         row[LATENCY] = step.latency_cycles

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ptxwcet.simulator.configuration import SmConfiguration
+from ptxwcet.simulator.configuration import SmConfiguration, require_no_servers
 from ptxwcet.simulator.stepping import (
     ARGUMENT,
     ARRIVE,
@@ -207,6 +207,7 @@ class _Builder:
         return self.barriers[label]
 
     def _instruction(self, kind: int, instruction: TimedInstruction, depth: int) -> list[int]:
+        require_no_servers(instruction)
         row = self.row(kind)
         row[UNIT] = self.units.setdefault(instruction.unit, len(self.units))
         row[INITIATION] = instruction.initiation_cycles

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
 
-from ptxwcet.simulator.configuration import SmConfiguration
+from ptxwcet.simulator.configuration import SmConfiguration, require_no_servers
 from ptxwcet.simulator.policies import NO_JITTER, Jitter, Policy, mix
 from ptxwcet.simulator.run import IssueEvent, SectionRun, SimulatedRun, Stalls, WarpRun
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
@@ -361,7 +361,9 @@ def _describe(warp: _Warp, cycles: int) -> WarpRun:
 
 
 def _instruction(step: _Step) -> TimedInstruction:
-    return step if isinstance(step, TimedInstruction) else step.instruction
+    found = step if isinstance(step, TimedInstruction) else step.instruction
+    require_no_servers(found)
+    return found
 
 
 def _is_partial(at: _Step, name: str, warps: int) -> bool:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ptxwcet.support import version
 
 if TYPE_CHECKING:
+    from ptxwcet.library.functions import accesses as accesses
     from ptxwcet.library.functions import analyse as analyse
     from ptxwcet.library.functions import bound as bound
     from ptxwcet.library.functions import cfg as cfg
@@ -27,7 +28,9 @@ if TYPE_CHECKING:
 __version__ = version.VERSION
 
 _HOMES = {
-    **dict.fromkeys(("analyse", "bound", "cfg", "run", "simulate"), "library.functions"),
+    **dict.fromkeys(
+        ("accesses", "analyse", "bound", "cfg", "run", "simulate"), "library.functions"
+    ),
     **dict.fromkeys(("Analysis", "Bound", "Cfg", "Refused"), "library.results"),
     "PtxwcetError": "support.diagnostics",
 }

@@ -11,7 +11,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ptxwcet.bounds.analysis import BlockAnalysis, BlockSection, BlockStep
+from ptxwcet.claims import Assumption, AssumptionState
 from ptxwcet.machine.model import Machine
+
+MEMORY_ALONE = Assumption(
+    "alone-on-the-memory",
+    "the block has the memory of the GPU to itself: no other SM and no copy uses it meanwhile",
+    AssumptionState.ASSUMED,
+    "a condition on how the machine is used",
+)
+"""What the bound of one block rests on where a memory is shared."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from ptxwcet.bounds.analysis import BlockAnalysis, BlockSection, BlockStep, SubCore
-from ptxwcet.bounds.memory_servers import memory_demand, server_cycles
+from ptxwcet.bounds.memory_servers import MEMORY_ALONE, memory_demand, server_cycles
 from ptxwcet.bounds.outcome import BlockBound, SectionBound, state_claim
 from ptxwcet.claims import Citation, Guarantee
 
@@ -47,6 +47,8 @@ def bound_safe(analysis: BlockAnalysis) -> BlockBound:
             note = "one warp waits for no other: its isolated length bounds it"
     demand = memory_demand(analysis)
     waiting = demand.path_cycles + server_cycles(analysis.machine, demand.sectors)
+    if server_cycles(analysis.machine, demand.sectors):
+        analysis = replace(analysis, assumptions=(*analysis.assumptions, MEMORY_ALONE))
     claim = state_claim(analysis, cycles + waiting, "safe", Guarantee.SAFE_BOUND, _CITATIONS)
     return BlockBound("safe", claim, sections, note, waiting)
 

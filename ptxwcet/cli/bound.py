@@ -231,6 +231,7 @@ def request_from(
     registers: int | None = None,
     ptxas_info: str | None = None,
     ask_ptxas: bool = False,
+    co_runner: str | None = None,
 ) -> Request:
     """The shared options as a request; a command without a machine leaves out the last ones.
 
@@ -258,7 +259,7 @@ def request_from(
         launch_file=launch_file,
         facts_file=facts_file,
         text=text,
-        gpu=GridWishes(sms, resident_blocks, registers),
+        gpu=GridWishes(sms, resident_blocks, registers, co_runner=co_runner),
         ptxas_info=ptxas_info,
         asks_ptxas=ask_ptxas,
     )

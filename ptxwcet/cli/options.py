@@ -73,9 +73,15 @@ REGISTERS: Option = click.option(
     type=click.IntRange(1, 1024),
     help="Registers of a thread, as ptxas -v says.  [default: those of the launch file]",
 )
+CO_RUNNER: Option = click.option(
+    "--co-runner",
+    metavar="BYTES,GB/S",
+    help="Others use the memory of the GPU beside the launch: at once and on average at most.",
+)
 _GPU = (
     SMS,
     RESIDENT_BLOCKS,
+    CO_RUNNER,
     REGISTERS,
     click.option(
         "--ptxas-info",

@@ -6,12 +6,15 @@ What is proved is in docs/methods/grid.md; :mod:`ptxwcet.bounds.grid` has the fo
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 
 from ptxwcet.bounds.analysis import BlockAnalysis
 from ptxwcet.bounds.grid import (
     BlockKind,
+    CoRunner,
     Dispatch,
     GridBound,
     MemoryServer,
@@ -35,6 +38,7 @@ from ptxwcet.flow.walk.path import BlockPaths, WarpPath
 from ptxwcet.machine.assumptions import ALONE, BREADTH_FIRST, OF_LAUNCHES
 from ptxwcet.machine.ledger import EXECUTION, claim_on
 from ptxwcet.machine.model import Machine
+from ptxwcet.memory.counting import SECTOR
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 
 METHOD = "grid"
@@ -140,7 +144,7 @@ def launch_rules(
     """The rules for launches of a kernel; a Refusal says what keeps them from being bounded.
 
     Raises PtxwcetError for what cannot be launched so: PW316 (a block that no SM holds), PW319
-    (more SMs than there are), PW426. Cost: linear in the kernel.
+    (more SMs than there are), PW323 (co-runners), PW426. Cost: linear in the kernel.
     """
     refusal = grid_refusal(block.kernel)
     if refusal is not None:
@@ -154,18 +158,22 @@ def launch_rules(
         return Refusal(f"machine {machine.name} does not say how blocks of a launch start")
     in_turn = machine.assumption(BREADTH_FIRST).state is not AssumptionState.DOUBTFUL
     each = 0 if machine.memory is None else machine.memory.server_cycles_per_1024_sectors.value
+    server = _memory_server(each, machine, wishes)
     dispatch = Dispatch(
         sms,
         residency.most,
         rules.delay_cycles.value,
         rules.gap_cycles.value,
         in_turn,
-        MemoryServer(each),
+        server,
     )
     assumptions = list(residency.assumptions)
     if wishes.sms is not None:
         text = f"the launch has {sms} of the SMs of the GPU"
         assumptions.append(Assumption("sms", text, AssumptionState.ASSUMED, "--sms"))
+    if server.co_runner is not None:
+        text = f"others move at most so many bytes at once, and GB a second: {wishes.co_runner}"
+        assumptions.append(Assumption("co-runner", text, AssumptionState.ASSUMED, "--co-runner"))
     overhead = rules.launch_overhead_cycles.value
     return LaunchRules(machine, dispatch, residency, overhead, tuple(assumptions))
 
@@ -196,6 +204,27 @@ def bound_launch(
     assumptions = (one for analysis, _ in pieces for one in analysis.assumptions)
     claim = rules.claim(worst.cycles + overhead, assumptions)
     return LaunchBound(claim, worst, kinds, rules.dispatch.sms, residency, overhead, least)
+
+
+def _memory_server(each: int, machine: Machine, wishes: GridWishes) -> MemoryServer:
+    """The memory of the GPU, and who shares it. Raises PtxwcetError (PW323)."""
+    if wishes.co_runner is None:
+        return MemoryServer(each)
+    plain = MemoryServer(each)
+    said = re.fullmatch(r"(\d{1,15}) *, *(\d{1,9}(?:\.\d{1,9})?)", wishes.co_runner.strip())
+    if said is None or not each:
+        what = "is not BYTES,GB/S" if said is None else f": {machine.name} has no memory to share"
+        raise _no_co_runner(f"--co-runner {wishes.co_runner} {what}")
+    sectors = Fraction(said[2]) * 10**9 / SECTOR  # a second
+    rate = sectors * each / 1024 / (machine.clock_mhz * 10**6)
+    if rate >= 1:
+        raise _no_co_runner(f"--co-runner {wishes.co_runner} leaves the memory no time")
+    return MemoryServer(each, CoRunner(plain.busy(-(-int(said[1]) // SECTOR)), rate))
+
+
+def _no_co_runner(message: str) -> PtxwcetError:
+    example = "say what a regulator lets others move, for example --co-runner 65536,20"
+    return PtxwcetError(Diagnostic("PW323", message, help=example))
 
 
 def _sms(machine: Machine, wishes: GridWishes) -> int:

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 class GridWishes:
     """What a user says of the grid. None: as the machine file, launch file or ``.maxnreg`` says.
 
-    ``registers_source`` is who says ``registers``.
+    ``registers_source`` is who says ``registers``. ``co_runner``: others move at most so many bytes
+    through the memory of the GPU at once, and GB a second, as ``"65536,20"``.
     """
 
     sms: int | None = None
@@ -17,6 +18,7 @@ class GridWishes:
     registers: int | None = None
     launch_gap_cycles: int = 0
     registers_source: str = "--registers"
+    co_runner: str | None = None
 
 
 ANY_GRID = GridWishes()

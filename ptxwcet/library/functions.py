@@ -19,8 +19,10 @@ from ptxwcet.compose.wishes import GridWishes
 from ptxwcet.library.results import Analysis, Bound, Cfg, Refused, Simulated
 from ptxwcet.library.sources import ptx_of
 from ptxwcet.machine.loader import DEFAULT_MACHINE
+from ptxwcet.report.memory_model import MemoryReport, build_memory_report
 from ptxwcet.studies.block_bound import bound_file
 from ptxwcet.studies.launch_run import RunAnswer, RunRequest, run_file
+from ptxwcet.studies.memory_accesses import study_accesses
 from ptxwcet.studies.opening import RefusedKernel, open_request
 from ptxwcet.studies.request import Request
 from ptxwcet.studies.simulated_run import SimulationOptions, simulate_file
@@ -81,6 +83,23 @@ def analyse(source: object, **launched: Unpack[Launched]) -> Analysis:
     Raises PtxwcetError for input that concerns no single kernel.
     """
     return Analysis(bound_file(_request(source, launched)))
+
+
+def accesses(source: object, **launched: Unpack[Launched]) -> MemoryReport:
+    """What each access to memory takes of a warp, and why; nothing is run.
+
+    The report of ``ptxwcet memory``: ``kernels`` has a row for each, ``accesses`` in it one for
+    each access, also of a kernel that is not bounded. Raises PtxwcetError for input that concerns
+    no single kernel. Cost: that of :func:`analyse`.
+
+    >>> import ptxwcet
+    >>> path = "samples/transpose_naive.ptx"
+    >>> report = ptxwcet.accesses(path, block=(32, 8), params={"width": 1024, "height": 1024})
+    >>> [(one.purpose, one.most.sectors, one.reason) for one in report.kernels[0].accesses]
+    [('load', 4, 'consecutive'), ('store', 32, 'stride 4096 bytes between lanes')]
+    """
+    request = _request(source, launched)
+    return build_memory_report(study_accesses(request), request.source)
 
 
 def simulate(

@@ -21,11 +21,13 @@ from ptxwcet.support.diagnostics import Diagnostic
 GOLDEN = DATA / "machines"
 NAMES = (
     "ampere-realistic",
+    "jetson-agx-orin",
     "orin-ecrts2025",
     "orin-ecrts2025-16sm",
     "orin-ecrts2025-hazard",
     "orin-ecrts2025-memory",
     "rtx3070-gpgpusim",
+    "titan-v",
 )
 
 

@@ -1,0 +1,118 @@
+"""What servers behind the units add to bounds of blocks and launches, part by part."""
+
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from places import SAMPLES
+
+import ptxwcet
+from ptxwcet.bounds.explanation import explain_safe
+from ptxwcet.bounds.grid import BlockKind, CoRunner, Dispatch, MemoryServer, bound_grid
+from ptxwcet.cli.main import commands
+from ptxwcet.compose.launch_bound import LaunchBound
+from ptxwcet.compose.launch_explanation import explain_launch
+
+FIGURES = (
+    *("line_cycles", "pass_cycles", "word_cycles", "serial_cycles"),
+    *("path_request_cycles", "path_line_cycles", "path_pass_cycles"),
+    "server_cycles_per_1024_sectors",
+)
+SIDES = {"width": 1024, "height": 1024}
+SECTORS = 8 * (4 + 32)  # of a block of the naive transpose
+
+
+Made = Callable[..., str]
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Made:
+    def made(**values: int) -> str:
+        rows = "\n".join(
+            f'{name} = {{ value = {values.get(name, 0)}, evidence = "assumed", source = "x" }}'
+            for name in FIGURES
+        )
+        text = 'schema = 1\nextends = "orin-ecrts2025"\nname = "m"\n[sources]\nx = "a test"\n'
+        path = tmp_path / f"m{len(list(tmp_path.iterdir()))}.toml"
+        path.write_text(f"{text}[memory]\n{rows}\n")
+        return str(path)
+
+    return made
+
+
+def launch(machine: str) -> ptxwcet.Bound:
+    path = SAMPLES / "transpose_naive.ptx"
+    return ptxwcet.bound(
+        path, block=(32, 8), grid=(32, 128), params=SIDES, machine=machine, resident_blocks=2
+    )
+
+
+def test_nothing_is_added_without_servers(machine: Made) -> None:
+    assert launch(machine()).cycles == launch("orin-ecrts2025").cycles
+    assert launch(machine()).launch_cycles == launch("orin-ecrts2025").launch_cycles
+
+
+def test_the_path_is_charged_for_each_access(machine: Made) -> None:
+    plain, charged = launch(machine()), launch(machine(path_request_cycles=3))
+    # two accesses of 8 warps, and each is as much later for the warp that determines the bound
+    assert charged.cycles == plain.cycles + 2 * 8 * 3 + 2 * 3
+    bounds = [one.analysis.launched for one in (plain, charged)]
+    works = [one.bound.work_cycles for one in bounds if isinstance(one, LaunchBound)]
+    assert works[1] - works[0] == 4096 * 2 * 8 * 3
+
+
+def test_the_memory_is_charged_for_all_sectors(machine: Made) -> None:
+    each = 279
+    plain, charged = launch(machine()), launch(machine(server_cycles_per_1024_sectors=each))
+    own = -(-each * 4 // 1024) + -(-each * 32 // 1024)  # of the two accesses: later results
+    assert charged.cycles == plain.cycles + own - (-each * SECTORS // 1024)
+    assert "alone-on-the-memory" in charged.assumptions
+    found = charged.analysis.launched
+    assert isinstance(found, LaunchBound)
+    assert found.bound.memory_cycles == -(-each * SECTORS * 4096 // 1024)
+
+
+def test_each_cycle_is_paid_by_a_line(machine: Made) -> None:
+    figures = {"path_line_cycles": 1, "server_cycles_per_1024_sectors": 500}
+    analysis = launch(machine(**figures)).analysis
+    explained = explain_safe(analysis.worst.analysis)
+    assert sum(one.total for one in explained.paid.values()) == explained.cycles
+    found = analysis.launched
+    assert isinstance(found, LaunchBound)
+    paid = explain_launch(found, [(one.analysis, one.count) for one in analysis.pieces])
+    assert sum(one.total for one in paid.values()) == found.bound.cycles
+    assert sum(one.memory for one in paid.values()) == found.bound.memory_cycles
+
+
+def test_other_methods_refuse(machine: Made) -> None:
+    arguments = [str(SAMPLES / "transpose_naive.ptx"), "--block", "32x8", "--param", "2=64"]
+    arguments += ["--param", "3=64", "--machine", machine(path_request_cycles=2)]
+    found = CliRunner().invoke(commands, [*arguments, "--details"]).output
+    assert "GUB is given for machines without servers behind the units" in found
+    simulated = CliRunner().invoke(commands, ["simulate", *arguments, "--policy", "gto"])
+    assert "PW547" in simulated.output
+
+
+def test_others_share_the_memory() -> None:
+    kinds = [BlockKind(100, 300, 200, sectors=1024)]
+    alone = bound_grid(kinds, Dispatch(4, 2, memory=MemoryServer(10)))
+    assert alone.memory_cycles == 1000
+    server = MemoryServer(10, CoRunner(77, Fraction(1, 4)))
+    shared = bound_grid(kinds, Dispatch(4, 2, memory=server))
+    own = alone.cycles - 1000
+    assert shared.cycles == -(-(own + 1000 + 77) * 4 // 3)
+
+
+@pytest.mark.parametrize("said", ["x", "1,", "64,1000", "-1,2", "5,5,5"])
+def test_what_others_cannot_be_is_refused(said: str) -> None:
+    arguments = [str(SAMPLES / "vector_add.ptx"), "--block", "256", "--grid", "4"]
+    arguments += ["--param", "n=1000", "--machine", "titan-v", "--co-runner", said]
+    assert "PW323" in CliRunner().invoke(commands, arguments).output
+
+
+def test_a_machine_without_a_memory_is_shared_by_nobody() -> None:
+    arguments = [str(SAMPLES / "vector_add.ptx"), "--block", "256", "--grid", "4"]
+    arguments += ["--param", "n=1000", "--co-runner", "65536,2"]
+    assert "has no memory to share" in CliRunner().invoke(commands, arguments).output

@@ -73,7 +73,7 @@ LIBRARIES = {
 MOST_LINES = {
     "bounds": 2_000,
     "cli": 3_730,
-    "compose": 1_110,
+    "compose": 1_150,
     "emulator": 7_900,
     "flow.certificates": 1_510,
     "flow.facts": 2_420,
@@ -84,7 +84,7 @@ MOST_LINES = {
     "flow.variants": 2_720,
     "flow.walk": 3_830,
     "hybrid": 1_770,
-    "library": 600,
+    "library": 620,
     "instrument": 1_290,
     "ir": 4_040,
     "machine": 900,

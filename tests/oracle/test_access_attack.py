@@ -5,8 +5,8 @@ from access_attack import Attacked, attack
 
 def test_random_kernels_need_no_more() -> None:
     total = Attacked()
-    for seed in range(100):
+    for seed in range(50):
         total.add(attack(seed))
     assert total.wrong == []
-    assert total.accesses > 500
-    assert total.exact > 250
+    assert total.accesses > 250
+    assert total.exact > 125

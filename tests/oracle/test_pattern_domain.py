@@ -174,9 +174,9 @@ def attack(seed: int) -> tuple[int, int]:
 
 @pytest.mark.parametrize("part", range(4))
 def test_terms_on_all_lanes(part: int) -> None:
-    outcomes = [attack(seed) for seed in range(part * 400, part * 400 + 400)]
-    assert sum(known for known, _ in outcomes) > 100
-    assert sum(cut for _, cut in outcomes) > 5
+    outcomes = [attack(seed) for seed in range(part * 250, part * 250 + 250)]
+    assert sum(known for known, _ in outcomes) > 60
+    assert sum(cut for _, cut in outcomes) > 2
 
 
 @pytest.mark.parametrize("seed", range(200))

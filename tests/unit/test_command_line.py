@@ -201,6 +201,7 @@ def test_machines_policies_and_kernels_are_completed() -> None:
         "orin-ecrts2025",
         "orin-ecrts2025-16sm",
         "orin-ecrts2025-hazard",
+        "orin-ecrts2025-memory",
     ]
     assert completed("simulate", loops, "--policy", "g") == ["gto", "gty"]
     assert completed("bound", loops, "-k", "loop_un") == ["loop_unrolled", "loop_unsigned"]

@@ -21,6 +21,7 @@ from ptxwcet.memory.counting import (
     lines_of,
     passes_of,
     serial_of,
+    signature,
     words_of,
 )
 from ptxwcet.memory.instructions import Access, Purpose, accesses_of
@@ -71,7 +72,8 @@ class AnalysedAccess:
 
     ``most`` is what it takes at most, in any block, visit and warp; ``least`` what so many bytes of
     a whole warp take where lanes access consecutive ones. ``exact``: each warp takes ``most`` if
-    all of its lanes that exist take part. ``reason`` says in words how the lanes differ.
+    all of its lanes that exist take part. ``value`` is what is known of its address in the lanes
+    ``there``.
     """
 
     index: int
@@ -79,7 +81,15 @@ class AnalysedAccess:
     most: Transactions
     least: Transactions
     exact: bool
-    reason: str
+    value: Value
+    there: Mask
+
+    @property
+    def reason(self) -> str:
+        """How the lanes differ, in words."""
+        if self.value is None:
+            return "data or open parameters decide"
+        return _reason(self.value, self.there, self.access)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,10 +118,11 @@ def analyse_accesses(graph: FlowGraph, launch: Launch) -> KernelAccesses:
     """
     lanes = LaneAnalysis(graph, launch)
     found = []
+    known: _Counted = {}
     for index, instruction in enumerate(graph.kernel.instructions):
         for access in accesses_of(instruction):
             value = lanes.address(access.address) if access.times == 1 else None
-            found.append(_analysed(index, access, value, lanes.there))
+            found.append(_analysed(index, access, value, lanes.there, known))
     pointers = tuple(one.name for one in graph.kernel.parameters if one.name in lanes.pointers)
     return KernelAccesses(tuple(found), pointers)
 
@@ -124,21 +135,36 @@ def transactions_at_worst(instruction: Instruction) -> Transactions:
     return found
 
 
-def _analysed(index: int, access: Access, value: Value, there: Mask) -> AnalysedAccess:
+_Counted = dict[tuple[object, ...], tuple[Transactions, bool]]
+
+
+def _analysed(
+    index: int, access: Access, value: Value, there: Mask, known: _Counted
+) -> AnalysedAccess:
     giving = there & (np.arange(len(there)) % WARP_SIZE < access.lanes)
     if not giving.any():
         giving = there
     least = _least(access, giving)
     if value is None:
         most = _at_worst(access, giving)
-        return AnalysedAccess(
-            index, access, most, least, exact=False, reason="data or open parameters decide"
-        )
-    counts = [_counted(access, pattern, giving) for pattern in value]
+        return AnalysedAccess(index, access, most, least, exact=False, value=None, there=giving)
+    counts = [_looked_up(access, pattern, giving, known) for pattern in value]
     most = reduce(Transactions.with_most, (counted for counted, _ in counts))
     exact = all(is_exact and counted == most for counted, is_exact in counts)
-    reason = _reason(value, giving, access)
-    return AnalysedAccess(index, access, most, least, exact, reason)
+    return AnalysedAccess(index, access, most, least, exact, value, giving)
+
+
+def _looked_up(
+    access: Access, pattern: Pattern, there: Mask, known: _Counted
+) -> tuple[Transactions, bool]:
+    """The counts of a pattern; once for all that are alike."""
+    size = _ONE_WORD if access.space is Space.SHARED else LINE
+    what = access.space, access.purpose, access.access_bytes, access.lanes
+    key = *what, *signature(pattern, size)
+    found = known.get(key)
+    if found is None:
+        found = known[key] = _counted(access, pattern, there)
+    return found
 
 
 def _counted(access: Access, pattern: Pattern, there: Mask) -> tuple[Transactions, bool]:

@@ -40,7 +40,7 @@ def blocks_of(pattern: Pattern, there: Mask, size: int, access: int) -> Count:
 
     ``there`` are the threads that exist. Accesses are aligned to their size, as PTX requires.
     """
-    lanes, mask = _whole(pattern, there), rows(there)
+    lanes, mask, alike = _whole(pattern, there)
     found = np.stack(
         [_distinct((lanes + rest) // size, mask, access, size) for rest in _rests(pattern, access)]
     )
@@ -55,7 +55,7 @@ def blocks_of(pattern: Pattern, there: Mask, size: int, access: int) -> Count:
             exact = False
         elif splits:
             extra, exact = 1, False
-    each = tuple(int(one) + extra for one in worst)
+    each = tuple(int(one) + extra for one in worst) * alike
     return Count(max(each), exact, each)
 
 
@@ -63,7 +63,7 @@ def passes_of(pattern: Pattern, there: Mask, access: int, *, alone: bool = False
     """Passes over the banks of shared memory; ``alone``: each lane's word is a pass of its own, as
     that of an atomic operation is.
     """
-    lanes, mask = _whole(pattern, there), rows(there)
+    lanes, mask, alike = _whole(pattern, there)
     group = WARP_SIZE if access <= _WORD else WARP_SIZE * _WORD // access
     rests = _rests(pattern, access, _WORD)
     found = np.stack(
@@ -73,7 +73,7 @@ def passes_of(pattern: Pattern, there: Mask, access: int, *, alone: bool = False
     exact = bool((found == worst).all()) and not pattern.cuts
     if pattern.cuts:
         worst = np.minimum(worst << pattern.cuts, mask.sum(axis=1))
-    each = tuple(int(one) for one in worst)
+    each = tuple(int(one) for one in worst) * alike
     return Count(max(each), exact, each)
 
 
@@ -83,12 +83,12 @@ def serial_of(pattern: Pattern, there: Mask, access: int) -> Count:
     """
     if pattern.cuts:
         return all_lanes(there)
-    lanes, mask = _whole(pattern, there), rows(there)
+    lanes, mask, alike = _whole(pattern, there)
     found = np.stack(
         [_together((lanes + rest) // _WORD, mask) for rest in _rests(pattern, access, _WORD)]
     )
     worst = found.max(axis=0)
-    each = tuple(int(one) for one in worst)
+    each = tuple(int(one) for one in worst) * alike
     return Count(max(each), bool((found == worst).all()), each)
 
 
@@ -128,15 +128,38 @@ def all_lanes(there: Mask, times: int = 1) -> Count:
     return Count(max(each), False, each)
 
 
-def _whole(pattern: Pattern, there: Mask) -> Lanes:
-    """The offsets lane by lane, from the first one of each warp that is a multiple of a line on."""
+def signature(pattern: Pattern, size: int) -> tuple[object, ...]:
+    """What counts depend on: patterns of one signature need as many transactions.
+
+    ``size`` are the bytes by which a whole warp may be moved without a change: those of a line, or
+    of a word of shared memory.
+    """
+    lanes = b"" if isinstance(pattern.offsets, int) else _moved(rows(pattern.offsets), size)
+    first = pattern.offsets % size if isinstance(pattern.offsets, int) else 0
+    align = pattern.align if pattern.align == KNOWN else min(pattern.align, 7)
+    shape = b"" if isinstance(lanes, bytes) else lanes.tobytes()
+    return align, pattern.cuts, pattern.phase, pattern.pure, first, shape
+
+
+def _moved(lanes: Lanes, size: int) -> Lanes:
+    """The lanes of each warp, from the first one's multiple of so many bytes on."""
+    apart: Lanes = lanes - lanes[:, :1] // size * size
+    return apart
+
+
+def _whole(pattern: Pattern, there: Mask) -> tuple[Lanes, Mask, int]:
+    """The offsets lane by lane, from the first one of each warp that is a multiple of a line on,
+    and the lanes that there are; of one warp for all, and how many, if they are alike.
+    """
+    mask: Mask = rows(there)
     if isinstance(pattern.offsets, int):
         flat = np.full(there.shape, pattern.offsets % PHASES, dtype=np.int64)
-        return rows(flat)
-    lanes = rows(pattern.offsets)
-    first: Lanes = lanes[:, :1] // PHASES * PHASES
-    apart: Lanes = lanes - first
-    return apart
+        lanes: Lanes = rows(flat)
+    else:
+        lanes = _moved(rows(pattern.offsets), PHASES)
+    if bool((lanes == lanes[0]).all()) and bool((mask == mask[0]).all()):
+        return lanes[:1], mask[:1], len(lanes)
+    return lanes, mask, 1
 
 
 def _rests(pattern: Pattern, access: int, size: int = LINE) -> range:
@@ -144,8 +167,8 @@ def _rests(pattern: Pattern, access: int, size: int = LINE) -> range:
     if pattern.align == KNOWN:
         return range(1)
     step, begin = 1 << min(pattern.align, 7), 0
-    over = np.unique(pattern.offsets % access)
-    if len(over) == 1:  # the whole address is a multiple of the access
+    over = np.ravel(pattern.offsets % access)
+    if bool((over == over[0]).all()):  # the whole address is a multiple of the access
         begin, step = -int(over[0]) % access, max(step, access)
     return range(begin, max(size, begin + 1), step)
 

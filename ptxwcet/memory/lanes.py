@@ -10,7 +10,7 @@ there are unknown, and so is what a guard lets only some lanes write
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
@@ -45,6 +45,7 @@ from ptxwcet.ir.semantics import meaning_of
 from ptxwcet.ir.terms import Op, const, source, term
 from ptxwcet.memory.counting import Mask
 from ptxwcet.memory.domain import meaning
+from ptxwcet.memory.instructions import accesses_of
 from ptxwcet.memory.pattern import (
     KNOWN,
     Lanes,
@@ -106,22 +107,23 @@ class LaneAnalysis:
         return meaning(total, [found], len(self.there))
 
     def _settle(self, graph: FlowGraph) -> None:
-        readers: dict[str, list[int]] = defaultdict(list)
         instructions = graph.kernel.instructions
-        for index, instruction in enumerate(instructions):
-            for name in instruction.reads:
+        used = {index: (one.reads, one.writes) for index, one in enumerate(instructions)}
+        needed = _needed(graph.kernel, used)
+        readers: dict[str, list[int]] = defaultdict(list)
+        for index in needed:
+            for name in used[index][0]:
                 readers[name].append(index)
         self._values = dict.fromkeys(self._unknown, None)
-        pending = list(range(len(instructions)))[::-1]
+        pending = needed[::-1]
         while pending:
             index = pending.pop()
-            instruction = instructions[index]
-            names = instruction.writes
-            if not names or any(name not in self._values for name in instruction.reads):
+            reads, names = used[index]
+            if any(name not in self._values for name in reads):
                 continue  # comes again when what it reads has a value
             if all(self._values.get(name, ()) is None for name in names):
                 continue
-            found = self._written(index, instruction)
+            found = self._written(index, instructions[index])
             for name, value in zip(names, found, strict=True):
                 if self._lower(name, value):
                     pending += readers[name]
@@ -275,6 +277,29 @@ class LaneAnalysis:
         if shape.constant is not None:
             return (normal(Pattern(offsets + shape.constant), _POINTER_BITS),)
         return (normal(Pattern(offsets, min(shape.align, KNOWN - 1)), _POINTER_BITS),)
+
+
+_Used = Mapping[int, tuple[tuple[str, ...], tuple[str, ...]]]
+
+
+def _needed(kernel: Kernel, used: _Used) -> list[int]:
+    """The instructions, in order, on whose results an address depends, by what they read."""
+    writers: dict[str, list[int]] = defaultdict(list)
+    wanted: list[str] = []
+    for index, (_, writes) in used.items():
+        for name in writes:
+            writers[name].append(index)
+        for access in accesses_of(kernel.instructions[index]):
+            address = access.address
+            if address is not None and isinstance(address.base, Register):
+                wanted.append(address.base.name)
+    found: set[int] = set()
+    while wanted:
+        for index in writers.pop(wanted.pop(), ()):
+            if index not in found:
+                found.add(index)
+                wanted += used[index][0]
+    return sorted(found)
 
 
 def _alike(value: Value) -> bool:

@@ -2,7 +2,8 @@
 
 What an instruction has initiated at its unit goes on to the memory path of its SM, and from there
 to the memory of the GPU; each is one server, which is never idle while something waits for it, and
-serves in any order. Others may have the memory serve them too. Blocks and warps are those of
+serves in any order. What an instruction loses on the way it may lose before each of them. Others
+may have the memory serve them too. Blocks and warps are those of
 ``grid_machine.py``, compiled here, for many runs by chance.
 """
 
@@ -124,7 +125,8 @@ def arrays(served: ServedGrid, order: tuple[int, ...]) -> tuple[Ints, Ints, Ints
     return np.array(shape, np.int64), np.array(order, np.int64), lengths, ops
 
 
-_IN_UNIT, _AT_PATH, _ON_PATH, _ON_WAY, _AT_MEMORY, _IN_MEMORY, _COMING, _DONE = range(1, 9)
+_IN_UNIT, _TO_PATH, _AT_PATH, _ON_PATH = range(1, 5)
+_TO_MEMORY, _AT_MEMORY, _IN_MEMORY, _COMING, _DONE = range(5, 10)
 
 
 @numba.njit(cache=True)
@@ -162,10 +164,12 @@ def _run(shape, kind_of, lengths, ops, jittered, late):
     ends = np.zeros((blocks, warps), np.int64)  # of what was done last
     stage = np.zeros((blocks, warps, longest), np.int64)
     until = np.zeros((blocks, warps, longest), np.int64)
+    left = np.zeros((blocks, warps, longest), np.int64)  # of the latency
     home = np.zeros(blocks, np.int64)
     lead = np.random.rand(blocks, warps)  # who goes first, in runs that starve others
     starve = np.random.randint(3)
     latest = np.random.randint(3)  # servers: any, latest first, by the lead of the warp
+    lost = np.random.randint(3)  # latencies: behind the last server, before the next, by chance
     path_free = np.zeros(sms, np.int64)
     memory_free = 0
     others = burst * 256
@@ -184,39 +188,38 @@ def _run(shape, kind_of, lengths, ops, jittered, late):
                             continue
                         now = stage[b, w, n]
                         path, memory = ops[k, w, n, 7], ops[k, w, n, 8]
-                        if now == 1:  # initiated: some of the latency, then the path
-                            stage[b, w, n] = 2 if path else 4
-                            moved = True
-                        elif now == 3:
-                            stage[b, w, n] = 4
-                            moved = True
-                        elif now == 4:
-                            stage[b, w, n] = 5 if memory else 7
-                            moved = True
-                        elif now == 6:
-                            stage[b, w, n] = 7
-                            until[b, w, n] = cycle + _some(ops[k, w, n, 2], jittered)
-                            moved = True
-                        elif now == 7:
-                            if memory == 0:
-                                until[b, w, n] = cycle + _some(ops[k, w, n, 2], jittered)
-                                stage[b, w, n] = 9
-                            else:
-                                stage[b, w, n] = 8
-                                ends[b, w] = max(ends[b, w], cycle)
-                            moved = True
-                        elif now == 9:
-                            stage[b, w, n] = 8
+                        if now in (_AT_PATH, _AT_MEMORY, _DONE):
+                            continue
+                        moved = True
+                        if now == _COMING:
+                            stage[b, w, n] = _DONE
                             ends[b, w] = max(ends[b, w], cycle)
-                            moved = True
+                        elif now == _TO_PATH:
+                            stage[b, w, n] = _AT_PATH
+                        elif now == _TO_MEMORY:
+                            stage[b, w, n] = _AT_MEMORY
+                        else:  # a server has done with it: some of the latency, then the next
+                            part = left[b, w, n]
+                            if now == _IN_UNIT and path:
+                                stage[b, w, n] = _TO_PATH
+                            elif now != _IN_MEMORY and memory:
+                                stage[b, w, n] = _TO_MEMORY
+                            else:
+                                stage[b, w, n] = _COMING
+                            if stage[b, w, n] != _COMING and lost != 1:
+                                part = np.random.randint(part + 1) if lost == 2 else 0
+                            left[b, w, n] -= part
+                            until[b, w, n] = cycle + part
             # --- servers: never idle while something waits
             for sm in range(sms):
                 if path_free[sm] <= cycle:
-                    b, w, n = _chosen(stage, 2, sm, home, nexts, started, warps, latest, lead)
+                    b, w, n = _chosen(
+                        stage, _AT_PATH, sm, home, nexts, started, warps, latest, lead
+                    )
                     if b >= 0:
                         service = max(1, _some(ops[kind_of[b], w, n, 7], jittered))
                         path_free[sm] = cycle + service
-                        stage[b, w, n], until[b, w, n] = 3, cycle + service
+                        stage[b, w, n], until[b, w, n] = _ON_PATH, cycle + service
                         moved = True
             if memory_free <= cycle:
                 turn = np.random.randint(3)
@@ -224,11 +227,13 @@ def _run(shape, kind_of, lengths, ops, jittered, late):
                     others -= 256
                     memory_free = cycle + 1
                 else:
-                    b, w, n = _chosen(stage, 5, -1, home, nexts, started, warps, latest, lead)
+                    b, w, n = _chosen(
+                        stage, _AT_MEMORY, -1, home, nexts, started, warps, latest, lead
+                    )
                     if b >= 0:
                         service = max(1, _some(ops[kind_of[b], w, n, 8], jittered))
                         memory_free = cycle + service
-                        stage[b, w, n], until[b, w, n] = 6, cycle + service
+                        stage[b, w, n], until[b, w, n] = _IN_MEMORY, cycle + service
                         moved = True
         # --- barriers, ends, starts
         for sm in range(sms):
@@ -243,8 +248,8 @@ def _run(shape, kind_of, lengths, ops, jittered, late):
                         continue
                     flying = False
                     for n in range(nexts[b, w]):
-                        if stage[b, w, n] != 8:
-                            gone = posted and stage[b, w, n] >= 4 and ops[k, w, n, 9] == 0
+                        if stage[b, w, n] != _DONE:
+                            gone = posted and stage[b, w, n] >= _TO_MEMORY and ops[k, w, n, 9] == 0
                             if not gone or ops[k, w, n, 8] == 0:
                                 flying = True
                     if flying or nexts[b, w] < lengths[k, w]:
@@ -294,9 +299,9 @@ def _run(shape, kind_of, lengths, ops, jittered, late):
                         if n >= lengths[k, w] or earliest[b, w] > cycle:
                             continue
                         first, second = ops[k, w, n, 3], ops[k, w, n, 4]
-                        if first >= 0 and stage[b, w, first] != 8:
+                        if first >= 0 and stage[b, w, first] != _DONE:
                             continue
-                        if second >= 0 and stage[b, w, second] != 8:
+                        if second >= 0 and stage[b, w, second] != _DONE:
                             continue
                         found += 1
                         value = lead[b, w] if starve else np.random.random()
@@ -309,7 +314,8 @@ def _run(shape, kind_of, lengths, ops, jittered, late):
                 unit = ops[k, w, n, 0]
                 init = max(1, _some(ops[k, w, n, 1], jittered))
                 free[sm, core, unit] = max(cycle, free[sm, core, unit]) + init
-                stage[b, w, n], until[b, w, n] = 1, free[sm, core, unit]
+                stage[b, w, n], until[b, w, n] = _IN_UNIT, free[sm, core, unit]
+                left[b, w, n] = _some(ops[k, w, n, 2], jittered)
                 nexts[b, w] = n + 1
                 waits[b, w] = ops[k, w, n, 5]
                 earliest[b, w] = cycle + 1 + ops[k, w, n, 6]

@@ -2,9 +2,21 @@
 
 import pytest
 from grid_attack import Family
-from grid_machine import Grid, Op
-from server_attack import ATTACKED, attack_blocks, attack_grids, longest, safe_of
-from server_machine import Served, ServedGrid
+from grid_machine import Grid, Op, demand
+from server_attack import (
+    ATTACKED,
+    attack_blocks,
+    attack_grids,
+    longest,
+    machine_of,
+    random_served,
+    safe_of,
+    workload_of,
+)
+from server_machine import Served, ServedGrid, served_demand
+
+from ptxwcet.bounds.analysis import analyse_block
+from ptxwcet.bounds.grid_demand import block_kind
 
 
 @pytest.mark.parametrize("family", ATTACKED, ids=[one.name for one in ATTACKED])
@@ -18,6 +30,26 @@ def test_launches(family: Family) -> None:
 def test_blocks(family: Family) -> None:
     tally = attack_blocks(family, range(200), 20)
     assert tally.witnesses == []
+
+
+@pytest.mark.parametrize("family", ATTACKED, ids=[one.name for one in ATTACKED])
+def test_the_product_charges_what_the_attack_does(family: Family) -> None:
+    """Launches are attacked with what the definitions say of a block: so does the product."""
+    charged = 0
+    for seed in range(60):
+        grid = random_served(family, seed).grid
+        for block in grid.kinds:
+            units = 1 + max((op.unit for warp in block for op in warp), default=0)
+            kind = block_kind(analyse_block(workload_of(block), machine_of(grid.cores, units)), 1)
+            said, plain = served_demand(block), demand(block, grid.cores)
+            assert kind.work_cycles == said.work + said.path
+            assert kind.busiest_cycles == plain.busiest + said.path
+            assert kind.sectors == said.memory
+            # the barriers of a block of one warp are ordinary instructions, if that is less
+            is_less = kind.slack_cycles < said.slack and len(block) == 1
+            assert kind.slack_cycles == said.slack or is_less
+            charged += bool(said.path and said.memory)
+    assert charged
 
 
 def test_what_a_warp_does_later_overtakes() -> None:

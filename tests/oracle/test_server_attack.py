@@ -21,14 +21,14 @@ from ptxwcet.bounds.grid_demand import block_kind
 
 @pytest.mark.parametrize("family", ATTACKED, ids=[one.name for one in ATTACKED])
 def test_launches(family: Family) -> None:
-    tally = attack_grids(family, range(150), 20)
+    tally = attack_grids(family, range(90), 20)
     assert tally.witnesses == []
     assert sum(tally.broken.values()) > 0
 
 
 @pytest.mark.parametrize("family", ATTACKED, ids=[one.name for one in ATTACKED])
 def test_blocks(family: Family) -> None:
-    tally = attack_blocks(family, range(200), 20)
+    tally = attack_blocks(family, range(100), 20)
     assert tally.witnesses == []
 
 

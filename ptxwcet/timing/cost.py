@@ -106,6 +106,8 @@ def charge_unknown(
 
 
 _NO_TRANSACTIONS = Transactions()
+_ANY_ACCESS = Transactions(sectors=128, lines=128, passes=32, words=32, serial=32)
+"""The most that an access of 16 bytes a lane takes, in any space."""
 
 
 class InstructionCosts:
@@ -181,7 +183,8 @@ class InstructionCosts:
         if self._unknown_at_worst and instruction.op_class is None:
             self.charged_unknown = True
             self.is_nominal = False
-            return charge_unknown(instruction, self._machine, origin=index)
+            worst = charge_unknown(instruction, self._machine, origin=index)
+            return tuple(charge_transactions(one, _ANY_ACCESS, self._machine) for one in worst)
         cost = cost_instruction(
             instruction,
             self._machine,

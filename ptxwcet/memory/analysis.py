@@ -119,10 +119,9 @@ def analyse_accesses(graph: FlowGraph, launch: Launch) -> KernelAccesses:
     lanes = LaneAnalysis(graph, launch)
     found = []
     known: _Counted = {}
-    for index, instruction in enumerate(graph.kernel.instructions):
-        for access in accesses_of(instruction):
-            value = lanes.address(access.address) if access.times == 1 else None
-            found.append(_analysed(index, access, value, lanes.there, known))
+    for index, access in lanes.accesses:
+        value = lanes.address(access.address) if access.times == 1 else None
+        found.append(_analysed(index, access, value, lanes.there, known))
     pointers = tuple(one.name for one in graph.kernel.parameters if one.name in lanes.pointers)
     return KernelAccesses(tuple(found), pointers)
 

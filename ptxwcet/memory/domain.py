@@ -29,6 +29,7 @@ from ptxwcet.memory.pattern import (
     PHASES,
     Lanes,
     Pattern,
+    Patterns,
     Value,
     constant,
     hull,
@@ -59,6 +60,14 @@ def meaning(root: Term, sources: Sequence[Value], threads: int) -> Value:
     return found
 
 
+def moved(value: Patterns, distance: int, width: int) -> Value:
+    """A value and a number that is the same everywhere. Cost: linear in the threads."""
+    if not distance:
+        return tuple(normal(pattern, width) for pattern in value)
+    results = [_added(pattern, constant(distance), 1, width) for pattern in value]
+    return joined((), tuple(normal(one, width) for one in results), width)
+
+
 def _meaning(sources: Sequence[Value], threads: int, one: Term, args: list[Value]) -> Value:
     if one.op is Op.SOURCE:
         found = sources[one.value]
@@ -74,13 +83,13 @@ def _meaning(sources: Sequence[Value], threads: int, one: Term, args: list[Value
         given = [hull(each, term.width) for each, term in zip(given, one.args, strict=True)]
         if prod(map(len, given)) > MOST_PATTERNS:
             return None
-    result: Value = ()
+    results: list[Pattern] = []
     for patterns in product(*given):
-        found_one = _result(one, patterns, threads)
-        if found_one is None:
+        result = _result(one, patterns, threads)
+        if result is None:
             return None
-        result = joined(result, (found_one,), one.width)
-    return result
+        results.append(result)
+    return joined((), tuple(results), one.width)
 
 
 def _chosen(one: Term, args: list[Value], threads: int) -> Value:
@@ -145,24 +154,27 @@ def _numbers(base: Number, threads: int) -> Number:
 def _sum(sign: int) -> Rule:
     def rule(one: Term, args: Sequence[Pattern]) -> Pattern | None:
         a, b = args
-        with np.errstate(over="ignore"):
-            second = multiply(b.offsets, sign, one.width)
-            offsets = wrap(np.add(a.offsets, second), one.width)
-        offsets = offsets if isinstance(offsets, int) or offsets.ndim else int(offsets)
-        align = min(a.align, b.align)
-        cuts = a.cuts + b.cuts
-        span = _sum_of(a.interval, b.interval, sign)
-        if not cuts:
-            return Pattern(offsets, align, span=span)
-        cut, other = (a, b) if a.cuts else (b, a)
-        pure = cut.pure and other.is_uniform
-        phase = None
-        moved = isinstance(other.offsets, int) and other.align >= trailing_zeros(PHASES)
-        if pure and moved and cut.phase is not None and (cut is a or sign > 0):
-            phase = (cut.phase + sign * int(other.offsets)) % PHASES
-        return Pattern(offsets, align, cuts, phase, pure)
+        return _added(a, b, sign, one.width)
 
     return rule
+
+
+def _added(a: Pattern, b: Pattern, sign: int, width: int) -> Pattern:
+    with np.errstate(over="ignore"):
+        offsets = wrap(np.add(a.offsets, multiply(b.offsets, sign, width)), width)
+    offsets = offsets if isinstance(offsets, int) or offsets.ndim else int(offsets)
+    align = min(a.align, b.align)
+    cuts = a.cuts + b.cuts
+    span = _sum_of(a.interval, b.interval, sign)
+    if not cuts:
+        return Pattern(offsets, align, span=span)
+    cut, other = (a, b) if a.cuts else (b, a)
+    pure = cut.pure and other.is_uniform
+    phase = None
+    is_moved = isinstance(other.offsets, int) and other.align >= trailing_zeros(PHASES)
+    if pure and is_moved and cut.phase is not None and (cut is a or sign > 0):
+        phase = (cut.phase + sign * int(other.offsets)) % PHASES
+    return Pattern(offsets, align, cuts, phase, pure)
 
 
 _Span = tuple[int, int] | None

@@ -10,7 +10,7 @@ there are unknown, and so is what a guard lets only some lanes write
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from ptxwcet.flow.values.accesses import access_of, variable_moves
 from ptxwcet.flow.values.arrays import origins_of_pointers
 from ptxwcet.flow.values.fixed_memory import FixedMemory
 from ptxwcet.flow.values.operands import register_width
+from ptxwcet.flow.values.slicing import deciding
 from ptxwcet.ir.kernel import (
     Address,
     Immediate,
@@ -42,9 +43,8 @@ from ptxwcet.ir.op_classes import OpClass
 from ptxwcet.ir.operands import leaves
 from ptxwcet.ir.operation import operation_of
 from ptxwcet.ir.semantics import meaning_of
-from ptxwcet.ir.terms import Op, const, source, term
 from ptxwcet.memory.counting import Mask
-from ptxwcet.memory.domain import meaning
+from ptxwcet.memory.domain import meaning, moved
 from ptxwcet.memory.instructions import accesses_of
 from ptxwcet.memory.pattern import (
     KNOWN,
@@ -57,6 +57,7 @@ from ptxwcet.memory.pattern import (
     trailing_zeros,
     uniform,
 )
+from ptxwcet.support.worklist import Worklist
 
 POINTER_ALIGN = 8
 """Pointer arguments are multiples of 2 to this power: what allocators give, as an assumption."""
@@ -70,9 +71,10 @@ _MOST_CHANGES = 300
 class LaneAnalysis:
     """What is known of every register in the lanes of warps of a block, for a launch.
 
-    ``there`` are the threads of a block that exist, in whole warps. ``pointers`` are the parameters
-    that were taken to be aligned as allocators' pointers are. Cost: a few evaluations of each
-    instruction, linear in the threads.
+    ``accesses`` are those of the kernel, with the indices of their instructions; ``there`` the
+    threads of a block that exist, in whole warps; ``pointers`` the parameters that were taken to be
+    aligned as allocators' pointers are. Cost: a few evaluations of each instruction that an address
+    depends on, linear in the threads.
     """
 
     def __init__(self, graph: FlowGraph, launch: Launch) -> None:
@@ -86,6 +88,11 @@ class LaneAnalysis:
         self.pointers: set[str] = set()
         self._values: dict[str, Value] = {}
         self._changes: dict[str, int] = defaultdict(int)
+        self.accesses = tuple(
+            (index, access)
+            for index, instruction in enumerate(graph.kernel.instructions)
+            for access in accesses_of(instruction)
+        )
         self._opaque = OpaqueShapes(self._shape, graph.kernel, launch, race_free=False)
         self._agreements = graph.agreements
         self._unknown = frozenset(_joined(graph))
@@ -103,19 +110,20 @@ class LaneAnalysis:
             found = self._operand(base)
         if found is None:
             return None
-        total = term(Op.ADD, bits, (source(0, bits), const(operand.offset, bits)))
-        return meaning(total, [found], len(self.there))
+        return moved(found, operand.offset, bits)
 
     def _settle(self, graph: FlowGraph) -> None:
         instructions = graph.kernel.instructions
         used = {index: (one.reads, one.writes) for index, one in enumerate(instructions)}
-        needed = _needed(graph.kernel, used)
+        bases = (one.address.base for _, one in self.accesses if one.address is not None)
+        wanted = {base.name for base in bases if isinstance(base, Register)}
+        needed = deciding(graph.kernel, wanted)
         readers: dict[str, list[int]] = defaultdict(list)
         for index in needed:
             for name in used[index][0]:
                 readers[name].append(index)
         self._values = dict.fromkeys(self._unknown, None)
-        pending = needed[::-1]
+        pending = Worklist(needed, _ranks(used, needed))
         while pending:
             index = pending.pop()
             reads, names = used[index]
@@ -126,7 +134,7 @@ class LaneAnalysis:
             found = self._written(index, instructions[index])
             for name, value in zip(names, found, strict=True):
                 if self._lower(name, value):
-                    pending += readers[name]
+                    pending.add(readers[name])
 
     def _lower(self, name: str, value: Value) -> bool:
         """Joins a value to that of a register; True if that changes it."""
@@ -282,24 +290,30 @@ class LaneAnalysis:
 _Used = Mapping[int, tuple[tuple[str, ...], tuple[str, ...]]]
 
 
-def _needed(kernel: Kernel, used: _Used) -> list[int]:
-    """The instructions, in order, on whose results an address depends, by what they read."""
+def _ranks(used: _Used, needed: Sequence[int]) -> list[int]:
+    """For each instruction a number that is above those of what it reads from, unless they read
+    from one another: the counter of a loop is settled before what is made of it is looked at.
+
+    They are numbered as a search in depth leaves them.
+    """
     writers: dict[str, list[int]] = defaultdict(list)
-    wanted: list[str] = []
-    for index, (_, writes) in used.items():
-        for name in writes:
+    for index in needed:
+        for name in used[index][1]:
             writers[name].append(index)
-        for access in accesses_of(kernel.instructions[index]):
-            address = access.address
-            if address is not None and isinstance(address.base, Register):
-                wanted.append(address.base.name)
-    found: set[int] = set()
-    while wanted:
-        for index in writers.pop(wanted.pop(), ()):
-            if index not in found:
-                found.add(index)
-                wanted += used[index][0]
-    return sorted(found)
+    ranks = [-1] * len(used)
+    seen: set[int] = set()
+    pending = [(index, True) for index in reversed(needed)]
+    count = 0
+    while pending:
+        index, is_new = pending.pop()
+        if not is_new:
+            ranks[index] = count
+            count += 1
+        elif index not in seen:
+            seen.add(index)
+            pending.append((index, False))
+            pending += [(one, True) for name in used[index][0] for one in writers[name]]
+    return ranks
 
 
 def _alike(value: Value) -> bool:
@@ -322,8 +336,11 @@ def _pointers(kernel: Kernel) -> frozenset[str]:
     """The parameters that are pointers to global memory: ``.ptr`` says so, or they are converted to
     one, or memory is accessed at them and numbers added.
     """
+    found = {one.name for one in kernel.parameters if one.is_pointer} | _converted(kernel)
+    wide = {one.name for one in kernel.parameters if one.size_bytes * 8 == _POINTER_BITS}
+    if wide <= found:
+        return frozenset(found)
     origins = origins_of_pointers(kernel)
-    found = {one.name for one in kernel.parameters if one.is_pointer}
     for instruction in kernel.instructions:
         operands = instruction.operands
         if operation_of(instruction.form).name == "cvta" and "global" in instruction.modifiers:
@@ -336,6 +353,27 @@ def _pointers(kernel: Kernel) -> frozenset[str]:
             names = origins[one.name] if isinstance(one, Register) else frozenset()
             found |= names if len(names) == 1 else frozenset()
     return frozenset(found & {one.name for one in kernel.parameters})
+
+
+def _converted(kernel: Kernel) -> set[str]:
+    """The parameters that are loaded to a register of their own and converted to global memory's
+    addresses from there: most pointers of nvcc.
+    """
+    times: dict[str, int] = defaultdict(int)
+    loaded: dict[str, str] = {}
+    used: list[str] = []
+    for instruction in kernel.instructions:
+        for name in instruction.writes:
+            times[name] += 1
+        if instruction.space is Space.PARAM:
+            access = access_of(instruction)
+            is_whole = access is not None and access.span == (0, 8) and access.bits == _POINTER_BITS
+            if access is not None and is_whole and isinstance(access.base, SymbolRef):
+                loaded |= dict.fromkeys(instruction.writes, access.base.name)
+        elif operation_of(instruction.form).name == "cvta" and "global" in instruction.modifiers:
+            used += [one.name for one in instruction.operands[1:2] if isinstance(one, Register)]
+    own = {loaded[name] for name in used if name in loaded and times[name] == 1}
+    return own & {one.name for one in kernel.parameters}
 
 
 def _specials(launch: Launch, threads: Lanes) -> dict[str, Value]:

@@ -70,11 +70,16 @@ class Pattern:
             return False
         return isinstance(self.offsets, int) or not steps(self.offsets).any()
 
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What this says, to be compared: equal for patterns that say the same."""
+        offsets = self.offsets
+        lanes = offsets if isinstance(offsets, int) else offsets.tobytes()
+        return lanes, self.align, self.cuts, self.phase, self.pure, self.span
+
     def same(self, other: Pattern) -> bool:
         """Whether both say the same."""
-        one = self.align, self.cuts, self.phase, self.pure, self.span
-        two = other.align, other.cuts, other.phase, other.pure, other.span
-        return one == two and np.array_equal(self.offsets, other.offsets)
+        return self.key == other.key
 
 
 Patterns = tuple[Pattern, ...]
@@ -190,8 +195,16 @@ def joined(old: Value, new: Value, width: int) -> Value:
     """
     if old is None or new is None:
         return None
+    keys = {pattern.key for pattern in old}
+    fresh = {pattern.key: pattern for pattern in new if pattern.key not in keys}
+    if not fresh:
+        return old
+    numbers = [pattern.constant for pattern in (*old, *fresh.values())]
+    known = [number for number in numbers if number is not None]
+    if len(known) == len(numbers) and _are_few(known, width):  # so are some of them
+        return (*old, *fresh.values()) if len(known) <= MOST_PATTERNS else None
     found = list(old)
-    for pattern in new:
+    for pattern in fresh.values():
         found = _with(found, pattern, width)
         if len(found) > MOST_PATTERNS:
             return None
@@ -199,7 +212,8 @@ def joined(old: Value, new: Value, width: int) -> Value:
 
 
 def _with(found: list[Pattern], new: Pattern, width: int) -> list[Pattern]:
-    if any(new.same(pattern) for pattern in found):
+    key = new.key
+    if any(key == pattern.key for pattern in found):
         return found
     if new.constant is not None:
         numbers = [one.constant for one in found if one.constant is not None]

@@ -50,6 +50,7 @@ from ptxwcet.flow.shapes.shape import (
 )
 from ptxwcet.flow.shapes.visits import Visits
 from ptxwcet.flow.values.accesses import variable_moves
+from ptxwcet.flow.values.slicing import deciding
 from ptxwcet.flow.values.transfer import register_width
 from ptxwcet.ir.kernel import (
     Immediate,
@@ -63,6 +64,7 @@ from ptxwcet.ir.kernel import (
     SymbolRef,
 )
 from ptxwcet.ir.op_classes import ControlEffect
+from ptxwcet.support.worklist import Worklist
 
 
 class BranchAgreements:
@@ -179,7 +181,9 @@ def _blocks(cfg: ControlFlowGraph) -> range:
 
 
 class _Shapes:
-    """Shapes of all registers; ``settle`` lowers them until every instruction agrees."""
+    """Shapes of the registers on which branches and barriers depend; ``settle`` lowers them until
+    every instruction that writes them agrees.
+    """
 
     def __init__(
         self, kernel: Kernel, launch: Launch, undefined: Iterable[str], *, race_free: bool
@@ -192,12 +196,20 @@ class _Shapes:
         self._parted: set[int] = set()
         self._unordered: set[int] = set()
         self._readers: dict[str, list[int]] = defaultdict(list)
-        for index, instruction in enumerate(kernel.instructions):
-            for name in instruction.reads:
+        asked = {
+            name
+            for instruction in kernel.instructions
+            if instruction.control is not ControlEffect.NONE
+            for name in instruction.reads
+        }
+        self._deciding = frozenset(deciding(kernel, asked))
+        for index in self._deciding:
+            for name in kernel.instructions[index].reads:
                 self._readers[name].append(index)
+        self._wanted = asked | set(self._readers)
         for name in undefined:  # each lane may find something else in it
             self._shapes[name] = VARYING
-        self._pending = list(range(len(kernel.instructions)))[::-1]
+        self._pending = Worklist(self._deciding)
 
     def settle(self) -> None:
         """Evaluates instructions until no shape falls any more."""
@@ -205,7 +217,7 @@ class _Shapes:
             index = self._pending.pop()
             instruction = self._kernel.instructions[index]
             writes = instruction.writes
-            if not writes or any(name not in self._shapes for name in instruction.reads):
+            if any(name not in self._shapes for name in instruction.reads):
                 continue  # comes again when what it reads has a shape
             shapes = self._evaluate(index, instruction)
             guard = instruction.guard
@@ -216,7 +228,9 @@ class _Shapes:
                 self._lower(name, limited(shape, limit))
 
     def cap(self, name: str, agreement: Agreement) -> bool:
-        """Limits a register for good; True if that changes its shape."""
+        """Limits a register for good; True if that changes a shape that matters."""
+        if name not in self._wanted:
+            return False
         limit = min(agreement, self._caps.get(name, Agreement.BLOCK))
         self._caps[name] = limit
         return self._lower(name, limited(self._shapes.get(name, VARYING), limit))
@@ -227,7 +241,7 @@ class _Shapes:
         """
         new = set(range(start, end)) - self._parted
         self._parted |= new
-        self._pending += new
+        self._pending.add(new & self._deciding)
         return bool(new)
 
     def disorder(self, start: int, end: int) -> bool:
@@ -236,7 +250,7 @@ class _Shapes:
         """
         new = set(range(start, end)) - self._unordered
         self._unordered |= new
-        self._pending += new
+        self._pending.add(new & self._deciding)
         return bool(new)
 
     def guard_agreement(self, index: int) -> Agreement:
@@ -268,7 +282,7 @@ class _Shapes:
         if new == old:
             return False
         self._shapes[name] = new
-        self._pending += self._readers[name]
+        self._pending.add(self._readers[name])
         return True
 
     def _evaluate(self, index: int, instruction: Instruction) -> tuple[Shape, ...]:

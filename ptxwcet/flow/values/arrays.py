@@ -27,6 +27,7 @@ from ptxwcet.flow.values.value import Cause, CauseKind, Value
 from ptxwcet.ir.kernel import Instruction, Kernel, Operand, Register, Space, SymbolRef, Vector
 from ptxwcet.ir.operands import leaves
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.support.worklist import Worklist
 
 _POINTER_BITS = 64
 _SCALING = frozenset(("mul", "mul24", "shl", "shr", "div", "rem"))
@@ -179,25 +180,25 @@ class _Pointers:
     def origins(self) -> Mapping[str, _Origins]:
         """By register: names of parameters, and ``_ANYWHERE``; nothing of one that is a number."""
         found: dict[str, _Origins] = defaultdict(frozenset)
-        users: dict[str, list[Instruction]] = defaultdict(list)
-        for instruction in self._kernel.instructions:
+        instructions = self._kernel.instructions
+        users: dict[str, list[int]] = defaultdict(list)
+        for index, instruction in enumerate(instructions):
             for name in instruction.reads:
-                users[name].append(instruction)
-        pending = list(self._kernel.instructions)
+                users[name].append(index)
+        pending = Worklist(range(len(instructions)))
         while pending:
             while pending:
-                instruction = pending.pop()
-                for name, new in self._written(instruction, found):
+                for name, new in self._written(instructions[pending.pop()], found):
                     if not new <= found[name]:
                         found[name] |= new
-                        pending += users[name]
+                        pending.add(users[name])
             # what is a pointer on one way and on another a number may be made of any pointer
-            for instruction in self._kernel.instructions:
+            for instruction in instructions:
                 for name, new in self._written(instruction, found):
                     may_be_number = not new or _chooses_number(instruction, found)
                     if may_be_number and found[name] and _ANYWHERE not in found[name]:
                         found[name] |= {_ANYWHERE}
-                        pending += users[name]
+                        pending.add(users[name])
         return found
 
     def _written(

@@ -9,7 +9,7 @@ kernel.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 from ptxwcet.flow.values.transfer import reads_matter
 from ptxwcet.ir.kernel import Instruction, Kernel, Register
@@ -38,6 +38,25 @@ def control_slice(kernel: Kernel) -> frozenset[str]:
             if reads_matter(definition, kernel.registers):
                 wanted += definition.reads
     return frozenset(found)
+
+
+def deciding(kernel: Kernel, registers: Iterable[str]) -> list[int]:
+    """The instructions, in order, on which registers depend by what is read, loads included.
+
+    Cost: linear in the kernel.
+    """
+    writers: dict[str, list[int]] = defaultdict(list)
+    for index, instruction in enumerate(kernel.instructions):
+        for name in instruction.writes:
+            writers[name].append(index)
+    wanted = list(registers)
+    found: set[int] = set()
+    while wanted:
+        for index in writers.pop(wanted.pop(), ()):
+            if index not in found:
+                found.add(index)
+                wanted += kernel.instructions[index].reads
+    return sorted(found)
 
 
 def decisive_variables(kernel: Kernel, names: Collection[str]) -> tuple[str, ...]:

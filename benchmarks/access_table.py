@@ -11,7 +11,8 @@ from __future__ import annotations
 import tomllib
 from pathlib import Path
 
-from ptxwcet.report.memory_model import AccessRow, KernelAccessesRow, build_memory_report
+from ptxwcet.report.access_rows import AccessRow
+from ptxwcet.report.memory_model import KernelAccessesRow, build_memory_report
 from ptxwcet.studies.memory_accesses import study_accesses
 from ptxwcet.studies.request import Request
 

@@ -2,9 +2,9 @@
 
 >>> import ptxwcet
 >>> ptxwcet.bound("samples/vector_add.ptx", block=256, params={"n": 1000})
-<Bound vector_add: 662 cycles, safe-bound, on orin-ecrts2025>
+<Bound vector_add: 662 cycles, safe-bound, on orin-ecrts2025-memory>
 >>> ptxwcet.bound("samples/vector_add.ptx", block=256, grid=64, params={"n": 16384}, registers=16)
-<Bound vector_add: 661 cycles a block, 18,719 the launch, safe-bound, on orin-ecrts2025>
+<Bound vector_add: 661 cycles a block, 18,719 the launch, safe-bound, on orin-ecrts2025-memory>
 >>> ptxwcet.bound("samples/vector_add.ptx", block=256, params={"n": range(1, 5000)}).cycles
 662
 """

@@ -17,12 +17,7 @@ from ptxwcet.flow.walk.path import PathLoop, loop_entries
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.pipeline import SCHEDULED
 from ptxwcet.report.certificate_rows import CertificateRow, certificate_row
-from ptxwcet.report.explanation import (
-    SourceLines,
-    explanation_row,
-    launch_line_rows,
-    path_rows,
-)
+from ptxwcet.report.explanation import explanation_row, launch_line_rows, path_rows
 from ptxwcet.report.head import kernel_rows, machine_head, name_rows
 from ptxwcet.report.model import (
     BoundedKernel,
@@ -36,6 +31,7 @@ from ptxwcet.report.model import (
     assumption_rows,
 )
 from ptxwcet.report.places import place
+from ptxwcet.report.source_lines import SourceLines
 from ptxwcet.studies.block_bound import FileAnswer
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.timing.shares import initiations_by_instruction

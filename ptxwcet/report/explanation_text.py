@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from ptxwcet.report.access_rows import access_lines
 from ptxwcet.report.model import (
     Explanation,
     LaunchRow,
@@ -16,6 +17,7 @@ from ptxwcet.report.places import number_ranges
 
 _MOST_LINES = 20
 _MOST_OTHERS = 5
+_MOST_ACCESSES = 10
 _MOST_SECTIONS = 8
 _MOST_TEXT = 48  # characters of a source line: the table then fits 120 columns
 
@@ -48,6 +50,9 @@ def explanation_lines(explanation: Explanation) -> list[str]:
         lines += _most("PTX lines that pay most", ("line", "text"), explanation.ptx_lines)
     if len(explanation.sections) > 1:
         lines += _sections(explanation)
+    if explanation.accesses:
+        lines += ["", "accesses to memory: what one execution takes of a warp, and why"]
+        lines += [f"  {line}" for line in access_lines(explanation.accesses, _MOST_ACCESSES)]
     return lines
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from ptxwcet.claims import Guarantee, TimingClaim
+from ptxwcet.report.access_rows import AccessRow
 from ptxwcet.report.certificate_rows import CertificateRow
 from ptxwcet.report.head import MachineHead, Refused
 
@@ -131,7 +132,8 @@ class Explanation:
     """Which lines pay the ``cycles`` of the bound of ``method``, every cycle of it once.
 
     ``lines`` by source line, PTX line where there is none; ``opcodes`` by opcode with modifiers,
-    ``text`` being how many instructions have it; ``ptx_lines`` by PTX line.
+    ``text`` being how many instructions have it; ``ptx_lines`` by PTX line. ``accesses`` to memory,
+    in program order.
     """
 
     method: str
@@ -140,6 +142,7 @@ class Explanation:
     opcodes: tuple[PaidRow, ...]
     ptx_lines: tuple[PaidRow, ...]
     sections: tuple[PaidSectionRow, ...]
+    accesses: tuple[AccessRow, ...]
 
 
 @dataclass(frozen=True, slots=True)

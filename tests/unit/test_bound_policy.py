@@ -12,7 +12,8 @@ from programs import run_program
 
 from ptxwcet.cli.main import commands
 
-SGEMM = ["bound", str(SAMPLES / "sgemm_naive.ptx"), "--block", "32x32", "--param", "K=1024"]
+SIZES = ("--param", "M=1024", "--param", "N=1024", "--param", "K=1024")
+SGEMM = ["bound", str(SAMPLES / "sgemm_naive.ptx"), "--block", "32x32", *SIZES]
 
 
 def report(*options: str) -> dict[str, Any]:

@@ -153,8 +153,8 @@ def test_files_and_patterns(monkeypatch: pytest.MonkeyPatch) -> None:
     options = ("--block", "256", "-q")
     result = invoke("transpose_*.ptx", "vector_add.ptx", *options)
     assert result.stdout.splitlines() == [
-        "transpose_naive 718 safe-bound",
-        "transpose_tiled 1769 safe-bound",
+        "transpose_naive 974 safe-bound",
+        "transpose_tiled 1815 safe-bound",
         "vector_add 662 safe-bound",
     ]
     data = json.loads(invoke("transpose_*.ptx", *options, "--format", "json").stdout)

@@ -42,6 +42,8 @@ from ptxwcet.warp.program import (
 
 SCHEMA = schema_of("report")
 
+SIZES = ("--param", "M=1024", "--param", "N=1024", "--param", "K=1024")
+
 
 def timed(
     origin: int, unit: str, timing: tuple[int, int], reads: str = "", writes: str = ""
@@ -341,7 +343,7 @@ def test_block_counts_are_exact_however_large() -> None:
 
 
 def test_text_shows_lines_and_their_source() -> None:
-    arguments = [str(ROOT / "samples/sgemm_naive.ptx"), "--block", "32x32", "--param", "K=1024"]
+    arguments = [str(ROOT / "samples/sgemm_naive.ptx"), "--block", "32x32", *SIZES]
     text = CliRunner().invoke(bound, [*arguments, "--explain"]).stdout
     assert "which lines pay the 133,702 cycles of method safe" in text
     (row,) = re.findall(r"^  sgemm_naive\.cu:18 .* 104,262 .*$", text, re.MULTILINE)
@@ -399,7 +401,22 @@ def test_without_line_information_ptx_lines_pay() -> None:
 
 def test_waits_that_do_not_settle_leave_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(attribution, "_MOST_STEPS", 50)
-    arguments = [str(ROOT / "samples/sgemm_naive.ptx"), "--block", "32x32", "--param", "K=1024"]
+    arguments = [str(ROOT / "samples/sgemm_naive.ptx"), "--block", "32x32", *SIZES]
     result = CliRunner().invoke(bound, [*arguments, "--explain"])
     assert "BOUND      133,702 cycles" in result.stdout
     assert "worst path and lines not given: what the warp waits for did not settle" in result.stdout
+
+
+def test_accesses_stand_below_the_lines() -> None:
+    """A warp of the naive transpose reads a row and writes a column: 4 and 32 sectors."""
+    sizes = ("--param", "width=1024", "--param", "height=1024")
+    arguments = [str(ROOT / "samples/transpose_naive.ptx"), "--block", "32x8", *sizes, "--explain"]
+    text = CliRunner().invoke(bound, arguments).stdout
+    assert re.search(r"^  transpose_naive\.cu:4 +store global 4 B +32 sectors +4 +", text, re.M)
+    data = json.loads(CliRunner().invoke(bound, [*arguments, "--format", "json"]).stdout)
+    rows = data["kernels"][0]["explanation"]["accesses"]
+    assert [(row["purpose"], row["most"]["sectors"]) for row in rows] == [
+        ("load", 4),
+        ("store", 32),
+    ]
+    assert rows[1]["reason"] == "stride 4096 bytes between lanes"

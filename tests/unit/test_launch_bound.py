@@ -75,7 +75,8 @@ def test_the_launch_of_the_issue() -> None:
     assert bound.claim.cycles == 1_024 * 133_702
     assert (bound.blocks, bound.sms, bound.residency.least, bound.residency.most) == (1024, 1, 1, 1)
     assert bound.claim.guarantee is Guarantee.SAFE_BOUND
-    assert [one.key for one in bound.claim.assumptions] == ["no-other-kernels"]
+    keys = [one.key for one in bound.claim.assumptions]
+    assert keys == ["no-other-kernels", "aligned-pointers"]
     many = launched(SAMPLES / "sgemm_naive.ptx", launch_file=launch, machine=MANY)
     # 63 blocks come before the last one on some SM, then its own
     assert many.claim.cycles == 64 * 133_702
@@ -163,7 +164,7 @@ def test_fewer_sms_are_an_assumption_and_more_are_refused() -> None:
     assert stated.state is AssumptionState.ASSUMED
     assert "sms" not in {one.key for one in all_of_them.claim.assumptions}
     code, message = problem(path, **said, gpu=GridWishes(sms=2))
-    assert (code, message) == ("PW319", "--sms 2: machine orin-ecrts2025 has 1 SM")
+    assert (code, message) == ("PW319", "--sms 2: machine orin-ecrts2025-memory has 1 SM")
 
 
 def test_blocks_that_do_not_fit_say_why(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ def test_a_file_in_three_lines() -> None:
     assert found.cycles == 662
     assert found.guarantee == "safe-bound"
     assert found.microseconds == pytest.approx(662 / found.machine.clock_mhz)
-    assert repr(found) == "<Bound vector_add: 662 cycles, safe-bound, on orin-ecrts2025>"
+    assert repr(found) == "<Bound vector_add: 662 cycles, safe-bound, on orin-ecrts2025-memory>"
     assert "alone-on-its-sm" in found.assumptions
 
 

@@ -33,7 +33,7 @@ NAMES = (
 
 def test_names() -> None:
     assert machine_names() == NAMES
-    assert load_machine().name == DEFAULT_MACHINE == "orin-ecrts2025"
+    assert load_machine().name == DEFAULT_MACHINE == "orin-ecrts2025-memory"
 
 
 @pytest.mark.parametrize("name", NAMES)

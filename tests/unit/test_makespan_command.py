@@ -216,7 +216,7 @@ def test_a_kernel_against_its_instructions_one_by_one() -> None:
     """Every section of the unrolled path by its own, with M by dynamic programming."""
     file = str(SAMPLES / "sgemm_naive.ptx")
     machine = load_machine()
-    answer = bound_file(Request(file, block="32x32", parameters=("K=160",)))
+    answer = bound_file(Request(file, block="32x32", parameters=("N=160", "K=160")))
     workload = answer.answered[0].worst.analysis.workload
     assert len(workload.classes) == 1
     total, string = 0, ""
@@ -227,7 +227,9 @@ def test_a_kernel_against_its_instructions_one_by_one() -> None:
             total += 32 * (len(string) - most_pairs(string)) + most_pairs(string)
             string = ""
     total += 32 * (len(string) - most_pairs(string)) + most_pairs(string)
-    _, out, _ = run(file, "--block", "32x32", "--param", "K=160", "--format", "json", *ONE)
+    _, out, _ = run(
+        file, "--block", "32x32", "--param", "N=160", "--param", "K=160", "--format", "json", *ONE
+    )
     assert json.loads(out)[0]["slots"] == total
 
 
@@ -240,7 +242,7 @@ def most_pairs(string: str) -> int:
 
 def test_a_kernel_with_barriers_and_loops() -> None:
     file = str(SAMPLES / "sgemm_naive.ptx")
-    code, out, _ = run(file, "--block", "32x32", "--param", "K=1048576", *ONE)
+    code, out, _ = run(file, "--block", "32x32", "--param", "N=1024", "--param", "K=1048576", *ONE)
     assert code == 0
     assert "all warps meet at the end of each" in out
     assert "safe-bound, exact" in out

@@ -108,8 +108,8 @@ def test_simulated_cycles_of_the_example(policy: str, cycles: str) -> None:
     [
         ("samples/loops.ptx -k loop_up --block 64 --symbolic n=1..1000000", "231 + 230*n"),
         (
-            "samples/sgemm_naive.ptx --block 32x32 --symbolic K=1..1000000",
-            "2,278 + 4,107*ceil(K/32)",
+            "samples/sgemm_naive.ptx --block 32x32 --param N=1024 --symbolic K=1..1000000",
+            "2,278 + 4,139*ceil(K/32)",
         ),
     ],
 )

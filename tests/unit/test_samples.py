@@ -58,7 +58,7 @@ def test_mandelbrot_with_a_bound_from_the_user() -> None:
     )
     row = only_answer(request)
     keys = [a.key for a in row.worst.bound.claim.assumptions]
-    assert keys == ["alone-on-its-sm", "user-loop-bounds"]
+    assert keys == ["alone-on-its-sm", "aligned-pointers", "user-loop-bounds"]
 
 
 def test_every_kernel_file_is_a_case() -> None:

@@ -16,7 +16,8 @@ from programs import run_program
 from ptxwcet.cli.main import commands
 from ptxwcet.report.schema import schema_of
 
-SGEMM = [str(SAMPLES / "sgemm_naive.ptx"), "--block", "32x32", "--param", "K=1024"]
+SIZES = ("--param", "M=1024", "--param", "N=1024", "--param", "K=1024")
+SGEMM = [str(SAMPLES / "sgemm_naive.ptx"), "--block", "32x32", *SIZES]
 REDUCE = [str(SAMPLES / "block_reduce.ptx"), "--block", "64", "--param", "n=200"]
 TREE = [*REDUCE, "-k", "block_reduce_tree", "--policy", "gto"]
 SCHEMA = schema_of("simulation")

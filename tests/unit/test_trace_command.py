@@ -37,7 +37,7 @@ def test_the_file_holds_the_trace(name: str, tmp_path: Path) -> None:
     assert (found.origin, found.ipoints) == (made.origin, made.ipoints)
     for column in ("ipoint", "sm", "warp", "cycle", "runs"):
         assert np.array_equal(getattr(found, column), getattr(made, column)), column
-    assert "orin-ecrts2025, 2 SMs; simulator lrr" in text
+    assert "orin-ecrts2025-memory, 2 SMs; simulator lrr" in text
     assert "holds 6 blocks, 48 warps, limited by warps and registers" not in text
     assert "limited by warps (blocks 16, warps 6, registers 8, shared memory" in text
     assert f"{len(made):,} events of 2 runs" in text

@@ -1,0 +1,154 @@
+"""Accesses to memory as rows and as a table for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from ptxwcet.ir.kernel import Kernel, Space
+from ptxwcet.memory.analysis import KernelAccesses, Transactions
+from ptxwcet.report.places import place
+from ptxwcet.report.source_lines import SourceLines, ptx_text
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionsRow:
+    """What one execution takes of a warp: sectors of 32 bytes and lines of 128 bytes of global and
+    local memory, passes over the banks of shared memory, distinct addresses of constants, and lanes
+    of an atomic operation one after the other.
+    """
+
+    sectors: int
+    lines: int
+    passes: int
+    words: int
+    serial: int
+
+
+@dataclass(frozen=True, slots=True)
+class AccessRow:
+    """An access: where, what, what it takes at ``most`` of a warp, and the ``least`` for as many
+    bytes.
+
+    ``exact``: each warp takes ``most`` if all of its lanes take part. ``reason`` is how the lanes
+    differ. ``share_percent`` of the bound of a block is paid by its instruction, None without one.
+    """
+
+    place: str
+    ptx_line: int
+    instruction: str
+    text: str | None
+    space: str
+    purpose: str
+    bytes: int
+    most: TransactionsRow
+    least: TransactionsRow
+    exact: bool
+    reason: str
+    share_percent: float | None
+
+    @property
+    def kind(self) -> str:
+        """The kind of transactions that there are most of, and that decide how good it is."""
+        return "sectors" if self.most.sectors else "passes" if self.most.passes else "words"
+
+    @property
+    def excess(self) -> float:
+        """How many times as many transactions it takes as so many bytes need."""
+        least = getattr(self.least, self.kind)
+        return float(getattr(self.most, self.kind) / least) if least else 1.0
+
+
+def access_rows(
+    kernel: Kernel,
+    accesses: KernelAccesses,
+    lines: SourceLines,
+    paid: Mapping[int, int],
+    bound_cycles: int | None,
+) -> tuple[AccessRow, ...]:
+    """The accesses of a kernel but for those to its parameters, in program order.
+
+    ``paid``: cycles of a bound of ``bound_cycles`` that each instruction pays, by index.
+    """
+
+    def share(index: int) -> float | None:
+        return round(100 * paid.get(index, 0) / bound_cycles, 2) if bound_cycles else None
+
+    return tuple(
+        AccessRow(
+            place(kernel, one.index),
+            kernel.instructions[one.index].span.line,
+            ptx_text(kernel, one.index),
+            lines.text(kernel, one.index),
+            one.access.space.value,
+            one.access.purpose.value,
+            one.access.access_bytes,
+            _transactions(one.most),
+            _transactions(one.least),
+            one.exact,
+            one.reason,
+            share(one.index),
+        )
+        for one in accesses.accesses
+        if one.access.space is not Space.PARAM
+    )
+
+
+def _transactions(found: Transactions) -> TransactionsRow:
+    return TransactionsRow(found.sectors, found.lines, found.passes, found.words, found.serial)
+
+
+def access_lines(accesses: Sequence[AccessRow], most_rows: int) -> Iterator[str]:
+    """A table of accesses, one row for all of a line that do the same, the costliest first.
+
+    Under it what was left out, and what the numbers count.
+    """
+    groups: dict[tuple[object, ...], list[AccessRow]] = {}
+    for one in accesses:
+        key = (one.place, one.space, one.purpose, one.bytes, one.most, one.reason)
+        groups.setdefault(key, []).append(one)
+    ordered = sorted(groups.values(), key=_importance)
+    table = [("line", "access", "takes", "least", "share", "because"), *map(_cells, ordered)]
+    yield from _aligned(table[: most_rows + 1])
+    hidden = len(table) - 1 - most_rows
+    if hidden > 0:
+        yield f"and {hidden} more (--format json lists all)"
+    kinds = {one.kind for one in accesses}
+    yield from (_KINDS[kind] for kind in ("sectors", "passes", "words") if kind in kinds)
+
+
+_ONE = {"sectors": "sector", "passes": "pass", "words": "word"}
+_KINDS = {
+    "sectors": "sectors: 32 bytes each of global or local memory, of a warp, an execution",
+    "passes": "passes: of shared memory, whose 32 banks give a word of 4 bytes each a pass",
+    "words": "words: of constants, at distinct addresses",
+}
+
+
+def _importance(rows: Sequence[AccessRow]) -> tuple[float, float, int]:
+    share = sum(one.share_percent or 0 for one in rows)
+    return -share, -rows[0].excess, rows[0].ptx_line
+
+
+def _cells(rows: Sequence[AccessRow]) -> tuple[str, ...]:
+    one = rows[0]
+    times = f"{len(rows)} x " if len(rows) > 1 else ""
+    most, least = getattr(one.most, one.kind), getattr(one.least, one.kind)
+    mark = "" if one.exact else "<= "
+    share = sum(each.share_percent or 0 for each in rows)
+    serial = f", {one.most.serial} in turn" if one.most.serial else ""
+    return (
+        one.place,
+        f"{times}{one.purpose} {one.space} {one.bytes} B",
+        f"{mark}{most} {one.kind if most != 1 else _ONE[one.kind]}{serial}",
+        str(least),
+        "-" if one.share_percent is None else f"{share:.1f} %",
+        one.reason,
+    )
+
+
+def _aligned(table: Sequence[tuple[str, ...]]) -> Iterator[str]:
+    widths = [max(len(row[i]) for row in table) for i in range(5)]
+    for row in table:
+        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=False)]
+        yield "  ".join([*cells, row[5]]).rstrip()

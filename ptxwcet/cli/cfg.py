@@ -18,15 +18,15 @@ from ptxwcet.flow.paths.dot import Drawing, draw_cfg
 from ptxwcet.ir.kernel import Kernel, Module
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.machine.model import Machine
-from ptxwcet.ptx.parser import parse_module
-from ptxwcet.ptx.reading import read_source
 from ptxwcet.report.flow_text import render_flow_text
 from ptxwcet.studies.flow_notes import DescribedKernel, describe_flow
-from ptxwcet.studies.opening import RefusedKernel, refuse
+from ptxwcet.studies.opening import RefusedKernel, read_module, refuse
 from ptxwcet.support.demangling import names_meant
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError, render_all
 from ptxwcet.support.printable import printable_picture
 from ptxwcet.timing.block_costs import block_costs
+
+_OF_THE_FILE = ("file", "kernels", "arch", "nvcc_options")
 
 
 @click.command("cfg", cls=Command, example="ptxwcet cfg kernel.ptx -k saxpy -o saxpy.svg")
@@ -73,8 +73,9 @@ def cfg(
     if output is not None:
         require_graph_suffix(output, "'-o'")
     shown = DivergentSet(divergent_set) if divergent else DivergentSet.NONE
-    launched = any(value for key, value in given.items() if key not in ("file", "kernels"))
-    rows = describe_flow(request_from(**given)) if launched else ()
+    launched = any(value for key, value in given.items() if key not in _OF_THE_FILE)
+    request = request_from(**given)
+    rows = describe_flow(request) if launched else ()
     described = [row for row in rows if isinstance(row, DescribedKernel)]
     diagnostics = [one for row in rows if isinstance(row, RefusedKernel) for one in row.diagnostics]
     if form == "text":
@@ -90,7 +91,7 @@ def cfg(
         return finish(diagnostics, is_partial=bool(texts))
     kernels = tuple(one.kernel for one in described)
     if not launched:
-        kernels = _select(parse_module(read_source(given["file"])), given["kernels"])
+        kernels = _select(read_module(request), request.kernels)
     if output is not None and output.suffix in PICTURES and len(kernels) > 1:
         names = ", ".join(kernel.readable for kernel in kernels)
         raise click.UsageError(f"a picture shows one kernel: choose with -k among {names}")

@@ -110,6 +110,16 @@ def launch_file(*, required: bool = False) -> Option:
 
 _LAUNCH = (
     KERNELS,
+    click.option(
+        "--arch",
+        metavar="sm_N",
+        help="FILE is CUDA source: compile it for sm_N; a binary: take its PTX for sm_N.",
+    ),
+    click.option(
+        "--nvcc-options",
+        metavar="TEXT",
+        help="FILE is CUDA source: more options of nvcc, for example '-Iinclude -DN=4'.",
+    ),
     click.option("--block", help="Threads of a block: 256, 32x8, 8x8x4.  [default: .reqntid]"),
     click.option("--grid", help="Blocks of the grid.  [default: any grid]"),
     click.option(

@@ -79,14 +79,18 @@ class PtxInput(InputFile):
 
 
 def expand_patterns(names: Iterable[str]) -> tuple[str, ...]:
-    """The files, patterns that the shell left as they are replaced by what they match, each once.
+    """The files, each once; for a folder its ``*.ptx``, for a pattern that the shell left as it is
+    what it matches.
 
     What matches nothing, and the name of a file that exists, stays as it is.
     """
     found: dict[str, None] = {}
     for name in names:
-        is_pattern = glob.has_magic(name) and not os.path.exists(name)
-        found.update(dict.fromkeys((is_pattern and sorted(glob.glob(name))) or [name]))
+        pattern = name
+        if os.path.isdir(name):
+            pattern = os.path.join(glob.escape(name), "*.ptx")
+        is_pattern = pattern != name or (glob.has_magic(name) and not os.path.exists(name))
+        found.update(dict.fromkeys((is_pattern and sorted(glob.glob(pattern))) or [name]))
     return tuple(found)
 
 

@@ -21,6 +21,7 @@ from ptxwcet.library.sources import ptx_of
 from ptxwcet.machine.loader import DEFAULT_MACHINE
 from ptxwcet.report.memory_model import MemoryReport, build_memory_report
 from ptxwcet.studies.block_bound import bound_file
+from ptxwcet.studies.containers import Compilation, needs_tool, ptx_text
 from ptxwcet.studies.launch_run import RunAnswer, RunRequest, run_file
 from ptxwcet.studies.memory_accesses import study_accesses
 from ptxwcet.studies.opening import RefusedKernel, open_request
@@ -40,7 +41,8 @@ class Launched(TypedDict, total=False):
 
     ``block`` and ``grid`` are numbers or tuples of up to three; ``params`` go by CUDA name, PTX
     name or place. ``kernel`` is one of the source's, by its name in the PTX or in the source, and
-    ``signature`` one that Numba has compiled. ``machine`` is a name or the path of a machine file;
+    ``signature`` one that Numba has compiled. ``arch`` (``sm_86``) is what CUDA source is compiled
+    for, or which PTX of a binary is meant. ``machine`` is a name or the path of a machine file;
     ``facts`` and ``launch`` are paths of flow facts and of a launch file; ``loop_bounds`` says for
     labels or lines how often the body of a loop is executed at most. With a ``grid`` the whole
     launch is bounded, on ``sms`` of the machine's SMs (all) that hold ``resident_blocks`` blocks
@@ -59,6 +61,7 @@ class Launched(TypedDict, total=False):
     registers: int | None
     resident_blocks: int | None
     signature: object
+    arch: str | None
 
 
 def bound(source: object, **launched: Unpack[Launched]) -> Bound:
@@ -138,9 +141,13 @@ def _request(source: object, launched: Launched) -> Request:
     carried = ptx_of(source, launched.get("signature"))
     kernel = launched.get("kernel") or carried.kernel
     facts, launch = launched.get("facts"), launched.get("launch")
+    kernels = () if kernel is None else (kernel,)
+    text = carried.text
+    if text is None and needs_tool(carried.path):
+        text = ptx_text(carried.path, Compilation(launched.get("arch")), kernels)
     return Request(
         carried.path,
-        () if kernel is None else (kernel,),
+        kernels,
         _dimensions(launched.get("block")),
         _dimensions(launched.get("grid")),
         tuple(f"{key}={_shown(one)}" for key, one in (launched.get("params") or {}).items()),
@@ -148,7 +155,7 @@ def _request(source: object, launched: Launched) -> Request:
         machine=launched.get("machine", DEFAULT_MACHINE),
         launch_file=None if launch is None else os.fspath(launch),
         facts_file=None if facts is None else os.fspath(facts),
-        text=carried.text,
+        text=text,
         gpu=GridWishes(
             launched.get("sms"),
             launched.get("resident_blocks"),

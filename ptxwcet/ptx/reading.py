@@ -15,6 +15,11 @@ _MARKS = (
     (b"\x7fELF", "an ELF file (a cubin?)"),
     (b"\x50\xed\x55\xba", "a fat binary"),
 )
+_AS_TEXT = "save it as plain ASCII text"
+_HELP = {
+    what: "take the PTX out with 'cuobjdump -xptx all FILE'; a cubin holds machine code only"
+    for _, what in _MARKS[2:]
+}
 
 
 def read_source(path: str | os.PathLike[str]) -> SourceFile:
@@ -48,7 +53,7 @@ def _source(name: str, data: bytes) -> SourceFile:
         raise _refused(f"'{name}' is empty", "PTX is made with 'nvcc -ptx kernel.cu'")
     for mark, what in _MARKS:
         if data.startswith(mark):
-            raise _refused(f"'{name}' is {what}, not PTX text", "save it as plain ASCII text")
+            raise _refused(f"'{name}' is {what}, not PTX text", _HELP.get(what, _AS_TEXT))
     if b"\0" in data:
         offset = data.index(b"\0")
         raise _refused(
@@ -59,9 +64,7 @@ def _source(name: str, data: bytes) -> SourceFile:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        raise _refused(
-            f"'{name}' is not UTF-8: bad byte on line {line}", "save it as plain ASCII text"
-        ) from None
+        raise _refused(f"'{name}' is not UTF-8: bad byte on line {line}", _AS_TEXT) from None
     return SourceFile(name, text)
 
 

@@ -72,7 +72,7 @@ LIBRARIES = {
 # Lines of Python. Whoever raises one says why in the commit.
 MOST_LINES = {
     "bounds": 2_000,
-    "cli": 3_730,
+    "cli": 3_760,
     "compose": 1_150,
     "emulator": 7_900,
     "flow.certificates": 1_510,
@@ -84,7 +84,7 @@ MOST_LINES = {
     "flow.variants": 2_720,
     "flow.walk": 3_830,
     "hybrid": 1_770,
-    "library": 620,
+    "library": 625,
     "instrument": 1_290,
     "ir": 4_040,
     "machine": 900,
@@ -94,7 +94,7 @@ MOST_LINES = {
     "pwcet": 2_580,
     "report": 5_330,
     "simulator": 4_160,
-    "studies": 4_420,
+    "studies": 4_575,
     "support": 2_050,
     "timing": 2_700,
     "trace": 1_180,

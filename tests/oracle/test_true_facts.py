@@ -211,7 +211,7 @@ def test_a_true_bound_of_a_loop_raises_nothing() -> None:
 def test_facts_about_a_function_that_is_called_twice() -> None:
     """By the label of each copy; a comment is in both of them."""
     counts = Counter[str]()
-    assert [text for text in problems_of(40002, counts, twice=True)] == []
+    assert list(problems_of(40002, counts, twice=True)) == []
     assert counts["kernels"] == 1
     assert counts["facts by comment"] > 0
 

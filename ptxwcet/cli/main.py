@@ -46,6 +46,7 @@ _COMMANDS = {
     "trace": "ptxwcet.cli.trace",
     "selftest": "ptxwcet.cli.selftest",
     "validate": "ptxwcet.cli.validate",
+    "what-if": "ptxwcet.cli.what_if",
 }
 
 

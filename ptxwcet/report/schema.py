@@ -1,6 +1,6 @@
 """JSON schemas (draft 2020-12) of reports, made from the types of their data models.
 
-A dataclass is an object with exactly its fields; its docstring describes it. The seven reports have
+A dataclass is an object with exactly its fields; its docstring describes it. The eight reports have
 the names of :data:`REPORTS`: ``ptxwcet schema NAME`` prints one.
 """
 
@@ -21,6 +21,7 @@ REPORTS: Mapping[str, tuple[str, str]] = {
     "hybrid": ("ptxwcet.report.hybrid_rows", "HybridReport"),
     "pwcet": ("ptxwcet.report.pwcet_model", "PwcetReport"),
     "sequence": ("ptxwcet.report.sequence_model", "SequenceReport"),
+    "what-if": ("ptxwcet.report.what_if_model", "WhatIfReport"),
     "simulation": ("ptxwcet.report.run_model", "RunReport"),
 }
 """Names of reports, and where their data models are; imported when they are asked for."""

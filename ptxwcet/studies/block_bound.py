@@ -12,8 +12,10 @@ from __future__ import annotations
 from ptxwcet.analysed import KernelAnalysis
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.machine.loader import load_machine
+from ptxwcet.machine.model import Machine
 from ptxwcet.pipeline import analyse_kernel
-from ptxwcet.studies.opening import Answer, find_named_policy, open_request
+from ptxwcet.simulator.policies import Policy
+from ptxwcet.studies.opening import Answer, Opened, find_named_policy, open_request
 from ptxwcet.studies.request import Request
 from ptxwcet.studies.whole_launch import Wishes, with_launch_bound
 
@@ -30,17 +32,25 @@ def bound_file(request: Request) -> FileAnswer:
     opened = open_request(request)
     policy = find_named_policy(request)
     wishes = Wishes(request)
+    rows = opened.each(lambda kernel: bounded_on(opened, kernel, machine, wishes, policy))
+    return Answer(request.path, opened.sha256, machine, rows)
 
-    def bounded(kernel: Kernel) -> KernelAnalysis:
-        row = analyse_kernel(
-            opened.whole(kernel),
-            opened.launch_of(kernel),
-            machine,
-            opened.facts_of(kernel),
-            unknown_at_worst=request.unknown_at_worst,
-            policy=policy,
-            method=request.method,
-        )
-        return with_launch_bound(row, opened.module, opened.launched, wishes)
 
-    return Answer(request.path, opened.sha256, machine, opened.each(bounded))
+def bounded_on(
+    opened: Opened, kernel: Kernel, machine: Machine, wishes: Wishes, policy: Policy | None = None
+) -> KernelAnalysis:
+    """Bounds a kernel of an opened request on a machine. Raises PtxwcetError.
+
+    Cost: independent of trip counts.
+    """
+    request = opened.request
+    row = analyse_kernel(
+        opened.whole(kernel),
+        opened.launch_of(kernel),
+        machine,
+        opened.facts_of(kernel),
+        unknown_at_worst=request.unknown_at_worst,
+        policy=policy,
+        method=request.method,
+    )
+    return with_launch_bound(row, opened.module, opened.launched, wishes)

@@ -72,7 +72,7 @@ LIBRARIES = {
 # Lines of Python. Whoever raises one says why in the commit.
 MOST_LINES = {
     "bounds": 2_000,
-    "cli": 3_760,
+    "cli": 3_815,
     "compose": 1_150,
     "emulator": 7_900,
     "flow.certificates": 1_510,
@@ -92,9 +92,9 @@ MOST_LINES = {
     "memory": 1_665,
     "ptx": 3_510,
     "pwcet": 2_580,
-    "report": 5_330,
+    "report": 5_450,
     "simulator": 4_160,
-    "studies": 4_575,
+    "studies": 4_730,
     "support": 2_050,
     "timing": 2_700,
     "trace": 1_180,

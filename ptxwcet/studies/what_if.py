@@ -1,6 +1,7 @@
 """What a bound would be on a machine with other figures: one at a time, in a table.
 
 >>> from ptxwcet.studies.request import Request
+>>> from ptxwcet.studies.what_if import bound_variants
 >>> request = Request("samples/vector_add.ptx", block="256", parameters=("n=1000",))
 >>> (row,) = bound_variants(request, ["memory.latency=100..300:100"]).answered
 >>> row.cycles, [(one.variant, one.cycles) for one in row.variants]

@@ -1,17 +1,19 @@
-"""``ptxwcet machine list|show|check``: machine files, their numbers and where these come from."""
+"""``ptxwcet machine``: machine files, their numbers and where these come from, and new ones."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import fields
+from pathlib import Path
 
 import click
 
 from ptxwcet.cli import options
 from ptxwcet.cli.command import CommandGroup
-from ptxwcet.cli.output import echo, echo_json
-from ptxwcet.cli.paths import MACHINE
+from ptxwcet.cli.output import echo, echo_json, finish
+from ptxwcet.cli.paths import MACHINE, InputFile, OutputFolder
 from ptxwcet.machine.loader import DEFAULT_MACHINE, load_machine, machine_names
+from ptxwcet.machine.microbenchmarks import microbenchmark_files
 from ptxwcet.machine.model import (
     DispatchRules,
     Machine,
@@ -20,11 +22,15 @@ from ptxwcet.machine.model import (
     OpTiming,
     RefusedOp,
 )
+from ptxwcet.machine.new_file import new_machine
+from ptxwcet.machine.results import read_results, results_template
+from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.support.whole_files import write_text
 
 
 @click.group(cls=CommandGroup)
 def machine() -> None:
-    """Show and check machine files."""
+    """Show, check and begin machine files."""
 
 
 @machine.command("list", example="ptxwcet machine list")
@@ -99,6 +105,79 @@ def check(path: str) -> None:
     timed = sum(isinstance(row, OpTiming) for row in checked.timings.values())
     refused = len(checked.timings) - timed
     echo(f"{path}: machine {checked.name}: {timed} op classes timed, {refused} refused")
+
+
+@machine.command(example="ptxwcet machine new my-gpu --from titan-v --measured results.csv")
+@click.argument("name")
+@click.option(
+    "--from",
+    "base",
+    type=MACHINE,
+    required=True,
+    metavar="MODEL",
+    help="The machine, or machine file, to begin with.",
+)
+@click.option(
+    "--measured",
+    type=InputFile(),
+    metavar="RESULTS",
+    help="Results of microbenchmarks, as CSV (ptxwcet machine microbenchmarks).",
+)
+@options.written_to("Write the machine file here.  [default: NAME.toml]")
+@click.option("--force", is_flag=True, help="Replace a file that is there.")
+def new(name: str, base: str, measured: str | None, output: Path | None, force: bool) -> int:
+    """Write a machine file for NAME: the figures measured, and those of MODEL, marked as copied.
+
+    Every assumption is doubtful in it, so that bounds are estimates (docs/new-machine.md).
+    """
+    written = new_machine(name, base, read_results(measured) if measured else None)
+    path = output or Path(f"{name}.toml")
+    if path.is_file() and not force:
+        message = f"'{path}' is there: a machine file is not overwritten"
+        raise PtxwcetError(Diagnostic("PW322", message, help="give --force or another -o"))
+    write_text(path, written.text, "PW233")
+    echo(f"{path}: {written.measured} figures measured, {written.copied} copied from {base}")
+    finish(written.warnings)
+    return 0
+
+
+@machine.command(example="ptxwcet machine measure -o results.csv")
+@options.written_to("Write the results here.", required=True)
+def measure(output: Path) -> int:
+    """Run the microbenchmarks on the first GPU and write their results (needs ptxwcet[gpu])."""
+    # here: only this command needs numpy and what drives a GPU
+    from ptxwcet.studies.microbenchmark_runs import measure_on_gpu
+
+    text = measure_on_gpu()
+    write_text(output, text, "PW233")
+    echo(f"{output}: {text.count(chr(10)) - 1} results")
+    return 0
+
+
+@machine.command("microbenchmarks", example="ptxwcet machine microbenchmarks --out bench")
+@click.option(
+    "--out",
+    "folder",
+    type=OutputFolder(".ptx", ".toml", ".md", ".csv"),
+    required=True,
+    metavar="DIR",
+    help="Write them into this folder; results.csv is not overwritten.",
+)
+def write_microbenchmarks(folder: Path) -> int:
+    """Write microbenchmarks in PTX, how to run them, and results.csv to enter what they give."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        message = f"cannot make the folder '{folder}': {error.strerror or error}"
+        raise PtxwcetError(Diagnostic("PW233", message)) from None
+    files = microbenchmark_files()
+    for file, text in files.items():
+        write_text(folder / file, text, "PW233")
+    if not (folder / "results.csv").exists():
+        write_text(folder / "results.csv", results_template(), "PW233")
+    kernels = sum(file.endswith(".ptx") for file in files)
+    echo(f"{folder}: {kernels} microbenchmarks, README.md, launch.toml, results.csv")
+    return 0
 
 
 def _facts(shown: Machine) -> Iterable[tuple[str, str]]:

@@ -68,6 +68,13 @@ def load_machine(name_or_path: str = DEFAULT_MACHINE, memory_latency: int | None
 
     None takes the file's own memory latency. Raises PtxwcetError with all PW3xx problems found.
     """
+    whole = load_tables(name_or_path, memory_latency)
+    latency = whole["memory_latency_cycles"] if memory_latency is None else memory_latency
+    return _build(whole, latency)
+
+
+def load_tables(name_or_path: str, memory_latency: int | None = None) -> Table:
+    """What the file of that machine says, over what it extends, checked. Raises PtxwcetError."""
     file, data = _read(name_or_path)
     checker = Checker(file)
     checker.check_text(data)
@@ -79,8 +86,7 @@ def load_machine(name_or_path: str = DEFAULT_MACHINE, memory_latency: int | None
         checker.problems.append(Diagnostic("PW314", message))
     if checker.problems:
         raise PtxwcetError(checker.problems)
-    latency = whole["memory_latency_cycles"] if memory_latency is None else memory_latency
-    return _build(whole, latency)
+    return whole
 
 
 def _read(name_or_path: str) -> tuple[SourceFile, Table]:

@@ -1,0 +1,151 @@
+"""Results of microbenchmarks: reading them, and the figures that they give (docs/new-machine.md).
+
+Problems are PW321: a table that is not one of results, or figures that contradict each other.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import NoReturn
+
+from ptxwcet.ir.op_classes import OpClass
+from ptxwcet.machine.checks import MOST_CYCLES
+from ptxwcet.machine.microbenchmarks import SHORT, Microbenchmark, microbenchmarks
+from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.support.input_files import MOST_TEXT_BYTES, read_text
+from ptxwcet.support.source import SourceFile
+from ptxwcet.trace.text_table import TextTable, open_table, shortened
+
+COLUMNS = ("microbenchmark", "short_cycles", "long_cycles")
+"""Columns of a table of results."""
+
+_MOST_CYCLES_OF_A_SECTION = 10**12
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredOp:
+    """Cycles of an op class, each rounded up."""
+
+    initiation_cycles: int
+    latency_cycles: int
+
+
+@dataclass(frozen=True, slots=True)
+class Results:
+    """The figures of a table of results, and the table's name."""
+
+    name: str
+    ops: Mapping[OpClass, MeasuredOp]
+    memory: Mapping[str, int]
+
+
+def results_template() -> str:
+    """A table of results with a line for each microbenchmark and nothing measured."""
+    return "\n".join((",".join(COLUMNS), *(f"{name},," for name in microbenchmarks()), ""))
+
+
+def read_results(path: str) -> Results:
+    """The figures of a file. Of several lines of one microbenchmark the largest result counts.
+
+    Raises PtxwcetError: PW321, PW702 (a line with other columns), PW705 (no table). Cost: linear.
+    """
+    try:
+        text = read_text(path, MOST_TEXT_BYTES)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise PtxwcetError(Diagnostic("PW321", f"cannot read results {path}: {reason}")) from None
+    measured = _statement_cycles(open_table(SourceFile(path, text)))
+    ops: dict[OpClass, MeasuredOp] = {}
+    for one in microbenchmarks().values():
+        if one.op is not None and one.is_chain:
+            figures = _op_figures(one, measured, path)
+            if figures is not None:
+                ops[one.op] = figures
+    return Results(Path(path).name, ops, _memory_figures(measured))
+
+
+def _statement_cycles(table: TextTable) -> dict[str, list[Fraction]]:
+    """What one statement took, for each microbenchmark that has been measured, each time."""
+    if sorted(table.names) != sorted(COLUMNS):
+        message = f"columns {', '.join(table.names) or 'without names'}"
+        table.refuse("PW321", table.first - 1 if table.names else table.first, message, _REMEDY)
+    name_at, short_at, long_at = (table.names.index(column) for column in COLUMNS)
+    measured: dict[str, list[Fraction]] = {}
+    for number, fields in table.rows():
+        name = fields[name_at].strip()
+        if name not in microbenchmarks():
+            help = f"known: {', '.join(microbenchmarks())}"
+            message = f"unknown microbenchmark {shortened(name)}"
+            table.refuse("PW321", number, message, help, name_at)
+        if not fields[short_at].strip() and not fields[long_at].strip():
+            continue  # not measured
+        short, long = (_cycles(table, number, fields, at) for at in (short_at, long_at))
+        if long <= short:
+            message = f"the long section took {long} cycles and the short one {short}"
+            table.refuse("PW321", number, message, "measure again, on an idle GPU", long_at)
+        measured.setdefault(name, []).append(Fraction(long - short, SHORT))
+    return measured
+
+
+_REMEDY = f"the columns are {', '.join(COLUMNS)} (ptxwcet machine microbenchmarks)"
+
+
+def _cycles(table: TextTable, number: int, fields: list[str], column: int) -> int:
+    text = fields[column].strip()
+    if not re.fullmatch(r"[0-9]{1,13}", text) or int(text) > _MOST_CYCLES_OF_A_SECTION:
+        message = f"{shortened(text) or 'nothing'} is no number of cycles"
+        help = "a difference of two clocks: a whole number, not negative"
+        table.refuse("PW321", number, message, help, column)
+    return int(text)
+
+
+def _op_figures(
+    chain: Microbenchmark, measured: Mapping[str, list[Fraction]], path: str
+) -> MeasuredOp | None:
+    """Initiation and latency of the op class of a chain; None where it has not been measured."""
+    assert chain.op is not None
+    name = chain.op.value
+    interval_name = f"{name}_interval"
+    if chain.name not in measured and interval_name not in measured:
+        return None
+    for needed, other in ((chain.name, interval_name), (interval_name, chain.name)):
+        if needed not in measured:
+            message = f"{path}: {other} is measured and {needed} is not"
+            _refuse(message, "both are needed: a chain does not tell initiation from latency")
+    both = max(measured[chain.name])
+    if chain.extra is not None and f"{chain.extra.value}_latency" in measured:
+        both -= min(measured[f"{chain.extra.value}_latency"])
+    initiation, both_cycles = math.ceil(max(measured[interval_name])), math.ceil(both)
+    if both_cycles < initiation - 1:  # one cycle may be of rounding
+        message = (
+            f"{path}: {name} takes {both_cycles} cycles where one waits for the other, and "
+            f"{initiation} where none waits"
+        )
+        _refuse(message, "were lines exchanged? otherwise measure again, on an idle GPU")
+    _require_possible(path, name, max(initiation, both_cycles))
+    return MeasuredOp(initiation, max(0, both_cycles - initiation))
+
+
+def _memory_figures(measured: Mapping[str, list[Fraction]]) -> dict[str, int]:
+    """The least figures with which an access is charged what it took."""
+    figures: dict[str, int] = {}
+    for one in microbenchmarks().values():
+        if one.figure and one.name in measured:
+            beside = sum(count * figures.get(key, 0) for key, count in one.beside.items())
+            figures[one.figure] = max(0, math.ceil((max(measured[one.name]) - beside) / one.per))
+    return figures
+
+
+def _require_possible(path: str, name: str, cycles: int) -> None:
+    if cycles > MOST_CYCLES:
+        message = f"{path}: {name} takes {cycles} cycles, more than a machine file may say"
+        _refuse(message, f"at most {MOST_CYCLES}: measure again")
+
+
+def _refuse(message: str, help: str) -> NoReturn:
+    raise PtxwcetError(Diagnostic("PW321", message, help=help))

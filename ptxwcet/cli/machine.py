@@ -107,7 +107,7 @@ def check(path: str) -> None:
     echo(f"{path}: machine {checked.name}: {timed} op classes timed, {refused} refused")
 
 
-@machine.command(example="ptxwcet machine new my-gpu --from titan-v --measured results.csv")
+@machine.command(example="ptxwcet machine new other-gpu --from titan-v")
 @click.argument("name")
 @click.option(
     "--from",
@@ -154,29 +154,26 @@ def measure(output: Path) -> int:
     return 0
 
 
-@machine.command("microbenchmarks", example="ptxwcet machine microbenchmarks --out bench")
-@click.option(
-    "--out",
-    "folder",
-    type=OutputFolder(".ptx", ".toml", ".md", ".csv"),
+@machine.command("microbenchmarks", example="ptxwcet machine microbenchmarks -o bench")
+@options.written_to(
+    "Write them into this folder; a results.csv that is there stays.",
     required=True,
-    metavar="DIR",
-    help="Write them into this folder; results.csv is not overwritten.",
+    kind=OutputFolder(".ptx", ".toml", ".md"),
 )
-def write_microbenchmarks(folder: Path) -> int:
+def write_microbenchmarks(output: Path) -> int:
     """Write microbenchmarks in PTX, how to run them, and results.csv to enter what they give."""
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        output.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        message = f"cannot make the folder '{folder}': {error.strerror or error}"
+        message = f"cannot make the folder '{output}': {error.strerror or error}"
         raise PtxwcetError(Diagnostic("PW233", message)) from None
     files = microbenchmark_files()
     for file, text in files.items():
-        write_text(folder / file, text, "PW233")
-    if not (folder / "results.csv").exists():
-        write_text(folder / "results.csv", results_template(), "PW233")
+        write_text(output / file, text, "PW233")
+    if not (output / "results.csv").exists():
+        write_text(output / "results.csv", results_template(), "PW233")
     kernels = sum(file.endswith(".ptx") for file in files)
-    echo(f"{folder}: {kernels} microbenchmarks, README.md, launch.toml, results.csv")
+    echo(f"{output}: {kernels} microbenchmarks, README.md, launch.toml, results.csv")
     return 0
 
 

@@ -66,7 +66,7 @@ def read_results(path: str) -> Results:
             figures = _op_figures(one, measured, path)
             if figures is not None:
                 ops[one.op] = figures
-    return Results(Path(path).name, ops, _memory_figures(measured))
+    return Results(Path(path).name, ops, _memory_figures(measured, path))
 
 
 def _statement_cycles(table: TextTable) -> dict[str, list[Fraction]]:
@@ -131,13 +131,14 @@ def _op_figures(
     return MeasuredOp(initiation, max(0, both_cycles - initiation))
 
 
-def _memory_figures(measured: Mapping[str, list[Fraction]]) -> dict[str, int]:
+def _memory_figures(measured: Mapping[str, list[Fraction]], path: str) -> dict[str, int]:
     """The least figures with which an access is charged what it took."""
     figures: dict[str, int] = {}
     for one in microbenchmarks().values():
         if one.figure and one.name in measured:
             beside = sum(count * figures.get(key, 0) for key, count in one.beside.items())
             figures[one.figure] = max(0, math.ceil((max(measured[one.name]) - beside) / one.per))
+            _require_possible(path, one.figure, figures[one.figure])
     return figures
 
 

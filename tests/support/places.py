@@ -9,6 +9,7 @@ PACKAGE = ROOT / "ptxwcet"
 SAMPLES = ROOT / "samples"
 LAUNCHES = SAMPLES / "launches"
 
+DOCS = ROOT / "docs"
 DATA = ROOT / "tests" / "data"
 CRASHES = DATA / "crashes"
 FLOW = DATA / "flow"

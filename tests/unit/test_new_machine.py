@@ -24,7 +24,7 @@ from ptxwcet.ir.op_classes import OpClass
 from ptxwcet.machine.loader import load_machine, machine_names
 from ptxwcet.machine.microbenchmarks import SHORT, microbenchmarks
 from ptxwcet.machine.model import Evidence, OpTiming
-from ptxwcet.machine.results import COLUMNS, results_template
+from ptxwcet.machine.results import COLUMNS, MeasuredOp, read_results, results_template
 from ptxwcet.studies import microbenchmark_runs
 
 sys.path.insert(0, str(ROOT / "tests" / "corpus"))
@@ -151,6 +151,24 @@ def test_results_that_are_refused(lines: Sequence[str], said: str, tmp_path: Pat
     assert not target.exists()
 
 
+def test_the_worst_of_several_lines_counts(tmp_path: Path) -> None:
+    """And what a chain has besides is taken off at its least."""
+    rows = {
+        "int_add_latency": (4, 6),
+        "int_add_interval": (1, 3, 2),
+        "load_const_latency": (20, 30, 10),
+        "load_const_interval": (5, 4),
+        "pass_cycles": (32, 33),
+    }
+    lines = [f"{key},9,{9 + SHORT * cycles}" for key, many in rows.items() for cycles in many]
+    found = read_results(str(table_of(tmp_path, *lines)))
+    assert found.ops == {
+        OpClass.INT_ADD: MeasuredOp(3, 3),
+        OpClass.LOAD_CONST: MeasuredOp(5, 30 - 4 - 5),
+    }
+    assert found.memory == {"pass_cycles": 2}
+
+
 @pytest.mark.parametrize("header", ["microbenchmark,cycles", "1,2,3", "short_cycles,a,long_cycles"])
 def test_columns_that_are_refused(header: str, tmp_path: Path) -> None:
     results = table_of(tmp_path, header=header)
@@ -261,3 +279,6 @@ def test_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert machine.memory is not None
     assert (machine.memory.line_cycles.value, machine.memory_latency_cycles) == (1, 468)
     assert re.search(r"^BOUND .*estimate", printed[2].out, re.MULTILINE)
+    other = load_machine("my-gpu.toml", 300).timings[OpClass.LOAD_GLOBAL]
+    assert isinstance(other, OpTiming)
+    assert other.latency_cycles == 300, "--mem-latency still says what global loads take"

@@ -72,7 +72,7 @@ LIBRARIES = {
 # Lines of Python. Whoever raises one says why in the commit.
 MOST_LINES = {
     "bounds": 2_000,
-    "cli": 3_815,
+    "cli": 3_890,
     "compose": 1_150,
     "emulator": 7_900,
     "flow.certificates": 1_510,
@@ -94,7 +94,7 @@ MOST_LINES = {
     "pwcet": 2_580,
     "report": 5_450,
     "simulator": 4_160,
-    "studies": 4_735,
+    "studies": 4_760,
     "support": 2_050,
     "timing": 2_700,
     "trace": 1_180,

@@ -11,15 +11,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ptxwcet.bounds.methods import SAFE, other_names
-from ptxwcet.claims import Guarantee, Refusal, TimingClaim
+from ptxwcet.claims import Guarantee, Refusal
 from ptxwcet.cli import completion, options
 from ptxwcet.cli.command import Command
 from ptxwcet.cli.output import echo, finish, is_quiet
 from ptxwcet.cli.paths import STANDARD_INPUT, expand_patterns
 from ptxwcet.cli.progress import ProgressLine
-from ptxwcet.compose.launch_bound import LaunchBound
 from ptxwcet.compose.wishes import GridWishes
-from ptxwcet.ir.kernel import Kernel
 from ptxwcet.machine.loader import DEFAULT_MACHINE
 from ptxwcet.pipeline import SCHEDULED
 from ptxwcet.ptx.reading import read_stream
@@ -28,6 +26,7 @@ from ptxwcet.report.json_format import render_json
 from ptxwcet.report.model import Report
 from ptxwcet.report.text import Extent, render_text
 from ptxwcet.studies.block_bound import FileAnswer, bound_file
+from ptxwcet.studies.budgets import Budget, Checks
 from ptxwcet.studies.containers import Compilation, needs_tool, ptx_text
 from ptxwcet.studies.request import Request
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
@@ -47,7 +46,7 @@ def _known_method(_: click.Context, option: click.Parameter, name: str) -> str:
 @options.analysis_options_of_files
 @options.gpu_options
 @options.report_options
-@click.option("--budget", type=click.IntRange(min=0), help="Fail if a bound exceeds these cycles.")
+@options.BUDGET
 @click.option(
     "--budget-of",
     type=click.Choice(["block", "kernel"]),
@@ -56,9 +55,8 @@ def _known_method(_: click.Context, option: click.Parameter, name: str) -> str:
 @click.option(
     "--require",
     type=click.Choice([Guarantee.SAFE_BOUND.value, Guarantee.ESTIMATE.value]),
-    default=Guarantee.ESTIMATE.value,
-    show_default=True,
-    help="Fail if a bound has a weaker guarantee.",
+    help="Fail if a bound has a weaker guarantee.  [default: safe-bound with --budget, else "
+    "estimate]",
 )
 @options.policy("Known warp scheduler: adds the method scheduled (lrr, gto, ...).")
 @click.option(
@@ -85,9 +83,9 @@ def _known_method(_: click.Context, option: click.Parameter, name: str) -> str:
 def bound(
     files: tuple[str, ...],
     form: str,
-    budget: int | None,
+    budget: Budget | None,
     budget_of: str | None,
-    require: str,
+    require: str | None,
     policy: str | None,
     method: str,
     executed: bool,
@@ -116,7 +114,9 @@ def bound(
         }
         _refuse_beside_symbolic(name for name, value in others.items() if value)
     extent = Extent.DETAILS if details else Extent.SCREEN
-    checks = _Checks(budget, budget_of, Guarantee(require))
+    # an estimate within a budget proves nothing: it passes only where that is asked for
+    weakest = Guarantee.ESTIMATE if budget is None else Guarantee.SAFE_BOUND
+    checks = Checks(budget, budget_of, weakest if require is None else Guarantee(require))
     paths = expand_patterns(files)
     shown: list[_Shown] = []
     for path in paths:
@@ -159,7 +159,7 @@ def _show(shown: Sequence[_Shown], *, is_json: bool) -> None:
 
 def _bounded(
     request: Request,
-    checks: _Checks,
+    checks: Checks,
     *,
     executed: bool,
     explain: bool,
@@ -167,13 +167,11 @@ def _bounded(
 ) -> _Shown:
     answer = _bound_executed(request) if executed else bound_file(request)
     failures: list[Diagnostic] = []
-    report = build_report(answer, failures, explain=explain, source=request.source)
+    report = build_report(answer, failures, explain=explain, source=request.source, checks=checks)
     text = _text_of(answer, report, failures, Extent.LINE if is_quiet() else extent)
     diagnostics = [one for row in answer.refused for one in row.diagnostics] + failures
     for row in answer.answered:
-        launched = row.launched
-        launch = launched.claim if isinstance(launched, LaunchBound) else launched
-        diagnostics += checks.failed(row.kernel, row.worst.bound.claim, launch)
+        diagnostics += checks.failed_row(row)
     return _Shown(report, text, diagnostics, is_partial=bool(answer.answered))
 
 
@@ -188,7 +186,7 @@ def _refuse_beside_symbolic(names: Iterable[str]) -> None:
         raise click.UsageError(f"--symbolic gives a formula of method safe: it excludes {name}")
 
 
-def _symbolic(request: Request, symbolic: str, checks: _Checks) -> _Shown:
+def _symbolic(request: Request, symbolic: str, checks: Checks) -> _Shown:
     """Formulas; the checks are of the largest bound in the range."""
     # here: only loaded when a formula is asked for
     from ptxwcet.report.symbolic_model import build_symbolic_report
@@ -204,7 +202,7 @@ def _symbolic(request: Request, symbolic: str, checks: _Checks) -> _Shown:
     for row in answer.answered:
         launched = row.launched
         launch = launched if launched is None or isinstance(launched, Refusal) else launched.claim
-        diagnostics += checks.failed(row.kernel, row.claim, launch)
+        diagnostics += checks.failed(row.kernel, row.claim, launch, answer.machine.clock_mhz)
     return _Shown(report, text, diagnostics, is_partial=bool(answer.answered))
 
 
@@ -284,52 +282,3 @@ def _split(text: str) -> list[str]:
         return shlex.split(text)
     except ValueError as error:
         raise click.UsageError(f"--nvcc-options: {error}") from None
-
-
-@dataclass(frozen=True, slots=True)
-class _Checks:
-    """What makes the command fail: a bound over the budget, or of a weaker guarantee."""
-
-    budget: int | None
-    budget_of: str | None
-    required: Guarantee
-
-    def failed(
-        self, kernel: Kernel, block: TimingClaim, launch: TimingClaim | Refusal | None
-    ) -> list[Diagnostic]:
-        """PW520, PW521 and PW522 for the bounds of a kernel."""
-        claims = {"block": block}
-        if isinstance(launch, TimingClaim):
-            claims["kernel"] = launch
-        failed = []
-        of = self.budget_of or ("block" if launch is None else "kernel")
-        if self.budget is not None and of not in claims:
-            reason = launch.reason if isinstance(launch, Refusal) else "its grid is not known"
-            failed.append(
-                Diagnostic(
-                    "PW522",
-                    f"kernel {kernel.readable}: no bound of the launch to compare with the budget: "
-                    f"{reason}",
-                    help="give what is missing, or compare the bound of a block: --budget-of block",
-                )
-            )
-        elif self.budget is not None and claims[of].cycles > self.budget:
-            what = "bound" if of == "block" else "bound of the launch"
-            failed.append(
-                Diagnostic(
-                    "PW520",
-                    f"kernel {kernel.readable}: the {what} of {claims[of].cycles} cycles is over "
-                    f"the budget of {self.budget}",
-                )
-            )
-        weakest = max(claims.values(), key=lambda claim: claim.guarantee.rank)
-        if weakest.guarantee.rank > self.required.rank:
-            failed.append(
-                Diagnostic(
-                    "PW521",
-                    f"kernel {kernel.readable}: the bound is only an {weakest.guarantee.value}, "
-                    f"{self.required.value} is required",
-                    notes=tuple(f"{a.key} is {a.state.value}" for a in weakest.assumptions),
-                )
-            )
-        return failed

@@ -18,6 +18,7 @@ from ptxwcet.cli.paths import (
     InputFile,
 )
 from ptxwcet.machine.loader import DEFAULT_MACHINE
+from ptxwcet.studies.budgets import Budget, NotABudget, parse_budget
 from ptxwcet.studies.request import MOST_INSTRUCTIONS
 
 Decorated = Callable[..., Any]
@@ -59,6 +60,21 @@ UNKNOWN_OPCODES: Option = click.option(
     default="refuse",
     show_default=True,
     help="An opcode without a row: refuse, or charge the machine's slowest row.",
+)
+
+
+def _budget(_: click.Context, option: click.Parameter, text: str | None) -> Budget | None:
+    try:
+        return None if text is None else parse_budget(text)
+    except NotABudget as error:
+        raise click.BadParameter(str(error), param=option) from None
+
+
+BUDGET: Option = click.option(
+    "--budget",
+    callback=_budget,
+    metavar="TIME",
+    help="Fail if a bound exceeds so many cycles, or a time: 2000us, 2ms.",
 )
 SMS: Option = click.option(
     "--sms", type=click.IntRange(1, 1024), help="SMs of the GPU.  [default: the machine's]"

@@ -10,6 +10,7 @@ from ptxwcet.cli.command import Command
 from ptxwcet.cli.output import echo, echo_json, finish, is_quiet
 from ptxwcet.cli.paths import SequenceInput
 from ptxwcet.report.sequence_model import build_sequence_report, render_sequence_text
+from ptxwcet.studies.budgets import Budget
 from ptxwcet.studies.launch_sequence import bound_sequence
 from ptxwcet.support.diagnostics import Diagnostic
 
@@ -20,14 +21,14 @@ from ptxwcet.support.diagnostics import Diagnostic
 @options.MEMORY_LATENCY
 @options.SMS
 @options.report_options
-@click.option("--budget", type=click.IntRange(min=0), help="Fail if the sum exceeds these cycles.")
+@options.BUDGET
 def sequence(
     file: str,
     machine: str,
     mem_latency: int | None,
     sms: int | None,
     form: str,
-    budget: int | None,
+    budget: Budget | None,
 ) -> int:
     """Bound launches one after the other, in one stream that has the GPU to itself.
 
@@ -42,6 +43,7 @@ def sequence(
         echo(f"{file} {report.cycles} {Guarantee(report.guarantee).value}")
     else:
         echo(render_sequence_text(report), nl=False)
-    over = budget is not None and report.cycles > budget
-    message = f"the bound of {report.cycles} cycles is over the budget of {budget}"
-    return finish([Diagnostic("PW520", message)] if over else [])
+    if budget is None or report.cycles <= budget.cycles(bound.machine.clock_mhz):
+        return finish([])
+    message = f"the bound of {report.cycles} cycles is over the budget of {budget.text}"
+    return finish([Diagnostic("PW520", message)])

@@ -22,6 +22,7 @@ from ptxwcet.report.head import kernel_rows, machine_head, name_rows
 from ptxwcet.report.model import (
     BoundedKernel,
     BoundRow,
+    BudgetRow,
     LaunchRow,
     LineRow,
     LoopRow,
@@ -33,6 +34,7 @@ from ptxwcet.report.model import (
 from ptxwcet.report.places import place
 from ptxwcet.report.source_lines import SourceLines
 from ptxwcet.studies.block_bound import FileAnswer
+from ptxwcet.studies.budgets import Checks, Judgement
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.timing.shares import initiations_by_instruction
 
@@ -47,20 +49,24 @@ def build_report(
     *,
     explain: bool = False,
     source: str | None = None,
+    checks: Checks | None = None,
 ) -> Report:
     """The report of a run; deterministic for equal input.
 
     ``explain``: with the lines that pay the bound. ``source`` is the path of the CUDA source if it
-    does not lie beside the PTX file. An internal error in a kernel's row makes a refusal of the row
+    does not lie beside the PTX file, ``checks`` has the budget that bounds are held against. An
+    internal error in a kernel's row makes a refusal of the row
     and is added to ``failures``.
     """
     sources = SourceLines(answer.path, source) if explain else None
-    row_of = partial(_bounded, sources)
+    row_of = partial(_bounded, sources, checks)
     rows = kernel_rows(answer, lambda row: row.kernel, row_of, failures)
     return Report(*machine_head(answer), rows)
 
 
-def _bounded(sources: SourceLines | None, row: KernelAnalysis) -> BoundedKernel:
+def _bounded(
+    sources: SourceLines | None, checks: Checks | None, row: KernelAnalysis
+) -> BoundedKernel:
     worst = row.worst
     explained = _explain(row)
     claim = worst.bound.claim
@@ -100,7 +106,15 @@ def _bounded(sources: SourceLines | None, row: KernelAnalysis) -> BoundedKernel:
         if isinstance(row.launched, LaunchBound)
         else None,
         launch_not_bounded=row.launched.reason if isinstance(row.launched, Refusal) else "",
+        budget=None if checks is None else _budget_row(checks.judge_row(row)),
     )
+
+
+def _budget_row(found: Judgement | None) -> BudgetRow | None:
+    if found is None:
+        return None
+    guarantee = None if found.claim is None else found.claim.guarantee.value
+    return BudgetRow(found.budget.text, found.cycles, found.of, found.verdict.value, guarantee)
 
 
 def _launch_row(

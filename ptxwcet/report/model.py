@@ -12,6 +12,7 @@ from ptxwcet.claims import Guarantee, TimingClaim
 from ptxwcet.report.access_rows import AccessRow
 from ptxwcet.report.certificate_rows import CertificateRow
 from ptxwcet.report.head import MachineHead, Refused
+from ptxwcet.studies.budgets import BLOCK, KERNEL, Verdict
 
 ORIGINS = ("analysis", "certificate", "user")
 """Who says how often a loop's body is executed."""
@@ -210,6 +211,21 @@ class LaunchRow:
 
 
 @dataclass(frozen=True, slots=True)
+class BudgetRow:
+    """A budget, and what the bound ``of`` a block or of the kernel's launch says of it.
+
+    ``budget`` as it was given, ``cycles`` the most within it. Only ``within`` is proved, under the
+    assumptions of the bound; ``guarantee`` is that of the bound, None if there is none.
+    """
+
+    budget: str
+    cycles: int
+    of: Annotated[str, (BLOCK, KERNEL)]
+    verdict: Annotated[str, Verdict]
+    guarantee: Annotated[str, Guarantee] | None
+
+
+@dataclass(frozen=True, slots=True)
 class BoundedKernel:
     """A bounded kernel. ``bounds[0]`` is what is reported; ``microseconds`` at the machine's clock.
 
@@ -220,6 +236,7 @@ class BoundedKernel:
     ``worst_path`` is that of the safe bound; ``explanation`` None unless it is asked for.
     ``not_explained`` says why neither can be given, empty if they can. ``launch`` bounds the whole
     launch, None without a grid; ``launch_not_bounded`` says why there is none though there is one.
+    ``budget`` is None unless one is given.
     """
 
     kernel: str
@@ -247,6 +264,7 @@ class BoundedKernel:
     not_explained: str = ""
     launch: LaunchRow | None = None
     launch_not_bounded: str = ""
+    budget: BudgetRow | None = None
     status: Literal["bounded"] = "bounded"
 
 

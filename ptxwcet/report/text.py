@@ -91,6 +91,7 @@ def _bounded(kernel: BoundedKernel, extent: Extent) -> str:
         f"BOUND      {kernel.bound_cycles:,} cycles for any one block alone on its SM "
         f"({kernel.microseconds:,} us)   {kernel.guarantee}"
     )
+    lines += _budget(kernel)
     for bound in kernel.bounds[1:]:
         if is_whole or bound.method not in _AUXILIARY:
             lines.append(_bound_line(bound.method, bound.cycles, bound.guarantee, bound.note))
@@ -181,6 +182,23 @@ def _launch(kernel: BoundedKernel) -> str:
     plural = "" if kernel.warp_count == 1 else "s"
     text = f"block {dims(kernel.block)} ({kernel.warp_count} warp{plural}), {grid}"
     return f"{text}; {values}" if values else text
+
+
+def _budget(kernel: BoundedKernel) -> list[str]:
+    """The verdict, by which claim, and how much of the budget is taken; nothing without one."""
+    row = kernel.budget
+    if row is None:
+        return []
+    whose = "a block" if row.of == "block" else "the launch"
+    if row.guarantee is None:
+        return [f"BUDGET     {row.verdict}: {row.budget} is for {whose}, which has no bound"]
+    cycles = kernel.bound_cycles if row.of == "block" or not kernel.launch else kernel.launch.cycles
+    return [
+        f"BUDGET     {row.verdict}: {cycles:,} of {row.cycles:,} cycles for {whose} "
+        f"({100 * cycles / row.cycles:.1f} % of {row.budget})   {row.guarantee}"
+        if row.cycles
+        else f"BUDGET     {row.verdict}: {row.budget} is less than a cycle"
+    ]
 
 
 def _bound_line(method: str, cycles: int | None, guarantee: str | None, note: str) -> str:

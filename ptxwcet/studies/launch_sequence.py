@@ -16,10 +16,16 @@ from typing import Any, NoReturn
 from ptxwcet.analysed import KernelAnalysis
 from ptxwcet.claims import Assumption, AssumptionState, Guarantee, Refusal, TimingClaim
 from ptxwcet.compose.launch_bound import METHOD, LaunchBound
-from ptxwcet.compose.wishes import GridWishes
 from ptxwcet.machine.loader import DEFAULT_MACHINE, load_machine
 from ptxwcet.machine.model import Machine
 from ptxwcet.studies.block_bound import bound_file
+from ptxwcet.studies.launch_tables import (
+    LAUNCH_KEYS,
+    NUMBERS,
+    is_text,
+    launch_request,
+    value_problem,
+)
 from ptxwcet.studies.opening import RefusedKernel
 from ptxwcet.studies.request import Request
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
@@ -37,10 +43,9 @@ IN_ORDER = Assumption(
 
 _MOST_TIMES = 10**12
 _MOST_LAUNCHES = 10_000
-_TEXTS = ("file", "launch", "kernel", "block", "grid", "facts", "source", "ptxas_info", "stream")
-_NUMBERS = {"times": _MOST_TIMES, "registers": 1024, "resident_blocks": 1024}
-_TABLES = ("params", "loop_bounds")
-_KNOWN = (*_TEXTS, *_NUMBERS, *_TABLES)
+_TEXTS = ("file", "kernel", "stream")
+_NUMBERS = {"times": _MOST_TIMES, **NUMBERS}
+_KNOWN = (*_TEXTS, "times", *LAUNCH_KEYS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,20 +209,14 @@ class _Reader:
             self._check(number, key, value)
         if "file" not in row:
             self.fail(number, "file", "file is missing: the PTX of its kernel")
-        request = Request(
-            self._path(row["file"]),
-            (row["kernel"],) if "kernel" in row else (),
-            row.get("block"),
-            row.get("grid"),
-            tuple(f"{name}={value}" for name, value in row.get("params", {}).items()),
-            None if "source" not in row else self._path(row["source"]),
-            tuple(f"{place}={most}" for place, most in row.get("loop_bounds", {}).items()),
+        request = launch_request(
+            str(self._folder / row["file"]),
+            row.get("kernel"),
+            row,
+            str(self._folder),
             self._machine,
             self._memory_latency,
-            launch_file=None if "launch" not in row else self._path(row["launch"]),
-            facts_file=None if "facts" not in row else self._path(row["facts"]),
-            gpu=GridWishes(self._sms, row.get("resident_blocks"), row.get("registers")),
-            ptxas_info=None if "ptxas_info" not in row else self._path(row["ptxas_info"]),
+            self._sms,
         )
         return request, row.get("times", 1)
 
@@ -225,15 +224,8 @@ class _Reader:
         """Raises PtxwcetError (PW550) for a key that is not known, or has a wrong value."""
         if key not in _KNOWN:
             self.fail(number, key, f"unknown key {key}; known: {', '.join(_KNOWN)}")
-        if key in _TEXTS and (not isinstance(value, str) or not value):
+        if key in _TEXTS and not is_text(value):
             self.fail(number, key, f"{key} is a text")
-        if key in _NUMBERS and (type(value) is not int or not 1 <= value <= _NUMBERS[key]):
-            self.fail(number, key, f"{key} is a whole number from 1 to {_NUMBERS[key]:,}")
-        if key in _TABLES and not (
-            isinstance(value, Mapping)
-            and all(type(one) in (int, float, str) for one in value.values())
-        ):
-            self.fail(number, key, f"{key} is a table of names and numbers")
-
-    def _path(self, path: str) -> str:
-        return str(self._folder / path)
+        problem = value_problem(key, value, _NUMBERS)
+        if problem is not None:
+            self.fail(number, key, problem)

@@ -1,0 +1,173 @@
+"""Budgets: how long a block or a launch may take, and what its bound says of that.
+
+A time is compared as a fraction, not rounded: a bound is within 2 ms if its cycles are no more than
+2 ms have at the machine's clock. What is only an estimate proves nothing: it is within the budget
+in words of its own, and fails unless estimates are asked for (``Checks.required``).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import Enum
+from fractions import Fraction
+
+from ptxwcet.analysed import KernelAnalysis
+from ptxwcet.claims import Guarantee, Refusal, TimingClaim
+from ptxwcet.compose.launch_bound import LaunchBound
+from ptxwcet.ir.kernel import Kernel
+from ptxwcet.support.diagnostics import Diagnostic
+
+_BUDGET = re.compile(r"(\d{1,18}(?:\.\d{1,9})?) ?(|cycles|us|ms)", re.ASCII)
+_MICROSECONDS = {"us": 1, "ms": 1000}
+BLOCK, KERNEL = "block", "kernel"
+
+
+class NotABudget(ValueError):
+    """A text that is no budget; says what one looks like."""
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """A time that must not be exceeded: ``text`` as people wrote it, ``amount`` of ``unit``."""
+
+    text: str
+    amount: Fraction
+    unit: str
+
+    def cycles(self, clock_mhz: int) -> int:
+        """Most cycles within it, at a clock.
+
+        >>> parse_budget("1.5us").cycles(930)
+        1395
+        """
+        scale = _MICROSECONDS.get(self.unit)
+        return int(self.amount if scale is None else self.amount * scale * clock_mhz)
+
+
+def parse_budget(text: str) -> Budget:
+    """The budget of a text: cycles, or a time in us or ms. Raises NotABudget."""
+    found = _BUDGET.fullmatch(text.strip())
+    if found is None:
+        raise NotABudget(
+            f"{text!r} is no budget: a number of cycles, or of us or ms, for example 2000us"
+        )
+    amount, unit = Fraction(found[1]), found[2] or "cycles"
+    if unit == "cycles" and "." in found[1]:
+        raise NotABudget(f"{text!r} is no budget: cycles are whole; a time has a unit, us or ms")
+    if amount == 0:
+        raise NotABudget(f"{text!r} is no budget: nothing takes no time at all")
+    return Budget(text.strip(), amount, unit)
+
+
+class Verdict(Enum):
+    """What a bound says of a budget."""
+
+    WITHIN = "within"  # proved, under the assumptions of the bound
+    ESTIMATED_WITHIN = "estimated-within"  # of an estimate: expected, not proved
+    OVER = "over"
+    NO_BOUND = "no-bound"  # of what the budget is for
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """A budget, the most cycles within it, and the claim that it was compared with, if any."""
+
+    budget: Budget
+    cycles: int
+    of: str
+    claim: TimingClaim | None
+    verdict: Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Checks:
+    """What a bound has to pass: a budget, ``budget_of`` a block or a kernel, and a guarantee.
+
+    Without ``budget_of`` the budget is the launch's where the grid is known, else a block's.
+    """
+
+    budget: Budget | None
+    budget_of: str | None
+    required: Guarantee
+
+    def judge(
+        self, block: TimingClaim, launch: TimingClaim | Refusal | None, clock_mhz: int
+    ) -> Judgement | None:
+        """What bounds of a block and of a launch (None: no grid) say of the budget, if any."""
+        if self.budget is None:
+            return None
+        of = self.budget_of or (BLOCK if launch is None else KERNEL)
+        most = self.budget.cycles(clock_mhz)
+        claim = block if of == BLOCK else launch
+        if not isinstance(claim, TimingClaim):
+            return Judgement(self.budget, most, of, None, Verdict.NO_BOUND)
+        if claim.cycles > most:
+            verdict = Verdict.OVER
+        elif claim.guarantee is Guarantee.SAFE_BOUND:
+            verdict = Verdict.WITHIN
+        else:
+            verdict = Verdict.ESTIMATED_WITHIN
+        return Judgement(self.budget, most, of, claim, verdict)
+
+    def judge_row(self, row: KernelAnalysis) -> Judgement | None:
+        """What the bounds of an analysis say of the budget."""
+        return self.judge(row.worst.bound.claim, _launch_claim(row), row.machine.clock_mhz)
+
+    def failed_row(self, row: KernelAnalysis) -> list[Diagnostic]:
+        """What an analysis fails, as :meth:`failed`."""
+        block, launch = row.worst.bound.claim, _launch_claim(row)
+        return self.failed(row.kernel, block, launch, row.machine.clock_mhz)
+
+    def failed(
+        self,
+        kernel: Kernel,
+        block: TimingClaim,
+        launch: TimingClaim | Refusal | None,
+        clock_mhz: int,
+    ) -> list[Diagnostic]:
+        """PW520, PW521 and PW522 for the bounds of a kernel."""
+        failed = []
+        judgement = self.judge(block, launch, clock_mhz)
+        if judgement is not None and judgement.verdict is Verdict.NO_BOUND:
+            failed.append(_no_bound(kernel, launch))
+        elif judgement is not None and judgement.verdict is Verdict.OVER:
+            failed.append(_over(kernel, judgement))
+        claims = [block, *([launch] if isinstance(launch, TimingClaim) else [])]
+        weakest = max(claims, key=lambda claim: claim.guarantee.rank)
+        if weakest.guarantee.rank > self.required.rank:
+            failed.append(
+                Diagnostic(
+                    "PW521",
+                    f"kernel {kernel.readable}: the bound is only an {weakest.guarantee.value}, "
+                    f"{self.required.value} is required",
+                    kernel.span,
+                    notes=tuple(f"{a.key} is {a.state.value}" for a in weakest.assumptions),
+                    help="take a machine whose assumptions hold, or require an estimate only",
+                )
+            )
+        return failed
+
+
+def _launch_claim(row: KernelAnalysis) -> TimingClaim | Refusal | None:
+    return row.launched.claim if isinstance(row.launched, LaunchBound) else row.launched
+
+
+def _over(kernel: Kernel, judgement: Judgement) -> Diagnostic:
+    assert judgement.claim is not None, "what is over has a bound"
+    what = "bound" if judgement.of == BLOCK else "bound of the launch"
+    is_time = judgement.budget.unit in _MICROSECONDS
+    most = f"{judgement.budget.text}, {judgement.cycles} cycles" if is_time else judgement.cycles
+    cycles = judgement.claim.cycles
+    message = f"the {what} of {cycles} cycles is over the budget of {most}"
+    return Diagnostic("PW520", f"kernel {kernel.readable}: {message}", kernel.span)
+
+
+def _no_bound(kernel: Kernel, launch: TimingClaim | Refusal | None) -> Diagnostic:
+    reason = launch.reason if isinstance(launch, Refusal) else "its grid is not known"
+    return Diagnostic(
+        "PW522",
+        f"kernel {kernel.readable}: no bound of the launch to compare with the budget: {reason}",
+        kernel.span,
+        help="give what is missing, or compare the bound of a block: --budget-of block",
+    )

@@ -27,6 +27,7 @@ _DEFAULT_COMMAND = "bound"
 _COMMANDS = {
     "bound": "ptxwcet.cli.bound",
     "cfg": "ptxwcet.cli.cfg",
+    "check": "ptxwcet.cli.check",
     "check-certificates": "ptxwcet.cli.check_certificates",
     "explain": "ptxwcet.cli.explain",
     "facts": "ptxwcet.cli.facts",

@@ -281,18 +281,20 @@ def written_to(help_text: str, *, required: bool = False, kind: click.Path = OUT
 
 def report_options(command: Decorated) -> Decorated:
     """Adds how a report is printed and where: its text or JSON, on standard output or in a file."""
-    return with_options(
-        command,
-        format_option("text", "json"),
-        click.option(
-            "-o",
-            "--output",
-            "report_file",
-            type=OUTPUT_FILE,
-            metavar="PATH",
-            help="Write the report to a file.  [default: standard output]",
-        ),
+    return report_options_of("text", "json")(command)
+
+
+def report_options_of(*kinds: str) -> Option:
+    """Adds how a report of these kinds is printed and where."""
+    output = click.option(
+        "-o",
+        "--output",
+        "report_file",
+        type=OUTPUT_FILE,
+        metavar="PATH",
+        help="Write the report to a file.  [default: standard output]",
     )
+    return lambda command: with_options(command, format_option(*kinds), output)
 
 
 def format_option(*kinds: str, help_text: str = "") -> Option:

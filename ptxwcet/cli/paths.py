@@ -111,6 +111,8 @@ class LaunchInput(InputFile):
 class SequenceInput(InputFile):
     """A sequence file: what its launches name is read, too, and what their launch files name."""
 
+    table, patterns = "launch", "file"
+
     def reads(self, value: str | Path) -> Iterator[Path]:
         """The file and those that it names; a file that is malformed names none."""
         yield from super().reads(value)
@@ -118,13 +120,25 @@ class SequenceInput(InputFile):
             tables = parse_toml(SourceFile(str(value), read_text(value, MOST_TOML_BYTES)))
         except (OSError, ValueError, NotToml, tomllib.TOMLDecodeError):
             return  # the command itself says what is wrong with it
-        launches = tables.get("launch")
-        for launch in launches if isinstance(launches, list) else ():
-            for key in ("file", "launch", "facts", "source", "ptxas_info"):
-                name = launch.get(key) if isinstance(launch, dict) else None
-                if isinstance(name, str):
-                    path = Path(value).parent / name
-                    yield from (LaunchInput() if key == "launch" else InputFile(".cu")).reads(path)
+        rows = tables.get(self.table)
+        for row in rows if isinstance(rows, list) else ():
+            for key in (self.patterns, "launch", "facts", "source", "ptxas_info", "machines"):
+                names = row.get(key) if isinstance(row, dict) else None
+                for name in names if isinstance(names, list) else [names]:
+                    if isinstance(name, str) and "\0" not in name:
+                        yield from self._named(str(Path(value).parent / name), key)
+
+    def _named(self, path: str, key: str) -> Iterator[Path]:
+        """What is read because a table names a path, or a pattern of them."""
+        kind = LaunchInput() if key == "launch" else InputFile(".cu")
+        for one in expand_patterns([path]) if key == self.patterns else (path,):
+            yield from kind.reads(one)
+
+
+class PlanInput(SequenceInput):
+    """A plan of checks."""
+
+    table, patterns = "check", "files"
 
 
 class MachineInput(InputFile):

@@ -17,16 +17,17 @@ _BAR = 30
 class ProgressLine:
     """A line on standard error, from two seconds on; it is wiped at the end.
 
-    Nothing is shown with --quiet, or where standard error is not a terminal: a log would keep every
-    state of it.
+    Nothing is shown with --quiet. Where standard error is not a terminal, a log keeps every state:
+    there is a line each ``log_seconds``, none without.
     """
 
-    def __init__(self, things: str = "blocks") -> None:
+    def __init__(self, things: str = "blocks", *, log_seconds: float | None = None) -> None:
         self._things = things
+        self._log_seconds = None if _is_terminal() else log_seconds
         self._start = time.monotonic()
-        self._next = self._start + _QUIET_SECONDS
+        self._next = self._start + (self._log_seconds or _QUIET_SECONDS)
         self._width = 0
-        self._is_shown = _is_terminal() and not is_quiet()
+        self._is_shown = (_is_terminal() or log_seconds is not None) and not is_quiet()
 
     def __enter__(self) -> ProgressLine:
         return self
@@ -47,7 +48,10 @@ class ProgressLine:
         now = time.monotonic()
         if now < self._next or not self._is_shown:
             return
-        self._next = now + _BETWEEN_SECONDS
+        self._next = now + (self._log_seconds or _BETWEEN_SECONDS)
+        if self._log_seconds is not None:
+            click.echo(f"{text} after {now - self._start:.0f} s", err=True)
+            return
         filled = int(_BAR * done)
         text = f"[{'#' * filled}{'.' * (_BAR - filled)}] {text}"
         click.echo("\r" + text.ljust(self._width), err=True, nl=False)

@@ -16,6 +16,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 
 REPORTS: Mapping[str, tuple[str, str]] = {
     "report": ("ptxwcet.report.model", "Report"),
+    "check": ("ptxwcet.report.check_model", "CheckReport"),
     "symbolic": ("ptxwcet.report.symbolic_model", "SymbolicReport"),
     "memory": ("ptxwcet.report.memory_model", "MemoryReport"),
     "hybrid": ("ptxwcet.report.hybrid_rows", "HybridReport"),

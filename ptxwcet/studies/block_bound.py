@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 from ptxwcet.analysed import KernelAnalysis
-from ptxwcet.ir.kernel import Kernel
+from ptxwcet.ir.kernel import Kernel, Module
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.machine.model import Machine
 from ptxwcet.pipeline import analyse_kernel
@@ -23,13 +23,14 @@ FileAnswer = Answer[KernelAnalysis]
 """The bounds of the kernels of a file."""
 
 
-def bound_file(request: Request) -> FileAnswer:
-    """Bounds each requested kernel. Raises PtxwcetError for input that concerns no single kernel.
+def bound_file(request: Request, module: Module | None = None) -> FileAnswer:
+    """Bounds each requested kernel; of its ``module``, if that has been read before.
 
-    Cost: linear in the file, independent of trip counts.
+    Raises PtxwcetError for input that concerns no single kernel. Cost: linear in the file,
+    independent of trip counts.
     """
     machine = load_machine(request.machine, request.memory_latency_cycles)
-    opened = open_request(request)
+    opened = open_request(request, module)
     policy = find_named_policy(request)
     wishes = Wishes(request)
     rows = opened.each(lambda kernel: bounded_on(opened, kernel, machine, wishes, policy))

@@ -29,7 +29,7 @@ class NotABudget(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """A time that must not be exceeded: ``text`` as people wrote it, ``amount`` of ``unit``."""
+    """A time that must not be exceeded: ``amount`` of ``unit``, as people wrote it in ``text``."""
 
     text: str
     amount: Fraction
@@ -57,7 +57,7 @@ def parse_budget(text: str) -> Budget:
         raise NotABudget(f"{text!r} is no budget: cycles are whole; a time has a unit, us or ms")
     if amount == 0:
         raise NotABudget(f"{text!r} is no budget: nothing takes no time at all")
-    return Budget(text.strip(), amount, unit)
+    return Budget(text.strip() if found[2] else f"{found[1]} cycles", amount, unit)
 
 
 class Verdict(Enum):
@@ -169,5 +169,6 @@ def _no_bound(kernel: Kernel, launch: TimingClaim | Refusal | None) -> Diagnosti
         "PW522",
         f"kernel {kernel.readable}: no bound of the launch to compare with the budget: {reason}",
         kernel.span,
-        help="give what is missing, or compare the bound of a block: --budget-of block",
+        help="give what is missing, or compare the bound of a block: --budget-of block, "
+        'budget_of = "block" in a plan',
     )

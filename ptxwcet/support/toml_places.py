@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from functools import lru_cache
 from typing import Any
 
 from ptxwcet.support.source import SourceFile, Span
@@ -103,6 +104,7 @@ def locate_key(file: SourceFile, table: str, key: str, number: int = 0) -> Span 
     return None if match is None else Span(file, match.start(1), match.end(1))
 
 
+@lru_cache(maxsize=8)  # places of many entries of one table are asked for one after the other
 def _headers(file: SourceFile, name: str) -> list[tuple[Span, int, int]]:
     """Each header of a table, with where its entries begin and end. Cost: linear in the text."""
     rows = list(_HEADER.finditer(file.text))

@@ -93,6 +93,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "times.csv").write_text("\n".join(times) + "\n")
     frame = '[[launch]]\nfile = "kernel.ptx"\nlaunch = "launch.toml"\ntimes = 60\n'
     (tmp_path / "frame.toml").write_text(frame)
+    plan = '[[check]]\nfiles = "kernel.ptx"\nlaunch = "launch.toml"\nbudget = "9 ms"\n'
+    (tmp_path / "ptxwcet.toml").write_text(plan)
     monkeypatch.chdir(tmp_path)
     report = invoke(
         *("bound", "kernel.ptx", "--block", "256", "--grid", "4", "--param", "n=99"),

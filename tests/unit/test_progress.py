@@ -25,6 +25,15 @@ def test_a_log_shows_nothing(clock, capsys, monkeypatch):
     assert capsys.readouterr().err == ""
 
 
+def test_a_log_shows_a_line_now_and_then_where_that_is_asked_for(clock, capsys, monkeypatch):
+    monkeypatch.setattr(progress, "_is_terminal", lambda: False)
+    with ProgressLine("checks", log_seconds=10) as line:
+        for done in range(26):
+            line.show(done, 40)
+            clock[0] += 1
+    assert capsys.readouterr().err == "10 of 40 checks after 10 s\n20 of 40 checks after 20 s\n"
+
+
 def test_short_runs_show_nothing(clock, capsys):
     with ProgressLine() as line:
         clock[0] += 1.9

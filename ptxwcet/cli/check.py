@@ -1,0 +1,52 @@
+"""``ptxwcet check [PLAN]``: all kernels of a project against their budgets."""
+
+from __future__ import annotations
+
+import os
+
+import click
+
+from ptxwcet.cli import options
+from ptxwcet.cli.command import Command
+from ptxwcet.cli.output import echo, echo_json, is_quiet
+from ptxwcet.cli.paths import PlanInput
+from ptxwcet.cli.progress import ProgressLine
+from ptxwcet.report.check_model import CheckReport, run_plan
+from ptxwcet.report.check_text import render_check_text
+from ptxwcet.studies.check_plan import PLAN, read_plan
+
+_MOST_WORKERS = 1024
+
+
+@click.command(cls=Command, example="ptxwcet check ptxwcet.toml --workers 2")
+@click.argument("plan", type=PlanInput(), default=PLAN)
+@click.option(
+    "--workers",
+    type=click.IntRange(1, _MOST_WORKERS),
+    help="Processes that work at once; the output does not depend on it.  [default: one a core]",
+)
+@options.report_options_of("text", "json")
+def check(plan: str, workers: int | None, form: str) -> int:
+    """Bound all kernels that PLAN names, and hold them against their budgets.
+
+    PLAN is TOML with a table [[check]] for each launch (docs/continuous-integration.md).
+
+    Exit code: 0 all passed; 1 a kernel is over its budget, of a weaker guarantee than required, or
+    refused; 2 usage, or a plan with mistakes.
+    """
+    read = read_plan(plan)
+    with ProgressLine("checks", log_seconds=10) as progress:
+        report = run_plan(read, workers or os.cpu_count() or 1, progress.show)
+    _show(report, form)
+    return 0 if report.passed == len(report.checks) else 1
+
+
+def _show(report: CheckReport, form: str) -> None:
+    if form == "json":
+        echo_json(report)
+    elif is_quiet():
+        for row in report.checks:
+            if row.problems:
+                echo(f"{row.outcome} {row.name}: {row.problems[0].message}")
+    else:
+        echo(render_check_text(report), nl=False)

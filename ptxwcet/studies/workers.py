@@ -1,0 +1,69 @@
+"""The same work on many jobs, in processes: one that dies costs its job alone.
+
+What is done with a job is a function of the job, so that the results do not depend on how many
+processes there are, or on who was first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from typing import TypeVar
+
+_Job = TypeVar("_Job")
+_Result = TypeVar("_Result")
+
+
+def run_each(
+    work: Callable[[_Job], _Result],
+    jobs: Sequence[_Job],
+    workers: int,
+    progress: Callable[[int, int], None] = lambda _done, _all: None,
+) -> list[_Result | None]:
+    """What ``work`` makes of each job, in their order; None where its process died of it.
+
+    ``work`` is a function of a module, jobs and results can be pickled. ``progress`` is told how
+    many are done, of how many. What ``work`` raises is raised. Cost: a process a worker, and one
+    more for each job that was under way when a process died.
+    """
+    results: dict[int, _Result | None] = {}
+    left = list(range(len(jobs)))
+    while left:
+        suspects = _run(work, jobs, left, min(workers, len(left)), results, progress)
+        for number in suspects:  # one of them killed its process: which, shows alone
+            if _run(work, jobs, [number], 1, results, progress):
+                results[number] = None
+                progress(len(results), len(jobs))
+        left = [number for number in left if number not in results]
+    return [results[number] for number in range(len(jobs))]
+
+
+def _run(
+    work: Callable[[_Job], _Result],
+    jobs: Sequence[_Job],
+    numbers: Sequence[int],
+    workers: int,
+    results: dict[int, _Result | None],
+    progress: Callable[[int, int], None],
+) -> list[int]:
+    """Adds the results of these jobs; those that were under way when a process died."""
+    with ProcessPoolExecutor(workers) as pool:
+        waiting = list(reversed(numbers))
+        running: dict[Future[_Result], int] = {}
+        try:
+            while waiting or running:
+                # never more than there are workers: what is running is known if one dies
+                while waiting and len(running) < workers:
+                    running[pool.submit(work, jobs[waiting[-1]])] = waiting[-1]
+                    waiting.pop()
+                for done in wait(running, return_when=FIRST_COMPLETED).done:
+                    results[running[done]] = done.result()
+                    del running[done]
+                    progress(len(results), len(jobs))
+        except BrokenProcessPool:
+            return sorted(running.values()) or waiting[-1:]
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
+    return []

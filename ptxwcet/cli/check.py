@@ -11,7 +11,10 @@ from ptxwcet.cli.command import Command
 from ptxwcet.cli.output import echo, echo_json, is_quiet
 from ptxwcet.cli.paths import PlanInput
 from ptxwcet.cli.progress import ProgressLine
+from ptxwcet.report.check_github import github_commands
+from ptxwcet.report.check_junit import junit_xml
 from ptxwcet.report.check_model import CheckReport, run_plan
+from ptxwcet.report.check_sarif import sarif_log
 from ptxwcet.report.check_text import render_check_text
 from ptxwcet.studies.check_plan import PLAN, read_plan
 
@@ -25,7 +28,7 @@ _MOST_WORKERS = 1024
     type=click.IntRange(1, _MOST_WORKERS),
     help="Processes that work at once; the output does not depend on it.  [default: one a core]",
 )
-@options.report_options_of("text", "json")
+@options.report_options_of("text", "json", "sarif", "junit", "github")
 def check(plan: str, workers: int | None, form: str) -> int:
     """Bound all kernels that PLAN names, and hold them against their budgets.
 
@@ -42,11 +45,18 @@ def check(plan: str, workers: int | None, form: str) -> int:
 
 
 def _show(report: CheckReport, form: str) -> None:
-    if form == "json":
-        echo_json(report)
-    elif is_quiet():
-        for row in report.checks:
-            if row.problems:
-                echo(f"{row.outcome} {row.name}: {row.problems[0].message}")
-    else:
-        echo(render_check_text(report), nl=False)
+    match form:
+        case "json":
+            echo_json(report)
+        case "sarif":
+            echo_json(sarif_log(report))
+        case "junit":
+            echo(junit_xml(report), nl=False)
+        case "github":
+            echo(github_commands(report), nl=False)
+        case _ if is_quiet():
+            for row in report.checks:
+                if row.problems:
+                    echo(f"{row.outcome} {row.name}: {row.problems[0].message}")
+        case _:
+            echo(render_check_text(report), nl=False)

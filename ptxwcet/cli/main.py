@@ -29,6 +29,7 @@ _COMMANDS = {
     "cfg": "ptxwcet.cli.cfg",
     "check": "ptxwcet.cli.check",
     "check-certificates": "ptxwcet.cli.check_certificates",
+    "diff": "ptxwcet.cli.diff",
     "explain": "ptxwcet.cli.explain",
     "facts": "ptxwcet.cli.facts",
     "hybrid": "ptxwcet.cli.hybrid",

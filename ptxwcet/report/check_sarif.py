@@ -69,7 +69,9 @@ def _result(
 
 def _location(path: str, line: int | None, column: int | None) -> dict[str, Any]:
     where = Path(path)
-    uri = where.as_uri() if where.is_absolute() else quote(where.as_posix(), errors="surrogateescape")
+    uri = (
+        where.as_uri() if where.is_absolute() else quote(where.as_posix(), errors="surrogateescape")
+    )
     physical: dict[str, Any] = {"artifactLocation": {"uri": uri}}
     if line is not None:
         physical["region"] = {"startLine": line} | (

@@ -1,6 +1,6 @@
 """JSON schemas (draft 2020-12) of reports, made from the types of their data models.
 
-A dataclass is an object with exactly its fields; its docstring describes it. The eight reports have
+A dataclass is an object with exactly its fields; its docstring describes it. The nine reports have
 the names of :data:`REPORTS`: ``ptxwcet schema NAME`` prints one.
 """
 
@@ -17,6 +17,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 REPORTS: Mapping[str, tuple[str, str]] = {
     "report": ("ptxwcet.report.model", "Report"),
     "check": ("ptxwcet.report.check_model", "CheckReport"),
+    "diff": ("ptxwcet.report.difference", "DiffReport"),
     "symbolic": ("ptxwcet.report.symbolic_model", "SymbolicReport"),
     "memory": ("ptxwcet.report.memory_model", "MemoryReport"),
     "hybrid": ("ptxwcet.report.hybrid_rows", "HybridReport"),

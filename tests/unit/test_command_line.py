@@ -100,7 +100,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         *("bound", "kernel.ptx", "--block", "256", "--grid", "4", "--param", "n=99"),
         *("--format", "json"),
     )
-    (tmp_path / "report.json").write_text(report.stdout)
+    for name in ("report.json", "old.json", "new.json"):
+        (tmp_path / name).write_text(report.stdout)
     return tmp_path
 
 

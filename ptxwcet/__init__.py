@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ptxwcet.library.functions import analyse as analyse
     from ptxwcet.library.functions import bound as bound
     from ptxwcet.library.functions import cfg as cfg
+    from ptxwcet.library.functions import check as check
     from ptxwcet.library.functions import run as run
     from ptxwcet.library.functions import simulate as simulate
     from ptxwcet.library.results import Analysis as Analysis
@@ -29,7 +30,7 @@ __version__ = version.VERSION
 
 _HOMES = {
     **dict.fromkeys(
-        ("accesses", "analyse", "bound", "cfg", "run", "simulate"), "library.functions"
+        ("accesses", "analyse", "bound", "cfg", "check", "run", "simulate"), "library.functions"
     ),
     **dict.fromkeys(("Analysis", "Bound", "Cfg", "Refused"), "library.results"),
     "PtxwcetError": "support.diagnostics",

@@ -7,7 +7,7 @@ import time
 
 import click
 
-from ptxwcet.cli.output import is_quiet
+from ptxwcet.cli.output import echo, is_quiet
 
 _QUIET_SECONDS = 2.0
 _BETWEEN_SECONDS = 0.5
@@ -50,7 +50,7 @@ class ProgressLine:
             return
         self._next = now + (self._log_seconds or _BETWEEN_SECONDS)
         if self._log_seconds is not None:
-            click.echo(f"{text} after {now - self._start:.0f} s", err=True)
+            echo(f"{text} after {now - self._start:.0f} s", err=True)
             return
         filled = int(_BAR * done)
         text = f"[{'#' * filled}{'.' * (_BAR - filled)}] {text}"

@@ -19,9 +19,11 @@ from ptxwcet.compose.wishes import GridWishes
 from ptxwcet.library.results import Analysis, Bound, Cfg, Refused, Simulated
 from ptxwcet.library.sources import ptx_of
 from ptxwcet.machine.loader import DEFAULT_MACHINE
+from ptxwcet.report.check_model import CheckReport, run_plan
 from ptxwcet.report.memory_model import MemoryReport, build_memory_report
 from ptxwcet.studies.block_bound import bound_file
 from ptxwcet.studies.containers import Compilation, needs_tool, ptx_text
+from ptxwcet.studies.check_plan import PLAN, read_plan
 from ptxwcet.studies.launch_run import RunAnswer, RunRequest, run_file
 from ptxwcet.studies.memory_accesses import study_accesses
 from ptxwcet.studies.opening import RefusedKernel, open_request
@@ -127,6 +129,20 @@ def run(source: File, launch: File) -> RunAnswer:
     ``outputs`` has the arrays afterwards, by name. Raises PtxwcetError. Cost: that of the run.
     """
     return run_file(RunRequest(os.fspath(source), os.fspath(launch)))
+
+
+def check(plan: File = PLAN, *, workers: int = 1) -> CheckReport:
+    """All kernels of a plan against their budgets, as ``ptxwcet check`` does it.
+
+    The same for any number of ``workers``, which are processes. Raises PtxwcetError for a plan with
+    mistakes; a kernel that is refused is a row. Cost: that of a bound for each row.
+
+    >>> import ptxwcet
+    >>> report = ptxwcet.check("samples/ptxwcet.toml", workers=2)
+    >>> report.passed, report.checks[0].outcome
+    (7, 'passed')
+    """
+    return run_plan(read_plan(os.fspath(plan)), workers)
 
 
 def cfg(source: object, *, kernel: str | None = None, signature: object = None) -> Cfg:

@@ -21,7 +21,11 @@ COMMANDS = dict(tree.all_commands())
 VECTOR_ADD = (str(SAMPLES / "vector_add.ptx"), "--block", "256", "--param", "n=1000")
 
 # Options of one spelling that mean something else in one command: none is left unexplained.
-MEANINGS = {("pwcet", "launches"): "several launches", ("run", "paths"): "a file of paths"}
+MEANINGS = {
+    ("pwcet", "launches"): "several launches",
+    ("run", "paths"): "a file of paths",
+    ("diff", "threshold"): "a percentage",
+}
 
 
 @dataclass(frozen=True)

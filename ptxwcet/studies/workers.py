@@ -11,6 +11,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from concurrent.futures.process import BrokenProcessPool
 from typing import TypeVar
 
+_SECONDS = 1.0  # between two words of progress, if no job ends
 _Job = TypeVar("_Job")
 _Result = TypeVar("_Result")
 
@@ -23,9 +24,9 @@ def run_each(
 ) -> list[_Result | None]:
     """What ``work`` makes of each job, in their order; None where its process died of it.
 
-    ``work`` is a function of a module, jobs and results can be pickled. ``progress`` is told how
-    many are done, of how many. What ``work`` raises is raised. Cost: a process a worker, and one
-    more for each job that was under way when a process died.
+    ``work`` is a function of a module, jobs and results can be pickled. ``progress`` is told now
+    and then how many are done, of how many. What ``work`` raises is raised. Cost: a process a
+    worker, and one more for each job that was under way when a process died.
     """
     results: dict[int, _Result | None] = {}
     left = list(range(len(jobs)))
@@ -57,10 +58,10 @@ def _run(
                 while waiting and len(running) < workers:
                     running[pool.submit(work, jobs[waiting[-1]])] = waiting[-1]
                     waiting.pop()
-                for done in wait(running, return_when=FIRST_COMPLETED).done:
+                for done in wait(running, _SECONDS, FIRST_COMPLETED).done:
                     results[running[done]] = done.result()
                     del running[done]
-                    progress(len(results), len(jobs))
+                progress(len(results), len(jobs))
         except BrokenProcessPool:
             return sorted(running.values()) or waiting[-1:]
         except BaseException:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from programs import run_program
 
 from ptxwcet.report import check_model
 from ptxwcet.report.schema import schema_of
+from ptxwcet.studies import workers
 from ptxwcet.studies.request import Request
 from ptxwcet.studies.workers import run_each
 
@@ -124,14 +126,23 @@ def test_an_analysis_that_crashes_costs_its_row_alone(
     assert checked(path, "--workers", "1") == (code, data)
 
 
-@pytest.mark.parametrize("workers", [1, 3])
-def test_jobs_that_end_their_process(workers: int) -> None:
+@pytest.mark.parametrize("processes", [1, 3])
+def test_jobs_that_end_their_process(processes: int) -> None:
     seen: list[tuple[int, int]] = []
     end = "__import__('os')._exit(9)"
     jobs = ["0", end, "2", "3", end, end, "6"]
-    found = run_each(eval, jobs, workers, lambda *numbers: seen.append(numbers))
+    found = run_each(eval, jobs, processes, lambda *numbers: seen.append(numbers))
     assert found == [0, None, 2, 3, None, None, 6]
-    assert seen == [(n, 7) for n in range(1, 8)]
+    assert seen == sorted(seen)
+    assert seen[-1] == (7, 7)
+
+
+def test_progress_is_told_while_a_job_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers, "_SECONDS", 0.05)
+    seen: list[tuple[int, int]] = []
+    run_each(time.sleep, [0.4], 1, lambda *numbers: seen.append(numbers))
+    assert seen[:2] == [(0, 1), (0, 1)]
+    assert seen[-1] == (1, 1)
 
 
 def test_quiet_says_what_failed_only(tmp_path: Path) -> None:

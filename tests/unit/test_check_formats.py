@@ -65,8 +65,9 @@ def test_sarif(report: CheckReport) -> None:
         assert rules[one["ruleIndex"]] == one["ruleId"]
         physical = one["locations"][0]["physicalLocation"]
         region = physical["region"]
-        uri = unquote(physical["artifactLocation"]["uri"])
-        places.append((one["ruleId"], uri, region["startLine"], region["startColumn"]))
+        uri = physical["artifactLocation"]["uri"]
+        assert re.fullmatch(r"(?:[\w./~-]|%[0-9A-F]{2})+", uri, re.ASCII), uri
+        places.append((one["ruleId"], unquote(uri), region["startLine"], region["startColumn"]))
     assert places == [
         ("PW520", "kernels.ptx", 15, 1),
         ("PW203", "kernels.ptx", 531, 2),
@@ -74,7 +75,24 @@ def test_sarif(report: CheckReport) -> None:
     ]
     plans = [one["relatedLocations"][0]["physicalLocation"] for one in run["results"]]
     assert [one["region"]["startLine"] for one in plans] == [2, 2, 9]
-    assert len({json.dumps(one["partialFingerprints"]) for one in run["results"]}) == 3
+    assert len(fingerprints(log)) == 3
+
+
+def fingerprints(log: Any) -> set[str]:
+    return {json.dumps(one["partialFingerprints"]) for one in log["runs"][0]["results"]}
+
+
+def test_fingerprints_of_problems_alike_and_of_lines_that_moved(report: CheckReport) -> None:
+    row = report.checks[0]
+    moved = replace(row.failed[0], line=99, message="the bound of 7 cycles is over the budget")
+    one, other = (
+        sarif_log(replace(report, checks=(replace(row, failed=(*more, row.failed[0])),)))
+        for more in ((), (moved,))
+    )
+    assert fingerprints(one) < fingerprints(other)
+    assert len(fingerprints(other)) == 2
+    elsewhere = replace(row, machine="other")
+    assert len(fingerprints(sarif_log(replace(report, checks=(row, elsewhere))))) == 2
 
 
 def test_the_schema_of_sarif_would_notice(report: CheckReport) -> None:

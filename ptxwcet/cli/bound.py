@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ptxwcet.bounds.methods import SAFE, other_names
-from ptxwcet.claims import Guarantee, Refusal
+from ptxwcet.claims import Refusal
 from ptxwcet.cli import completion, options
 from ptxwcet.cli.command import Command
 from ptxwcet.cli.output import echo, finish, is_quiet
@@ -26,7 +26,7 @@ from ptxwcet.report.json_format import render_json
 from ptxwcet.report.model import Report
 from ptxwcet.report.text import Extent, render_text
 from ptxwcet.studies.block_bound import FileAnswer, bound_file
-from ptxwcet.studies.budgets import Budget, Checks
+from ptxwcet.studies.budgets import Budget, Checks, required_guarantee
 from ptxwcet.studies.containers import Compilation, needs_tool, ptx_text
 from ptxwcet.studies.request import Request
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
@@ -52,12 +52,7 @@ def _known_method(_: click.Context, option: click.Parameter, name: str) -> str:
     type=click.Choice(["block", "kernel"]),
     help="Whose bound the budget is for.  [default: the kernel's with a grid, else the block's]",
 )
-@click.option(
-    "--require",
-    type=click.Choice([Guarantee.SAFE_BOUND.value, Guarantee.ESTIMATE.value]),
-    help="Fail if a bound has a weaker guarantee.  [default: safe-bound with --budget, else "
-    "estimate]",
-)
+@options.REQUIRE
 @options.policy("Known warp scheduler: adds the method scheduled (lrr, gto, ...).")
 @click.option(
     "--method",
@@ -114,9 +109,7 @@ def bound(
         }
         _refuse_beside_symbolic(name for name, value in others.items() if value)
     extent = Extent.DETAILS if details else Extent.SCREEN
-    # an estimate within a budget proves nothing: it passes only where that is asked for
-    weakest = Guarantee.ESTIMATE if budget is None else Guarantee.SAFE_BOUND
-    checks = Checks(budget, budget_of, weakest if require is None else Guarantee(require))
+    checks = Checks(budget, budget_of, required_guarantee(budget, require))
     paths = expand_patterns(files)
     shown: list[_Shown] = []
     for path in paths:

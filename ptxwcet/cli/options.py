@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from ptxwcet.claims import Guarantee
 from ptxwcet.cli import completion
 from ptxwcet.cli.paths import (
     INPUT_FILE,
@@ -75,6 +76,12 @@ BUDGET: Option = click.option(
     callback=_budget,
     metavar="TIME",
     help="Fail if a bound exceeds so many cycles, or a time: 2000us, 2ms.",
+)
+REQUIRE: Option = click.option(
+    "--require",
+    type=click.Choice([Guarantee.SAFE_BOUND.value, Guarantee.ESTIMATE.value]),
+    help="Fail if a bound has a weaker guarantee.  [default: safe-bound with --budget, else "
+    "estimate]",
 )
 SMS: Option = click.option(
     "--sms", type=click.IntRange(1, 1024), help="SMs of the GPU.  [default: the machine's]"

@@ -10,7 +10,7 @@ from ptxwcet.cli.command import Command
 from ptxwcet.cli.output import echo, echo_json, finish, is_quiet
 from ptxwcet.cli.paths import SequenceInput
 from ptxwcet.report.sequence_model import build_sequence_report, render_sequence_text
-from ptxwcet.studies.budgets import Budget
+from ptxwcet.studies.budgets import Budget, required_guarantee, too_weak
 from ptxwcet.studies.launch_sequence import bound_sequence
 from ptxwcet.support.diagnostics import Diagnostic
 
@@ -22,6 +22,7 @@ from ptxwcet.support.diagnostics import Diagnostic
 @options.SMS
 @options.report_options
 @options.BUDGET
+@options.REQUIRE
 def sequence(
     file: str,
     machine: str,
@@ -29,11 +30,12 @@ def sequence(
     sms: int | None,
     form: str,
     budget: Budget | None,
+    require: str | None,
 ) -> int:
     """Bound launches one after the other, in one stream that has the GPU to itself.
 
     FILE is TOML with a table [[launch]] for each (docs/sequences.md). Exit code: 0 bounded; 1 a
-    launch is refused, or the sum is over the budget; 2 usage.
+    launch is refused, or the sum is over the budget or of too weak a guarantee; 2 usage.
     """
     bound = bound_sequence(file, machine, mem_latency, sms)
     report = build_sequence_report(bound)
@@ -43,7 +45,8 @@ def sequence(
         echo(f"{file} {report.cycles} {Guarantee(report.guarantee).value}")
     else:
         echo(render_sequence_text(report), nl=False)
-    if budget is None or report.cycles <= budget.cycles(bound.machine.clock_mhz):
-        return finish([])
-    message = f"the bound of {report.cycles} cycles is over the budget of {budget.text}"
-    return finish([Diagnostic("PW520", message)])
+    failed = [too_weak(bound.claim, required_guarantee(budget, require), file)]
+    if budget is not None and report.cycles > budget.cycles(bound.machine.clock_mhz):
+        message = f"the bound of {report.cycles} cycles is over the budget of {budget.text}"
+        failed.append(Diagnostic("PW520", message))
+    return finish([one for one in failed if one is not None])

@@ -22,8 +22,8 @@ from ptxwcet.machine.loader import DEFAULT_MACHINE
 from ptxwcet.report.check_model import CheckReport, run_plan
 from ptxwcet.report.memory_model import MemoryReport, build_memory_report
 from ptxwcet.studies.block_bound import bound_file
-from ptxwcet.studies.containers import Compilation, needs_tool, ptx_text
 from ptxwcet.studies.check_plan import PLAN, read_plan
+from ptxwcet.studies.containers import Compilation, needs_tool, ptx_text
 from ptxwcet.studies.launch_run import RunAnswer, RunRequest, run_file
 from ptxwcet.studies.memory_accesses import study_accesses
 from ptxwcet.studies.opening import RefusedKernel, open_request

@@ -1,6 +1,6 @@
 """JSON schemas (draft 2020-12) of reports, made from the types of their data models.
 
-A dataclass is an object with exactly its fields; its docstring describes it. The nine reports have
+A dataclass is an object with exactly its fields; its docstring describes it. The ten reports have
 the names of :data:`REPORTS`: ``ptxwcet schema NAME`` prints one.
 """
 

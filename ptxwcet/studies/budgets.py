@@ -17,6 +17,7 @@ from ptxwcet.claims import Guarantee, Refusal, TimingClaim
 from ptxwcet.compose.launch_bound import LaunchBound
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.support.diagnostics import Diagnostic
+from ptxwcet.support.source import Span
 
 _BUDGET = re.compile(r"(\d{1,18}(?:\.\d{1,9})?) ?(|cycles|us|ms)", re.ASCII)
 _MICROSECONDS = {"us": 1, "ms": 1000}
@@ -58,6 +59,13 @@ def parse_budget(text: str) -> Budget:
     if amount == 0:
         raise NotABudget(f"{text!r} is no budget: nothing takes no time at all")
     return Budget(text.strip() if found[2] else f"{found[1]} cycles", amount, unit)
+
+
+def required_guarantee(budget: Budget | None, asked: str | None) -> Guarantee:
+    """The weakest guarantee that passes: what is ``asked`` for, else one that proves a budget."""
+    if asked is not None:
+        return Guarantee(asked)
+    return Guarantee.ESTIMATE if budget is None else Guarantee.SAFE_BOUND
 
 
 class Verdict(Enum):
@@ -135,18 +143,23 @@ class Checks:
             failed.append(_over(kernel, judgement))
         claims = [block, *([launch] if isinstance(launch, TimingClaim) else [])]
         weakest = max(claims, key=lambda claim: claim.guarantee.rank)
-        if weakest.guarantee.rank > self.required.rank:
-            failed.append(
-                Diagnostic(
-                    "PW521",
-                    f"kernel {kernel.readable}: the bound is only an {weakest.guarantee.value}, "
-                    f"{self.required.value} is required",
-                    kernel.span,
-                    notes=tuple(f"{a.key} is {a.state.value}" for a in weakest.assumptions),
-                    help="take a machine whose assumptions hold, or require an estimate only",
-                )
-            )
-        return failed
+        problem = too_weak(weakest, self.required, f"kernel {kernel.readable}", kernel.span)
+        return failed if problem is None else [*failed, problem]
+
+
+def too_weak(
+    claim: TimingClaim, required: Guarantee, whose: str, span: Span | None = None
+) -> Diagnostic | None:
+    """PW521 if a claim has a weaker guarantee than is required; ``whose`` bound it is."""
+    if claim.guarantee.rank <= required.rank:
+        return None
+    return Diagnostic(
+        "PW521",
+        f"{whose}: the bound is only an {claim.guarantee.value}, {required.value} is required",
+        span,
+        notes=tuple(f"{a.key} is {a.state.value}" for a in claim.assumptions),
+        help="take a machine whose assumptions hold, or require an estimate only",
+    )
 
 
 def _launch_claim(row: KernelAnalysis) -> TimingClaim | Refusal | None:

@@ -176,3 +176,13 @@ def test_the_command() -> None:
     code, text = run("sequence", frame, "--machine", MANY, "-q", "--budget", str(cycles - 1))
     assert code == 1
     assert "PW520" in text
+
+
+def test_an_estimate_is_no_proof_of_a_budget() -> None:
+    frame = ("sequence", str(SAMPLES / "frame.toml"), "--machine", "rtx3070-gpgpusim", "-q")
+    code, out = run(*frame)
+    assert (code, out.split()[-1]) == (0, "estimate")
+    code, out = run(*frame, "--budget", "1000 ms")
+    assert (code, "PW521" in out, "PW520" in out) == (1, True, False)
+    assert run(*frame, "--budget", "1000 ms", "--require", "estimate")[0] == 0
+    assert run(*frame, "--budget", "1 ms", "--require", "estimate")[0] == 1

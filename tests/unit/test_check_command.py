@@ -147,7 +147,9 @@ def test_progress_is_told_while_a_job_takes_long(monkeypatch: pytest.MonkeyPatch
 
 def test_quiet_says_what_failed_only(tmp_path: Path) -> None:
     ended = run_program("check", written(tmp_path, "230231"), "-q")
-    assert ended.out.startswith("failed loop_down [block 64, n=1000] on orin-ecrts2025: kernel")
+    assert ended.out.startswith(
+        "failed loop_down [block 64, n=1000] on orin-ecrts2025-memory: kernel"
+    )
     assert len(ended.out.splitlines()) == 1
     assert run_program("check", written(tmp_path), "-q").out == ""
 

@@ -123,7 +123,7 @@ def test_junit(report: CheckReport) -> None:
     kinds = [[(one.tag, one.get("type")) for one in case] for case in suite]
     assert kinds == [[("failure", "PW520")], [("error", "PW203")], [], [("error", "PW109")]]
     assert "kernels.ptx:15:1: error[PW520]" in (suite[0][0].text or "")
-    assert suite[1].get("name") == "loop_step [block 64, n=1000] on orin-ecrts2025"
+    assert suite[1].get("name") == "loop_step [block 64, n=1000] on orin-ecrts2025-memory"
     assert r"\u001b[1m" in (suite[3].get("classname") or "")
 
 

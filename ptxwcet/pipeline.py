@@ -97,14 +97,14 @@ class _Preparation:
         charges = self.machine.memory is not None
         accesses = analyse_accesses(graph, launch) if charges else None
         pieces = tuple(
-            self._piece(paths, launch, placed, counts.get(paths.warps), accesses)
+            self.piece(paths, launch, placed, counts.get(paths.warps), accesses)
             for paths in merge_equal(found)
         )
         return PreparedKernel(
             self.kernel, self.cfg, self.forest, launch, self.machine, pieces, placed
         )
 
-    def _piece(
+    def piece(
         self,
         paths: BlockPaths,
         launch: Launch,
@@ -112,6 +112,7 @@ class _Preparation:
         count: int | None,
         accesses: KernelAccesses | None,
     ) -> PreparedPiece:
+        """What the warps of some blocks execute, and how long each instruction of it takes."""
         kernel, machine = self.kernel, self.machine
         followed = with_variable_registers(kernel)
         given = decisive_variables(followed, {*launch.parameter_bytes, *launch.constants})
@@ -206,6 +207,27 @@ def _least(
             whole = () if best is None else best.of_launch
             best = replace(found, launch=stated[0], facts=stated[1], with_all_facts=whole)
     return best
+
+
+def on_machine(
+    row: KernelAnalysis,
+    machine: Machine,
+    accesses: KernelAccesses | None,
+    *,
+    unknown_at_worst: bool = False,
+) -> PreparedKernel:
+    """What the paths of an analysed kernel take on another machine: nothing is walked again.
+
+    ``accesses`` are those of the kernel, which machines need that charge them. Raises
+    PtxwcetError (PW401 to PW403). Cost: linear in the paths.
+    """
+    preparation = _Preparation(row.kernel, row.cfg, row.forest, machine, unknown_at_worst)
+    charged = accesses if machine.memory is not None else None
+    pieces = tuple(
+        preparation.piece(piece.paths, row.launch, row.facts, piece.count, charged)
+        for piece in row.pieces
+    )
+    return PreparedKernel(row.kernel, row.cfg, row.forest, row.launch, machine, pieces, row.facts)
 
 
 def analyse_prepared(

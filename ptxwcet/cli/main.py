@@ -41,6 +41,7 @@ _COMMANDS = {
     "phases": "ptxwcet.cli.phases",
     "pwcet": "ptxwcet.cli.pwcet",
     "record": "ptxwcet.cli.record",
+    "report": "ptxwcet.cli.report",
     "run": "ptxwcet.cli.run",
     "schema": "ptxwcet.cli.schema",
     "sequence": "ptxwcet.cli.sequence",

@@ -43,12 +43,12 @@ def path_rows(row: KernelAnalysis, explained: BoundExplanation) -> tuple[PathRow
         for warp_class, executions in sorted(by_class.items()):
             if executions[first]:
                 warps = row.worst.analysis.workload.classes[warp_class].warps
-                lines = _source_range(row.kernel, range(block.start, block.end))
+                lines = source_range(row.kernel, range(block.start, block.end))
                 rows.append(PathRow(row.cfg.name(block.id), lines, executions[first], warps))
     return tuple(rows)
 
 
-def _source_range(kernel: Kernel, indices: range) -> str:
+def source_range(kernel: Kernel, indices: range) -> str:
     """The source lines of a block in the file where most of it comes from, first to last."""
     located: dict[str, list[int]] = {}
     for index in indices:

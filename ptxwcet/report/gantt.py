@@ -45,7 +45,7 @@ def draw_gantt(row: KernelSimulation, path: Path) -> None:
     warps = sorted({event.warp for event in events})
     units = sorted({event.unit for event in events})
     colour = {unit: _COLOURS[k % len(_COLOURS)] for k, unit in enumerate(units)}
-    lanes = {warp: _assign([e for e in events if e.warp == warp]) for warp in warps}
+    lanes = {warp: assign_lanes([e for e in events if e.warp == warp]) for warp in warps}
     height = sum(1.4 + max(lane for _, lane in lanes[warp]) + 1 for warp in warps)
     last = max(event.end_cycle for event in events)
     size = (min(24.0, max(7.0, 2.5 + last / 18)), min(40.0, 1.6 + 0.24 * height))
@@ -92,7 +92,7 @@ def _fixed_metadata(path: Path) -> dict[str, str | None]:
     return {"Date": None} if path.suffix == ".svg" else {}
 
 
-def _assign(events: list[IssueEvent]) -> list[tuple[IssueEvent, int]]:
+def assign_lanes(events: list[IssueEvent]) -> list[tuple[IssueEvent, int]]:
     """Each event with the first lane of its warp that is free from its issue on."""
     ends: list[int] = []
     placed = []
@@ -107,15 +107,20 @@ def _assign(events: list[IssueEvent]) -> list[tuple[IssueEvent, int]]:
 
 def _draw_phases(axes: object, events: list[IssueEvent], base: float) -> None:
     """The union of the warp's initiations."""
-    spans: list[list[int]] = []
+    bars = [(begin, end - begin) for begin, end in execution_spans(events)]
+    axes.broken_barh(bars, (base, 0.7), facecolors="0.2")  # type: ignore[attr-defined]
+
+
+def execution_spans(events: list[IssueEvent]) -> list[tuple[int, int]]:
+    """The cycles in which some of a warp's instructions initiates, as ranges in order."""
+    spans: list[tuple[int, int]] = []
     for event in sorted(events, key=lambda one: one.dispatch_cycle):
         begin, end = event.dispatch_cycle, event.initiation_end_cycle
         if spans and begin <= spans[-1][1]:
-            spans[-1][1] = max(spans[-1][1], end)
+            spans[-1] = spans[-1][0], max(spans[-1][1], end)
         else:
-            spans.append([begin, end])
-    bars = [(begin, end - begin) for begin, end in spans]
-    axes.broken_barh(bars, (base, 0.7), facecolors="0.2")  # type: ignore[attr-defined]
+            spans.append((begin, end))
+    return spans
 
 
 def _title(row: KernelSimulation) -> str:

@@ -25,11 +25,15 @@ class SourceLines:
         location = kernel.instructions[index].location
         if location is None:
             return ptx_text(kernel, index)
-        name = Path(location.file).name
+        lines = self.lines(location.file)
+        return lines[location.line - 1].strip() if 0 < location.line <= len(lines) else None
+
+    def lines(self, file: str) -> list[str]:
+        """All lines of a source file, as ``.file`` names it; none if it is not at hand."""
+        name = Path(file).name
         if name not in self._files:
             self._files[name] = self._read(name)
-        lines = self._files[name]
-        return lines[location.line - 1].strip() if 0 < location.line <= len(lines) else None
+        return self._files[name]
 
     def _read(self, name: str) -> list[str]:
         given = self._source

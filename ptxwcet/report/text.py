@@ -85,7 +85,7 @@ def _refused(kernel: Refused) -> str:
 
 def _bounded(kernel: BoundedKernel, extent: Extent) -> str:
     is_whole = extent is Extent.DETAILS
-    lines = [f"kernel     {kernel.kernel}", f"launch     {_launch(kernel)}", ""]
+    lines = [f"kernel     {kernel.kernel}", f"launch     {launch_text(kernel)}", ""]
     lines += launch_lines(kernel)
     lines.append(
         f"BOUND      {kernel.bound_cycles:,} cycles for any one block alone on its SM "
@@ -173,7 +173,9 @@ def _worst_path(kernel: BoundedKernel) -> list[str]:
     )
 
 
-def _launch(kernel: BoundedKernel) -> str:
+def launch_text(kernel: BoundedKernel) -> str:
+    """The launch that a bound is for: block, grid, parameters."""
+
     def dims(sizes: tuple[int, int, int]) -> str:
         return "x".join(map(str, sizes))
 

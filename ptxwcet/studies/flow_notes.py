@@ -56,10 +56,11 @@ def describe_flow(request: Request) -> tuple[DescribedKernel | RefusedKernel, ..
     PtxwcetError for input that concerns no single kernel. Cost: a path extraction each.
     """
     opened = open_request(request)
-    return opened.each(lambda kernel: _describe(kernel, opened))
+    return opened.each(lambda kernel: describe_kernel(kernel, opened))
 
 
-def _describe(kernel: Kernel, opened: Opened) -> DescribedKernel:
+def describe_kernel(kernel: Kernel, opened: Opened) -> DescribedKernel:
+    """What is known of a requested kernel. Raises PtxwcetError for a launch that does not fit."""
     launch, whole = opened.launch_of(kernel), opened.whole(kernel)
     cfg, forest = build_flow(whole, launch)
     placed = place_facts(whole, cfg, forest, opened.facts_of(kernel))

@@ -410,26 +410,37 @@ def grows(nodes: Path) -> bool:
 
 def visited_blocks(nodes: Path) -> Iterator[int]:
     """The blocks of a path, each occurrence in the tree once."""
-    for node in nodes:
+    return (block for block, _ in visits(nodes))
+
+
+def visits(nodes: Path) -> Iterator[tuple[int, bool | None]]:
+    """The blocks of a path with whether it goes on at the target of the branch at their end.
+
+    None: it may do either, or does both. Each occurrence in the tree once.
+    """
+    for number, node in enumerate(nodes):
         match node:
-            case Visit(block):
-                yield block
+            case Visit(block, taken):
+                parts = any(
+                    isinstance(one, PathUnordered) for one in nodes[number + 1 : number + 2]
+                )
+                yield block, None if parts else taken
             case PathRepeat(body=body) | PathLoop(body=body) | PathGrowing(body=body):
-                yield from visited_blocks(body)
+                yield from visits(body)
             case PathUnordered(first, second):
-                yield from visited_blocks(first)
-                yield from visited_blocks(second)
+                yield from visits(first)
+                yield from visits(second)
             case PathFork(block, first, second) | PathPart(block, first, second):
-                yield block
-                yield from visited_blocks(first)
-                yield from visited_blocks(second)
+                yield block, None
+                yield from visits(first)
+                yield from visits(second)
             case PathScatter(_, body):
-                yield from visited_blocks(body)
+                yield from visits(body)
             case PathChoice(alternatives) | PathLate(sides=alternatives):
                 for side in alternatives:
-                    yield from visited_blocks(side)
+                    yield from visits(side)
             case PathEnd(leave, last):
-                yield from (visit.block for visit in (leave, *last))
+                yield from ((visit.block, visit.taken) for visit in (leave, *last))
 
 
 def rests_on_no_races(nodes: Path) -> bool:

@@ -1,0 +1,169 @@
+"""The page as one HTML file: the template filled in. Everything from outside is escaped."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import platform
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from importlib import resources
+from itertools import count
+from typing import Any
+
+from ptxwcet.report.certificate_rows import CertificateRow, RangeRow, SumRow
+from ptxwcet.report.memory_model import AccessRow
+from ptxwcet.report.page.charts import METHODS, curve_svg, gantt_svg, phases_svg
+from ptxwcet.report.page.model import (
+    LAUNCH_PARTS,
+    PARTS,
+    KernelPage,
+    Page,
+    merged_assumptions,
+    plain_name,
+)
+from ptxwcet.report.text import launch_text
+from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.support.printable import printable_picture
+
+_SECTIONS = (
+    ("made", "made of"),
+    ("rests", "rests on"),
+    ("code", "code and graph"),
+    ("memory", "memory"),
+    ("loops", "loops"),
+    ("phases", "warps in time"),
+    ("curves", "how it grows"),
+)
+
+
+def page_file(name: str) -> str:
+    """The text of a file that belongs to the page: its template, style or script."""
+    return resources.files("ptxwcet.report.page").joinpath(name).read_text(encoding="utf-8")
+
+
+def require_page_libraries() -> None:
+    """Raises PtxwcetError (PW235) if what the page needs is not installed."""
+    try:
+        import grandalf  # noqa: F401
+        import jinja2  # noqa: F401
+    except ImportError as error:
+        raise PtxwcetError(
+            Diagnostic(
+                "PW235",
+                f"the page needs the package {error.name}",
+                help="pip install 'ptxwcet[report]'",
+            )
+        ) from None
+
+
+def render_page(page: Page) -> str:
+    """The page. Cost: linear in what it shows, and a second for its pictures."""
+    # here: an extra, which only the page needs
+    from jinja2 import Environment, StrictUndefined
+    from markupsafe import Markup
+
+    numbers = count()
+    script = page_file("page.js")
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    text = environment.from_string(page_file("page.html")).render(
+        page=page,
+        title=plain_name(page),
+        style=Markup(page_file("style.css") + page_file("kernel.css")),
+        script=Markup(script),
+        script_hash=f"sha256-{digest}",
+        made=page.made.strftime("%Y-%m-%d %H:%M UTC"),
+        python=platform.python_version(),
+        parts=_SECTIONS,
+        section_parts=PARTS,
+        launch_parts=LAUNCH_PARTS,
+        methods=METHODS,
+        assumptions=merged_assumptions,
+        launch_text=launch_text,
+        grouped=_grouped,
+        loop_rows=_loop_rows,
+        certificate_text=_certificate_text,
+        graph_data=_graph_data,
+        phases_svg=lambda found: Markup(phases_svg(found)),
+        gantt_svg=lambda run: Markup(gantt_svg(run)),
+        curve_svg=lambda curve, axis: Markup(curve_svg(curve, axis, f"p{next(numbers)}-")),
+    )
+    return printable_picture(text)
+
+
+def _graph_data(one: KernelPage) -> dict[str, Any]:
+    """The graph as the script reads it."""
+    assert not isinstance(one.graph, str)
+    return {**asdict(one.graph), "id": one.anchor, "has_path": bool(one.bars)}
+
+
+def _grouped(accesses: Sequence[AccessRow]) -> list[list[AccessRow]]:
+    """Accesses that are alike together; those that pay most first."""
+    groups: dict[tuple[object, ...], list[AccessRow]] = {}
+    for one in accesses:
+        key = (one.place, one.space, one.purpose, one.bytes, one.most, one.reason)
+        groups.setdefault(key, []).append(one)
+    return sorted(
+        groups.values(),
+        key=lambda rows: (-sum(one.share_percent or 0 for one in rows), rows[0].ptx_line),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _LoopLine:
+    """A loop in the table."""
+
+    block: str
+    source_line: str
+    iterations: str
+    origin: str
+    reason: str
+    certificates: tuple[CertificateRow, ...] = ()
+
+
+def _loop_rows(one: KernelPage) -> list[_LoopLine]:
+    """The loops of a kernel: of one that is not bounded, what is known of them."""
+    if one.bounded is not None:
+        return [
+            _LoopLine(
+                *(loop.block, loop.source_line, f"{loop.iterations:,}", loop.origin, loop.reason),
+                loop.certificates,
+            )
+            for loop in one.bounded.loops
+        ]
+    if isinstance(one.graph, str):
+        return []
+    return [_LoopLine(loop.name, "", "", loop.bound, loop.reason) for loop in one.graph.loops]
+
+
+def _certificate_text(row: CertificateRow) -> str:
+    """A certificate in a sentence."""
+    if row.remainders is not None:
+        pair = row.remainders
+        return f"Euclid's algorithm on {pair.dividend} and {pair.divisor}"
+    parts = [f"{_sum(row.measure)} is at most {row.high:,} at the entry, then at least {row.low:,}"]
+    for step in row.steps:
+        own = "it" if step.factor == step.divisor == 1 else f"{step.factor} / {step.divisor} of it"
+        parts.append(f"an iteration leaves at most {own} {step.constant:+,}")
+    if row.invariant:
+        parts.append("always " + ", ".join(map(_range, row.invariant)))
+    if row.facts:
+        parts.append("at the entry " + ", ".join(map(_range, row.facts)))
+    return "; ".join(parts)
+
+
+def _range(one: RangeRow) -> str:
+    multiple = f" (a multiple of {one.divisor})" if one.divisor > 1 else ""
+    return f"{one.low:,} <= {_sum(one.sum)} <= {one.high:,}{multiple}"
+
+
+def _sum(one: SumRow) -> str:
+    parts = [
+        f"{'' if part.coefficient == 1 else f'{part.coefficient:,} '}{part.register}"
+        for part in one.parts
+    ]
+    constant = [f"{one.constant:,}"] if one.constant or not parts else []
+    return " + ".join([*parts, *constant])

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ptxwcet.cli.command import Command
+from ptxwcet.cli.made import command_line, page_time
 from ptxwcet.cli.output import echo, finish
 from ptxwcet.cli.paths import InputFile
 from ptxwcet.cli.progress import ProgressLine
@@ -63,7 +65,9 @@ def pwcet(
     if save_times is not None:
         write_text(save_times, _times_csv(answer), "PW709")
     if html is not None or plots is not None:
-        _draw(answer, report, html, plots, picture_format)
+        read = [("PTX" if files[0].endswith(".ptx") else "measurements", one) for one in files]
+        read += [("launch file", one) for one in options["launches"]]
+        _draw(answer, report, html, plots, picture_format, read)
     echo(render_json(report) if form == "json" else render_pwcet_text(report), nl=False)
     # warnings stand in the report; a refused curve that was forced is marked where it is printed
     errors = [one for one in findings(answer) if one.severity is Severity.ERROR and not force]
@@ -167,16 +171,26 @@ def _drawn(files: tuple[str, ...], settings: Settings, options: dict[str, Any]) 
 
 
 def _draw(
-    answer: PwcetAnswer, report: Any, html: Path | None, plots: Path | None, form: str
+    answer: PwcetAnswer,
+    report: Any,
+    html: Path | None,
+    plots: Path | None,
+    form: str,
+    read: Sequence[tuple[str, str]],
 ) -> None:
+    """Pictures and page; ``read`` are the files that they rest on, and what they are."""
+    from ptxwcet.report.page.parts import Made
     from ptxwcet.report.pwcet_html import render_pwcet_html
     from ptxwcet.report.pwcet_plots import draw_plots, write_plots
+    from ptxwcet.studies.opening import ReadFile
 
     pictures = draw_plots(answer, report)
     if plots is not None:
         write_plots(pictures, plots, form)
     if html is not None:
-        write_text(html, render_pwcet_html(report, pictures), "PW709")
+        rests_on = tuple(ReadFile.of(*one) for one in read)
+        made = Made(command_line(), page_time(), rests_on)
+        write_text(html, render_pwcet_html(report, pictures, made), "PW709")
 
 
 def _times_csv(answer: PwcetAnswer) -> str:

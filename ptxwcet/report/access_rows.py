@@ -53,6 +53,14 @@ class AccessRow:
         return "sectors" if self.most.sectors else "passes" if self.most.passes else "words"
 
     @property
+    def takes(self) -> str:
+        """What it takes of that kind, in words."""
+        most = getattr(self.most, self.kind)
+        serial = f", {self.most.serial} in turn" if self.most.serial else ""
+        mark = "" if self.exact else "<= "
+        return f"{mark}{most} {self.kind if most != 1 else _ONE[self.kind]}{serial}"
+
+    @property
     def excess(self) -> float:
         """How many times as many transactions it takes as so many bytes need."""
         least = getattr(self.least, self.kind)
@@ -98,16 +106,21 @@ def _transactions(found: Transactions) -> TransactionsRow:
     return TransactionsRow(found.sectors, found.lines, found.passes, found.words, found.serial)
 
 
+def grouped_accesses(accesses: Sequence[AccessRow]) -> list[list[AccessRow]]:
+    """Accesses that are alike together; those that pay most of the bound first."""
+    groups: dict[tuple[object, ...], list[AccessRow]] = {}
+    for one in accesses:
+        key = (one.place, one.space, one.purpose, one.bytes, one.most, one.reason)
+        groups.setdefault(key, []).append(one)
+    return sorted(groups.values(), key=_importance)
+
+
 def access_lines(accesses: Sequence[AccessRow], most_rows: int) -> Iterator[str]:
     """A table of accesses, one row for all of a line that do the same, the costliest first.
 
     Under it what was left out, and what the numbers count.
     """
-    groups: dict[tuple[object, ...], list[AccessRow]] = {}
-    for one in accesses:
-        key = (one.place, one.space, one.purpose, one.bytes, one.most, one.reason)
-        groups.setdefault(key, []).append(one)
-    ordered = sorted(groups.values(), key=_importance)
+    ordered = grouped_accesses(accesses)
     table = [("line", "access", "takes", "least", "share", "because"), *map(_cells, ordered)]
     yield from _aligned(table[: most_rows + 1])
     hidden = len(table) - 1 - most_rows
@@ -133,14 +146,12 @@ def _importance(rows: Sequence[AccessRow]) -> tuple[float, float, int]:
 def _cells(rows: Sequence[AccessRow]) -> tuple[str, ...]:
     one = rows[0]
     times = f"{len(rows)} x " if len(rows) > 1 else ""
-    most, least = getattr(one.most, one.kind), getattr(one.least, one.kind)
-    mark = "" if one.exact else "<= "
+    least = getattr(one.least, one.kind)
     share = sum(each.share_percent or 0 for each in rows)
-    serial = f", {one.most.serial} in turn" if one.most.serial else ""
     return (
         one.place,
         f"{times}{one.purpose} {one.space} {one.bytes} B",
-        f"{mark}{most} {one.kind if most != 1 else _ONE[one.kind]}{serial}",
+        one.takes,
         str(least),
         "-" if one.share_percent is None else f"{share:.1f} %",
         one.reason,

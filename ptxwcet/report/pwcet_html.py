@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from html import escape
 
+from ptxwcet.report.page.parts import Made, page_file, themed
 from ptxwcet.report.pwcet_model import ConditionRow, PwcetReport
 from ptxwcet.report.pwcet_plots import Picture
 from ptxwcet.report.pwcet_text import (
@@ -16,22 +17,8 @@ from ptxwcet.report.pwcet_text import (
 )
 from ptxwcet.support.printable import printable_picture
 
-_STYLE = """
-body { font: 15px/1.45 system-ui, sans-serif; max-width: 1040px; margin: 2em auto; padding: 0 1em;
-  color: #222; }
-h1 { font-size: 1.5em; } h2 { margin-top: 2.2em; border-bottom: 1px solid #bbb; }
-table { border-collapse: collapse; margin: .6em 0; font-size: .92em; }
-th, td { padding: .2em .7em; border-bottom: 1px solid #ddd; text-align: left; }
-td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; }
-.kept, .passed, .probabilistic { color: #1a6b2a; } .rejected, .failed, .refused { color: #b3200a; }
-.doubtful, .estimate { color: #8a5a00; } .refused { font-weight: bold; }
-figure { margin: 1em 0; } figure svg { max-width: 100%; height: auto; }
-figcaption { color: #555; font-size: .9em; }
-.box { border-left: 4px solid #bbb; padding-left: 1em; }
-"""
 
-
-def render_pwcet_html(report: PwcetReport, pictures: Sequence[Picture]) -> str:
+def render_pwcet_html(report: PwcetReport, pictures: Sequence[Picture], made: Made) -> str:
     """The page. Labels and file names are escaped."""
     body = [
         "<h1>Probabilistic WCET</h1>",
@@ -45,7 +32,9 @@ def render_pwcet_html(report: PwcetReport, pictures: Sequence[Picture]) -> str:
     body.append("<h2>Assumed, besides the tests</h2><ul>")
     body += [f"<li>{escape(said)}</li>" for said in report.assumptions]
     body.append(f"</ul><p>Method: {escape(report.citation)}.</p>")
-    head = f'<meta charset="utf-8"><title>Probabilistic WCET</title><style>{_STYLE}</style>'
+    body += _made(made)
+    head = '<meta charset="utf-8"><meta name="viewport" content="width=device-width">'
+    head += f"<title>Probabilistic WCET</title><style>{page_file('style.css')}</style>"
     page = f'<!DOCTYPE html>\n<html lang="en"><head>{head}</head>\n<body>\n'
     return printable_picture(page + "\n".join(body) + "\n</body></html>\n")
 
@@ -213,11 +202,17 @@ def _figures(pictures: Sequence[Picture], label: str) -> Iterator[str]:
     for number, picture in enumerate(pictures):
         if picture.condition != label:
             continue
-        drawn = picture.bytes("svg").decode("utf-8")
-        drawn = drawn[drawn.index("<svg") :]
-        # ids of several pictures on one page must differ
-        prefix = f"{picture.name}{number}-"
-        for mark in ('id="', 'href="#', "url(#"):
-            drawn = drawn.replace(mark, mark + prefix)
+        drawn = themed(picture.bytes("svg").decode("utf-8"), f"{picture.name}{number}-")
         caption = f"{escape(picture.title)}: {escape(picture.caption)}"
         yield f"<figure>{drawn}<figcaption>{caption}</figcaption></figure>"
+
+
+def _made(made: Made) -> Iterator[str]:
+    yield "<h2>How this page was made</h2>"
+    yield f"<p><code>{escape(made.command)}</code></p>"
+    rows = [
+        [escape(one.what), escape(one.name), f'<span class="hash">{one.sha256}</span>']
+        for one in made.files
+    ]
+    yield _table(["file", "name", "SHA-256"], rows, [])
+    yield f'<p class="made">Made {made.time}. All that is shown is in this file.</p>'

@@ -43,7 +43,7 @@ from ptxwcet.studies.memory_accesses import StudiedAccesses
 from ptxwcet.studies.opening import (
     Answer,
     Opened,
-    file_digest,
+    ReadFile,
     find_named_policy,
     open_request,
     refuse,
@@ -89,15 +89,6 @@ def reasons(study: KernelStudy) -> Reasons:
     return () if isinstance(study.analysis, KernelAnalysis) else study.analysis
 
 
-@dataclass(frozen=True, slots=True)
-class ReadFile:
-    """A file that an answer rests on: what it is, its name, its SHA-256 in hexadecimal."""
-
-    what: str
-    path: str
-    sha256: str
-
-
 def study_kernels(request: Request, *, draws_runs: bool = True) -> Answer[KernelStudy]:
     """Studies each requested kernel, also those that are not bounded.
 
@@ -111,19 +102,17 @@ def study_kernels(request: Request, *, draws_runs: bool = True) -> Answer[Kernel
 
 def files_of(request: Request, answer: Answer[KernelStudy]) -> tuple[ReadFile, ...]:
     """The files that an answer rests on, each with its digest."""
-    found = [ReadFile("PTX", answer.path, answer.sha256)]
-    machine = find_machine_file(request.machine)
-    found.append(ReadFile("machine", machine.name, file_digest(str(machine))))
     beside = Path(request.path).with_suffix(".cu")
     source = request.source or (str(beside) if request.text is None and beside.is_file() else None)
     others = (
+        ("machine", str(find_machine_file(request.machine))),
         ("CUDA source", source),
         ("launch file", request.launch_file),
         ("facts", request.facts_file),
         ("ptxas output", request.ptxas_info),
     )
-    found += [ReadFile(what, path, file_digest(path)) for what, path in others if path is not None]
-    return tuple(found)
+    ptx = ReadFile("PTX", answer.path, answer.sha256)
+    return (ptx, *(ReadFile.of(what, path) for what, path in others if path is not None))
 
 
 @dataclass(frozen=True, slots=True)

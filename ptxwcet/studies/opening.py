@@ -34,7 +34,13 @@ from ptxwcet.simulator.policies import Policy, find_policy
 from ptxwcet.studies.request import Request
 from ptxwcet.support.demangling import names_meant
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError, internal_error
-from ptxwcet.support.input_files import MOST_TEXT_BYTES, read_bytes, read_text
+from ptxwcet.support.input_files import (
+    MOST_DATA_BYTES,
+    MOST_TEXT_BYTES,
+    open_input,
+    read_bytes,
+    read_text,
+)
 from ptxwcet.support.printable import printable_line
 from ptxwcet.support.source import SourceFile
 
@@ -90,6 +96,24 @@ class Answer(Generic[_Study]):
     def refused(self) -> tuple[RefusedKernel, ...]:
         """The others."""
         return tuple(row for row in self.kernels if isinstance(row, RefusedKernel))
+
+
+@dataclass(frozen=True, slots=True)
+class ReadFile:
+    """A file that an answer rests on: what it is, its name, its SHA-256 in hexadecimal."""
+
+    what: str
+    name: str
+    sha256: str
+
+    @staticmethod
+    def of(what: str, path: str) -> ReadFile:
+        """A file that has been read before; of whole paths the name alone is kept."""
+        digest = hashlib.sha256()
+        with open_input(path, MOST_DATA_BYTES) as file:
+            while part := file.read(1 << 20):
+                digest.update(part)
+        return ReadFile(what, Path(path).name, digest.hexdigest())
 
 
 def refuse(kernel: Kernel, error: Exception) -> RefusedKernel:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.report.gantt import assign_lanes, execution_spans
 from ptxwcet.report.page.model import WarpPhases
+from ptxwcet.report.page.parts import themed
 from ptxwcet.simulator.run import IssueEvent
 from ptxwcet.studies.bound_curves import Curve
 from ptxwcet.studies.simulated_run import KernelSimulation
@@ -28,27 +29,6 @@ METHODS = ("safe", "gub", "lower", "lrr", "gto")
 _WIDTH = 1000
 _LANE = 9
 _LEFT = 62
-# what matplotlib draws in these colours takes those of the page
-_THEME = {
-    "#000000": "currentColor",
-    "#ffffff": "var(--paper)",
-    "#cccccc": "var(--rule)",
-    "#b0b0b0": "var(--rule)",
-    **{f"#12345{k}": f"var(--c{k})" for k in range(6)},
-}
-
-
-def themed(svg: str, prefix: str) -> str:
-    """A picture of matplotlib in the colours of the page, its ids begun with ``prefix``.
-
-    Ids of several pictures on one page must differ.
-    """
-    drawn = svg[svg.index("<svg") :]
-    for mark in ('id="', 'href="#', "url(#"):
-        drawn = drawn.replace(mark, mark + prefix)
-    for colour, own in _THEME.items():
-        drawn = drawn.replace(colour, own)
-    return drawn
 
 
 def phases_svg(found: WarpPhases) -> str:
@@ -146,11 +126,11 @@ def curve_svg(curve: Curve, axis: str, prefix: str) -> str:
     from matplotlib.figure import Figure
 
     with rc_context({"svg.hashsalt": "ptxwcet", "svg.fonttype": "none", "font.size": 9}):
-        figure = Figure(figsize=(6.2, 3.6), layout="constrained")
+        figure = Figure(figsize=(7.2, 3.8), layout="constrained")
         plot = figure.subplots()
         for number, name in enumerate(METHODS):
             _line(plot, curve, name, f"#12345{number}")
-        plot.set(xlabel=axis, ylabel="cycles", ylim=(0, None))
+        plot.set(xlabel=axis, ylabel="cycles", ylim=(0, None), ymargin=0.08)
         plot.yaxis.set_major_formatter("{x:,.0f}")
         plot.grid(color="#cccccc", lw=0.6)
         plot.legend(fontsize=8)

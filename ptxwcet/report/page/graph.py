@@ -18,10 +18,12 @@ from ptxwcet.report.explanation import source_range
 from ptxwcet.report.page.layout import lay_out
 from ptxwcet.studies.flow_notes import DescribedKernel
 
-_BLOCK_WIDTH = 196
+_BLOCK_WIDTH = 206
 _EXIT_WIDTH = 64
 _PORT_WIDTH = 12
 _MARGIN = 14
+_PLACE = 17
+"""Characters of a place that a box has room for: the end of it tells most."""
 _LANE = 10
 """Beside the layers of a loop, for each back edge."""
 _UNFOLDED_BLOCKS = 60
@@ -163,7 +165,8 @@ def _boxes(flow: DescribedKernel, facts: PathFacts) -> Iterator[BlockBox]:
         count = block.end - block.start
         lines = [cfg.name(block.id), f"{count} instruction{'s' * (count != 1)}"]
         if count:
-            lines[1] += f", {source_range(kernel, range(block.start, block.end))}"
+            where = source_range(kernel, range(block.start, block.end))
+            lines[1] += f", {where if len(where) <= _PLACE else '…' + where[-_PLACE + 1 :]}"
         executions, paid = facts.executions.get(block.id, 0), facts.paid.get(block.id, 0)
         if total:
             lines.append(f"{executions:,} x, {100 * paid / total:.1f} % of the bound")
@@ -183,7 +186,13 @@ def _boxes(flow: DescribedKernel, facts: PathFacts) -> Iterator[BlockBox]:
 def _loop_box(flow: DescribedKernel, loop: Loop) -> LoopBox:
     note = flow.notes.loops.get(loop.id)
     bound, reason = ("", "") if note is None else (note.bound, note.reason)
-    return LoopBox(loop.id, flow.cfg.name(loop.header), bound, reason, loop.depth)
+    return LoopBox(
+        loop.id,
+        flow.cfg.name(loop.header),
+        bound.partition(" (")[0],
+        ": ".join(filter(None, (bound, reason))),
+        loop.depth,
+    )
 
 
 def _label(cfg: ControlFlowGraph, start: BlockId, end: BlockId) -> str:

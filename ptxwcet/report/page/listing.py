@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from ptxwcet.flow.graph.cfg import ControlFlowGraph
 from ptxwcet.ir.kernel import Kernel
-from ptxwcet.report.explanation import SourceLines
+from ptxwcet.report.source_lines import SourceLines
 
 _MOST_LINES = 20_000
 """Of a file: a page with more is slow to open, and nobody reads it."""

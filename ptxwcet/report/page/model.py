@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from itertools import islice
 
 from ptxwcet.analysed import KernelAnalysis
@@ -14,9 +13,9 @@ from ptxwcet.flow.graph.cfg import ControlFlowGraph
 from ptxwcet.flow.graph.divergent_sets import StandingEdges
 from ptxwcet.ir.kernel import Space
 from ptxwcet.report.build import build_report
-from ptxwcet.report.explanation import SourceLines
+from ptxwcet.report.source_lines import SourceLines
 from ptxwcet.report.head import MachineHead, Refused, as_people_know
-from ptxwcet.report.memory_model import AccessRow, access_row
+from ptxwcet.report.access_rows import AccessRow, access_rows
 from ptxwcet.report.model import (
     BoundedKernel,
     LaunchRow,
@@ -24,9 +23,10 @@ from ptxwcet.report.model import (
 )
 from ptxwcet.report.page.graph import GraphData, PathFacts, build_graph
 from ptxwcet.report.page.listing import Listing, build_listing
+from ptxwcet.report.page.parts import Made
 from ptxwcet.studies.bound_curves import Curve
 from ptxwcet.studies.flow_notes import DescribedKernel
-from ptxwcet.studies.kernel_page import KernelStudy, ReadFile, Reasons
+from ptxwcet.studies.kernel_page import KernelStudy, Reasons
 from ptxwcet.studies.memory_accesses import StudiedAccesses
 from ptxwcet.studies.opening import Answer, RefusedKernel
 from ptxwcet.studies.simulated_run import KernelSimulation
@@ -36,7 +36,7 @@ from ptxwcet.timing.phases import Phase, PhaseKind, PhaseRepeat
 PARTS = ("issue", "waits for results", "waits for units", "other warps")
 """What the cycles of a section are made of, as the page calls it."""
 LAUNCH_PARTS = ("work", "latency", "tail", "launcher", "memory", "overhead")
-_MOST_BARS = 24
+_MOST_BARS = 16
 _MOST_PHASES = 120
 
 
@@ -109,17 +109,13 @@ class Page:
     head: MachineHead
     kernels: tuple[KernelPage, ...]
     by_definition: tuple[tuple[str, str, str], ...]
-    files: tuple[ReadFile, ...]
-    command: str
-    made: datetime
+    made: Made
 
 
 def build_page(
     answer: Answer[KernelStudy],
-    files: Sequence[ReadFile],
     source: str | None,
-    command: str,
-    made: datetime,
+    made: Made,
     failures: list[Diagnostic],
 ) -> Page:
     """The data of the page; internal errors in a kernel's row are added to ``failures``.
@@ -142,7 +138,7 @@ def build_page(
         _kernel(f"k{number}", study, as_people_know(row), lines)
         for number, (study, row) in enumerate(zip(answer.answered, report.kernels, strict=True))
     )
-    return Page(report, kernels, made_true, tuple(files), command, made)
+    return Page(report, kernels, made_true, made)
 
 
 def _refusal(study: KernelStudy) -> RefusedKernel:
@@ -188,14 +184,22 @@ def _why(reasons: Reasons) -> str:
 
 
 def _bars(row: BoundedKernel) -> tuple[Bar, ...]:
-    """The sections of the bound, those that go beyond what can be read as one."""
+    """The sections of the bound; of many, those that end at one barrier together."""
     assert row.explanation is not None
     bars = [_bar(one) for one in row.explanation.sections]
-    shown, rest = bars[:_MOST_BARS], bars[_MOST_BARS:]
-    if rest:
-        sums = tuple(sum(column) for column in zip(*(one.cycles for one in rest), strict=True))
-        shown.append(Bar(f"{len(rest)} more sections", 1, sums))
-    return tuple(shown)
+    if len(bars) <= _MOST_BARS:
+        return tuple(bars)
+    by_end: dict[str, list[Bar]] = {}
+    for one in bars:
+        by_end.setdefault(one.label, []).append(one)
+    merged = [_merged(label, same) for label, same in by_end.items()]
+    rest = merged[_MOST_BARS:]
+    return (*merged[:_MOST_BARS], *([_merged("others", rest)] if rest else []))
+
+
+def _merged(label: str, bars: Sequence[Bar]) -> Bar:
+    columns = zip(*(one.cycles for one in bars), strict=True)
+    return Bar(label, sum(one.times for one in bars), tuple(map(sum, columns)))
 
 
 def _bar(section: PaidSectionRow) -> Bar:
@@ -255,11 +259,7 @@ def _accesses(study: KernelStudy, lines: SourceLines) -> tuple[AccessRow, ...] |
     one = study.accesses
     if not isinstance(one, StudiedAccesses):
         return _why(one)
-    return tuple(
-        access_row(one, each, lines)
-        for each in one.accesses.accesses
-        if each.access.space is not Space.PARAM
-    )
+    return access_rows(one.kernel, one.accesses, lines, one.paid, one.bound_cycles)
 
 
 def _phases(study: KernelStudy) -> WarpPhases | str:

@@ -1,7 +1,7 @@
 "use strict";
 // A kernel's code, graph and chart, linked by source lines (data-s) and basic blocks (data-b).
 const SVG = "http://www.w3.org/2000/svg";
-const HEAD = 26, PAD = 12, LINE = 14, BETWEEN = 30, FOLDED = 196;
+const HEAD = 26, PAD = 12, LINE = 14, BETWEEN = 30, FOLDED = 206;
 
 function element(name, attributes, parent, text) {
   const made = document.createElementNS(SVG, name);
@@ -89,7 +89,7 @@ class Graph {
     element("rect", {x: item.x - item.width / 2, y: item.y, width: item.width,
       height: item.height, rx: 4}, group);
     block.lines.forEach((line, number) => element("text", {x: item.x - item.width / 2 + 7,
-      y: item.y + 16 + LINE * number}, group, short(line, 35)));
+      y: item.y + 16 + LINE * number}, group, short(line, number ? 36 : 30)));
     element("title", {}, group, block.lines.join("\n"));
     this.places.set(item.id, {item, group});
   }
@@ -102,7 +102,7 @@ class Graph {
     const head = element("g", {class: "fold", "data-fold": item.id}, group);
     element("rect", {x: left, y: item.y, width: item.drawn, height: HEAD}, head);
     const text = `${folded ? "⊞" : "⊟"} loop ${loop.name}${loop.bound ? ": " + loop.bound : ""}`;
-    element("text", {x: left + 8, y: item.y + 17}, head, short(text, item.drawn / 6.1));
+    element("text", {x: left + 8, y: item.y + 17}, head, short(text, item.drawn / 6.9));
     element("title", {}, head, `${text}\n${loop.reason}`);
     if (!folded) return this.region(item.id, left, item.y, group);
     const inside = [...this.inside(item.id)];
@@ -143,7 +143,7 @@ class Graph {
       parent);
     if (last) line.setAttribute("marker-end", `url(#${this.data.id}-${kind})`);
     if (edge.label && start !== null && start.what === "block") {
-      element("text", {x: this.leave(start) + (wire.is_back ? 20 : edge.label === "T" ? -14 : 5),
+      element("text", {x: start.x + (wire.is_back ? 22 : into < start.x - 4 ? -16 : 6),
         y: start.y + start.height + 13}, parent, edge.label);
     }
   }

@@ -5,14 +5,12 @@ from __future__ import annotations
 import base64
 import hashlib
 import platform
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from importlib import resources
 from itertools import count
 from typing import Any
 
 from ptxwcet.report.certificate_rows import CertificateRow, RangeRow, SumRow
-from ptxwcet.report.memory_model import AccessRow
+from ptxwcet.report.access_rows import grouped_accesses
 from ptxwcet.report.page.charts import METHODS, curve_svg, gantt_svg, phases_svg
 from ptxwcet.report.page.model import (
     LAUNCH_PARTS,
@@ -22,6 +20,7 @@ from ptxwcet.report.page.model import (
     merged_assumptions,
     plain_name,
 )
+from ptxwcet.report.page.parts import page_file
 from ptxwcet.report.text import launch_text
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.printable import printable_picture
@@ -35,11 +34,6 @@ _SECTIONS = (
     ("phases", "warps in time"),
     ("curves", "how it grows"),
 )
-
-
-def page_file(name: str) -> str:
-    """The text of a file that belongs to the page: its template, style or script."""
-    return resources.files("ptxwcet.report.page").joinpath(name).read_text(encoding="utf-8")
 
 
 def require_page_libraries() -> None:
@@ -75,7 +69,6 @@ def render_page(page: Page) -> str:
         style=Markup(page_file("style.css") + page_file("kernel.css")),
         script=Markup(script),
         script_hash=f"sha256-{digest}",
-        made=page.made.strftime("%Y-%m-%d %H:%M UTC"),
         python=platform.python_version(),
         parts=_SECTIONS,
         section_parts=PARTS,
@@ -83,7 +76,7 @@ def render_page(page: Page) -> str:
         methods=METHODS,
         assumptions=merged_assumptions,
         launch_text=launch_text,
-        grouped=_grouped,
+        grouped=grouped_accesses,
         loop_rows=_loop_rows,
         certificate_text=_certificate_text,
         graph_data=_graph_data,
@@ -98,18 +91,6 @@ def _graph_data(one: KernelPage) -> dict[str, Any]:
     """The graph as the script reads it."""
     assert not isinstance(one.graph, str)
     return {**asdict(one.graph), "id": one.anchor, "has_path": bool(one.bars)}
-
-
-def _grouped(accesses: Sequence[AccessRow]) -> list[list[AccessRow]]:
-    """Accesses that are alike together; those that pay most first."""
-    groups: dict[tuple[object, ...], list[AccessRow]] = {}
-    for one in accesses:
-        key = (one.place, one.space, one.purpose, one.bytes, one.most, one.reason)
-        groups.setdefault(key, []).append(one)
-    return sorted(
-        groups.values(),
-        key=lambda rows: (-sum(one.share_percent or 0 for one in rows), rows[0].ptx_line),
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +117,7 @@ def _loop_rows(one: KernelPage) -> list[_LoopLine]:
         ]
     if isinstance(one.graph, str):
         return []
-    return [_LoopLine(loop.name, "", "", loop.bound, loop.reason) for loop in one.graph.loops]
+    return [_LoopLine(loop.name, "", "", "", loop.reason) for loop in one.graph.loops]
 
 
 def _certificate_text(row: CertificateRow) -> str:

@@ -1,0 +1,38 @@
+"""What a page says of how it was made: the command, the time."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+from datetime import UTC, datetime
+
+import click
+from click.core import ParameterSource
+
+
+def command_line() -> str:
+    """The command as it was given, options in the order of their definition."""
+    context = click.get_current_context()
+    words = ["ptxwcet", context.command.name or ""]
+    for parameter in context.command.params:
+        name = parameter.name or ""
+        if context.get_parameter_source(name) is not ParameterSource.COMMANDLINE:
+            continue
+        value = context.params.get(name)
+        for one in value if isinstance(value, tuple) else (value,):
+            if isinstance(parameter, click.Argument):
+                words.append(str(one))
+            elif isinstance(one, bool):
+                words.append((parameter.opts if one else parameter.secondary_opts)[0])
+            elif one is not None:
+                words += [parameter.opts[-1], str(one)]
+    return shlex.join(words)
+
+
+def page_time() -> datetime:
+    """The time, or that of SOURCE_DATE_EPOCH: with it, equal input gives equal bytes."""
+    stated = os.environ.get("SOURCE_DATE_EPOCH", "")
+    with contextlib.suppress(ValueError, OverflowError, OSError):
+        return datetime.fromtimestamp(int(stated), UTC)
+    return datetime.now(UTC)

@@ -1,0 +1,51 @@
+"""What the tool's HTML pages have in common: style, colours of pictures, how they were made."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from importlib import resources
+
+from ptxwcet.studies.opening import ReadFile
+
+# what matplotlib draws in these colours takes those of the page
+_THEME = {
+    "#000000": "currentColor",
+    "#ffffff": "var(--paper)",
+    "#cccccc": "var(--rule)",
+    "#b0b0b0": "var(--rule)",
+    **{f"#12345{k}": f"var(--c{k})" for k in range(6)},
+}
+
+
+def themed(svg: str, prefix: str) -> str:
+    """A picture of matplotlib in the colours of the page, its ids begun with ``prefix``.
+
+    Ids of several pictures on one page must differ.
+    """
+    drawn = svg[svg.index("<svg") :]
+    for mark in ('id="', 'href="#', "url(#"):
+        drawn = drawn.replace(mark, mark + prefix)
+    for colour, own in _THEME.items():
+        drawn = drawn.replace(colour, own)
+    return drawn
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """How a page was made: the command, when, and the files that it rests on."""
+
+    command: str
+    at: datetime
+    files: Sequence[ReadFile]
+
+    @property
+    def time(self) -> str:
+        """When, in words."""
+        return self.at.strftime("%Y-%m-%d %H:%M UTC")
+
+
+def page_file(name: str) -> str:
+    """The text of a file that belongs to the pages: a template, a style, a script."""
+    return resources.files("ptxwcet.report.page").joinpath(name).read_text(encoding="utf-8")

@@ -1,0 +1,324 @@
+"""The page about a bound: it says what the report says, and loads nothing."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections import Counter
+from dataclasses import replace
+from datetime import UTC, datetime
+from html.parser import HTMLParser
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from big_kernels import big_kernel
+from places import PACKAGE, SAMPLES
+from programs import run_program
+
+from ptxwcet.analysed import KernelAnalysis
+from ptxwcet.report.page.graph import GraphData, Region
+from ptxwcet.report.page.layout import lay_out
+from ptxwcet.report.page.listing import CodeLine
+from ptxwcet.report.page.model import KernelPage, Page, build_page
+from ptxwcet.report.page.parts import Made
+from ptxwcet.report.page.render import render_page
+from ptxwcet.studies.block_bound import bound_file
+from ptxwcet.studies.kernel_page import files_of, study_kernels
+from ptxwcet.studies.request import Request
+from ptxwcet.support.diagnostics import Diagnostic
+
+HISTOGRAM = Request(str(SAMPLES / "histogram.ptx"), block="256", grid="8", parameters=("n=100000",))
+NEST = Request(str(SAMPLES / "bitonic_sort.ptx"), block="1024")
+
+
+def page_of(request: Request, *, draws_runs: bool = False) -> Page:
+    answer = study_kernels(request, draws_runs=draws_runs)
+    failures: list[Diagnostic] = []
+    made = Made("ptxwcet report", datetime(2026, 1, 2, tzinfo=UTC), files_of(request, answer))
+    page = build_page(answer, request.source, made, failures)
+    assert failures == []
+    return page
+
+
+def only(page: Page) -> KernelPage:
+    (one,) = page.kernels
+    return one
+
+
+def graph_of(one: KernelPage) -> GraphData:
+    assert isinstance(one.graph, GraphData)
+    return one.graph
+
+
+@pytest.fixture(scope="module")
+def histogram() -> Page:
+    return page_of(HISTOGRAM)
+
+
+@pytest.fixture(scope="module")
+def nest() -> Page:
+    return page_of(NEST)
+
+
+def paid(lines: tuple[CodeLine, ...]) -> int:
+    return sum(line.cycles or 0 for line in lines)
+
+
+def test_each_listing_and_the_bars_add_up_to_the_bound(histogram: Page) -> None:
+    one = only(histogram)
+    assert one.bounded is not None
+    assert one.launch_bar is not None
+    assert one.bounded.launch is not None
+    assert paid(one.listing.ptx.lines) == one.bounded.bound_cycles == 17_151
+    assert sum(bar.total for bar in one.bars) == one.bounded.bound_cycles
+    assert one.launch_bar.total == one.bounded.launch.cycles
+    hottest = max(one.listing.ptx.lines, key=lambda line: line.cycles or 0)
+    assert (hottest.heat, hottest.text.split()[0]) == (1.0, "ld.global.u8")
+
+
+def test_lines_are_linked_to_source_and_blocks(histogram: Page) -> None:
+    one = only(histogram)
+    source = one.listing.sources[0]
+    assert source.name == "histogram.cu"
+    (loop,) = (line for line in source.lines if "atomicAdd(&local" in line.text)
+    assert loop.sources == (f"0:{loop.number}",)
+    linked = [line for line in one.listing.ptx.lines if loop.sources[0] in line.sources]
+    assert "ld.global.u8" in {line.text.split()[0] for line in linked}
+    # what the code of headers pays, which are not at hand, is on no line that is shown
+    assert [len(file.lines) for file in one.listing.sources[1:]] == [0]
+    names = {block.id: block.lines[0] for block in graph_of(one).blocks}
+    assert [names[block] for block in loop.blocks] == ["$L__BB0_2"]
+
+
+def test_lines_far_from_code_are_left_out(tmp_path: Path) -> None:
+    text = big_kernel(50).replace("\tret;", "// far\n" * 200 + "\tret;")
+    path = tmp_path / "big.ptx"
+    path.write_text(text)
+    lines = only(page_of(Request(str(path), block="32"))).listing.ptx.lines
+    assert [line.left_out for line in lines if line.left_out] == [4, 194]
+    assert len(lines) + sum(line.left_out for line in lines) - 2 >= text.count("\n") - 4
+
+
+def region(graph: GraphData, loop: int | None) -> Region:
+    return next(one for one in graph.regions if one.loop == loop)
+
+
+def test_each_edge_is_drawn_from_block_to_block_through_the_loops_between(nest: Page) -> None:
+    graph = graph_of(only(nest))
+    drawn = Counter(item.id for one in graph.regions for item in one.items if item.what == "block")
+    assert drawn == Counter({block.id: 1 for block in graph.blocks})
+    regions = {one.loop: one for one in graph.regions}
+    for number, edge in enumerate(graph.edges):
+        parts = [
+            (None if w.start is None else r.items[w.start], r.items[w.end], w, r)
+            for r in regions.values()
+            for w in r.wires
+            if w.edge == number
+        ]
+        starts = [a.id for a, _, _, _ in parts if a is not None and a.what == "block"]
+        ends = [b.id for _, b, _, _ in parts if b.what == "block"]
+        assert (starts, ends) == ([edge.start], [edge.end])
+        for a, b, wire, _ in parts:
+            if a is None or wire.is_back:
+                continue
+            assert a.layer < b.layer
+            assert len(wire.bends) == b.layer - a.layer - 1
+    assert [len([i for i in one.items if i.what == "loop"]) for one in graph.regions] == [0, 1, 1]
+
+
+def test_boxes_of_a_layer_do_not_overlap(histogram: Page, nest: Page) -> None:
+    for page in (histogram, nest):
+        for one in graph_of(only(page)).regions:
+            for layer in {item.layer for item in one.items}:
+                row = sorted(
+                    (item.middle - item.width / 2, item.middle + item.width / 2)
+                    for item in one.items
+                    if item.layer == layer
+                )
+                assert row[0][0] >= 0
+                assert row[-1][1] <= one.width
+                assert all(a[1] <= b[0] for a, b in pairwise(row))
+
+
+def test_a_layout_keeps_parts_apart_and_bends_long_arcs() -> None:
+    layout = lay_out([100, 50, 60, 40], [(0, 1), (1, 2), (0, 2)])
+    assert list(layout.layers) == [0, 1, 2, 0]
+    assert list(layout.bends) == [(0, 2)]
+    assert layout.width >= 140
+    assert lay_out([30], []).middles == [15]
+
+
+def test_the_worst_path_is_that_of_the_walk(histogram: Page) -> None:
+    graph = graph_of(only(histogram))
+    names = {block.id: block.lines[0] for block in graph.blocks}
+    worst = {(names[e.start], names[e.end]): e.is_worst for e in graph.edges}
+    assert worst == {
+        ("entry", "$L__BB0_3"): False,  # n is so large that all warps enter the loop
+        ("entry", "block 1"): True,
+        ("block 1", "$L__BB0_2"): True,
+        ("$L__BB0_2", "$L__BB0_2"): True,
+        ("$L__BB0_2", "$L__BB0_3"): True,
+        ("$L__BB0_3", "exit"): True,
+    }
+    executions = {block.lines[0]: block.executions for block in graph.blocks}
+    assert executions["$L__BB0_2"] == 49
+
+
+def test_curves_meet_the_bound_where_nothing_is_changed() -> None:
+    (study,) = study_kernels(HISTOGRAM, draws_runs=True).answered
+    assert isinstance(study.analysis, KernelAnalysis)
+    warps, latency = study.over_warps, study.over_latency
+    own = next(one for one in latency.points if one.at == 200)
+    assert (warps.points[-1].at, warps.points[-1].cycles) == (8, own.cycles)
+    assert own.cycles["safe"] == study.analysis.worst.bound.cycles
+    for curve in (warps, latency):
+        for point in curve.points:
+            assert max(point.cycles["lrr"], point.cycles["gto"]) <= point.cycles["safe"]
+        safe = [point.cycles["safe"] for point in curve.points]
+        assert safe == sorted(safe)
+        assert set(curve.missing) == {"lower"}  # atomics are charged above the machine's nominal
+
+
+def test_a_latency_is_bounded_as_the_machine_with_it() -> None:
+    path = str(SAMPLES / "transpose_naive.ptx")
+    charging = "orin-ecrts2025-memory"
+    request = Request(path, block="32x8", parameters=("width=64", "height=50"), machine=charging)
+    (study,) = study_kernels(request, draws_runs=False).answered
+    assert len(study.over_latency.points) == 5
+    for point in study.over_latency.points:
+        (row,) = bound_file(replace(request, memory_latency_cycles=point.at)).answered
+        assert point.cycles["safe"] == row.worst.bound.cycles
+
+
+class Checker(HTMLParser):
+    """What a page would load, and its text outside of scripts and styles."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loads: list[str] = []
+        self.scripts: list[dict[str, str | None]] = []
+        self.ids: Counter[str] = Counter()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        if tag == "script":
+            self.scripts.append(given)
+        self.ids.update([given["id"]] if given.get("id") else [])
+        for key in ("src", "href", "xlink:href", "data", "action", "srcset"):
+            target = given.get(key)
+            if target is not None and not target.startswith("#"):
+                self.loads.append(target)
+        assert tag not in ("link", "iframe", "object", "img", "base")
+        assert not any(key.startswith("on") for key in given)
+
+
+def checked(html: str) -> Checker:
+    checker = Checker()
+    checker.feed(html)
+    assert checker.loads == []
+    assert "@import" not in html
+    assert not re.search(r"url\(\s*['\"]?(?!#)", html)
+    return checker
+
+
+def test_the_page_is_one_file_that_loads_nothing() -> None:
+    html = render_page(page_of(HISTOGRAM, draws_runs=True))
+    checker = checked(html)
+    assert [one.get("type") for one in checker.scripts] == ["application/json", None]
+    assert [name for name, times in checker.ids.items() if times > 1] == []
+    assert "17,151" in html
+    assert "136,829" in html
+    assert "alone-on-its-sm" in html
+
+
+def test_equal_input_gives_equal_bytes(histogram: Page) -> None:
+    assert render_page(histogram) == render_page(page_of(HISTOGRAM))
+
+
+EVIL = "</script><script>alert(1)</script><img src=x onerror=alert(2)>"
+
+
+def test_what_comes_from_the_ptx_is_escaped(tmp_path: Path) -> None:
+    folder = tmp_path / "<b>evil"
+    folder.mkdir()
+    path = folder / "k<i>.ptx"
+    file = EVIL.replace('"', "").rpartition("/")[2] or "x"
+    text = big_kernel(60, file=f"{EVIL}<u>.cu").replace("\tret;", f"\t// {EVIL}\n\tret;")
+    path.write_text(text)
+    (folder / f"{file}<u>.cu").write_text(f"{EVIL}\n" * 9)
+    request = Request(str(path), block="32", loop_bounds=("$L0=4",))
+    html = render_page(page_of(request))
+    checker = checked(html)
+    assert len(checker.scripts) == 2
+    for bad in ("<script>alert", "<img", "<b>evil", "<i>", "<u>"):
+        assert bad not in html
+    assert "&lt;script&gt;alert(1)" in html
+    (data,) = re.findall(r'<script type="application/json">(.*?)</script>', html, re.DOTALL)
+    assert json.loads(data)["blocks"]
+
+
+def test_a_refusal_is_on_the_page(tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    result = run_program(
+        "report", SAMPLES / "loops.ptx", "-k", "loop_nested", "--block", "64", "-o", page
+    )
+    assert result.code == 1
+    assert "error[PW203]" in result.err
+    html = page.read_text()
+    assert "PW203" in html
+    assert "Not bounded." in html
+    assert "application/json" in html  # its graph
+    assert 'class="pane ptx"' in html
+    checked(html)
+
+
+def test_without_a_block_size_there_is_still_code(tmp_path: Path) -> None:
+    page = page_of(Request(str(SAMPLES / "saxpy.ptx")))
+    one = only(page)
+    assert "PW209" in one.problems
+    assert one.listing.ptx.lines
+    assert len(graph_of(one).loops) == 1
+    assert "PW209" in render_page(page)
+
+
+def test_the_command_and_the_time_are_on_the_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "0")
+    page = tmp_path / "page.html"
+    path = SAMPLES / "vector_add.ptx"
+    result = run_program(
+        *("report", path, "--no-runs", "--block", "256", "--param", "n=1000", "-o", page)
+    )
+    assert (result.code, result.out) == (0, f"{page}: 1 of 1 kernels bounded\n")
+    html = page.read_text()
+    assert "1970-01-01 00:00 UTC" in html
+    assert "--block 256 --param n=1000" in html
+    assert "--no-runs" in html
+    assert "Not given: not asked for" in html
+
+
+def test_missing_libraries_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setitem(sys.modules, "grandalf", None)
+    page = tmp_path / "page.html"
+    result = run_program("report", SAMPLES / "scan.ptx", "--block", "64", "-o", page)
+    assert result.code == 1
+    assert "error[PW235]" in result.err
+    assert "ptxwcet[report]" in result.err
+    assert not page.exists()
+
+
+def test_the_page_is_in_the_package() -> None:
+    for name in ("page.html", "page.js", "style.css", "kernel.css"):
+        assert (PACKAGE / "report" / "page" / name).is_file()
+
+
+def test_the_graph_of_a_kernel_without_a_way_out(tmp_path: Path) -> None:
+    path = tmp_path / "endless.ptx"
+    text = big_kernel(10).replace("\tret;", "$E:\n\tbra $E;")
+    path.write_text(text)
+    graph = graph_of(only(page_of(Request(str(path), block="32"))))
+    assert {block.lines[0] for block in graph.blocks} >= {"$E", "exit"}
+    assert region(graph, None).items

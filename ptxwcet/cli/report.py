@@ -24,10 +24,10 @@ from ptxwcet.support.whole_files import write_text
 @options.gpu_options
 @options.written_to("Write the page to this .html file.", required=True)
 @click.option(
-    "--runs/--no-runs",
+    "--simulate/--no-simulate",
     "draws_runs",
     default=True,
-    help="Run the block on the simulated machine, for pictures and curves.  [default: runs]",
+    help="Run the block on the simulated machine, for pictures and curves.  [default: simulate]",
 )
 def report(output: Path, draws_runs: bool, **given: Any) -> int:
     """Write a page about the bounds of the kernels in FILE: one file, which loads nothing.

@@ -274,6 +274,25 @@ def test_a_refusal_is_on_the_page(tmp_path: Path) -> None:
     checked(html)
 
 
+def test_certificates_are_on_the_page(tmp_path: Path) -> None:
+    path = tmp_path / "bits.ptx"
+    path.write_text(
+        ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry k(.param .u64 data)\n{\n"
+        ".reg .b32 %r<9>; .reg .b64 %d<4>; .reg .pred %p<9>;\n"
+        "ld.param.u64 %d1, [data]; ld.global.u32 %r1, [%d1];\n"
+        "L: add.s32 %r2, %r1, -1; and.b32 %r1, %r1, %r2; setp.ne.s32 %p1, %r1, 0; @%p1 bra L;\n"
+        "ret;\n}\n"
+    )
+    page = page_of(Request(str(path), block="32"))
+    html = render_page(page)
+    assert "<td>certificate</td>" in html
+    assert "ones(%r1) is 32 or less at first" in html
+    assert "certificate: at most 32" in html
+    # one PTX line with instructions of two blocks
+    (line,) = (one for one in only(page).listing.ptx.lines if one.text.startswith("L:"))
+    assert len(line.blocks) == 1
+
+
 def test_without_a_block_size_there_is_still_code(tmp_path: Path) -> None:
     page = page_of(Request(str(SAMPLES / "saxpy.ptx")))
     one = only(page)
@@ -290,13 +309,13 @@ def test_the_command_and_the_time_are_on_the_page(
     page = tmp_path / "page.html"
     path = SAMPLES / "vector_add.ptx"
     result = run_program(
-        *("report", path, "--no-runs", "--block", "256", "--param", "n=1000", "-o", page)
+        *("report", path, "--no-simulate", "--block", "256", "--param", "n=1000", "-o", page)
     )
     assert (result.code, result.out) == (0, f"{page}: 1 of 1 kernels bounded\n")
     html = page.read_text()
     assert "1970-01-01 00:00 UTC" in html
     assert "--block 256 --param n=1000" in html
-    assert "--no-runs" in html
+    assert "--no-simulate" in html
     assert "Not given: not asked for" in html
 
 

@@ -22,7 +22,7 @@ _BLOCK_WIDTH = 206
 _EXIT_WIDTH = 64
 _PORT_WIDTH = 12
 _MARGIN = 14
-_PLACE = 17
+_PLACE = 15
 """Characters of a place that a box has room for: the end of it tells most."""
 _LANE = 10
 """Beside the layers of a loop, for each back edge."""

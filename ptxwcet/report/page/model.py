@@ -270,7 +270,7 @@ def _phases(study: KernelStudy) -> WarpPhases | str:
     path, alone = max(pairs, key=lambda pair: pair[1].length_cycles)
     profile = alone.profile
     if profile.phases is None or profile.execution_cycles is None:
-        return "execution time and phases are not given: the warp has no single known path"
+        return "the warp has no single known path"
     found = tuple(islice(_flat(profile.phases, 0), _MOST_PHASES + 1))
     return WarpPhases(
         path.warps[0],

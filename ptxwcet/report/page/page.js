@@ -21,7 +21,8 @@ class Graph {
     this.regions = new Map(data.regions.map((region) => [region.loop, region]));
     this.folded = new Set(data.is_folded ? this.loops.keys() : []);
     this.chosen = new Set();
-    this.svg = element("svg", {role: "img", "aria-label": "control-flow graph"}, pane);
+    const svg = element("svg", {role: "img", "aria-label": "control-flow graph"}, pane);
+    this.svg = element("g", {class: "world"}, svg);
     this.draw();
     this.fit();
     this.listen();
@@ -89,7 +90,7 @@ class Graph {
     element("rect", {x: item.x - item.width / 2, y: item.y, width: item.width,
       height: item.height, rx: 4}, group);
     block.lines.forEach((line, number) => element("text", {x: item.x - item.width / 2 + 7,
-      y: item.y + 16 + LINE * number}, group, short(line, number ? 36 : 30)));
+      y: item.y + 16 + LINE * number}, group, short(line, number ? 34 : 29)));
     element("title", {}, group, block.lines.join("\n"));
     this.places.set(item.id, {item, group});
   }
@@ -99,12 +100,13 @@ class Graph {
     const group = element("g", {class: "loop"}, parent);
     const left = item.x - item.drawn / 2;
     element("rect", {x: left, y: item.y, width: item.drawn, height: item.height, rx: 8}, group);
+    if (!folded) this.region(item.id, left, item.y, group);
     const head = element("g", {class: "fold", "data-fold": item.id}, group);
     element("rect", {x: left, y: item.y, width: item.drawn, height: HEAD}, head);
     const text = `${folded ? "⊞" : "⊟"} loop ${loop.name}${loop.bound ? ": " + loop.bound : ""}`;
     element("text", {x: left + 8, y: item.y + 17}, head, short(text, item.drawn / 6.9));
     element("title", {}, head, `${text}\n${loop.reason}`);
-    if (!folded) return this.region(item.id, left, item.y, group);
+    if (!folded) return;
     const inside = [...this.inside(item.id)];
     group.setAttribute("data-inside", inside.join(" "));
     for (const block of inside) this.places.set(block, {item, group});
@@ -181,10 +183,9 @@ class Graph {
   }
 
   view(left, top, scale) {
-    const box = this.pane.getBoundingClientRect();
+    // a group is moved: a new viewBox would lay out every text again
     this.at = [left, top, scale];
-    this.svg.setAttribute("viewBox", [left, top, scale * (box.width || 600),
-      scale * (box.height || 600)].join(" "));
+    this.svg.setAttribute("transform", `scale(${1 / scale}) translate(${-left} ${-top})`);
   }
 
   zoom(factor, x, y) {

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
 import platform
 from dataclasses import asdict, dataclass
 from itertools import count
 from typing import Any
 
-from ptxwcet.report.certificate_rows import CertificateRow, RangeRow, SumRow
+from ptxwcet.report.certificate_rows import CertificateRow
 from ptxwcet.report.access_rows import grouped_accesses
 from ptxwcet.report.page.charts import METHODS, curve_svg, gantt_svg, phases_svg
 from ptxwcet.report.page.model import (
@@ -121,30 +122,5 @@ def _loop_rows(one: KernelPage) -> list[_LoopLine]:
 
 
 def _certificate_text(row: CertificateRow) -> str:
-    """A certificate in a sentence."""
-    if row.remainders is not None:
-        pair = row.remainders
-        return f"Euclid's algorithm on {pair.dividend} and {pair.divisor}"
-    parts = [f"{_sum(row.measure)} is at most {row.high:,} at the entry, then at least {row.low:,}"]
-    for step in row.steps:
-        own = "it" if step.factor == step.divisor == 1 else f"{step.factor} / {step.divisor} of it"
-        parts.append(f"an iteration leaves at most {own} {step.constant:+,}")
-    if row.invariant:
-        parts.append("always " + ", ".join(map(_range, row.invariant)))
-    if row.facts:
-        parts.append("at the entry " + ", ".join(map(_range, row.facts)))
-    return "; ".join(parts)
-
-
-def _range(one: RangeRow) -> str:
-    multiple = f" (a multiple of {one.divisor})" if one.divisor > 1 else ""
-    return f"{one.low:,} <= {_sum(one.sum)} <= {one.high:,}{multiple}"
-
-
-def _sum(one: SumRow) -> str:
-    parts = [
-        f"{'' if part.coefficient == 1 else f'{part.coefficient:,} '}{part.register}"
-        for part in one.parts
-    ]
-    constant = [f"{one.constant:,}"] if one.constant or not parts else []
-    return " + ".join([*parts, *constant])
+    """A certificate as the JSON report has it."""
+    return json.dumps(asdict(row))

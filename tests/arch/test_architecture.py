@@ -75,7 +75,7 @@ LIBRARIES = {
 # Lines of Python. Whoever raises one says why in the commit.
 MOST_LINES = {
     "bounds": 2_000,
-    "cli": 3_995,
+    "cli": 4_105,
     "compose": 1_150,
     "emulator": 7_900,
     "flow.certificates": 1_510,
@@ -95,9 +95,9 @@ MOST_LINES = {
     "memory": 1_665,
     "ptx": 3_510,
     "pwcet": 2_580,
-    "report": 6_315,
+    "report": 7_515,
     "simulator": 4_160,
-    "studies": 5_425,
+    "studies": 5_840,
     "support": 2_050,
     "timing": 2_700,
     "trace": 1_180,

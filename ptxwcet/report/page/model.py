@@ -11,11 +11,9 @@ from ptxwcet.bounds.explanation import BoundExplanation
 from ptxwcet.claims import AssumptionState
 from ptxwcet.flow.graph.cfg import ControlFlowGraph
 from ptxwcet.flow.graph.divergent_sets import StandingEdges
-from ptxwcet.ir.kernel import Space
-from ptxwcet.report.build import build_report
-from ptxwcet.report.source_lines import SourceLines
-from ptxwcet.report.head import MachineHead, Refused, as_people_know
 from ptxwcet.report.access_rows import AccessRow, access_rows
+from ptxwcet.report.build import build_report
+from ptxwcet.report.head import MachineHead, Refused, as_people_know
 from ptxwcet.report.model import (
     BoundedKernel,
     LaunchRow,
@@ -24,6 +22,7 @@ from ptxwcet.report.model import (
 from ptxwcet.report.page.graph import GraphData, PathFacts, build_graph
 from ptxwcet.report.page.listing import Listing, build_listing
 from ptxwcet.report.page.parts import Made
+from ptxwcet.report.source_lines import SourceLines
 from ptxwcet.studies.bound_curves import Curve
 from ptxwcet.studies.flow_notes import DescribedKernel
 from ptxwcet.studies.kernel_page import KernelStudy, Reasons

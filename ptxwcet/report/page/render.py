@@ -10,8 +10,8 @@ from dataclasses import asdict, dataclass
 from itertools import count
 from typing import Any
 
-from ptxwcet.report.certificate_rows import CertificateRow
 from ptxwcet.report.access_rows import grouped_accesses
+from ptxwcet.report.certificate_rows import CertificateRow
 from ptxwcet.report.page.charts import METHODS, curve_svg, gantt_svg, phases_svg
 from ptxwcet.report.page.model import (
     LAUNCH_PARTS,

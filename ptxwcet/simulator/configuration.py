@@ -4,6 +4,9 @@ A unit with a multiple of the schedulers' number of servers is private: each sub
 of the servers behind one FIFO queue. With fewer servers than schedulers that divide their number,
 neighbouring sub-cores share a server and its queue. Otherwise one queue feeds all servers. In a
 queue, instructions issued in the same cycle are ordered by their sub-core's number.
+
+Behind the units come two servers more, each with one queue in the order of arrival: the memory path
+of the SM and the memory of the GPU (docs/methods/memory-servers.md).
 """
 
 from __future__ import annotations
@@ -24,12 +27,30 @@ class Queue:
     servers: int
 
 
+PARTS = 1024
+"""Of a cycle: in these the memory is occupied, so that its rate is exact."""
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """Cycles at the memory path, parts of cycles of the memory, and the latency behind both."""
+
+    path_cycles: int
+    memory_parts: int
+    latency: int
+
+
 @dataclass(frozen=True)
 class SmConfiguration:
-    """Schedulers (sub-cores) of the SM and servers of each unit (not listed: one a scheduler)."""
+    """Schedulers (sub-cores) of the SM and servers of each unit (not listed: one a scheduler).
+
+    ``memory_cycles``: cycles in which the memory of the GPU serves 1024 sectors; 0 if nothing ever
+    waits for it.
+    """
 
     schedulers: int = 1
     servers: Mapping[str, int] = field(default_factory=dict)
+    memory_cycles: int = 0
 
     def __post_init__(self) -> None:
         if self.schedulers < 1 or any(count < 1 for count in self.servers.values()):
@@ -39,7 +60,20 @@ class SmConfiguration:
     def of(machine: Machine) -> SmConfiguration:
         """The shape that a machine file describes."""
         servers = {unit.name: unit.count for unit in machine.units}
-        return SmConfiguration(machine.schedulers_per_sm, servers)
+        memory = machine.memory
+        each = 0 if memory is None else memory.server_cycles_per_1024_sectors.value
+        return SmConfiguration(machine.schedulers_per_sm, servers, each)
+
+    def way_of(self, instruction: TimedInstruction) -> Way:
+        """What comes after the initiation of an instruction.
+
+        Raises ValueError if its latency has no room for what the servers take.
+        """
+        work = self.memory_cycles * instruction.sectors
+        latency = instruction.latency_cycles - instruction.path_cycles - -(-work // PARTS)
+        if latency < 0:
+            raise ValueError("a latency includes what servers behind the unit take")
+        return Way(instruction.path_cycles, work, latency)
 
     def queues(self, units: tuple[str, ...]) -> dict[tuple[int, str], Queue]:
         """For each (sub-core, unit) the queue that its instructions enter."""

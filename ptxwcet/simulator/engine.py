@@ -16,12 +16,18 @@ from ptxwcet.simulator.stepping import (
     DEADLOCK,
     EVENT_COLUMNS,
     FIXED,
+    FULL,
+    ITEM_COLUMNS,
     LAST_END,
+    MEMORY_PARTS,
     ORIGIN,
     OVER_LIMIT,
+    PATH_PARTS,
     PHASE,
     SCRIPTED,
     SINCE,
+    STAGE_COLUMNS,
+    STAGES,
     STALLS,
     UNIT,
     WAITING,
@@ -39,6 +45,9 @@ from ptxwcet.warp.program import BlockWorkload
 
 DEFAULT_LIMIT = 2_000_000_000
 """Instructions issued one by one before a run is given up: about a minute."""
+
+_ROOM, _MOST_ROOM = 256, 1 << 22
+"""For what is on its way to a server behind the units: at first, and at most."""
 
 _NONE = np.zeros(0, np.int64)
 _NO_EVENTS = np.zeros((0, EVENT_COLUMNS), np.int64)
@@ -88,6 +97,7 @@ class Simulator:
             self._layout,
         )
         self._saved: State | None = None
+        self._room = _ROOM if self._layout.served else 0
 
     @property
     def instructions(self) -> int:
@@ -175,16 +185,33 @@ class Simulator:
         log: Integers = _NONE,
         events: Integers = _NO_EVENTS,
     ) -> tuple[Outcome, State]:
-        warps = len(self._image.starts)
-        state = _zeros(warps, self._layout, ())
-        if self._saved is None:  # a saved state is written before it is read: kept between runs
-            self._saved = _zeros(warps, self._layout, (self._layout.depths,))
-        outcome = Outcome(*run(self._program, state, self._saved, options, script, log, events))
+        while True:
+            state = self._zeros()
+            if self._saved is None:  # a saved state is written before it is read: kept between runs
+                self._saved = self._zeros(self._layout.depths)
+            outcome = Outcome(*run(self._program, state, self._saved, options, script, log, events))
+            if outcome.status != FULL:
+                break
+            if self._room >= _MOST_ROOM:
+                raise PtxwcetError(_too_many_wait())
+            self._room, self._saved = 4 * self._room, None
         if outcome.status == DEADLOCK:
             raise PtxwcetError(_deadlock(self._image, state, self._name_origin))
         if outcome.status == OVER_LIMIT:
             raise PtxwcetError(_over_limit(self._image, options.limit))
         return outcome, state
+
+    def _zeros(self, *front: int) -> State:
+        layout = self._layout
+        warps = len(self._image.starts)
+        state = State(
+            np.zeros((*front, warps), np.int64),
+            np.zeros((*front, warps, layout.width), np.int64),
+            np.zeros((*front, layout.shared_width), np.int64),
+            np.zeros((*front, STAGES, self._room, ITEM_COLUMNS), np.int64),
+        )
+        state.shared[..., : layout.cores] = -1
+        return state
 
     def _warp(self, state: State, warp: int, cycles: int) -> WarpRun:
         layout = self._layout
@@ -218,7 +245,10 @@ def _lay_out(image: Image, schedulers: int) -> Layout:
     queues, servers = len(image.servers), int(image.servers.max())
     free = schedulers
     arrivals = free + queues * servers
-    barriers = len(image.barrier_names)
+    stages = arrivals + len(image.barrier_names)
+    served = bool(np.any(image.code[:, [PATH_PARTS, MEMORY_PARTS]]))
+    open_ = executions + sections
+    since, by = open_ + registers, open_ + 2 * registers
     return Layout(
         depths=depths,
         registers=registers,
@@ -228,23 +258,18 @@ def _lay_out(image: Image, schedulers: int) -> Layout:
         queued=queued,
         stalls=stalls,
         executions=executions,
-        width=executions + sections,
+        width=open_ + (3 * registers if served else 0),
         cores=schedulers,
         servers=servers,
         free=free,
         arrivals=arrivals,
-        shared_width=arrivals + barriers,
+        stages=stages,
+        shared_width=stages + STAGES * STAGE_COLUMNS,
+        served=served,
+        open=open_,
+        since=since,
+        by=by,
     )
-
-
-def _zeros(warps: int, layout: Layout, front: tuple[int, ...]) -> State:
-    state = State(
-        np.zeros((*front, warps), np.int64),
-        np.zeros((*front, warps, layout.width), np.int64),
-        np.zeros((*front, layout.shared_width), np.int64),
-    )
-    state.shared[..., : layout.cores] = -1
-    return state
 
 
 def _deadlock(image: Image, state: State, name_origin: Callable[[int], str]) -> Diagnostic:
@@ -269,6 +294,15 @@ def _deadlock(image: Image, state: State, name_origin: Callable[[int], str]) -> 
         f"deadlock: from cycle {since} on, every warp that has not ended waits at a barrier",
         notes=tuple(notes),
         help="all warps must meet the same barriers",
+    )
+
+
+def _too_many_wait() -> Diagnostic:
+    return Diagnostic(
+        "PW533",
+        f"the run was given up: more than {_MOST_ROOM:,} accesses wait for the memory at once",
+        notes=("warps issue accesses faster than they are served, and wait for none of them",),
+        help="simulate smaller trip counts",
     )
 
 

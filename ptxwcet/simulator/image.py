@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ptxwcet.simulator.configuration import SmConfiguration, require_no_servers
+from ptxwcet.simulator.configuration import PARTS, SmConfiguration
 from ptxwcet.simulator.stepping import (
     ARGUMENT,
     ARRIVE,
@@ -29,8 +29,10 @@ from ptxwcet.simulator.stepping import (
     LATENCY,
     LOOP_BEGIN,
     LOOP_END,
+    MEMORY_PARTS,
     ORIGIN,
     PARTIAL,
+    PATH_PARTS,
     TARGET,
     UNIT,
     WAITS_BEGIN,
@@ -81,7 +83,7 @@ def build_image(workload: BlockWorkload, configuration: SmConfiguration) -> Imag
 
     Cost: linear in the program trees.
     """
-    builder = _Builder(workload.scoreboard)
+    builder = _Builder(workload.scoreboard, configuration)
     starts = np.zeros(workload.warp_count, np.int64)
     instructions = 0
     for warp_class in workload.classes:
@@ -116,7 +118,8 @@ def build_image(workload: BlockWorkload, configuration: SmConfiguration) -> Imag
 
 
 class _Builder:
-    def __init__(self, scoreboard: Scoreboard) -> None:
+    def __init__(self, scoreboard: Scoreboard, configuration: SmConfiguration) -> None:
+        self._configuration = configuration
         self.rows: list[list[int]] = []
         self.registers: list[int] = []  # operands of all rows, by range
         self.units: dict[str, int] = {}
@@ -207,11 +210,12 @@ class _Builder:
         return self.barriers[label]
 
     def _instruction(self, kind: int, instruction: TimedInstruction, depth: int) -> list[int]:
-        require_no_servers(instruction)
         row = self.row(kind)
         row[UNIT] = self.units.setdefault(instruction.unit, len(self.units))
         row[INITIATION] = instruction.initiation_cycles
-        row[LATENCY] = instruction.latency_cycles
+        way = self._configuration.way_of(instruction)
+        row[LATENCY] = way.latency
+        row[PATH_PARTS], row[MEMORY_PARTS] = way.path_cycles * PARTS, way.memory_parts
         row[BUBBLE] = instruction.bubble_cycles
         row[CONDITIONAL] = int(instruction.conditional)
         row[ORIGIN] = instruction.origin

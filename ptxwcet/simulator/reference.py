@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 
-from ptxwcet.simulator.configuration import SmConfiguration, require_no_servers
+from ptxwcet.simulator.configuration import PARTS, SmConfiguration, Way
 from ptxwcet.simulator.policies import NO_JITTER, Jitter, Policy, mix
 from ptxwcet.simulator.run import IssueEvent, SectionRun, SimulatedRun, Stalls, WarpRun
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
@@ -33,14 +33,21 @@ _Step = TimedInstruction | Barrier | PartialBarrier
 
 @dataclass
 class _InFlight:
-    """An issued instruction; ``dispatch`` is known when it leaves its queue."""
+    """An issued instruction, the ``number``-th of its warp; ``way``: what follows the initiation.
+
+    ``dispatch`` is known when it leaves its queue, ``passed`` when the memory path begins with it,
+    ``served`` when the last server does: the cycles in which they are done with it.
+    """
 
     warp: int
+    number: int
     node: TimedInstruction
     issue: int
     initiation: int
-    latency: int
+    way: Way
     dispatch: int | None = None
+    passed: int | None = None
+    served: int | None = None
 
     @property
     def freed(self) -> int:
@@ -49,7 +56,19 @@ class _InFlight:
 
     @property
     def end(self) -> int:
-        return self.freed + self.latency
+        assert self.served is not None
+        return self.served + self.way.latency
+
+    @property
+    def waited(self) -> int:
+        """Cycles from its issue to its end in which a unit or server was busy with others."""
+        way = self.way
+        memory_cycles = -(-way.memory_parts // PARTS)
+        alone = self.initiation + way.path_cycles + memory_cycles + way.latency
+        return self.end - self.issue - alone
+
+    def is_over(self, cycle: int) -> bool:
+        return self.served is not None and self.end <= cycle
 
 
 @dataclass
@@ -73,7 +92,7 @@ class _Warp:
 
     def is_ready(self, register: str, cycle: int) -> bool:
         writers = self.producers.get(register, [])
-        return all(writer.dispatch is not None and writer.end <= cycle for writer in writers)
+        return all(writer.is_over(cycle) for writer in writers)
 
     def last_writer(self, register: str) -> _InFlight | None:
         """The producer whose result the register waits for: of several, the last to end."""
@@ -83,7 +102,7 @@ class _Warp:
         """Whether all its initiations and latencies are over at the start of ``cycle``."""
         if self.next is not None or self.waits_at is not None:
             return False
-        return all(one.dispatch is not None and one.end <= cycle for one in self.issued)
+        return all(one.is_over(cycle) for one in self.issued)
 
 
 def reference_run(
@@ -132,6 +151,7 @@ class _Machine:
         for warp in self.warps:
             warp.next = next(warp.steps, None)
         self.policy, self.seed, self.jitter, self.choose = policy, seed, jitter, choose
+        self.configuration = configuration
         self.cores = configuration.schedulers
         self.waits_for_writes = workload.scoreboard is Scoreboard.RAW_WAW
         units = {unit for c in workload.classes for unit in _units(c.program.body)}
@@ -143,6 +163,11 @@ class _Machine:
             self.waiting[queue.index] = deque()
             self.serving[queue.index] = []
             self.servers[queue.index] = queue.servers
+        self.under_way: list[_InFlight] = []  # to the servers behind the units
+        self.at_path: deque[_InFlight] = deque()
+        self.at_memory: deque[_InFlight] = deque()
+        self.path_free = 0
+        self.memory_free = 0  # in parts of a cycle
         self.last: dict[int, int] = {}
         self.arrived: dict[tuple[str, int], int] = {}
         self.log: list[_InFlight] = []
@@ -152,12 +177,48 @@ class _Machine:
 
     def run(self) -> None:
         while not all(warp.ended(self.cycle) for warp in self.warps):
+            self.serve()
             self.dispatch()
             self.open_block_barrier()
             issued = [self.issue(core) for core in range(self.cores)]
             if not any(issued):
                 self.check_for_deadlock()
             self.cycle += 1
+
+    def serve(self) -> None:
+        """Instructions get to the servers behind the units, and are served in this order.
+
+        Those that get there in the same cycle: by warp, then by the warp's program.
+        """
+        self.under_way.sort(key=lambda one: (one.warp, one.number))
+        self.at_path.extend(self.arriving(lambda one: one.freed, path=True))
+        if self.at_path and self.path_free <= self.cycle:
+            one = self.at_path.popleft()
+            self.path_free = one.passed = self.cycle + one.way.path_cycles
+            if one.way.memory_parts:
+                self.under_way.append(one)
+                self.under_way.sort(key=lambda one: (one.warp, one.number))
+            else:
+                one.served = one.passed
+        self.at_memory.extend(
+            self.arriving(lambda one: one.freed if one.passed is None else one.passed, path=False)
+        )
+        while self.at_memory and self.memory_free < (self.cycle + 1) * PARTS:
+            one = self.at_memory.popleft()
+            self.memory_free = max(self.memory_free, self.cycle * PARTS) + one.way.memory_parts
+            one.served = -(-self.memory_free // PARTS)
+
+    def arriving(self, at: Callable[[_InFlight], int], *, path: bool) -> list[_InFlight]:
+        """Takes out of what is under way what gets to a server in this cycle."""
+        found = [
+            one
+            for one in self.under_way
+            if (one.passed is None and one.way.path_cycles > 0) == path
+            and one.dispatch is not None
+            and at(one) == self.cycle
+        ]
+        self.under_way = [one for one in self.under_way if one not in found]
+        return found
 
     def dispatch(self) -> None:
         """Instructions leave their queues in order while servers are free."""
@@ -167,6 +228,10 @@ class _Machine:
                 one = queue.popleft()
                 one.dispatch = self.cycle
                 busy.append(one)
+                if one.way.path_cycles or one.way.memory_parts:
+                    self.under_way.append(one)
+                else:
+                    one.served = one.freed
             self.serving[index] = busy
 
     def issue(self, core: int) -> bool:
@@ -217,8 +282,9 @@ class _Machine:
         assert step is not None
         self.account(warp, step)
         instruction = _instruction(step)
-        initiation, latency = self.shortened(warp, instruction)
-        one = _InFlight(warp.number, instruction, self.cycle, initiation, latency)
+        initiation, way = self.shortened(warp, instruction)
+        number = len(warp.issued)
+        one = _InFlight(warp.number, number, instruction, self.cycle, initiation, way)
         self.waiting[self.queue_of[core, instruction.unit].index].append(one)
         self.log.append(one)
         warp.issued.append(one)
@@ -240,15 +306,16 @@ class _Machine:
             case _:
                 pass
 
-    def shortened(self, warp: _Warp, instruction: TimedInstruction) -> tuple[int, int]:
-        initiation, latency = instruction.initiation_cycles, instruction.latency_cycles
+    def shortened(self, warp: _Warp, instruction: TimedInstruction) -> tuple[int, Way]:
+        way = self.configuration.way_of(instruction)
+        initiation, latency = instruction.initiation_cycles, way.latency
         percent, n = self.jitter.percent, len(warp.issued)
         if percent:
             cut = min(initiation - 1, initiation * percent // 100)
             initiation -= mix(self.jitter.seed, 2 * warp.number, n) % (cut + 1)
             cut = latency * percent // 100
             latency -= mix(self.jitter.seed, 2 * warp.number + 1, n) % (cut + 1)
-        return initiation, latency
+        return initiation, replace(way, latency=latency)
 
     def account(self, warp: _Warp, step: _Step) -> None:
         """Books the cycles since the warp's previous issue; see :class:`Stalls`."""
@@ -261,8 +328,7 @@ class _Machine:
             if writer is not None and writer.end > eligible:
                 determining, eligible = writer, writer.end
         if determining is not None:
-            assert determining.dispatch is not None
-            busy = min(determining.dispatch - determining.issue, eligible - begin)
+            busy = min(determining.waited, eligible - begin)
             warp.book("unit_busy", busy)
             warp.book("dependency", eligible - begin - busy)
         warp.book("issue_slot", self.cycle - eligible)
@@ -300,9 +366,9 @@ class _Machine:
 
     def check_for_deadlock(self) -> None:
         """Raises PW532 if nothing can change any more."""
-        if any(self.waiting.values()):
+        if not all(one.is_over(self.cycle) for warp in self.warps for one in warp.issued[-64:]):
             return
-        if any(one.end > self.cycle for warp in self.warps for one in warp.issued[-64:]):
+        if any(self.waiting.values()) or self.under_way or self.at_path or self.at_memory:
             return
         stuck = [warp for warp in self.warps if not warp.ended(self.cycle)]
         if not stuck or any(warp.waits_at is None for warp in stuck):
@@ -361,9 +427,7 @@ def _describe(warp: _Warp, cycles: int) -> WarpRun:
 
 
 def _instruction(step: _Step) -> TimedInstruction:
-    found = step if isinstance(step, TimedInstruction) else step.instruction
-    require_no_servers(found)
-    return found
+    return step if isinstance(step, TimedInstruction) else step.instruction
 
 
 def _is_partial(at: _Step, name: str, warps: int) -> bool:

@@ -27,12 +27,12 @@ Integers: TypeAlias = NDArray[np.int64]
 
 # Kinds of rows, and columns of a row (ptxwcet.simulator.image).
 INSTRUCTION, BARRIER, PARTIAL, ARRIVE, LOOP_BEGIN, LOOP_END, END = range(7)
-COLUMNS = 15
+COLUMNS = 17
 (
     KIND,
     UNIT,
     INITIATION,
-    LATENCY,
+    LATENCY,  # behind the last server
     BUBBLE,
     CONDITIONAL,
     WAITS_BEGIN,
@@ -44,13 +44,15 @@ COLUMNS = 15
     TARGET,  # loop end: first row of the body; barrier: the section that follows it
     DEPTH,  # loops around the row
     ORIGIN,
+    PATH_PARTS,  # at the memory path, and of the memory: parts of a cycle
+    MEMORY_PARTS,
 ) = range(COLUMNS)
 
 RUNNING, WAITING, ENDED = range(3)
 ISSUED, DEPENDENCY, UNIT_BUSY, ISSUE_SLOT, AT_BARRIER, BRANCH = range(6)
 STALLS = 6
 LRR, GTO, GTY, OLDEST, YOUNGEST, RANDOM, SCRIPTED = range(7)
-COMPLETE, DEADLOCK, OVER_LIMIT = range(3)
+COMPLETE, DEADLOCK, OVER_LIMIT, FULL = range(4)
 EVENT_COLUMNS = 6  # warp, row, issue, dispatch, end of the initiation, end
 NEVER = 1 << 62
 
@@ -65,8 +67,27 @@ NEVER = 1 << 62
     SINCE,  # start of the wait at the barrier
     AFTER,  # the section that begins when it opens
     DONE,  # instructions issued so far
+    UNDERWAY,  # of these, those that have not reached their last server
+    EARLIEST,  # of the next one, if it waits for one of them
     FIXED,
-) = range(9)
+) = range(11)
+
+# Servers behind the units: the path of the SM, the memory. What is on its way to one, and what the
+# shared row has of each.
+PATH, MEMORY = range(2)
+STAGES = 2
+ITEM_COLUMNS = 7
+(
+    AT,  # the cycle in which it gets there
+    OF_WARP,
+    NUMBER,  # of the instruction in the warp's execution
+    OF_ROW,
+    ALONE,  # the cycle in which it ends if it waits nowhere
+    LATENCY_LEFT,
+    EVENT,  # -1: not recorded
+) = range(ITEM_COLUMNS)
+FIRST, COUNT_OF, FREE, FREE_PART, STAGE_COLUMNS = range(5)
+PART_BITS = 10  # of a cycle there are 1024 (ptxwcet.simulator.configuration.PARTS)
 
 
 class Layout(NamedTuple):
@@ -76,8 +97,13 @@ class Layout(NamedTuple):
     included) and how often a loop at this depth was entered, for each register its ready cycle and
     how long its producer queued, for each section the cycles by cause and the executions. The
     shared row holds the warp issued last by each sub-core (-1: none), the end of the last
-    initiation on each server of each queue, and the arrivals at each partial barrier. (A queue
-    dispatches in order by itself: neither issues nor the earliest free server go back in time.)
+    initiation on each server of each queue, the arrivals at each partial barrier, and of each
+    server behind the units what waits and when it is free. (A queue of a unit dispatches in order
+    by itself: neither issues nor the earliest free server go back in time.)
+
+    ``served``: some instructions go on to servers behind their units. Then each register also has
+    how many producers of it have no known end yet, the number of its last unconditional producer,
+    and the number of that which is ready last so far.
     """
 
     depths: int
@@ -93,7 +119,12 @@ class Layout(NamedTuple):
     servers: int
     free: int
     arrivals: int
+    stages: int
     shared_width: int
+    served: bool
+    open: int
+    since: int
+    by: int
 
 
 class Program(NamedTuple):
@@ -114,6 +145,7 @@ class State(NamedTuple):
     next_cycle: Integers  # [warp] its next instruction is eligible; NEVER if waiting or ended
     warps: Integers  # [warp, column]
     shared: Integers  # [column]
+    waiting: Integers  # [server behind the units, place, column] a ring each, by AT
 
 
 class Options(NamedTuple):
@@ -276,10 +308,26 @@ def _advance(
 
 
 @compiled
+def _waits_for_servers(
+    program: Program, state: State, layout: Layout, warp: int, row: int
+) -> bool:
+    """Whether a register that ``row`` waits for is ready in a cycle that is not known yet."""
+    for k in range(program.code[row, WAITS_BEGIN], program.code[row, WAITS_END]):
+        if state.warps[warp, layout.open + program.registers[k]] > 0:
+            return True
+    return False
+
+
+@compiled
 def _expect(program: Program, state: State, layout: Layout, warp: int, earliest: int) -> None:
     """Sets the cycle in which the next instruction is eligible, and books the wait until then."""
     warps = state.warps
     row = warps[warp, PC]
+    warps[warp, PHASE] = RUNNING
+    if layout.served and _waits_for_servers(program, state, layout, warp, row):
+        warps[warp, EARLIEST] = earliest
+        state.next_cycle[warp] = NEVER
+        return
     eligible = earliest
     queued = 0
     for k in range(program.code[row, WAITS_BEGIN], program.code[row, WAITS_END]):
@@ -293,7 +341,6 @@ def _expect(program: Program, state: State, layout: Layout, warp: int, earliest:
         warps[warp, stalls + UNIT_BUSY] += busy
         warps[warp, stalls + DEPENDENCY] += eligible - earliest - busy
     state.next_cycle[warp] = eligible
-    warps[warp, PHASE] = RUNNING
 
 
 @compiled
@@ -335,6 +382,8 @@ def _open_for_all(program: Program, state: State, cycle: int) -> None:
         if state.warps[warp, PHASE] == RUNNING:
             return
         if state.warps[warp, PHASE] == ENDED:
+            if state.warps[warp, UNDERWAY] > 0:  # looked at again when it is known when they end
+                return
             opens = max(opens, state.warps[warp, LAST_END])
         elif barrier < 0:
             barrier = state.warps[warp, WAITS_AT]
@@ -398,6 +447,162 @@ def _shortened(options: Options, warp: int, n: int, initiation: int, latency: in
     return initiation << 32 | latency
 
 
+# --- servers behind the units ---------------------------------------------------------------------
+
+
+@compiled
+def _produce(
+    program: Program, state: State, warp: int, row: int, number: int, end: int, sent: bool
+) -> None:
+    """Notes of each destination of ``row`` who produces it; ``end`` is known unless ``sent``."""
+    warps, layout = state.warps, program.layout
+    for k in range(program.code[row, WRITES_BEGIN], program.code[row, WRITES_END]):
+        register = program.registers[k]
+        if program.code[row, CONDITIONAL] == 0:
+            warps[warp, layout.since + register] = number
+            warps[warp, layout.open + register] = 0
+            warps[warp, layout.ready + register] = 0
+        if not sent and end > warps[warp, layout.ready + register]:
+            warps[warp, layout.by + register] = number
+    if sent:
+        for k in range(program.code[row, WRITES_BEGIN], program.code[row, WRITES_END]):
+            warps[warp, layout.open + program.registers[k]] += 1
+
+
+@compiled
+def _join(state: State, layout: Layout, stage: int, item: Integers) -> bool:
+    """Puts an item in its place on the way to a server; False if there is no room.
+
+    What arrives in the same cycle is ordered by warp and by the warp's program.
+    """
+    ring = state.waiting[stage]
+    shared = state.shared
+    columns = layout.stages + stage * STAGE_COLUMNS
+    count = shared[columns + COUNT_OF]
+    room = ring.shape[0]
+    if count == room:
+        return False
+    first = shared[columns + FIRST]
+    place = (first + count) % room
+    for _ in range(count):
+        before = (place - 1) % room
+        if (ring[before, AT], ring[before, OF_WARP], ring[before, NUMBER]) <= (
+            item[AT],
+            item[OF_WARP],
+            item[NUMBER],
+        ):
+            break
+        ring[place] = ring[before]
+        place = before
+    ring[place] = item
+    shared[columns + COUNT_OF] = count + 1
+    return True
+
+
+@compiled
+def _occupy(shared: Integers, columns: int, at: int, parts: int) -> int:
+    """A server serves what arrives in cycle ``at``, after all that came before; when it is done."""
+    if shared[columns + FREE] < at:
+        shared[columns + FREE], shared[columns + FREE_PART] = at, 0
+    total = shared[columns + FREE_PART] + parts
+    shared[columns + FREE] += total >> PART_BITS
+    shared[columns + FREE_PART] = total & ((1 << PART_BITS) - 1)
+    return shared[columns + FREE] + (shared[columns + FREE_PART] > 0)
+
+
+@compiled
+def _serve(program: Program, state: State, events: Integers, cycle: int) -> bool:
+    """All that gets to a server behind the units in ``cycle``; False if there is no room.
+
+    An instruction gets there after its issue, so that by then all earlier ones are known.
+    """
+    layout, code = program.layout, program.code
+    for stage in range(STAGES):
+        columns = layout.stages + stage * STAGE_COLUMNS
+        while state.shared[columns + COUNT_OF] > 0:
+            first = state.shared[columns + FIRST]
+            item = state.waiting[stage, first]
+            if item[AT] > cycle:
+                break
+            state.shared[columns + FIRST] = (first + 1) % state.waiting.shape[1]
+            state.shared[columns + COUNT_OF] -= 1
+            parts = code[item[OF_ROW], PATH_PARTS + stage]
+            done = _occupy(state.shared, columns, cycle, parts)
+            if stage == PATH and code[item[OF_ROW], MEMORY_PARTS] > 0:
+                item[AT] = done
+                if not _join(state, layout, MEMORY, item):
+                    return False
+            else:
+                _conclude(program, state, item, done + item[LATENCY_LEFT], events, cycle)
+    return True
+
+
+@compiled
+def _conclude(
+    program: Program, state: State, item: Integers, end: int, events: Integers, cycle: int
+) -> None:
+    """The end of an instruction is known: its last server has been found free."""
+    warps, layout = state.warps, program.layout
+    warp, number, row = item[OF_WARP], item[NUMBER], item[OF_ROW]
+    if item[EVENT] >= 0:
+        events[item[EVENT], 5] = end
+    warps[warp, LAST_END] = max(warps[warp, LAST_END], end)
+    warps[warp, UNDERWAY] -= 1
+    for k in range(program.code[row, WRITES_BEGIN], program.code[row, WRITES_END]):
+        register = program.registers[k]
+        if number < warps[warp, layout.since + register]:
+            continue  # another one writes it by now
+        warps[warp, layout.open + register] -= 1
+        ready = warps[warp, layout.ready + register]
+        if end > ready or (end == ready and number < warps[warp, layout.by + register]):
+            warps[warp, layout.ready + register] = end
+            warps[warp, layout.queued + register] = end - item[ALONE]
+            warps[warp, layout.by + register] = number
+    if warps[warp, PHASE] == RUNNING and state.next_cycle[warp] == NEVER:
+        _expect(program, state, layout, warp, warps[warp, EARLIEST])
+    elif warps[warp, PHASE] == ENDED and warps[warp, UNDERWAY] == 0:
+        _open_for_all(program, state, cycle)
+
+
+@compiled
+def _send(
+    program: Program,
+    state: State,
+    warp: int,
+    row: int,
+    freed: int,
+    queued: int,
+    latency: int,
+    event: int,
+) -> bool:
+    """An instruction goes to the servers behind its unit at ``freed``; False if there is no room.
+
+    ``queued``: how long it waited for the unit. ``event``: where its end is to be recorded.
+    """
+    path, memory = program.code[row, PATH_PARTS], program.code[row, MEMORY_PARTS]
+    rounded = (1 << PART_BITS) - 1
+    item = np.empty(ITEM_COLUMNS, np.int64)
+    item[AT], item[OF_WARP], item[OF_ROW] = freed, warp, row
+    item[NUMBER] = state.warps[warp, DONE]
+    served = (path >> PART_BITS) + ((memory + rounded) >> PART_BITS)
+    item[ALONE] = freed - queued + served + latency
+    item[LATENCY_LEFT], item[EVENT] = latency, event
+    state.warps[warp, UNDERWAY] += 1
+    _produce(program, state, warp, row, item[NUMBER], 0, True)
+    return _join(state, program.layout, PATH if path > 0 else MEMORY, item)
+
+
+@compiled
+def _next_arrival(state: State, layout: Layout) -> int:
+    """The first cycle in which something gets to a server behind the units; NEVER if none does."""
+    earliest = NEVER
+    for stage in range(STAGES):
+        columns = layout.stages + stage * STAGE_COLUMNS
+        if state.shared[columns + COUNT_OF] > 0:
+            earliest = min(earliest, state.waiting[stage, state.shared[columns + FIRST], AT])
+    return earliest
+
+
 # --- repetition of the joint state ----------------------------------------------------------------
 
 
@@ -436,7 +641,12 @@ def _same_warp(
     phase = warps[warp, PHASE]
     if phase != old[depth, warp, PHASE]:
         return False
-    if phase == RUNNING:
+    if phase == RUNNING and state.next_cycle[warp] == NEVER:
+        if saved.next_cycle[depth, warp] != NEVER:
+            return False
+        if warps[warp, EARLIEST] - cycle != old[depth, warp, EARLIEST] - saved_cycle:
+            return False
+    elif phase == RUNNING:
         if state.next_cycle[warp] - cycle != saved.next_cycle[depth, warp] - saved_cycle:
             return False
     elif phase == WAITING:
@@ -461,6 +671,61 @@ def _same_warp(
 
 
 @compiled
+def _same_servers(
+    program: Program, state: State, cycle: int, saved: State, depth: int, saved_cycle: int
+) -> bool:
+    """Whether the servers behind the units are free at the same time, and the same is under way."""
+    layout = program.layout
+    room = state.waiting.shape[1]
+    for stage in range(STAGES):
+        columns = layout.stages + stage * STAGE_COLUMNS
+        now, old = state.shared[columns:], saved.shared[depth, columns:]
+        busy = max(now[FREE] - cycle, -1)
+        if now[COUNT_OF] != old[COUNT_OF] or busy != max(old[FREE] - saved_cycle, -1):
+            return False
+        if busy >= 0 and now[FREE_PART] != old[FREE_PART]:
+            return False
+        for k in range(now[COUNT_OF]):
+            one = state.waiting[stage, (now[FIRST] + k) % room]
+            other = saved.waiting[depth, stage, (old[FIRST] + k) % room]
+            if one[AT] - cycle != other[AT] - saved_cycle:
+                return False
+            if one[ALONE] - cycle != other[ALONE] - saved_cycle:
+                return False
+            if one[OF_WARP] != other[OF_WARP] or one[OF_ROW] != other[OF_ROW]:
+                return False
+            if not _same_order(program, state, saved, depth, one, other):
+                return False
+    for warp in range(state.next_cycle.shape[0]):
+        for register in range(layout.registers):
+            column = layout.open + register
+            if state.warps[warp, column] != saved.warps[depth, warp, column]:
+                return False
+            if state.warps[warp, column] > 0:
+                by = layout.by + register
+                since = state.warps[warp, DONE] - state.warps[warp, by]
+                if since != saved.warps[depth, warp, DONE] - saved.warps[depth, warp, by]:
+                    return False
+    return True
+
+
+@compiled
+def _same_order(
+    program: Program, state: State, saved: State, depth: int, one: Integers, other: Integers
+) -> bool:
+    """Whether two items are as many instructions back, and write what nobody wrote since alike."""
+    warp, row = one[OF_WARP], one[OF_ROW]
+    now, old = state.warps[warp], saved.warps[depth, warp]
+    if now[DONE] - one[NUMBER] != old[DONE] - other[NUMBER]:
+        return False
+    for k in range(program.code[row, WRITES_BEGIN], program.code[row, WRITES_END]):
+        since = program.layout.since + program.registers[k]
+        if (one[NUMBER] < now[since]) != (other[NUMBER] < old[since]):
+            return False
+    return True
+
+
+@compiled
 def _same(
     program: Program, state: State, cycle: int, saved: State, depth: int, saved_cycle: int
 ) -> bool:
@@ -478,9 +743,11 @@ def _same(
         remaining = max(state.shared[column] - cycle, 0)
         if remaining != max(saved.shared[depth, column] - saved_cycle, 0):
             return False
-    for column in range(layout.arrivals, layout.shared_width):
+    for column in range(layout.arrivals, layout.stages):
         if state.shared[column] != saved.shared[depth, column]:
             return False
+    if layout.served and not _same_servers(program, state, cycle, saved, depth, saved_cycle):
+        return False
     for warp in range(state.next_cycle.shape[0]):
         if not _same_warp(program, state, cycle, saved, depth, saved_cycle, warp):
             return False
@@ -507,6 +774,20 @@ def _periods_left(program: Program, state: State, saved: State, depth: int) -> i
 
 
 @compiled
+def _renumber(state: State, layout: Layout, warp: int, shift: int, issued: int) -> None:
+    """Puts off by ``shift`` what a warp has under way, and makes it later instructions of it."""
+    for stage in range(STAGES):
+        columns = layout.stages + stage * STAGE_COLUMNS
+        for k in range(state.shared[columns + COUNT_OF]):
+            place = (state.shared[columns + FIRST] + k) % state.waiting.shape[1]
+            item = state.waiting[stage, place]
+            if item[OF_WARP] == warp:
+                item[AT] += shift
+                item[ALONE] += shift
+                item[NUMBER] += issued
+
+
+@compiled
 def _skip(
     program: Program,
     state: State,
@@ -522,13 +803,20 @@ def _skip(
     layout = program.layout
     shift = times * (cycle - saved_cycle)
     for warp in range(state.next_cycle.shape[0]):
-        if warps[warp, PHASE] == RUNNING:
+        if warps[warp, PHASE] == RUNNING and state.next_cycle[warp] == NEVER:
+            warps[warp, EARLIEST] += shift
+        elif warps[warp, PHASE] == RUNNING:
             state.next_cycle[warp] += shift
         elif warps[warp, PHASE] == WAITING:
             warps[warp, SINCE] += shift
         if warps[warp, PHASE] != ENDED and warps[warp, LAST_END] > cycle:
             warps[warp, LAST_END] += shift
-        warps[warp, DONE] += times * (warps[warp, DONE] - old[depth, warp, DONE])
+        issued = times * (warps[warp, DONE] - old[depth, warp, DONE])
+        warps[warp, DONE] += issued
+        if layout.served:  # numbers of instructions
+            for column in range(layout.since, layout.by + layout.registers):
+                warps[warp, column] += issued
+            _renumber(state, layout, warp, shift, issued)
         for level in range(layout.depths):
             if warps[warp, layout.entries + level] == old[depth, warp, layout.entries + level]:
                 done = (
@@ -538,12 +826,17 @@ def _skip(
         for register in range(layout.registers):
             if warps[warp, layout.ready + register] > cycle:
                 warps[warp, layout.ready + register] += shift
-        for column in range(layout.stalls, layout.width):  # and executions
+        for column in range(layout.stalls, layout.open):  # and executions
             spent = warps[warp, column] - old[depth, warp, column]
             warps[warp, column] += times * spent
     for column in range(layout.free, layout.arrivals):
         if state.shared[column] > cycle:
             state.shared[column] += shift
+    if layout.served:
+        for stage in range(STAGES):
+            column = layout.stages + stage * STAGE_COLUMNS + FREE
+            if state.shared[column] >= cycle:
+                state.shared[column] += shift
     return shift
 
 
@@ -570,6 +863,7 @@ def _checkpoint(
         saved.next_cycle[depth] = state.next_cycle
         saved.warps[depth] = state.warps
         saved.shared[depth] = state.shared
+        saved.waiting[depth] = state.waiting
         brent[depth, 0] = cycle + skipped
         brent[depth, 1] = 0
         brent[depth, 2] *= 2
@@ -653,8 +947,9 @@ def run(
     """Runs a block to its end on a fresh state; see :class:`ptxwcet.simulator.engine.Simulator`.
 
     ``script`` holds decisions for the policy SCRIPTED, ``log`` takes those of this run, ``events``
-    takes the first issues, a row each. Cost: about a scan over the warps for each issued
-    instruction. The issue of an ordinary instruction is written out here, on local names: passing
+    takes the first issues, a row each. If there is no room for all that waits for servers behind
+    the units, the status is FULL and nothing else is said. Cost: about a scan over the warps for
+    each issued instruction. The issue of an ordinary instruction is written out here, on local names: passing
     the state to a function costs more than the work itself.
     """
     code, registers, queue_of = program.code, program.registers, program.queue_of
@@ -663,6 +958,7 @@ def run(
     counters, entries = layout.counters, layout.entries
     ready, queued, stalls = layout.ready, layout.queued, layout.stalls
     free, servers, cores = layout.free, layout.servers, layout.cores
+    served = layout.served
     policy = options.policy
     counts_decisions = log.shape[0] > 0 or policy == SCRIPTED
     brent = np.zeros((layout.depths, 3), np.int64)
@@ -677,6 +973,8 @@ def run(
     while True:
         issued = 0
         begun = NEVER
+        if served and not _serve(program, state, events, cycle):
+            return Outcome(FULL, 0, 0, 0, 0, 0)
         for core in range(min(cores, next_cycle.shape[0])):
             draw = options.seed
             if policy == SCRIPTED:  # past its end: the oldest, which is index 0
@@ -697,7 +995,6 @@ def run(
             if options.jitter_percent > 0:
                 packed = _shortened(options, warp, warps[warp, DONE], initiation, latency)
                 initiation, latency = packed >> 32, packed & 0xFFFFFFFF
-            warps[warp, DONE] += 1
             queue = queue_of[core, code[row, UNIT]]
             server = free + queue * servers
             if servers > 1:
@@ -706,13 +1003,22 @@ def run(
             freed = dispatch + initiation
             shared[server] = freed
             end = freed + latency
-            if end > warps[warp, LAST_END]:
-                warps[warp, LAST_END] = end
-            for k in range(code[row, WRITES_BEGIN], code[row, WRITES_END]):
-                register = registers[k]
-                if code[row, CONDITIONAL] == 0 or end > warps[warp, ready + register]:
-                    warps[warp, ready + register] = end
-                    warps[warp, queued + register] = dispatch - cycle
+            if served and code[row, PATH_PARTS] + code[row, MEMORY_PARTS] > 0:
+                event = recorded if recorded < events.shape[0] else -1
+                wait = dispatch - cycle
+                if not _send(program, state, warp, row, freed, wait, latency, event):
+                    return Outcome(FULL, 0, 0, 0, 0, 0)
+            else:
+                if served:
+                    _produce(program, state, warp, row, warps[warp, DONE], end, False)
+                if end > warps[warp, LAST_END]:
+                    warps[warp, LAST_END] = end
+                for k in range(code[row, WRITES_BEGIN], code[row, WRITES_END]):
+                    register = registers[k]
+                    if code[row, CONDITIONAL] == 0 or end > warps[warp, ready + register]:
+                        warps[warp, ready + register] = end
+                        warps[warp, queued + register] = dispatch - cycle
+            warps[warp, DONE] += 1
             if recorded < events.shape[0]:
                 events[recorded, 0], events[recorded, 1] = warp, row
                 events[recorded, 2], events[recorded, 3] = cycle, dispatch
@@ -727,7 +1033,7 @@ def run(
             warps[warp, PC] = following
             if code[following, KIND] != END:
                 warps[warp, booked + BRANCH] += code[row, BUBBLE]
-                if code[row, KIND] == INSTRUCTION:
+                if code[row, KIND] == INSTRUCTION and not served:
                     earliest = cycle + 1 + code[row, BUBBLE]
                     eligible = earliest
                     wait = 0
@@ -744,6 +1050,8 @@ def run(
             _stop(program, state, warp, row, cycle)
         if issued == 0:
             cycle = _first_eligible(next_cycle)
+            if served:
+                cycle = min(cycle, _next_arrival(state, layout))
             if cycle == NEVER:
                 break
             continue

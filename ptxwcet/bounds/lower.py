@@ -4,13 +4,12 @@ Sections overlap in real runs, so their lengths do not add up. A section that en
 lasts at least until its last warp has issued the barrier alone, and at least one cycle an issue; a
 warp that ends in a section needs its whole isolated length from there. Barriers only
 delay a warp, so its isolated run over all sections counts too, and so do issues and initiations in
-total.
+total. Servers behind the units only delay as well: what they take alone is part of latencies.
 """
 
 from __future__ import annotations
 
 from ptxwcet.bounds.analysis import BlockAnalysis, BlockSection
-from ptxwcet.bounds.memory_servers import MemoryDemand, memory_demand
 from ptxwcet.bounds.outcome import BlockBound, Outcome, SectionBound, state_claim
 from ptxwcet.claims import Citation, Guarantee, Refusal
 
@@ -24,8 +23,6 @@ def bound_lower(analysis: BlockAnalysis) -> Outcome:
     ``sections`` gives for each section the cycles until the next one can begin (for the last one,
     until its warps end). Raises PW404. Cost: one profile a class and section.
     """
-    if memory_demand(analysis) != MemoryDemand():
-        return Refusal("a lower bound is given for machines without servers behind the units")
     if not analysis.has_private_units:
         return Refusal("a lower bound is given for one private server of each unit a scheduler")
     if not analysis.is_single_path:

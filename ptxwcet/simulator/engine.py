@@ -104,6 +104,11 @@ class Simulator:
         """Instructions that all warps issue together."""
         return self._image.instructions
 
+    @property
+    def has_servers_behind_units(self) -> bool:
+        """Whether some instructions go on to the memory path or the memory."""
+        return self._layout.served
+
     def cycles(
         self,
         policy: Policy,

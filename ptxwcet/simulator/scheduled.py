@@ -90,7 +90,10 @@ def claim_schedule(
     if not is_nominal or machine.timing_meaning is not TimingMeaning.EXACT:
         return Refusal("some timings are upper bounds: the real run may be a different schedule")
     try:
-        run = Simulator(workload, SmConfiguration.of(machine)).run(policy, limit=limit)
+        simulator = Simulator(workload, SmConfiguration.of(machine))
+        if simulator.has_servers_behind_units:
+            return Refusal("the order in which servers behind the units serve is not known")
+        run = simulator.run(policy, limit=limit)
     except PtxwcetError as error:
         return Refusal(error.diagnostics[0].message)
     bubble = machine.taken_branch_bubble_cycles

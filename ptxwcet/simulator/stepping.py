@@ -308,9 +308,7 @@ def _advance(
 
 
 @compiled
-def _waits_for_servers(
-    program: Program, state: State, layout: Layout, warp: int, row: int
-) -> bool:
+def _waits_for_servers(program: Program, state: State, layout: Layout, warp: int, row: int) -> bool:
     """Whether a register that ``row`` waits for is ready in a cycle that is not known yet."""
     for k in range(program.code[row, WAITS_BEGIN], program.code[row, WAITS_END]):
         if state.warps[warp, layout.open + program.registers[k]] > 0:
@@ -507,7 +505,8 @@ def _occupy(shared: Integers, columns: int, at: int, parts: int) -> int:
     total = shared[columns + FREE_PART] + parts
     shared[columns + FREE] += total >> PART_BITS
     shared[columns + FREE_PART] = total & ((1 << PART_BITS) - 1)
-    return shared[columns + FREE] + (shared[columns + FREE_PART] > 0)
+    done: int = shared[columns + FREE]
+    return done + 1 if shared[columns + FREE_PART] > 0 else done
 
 
 @compiled
@@ -949,8 +948,8 @@ def run(
     ``script`` holds decisions for the policy SCRIPTED, ``log`` takes those of this run, ``events``
     takes the first issues, a row each. If there is no room for all that waits for servers behind
     the units, the status is FULL and nothing else is said. Cost: about a scan over the warps for
-    each issued instruction. The issue of an ordinary instruction is written out here, on local names: passing
-    the state to a function costs more than the work itself.
+    each issued instruction. The issue of an ordinary instruction is written out here, on local
+    names: passing the state to a function costs more than the work itself.
     """
     code, registers, queue_of = program.code, program.registers, program.queue_of
     next_cycle, warps, shared = state.next_cycle, state.warps, state.shared

@@ -291,6 +291,7 @@ def _witness(name: str, analysis: BlockAnalysis, row: MethodRow, effort: Effort)
         schedules=min(100, observed.schedules),
     )
     servers = tuple((unit.name, unit.count) for unit in analysis.machine.units)
-    case = Case(name, observed.workload, analysis.machine.schedulers_per_sm, servers)
+    shape = SmConfiguration.of(analysis.machine)
+    case = Case(name, observed.workload, shape.schedulers, servers, shape.memory_cycles)
     violation = Violation(check, row.cycles, observed.cycles, run)
     return find_witness(case, violation, plan, seconds=effort.seconds)

@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 from ptxwcet.bounds.analysis import BlockAnalysis, analyse_block
 from ptxwcet.machine.loader import load_machine
-from ptxwcet.machine.model import FunctionalUnit, Machine
+from ptxwcet.machine.model import FunctionalUnit, Machine, MemoryRules
 from ptxwcet.simulator.configuration import SmConfiguration
 from ptxwcet.simulator.policies import Jitter, mix
 from ptxwcet.timing.demand import issue_count, used_units
@@ -31,17 +31,19 @@ class Case:
     """A workload on so many sub-cores; ``name`` says how to make it again.
 
     ``servers`` of a unit, if not one a sub-core; it may name units that the workload does not use.
+    ``memory_cycles``: in which the memory of the GPU serves 1024 sectors.
     """
 
     name: str
     workload: BlockWorkload
     schedulers: int = 1
     servers: tuple[tuple[str, int], ...] = ()
+    memory_cycles: int = 0
 
     @property
     def configuration(self) -> SmConfiguration:
         """The simulated SM."""
-        return SmConfiguration(self.schedulers, dict(self.servers))
+        return SmConfiguration(self.schedulers, dict(self.servers), self.memory_cycles)
 
     @property
     def instructions(self) -> int:
@@ -53,13 +55,16 @@ class Case:
     def analyse(self) -> BlockAnalysis:
         """The block analysis that bounds start from. Raises PtxwcetError as it does."""
         units = frozenset[str]().union(*(used_units(c.program.body) for c in self.workload.classes))
-        machine = machine_with(units, self.schedulers, self.servers)
+        machine = machine_with(units, self.schedulers, self.servers, self.memory_cycles)
         return analyse_block(self.workload, machine)
 
 
 @lru_cache(maxsize=256)
 def machine_with(
-    units: frozenset[str], schedulers: int = 1, servers: tuple[tuple[str, int], ...] = ()
+    units: frozenset[str],
+    schedulers: int = 1,
+    servers: tuple[tuple[str, int], ...] = (),
+    memory_cycles: int = 0,
 ) -> Machine:
     """An idealised machine with these units, once a scheduler if not said otherwise.
 
@@ -76,12 +81,21 @@ def machine_with(
         schedulers_per_sm=schedulers,
         units=tuple(FunctionalUnit(unit, counts[unit]) for unit in sorted(units)),
         timings=MappingProxyType({}),
+        memory=_memory(memory_cycles) if memory_cycles else None,
     )
 
 
 @lru_cache(maxsize=1)
 def _default_machine() -> Machine:
     return load_machine()
+
+
+def _memory(cycles: int) -> MemoryRules:
+    """A memory that takes so many cycles for 1024 sectors."""
+    memory = load_machine("orin-ecrts2025-memory").memory
+    assert memory is not None
+    each = replace(memory.server_cycles_per_1024_sectors, value=cycles)
+    return replace(memory, server_cycles_per_1024_sectors=each)
 
 
 def deal(programs: Sequence[tuple[Node, ...]], scoreboard: Scoreboard) -> BlockWorkload:

@@ -9,7 +9,7 @@ exhaustive search; the others are for policies.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TypeVar
 
@@ -60,7 +60,9 @@ class Family:
     [J] feature 3 demands. ``reads`` and ``writes``: percentages of instructions that read and
     write a register. ``loops``: percentage of an instruction's places taken by a Repeat, with
     counts of ``trips``. ``barriers``: of each warp that does not leave early (one warp in eight).
-    ``servers`` of each unit are drawn from the tuple; empty: one a scheduler.
+    ``servers`` of each unit are drawn from the tuple; empty: one a scheduler. ``memory_cycles`` for
+    1024 sectors are drawn from the tuple, if there is one: then many instructions go on to the
+    servers behind their units, for ``path_cycles`` and with ``sectors`` drawn from theirs.
     """
 
     name: str
@@ -83,6 +85,9 @@ class Family:
     barriers: tuple[int, int] = (0, 0)
     schedulers: tuple[int, int] = (1, 1)
     servers: tuple[int, ...] = ()
+    path_cycles: tuple[int, ...] = ()
+    sectors: tuple[int, ...] = ()
+    memory_cycles: tuple[int, ...] = ()
 
 
 _SHORT = (0, 0, 0, 1, 2, 4)
@@ -282,13 +287,34 @@ FAMILIES: tuple[Family, ...] = (
         schedulers=(1, 4),
         servers=(1, 1, 2, 3, 4, 8),
     ),
+    Family(
+        "block-memory",
+        "one to eight warps whose accesses go on to the memory path and the memory",
+        exhaustive=False,
+        warps=(1, 8),
+        differing=True,
+        length=(1, 12),
+        units=(1, 3),
+        initiations=(1, 4),
+        latencies=_ALL,
+        barriers=(0, 3),
+        loops=12,
+        trips=(2, 3, 20),
+        schedulers=(1, 4),
+        path_cycles=(0, 1, 3, 12),
+        sectors=(0, 1, 4, 32),
+        memory_cycles=(0, 79, 279, 1024, 3000),
+    ),
 )
 """All families; a case's index deals them round robin (:func:`mixed_case`)."""
 
+WITHOUT_MEMORY = tuple(family for family in FAMILIES if not family.memory_cycles)
+"""Those that every simulator runs."""
 
-def mixed_case(seed: int, index: int) -> tuple[Family, Case]:
-    """Case ``index`` of a mixture of all families in equal shares."""
-    family = FAMILIES[index % len(FAMILIES)]
+
+def mixed_case(seed: int, index: int, families: Sequence[Family] = FAMILIES) -> tuple[Family, Case]:
+    """Case ``index`` of a mixture of families in equal shares."""
+    family = families[index % len(families)]
     return family, random_case(family, seed, index)
 
 
@@ -304,6 +330,7 @@ class _Writer:
         self._draws = draws
         self._units = _UNITS[: draws.within(family.units)]
         self._own = [draws.within(family.initiations) for _ in self._units]
+        self._memory = draws.pick(family.memory_cycles) if family.memory_cycles else 0
 
     def case(self, name: str) -> Case:
         family, draws = self._family, self._draws
@@ -320,7 +347,8 @@ class _Writer:
         servers: tuple[tuple[str, int], ...] = ()
         if family.servers:
             servers = tuple((unit, draws.pick(family.servers)) for unit in self._units)
-        return Case(name, deal([programs[n] for n in dealt], scoreboard), schedulers, servers)
+        workload = deal([programs[n] for n in dealt], scoreboard)
+        return Case(name, workload, schedulers, servers, self._memory)
 
     def _skeleton(self) -> tuple[int, ...]:
         """How often each barrier (with the section before it) is executed in a row."""
@@ -367,7 +395,7 @@ class _Writer:
         family, draws = self._family, self._draws
         unit = draws.below(len(self._units))
         own = self._own[unit]
-        return TimedInstruction(
+        drawn = TimedInstruction(
             self._units[unit],
             own if family.own_initiation else draws.within(family.initiations),
             draws.pick(family.latencies),
@@ -376,3 +404,11 @@ class _Writer:
             conditional=draws.chance(family.conditional),
             bubble_cycles=draws.within((1, 3)) if draws.chance(family.bubbles) else 0,
         )
+        return self._served(drawn) if family.memory_cycles and draws.chance(60) else drawn
+
+    def _served(self, plain: TimedInstruction) -> TimedInstruction:
+        """The instruction with servers behind its unit: what they take is part of its latency."""
+        path = self._draws.pick(self._family.path_cycles)
+        sectors = self._draws.pick(self._family.sectors)
+        latency = plain.latency_cycles + path + -(-self._memory * sectors // 1024)
+        return replace(plain, latency_cycles=latency, path_cycles=path, sectors=sectors)

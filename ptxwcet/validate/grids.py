@@ -26,7 +26,7 @@ from ptxwcet.simulator.grid import (
 from ptxwcet.simulator.policies import Jitter, Policy
 from ptxwcet.validate.cases import Case, deal
 from ptxwcet.validate.checks import Bounds
-from ptxwcet.validate.generator import Draws, mixed_case
+from ptxwcet.validate.generator import WITHOUT_MEMORY, Draws, mixed_case
 from ptxwcet.validate.plans import Run
 from ptxwcet.warp.program import Barrier, BlockWorkload, Node, Repeat, TimedInstruction
 
@@ -63,8 +63,8 @@ class GridTally:
 
 
 def random_grid(seed: int, index: int) -> GridCase:
-    """Grid ``index`` of a mixture of all families. Cost: linear in the grid."""
-    family, case = mixed_case(seed, index)
+    """Grid ``index`` of a mixture of the families that grids are simulated of. Cost: linear."""
+    family, case = mixed_case(seed, index, WITHOUT_MEMORY)
     draws = Draws(seed + _OF_GRIDS, index)
     programs = _by_warp(case.workload)
     kinds = [case]

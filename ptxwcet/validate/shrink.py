@@ -37,7 +37,7 @@ def shrink(case: Case, persists: Callable[[Case], bool], *, seconds: float = 10.
     def still(candidate: Case) -> bool:
         try:
             return persists(candidate)
-        except PtxwcetError:
+        except (PtxwcetError, ValueError):  # ValueError: a latency below the time of its servers
             return False
 
     progress = True
@@ -82,7 +82,9 @@ def _fewer_cores(case: Case) -> Iterator[Case]:
 
 
 def _plainer_units(case: Case) -> Iterator[Case]:
-    """With one server a sub-core of one more unit."""
+    """With one server a sub-core of one more unit; with a faster memory."""
+    for memory in _smaller(case.memory_cycles, 0):
+        yield replace(case, memory_cycles=memory)
     for index in range(len(case.servers)):
         yield replace(case, servers=(*case.servers[:index], *case.servers[index + 1 :]))
 
@@ -188,6 +190,10 @@ def _simpler_instruction(instruction: TimedInstruction) -> Iterator[TimedInstruc
         yield replace(instruction, initiation_cycles=initiation)
     for latency in _smaller(instruction.latency_cycles, 0):
         yield replace(instruction, latency_cycles=latency)
+    for path in _smaller(instruction.path_cycles, 0):
+        yield replace(instruction, path_cycles=path)
+    for sectors in _smaller(instruction.sectors, 0):
+        yield replace(instruction, sectors=sectors)
     for bubble in _smaller(instruction.bubble_cycles, 0):
         yield replace(instruction, bubble_cycles=bubble)
     for name in instruction.reads:

@@ -53,6 +53,8 @@ class Witness:
         yield f"case: {case.name}"
         sub_cores = f", {case.schedulers} sub-cores" if case.schedulers > 1 else ""
         servers = "".join(f", {count} of unit {unit}" for unit, count in case.servers)
+        if case.memory_cycles:
+            servers += f", {case.memory_cycles} cycles for 1024 sectors of the memory"
         yield (
             f"{case.workload.warp_count} warps, scoreboard {case.workload.scoreboard.value}"
             f"{sub_cores}{servers}; notation unit(init, lat)"
@@ -104,6 +106,10 @@ def _describe_instruction(one: TimedInstruction) -> str:
         text += " reads " + ",".join(one.reads)
     if one.conditional:
         text += " conditional"
+    if one.path_cycles:
+        text += f" path {one.path_cycles}"
+    if one.sectors:
+        text += f" sectors {one.sectors}"
     if one.bubble_cycles:
         text += f" bubble {one.bubble_cycles}"
     return text

@@ -139,11 +139,21 @@ def longest_run(shape, kind_of, lengths, ops, seed, runs, jitter, late):
     np.random.seed(seed)
     longest = 0
     for _ in range(runs):
-        found = _run(shape, kind_of, lengths, ops, np.random.randint(100) < jitter, late)
+        found = _run(shape, kind_of, lengths, ops, np.random.randint(100) < jitter, late, False)
         if found < 0:
             return -1
         longest = max(longest, found)
     return longest
+
+
+@numba.njit(cache=True)
+def first_come_run(shape, kind_of, lengths, ops):
+    """The run of the oldest warp first and servers in the order of arrival, with the model's times
+    and all of a latency lost behind the last server; -1 if it does not end.
+
+    What arrives in the same cycle is served by warp, then by the warp's program.
+    """
+    return _run(shape, kind_of, lengths, ops, False, False, True)
 
 
 @numba.njit(cache=True)
@@ -152,7 +162,7 @@ def _some(number, jittered):
 
 
 @numba.njit(cache=True)
-def _run(shape, kind_of, lengths, ops, jittered, late):
+def _run(shape, kind_of, lengths, ops, jittered, late, first_come):
     sms, slots, cores, units, posted, burst, rate = shape
     blocks = len(kind_of)
     warps, longest = lengths.shape[1], ops.shape[2]
@@ -170,6 +180,10 @@ def _run(shape, kind_of, lengths, ops, jittered, late):
     starve = np.random.randint(3)
     latest = np.random.randint(3)  # servers: any, latest first, by the lead of the warp
     lost = np.random.randint(3)  # latencies: behind the last server, before the next, by chance
+    if first_come:
+        starve, latest, lost = 1, 3, 0
+        for w in range(warps):
+            lead[:, w] = w / warps
     path_free = np.zeros(sms, np.int64)
     memory_free = 0
     others = burst * 256
@@ -214,7 +228,7 @@ def _run(shape, kind_of, lengths, ops, jittered, late):
             for sm in range(sms):
                 if path_free[sm] <= cycle:
                     b, w, n = _chosen(
-                        stage, _AT_PATH, sm, home, nexts, started, warps, latest, lead
+                        stage, until, _AT_PATH, sm, home, nexts, started, warps, latest, lead
                     )
                     if b >= 0:
                         service = max(1, _some(ops[kind_of[b], w, n, 7], jittered))
@@ -228,7 +242,7 @@ def _run(shape, kind_of, lengths, ops, jittered, late):
                     memory_free = cycle + 1
                 else:
                     b, w, n = _chosen(
-                        stage, _AT_MEMORY, -1, home, nexts, started, warps, latest, lead
+                        stage, until, _AT_MEMORY, -1, home, nexts, started, warps, latest, lead
                     )
                     if b >= 0:
                         service = max(1, _some(ops[kind_of[b], w, n, 8], jittered))
@@ -324,9 +338,10 @@ def _run(shape, kind_of, lengths, ops, jittered, late):
 
 
 @numba.njit(cache=True)
-def _chosen(stage, wanted, sm, home, nexts, started, warps, latest, lead):
-    """One of those that wait at a server: any, the latest, or by the lead of its warp."""
+def _chosen(stage, until, wanted, sm, home, nexts, started, warps, latest, lead):
+    """One of those that wait at a server: any, the latest, by its warp's lead, or the first."""
     found = 0
+    first = np.int64(1 << 60)
     at = (-1, -1, -1)
     best = 2.0
     for b in range(started):
@@ -342,6 +357,10 @@ def _chosen(stage, wanted, sm, home, nexts, started, warps, latest, lead):
                         at = (b, w, n)
                 elif latest == 1:
                     at = (b, w, n)
+                elif latest == 3:
+                    if until[b, w, n] < first:
+                        first = until[b, w, n]
+                        at = (b, w, n)
                 elif lead[b, w] < best:
                     best = lead[b, w]
                     at = (b, w, n)

@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from warp_nodes import instructions
+from warp_nodes import instructions, served
 
 from ptxwcet.simulator.configuration import SmConfiguration
 from ptxwcet.simulator.engine import Simulator
@@ -36,10 +36,13 @@ CONFIGURATIONS = [
     SmConfiguration(3, {"A": 1, "B": 3, "C": 6}),
     SmConfiguration(2, {"A": 1, "B": 3}),
     SmConfiguration(1, {"A": 2, "C": 3}),
+    SmConfiguration(memory_cycles=79),
+    SmConfiguration(2, {"A": 1}, memory_cycles=1500),
 ]
 INSTRUCTIONS = instructions(
     "ABC", "abcd", unique_names=False, latencies=(0, 1, 3, 7, 20), bubbles=(0, 0, 1, 2)
 )
+SERVED = served(INSTRUCTIONS, 1500)
 
 
 def bodies() -> st.SearchStrategy[tuple[Node, ...]]:
@@ -47,7 +50,7 @@ def bodies() -> st.SearchStrategy[tuple[Node, ...]]:
         body = st.lists(inner, min_size=1, max_size=3).map(tuple)
         return st.builds(Repeat, st.integers(0, 4), body)
 
-    return st.lists(st.recursive(INSTRUCTIONS, wider, max_leaves=4), max_size=4).map(tuple)
+    return st.lists(st.recursive(SERVED, wider, max_leaves=4), max_size=4).map(tuple)
 
 
 @st.composite

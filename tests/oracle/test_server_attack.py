@@ -1,5 +1,7 @@
 """Servers behind the units (docs/methods/memory-servers.md): a small part of the attack."""
 
+from dataclasses import replace
+
 import pytest
 from grid_attack import Family
 from grid_machine import Grid, Op, demand
@@ -13,10 +15,14 @@ from server_attack import (
     safe_of,
     workload_of,
 )
-from server_machine import Served, ServedGrid, served_demand
+from server_machine import Served, ServedGrid, arrays, first_come_run, served_demand
 
 from ptxwcet.bounds.analysis import analyse_block
 from ptxwcet.bounds.grid_demand import block_kind
+from ptxwcet.simulator.configuration import SmConfiguration
+from ptxwcet.simulator.engine import Simulator
+from ptxwcet.simulator.policies import Policy
+from ptxwcet.simulator.reference import reference_run
 
 
 @pytest.mark.parametrize("family", ATTACKED, ids=[one.name for one in ATTACKED])
@@ -50,6 +56,26 @@ def test_the_product_charges_what_the_attack_does(family: Family) -> None:
             assert kind.slack_cycles == said.slack or is_less
             charged += bool(said.path and said.memory)
     assert charged
+
+
+@pytest.mark.parametrize("family", ATTACKED, ids=[one.name for one in ATTACKED])
+def test_the_simulators_are_this_machine(family: Family) -> None:
+    """A block alone, the oldest warp first, servers in the order of arrival: to the cycle."""
+    waited = 0
+    for seed in range(60):
+        grid = random_served(family, seed).grid
+        for block in grid.kinds:
+            if not any(block):
+                continue
+            one = replace(grid, kinds=(block,), counts=(1,), sms=1, slots=1)
+            expected = first_come_run(*arrays(ServedGrid(one), (0,)))
+            shape = SmConfiguration(grid.cores, memory_cycles=1024)
+            workload = workload_of(block)
+            assert Simulator(workload, shape).cycles(Policy.OLDEST) == expected
+            assert reference_run(workload, shape, Policy.OLDEST).cycles == expected
+            without = SmConfiguration(grid.cores)
+            waited += Simulator(workload, without).cycles(Policy.OLDEST) != expected
+    assert waited
 
 
 def test_what_a_warp_does_later_overtakes() -> None:

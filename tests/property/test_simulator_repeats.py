@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from refusals import refusal_of
-from warp_nodes import instructions
+from warp_nodes import instructions, served
 
 from ptxwcet.simulator.configuration import SmConfiguration
 from ptxwcet.simulator.engine import Simulator
@@ -29,6 +29,7 @@ BARRIER = Barrier(TimedInstruction("A", 1, 2, origin=7))
 INSTRUCTIONS = instructions(
     "ABC", "abcd", unique_names=False, latencies=(0, 1, 3, 7, 20), bubbles=(0, 0, 1)
 )
+SERVED = served(INSTRUCTIONS, 1500)
 
 
 def bodies() -> st.SearchStrategy[tuple[Node, ...]]:
@@ -38,7 +39,7 @@ def bodies() -> st.SearchStrategy[tuple[Node, ...]]:
         body = st.lists(inner, min_size=1, max_size=3).map(tuple)
         return st.builds(Repeat, st.sampled_from((1, 2, 3, 9, 40)), body)
 
-    return st.lists(st.recursive(INSTRUCTIONS, wider, max_leaves=4), max_size=4).map(tuple)
+    return st.lists(st.recursive(SERVED, wider, max_leaves=4), max_size=4).map(tuple)
 
 
 @st.composite
@@ -64,6 +65,8 @@ CONFIGURATIONS = [
     SmConfiguration(2),
     SmConfiguration(2, {"A": 1, "B": 4}),
     SmConfiguration(1, {"A": 3}),
+    SmConfiguration(memory_cycles=79),
+    SmConfiguration(2, {"A": 1}, memory_cycles=1500),
 ]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import strategies as st
@@ -40,6 +41,20 @@ def instructions(
         bubble_cycles=st.sampled_from(bubbles),
         **more,
     )
+
+
+def served(
+    plain: st.SearchStrategy[TimedInstruction], memory_cycles: int
+) -> st.SearchStrategy[TimedInstruction]:
+    """Some go on to servers behind their units, of a memory of at most these cycles for 1024
+    sectors.
+    """
+
+    def send(one: TimedInstruction, path: int, sectors: int) -> TimedInstruction:
+        latency = one.latency_cycles + path + -(-memory_cycles * sectors // 1024)
+        return replace(one, latency_cycles=latency, path_cycles=path, sectors=sectors)
+
+    return st.builds(send, plain, st.sampled_from((0, 0, 1, 5)), st.sampled_from((0, 0, 1, 4, 32)))
 
 
 def bodies(leaves: st.SearchStrategy[Node], most: int = 5) -> st.SearchStrategy[Body]:

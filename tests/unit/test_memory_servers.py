@@ -14,6 +14,19 @@ from ptxwcet.bounds.grid import BlockKind, CoRunner, Dispatch, MemoryServer, bou
 from ptxwcet.cli.main import commands
 from ptxwcet.compose.launch_bound import LaunchBound
 from ptxwcet.compose.launch_explanation import explain_launch
+from ptxwcet.simulator.configuration import SmConfiguration
+from ptxwcet.simulator.engine import Simulator
+from ptxwcet.simulator.policies import Policy
+from ptxwcet.simulator.reference import reference_run
+from ptxwcet.warp.program import (
+    BlockWorkload,
+    Node,
+    Repeat,
+    Scoreboard,
+    TimedInstruction,
+    WarpClass,
+    WarpProgram,
+)
 
 FIGURES = (
     *("line_cycles", "pass_cycles", "word_cycles", "serial_cycles"),
@@ -91,8 +104,59 @@ def test_other_methods_refuse(machine: Made) -> None:
     arguments += ["--param", "3=64", "--machine", machine(path_request_cycles=2)]
     found = CliRunner().invoke(commands, [*arguments, "--details"]).output
     assert "GUB is given for machines without servers behind the units" in found
-    simulated = CliRunner().invoke(commands, ["simulate", *arguments, "--policy", "gto"])
-    assert "PW547" in simulated.output
+
+
+def block_of(*programs: tuple[Node, ...]) -> BlockWorkload:
+    classes = (WarpClass(WarpProgram(body), (n,)) for n, body in enumerate(programs))
+    return BlockWorkload(tuple(classes), Scoreboard.RAW)
+
+
+def ends(block: BlockWorkload, memory_cycles: int) -> list[int]:
+    """When each instruction ends, in the order of issue."""
+    shape = SmConfiguration(memory_cycles=memory_cycles)
+    run = Simulator(block, shape).run(Policy.OLDEST, record=10)
+    assert run.events == reference_run(block, shape, Policy.OLDEST).events
+    return [event.end_cycle for event in run.events]
+
+
+def test_a_memory_serves_parts_of_cycles() -> None:
+    """Each takes 0.31 cycles: the fourth of those that come at once is ready a cycle later."""
+    units = tuple(TimedInstruction(unit, 9 - n, 1, sectors=4) for n, unit in enumerate("ABCDE"))
+    assert ends(block_of(units), 79) == [10, 10, 10, 11, 11]  # dispatched one a cycle
+
+
+def test_the_path_comes_before_the_memory() -> None:
+    """The path lets one through every 4 cycles; the memory, of 6 cycles each, is behind it."""
+    one = TimedInstruction("A", 1, 30 + 4 + 6, path_cycles=4, sectors=6)
+    assert ends(block_of((one, one), (one,)), 1024) == [1 + 4 + 6 + 30, 47, 53]
+
+
+def test_what_needs_no_memory_does_not_wait_for_it() -> None:
+    access = TimedInstruction("A", 1, 1 + 100, path_cycles=1, sectors=100)
+    local = TimedInstruction("A", 1, 1, path_cycles=1)
+    assert ends(block_of((access, local)), 1024) == [102, 3]
+
+
+def test_a_latency_has_room_for_its_servers() -> None:
+    short = block_of((TimedInstruction("A", 1, 3, path_cycles=4),))
+    with pytest.raises(ValueError, match="a latency includes"):
+        Simulator(short, SmConfiguration())
+
+
+def test_many_stores_under_way() -> None:
+    """More than there is room for at first; the run is made again with more."""
+    store = TimedInstruction("A", 1, 50, path_cycles=50)
+    block = block_of((Repeat(2000, (store,)),))
+    assert Simulator(block, SmConfiguration()).cycles(Policy.GTO) == 1 + 50 * 2000
+
+
+@pytest.mark.parametrize("machine", ["titan-v", "jetson-agx-orin"])
+def test_blocks_are_run_on_machines_with_servers(machine: str) -> None:
+    arguments = [str(SAMPLES / "transpose_naive.ptx"), "--block", "32x8", "--grid", "32x128"]
+    arguments += ["--param", "width=1024", "--param", "height=1024", "--machine", machine]
+    found = CliRunner().invoke(commands, ["validate", *arguments, "--seeds", "1", "--timeout", "1"])
+    assert found.exit_code == 0, found.output
+    assert "safe " in found.output
 
 
 def test_others_share_the_memory() -> None:

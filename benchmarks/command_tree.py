@@ -49,6 +49,9 @@ def words_for(parameter: click.Parameter, value: str) -> list[str]:
     return [parameter.opts[-1], value]
 
 
+_VALUES = {"policy": "lrr", "changes": "fma.latency=2"}
+
+
 def any_value(parameter: click.Parameter, folder: Path) -> str:
     """A value that click takes; files are made in ``folder``."""
     if is_path(parameter):
@@ -58,7 +61,7 @@ def any_value(parameter: click.Parameter, folder: Path) -> str:
         return str(path)
     if isinstance(parameter.type, click.Choice):
         return str(next(iter(parameter.type.choices)))
-    return "lrr" if parameter.name == "policy" else "1"
+    return _VALUES.get(parameter.name or "", "1")
 
 
 def least_words(command: click.Command, folder: Path, without: set[str]) -> list[str]:

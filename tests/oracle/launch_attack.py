@@ -50,7 +50,7 @@ from ptxwcet.studies.opening import Launched, RefusedKernel, open_request
 from ptxwcet.studies.request import Request
 from ptxwcet.studies.whole_launch import Wishes, with_launch_bound
 from ptxwcet.support.diagnostics import PtxwcetError
-from ptxwcet.timing.cost import InstructionCosts
+from ptxwcet.timing.launch_costs import LaunchCosts
 from ptxwcet.validate.containment import find_departure
 from ptxwcet.validate.plans import Run
 from ptxwcet.warp.program import TimedInstruction
@@ -205,7 +205,7 @@ def execute_launch(
         return None
     cfg = build_cfg(done.kernel)
     meetings = compute_postdominators(cfg).immediate
-    costs = InstructionCosts(analysis.machine, analysis.launch.threads)
+    costs = LaunchCosts(analysis.kernel, analysis.launch, analysis.machine)
     traced = TracedKernel(done.kernel, cfg, costs, analysis.machine.scoreboard)
     paths = executed_warps(done, cfg, meetings)
     workload = build_grid_workload(paths, traced)

@@ -46,7 +46,7 @@ from ptxwcet.simulator.configuration import SmConfiguration
 from ptxwcet.simulator.engine import Simulator
 from ptxwcet.simulator.policies import Policy
 from ptxwcet.support.diagnostics import PtxwcetError
-from ptxwcet.timing.cost import InstructionCosts
+from ptxwcet.timing.launch_costs import LaunchCosts
 from ptxwcet.timing.programs import build_workload
 from ptxwcet.validate.containment import find_departure
 from ptxwcet.validate.plans import Run
@@ -225,7 +225,7 @@ class Checker:
             paths.setdefault(nodes, []).append(number)
         warps = tuple(WarpPath(nodes, tuple(numbers)) for nodes, numbers in paths.items())
         analysis = self.analysis
-        costs = InstructionCosts(analysis.machine, analysis.launch.threads)
+        costs = LaunchCosts(analysis.kernel, analysis.launch, analysis.machine)
         try:
             workload = build_workload(
                 warps, analysis.kernel, analysis.cfg, costs, analysis.machine.scoreboard

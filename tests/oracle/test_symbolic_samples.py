@@ -34,7 +34,14 @@ def request(
     name: str, kernel: str, block: str, parameters: Sequence[str] = (), grid: str = "1"
 ) -> Request:
     path = str(SAMPLES / f"{name}.ptx")
-    return Request(path, (kernel,), block=block, grid=grid, parameters=tuple(parameters))
+    return Request(
+        path,
+        (kernel,),
+        block=block,
+        grid=grid,
+        parameters=tuple(parameters),
+        machine="orin-ecrts2025",
+    )
 
 
 def concrete(asked: Request, value: str) -> tuple[int, str]:
@@ -45,6 +52,7 @@ def concrete(asked: Request, value: str) -> tuple[int, str]:
         block=asked.block,
         grid=asked.grid,
         parameters=(*asked.parameters, value),
+        machine=asked.machine,
     )
     row = only_answer(given)
     return row.worst.bound.cycles, row.worst.bound.claim.guarantee.value

@@ -66,7 +66,9 @@ FIRST_INITS = 5 + 4 + 14 * 2 + 19
 
 @pytest.fixture(scope="module")
 def analysis() -> KernelAnalysis:
-    request = Request(str(ROOT / "samples/sgemm_naive.ptx"), block="32x32", parameters=("K=64",))
+    request = Request(
+        str(ROOT / "samples/sgemm_naive.ptx"), block="32x32", parameters=("N=64", "K=64")
+    )
     return bound_file(request).answered[0]
 
 
@@ -112,7 +114,9 @@ def test_first_section(analysis: KernelAnalysis) -> None:
 
 
 def test_steps_beyond_the_second_repeat(analysis: KernelAnalysis) -> None:
-    request = Request(str(ROOT / "samples/sgemm_naive.ptx"), block="32x32", parameters=("K=1024",))
+    request = Request(
+        str(ROOT / "samples/sgemm_naive.ptx"), block="32x32", parameters=("N=1024", "K=1024")
+    )
     long = bound_file(request).answered[0].worst.bound.cycles
     step = (COMPUTE_L + 31 * COMPUTE_INITS) + (434 + 31 * MIDDLE_INITS)
     assert long == analysis.worst.bound.cycles + 30 * step == 133_702

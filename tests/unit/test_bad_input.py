@@ -60,7 +60,7 @@ def test_files(what: str, tmp_path: Path) -> None:
 KERNELS = ROOT / "tests/data/reference-sim/ptx/one_fma.ptx"
 OPTIONS: dict[str, tuple[tuple[str, ...], int, str]] = {
     "no file": (("absent.ptx", "--block", "32"), 2, "cannot read 'absent.ptx'"),
-    "folder": (("samples", "--block", "32"), 2, "cannot read 'samples'"),
+    "folder": (("docs", "--block", "32"), 2, "cannot read 'docs'"),
     "no block": ((str(KERNELS),), 2, "PW209"),
     "block of 0": ((str(KERNELS), "--block", "0"), 2, "PW210"),
     "block of 2000": ((str(KERNELS), "--block", "2000"), 1, "PW211"),

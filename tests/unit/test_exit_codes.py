@@ -16,7 +16,7 @@ import pytest
 from places import ROOT, SAMPLES
 from programs import run_program
 
-from ptxwcet.cli.paths import MachineInput
+from ptxwcet.cli.paths import MachineInput, OutputFolder
 
 VECTOR_ADD = str(SAMPLES / "vector_add.ptx")
 COMMANDS = dict(tree.all_commands())
@@ -72,7 +72,7 @@ def test_an_output_in_no_folder(words: tuple[str, ...], name: str, tmp_path: Pat
     blocked = tmp_path / "file"
     blocked.write_text("")
     least = tree.least_words(command, tmp_path, {name})
-    path = blocked if name == "plots" else tmp_path / "absent" / "x.svg"
+    path = blocked if isinstance(one.type, OutputFolder) else tmp_path / "absent" / "x.svg"
     code, error = call(*words, *least, *tree.words_for(one, str(path)))
     assert code == 2, error
     assert f"'{path}'" in error

@@ -30,6 +30,7 @@ from ptxwcet.studies.budgets import Budget, Checks, required_guarantee
 from ptxwcet.studies.containers import Compilation, needs_tool, ptx_text
 from ptxwcet.studies.request import Request
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.support.extras import require_extra
 
 if TYPE_CHECKING:
     from ptxwcet.report.symbolic_model import SymbolicReport
@@ -108,6 +109,8 @@ def bound(
             "--details": details,
         }
         _refuse_beside_symbolic(name for name, value in others.items() if value)
+    if policy is not None:
+        require_extra("sim", "--policy")
     extent = Extent.DETAILS if details else Extent.SCREEN
     checks = Checks(budget, budget_of, required_guarantee(budget, require))
     paths = expand_patterns(files)

@@ -11,8 +11,10 @@ from typing import Any
 
 import click
 
-from ptxwcet.cli.output import Manner, set_manner
+from ptxwcet.cli.output import Manner, echo, set_manner
 from ptxwcet.cli.paths import check_outputs
+from ptxwcet.support.extras import require_extra
+from ptxwcet.support.first_use import CACHE_VARIABLE, tell_first_use
 from ptxwcet.support.whole_files import write_text
 
 _COLORS = {"auto": None, "always": True, "never": False}
@@ -24,12 +26,16 @@ class Command(click.Command):
 
     Its outputs are compared with its inputs, and with one another, before it runs; a report goes to
     the file of ``-o`` if the command has that option (options.report_options). ``example`` is a
-    line that works, shown at the end of ``--help``.
+    line that works, shown at the end of ``--help``; ``needs`` are the extras without which it
+    cannot run (support.extras).
     """
 
-    def __init__(self, *args: Any, example: str, **kwargs: Any) -> None:
+    def __init__(
+        self, *args: Any, example: str, needs: tuple[str, ...] = (), **kwargs: Any
+    ) -> None:
         super().__init__(*args, **kwargs)
         self.example = example
+        self.needs = needs
         self.params += _printing()
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -39,17 +45,24 @@ class Command(click.Command):
             formatter.write_text(self.example)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Runs the command, if no output replaces an input. Raises PtxwcetError (PW233)."""
+        """Runs the command, if it has what it needs and no output replaces an input.
+
+        Raises PtxwcetError (PW233, PW235).
+        """
+        for extra in self.needs:
+            require_extra(extra, f"ptxwcet {self.name}")
         check_outputs(self, ctx.params)
         own = {name: ctx.params.pop(name) for name in ("quiet", "verbose", "color")}
         output: Path | None = ctx.params.pop(_REPORT_FILE, None)
         report: list[str] | None = None if output is None else []
         set_manner(Manner(own["quiet"], _color(own["color"]), report))
+        tell_first_use(None if own["quiet"] else _say_compiling)
         try:
             with _logging() if own["verbose"] else contextlib.nullcontext():
                 code = super().invoke(ctx)
         finally:
             set_manner(Manner())
+            tell_first_use(None)
         if output is not None and report is not None:  # an empty one, too: no older bound stays
             write_text(output, "".join(report), "PW233")
         return code
@@ -75,6 +88,15 @@ def _printing() -> list[click.Parameter]:
             help="Colours, if a terminal reads; NO_COLOR is respected.",
         ),
     ]
+
+
+def _say_compiling(what: str, folder: Path | None) -> None:
+    kept = (
+        f"no folder can be written to keep it: set {CACHE_VARIABLE}"
+        if folder is None
+        else f"kept in {folder}"
+    )
+    echo(f"ptxwcet: compiling {what} once, which takes seconds; {kept}", err=True)
 
 
 def _color(chosen: str) -> bool | None:

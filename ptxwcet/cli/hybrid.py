@@ -21,6 +21,7 @@ from ptxwcet.report.ipg_dot import draw_ipg
 from ptxwcet.report.json_format import render_json
 from ptxwcet.studies.hybrid_estimate import EXCEEDANCES, HybridRequest, study_trace
 from ptxwcet.studies.launch_trace import TraceOptions
+from ptxwcet.support.extras import require_extra
 from ptxwcet.trace.files import write_trace
 
 _OF_A_TRACE_MADE_HERE = {
@@ -39,6 +40,7 @@ _OF_THE_GPU = {
 
 @click.command(
     cls=Command,
+    needs=("ilp",),
     example="ptxwcet hybrid kernel.ptx --launch launch.toml --policy gto --runs 20 --jitter 10",
 )
 @options.analysis_options
@@ -92,6 +94,8 @@ def hybrid(
     save = given.pop("save_trace")
     grid = GridWishes(*(given.pop(key) for key in ("sms", "resident_blocks", "registers")))
     tracing = None if trace is not None else _trace_options(grid=grid, **given)
+    if tracing is not None:
+        require_extra("sim", "tracing a launch here")
     levels = exceedances or EXCEEDANCES
     asked = HybridRequest(request, trace, tracing, levels, grid)
     with ProgressLine() as progress:

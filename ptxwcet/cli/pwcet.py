@@ -18,6 +18,7 @@ from ptxwcet.cli.pwcet_options import DRAWING_NAMES, pwcet_options
 from ptxwcet.machine.loader import DEFAULT_MACHINE
 from ptxwcet.studies.request import Request
 from ptxwcet.support.diagnostics import Severity
+from ptxwcet.support.extras import require_extra
 from ptxwcet.support.whole_files import write_text
 
 if TYPE_CHECKING:
@@ -25,7 +26,9 @@ if TYPE_CHECKING:
     from ptxwcet.studies.pwcet import PwcetAnswer
 
 
-@click.command(cls=Command, example="ptxwcet pwcet times.csv --unit cycles --html pwcet.html")
+@click.command(
+    cls=Command, needs=("pwcet",), example="ptxwcet pwcet times.csv --unit cycles --html pwcet.html"
+)
 @click.argument("files", nargs=-1, required=True, type=InputFile(".cu"))
 @pwcet_options
 def pwcet(
@@ -55,6 +58,7 @@ def pwcet(
         raise click.UsageError("--picture-format says how to draw: give --plots or --html, too")
     settings = _settings(options)
     if files[0].endswith(".ptx"):
+        require_extra("sim", "drawing runs of a kernel")
         answer = _drawn(files, settings, options)
     else:
         answer = _measured(files, settings, options)

@@ -18,7 +18,7 @@ from ptxwcet.validate.selftest import SelfTest, run_selftest
 _MOST_SHOWN = 3
 
 
-@click.command(cls=Command, example="ptxwcet selftest --timeout 10")
+@click.command(cls=Command, needs=("sim",), example="ptxwcet selftest --timeout 10")
 @options.timeout(
     45.0,
     "Seconds for random cases, without those for the known ones and for compiling.",

@@ -18,6 +18,7 @@ from ptxwcet.report.run_model import build_run_report
 from ptxwcet.report.run_text import render_run_text
 from ptxwcet.studies.simulated_run import KernelSimulation, SimulationOptions, simulate_file
 from ptxwcet.support.diagnostics import Diagnostic
+from ptxwcet.support.extras import require_extra
 from ptxwcet.support.whole_files import write_text
 
 _PICTURES = (".png", ".svg")
@@ -27,6 +28,7 @@ _GANTT_EVENTS = 200
 
 @click.command(
     cls=Command,
+    needs=("sim",),
     example="ptxwcet simulate kernel.ptx --block 256 --grid 16 --param n=4096 --policy gto",
 )
 @options.analysis_options
@@ -78,6 +80,8 @@ def simulate(
     """
     if gantt is not None and gantt.suffix not in _PICTURES:
         raise click.BadParameter(f"'{gantt}' should end in .png or .svg", param_hint="'--gantt'")
+    if gantt is not None:
+        require_extra("report", "--gantt")
     recorded = 0
     if timeline is not None or gantt is not None:
         recorded = events or (_TIMELINE_EVENTS if timeline is not None else _GANTT_EVENTS)

@@ -20,7 +20,9 @@ _SUFFIXES = (".csv", ".npz")
 
 
 @click.command(
-    cls=Command, example="ptxwcet trace kernel.ptx --launch launch.toml --policy gto -o trace.csv"
+    cls=Command,
+    needs=("sim",),
+    example="ptxwcet trace kernel.ptx --launch launch.toml --policy gto -o trace.csv",
 )
 @options.FILE_ON_DISK
 @options.launch_file(required=True)

@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 
 
 @click.command(
-    cls=Command, example="ptxwcet validate kernel.ptx --block 256 --grid 16 --param n=4096"
+    cls=Command,
+    needs=("sim",),
+    example="ptxwcet validate kernel.ptx --block 256 --grid 16 --param n=4096",
 )
 @options.analysis_options
 @options.gpu_options

@@ -1,6 +1,6 @@
 """The grammar file and Lark: the only door to the parser generator.
 
-Building the LALR tables takes about 0.1 s, so they are kept in the user's cache folder, in a file
+Building the LALR tables takes about 0.1 s, so they are kept in the cache folder, in a file
 named by a hash of the grammar and Lark's version. If that folder cannot be written the tables are
 built each time; nothing else changes.
 """
@@ -8,7 +8,6 @@ built each time; nothing else changes.
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 from functools import cache
 from pathlib import Path
@@ -17,6 +16,7 @@ import lark
 from lark import Lark, Token, Tree
 
 from ptxwcet.ptx.statements import blank_comments
+from ptxwcet.support.first_use import cache_folder
 
 STARTS = (
     "module",
@@ -123,13 +123,8 @@ def _grammar_text() -> str:
 
 
 def _cache_file(text: str) -> str | None:
-    root = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    folder = Path(root) / "ptxwcet"
-    try:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    except OSError:
-        return None
-    if not os.access(folder, os.W_OK):
+    folder = cache_folder()
+    if folder is None:
         return None
     stamp = hashlib.sha256((text + lark.__version__).encode()).hexdigest()[:16]
     return str(folder / f"grammar-{stamp}.bin")

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from ptxwcet.simulator.run import IssueEvent
 from ptxwcet.studies.simulated_run import KernelSimulation
+from ptxwcet.support.extras import require_extra
 from ptxwcet.support.whole_files import write_bytes
 
 _LANE = 0.8
@@ -33,6 +34,7 @@ def draw_gantt(row: KernelSimulation, path: Path) -> None:
     Raises PtxwcetError (PW233) if it cannot be written. Cost: linear in the recorded events; a few
     hundred are what can be read.
     """
+    require_extra("report", "a picture of a run")
     # here: the library is loaded only when a picture is asked for
     import matplotlib
 

@@ -840,6 +840,27 @@ def _skip(
 
 
 @compiled
+def _save(state: State, saved: State, layout: Layout, depth: int) -> None:
+    """Copies the state; in loops, for which the compiler takes a third of the time of slices.
+
+    Of what is on its way to a server behind the units only what is there.
+    """
+    for warp in range(state.next_cycle.shape[0]):
+        saved.next_cycle[depth, warp] = state.next_cycle[warp]
+        for column in range(state.warps.shape[1]):
+            saved.warps[depth, warp, column] = state.warps[warp, column]
+    for column in range(state.shared.shape[0]):
+        saved.shared[depth, column] = state.shared[column]
+    room = state.waiting.shape[1]
+    for stage in range(STAGES if layout.served else 0):
+        columns = layout.stages + stage * STAGE_COLUMNS
+        for k in range(state.shared[columns + COUNT_OF]):
+            place = (state.shared[columns + FIRST] + k) % room
+            for column in range(ITEM_COLUMNS):
+                saved.waiting[depth, stage, place, column] = state.waiting[stage, place, column]
+
+
+@compiled
 def _checkpoint(
     program: Program, state: State, saved: State, cycle: int, depth: int, brent: Integers
 ) -> int:
@@ -859,10 +880,7 @@ def _checkpoint(
             brent[depth, 1], brent[depth, 2] = 0, 1
     brent[depth, 1] += 1
     if brent[depth, 1] >= brent[depth, 2]:
-        saved.next_cycle[depth] = state.next_cycle
-        saved.warps[depth] = state.warps
-        saved.shared[depth] = state.shared
-        saved.waiting[depth] = state.waiting
+        _save(state, saved, program.layout, depth)
         brent[depth, 0] = cycle + skipped
         brent[depth, 1] = 0
         brent[depth, 2] *= 2

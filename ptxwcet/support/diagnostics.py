@@ -98,6 +98,7 @@ class PtxwcetError(Exception):
 USAGE_CODES = frozenset(
     (
         *("PW208", "PW232"),  # no such kernel
+        "PW235",  # a package is not installed
         *("PW209", "PW210"),  # block or grid missing, malformed
         *("PW213", "PW214", "PW215"),  # parameters
         *("PW216", "PW427", "PW530", "PW531"),

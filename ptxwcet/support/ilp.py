@@ -14,6 +14,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
+from ptxwcet.support.extras import require_extra
+
 
 class SolverStatus(Enum):
     """How a solve ended."""
@@ -82,8 +84,10 @@ class IntegerProgram:
     def maximise(self, objective: Mapping[int, int], *, seconds: float | None = None) -> Solution:
         """The assignment with the largest objective, or the best one within ``seconds``.
 
-        Raises: SolverError. Cost: exponential at worst.
+        Raises: SolverError; PtxwcetError (PW235) if scipy is not installed. Cost: exponential at
+        worst.
         """
+        require_extra("ilp", "an integer program")
         import numpy as np
         from scipy.optimize import Bounds, LinearConstraint, milp
         from scipy.sparse import csr_array

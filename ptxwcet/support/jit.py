@@ -1,24 +1,143 @@
-"""The door of numba: functions compiled on first use and cached beside their module.
+"""The door of numba: functions compiled when Python first calls them, and kept on disk.
 
-A compiled function may call only compiled functions of its own module: the cache is renewed when
-that module changes, not when another does.
+A compiled function may call only compiled functions of its own module: what is kept is renewed when
+that module changes, not when another does. Numba itself is imported with the first call.
+
+A function that Python calls is compiled with all that it calls as one program. Two things make that
+quick, and neither costs speed afterwards: what is only called by compiled code gets no entry from
+Python, and no copy is made for arguments that happen to be constants (numba would compile
+``step(cycle)`` once for the 0 in which ``cycle`` begins, and once for all other numbers).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import ParamSpec, TypeVar, cast
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import cache, wraps
+from pathlib import Path
+from types import FunctionType
+from typing import Any, ParamSpec, TypeVar, cast
 
-import numba
+from ptxwcet.support.extras import require_extra
+from ptxwcet.support.first_use import CACHE_VARIABLE, about_to_compile, cache_folder
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
+_FUNCTIONS: dict[str, dict[str, FunctionType]] = {}
+"""By module and name, what is to be compiled."""
+
 
 def compiled(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    """The function, compiled to machine code; without a cache where no place can be written."""
+    """The function, compiled to machine code by its first call.
+
+    A call raises PtxwcetError (PW235) if numba is not installed. Cost: of the first call some
+    seconds, or a tenth of a second where the machine code is kept.
+    """
+    assert isinstance(function, FunctionType)
+    _FUNCTIONS.setdefault(function.__module__, {})[function.__name__] = function
+    entry: Callable[_P, _R] | None = None
+
+    @wraps(function)
+    def call(*arguments: _P.args, **named: _P.kwargs) -> _R:
+        nonlocal entry
+        if entry is None:
+            entry = cast(Callable[_P, _R], _entry(function))
+        return entry(*arguments, **named)
+
+    return call
+
+
+def _entry(function: FunctionType) -> Any:
+    """What Python calls; without a cache where no place can be written."""
+    module = function.__module__
+    numba = _numba()
+    own = _in_place_of(function, _globals_of(module))
+    with _kept_in(_folder()):
+        try:
+            made = numba.njit(cache=True, nogil=True)(own)
+        except RuntimeError:  # no writable cache location
+            made = numba.njit(nogil=True)(own)
+    _entries().add(made)
+    return made
+
+
+@cache
+def _globals_of(module: str) -> Mapping[str, Any]:
+    """The names of a module, those of its compiled functions for what compiled code calls."""
+    numba = _numba()
+    functions = _FUNCTIONS[module]
+    names = dict(next(iter(functions.values())).__globals__)
+    for name, function in functions.items():
+        part = numba.njit(nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+        names[name] = _without_constants(part(_in_place_of(function, names)))
+    return names
+
+
+def _in_place_of(function: FunctionType, names: Mapping[str, Any]) -> FunctionType:
+    """The function with other global names."""
+    made = FunctionType(function.__code__, cast(dict[str, Any], names), function.__name__)
+    made.__module__, made.__qualname__ = function.__module__, function.__qualname__
+    return made
+
+
+def _without_constants(dispatcher: Any) -> Any:
+    """The dispatcher, for which a constant argument is any number of its type."""
+    unliteral, template = _numba().core.types.unliteral, dispatcher.get_call_template
+
+    def widened(arguments: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
+        kinds = {name: unliteral(kind) for name, kind in named.items()}
+        return template(tuple(map(unliteral, arguments)), kinds)
+
+    dispatcher.get_call_template = widened
+    return dispatcher
+
+
+@cache
+def _entries() -> set[Any]:
+    """What Python calls, so far. Whoever listens is told when one of it is compiled."""
+    numba, made = _numba(), set[Any]()
+
+    class Telling(numba.core.event.Listener):  # type: ignore[misc, name-defined]
+        def on_start(self, event: Any) -> None:
+            dispatcher = event.data["dispatcher"]
+            if dispatcher in made:
+                about_to_compile(dispatcher.py_func.__module__.partition(".")[2], _folder())
+
+        def on_end(self, event: Any) -> None:
+            pass
+
+    numba.core.event.register("numba:compile", Telling())
+    return made
+
+
+def _folder() -> Path | None:
+    """Numba's own variable, where it is set, goes before the platform's folder."""
+    given = os.environ.get("NUMBA_CACHE_DIR")
+    if given and not os.environ.get(CACHE_VARIABLE):
+        return Path(given)
+    folder = cache_folder()
+    return None if folder is None else folder / "compiled"
+
+
+@contextmanager
+def _kept_in(folder: Path | None) -> Iterator[None]:
+    """Makes numba keep what is decorated meanwhile in a folder (None: where it likes to)."""
+    config = _numba().config
+    before = config.CACHE_DIR
+    if folder is not None:
+        config.CACHE_DIR = str(folder)
     try:
-        made = numba.njit(cache=True, nogil=True)(function)
-    except RuntimeError:  # no writable cache location
-        made = numba.njit(nogil=True)(function)
-    return cast(Callable[_P, _R], made)
+        yield
+    finally:
+        config.CACHE_DIR = before
+
+
+@cache
+def _numba() -> Any:
+    require_extra("sim", "this simulation")
+    import numba
+    import numba.core.event
+
+    return numba

@@ -69,6 +69,7 @@ LIBRARIES = {
     "numba": "support.jit",
     "numpy": "cli.import_dump compose emulator flow.values flow.walk hybrid instrument "
     "makespan memory pwcet report simulator studies support trace validate",
+    "platformdirs": "support.first_use",
     "scipy": "pwcet support.ilp",
     "statsmodels": "pwcet",
 }

@@ -1,0 +1,47 @@
+"""What is worked out once and kept: where, and who is told when it takes seconds."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+CACHE_VARIABLE = "PTXWCET_CACHE_DIR"
+"""The environment variable that names the cache folder."""
+
+Listener = Callable[[str, Path | None], None]
+"""Called with what is compiled, and the folder that keeps it (None: no folder can be written)."""
+
+_listener: Listener | None = None
+
+
+def cache_folder() -> Path | None:
+    """The folder for what is kept between runs, made if need be; None if it cannot be written.
+
+    It is that of PTXWCET_CACHE_DIR, else the platform's: ``~/.cache/ptxwcet`` on Linux.
+    """
+    given = os.environ.get(CACHE_VARIABLE)
+    if given:
+        folder = Path(given)
+    else:
+        # here: not needed where the variable says the folder
+        from platformdirs import user_cache_path
+
+        folder = user_cache_path("ptxwcet", appauthor=False)
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError:
+        return None
+    return folder.absolute() if os.access(folder, os.W_OK) else None
+
+
+def tell_first_use(listener: Listener | None) -> None:
+    """Says who is told when something is compiled; None: nobody."""
+    global _listener
+    _listener = listener
+
+
+def about_to_compile(what: str, folder: Path | None) -> None:
+    """Tells the listener."""
+    if _listener is not None:
+        _listener(what, folder)

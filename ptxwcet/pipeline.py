@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from ptxwcet.analysed import AnalysedPiece, KernelAnalysis, PreparedKernel, PreparedPiece
 from ptxwcet.bounds.analysis import BlockAnalysis, analyse_block
 from ptxwcet.bounds.methods import SAFE, all_methods
+from ptxwcet.bounds.names import SCHEDULED
 from ptxwcet.bounds.outcome import BlockBound, Outcome
 from ptxwcet.claims import Refusal
 from ptxwcet.compose.launch_bound import count_blocks
@@ -37,9 +38,6 @@ from ptxwcet.timing.programs import build_workload
 
 if TYPE_CHECKING:
     from ptxwcet.simulator.policies import Policy
-
-SCHEDULED = "scheduled"
-"""Name of the method that takes a known schedule's run for the bound."""
 
 _MOST_TRIAL_VISITS = 10_000
 """Block visits of all walks on trial, for which some facts are left out: a second or two."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from ptxwcet.bounds.analysis import BlockAnalysis
 from ptxwcet.bounds.gub import bound_gub
 from ptxwcet.bounds.lower import bound_lower
+from ptxwcet.bounds.names import GROUP, OWN_NAMES, SAFE_NAME
 from ptxwcet.bounds.outcome import Outcome
 from ptxwcet.bounds.safe import bound_safe
 from ptxwcet.claims import Assumption, AssumptionState, Refusal
@@ -27,7 +28,7 @@ class BoundMethod:
     evaluate: Callable[[BlockAnalysis], Outcome]
 
 
-SAFE = BoundMethod("safe", "safe upper bound", "docs/methods/safe.md", bound_safe)
+SAFE = BoundMethod(SAFE_NAME, "safe upper bound", "docs/methods/safe.md", bound_safe)
 """The method that is reported as the bound unless another one is asked for."""
 
 METHODS: tuple[BoundMethod, ...] = (
@@ -37,19 +38,11 @@ METHODS: tuple[BoundMethod, ...] = (
 )
 """The methods that come with the tool."""
 
-_GROUP = "ptxwcet.bound_methods"
-
 
 def all_methods() -> tuple[BoundMethod, ...]:
     """The methods that come with the tool, and those of other packages, under other names."""
-    own = {method.name for method in METHODS}
-    return (*METHODS, *(_plugged_in(one) for one in plugins(_GROUP) if one.name not in own))
-
-
-def other_names() -> tuple[str, ...]:
-    """The names of the methods of other packages. Nothing is imported."""
-    own = {method.name for method in METHODS}
-    return tuple(one.name for one in plugins(_GROUP) if one.name not in own)
+    others = (one for one in plugins(GROUP) if one.name not in OWN_NAMES)
+    return (*METHODS, *(_plugged_in(one) for one in others))
 
 
 def _plugged_in(plugin: Plugin) -> BoundMethod:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ptxwcet.bounds.methods import SAFE, other_names
+from ptxwcet.bounds.names import SAFE_NAME, names_to_report
 from ptxwcet.claims import Refusal
 from ptxwcet.cli import completion, options
 from ptxwcet.cli.command import Command
@@ -19,13 +19,7 @@ from ptxwcet.cli.paths import STANDARD_INPUT, expand_patterns
 from ptxwcet.cli.progress import ProgressLine
 from ptxwcet.compose.wishes import GridWishes
 from ptxwcet.machine.loader import DEFAULT_MACHINE
-from ptxwcet.pipeline import SCHEDULED
 from ptxwcet.ptx.reading import read_stream
-from ptxwcet.report.build import build_report
-from ptxwcet.report.json_format import render_json
-from ptxwcet.report.model import Report
-from ptxwcet.report.text import Extent, render_text
-from ptxwcet.studies.block_bound import FileAnswer, bound_file
 from ptxwcet.studies.budgets import Budget, Checks, required_guarantee
 from ptxwcet.studies.containers import Compilation, needs_tool, ptx_text
 from ptxwcet.studies.request import Request
@@ -33,11 +27,14 @@ from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.extras import require_extra
 
 if TYPE_CHECKING:
+    from ptxwcet.report.model import Report
     from ptxwcet.report.symbolic_model import SymbolicReport
+    from ptxwcet.report.text import Extent
+    from ptxwcet.studies.block_bound import FileAnswer
 
 
 def _known_method(_: click.Context, option: click.Parameter, name: str) -> str:
-    known = (SAFE.name, SCHEDULED, *other_names())
+    known = names_to_report()
     if name not in known:
         raise click.BadParameter(f"'{name}' is none of {', '.join(known)}", param=option)
     return name
@@ -58,7 +55,7 @@ def _known_method(_: click.Context, option: click.Parameter, name: str) -> str:
 @click.option(
     "--method",
     metavar="NAME",
-    default=SAFE.name,
+    default=SAFE_NAME,
     callback=_known_method,
     shell_complete=completion.methods,
     show_default=True,
@@ -103,7 +100,7 @@ def bound(
     if symbolic is not None:
         others = {
             "--policy": policy,
-            f"--method {method}": method != SAFE.name,
+            f"--method {method}": method != SAFE_NAME,
             "--executed": executed,
             "--explain": explain,
             "--details": details,
@@ -111,9 +108,12 @@ def bound(
         _refuse_beside_symbolic(name for name, value in others.items() if value)
     if policy is not None:
         require_extra("sim", "--policy")
+    paths = expand_patterns(files)
+    # here: what is wrong with the command line is said before anything is loaded that computes
+    from ptxwcet.report.text import Extent
+
     extent = Extent.DETAILS if details else Extent.SCREEN
     checks = Checks(budget, budget_of, required_guarantee(budget, require))
-    paths = expand_patterns(files)
     shown: list[_Shown] = []
     for path in paths:
         try:
@@ -144,6 +144,8 @@ class _Shown:
 
 
 def _show(shown: Sequence[_Shown], *, is_json: bool) -> None:
+    from ptxwcet.report.json_format import render_json
+
     if is_json:
         reports = [row.report for row in shown if row.report is not None]
         echo(render_json(reports[0] if len(shown) == 1 else reports), nl=False)
@@ -161,6 +163,10 @@ def _bounded(
     explain: bool,
     extent: Extent,
 ) -> _Shown:
+    from ptxwcet.report.build import build_report
+    from ptxwcet.report.text import Extent
+    from ptxwcet.studies.block_bound import bound_file
+
     answer = _bound_executed(request) if executed else bound_file(request)
     failures: list[Diagnostic] = []
     report = build_report(answer, failures, explain=explain, source=request.source, checks=checks)
@@ -173,6 +179,8 @@ def _bounded(
 
 def _text_of(answer: FileAnswer, report: Report, failures: list[Diagnostic], extent: Extent) -> str:
     """The text; nothing for one kernel that is refused, of which the diagnostics say all."""
+    from ptxwcet.report.text import Extent, render_text
+
     is_refusal = len(answer.kernels) == 1 and answer.refused and extent is not Extent.LINE
     return "" if is_refusal else render_text(report, failures, extent)
 

@@ -10,9 +10,8 @@ import re
 import click
 from click.shell_completion import CompletionItem
 
-from ptxwcet.bounds.methods import SAFE, other_names
+from ptxwcet.bounds.names import names_to_report
 from ptxwcet.machine.loader import machine_names
-from ptxwcet.pipeline import SCHEDULED
 from ptxwcet.simulator.policies import Policy
 from ptxwcet.support.input_files import MOST_TEXT_BYTES, read_text
 
@@ -32,8 +31,7 @@ def policies(_: click.Context, __: click.Parameter, incomplete: str) -> list[Com
 
 def methods(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """The bound methods that may be reported."""
-    known = (SAFE.name, SCHEDULED, *other_names())
-    return [CompletionItem(name) for name in known if name.startswith(incomplete)]
+    return [CompletionItem(name) for name in names_to_report() if name.startswith(incomplete)]
 
 
 def kernels(context: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:

@@ -9,13 +9,13 @@ from typing import TypeVar
 from ptxwcet.analysed import AnalysedPiece, KernelAnalysis
 from ptxwcet.bounds.explanation import BoundExplanation, explain_safe
 from ptxwcet.bounds.methods import SAFE, all_methods
+from ptxwcet.bounds.names import SCHEDULED
 from ptxwcet.bounds.outcome import BlockBound, SectionBound
 from ptxwcet.claims import Refusal
 from ptxwcet.compose.launch_bound import LaunchBound
 from ptxwcet.flow.launch import BoundOrigin
 from ptxwcet.flow.walk.path import PathLoop, loop_entries
 from ptxwcet.ir.kernel import Kernel
-from ptxwcet.pipeline import SCHEDULED
 from ptxwcet.report.certificate_rows import CertificateRow, certificate_row
 from ptxwcet.report.explanation import explanation_row, launch_line_rows, path_rows
 from ptxwcet.report.head import kernel_rows, machine_head, name_rows

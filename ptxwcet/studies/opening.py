@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from ptxwcet.analysed import PreparedKernel
+from ptxwcet.bounds.names import SCHEDULED
 from ptxwcet.flow.facts.arrays import resolve_arrays
 from ptxwcet.flow.facts.asm_comments import find_marks
 from ptxwcet.flow.facts.cuda_loops import CudaSource
@@ -27,7 +28,7 @@ from ptxwcet.flow.graph.inlining import inline_calls
 from ptxwcet.flow.launch import Dim3, Launch, parse_dim3
 from ptxwcet.ir.kernel import Kernel, Module, UnreadKernel
 from ptxwcet.machine.model import Machine
-from ptxwcet.pipeline import SCHEDULED, prepare_kernel
+from ptxwcet.pipeline import prepare_kernel
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.ptx.reading import read_source
 from ptxwcet.simulator.policies import Policy, find_policy

@@ -50,6 +50,7 @@ _COMMANDS = {
     "selftest": "ptxwcet.cli.selftest",
     "validate": "ptxwcet.cli.validate",
     "what-if": "ptxwcet.cli.what_if",
+    "warmup": "ptxwcet.cli.warmup",
 }
 
 

@@ -96,14 +96,16 @@ def _without_constants(dispatcher: Any) -> Any:
 
 @cache
 def _entries() -> set[Any]:
-    """What Python calls, so far. Whoever listens is told when one of it is compiled."""
-    numba, made = _numba(), set[Any]()
+    """What Python calls, so far. Whoever listens is told when the first of a module is compiled."""
+    numba, made, told = _numba(), set[Any](), set[str]()
 
     class Telling(numba.core.event.Listener):  # type: ignore[misc, name-defined]
         def on_start(self, event: Any) -> None:
             dispatcher = event.data["dispatcher"]
-            if dispatcher in made:
-                about_to_compile(dispatcher.py_func.__module__.partition(".")[2], _folder())
+            module = dispatcher.py_func.__module__
+            if dispatcher in made and module not in told:
+                told.add(module)
+                about_to_compile(module.partition(".")[2], _folder())
 
         def on_end(self, event: Any) -> None:
             pass

@@ -13,11 +13,13 @@ from ptxwcet.cli.command import Command
 from ptxwcet.cli.made import command_line, page_time
 from ptxwcet.cli.output import echo, finish
 from ptxwcet.support.diagnostics import Diagnostic
+from ptxwcet.support.extras import require_extra
 from ptxwcet.support.whole_files import write_text
 
 
 @click.command(
     cls=Command,
+    needs=("report",),
     example="ptxwcet report kernel.ptx --block 256 --grid 16 --param n=4096 -o report.html",
 )
 @options.analysis_options
@@ -40,10 +42,11 @@ def report(output: Path, draws_runs: bool, **given: Any) -> int:
     # here: an extra, and matplotlib, are no matter for other commands
     from ptxwcet.report.page.model import build_page
     from ptxwcet.report.page.parts import Made
-    from ptxwcet.report.page.render import render_page, require_page_libraries
+    from ptxwcet.report.page.render import render_page
     from ptxwcet.studies.kernel_page import files_of, reasons, study_kernels
 
-    require_page_libraries()
+    if draws_runs:
+        require_extra("sim", "ptxwcet report without --no-simulate")
     request = request_from(**given)
     answer = study_kernels(request, draws_runs=draws_runs)
     failures: list[Diagnostic] = []

@@ -11,13 +11,15 @@ import re
 from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
-from ptxwcet.analysed import KernelAnalysis
 from ptxwcet.claims import Guarantee, Refusal, TimingClaim
-from ptxwcet.compose.launch_bound import LaunchBound
-from ptxwcet.ir.kernel import Kernel
 from ptxwcet.support.diagnostics import Diagnostic
 from ptxwcet.support.source import Span
+
+if TYPE_CHECKING:
+    from ptxwcet.analysed import KernelAnalysis
+    from ptxwcet.ir.kernel import Kernel
 
 _BUDGET = re.compile(r"(\d{1,18}(?:\.\d{1,9})?) ?(|cycles|us|ms)", re.ASCII)
 _MICROSECONDS = {"us": 1, "ms": 1000}
@@ -163,7 +165,8 @@ def too_weak(
 
 
 def _launch_claim(row: KernelAnalysis) -> TimingClaim | Refusal | None:
-    return row.launched.claim if isinstance(row.launched, LaunchBound) else row.launched
+    launched = row.launched
+    return launched if launched is None or isinstance(launched, Refusal) else launched.claim
 
 
 def _over(kernel: Kernel, judgement: Judgement) -> Diagnostic:

@@ -76,7 +76,7 @@ LIBRARIES = {
 # Lines of Python. Whoever raises one says why in the commit.
 MOST_LINES = {
     "bounds": 2_000,
-    "cli": 4_105,
+    "cli": 4_195,
     "compose": 1_150,
     "emulator": 7_900,
     "flow.certificates": 1_510,
@@ -97,9 +97,9 @@ MOST_LINES = {
     "ptx": 3_510,
     "pwcet": 2_580,
     "report": 7_515,
-    "simulator": 4_595,
-    "studies": 5_840,
-    "support": 2_050,
+    "simulator": 4_615,
+    "studies": 5_875,
+    "support": 2_265,
     "timing": 2_700,
     "trace": 1_180,
     "validate": 2_630,

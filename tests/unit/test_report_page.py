@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from collections import Counter
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -28,6 +27,7 @@ from ptxwcet.studies.block_bound import bound_file
 from ptxwcet.studies.kernel_page import files_of, study_kernels
 from ptxwcet.studies.request import Request
 from ptxwcet.support.diagnostics import Diagnostic
+from ptxwcet.support.extras import PACKAGES_OF_EXTRAS
 
 HISTOGRAM = Request(
     str(SAMPLES / "histogram.ptx"),
@@ -326,10 +326,11 @@ def test_the_command_and_the_time_are_on_the_page(
 
 
 def test_missing_libraries_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setitem(sys.modules, "grandalf", None)
+    monkeypatch.setitem(PACKAGES_OF_EXTRAS, "report", ("jinja2", "no_such_layout"))
     page = tmp_path / "page.html"
     result = run_program("report", SAMPLES / "scan.ptx", "--block", "64", "-o", page)
-    assert result.code == 1
+    assert result.code == 2
+    assert "needs no_such_layout" in result.err
     assert "error[PW235]" in result.err
     assert "ptxwcet[report]" in result.err
     assert not page.exists()

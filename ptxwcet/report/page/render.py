@@ -23,7 +23,6 @@ from ptxwcet.report.page.model import (
 )
 from ptxwcet.report.page.parts import page_file
 from ptxwcet.report.text import launch_text
-from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.printable import printable_picture
 
 _SECTIONS = (
@@ -35,21 +34,6 @@ _SECTIONS = (
     ("phases", "warps in time"),
     ("curves", "how it grows"),
 )
-
-
-def require_page_libraries() -> None:
-    """Raises PtxwcetError (PW235) if what the page needs is not installed."""
-    try:
-        import grandalf  # noqa: F401
-        import jinja2  # noqa: F401
-    except ImportError as error:
-        raise PtxwcetError(
-            Diagnostic(
-                "PW235",
-                f"the page needs the package {error.name}",
-                help="pip install 'ptxwcet[report]'",
-            )
-        ) from None
 
 
 def render_page(page: Page) -> str:

@@ -14,6 +14,7 @@ PACKAGES_OF_EXTRAS = {
     "ilp": ("scipy",),
     "pwcet": ("scipy", "statsmodels", "matplotlib"),
     "report": ("matplotlib", "jinja2", "grandalf"),
+    "graph": ("networkx",),
 }
 """What each extra brings (pyproject.toml)."""
 

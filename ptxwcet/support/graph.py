@@ -1,4 +1,4 @@
-"""The door to networkx, imported on first use: most kernels need none of it.
+"""Graph algorithms, and the door to networkx for those who want its graphs.
 
 Vertices are integers from 0; a graph is a sequence of successor collections.
 """
@@ -8,12 +8,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from ptxwcet.support.extras import require_extra
+
 
 def labelled_graph(
     nodes: Iterable[tuple[str, Mapping[str, Any]]],
     edges: Iterable[tuple[str, str, Mapping[str, Any]]],
 ) -> Any:
-    """A ``networkx.DiGraph`` of named nodes and edges with attributes. Cost: linear."""
+    """A ``networkx.DiGraph`` of named nodes and edges with attributes. Cost: linear.
+
+    Raises PtxwcetError (PW235) if networkx is not installed.
+    """
+    require_extra("graph", "to_networkx")
     import networkx as nx
 
     graph = nx.DiGraph()
@@ -27,13 +33,39 @@ def labelled_graph(
 def cyclic_components(successors: Sequence[Iterable[int]]) -> tuple[frozenset[int], ...]:
     """The strongly connected components that contain a cycle, by their smallest vertex.
 
-    Cost: linear in vertices and edges, and once the import of networkx.
+    Tarjan, Depth-first search and linear graph algorithms, 1972, without recursion: graphs of
+    kernels are deeper than Python's stack. Cost: linear in vertices and edges.
     """
-    import networkx as nx
-
-    graph = nx.DiGraph()
-    graph.add_nodes_from(range(len(successors)))
-    graph.add_edges_from((u, v) for u, targets in enumerate(successors) for v in targets)
-    components = (frozenset(component) for component in nx.strongly_connected_components(graph))
-    cyclic = (c for c in components if len(c) > 1 or any(graph.has_edge(v, v) for v in c))
+    targets = [tuple(row) for row in successors]
+    numbers: dict[int, int] = {}  # in order of discovery
+    lowest: dict[int, int] = {}  # number of a vertex that is reached, and of an open component
+    opened: list[int] = []  # whose component is not known yet
+    is_open = [False] * len(targets)
+    components = []
+    for root in range(len(targets)):
+        calls = [] if root in numbers else [(root, iter(targets[root]))]
+        while calls:
+            vertex, ahead = calls[-1]
+            if vertex not in numbers:
+                numbers[vertex] = lowest[vertex] = len(numbers)
+                opened.append(vertex)
+                is_open[vertex] = True
+            for target in ahead:
+                if target not in numbers:
+                    calls.append((target, iter(targets[target])))
+                    break
+                if is_open[target]:
+                    lowest[vertex] = min(lowest[vertex], numbers[target])
+            else:
+                calls.pop()
+                if calls:
+                    above = calls[-1][0]
+                    lowest[above] = min(lowest[above], lowest[vertex])
+                if lowest[vertex] == numbers[vertex]:
+                    begin = opened.index(vertex)
+                    components.append(frozenset(opened[begin:]))
+                    for member in opened[begin:]:
+                        is_open[member] = False
+                    del opened[begin:]
+    cyclic = (c for c in components if len(c) > 1 or any(v in targets[v] for v in c))
     return tuple(sorted(cyclic, key=min))

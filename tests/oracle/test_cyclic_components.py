@@ -1,0 +1,32 @@
+"""Strongly connected components against networkx."""
+
+from __future__ import annotations
+
+import random
+
+import networkx
+import pytest
+
+from ptxwcet.support.graph import cyclic_components
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_components_are_those_of_networkx(seed: int) -> None:
+    draw = random.Random(seed)
+    size = draw.randint(1, 12)
+    edges = draw.randint(0, 2 * size)
+    successors: list[list[int]] = [[] for _ in range(size)]
+    for _ in range(edges):
+        successors[draw.randrange(size)].append(draw.randrange(size))
+    graph = networkx.DiGraph()
+    graph.add_nodes_from(range(size))
+    graph.add_edges_from((u, v) for u, row in enumerate(successors) for v in row)
+    found = map(frozenset, networkx.strongly_connected_components(graph))
+    expected = [one for one in found if len(one) > 1 or graph.has_edge(min(one), min(one))]
+    assert cyclic_components(successors) == tuple(sorted(expected, key=min))
+
+
+def test_long_chains_need_no_recursion() -> None:
+    size = 20_000
+    ring = [[(vertex + 1) % size] for vertex in range(size)]
+    assert cyclic_components(ring) == (frozenset(range(size)),)

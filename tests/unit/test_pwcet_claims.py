@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import jsonschema
 import numpy as np
@@ -16,6 +17,7 @@ from ptxwcet.pwcet.distributions import Family, Floats
 from ptxwcet.pwcet.settings import Extraction, Settings, Shape
 from ptxwcet.pwcet.study import Study, make_sample, study_sample
 from ptxwcet.report.json_format import render_json
+from ptxwcet.report.page.parts import Made
 from ptxwcet.report.pwcet_curves import draw_exceedance
 from ptxwcet.report.pwcet_html import render_pwcet_html
 from ptxwcet.report.pwcet_model import build_pwcet_report
@@ -31,6 +33,7 @@ from ptxwcet.studies.pwcet import (
 from ptxwcet.trace.measurements import Condition, Measurements, TimeUnit
 
 SCHEMA = schema_of("pwcet")
+MADE = Made("ptxwcet pwcet x.csv", datetime(2026, 1, 2, tzinfo=UTC), ())
 
 
 def answer_of(times: Floats, settings: Settings | None = None) -> PwcetAnswer:
@@ -176,7 +179,7 @@ def test_the_answer_is_the_upper_end(light: PwcetAnswer) -> None:
     assert "upper ends of 95 % intervals" in lines[top]
     for line, own in zip(lines[top + 2 :], study.curve, strict=False):
         assert line.split()[:2] == [f"{own.exceedance:g}", f"{own.pwcet:,.0f}"]
-    page = render_pwcet_html(report, ())
+    page = render_pwcet_html(report, (), MADE)
     assert f"pWCET, {report.unit}" in page
     assert "estimated curve" in page
     for own in study.curve:
@@ -192,7 +195,7 @@ def test_a_pwcet_above_the_bound_is_pointed_out(light: PwcetAnswer) -> None:
     assert "at 1e-09, 1e-12 is above" in one.message
     report = build_pwcet_report(answer, force=False)
     assert "[PW714]" in render_pwcet_text(report)
-    assert "[PW714]" in render_pwcet_html(report, ())
+    assert "[PW714]" in render_pwcet_html(report, (), MADE)
     data = json.loads(render_json(report))
     jsonschema.Draft202012Validator(SCHEMA).validate(data)
     assert [row["code"] for row in data["conditions"][0]["diagnostics"]] == ["PW714"]

@@ -95,9 +95,9 @@ def _choose(stacks: list[list[SectionNode]], times: int) -> AlignedChoice:
             list(reversed(one.alternatives[number])) if isinstance(one, SectionChoice) else []
             for one in choices
         ]
-        found: list[AlignedStep] = []
-        _align(sides, 1, found)
-        alternatives.append(tuple(found))
+        aligned: list[AlignedStep] = []
+        _align(sides, 1, aligned)
+        alternatives.append(tuple(aligned))
     return AlignedChoice(times, tuple(alternatives))
 
 

@@ -76,12 +76,12 @@ def has_barrier(body: Sequence[Node]) -> bool:
             case TimedInstruction() | Tally():
                 continue
             case Repeat(count=count, body=inner) | BlockRepeat(count=count, body=inner):
-                found = count > 0 and has_barrier(inner)
+                occurs = count > 0 and has_barrier(inner)
             case Unordered(first, second):
-                found = has_barrier(first) or has_barrier(second)
+                occurs = has_barrier(first) or has_barrier(second)
             case Choice(alternatives):
-                found = any(has_barrier(side) for side in alternatives)
-        if found:
+                occurs = any(has_barrier(side) for side in alternatives)
+        if occurs:
             return True
     return False
 

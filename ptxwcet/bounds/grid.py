@@ -358,16 +358,16 @@ def _first(end: int, holds: Callable[[int], bool]) -> int:
 
 def _mean(grid: _Grid) -> GridBound:
     """G3, second form: both bounds of ``split``, weighed 1 : S - 1, in which n does not occur."""
-    others = grid.sms - 1
+    other_sms = grid.sms - 1
     last, tail = grid.slack.most, grid.tail
-    slack = grid.slack.total - last + grid.slots * (last + others * tail.slack)
-    work = grid.slots * (grid.work.total + others * tail.work)
+    slack = grid.slack.total - last + grid.slots * (last + other_sms * tail.slack)
+    work = grid.slots * (grid.work.total + other_sms * tail.work)
     cycles = (slack + work) // (grid.sms * grid.slots)
-    work, left = grid.work.total // grid.sms, others * tail.work // grid.sms
-    found = grid.answer(GridForm.MEAN, _Span(work, cycles - work - left), left)
+    work, left = grid.work.total // grid.sms, other_sms * tail.work // grid.sms
+    least = grid.answer(GridForm.MEAN, _Span(work, cycles - work - left), left)
     for alone in grid.in_series(grid.blocks):
-        total = (alone.cycles + others * tail.cycles) // grid.sms
+        total = (alone.cycles + other_sms * tail.cycles) // grid.sms
         work = alone.work // grid.sms
         series = grid.answer(GridForm.MEAN, _Span(work, total - work - left), left)
-        found = min(found, series, key=lambda bound: bound.cycles)
-    return found
+        least = min(least, series, key=lambda bound: bound.cycles)
+    return least

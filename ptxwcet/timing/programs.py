@@ -126,10 +126,10 @@ class _Builder:
         order.
         """
         while True:
-            found = [self._part(nodes, tallied=not may_end(nodes)) for nodes in paths]
+            programs = [self._part(nodes, tallied=not may_end(nodes)) for nodes in paths]
             if len(paths) == 1 or self._shown == self._waiting:
                 require_alike(paths, frozenset(place for _, place in self._waiting))
-                return found
+                return programs
             self._shown = frozenset(self._waiting)
 
     def _is_shown(self, kind: str, site: int, inside: tuple[Node, ...]) -> bool:
@@ -294,13 +294,13 @@ class _Builder:
         """
         out = list(self._visit(Visit(fork.block, fork.jumps)))
         out += self._tallied_at(*fork.visits)
-        one, two = self._side(fork.first), self._side(fork.second)
-        if has_barrier(one):
-            one, two = two, one
-        before, after = split_at_barrier(two)
-        out.append(Unordered(one, before) if one and before else Choice((one or before, ())))
-        if one and after and not isinstance(after[0], Barrier):
-            after = with_late_side(after, one)  # which barrier comes first is not decided
+        side, other_side = self._side(fork.first), self._side(fork.second)
+        if has_barrier(side):
+            side, other_side = other_side, side
+        before, after = split_at_barrier(other_side)
+        out.append(Unordered(side, before) if side and before else Choice((side or before, ())))
+        if side and after and not isinstance(after[0], Barrier):
+            after = with_late_side(after, side)  # which barrier comes first is not decided
         return [*out, *after]
 
     def _shares(self, count: AffineCount, least: AffineCount, body: Path) -> list[Node]:

@@ -41,11 +41,11 @@ def blocks_of(pattern: Pattern, there: Mask, size: int, access: int) -> Count:
     ``there`` are the threads that exist. Accesses are aligned to their size, as PTX requires.
     """
     lanes, mask, alike = _whole(pattern, there)
-    found = np.stack(
+    counts = np.stack(
         [_distinct((lanes + rest) // size, mask, access, size) for rest in _rests(pattern, access)]
     )
-    worst = found.max(axis=0)
-    exact = bool((found == worst).all())
+    worst = counts.max(axis=0)
+    exact = bool((counts == worst).all())
     extra = 0
     if pattern.cuts:
         splits = pattern.phase is None or pattern.phase % size
@@ -66,11 +66,11 @@ def passes_of(pattern: Pattern, there: Mask, access: int, *, alone: bool = False
     lanes, mask, alike = _whole(pattern, there)
     group = WARP_SIZE if access <= _WORD else WARP_SIZE * _WORD // access
     rests = _rests(pattern, access, _WORD)
-    found = np.stack(
+    counts = np.stack(
         [_passes((lanes + rest) // _WORD, mask, group, access, alone) for rest in rests]
     )
-    worst = found.max(axis=0)
-    exact = bool((found == worst).all()) and not pattern.cuts
+    worst = counts.max(axis=0)
+    exact = bool((counts == worst).all()) and not pattern.cuts
     if pattern.cuts:
         worst = np.minimum(worst << pattern.cuts, mask.sum(axis=1))
     each = tuple(int(one) for one in worst) * alike
@@ -84,12 +84,12 @@ def serial_of(pattern: Pattern, there: Mask, access: int) -> Count:
     if pattern.cuts:
         return all_lanes(there)
     lanes, mask, alike = _whole(pattern, there)
-    found = np.stack(
+    counts = np.stack(
         [_together((lanes + rest) // _WORD, mask) for rest in _rests(pattern, access, _WORD)]
     )
-    worst = found.max(axis=0)
+    worst = counts.max(axis=0)
     each = tuple(int(one) for one in worst) * alike
-    return Count(max(each), bool((found == worst).all()), each)
+    return Count(max(each), bool((counts == worst).all()), each)
 
 
 def _together(words: Lanes, mask: Mask) -> NDArray[np.int64]:
@@ -107,13 +107,13 @@ def lines_of(pattern: Pattern, there: Mask, access: int) -> Count:
     total = Count(0, True, (0,) * (len(there) // WARP_SIZE))
     for begin in range(0, WARP_SIZE, group):
         part = there & (begin <= lane) & (lane < begin + group)
-        found = blocks_of(pattern, part, LINE, access)
+        touched = blocks_of(pattern, part, LINE, access)
         own = [bool(row.any()) for row in rows(part)]
         each = tuple(
             one + (more if is_there else 0)
-            for one, more, is_there in zip(total.each, found.each, own, strict=True)
+            for one, more, is_there in zip(total.each, touched.each, own, strict=True)
         )
-        total = Count(max(each), total.exact and found.exact, each)
+        total = Count(max(each), total.exact and touched.exact, each)
     return total
 
 

@@ -53,14 +53,14 @@ def refusal(
     """
     operands = instruction.operands
     checker = _Checker(instruction.modifiers, types, functions)
-    found: OperandRefusal | None = None
+    furthest: OperandRefusal | None = None
     for form in forms:
-        one = checker.refusal(form.operands, operands)
-        if one is None:
+        objection = checker.refusal(form.operands, operands)
+        if objection is None:
             return None
-        if found is None or one.place > found.place:
-            found = one
-    return found
+        if furthest is None or objection.place > furthest.place:
+            furthest = objection
+    return furthest
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,8 +176,8 @@ class _Checker:
             count = str(least) if least == len(wanted) else f"{least} to {len(wanted)}"
             message = f"this form takes {count} operands, {len(operands)} given"
             return OperandRefusal(min(len(operands), len(wanted)) - 1, message)
-        for place, (operand, one) in enumerate(zip(operands, wanted, strict=False)):
-            message = self._operand(operand, one)
+        for place, (operand, specification) in enumerate(zip(operands, wanted, strict=False)):
+            message = self._operand(operand, specification)
             if message:
                 return OperandRefusal(place, message)
         return None
@@ -227,8 +227,8 @@ class _Checker:
         )
         if len(elements) != size:
             return f"a vector of {size} is expected here, {len(elements)} given"
-        found = (self._value(one, wanted, kind) for one in elements)
-        return next((message for message in found if message), "")
+        messages = (self._value(one, wanted, kind) for one in elements)
+        return next((message for message in messages if message), "")
 
     def _place(self, operand: Operand, coordinates: str) -> str:
         """An address, with coordinates behind it if a number of them is wanted."""
@@ -241,8 +241,8 @@ class _Checker:
             return "an address with coordinates takes no offset"
         if not isinstance(vector, Vector) or len(vector.elements) != int(coordinates):
             return f"{coordinates} coordinates are expected here"
-        found = (self._value(one, _COORDINATE, "s32") for one in vector.elements)
-        return next((message for message in found if message), "")
+        messages = (self._value(one, _COORDINATE, "s32") for one in vector.elements)
+        return next((message for message in messages if message), "")
 
     def _address(self, operand: Operand) -> str:
         if not isinstance(operand, Address | Element):

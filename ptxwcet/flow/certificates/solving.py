@@ -138,7 +138,7 @@ class State:
 
         Cost: once for each distinct term, whatever is asked of the same state.
         """
-        return bool(evaluate(truth, defaultdict(int), known=self._known))
+        return bool(evaluate(truth, defaultdict(int), memo=self._known))
 
 
 def all_of(truths: list[Term]) -> Term:

@@ -101,9 +101,9 @@ def check_iteration(
         effort.spend(1)
         if doubts.are_confirmed_by(state):
             return Verdict.WRONG
-    answer, found = _answer(certificate.invariant, iteration.before, doubts, effort)
-    if found is not None:
-        states.insert(0, found)
+    answer, counterexample = _answer(certificate.invariant, iteration.before, doubts, effort)
+    if counterexample is not None:
+        states.insert(0, counterexample)
         del states[_MOST_STATES:]
     return _VERDICTS[answer]
 

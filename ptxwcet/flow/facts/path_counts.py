@@ -67,8 +67,10 @@ class _Counter:
             case PathUnordered(first, second):
                 return self.rounds((*first, *second), 1)
             case PathFork(first=first, second=second):
-                one, two, both = node.visits
-                return self._one_of(((one, *first), (two, *second), (both, *first, *second)))
+                first_visit, second_visit, both_visits = node.visits
+                return self._one_of(
+                    ((first_visit, *first), (second_visit, *second), (both_visits, *first, *second))
+                )
             case PathPart(block, first, second, jumps):
                 return self._one_of(
                     ((Visit(block, jumps), *first), (Visit(block, taken=False), *second))

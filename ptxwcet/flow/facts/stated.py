@@ -190,7 +190,7 @@ def parse_loop_bounds(assignments: Sequence[str]) -> tuple[LoopFact, ...]:
 
     Raises PtxwcetError (PW216).
     """
-    found = []
+    facts = []
     for assignment in assignments:
         text, _, count = assignment.rpartition("=")
         place, number = text.strip(), count.strip()
@@ -207,8 +207,8 @@ def parse_loop_bounds(assignments: Sequence[str]) -> tuple[LoopFact, ...]:
                 )
             )
         source = FactSource(f"--loop-bound {place}={number}")
-        found.append(LoopFact(where, source, bound=int(number)))
-    return tuple(found)
+        facts.append(LoopFact(where, source, bound=int(number)))
+    return tuple(facts)
 
 
 def conflict(

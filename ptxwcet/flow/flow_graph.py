@@ -143,10 +143,10 @@ class FlowGraph:
             for other in reachable
             if other != block and -1 not in _reachable(inside, block, other)
         ]
-        for one in candidates:
-            before = _reachable(inside, block, one)
-            if one != -1 and before.isdisjoint(set(candidates) - {one}):
-                return one
+        for candidate in candidates:
+            before = _reachable(inside, block, candidate)
+            if candidate != -1 and before.isdisjoint(set(candidates) - {candidate}):
+                return candidate
         return loop.header
 
     def block_of(self, index: int) -> BlockId:

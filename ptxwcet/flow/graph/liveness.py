@@ -103,13 +103,13 @@ class Liveness:
         while pending:
             _, block = heappop(pending)
             for target in self._cfg.successors[block]:
-                known = passed.get(target)
-                if target == meeting or known == passed[block]:
+                marker = passed.get(target)
+                if target == meeting or marker == passed[block]:
                     continue
-                if known is not None:
+                if marker is not None:
                     joins.add(target)
-                if known != target:
-                    passed[target] = passed[block] if known is None else target
+                if marker != target:
+                    passed[target] = passed[block] if marker is None else target
                     heappush(pending, (place[target], target))
         return joins
 

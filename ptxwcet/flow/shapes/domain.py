@@ -54,12 +54,12 @@ class ShapeDomain:
         Cost: linear in the distinct terms, times the lanes; once for the same shapes.
         """
         key = root, tuple(sources)
-        found = self._found.get(key)
-        if found is None:
+        shape = self._found.get(key)
+        if shape is None:
             if len(self._found) >= _MOST_KEPT:
                 self._found.clear()
-            found = self._found[key] = fold(root, partial(self._meaning, sources))
-        return found
+            shape = self._found[key] = fold(root, partial(self._meaning, sources))
+        return shape
 
     def _meaning(self, sources: Sequence[Shape], one: Term, args: list[Shape]) -> Shape:
         if one.op is Op.SOURCE:
@@ -131,8 +131,8 @@ class ShapeDomain:
         parted = self._parted(args, width)
         if parted is None:
             return VARYING
-        bits, rows = parted
-        low = self._affine([_BITWISE[op](a, b) for a, b in zip(*rows, strict=True)], width)
+        bits, low_parts = parted
+        low = self._affine([_BITWISE[op](a, b) for a, b in zip(*low_parts, strict=True)], width)
         zeros = [
             shape.align if shape.constant is None
             else trailing_zeros(self._values(shape, width)[0] >> bits << bits)
@@ -216,10 +216,10 @@ class ShapeDomain:
         rest = width - low
         return self._extended(self._cut(value, low, rest), rest, width, is_signed=is_signed)
 
-    def _compared(self, one: Term, args: list[Shape]) -> Shape:
+    def _compared(self, comparison: Term, args: list[Shape]) -> Shape:
         """The bits above decide for all lanes alike, or, where they are the same, those below."""
-        parted = self._parted(args, one.args[0].width)
-        is_equality = one.op is Op.EQ
+        parted = self._parted(args, comparison.args[0].width)
+        is_equality = comparison.op is Op.EQ
         if parted is not None:
             pairs = list(zip(*parted[1], strict=True))
             outcomes = {a == b if is_equality else a < b for a, b in pairs}
@@ -228,7 +228,7 @@ class ShapeDomain:
             if len(outcomes) == 1:
                 return uniform(agreement_of(args))
         if is_equality:
-            return all_uniform([difference(args[0], args[1], one.args[0].width)])
+            return all_uniform([difference(args[0], args[1], comparison.args[0].width)])
         return all_uniform(args)
 
     def _chosen(self, one: Term, args: list[Shape]) -> Shape:

@@ -119,10 +119,10 @@ class OpaqueShapes:
             for leaf in leaves(operand)
             if isinstance(leaf, SpecialRegister)
         ]
-        found = all_uniform([self._shape_of(one) for one in read]).uniform
+        agreement = all_uniform([self._shape_of(one) for one in read]).uniform
         is_fixed = instruction.space is Space.CONST or "nc" in operation.words
         is_fixed |= self._race_free and is_ordered
-        return uniform(found if is_fixed else min(found, Agreement.WARP))
+        return uniform(agreement if is_fixed else min(agreement, Agreement.WARP))
 
     def _one_lane(self, instruction: Instruction) -> Shape:
         """``shfl.idx`` in which all lanes of the warp read the same lane: the value, and that it is

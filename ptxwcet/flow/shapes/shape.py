@@ -82,8 +82,8 @@ def reduced(shape: Shape, width: int) -> Shape:
         stride -= size
     if shape.constant is None and shape.align < width:
         return Shape(shape.agreement, stride, shape.align)
-    known = 0 if shape.constant is None else shape.constant % size
-    return Shape(Agreement.BLOCK, stride, trailing_zeros(known), known)
+    value = 0 if shape.constant is None else shape.constant % size
+    return Shape(Agreement.BLOCK, stride, trailing_zeros(value), value)
 
 
 def combined(a: Shape, b: Shape, width: int) -> Shape:

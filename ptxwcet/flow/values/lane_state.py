@@ -157,8 +157,8 @@ class LaneState:
                 return unknown
             terms = {symbol: span.step} if span.count > 1 else {}
             return Known(wrap(span.first, kind.bits), terms)
-        known = self._fixed.word(Space.PARAM, name, offset, kind)
-        return unknown if known is None else known
+        value = self._fixed.word(Space.PARAM, name, offset, kind)
+        return unknown if value is None else value
 
     def address(self, name: str) -> Known | None:
         """The address of a variable whose bytes the launch gives, as a symbol; None of another."""

@@ -97,10 +97,10 @@ def _load(
     unknown = Unknown(frozenset({cause}))
 
     def transfer(state: MemoryState) -> tuple[Value, ...]:
-        found = [(read(state, offset), width) for offset, width in places]
+        contents = [(read(state, offset), width) for offset, width in places]
         return tuple(
             extended(unknown if value is None else value, kind, width, state.active)
-            for value, width in found
+            for value, width in contents
         )
 
     return transfer

@@ -187,15 +187,15 @@ def _narrow(
     """Adds that a term lies in an interval; False if that leaves nothing."""
     if interval is None:
         return False
-    found = numbers(term.width, interval)
+    narrowed = numbers(term.width, interval)
     before = assumed.get(term)
     if before is not None:
-        unsigned = found.unsigned.meet(before.unsigned)
-        together = found.signed.meet(before.signed)
+        unsigned = narrowed.unsigned.meet(before.unsigned)
+        together = narrowed.signed.meet(before.signed)
         if unsigned is None or together is None:
             return False
-        found = Numbers(unsigned, together)
-    assumed[term] = found
+        narrowed = Numbers(unsigned, together)
+    assumed[term] = narrowed
     return True
 
 
@@ -214,9 +214,9 @@ def _ring(combine: Callable[[Interval, Interval], Interval]) -> _Rule:
 
     def rule(term: Term, v: list[Numbers]) -> Numbers:
         a, b = v
-        one = combine(a.unsigned, b.unsigned)
-        two = combine(a.signed, b.signed)
-        first, second = numbers(term.width, one), numbers(term.width, two)
+        from_unsigned = combine(a.unsigned, b.unsigned)
+        from_signed = combine(a.signed, b.signed)
+        first, second = numbers(term.width, from_unsigned), numbers(term.width, from_signed)
         mixed = numbers(term.width, combine(a.unsigned, b.signed))
         return Numbers(
             _closer(_closer(first.unsigned, second.unsigned), mixed.unsigned),

@@ -184,20 +184,20 @@ class _Known:
     branch: BranchKind | None
 
 
-def _node(kernel: Kernel, cfg: ControlFlowGraph, block: BlockId, annotations: _Known) -> str:
+def _node(kernel: Kernel, cfg: ControlFlowGraph, block: BlockId, summary: _Known) -> str:
     """The statement for one block: a table, one row a fact."""
     if block == cfg.exit:
         return f'  b{block} [label="exit", shape=ellipse, style=filled, fillcolor="#e0e0e0"];'
     instructions = kernel.instructions[cfg.blocks[block].start : cfg.blocks[block].end]
     count = len(instructions)
     size = f"{count} instruction" + ("s" if count != 1 else "")
-    size = size if annotations.cost is None else f"{size}, {annotations.cost} cycles"
+    size = size if summary.cost is None else f"{size}, {summary.cost} cycles"
     lines = [size, *_source_lines(instructions)]
     color = "#000000"
     title = cfg.name(block)
     if block in cfg.unreachable:
         color, title = _UNREACHABLE, f"{title} (unreachable)"
-    elif annotations.entangled:
+    elif summary.entangled:
         color, title = _IRREDUCIBLE, f"{title} (irreducible)"
     cells = [f"<TR><TD><B>{escape(title)}</B></TD></TR>"]
     cells += [f"<TR><TD>{escape(row)}</TD></TR>" for row in lines]
@@ -206,8 +206,8 @@ def _node(kernel: Kernel, cfg: ControlFlowGraph, block: BlockId, annotations: _K
         for one in instructions
         if one.form.control in (ControlEffect.BARRIER, ControlEffect.ARRIVE)
     ]
-    if annotations.branch is not None:
-        fill, branch = BRANCH_FILLS[annotations.branch.kind], annotations.branch
+    if summary.branch is not None:
+        fill, branch = BRANCH_FILLS[summary.branch.kind], summary.branch
         cells += [
             f'<TR><TD BGCOLOR="{fill}">{escape(row)}</TD></TR>'
             for row in (f"branch: {branch.kind.value}", branch.how)

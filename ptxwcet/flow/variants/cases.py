@@ -205,9 +205,9 @@ def exact(case: Case, content: Content, kind: IntegerType, fresh: str) -> tuple[
     That is a new variable, which is named after the form: it is the same wherever that is read;
     ``fresh`` where there is none.
     """
-    found = fitting(case, content, kind)
-    if found is not None:
-        return case, found
+    form = fitting(case, content, kind)
+    if form is not None:
+        return case, form
     if isinstance(content, Raw):
         return _raw(case, content, kind)
     name = fresh
@@ -249,7 +249,7 @@ def divided(case: Case, form: Form, divisor: int, fresh: str) -> list[tuple[Case
         remainder = plus(form, quotient, -divisor)
         facts = (*case.facts, remainder, shifted(times(remainder, -1), divisor - 1))
         return [(replace(case.with_range(fresh, bounds), facts=facts), quotient)]
-    found = []
+    cases = []
     for remainders in product(range(divisor), repeat=len(rest)):
         part: Case | None = case
         numerator = form
@@ -263,8 +263,8 @@ def divided(case: Case, form: Form, divisor: int, fresh: str) -> list[tuple[Case
                 numerator.constant // divisor,
                 tuple((name, c // divisor) for name, c in numerator.terms),
             )
-            found.append((part, quotient))
-    return found
+            cases.append((part, quotient))
+    return cases
 
 
 def _of_remainder(case: Case, name: str, divisor: int, remainder: int) -> Case | None:

@@ -45,8 +45,8 @@ def predicate_of(case: Case, operand: Operand, fresh: str) -> Predicate:
     """The predicate that an operand holds."""
     match operand:
         case Register(name):
-            found = case.registers.get(name, Open(f"{name}@0"))
-            return Open(fresh) if isinstance(found, (Form, Raw)) else found
+            content = case.registers.get(name, Open(f"{name}@0"))
+            return Open(fresh) if isinstance(content, (Form, Raw)) else content
         case Negated(inner):
             return Opposite(predicate_of(case, inner, fresh))
         case Immediate(value) if isinstance(value, int):

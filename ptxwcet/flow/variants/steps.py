@@ -39,12 +39,12 @@ def _executed(case: Case, instruction: Instruction, index: int, how: Stepping) -
     fresh, meaning = f"i{index}", how.meaning(instruction, index)
     if meaning is None:
         return [_opaque(case, instruction, fresh, how)]
-    found = []
+    cases = []
     for after, contents in computed(case, meaning, fresh, how):
         for name, content in zip(instruction.writes, contents, strict=True):
             after = after.with_register(name, content)
-        found.append(after)
-    return found
+        cases.append(after)
+    return cases
 
 
 def _opaque(case: Case, instruction: Instruction, fresh: str, how: Stepping) -> Case:

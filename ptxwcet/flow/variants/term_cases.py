@@ -33,8 +33,8 @@ def computed(
     for place, root in enumerate(meaning.results):
         name = f"{fresh}.{place}" if place else fresh
         cases = [after for one in cases for after in reader.pushed(one, root, name)]
-    for one in cases:
-        yield one.with_stack(one.stack[:base]), one.stack[base:]
+    for final in cases:
+        yield final.with_stack(final.stack[:base]), final.stack[base:]
 
 
 @dataclass(frozen=True, slots=True)

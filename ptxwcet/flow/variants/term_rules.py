@@ -37,12 +37,12 @@ Rule = Callable[[Case, Part], Cases]
 
 def by_interval(case: Case, part: Part) -> Cases:
     """A result of which only an interval is known, from the intervals of its arguments."""
-    known = [part.numbers(case, place) for place in range(len(part.term.args))]
-    found = term_intervals.applied(part.term, known)
+    arguments = [part.numbers(case, place) for place in range(len(part.term.args))]
+    result = term_intervals.applied(part.term, arguments)
     if part.width == 1:
-        bits = found.unsigned
+        bits = result.unsigned
         return [(case, bool(bits.low) if bits.is_number else Open(part.name))]
-    best = min(found, key=lambda one: one.high - one.low)
+    best = min(result, key=lambda one: one.high - one.low)
     if best.is_number:
         return [(case, Form(best.low))]
     if best.high - best.low >= (1 << part.width) - 1:
@@ -86,8 +86,8 @@ def _product(case: Case, part: Part) -> Cases:
     signed = part.signs(case)
     case, a = part.number(case, 0, signed=signed)
     case, b = part.number(case, 1, signed=signed)
-    one, two = case.interval(a), case.interval(b)
-    bounds = around(x * y for x in (one.low, one.high) for y in (two.low, two.high))
+    range_a, range_b = case.interval(a), case.interval(b)
+    bounds = around(x * y for x in (range_a.low, range_a.high) for y in (range_b.low, range_b.high))
     return [(case.with_range(part.name, bounds), variable(part.name))]
 
 

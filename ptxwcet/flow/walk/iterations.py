@@ -104,16 +104,16 @@ class Iterations:
         Says whether that cuts them.
         """
         self.total = self.total.plus(count.times(period))
-        least = found = count
+        least = unlimited = count
         if most is not None:
             highest, rounds = count.over_symbols(largest=True), -(-most // period)
             if highest is None or highest > rounds:
                 count, least = AffineCount(rounds), AffineCount(0)
-        run = _Run(nodes, count, least, found)
+        run = _Run(nodes, count, least, unlimited)
         if self._runs and self._runs[-1].nodes == nodes and not grows(nodes):
             run = self._runs.pop().plus(run)
         self._runs.append(run)
-        return count != found
+        return count != unlimited
 
     def bodies(self, loop: int, *, rotated: bool) -> AffineCount:
         """Body executions of the lanes that stay longest.

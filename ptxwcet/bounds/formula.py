@@ -74,9 +74,9 @@ class Formula:
 def largest(progressions: Sequence[Progression]) -> tuple[int, int]:
     """The largest value, and a number that has it. Cost: linear."""
     ends = [
-        (one.base + one.slope * u, one.numbers.first + one.numbers.step * u)
-        for one in progressions
-        for u in (0, one.numbers.count - 1)
+        (piece.base + piece.slope * u, piece.numbers.first + piece.numbers.step * u)
+        for piece in progressions
+        for u in (0, piece.numbers.count - 1)
     ]
     value = max(end[0] for end in ends)
     return value, min(number for found, number in ends if found == value)

@@ -145,9 +145,9 @@ def operand_counts(forms: tuple[Form, ...]) -> tuple[tuple[int, int], int]:
 def depends_on_literals(forms: tuple[Form, ...]) -> bool:
     """Whether the value of an integer literal decides if operands fit one of the forms."""
     return any(
-        one.literals is not None or one.warps
+        specification.literals is not None or specification.warps
         for form in forms
-        for one in _specifications(form.operands)[0]
+        for specification in _specifications(form.operands)[0]
     )
 
 
@@ -211,7 +211,7 @@ class _Checker:
         kind = "b64" if element == "f64" else "b32"
         size = max(1, bits // 32 // _width(kind))
         if "K" in wanted.fragment.upper() and any(
-            isinstance(one, Immediate) for one in leaves(operand)
+            isinstance(leaf, Immediate) for leaf in leaves(operand)
         ):
             return "a literal is no factor of a product of matrices"
         return self._elements(operand, wanted, size, kind)

@@ -85,7 +85,7 @@ def meaning_of(instruction: Instruction, registers: Mapping[str, str]) -> Meanin
     if any(width == 0 for width in widths):
         return None
     whole = tuple(
-        one.resized(width, signed=is_signed) for one, width in zip(kept, widths, strict=True)
+        part.resized(width, signed=is_signed) for part, width in zip(kept, widths, strict=True)
     )
     plain = tuple(one.operand if isinstance(one, Negated) else one for one in sources)
     return Meaning(whole, plain)

@@ -259,8 +259,8 @@ def _said(pattern: Pattern, there: Mask, access: Access) -> str:
     lanes, mask = rows(np.asarray(pattern.offsets)), rows(there)
     steps = {
         int(step)
-        for row, exist in zip(lanes, mask, strict=True)
-        for step in np.unique(np.diff(row[exist]))
+        for warp, exist in zip(lanes, mask, strict=True)
+        for step in np.unique(np.diff(warp[exist]))
     }
     if len(steps) != 1:
         return "addresses known lane by lane"

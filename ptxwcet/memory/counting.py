@@ -110,8 +110,8 @@ def lines_of(pattern: Pattern, there: Mask, access: int) -> Count:
         touched = blocks_of(pattern, part, LINE, access)
         own = [bool(row.any()) for row in rows(part)]
         each = tuple(
-            one + (more if is_there else 0)
-            for one, more, is_there in zip(total.each, touched.each, own, strict=True)
+            before + (more if is_there else 0)
+            for before, more, is_there in zip(total.each, touched.each, own, strict=True)
         )
         total = Count(max(each), total.exact and touched.exact, each)
     return total

@@ -40,9 +40,9 @@ class Problems:
             (one.span.end for one in self.found if one.code == "PW111" and one.span), default=0
         )
         told = [
-            one
-            for one in self.found
-            if not (one.code != "PW111" and one.span and one.span.end == cut)
+            diagnostic
+            for diagnostic in self.found
+            if not (diagnostic.code != "PW111" and diagnostic.span and diagnostic.span.end == cut)
         ]
         return sorted(told, key=lambda found: found.span.start if found.span else 0)
 

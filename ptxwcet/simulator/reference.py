@@ -211,11 +211,11 @@ class _Machine:
     def arriving(self, at: Callable[[_InFlight], int], *, path: bool) -> list[_InFlight]:
         """Takes out of what is under way what gets to a server in this cycle."""
         found = [
-            one
-            for one in self.under_way
-            if (one.passed is None and one.way.path_cycles > 0) == path
-            and one.dispatch is not None
-            and at(one) == self.cycle
+            request
+            for request in self.under_way
+            if (request.passed is None and request.way.path_cycles > 0) == path
+            and request.dispatch is not None
+            and at(request) == self.cycle
         ]
         self.under_way = [one for one in self.under_way if one not in found]
         return found
@@ -403,15 +403,15 @@ class _Machine:
             tuple(_describe(warp, cycles) for warp in self.warps),
             tuple(
                 IssueEvent(
-                    one.warp,
-                    one.node.origin,
-                    one.node.unit,
-                    one.issue,
-                    one.freed - one.initiation,
-                    one.freed,
-                    one.end,
+                    request.warp,
+                    request.node.origin,
+                    request.node.unit,
+                    request.issue,
+                    request.freed - request.initiation,
+                    request.freed,
+                    request.end,
                 )
-                for one in self.log
+                for request in self.log
             ),
         )
 

@@ -92,8 +92,8 @@ def _choose(stacks: list[list[SectionNode]], times: int) -> AlignedChoice:
     alternatives = []
     for number in range(len(present[0].alternatives)):
         sides = [
-            list(reversed(one.alternatives[number])) if isinstance(one, SectionChoice) else []
-            for one in choices
+            list(reversed(choice.alternatives[number])) if isinstance(choice, SectionChoice) else []
+            for choice in choices
         ]
         aligned: list[AlignedStep] = []
         _align(sides, 1, aligned)

@@ -159,7 +159,7 @@ def with_late_side(body: tuple[Node, ...], side: tuple[Node, ...]) -> tuple[Node
                 return (*out, late, *body[place:])
             case BlockChoice(site, alternatives) if has_barrier((node,)):
                 sides = tuple(
-                    with_late_side(one, side) if has_barrier(one) else one for one in alternatives
+                    with_late_side(way, side) if has_barrier(way) else way for way in alternatives
                 )
                 out.append(BlockChoice(site, sides))
                 if meets_barrier((node,)):

@@ -95,8 +95,8 @@ def draw_cfg(
     if shown is DivergentSet.PUBLISHED and not divergent.is_published_defined:
         hidden = ("its published branch-divergent edges are undefined and not shown",)
     problems = [
-        replace(one, notes=one.notes + hidden)
-        for one in irreducible_diagnostics(kernel, cfg, forest)
+        replace(problem, notes=problem.notes + hidden)
+        for problem in irreducible_diagnostics(kernel, cfg, forest)
     ]
     problems += endless_diagnostics(kernel, cfg, postdominators)
     warnings = tuple(replace(one, severity=Severity.WARNING) for one in problems)
@@ -202,15 +202,15 @@ def _node(kernel: Kernel, cfg: ControlFlowGraph, block: BlockId, summary: _Known
     cells = [f"<TR><TD><B>{escape(title)}</B></TD></TR>"]
     cells += [f"<TR><TD>{escape(row)}</TD></TR>" for row in lines]
     cells += [
-        f'<TR><TD BGCOLOR="{_BARRIER_FILL}"><B>{escape(_barrier_text(one))}</B></TD></TR>'
-        for one in instructions
-        if one.form.control in (ControlEffect.BARRIER, ControlEffect.ARRIVE)
+        f'<TR><TD BGCOLOR="{_BARRIER_FILL}"><B>{escape(_barrier_text(instruction))}</B></TD></TR>'
+        for instruction in instructions
+        if instruction.form.control in (ControlEffect.BARRIER, ControlEffect.ARRIVE)
     ]
     if summary.branch is not None:
         fill, branch = BRANCH_FILLS[summary.branch.kind], summary.branch
         cells += [
-            f'<TR><TD BGCOLOR="{fill}">{escape(row)}</TD></TR>'
-            for row in (f"branch: {branch.kind.value}", branch.how)
+            f'<TR><TD BGCOLOR="{fill}">{escape(text)}</TD></TR>'
+            for text in (f"branch: {branch.kind.value}", branch.how)
         ]
     table = f'<TABLE BORDER="1" CELLBORDER="0" CELLSPACING="0" BGCOLOR="white" COLOR="{color}">'
     return f"  b{block} [label=<{table}{''.join(cells)}</TABLE>>];"

@@ -60,8 +60,8 @@ class OpaqueShapes:
         self._own_masks = naming_themselves(kernel)
         self._parameters = frozenset(parameter.name for parameter in kernel.parameters)
         self._has_local = any(variable.space == "local" for variable in kernel.variables) or any(
-            "local" in one.modifiers or one.mnemonic.startswith("alloca")
-            for one in kernel.instructions
+            "local" in instruction.modifiers or instruction.mnemonic.startswith("alloca")
+            for instruction in kernel.instructions
         )
         self._race_free = race_free
 

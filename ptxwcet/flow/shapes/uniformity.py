@@ -306,7 +306,7 @@ class _Shapes:
             return VARYING
         shape, kinds = self._operand(source), self._kernel.registers
         widths = [
-            kinds[one.name] for one in (source, Register(target)) if isinstance(one, Register)
+            kinds[side.name] for side in (source, Register(target)) if isinstance(side, Register)
         ]
         is_whole = len(widths) == 2 and register_width(widths[0]) == register_width(widths[1])
         return shape if is_whole else all_uniform([shape])

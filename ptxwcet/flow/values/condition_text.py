@@ -147,7 +147,7 @@ class ConditionReader:
     def _comparison(self, instruction: Instruction, operation: Operation, depth: int) -> _Shown:
         words, bits = operation.words, _unsigned_bits(operation)
         left, right, *predicates = (
-            self._operand(row, depth, bits) for row in instruction.operands[1:]
+            self._operand(item, depth, bits) for item in instruction.operands[1:]
         )
         symbol = _COMPARISONS.get(words[0])
         if symbol is None:  # the unordered comparisons of floating-point numbers

@@ -107,9 +107,9 @@ def _ways(region: Region, block: int, case: Case) -> list[tuple[int, Case]]:
         return [(target, case) for target in successors]
     predicate = predicate_of(case, Register(guard.register), f"{guard.register}@0")
     return [
-        (target, one)
+        (target, after)
         for target, truth in ((taken, not guard.negated), (fallthrough, guard.negated))
-        for one in assumed(case, predicate, truth)
+        for after in assumed(case, predicate, truth)
     ]
 
 

@@ -160,8 +160,8 @@ def assumed(case: Case, predicate: Predicate, truth: bool) -> list[Case]:
             if truth:
                 return [
                     both
-                    for one in with_fact(case, form)
-                    for both in with_fact(one, times(form, -1))
+                    for above in with_fact(case, form)
+                    for both in with_fact(above, times(form, -1))
                 ]
             return [
                 *with_fact(case, shifted(form, -1)),

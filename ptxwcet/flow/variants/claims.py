@@ -95,9 +95,9 @@ class Claimed:
         """The ranges of registers, of those that stay as they are, and the sums."""
         kind = self.measure.kind
         found = [
-            bound_of(Measure(((name, 1),), 0, kind), one)
-            for name, one in self.within.items()
-            if one != kind.interval
+            bound_of(Measure(((name, 1),), 0, kind), values)
+            for name, values in self.within.items()
+            if values != kind.interval
         ]
         found += [bound_of(one, Interval(0, 0)) for one in self.gaps]
         return (*found, *settled(self.body, self.entry))

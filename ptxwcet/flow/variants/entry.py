@@ -100,7 +100,7 @@ def known_content(entry_values: Known, region: Region, name: str) -> Content:
         return how.unknown(name, f"{name}@k")
     bits = how.width(name)
     signed, unsigned = (
-        entry_values.interval(Measure(((name, 1),), 0, IntegerType(bits, signed=one)))
-        for one in (True, False)
+        entry_values.interval(Measure(((name, 1),), 0, IntegerType(bits, signed=is_signed)))
+        for is_signed in (True, False)
     )
     return Raw(name, signed, unsigned)

@@ -27,8 +27,8 @@ def step(case: Case, instruction: Instruction, index: int, how: Stepping) -> lis
     predicate = predicate_of(case, Register(guard.register), f"{guard.register}@0")
     done = [
         after
-        for one in assumed(case, predicate, not guard.negated)
-        for after in _executed(one, instruction, index, how)
+        for split in assumed(case, predicate, not guard.negated)
+        for after in _executed(split, instruction, index, how)
     ]
     return done + assumed(case, predicate, guard.negated)
 

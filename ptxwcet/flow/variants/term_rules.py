@@ -240,9 +240,9 @@ def _extended(signed: bool) -> Rule:
 def _truth(case: Case, part: Part) -> Cases:
     predicate = part.predicate(case, 0)
     return [
-        (one, Form(int(truth)))
+        (after, Form(int(truth)))
         for truth in (True, False)
-        for one in assumed(case, predicate, truth)
+        for after in assumed(case, predicate, truth)
     ]
 
 

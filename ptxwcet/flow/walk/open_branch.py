@@ -158,10 +158,10 @@ class OpenLoop:
         return tuple(
             tuple(
                 dict.fromkeys(
-                    (number, *place) if places[place] > 1 else place for number, place in one
+                    (number, *place) if places[place] > 1 else place for number, place in passings
                 )
             )
-            for one in noted
+            for passings in noted
         )
 
     def look(self, narrowed: Narrowed | None) -> None:

@@ -34,11 +34,11 @@ class PaidCycles(NamedTuple):
 
     @property
     def total(self) -> int:
-        """All of them."""
+        """The sum of the four parts."""
         return self.issue + self.result + self.unit + self.interference
 
     def plus(self, other: PaidCycles, times: int = 1) -> PaidCycles:
-        """With ``times`` times the other ones."""
+        """These cycles plus ``times`` times the other ones."""
         return PaidCycles(*[a + times * b for a, b in zip(self, other, strict=True)])
 
 

@@ -28,7 +28,7 @@ _MOST_PERIOD = 20_000
 class FormulaRow:
     """``values[r] + increments[r] * q`` at ``K = first + q * period + r``, ``r < period``.
 
-    For ``first <= K <= last``; ``period`` is the number of values.
+    It says so for ``first <= K <= last``; ``period`` is the number of values.
     """
 
     first: int
@@ -38,7 +38,7 @@ class FormulaRow:
 
     @property
     def period(self) -> int:
-        """After so many numbers the values are the same but for the increments."""
+        """The distance in K after which each value recurs, larger by its increment."""
         return len(self.values)
 
     def at(self, number: int) -> int:
@@ -162,7 +162,7 @@ def _members(one: Progression, first: int, last: int) -> Iterator[tuple[int, int
 
 
 def _shortest(stretch: FormulaRow) -> FormulaRow:
-    """The row with the smallest period that does."""
+    """The same function as a row with the smallest period that can express it."""
     if len(set(stretch.increments)) > 1:
         return stretch
     total = stretch.increments[0]

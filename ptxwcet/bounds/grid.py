@@ -52,10 +52,10 @@ class BlockKind:
 
 @dataclass(frozen=True, slots=True)
 class CoRunner:
-    """Others that the memory of the GPU serves beside the launch.
+    """Other users that the memory of the GPU serves beside the launch.
 
-    In any stretch of t cycles it is busy with them for at most ``burst_cycles + rate * t``, with
-    ``rate < 1``.
+    In any stretch of t cycles the memory is busy with them for at most ``burst_cycles + rate * t``,
+    with ``rate < 1``.
     """
 
     burst_cycles: int
@@ -199,7 +199,7 @@ class _Largest:
     """Sums of the largest numbers of a multiset: ``of(n)`` adds up n of them (all, if fewer)."""
 
     def __init__(self, numbers: Sequence[tuple[int, int]]) -> None:
-        """Of pairs of a number >= 0 and how often it is there."""
+        """``numbers`` are pairs of a number >= 0 and how often it is in the multiset."""
         ordered = sorted(numbers, reverse=True)
         self._values = [value for value, _ in ordered]
         self._counts = list(accumulate((count for _, count in ordered), initial=0))
@@ -267,9 +267,9 @@ class _Grid:
             yield _Span(self.alone.of(blocks) - slack, slack)
 
     def side_by_side(self, blocks: int, passed: int, slack: int) -> Iterator[_Span]:
-        """An SM that was given ``blocks`` of which ``passed`` gave way to another in one slot.
+        """The time of an SM that was given ``blocks``; in one slot ``passed`` of them gave way.
 
-        Each time the blocks of the other slots may delay on one more sub-core.
+        Each time that one does, the blocks of the other slots may delay one more sub-core.
         """
         if self.busiest is not None:
             again = passed * (min(self.slots, blocks) - 1) * self.busiest.most
@@ -296,7 +296,7 @@ class _Grid:
 
     @cached_property
     def tail(self) -> _Span:
-        """From the last start, less its own delay, to the end of all."""
+        """The time from the last start, less its own delay, to the end of all blocks."""
         together, last = self.together, self.slack.most
         beside = self.side_by_side(together, 0, last)
         own = _Span(self.work.of(together), last)

@@ -191,7 +191,7 @@ def _counted(access: Access, pattern: Pattern, there: Mask) -> tuple[Transaction
 
 
 def _of_thread(pattern: Pattern, there: Mask, size: int) -> dict[str, Count]:
-    """Of local memory: words of one address in all threads of a warp lie side by side."""
+    """Counts of an access to local memory: words at one address of all threads lie side by side."""
     words = max(1, size // _ONE_WORD)
     if pattern.is_uniform:
         lanes = rows(there).sum(axis=1)
@@ -205,7 +205,7 @@ def _of_thread(pattern: Pattern, there: Mask, size: int) -> dict[str, Count]:
 
 
 def _at_worst(access: Access, there: Mask) -> Transactions:
-    """Of an access of which nothing is known: each lane somewhere else."""
+    """The counts of an access of which nothing is known: each lane may go somewhere else."""
     lanes = all_lanes(there).most
     each = lanes * access.times
     blocks = each * max(1, access.access_bytes // SECTOR)

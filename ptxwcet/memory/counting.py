@@ -78,8 +78,8 @@ def passes_of(pattern: Pattern, there: Mask, access: int, *, alone: bool = False
 
 
 def serial_of(pattern: Pattern, there: Mask, access: int) -> Count:
-    """Lanes of a warp on one word of four bytes, where most of them are: what is atomic does them
-    in turn.
+    """The most lanes of a warp that access one word of four bytes; an atomic operation serves them
+    one after the other.
     """
     if pattern.cuts:
         return all_lanes(there)
@@ -99,8 +99,8 @@ def _together(words: Lanes, mask: Mask) -> NDArray[np.int64]:
 
 
 def lines_of(pattern: Pattern, there: Mask, access: int) -> Count:
-    """Lines that accesses of ``access`` bytes touch, of each half (quarter) of a warp apart where
-    they have 8 (16) bytes: no more than 128 bytes go to the lanes at a time.
+    """The lines that accesses of ``access`` bytes touch. Those of 8 (16) bytes are counted for each
+    half (quarter) of a warp apart: no more than 128 bytes go to the lanes at a time.
     """
     group = WARP_SIZE if access <= _WORD else max(1, WARP_SIZE * _WORD // access)
     lane = np.arange(len(there)) % WARP_SIZE

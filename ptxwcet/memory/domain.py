@@ -125,8 +125,8 @@ def _result(one: Term, args: Sequence[Pattern], threads: int) -> Pattern | None:
 
 
 def _known(node: Term, args: Sequence[Pattern], threads: int) -> Pattern | None:
-    """Of numbers that are known in each thread; as uniform in each warp as they are if the rules
-    for lanes do not give them.
+    """The result for arguments whose numbers are known in each thread. It is only known to be
+    uniform, if they are, where the rules for lanes do not compute it.
     """
     if any(each.align != KNOWN or each.cuts for each in args):
         return None
@@ -308,7 +308,7 @@ def _shifted_right(one: Term, args: Sequence[Pattern]) -> Pattern | None:
 
 
 def _cut_off(value: Pattern, by: int, left: int) -> Pattern | None:
-    """Without its lowest bits: those above them, of which there are ``left``."""
+    """The value without its lowest ``by`` bits: the bits above them, of which ``left`` remain."""
     span = value.interval
     above = None if span is None or span[0] < 0 else (span[0] >> by, span[1] >> by)
     parted = _parted([value])
@@ -341,7 +341,7 @@ def _power(pattern: Pattern, width: int) -> int | None:
 
 
 def _lengthened(one: Term, args: Sequence[Pattern]) -> Pattern | None:
-    """In more bits: where the offsets do not carry out of the low bits, nothing goes round."""
+    """The value in more bits; its offsets must not carry out of the bits that it had."""
     (value,) = args
     parted = _parted(args)
     if parted is not None:

@@ -171,7 +171,7 @@ class LaneAnalysis:
         return (self._of_shape(shape),) * count
 
     def _function(self, instruction: Instruction) -> tuple[Value, ...]:
-        """Of what is computed from registers: its terms, or that it is alike if all it reads is."""
+        """The values of results by their terms; else they are alike if all that is read is."""
         count = len(instruction.writes)
         meant = meaning_of(instruction, self._kernel.registers)
         results: tuple[Value, ...] = (None,) * count
@@ -225,7 +225,7 @@ class LaneAnalysis:
         return tuple(values[name] for name in instruction.writes)
 
     def _of_parameter(self, name: str, offset: int, bits: int) -> Value:
-        """Of one that the launch leaves open."""
+        """The value of a parameter that the launch leaves open."""
         low, high = self._launch.ranges.get(name, (-1, -1))
         is_whole = not offset and bits == 8 * self._parameters[name].size_bytes
         if is_whole and low >= 0 and high < 1 << bits - 1:
@@ -291,10 +291,10 @@ _Used = Mapping[int, tuple[tuple[str, ...], tuple[str, ...]]]
 
 
 def _ranks(used: _Used, needed: Sequence[int]) -> list[int]:
-    """For each instruction a number that is above those of what it reads from, unless they read
-    from one another: the counter of a loop is settled before what is made of it is looked at.
+    """A rank for each instruction, above those of what it reads from unless they read from one
+    another: the counter of a loop is settled before what is made of it is looked at.
 
-    They are numbered as a search in depth leaves them.
+    Instructions are numbered in the order in which a depth-first search leaves them.
     """
     writers: dict[str, list[int]] = defaultdict(list)
     for index in needed:

@@ -214,7 +214,7 @@ class _Copier:
     shift: int = 0
 
     def copy(self, tree: Tree[Token]) -> Tree[Token]:
-        """The copy. Without recursion: how deep an expression nests is the input's choice."""
+        """Copies a tree without recursion: how deep an expression nests is the input's choice."""
         copied: Tree[Token] = Tree(tree.data, [])
         stack = [(iter(tree.children), copied.children)]
         while stack:

@@ -188,7 +188,7 @@ class _Machine:
     def serve(self) -> None:
         """Instructions get to the servers behind the units, and are served in this order.
 
-        Those that get there in the same cycle: by warp, then by the warp's program.
+        Those that get there in the same cycle are served by warp, then in program order.
         """
         self.under_way.sort(key=lambda one: (one.warp, one.number))
         self.at_path.extend(self.arriving(lambda one: one.freed, path=True))

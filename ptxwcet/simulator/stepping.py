@@ -841,9 +841,9 @@ def _skip(
 
 @compiled
 def _save(state: State, saved: State, layout: Layout, depth: int) -> None:
-    """Copies the state; in loops, for which the compiler takes a third of the time of slices.
+    """Copies the state, in loops: the compiler needs a third of the time that slices take.
 
-    Of what is on its way to a server behind the units only what is there.
+    Of the queues to the servers behind the units only the occupied places are copied.
     """
     for warp in range(state.next_cycle.shape[0]):
         saved.next_cycle[depth, warp] = state.next_cycle[warp]

@@ -121,7 +121,7 @@ class _Builder:
     def programs(self, paths: Sequence[Path]) -> list[tuple[Node, ...]]:
         """The whole program of each class of warps.
 
-        What the block chooses at a place for the n-th time it chooses for all warps. So a choice
+        The n-th choice that the block makes at a place is the same for all warps. So a choice
         that has barriers at one visit is shown at each, and in each class: they are paired by their
         order.
         """
@@ -264,8 +264,8 @@ class _Builder:
         """A visit after which the warp may end, and a rest that it executes if it does not.
 
         Ending here takes no longer than going on: what follows ends with the same instructions,
-        which wait for nothing. Only the branch, taken or not, is open. So do the other warps, which
-        wait at barriers for the end or for what comes in its place, if that takes no less.
+        which wait for nothing. Only the branch, taken or not, is open. The other warps, which wait
+        at barriers, lose nothing either if what comes in place of the end takes no less.
         """
         leave, stay = self._visit(node.leave), self._visit(node.stay)
         ending = (

@@ -248,7 +248,7 @@ class _Variable:
         self.others = [form for form in forms if name not in form]
 
     def eliminated(self) -> list[Form]:
-        """What follows of the other variables."""
+        """The facts about the other variables that follow."""
         found = {frozenset(form.items()): form for form in self.others}
         for one, two in product(self.below, self.above):
             scaled = _sum({}, one, -two[self.name])
@@ -258,7 +258,7 @@ class _Variable:
 
 
 def _pairs(one: _Variable) -> int:
-    """By how many facts more there are without a variable."""
+    """How many facts more there are once a variable is eliminated."""
     return len(one.below) * len(one.above) - len(one.below) - len(one.above)
 
 

@@ -166,7 +166,7 @@ class _Follower:
         self.sources = _Sources(self.graph.kernel.registers)
 
     def passage(self) -> Passage:
-        """All ways as one. Raises NotFollowed."""
+        """All ways joined into one passage. Raises NotFollowed."""
         cfg = self.graph.cfg
         size = sum(cfg.blocks[block].end - cfg.blocks[block].start for block in self.blocks)
         if size > MOST_INSTRUCTIONS:

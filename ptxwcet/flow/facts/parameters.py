@@ -96,7 +96,7 @@ def resolve_parameters(
 def _both(statement: Stated, other: Stated) -> Stated | None:
     """What follows from two statements about one parameter; None if they exclude each other.
 
-    Of alignments the larger follows; a pointer of which one is stated has no value.
+    Of two alignments the larger one follows; a pointer whose alignment is stated has no value.
     """
     if isinstance(statement, Alignment) or isinstance(other, Alignment):
         if isinstance(statement, Alignment) and isinstance(other, Alignment):
@@ -172,7 +172,7 @@ def _parse(parameter: Parameter, fact: ParameterFact) -> Stated:
 
 
 def _alignment(parameter: Parameter, fact: ParameterFact, text: str) -> Alignment:
-    """Of a pointer, in bytes."""
+    """The stated alignment of a pointer, in bytes."""
     size = int(text) if text.isdecimal() and len(text) <= _LONGEST_ALIGNMENT else 0
     if size <= 0 or size & (size - 1):
         message = f"{text!r} is no power of two"

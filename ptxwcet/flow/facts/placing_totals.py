@@ -26,7 +26,7 @@ class PlacingTotals:
 
     @property
     def rows(self) -> tuple[PlacedTotal, ...]:
-        """All of them; those that no visits count are left out."""
+        """All totals; those that no visits count are left out."""
         return tuple(total for total, _ in self._found.values() if total.visits)
 
     def loop(self, loop: Loop, fact: LoopFact) -> None:

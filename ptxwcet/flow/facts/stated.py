@@ -168,7 +168,7 @@ class StatedFacts:
     arrays: tuple[ParameterFact, ...] = ()
 
     def of_kernel(self, name: str) -> StatedFacts:
-        """Those that concern kernel ``name``. Cost: linear."""
+        """The facts that concern kernel ``name``. Cost: linear."""
         return StatedFacts(
             tuple(fact for fact in self.loops if fact.kernel in (None, name)),
             tuple(fact for fact in self.branches if fact.kernel in (None, name)),

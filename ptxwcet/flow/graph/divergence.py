@@ -200,7 +200,7 @@ def _side_blocks(cfg: ControlFlowGraph, side: BlockId, merge: BlockId) -> set[Bl
 
 
 def _not_in(cfg: ControlFlowGraph, found: Collection[Edge]) -> tuple[Edge, ...]:
-    """``found`` without the edges of the graph: an edge that exists stays ordinary."""
+    """The edges that the graph does not have: an edge that exists stays ordinary."""
     return tuple(sorted((p, s) for p, s in found if s not in cfg.successors[p]))
 
 

@@ -49,9 +49,9 @@ class Liveness:
         return [name for position, name in enumerate(self._names) if bits >> position & 1]
 
     def joined(self, branch: BlockId, meeting: BlockId | None) -> list[str]:
-        """The registers written between a branch and the block where its sides meet, live there.
+        """Registers written between a branch and the block where its sides meet, and live there.
 
-        Without such a block: all that are written behind the branch.
+        If there is no such block, these are all registers that are written behind the branch.
         """
         written = 0
         for block in self.between(branch, meeting):

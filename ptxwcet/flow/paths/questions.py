@@ -172,7 +172,7 @@ def _is_for_want(search: Search, codes: frozenset[str]) -> bool:
 
 
 def _questions(final: Search, first: Search, launch: Launch) -> Questions:
-    """Those of a search, and the loops of the first one that the final one did not reach."""
+    """The questions of a search, and the loops of the first one that the final did not reach."""
     loops = {loop: row for loop, row in first.loops.items() if loop not in final.entered}
     loops |= final.loops
     names = [parameter.name for parameter in final.kernel.parameters]

@@ -76,7 +76,7 @@ class ShapeDomain:
         return all_uniform(args) if rule is None else rule(self, one, args)
 
     def _computed(self, one: Term, args: list[Shape]) -> Shape:
-        """Of numbers that are known in each lane."""
+        """The shape of a result whose arguments are numbers that are known in each lane."""
         count = 1 if all(shape.stride == 0 for shape in args) else len(self._lanes)
         rows = [self._values(s, a.width)[:count] for s, a in zip(args, one.args, strict=True)]
         results = [
@@ -143,7 +143,7 @@ class ShapeDomain:
         return combined(low, high, width)
 
     def _extended(self, shape: Shape, width: int, target: int, *, is_signed: bool) -> Shape:
-        """In more bits: the lanes' part must not carry out of those that there are."""
+        """The shape in more bits; the lanes' part must not carry out of the bits that it had."""
         if shape.constant is not None:
             values = self._values(shape, width)
             wide = [signed(value, width) if is_signed else value for value in values]

@@ -125,9 +125,9 @@ class OpaqueShapes:
         return uniform(agreement if is_fixed else min(agreement, Agreement.WARP))
 
     def _one_lane(self, instruction: Instruction) -> Shape:
-        """``shfl.idx`` in which all lanes of the warp read the same lane: the value, and that it is
-        in range, as each is in a group of 32. Not of a lane that the last warp lacks, nor by lanes
-        that are no members: each may find something else.
+        """The results of a ``shfl.idx`` by which all lanes of a warp read the same lane. They vary
+        if the last warp lacks that lane or some lanes are no members: each may find something
+        else. Each lane is in range, as groups have 32 lanes.
         """
         _, _, source, clamp, members = instruction.operands
         if not isinstance(clamp, Immediate):

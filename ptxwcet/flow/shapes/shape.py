@@ -27,7 +27,7 @@ MOST_ALIGNED = 64  # zero is a multiple of every power of two that matters
 class Shape:
     """``u + stride * lane``; see the module docstring. ``constant`` is ``u`` where it is known.
 
-    All modulo 2 to the power of the register's width; :func:`reduced` reduces the numbers to it.
+    Numbers are modulo 2 to the power of the register's width, to which :func:`reduced` takes them.
     """
 
     agreement: Agreement

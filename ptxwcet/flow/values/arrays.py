@@ -82,7 +82,7 @@ def loads_of_arrays(kernel: Kernel, launch: Launch) -> Mapping[int, ArrayRange]:
 def arrays_read(kernel: Kernel, loads: Collection[int]) -> Mapping[str, str]:
     """The arrays that some loads, by index, read: by the pointer's name a type of their integers.
 
-    Only of loads that are sure to read from one. Cost: near linear in the kernel.
+    Only loads count that are sure to read from one array. Cost: near linear in the kernel.
     """
     types: dict[str, str] = {}
     origins: Mapping[str, _Origins] = {}
@@ -178,7 +178,7 @@ class _Pointers:
         self._sizes = {one.name: one.size_bytes for one in scalars}
 
     def origins(self) -> Mapping[str, _Origins]:
-        """By register: names of parameters, and ``_ANYWHERE``; nothing of one that is a number."""
+        """The origins of each register: names of parameters or ``_ANYWHERE``; none of a number."""
         origins: dict[str, _Origins] = defaultdict(frozenset)
         instructions = self._kernel.instructions
         users: dict[str, list[int]] = defaultdict(list)
@@ -289,7 +289,7 @@ def _is_move(instruction: Instruction) -> bool:
 
 
 def _moved(source: Operand | None, found: Mapping[str, _Origins]) -> _Origins:
-    """Where a word that is moved comes from; of several words in one, from anywhere."""
+    """Where a moved word comes from: from anywhere if it is several words in one."""
     return frozenset({_ANYWHERE}) if source is None else _of((source,), found)
 
 

@@ -40,7 +40,7 @@ class IntegerType:
 
     @property
     def interval(self) -> Interval:
-        """All its values."""
+        """The interval of all values of the type."""
         return Interval(self.low, self.high)
 
 

@@ -145,7 +145,7 @@ class LaneState:
     def parameter(self, name: str, offset: int, kind: IntegerType) -> Value | None:
         """What lies at ``offset`` bytes in a kernel parameter; None if there is none of the name.
 
-        Where only a range is known of a parameter, that of the whole.
+        If only a range of a parameter is known, it is that of the whole parameter.
         """
         parameter = self._parameters.get(name)
         if parameter is None:

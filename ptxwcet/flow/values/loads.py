@@ -107,7 +107,7 @@ def _load(
 
 
 def _reader(access: Access, kind: IntegerType, slots: frozenset[str]) -> _Read:
-    """From the offset of an element to its value."""
+    """The function that reads an element, given the state and its offset."""
     space, base = access.space, access.base
     if isinstance(base, SymbolRef):
         name = base.name

@@ -210,7 +210,7 @@ def _ends(interval: Interval) -> tuple[int, int]:
 
 
 def _ring(combine: Callable[[Interval, Interval], Interval]) -> _Rule:
-    """From either reading: the ring operations are those of integers, modulo the width."""
+    """The rule of a ring operation, which is that of integers modulo the width in any reading."""
 
     def rule(term: Term, v: list[Numbers]) -> Numbers:
         a, b = v
@@ -292,7 +292,7 @@ def _shift_right(signed: bool) -> _Rule:
 
 
 def _quotient(signed: bool) -> _Rule:
-    """Of divisors above 0; what division by 0 gives is no number that is asked for."""
+    """The rule of quotients; it bounds none whose divisor may be 0 or less."""
 
     def rule(term: Term, v: list[Numbers]) -> Numbers:
         value, divisor = (one.read(signed=signed) for one in v)

@@ -142,7 +142,7 @@ def _bitwise(name: str) -> Rule:
 
 
 def _amount(term: Term, value: Known, active: Mask) -> Any:
-    """By how much is shifted: an int, or an array of lanes."""
+    """The number of bits by which a shift moves: an int, or an array of lanes."""
     return integers.as_exact(value, IntegerType(term.width, signed=False), active).base
 
 

@@ -93,7 +93,7 @@ def _walked(
 
 
 def _known(case: Case, name: str, content: Content) -> Case:
-    """The case with what is known of a register at the end, if else nothing is."""
+    """The case with a register's known content at the end, where nothing else is known of it."""
     return case.with_register(name, content) if isinstance(case.registers.get(name), Raw) else case
 
 

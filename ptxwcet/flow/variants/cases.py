@@ -105,11 +105,11 @@ class Case:
         return Case(self.registers, self.ranges, self.facts, self.truths, self.effort, stack)
 
     def most(self, form: Form) -> int:
-        """The form is at most this."""
+        """An upper bound of the form."""
         return maximum(form, self.ranges, self.facts, self.effort)
 
     def least(self, form: Form) -> int:
-        """The form is at least this."""
+        """A lower bound of the form."""
         return minimum(form, self.ranges, self.facts, self.effort)
 
     def lies_in(self, form: Form, interval: Interval) -> bool:
@@ -118,7 +118,7 @@ class Case:
         return interval.covers(plain) or interval.covers(self.interval(form))
 
     def interval(self, form: Form) -> Interval:
-        """The form lies in this.
+        """An interval in which the form lies.
 
         Facts that contradict each other say that the case has no state. Nothing is concluded from
         that here: the ranges of the variables alone bound the form then.

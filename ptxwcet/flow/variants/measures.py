@@ -135,7 +135,7 @@ def relations(body: Region) -> tuple[tuple[str, Measure], ...]:
 
 
 def gaps(body: Region) -> tuple[Measure, ...]:
-    """By how much relations fail: 0 where they hold."""
+    """The amounts by which relations fail: 0 where they hold."""
     found = [gap(one) for one in relations(body)]
     return tuple(one for one in found if one is not None)
 

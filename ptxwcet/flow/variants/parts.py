@@ -126,7 +126,7 @@ class Part:
         return None if found is None else read_signed(found % (1 << width), width)
 
     def amount(self, case: Case) -> int | None:
-        """By how many bits is shifted, at most all."""
+        """The number of bits by which a shift moves, at most all of them."""
         found = self.constant(case, 1)
         return None if found is None else min(found % (1 << self.width), self.width)
 

@@ -94,7 +94,7 @@ class _Register:
     settled: tuple[Bound, ...]
 
     def measure(self, *, signed: bool) -> Measure:
-        """It alone."""
+        """The register alone, as a measure."""
         bits = self.body.stepping(signed=True).width(self.name)
         return Measure(((self.name, 1),), 0, IntegerType(bits, signed=signed))
 
@@ -104,14 +104,14 @@ class _Register:
         return self.entry.interval(measure) or measure.kind.interval
 
     def losing_bits(self) -> Iterator[Certificate]:
-        """Of the bits that are set each iteration clears some, and sets none."""
+        """Certificates for: each iteration clears some of the bits that are set, and sets none."""
         bits = self.interval(signed=False).high.bit_length()
         ones = Sum((Part(self.name, 1, Reading.ONES),))
         for low in (1, 0):
             yield Certificate((), ones, bits, low, (Step(1, -1, 1),), 0)
 
     def losing_bits_above_zero(self) -> Iterator[Certificate]:
-        """Lost bits of a signed number that starts above 0, so that its sign bit is not set."""
+        """The same for a signed number that starts above 0, so that its sign bit is not set."""
         start = self.interval(signed=True)
         if start.low < 1 <= start.high:
             own = bound_of(self.measure(signed=True), Interval(1, start.high))
@@ -119,7 +119,7 @@ class _Register:
             yield Certificate((own,), ones, start.high.bit_length(), 1, (Step(1, -1, 1),), 0)
 
     def shrinking(self, divisors: tuple[int, ...]) -> Iterator[Certificate]:
-        """Its magnitude becomes a part of what it was."""
+        """Certificates for: the magnitude becomes a fraction of what it was."""
         signed = self.interval(signed=True)
         if signed.low < 0:
             reading, high = Reading.MAGNITUDE, max(-signed.low, signed.high)
@@ -133,7 +133,7 @@ class _Register:
                 yield Certificate(invariant, measure, high, low, (Step(1, 0, by),), 0)
 
     def doubling(self, singles: Iterable[Measure]) -> Iterator[Certificate]:
-        """It at least doubles while it is not above what it is compared with."""
+        """Certificates for: it at least doubles until it is above what it is compared with."""
         for signed in (True, False):
             own, first = self.measure(signed=signed), self.interval(signed=signed)
             if first.low < 0:

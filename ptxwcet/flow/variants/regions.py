@@ -47,7 +47,7 @@ class Region:
 
     @property
     def carried(self) -> frozenset[str]:
-        """Of a loop: the registers that an iteration passes to the next."""
+        """The registers that an iteration passes to the next, if the region is a loop."""
         return self.live[self.start] & self.written
 
 

@@ -51,7 +51,7 @@ def by_interval(case: Case, part: Part) -> Cases:
 
 
 def _no_more_than(case: Case, part: Part, most: tuple[int, ...], *, signed: bool) -> Cases:
-    """By interval, and at most each of some arguments that are not negative."""
+    """A result by its interval that is at most each argument of ``most`` that is not negative."""
     for place in range(len(part.term.args)):
         case, _ = part.number(case, place, signed=signed)
     forms = [part.number(case, place, signed=signed)[1] for place in most]

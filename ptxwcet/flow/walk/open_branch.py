@@ -150,8 +150,8 @@ class OpenLoop:
         self.ways_out.setdefault(way, {})[self._pass, departure] = None
 
     def taken_in(self, ways: Collection[Path]) -> tuple[tuple[Departure, ...], ...]:
-        """What tells ways out from one another: where they leave, and in which passes if that is
-        the same for several. Nothing for one that was not noted, which is decided.
+        """What tells ways out from one another: where they leave, and in which passes if several
+        leave at the same place. A way that was not noted is decided and has nothing.
         """
         noted = [self.ways_out.get(way, {}) for way in ways]
         places = Counter(place for one in self.ways_out.values() for place in {p for _, p in one})

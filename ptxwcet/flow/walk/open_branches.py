@@ -25,8 +25,8 @@ def fork(walk: WalkState, sides: OpenBranch) -> tuple[int, Mask]:
     """Both sides of a branch of which each lane may go one way, or of which lanes may be gone.
 
     Each side starts from the state at the branch. Where they meet, a register is known in a
-    lane that may have come either way only if both sides agree on it. Of a side that facts exclude
-    nothing is left.
+    lane that may have come either way only if both sides agree on it. A side that facts exclude
+    leaves nothing.
     """
     block = sides.block
     join = walk.graph.postdominators[block]
@@ -63,7 +63,7 @@ def fork(walk: WalkState, sides: OpenBranch) -> tuple[int, Mask]:
 def _require_no_barrier(walk: WalkState, sides: OpenBranch, walked_sides: Collection[Side]) -> None:
     """Lanes that part may execute either side first: one that waits would wait for the other.
 
-    Also if those of the other side end, which they have not done if theirs comes last. Raises
+    This also refuses sides whose lanes end, since they have not ended if theirs comes last. Raises
     Refused (PW222), or Undecided where facts would tell the way.
     """
     if not any(walk.steps.have_barrier(side.path) for side in walked_sides):
@@ -123,7 +123,7 @@ def choose(
 ) -> tuple[int, Mask]:
     """Both sides of a branch that all lanes of a warp take alike: one of them is executed.
 
-    Of a side that facts exclude nothing is left.
+    A side that facts exclude leaves nothing.
     """
     block = sides.block
     before = walk.snapshot()
@@ -231,7 +231,7 @@ def _join(walk: WalkState, sides: OpenBranch, walked_sides: list[Side]) -> None:
 def may_end(walk: WalkState, sides: OpenBranch, meeting: int | None) -> tuple[int, Mask]:
     """Lanes may go straight to the end of the kernel; the others go on.
 
-    Those that go do nothing more but end, so the warp goes on as if they had ended here.
+    Lanes that go only end, so the warp goes on as if they had ended here.
     """
     block, jumps = sides.block, walk.graph.jumps(sides.block)
     ends_when_taken = sides.taken[0] == meeting
@@ -300,7 +300,7 @@ def may_leave(walk: WalkState, sides: OpenBranch, meeting: int) -> tuple[int, Ma
 def _stay(walk: WalkState, sides: OpenBranch, meeting: int, behind: Path) -> None:
     """What the warp executes at a branch out of the loop that lanes may have taken.
 
-    Those that have execute ``behind`` before they wait at ``meeting``.
+    Lanes that have taken it execute ``behind`` before they wait at ``meeting``.
     """
     opened = walk.trail.loops[-1]
     block, jumps = sides.block, walk.graph.jumps(sides.block)

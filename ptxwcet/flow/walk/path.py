@@ -416,7 +416,7 @@ def visited_blocks(nodes: Path) -> Iterator[int]:
 def visits(nodes: Path) -> Iterator[tuple[int, bool | None]]:
     """The blocks of a path with whether it goes on at the target of the branch at their end.
 
-    None: it may do either, or does both. Each occurrence in the tree once.
+    It is None if it may do either, or does both. Each occurrence in the tree comes once.
     """
     for number, node in enumerate(nodes):
         match node:

@@ -37,8 +37,8 @@ def walk_side(
 ) -> tuple[Path, Mask]:
     """Walks a side of a branch up to ``join``; ``chosen`` if all lanes of the warp take it.
 
-    So they do on a ``way`` behind a branch; ``inside`` is a loop around it, and leaving that
-    one on the side is one of its ways out.
+    They also do on a ``way`` behind a branch. ``inside`` is a loop around it; leaving that loop on
+    the side is one of its ways out.
     """
     chosen |= way is not None
     visit = None if way is None else way.visit

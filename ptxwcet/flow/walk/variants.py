@@ -151,7 +151,7 @@ class _Search:
 
     @property
     def asked(self) -> tuple[Measure, ...]:
-        """All sums whose values at the entry make a difference."""
+        """All sums whose values at the entry matter to the search."""
         return *self.singles, *self.sums, *self.gaps
 
     def bounds(self, known: _Known) -> Proven | None:

@@ -83,7 +83,7 @@ class WarpSection:
 
     @cached_property
     def issues(self) -> int:
-        """Largest number of instructions issued."""
+        """The largest number of instructions issued."""
         return issue_count(self.body)
 
     @cached_property
@@ -98,7 +98,7 @@ class WarpSection:
 
     @cached_property
     def sectors(self) -> int:
-        """Largest number of sectors asked of the memory of the GPU."""
+        """The largest number of sectors asked of the memory of the GPU."""
         return self._most(lambda i: i.sectors)[0]
 
     def interference(self, units: frozenset[str]) -> int:

@@ -303,12 +303,12 @@ class _Grid:
         return _least([own, *self.in_series(together), *beside])
 
     def answer(self, form: GridForm, span: _Span, tail: int) -> GridBound:
-        """The bound: what is no tail in ``span``."""
+        """The bound of a form from its ``span`` without the tail, and the ``tail``."""
         launcher = self.dispatch.gap_cycles * (self.blocks - 1)
         return GridBound(form, span.work, span.slack, tail, launcher, self.slots)
 
     def after(self, form: GridForm, start: _Span) -> GridBound:
-        """The bound with the last start, less its own delay."""
+        """The bound of a form from the last start, less its own delay."""
         span = _Span(start.work, start.slack + self.tail.slack)
         return self.answer(form, span, self.tail.work)
 

@@ -142,14 +142,14 @@ def signature(pattern: Pattern, size: int) -> tuple[object, ...]:
 
 
 def _moved(lanes: Lanes, size: int) -> Lanes:
-    """The lanes of each warp, from the first one's multiple of so many bytes on."""
+    """The lanes of each warp, moved by a multiple of ``size`` so that the first is below it."""
     apart: Lanes = lanes - lanes[:, :1] // size * size
     return apart
 
 
 def _whole(pattern: Pattern, there: Mask) -> tuple[Lanes, Mask, int]:
-    """The offsets lane by lane, from the first one of each warp that is a multiple of a line on,
-    and the lanes that there are; of one warp for all, and how many, if they are alike.
+    """The offsets lane by lane, each warp moved by a multiple of :data:`PHASES`; the lanes that
+    there are; how many warps are alike. Those of one warp stand for all if all are alike.
     """
     mask: Mask = rows(there)
     if isinstance(pattern.offsets, int):
@@ -204,7 +204,7 @@ def _passes(words: Lanes, mask: Mask, group: int, access: int, alone: bool) -> N
 
 
 def _is_first(words: Lanes, mask: Mask) -> Mask:
-    """Whether no lane before wants the same word."""
+    """Whether no earlier lane wants the same word."""
     same = (words[:, :, None] == words[:, None, :]) & mask[:, None, :]
     before = np.tril(np.ones(same.shape[1:], dtype=np.bool_), -1)
     first: Mask = ~(same & before).any(axis=2)

@@ -93,7 +93,7 @@ def _meaning(sources: Sequence[Value], threads: int, node: Term, args: list[Valu
 
 
 def _chosen(node: Term, args: list[Value], threads: int) -> Value:
-    """One side for all lanes of a warp, or numbers that are known."""
+    """A choice that all lanes of a warp make alike, or one between numbers that are known."""
     condition, yes, no = args
     if condition is None:
         return None
@@ -272,7 +272,7 @@ def _bitwise(one: Term, args: Sequence[Pattern]) -> Pattern | None:
 
 
 def _masked(value: Pattern, mask: int, width: int) -> Pattern | None:
-    """What a value has above the highest bit of the mask does not matter."""
+    """A value under a mask; the bits above the highest one of the mask do not matter."""
     cut = normal(_without_cuts(value, mask.bit_length()), mask.bit_length()) if mask else None
     if cut is None:
         return constant(0)
@@ -283,7 +283,7 @@ def _masked(value: Pattern, mask: int, width: int) -> Pattern | None:
 
 
 def _without_cuts(value: Pattern, bits: int) -> Pattern:
-    """The low bits of a value do not tell what lanes are off by."""
+    """The value without its cuts if only few low bits of it are used: cuts do not touch those."""
     return Pattern(value.offsets, value.align, span=value.span) if bits <= _LEAST_CUT else value
 
 

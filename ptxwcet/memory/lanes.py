@@ -240,7 +240,7 @@ class LaneAnalysis:
         return (uniform(POINTER_ALIGN),)
 
     def _moved(self, target: str, origin: Operand | None) -> Value:
-        """Through a variable of the thread: as it is, if no bits are cut off or put in front."""
+        """What moves through a thread's variable: kept if no bits are cut off or put in front."""
         if not isinstance(origin, Register):
             return None if origin is None else self._operand(origin)
         kinds = self._kernel.registers

@@ -59,7 +59,7 @@ class Passage:
         return self._after.get(name) or self._sources.before(name)
 
     def divisors(self) -> list[int]:
-        """The constants by which what registers are at the end has been divided, magnitudes."""
+        """The magnitudes of the constants by which contents of registers have been divided."""
         divisors: dict[int, None] = {}
 
         def note(node: Term, _: list[None]) -> None:
@@ -76,7 +76,7 @@ class Passage:
 def iteration_of(graph: FlowGraph, loop: Loop) -> Passage:
     """One iteration of a loop, from its header to its header. Raises NotFollowed.
 
-    Cost: linear in the body, times the registers that ways write which meet.
+    Cost: linear in the body, times the registers that differ where ways meet.
     """
     return _Follower(graph, loop.body, loop.header, loop.header).passage()
 
@@ -134,7 +134,7 @@ class _Sources:
         return int(digits)
 
     def fresh(self, width: int) -> Term:
-        """Some number."""
+        """A new source, for a number of which nothing is known."""
         return source(next(self._numbers), width)
 
     def before(self, name: str) -> Term:

@@ -142,7 +142,7 @@ class State:
 
 
 def all_of(truths: list[Term]) -> Term:
-    """One bit: whether all of some are true."""
+    """The term of one bit that says whether all of ``truths`` are true."""
     found = const(1, 1)
     for one in truths:
         found = one if found.op is Op.CONST and found.value else term(Op.AND, 1, (found, one))

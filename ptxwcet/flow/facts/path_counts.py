@@ -41,7 +41,7 @@ class _Counter:
         self._visits = visits
 
     def rounds(self, nodes: Path, times: int) -> _Range:
-        """``times`` rounds of ``nodes``; what grows does so from round to round."""
+        """The visits in ``times`` rounds of ``nodes``; a growing loop grows from round to round."""
         return _sum(self._node(node, times) for node in nodes)
 
     def _node(self, node: PathNode, times: int) -> _Range:

@@ -119,7 +119,7 @@ class ShapeDomain:
         return self._by_bits(one.op, args, one.width)
 
     def _masked(self, shape: Shape, mask: int, width: int) -> Shape:
-        """What a value has above the highest bit of the mask does not matter."""
+        """A value under a mask; the bits above the highest one of the mask do not matter."""
         used = (mask % (1 << width)).bit_length()
         if used == 0:
             return constant(0)
@@ -209,7 +209,7 @@ class ShapeDomain:
         return self._shifted(value, amount.number, one.width, is_signed=one.op is Op.ASHR)
 
     def _shifted(self, value: Shape, amount: int, width: int, *, is_signed: bool) -> Shape:
-        """Shifted right by a number of bits: cut off and extended again."""
+        """The shape of a right shift by a number: bits are cut off and the rest is extended."""
         if amount >= width and not is_signed:
             return constant(0)
         low = min(amount, width - 1)
@@ -217,7 +217,7 @@ class ShapeDomain:
         return self._extended(self._cut(value, low, rest), rest, width, is_signed=is_signed)
 
     def _compared(self, comparison: Term, args: list[Shape]) -> Shape:
-        """The bits above decide for all lanes alike, or, where they are the same, those below."""
+        """A comparison: bits above decide for all lanes alike or, where equal, those below do."""
         parted = self._parted(args, comparison.args[0].width)
         is_equality = comparison.op is Op.EQ
         if parted is not None:

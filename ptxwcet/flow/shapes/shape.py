@@ -60,7 +60,7 @@ def uniform(agreement: Agreement, align: int = 0) -> Shape:
 
 
 def all_uniform(shapes: Sequence[Shape]) -> Shape:
-    """A function of uniform values is uniform."""
+    """The shape of a function of some values: uniform if all of them are."""
     return uniform(min((shape.uniform for shape in shapes), default=Agreement.BLOCK))
 
 

@@ -301,7 +301,7 @@ class _Shapes:
         return (shape,) * len(instruction.writes)
 
     def _moved(self, target: str, source: Operand | None) -> Shape:
-        """Through a variable of the thread: as it is, if no bits are cut off or put in front."""
+        """The shape of what moves through a thread's variable: kept if no bits are cut or added."""
         if source is None:
             return VARYING
         shape, kinds = self._operand(source), self._kernel.registers

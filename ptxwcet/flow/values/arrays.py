@@ -148,7 +148,7 @@ def _bits(row: ArrayRange) -> int:
 
 
 def _both(rows: list[ArrayRange]) -> ArrayRange | None:
-    """What holds of an integer from any of some arrays; None of arrays that are read otherwise."""
+    """The range of an integer from any of some arrays; None if their types differ."""
     if len({row.type for row in rows}) > 1:
         return None
     low, high = min(row.low for row in rows), max(row.high for row in rows)
@@ -168,7 +168,7 @@ def _unread(kernel: Kernel, launch: Launch, name: str) -> Diagnostic:
 
 
 class _Pointers:
-    """From which pointers registers may come."""
+    """The pointers from which registers may come."""
 
     def __init__(self, kernel: Kernel, stated: frozenset[str]) -> None:
         self._kernel = kernel
@@ -237,10 +237,10 @@ class _Pointers:
         return own
 
     def _scaled(self, operands: tuple[Operand, ...], found: Mapping[str, _Origins]) -> _Origins:
-        """What a product or quotient is: a number, but of a distance between pointers.
+        """Where a product or quotient may lead: nowhere, unless a distance of pointers is scaled.
 
-        One of a pointer with a range may be half of a distance: taken from the pointer, and that of
-        another one added, it leads there.
+        Half of a pointer with a stated range may be part of such a distance: taken from the
+        pointer, with half of another pointer added, it leads to that one.
         """
         origins = _of(operands, found)
         is_distance = _DISTANCE in origins or not origins.isdisjoint(self._stated)
@@ -263,8 +263,8 @@ class _Pointers:
 
 
 def _made(origins: _Origins) -> _Origins:
-    """What is made of pointers otherwise than by adding numbers; of a loaded word, if not scaled,
-    it may be one as well.
+    """The origins of what is made of pointers otherwise than by adding numbers. What is made of a
+    loaded word without scaling may be a pointer as well.
     """
     return origins | ({_ANYWHERE, _DISTANCE} if origins - {_ANYWHERE} else {_ANYWHERE})
 
@@ -277,13 +277,13 @@ def _keeps(name: str, operands: tuple[Operand, ...], found: Mapping[str, _Origin
 
 
 def _chooses_number(instruction: Instruction, found: Mapping[str, _Origins]) -> bool:
-    """Whether it gives one of two sources, and one of them is a number."""
+    """Whether an instruction gives one of two sources of which one is a number."""
     name = instruction.opcode.name if instruction.opcode is not None else ""
     return name in _CHOOSING and not all(_of((one,), found) for one in instruction.operands[1:3])
 
 
 def _is_move(instruction: Instruction) -> bool:
-    """Whether it moves words to or from registers that stand for a variable of one thread."""
+    """Whether words move to or from registers that stand for a variable of one thread."""
     form = instruction.form
     return form.space is Space.PARAM and bool(form.implicit_reads or form.implicit_writes)
 
@@ -294,7 +294,7 @@ def _moved(source: Operand | None, found: Mapping[str, _Origins]) -> _Origins:
 
 
 def _of(operands: tuple[Operand, ...], found: Mapping[str, _Origins]) -> _Origins:
-    """Where operands come from; the address of a variable is no parameter's."""
+    """The origins of operands; the address of a variable is that of no parameter."""
     origins = _NOWHERE
     for leaf in (leaf for operand in operands for leaf in leaves(operand)):
         if isinstance(leaf, Register):

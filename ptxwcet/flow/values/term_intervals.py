@@ -25,12 +25,12 @@ class Numbers(NamedTuple):
     signed: Interval
 
     def read(self, *, signed: bool) -> Interval:
-        """One of the two."""
+        """The interval of one reading."""
         return self.signed if signed else self.unsigned
 
 
 def whole(width: int) -> Numbers:
-    """Any bits."""
+    """The numbers of a width of which nothing is known."""
     half = 1 << width - 1
     return Numbers(Interval(0, 2 * half - 1), Interval(-half, half - 1))
 
@@ -41,7 +41,7 @@ def numbers(width: int, true: Interval) -> Numbers:
 
 
 def _wrapped(width: int, true: Interval, least: int) -> Interval:
-    """The representatives from ``least`` on, all numbers if the interval goes around."""
+    """The interval moved to numbers from ``least`` on; all of them if it wraps around there."""
     turns = (true.low - least) >> width
     low, high = true.low - (turns << width), true.high - (turns << width)
     end = least + (1 << width) - 1
@@ -59,7 +59,7 @@ def _both(width: int, unsigned: Interval | None, signed: Interval | None) -> Num
 
 
 def _closer(one: Interval, two: Interval) -> Interval:
-    """What lies in both, which have something in common; the one that is inside keeps its step."""
+    """What lies in both of two intervals that meet; one that is inside the other keeps its step."""
     if one.covers(two):
         return two
     if two.covers(one):

@@ -103,14 +103,14 @@ class Claimed:
         return (*found, *settled(self.body, self.entry))
 
     def never(self) -> tuple[Certificate, ...]:
-        """No iteration goes back."""
+        """The certificate that no iteration goes back."""
         none = Step(0, 0, 1)
         bounded = (*self.invariant, bound_of(self.measure, self.start, self.divisor))
         one = Certificate(bounded, sum_of(self.measure), self.start.high, 1, (none,), 0)
         return (one,)
 
     def falling(self, low: int, fall: int, highs: list[int]) -> tuple[Certificate, ...]:
-        """The measure falls, and is at most the next of ``highs`` after each iteration."""
+        """Certificates that the measure falls, each time to at most the next of ``highs``."""
         whole = Interval(min(low, self.start.low), max(self.start.high, highs[1], low))
         own = bound_of(self.measure, whole, self.divisor)
         invariant = (*self.invariant, own)
@@ -145,7 +145,7 @@ class Claimed:
                     yield (Step(factor, constant, divisor),)
 
     def _growing(self, low: int) -> Iterable[Certificate]:
-        """Registers that are subtracted double: what is left falls faster and faster."""
+        """Certificates that a register that is subtracted doubles, so that the measure runs out."""
         most = (
             self.measure.constant
             - low
@@ -174,7 +174,7 @@ class Claimed:
         return self.measure.terms[0][0]
 
     def doubling_lowest(self, end: int, most: int) -> tuple[Certificate, ...]:
-        """The lowest bit of a register doubles at least; it is at most ``end``."""
+        """Certificates that a register's lowest bit at least doubles; it is at most ``end``."""
         lowest = Sum((Part(self._register, -1, Reading.LOWEST),))
         own = bound_of(self.measure, Interval(1, end))
         steps = (Step(2, 0, 1),)

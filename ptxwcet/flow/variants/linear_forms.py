@@ -65,7 +65,7 @@ def replaced(a: Form, name: str, by: Form) -> Form:
 
 
 def plain_interval(form: Form, ranges: Ranges) -> Interval:
-    """The form lies in this, by the ranges of its variables alone."""
+    """An interval in which the form lies, by the ranges of its variables alone."""
     low = high = form.constant
     for name, c in form.terms:
         interval = ranges[name]

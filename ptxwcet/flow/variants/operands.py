@@ -27,7 +27,7 @@ class Stepping:
     meanings: Meanings = field(default_factory=dict)
 
     def width(self, name: str) -> int:
-        """Bits of a register."""
+        """The width of a register in bits."""
         return register_width(self.types[name])
 
     def unknown(self, name: str, fresh: str) -> Content:

@@ -42,7 +42,7 @@ class Region:
         return self.graph.kernel.registers
 
     def stepping(self, *, signed: bool) -> Stepping:
-        """What steps in it need to know."""
+        """What steps in the region need to know."""
         return Stepping(self.types, signed, self.meanings)
 
     @property

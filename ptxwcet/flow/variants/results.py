@@ -22,7 +22,7 @@ from ptxwcet.flow.variants.regions import Region
 class Change:
     """What ways through a loop do to a register: add a number in ``step``, or set it to ``value``.
 
-    None where no way does.
+    A field is None where no way does it.
     """
 
     step: Interval | None

@@ -77,7 +77,7 @@ def _ring(sign: int) -> Rule:
 
 
 def _product(case: Case, part: Part) -> Cases:
-    """Exact with a constant factor, else an interval."""
+    """A product: exact if a factor is constant, else an interval."""
     for place, other in ((1, 0), (0, 1)):
         factor = part.constant(case, place)
         if factor is not None:
@@ -148,7 +148,7 @@ def _complement(case: Case, part: Part) -> Cases:
 
 
 def _and(case: Case, part: Part) -> Cases:
-    """Masks of low or high bits, ``x & (x - 1)``, ``x & -x``; else an interval."""
+    """``and``: exact for masks of low or high bits, ``x & (x - 1)``, ``x & -x``, or an interval."""
     for place, other in ((1, 0), (0, 1)):
         mask = part.constant(case, place)
         if mask is None:
@@ -169,7 +169,7 @@ def _and(case: Case, part: Part) -> Cases:
 
 
 def _or(case: Case, part: Part) -> Cases:
-    """A sum where no bit may be set in both, else an interval."""
+    """``or``: a sum if no bit may be set in both operands, else an interval."""
     if all(isinstance(part.content(case, place), Form) for place in (0, 1)):
         case, a = part.bits(case, 0)
         case, b = part.bits(case, 1)
@@ -180,7 +180,7 @@ def _or(case: Case, part: Part) -> Cases:
 
 
 def _xor(case: Case, part: Part) -> Cases:
-    """A number without its lowest bit, else an interval."""
+    """``xor``: a number without its lowest bit if that is the other operand, else an interval."""
     case, a = part.bits(case, 0)
     case, b = part.bits(case, 1)
     for bit, number in ((a, b), (b, a)):

@@ -69,7 +69,7 @@ def _visit(walk: WalkState, visit: Visit) -> PathNode:
 
 
 def _parts(walk: WalkState, block: int) -> Refused:
-    """Lanes of a warp part here that a fact says go together."""
+    """The refusal of a branch at which lanes part that a fact says go together."""
     return Refused(
         "PW217",
         walk.graph.last(block),
@@ -145,7 +145,7 @@ def _possible(
 
 
 def _excluded(walk: WalkState, block: int, *, taken: bool) -> Refused:
-    """Lanes go a way that a fact excludes."""
+    """The refusal of a branch at which lanes go a way that a fact excludes."""
     return Refused(
         "PW217",
         walk.graph.last(block),
@@ -197,7 +197,7 @@ def _open_branch(walk: WalkState, sides: OpenBranch) -> tuple[int, Mask]:
 
 
 def _falls_apart(walk: WalkState, sides: OpenBranch, meeting: int | None) -> Exception:
-    """Lanes that part here meet again only behind the outermost loop that they may leave."""
+    """Why lanes that part here cannot be walked on: they meet only behind a loop they may leave."""
     around = [opened.loop for opened in walk.trail.loops]
     left = next((loop for loop in around if meeting is not None and meeting not in loop.body), None)
     if left is None or walk.trail.sides_of_some != walk.trail.loops[around.index(left)].depth:

@@ -121,13 +121,13 @@ class OpenLoop:
         self.remaining: int | None = None  # iterations that the user's bound leaves
 
     def begin(self, before: str, period: int = 0, number: int = 0) -> None:
-        """A pass begins, ``before`` which there were so many; or one of those that a proof begun in
-        that pass executes: ``number`` of each ``period``.
+        """Begins the pass after ``before`` others, or one of those that a proof begun in it makes:
+        the one with this ``number`` in each ``period``.
         """
         self._pass = (before, period, number)
 
     def begin_again(self, period: int, number: int) -> None:
-        """A pass of a proof begins."""
+        """Begins a pass of a proof."""
         self.begin(self._pass[0], period, number)
 
     def note(
@@ -137,7 +137,7 @@ class OpenLoop:
         place: tuple[int, Mask],
         undecided: tuple[int, frozenset[Cause]],
     ) -> None:
-        """Lanes may leave and wait at a ``place`` for the others, ``behind`` executed before.
+        """Notes that lanes may execute ``behind`` and then wait at a ``place`` for the others.
 
         ``way_out`` is all that they execute in the pass, and where they leave it.
         """

@@ -207,9 +207,9 @@ class PathEnd:
 
 @dataclass(frozen=True, slots=True)
 class PathLate:
-    """At most ``most`` times one of ``sides``, in any order: left over from a loop that lanes left.
+    """What lanes that left a loop execute late: at most ``most`` times one of ``sides``.
 
-    Each is what lanes that left alone execute before they meet the others; they may do so when
+    Each side is what lanes that left alone execute before they meet the others, in any order: when
     they leave or when the others have come to the meeting.
     """
 

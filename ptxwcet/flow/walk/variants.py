@@ -209,7 +209,7 @@ class _Search:
 def _remembered(
     walk: WalkState, key: tuple[int, int, object], search: Callable[[], Proven | None]
 ) -> Proven | None:
-    """What was found in the same state, or is now; None if a loop was entered in too many."""
+    """The result for a state, found once; None if a loop was entered in too many states."""
     variants, work = walk.graph.work.variants, walk.graph.work
     if key not in variants:
         tried = work.searches.get(key[:2], 0)

@@ -83,7 +83,7 @@ class WarpSection:
 
     @cached_property
     def issues(self) -> int:
-        """Largest number of instructions issued."""
+        """The largest number of instructions issued."""
         return issue_count(self.body)
 
     @cached_property
@@ -98,7 +98,7 @@ class WarpSection:
 
     @cached_property
     def sectors(self) -> int:
-        """Largest number of sectors asked of the memory of the GPU."""
+        """The largest number of sectors asked of the memory of the GPU."""
         return self._most(lambda i: i.sectors)[0]
 
     def interference(self, units: frozenset[str]) -> int:
@@ -245,19 +245,19 @@ def analyse_block(
     """
     aligned = align_sections([cut_at_barriers(c.program) for c in workload.classes])
     structures = Structures()
-    known: dict[tuple[object, ...], WarpSection] = {}
+    prepared_sections: dict[tuple[object, ...], WarpSection] = {}
     of_section: dict[int, WarpSection] = {}
 
     def prepared(section: Section | None) -> WarpSection | None:
         if section is None:
             return None
-        found = of_section.get(id(section))
-        if found is None:
+        warp_section = of_section.get(id(section))
+        if warp_section is None:
             body, barrier = section.body, section.barrier
             new = WarpSection(body, barrier, workload.scoreboard)
-            found = known.setdefault((barrier, *structures.body(body)), new)
-            of_section[id(section)] = found
-        return found
+            warp_section = prepared_sections.setdefault((barrier, *structures.body(body)), new)
+            of_section[id(section)] = warp_section
+        return warp_section
 
     def step(entry: AlignedStep) -> BlockStep:
         if isinstance(entry, AlignedSection):
@@ -288,17 +288,17 @@ def _deal_warps(
             counts[warp % schedulers][index] += 1
     cores = []
     for core in range(schedulers):
-        others = []
-        for other in range(schedulers):
+        competitors = []
+        for other_core in range(schedulers):
             shared = frozenset(
                 unit
                 for unit, servers in units.items()
-                if other != core and _share_queue(servers, schedulers, core, other)
+                if other_core != core and _share_queue(servers, schedulers, core, other_core)
             )
-            if shared and any(counts[other]):
-                others.append((shared, tuple(counts[other])))
+            if shared and any(counts[other_core]):
+                competitors.append((shared, tuple(counts[other_core])))
         if any(counts[core]):
-            ordered = sorted(others, key=lambda one: (sorted(one[0]), one[1]))
+            ordered = sorted(competitors, key=lambda one: (sorted(one[0]), one[1]))
             cores.append(SubCore(tuple(counts[core]), tuple(ordered)))
     return tuple(dict.fromkeys(cores))
 

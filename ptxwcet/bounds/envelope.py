@@ -44,25 +44,26 @@ def upper_envelope(
     """
     points: dict[int, int] = {}
     long: dict[tuple[int, int], list[Progression]] = defaultdict(list)
-    for one in progressions:
-        numbers = one.numbers
+    for piece in progressions:
+        numbers = piece.numbers
         if numbers.count > _FEW:
-            long[numbers.step, numbers.first % numbers.step].append(one)
+            long[numbers.step, numbers.first % numbers.step].append(piece)
             continue
         for u in range(numbers.count):
-            number, value = numbers.first + numbers.step * u, one.base + one.slope * u
+            number, value = numbers.first + numbers.step * u, piece.base + piece.slope * u
             points[number] = max(value, points.get(number, value))
     steps = sorted({step for step, _ in long})
     period = lcm(*steps)
     if period > _MOST_PERIOD:
         raise Unsettled(f"its values repeat only after {period:,} numbers")
-    found: dict[int, list[int]] = defaultdict(list)
+    of_remainder: dict[int, list[int]] = defaultdict(list)
     for number in points:
-        found[number % period].append(number)
+        of_remainder[number % period].append(number)
     out: list[Progression] = []
     for first in range(low, min(low + period, high + 1)):
         lines = [
-            _point((number - first) // period, points[number]) for number in found[first % period]
+            _point((number - first) // period, points[number])
+            for number in of_remainder[first % period]
         ]
         for step in steps:
             lines += [_line(one, first, period) for one in long.get((step, first % step), ())]
@@ -94,9 +95,9 @@ def _envelope(lines: Sequence[_Line], numbers: Range) -> Iterator[Progression]:
             number = numbers.first + numbers.step * begin
             raise Unsettled(f"no block executes anything for {number:,}: the facts exclude it")
         for run in _tops(active, begin, end):
-            known = runs[-1] if runs else None
-            if known is not None and (known.base, known.slope) == (run.base, run.slope):
-                runs[-1] = _Line(known.first, run.last, known.base, known.slope)
+            last_run = runs[-1] if runs else None
+            if last_run is not None and (last_run.base, last_run.slope) == (run.base, run.slope):
+                runs[-1] = _Line(last_run.first, run.last, last_run.base, last_run.slope)
             else:
                 runs.append(run)
     for run in runs:

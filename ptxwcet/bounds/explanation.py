@@ -34,11 +34,11 @@ class PaidCycles(NamedTuple):
 
     @property
     def total(self) -> int:
-        """All of them."""
+        """The sum of the four parts."""
         return self.issue + self.result + self.unit + self.interference
 
     def plus(self, other: PaidCycles, times: int = 1) -> PaidCycles:
-        """With ``times`` times the other ones."""
+        """These cycles plus ``times`` times the other ones."""
         return PaidCycles(*[a + times * b for a, b in zip(self, other, strict=True)])
 
 
@@ -102,19 +102,19 @@ def explain_safe(analysis: BlockAnalysis) -> BoundExplanation:
         alone = analysis.uncut[0]  # one warp: its isolated length is the smaller bound
         whole = _explain(BlockSection(1, (alone,)), analysis.sub_cores[0], 0)
         return BoundExplanation(bound.cycles, (whole, *waiting))
-    known: dict[tuple[int, ...], SectionExplanation] = {}
-    rows = []
+    explained: dict[tuple[int, ...], SectionExplanation] = {}
+    sections = []
     for section, _ in worst_way(analysis, analysis.steps):
         key = (section.multiplicity, *(id(warp) for warp in section.warps))
-        if key not in known:
+        if key not in explained:
             worst = worst_warp(analysis, section)
-            known[key] = (
+            explained[key] = (
                 SectionExplanation(section.multiplicity, 0, None, None, {}, {})
                 if worst is None
                 else _explain(section, *worst)
             )
-        rows.append(known[key])
-    return BoundExplanation(bound.cycles, (*rows, *waiting))
+        sections.append(explained[key])
+    return BoundExplanation(bound.cycles, (*sections, *waiting))
 
 
 def _waiting(analysis: BlockAnalysis, cycles: int) -> tuple[SectionExplanation, ...]:

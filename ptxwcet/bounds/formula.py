@@ -28,7 +28,7 @@ _MOST_PERIOD = 20_000
 class FormulaRow:
     """``values[r] + increments[r] * q`` at ``K = first + q * period + r``, ``r < period``.
 
-    For ``first <= K <= last``; ``period`` is the number of values.
+    It says so for ``first <= K <= last``; ``period`` is the number of values.
     """
 
     first: int
@@ -38,7 +38,7 @@ class FormulaRow:
 
     @property
     def period(self) -> int:
-        """After so many numbers the values are the same but for the increments."""
+        """The distance in K after which each value recurs, larger by its increment."""
         return len(self.values)
 
     def at(self, number: int) -> int:
@@ -74,9 +74,9 @@ class Formula:
 def largest(progressions: Sequence[Progression]) -> tuple[int, int]:
     """The largest value, and a number that has it. Cost: linear."""
     ends = [
-        (one.base + one.slope * u, one.numbers.first + one.numbers.step * u)
-        for one in progressions
-        for u in (0, one.numbers.count - 1)
+        (piece.base + piece.slope * u, piece.numbers.first + piece.numbers.step * u)
+        for piece in progressions
+        for u in (0, piece.numbers.count - 1)
     ]
     value = max(end[0] for end in ends)
     return value, min(number for found, number in ends if found == value)
@@ -98,10 +98,10 @@ def formula_of(progressions: Sequence[Progression]) -> Formula:
     the periods.
     """
     long, points = _regions(progressions)
-    rows = _absorb(_joined(long), points)
-    rows += _runs(points)
-    rows.sort(key=lambda row: row.first)
-    formula = Formula(tuple(_joined(rows)))
+    stretches = _absorb(_joined(long), points)
+    stretches += _runs(points)
+    stretches.sort(key=lambda row: row.first)
+    formula = Formula(tuple(_joined(stretches)))
     _prove(formula, progressions)
     return formula
 
@@ -112,24 +112,24 @@ def formula_of(progressions: Sequence[Progression]) -> Formula:
 def _regions(progressions: Sequence[Progression]) -> tuple[list[FormulaRow], dict[int, int]]:
     """Stretches on which the same progressions take turns, as rows; all other numbers alone."""
     starts: dict[int, list[Progression]] = {}
-    for one in progressions:
-        starts.setdefault(one.numbers.first, []).append(one)
-        starts.setdefault(one.numbers.last + 1, [])
+    for progression in progressions:
+        starts.setdefault(progression.numbers.first, []).append(progression)
+        starts.setdefault(progression.numbers.last + 1, [])
     edges = sorted(starts)
     active: list[Progression] = []
-    rows: list[FormulaRow] = []
+    stretches: list[FormulaRow] = []
     points: dict[int, int] = {}
     for begin, end in pairwise(edges):
         active = [one for one in active if one.numbers.last >= begin] + starts[begin]
-        row = _turn_taking(active, begin, end - 1)
-        if row is not None:
-            rows.append(row)
+        stretch = _turn_taking(active, begin, end - 1)
+        if stretch is not None:
+            stretches.append(stretch)
             continue
         if len(points) + end - begin > _MOST_POINTS:
             raise Unsettled("its values take too many rows to be written down")
-        for one in active:
-            points.update(_members(one, begin, end - 1))
-    return rows, points
+        for progression in active:
+            points.update(_members(progression, begin, end - 1))
+    return stretches, points
 
 
 def _turn_taking(active: Sequence[Progression], first: int, last: int) -> FormulaRow | None:
@@ -141,15 +141,15 @@ def _turn_taking(active: Sequence[Progression], first: int, last: int) -> Formul
         return None
     values: dict[int, int] = {}
     increments: dict[int, int] = {}
-    for one in active:
-        for number, value in _members(one, first, first + period - 1):
+    for progression in active:
+        for number, value in _members(progression, first, first + period - 1):
             values[number - first] = value
-            increments[number - first] = one.slope * (period // one.numbers.step)
+            increments[number - first] = progression.slope * (period // progression.numbers.step)
     order = range(period)
-    row = FormulaRow(
+    stretch = FormulaRow(
         first, last, tuple(values[i] for i in order), tuple(increments[i] for i in order)
     )
-    return _shortest(row)
+    return _shortest(stretch)
 
 
 def _members(one: Progression, first: int, last: int) -> Iterator[tuple[int, int]]:
@@ -161,21 +161,23 @@ def _members(one: Progression, first: int, last: int) -> Iterator[tuple[int, int
         yield numbers.first + numbers.step * u, one.base + one.slope * u
 
 
-def _shortest(row: FormulaRow) -> FormulaRow:
-    """The row with the smallest period that does."""
-    if len(set(row.increments)) > 1:
-        return row
-    total = row.increments[0]
-    for period in range(1, row.period):
-        if row.period % period:
+def _shortest(stretch: FormulaRow) -> FormulaRow:
+    """The same function as a row with the smallest period that can express it."""
+    if len(set(stretch.increments)) > 1:
+        return stretch
+    total = stretch.increments[0]
+    for period in range(1, stretch.period):
+        if stretch.period % period:
             continue
-        shorter = total * period // row.period
+        shorter = total * period // stretch.period
         if all(
-            row.at(row.first + i + period) == row.at(row.first + i) + shorter
-            for i in range(row.period)
+            stretch.at(stretch.first + i + period) == stretch.at(stretch.first + i) + shorter
+            for i in range(stretch.period)
         ):
-            return FormulaRow(row.first, row.last, row.values[:period], (shorter,) * period)
-    return row
+            return FormulaRow(
+                stretch.first, stretch.last, stretch.values[:period], (shorter,) * period
+            )
+    return stretch
 
 
 def _joined(rows: Iterable[FormulaRow]) -> list[FormulaRow]:
@@ -196,26 +198,26 @@ def _same_form(one: FormulaRow, two: FormulaRow) -> bool:
     return all(one.at(place) == two.at(place) for place in places)
 
 
-def _absorb(rows: Sequence[FormulaRow], points: dict[int, int]) -> list[FormulaRow]:
+def _absorb(stretches: Sequence[FormulaRow], points: dict[int, int]) -> list[FormulaRow]:
     """Rows extended over the numbers beside them that they fit; those are taken from ``points``."""
     out = []
-    for row in rows:
-        first, last = row.first, row.last
-        while points.get(first - 1) == row.at(first - 1):
+    for stretch in stretches:
+        first, last = stretch.first, stretch.last
+        while points.get(first - 1) == stretch.at(first - 1):
             first -= 1
             del points[first]
-        while points.get(last + 1) == row.at(last + 1):
+        while points.get(last + 1) == stretch.at(last + 1):
             last += 1
             del points[last]
-        places = range(first, first + row.period)
-        increments = [row.at(place + row.period) - row.at(place) for place in places]
-        out.append(FormulaRow(first, last, tuple(map(row.at, places)), tuple(increments)))
+        places = range(first, first + stretch.period)
+        increments = [stretch.at(place + stretch.period) - stretch.at(place) for place in places]
+        out.append(FormulaRow(first, last, tuple(map(stretch.at, places)), tuple(increments)))
     return out
 
 
 def _runs(points: dict[int, int]) -> list[FormulaRow]:
     """Single numbers as constant and linear rows."""
-    rows: list[FormulaRow] = []
+    stretches: list[FormulaRow] = []
     numbers = sorted(points)
     place = 0
     while place < len(numbers):
@@ -228,9 +230,9 @@ def _runs(points: dict[int, int]) -> list[FormulaRow]:
             end += 1
         if step and end - place < 3:
             end, step = place + 1, 0
-        rows.append(FormulaRow(first, numbers[end - 1], (points[first],), (step,)))
+        stretches.append(FormulaRow(first, numbers[end - 1], (points[first],), (step,)))
         place = end
-    return rows
+    return stretches
 
 
 # --- proving them ---------------------------------------------------------------------------------
@@ -249,15 +251,15 @@ def _prove(formula: Formula, progressions: Sequence[Progression]) -> None:
                 assert _agree(row, one), f"row {row.first}..{row.last} is wrong"
 
 
-def _agree(row: FormulaRow, one: Progression) -> bool:
+def _agree(stretch: FormulaRow, progression: Progression) -> bool:
     """Whether both have the same values where both are defined."""
-    numbers: Range = one.numbers
-    begin = max(0, -((numbers.first - row.first) // numbers.step))
-    end = min(numbers.count - 1, (row.last - numbers.first) // numbers.step)
-    turn = row.period // gcd(row.period, numbers.step)
+    numbers: Range = progression.numbers
+    begin = max(0, -((numbers.first - stretch.first) // numbers.step))
+    end = min(numbers.count - 1, (stretch.last - numbers.first) // numbers.step)
+    turn = stretch.period // gcd(stretch.period, numbers.step)
     for u in range(begin, min(begin + turn, end + 1)):
         for place in (u, end - (end - u) % turn):
             number = numbers.first + numbers.step * place
-            if row.at(number) != one.base + one.slope * place:
+            if stretch.at(number) != progression.base + progression.slope * place:
                 return False
     return True

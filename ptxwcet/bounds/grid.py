@@ -52,10 +52,10 @@ class BlockKind:
 
 @dataclass(frozen=True, slots=True)
 class CoRunner:
-    """Others that the memory of the GPU serves beside the launch.
+    """Other users that the memory of the GPU serves beside the launch.
 
-    In any stretch of t cycles it is busy with them for at most ``burst_cycles + rate * t``, with
-    ``rate < 1``.
+    In any stretch of t cycles the memory is busy with them for at most ``burst_cycles + rate * t``,
+    with ``rate < 1``.
     """
 
     burst_cycles: int
@@ -199,7 +199,7 @@ class _Largest:
     """Sums of the largest numbers of a multiset: ``of(n)`` adds up n of them (all, if fewer)."""
 
     def __init__(self, numbers: Sequence[tuple[int, int]]) -> None:
-        """Of pairs of a number >= 0 and how often it is there."""
+        """``numbers`` are pairs of a number >= 0 and how often it is in the multiset."""
         ordered = sorted(numbers, reverse=True)
         self._values = [value for value, _ in ordered]
         self._counts = list(accumulate((count for _, count in ordered), initial=0))
@@ -267,9 +267,9 @@ class _Grid:
             yield _Span(self.alone.of(blocks) - slack, slack)
 
     def side_by_side(self, blocks: int, passed: int, slack: int) -> Iterator[_Span]:
-        """An SM that was given ``blocks`` of which ``passed`` gave way to another in one slot.
+        """The time of an SM that was given ``blocks``; in one slot ``passed`` of them gave way.
 
-        Each time the blocks of the other slots may delay on one more sub-core.
+        Each time that one does, the blocks of the other slots may delay one more sub-core.
         """
         if self.busiest is not None:
             again = passed * (min(self.slots, blocks) - 1) * self.busiest.most
@@ -296,19 +296,19 @@ class _Grid:
 
     @cached_property
     def tail(self) -> _Span:
-        """From the last start, less its own delay, to the end of all."""
+        """The time from the last start, less its own delay, to the end of all blocks."""
         together, last = self.together, self.slack.most
         beside = self.side_by_side(together, 0, last)
         own = _Span(self.work.of(together), last)
         return _least([own, *self.in_series(together), *beside])
 
     def answer(self, form: GridForm, span: _Span, tail: int) -> GridBound:
-        """The bound: what is no tail in ``span``."""
+        """The bound of a form from its ``span`` without the tail, and the ``tail``."""
         launcher = self.dispatch.gap_cycles * (self.blocks - 1)
         return GridBound(form, span.work, span.slack, tail, launcher, self.slots)
 
     def after(self, form: GridForm, start: _Span) -> GridBound:
-        """The bound with the last start, less its own delay."""
+        """The bound of a form from the last start, less its own delay."""
         span = _Span(start.work, start.slack + self.tail.slack)
         return self.answer(form, span, self.tail.work)
 
@@ -358,16 +358,16 @@ def _first(end: int, holds: Callable[[int], bool]) -> int:
 
 def _mean(grid: _Grid) -> GridBound:
     """G3, second form: both bounds of ``split``, weighed 1 : S - 1, in which n does not occur."""
-    others = grid.sms - 1
+    other_sms = grid.sms - 1
     last, tail = grid.slack.most, grid.tail
-    slack = grid.slack.total - last + grid.slots * (last + others * tail.slack)
-    work = grid.slots * (grid.work.total + others * tail.work)
+    slack = grid.slack.total - last + grid.slots * (last + other_sms * tail.slack)
+    work = grid.slots * (grid.work.total + other_sms * tail.work)
     cycles = (slack + work) // (grid.sms * grid.slots)
-    work, left = grid.work.total // grid.sms, others * tail.work // grid.sms
-    found = grid.answer(GridForm.MEAN, _Span(work, cycles - work - left), left)
+    work, left = grid.work.total // grid.sms, other_sms * tail.work // grid.sms
+    least = grid.answer(GridForm.MEAN, _Span(work, cycles - work - left), left)
     for alone in grid.in_series(grid.blocks):
-        total = (alone.cycles + others * tail.cycles) // grid.sms
+        total = (alone.cycles + other_sms * tail.cycles) // grid.sms
         work = alone.work // grid.sms
         series = grid.answer(GridForm.MEAN, _Span(work, total - work - left), left)
-        found = min(found, series, key=lambda bound: bound.cycles)
-    return found
+        least = min(least, series, key=lambda bound: bound.cycles)
+    return least

@@ -58,7 +58,7 @@ class _Demands:
         self._slacks: dict[int, int] = {}
 
     def of(self, steps: Sequence[BlockStep]) -> _Demand:
-        """The sum over steps; of alternatives the largest of each figure."""
+        """The demand summed over steps; of alternatives the largest of each figure counts."""
         total = _Demand()
         for step in steps:
             if isinstance(step, BlockSection):

@@ -31,7 +31,7 @@ class MemoryDemand:
     sectors: int = 0
 
     def plus(self, other: MemoryDemand, times: int = 1) -> MemoryDemand:
-        """With ``times`` times the other one."""
+        """This demand plus ``times`` times the other one."""
         return MemoryDemand(
             self.path_cycles + times * other.path_cycles, self.sectors + times * other.sectors
         )

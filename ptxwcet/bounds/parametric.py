@@ -47,7 +47,7 @@ class Range:
         return Range(self.first, self.step, at), rest
 
     def residues(self, modulus: int) -> tuple[Range, ...]:
-        """Those with the same remainder of u, for each remainder."""
+        """For each remainder of u modulo ``modulus``, the numbers that have it."""
         return tuple(
             Range(self.first + self.step * r, self.step * modulus, -(-(self.count - r) // modulus))
             for r in range(min(modulus, self.count))
@@ -64,9 +64,9 @@ class Progression:
 
 
 def carried(solved: Iterable[Progression], numbers: Range) -> Iterator[Progression]:
-    """What is solved for s as a function of ``numbers.first + numbers.step * s``.
+    """The solution for s as a function of ``numbers.first + numbers.step * s``.
 
-    For ``0 <= s < numbers.count`` only.
+    It is given for ``0 <= s < numbers.count`` only.
     """
     for one in solved:
         own = one.numbers

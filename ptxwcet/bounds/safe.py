@@ -68,8 +68,8 @@ def worst_way(
         ways = [worst_way(analysis, side) for side in step.alternatives]
         worst = max(ways, key=lambda way: sum(one.multiplicity * cycles for one, cycles in way))
         out += [
-            (replace(one, multiplicity=step.multiplicity * one.multiplicity), cycles)
-            for one, cycles in worst
+            (replace(part, multiplicity=step.multiplicity * part.multiplicity), cycles)
+            for part, cycles in worst
         ]
     return out
 

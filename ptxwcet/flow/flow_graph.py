@@ -65,15 +65,15 @@ class Work:
 
     @classmethod
     def small(cls) -> Work:
-        """Nothing done yet, and a twentieth of the steps: for walks on trial."""
+        """An empty record with a twentieth of the steps, for walks on trial."""
         work = cls()
         for effort in (work.walking, work.searching, work.proving):
             effort.most //= 20
         return work
 
     def shared(self) -> Work:
-        """For another launch of the same kernel, on trial: the steps are counted together, and what
-        was found out about loops is kept.
+        """A record for another launch of the same kernel, on trial. It counts steps together with
+        this one, and keeps what was found out about loops.
         """
         work = Work()
         work.walking, work.searching, work.proving = self.walking, self.searching, self.proving
@@ -143,10 +143,10 @@ class FlowGraph:
             for other in reachable
             if other != block and -1 not in _reachable(inside, block, other)
         ]
-        for one in candidates:
-            before = _reachable(inside, block, one)
-            if one != -1 and before.isdisjoint(set(candidates) - {one}):
-                return one
+        for candidate in candidates:
+            before = _reachable(inside, block, candidate)
+            if candidate != -1 and before.isdisjoint(set(candidates) - {candidate}):
+                return candidate
         return loop.header
 
     def block_of(self, index: int) -> BlockId:

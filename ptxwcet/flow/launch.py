@@ -131,7 +131,7 @@ def _usage(code: str, message: str, help_text: str) -> PtxwcetError:
     return PtxwcetError(Diagnostic(code, message, help=help_text))
 
 
-def parse_dim3(text: str, what: str) -> Dim3:
+def parse_dim3(text: str, option: str) -> Dim3:
     """``"32x8"`` or ``"32,8,1"`` or ``"256"`` as three positive numbers; missing ones are 1.
 
     Raises PtxwcetError (PW210).
@@ -141,8 +141,8 @@ def parse_dim3(text: str, what: str) -> Dim3:
     if len(sizes) != len(parts) or not 1 <= len(sizes) <= 3 or 0 in sizes:
         raise _usage(
             "PW210",
-            f"--{what} {text!r} is not a size",
-            f"write one to three positive numbers, for example --{what} 32x8",
+            f"--{option} {text!r} is not a size",
+            f"write one to three positive numbers, for example --{option} 32x8",
         )
     sizes += [1] * (3 - len(sizes))
     return sizes[0], sizes[1], sizes[2]

@@ -26,7 +26,7 @@ class Parameter:
     declaration: str = ""
 
     def described(self, called: str | None) -> str:
-        """For people: ``n = 3 (k_param_3, .u32)``, without a mangled name."""
+        """The parameter for readers: ``n = 3 (k_param_3, .u32)``, without a mangled name."""
         name = f"{self.name}, " if called is None or not self.name.startswith("_Z") else ""
         text = f"{self.index} ({name}.{self.type})"
         return text if called is None else f"{called} = {text}"

@@ -79,12 +79,12 @@ _REPEATABLE = frozenset({"cc", "approx", "shiftamt", "sync"})
 def _wrong_words(words: Sequence[str], groups: Sequence[_Group]) -> tuple[int, str] | None:
     left = list(words)
     for group in dict.fromkeys(groups):
-        found = [word for word in left if word in group.choice]
+        members = [word for word in left if word in group.choice]
         wanted = groups.count(group)
-        if group.required and len(found) < wanted:
+        if group.required and len(members) < wanted:
             return _WORDS, f"no {group}"
-        if len(found) > wanted and (len(set(found)) > 1 or found[0] not in _REPEATABLE):
-            return _WORDS, "modifiers ." + ", .".join(sorted(found)) + " together"
+        if len(members) > wanted and (len(set(members)) > 1 or members[0] not in _REPEATABLE):
+            return _WORDS, "modifiers ." + ", .".join(sorted(members)) + " together"
         left = [word for word in left if word not in group.choice]
     if left:
         return _WORDS, "modifier ." + ", .".join(sorted(set(left)))

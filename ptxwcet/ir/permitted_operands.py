@@ -53,14 +53,14 @@ def refusal(
     """
     operands = instruction.operands
     checker = _Checker(instruction.modifiers, types, functions)
-    found: OperandRefusal | None = None
+    furthest: OperandRefusal | None = None
     for form in forms:
-        one = checker.refusal(form.operands, operands)
-        if one is None:
+        objection = checker.refusal(form.operands, operands)
+        if objection is None:
             return None
-        if found is None or one.place > found.place:
-            found = one
-    return found
+        if furthest is None or objection.place > furthest.place:
+            furthest = objection
+    return furthest
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,9 +145,9 @@ def operand_counts(forms: tuple[Form, ...]) -> tuple[tuple[int, int], int]:
 def depends_on_literals(forms: tuple[Form, ...]) -> bool:
     """Whether the value of an integer literal decides if operands fit one of the forms."""
     return any(
-        one.literals is not None or one.warps
+        specification.literals is not None or specification.warps
         for form in forms
-        for one in _specifications(form.operands)[0]
+        for specification in _specifications(form.operands)[0]
     )
 
 
@@ -176,8 +176,8 @@ class _Checker:
             count = str(least) if least == len(wanted) else f"{least} to {len(wanted)}"
             message = f"this form takes {count} operands, {len(operands)} given"
             return OperandRefusal(min(len(operands), len(wanted)) - 1, message)
-        for place, (operand, one) in enumerate(zip(operands, wanted, strict=False)):
-            message = self._operand(operand, one)
+        for place, (operand, specification) in enumerate(zip(operands, wanted, strict=False)):
+            message = self._operand(operand, specification)
             if message:
                 return OperandRefusal(place, message)
         return None
@@ -211,7 +211,7 @@ class _Checker:
         kind = "b64" if element == "f64" else "b32"
         size = max(1, bits // 32 // _width(kind))
         if "K" in wanted.fragment.upper() and any(
-            isinstance(one, Immediate) for one in leaves(operand)
+            isinstance(leaf, Immediate) for leaf in leaves(operand)
         ):
             return "a literal is no factor of a product of matrices"
         return self._elements(operand, wanted, size, kind)
@@ -227,8 +227,8 @@ class _Checker:
         )
         if len(elements) != size:
             return f"a vector of {size} is expected here, {len(elements)} given"
-        found = (self._value(one, wanted, kind) for one in elements)
-        return next((message for message in found if message), "")
+        messages = (self._value(one, wanted, kind) for one in elements)
+        return next((message for message in messages if message), "")
 
     def _place(self, operand: Operand, coordinates: str) -> str:
         """An address, with coordinates behind it if a number of them is wanted."""
@@ -241,8 +241,8 @@ class _Checker:
             return "an address with coordinates takes no offset"
         if not isinstance(vector, Vector) or len(vector.elements) != int(coordinates):
             return f"{coordinates} coordinates are expected here"
-        found = (self._value(one, _COORDINATE, "s32") for one in vector.elements)
-        return next((message for message in found if message), "")
+        messages = (self._value(one, _COORDINATE, "s32") for one in vector.elements)
+        return next((message for message in messages if message), "")
 
     def _address(self, operand: Operand) -> str:
         if not isinstance(operand, Address | Element):

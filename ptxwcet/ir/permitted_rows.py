@@ -159,11 +159,11 @@ def _conversion_rows() -> _Rows:
     small, whole = f"u8 s8 {_ALL}", "=~1 ~2"
     for kind in small.split():
         signed, width = kind[0] == "s", int(kind[1:])
-        others = [(one, one[0] == "s", int(one[1:])) for one in small.split()]
+        sources = [(one, one[0] == "s", int(one[1:])) for one in small.split()]
         inside = [
-            one for one, minus, bits in others if one == kind or (bits < width and signed >= minus)
+            one for one, minus, bits in sources if one == kind or (bits < width and signed >= minus)
         ]
-        outside = " ".join(one for one, *_ in others if one not in inside)
+        outside = " ".join(one for one, *_ in sources if one not in inside)
         yield "cvt", Form("", kind, whole, " ".join(inside))
         yield "cvt", Form("[sat]", kind, whole, outside)
     to_whole = "rni|rzi|rmi|rpi"

@@ -253,15 +253,15 @@ def _logic_of_three(s: Sources) -> tuple[Term, ...] | None:
     if table is None:
         return None
     a, b, c = s[0], s[1], s[2]
-    found = const(0, 32)
-    for row in range(8):
-        if table >> row & 1:
-            x, y, z = (one if row & bit else ~one for one, bit in ((a, 4), (b, 2), (c, 1)))
-            found = found | (x & y & z)
+    result = const(0, 32)
+    for minterm in range(8):
+        if table >> minterm & 1:
+            x, y, z = (one if minterm & bit else ~one for one, bit in ((a, 4), (b, 2), (c, 1)))
+            result = result | (x & y & z)
     if not s.words:
-        return (found,)
-    outcome, other = ~found.equals(0), s.read(4, 1)
-    return found, outcome & other if "and" in s.words else outcome | other
+        return (result,)
+    outcome, predicate = ~result.equals(0), s.read(4, 1)
+    return result, outcome & predicate if "and" in s.words else outcome | predicate
 
 
 def _funnel(s: Sources) -> tuple[Term, ...]:
@@ -338,21 +338,21 @@ _PICKED: Mapping[str, tuple[str, ...]] = {
 def _permuted(s: Sources) -> tuple[Term, ...]:
     pair, selector = s[1].above(s[0]), s[2]
     if s.words:
-        rows = [_bytes(pair, pattern) for pattern in _PICKED[s.words[0]]]
+        arrangements = [_bytes(pair, pattern) for pattern in _PICKED[s.words[0]]]
         choice = selector & 3
-        found = rows[3]
+        result = arrangements[3]
         for number in (2, 1, 0):
-            found = choice.equals(number).choose(rows[number], found)
-        return (found,)
-    found = const(0, 32)
+            result = choice.equals(number).choose(arrangements[number], result)
+        return (result,)
+    result = const(0, 32)
     for place in range(4):
         nibble = selector.part(4 * place, 4)
         byte = pair.shifted_right((nibble & 7).extended(8, signed=False) * 8, signed=False)
-        one = byte.part(0, 8)
-        copied = one.shifted_right(7, signed=True)
-        one = nibble.part(3, 1).choose(copied, one)
-        found = found | one.extended(32, signed=False).shifted_left(8 * place)
-    return (found,)
+        picked = byte.part(0, 8)
+        copied = picked.shifted_right(7, signed=True)
+        picked = nibble.part(3, 1).choose(copied, picked)
+        result = result | picked.extended(32, signed=False).shifted_left(8 * place)
+    return (result,)
 
 
 def _bytes(pair: Term, pattern: str) -> Term:
@@ -392,14 +392,14 @@ def _joined(s: Sources, outcome: Term) -> tuple[Term, Term] | None:
     """The outcome and its opposite, each joined with a third operand if there is one."""
     if len(s) == 2:
         return outcome, ~outcome
-    other = s.read(2, 1)
+    third = s.read(2, 1)
     match s.words[1:]:
         case ("and",):
-            return outcome & other, ~outcome & other
+            return outcome & third, ~outcome & third
         case ("or",):
-            return outcome | other, ~outcome | other
+            return outcome | third, ~outcome | third
         case ("xor",):
-            return outcome ^ other, ~outcome ^ other
+            return outcome ^ third, ~outcome ^ third
     return None
 
 
@@ -441,10 +441,10 @@ def _copied(s: Sources) -> tuple[Term, ...] | None:
     each = [s.bits(place) for place in range(len(s))]
     if 0 in each or sum(each) != width or s.targets != 1:
         return None
-    found = s.read(0, each[0])
+    whole = s.read(0, each[0])
     for place in range(1, len(s)):
-        found = s.read(place, each[place]).above(found)
-    return (found,)
+        whole = s.read(place, each[place]).above(whole)
+    return (whole,)
 
 
 def _converted(s: Sources) -> tuple[Term, ...] | None:

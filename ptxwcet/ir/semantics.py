@@ -56,21 +56,21 @@ def meaning_of(instruction: Instruction, registers: Mapping[str, str]) -> Meanin
     mnemonic, operand kinds and literals.
     """
     operation = operation_of(instruction.form)
-    row = ROWS.get(operation.name)
+    table_row = ROWS.get(operation.name)
     operands = instruction.operands
-    if row is None or not operands:
+    if table_row is None or not operands:
         return None
     sources = [leaf for one in operands[1:] for leaf in _parts(one)]
     if CARRY in instruction.reads:
         sources.append(_CARRY)
     places = [_place(one, registers) for one in sources]
-    known = tuple(one for one in places if one is not None)
+    located = tuple(one for one in places if one is not None)
     targets = _parts(operands[0])
     if not _names(instruction, sources).issuperset(instruction.reads):
         return None
-    if len(known) < len(places) or not all(isinstance(one, (Register, Sink)) for one in targets):
+    if len(located) < len(places) or not all(isinstance(one, (Register, Sink)) for one in targets):
         return None
-    results = _results(operation, known, len(targets), CARRY in instruction.writes)
+    results = _results(operation, located, len(targets), CARRY in instruction.writes)
     if results is None:
         return None
     written = [one.name for one in targets if isinstance(one, Register)]
@@ -85,7 +85,7 @@ def meaning_of(instruction: Instruction, registers: Mapping[str, str]) -> Meanin
     if any(width == 0 for width in widths):
         return None
     whole = tuple(
-        one.resized(width, signed=is_signed) for one, width in zip(kept, widths, strict=True)
+        part.resized(width, signed=is_signed) for part, width in zip(kept, widths, strict=True)
     )
     plain = tuple(one.operand if isinstance(one, Negated) else one for one in sources)
     return Meaning(whole, plain)

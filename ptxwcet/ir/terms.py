@@ -170,10 +170,10 @@ def term(op: Op, width: int, args: tuple[Term, ...] = (), value: int = 0) -> Ter
         if yes is no or condition.op is Op.CONST:
             return yes if condition.value or yes is no else no
     key = (op, width, *map(id, args), value)
-    found = _TERMS.get(key)
-    if found is None:
-        found = _TERMS[key] = Term(op, width, args, value)
-    return found
+    unique = _TERMS.get(key)
+    if unique is None:
+        unique = _TERMS[key] = Term(op, width, args, value)
+    return unique
 
 
 def const(value: int, width: int) -> Term:
@@ -254,45 +254,45 @@ _NUMBERS: dict[Op, Callable[..., int]] = {
 def fold(
     root: Term,
     meaning: Callable[[Term, list[Meaning]], Meaning],
-    known: dict[Term, Meaning] | None = None,
+    memo: dict[Term, Meaning] | None = None,
 ) -> Meaning:
     """The meaning of a term from those of its arguments. Cost: once for each distinct term.
 
-    ``known``: meanings from other folds, which are taken from there, and added.
+    ``memo``: meanings from other folds, which are taken from there, and added.
     """
-    known = {} if known is None else known
+    memo = {} if memo is None else memo
     pending = [root]
     while pending:
-        one = pending[-1]
-        if one in known:
+        node = pending[-1]
+        if node in memo:
             pending.pop()
             continue
-        missing = [argument for argument in one.args if argument not in known]
+        missing = [argument for argument in node.args if argument not in memo]
         if missing:
             pending += missing
         else:
-            known[one] = meaning(one, [known[argument] for argument in one.args])
+            memo[node] = meaning(node, [memo[argument] for argument in node.args])
             pending.pop()
-    return known[root]
+    return memo[root]
 
 
 def evaluate(
     root: Term,
     sources: Sequence[int] | Mapping[int, int],
     undetermined: int = 0,
-    known: dict[Term, int] | None = None,
+    memo: dict[Term, int] | None = None,
 ) -> int:
     """The number that a term is, for numbers without sign as sources; ``undetermined`` stands for
-    all bits that nothing determines. ``known``: see :func:`fold`.
+    all bits that nothing determines. ``memo``: see :func:`fold`.
     """
 
-    def number(one: Term, numbers: list[int]) -> int:
-        if one.op is Op.CONST:
-            return one.value
-        if one.op is Op.SOURCE:
-            return sources[one.value]
-        if one.op is Op.ANY:
-            return undetermined & ((1 << one.width) - 1)
-        return apply(one.op, one.width, one.args, one.value, numbers)
+    def number(node: Term, numbers: list[int]) -> int:
+        if node.op is Op.CONST:
+            return node.value
+        if node.op is Op.SOURCE:
+            return sources[node.value]
+        if node.op is Op.ANY:
+            return undetermined & ((1 << node.width) - 1)
+        return apply(node.op, node.width, node.args, node.value, numbers)
 
-    return fold(root, number, known)
+    return fold(root, number, memo)

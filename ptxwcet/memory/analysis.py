@@ -117,13 +117,13 @@ def analyse_accesses(graph: FlowGraph, launch: Launch) -> KernelAccesses:
     whatever the trip counts.
     """
     lanes = LaneAnalysis(graph, launch)
-    found = []
-    known: _Counted = {}
+    analysed = []
+    cache: _Counted = {}
     for index, access in lanes.accesses:
         value = lanes.address(access.address) if access.times == 1 else None
-        found.append(_analysed(index, access, value, lanes.there, known))
+        analysed.append(_analysed(index, access, value, lanes.there, cache))
     pointers = tuple(one.name for one in graph.kernel.parameters if one.name in lanes.pointers)
-    return KernelAccesses(tuple(found), pointers)
+    return KernelAccesses(tuple(analysed), pointers)
 
 
 def transactions_at_worst(instruction: Instruction) -> Transactions:
@@ -138,7 +138,7 @@ _Counted = dict[tuple[object, ...], tuple[Transactions, bool]]
 
 
 def _analysed(
-    index: int, access: Access, value: Value, there: Mask, known: _Counted
+    index: int, access: Access, value: Value, there: Mask, cache: _Counted
 ) -> AnalysedAccess:
     giving = there & (np.arange(len(there)) % WARP_SIZE < access.lanes)
     if not giving.any():
@@ -147,7 +147,7 @@ def _analysed(
     if value is None:
         most = _at_worst(access, giving)
         return AnalysedAccess(index, access, most, least, exact=False, value=None, there=giving)
-    counts = [_looked_up(access, pattern, giving, known) for pattern in value]
+    counts = [_looked_up(access, pattern, giving, cache) for pattern in value]
     most = reduce(Transactions.with_most, (counted for counted, _ in counts))
     exact = all(is_exact and counted == most for counted, is_exact in counts)
     return AnalysedAccess(index, access, most, least, exact, value, giving)
@@ -191,7 +191,7 @@ def _counted(access: Access, pattern: Pattern, there: Mask) -> tuple[Transaction
 
 
 def _of_thread(pattern: Pattern, there: Mask, size: int) -> dict[str, Count]:
-    """Of local memory: words of one address in all threads of a warp lie side by side."""
+    """Counts of an access to local memory: words at one address of all threads lie side by side."""
     words = max(1, size // _ONE_WORD)
     if pattern.is_uniform:
         lanes = rows(there).sum(axis=1)
@@ -205,7 +205,7 @@ def _of_thread(pattern: Pattern, there: Mask, size: int) -> dict[str, Count]:
 
 
 def _at_worst(access: Access, there: Mask) -> Transactions:
-    """Of an access of which nothing is known: each lane somewhere else."""
+    """The counts of an access of which nothing is known: each lane may go somewhere else."""
     lanes = all_lanes(there).most
     each = lanes * access.times
     blocks = each * max(1, access.access_bytes // SECTOR)
@@ -259,8 +259,8 @@ def _said(pattern: Pattern, there: Mask, access: Access) -> str:
     lanes, mask = rows(np.asarray(pattern.offsets)), rows(there)
     steps = {
         int(step)
-        for row, exist in zip(lanes, mask, strict=True)
-        for step in np.unique(np.diff(row[exist]))
+        for warp, exist in zip(lanes, mask, strict=True)
+        for step in np.unique(np.diff(warp[exist]))
     }
     if len(steps) != 1:
         return "addresses known lane by lane"

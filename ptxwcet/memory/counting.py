@@ -41,11 +41,11 @@ def blocks_of(pattern: Pattern, there: Mask, size: int, access: int) -> Count:
     ``there`` are the threads that exist. Accesses are aligned to their size, as PTX requires.
     """
     lanes, mask, alike = _whole(pattern, there)
-    found = np.stack(
+    counts = np.stack(
         [_distinct((lanes + rest) // size, mask, access, size) for rest in _rests(pattern, access)]
     )
-    worst = found.max(axis=0)
-    exact = bool((found == worst).all())
+    worst = counts.max(axis=0)
+    exact = bool((counts == worst).all())
     extra = 0
     if pattern.cuts:
         splits = pattern.phase is None or pattern.phase % size
@@ -66,11 +66,11 @@ def passes_of(pattern: Pattern, there: Mask, access: int, *, alone: bool = False
     lanes, mask, alike = _whole(pattern, there)
     group = WARP_SIZE if access <= _WORD else WARP_SIZE * _WORD // access
     rests = _rests(pattern, access, _WORD)
-    found = np.stack(
+    counts = np.stack(
         [_passes((lanes + rest) // _WORD, mask, group, access, alone) for rest in rests]
     )
-    worst = found.max(axis=0)
-    exact = bool((found == worst).all()) and not pattern.cuts
+    worst = counts.max(axis=0)
+    exact = bool((counts == worst).all()) and not pattern.cuts
     if pattern.cuts:
         worst = np.minimum(worst << pattern.cuts, mask.sum(axis=1))
     each = tuple(int(one) for one in worst) * alike
@@ -78,18 +78,18 @@ def passes_of(pattern: Pattern, there: Mask, access: int, *, alone: bool = False
 
 
 def serial_of(pattern: Pattern, there: Mask, access: int) -> Count:
-    """Lanes of a warp on one word of four bytes, where most of them are: what is atomic does them
-    in turn.
+    """The most lanes of a warp that access one word of four bytes; an atomic operation serves them
+    one after the other.
     """
     if pattern.cuts:
         return all_lanes(there)
     lanes, mask, alike = _whole(pattern, there)
-    found = np.stack(
+    counts = np.stack(
         [_together((lanes + rest) // _WORD, mask) for rest in _rests(pattern, access, _WORD)]
     )
-    worst = found.max(axis=0)
+    worst = counts.max(axis=0)
     each = tuple(int(one) for one in worst) * alike
-    return Count(max(each), bool((found == worst).all()), each)
+    return Count(max(each), bool((counts == worst).all()), each)
 
 
 def _together(words: Lanes, mask: Mask) -> NDArray[np.int64]:
@@ -99,21 +99,21 @@ def _together(words: Lanes, mask: Mask) -> NDArray[np.int64]:
 
 
 def lines_of(pattern: Pattern, there: Mask, access: int) -> Count:
-    """Lines that accesses of ``access`` bytes touch, of each half (quarter) of a warp apart where
-    they have 8 (16) bytes: no more than 128 bytes go to the lanes at a time.
+    """The lines that accesses of ``access`` bytes touch. Those of 8 (16) bytes are counted for each
+    half (quarter) of a warp apart: no more than 128 bytes go to the lanes at a time.
     """
     group = WARP_SIZE if access <= _WORD else max(1, WARP_SIZE * _WORD // access)
     lane = np.arange(len(there)) % WARP_SIZE
     total = Count(0, True, (0,) * (len(there) // WARP_SIZE))
     for begin in range(0, WARP_SIZE, group):
         part = there & (begin <= lane) & (lane < begin + group)
-        found = blocks_of(pattern, part, LINE, access)
+        touched = blocks_of(pattern, part, LINE, access)
         own = [bool(row.any()) for row in rows(part)]
         each = tuple(
-            one + (more if is_there else 0)
-            for one, more, is_there in zip(total.each, found.each, own, strict=True)
+            before + (more if is_there else 0)
+            for before, more, is_there in zip(total.each, touched.each, own, strict=True)
         )
-        total = Count(max(each), total.exact and found.exact, each)
+        total = Count(max(each), total.exact and touched.exact, each)
     return total
 
 
@@ -142,14 +142,14 @@ def signature(pattern: Pattern, size: int) -> tuple[object, ...]:
 
 
 def _moved(lanes: Lanes, size: int) -> Lanes:
-    """The lanes of each warp, from the first one's multiple of so many bytes on."""
+    """The lanes of each warp, moved by a multiple of ``size`` so that the first is below it."""
     apart: Lanes = lanes - lanes[:, :1] // size * size
     return apart
 
 
 def _whole(pattern: Pattern, there: Mask) -> tuple[Lanes, Mask, int]:
-    """The offsets lane by lane, from the first one of each warp that is a multiple of a line on,
-    and the lanes that there are; of one warp for all, and how many, if they are alike.
+    """The offsets lane by lane, each warp moved by a multiple of :data:`PHASES`; the lanes that
+    there are; how many warps are alike. Those of one warp stand for all if all are alike.
     """
     mask: Mask = rows(there)
     if isinstance(pattern.offsets, int):
@@ -204,7 +204,7 @@ def _passes(words: Lanes, mask: Mask, group: int, access: int, alone: bool) -> N
 
 
 def _is_first(words: Lanes, mask: Mask) -> Mask:
-    """Whether no lane before wants the same word."""
+    """Whether no earlier lane wants the same word."""
     same = (words[:, :, None] == words[:, None, :]) & mask[:, None, :]
     before = np.tril(np.ones(same.shape[1:], dtype=np.bool_), -1)
     first: Mask = ~(same & before).any(axis=2)

@@ -68,50 +68,50 @@ def moved(value: Patterns, distance: int, width: int) -> Value:
     return joined((), tuple(normal(one, width) for one in results), width)
 
 
-def _meaning(sources: Sequence[Value], threads: int, one: Term, args: list[Value]) -> Value:
-    if one.op is Op.SOURCE:
-        found = sources[one.value]
-        return None if found is None else tuple(normal(each, one.width) for each in found)
-    if one.op is Op.CONST:
-        return (normal(constant(one.value), one.width),)
-    if one.op is Op.ITE:
-        return _chosen(one, args, threads)
+def _meaning(sources: Sequence[Value], threads: int, node: Term, args: list[Value]) -> Value:
+    if node.op is Op.SOURCE:
+        value = sources[node.value]
+        return None if value is None else tuple(normal(each, node.width) for each in value)
+    if node.op is Op.CONST:
+        return (normal(constant(node.value), node.width),)
+    if node.op is Op.ITE:
+        return _chosen(node, args, threads)
     given = [each for each in args if each is not None]
-    if len(given) < len(args) or one.op is Op.ANY:
+    if len(given) < len(args) or node.op is Op.ANY:
         return None
     if prod(map(len, given)) > MOST_PATTERNS:
-        given = [hull(each, term.width) for each, term in zip(given, one.args, strict=True)]
+        given = [hull(each, term.width) for each, term in zip(given, node.args, strict=True)]
         if prod(map(len, given)) > MOST_PATTERNS:
             return None
     results: list[Pattern] = []
     for patterns in product(*given):
-        result = _result(one, patterns, threads)
+        result = _result(node, patterns, threads)
         if result is None:
             return None
         results.append(result)
-    return joined((), tuple(results), one.width)
+    return joined((), tuple(results), node.width)
 
 
-def _chosen(one: Term, args: list[Value], threads: int) -> Value:
-    """One side for all lanes of a warp, or numbers that are known."""
+def _chosen(node: Term, args: list[Value], threads: int) -> Value:
+    """A choice that all lanes of a warp make alike, or one between numbers that are known."""
     condition, yes, no = args
     if condition is None:
         return None
-    found: Value = ()
+    value: Value = ()
     for test in condition:
         if test.constant is not None:
-            found = joined(found, yes if test.constant else no, one.width)
+            value = joined(value, yes if test.constant else no, node.width)
         elif test.is_uniform:
-            found = joined(joined(found, yes, one.width), no, one.width)
+            value = joined(joined(value, yes, node.width), no, node.width)
         elif test.align == KNOWN and yes is not None and no is not None and not test.cuts:
             for pair in product(yes, no):
-                chosen = _known(one, (test, *pair), threads)
-                found = None if chosen is None else joined(found, (chosen,), one.width)
+                chosen = _known(node, (test, *pair), threads)
+                value = None if chosen is None else joined(value, (chosen,), node.width)
         else:
             return None
-        if found is None:
+        if value is None:
             return None
-    return found
+    return value
 
 
 def _result(one: Term, args: Sequence[Pattern], threads: int) -> Pattern | None:
@@ -124,21 +124,21 @@ def _result(one: Term, args: Sequence[Pattern], threads: int) -> Pattern | None:
     return None if found is None else normal(found, one.width)
 
 
-def _known(one: Term, args: Sequence[Pattern], threads: int) -> Pattern | None:
-    """Of numbers that are known in each thread; as uniform in each warp as they are if the rules
-    for lanes do not give them.
+def _known(node: Term, args: Sequence[Pattern], threads: int) -> Pattern | None:
+    """The result for arguments whose numbers are known in each thread. It is only known to be
+    uniform, if they are, where the rules for lanes do not compute it.
     """
     if any(each.align != KNOWN or each.cuts for each in args):
         return None
     if all(isinstance(each.offsets, int) for each in args):
-        masks = [(1 << term.width) - 1 for term in one.args]
+        masks = [(1 << term.width) - 1 for term in node.args]
         bits = [int(each.offsets) & mask for each, mask in zip(args, masks, strict=True)]
-        return normal(constant(apply(one.op, one.width, one.args, one.value, bits)), one.width)
-    if one.width <= KNOWN and all(term.width <= KNOWN for term in one.args):
+        return normal(constant(apply(node.op, node.width, node.args, node.value, bits)), node.width)
+    if node.width <= KNOWN and all(term.width <= KNOWN for term in node.args):
         values: list[LaneValue] = [Known(each.offsets) for each in args]
-        found = in_lanes(one, values, np.ones(threads, dtype=np.bool_))
-        if isinstance(found, Known) and not found.terms and found.valid is None:
-            return normal(Pattern(_numbers(found.base, threads)), one.width)
+        results = in_lanes(node, values, np.ones(threads, dtype=np.bool_))
+        if isinstance(results, Known) and not results.terms and results.valid is None:
+            return normal(Pattern(_numbers(results.base, threads)), node.width)
     return uniform() if all(each.is_uniform for each in args) else None
 
 
@@ -272,7 +272,7 @@ def _bitwise(one: Term, args: Sequence[Pattern]) -> Pattern | None:
 
 
 def _masked(value: Pattern, mask: int, width: int) -> Pattern | None:
-    """What a value has above the highest bit of the mask does not matter."""
+    """A value under a mask; the bits above the highest one of the mask do not matter."""
     cut = normal(_without_cuts(value, mask.bit_length()), mask.bit_length()) if mask else None
     if cut is None:
         return constant(0)
@@ -283,7 +283,7 @@ def _masked(value: Pattern, mask: int, width: int) -> Pattern | None:
 
 
 def _without_cuts(value: Pattern, bits: int) -> Pattern:
-    """The low bits of a value do not tell what lanes are off by."""
+    """The value without its cuts if only few low bits of it are used: cuts do not touch those."""
     return Pattern(value.offsets, value.align, span=value.span) if bits <= _LEAST_CUT else value
 
 
@@ -308,7 +308,7 @@ def _shifted_right(one: Term, args: Sequence[Pattern]) -> Pattern | None:
 
 
 def _cut_off(value: Pattern, by: int, left: int) -> Pattern | None:
-    """Without its lowest bits: those above them, of which there are ``left``."""
+    """The value without its lowest ``by`` bits: the bits above them, of which ``left`` remain."""
     span = value.interval
     above = None if span is None or span[0] < 0 else (span[0] >> by, span[1] >> by)
     parted = _parted([value])
@@ -341,7 +341,7 @@ def _power(pattern: Pattern, width: int) -> int | None:
 
 
 def _lengthened(one: Term, args: Sequence[Pattern]) -> Pattern | None:
-    """In more bits: where the offsets do not carry out of the low bits, nothing goes round."""
+    """The value in more bits; its offsets must not carry out of the bits that it had."""
     (value,) = args
     parted = _parted(args)
     if parted is not None:

@@ -91,9 +91,9 @@ def _is_own(instruction: Instruction) -> bool:
 def _addresses(instruction: Instruction) -> list[Address | None]:
     """The operands in brackets; None for one that is not a base and an offset."""
     return [
-        one if isinstance(one, Address) else None
-        for one in instruction.operands
-        if isinstance(one, (Address, Element))
+        operand if isinstance(operand, Address) else None
+        for operand in instruction.operands
+        if isinstance(operand, (Address, Element))
     ]
 
 

@@ -104,13 +104,13 @@ class LaneAnalysis:
             return None
         base = operand.base
         if isinstance(base, Register):
-            found = self._values.get(base.name)
+            value = self._values.get(base.name)
             bits = register_width(self._kernel.registers[base.name])
         else:
-            found = self._operand(base)
-        if found is None:
+            value = self._operand(base)
+        if value is None:
             return None
-        return moved(found, operand.offset, bits)
+        return moved(value, operand.offset, bits)
 
     def _settle(self, graph: FlowGraph) -> None:
         instructions = graph.kernel.instructions
@@ -131,8 +131,8 @@ class LaneAnalysis:
                 continue  # comes again when what it reads has a value
             if all(self._values.get(name, ()) is None for name in names):
                 continue
-            found = self._written(index, instructions[index])
-            for name, value in zip(names, found, strict=True):
+            results = self._written(index, instructions[index])
+            for name, value in zip(names, results, strict=True):
                 if self._lower(name, value):
                     pending.add(readers[name])
 
@@ -171,28 +171,28 @@ class LaneAnalysis:
         return (self._of_shape(shape),) * count
 
     def _function(self, instruction: Instruction) -> tuple[Value, ...]:
-        """Of what is computed from registers: its terms, or that it is alike if all it reads is."""
+        """The values of results by their terms; else they are alike if all that is read is."""
         count = len(instruction.writes)
         meant = meaning_of(instruction, self._kernel.registers)
-        found: tuple[Value, ...] = (None,) * count
+        results: tuple[Value, ...] = (None,) * count
         if meant is not None and speaks_of_all(meant, instruction):
             sources = [self._operand(one) for one in meant.sources]
-            found = tuple(meaning(root, sources, len(self.there)) for root in meant.results)
-        if None not in found:
-            return found
+            results = tuple(meaning(root, sources, len(self.there)) for root in meant.results)
+        if None not in results:
+            return results
         leaf = (one for operand in instruction.operands for one in leaves(operand))
         read = [self._values[name] for name in instruction.reads]
         read += [self._operand(one) for one in leaf if isinstance(one, SpecialRegister)]
         alike: Value = (uniform(),) if all(map(_alike, read)) else None
-        return tuple(alike if value is None else value for value in found)
+        return tuple(alike if value is None else value for value in results)
 
     def _converted(self, instruction: Instruction) -> Value:
         """``cvta``: the same address in another window; global memory's begins at 0."""
-        found = self._operand(instruction.operands[1])
-        if found is None or "global" in instruction.modifiers:
-            return found
+        address = self._operand(instruction.operands[1])
+        if address is None or "global" in instruction.modifiers:
+            return address
         moved: Value = ()
-        for pattern in found:
+        for pattern in address:
             if pattern.cuts:
                 return None
             shifted = normal(Pattern(pattern.offsets, 0), _POINTER_BITS)
@@ -210,22 +210,22 @@ class LaneAnalysis:
         name = access.base.name
         if name not in self._parameters:
             return (None,) * len(instruction.writes)
-        found: dict[str, Value] = {}
+        values: dict[str, Value] = {}
         for offset, element in access.places():
             if isinstance(element, Register):
-                found[element.name] = self._of_parameter(name, offset, access.bits)
+                values[element.name] = self._of_parameter(name, offset, access.bits)
                 if access.kind is not None:
-                    known = self._fixed.word(Space.PARAM, name, offset, access.kind)
-                    if known is not None:
+                    word = self._fixed.word(Space.PARAM, name, offset, access.kind)
+                    if word is not None:
                         width = register_width(self._kernel.registers[element.name])
-                        number = int(known.base) % (1 << access.bits)
+                        number = int(word.base) % (1 << access.bits)
                         if access.kind.signed and number >> access.bits - 1:
                             number -= 1 << access.bits
-                        found[element.name] = (normal(constant(number), width),)
-        return tuple(found[name] for name in instruction.writes)
+                        values[element.name] = (normal(constant(number), width),)
+        return tuple(values[name] for name in instruction.writes)
 
     def _of_parameter(self, name: str, offset: int, bits: int) -> Value:
-        """Of one that the launch leaves open."""
+        """The value of a parameter that the launch leaves open."""
         low, high = self._launch.ranges.get(name, (-1, -1))
         is_whole = not offset and bits == 8 * self._parameters[name].size_bytes
         if is_whole and low >= 0 and high < 1 << bits - 1:
@@ -240,7 +240,7 @@ class LaneAnalysis:
         return (uniform(POINTER_ALIGN),)
 
     def _moved(self, target: str, origin: Operand | None) -> Value:
-        """Through a variable of the thread: as it is, if no bits are cut off or put in front."""
+        """What moves through a thread's variable: kept if no bits are cut off or put in front."""
         if not isinstance(origin, Register):
             return None if origin is None else self._operand(origin)
         kinds = self._kernel.registers
@@ -291,10 +291,10 @@ _Used = Mapping[int, tuple[tuple[str, ...], tuple[str, ...]]]
 
 
 def _ranks(used: _Used, needed: Sequence[int]) -> list[int]:
-    """For each instruction a number that is above those of what it reads from, unless they read
-    from one another: the counter of a loop is settled before what is made of it is looked at.
+    """A rank for each instruction, above those of what it reads from unless they read from one
+    another: the counter of a loop is settled before what is made of it is looked at.
 
-    They are numbered as a search in depth leaves them.
+    Instructions are numbered in the order in which a depth-first search leaves them.
     """
     writers: dict[str, list[int]] = defaultdict(list)
     for index in needed:
@@ -336,10 +336,10 @@ def _pointers(kernel: Kernel) -> frozenset[str]:
     """The parameters that are pointers to global memory: ``.ptr`` says so, or they are converted to
     one, or memory is accessed at them and numbers added.
     """
-    found = {one.name for one in kernel.parameters if one.is_pointer} | _converted(kernel)
+    pointers = {one.name for one in kernel.parameters if one.is_pointer} | _converted(kernel)
     wide = {one.name for one in kernel.parameters if one.size_bytes * 8 == _POINTER_BITS}
-    if wide <= found:
-        return frozenset(found)
+    if wide <= pointers:
+        return frozenset(pointers)
     origins = origins_of_pointers(kernel)
     for instruction in kernel.instructions:
         operands = instruction.operands
@@ -349,10 +349,10 @@ def _pointers(kernel: Kernel) -> frozenset[str]:
             used = tuple(one.base for one in operands if isinstance(one, Address))
         else:
             continue
-        for one in used:
-            names = origins[one.name] if isinstance(one, Register) else frozenset()
-            found |= names if len(names) == 1 else frozenset()
-    return frozenset(found & {one.name for one in kernel.parameters})
+        for operand in used:
+            names = origins[operand.name] if isinstance(operand, Register) else frozenset()
+            pointers |= names if len(names) == 1 else frozenset()
+    return frozenset(pointers & {one.name for one in kernel.parameters})
 
 
 def _converted(kernel: Kernel) -> set[str]:
@@ -379,18 +379,18 @@ def _converted(kernel: Kernel) -> set[str]:
 def _specials(launch: Launch, threads: Lanes) -> dict[str, Value]:
     """Special registers by name; lanes that do not exist are as the first one of their warp."""
     x, y, _ = launch.block
-    found: dict[str, Value] = {
+    registers: dict[str, Value] = {
         f"%ntid.{axis}": (constant(size),) for axis, size in zip("xyz", launch.block, strict=True)
     }
     index = zip("xyz", (threads % x, threads // x % y, threads // (x * y)), strict=True)
     for axis, lanes in index:
-        found[f"%tid.{axis}"] = (normal(Pattern(lanes), 32),)
-    found["%laneid"] = (normal(Pattern(threads % WARP_SIZE), 32),)
+        registers[f"%tid.{axis}"] = (normal(Pattern(lanes), 32),)
+    registers["%laneid"] = (normal(Pattern(threads % WARP_SIZE), 32),)
     for place, axis in enumerate("xyz"):
         size = None if launch.grid is None else launch.grid[place]
         last = (_MOST_BLOCKS[place] if size is None else size) - 1
         among = uniform(0, (1, last + 1))
-        found[f"%nctaid.{axis}"] = (among if size is None else constant(size),)
-        found[f"%ctaid.{axis}"] = (constant(0) if size == 1 else uniform(0, (0, last)),)
-    found["%warpid"] = found["%nwarpid"] = found["%gridid"] = (uniform(),)
-    return found
+        registers[f"%nctaid.{axis}"] = (among if size is None else constant(size),)
+        registers[f"%ctaid.{axis}"] = (constant(0) if size == 1 else uniform(0, (0, last)),)
+    registers["%warpid"] = registers["%nwarpid"] = registers["%gridid"] = (uniform(),)
+    return registers

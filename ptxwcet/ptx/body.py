@@ -134,17 +134,17 @@ class BodyReader:
             if kinds[0] != scopes.REGISTER or self.names.types[names[0]] != "pred":
                 return False
             del kinds[0]
-        found = self.context.shapes.find(shape, "".join(kinds))
-        if found is None:
+        form = self.context.shapes.find(shape, "".join(kinds))
+        if form is None:
             return False
-        instruction = self._made(found.lowered, names, found.literals, (start, end))
+        instruction = self._made(form.lowered, names, form.literals, (start, end))
         types = self.names.types
         key = tuple([types.get(name, "") for name in instruction.names])
-        if key not in found.accepted:
-            if check_operands(found.lowered, instruction, types) is not None:
+        if key not in form.accepted:
+            if check_operands(form.lowered, instruction, types) is not None:
                 return False
-            found.accepted.add(key)
-        self._finish(found.lowered, instruction, spelled)
+            form.accepted.add(key)
+        self._finish(form.lowered, instruction, spelled)
         return True
 
     def _made(

@@ -60,7 +60,7 @@ class Declared:
 def lower_registers(tree: Tree[Token]) -> list[tuple[RegisterDeclaration, Declared]]:
     """The registers of a ``.reg`` directive, one entry a declarator."""
     vector, register_type = 0, ""
-    found = []
+    registers = []
     for child in tree.children:
         if isinstance(child, Token):
             if child.type == "VECTOR":
@@ -71,8 +71,8 @@ def lower_registers(tree: Tree[Token]) -> list[tuple[RegisterDeclaration, Declar
             name, *count = tokens(child)
             number = integer_value(count[0]) if count else None
             declaration = RegisterDeclaration(str(name), register_type, vector, number)
-            found.append((declaration, _declared(name)))
-    return found
+            registers.append((declaration, _declared(name)))
+    return registers
 
 
 def lower_variables(tree: Tree[Token], text: str) -> list[tuple[Variable, Declared]]:

@@ -48,20 +48,20 @@ def read_header(source: SourceFile, problems: Problems) -> tuple[Header | None, 
     """The header and the offset behind it; None if the file cannot be PTX."""
     text = source.text
     start = statements.skip(text, 0)
-    found = _HEADER.match(text, start)
-    if found is None:
+    directives = _HEADER.match(text, start)
+    if directives is None:
         _no_version(text, start, problems)
         return None, start
     try:
-        tree = parse_rule(found.group(), "header")
+        tree = parse_rule(directives.group(), "header")
     except UnexpectedInput as error:
-        if ".target" not in found.group():
+        if ".target" not in directives.group():
             message = "no .target directive after .version"
             help_text = "the second directive is, e.g., '.target sm_90'; neither ends with ';'"
-            problems.add("PW109", message, (start, found.end()), help_text)
+            problems.add("PW109", message, (start, directives.end()), help_text)
         else:
-            problems.add_syntax(error, start, (start, found.end()))
-        return None, found.end()
+            problems.add_syntax(error, start, (start, directives.end()))
+        return None, directives.end()
     words = tokens(tree)
     major, _, minor = words[0].partition(".")
     if len(words[0]) > _LONGEST_VERSION:
@@ -79,7 +79,7 @@ def read_header(source: SourceFile, problems: Problems) -> tuple[Header | None, 
             size = _address_size(word, start, problems)
     options = tuple(str(name) for name in names[1:])
     version = (int(major), int(minor or "0"))
-    return Header(version, str(names[0]), options, size), found.end()
+    return Header(version, str(names[0]), options, size), directives.end()
 
 
 def _address_size(word: Token, start: int, problems: Problems) -> int:

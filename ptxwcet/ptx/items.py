@@ -99,10 +99,10 @@ class ModuleReader:
         if text.startswith(".section", start):
             return self._section(start)
         if text.startswith(".file", start):
-            found = _FILE.match(text, start)
-            if found is not None:
-                self.items.append(Directive(".file", canonical(found.group())))
-                return self._parse_item(start, found.end())
+            directive = _FILE.match(text, start)
+            if directive is not None:
+                self.items.append(Directive(".file", canonical(directive.group())))
+                return self._parse_item(start, directive.end())
         if text[start] == "{" and self._is_after_prototype():
             return self._cut_off_body(start)
         head = IS_FUNCTION.match(text, start)
@@ -191,8 +191,8 @@ class ModuleReader:
             if reason is not None:
                 self.problems.add("PW118", reason, place)
             self.variables[name] = variable.linkage
-            for one in names_of(variable):
-                self.context.module.declare(one, scopes.VARIABLE)
+            for declared_name in names_of(variable):
+                self.context.module.declare(declared_name, scopes.VARIABLE)
             self.items.append(variable)
 
     def _target_refusal(self, variable: Variable) -> str | None:
@@ -345,16 +345,16 @@ def _file_names(text: str) -> dict[int, tuple[str, str]]:
 
     nvcc writes the directive behind the code that refers to it.
     """
-    found = {}
+    files = {}
     for match in _FILE_NUMBER.finditer(text):
         before = text[max(0, match.start() - _LONGEST_INDENT) : match.start()]
         if "//" not in before.rpartition("\n")[2]:
             with contextlib.suppress(LiteralError):  # reported where the directive is read
-                found[integer_value(match.group(1))] = match.group(2)
-    readable = readable_paths(found.values())
+                files[integer_value(match.group(1))] = match.group(2)
+    readable = readable_paths(files.values())
     return {
         number: (file, "" if readable[file] == file else readable[file])
-        for number, file in found.items()
+        for number, file in files.items()
     }
 
 

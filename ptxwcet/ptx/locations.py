@@ -40,16 +40,16 @@ class LocationCache:
 
     def _parse(self, text: str) -> tuple[list[int], str]:
         shape = _DIGITS.sub("0", text)
-        known = self._shapes.get(shape)
+        cached = self._shapes.get(shape)
         numbers = _NUMBER.findall(text)
-        if known is None or len(numbers) != known[0]:
+        if cached is None or len(numbers) != cached[0]:
             tree = parse_rule(text, "declaration")
             count = sum(token.type == "INT" for token in slot_tokens(tree))
             if len(numbers) != count:  # hexadecimal, octal: keep out of the cache
                 values = [integer_value(t) for t in slot_tokens(tree) if t.type == "INT"]
                 return values, canonical(text)
-            known = self._shapes[shape] = (count, canonical(shape) == shape.replace("\t", " "))
-        line = text.replace("\t", " ") if known[1] else canonical(text)
+            cached = self._shapes[shape] = (count, canonical(shape) == shape.replace("\t", " "))
+        line = text.replace("\t", " ") if cached[1] else canonical(text)
         return [integer_value(number) for number in numbers], line
 
 

@@ -252,7 +252,7 @@ class OperandBuilder:
     def _vector_register(
         self, slot: int, width: int, member: str, roles: tuple[bool, bool]
     ) -> Template:
-        """Each member is a register with a slot of its own, after those of the written names."""
+        """A vector register; each member has a slot of its own, behind those of written names."""
         wanted = [_SAME_MEMBER.get(member, member)] if member else scopes.MEMBERS[:width]
         places = []
         for name in wanted:

@@ -40,9 +40,9 @@ class Problems:
             (one.span.end for one in self.found if one.code == "PW111" and one.span), default=0
         )
         told = [
-            one
-            for one in self.found
-            if not (one.code != "PW111" and one.span and one.span.end == cut)
+            diagnostic
+            for diagnostic in self.found
+            if not (diagnostic.code != "PW111" and diagnostic.span and diagnostic.span.end == cut)
         ]
         return sorted(told, key=lambda found: found.span.start if found.span else 0)
 
@@ -59,8 +59,8 @@ class Problems:
         text = self.source.text
         offset = _offset(error, base, statement[1])
         code, message, help_text = _explain(text, statement, offset, error)
-        found = _WORD.match(text, offset)
-        end = found.end() if found else offset + 1
+        word = _WORD.match(text, offset)
+        end = word.end() if word else offset + 1
         if code == "PW102":
             offset = _last_character(text, offset)
             end = offset + 1
@@ -97,8 +97,8 @@ def _explain(
 ) -> tuple[str, str, str]:
     """Code, message and help for a syntax error at ``offset`` of a statement."""
     expected = _expected(error)
-    found = _WORD.match(text, offset)
-    word = found.group() if found and offset < statement[1] else ""
+    word_match = _WORD.match(text, offset)
+    word = word_match.group() if word_match and offset < statement[1] else ""
     number = _broken_number(text, statement[0], offset)
     if number is not None:
         return "PW107", f"malformed literal '{number}'", _number_help(number)
@@ -134,11 +134,11 @@ def _broken_number(text: str, begin: int, offset: int) -> str | None:
         start -= 1
     if text[start : start + 1] == "." and not text[start + 1 : start + 2].isdigit():
         return None
-    found = _BAD_NUMBER.match(text, start)
-    if found is None or found.end() <= offset:
+    number = _BAD_NUMBER.match(text, start)
+    if number is None or number.end() <= offset:
         return None
-    whole = LITERAL.match(found.group())
-    return None if whole is not None and whole.end() == len(found.group()) else found.group()
+    whole = LITERAL.match(number.group())
+    return None if whole is not None and whole.end() == len(number.group()) else number.group()
 
 
 def _number_help(number: str) -> str:

@@ -51,9 +51,9 @@ def _source(name: str, data: bytes) -> SourceFile:
     """The text of these bytes. Raises PtxwcetError (PW112)."""
     if not data.strip():
         raise _refused(f"'{name}' is empty", "PTX is made with 'nvcc -ptx kernel.cu'")
-    for mark, what in _MARKS:
+    for mark, file_kind in _MARKS:
         if data.startswith(mark):
-            raise _refused(f"'{name}' is {what}, not PTX text", _HELP.get(what, _AS_TEXT))
+            raise _refused(f"'{name}' is {file_kind}, not PTX text", _HELP.get(file_kind, _AS_TEXT))
     if b"\0" in data:
         offset = data.index(b"\0")
         raise _refused(

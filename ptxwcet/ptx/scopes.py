@@ -126,10 +126,10 @@ class Scope(dict[str, str]):
 
     def _in_range(self, name: str) -> str | None:
         """Members of ``%r<n>``: ``%r0`` to ``%r(n-1)``, leading zeros allowed."""
-        found = _INDEXED.match(name)
-        if found is None or len(found.group(2)) > 12:
+        indexed = _INDEXED.match(name)
+        if indexed is None or len(indexed.group(2)) > 12:
             return None
-        for split in range(found.start(2), len(name)):
+        for split in range(indexed.start(2), len(name)):
             entry = self.ranges.get(name[:split])
             if entry is not None and int(name[split:]) < entry[0]:
                 unique = f"{name[:split]}{int(name[split:])}{self.suffix}"

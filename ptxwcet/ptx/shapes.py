@@ -76,15 +76,15 @@ class ShapeCache:
             return self._raw[key]
         except KeyError:
             pass
-        found = self._make(parts, kinds)
-        self._raw[key] = found
-        if found is None:
+        form = self._make(parts, kinds)
+        self._raw[key] = form
+        if form is None:
             return None
-        if found.lowered.target_slot >= 0:
-            self.branches[parts.raw] = found.lowered.form
-        elif found.lowered.is_plain and kinds == REGISTER * len(kinds):
-            self.plain[parts.raw] = (found.lowered.form, found.literals, found.accepted)
-        return found
+        if form.lowered.target_slot >= 0:
+            self.branches[parts.raw] = form.lowered.form
+        elif form.lowered.is_plain and kinds == REGISTER * len(kinds):
+            self.plain[parts.raw] = (form.lowered.form, form.literals, form.accepted)
+        return form
 
     def _make(self, parts: StatementText, kinds: str) -> ShapedForm | None:
         literals: list[tuple[str, str]] = []
@@ -111,9 +111,9 @@ class ShapeCache:
             self._mnemonics[parts.mnemonic] = is_call
         guard = None if not parts.guard else parts.guard[1:]
         key = (shape, is_call, _OTHER_KINDS.sub(REGISTER, kinds))
-        known = self._operands.get(key)
-        if known is not None:
-            return lower(Statement(guard, parts.mnemonic, known, is_call), kinds)
+        cached_operands = self._operands.get(key)
+        if cached_operands is not None:
+            return lower(Statement(guard, parts.mnemonic, cached_operands, is_call), kinds)
         tree = parse_rule(parts.operands, "call_operands" if is_call else "operands")
         operands = tuple(tree.children)
         lowered = lower(Statement(guard, parts.mnemonic, operands, is_call), kinds)
@@ -214,7 +214,7 @@ class _Copier:
     shift: int = 0
 
     def copy(self, tree: Tree[Token]) -> Tree[Token]:
-        """The copy. Without recursion: how deep an expression nests is the input's choice."""
+        """Copies a tree without recursion: how deep an expression nests is the input's choice."""
         copied: Tree[Token] = Tree(tree.data, [])
         stack = [(iter(tree.children), copied.children)]
         while stack:

@@ -71,14 +71,14 @@ class Targets:
                 names=(*instruction.names[:-1], unique), targets=(unique,)
             )
         for table in self._tables:
-            found = []
+            labels = []
             for spelled in table.spelled:
                 unique = table.scope.find_label(spelled)
                 if unique is None:
                     _nowhere(spelled, table.place, names, problems)
                 else:
-                    found.append(unique)
-            names.tables[table.unique] = tuple(found)
+                    labels.append(unique)
+            names.tables[table.unique] = tuple(labels)
         for index, name in self._indirect:
             instructions[index] = instructions[index]._replace(targets=names.tables[name])
 
@@ -91,13 +91,13 @@ def _nowhere(label: str, place: tuple[int, int], names: FunctionNames, problems:
 
 def _table_labels(tree: Tree[Token]) -> tuple[str, ...]:
     """The labels of a ``.branchtargets``, ranges ``L<2>`` written out."""
-    found: list[str] = []
+    labels: list[str] = []
     for child in tree.children:
         if isinstance(child, Tree) and child.data == "branch_target":
             name, *count = tokens(child)
             if count:
                 size = min(integer_value(count[0]), MOST_LABELS)
-                found.extend(f"{name}{number}" for number in range(size))
+                labels.extend(f"{name}{number}" for number in range(size))
             else:
-                found.append(str(name))
-    return tuple(found)
+                labels.append(str(name))
+    return tuple(labels)

@@ -69,20 +69,20 @@ def _starts(
     simulator: Simulator, warps: int, runs: int, random: np.random.Generator
 ) -> list[LongSchedule]:
     """Schedules to grow from, at least one and at most ``runs``."""
-    found: list[LongSchedule] = []
+    schedules: list[LongSchedule] = []
     starved = range(0, warps, max(1, warps // _MOST_STARVED))
     for warp in starved:
-        if len(found) >= max(1, runs):
-            return found
+        if len(schedules) >= max(1, runs):
+            return schedules
         script = np.full(simulator.instructions, -warp - 1, np.int64)
         run = simulator.run_script(script)
-        found.append(LongSchedule(run.cycles, run.decisions, f"starving warp {warp}", 1))
+        schedules.append(LongSchedule(run.cycles, run.decisions, f"starving warp {warp}", 1))
     for policy in Policy:
-        if len(found) >= max(1, runs):
-            return found
+        if len(schedules) >= max(1, runs):
+            return schedules
         run = simulator.decide(policy, seed=int(random.integers(2**31)))
-        found.append(LongSchedule(run.cycles, run.decisions, policy.value, 1))
-    return found
+        schedules.append(LongSchedule(run.cycles, run.decisions, policy.value, 1))
+    return schedules
 
 
 def _change(decisions: Integers, warps: int, random: np.random.Generator) -> Integers:

@@ -77,7 +77,7 @@ class SmConfiguration:
 
     def queues(self, units: tuple[str, ...]) -> dict[tuple[int, str], Queue]:
         """For each (sub-core, unit) the queue that its instructions enter."""
-        found: dict[tuple[int, str], Queue] = {}
+        queues: dict[tuple[int, str], Queue] = {}
         first = 0
         for unit in units:
             count = self.servers.get(unit, self.schedulers)
@@ -89,9 +89,9 @@ class SmConfiguration:
                 groups, servers = 1, count
             for core in range(self.schedulers):
                 group = core * groups // self.schedulers
-                found[core, unit] = Queue(first + group, servers)
+                queues[core, unit] = Queue(first + group, servers)
             first += groups
-        return found
+        return queues
 
 
 def require_no_servers(instruction: TimedInstruction) -> None:

@@ -220,16 +220,16 @@ class Simulator:
 
     def _warp(self, state: State, warp: int, cycles: int) -> WarpRun:
         layout = self._layout
-        row = state.warps[warp].tolist()
+        fields = state.warps[warp].tolist()
         sections = []
         for section, origin in enumerate(self._image.section_origins):
-            executions = row[layout.executions + section]
+            executions = fields[layout.executions + section]
             begin = layout.stalls + section * STALLS
             if executions:
-                stalls = Stalls(*row[begin : begin + STALLS])
+                stalls = Stalls(*fields[begin : begin + STALLS])
                 sections.append(SectionRun(origin, executions, stalls))
         spent = sum(section.stalls.cycles for section in sections)
-        end = row[LAST_END]
+        end = fields[LAST_END]
         return WarpRun(warp, end, tuple(sections), end - spent, cycles - end)
 
     def _event(self, event: Sequence[int]) -> IssueEvent:
@@ -281,13 +281,13 @@ def _deadlock(image: Image, state: State, name_origin: Callable[[int], str]) -> 
     waits: dict[str, list[int]] = {}
     ended: list[str] = []
     since = 0
-    for warp, row in enumerate(state.warps.tolist()):
-        if row[PHASE] != WAITING:
+    for warp, fields in enumerate(state.warps.tolist()):
+        if fields[PHASE] != WAITING:
             ended.append(str(warp))
             continue
-        since = max(since, row[SINCE])
-        origin = image.section_origins[row[AFTER]]
-        place = image.barrier_names[row[WAITS_AT]]
+        since = max(since, fields[SINCE])
+        origin = image.section_origins[fields[AFTER]]
+        place = image.barrier_names[fields[WAITS_AT]]
         if origin is not None and origin >= 0:
             place += f" ({name_origin(origin)})"
         waits.setdefault(place, []).append(warp)

@@ -40,8 +40,8 @@ from ptxwcet.simulator.exhaustive_core import (
     Block,
     Found,
     Integers,
-    Row,
     Shape,
+    StateVector,
     search,
     settle,
     successor,
@@ -96,10 +96,10 @@ def search_worst(
         raise PtxwcetError(_too_many(f"{instructions:,} instructions have to be scheduled"))
     block, start = _prepare(workload, configuration, symmetry=symmetry)
     result, before, choices = search(block, start, instructions, most_states)
-    found = Found(*result)
-    if found.status == OVER_CAP:
+    outcome = Found(*result)
+    if outcome.status == OVER_CAP:
         raise PtxwcetError(_too_many(f"more than {most_states:,} states"))
-    if found.status == DEADLOCK:
+    if outcome.status == DEADLOCK:
         raise PtxwcetError(
             Diagnostic(
                 "PW532",
@@ -107,8 +107,8 @@ def search_worst(
                 help="all warps must meet the same barriers",
             )
         )
-    schedule = _replay(block, start, _way(found, before, choices))
-    return WorstCase(found.cycles, found.states, schedule)
+    schedule = _replay(block, start, _way(outcome, before, choices))
+    return WorstCase(outcome.cycles, outcome.states, schedule)
 
 
 def _length(body: tuple[Node, ...]) -> int:
@@ -137,23 +137,23 @@ def _way(found: Found, before: Integers, choices: Integers) -> list[int]:
     return way[::-1]
 
 
-def _replay(block: Block, start: Row, way: list[int]) -> tuple[int, ...]:
+def _replay(block: Block, start: StateVector, way: list[int]) -> tuple[int, ...]:
     """The warps that the choices issue; after the last one, the first choice each time."""
-    row = start.copy()
+    vec = start.copy()
     order = np.arange(block.shape.warps)
     ends = np.zeros(2 + block.shape.cores, np.int64)
     schedule: list[int] = []
-    step = settle(block, row, order, 0)
+    step = settle(block, vec, order, 0)
     taken = iter(way)
     while step >= 0:
-        step = successor(block, row, next(taken, 0), order, ends)
+        step = successor(block, vec, next(taken, 0), order, ends)
         schedule += [warp for warp in ends[2:].tolist() if warp >= 0]
     return tuple(schedule)
 
 
 def _prepare(
     workload: BlockWorkload, configuration: SmConfiguration, *, symmetry: bool
-) -> tuple[Block, Row]:
+) -> tuple[Block, StateVector]:
     """The block as arrays, and the state before the first issue."""
     builder = _Builder(workload.scoreboard)
     starts = [0] * workload.warp_count
@@ -202,12 +202,12 @@ def _prepare(
         servers,
         shape,
     )
-    row = np.zeros(width, np.int32)
+    vec = np.zeros(width, np.int32)
     for warp, first in enumerate(starts):
-        row[warp * per_warp + POSITION] = first
+        vec[warp * per_warp + POSITION] = first
         if code[first, KIND] == END:
-            row[warp * per_warp + PHASE] = ENDED
-    return block, row
+            vec[warp * per_warp + PHASE] = ENDED
+    return block, vec
 
 
 def _liveness(code: Integers, operands: list[int], registers: int) -> tuple[Integers, Integers]:
@@ -249,13 +249,13 @@ class _Builder:
                 case TimedInstruction():
                     self._row(INSTRUCTION, node, names)
                 case Barrier(instruction, name):
-                    row = self._row(BARRIER, instruction, names)
-                    row[NUMBER] = self.barriers.setdefault((name, 0), len(self.barriers))
+                    encoded = self._row(BARRIER, instruction, names)
+                    encoded[NUMBER] = self.barriers.setdefault((name, 0), len(self.barriers))
                     self.wide = True
                 case PartialBarrier(instruction, name, warps, waits):
-                    row = self._row(PARTIAL if waits else ARRIVE, instruction, names)
-                    row[NUMBER] = self.barriers.setdefault((name, warps), len(self.barriers))
-                    row[COUNT] = warps
+                    encoded = self._row(PARTIAL if waits else ARRIVE, instruction, names)
+                    encoded[NUMBER] = self.barriers.setdefault((name, warps), len(self.barriers))
+                    encoded[COUNT] = warps
         end = [0] * COLUMNS
         end[KIND] = END
         self.rows.append(end)
@@ -264,20 +264,20 @@ class _Builder:
 
     def _row(self, kind: int, instruction: TimedInstruction, names: dict[str, int]) -> list[int]:
         require_no_servers(instruction)
-        row = [0] * COLUMNS
-        row[KIND] = kind
-        row[UNIT] = self.units.setdefault(instruction.unit, len(self.units))
-        row[INITIATION] = instruction.initiation_cycles
-        row[LATENCY] = instruction.latency_cycles
-        row[BUBBLE] = instruction.bubble_cycles
-        row[CONDITIONAL] = int(instruction.conditional)
+        encoded = [0] * COLUMNS
+        encoded[KIND] = kind
+        encoded[UNIT] = self.units.setdefault(instruction.unit, len(self.units))
+        encoded[INITIATION] = instruction.initiation_cycles
+        encoded[LATENCY] = instruction.latency_cycles
+        encoded[BUBBLE] = instruction.bubble_cycles
+        encoded[CONDITIONAL] = int(instruction.conditional)
         waits = instruction.reads
         if self._waits_for_writes:
             waits = tuple(dict.fromkeys((*waits, *instruction.writes)))
-        row[WAITS_BEGIN], row[WAITS_END] = self._range(waits, names)
-        row[WRITES_BEGIN], row[WRITES_END] = self._range(instruction.writes, names)
-        self.rows.append(row)
-        return row
+        encoded[WAITS_BEGIN], encoded[WAITS_END] = self._range(waits, names)
+        encoded[WRITES_BEGIN], encoded[WRITES_END] = self._range(instruction.writes, names)
+        self.rows.append(encoded)
+        return encoded
 
     def _range(self, registers: tuple[str, ...], names: dict[str, int]) -> tuple[int, int]:
         begin = len(self.operands)

@@ -141,8 +141,8 @@ def _deadlock(image: GridImage, state: GridState, warps: int) -> PtxwcetError:
     notes = []
     for sm in range(len(state.sms)):
         for slot in range(state.slots.shape[1]):
-            rows = state.warps[sm, slot * warps : (slot + 1) * warps]
-            waiting = rows[rows[:, PHASE] == WAITING]
+            block_warps = state.warps[sm, slot * warps : (slot + 1) * warps]
+            waiting = block_warps[block_warps[:, PHASE] == WAITING]
             block = int(state.slots[sm, slot, BLOCK])
             if block != EMPTY and len(waiting):
                 names = sorted({image.barrier_names[b] for b in waiting[:, WAITS_AT].tolist()})

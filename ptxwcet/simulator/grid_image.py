@@ -126,36 +126,36 @@ class _Builder:
         return loop.count * visits
 
     def _visit(self, visit: TracedVisit) -> tuple[int, int, int]:
-        found = self._visits.get(id(visit))
-        if found is None:
+        entry = self._visits.get(id(visit))
+        if entry is None:
             first = len(self.rows) if visit.steps else -1
             for step in visit.steps:
                 self._row(step)
             if visit.steps:
                 self.rows[first][POINT] = visit.point
                 self.rows[-1][LAST] = 1
-            found = self._visits[id(visit)] = (VISIT, first, visit.point)
+            entry = self._visits[id(visit)] = (VISIT, first, visit.point)
             self._kept.append(visit)
-        return found
+        return entry
 
     def _row(self, step: TimedInstruction | Barrier) -> None:
-        row = [0] * ROW_COLUMNS
-        row[BARRIER] = row[POINT] = -1
+        encoded = [0] * ROW_COLUMNS
+        encoded[BARRIER] = encoded[POINT] = -1
         if isinstance(step, Barrier):
-            row[BARRIER] = self.barriers.setdefault(step.name, len(self.barriers))
+            encoded[BARRIER] = self.barriers.setdefault(step.name, len(self.barriers))
             step = step.instruction
         require_no_servers(step)
-        row[UNIT] = self.units.setdefault(step.unit, len(self.units))
-        row[INITIATION] = step.initiation_cycles
-        row[LATENCY] = step.latency_cycles
-        row[BUBBLE] = step.bubble_cycles
-        row[CONDITIONAL] = int(step.conditional)
+        encoded[UNIT] = self.units.setdefault(step.unit, len(self.units))
+        encoded[INITIATION] = step.initiation_cycles
+        encoded[LATENCY] = step.latency_cycles
+        encoded[BUBBLE] = step.bubble_cycles
+        encoded[CONDITIONAL] = int(step.conditional)
         waits = step.reads
         if self._waits_for_writes:
             waits = tuple(dict.fromkeys((*waits, *step.writes)))
-        row[WAITS_BEGIN], row[WAITS_END] = self._operands(waits)
-        row[WRITES_BEGIN], row[WRITES_END] = self._operands(step.writes)
-        self.rows.append(row)
+        encoded[WAITS_BEGIN], encoded[WAITS_END] = self._operands(waits)
+        encoded[WRITES_BEGIN], encoded[WRITES_END] = self._operands(step.writes)
+        self.rows.append(encoded)
 
     def _operands(self, names: Sequence[str]) -> tuple[int, int]:
         begin = len(self.operands)

@@ -280,8 +280,8 @@ def _go_on(
 @compiled
 def _expect(code: Integers, registers: Integers, ready: int, warp: Integers, earliest: int) -> int:
     """The cycle in which a warp's next instruction is eligible."""
-    row = warp[ROW]
-    for k in range(code[row, WAITS_BEGIN], code[row, WAITS_END]):
+    pc = warp[ROW]
+    for k in range(code[pc, WAITS_BEGIN], code[pc, WAITS_END]):
         earliest = max(earliest, warp[ready + registers[k]])
     return earliest
 
@@ -480,37 +480,37 @@ def _advance(
                 continue
             issued += 1
             shared[SM_FIXED + core] = w
-            row = warps[w, ROW]
-            initiation = code[row, INITIATION]
-            latency = code[row, LATENCY]
+            pc = warps[w, ROW]
+            initiation = code[pc, INITIATION]
+            latency = code[pc, LATENCY]
             if layout.jitter_percent > 0:
                 packed = _shortened(layout, warps[w, IDENTITY], warps[w, DONE], initiation, latency)
                 initiation, latency = packed >> 32, packed & 0xFFFFFFFF
                 warps[w, DONE] += 1
-            queue = queue_of[core, code[row, UNIT]]
+            queue = queue_of[core, code[pc, UNIT]]
             server = free + queue * most_servers
             if most_servers > 1:
                 first = server
-                for other in range(first + 1, first + program.servers[queue]):
-                    if shared[other] < shared[server]:
-                        server = other
+                for candidate in range(first + 1, first + program.servers[queue]):
+                    if shared[candidate] < shared[server]:
+                        server = candidate
             freed = max(cycle, shared[server]) + initiation
             shared[server] = freed
             end = freed + latency
             if end > warps[w, LAST_END]:
                 warps[w, LAST_END] = end
-            for k in range(code[row, WRITES_BEGIN], code[row, WRITES_END]):
+            for k in range(code[pc, WRITES_BEGIN], code[pc, WRITES_END]):
                 register = ready + registers[k]
-                if code[row, CONDITIONAL] == 0 or end > warps[w, register]:
+                if code[pc, CONDITIONAL] == 0 or end > warps[w, register]:
                     warps[w, register] = end
-            if code[row, POINT] >= 0:
-                points[written] = code[row, POINT]
+            if code[pc, POINT] >= 0:
+                points[written] = code[pc, POINT]
                 event_sms[written] = sm
                 event_warps[written] = warps[w, IDENTITY]
                 event_cycles[written] = cycle
                 written += 1
-            following = row + 1
-            if code[row, LAST] != 0:
+            following = pc + 1
+            if code[pc, LAST] != 0:
                 at = warps[w, AT] + 1
                 if entries[at, ENTRY] == VISIT and entries[at, FIRST] >= 0:
                     following = entries[at, FIRST]
@@ -519,16 +519,16 @@ def _advance(
                     written = _go_on(entries, columns, warps[w], sm, cycle + 1, written)
                     following = warps[w, ROW]
             warps[w, ROW] = following
-            earliest = cycle + 1 + code[row, BUBBLE]
-            if following != OVER and code[row, BARRIER] < 0:
+            earliest = cycle + 1 + code[pc, BUBBLE]
+            if following != OVER and code[pc, BARRIER] < 0:
                 for k in range(code[following, WAITS_BEGIN], code[following, WAITS_END]):
                     earliest = max(earliest, warps[w, ready + registers[k]])
                 upcoming[w] = earliest
                 continue
             upcoming[w] = NEVER
-            if code[row, BARRIER] >= 0:
+            if code[pc, BARRIER] >= 0:
                 warps[w, PHASE] = WAITING
-                warps[w, WAITS_AT] = code[row, BARRIER]
+                warps[w, WAITS_AT] = code[pc, BARRIER]
                 warps[w, SINCE] = earliest
             else:
                 written = _finish(layout, columns, warps[w], sm, written)

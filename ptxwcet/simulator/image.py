@@ -153,17 +153,17 @@ class _Builder:
                     self._instruction(INSTRUCTION, node, depth)
                     executed += 1
                 case Barrier(instruction, name):
-                    row = self._instruction(BARRIER, instruction, depth)
-                    self._barrier(row, f"barrier {name}", instruction.origin)
+                    encoded = self._instruction(BARRIER, instruction, depth)
+                    self._barrier(encoded, f"barrier {name}", instruction.origin)
                     executed += 1
                 case PartialBarrier(instruction, name, warps, waits):
-                    row = self._instruction(PARTIAL if waits else ARRIVE, instruction, depth)
-                    row[COUNT] = warps
+                    encoded = self._instruction(PARTIAL if waits else ARRIVE, instruction, depth)
+                    encoded[COUNT] = warps
                     label = f"barrier {name} of {warps} warps"
                     if waits:
-                        self._barrier(row, label, instruction.origin)
+                        self._barrier(encoded, label, instruction.origin)
                     else:
-                        row[ARGUMENT] = self._number(label, wide=False)
+                        encoded[ARGUMENT] = self._number(label, wide=False)
                     executed += 1
                 case Repeat(count=count, body=inner):
                     executed += self._repeat(count, inner, depth)
@@ -210,22 +210,22 @@ class _Builder:
         return self.barriers[label]
 
     def _instruction(self, kind: int, instruction: TimedInstruction, depth: int) -> list[int]:
-        row = self.row(kind)
-        row[UNIT] = self.units.setdefault(instruction.unit, len(self.units))
-        row[INITIATION] = instruction.initiation_cycles
+        encoded = self.row(kind)
+        encoded[UNIT] = self.units.setdefault(instruction.unit, len(self.units))
+        encoded[INITIATION] = instruction.initiation_cycles
         way = self._configuration.way_of(instruction)
-        row[LATENCY] = way.latency
-        row[PATH_PARTS], row[MEMORY_PARTS] = way.path_cycles * PARTS, way.memory_parts
-        row[BUBBLE] = instruction.bubble_cycles
-        row[CONDITIONAL] = int(instruction.conditional)
-        row[ORIGIN] = instruction.origin
-        row[DEPTH] = depth
+        encoded[LATENCY] = way.latency
+        encoded[PATH_PARTS], encoded[MEMORY_PARTS] = way.path_cycles * PARTS, way.memory_parts
+        encoded[BUBBLE] = instruction.bubble_cycles
+        encoded[CONDITIONAL] = int(instruction.conditional)
+        encoded[ORIGIN] = instruction.origin
+        encoded[DEPTH] = depth
         waits = instruction.reads
         if self._waits_for_writes:
             waits = tuple(dict.fromkeys((*waits, *instruction.writes)))
-        row[WAITS_BEGIN], row[WAITS_END] = self._operands(waits)
-        row[WRITES_BEGIN], row[WRITES_END] = self._operands(instruction.writes)
-        return row
+        encoded[WAITS_BEGIN], encoded[WAITS_END] = self._operands(waits)
+        encoded[WRITES_BEGIN], encoded[WRITES_END] = self._operands(instruction.writes)
+        return encoded
 
     def _operands(self, names: Sequence[str]) -> tuple[int, int]:
         begin = len(self.registers)

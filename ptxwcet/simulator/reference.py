@@ -188,34 +188,34 @@ class _Machine:
     def serve(self) -> None:
         """Instructions get to the servers behind the units, and are served in this order.
 
-        Those that get there in the same cycle: by warp, then by the warp's program.
+        Those that get there in the same cycle are served by warp, then in program order.
         """
         self.under_way.sort(key=lambda one: (one.warp, one.number))
         self.at_path.extend(self.arriving(lambda one: one.freed, path=True))
         if self.at_path and self.path_free <= self.cycle:
-            one = self.at_path.popleft()
-            self.path_free = one.passed = self.cycle + one.way.path_cycles
-            if one.way.memory_parts:
-                self.under_way.append(one)
+            request = self.at_path.popleft()
+            self.path_free = request.passed = self.cycle + request.way.path_cycles
+            if request.way.memory_parts:
+                self.under_way.append(request)
                 self.under_way.sort(key=lambda one: (one.warp, one.number))
             else:
-                one.served = one.passed
+                request.served = request.passed
         self.at_memory.extend(
             self.arriving(lambda one: one.freed if one.passed is None else one.passed, path=False)
         )
         while self.at_memory and self.memory_free < (self.cycle + 1) * PARTS:
-            one = self.at_memory.popleft()
-            self.memory_free = max(self.memory_free, self.cycle * PARTS) + one.way.memory_parts
-            one.served = -(-self.memory_free // PARTS)
+            request = self.at_memory.popleft()
+            self.memory_free = max(self.memory_free, self.cycle * PARTS) + request.way.memory_parts
+            request.served = -(-self.memory_free // PARTS)
 
     def arriving(self, at: Callable[[_InFlight], int], *, path: bool) -> list[_InFlight]:
         """Takes out of what is under way what gets to a server in this cycle."""
         found = [
-            one
-            for one in self.under_way
-            if (one.passed is None and one.way.path_cycles > 0) == path
-            and one.dispatch is not None
-            and at(one) == self.cycle
+            request
+            for request in self.under_way
+            if (request.passed is None and request.way.path_cycles > 0) == path
+            and request.dispatch is not None
+            and at(request) == self.cycle
         ]
         self.under_way = [one for one in self.under_way if one not in found]
         return found
@@ -225,13 +225,13 @@ class _Machine:
         for index, queue in self.waiting.items():
             busy = [one for one in self.serving[index] if one.freed > self.cycle]
             while queue and len(busy) < self.servers[index]:
-                one = queue.popleft()
-                one.dispatch = self.cycle
-                busy.append(one)
-                if one.way.path_cycles or one.way.memory_parts:
-                    self.under_way.append(one)
+                request = queue.popleft()
+                request.dispatch = self.cycle
+                busy.append(request)
+                if request.way.path_cycles or request.way.memory_parts:
+                    self.under_way.append(request)
                 else:
-                    one.served = one.freed
+                    request.served = request.freed
             self.serving[index] = busy
 
     def issue(self, core: int) -> bool:
@@ -284,13 +284,13 @@ class _Machine:
         instruction = _instruction(step)
         initiation, way = self.shortened(warp, instruction)
         number = len(warp.issued)
-        one = _InFlight(warp.number, number, instruction, self.cycle, initiation, way)
-        self.waiting[self.queue_of[core, instruction.unit].index].append(one)
-        self.log.append(one)
-        warp.issued.append(one)
+        request = _InFlight(warp.number, number, instruction, self.cycle, initiation, way)
+        self.waiting[self.queue_of[core, instruction.unit].index].append(request)
+        self.log.append(request)
+        warp.issued.append(request)
         for name in instruction.writes:
             before = warp.producers.get(name, []) if instruction.conditional else []
-            warp.producers[name] = [*before, one]
+            warp.producers[name] = [*before, request]
         warp.earliest = self.cycle + 1 + instruction.bubble_cycles
         warp.next = next(warp.steps, None)
         match step:
@@ -403,15 +403,15 @@ class _Machine:
             tuple(_describe(warp, cycles) for warp in self.warps),
             tuple(
                 IssueEvent(
-                    one.warp,
-                    one.node.origin,
-                    one.node.unit,
-                    one.issue,
-                    one.freed - one.initiation,
-                    one.freed,
-                    one.end,
+                    request.warp,
+                    request.node.origin,
+                    request.node.unit,
+                    request.issue,
+                    request.freed - request.initiation,
+                    request.freed,
+                    request.end,
                 )
-                for one in self.log
+                for request in self.log
             ),
         )
 

@@ -35,11 +35,11 @@ from ptxwcet.warp.segments import has_barrier
 def resolve_workload(workload: BlockWorkload, seed: int | None) -> BlockWorkload:
     """The workload with every decision taken; itself if there is none to take.
 
-    With ``seed`` None: sides in the order given, the first alternative, the largest count of every
-    loop. Else random ones, one draw a node, the same for all warps of a class and all iterations
-    around; what decides about barriers is drawn once for the block. Limits are kept, of which a
-    seed may leave something unspent. Cost: linear in the program trees, times the depth of loops
-    for each limit.
+    With ``seed`` None the sides come in the order given, and the first alternative and the largest
+    count of every loop are taken. Else they are drawn, once a node, for all warps of a class and
+    all iterations around; what decides about barriers is drawn once for the block. Limits are kept,
+    of which a seed may leave a part unspent. Cost: linear in the program trees, times the depth of
+    loops for each limit.
 
     Raises PtxwcetError (PW545) if no way is found that keeps all limits.
     """

@@ -28,7 +28,7 @@ class Stalls:
 
     @property
     def cycles(self) -> int:
-        """All of them: the time from the section's start to the warp's next section or exit."""
+        """The sum of all causes: from the section's start to the warp's next section or exit."""
         return sum(getattr(self, f.name) for f in fields(Stalls))
 
 
@@ -61,7 +61,7 @@ class WarpRun:
 
     @property
     def stalls(self) -> Stalls:
-        """All sections together."""
+        """The stalls of all sections, added up."""
         return sum((section.stalls for section in self.sections), Stalls())
 
 

@@ -108,7 +108,7 @@ def _own(policy: Policy, bubble_cycles: int) -> tuple[Assumption, ...]:
     def assumed(key: str, text: str) -> Assumption:
         return Assumption(key, text, AssumptionState.ASSUMED, "--policy")
 
-    rows = [
+    assumptions = [
         assumed(
             "known-policy",
             f"every warp scheduler follows {policy.value} with this tie rule: {_TIES[policy]}",
@@ -130,5 +130,5 @@ def _own(policy: Policy, bubble_cycles: int) -> tuple[Assumption, ...]:
             f"a warp's bubble after a taken branch ({cycles}) begins when the branch is issued, "
             "not when the scheduler next looks at the warp: if it begins later, runs can be longer"
         )
-        rows.append(assumed("bubbles-from-issue", text))
-    return tuple(rows)
+        assumptions.append(assumed("bubbles-from-issue", text))
+    return tuple(assumptions)

@@ -282,35 +282,35 @@ def _scripted(next_cycle: Integers, cycle: int, core: int, step: int, decision: 
 
 @compiled
 def _advance(
-    code: Integers, warps: Integers, counters: int, entries: int, warp: int, row: int
+    code: Integers, warps: Integers, counters: int, entries: int, warp: int, pc: int
 ) -> int:
-    """Moves a warp past ``row`` to its next instruction or its end.
+    """Moves a warp past the instruction at ``pc`` to its next instruction or its end.
 
     Returns the depth of the outermost loop of which another iteration began, -1 if none did.
     """
-    row += 1
+    pc += 1
     outermost = -1
-    while code[row, KIND] >= LOOP_BEGIN and code[row, KIND] != END:
-        depth = code[row, ARGUMENT]
-        if code[row, KIND] == LOOP_BEGIN:
-            warps[warp, counters + depth] = code[row, COUNT]
+    while code[pc, KIND] >= LOOP_BEGIN and code[pc, KIND] != END:
+        depth = code[pc, ARGUMENT]
+        if code[pc, KIND] == LOOP_BEGIN:
+            warps[warp, counters + depth] = code[pc, COUNT]
             warps[warp, entries + depth] += 1
-            row += 1
+            pc += 1
             continue
         warps[warp, counters + depth] -= 1
         if warps[warp, counters + depth] > 0:
-            row = code[row, TARGET]
+            pc = code[pc, TARGET]
             outermost = depth
         else:
-            row += 1
-    warps[warp, PC] = row
+            pc += 1
+    warps[warp, PC] = pc
     return outermost
 
 
 @compiled
-def _waits_for_servers(program: Program, state: State, layout: Layout, warp: int, row: int) -> bool:
-    """Whether a register that ``row`` waits for is ready in a cycle that is not known yet."""
-    for k in range(program.code[row, WAITS_BEGIN], program.code[row, WAITS_END]):
+def _waits_for_servers(program: Program, state: State, layout: Layout, warp: int, pc: int) -> bool:
+    """Whether the instruction at ``pc`` waits for a register whose ready cycle is not known yet."""
+    for k in range(program.code[pc, WAITS_BEGIN], program.code[pc, WAITS_END]):
         if state.warps[warp, layout.open + program.registers[k]] > 0:
             return True
     return False
@@ -320,15 +320,15 @@ def _waits_for_servers(program: Program, state: State, layout: Layout, warp: int
 def _expect(program: Program, state: State, layout: Layout, warp: int, earliest: int) -> None:
     """Sets the cycle in which the next instruction is eligible, and books the wait until then."""
     warps = state.warps
-    row = warps[warp, PC]
+    pc = warps[warp, PC]
     warps[warp, PHASE] = RUNNING
-    if layout.served and _waits_for_servers(program, state, layout, warp, row):
+    if layout.served and _waits_for_servers(program, state, layout, warp, pc):
         warps[warp, EARLIEST] = earliest
         state.next_cycle[warp] = NEVER
         return
     eligible = earliest
     queued = 0
-    for k in range(program.code[row, WAITS_BEGIN], program.code[row, WAITS_END]):
+    for k in range(program.code[pc, WAITS_BEGIN], program.code[pc, WAITS_END]):
         register = program.registers[k]
         if warps[warp, layout.ready + register] > eligible:
             eligible = warps[warp, layout.ready + register]
@@ -392,34 +392,34 @@ def _open_for_all(program: Program, state: State, cycle: int) -> None:
 
 
 @compiled
-def _arrive(program: Program, state: State, row: int, cycle: int) -> None:
+def _arrive(program: Program, state: State, pc: int, cycle: int) -> None:
     """One more warp has arrived at a barrier of some warps of the block."""
-    barrier = program.code[row, ARGUMENT]
+    barrier = program.code[pc, ARGUMENT]
     column = program.layout.arrivals + barrier
     state.shared[column] += 1
-    if state.shared[column] == program.code[row, COUNT]:
+    if state.shared[column] == program.code[pc, COUNT]:
         state.shared[column] = 0
         _release(program, state, barrier, cycle + 1)
 
 
 @compiled
-def _stop(program: Program, state: State, warp: int, row: int, cycle: int) -> None:
-    """After ``row``, a barrier or the last instruction, has been issued in ``cycle``."""
+def _stop(program: Program, state: State, warp: int, pc: int, cycle: int) -> None:
+    """Follows up an issue in ``cycle``: the row at ``pc`` is a barrier or the last instruction."""
     warps = state.warps
-    kind = program.code[row, KIND]
-    following = cycle + 1 + program.code[row, BUBBLE]
+    kind = program.code[pc, KIND]
+    following = cycle + 1 + program.code[pc, BUBBLE]
     if kind in (BARRIER, PARTIAL):
         warps[warp, PHASE] = WAITING
         state.next_cycle[warp] = NEVER
-        warps[warp, WAITS_AT] = program.code[row, ARGUMENT]
+        warps[warp, WAITS_AT] = program.code[pc, ARGUMENT]
         warps[warp, SINCE] = following
-        warps[warp, AFTER] = program.code[row, TARGET]
+        warps[warp, AFTER] = program.code[pc, TARGET]
     elif program.code[warps[warp, PC], KIND] == END:
         _finish(state, warp)
     else:
         _expect(program, state, program.layout, warp, following)
     if kind in (PARTIAL, ARRIVE):
-        _arrive(program, state, row, cycle)
+        _arrive(program, state, pc, cycle)
     _open_for_all(program, state, cycle)
 
 
@@ -450,20 +450,20 @@ def _shortened(options: Options, warp: int, n: int, initiation: int, latency: in
 
 @compiled
 def _produce(
-    program: Program, state: State, warp: int, row: int, number: int, end: int, sent: bool
+    program: Program, state: State, warp: int, pc: int, number: int, end: int, sent: bool
 ) -> None:
-    """Notes of each destination of ``row`` who produces it; ``end`` is known unless ``sent``."""
+    """Books what the instruction at ``pc`` writes as its own; ``end`` is known unless ``sent``."""
     warps, layout = state.warps, program.layout
-    for k in range(program.code[row, WRITES_BEGIN], program.code[row, WRITES_END]):
+    for k in range(program.code[pc, WRITES_BEGIN], program.code[pc, WRITES_END]):
         register = program.registers[k]
-        if program.code[row, CONDITIONAL] == 0:
+        if program.code[pc, CONDITIONAL] == 0:
             warps[warp, layout.since + register] = number
             warps[warp, layout.open + register] = 0
             warps[warp, layout.ready + register] = 0
         if not sent and end > warps[warp, layout.ready + register]:
             warps[warp, layout.by + register] = number
     if sent:
-        for k in range(program.code[row, WRITES_BEGIN], program.code[row, WRITES_END]):
+        for k in range(program.code[pc, WRITES_BEGIN], program.code[pc, WRITES_END]):
             warps[warp, layout.open + program.registers[k]] += 1
 
 
@@ -542,12 +542,12 @@ def _conclude(
 ) -> None:
     """The end of an instruction is known: its last server has been found free."""
     warps, layout = state.warps, program.layout
-    warp, number, row = item[OF_WARP], item[NUMBER], item[OF_ROW]
+    warp, number, pc = item[OF_WARP], item[NUMBER], item[OF_ROW]
     if item[EVENT] >= 0:
         events[item[EVENT], 5] = end
     warps[warp, LAST_END] = max(warps[warp, LAST_END], end)
     warps[warp, UNDERWAY] -= 1
-    for k in range(program.code[row, WRITES_BEGIN], program.code[row, WRITES_END]):
+    for k in range(program.code[pc, WRITES_BEGIN], program.code[pc, WRITES_END]):
         register = program.registers[k]
         if number < warps[warp, layout.since + register]:
             continue  # another one writes it by now
@@ -568,7 +568,7 @@ def _send(
     program: Program,
     state: State,
     warp: int,
-    row: int,
+    pc: int,
     freed: int,
     queued: int,
     latency: int,
@@ -578,16 +578,16 @@ def _send(
 
     ``queued``: how long it waited for the unit. ``event``: where its end is to be recorded.
     """
-    path, memory = program.code[row, PATH_PARTS], program.code[row, MEMORY_PARTS]
+    path, memory = program.code[pc, PATH_PARTS], program.code[pc, MEMORY_PARTS]
     rounded = (1 << PART_BITS) - 1
     item = np.empty(ITEM_COLUMNS, np.int64)
-    item[AT], item[OF_WARP], item[OF_ROW] = freed, warp, row
+    item[AT], item[OF_WARP], item[OF_ROW] = freed, warp, pc
     item[NUMBER] = state.warps[warp, DONE]
     served = (path >> PART_BITS) + ((memory + rounded) >> PART_BITS)
     item[ALONE] = freed - queued + served + latency
     item[LATENCY_LEFT], item[EVENT] = latency, event
     state.warps[warp, UNDERWAY] += 1
-    _produce(program, state, warp, row, item[NUMBER], 0, True)
+    _produce(program, state, warp, pc, item[NUMBER], 0, True)
     return _join(state, program.layout, PATH if path > 0 else MEMORY, item)
 
 
@@ -685,15 +685,15 @@ def _same_servers(
         if busy >= 0 and now[FREE_PART] != old[FREE_PART]:
             return False
         for k in range(now[COUNT_OF]):
-            one = state.waiting[stage, (now[FIRST] + k) % room]
-            other = saved.waiting[depth, stage, (old[FIRST] + k) % room]
-            if one[AT] - cycle != other[AT] - saved_cycle:
+            item = state.waiting[stage, (now[FIRST] + k) % room]
+            saved_item = saved.waiting[depth, stage, (old[FIRST] + k) % room]
+            if item[AT] - cycle != saved_item[AT] - saved_cycle:
                 return False
-            if one[ALONE] - cycle != other[ALONE] - saved_cycle:
+            if item[ALONE] - cycle != saved_item[ALONE] - saved_cycle:
                 return False
-            if one[OF_WARP] != other[OF_WARP] or one[OF_ROW] != other[OF_ROW]:
+            if item[OF_WARP] != saved_item[OF_WARP] or item[OF_ROW] != saved_item[OF_ROW]:
                 return False
-            if not _same_order(program, state, saved, depth, one, other):
+            if not _same_order(program, state, saved, depth, item, saved_item):
                 return False
     for warp in range(state.next_cycle.shape[0]):
         for register in range(layout.registers):
@@ -710,16 +710,16 @@ def _same_servers(
 
 @compiled
 def _same_order(
-    program: Program, state: State, saved: State, depth: int, one: Integers, other: Integers
+    program: Program, state: State, saved: State, depth: int, item: Integers, saved_item: Integers
 ) -> bool:
     """Whether two items are as many instructions back, and write what nobody wrote since alike."""
-    warp, row = one[OF_WARP], one[OF_ROW]
+    warp, pc = item[OF_WARP], item[OF_ROW]
     now, old = state.warps[warp], saved.warps[depth, warp]
-    if now[DONE] - one[NUMBER] != old[DONE] - other[NUMBER]:
+    if now[DONE] - item[NUMBER] != old[DONE] - saved_item[NUMBER]:
         return False
-    for k in range(program.code[row, WRITES_BEGIN], program.code[row, WRITES_END]):
+    for k in range(program.code[pc, WRITES_BEGIN], program.code[pc, WRITES_END]):
         since = program.layout.since + program.registers[k]
-        if (one[NUMBER] < now[since]) != (other[NUMBER] < old[since]):
+        if (item[NUMBER] < now[since]) != (saved_item[NUMBER] < old[since]):
             return False
     return True
 
@@ -841,9 +841,9 @@ def _skip(
 
 @compiled
 def _save(state: State, saved: State, layout: Layout, depth: int) -> None:
-    """Copies the state; in loops, for which the compiler takes a third of the time of slices.
+    """Copies the state, in loops: the compiler needs a third of the time that slices take.
 
-    Of what is on its way to a server behind the units only what is there.
+    Of the queues to the servers behind the units only the occupied places are copied.
     """
     for warp in range(state.next_cycle.shape[0]):
         saved.next_cycle[depth, warp] = state.next_cycle[warp]
@@ -917,10 +917,10 @@ def _log(
     """Counts a cycle in which a sub-core has a choice, and writes down what is chosen."""
     index = 0
     count = 0
-    for other in range(core, next_cycle.shape[0], step):
-        if next_cycle[other] <= cycle:
+    for candidate in range(core, next_cycle.shape[0], step):
+        if next_cycle[candidate] <= cycle:
             count += 1
-            if other < warp:
+            if candidate < warp:
                 index += 1
     if count < 2:
         return 0
@@ -943,8 +943,8 @@ def _begin(program: Program, state: State) -> None:
     layout = program.layout
     for warp in range(state.next_cycle.shape[0]):
         state.warps[warp, layout.executions] = 1
-        row = program.starts[warp] - 1
-        _advance(program.code, state.warps, layout.counters, layout.entries, warp, row)
+        pc = program.starts[warp] - 1
+        _advance(program.code, state.warps, layout.counters, layout.entries, warp, pc)
         if program.code[state.warps[warp, PC], KIND] == END:
             _finish(state, warp)
         else:
@@ -1003,16 +1003,16 @@ def run(
                 decisions += _log(next_cycle, log, decisions, warp, core, cycle, cores)
             issued += 1
             shared[core] = warp
-            row = warps[warp, PC]
+            pc = warps[warp, PC]
             booked = stalls + warps[warp, SECTION] * STALLS
             warps[warp, booked + ISSUE_SLOT] += cycle - next_cycle[warp]
             warps[warp, booked + ISSUED] += 1
-            initiation = code[row, INITIATION]
-            latency = code[row, LATENCY]
+            initiation = code[pc, INITIATION]
+            latency = code[pc, LATENCY]
             if options.jitter_percent > 0:
                 packed = _shortened(options, warp, warps[warp, DONE], initiation, latency)
                 initiation, latency = packed >> 32, packed & 0xFFFFFFFF
-            queue = queue_of[core, code[row, UNIT]]
+            queue = queue_of[core, code[pc, UNIT]]
             server = free + queue * servers
             if servers > 1:
                 server = _first_free(shared, server, program.servers[queue])
@@ -1020,38 +1020,38 @@ def run(
             freed = dispatch + initiation
             shared[server] = freed
             end = freed + latency
-            if served and code[row, PATH_PARTS] + code[row, MEMORY_PARTS] > 0:
+            if served and code[pc, PATH_PARTS] + code[pc, MEMORY_PARTS] > 0:
                 event = recorded if recorded < events.shape[0] else -1
                 wait = dispatch - cycle
-                if not _send(program, state, warp, row, freed, wait, latency, event):
+                if not _send(program, state, warp, pc, freed, wait, latency, event):
                     return Outcome(FULL, 0, 0, 0, 0, 0)
             else:
                 if served:
-                    _produce(program, state, warp, row, warps[warp, DONE], end, False)
+                    _produce(program, state, warp, pc, warps[warp, DONE], end, False)
                 if end > warps[warp, LAST_END]:
                     warps[warp, LAST_END] = end
-                for k in range(code[row, WRITES_BEGIN], code[row, WRITES_END]):
+                for k in range(code[pc, WRITES_BEGIN], code[pc, WRITES_END]):
                     register = registers[k]
-                    if code[row, CONDITIONAL] == 0 or end > warps[warp, ready + register]:
+                    if code[pc, CONDITIONAL] == 0 or end > warps[warp, ready + register]:
                         warps[warp, ready + register] = end
                         warps[warp, queued + register] = dispatch - cycle
             warps[warp, DONE] += 1
             if recorded < events.shape[0]:
-                events[recorded, 0], events[recorded, 1] = warp, row
+                events[recorded, 0], events[recorded, 1] = warp, pc
                 events[recorded, 2], events[recorded, 3] = cycle, dispatch
                 events[recorded, 4], events[recorded, 5] = freed, end
                 recorded += 1
-            following = row + 1
+            following = pc + 1
             if code[following, KIND] >= LOOP_BEGIN:
-                depth = _advance(code, warps, counters, entries, warp, row)
+                depth = _advance(code, warps, counters, entries, warp, pc)
                 if depth >= 0:
                     begun = min(begun, depth)
                 following = warps[warp, PC]
             warps[warp, PC] = following
             if code[following, KIND] != END:
-                warps[warp, booked + BRANCH] += code[row, BUBBLE]
-                if code[row, KIND] == INSTRUCTION and not served:
-                    earliest = cycle + 1 + code[row, BUBBLE]
+                warps[warp, booked + BRANCH] += code[pc, BUBBLE]
+                if code[pc, KIND] == INSTRUCTION and not served:
+                    earliest = cycle + 1 + code[pc, BUBBLE]
                     eligible = earliest
                     wait = 0
                     for k in range(code[following, WAITS_BEGIN], code[following, WAITS_END]):
@@ -1064,7 +1064,7 @@ def run(
                     warps[warp, booked + UNIT_BUSY] += wait
                     warps[warp, booked + DEPENDENCY] += eligible - earliest - wait
                     continue
-            _stop(program, state, warp, row, cycle)
+            _stop(program, state, warp, pc, cycle)
         if issued == 0:
             cycle = _first_eligible(next_cycle)
             if served:

@@ -233,11 +233,11 @@ class _Run:
             if joined is not None and remaining < ends:
                 joined.join(state)
             key = _relative(state, loop)
-            found = seen.get(key)
+            earlier = seen.get(key)
             seen[key] = (remaining, state.t, state.credit, state.log)
-            if found is None or ends < count:
+            if earlier is None or ends < count:
                 continue
-            before, t, credit, log = found
+            before, t, credit, log = earlier
             period = before - remaining
             periods = remaining // period - (1 if joined is None else 2)
             if periods <= 0:

@@ -277,7 +277,8 @@ def _couple_steps(steps: Sequence[Step], after: frozenset[int], coupled: set[int
 def _demand(body: Sequence[Compiled]) -> tuple[int, dict[int, int]]:
     """The least credit of a body; and for each unit the most that its queue grows by.
 
-    That is the largest total initiation on it, less what a way has more credit than the least.
+    The growth is the largest total initiation on the unit, less the credit of that way beyond
+    the least credit.
     """
     credit = 0
     grown: dict[int, int] = {}  # of a way: initiations less its credit

@@ -93,9 +93,9 @@ def charge_unknown(
     Every register that it names counts as read, and as written at the latest of all times. A bound
     for this sequence holds for one instruction on any one of the units (docs/methods/safe.md).
     """
-    rows = [timing for timing in machine.timings.values() if isinstance(timing, OpTiming)]
-    initiation = max(row.initiation_cycles for row in rows)
-    latency = max(row.latency_cycles for row in rows)
+    timings = [timing for timing in machine.timings.values() if isinstance(timing, OpTiming)]
+    initiation = max(timing.initiation_cycles for timing in timings)
+    latency = max(timing.latency_cycles for timing in timings)
     registers = tuple(dict.fromkeys((*instruction.reads, *instruction.writes)))
     return tuple(
         TimedInstruction(
@@ -165,16 +165,18 @@ class InstructionCosts:
         """
         if instruction.op_class is None:
             return True
-        row = self._machine.timings[_timing_class(instruction, instruction.op_class, self._machine)]
+        timing = self._machine.timings[
+            _timing_class(instruction, instruction.op_class, self._machine)
+        ]
         barrier = self._machine.timings[OpClass.BARRIER]
-        if not isinstance(row, OpTiming) or not isinstance(barrier, OpTiming):
+        if not isinstance(timing, OpTiming) or not isinstance(barrier, OpTiming):
             return False
-        charged = barrier.initiation_cycles if row.unit == barrier.unit else 1
+        charged = barrier.initiation_cycles if timing.unit == barrier.unit else 1
         last = next((one for one in self.nodes(index, instruction)), None)
         assert not isinstance(last, Barrier)
-        initiation = row.initiation_cycles if last is None else last.initiation_cycles
+        initiation = timing.initiation_cycles if last is None else last.initiation_cycles
         return initiation > charged or (
-            initiation + row.latency_cycles > barrier.initiation_cycles + barrier.latency_cycles
+            initiation + timing.latency_cycles > barrier.initiation_cycles + barrier.latency_cycles
         )
 
     def _cost(

@@ -40,8 +40,8 @@ def most_cycles(
                 total += weight(instruction)
             case Repeat(count=count, body=inner) | BlockRepeat(count=count, body=inner):
                 if count:
-                    one = most_cycles(inner, weight, prices)
-                    total += (count if one >= 0 else node.least) * one
+                    per_iteration = most_cycles(inner, weight, prices)
+                    total += (count if per_iteration >= 0 else node.least) * per_iteration
             case Unordered(first, second):
                 total += most_cycles(first, weight, prices) + most_cycles(second, weight, prices)
             case Choice(alternatives) | BlockChoice(alternatives=alternatives):

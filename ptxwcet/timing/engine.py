@@ -108,13 +108,13 @@ class Engine:
                 case Loop():
                     self._loop(node, state)
                 case BothOrders(first, second):
-                    other = state.copy()
-                    self.run(second, other)
-                    self.run(first, other)
+                    second_first = state.copy()
+                    self.run(second, second_first)
+                    self.run(first, second_first)
                     state.gap = None
                     self.run(first, state)
                     self.run(second, state)
-                    state.join(other)
+                    state.join(second_first)
                 case OneOf(alternatives):
                     self._one_of(alternatives, state)
                 case Credit(cycles):

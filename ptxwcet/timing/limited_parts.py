@@ -92,28 +92,30 @@ def attribute_limited(
     Executions are those of the way that was found, and of the passings that pay for the rest.
     """
     cycles, prices = length
-    found = attribute_warp(body, scoreboard, through_bubble=through_bubble, prices=above(prices))
-    rest = cycles - found.cycles
+    attributed = attribute_warp(
+        body, scoreboard, through_bubble=through_bubble, prices=above(prices)
+    )
+    rest = cycles - attributed.cycles
     if not rest:
-        return found
+        return attributed
     runs = (
         attribute_warp((Repeat(_STEADY, part),), scoreboard) for part in limited_parts(body, prices)
     )
     steady = next(run for run in runs if run.cycles)
     weights = {
         (origin, kind): cycles
-        for origin, row in steady.parts.items()
-        for kind, cycles in enumerate(row)
+        for origin, cycle_parts in steady.parts.items()
+        for kind, cycles in enumerate(cycle_parts)
     }
     numbers = dict(enumerate(weights))
     shares = spread(rest, {number: weights[key] for number, key in numbers.items()})
-    rows = {origin: list(row) for origin, row in found.parts.items()}
+    cycle_counts = {origin: list(cycle_parts) for origin, cycle_parts in attributed.parts.items()}
     for number, share in shares.items():
         origin, kind = numbers[number]
-        rows.setdefault(origin, [0, 0, 0])[kind] += share
-    executions = dict(found.executions)
+        cycle_counts.setdefault(origin, [0, 0, 0])[kind] += share
+    executions = dict(attributed.executions)
     passings = -(-max(rest, 0) * _STEADY // steady.cycles)
     for origin, times in steady.executions.items():
         executions[origin] = executions.get(origin, 0) + passings * times // _STEADY
-    parts = {origin: CycleParts(*row) for origin, row in rows.items()}
+    parts = {origin: CycleParts(*counts) for origin, counts in cycle_counts.items()}
     return WarpAttribution(cycles, parts, executions)

@@ -65,15 +65,15 @@ def least_over_prices(
     that without prices. Cost: some dozens of evaluations a limit, for twice the logarithm of the
     price.
     """
-    known: dict[tuple[int, ...], int] = {}
+    totals: dict[tuple[int, ...], int] = {}
     keys = sorted(limits)
 
     def total(prices: tuple[int, ...]) -> int:
-        if prices not in known:
+        if prices not in totals:
             named = {key: price for key, price in zip(keys, prices, strict=True) if price}
             paid = sum(price * limits[key] for key, price in named.items())
-            known[prices] = paid + relaxed(named or NO_PRICES)
-        return known[prices]
+            totals[prices] = paid + relaxed(named or NO_PRICES)
+        return totals[prices]
 
     best = (0,) * len(keys)
     total(best)
@@ -101,5 +101,5 @@ def _along(
             high = middle + 1
         else:
             low = middle
-    found = min(range(low, high + 1), key=at)
-    return (*prices[:place], found, *prices[place + 1 :])
+    best_price = min(range(low, high + 1), key=at)
+    return (*prices[:place], best_price, *prices[place + 1 :])

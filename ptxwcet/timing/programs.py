@@ -121,15 +121,15 @@ class _Builder:
     def programs(self, paths: Sequence[Path]) -> list[tuple[Node, ...]]:
         """The whole program of each class of warps.
 
-        What the block chooses at a place for the n-th time it chooses for all warps. So a choice
+        The n-th choice that the block makes at a place is the same for all warps. So a choice
         that has barriers at one visit is shown at each, and in each class: they are paired by their
         order.
         """
         while True:
-            found = [self._part(nodes, tallied=not may_end(nodes)) for nodes in paths]
+            programs = [self._part(nodes, tallied=not may_end(nodes)) for nodes in paths]
             if len(paths) == 1 or self._shown == self._waiting:
                 require_alike(paths, frozenset(place for _, place in self._waiting))
-                return found
+                return programs
             self._shown = frozenset(self._waiting)
 
     def _is_shown(self, kind: str, site: int, inside: tuple[Node, ...]) -> bool:
@@ -264,8 +264,8 @@ class _Builder:
         """A visit after which the warp may end, and a rest that it executes if it does not.
 
         Ending here takes no longer than going on: what follows ends with the same instructions,
-        which wait for nothing. Only the branch, taken or not, is open. So do the other warps, which
-        wait at barriers for the end or for what comes in its place, if that takes no less.
+        which wait for nothing. Only the branch, taken or not, is open. The other warps, which wait
+        at barriers, lose nothing either if what comes in place of the end takes no less.
         """
         leave, stay = self._visit(node.leave), self._visit(node.stay)
         ending = (
@@ -294,13 +294,13 @@ class _Builder:
         """
         out = list(self._visit(Visit(fork.block, fork.jumps)))
         out += self._tallied_at(*fork.visits)
-        one, two = self._side(fork.first), self._side(fork.second)
-        if has_barrier(one):
-            one, two = two, one
-        before, after = split_at_barrier(two)
-        out.append(Unordered(one, before) if one and before else Choice((one or before, ())))
-        if one and after and not isinstance(after[0], Barrier):
-            after = with_late_side(after, one)  # which barrier comes first is not decided
+        side, other_side = self._side(fork.first), self._side(fork.second)
+        if has_barrier(side):
+            side, other_side = other_side, side
+        before, after = split_at_barrier(other_side)
+        out.append(Unordered(side, before) if side and before else Choice((side or before, ())))
+        if side and after and not isinstance(after[0], Barrier):
+            after = with_late_side(after, side)  # which barrier comes first is not decided
         return [*out, *after]
 
     def _shares(self, count: AffineCount, least: AffineCount, body: Path) -> list[Node]:

@@ -20,7 +20,7 @@ class CycleParts(NamedTuple):
 
     @property
     def total(self) -> int:
-        """All of them."""
+        """The sum of the three parts."""
         return self.issue + self.result + self.unit
 
 

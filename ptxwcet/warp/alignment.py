@@ -92,12 +92,12 @@ def _choose(stacks: list[list[SectionNode]], times: int) -> AlignedChoice:
     alternatives = []
     for number in range(len(present[0].alternatives)):
         sides = [
-            list(reversed(one.alternatives[number])) if isinstance(one, SectionChoice) else []
-            for one in choices
+            list(reversed(choice.alternatives[number])) if isinstance(choice, SectionChoice) else []
+            for choice in choices
         ]
-        found: list[AlignedStep] = []
-        _align(sides, 1, found)
-        alternatives.append(tuple(found))
+        aligned: list[AlignedStep] = []
+        _align(sides, 1, aligned)
+        alternatives.append(tuple(aligned))
     return AlignedChoice(times, tuple(alternatives))
 
 

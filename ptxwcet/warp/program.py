@@ -143,11 +143,10 @@ class BlockChoice:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """A mark that takes no time: a run of the warp passes marks of this ``key`` ``most`` times.
+    """A mark that takes no time; a run of the warp passes at most ``most`` marks of its ``key``.
 
-    At most so often, all of them together; ways through the program that pass more are not taken.
-    All tallies of a program with one key have the same ``most``. It is a mark of the whole run, and
-    so of each section of it.
+    Ways through the program that pass more are not taken. All tallies of a program with one key
+    have the same ``most``. It is a mark of the whole run, and so of each section of it.
     """
 
     key: str

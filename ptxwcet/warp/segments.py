@@ -76,12 +76,12 @@ def has_barrier(body: Sequence[Node]) -> bool:
             case TimedInstruction() | Tally():
                 continue
             case Repeat(count=count, body=inner) | BlockRepeat(count=count, body=inner):
-                found = count > 0 and has_barrier(inner)
+                occurs = count > 0 and has_barrier(inner)
             case Unordered(first, second):
-                found = has_barrier(first) or has_barrier(second)
+                occurs = has_barrier(first) or has_barrier(second)
             case Choice(alternatives):
-                found = any(has_barrier(side) for side in alternatives)
-        if found:
+                occurs = any(has_barrier(side) for side in alternatives)
+        if occurs:
             return True
     return False
 
@@ -159,7 +159,7 @@ def with_late_side(body: tuple[Node, ...], side: tuple[Node, ...]) -> tuple[Node
                 return (*out, late, *body[place:])
             case BlockChoice(site, alternatives) if has_barrier((node,)):
                 sides = tuple(
-                    with_late_side(one, side) if has_barrier(one) else one for one in alternatives
+                    with_late_side(way, side) if has_barrier(way) else way for way in alternatives
                 )
                 out.append(BlockChoice(site, sides))
                 if meets_barrier((node,)):

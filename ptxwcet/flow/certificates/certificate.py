@@ -107,7 +107,7 @@ class Step:
 
     @property
     def fall(self) -> int:
-        """By how much the measure falls if that does not depend on it; else 0."""
+        """How much the measure falls, if that does not depend on its value; else 0."""
         return -self.constant if self.factor == self.divisor == 1 else 0
 
 

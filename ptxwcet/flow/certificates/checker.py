@@ -101,9 +101,9 @@ def check_iteration(
         effort.spend(1)
         if doubts.are_confirmed_by(state):
             return Verdict.WRONG
-    answer, found = _answer(certificate.invariant, iteration.before, doubts, effort)
-    if found is not None:
-        states.insert(0, found)
+    answer, counterexample = _answer(certificate.invariant, iteration.before, doubts, effort)
+    if counterexample is not None:
+        states.insert(0, counterexample)
         del states[_MOST_STATES:]
     return _VERDICTS[answer]
 
@@ -123,7 +123,7 @@ def check_entry(
 
 @dataclass(frozen=True, slots=True)
 class _Doubts:
-    """What is to be impossible: that all of ``given`` is true, and not all of ``claims``."""
+    """What has to be impossible: that all of ``given`` are true, and not all of ``claims``."""
 
     given: list[Term]
     claims: list[Term]
@@ -199,7 +199,7 @@ def magnitude_of(pair: Remainders) -> Sum:
 
 
 def _doubts_of_entry(certificate: Certificate, entry: EntryFacts, contents: Contents) -> _Doubts:
-    """A state at an entry that the certificate does not cover.
+    """The doubt that there is a state at an entry which the certificate does not cover.
 
     Raises NotFollowed.
     """
@@ -213,7 +213,7 @@ def _doubts_of_entry(certificate: Certificate, entry: EntryFacts, contents: Cont
 
 
 def _doubts_of_iteration(certificate: Certificate, iteration: Passage) -> _Doubts:
-    """An iteration that goes back and is not as the certificate says. Raises NotFollowed."""
+    """The doubt that an iteration goes back and breaks what is certified. Raises NotFollowed."""
     before, after = iteration.before, iteration.after
     given = [iteration.arrives, *(_within(bound, before) for bound in certificate.invariant)]
     claims = [_within(bound, after) for bound in certificate.invariant]
@@ -228,7 +228,7 @@ def _doubts_of_iteration(certificate: Certificate, iteration: Passage) -> _Doubt
 
 
 def _narrow(question: Question, bounds: tuple[Bound, ...], contents: Contents) -> None:
-    """Registers that are required to be in a small range have few bits."""
+    """Gives few bits to registers that are required to be in a small range."""
     for bound in bounds:
         match bound.sum:
             case Sum((Part(name, 1, Reading.SIGNED | Reading.UNSIGNED),), 0):

@@ -38,28 +38,28 @@ def is_impossible(truths: list[Term], effort: Effort) -> bool:
     """
     own = Effort(effort.most // 10)
     try:
-        found = _is_impossible(truths, own, _MOST_SPLITS)
+        impossible = _is_impossible(truths, own, _MOST_SPLITS)
     except TooMuchEffort:
-        found = False
+        impossible = False
     effort.spend(own.spent)
-    return found
+    return impossible
 
 
 def _is_impossible(truths: list[Term], effort: Effort, splits: int) -> bool:
     pending, plain = list(truths), list[Term]()
     while pending:
-        one = pending.pop()
-        negated = one.op is Op.NOT
-        inner = one.args[0] if negated else one
-        if one.op is Op.CONST:
-            if not one.value:
+        truth = pending.pop()
+        negated = truth.op is Op.NOT
+        inner = truth.args[0] if negated else truth
+        if truth.op is Op.CONST:
+            if not truth.value:
                 return True
         elif negated and inner.op is Op.NOT:
             pending.append(inner.args[0])
         elif inner.op is (Op.OR if negated else Op.AND):
             pending += [~part if negated else part for part in inner.args]
         else:
-            plain.append(one)
+            plain.append(truth)
     choice = _choice(plain)
     if choice is None:
         return _Facts(effort).contradict(plain)
@@ -77,17 +77,17 @@ def _is_impossible(truths: list[Term], effort: Effort, splits: int) -> bool:
 
 def _choice(truths: list[Term]) -> Term | None:
     """A bit that decides something, which no other choice is within; None if there is none."""
-    found: list[Term] = []
+    conditions: list[Term] = []
 
-    def note(one: Term, _: list[None]) -> None:
-        if one.op is Op.ITE:
-            found.append(one.args[0])
+    def note(node: Term, _: list[None]) -> None:
+        if node.op is Op.ITE:
+            conditions.append(node.args[0])
 
-    known: dict[Term, None] = {}
+    visited: dict[Term, None] = {}
     for truth in truths:
-        fold(truth, note, known)
-    if found:
-        return found[0]
+        fold(truth, note, visited)
+    if conditions:
+        return conditions[0]
     for truth in truths:
         inner = truth.args[0] if truth.op is Op.NOT else truth
         if inner.op in (Op.AND, Op.OR):
@@ -170,41 +170,41 @@ class _Facts:
             self._forms[key] = self._read(one, is_signed)
         return self._forms[key]
 
-    def _read(self, one: Term, is_signed: bool) -> Form:
-        if one.op is Op.CONST:
-            return _sum({}, {None: signed(one.value, one.width) if is_signed else one.value})
-        low = -(1 << one.width - 1) if is_signed else 0
-        high = low + (1 << one.width) - 1
-        for form in self._congruent(one, is_signed):
+    def _read(self, node: Term, is_signed: bool) -> Form:
+        if node.op is Op.CONST:
+            return _sum({}, {None: signed(node.value, node.width) if is_signed else node.value})
+        low = -(1 << node.width - 1) if is_signed else 0
+        high = low + (1 << node.width) - 1
+        for form in self._congruent(node, is_signed):
             below, above = _sum({None: low - 1}, form, -1), _sum(form, {None: -high - 1})
             if all(self._is_negative(end) for end in (below, above)):
                 return form
-        own: Form = {(one, is_signed): 1}
+        own: Form = {(node, is_signed): 1}
         self._add(_sum(own, {None: -low}))
         self._add(_sum({None: high}, own, -1))
         return own
 
-    def _congruent(self, one: Term, is_signed: bool) -> list[Form]:
+    def _congruent(self, node: Term, is_signed: bool) -> list[Form]:
         """Forms that are the same number modulo ``2**width``."""
-        match one.op, one.args:
+        match node.op, node.args:
             case Op.SEXT, (inner,):
                 return [self._form(inner, True)]
             case Op.ZEXT, (inner,):
                 return [self._form(inner, False)]
-            case Op.EXTRACT, (inner,) if one.value == 0:
+            case Op.EXTRACT, (inner,) if node.value == 0:
                 return [self._form(inner, True)]
             case ((Op.ADD | Op.SUB), (left, right)):
-                scale = 1 if one.op is Op.ADD else -1
+                scale = 1 if node.op is Op.ADD else -1
                 return [
                     _sum(self._form(left, a), self._form(right, b), scale)
                     for a, b in product((is_signed, not is_signed), repeat=2)
                 ]
             case Op.MUL, (inner, Term(op=Op.CONST, value=factor)):
-                by = signed(factor, one.width)
+                by = signed(factor, node.width)
                 return [_sum({}, self._form(inner, a), by) for a in (is_signed, not is_signed)]
             case Op.UDIV, (inner, Term(op=Op.CONST, value=by)) if by:
-                return [self._quotient(one, inner, by)]
-        return [self._form(one, True)] if not is_signed else []
+                return [self._quotient(node, inner, by)]
+        return [self._form(node, True)] if not is_signed else []
 
     def _quotient(self, one: Term, number: Term, by: int) -> Form:
         """A quotient without sign by a constant, with what defines it."""
@@ -248,7 +248,7 @@ class _Variable:
         self.others = [form for form in forms if name not in form]
 
     def eliminated(self) -> list[Form]:
-        """What follows of the other variables."""
+        """The facts about the other variables that follow."""
         found = {frozenset(form.items()): form for form in self.others}
         for one, two in product(self.below, self.above):
             scaled = _sum({}, one, -two[self.name])
@@ -258,7 +258,7 @@ class _Variable:
 
 
 def _pairs(one: _Variable) -> int:
-    """By how many facts more there are without a variable."""
+    """How many facts more there are once a variable is eliminated."""
     return len(one.below) * len(one.above) - len(one.below) - len(one.above)
 
 

@@ -59,24 +59,24 @@ class Passage:
         return self._after.get(name) or self._sources.before(name)
 
     def divisors(self) -> list[int]:
-        """The constants by which what registers are at the end has been divided, magnitudes."""
-        found: dict[int, None] = {}
+        """The magnitudes of the constants by which contents of registers have been divided."""
+        divisors: dict[int, None] = {}
 
-        def note(one: Term, _: list[None]) -> None:
-            if one.op in (Op.UDIV, Op.SDIV) and one.args[1].op is Op.CONST:
-                by = one.args[1].value
-                negative = one.op is Op.SDIV and by >> (one.width - 1)
-                found[(1 << one.width) - by if negative else by] = None
+        def note(node: Term, _: list[None]) -> None:
+            if node.op in (Op.UDIV, Op.SDIV) and node.args[1].op is Op.CONST:
+                by = node.args[1].value
+                negative = node.op is Op.SDIV and by >> (node.width - 1)
+                divisors[(1 << node.width) - by if negative else by] = None
 
         for term_ in self._after.values():
             fold(term_, note)
-        return [by for by in found if by > 1]
+        return [by for by in divisors if by > 1]
 
 
 def iteration_of(graph: FlowGraph, loop: Loop) -> Passage:
     """One iteration of a loop, from its header to its header. Raises NotFollowed.
 
-    Cost: linear in the body, times the registers that ways write which meet.
+    Cost: linear in the body, times the registers that differ where ways meet.
     """
     return _Follower(graph, loop.body, loop.header, loop.header).passage()
 
@@ -134,7 +134,7 @@ class _Sources:
         return int(digits)
 
     def fresh(self, width: int) -> Term:
-        """Some number."""
+        """A new source, for a number of which nothing is known."""
         return source(next(self._numbers), width)
 
     def before(self, name: str) -> Term:
@@ -166,7 +166,7 @@ class _Follower:
         self.sources = _Sources(self.graph.kernel.registers)
 
     def passage(self) -> Passage:
-        """All ways as one. Raises NotFollowed."""
+        """All ways joined into one passage. Raises NotFollowed."""
         cfg = self.graph.cfg
         size = sum(cfg.blocks[block].end - cfg.blocks[block].start for block in self.blocks)
         if size > MOST_INSTRUCTIONS:
@@ -268,10 +268,10 @@ class _Follower:
         guard = (
             graph.kernel.instructions[bounds.end - 1].guard if bounds.end > bounds.start else None
         )
-        known = guard is not None and {taken, fallthrough} == set(successors)
+        is_guarded = guard is not None and {taken, fallthrough} == set(successors)
         for target in successors:
             condition = self.sources.fresh(1)
-            if known and guard is not None:
+            if is_guarded and guard is not None:
                 holds = self._read(registers, guard.register)
                 condition = holds if (target == taken) != guard.negated else ~holds
             self._go(target, _both(reached, condition), dict(registers))
@@ -345,18 +345,18 @@ class _Follower:
     def _substituted(self, root: Term, sources: list[Term | None]) -> Term:
         """A term over sources of an instruction, with terms in their place."""
 
-        def put(one: Term, args: list[Term]) -> Term:
-            match one.op:
+        def put(node: Term, args: list[Term]) -> Term:
+            match node.op:
                 case Op.CONST:
-                    return one
+                    return node
                 case Op.SOURCE:
-                    found = sources[one.value]
-                    if found is None or found.width != one.width:
-                        return self.sources.fresh(one.width)
-                    return found
+                    replacement = sources[node.value]
+                    if replacement is None or replacement.width != node.width:
+                        return self.sources.fresh(node.width)
+                    return replacement
                 case Op.ANY:
-                    return self.sources.fresh(one.width)
-            return simplified(term(one.op, one.width, tuple(args), one.value))
+                    return self.sources.fresh(node.width)
+            return simplified(term(node.op, node.width, tuple(args), node.value))
 
         return fold(root, put)
 

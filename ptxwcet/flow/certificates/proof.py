@@ -31,17 +31,17 @@ def verdict_of(graph: FlowGraph, loop: Loop, proof: Proof, effort: Effort) -> Ve
 
     Cost: two questions to the solver; what belongs to the loop alone is asked once a graph.
     """
-    known = graph.work.passages
+    verdicts = graph.work.passages
     iteration = _passage(graph, loop, None)
     way = None if proof.way is None else _passage(graph, loop, proof.way)
     if iteration is None or (way is None and proof.way is not None):
         return Verdict.NOT_SETTLED
     key = (loop.id, proof.certificate)
-    if key not in known:  # what iterations do is the same for all entries
+    if key not in verdicts:  # what iterations do is the same for all entries
         states = graph.work.states.setdefault(loop.id, [])
-        known[key] = check_iteration(proof.certificate, iteration, effort, states)
-    if known[key] is not Verdict.CONFIRMED:
-        return Verdict(known[key])
+        verdicts[key] = check_iteration(proof.certificate, iteration, effort, states)
+    if verdicts[key] is not Verdict.CONFIRMED:
+        return Verdict(verdicts[key])
     return check_entry(proof.certificate, iteration, EntryFacts(proof.facts, way), effort)
 
 
@@ -58,14 +58,14 @@ def divisors_in(graph: FlowGraph, loop: Loop) -> tuple[int, ...]:
 
 def _passage(graph: FlowGraph, loop: Loop, start: BlockId | None) -> Passage | None:
     """An iteration, or the way from a block; None if it is not followed."""
-    known = graph.work.passages
+    passages = graph.work.passages
     key = (loop.id, start)
-    if key not in known:
+    if key not in passages:
         try:
-            known[key] = (
+            passages[key] = (
                 iteration_of(graph, loop) if start is None else way_from(graph, start, loop)
             )
         except NotFollowed:
-            known[key] = None
-    found: Passage | None = known[key]
-    return found
+            passages[key] = None
+    passage: Passage | None = passages[key]
+    return passage

@@ -29,25 +29,25 @@ class _Product(NamedTuple):
     signed: bool
 
 
-def simplified(one: Term) -> Term:
+def simplified(node: Term) -> Term:
     """A quotient in the place of a product that computes it; the same term if it is none.
 
     Cost: constant.
     """
-    match one:
+    match node:
         case Term(op=Op.EXTRACT, args=(inner,), value=low):
             product = _product(inner)
             if product is not None and low > 0:
-                return _quotient(product, low, one.width) or one
+                return _quotient(product, low, node.width) or node
         case Term(op=Op.LSHR | Op.ASHR, args=(inner, Term(op=Op.CONST, value=by))):
             if inner.op is Op.EXTRACT:
                 product, below = _product(inner.args[0]), inner.value
                 is_top = inner.value + inner.width == inner.args[0].width
             else:
                 product, below, is_top = _product(inner), 0, True
-            if product is not None and is_top and 0 < by < one.width:
-                return _shifted(product, one, below + by) or one
-    return one
+            if product is not None and is_top and 0 < by < node.width:
+                return _shifted(product, node, below + by) or node
+    return node
 
 
 def _shifted(product: _Product, one: Term, by: int) -> Term | None:
@@ -61,18 +61,18 @@ def _shifted(product: _Product, one: Term, by: int) -> Term | None:
     return _quotient(product, by, one.width)
 
 
-def _product(one: Term) -> _Product | None:
+def _product(node: Term) -> _Product | None:
     """A term as a positive constant times an extended number, if that cannot overflow."""
-    if one.op is not Op.MUL:
+    if node.op is not Op.MUL:
         return None
-    for wide, factor in (one.args, one.args[::-1]):
+    for wide, factor in (node.args, node.args[::-1]):
         if factor.op is not Op.CONST or wide.op not in (Op.ZEXT, Op.SEXT) or factor.value < 2:
             continue
         (number,) = wide.args
         signed = wide.op is Op.SEXT
-        if signed and factor.value >> (one.width - 1):
+        if signed and factor.value >> (node.width - 1):
             continue  # a negative factor
-        if (factor.value << (number.width - signed)) < 1 << (one.width - signed):
+        if (factor.value << (number.width - signed)) < 1 << (node.width - signed):
             return _Product(number, factor.value, signed)
     return None
 
@@ -93,8 +93,8 @@ def _quotient(product: _Product, by: int, width: int) -> Term | None:
         (end + 1) // divisor * rest > factor or (end // divisor + 1) * rest > 2 * factor
     ):
         return None
-    found = number.divided_by(const(divisor, number.width), signed=product.signed)
+    quotient = number.divided_by(const(divisor, number.width), signed=product.signed)
     if product.signed:
         below = number.less_than(0, signed=True).extended(number.width, signed=False)
-        found = found - below
-    return found.resized(width, signed=product.signed)
+        quotient = quotient - below
+    return quotient.resized(width, signed=product.signed)

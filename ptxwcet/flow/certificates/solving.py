@@ -89,10 +89,10 @@ class Question:
                 return self._expression(divided)
         return self._formula.apply(one.op.value, one.width, args, one.value)
 
-    def _by_constant(self, one: Term) -> Term | None:
+    def _by_constant(self, division: Term) -> Term | None:
         """A quotient or remainder by a constant, in other terms; None if it is for the solver."""
-        number, by = one.args
-        width, signed = one.width, one.op in (Op.SDIV, Op.SREM)
+        number, by = division.args
+        width, signed = division.width, division.op in (Op.SDIV, Op.SREM)
         divisor_is_negative = signed and bool(by.value >> (width - 1))
         divisor = (1 << width) - by.value if divisor_is_negative else by.value
         if divisor < 2 or (not signed and divisor & (divisor - 1) == 0):
@@ -102,8 +102,8 @@ class Question:
             is_negative.choose(-number, number) if signed else number, divisor
         )
         if not signed:
-            return quotient if one.op is Op.UDIV else rest
-        if one.op is Op.SREM:
+            return quotient if division.op is Op.UDIV else rest
+        if division.op is Op.SREM:
             return is_negative.choose(-rest, rest)
         turned = ~is_negative if divisor_is_negative else is_negative
         return turned.choose(-quotient, quotient)
@@ -138,11 +138,11 @@ class State:
 
         Cost: once for each distinct term, whatever is asked of the same state.
         """
-        return bool(evaluate(truth, defaultdict(int), known=self._known))
+        return bool(evaluate(truth, defaultdict(int), memo=self._known))
 
 
 def all_of(truths: list[Term]) -> Term:
-    """One bit: whether all of some are true."""
+    """The term of one bit that says whether all of ``truths`` are true."""
     found = const(1, 1)
     for one in truths:
         found = one if found.op is Op.CONST and found.value else term(Op.AND, 1, (found, one))

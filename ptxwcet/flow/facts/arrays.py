@@ -25,18 +25,18 @@ def resolve_arrays(
     PtxwcetError (PW213 no such parameter, PW214 no pointer or no such range, PW215 two different
     ranges). Cost: linear.
     """
-    found: dict[str, tuple[ArrayRange, FactSource]] = {}
+    ranges: dict[str, tuple[ArrayRange, FactSource]] = {}
     for fact in facts:
         parameter = find_parameter(kernel, fact, cuda_names)
         if parameter.is_array or parameter.size_bytes != _POINTER_BYTES:
             message = f"{fact.name} is no pointer"
             raise _refused(fact, message, "only pointers of 64 bits lead to arrays")
-        row = _parsed(fact)
-        earlier, by = found.setdefault(parameter.name, (row, fact.source))
-        if str(earlier) != str(row):
-            texts = (str(earlier), by), (str(row), fact.source)
+        array_range = _parsed(fact)
+        earlier, by = ranges.setdefault(parameter.name, (array_range, fact.source))
+        if str(earlier) != str(array_range):
+            texts = (str(earlier), by), (str(array_range), fact.source)
             raise PtxwcetError(conflict(f"the range of array {fact.name}", *texts))
-    return {name: row for name, (row, _) in found.items()}
+    return {name: row for name, (row, _) in ranges.items()}
 
 
 def _parsed(fact: ParameterFact) -> ArrayRange:

@@ -140,12 +140,12 @@ def _mark(
     source = span.source
     lead = _code(source, before.end, span.start)
     follow = _code(source, span.end, after.start)
-    anchor, other, is_sure = after, before, True
+    anchor, neighbour, is_sure = after, before, True
     # inlining puts several instructions, in several blocks, in the place of a call
     if _LABEL.search(follow) or after.control is ControlEffect.CALL:
         falls_through = before.control in (ControlEffect.NONE, ControlEffect.BARRIER)
         is_sure = falls_through and not _LABEL.search(lead)
-        anchor, other = (before, after) if is_sure else (after, before)
+        anchor, neighbour = (before, after) if is_sure else (after, before)
     origin, file, line = None, "", 0
     locations = list(_LOC.finditer(lead))
     if locations:
@@ -157,7 +157,7 @@ def _mark(
     shown = readable_paths(files.values()).get(file, file)
     name = f"{shown}:{line}" if file and line else f"PTX line {span.line}"
     states = FactSource(f"asm comment {name}", span)
-    places = anchor.start, other.start
+    places = anchor.start, neighbour.start
     return Mark(span, *fact, *places, is_sure, origin, states, file.rpartition("/")[2], line)
 
 

@@ -40,24 +40,24 @@ def fact_assumptions(
     """
     entries = [entry for warp in paths.warps for entry in loop_entries(warp.nodes)]
     used = {entry.loop for entry in entries if entry.origin is BoundOrigin.USER} | paths.relied
-    found = []
+    assumptions = []
     if used:
         names = _names(facts.loop_sources.get(loop, "--loop-bound") for loop in sorted(used))
-        found.append(_assumed("user-loop-bounds", _LOOP_BOUNDS.format(names), names))
+        assumptions.append(_assumed("user-loop-bounds", _LOOP_BOUNDS.format(names), names))
     if totals:
         names = _names(total.source for total in totals)
         text = _TOTALS.format(names, _names(total.what for total in totals))
-        found.append(_assumed("user-totals", text, names))
+        assumptions.append(_assumed("user-totals", text, names))
     marked = used & facts.marked
     if marked:
         names = _names(facts.loop_sources[loop] for loop in sorted(marked))
-        found.append(_assumed("asm-comment-loops", _MARKED, names))
+        assumptions.append(_assumed("asm-comment-loops", _MARKED, names))
     if launch.ranges:
         shown = [
             f"{launch.name_of(name)} in {low}..{high}"
             for name, (low, high) in launch.ranges.items()
         ]
-        found.append(
+        assumptions.append(
             _assumed(
                 "parameter-ranges",
                 f"parameters lie in their ranges: {', '.join(shown)}",
@@ -67,25 +67,25 @@ def fact_assumptions(
     if launch.arrays:
         shown = [f"{launch.name_of(name)} {row}" for name, row in launch.arrays.items()]
         sources = _names(row.source for row in launch.arrays.values())
-        found.append(_assumed("array-contents", _ARRAYS.format(", ".join(shown)), sources))
+        assumptions.append(_assumed("array-contents", _ARRAYS.format(", ".join(shown)), sources))
     if given:
         text = f"{_MEMORY}: {', '.join(given)}"
-        found.append(_assumed("launch-memory", text, "launch file"))
+        assumptions.append(_assumed("launch-memory", text, "launch file"))
     if facts.never:
         names = _names(facts.branch_sources.get(one, "facts file") for one in sorted(facts.never))
         text = f"no warp takes the outcomes of branches that {names} excludes"
-        found.append(_assumed("infeasible-branches", text, names))
+        assumptions.append(_assumed("infeasible-branches", text, names))
     if facts.exclusive:
         pairs = [pair[0] for pair in facts.exclusive]
         names = _names(facts.branch_sources.get(one, "facts file") for one in pairs)
         text = f"no warp has both outcomes of a pair that {names} calls exclusive in one run"
-        found.append(_assumed("exclusive-branches", text, names))
+        assumptions.append(_assumed("exclusive-branches", text, names))
     if facts.uniform:
         text = "branches that the user calls uniform are so: all threads of warp or block agree"
-        found.append(_assumed("uniform-branches", text))
+        assumptions.append(_assumed("uniform-branches", text))
     if any(rests_on_no_races(warp.nodes) for warp in paths.warps):
-        found.append(_assumed("no-data-races", _NO_RACES, "path analysis"))
-    return tuple(found)
+        assumptions.append(_assumed("no-data-races", _NO_RACES, "path analysis"))
+    return tuple(assumptions)
 
 
 def _names(sources: Iterable[str]) -> str:

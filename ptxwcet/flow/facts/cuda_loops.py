@@ -63,8 +63,8 @@ def loops_around(source: str, line: int) -> tuple[SourceLoop, ...]:
         reader.file()
     except RecursionError:
         return ()
-    found = [loop for loop in reader.loops if loop.begin <= place < loop.end]
-    return tuple(sorted(found, key=lambda loop: -loop.begin))
+    around = [loop for loop in reader.loops if loop.begin <= place < loop.end]
+    return tuple(sorted(around, key=lambda loop: -loop.begin))
 
 
 def _tokens(text: str) -> list[_Token]:

@@ -27,12 +27,12 @@ def parameter_names(source: str, kernel_name: str) -> tuple[str, ...] | None:
     """
     wanted = source_name(kernel_name)
     text = _COMMENT.sub(" ", source)
-    found: set[tuple[str, ...]] = set()
+    candidates: set[tuple[str, ...]] = set()
     for match in _GLOBAL.finditer(text):
         declaration = _declaration_at(text, match.end())
         if declaration is not None and declaration[0] == wanted:
-            found.add(declaration[1])
-    return found.pop() if len(found) == 1 else None
+            candidates.add(declaration[1])
+    return candidates.pop() if len(candidates) == 1 else None
 
 
 def _declaration_at(text: str, start: int) -> tuple[str, tuple[str, ...]] | None:

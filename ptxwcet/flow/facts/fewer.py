@@ -96,7 +96,7 @@ def _without_uniform(block: int) -> _Without:
 
 
 def _without_pair(number: int) -> _Without:
-    """Without a pair of exclusive outcomes; those with larger numbers have to be left out first."""
+    """Leaves out a pair of exclusive outcomes; pairs with larger numbers have to go first."""
 
     def without(stated: Stated) -> Stated:
         launch, facts = stated

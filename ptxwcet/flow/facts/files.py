@@ -144,16 +144,16 @@ class _Reader:
             top.report("PW243", f"{kind} is no table", kind, f"write [{kind}]")
             return []
         entry = _Entry(self, kind, 0, table)
-        found: list[ParameterFact] = []
+        facts: list[ParameterFact] = []
         for name, value in table.items():
             if not isinstance(value, dict):
-                found += read(entry, name, value, None)
+                facts += read(entry, name, value, None)
                 continue
             try:
-                found += self._of_kernel(kind, name, value, read)
+                facts += self._of_kernel(kind, name, value, read)
             except Exception as error:
                 self._add_unread(error, name)
-        return found
+        return facts
 
     def _of_kernel(
         self, kind: str, kernel: str, table: Mapping[str, Any], read: _Read

@@ -55,7 +55,7 @@ def marked_bounds(
     Raises PtxwcetError: PW249 for a comment of this kernel that bounds nothing, PW215 for two that
     contradict each other. Cost: blocks of the loops times comments in them.
     """
-    found: dict[int, list[MarkedBound]] = defaultdict(list)
+    stated: dict[int, list[MarkedBound]] = defaultdict(list)
     for loop, group in _groups(kernel, cfg, forest, marks):
         passed = _fewest(cfg, forest, loop, group.counts)
         elsewhere = not group.mark.is_total and _is_elsewhere(kernel, cfg, loop, group.mark)
@@ -66,8 +66,8 @@ def marked_bounds(
         if passed > 1:
             name += f" ({group.mark.number} passings, {passed} an iteration)"
         source, number = FactSource(name, group.mark.span), group.mark.number
-        found[loop.id].append(MarkedBound(number // passed, source, group.mark.is_total))
-    return {loop: _together(cfg, forest.loops[loop], rows) for loop, rows in found.items()}
+        stated[loop.id].append(MarkedBound(number // passed, source, group.mark.is_total))
+    return {loop: _together(cfg, forest.loops[loop], bounds) for loop, bounds in stated.items()}
 
 
 def _groups(
@@ -193,17 +193,17 @@ def _bounds_nothing(name: str, mark: Mark, reason: str) -> Diagnostic:
     )
 
 
-def _together(cfg: ControlFlowGraph, loop: Loop, rows: list[MarkedBound]) -> MarkedBound:
+def _together(cfg: ControlFlowGraph, loop: Loop, stated: list[MarkedBound]) -> MarkedBound:
     """All that comments say of one loop. Bounds must agree, totals may be larger or smaller.
 
     Two comments with different bounds in one loop are no matter of taking the smaller: one of them
     may have been in a loop inside that the compiler has unrolled completely.
     """
-    bounds = [row for row in rows if not row.is_total]
-    for other in bounds[1:]:
-        if other.most != bounds[0].most:
-            one = str(bounds[0].most), bounds[0].source
-            what = f"the loop at {cfg.name(loop.header)}"
-            two = str(other.most), other.source
-            raise PtxwcetError(conflict(what, one, two, _TWO_LOOPS))
-    return min(rows, key=lambda row: row.most)
+    bounds = [row for row in stated if not row.is_total]
+    for bound in bounds[1:]:
+        if bound.most != bounds[0].most:
+            first = str(bounds[0].most), bounds[0].source
+            loop_name = f"the loop at {cfg.name(loop.header)}"
+            contrary = str(bound.most), bound.source
+            raise PtxwcetError(conflict(loop_name, first, contrary, _TWO_LOOPS))
+    return min(stated, key=lambda row: row.most)

@@ -46,7 +46,7 @@ _POINTER_BYTES = 8
 
 def parse_parameters(assignments: Sequence[str]) -> tuple[ParameterFact, ...]:
     """``["K=1024", "4=1..7"]``: what ``--param`` states. Raises PtxwcetError (PW213)."""
-    found = []
+    facts = []
     for assignment in assignments:
         name, separator, text = assignment.partition("=")
         if not separator or not name.strip():
@@ -59,8 +59,8 @@ def parse_parameters(assignments: Sequence[str]) -> tuple[ParameterFact, ...]:
                 )
             )
         source = FactSource(f"--param {assignment}")
-        found.append(ParameterFact(name.strip(), text.strip(), source))
-    return tuple(found)
+        facts.append(ParameterFact(name.strip(), text.strip(), source))
+    return tuple(facts)
 
 
 def resolve_parameters(
@@ -73,44 +73,44 @@ def resolve_parameters(
     Raises PtxwcetError (PW213 no such parameter, PW214 does not fit, PW215 two sources that
     contradict each other). Cost: linear.
     """
-    known: dict[str, tuple[Stated, FactSource]] = {}
+    merged: dict[str, tuple[Stated, FactSource]] = {}
     for fact in facts:
         parameter = find_parameter(kernel, fact, cuda_names)
         stated = _parse(parameter, fact)
-        earlier = known.get(parameter.name)
+        earlier = merged.get(parameter.name)
         if earlier is not None:
             both = _both(earlier[0], stated)
             if both is None:
                 texts = (_shown(earlier[0]), earlier[1]), (_shown(stated), fact.source)
                 raise PtxwcetError(conflict(f"parameter {fact.name}", *texts))
             stated = both
-        known[parameter.name] = stated, fact.source if earlier is None else earlier[1]
-    rows = [(name, row) for name, (row, _) in known.items()]
+        merged[parameter.name] = stated, fact.source if earlier is None else earlier[1]
+    values = [(name, value) for name, (value, _) in merged.items()]
     return ResolvedParameters(
-        {name: row for name, row in rows if isinstance(row, int | float)},
-        {name: row for name, row in rows if isinstance(row, tuple)},
-        {name: row.bytes for name, row in rows if isinstance(row, Alignment)},
+        {name: value for name, value in values if isinstance(value, int | float)},
+        {name: value for name, value in values if isinstance(value, tuple)},
+        {name: value.bytes for name, value in values if isinstance(value, Alignment)},
     )
 
 
-def _both(one: Stated, two: Stated) -> Stated | None:
+def _both(statement: Stated, other: Stated) -> Stated | None:
     """What follows from two statements about one parameter; None if they exclude each other.
 
-    Of alignments the larger follows; a pointer of which one is stated has no value.
+    Of two alignments the larger one follows; a pointer whose alignment is stated has no value.
     """
-    if isinstance(one, Alignment) or isinstance(two, Alignment):
-        if isinstance(one, Alignment) and isinstance(two, Alignment):
-            return Alignment(max(one.bytes, two.bytes))
+    if isinstance(statement, Alignment) or isinstance(other, Alignment):
+        if isinstance(statement, Alignment) and isinstance(other, Alignment):
+            return Alignment(max(statement.bytes, other.bytes))
         return None
-    if isinstance(one, tuple) and isinstance(two, tuple):
-        low, high = max(one[0], two[0]), min(one[1], two[1])
+    if isinstance(statement, tuple) and isinstance(other, tuple):
+        low, high = max(statement[0], other[0]), min(statement[1], other[1])
         return None if low > high else low if low == high else (low, high)
-    if isinstance(one, tuple):
-        one, two = two, one
-    if isinstance(two, tuple):
-        assert not isinstance(one, tuple)
-        return one if two[0] <= one <= two[1] else None
-    return one if one == two else None
+    if isinstance(statement, tuple):
+        statement, other = other, statement
+    if isinstance(other, tuple):
+        assert not isinstance(statement, tuple)
+        return statement if other[0] <= statement <= other[1] else None
+    return statement if statement == other else None
 
 
 def _shown(stated: Stated) -> str:
@@ -133,13 +133,13 @@ def find_parameter(
         return parameters[list(cuda_names).index(name)]
     fits = cuda_names is not None and len(cuda_names) == len(parameters)
     called = cuda_names if cuda_names is not None and fits else [None] * len(parameters)
-    known = [one.described(name) for one, name in zip(parameters, called, strict=True)]
+    described = [one.described(name) for one, name in zip(parameters, called, strict=True)]
     raise PtxwcetError(
         Diagnostic(
             "PW213",
             f"kernel {kernel.readable} has no parameter {name!r}",
             fact.source.span or kernel.span,
-            notes=("its parameters: " + ("; ".join(known) or "none"),),
+            notes=("its parameters: " + ("; ".join(described) or "none"),),
             help="name a parameter by index or PTX name; by CUDA name when the .cu lies beside "
             "the .ptx or is given by --source",
         )
@@ -172,7 +172,7 @@ def _parse(parameter: Parameter, fact: ParameterFact) -> Stated:
 
 
 def _alignment(parameter: Parameter, fact: ParameterFact, text: str) -> Alignment:
-    """Of a pointer, in bytes."""
+    """The stated alignment of a pointer, in bytes."""
     size = int(text) if text.isdecimal() and len(text) <= _LONGEST_ALIGNMENT else 0
     if size <= 0 or size & (size - 1):
         message = f"{text!r} is no power of two"

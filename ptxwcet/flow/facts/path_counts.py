@@ -41,7 +41,7 @@ class _Counter:
         self._visits = visits
 
     def rounds(self, nodes: Path, times: int) -> _Range:
-        """``times`` rounds of ``nodes``; what grows does so from round to round."""
+        """The visits in ``times`` rounds of ``nodes``; a growing loop grows from round to round."""
         return _sum(self._node(node, times) for node in nodes)
 
     def _node(self, node: PathNode, times: int) -> _Range:
@@ -67,8 +67,10 @@ class _Counter:
             case PathUnordered(first, second):
                 return self.rounds((*first, *second), 1)
             case PathFork(first=first, second=second):
-                one, two, both = node.visits
-                return self._one_of(((one, *first), (two, *second), (both, *first, *second)))
+                first_visit, second_visit, both_visits = node.visits
+                return self._one_of(
+                    ((first_visit, *first), (second_visit, *second), (both_visits, *first, *second))
+                )
             case PathPart(block, first, second, jumps):
                 return self._one_of(
                     ((Visit(block, jumps), *first), (Visit(block, taken=False), *second))

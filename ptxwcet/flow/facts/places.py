@@ -100,8 +100,8 @@ def loop_control(
     if location is None or block is None:
         return None
     for source, _ in loop.exits:
-        other = _branch_location(kernel, cfg, source)
-        if source != block and other is not None and other[:2] == location[:2]:
+        exit_location = _branch_location(kernel, cfg, source)
+        if source != block and exit_location is not None and exit_location[:2] == location[:2]:
             return None
     return location if _common_frames(kernel, cfg, loop) == _frames(location) else None
 
@@ -113,15 +113,15 @@ def _control_block(cfg: ControlFlowGraph, forest: LoopForest, loop: Loop) -> Blo
     (latch,) = loop.latches
     leaving = {source for source, _ in loop.exits}
     if _has_two_ways(cfg, latch):
-        found = latch
+        block = latch
     elif loop.header in leaving:
-        found = loop.header
+        block = loop.header
     elif len(leaving) == 1:
-        (found,) = leaving
+        (block,) = leaving
     else:
         return None
-    innermost = forest.innermost(found)
-    return found if innermost is not None and innermost.id == loop.id else None
+    innermost = forest.innermost(block)
+    return block if innermost is not None and innermost.id == loop.id else None
 
 
 def _has_two_ways(cfg: ControlFlowGraph, block: BlockId) -> bool:

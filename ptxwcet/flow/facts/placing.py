@@ -52,11 +52,11 @@ def place_facts(
         raise PtxwcetError(unread)
     placing = _Placing(kernel, cfg, forest)
     marked = marked_bounds(kernel, cfg, forest, facts.marks)
-    for loop, row in marked.items():
-        if row.is_total:
-            placing.limit(loop, row.most, row.source)
+    for loop, marked_bound in marked.items():
+        if marked_bound.is_total:
+            placing.limit(loop, marked_bound.most, marked_bound.source)
         else:
-            placing.bound(loop, row.most, row.source)
+            placing.bound(loop, marked_bound.most, marked_bound.source)
     totals = PlacingTotals(kernel, cfg, forest)
     for bound in facts.loops:
         loop = placing.loop(bound)
@@ -81,8 +81,8 @@ def place_facts(
         loop_sources={loop: source.name for loop, (_, source) in bounds.items()},
         marked=frozenset(
             loop
-            for loop, row in marked.items()
-            if not row.is_total and bounds[loop][1] is row.source
+            for loop, marked_bound in marked.items()
+            if not marked_bound.is_total and bounds[loop][1] is marked_bound.source
         ),
         branch_sources=excluded,
         totals=totals.rows,
@@ -125,18 +125,18 @@ class _Placing:
     def loop(self, fact: LoopFact) -> int:
         """The loop of a fact. Raises PtxwcetError (PW219)."""
         place = fact.place
-        found = [loop.id for loop in self._forest.loops if self._is_loop_at(loop, place)]
-        if len(found) == 1 and self._is_one_file(place):
-            return found[0]
-        problem = "no loop is" if not found else f"{len(found)} loops are"
-        names = [self._cfg.name(self._forest.loops[loop].header) for loop in found]
-        known = loop_places(self._kernel, self._cfg, self._forest)
+        loops = [loop.id for loop in self._forest.loops if self._is_loop_at(loop, place)]
+        if len(loops) == 1 and self._is_one_file(place):
+            return loops[0]
+        problem = "no loop is" if not loops else f"{len(loops)} loops are"
+        names = [self._cfg.name(self._forest.loops[loop].header) for loop in loops]
+        all_places = loop_places(self._kernel, self._cfg, self._forest)
         raise PtxwcetError(
             Diagnostic(
                 "PW219",
                 f"{fact.source.name}: {problem} at {place} in kernel {self._kernel.readable}",
                 fact.source.span or self._kernel.span,
-                notes=(*self._which(place, names), f"its loops: {known}"),
+                notes=(*self._which(place, names), f"its loops: {all_places}"),
                 help="name the label of the loop's first block",
             )
         )
@@ -166,18 +166,18 @@ class _Placing:
             if opposite is not None:
                 words = [f"never {'taken' if one else 'fallthrough'}" for one in (True, False)]
                 ours, theirs = words[not fact.never], words[fact.never]
-                what = f"the branch at {fact.place}"
-                raise PtxwcetError(conflict(what, (theirs, opposite), (ours, fact.source)))
+                branch_name = f"the branch at {fact.place}"
+                raise PtxwcetError(conflict(branch_name, (theirs, opposite), (ours, fact.source)))
             self.never[block, fact.never] = fact.source
         if fact.uniform is not None and self.uniform.get(block) != "block":
             self.uniform[block] = fact.uniform  # a block's threads include a warp's
 
     def pair(self, fact: ExclusiveFact) -> tuple[Outcome, Outcome]:
         """The outcomes of an exclusive fact. Raises PtxwcetError (PW246)."""
-        (one, first), (two, second) = fact.outcomes
+        (first_place, first), (second_place, second) = fact.outcomes
         outcomes = (
-            (self._branch(one, fact.source), first),
-            (self._branch(two, fact.source), second),
+            (self._branch(first_place, fact.source), first),
+            (self._branch(second_place, fact.source), second),
         )
         if outcomes[0] == outcomes[1]:
             message = f"{fact.source.name}: an outcome that excludes itself"
@@ -187,19 +187,19 @@ class _Placing:
 
     def _branch(self, place: Place, source: FactSource) -> int:
         branches = list(self._branches())
-        found = [block for block in branches if self._is_branch_at(block, place)]
-        if len(found) == 1 and self._is_one_file(place):
-            return found[0]
-        names = [self._cfg.name(block) for block in found]
-        known = branch_places(self._kernel, self._cfg, branches)
-        problem = "no block ends" if not found else f"{len(found)} blocks end"
+        blocks = [block for block in branches if self._is_branch_at(block, place)]
+        if len(blocks) == 1 and self._is_one_file(place):
+            return blocks[0]
+        names = [self._cfg.name(block) for block in blocks]
+        all_places = branch_places(self._kernel, self._cfg, branches)
+        problem = "no block ends" if not blocks else f"{len(blocks)} blocks end"
         raise PtxwcetError(
             Diagnostic(
                 "PW246",
                 f"{source.name}: {problem} with a conditional branch at {place} in kernel "
                 f"{self._kernel.readable}",
                 source.span or self._kernel.span,
-                notes=(*self._which(place, names), f"blocks that do: {known}"),
+                notes=(*self._which(place, names), f"blocks that do: {all_places}"),
                 help="name the label of the block that ends with the branch",
             )
         )

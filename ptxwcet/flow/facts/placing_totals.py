@@ -26,7 +26,7 @@ class PlacingTotals:
 
     @property
     def rows(self) -> tuple[PlacedTotal, ...]:
-        """All of them; those that no visits count are left out."""
+        """All totals; those that no visits count are left out."""
         return tuple(total for total, _ in self._found.values() if total.visits)
 
     def loop(self, loop: Loop, fact: LoopFact) -> None:
@@ -51,9 +51,9 @@ class PlacingTotals:
             if not here:
                 raise PtxwcetError(self._no_call(fact, functions))
             where = "" if fact.place is None else f" at {fact.place}"
-            what = f"calls of {readable_names(functions)[meant[0]]}{where}"
+            counted = f"calls of {readable_names(functions)[meant[0]]}{where}"
             visits = frozenset[Outcome]().union(*here)
-            self._add(PlacedTotal(what, fact.source.name, fact.total, visits), fact.source)
+            self._add(PlacedTotal(counted, fact.source.name, fact.total, visits), fact.source)
 
     def _add(self, row: PlacedTotal, source: FactSource) -> None:
         known, by = self._found.setdefault(row.what, (row, source))

@@ -168,7 +168,7 @@ class StatedFacts:
     arrays: tuple[ParameterFact, ...] = ()
 
     def of_kernel(self, name: str) -> StatedFacts:
-        """Those that concern kernel ``name``. Cost: linear."""
+        """The facts that concern kernel ``name``. Cost: linear."""
         return StatedFacts(
             tuple(fact for fact in self.loops if fact.kernel in (None, name)),
             tuple(fact for fact in self.branches if fact.kernel in (None, name)),
@@ -190,7 +190,7 @@ def parse_loop_bounds(assignments: Sequence[str]) -> tuple[LoopFact, ...]:
 
     Raises PtxwcetError (PW216).
     """
-    found = []
+    facts = []
     for assignment in assignments:
         text, _, count = assignment.rpartition("=")
         place, number = text.strip(), count.strip()
@@ -207,8 +207,8 @@ def parse_loop_bounds(assignments: Sequence[str]) -> tuple[LoopFact, ...]:
                 )
             )
         source = FactSource(f"--loop-bound {place}={number}")
-        found.append(LoopFact(where, source, bound=int(number)))
-    return tuple(found)
+        facts.append(LoopFact(where, source, bound=int(number)))
+    return tuple(facts)
 
 
 def conflict(

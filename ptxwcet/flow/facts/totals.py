@@ -91,7 +91,7 @@ def totals_in_force(
     run of a warp exceeds; otherwise the total says that there are none, and cuts nothing of what
     they would execute. Cost: linear in the paths for each.
     """
-    found = []
+    in_force = []
     for total in totals:
         counts = [count_visits(warp.nodes, total.visits) for warp in paths.warps]
         least = max((low for low, _ in counts), default=0)
@@ -100,8 +100,8 @@ def totals_in_force(
         if least > total.most:
             continue
         if max((high for _, high in counts), default=0) > total.most:
-            found.append(total)
-    return tuple(found)
+            in_force.append(total)
+    return tuple(in_force)
 
 
 def _contradicted(

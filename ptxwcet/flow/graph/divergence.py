@@ -82,7 +82,7 @@ def add_branch_divergent_edges(
     reachable = _reaching_sets(cfg, forest)
     branches = forward_branches(cfg, forest)
     unresolved = []
-    found: set[Edge] = set()
+    edges: set[Edge] = set()
     for branch in branches:
         merge = postdominators.immediate[branch]
         if merge is None:
@@ -91,9 +91,9 @@ def add_branch_divergent_edges(
         for p in _merging(cfg, forest, reachable, branch, merge):
             successors = cfg.successors[branch]
             new = [s for s in successors if not reachable[p] >> s & 1]
-            found.update((p, s) for s in new or successors)
-        _check_number(found)
-    return DivergentEdges(_not_in(cfg, found), branches, tuple(unresolved))
+            edges.update((p, s) for s in new or successors)
+        _check_number(edges)
+    return DivergentEdges(_not_in(cfg, edges), branches, tuple(unresolved))
 
 
 def _reaching_sets(cfg: ControlFlowGraph, forest: LoopForest) -> list[int]:
@@ -152,7 +152,7 @@ def find_deferred_transfers(
         block for block in sorted(cfg.reverse_postorder) if len(cfg.successors[block]) > 1
     )
     unresolved = []
-    found: dict[Edge, list[BlockId]] = {}
+    branches_of: dict[Edge, list[BlockId]] = {}
     for branch in branches:
         merge = postdominators.immediate[branch]
         if merge is None:
@@ -164,11 +164,11 @@ def find_deferred_transfers(
         for side in sides:
             ends = [p for p in _side_blocks(cfg, side, merge) if merge in cfg.successors[p]]
             for edge in ((p, other) for p in ends for other in sides if other != side):
-                causes = found.setdefault(edge, [])
+                causes = branches_of.setdefault(edge, [])
                 if not causes or causes[-1] != branch:
                     causes.append(branch)
-        _check_number(found)
-    causes_of = {edge: tuple(found[edge]) for edge in sorted(found)}
+        _check_number(branches_of)
+    causes_of = {edge: tuple(branches_of[edge]) for edge in sorted(branches_of)}
     return DeferredTransfers(causes_of, branches, tuple(unresolved))
 
 
@@ -200,7 +200,7 @@ def _side_blocks(cfg: ControlFlowGraph, side: BlockId, merge: BlockId) -> set[Bl
 
 
 def _not_in(cfg: ControlFlowGraph, found: Collection[Edge]) -> tuple[Edge, ...]:
-    """``found`` without the edges of the graph: an edge that exists stays ordinary."""
+    """The edges that the graph does not have: an edge that exists stays ordinary."""
     return tuple(sorted((p, s) for p, s in found if s not in cfg.successors[p]))
 
 

@@ -54,10 +54,10 @@ def select_divergent_edges(
     if not is_defined:
         return StandingEdges(dict.fromkeys(complete, EdgeStanding.UNDECIDED), is_defined)
     published = add_branch_divergent_edges(cfg, forest, postdominators).edges
-    taken, found = frozenset(complete), frozenset(published)
+    complete_edges, published_edges = frozenset(complete), frozenset(published)
     return StandingEdges(
         {
-            edge: _standing(edge in taken, edge in found)
+            edge: _standing(edge in complete_edges, edge in published_edges)
             for edge in (complete if shown is DivergentSet.COMPLETE else published)
         },
         is_defined,

@@ -49,9 +49,9 @@ class Liveness:
         return [name for position, name in enumerate(self._names) if bits >> position & 1]
 
     def joined(self, branch: BlockId, meeting: BlockId | None) -> list[str]:
-        """The registers written between a branch and the block where its sides meet, live there.
+        """Registers written between a branch and the block where its sides meet, and live there.
 
-        Without such a block: all that are written behind the branch.
+        If there is no such block, these are all registers that are written behind the branch.
         """
         written = 0
         for block in self.between(branch, meeting):
@@ -103,13 +103,13 @@ class Liveness:
         while pending:
             _, block = heappop(pending)
             for target in self._cfg.successors[block]:
-                known = passed.get(target)
-                if target == meeting or known == passed[block]:
+                marker = passed.get(target)
+                if target == meeting or marker == passed[block]:
                     continue
-                if known is not None:
+                if marker is not None:
                     joins.add(target)
-                if known != target:
-                    passed[target] = passed[block] if known is None else target
+                if marker != target:
+                    passed[target] = passed[block] if marker is None else target
                     heappush(pending, (place[target], target))
         return joins
 

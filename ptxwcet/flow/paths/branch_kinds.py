@@ -79,11 +79,11 @@ def _branches(cfg: ControlFlowGraph) -> list[BlockId]:
 
 def _kind(graph: FlowGraph, facts: PlacedFacts, block: BlockId, seen: _Seen | None) -> BranchKind:
     stated = facts.uniform.get(block)
-    found, race_free = graph.agreements[block], graph.agreements.without_races(block)
+    proven, race_free = graph.agreements[block], graph.agreements.without_races(block)
     kind = {Agreement.BLOCK: BranchClass.BLOCK, Agreement.WARP: BranchClass.WARP}.get(
-        max(found, race_free), BranchClass.UNKNOWN
+        max(proven, race_free), BranchClass.UNKNOWN
     )
-    why = " (if the kernel has no data races)" if race_free > found else ""
+    why = " (if the kernel has no data races)" if race_free > proven else ""
     if stated == "block" or (stated == "warp" and kind is BranchClass.UNKNOWN):
         kind, why = BranchClass.BLOCK if stated == "block" else BranchClass.WARP, " (stated)"
     if seen is None:

@@ -96,14 +96,14 @@ def open_decision(graph: FlowGraph, undecided: Undecided, launch: Launch) -> Ope
     leaves = loop is not None and any(source == block for source, _ in loop.exits)
     instruction = graph.kernel.instructions[index]
     guard = instruction.guard
-    what = (
+    decision = (
         f"{instruction.mnemonic} on {guard.register}" if guard is not None else instruction.mnemonic
     )
     if leaves and loop is not None:
-        message = f"the number of iterations of this loop is not known: {what} is not decided"
+        message = f"the number of iterations of this loop is not known: {decision} is not decided"
         code = "PW203"
     else:
-        message, code = f"this branch is not decided: {what}", "PW202"
+        message, code = f"this branch is not decided: {decision}", "PW202"
     notes = (*_place(graph, index), *_cause_notes(graph, undecided.causes, launch))
     label = graph.cfg.name(loop.header) if loop is not None and leaves else ""
     remedy = _remedy(graph.kernel, undecided.causes, label, launch)
@@ -194,13 +194,13 @@ def _remedy(kernel: Kernel, causes: frozenset[Cause], loop_label: str, launch: L
     if in_file:
         options.append(f"a launch file with {' and '.join(in_file)} (--launch FILE)")
     causes = frozenset(cause for cause in causes if not _constant(kernel, cause))
-    others = {c.kind for c in causes} - {CauseKind.PARAMETER, CauseKind.LAUNCH}
+    other_kinds = {c.kind for c in causes} - {CauseKind.PARAMETER, CauseKind.LAUNCH}
     if loop_label:
         bound = bound_option(loop_label)
-        if options and not others:
+        if options and not other_kinds:
             return f"give {' and '.join(options)}, or a bound: {bound}"
         return f"give a bound on the iterations of the loop: {bound}"
-    if options and not others:
+    if options and not other_kinds:
         return f"give {' and '.join(options)}"
     return (
         "its lanes would meet again only after the loop around: move a return or break out of the "

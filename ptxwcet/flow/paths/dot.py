@@ -94,12 +94,12 @@ def draw_cfg(
     hidden: tuple[str, ...] = ()
     if shown is DivergentSet.PUBLISHED and not divergent.is_published_defined:
         hidden = ("its published branch-divergent edges are undefined and not shown",)
-    found = [
-        replace(one, notes=one.notes + hidden)
-        for one in irreducible_diagnostics(kernel, cfg, forest)
+    problems = [
+        replace(problem, notes=problem.notes + hidden)
+        for problem in irreducible_diagnostics(kernel, cfg, forest)
     ]
-    found += endless_diagnostics(kernel, cfg, postdominators)
-    warnings = tuple(replace(one, severity=Severity.WARNING) for one in found)
+    problems += endless_diagnostics(kernel, cfg, postdominators)
+    warnings = tuple(replace(one, severity=Severity.WARNING) for one in problems)
     return Drawing(write_dot(kernel, cfg, forest, divergent, costs, notes), warnings)
 
 
@@ -184,33 +184,33 @@ class _Known:
     branch: BranchKind | None
 
 
-def _node(kernel: Kernel, cfg: ControlFlowGraph, block: BlockId, known: _Known) -> str:
+def _node(kernel: Kernel, cfg: ControlFlowGraph, block: BlockId, summary: _Known) -> str:
     """The statement for one block: a table, one row a fact."""
     if block == cfg.exit:
         return f'  b{block} [label="exit", shape=ellipse, style=filled, fillcolor="#e0e0e0"];'
     instructions = kernel.instructions[cfg.blocks[block].start : cfg.blocks[block].end]
     count = len(instructions)
     size = f"{count} instruction" + ("s" if count != 1 else "")
-    size = size if known.cost is None else f"{size}, {known.cost} cycles"
-    rows = [size, *_source_lines(instructions)]
+    size = size if summary.cost is None else f"{size}, {summary.cost} cycles"
+    lines = [size, *_source_lines(instructions)]
     color = "#000000"
     title = cfg.name(block)
     if block in cfg.unreachable:
         color, title = _UNREACHABLE, f"{title} (unreachable)"
-    elif known.entangled:
+    elif summary.entangled:
         color, title = _IRREDUCIBLE, f"{title} (irreducible)"
     cells = [f"<TR><TD><B>{escape(title)}</B></TD></TR>"]
-    cells += [f"<TR><TD>{escape(row)}</TD></TR>" for row in rows]
+    cells += [f"<TR><TD>{escape(row)}</TD></TR>" for row in lines]
     cells += [
-        f'<TR><TD BGCOLOR="{_BARRIER_FILL}"><B>{escape(_barrier_text(one))}</B></TD></TR>'
-        for one in instructions
-        if one.form.control in (ControlEffect.BARRIER, ControlEffect.ARRIVE)
+        f'<TR><TD BGCOLOR="{_BARRIER_FILL}"><B>{escape(_barrier_text(instruction))}</B></TD></TR>'
+        for instruction in instructions
+        if instruction.form.control in (ControlEffect.BARRIER, ControlEffect.ARRIVE)
     ]
-    if known.branch is not None:
-        fill, one = BRANCH_FILLS[known.branch.kind], known.branch
+    if summary.branch is not None:
+        fill, branch = BRANCH_FILLS[summary.branch.kind], summary.branch
         cells += [
-            f'<TR><TD BGCOLOR="{fill}">{escape(row)}</TD></TR>'
-            for row in (f"branch: {one.kind.value}", one.how)
+            f'<TR><TD BGCOLOR="{fill}">{escape(text)}</TD></TR>'
+            for text in (f"branch: {branch.kind.value}", branch.how)
         ]
     table = f'<TABLE BORDER="1" CELLBORDER="0" CELLSPACING="0" BGCOLOR="white" COLOR="{color}">'
     return f"  b{block} [label=<{table}{''.join(cells)}</TABLE>>];"

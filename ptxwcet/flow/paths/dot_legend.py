@@ -53,14 +53,14 @@ def write_legend(
         for standing, style in DIVERGENT_EDGES.items()
         if standing in standings
     ]
-    rows = [
+    table_rows = [
         f'<TR><TD ALIGN="LEFT"><FONT COLOR="{color}">{sample}</FONT> {escape(text)}</TD></TR>'
         for sample, color, text in lines
     ]
-    rows += [
+    table_rows += [
         f'<TR><TD BGCOLOR="{fill}">branch: {kind.value}</TD></TR>'
         for kind, fill in BRANCH_FILLS.items()
         if kind in kinds
     ]
-    table = f'<TABLE BORDER="0" CELLBORDER="1" CELLSPACING="0">{"".join(rows)}</TABLE>'
+    table = f'<TABLE BORDER="0" CELLBORDER="1" CELLSPACING="0">{"".join(table_rows)}</TABLE>'
     return f"  legend [label=<{table}>];"

@@ -145,11 +145,11 @@ def extract_symbolic(
     """
     _require_used(kernel, facts)
     graph = flow_graph(kernel, cfg, forest, postdominators, launch)
-    found = _explore(graph, launch, facts, _MOST_SYMBOLIC_PIECES, symbolic=parameter)
-    if found is None:
+    explored = _explore(graph, launch, facts, _MOST_SYMBOLIC_PIECES, symbolic=parameter)
+    if explored is None:
         return None
     out = []
-    for piece, paths in found:
+    for piece, paths in explored:
         span = dict(piece.spans)[parameter]
         block = BlockPaths(piece.first, piece.last, paths, frozenset(graph.work.relied))
         out.append(SymbolicPaths(span.first, span.step, span.count, block))
@@ -212,7 +212,7 @@ def _paths_of_piece(
     groups = [tuple(range(launch.warps))]
     if launch.threads % WARP_SIZE and launch.warps > 1:
         groups = [tuple(range(launch.warps - 1)), (launch.warps - 1,)]
-    found: dict[Path, list[int]] = {}
+    warps_of: dict[Path, list[int]] = {}
     while groups:
         group = groups.pop(0)
         try:
@@ -224,8 +224,8 @@ def _paths_of_piece(
         except Refused as refused:
             raise refused_path(graph, refused, facts) from None
         else:
-            found.setdefault(nodes, []).extend(group)
-    paths = [WarpPath(nodes, tuple(sorted(warps))) for nodes, warps in found.items()]
+            warps_of.setdefault(nodes, []).extend(group)
+    paths = [WarpPath(nodes, tuple(sorted(warps))) for nodes, warps in warps_of.items()]
     return tuple(sorted(paths, key=lambda path: path.warps[0]))
 
 
@@ -234,7 +234,7 @@ def _path_of_group(
     launch: Launch,
     facts: PlacedFacts,
     piece: Piece,
-    what: tuple[tuple[int, ...], str | None],
+    group_and_symbol: tuple[tuple[int, ...], str | None],
 ) -> Path:
     """The path of warps that go one way. Of two exclusive outcomes a run has at most one.
 
@@ -243,7 +243,7 @@ def _path_of_group(
     branch that some runs take is left out inside of the walk (:meth:`WalkState.contradict`). If all
     walks are contradicted, so are the facts.
     """
-    group, symbolic = what
+    group, symbolic = group_and_symbol
     paths: dict[Path, None] = {}
     contradiction: Refused | None = None
     for excluded in product(*facts.exclusive):
@@ -263,5 +263,5 @@ def _path_of_group(
     if not paths:
         assert contradiction is not None
         raise contradiction
-    found = tuple(paths)
-    return found[0] if len(found) == 1 else (PathChoice(found),)
+    alternatives = tuple(paths)
+    return alternatives[0] if len(alternatives) == 1 else (PathChoice(alternatives),)

@@ -57,8 +57,8 @@ def all_values(graph: FlowGraph, launch: Launch) -> Piece:
 def is_in_every_launch(piece: Piece, whole: Piece, launch: Launch) -> bool:
     """Whether every launch that ``whole`` stands for has blocks of a piece.
 
-    Of a grid that is not known block (0, 0, 0) is sure to exist; which of its values a parameter
-    has is not known.
+    If the grid is not known, only block (0, 0, 0) is sure to exist; if a parameter has a range, no
+    value of it is sure.
     """
     if piece.spans != whole.spans:
         return False

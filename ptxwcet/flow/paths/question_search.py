@@ -177,12 +177,12 @@ class Search:
         if branch in tried or not only_parameters(decision.causes, names):
             return False
         self._note_parameters(names, branch)
-        found = []
+        succeeded = []
         for value in ASSUMED_VALUES:
-            found.append(self.run(_with_values(launch, names, value), tried | {branch}))
-        if any(found):
+            succeeded.append(self.run(_with_values(launch, names, value), tried | {branch}))
+        if any(succeeded):
             self.refusals = ()
-        return any(found)
+        return any(succeeded)
 
     def _note_parameters(self, names: Iterable[str], branch: int) -> None:
         for name in names:

@@ -102,12 +102,14 @@ def find_questions(
     well.
     """
     followed = with_variable_registers(kernel)
-    found = _find(_search(followed, cfg, forest, facts, is_quick=is_quick), launch)
-    if launch.grid is not None or not (found.refusals or _is_on_grid(kernel, found)):
-        return found
+    questions = _find(_search(followed, cfg, forest, facts, is_quick=is_quick), launch)
+    if launch.grid is not None or not (questions.refusals or _is_on_grid(kernel, questions)):
+        return questions
     search = _search(followed, cfg, forest, facts, is_quick=is_quick)
     with_grid = _find(search, replace(launch, grid=_ASSUMED_GRID))
-    return replace(found, with_grid=with_grid) if with_grid.is_less_than(found) else found
+    return (
+        replace(questions, with_grid=with_grid) if with_grid.is_less_than(questions) else questions
+    )
 
 
 def _is_on_grid(kernel: Kernel, found: Questions) -> bool:
@@ -159,9 +161,9 @@ def _find(start: Search, launch: Launch) -> Questions:
                 alike = _fewest_alike(agreed, launch, facts, alike, scope)
                 final = search.again(_agreeing(facts, alike, scope))
                 final.run(launch, frozenset())
-                found = _questions(final, final, launch)
-                rows = tuple(OpenAgreement(block, scope) for block in alike)
-                return replace(found, agreements=rows)
+                questions = _questions(final, final, launch)
+                agreements = tuple(OpenAgreement(block, scope) for block in alike)
+                return replace(questions, agreements=agreements)
     return _questions(search, search, launch)
 
 
@@ -170,7 +172,7 @@ def _is_for_want(search: Search, codes: frozenset[str]) -> bool:
 
 
 def _questions(final: Search, first: Search, launch: Launch) -> Questions:
-    """Those of a search, and the loops of the first one that the final one did not reach."""
+    """The questions of a search, and the loops of the first one that the final did not reach."""
     loops = {loop: row for loop, row in first.loops.items() if loop not in final.entered}
     loops |= final.loops
     names = [parameter.name for parameter in final.kernel.parameters]
@@ -178,11 +180,11 @@ def _questions(final: Search, first: Search, launch: Launch) -> Questions:
         OpenParameter(name, tuple(final.parameters[name]))
         for name in sorted(final.parameters, key=names.index)
     )
-    rows = tuple(
+    open_loops = tuple(
         _with_arrays(final, _with_help(final, loops[loop], launch), launch)
         for loop in sorted(loops)
     )
-    return Questions(rows, parameters, refusals=final.refusals)
+    return Questions(open_loops, parameters, refusals=final.refusals)
 
 
 def _with_help(final: Search, asked: OpenLoop, launch: Launch) -> OpenLoop:

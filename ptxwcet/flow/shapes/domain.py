@@ -54,12 +54,12 @@ class ShapeDomain:
         Cost: linear in the distinct terms, times the lanes; once for the same shapes.
         """
         key = root, tuple(sources)
-        found = self._found.get(key)
-        if found is None:
+        shape = self._found.get(key)
+        if shape is None:
             if len(self._found) >= _MOST_KEPT:
                 self._found.clear()
-            found = self._found[key] = fold(root, partial(self._meaning, sources))
-        return found
+            shape = self._found[key] = fold(root, partial(self._meaning, sources))
+        return shape
 
     def _meaning(self, sources: Sequence[Shape], one: Term, args: list[Shape]) -> Shape:
         if one.op is Op.SOURCE:
@@ -76,7 +76,7 @@ class ShapeDomain:
         return all_uniform(args) if rule is None else rule(self, one, args)
 
     def _computed(self, one: Term, args: list[Shape]) -> Shape:
-        """Of numbers that are known in each lane."""
+        """The shape of a result whose arguments are numbers that are known in each lane."""
         count = 1 if all(shape.stride == 0 for shape in args) else len(self._lanes)
         rows = [self._values(s, a.width)[:count] for s, a in zip(args, one.args, strict=True)]
         results = [
@@ -119,7 +119,7 @@ class ShapeDomain:
         return self._by_bits(one.op, args, one.width)
 
     def _masked(self, shape: Shape, mask: int, width: int) -> Shape:
-        """What a value has above the highest bit of the mask does not matter."""
+        """A value under a mask; the bits above the highest one of the mask do not matter."""
         used = (mask % (1 << width)).bit_length()
         if used == 0:
             return constant(0)
@@ -131,8 +131,8 @@ class ShapeDomain:
         parted = self._parted(args, width)
         if parted is None:
             return VARYING
-        bits, rows = parted
-        low = self._affine([_BITWISE[op](a, b) for a, b in zip(*rows, strict=True)], width)
+        bits, low_parts = parted
+        low = self._affine([_BITWISE[op](a, b) for a, b in zip(*low_parts, strict=True)], width)
         zeros = [
             shape.align if shape.constant is None
             else trailing_zeros(self._values(shape, width)[0] >> bits << bits)
@@ -143,7 +143,7 @@ class ShapeDomain:
         return combined(low, high, width)
 
     def _extended(self, shape: Shape, width: int, target: int, *, is_signed: bool) -> Shape:
-        """In more bits: the lanes' part must not carry out of those that there are."""
+        """The shape in more bits; the lanes' part must not carry out of the bits that it had."""
         if shape.constant is not None:
             values = self._values(shape, width)
             wide = [signed(value, width) if is_signed else value for value in values]
@@ -209,17 +209,17 @@ class ShapeDomain:
         return self._shifted(value, amount.number, one.width, is_signed=one.op is Op.ASHR)
 
     def _shifted(self, value: Shape, amount: int, width: int, *, is_signed: bool) -> Shape:
-        """Shifted right by a number of bits: cut off and extended again."""
+        """The shape of a right shift by a number: bits are cut off and the rest is extended."""
         if amount >= width and not is_signed:
             return constant(0)
         low = min(amount, width - 1)
         rest = width - low
         return self._extended(self._cut(value, low, rest), rest, width, is_signed=is_signed)
 
-    def _compared(self, one: Term, args: list[Shape]) -> Shape:
-        """The bits above decide for all lanes alike, or, where they are the same, those below."""
-        parted = self._parted(args, one.args[0].width)
-        is_equality = one.op is Op.EQ
+    def _compared(self, comparison: Term, args: list[Shape]) -> Shape:
+        """A comparison: bits above decide for all lanes alike or, where equal, those below do."""
+        parted = self._parted(args, comparison.args[0].width)
+        is_equality = comparison.op is Op.EQ
         if parted is not None:
             pairs = list(zip(*parted[1], strict=True))
             outcomes = {a == b if is_equality else a < b for a, b in pairs}
@@ -228,7 +228,7 @@ class ShapeDomain:
             if len(outcomes) == 1:
                 return uniform(agreement_of(args))
         if is_equality:
-            return all_uniform([difference(args[0], args[1], one.args[0].width)])
+            return all_uniform([difference(args[0], args[1], comparison.args[0].width)])
         return all_uniform(args)
 
     def _chosen(self, one: Term, args: list[Shape]) -> Shape:

@@ -60,8 +60,8 @@ class OpaqueShapes:
         self._own_masks = naming_themselves(kernel)
         self._parameters = frozenset(parameter.name for parameter in kernel.parameters)
         self._has_local = any(variable.space == "local" for variable in kernel.variables) or any(
-            "local" in one.modifiers or one.mnemonic.startswith("alloca")
-            for one in kernel.instructions
+            "local" in instruction.modifiers or instruction.mnemonic.startswith("alloca")
+            for instruction in kernel.instructions
         )
         self._race_free = race_free
 
@@ -119,15 +119,15 @@ class OpaqueShapes:
             for leaf in leaves(operand)
             if isinstance(leaf, SpecialRegister)
         ]
-        found = all_uniform([self._shape_of(one) for one in read]).uniform
+        agreement = all_uniform([self._shape_of(one) for one in read]).uniform
         is_fixed = instruction.space is Space.CONST or "nc" in operation.words
         is_fixed |= self._race_free and is_ordered
-        return uniform(found if is_fixed else min(found, Agreement.WARP))
+        return uniform(agreement if is_fixed else min(agreement, Agreement.WARP))
 
     def _one_lane(self, instruction: Instruction) -> Shape:
-        """``shfl.idx`` in which all lanes of the warp read the same lane: the value, and that it is
-        in range, as each is in a group of 32. Not of a lane that the last warp lacks, nor by lanes
-        that are no members: each may find something else.
+        """The results of a ``shfl.idx`` by which all lanes of a warp read the same lane. They vary
+        if the last warp lacks that lane or some lanes are no members: each may find something
+        else. Each lane is in range, as groups have 32 lanes.
         """
         _, _, source, clamp, members = instruction.operands
         if not isinstance(clamp, Immediate):

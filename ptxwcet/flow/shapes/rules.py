@@ -45,12 +45,12 @@ def result_shapes(
     if meaning is None or not speaks_of_all(meaning, instruction):
         return (_alike(instruction, shape_of),) * len(instruction.writes)
     sources = [shape_of(one) for one in meaning.sources]
-    found = [_DOMAIN.shape(root, sources) for root in meaning.results]
-    if all(shape.agreement for shape in found):
-        return tuple(found)
+    shapes = [_DOMAIN.shape(root, sources) for root in meaning.results]
+    if all(shape.agreement for shape in shapes):
+        return tuple(shapes)
     # bits that the ISA leaves open (of a quotient by 0) are still a function of what is read
     alike = _alike(instruction, shape_of)
-    return tuple(shape if shape.agreement else alike for shape in found)
+    return tuple(shape if shape.agreement else alike for shape in shapes)
 
 
 def _alike(instruction: Instruction, shape_of: Callable[[Operand], Shape]) -> Shape:

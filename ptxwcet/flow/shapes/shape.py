@@ -27,7 +27,7 @@ MOST_ALIGNED = 64  # zero is a multiple of every power of two that matters
 class Shape:
     """``u + stride * lane``; see the module docstring. ``constant`` is ``u`` where it is known.
 
-    All modulo 2 to the power of the register's width; :func:`reduced` reduces the numbers to it.
+    Numbers are modulo 2 to the power of the register's width, to which :func:`reduced` takes them.
     """
 
     agreement: Agreement
@@ -60,7 +60,7 @@ def uniform(agreement: Agreement, align: int = 0) -> Shape:
 
 
 def all_uniform(shapes: Sequence[Shape]) -> Shape:
-    """A function of uniform values is uniform."""
+    """The shape of a function of some values: uniform if all of them are."""
     return uniform(min((shape.uniform for shape in shapes), default=Agreement.BLOCK))
 
 
@@ -82,8 +82,8 @@ def reduced(shape: Shape, width: int) -> Shape:
         stride -= size
     if shape.constant is None and shape.align < width:
         return Shape(shape.agreement, stride, shape.align)
-    known = 0 if shape.constant is None else shape.constant % size
-    return Shape(Agreement.BLOCK, stride, trailing_zeros(known), known)
+    value = 0 if shape.constant is None else shape.constant % size
+    return Shape(Agreement.BLOCK, stride, trailing_zeros(value), value)
 
 
 def combined(a: Shape, b: Shape, width: int) -> Shape:

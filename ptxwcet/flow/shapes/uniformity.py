@@ -146,12 +146,12 @@ def _settled(
 ) -> tuple[tuple[Agreement, ...], frozenset[int]]:
     """Agreement at the end of each block, and the instructions that parted lanes may execute."""
     live = Liveness(kernel, cfg)
-    found = _Shapes(kernel, launch, live.undefined(), race_free=race_free)
+    shapes = _Shapes(kernel, launch, live.undefined(), race_free=race_free)
     order = BarrierOrder(kernel, cfg, live)
     capped: set[tuple[int, Agreement]] = set()
     while True:
-        found.settle()
-        agreements = tuple(found.at_end(cfg.blocks[block].end - 1) for block in _blocks(cfg))
+        shapes.settle()
+        agreements = tuple(shapes.at_end(cfg.blocks[block].end - 1) for block in _blocks(cfg))
         changed = False
         for block in cfg.reverse_postorder:
             agreement = agreements[block]
@@ -160,20 +160,20 @@ def _settled(
             capped.add((block, agreement))
             meeting = postdominators[block]
             for name in live.joined(block, meeting):
-                changed |= found.cap(name, agreement)
+                changed |= shapes.cap(name, agreement)
             for name in live.joined_before(block, meeting):
-                changed |= found.cap(name, Agreement.WARP)
+                changed |= shapes.cap(name, Agreement.WARP)
             if agreement is Agreement.NONE:
                 for parted in live.between(block, meeting):
-                    changed |= found.part(cfg.blocks[parted].start, cfg.blocks[parted].end)
+                    changed |= shapes.part(cfg.blocks[parted].start, cfg.blocks[parted].end)
             for apart in order.lost_behind(block, meeting):
-                changed |= found.disorder(cfg.blocks[apart].start, cfg.blocks[apart].end)
+                changed |= shapes.disorder(cfg.blocks[apart].start, cfg.blocks[apart].end)
         for index in order.guarded:
-            if found.guard_agreement(index) is not Agreement.BLOCK:
+            if shapes.guard_agreement(index) is not Agreement.BLOCK:
                 for apart in order.behind(index):
-                    changed |= found.disorder(cfg.blocks[apart].start, cfg.blocks[apart].end)
+                    changed |= shapes.disorder(cfg.blocks[apart].start, cfg.blocks[apart].end)
         if not changed:
-            return agreements, found.parted
+            return agreements, shapes.parted
 
 
 def _blocks(cfg: ControlFlowGraph) -> range:
@@ -270,11 +270,11 @@ class _Shapes:
         instruction = self._kernel.instructions[index]
         if instruction.control in (ControlEffect.NONE, ControlEffect.BARRIER, ControlEffect.ARRIVE):
             return Agreement.BLOCK
-        found = self.guard_agreement(index)
+        agreement = self.guard_agreement(index)
         if instruction.control is ControlEffect.INDIRECT_BRANCH:
             for name in instruction.reads:
-                found = min(found, self._shapes.get(name, VARYING).uniform)
-        return found
+                agreement = min(agreement, self._shapes.get(name, VARYING).uniform)
+        return agreement
 
     def _lower(self, name: str, shape: Shape) -> bool:
         old = self._shapes.get(name)
@@ -286,9 +286,9 @@ class _Shapes:
         return True
 
     def _evaluate(self, index: int, instruction: Instruction) -> tuple[Shape, ...]:
-        found = result_shapes(instruction, self._kernel.registers, self._operand)
-        if found is not None:
-            return found
+        results = result_shapes(instruction, self._kernel.registers, self._operand)
+        if results is not None:
+            return results
         form = instruction.form
         if instruction.space is Space.PARAM and (form.implicit_reads or form.implicit_writes):
             moves = variable_moves(instruction)
@@ -301,12 +301,12 @@ class _Shapes:
         return (shape,) * len(instruction.writes)
 
     def _moved(self, target: str, source: Operand | None) -> Shape:
-        """Through a variable of the thread: as it is, if no bits are cut off or put in front."""
+        """The shape of what moves through a thread's variable: kept if no bits are cut or added."""
         if source is None:
             return VARYING
         shape, kinds = self._operand(source), self._kernel.registers
         widths = [
-            kinds[one.name] for one in (source, Register(target)) if isinstance(one, Register)
+            kinds[side.name] for side in (source, Register(target)) if isinstance(side, Register)
         ]
         is_whole = len(widths) == 2 and register_width(widths[0]) == register_width(widths[1])
         return shape if is_whole else all_uniform([shape])

@@ -35,7 +35,7 @@ class Visits:
         """
         if block not in self._found:
             self._found[block] = tuple(
-                one.id for one in self._cfg.blocks if self._may_miss(one.id, block)
+                branch.id for branch in self._cfg.blocks if self._may_miss(branch.id, block)
             )
         return self._found[block]
 

@@ -59,32 +59,32 @@ def loads_of_arrays(kernel: Kernel, launch: Launch) -> Mapping[int, ArrayRange]:
     if not launch.arrays:
         return {}
     origins = _Pointers(kernel, frozenset(launch.arrays)).origins()
-    found: dict[int, ArrayRange] = {}
+    loads: dict[int, ArrayRange] = {}
     read: set[str] = set()
     for index, instruction in enumerate(kernel.instructions):
         access = _array_access(instruction)
         names = _NOWHERE if access is None else origins[access.base.name]
         if access is None or access.kind is None or not names or not names <= launch.arrays.keys():
             continue
-        rows = [launch.arrays[name] for name in sorted(names)]
-        if any(_bits(row) != access.kind.bits for row in rows):
+        array_ranges = [launch.arrays[name] for name in sorted(names)]
+        if any(_bits(row) != access.kind.bits for row in array_ranges):
             continue
         read |= names
-        both = _both(rows)
+        both = _both(array_ranges)
         if both is not None:
-            found[index] = both
+            loads[index] = both
     unread = [name for name in launch.arrays if name not in read]
     if unread:
         raise PtxwcetError(_unread(kernel, launch, name) for name in unread)
-    return found
+    return loads
 
 
 def arrays_read(kernel: Kernel, loads: Collection[int]) -> Mapping[str, str]:
     """The arrays that some loads, by index, read: by the pointer's name a type of their integers.
 
-    Only of loads that are sure to read from one. Cost: near linear in the kernel.
+    Only loads count that are sure to read from one array. Cost: near linear in the kernel.
     """
-    found: dict[str, str] = {}
+    types: dict[str, str] = {}
     origins: Mapping[str, _Origins] = {}
     for index in sorted(loads):
         access = _array_access(kernel.instructions[index])
@@ -93,8 +93,8 @@ def arrays_read(kernel: Kernel, loads: Collection[int]) -> Mapping[str, str]:
         origins = origins or _Pointers(kernel, frozenset()).origins()
         names = origins[access.base.name]
         if len(names) == 1 and _ANYWHERE not in names:
-            found[min(names)] = f"s{access.kind.bits}"
-    return found
+            types[min(names)] = f"s{access.kind.bits}"
+    return types
 
 
 def origins_of_pointers(kernel: Kernel) -> Mapping[str, frozenset[str]]:
@@ -105,7 +105,7 @@ def origins_of_pointers(kernel: Kernel) -> Mapping[str, frozenset[str]]:
 
 
 def array_transfer(
-    instruction: Instruction, index: int, known: ArrayRange, registers: Mapping[str, str]
+    instruction: Instruction, index: int, array_range: ArrayRange, registers: Mapping[str, str]
 ) -> Transfer:
     """The transfer function of a load that gives integers of a known range, in each lane another.
 
@@ -117,7 +117,7 @@ def array_transfer(
     assert kind is not None
     causes = frozenset({Cause(CauseKind.MEMORY, instruction.mnemonic, index)})
     widths = [register_width(registers[name]) for name in instruction.writes]
-    whole = Interval(known.low, known.high)
+    whole = Interval(array_range.low, array_range.high)
 
     def transfer(state: MemoryState) -> tuple[Value, ...]:
         return tuple(
@@ -148,7 +148,7 @@ def _bits(row: ArrayRange) -> int:
 
 
 def _both(rows: list[ArrayRange]) -> ArrayRange | None:
-    """What holds of an integer from any of some arrays; None of arrays that are read otherwise."""
+    """The range of an integer from any of some arrays; None if their types differ."""
     if len({row.type for row in rows}) > 1:
         return None
     low, high = min(row.low for row in rows), max(row.high for row in rows)
@@ -168,7 +168,7 @@ def _unread(kernel: Kernel, launch: Launch, name: str) -> Diagnostic:
 
 
 class _Pointers:
-    """From which pointers registers may come."""
+    """The pointers from which registers may come."""
 
     def __init__(self, kernel: Kernel, stated: frozenset[str]) -> None:
         self._kernel = kernel
@@ -178,8 +178,8 @@ class _Pointers:
         self._sizes = {one.name: one.size_bytes for one in scalars}
 
     def origins(self) -> Mapping[str, _Origins]:
-        """By register: names of parameters, and ``_ANYWHERE``; nothing of one that is a number."""
-        found: dict[str, _Origins] = defaultdict(frozenset)
+        """The origins of each register: names of parameters or ``_ANYWHERE``; none of a number."""
+        origins: dict[str, _Origins] = defaultdict(frozenset)
         instructions = self._kernel.instructions
         users: dict[str, list[int]] = defaultdict(list)
         for index, instruction in enumerate(instructions):
@@ -188,21 +188,21 @@ class _Pointers:
         pending = Worklist(range(len(instructions)))
         while pending:
             while pending:
-                for name, new in self._written(instructions[pending.pop()], found):
-                    if not new <= found[name]:
-                        found[name] |= new
+                for name, new in self._written(instructions[pending.pop()], origins):
+                    if not new <= origins[name]:
+                        origins[name] |= new
                         pending.add(users[name])
             # what is a pointer on one way and on another a number may be made of any pointer
             for instruction in instructions:
-                for name, new in self._written(instruction, found):
-                    may_be_number = not new or _chooses_number(instruction, found)
-                    if may_be_number and found[name] and _ANYWHERE not in found[name]:
-                        found[name] |= {_ANYWHERE}
+                for name, new in self._written(instruction, origins):
+                    may_be_number = not new or _chooses_number(instruction, origins)
+                    if may_be_number and origins[name] and _ANYWHERE not in origins[name]:
+                        origins[name] |= {_ANYWHERE}
                         pending.add(users[name])
-        return found
+        return origins
 
     def _written(
-        self, instruction: Instruction, found: Mapping[str, _Origins]
+        self, instruction: Instruction, origins: Mapping[str, _Origins]
     ) -> Iterator[tuple[str, _Origins]]:
         """Where each register comes from that an instruction writes."""
         if not instruction.writes:
@@ -210,37 +210,37 @@ class _Pointers:
         if _is_move(instruction):
             moves = variable_moves(instruction)
             for name in instruction.writes:
-                yield name, _moved(moves.get(name), found)
+                yield name, _moved(moves.get(name), origins)
         else:
-            given = self._given(instruction, found)
+            given = self._given(instruction, origins)
             for name in instruction.writes:
                 yield name, given
 
-    def _given(self, instruction: Instruction, found: Mapping[str, _Origins]) -> _Origins:
+    def _given(self, instruction: Instruction, origins: Mapping[str, _Origins]) -> _Origins:
         """Where what an instruction writes comes from, as far as is known by now."""
         name = instruction.opcode.name if instruction.opcode is not None else ""
         if name in _NUMBERS:
             return _NOWHERE
         if name in _SCALING:
-            return self._scaled(instruction.operands[1:], found)
+            return self._scaled(instruction.operands[1:], origins)
         if instruction.space is not Space.NONE:
             return self._loaded(access_of(instruction))
         operands = instruction.operands
         if name in ("mad", "mad24"):
-            return _of(operands[3:], found) | self._scaled(operands[1:3], found)
-        origins = _of(operands[1:], found)
+            return _of(operands[3:], origins) | self._scaled(operands[1:3], origins)
+        own = _of(operands[1:], origins)
         if name in _ASSEMBLING and self._is_wide(instruction):
             is_mov = name == "mov" and not any(isinstance(one, Vector) for one in operands[1:])
-            return origins if is_mov else _made(origins)
-        if origins and not (self._is_wide(instruction) and _keeps(name, operands, found)):
-            return _made(origins)
-        return origins
+            return own if is_mov else _made(own)
+        if own and not (self._is_wide(instruction) and _keeps(name, operands, origins)):
+            return _made(own)
+        return own
 
     def _scaled(self, operands: tuple[Operand, ...], found: Mapping[str, _Origins]) -> _Origins:
-        """What a product or quotient is: a number, but of a distance between pointers.
+        """Where a product or quotient may lead: nowhere, unless a distance of pointers is scaled.
 
-        One of a pointer with a range may be half of a distance: taken from the pointer, and that of
-        another one added, it leads there.
+        Half of a pointer with a stated range may be part of such a distance: taken from the
+        pointer, with half of another pointer added, it leads to that one.
         """
         origins = _of(operands, found)
         is_distance = _DISTANCE in origins or not origins.isdisjoint(self._stated)
@@ -263,8 +263,8 @@ class _Pointers:
 
 
 def _made(origins: _Origins) -> _Origins:
-    """What is made of pointers otherwise than by adding numbers; of a loaded word, if not scaled,
-    it may be one as well.
+    """The origins of what is made of pointers otherwise than by adding numbers. What is made of a
+    loaded word without scaling may be a pointer as well.
     """
     return origins | ({_ANYWHERE, _DISTANCE} if origins - {_ANYWHERE} else {_ANYWHERE})
 
@@ -277,24 +277,24 @@ def _keeps(name: str, operands: tuple[Operand, ...], found: Mapping[str, _Origin
 
 
 def _chooses_number(instruction: Instruction, found: Mapping[str, _Origins]) -> bool:
-    """Whether it gives one of two sources, and one of them is a number."""
+    """Whether an instruction gives one of two sources of which one is a number."""
     name = instruction.opcode.name if instruction.opcode is not None else ""
     return name in _CHOOSING and not all(_of((one,), found) for one in instruction.operands[1:3])
 
 
 def _is_move(instruction: Instruction) -> bool:
-    """Whether it moves words to or from registers that stand for a variable of one thread."""
+    """Whether words move to or from registers that stand for a variable of one thread."""
     form = instruction.form
     return form.space is Space.PARAM and bool(form.implicit_reads or form.implicit_writes)
 
 
 def _moved(source: Operand | None, found: Mapping[str, _Origins]) -> _Origins:
-    """Where a word that is moved comes from; of several words in one, from anywhere."""
+    """Where a moved word comes from: from anywhere if it is several words in one."""
     return frozenset({_ANYWHERE}) if source is None else _of((source,), found)
 
 
 def _of(operands: tuple[Operand, ...], found: Mapping[str, _Origins]) -> _Origins:
-    """Where operands come from; the address of a variable is no parameter's."""
+    """The origins of operands; the address of a variable is that of no parameter."""
     origins = _NOWHERE
     for leaf in (leaf for operand in operands for leaf in leaves(operand)):
         if isinstance(leaf, Register):

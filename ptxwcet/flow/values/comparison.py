@@ -91,8 +91,8 @@ def _compare_equal(a: Known, b: Known, equal: bool, kind: IntegerType, active: M
     if unsettled.any():
         _require_possible(exact, unsettled, 0)
         _require_possible(shifted(exact, 1), unsettled, 0)
-    found = _open_outcome(fixed_zero, unsettled, active, exact, (0, 0))
-    return found if equal else opposite(found)
+    outcome = _open_outcome(fixed_zero, unsettled, active, exact, (0, 0))
+    return outcome if equal else opposite(outcome)
 
 
 def _lanes(outcome: Any, active: Mask) -> Mask:

@@ -146,18 +146,20 @@ class ConditionReader:
 
     def _comparison(self, instruction: Instruction, operation: Operation, depth: int) -> _Shown:
         words, bits = operation.words, _unsigned_bits(operation)
-        one, two, *others = (self._operand(row, depth, bits) for row in instruction.operands[1:])
+        left, right, *predicates = (
+            self._operand(item, depth, bits) for item in instruction.operands[1:]
+        )
         symbol = _COMPARISONS.get(words[0])
         if symbol is None:  # the unordered comparisons of floating-point numbers
             symbol = _COMPARISONS.get(words[0].removesuffix("u"))
-            text = f"{words[0]}({one}, {two})" if symbol is None else f"{one} {symbol} {two}"
+            text = f"{words[0]}({left}, {right})" if symbol is None else f"{left} {symbol} {right}"
             shown = _Shown(text if symbol is None else f"{text} or NaN", symbol is None)
         else:
-            flipped = None if operation.has_floats else f"{one} {_OPPOSITES[symbol]} {two}"
-            shown = _Shown(f"{one} {symbol} {two}", is_atom=False, opposite=flipped)
-        for other, word in zip(others, words[1:], strict=False):
+            flipped = None if operation.has_floats else f"{left} {_OPPOSITES[symbol]} {right}"
+            shown = _Shown(f"{left} {symbol} {right}", is_atom=False, opposite=flipped)
+        for predicate, word in zip(predicates, words[1:], strict=False):
             if word in _ON_PREDICATES:
-                shown = _Shown(f"{shown} {_ON_PREDICATES[word]} {other}", is_atom=False)
+                shown = _Shown(f"{shown} {_ON_PREDICATES[word]} {predicate}", is_atom=False)
         return shown
 
     def _operand(self, operand: Operand, depth: int, bits: int) -> _Shown:

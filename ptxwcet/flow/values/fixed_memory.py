@@ -66,9 +66,9 @@ class FixedMemory:
         offsets = address.base
         if not _all((np.asarray(offsets) >= 0) & (np.asarray(offsets) <= last), active):
             return None
-        known = data
+        content = data
         return Known(
-            per_lane(lambda at: _number(known, at, kind) if 0 <= at <= last else 0, offsets)
+            per_lane(lambda at: _number(content, at, kind) if 0 <= at <= last else 0, offsets)
         )
 
 

@@ -39,15 +39,15 @@ def bitwise(a: Known, b: Known, operator: str, bits: int) -> Known | None:
         a, b = b, a
     if b.terms or not isinstance(b.base, int):
         return None
-    other = b.base & ((1 << bits) - 1)
-    if operator == "and" and other & (other + 1) == 0 and other < 1 << (bits - 1):
-        require_multiples(a.terms, other + 1)
+    number = b.base & ((1 << bits) - 1)
+    if operator == "and" and number & (number + 1) == 0 and number < 1 << (bits - 1):
+        require_multiples(a.terms, number + 1)
     free = _free_low_bits(a)
-    if operator == "and" and other < (1 << free):
-        return Known(a.base & other)
-    if operator != "and" and other < (1 << free):
+    if operator == "and" and number < (1 << free):
+        return Known(a.base & number)
+    if operator != "and" and number < (1 << free):
         low = a.base & ((1 << free) - 1)
-        mixed = low | other if operator == "or" else low ^ other
+        mixed = low | number if operator == "or" else low ^ number
         return Known(wrap(a.base - low + mixed, bits), a.terms)
     return None
 

@@ -40,7 +40,7 @@ class IntegerType:
 
     @property
     def interval(self) -> Interval:
-        """All its values."""
+        """The interval of all values of the type."""
         return Interval(self.low, self.high)
 
 
@@ -81,8 +81,8 @@ def rows(exact: Exact, active: Mask, *, largest: bool) -> Rows:
         np.broadcast_to(np.asarray(x, dtype=object), (count,))[active]
         for x in (base, *terms.values())
     ]
-    for row in set(zip(*(column.tolist() for column in columns), strict=True)):
-        yield row[0], dict(zip(terms, row[1:], strict=True))
+    for lane in set(zip(*(column.tolist() for column in columns), strict=True)):
+        yield lane[0], dict(zip(terms, lane[1:], strict=True))
 
 
 def require_lanes_negative(exact: Exact, active: Mask) -> None:

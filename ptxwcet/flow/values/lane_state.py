@@ -145,7 +145,7 @@ class LaneState:
     def parameter(self, name: str, offset: int, kind: IntegerType) -> Value | None:
         """What lies at ``offset`` bytes in a kernel parameter; None if there is none of the name.
 
-        Where only a range is known of a parameter, that of the whole.
+        If only a range of a parameter is known, it is that of the whole parameter.
         """
         parameter = self._parameters.get(name)
         if parameter is None:
@@ -157,8 +157,8 @@ class LaneState:
                 return unknown
             terms = {symbol: span.step} if span.count > 1 else {}
             return Known(wrap(span.first, kind.bits), terms)
-        known = self._fixed.word(Space.PARAM, name, offset, kind)
-        return unknown if known is None else known
+        value = self._fixed.word(Space.PARAM, name, offset, kind)
+        return unknown if value is None else value
 
     def address(self, name: str) -> Known | None:
         """The address of a variable whose bytes the launch gives, as a symbol; None of another."""

@@ -97,17 +97,17 @@ def _load(
     unknown = Unknown(frozenset({cause}))
 
     def transfer(state: MemoryState) -> tuple[Value, ...]:
-        found = [(read(state, offset), width) for offset, width in places]
+        contents = [(read(state, offset), width) for offset, width in places]
         return tuple(
             extended(unknown if value is None else value, kind, width, state.active)
-            for value, width in found
+            for value, width in contents
         )
 
     return transfer
 
 
 def _reader(access: Access, kind: IntegerType, slots: frozenset[str]) -> _Read:
-    """From the offset of an element to its value."""
+    """The function that reads an element, given the state and its offset."""
     space, base = access.space, access.base
     if isinstance(base, SymbolRef):
         name = base.name

@@ -37,7 +37,7 @@ def naming_themselves(kernel: Kernel) -> frozenset[str]:
     """
     masks = {one.writes[0] for one in kernel.instructions if _is_activemask(one)}
     written_otherwise = {
-        name for one in kernel.instructions if not _is_activemask(one) for name in one.writes
+        name for step in kernel.instructions if not _is_activemask(step) for name in step.writes
     }
     return frozenset(masks - written_otherwise)
 

@@ -104,7 +104,7 @@ def read_operand(state: LaneState, operand: Operand, bits: int, index: int) -> V
 
 
 def join_unknown(values: list[Unknown]) -> Unknown:
-    """Unknown for the causes of all."""
+    """An unknown value with the causes of all."""
     causes: frozenset[Cause] = frozenset()
     for value in values:
         causes |= value.causes

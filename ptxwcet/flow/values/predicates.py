@@ -30,8 +30,8 @@ def joined(a: Value, b: Value, name: str, active: Mask) -> Value:
     result = np.broadcast_to(_as_array(_combine(bases[0], name, [Known(bases[1])])), active.shape)
     if name in _DECISIVE:
         decisive = _DECISIVE[name]
-        for known, base in zip(sure, bases, strict=True):
-            decided = known & (np.broadcast_to(np.asarray(base), active.shape) == decisive)
+        for sure_lanes, base in zip(sure, bases, strict=True):
+            decided = sure_lanes & (np.broadcast_to(np.asarray(base), active.shape) == decisive)
             result = np.where(decided, decisive, result)
             valid = valid | decided
     if not (active & valid).any():

@@ -52,9 +52,9 @@ def reduction_transfer(instruction: Instruction, cause: Cause) -> Transfer:
         causes = _causes(value, cause)
         if not _names_all(mask, state.active):
             return (Unknown(_causes(mask, cause) | causes),)
-        found = rule(ranges.interval_of(value, kind, state.active), _sizes(state.active))
-        if kind.interval.covers(found) and ranges.is_narrower(found, kind):
-            return (ranges.bounded(found, kind.bits, causes),)
+        interval = rule(ranges.interval_of(value, kind, state.active), _sizes(state.active))
+        if kind.interval.covers(interval) and ranges.is_narrower(interval, kind):
+            return (ranges.bounded(interval, kind.bits, causes),)
         return (Unknown(causes),)
 
     return transfer

@@ -25,19 +25,19 @@ def control_slice(kernel: Kernel) -> frozenset[str]:
             definitions[name].append(instruction)
         if instruction.control is not ControlEffect.NONE:
             wanted += _control_reads(instruction)
-    found: set[str] = set()
+    deciders: set[str] = set()
     while wanted:
         name = wanted.pop()
-        if name in found:
+        if name in deciders:
             continue
-        found.add(name)
+        deciders.add(name)
         for definition in definitions[name]:
             guard = definition.guard
             if guard is not None:
                 wanted.append(guard.register)
             if reads_matter(definition, kernel.registers):
                 wanted += definition.reads
-    return frozenset(found)
+    return frozenset(deciders)
 
 
 def deciding(kernel: Kernel, registers: Iterable[str]) -> list[int]:
@@ -50,13 +50,13 @@ def deciding(kernel: Kernel, registers: Iterable[str]) -> list[int]:
         for name in instruction.writes:
             writers[name].append(index)
     wanted = list(registers)
-    found: set[int] = set()
+    indices: set[int] = set()
     while wanted:
         for index in writers.pop(wanted.pop(), ()):
-            if index not in found:
-                found.add(index)
+            if index not in indices:
+                indices.add(index)
                 wanted += kernel.instructions[index].reads
-    return sorted(found)
+    return sorted(indices)
 
 
 def decisive_variables(kernel: Kernel, names: Collection[str]) -> tuple[str, ...]:
@@ -67,11 +67,11 @@ def decisive_variables(kernel: Kernel, names: Collection[str]) -> tuple[str, ...
     if not names:
         return ()
     decisive = control_slice(kernel)
-    found: dict[str, None] = {}
+    named: dict[str, None] = {}
     for instruction in kernel.instructions:
         if decisive.intersection(instruction.writes):
-            found.update(dict.fromkeys(name for name in instruction.names if name in names))
-    return tuple(found)
+            named.update(dict.fromkeys(name for name in instruction.names if name in names))
+    return tuple(named)
 
 
 def _control_reads(instruction: Instruction) -> list[str]:

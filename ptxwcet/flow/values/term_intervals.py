@@ -25,12 +25,12 @@ class Numbers(NamedTuple):
     signed: Interval
 
     def read(self, *, signed: bool) -> Interval:
-        """One of the two."""
+        """The interval of one reading."""
         return self.signed if signed else self.unsigned
 
 
 def whole(width: int) -> Numbers:
-    """Any bits."""
+    """The numbers of a width of which nothing is known."""
     half = 1 << width - 1
     return Numbers(Interval(0, 2 * half - 1), Interval(-half, half - 1))
 
@@ -41,7 +41,7 @@ def numbers(width: int, true: Interval) -> Numbers:
 
 
 def _wrapped(width: int, true: Interval, least: int) -> Interval:
-    """The representatives from ``least`` on, all numbers if the interval goes around."""
+    """The interval moved to numbers from ``least`` on; all of them if it wraps around there."""
     turns = (true.low - least) >> width
     low, high = true.low - (turns << width), true.high - (turns << width)
     end = least + (1 << width) - 1
@@ -59,7 +59,7 @@ def _both(width: int, unsigned: Interval | None, signed: Interval | None) -> Num
 
 
 def _closer(one: Interval, two: Interval) -> Interval:
-    """What lies in both, which have something in common; the one that is inside keeps its step."""
+    """What lies in both of two intervals that meet; one that is inside the other keeps its step."""
     if one.covers(two):
         return two
     if two.covers(one):
@@ -187,15 +187,15 @@ def _narrow(
     """Adds that a term lies in an interval; False if that leaves nothing."""
     if interval is None:
         return False
-    found = numbers(term.width, interval)
+    narrowed = numbers(term.width, interval)
     before = assumed.get(term)
     if before is not None:
-        unsigned = found.unsigned.meet(before.unsigned)
-        together = found.signed.meet(before.signed)
+        unsigned = narrowed.unsigned.meet(before.unsigned)
+        together = narrowed.signed.meet(before.signed)
         if unsigned is None or together is None:
             return False
-        found = Numbers(unsigned, together)
-    assumed[term] = found
+        narrowed = Numbers(unsigned, together)
+    assumed[term] = narrowed
     return True
 
 
@@ -210,13 +210,13 @@ def _ends(interval: Interval) -> tuple[int, int]:
 
 
 def _ring(combine: Callable[[Interval, Interval], Interval]) -> _Rule:
-    """From either reading: the ring operations are those of integers, modulo the width."""
+    """The rule of a ring operation, which is that of integers modulo the width in any reading."""
 
     def rule(term: Term, v: list[Numbers]) -> Numbers:
         a, b = v
-        one = combine(a.unsigned, b.unsigned)
-        two = combine(a.signed, b.signed)
-        first, second = numbers(term.width, one), numbers(term.width, two)
+        from_unsigned = combine(a.unsigned, b.unsigned)
+        from_signed = combine(a.signed, b.signed)
+        first, second = numbers(term.width, from_unsigned), numbers(term.width, from_signed)
         mixed = numbers(term.width, combine(a.unsigned, b.signed))
         return Numbers(
             _closer(_closer(first.unsigned, second.unsigned), mixed.unsigned),
@@ -292,7 +292,7 @@ def _shift_right(signed: bool) -> _Rule:
 
 
 def _quotient(signed: bool) -> _Rule:
-    """Of divisors above 0; what division by 0 gives is no number that is asked for."""
+    """The rule of quotients; it bounds none whose divisor may be 0 or less."""
 
     def rule(term: Term, v: list[Numbers]) -> Numbers:
         value, divisor = (one.read(signed=signed) for one in v)

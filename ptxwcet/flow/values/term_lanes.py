@@ -47,21 +47,21 @@ def in_lanes(term: Term, values: list[Value], active: Mask) -> Value:
         return _chosen(values, active)
     if term.width == 1 and term.op in _PREDICATES:
         return _PREDICATES[term.op](values, active)
-    known = [value for value in values if isinstance(value, Known) and value.valid is None]
-    if len(known) < len(values):
+    arguments = [value for value in values if isinstance(value, Known) and value.valid is None]
+    if len(arguments) < len(values):
         return NOT_AFFINE
-    found: Value | None
+    result: Value | None
     try:
         if term.width > _WIDEST or any(one.width > _WIDEST for one in term.args):
-            found = _pointwise(term, known, active)
+            result = _pointwise(term, arguments, active)
         else:
-            found = _RULES.get(term.op, _pointwise)(term, known, active)
+            result = _RULES.get(term.op, _pointwise)(term, arguments, active)
     except Wavers:
         return NOT_AFFINE
-    if term.width == 1 and isinstance(found, Known):
-        base = canonical(found.base, 1)
-        found = None if found.terms else Known(base, found.terms, found.valid, found.otherwise)
-    return NOT_AFFINE if found is None else found
+    if term.width == 1 and isinstance(result, Known):
+        base = canonical(result.base, 1)
+        result = None if result.terms else Known(base, result.terms, result.valid, result.otherwise)
+    return NOT_AFFINE if result is None else result
 
 
 def canonical(number: int | Lanes, width: int) -> Number:
@@ -87,8 +87,8 @@ def _pointwise(term: Term, values: list[Known], active: Mask) -> Known | None:
         bits = [int(number) & mask for number, mask in zip(lane, masks, strict=True)]
         return apply(term.op, term.width, term.args, term.value, bits)
 
-    found = integers.per_lane_exact(compute, *[value.base for value in values])
-    return Known(canonical(found, term.width))
+    results = integers.per_lane_exact(compute, *[value.base for value in values])
+    return Known(canonical(results, term.width))
 
 
 def _chosen(values: list[Value], active: Mask) -> Value:
@@ -142,7 +142,7 @@ def _bitwise(name: str) -> Rule:
 
 
 def _amount(term: Term, value: Known, active: Mask) -> Any:
-    """By how much is shifted: an int, or an array of lanes."""
+    """The number of bits by which a shift moves: an int, or an array of lanes."""
     return integers.as_exact(value, IntegerType(term.width, signed=False), active).base
 
 

@@ -129,8 +129,8 @@ class _Reading:
             value, width = self._values[term], term.width
             if isinstance(value, Known) and value.valid is None and width <= _WIDEST:
                 unsigned, signed = (
-                    ranges.interval_of(value, IntegerType(width, one), self._active)
-                    for one in (False, True)
+                    ranges.interval_of(value, IntegerType(width, signed), self._active)
+                    for signed in (False, True)
                 )
                 self._numbers[term] = Numbers(unsigned, signed)
             elif term.op is Op.SOURCE:

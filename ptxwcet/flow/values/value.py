@@ -228,27 +228,27 @@ def substitute(value: Known, symbol: Symbol, base: int, terms: Terms, width: int
     )
 
 
-def implies(one: Value, other: Value, lanes: Mask) -> bool:
-    """The order of values: whether what ``other`` says of ``lanes`` is true wherever ``one`` is.
+def implies(premise: Value, conclusion: Value, lanes: Mask) -> bool:
+    """The order of values: whether ``conclusion`` is true of ``lanes`` wherever ``premise`` is.
 
-    Reflexive and transitive. What is said of the lanes in which ``other`` is not known is nothing;
-    causes are no part of it. Of two values that are different functions of the symbols the answer
-    is no, also where these happen to be equal. Cost: linear in the lanes for each symbol.
+    Reflexive and transitive. A value says nothing of lanes in which it is not known; causes are no
+    part of it. If two values are different functions of the symbols the answer is no, also where
+    these happen to be equal. Cost: linear in the lanes for each symbol.
     """
-    if isinstance(other, Unknown):
-        if other.condition is None:
+    if isinstance(conclusion, Unknown):
+        if conclusion.condition is None:
             return True
-        condition = one.condition if isinstance(one, Unknown) else None
-        return condition is not None and condition.implies(other.condition, lanes)
-    if other.valid is not None:
-        lanes = lanes & other.valid
-    if isinstance(one, Unknown):
+        condition = premise.condition if isinstance(premise, Unknown) else None
+        return condition is not None and condition.implies(conclusion.condition, lanes)
+    if conclusion.valid is not None:
+        lanes = lanes & conclusion.valid
+    if isinstance(premise, Unknown):
         return not lanes.any()
-    if one.valid is not None and bool((lanes & ~one.valid).any()):
+    if premise.valid is not None and bool((lanes & ~premise.valid).any()):
         return False
-    symbols = one.terms.keys() | other.terms.keys()
-    return equal_in(one.base, other.base, lanes) and all(
-        equal_in(one.terms.get(s, 0), other.terms.get(s, 0), lanes) for s in symbols
+    symbols = premise.terms.keys() | conclusion.terms.keys()
+    return equal_in(premise.base, conclusion.base, lanes) and all(
+        equal_in(premise.terms.get(s, 0), conclusion.terms.get(s, 0), lanes) for s in symbols
     )
 
 
@@ -293,21 +293,21 @@ def _merged(old: Condition | None, new: Condition | None, mask: Mask) -> Conditi
     return found
 
 
-def meet(one: Value, two: Value, masks: tuple[Mask, Mask], causes: frozenset[Cause]) -> Value:
+def meet(first: Value, second: Value, masks: tuple[Mask, Mask], causes: frozenset[Cause]) -> Value:
     """A register after two sides of a branch, each walked from the same state.
 
     A lane of both masks may have come from either side: it is known where both agree. A lane of one
     mask came from that side, any other lane from none, so that both hold what was there before.
     ``causes`` say why lanes are not known.
     """
-    if one is two:
-        return one
+    if first is second:
+        return first
     either = masks[0] & masks[1]
-    if isinstance(one, Unknown) and isinstance(two, Unknown):
-        return Unknown(one.causes | two.causes, _met(one.condition, two.condition, masks))
-    merged = merge(one, two, masks[1])
+    if isinstance(first, Unknown) and isinstance(second, Unknown):
+        return Unknown(first.causes | second.causes, _met(first.condition, second.condition, masks))
+    merged = merge(first, second, masks[1])
     assert isinstance(merged, Known)
-    differs = either & ~_agreement(one, two, either)
+    differs = either & ~_agreement(first, second, either)
     if not differs.any():
         return merged
     valid = ~differs if merged.valid is None else merged.valid & ~differs

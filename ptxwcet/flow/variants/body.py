@@ -93,7 +93,7 @@ def _walked(
 
 
 def _known(case: Case, name: str, content: Content) -> Case:
-    """The case with what is known of a register at the end, if else nothing is."""
+    """The case with a register's known content at the end, where nothing else is known of it."""
     return case.with_register(name, content) if isinstance(case.registers.get(name), Raw) else case
 
 
@@ -107,9 +107,9 @@ def _ways(region: Region, block: int, case: Case) -> list[tuple[int, Case]]:
         return [(target, case) for target in successors]
     predicate = predicate_of(case, Register(guard.register), f"{guard.register}@0")
     return [
-        (target, one)
+        (target, after)
         for target, truth in ((taken, not guard.negated), (fallthrough, guard.negated))
-        for one in assumed(case, predicate, truth)
+        for after in assumed(case, predicate, truth)
     ]
 
 

@@ -105,11 +105,11 @@ class Case:
         return Case(self.registers, self.ranges, self.facts, self.truths, self.effort, stack)
 
     def most(self, form: Form) -> int:
-        """The form is at most this."""
+        """An upper bound of the form."""
         return maximum(form, self.ranges, self.facts, self.effort)
 
     def least(self, form: Form) -> int:
-        """The form is at least this."""
+        """A lower bound of the form."""
         return minimum(form, self.ranges, self.facts, self.effort)
 
     def lies_in(self, form: Form, interval: Interval) -> bool:
@@ -118,7 +118,7 @@ class Case:
         return interval.covers(plain) or interval.covers(self.interval(form))
 
     def interval(self, form: Form) -> Interval:
-        """The form lies in this.
+        """An interval in which the form lies.
 
         Facts that contradict each other say that the case has no state. Nothing is concluded from
         that here: the ranges of the variables alone bound the form then.
@@ -160,8 +160,8 @@ def assumed(case: Case, predicate: Predicate, truth: bool) -> list[Case]:
             if truth:
                 return [
                     both
-                    for one in with_fact(case, form)
-                    for both in with_fact(one, times(form, -1))
+                    for above in with_fact(case, form)
+                    for both in with_fact(above, times(form, -1))
                 ]
             return [
                 *with_fact(case, shifted(form, -1)),
@@ -205,9 +205,9 @@ def exact(case: Case, content: Content, kind: IntegerType, fresh: str) -> tuple[
     That is a new variable, which is named after the form: it is the same wherever that is read;
     ``fresh`` where there is none.
     """
-    found = fitting(case, content, kind)
-    if found is not None:
-        return case, found
+    form = fitting(case, content, kind)
+    if form is not None:
+        return case, form
     if isinstance(content, Raw):
         return _raw(case, content, kind)
     name = fresh
@@ -249,7 +249,7 @@ def divided(case: Case, form: Form, divisor: int, fresh: str) -> list[tuple[Case
         remainder = plus(form, quotient, -divisor)
         facts = (*case.facts, remainder, shifted(times(remainder, -1), divisor - 1))
         return [(replace(case.with_range(fresh, bounds), facts=facts), quotient)]
-    found = []
+    cases = []
     for remainders in product(range(divisor), repeat=len(rest)):
         part: Case | None = case
         numerator = form
@@ -263,8 +263,8 @@ def divided(case: Case, form: Form, divisor: int, fresh: str) -> list[tuple[Case
                 numerator.constant // divisor,
                 tuple((name, c // divisor) for name, c in numerator.terms),
             )
-            found.append((part, quotient))
-    return found
+            cases.append((part, quotient))
+    return cases
 
 
 def _of_remainder(case: Case, name: str, divisor: int, remainder: int) -> Case | None:

@@ -58,7 +58,7 @@ def settled(body: Region, entry: Entry) -> tuple[Bound, ...]:
 
     Differences of two are said where they are one number.
     """
-    found: list[Bound] = []
+    bounds: list[Bound] = []
     how = body.stepping(signed=True)
     names = integer_registers(body, body.live[body.start] - body.written)[:_MOST_SETTLED]
     for name in names:
@@ -67,15 +67,15 @@ def settled(body: Region, entry: Entry) -> tuple[Bound, ...]:
             measure = Measure(((name, 1),), 0, kind)
             interval = entry.interval(measure)
             if interval is not None and interval != kind.interval:
-                found.append(bound_of(measure, interval))
-    for one, two in combinations(names, 2):
-        if how.width(one) == how.width(two):
-            kind = IntegerType(how.width(one), signed=True)
-            measure = Measure(((one, 1), (two, -1)), 0, kind)
+                bounds.append(bound_of(measure, interval))
+    for left, right in combinations(names, 2):
+        if how.width(left) == how.width(right):
+            kind = IntegerType(how.width(left), signed=True)
+            measure = Measure(((left, 1), (right, -1)), 0, kind)
             interval = entry.interval(measure)
             if interval is not None and interval.is_number:
-                found.append(bound_of(measure, interval))
-    return tuple(dict.fromkeys(found))
+                bounds.append(bound_of(measure, interval))
+    return tuple(dict.fromkeys(bounds))
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,26 +95,26 @@ class Claimed:
         """The ranges of registers, of those that stay as they are, and the sums."""
         kind = self.measure.kind
         found = [
-            bound_of(Measure(((name, 1),), 0, kind), one)
-            for name, one in self.within.items()
-            if one != kind.interval
+            bound_of(Measure(((name, 1),), 0, kind), values)
+            for name, values in self.within.items()
+            if values != kind.interval
         ]
         found += [bound_of(one, Interval(0, 0)) for one in self.gaps]
         return (*found, *settled(self.body, self.entry))
 
     def never(self) -> tuple[Certificate, ...]:
-        """No iteration goes back."""
+        """The certificate that no iteration goes back."""
         none = Step(0, 0, 1)
         bounded = (*self.invariant, bound_of(self.measure, self.start, self.divisor))
         one = Certificate(bounded, sum_of(self.measure), self.start.high, 1, (none,), 0)
         return (one,)
 
     def falling(self, low: int, fall: int, highs: list[int]) -> tuple[Certificate, ...]:
-        """The measure falls, and is at most the next of ``highs`` after each iteration."""
+        """Certificates that the measure falls, each time to at most the next of ``highs``."""
         whole = Interval(min(low, self.start.low), max(self.start.high, highs[1], low))
         own = bound_of(self.measure, whole, self.divisor)
         invariant = (*self.invariant, own)
-        found = list(self._growing(low))
+        certificates = list(self._growing(low))
         falls = (Step(1, -fall, 1),) if fall > 0 else ()
         moved = replace(self.measure, constant=0)
         for measure in dict.fromkeys((self.measure, moved)):  # its multiples hang on the constant
@@ -123,18 +123,20 @@ class Claimed:
             cap = (Step(0, ends[1], 1),) if ends[1] < ends[0] - fall else ()
             for shrinks in (*self._shrinking(ends), ()):
                 steps = (*cap, *falls, *shrinks)
-                found.append(Certificate(invariant, sum_of(measure), ends[0], low + by, steps, 0))
-        bounded = [with_bound(one) for one in found]
-        known = [one for one in bounded if one is not None]
-        return tuple(dict.fromkeys(sorted(known, key=lambda one: one.back_edges)))
+                certificates.append(
+                    Certificate(invariant, sum_of(measure), ends[0], low + by, steps, 0)
+                )
+        bounded = [with_bound(one) for one in certificates]
+        finite = [one for one in bounded if one is not None]
+        return tuple(dict.fromkeys(sorted(finite, key=lambda one: one.back_edges)))
 
     def _shrinking(self, highs: list[int]) -> Iterable[tuple[Step, ...]]:
         """Steps by a factor that go from each number to the next."""
         pairs = list(pairwise(highs[1:])) or list(pairwise(highs))
-        one, two = pairs[0]
-        if one <= 0 or two < 0:
+        first, second = pairs[0]
+        if first <= 0 or second < 0:
             return
-        by = round(one / max(two, 1))
+        by = round(first / max(second, 1))
         factors = [(1, by), (1, by - 1), (1, by + 1), (1, 1 << max(by.bit_length() - 1, 0))]
         for factor, divisor in dict.fromkeys((*factors, (1, 2), (2, 3), (3, 4))):
             if 1 < divisor < _MOST_FACTOR:
@@ -143,7 +145,7 @@ class Claimed:
                     yield (Step(factor, constant, divisor),)
 
     def _growing(self, low: int) -> Iterable[Certificate]:
-        """Registers that are subtracted double: what is left falls faster and faster."""
+        """Certificates that a register that is subtracted doubles, so that the measure runs out."""
         most = (
             self.measure.constant
             - low
@@ -172,7 +174,7 @@ class Claimed:
         return self.measure.terms[0][0]
 
     def doubling_lowest(self, end: int, most: int) -> tuple[Certificate, ...]:
-        """The lowest bit of a register doubles at least; it is at most ``end``."""
+        """Certificates that a register's lowest bit at least doubles; it is at most ``end``."""
         lowest = Sum((Part(self._register, -1, Reading.LOWEST),))
         own = bound_of(self.measure, Interval(1, end))
         steps = (Step(2, 0, 1),)

@@ -57,7 +57,7 @@ class Entry:
 
     def _forms(self, measure: Measure) -> list[tuple[Case, Form]]:
         """The sum in each case; none if one is not exact."""
-        found = []
+        sums = []
         for case in self.cases:
             total, now = Form(measure.constant), case
             for name, c in measure.terms:
@@ -66,33 +66,33 @@ class Entry:
                     return []
                 now, form = exact(now, content, measure.kind, name)
                 total = plus(total, form, c)
-            found.append((now, total))
-        return found
+            sums.append((now, total))
+        return sums
 
 
-def entry_along(known: Known, region: Region, effort: Effort) -> Entry | None:
+def entry_along(entry_values: Known, region: Region, effort: Effort) -> Entry | None:
     """The entry of a loop by a region before it; None if that has too many ways.
 
     Numbers are read as signed ones where nothing says how.
     """
-    registers = {name: content_of(known, region, name) for name in region.relevant}
+    registers = {name: content_of(entry_values, region, name) for name in region.relevant}
     final = region.once.union(*region.settled.values()) & region.relevant
-    behind = {name: known_content(known, region, name) for name in final}
+    behind = {name: known_content(entry_values, region, name) for name in final}
     try:
         cases = traverse(region, Case(registers, {}, effort=effort), True, behind=behind)
     except TooMuchEffort:
         return None
-    return Entry(known, tuple(cases))
+    return Entry(entry_values, tuple(cases))
 
 
-def content_of(known: Known, region: Region, name: str) -> Content:
+def content_of(entry_values: Known, region: Region, name: str) -> Content:
     """What a register holds at the start of a region: nothing is known if it is written there."""
     if name in region.written:
         return region.stepping(signed=True).unknown(name, f"{name}@0")
-    return known_content(known, region, name)
+    return known_content(entry_values, region, name)
 
 
-def known_content(known: Known, region: Region, name: str) -> Content:
+def known_content(entry_values: Known, region: Region, name: str) -> Content:
     """What is known of a register."""
     kind = region.types.get(name, "pred")  # the carry flag is none of them
     how = region.stepping(signed=True)
@@ -100,7 +100,7 @@ def known_content(known: Known, region: Region, name: str) -> Content:
         return how.unknown(name, f"{name}@k")
     bits = how.width(name)
     signed, unsigned = (
-        known.interval(Measure(((name, 1),), 0, IntegerType(bits, signed=one)))
-        for one in (True, False)
+        entry_values.interval(Measure(((name, 1),), 0, IntegerType(bits, signed=is_signed)))
+        for is_signed in (True, False)
     )
     return Raw(name, signed, unsigned)

@@ -65,7 +65,7 @@ def replaced(a: Form, name: str, by: Form) -> Form:
 
 
 def plain_interval(form: Form, ranges: Ranges) -> Interval:
-    """The form lies in this, by the ranges of its variables alone."""
+    """An interval in which the form lies, by the ranges of its variables alone."""
     low = high = form.constant
     for name, c in form.terms:
         interval = ranges[name]
@@ -77,7 +77,7 @@ def plain_interval(form: Form, ranges: Ranges) -> Interval:
 def maximum(
     form: Form, ranges: Ranges, facts: tuple[Form, ...] = (), effort: Effort | None = None
 ) -> int:
-    """At most this. Cost: exponential in the few facts added, linear otherwise.
+    """An upper bound of the form. Cost: exponential in the few facts added, linear otherwise.
 
     Each look at a fact is a step of ``effort``. Raises TooMuchEffort.
     """
@@ -87,7 +87,7 @@ def maximum(
 def minimum(
     form: Form, ranges: Ranges, facts: tuple[Form, ...] = (), effort: Effort | None = None
 ) -> int:
-    """At least this; see :func:`maximum`."""
+    """A lower bound of the form; see :func:`maximum`."""
     return -maximum(times(form, -1), ranges, facts, effort)
 
 

@@ -69,7 +69,7 @@ def measures(body: Region) -> tuple[Measure, ...]:
 
     Cost: linear in the body.
     """
-    found: dict[Measure, None] = {}
+    candidates: dict[Measure, None] = {}
     definitions = _definitions(body)
     graph = body.graph
     for block in body.order:
@@ -78,18 +78,18 @@ def measures(body: Region) -> tuple[Measure, ...]:
             if instruction.opcode is None or instruction.opcode.name != "setp":
                 continue
             if not body.relevant.isdisjoint(instruction.writes):
-                found.update(dict.fromkeys(_compared(body, instruction, definitions)))
+                candidates.update(dict.fromkeys(_compared(body, instruction, definitions)))
     for name, equal in relations(body):
-        for measure in list(found):
-            other = _put(measure, name, equal)
-            if other is not None:
-                found[other] = None
-    for measure in list(found):
+        for measure in list(candidates):
+            substituted = _put(measure, name, equal)
+            if substituted is not None:
+                candidates[substituted] = None
+    for measure in list(candidates):
         for part in measure.parts():
             if part.terms[0][0] in body.carried:
-                found[part] = None
-                found[replace(part, kind=replace(part.kind, signed=False))] = None
-    return tuple(found)[:_MOST_MEASURES]
+                candidates[part] = None
+                candidates[replace(part, kind=replace(part.kind, signed=False))] = None
+    return tuple(candidates)[:_MOST_MEASURES]
 
 
 def _put(measure: Measure, name: str, equal: Measure) -> Measure | None:
@@ -99,9 +99,9 @@ def _put(measure: Measure, name: str, equal: Measure) -> Measure | None:
         return None
     terms = dict(measure.terms)
     del terms[name]
-    for other, factor in equal.terms:
-        terms[other] = terms.get(other, 0) + c * factor
-    kept = tuple(sorted((other, factor) for other, factor in terms.items() if factor))
+    for summand, factor in equal.terms:
+        terms[summand] = terms.get(summand, 0) + c * factor
+    kept = tuple(sorted((summand, factor) for summand, factor in terms.items() if factor))
     if not kept or len(kept) > _MOST_TERMS:
         return None
     return Measure(kept, measure.constant + c * equal.constant, measure.kind)
@@ -112,7 +112,7 @@ def relations(body: Region) -> tuple[tuple[str, Measure], ...]:
 
     Compilers keep ``hi - lo`` beside ``hi`` and ``lo``. Whether it holds is to be proved.
     """
-    found = []
+    equalities = []
     definitions = _definitions(body)
     for name in sorted(body.carried):
         makers = definitions[name]
@@ -123,17 +123,19 @@ def relations(body: Region) -> tuple[tuple[str, Measure], ...]:
         if kind is None or body.stepping(signed=True).width(name) != kind.bits:
             continue
         kind = replace(kind, signed=True)
-        one, two = (_linear(body, o, kind, definitions, _DEEPEST) for o in makers[0].operands[1:3])
-        if one is None or two is None:
+        left, right = (
+            _linear(body, o, kind, definitions, _DEEPEST) for o in makers[0].operands[1:3]
+        )
+        if left is None or right is None:
             continue
-        equal = _sum(one, _small(two), 1 if opcode.name == "add" else -1)
+        equal = _sum(left, _small(right), 1 if opcode.name == "add" else -1)
         if equal is not None and name not in equal.names and len(equal.names) > 1:
-            found.append((name, equal))
-    return tuple(found)
+            equalities.append((name, equal))
+    return tuple(equalities)
 
 
 def gaps(body: Region) -> tuple[Measure, ...]:
-    """By how much relations fail: 0 where they hold."""
+    """The amounts by which relations fail: 0 where they hold."""
     found = [gap(one) for one in relations(body)]
     return tuple(one for one in found if one is not None)
 
@@ -176,7 +178,7 @@ def _compared(
     operator = instruction.modifiers[0]
     if operator in _UNSIGNED_ORDERS:
         kind = replace(kind, signed=False)
-    found = []
+    differences = []
     is_equality = operator in ("eq", "ne")
     for signed in (True, False) if is_equality else (kind.signed,):
         numbers = replace(kind, signed=signed)
@@ -184,15 +186,15 @@ def _compared(
             _linear(body, operand, numbers, definitions, _DEEPEST)
             for operand in instruction.operands[1:3]
         ]
-        one, two = sides
-        if one is None or two is None:
+        left, right = sides
+        if left is None or right is None:
             continue
-        down = _difference(one, two)
-        up = _difference(two, one)
+        down = _difference(left, right)
+        up = _difference(right, left)
         for measure in (down, up):
             if measure is not None and any(name in body.carried for name, _ in measure.terms):
-                found.append(measure)
-    return found
+                differences.append(measure)
+    return differences
 
 
 def _difference(one: Measure, two: Measure) -> Measure | None:
@@ -229,10 +231,10 @@ def _linear(
     if opcode == "mov" and len(sources) == 1:
         return sources[0]
     if opcode in ("add", "sub") and len(sources) == 2:
-        one, two = sources
-        if one is not None and two is not None:
-            signed_two = _small(two)
-            return _sum(one, signed_two, 1 if opcode == "add" else -1)
+        left, right = sources
+        if left is not None and right is not None:
+            signed_right = _small(right)
+            return _sum(left, signed_right, 1 if opcode == "add" else -1)
     return None
 
 

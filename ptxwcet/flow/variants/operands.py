@@ -27,7 +27,7 @@ class Stepping:
     meanings: Meanings = field(default_factory=dict)
 
     def width(self, name: str) -> int:
-        """Bits of a register."""
+        """The width of a register in bits."""
         return register_width(self.types[name])
 
     def unknown(self, name: str, fresh: str) -> Content:
@@ -45,8 +45,8 @@ def predicate_of(case: Case, operand: Operand, fresh: str) -> Predicate:
     """The predicate that an operand holds."""
     match operand:
         case Register(name):
-            found = case.registers.get(name, Open(f"{name}@0"))
-            return Open(fresh) if isinstance(found, (Form, Raw)) else found
+            content = case.registers.get(name, Open(f"{name}@0"))
+            return Open(fresh) if isinstance(content, (Form, Raw)) else content
         case Negated(inner):
             return Opposite(predicate_of(case, inner, fresh))
         case Immediate(value) if isinstance(value, int):

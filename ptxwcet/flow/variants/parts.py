@@ -126,7 +126,7 @@ class Part:
         return None if found is None else read_signed(found % (1 << width), width)
 
     def amount(self, case: Case) -> int | None:
-        """By how many bits is shifted, at most all."""
+        """The number of bits by which a shift moves, at most all of them."""
         found = self.constant(case, 1)
         return None if found is None else min(found % (1 << self.width), self.width)
 
@@ -134,16 +134,16 @@ class Part:
         """The numbers that an argument may be."""
         content, width = self.content(case, place), self.term.args[place].width
         if width == 1:
-            known = isinstance(content, bool)
+            is_decided = isinstance(content, bool)
             return term_intervals.numbers(
-                1, Interval(int(content is True), int(not known or content is True))
+                1, Interval(int(content is True), int(not is_decided or content is True))
             )
-        found = []
-        for one in (False, True):
-            kind = self.kind(place, signed=one)
+        readings = []
+        for signed in (False, True):
+            kind = self.kind(place, signed=signed)
             fitted = fitting(case, content, kind)
             bounds = kind.interval if fitted is None else case.interval(fitted)
             if isinstance(content, Raw):
-                bounds = (content.signed if one else content.unsigned) or kind.interval
-            found.append(bounds)
-        return Numbers(*found)
+                bounds = (content.signed if signed else content.unsigned) or kind.interval
+            readings.append(bounds)
+        return Numbers(*readings)

@@ -43,21 +43,21 @@ def proposals(
     tested = {name for measure in singles for name in measure.names}
     carried = integer_registers(body, body.carried)
     ordered = sorted(carried, key=lambda name: (name not in tested, name))
-    found: list[Certificate] = []
+    certificates: list[Certificate] = []
     for name in ordered[:_MOST_REGISTERS]:
-        one = _Register(body, entry, name, settled(body, entry))
-        found += one.losing_bits()
-        found += one.shrinking(divisors)
+        register = _Register(body, entry, name, settled(body, entry))
+        certificates += register.losing_bits()
+        certificates += register.shrinking(divisors)
         if name in tested:
-            found += one.doubling(singles)
+            certificates += register.doubling(singles)
     halved = [one for one in singles if len(one.terms) == 2][:_MOST_DIFFERENCES]
     for measure in halved:
-        found += _halving(body, entry, measure)
+        certificates += _halving(body, entry, measure)
     if _has_remainders(body):
         for divisor, dividend in permutations(ordered[:_MOST_REGISTERS], 2):
             if body.types[divisor] == body.types[dividend]:
                 yield from _dividing(_Register(body, entry, divisor, ()), dividend)
-    for certificate in found:
+    for certificate in certificates:
         bounded = with_bound(certificate)
         if bounded is not None:
             yield bounded
@@ -70,17 +70,17 @@ def hopes(body: Region, entry: Entry, singles: Iterable[Measure]) -> Iterator[Ce
     A difference that a test compares is 1 or more then, and so is a register that a test compares
     with 0 as a signed number. A few of each; smaller bounds first.
     """
-    found: list[Certificate] = []
+    certificates: list[Certificate] = []
     for measure in [one for one in singles if len(one.terms) == 2][:_MOST_DIFFERENCES]:
         start = entry.interval(measure)
         if start is not None and start.low < 1:
-            found += _halving(body, entry, measure, least=1)
+            certificates += _halving(body, entry, measure, least=1)
     tested = dict.fromkeys(
         one.names[0] for one in singles if len(one.terms) == 1 and one.names[0] in body.carried
     )
     for name in integer_registers(body, tested)[:_MOST_REGISTERS]:
-        found += _Register(body, entry, name, ()).losing_bits_above_zero()
-    bounded = [one for one in map(with_bound, found) if one is not None]
+        certificates += _Register(body, entry, name, ()).losing_bits_above_zero()
+    bounded = [one for one in map(with_bound, certificates) if one is not None]
     yield from sorted(bounded, key=lambda one: one.back_edges)
 
 
@@ -94,7 +94,7 @@ class _Register:
     settled: tuple[Bound, ...]
 
     def measure(self, *, signed: bool) -> Measure:
-        """It alone."""
+        """The register alone, as a measure."""
         bits = self.body.stepping(signed=True).width(self.name)
         return Measure(((self.name, 1),), 0, IntegerType(bits, signed=signed))
 
@@ -104,14 +104,14 @@ class _Register:
         return self.entry.interval(measure) or measure.kind.interval
 
     def losing_bits(self) -> Iterator[Certificate]:
-        """Of the bits that are set each iteration clears some, and sets none."""
+        """Certificates for: each iteration clears some of the bits that are set, and sets none."""
         bits = self.interval(signed=False).high.bit_length()
         ones = Sum((Part(self.name, 1, Reading.ONES),))
         for low in (1, 0):
             yield Certificate((), ones, bits, low, (Step(1, -1, 1),), 0)
 
     def losing_bits_above_zero(self) -> Iterator[Certificate]:
-        """Lost bits of a signed number that starts above 0, so that its sign bit is not set."""
+        """The same for a signed number that starts above 0, so that its sign bit is not set."""
         start = self.interval(signed=True)
         if start.low < 1 <= start.high:
             own = bound_of(self.measure(signed=True), Interval(1, start.high))
@@ -119,7 +119,7 @@ class _Register:
             yield Certificate((own,), ones, start.high.bit_length(), 1, (Step(1, -1, 1),), 0)
 
     def shrinking(self, divisors: tuple[int, ...]) -> Iterator[Certificate]:
-        """Its magnitude becomes a part of what it was."""
+        """Certificates for: the magnitude becomes a fraction of what it was."""
         signed = self.interval(signed=True)
         if signed.low < 0:
             reading, high = Reading.MAGNITUDE, max(-signed.low, signed.high)
@@ -133,7 +133,7 @@ class _Register:
                 yield Certificate(invariant, measure, high, low, (Step(1, 0, by),), 0)
 
     def doubling(self, singles: Iterable[Measure]) -> Iterator[Certificate]:
-        """It at least doubles while it is not above what it is compared with."""
+        """Certificates for: it at least doubles until it is above what it is compared with."""
         for signed in (True, False):
             own, first = self.measure(signed=signed), self.interval(signed=signed)
             if first.low < 0:
@@ -152,7 +152,7 @@ class _Register:
 
     def _limits(self, singles: Iterable[Measure], *, signed: bool) -> list[int]:
         """The largest numbers that it is compared with."""
-        found: dict[int, None] = {}
+        limits: dict[int, None] = {}
         for measure in singles:
             terms = dict(measure.terms)
             c = terms.pop(self.name, 0)
@@ -160,8 +160,8 @@ class _Register:
                 continue
             rest = Measure(tuple(terms.items()), measure.constant, measure.kind)
             interval = self.entry.interval(rest) if terms else None
-            found[interval.high if interval is not None else measure.constant] = None
-        return [one for one in found if 0 < one < 1 << 40][:_MOST_LIMITS]
+            limits[interval.high if interval is not None else measure.constant] = None
+        return [one for one in limits if 0 < one < 1 << 40][:_MOST_LIMITS]
 
 
 def _halving(

@@ -42,12 +42,12 @@ class Region:
         return self.graph.kernel.registers
 
     def stepping(self, *, signed: bool) -> Stepping:
-        """What steps in it need to know."""
+        """What steps in the region need to know."""
         return Stepping(self.types, signed, self.meanings)
 
     @property
     def carried(self) -> frozenset[str]:
-        """Of a loop: the registers that an iteration passes to the next."""
+        """The registers that an iteration passes to the next, if the region is a loop."""
         return self.live[self.start] & self.written
 
 
@@ -80,19 +80,19 @@ def way_to(graph: FlowGraph, loop: Loop, wanted: frozenset[str], steps: int) -> 
 
 def _ancestor(graph: FlowGraph, loop: Loop, around: Loop | None, steps: int) -> int | None:
     """A block that dominates a loop in the loop around, outside of others or at their header."""
-    found = None
+    ancestor = None
     block: int | None = loop.header
     for _ in range(steps):
         block = graph.dominators[block] if block is not None else None
         if block is None or (around is not None and block not in around.body):
             break
-        for one in graph.forest.around(BlockId(block)):
-            if one.parent == loop.parent and loop.header not in one.body:
-                block = one.header
-        found = block
+        for enclosing in graph.forest.around(BlockId(block)):
+            if enclosing.parent == loop.parent and loop.header not in enclosing.body:
+                block = enclosing.header
+        ancestor = block
         if around is not None and block == around.header:
             break
-    return found
+    return ancestor
 
 
 def _reachable(
@@ -200,14 +200,14 @@ def _relevant(
         guard = graph.kernel.instructions[graph.last(block)].guard
         if guard is not None and graph.jumps(block):
             wanted.append(guard.register)
-    found: set[str] = set()
+    relevant: set[str] = set()
     while wanted:
         name = wanted.pop()
-        if name not in found:
-            found.add(name)
+        if name not in relevant:
+            relevant.add(name)
             for index in definitions.get(name, ()):
                 wanted += graph.kernel.instructions[index].reads
-    return frozenset(found)
+    return frozenset(relevant)
 
 
 def _live(

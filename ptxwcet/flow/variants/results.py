@@ -22,7 +22,7 @@ from ptxwcet.flow.variants.regions import Region
 class Change:
     """What ways through a loop do to a register: add a number in ``step``, or set it to ``value``.
 
-    None where no way does.
+    A field is None where no way does it.
     """
 
     step: Interval | None
@@ -58,9 +58,9 @@ class Result:
         ends = [] if self.leaving.value is None else [self.leaving.value]
         if self.leaving.step is not None:
             ends.append(inside.plus(self.leaving.step))
-        found = _hull(ends)
+        after = _hull(ends)
         kind = IntegerType(self.bits, signed=True).interval
-        return found if kind.covers(inside) and kind.covers(found) else None
+        return after if kind.covers(inside) and kind.covers(after) else None
 
 
 def _hull(intervals: Iterable[Interval]) -> Interval:
@@ -92,14 +92,14 @@ def _results_of(body: Region, wanted: frozenset[str], effort: Effort) -> Mapping
     leaving: list[Case] = []
     start = Case(registers, ranges, effort=effort)
     going = traverse(body, start, True, frozenset(names), None, leaving)
-    found: dict[str, Result] = {}
+    results: dict[str, Result] = {}
     for name in names:
         source = _source(leaving, name)
         if source in names and how.width(source) == how.width(name):
             back, out = _change(going, source, source), _change(leaving, name, source)
             if back is not None and out is not None and leaving:
-                found[name] = Result(source, how.width(name), back, out)
-    return found
+                results[name] = Result(source, how.width(name), back, out)
+    return results
 
 
 def _source(cases: list[Case], name: str) -> str:

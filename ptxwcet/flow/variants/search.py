@@ -119,16 +119,16 @@ def _bounds(body: Region, entry: Entry, measure: Measure, effort: Effort) -> Ite
     parts = {part.names[0]: entry.interval(part) for part in measure.parts()}
     if start is None or start.high < 0 or None in parts.values():
         return
-    known = {name: one for name, one in parts.items() if one is not None}
+    ranges = {name: one for name, one in parts.items() if one is not None}
     kind, divisor = measure.kind, max(entry.divisor(measure), 1)
-    anything = dict.fromkeys(known, kind.interval)
+    anything = dict.fromkeys(ranges, kind.interval)
     holding = tuple(one for one in relations(body) if _holds_at_first(entry, measure, one))
-    options = product((_reach(measure, known), anything), {divisor: 0, 1: 0}, {holding: 0, (): 0})
+    options = product((_reach(measure, ranges), anything), {divisor: 0, 1: 0}, {holding: 0, (): 0})
     for within, by, equal in options:
         attempt = _Attempt(body, entry, effort, measure, within, by, equal)
-        found = [_counted(attempt, start), _special(attempt, start)]
-        yield from (one for one in found if one is not None)
-        if found != [None, None]:
+        variants = [_counted(attempt, start), _special(attempt, start)]
+        yield from (one for one in variants if one is not None)
+        if variants != [None, None]:
             return
 
 
@@ -240,7 +240,7 @@ def _round(attempt: _Attempt, values: Interval) -> _Outcome:
     afters: list[Interval] = []
     falls: list[int] = []
     back: list[Case] = []
-    found: list[Mapping[str, Form]] = []
+    end_forms: list[Mapping[str, Form]] = []
     for case in cases:
         after, ends = Form(measure.constant), dict[str, Form]()
         for name, c in measure.terms:
@@ -261,11 +261,11 @@ def _round(attempt: _Attempt, values: Interval) -> _Outcome:
         afters.append(case.interval(after))
         falls.append(case.interval(plus(before, after, -1)).low)
         back.append(case)
-        found.append(ends)
+        end_forms.append(ends)
     if not back:
         return _NoWayBack()
     whole = around(end for one in afters for end in (one.low, one.high))
-    return _Round(whole, min(falls), tuple(back), tuple(found))
+    return _Round(whole, min(falls), tuple(back), tuple(end_forms))
 
 
 def _holds(case: Case, relation: tuple[str, Measure], registers: Mapping[str, Form]) -> bool:
@@ -318,7 +318,9 @@ def _start(attempt: _Attempt, values: Interval) -> Case | None:
     registers[_MEASURE] = now
     allowed = within[pivot[0]]
     facts = (shifted(form, -allowed.low), shifted(times(form, -1), allowed.high))
-    forms = {name: one for name in measure.names if isinstance(one := registers[name], Form)}
+    forms = {
+        name: content for name in measure.names if isinstance(content := registers[name], Form)
+    }
     for name, equal in attempt.relations:
         registers[name] = _summed(equal, forms)
     return Case(registers, ranges, facts, effort=attempt.effort)

@@ -27,8 +27,8 @@ def step(case: Case, instruction: Instruction, index: int, how: Stepping) -> lis
     predicate = predicate_of(case, Register(guard.register), f"{guard.register}@0")
     done = [
         after
-        for one in assumed(case, predicate, not guard.negated)
-        for after in _executed(one, instruction, index, how)
+        for split in assumed(case, predicate, not guard.negated)
+        for after in _executed(split, instruction, index, how)
     ]
     return done + assumed(case, predicate, guard.negated)
 
@@ -39,12 +39,12 @@ def _executed(case: Case, instruction: Instruction, index: int, how: Stepping) -
     fresh, meaning = f"i{index}", how.meaning(instruction, index)
     if meaning is None:
         return [_opaque(case, instruction, fresh, how)]
-    found = []
+    cases = []
     for after, contents in computed(case, meaning, fresh, how):
         for name, content in zip(instruction.writes, contents, strict=True):
             after = after.with_register(name, content)
-        found.append(after)
-    return found
+        cases.append(after)
+    return cases
 
 
 def _opaque(case: Case, instruction: Instruction, fresh: str, how: Stepping) -> Case:

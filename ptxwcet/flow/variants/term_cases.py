@@ -33,8 +33,8 @@ def computed(
     for place, root in enumerate(meaning.results):
         name = f"{fresh}.{place}" if place else fresh
         cases = [after for one in cases for after in reader.pushed(one, root, name)]
-    for one in cases:
-        yield one.with_stack(one.stack[:base]), one.stack[base:]
+    for final in cases:
+        yield final.with_stack(final.stack[:base]), final.stack[base:]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,16 +63,16 @@ class _Reader:
             if argument.args:
                 below = f"{name}.{place}"
                 cases = [
-                    one.with_stack((*one.stack, content))
+                    now.with_stack((*now.stack, content))
                     for before in cases
-                    for one, content in self.contents(before, argument, below)
+                    for now, content in self.contents(before, argument, below)
                 ]
         rule = (RULES_OF_PREDICATES if term.args[0].width == 1 else RULES).get(term.op, by_interval)
         part = Part(self.operands, term, name, tuple(slots))
         return [
             (after.with_stack(after.stack[:base]), content)
-            for one in cases
-            for after, content in rule(one, part)
+            for before in cases
+            for after, content in rule(before, part)
         ]
 
     def _chosen(self, case: Case, term: Term, name: str) -> Cases:

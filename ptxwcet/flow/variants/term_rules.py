@@ -37,12 +37,12 @@ Rule = Callable[[Case, Part], Cases]
 
 def by_interval(case: Case, part: Part) -> Cases:
     """A result of which only an interval is known, from the intervals of its arguments."""
-    known = [part.numbers(case, place) for place in range(len(part.term.args))]
-    found = term_intervals.applied(part.term, known)
+    arguments = [part.numbers(case, place) for place in range(len(part.term.args))]
+    result = term_intervals.applied(part.term, arguments)
     if part.width == 1:
-        bits = found.unsigned
+        bits = result.unsigned
         return [(case, bool(bits.low) if bits.is_number else Open(part.name))]
-    best = min(found, key=lambda one: one.high - one.low)
+    best = min(result, key=lambda one: one.high - one.low)
     if best.is_number:
         return [(case, Form(best.low))]
     if best.high - best.low >= (1 << part.width) - 1:
@@ -51,7 +51,7 @@ def by_interval(case: Case, part: Part) -> Cases:
 
 
 def _no_more_than(case: Case, part: Part, most: tuple[int, ...], *, signed: bool) -> Cases:
-    """By interval, and at most each of some arguments that are not negative."""
+    """A result by its interval that is at most each argument of ``most`` that is not negative."""
     for place in range(len(part.term.args)):
         case, _ = part.number(case, place, signed=signed)
     forms = [part.number(case, place, signed=signed)[1] for place in most]
@@ -77,7 +77,7 @@ def _ring(sign: int) -> Rule:
 
 
 def _product(case: Case, part: Part) -> Cases:
-    """Exact with a constant factor, else an interval."""
+    """A product: exact if a factor is constant, else an interval."""
     for place, other in ((1, 0), (0, 1)):
         factor = part.constant(case, place)
         if factor is not None:
@@ -86,8 +86,8 @@ def _product(case: Case, part: Part) -> Cases:
     signed = part.signs(case)
     case, a = part.number(case, 0, signed=signed)
     case, b = part.number(case, 1, signed=signed)
-    one, two = case.interval(a), case.interval(b)
-    bounds = around(x * y for x in (one.low, one.high) for y in (two.low, two.high))
+    range_a, range_b = case.interval(a), case.interval(b)
+    bounds = around(x * y for x in (range_a.low, range_a.high) for y in (range_b.low, range_b.high))
     return [(case.with_range(part.name, bounds), variable(part.name))]
 
 
@@ -148,7 +148,7 @@ def _complement(case: Case, part: Part) -> Cases:
 
 
 def _and(case: Case, part: Part) -> Cases:
-    """Masks of low or high bits, ``x & (x - 1)``, ``x & -x``; else an interval."""
+    """``and``: exact for masks of low or high bits, ``x & (x - 1)``, ``x & -x``, or an interval."""
     for place, other in ((1, 0), (0, 1)):
         mask = part.constant(case, place)
         if mask is None:
@@ -169,7 +169,7 @@ def _and(case: Case, part: Part) -> Cases:
 
 
 def _or(case: Case, part: Part) -> Cases:
-    """A sum where no bit may be set in both, else an interval."""
+    """``or``: a sum if no bit may be set in both operands, else an interval."""
     if all(isinstance(part.content(case, place), Form) for place in (0, 1)):
         case, a = part.bits(case, 0)
         case, b = part.bits(case, 1)
@@ -180,7 +180,7 @@ def _or(case: Case, part: Part) -> Cases:
 
 
 def _xor(case: Case, part: Part) -> Cases:
-    """A number without its lowest bit, else an interval."""
+    """``xor``: a number without its lowest bit if that is the other operand, else an interval."""
     case, a = part.bits(case, 0)
     case, b = part.bits(case, 1)
     for bit, number in ((a, b), (b, a)):
@@ -240,9 +240,9 @@ def _extended(signed: bool) -> Rule:
 def _truth(case: Case, part: Part) -> Cases:
     predicate = part.predicate(case, 0)
     return [
-        (one, Form(int(truth)))
+        (after, Form(int(truth)))
         for truth in (True, False)
-        for one in assumed(case, predicate, truth)
+        for after in assumed(case, predicate, truth)
     ]
 
 

@@ -69,7 +69,7 @@ def _visit(walk: WalkState, visit: Visit) -> PathNode:
 
 
 def _parts(walk: WalkState, block: int) -> Refused:
-    """Lanes of a warp part here that a fact says go together."""
+    """The refusal of a branch at which lanes part that a fact says go together."""
     return Refused(
         "PW217",
         walk.graph.last(block),
@@ -95,15 +95,15 @@ def agreement_at(walk: WalkState, block: int) -> tuple[Agreement, bool]:
 
     Warps that are walked apart may come to it in different iterations for the n-th time.
     """
-    found, if_race_free = _agreement(walk, block)
-    if found is not Agreement.BLOCK or not walk.may_pair:
-        return found, if_race_free
+    agreement, if_race_free = _agreement(walk, block)
+    if agreement is not Agreement.BLOCK or not walk.may_pair:
+        return agreement, if_race_free
     for branch in walk.graph.agreements.parting(block):
         agreed, only_if_race_free = _agreement(walk, branch)
         if agreed is not Agreement.BLOCK:
             return Agreement.WARP, False
         if_race_free |= only_if_race_free
-    return found, if_race_free
+    return agreement, if_race_free
 
 
 def _agreement(walk: WalkState, block: int) -> tuple[Agreement, bool]:
@@ -111,15 +111,15 @@ def _agreement(walk: WalkState, block: int) -> tuple[Agreement, bool]:
     stated = walk.facts.uniform.get(block)
     if stated == "block":
         return Agreement.BLOCK, False
-    found = walk.graph.agreements[block]
+    agreement = walk.graph.agreements[block]
     if stated == "warp":
-        found = max(found, Agreement.WARP)
-    if found is Agreement.WARP and walk.state.launch.warps == 1:
-        found = Agreement.BLOCK  # the warp is the block
-    if found is Agreement.BLOCK or not walk.cfg.barriers:
-        return found, False
+        agreement = max(agreement, Agreement.WARP)
+    if agreement is Agreement.WARP and walk.state.launch.warps == 1:
+        agreement = Agreement.BLOCK  # the warp is the block
+    if agreement is Agreement.BLOCK or not walk.cfg.barriers:
+        return agreement, False
     without_races = walk.graph.agreements.without_races(block)
-    return max(found, without_races), without_races > found
+    return max(agreement, without_races), without_races > agreement
 
 
 def _possible(
@@ -145,7 +145,7 @@ def _possible(
 
 
 def _excluded(walk: WalkState, block: int, *, taken: bool) -> Refused:
-    """Lanes go a way that a fact excludes."""
+    """The refusal of a branch at which lanes go a way that a fact excludes."""
     return Refused(
         "PW217",
         walk.graph.last(block),
@@ -182,9 +182,9 @@ def _open_branch(walk: WalkState, sides: OpenBranch) -> tuple[int, Mask]:
         if meeting not in loop.body and meeting not in (taken, fallthrough):
             if not sides.agreement:
                 raise _falls_apart(walk, sides, postdominator)
-            found = walk.graph.meeting_inside(loop, block)
-            if found is not None:
-                inside, meeting = loop, found
+            meeting_in_loop = walk.graph.meeting_inside(loop, block)
+            if meeting_in_loop is not None:
+                inside, meeting = loop, meeting_in_loop
             elif not all(meeting in opened.loop.body for opened in walk.trail.loops[:-1]):
                 raise Undecided(walk.graph.last(block), sides.causes)
     if ends:
@@ -197,7 +197,7 @@ def _open_branch(walk: WalkState, sides: OpenBranch) -> tuple[int, Mask]:
 
 
 def _falls_apart(walk: WalkState, sides: OpenBranch, meeting: int | None) -> Exception:
-    """Lanes that part here meet again only behind the outermost loop that they may leave."""
+    """Why lanes that part here cannot be walked on: they meet only behind a loop they may leave."""
     around = [opened.loop for opened in walk.trail.loops]
     left = next((loop for loop in around if meeting is not None and meeting not in loop.body), None)
     if left is None or walk.trail.sides_of_some != walk.trail.loops[around.index(left)].depth:
@@ -213,10 +213,10 @@ def _diverge(
     join = walk.graph.postdominators[block]
     if join is None:
         raise no_meeting(index)
-    one, arrived_one = walk_side(walk, *first, join)
-    two, arrived_two = walk_side(walk, *second, join)
-    if one and two:
-        if walk.steps.have_barrier(one) or walk.steps.have_barrier(two):
+    first_path, first_arrived = walk_side(walk, *first, join)
+    second_path, second_arrived = walk_side(walk, *second, join)
+    if first_path and second_path:
+        if walk.steps.have_barrier(first_path) or walk.steps.have_barrier(second_path):
             raise Refused(
                 "PW222",
                 index,
@@ -224,7 +224,7 @@ def _diverge(
                 "waits at a barrier",
                 "move the barrier out of the divergent code",
             )
-        walk.trail.add(PathUnordered(one, two))
+        walk.trail.add(PathUnordered(first_path, second_path))
     else:
-        walk.trail.add(*one, *two)
-    return join, arrived_one | arrived_two
+        walk.trail.add(*first_path, *second_path)
+    return join, first_arrived | second_arrived

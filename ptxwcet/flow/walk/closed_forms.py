@@ -125,7 +125,7 @@ def _guess(
 def _difference(
     walk: WalkState, name: str, now: Known, then: Value | None, mask: Mask
 ) -> Number | None:
-    """By how much a register has changed in each lane; None if not by a known number."""
+    """The change of a register in each lane; None if it is no known number."""
     if not isinstance(then, Known):
         return None
     for value in (now, then):

@@ -36,11 +36,11 @@ def _call_refusal(walk: WalkState, step: Step) -> Refused:
             f"functions call each other in a circle: {shown}",
             "write the recursion as a loop",
         )
-    what = f"call of {readable_names((callee,))[callee]}" if callee else "indirect call"
+    call = f"call of {readable_names((callee,))[callee]}" if callee else "indirect call"
     return Refused(
         "PW220",
         step.index,
-        f"{what} on the path: the time of a called function is not bounded",
+        f"{call} on the path: the time of a called function is not bounded",
         "let the compiler inline it (__forceinline__), or remove the call",
     )
 

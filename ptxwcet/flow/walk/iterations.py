@@ -42,7 +42,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """At most ``most`` executions of a loop's body an entry: the user says so, or a variant."""
+    """A loop's body executes at most ``most`` times an entry: the user or a variant says so."""
 
     most: int
     origin: BoundOrigin = BoundOrigin.USER
@@ -70,14 +70,14 @@ class _Run:
     found: AffineCount
 
     def plus(self, other: _Run) -> _Run:
-        """Both, of which each time is along the same nodes."""
+        """The two runs, which follow the same nodes each time, as one."""
         count, least = self.count.plus(other.count), self.least.plus(other.least)
         return _Run(self.nodes, count, least, self.found.plus(other.found))
 
     def together(self, opened: OpenLoop) -> Together:
         """Why the block executes it equally often if its ways out are taken alike.
 
-        Where it is not one number that the decided exits say, warps also agree on the formula.
+        If the decided exits do not say one number, warps agree on the formula as well.
         """
         counted = str(self.found) if self.found.slopes else ""
         return Together(opened.loop.header, counted, if_race_free=opened.if_race_free)
@@ -104,16 +104,16 @@ class Iterations:
         Says whether that cuts them.
         """
         self.total = self.total.plus(count.times(period))
-        least = found = count
+        least = unlimited = count
         if most is not None:
             highest, rounds = count.over_symbols(largest=True), -(-most // period)
             if highest is None or highest > rounds:
                 count, least = AffineCount(rounds), AffineCount(0)
-        run = _Run(nodes, count, least, found)
+        run = _Run(nodes, count, least, unlimited)
         if self._runs and self._runs[-1].nodes == nodes and not grows(nodes):
             run = self._runs.pop().plus(run)
         self._runs.append(run)
-        return count != found
+        return count != unlimited
 
     def bodies(self, loop: int, *, rotated: bool) -> AffineCount:
         """Body executions of the lanes that stay longest.

@@ -111,10 +111,10 @@ def _smaller(one: Claim | None, two: Claim | None) -> Claim | None:
 
 
 def _is_worth_a_variant(walk: WalkState, loop: Loop, claim: Claim | None, first: int) -> bool:
-    """Whether what bounds the loop that was walked last is the user's word, or hardly a bound.
+    """Whether the loop that was walked last is bounded by the user's word alone, or hardly at all.
 
-    So may be what iterations one by one say, each with what is known after the one before. A
-    count that follows from the range of a limit may be that of its type.
+    A bound from iterations walked one by one may be poor, since each knows only what the one before
+    left. A count that follows from the range of a limit may be that of its type.
     """
     if claim is not None:
         return _is_ended_by_user(walk, loop, first)
@@ -213,8 +213,8 @@ def _after_leaving(
     """Goes on where lanes that may have left meet those that ended the loop.
 
     With several such places each is behind the one before: all post-dominate the loop. What lanes
-    execute before they meet the others comes late at most ``most_late`` times. Neither have written
-    what the others have.
+    execute before they meet the others comes late at most ``most_late`` times. Lanes that left have
+    not written what the others have written, nor the other way round.
     """
     order = sorted(opened.left, key=walk.graph.distance_to_exit, reverse=True)
     for meeting in order:

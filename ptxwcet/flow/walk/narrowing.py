@@ -12,7 +12,7 @@ from ptxwcet.ir.kernel import Guard
 
 
 def condition_of(walk: WalkState, guard: Guard | None, mask: Mask) -> Condition | None:
-    """What it says of a symbol that a guard holds."""
+    """What a guard says of a symbol where it holds."""
     value = None if guard is None else walk.state.registers.get(guard.register)
     if guard is None or not isinstance(value, Unknown) or value.condition is None:
         return None

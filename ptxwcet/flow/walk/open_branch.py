@@ -121,13 +121,13 @@ class OpenLoop:
         self.remaining: int | None = None  # iterations that the user's bound leaves
 
     def begin(self, before: str, period: int = 0, number: int = 0) -> None:
-        """A pass begins, ``before`` which there were so many; or one of those that a proof begun in
-        that pass executes: ``number`` of each ``period``.
+        """Begins the pass after ``before`` others, or one of those that a proof begun in it makes:
+        the one with this ``number`` in each ``period``.
         """
         self._pass = (before, period, number)
 
     def begin_again(self, period: int, number: int) -> None:
-        """A pass of a proof begins."""
+        """Begins a pass of a proof."""
         self.begin(self._pass[0], period, number)
 
     def note(
@@ -137,7 +137,7 @@ class OpenLoop:
         place: tuple[int, Mask],
         undecided: tuple[int, frozenset[Cause]],
     ) -> None:
-        """Lanes may leave and wait at a ``place`` for the others, ``behind`` executed before.
+        """Notes that lanes may execute ``behind`` and then wait at a ``place`` for the others.
 
         ``way_out`` is all that they execute in the pass, and where they leave it.
         """
@@ -150,18 +150,18 @@ class OpenLoop:
         self.ways_out.setdefault(way, {})[self._pass, departure] = None
 
     def taken_in(self, ways: Collection[Path]) -> tuple[tuple[Departure, ...], ...]:
-        """What tells ways out from one another: where they leave, and in which passes if that is
-        the same for several. Nothing for one that was not noted, which is decided.
+        """What tells ways out from one another: where they leave, and in which passes if several
+        leave at the same place. A way that was not noted is decided and has nothing.
         """
         noted = [self.ways_out.get(way, {}) for way in ways]
         places = Counter(place for one in self.ways_out.values() for place in {p for _, p in one})
         return tuple(
             tuple(
                 dict.fromkeys(
-                    (number, *place) if places[place] > 1 else place for number, place in one
+                    (number, *place) if places[place] > 1 else place for number, place in passings
                 )
             )
-            for one in noted
+            for passings in noted
         )
 
     def look(self, narrowed: Narrowed | None) -> None:

@@ -25,8 +25,8 @@ def fork(walk: WalkState, sides: OpenBranch) -> tuple[int, Mask]:
     """Both sides of a branch of which each lane may go one way, or of which lanes may be gone.
 
     Each side starts from the state at the branch. Where they meet, a register is known in a
-    lane that may have come either way only if both sides agree on it. Of a side that facts exclude
-    nothing is left.
+    lane that may have come either way only if both sides agree on it. A side that facts exclude
+    leaves nothing.
     """
     block = sides.block
     join = walk.graph.postdominators[block]
@@ -34,39 +34,39 @@ def fork(walk: WalkState, sides: OpenBranch) -> tuple[int, Mask]:
         raise no_meeting(walk.graph.last(block))
     before = walk.snapshot()
     try:
-        found = _forked(walk, sides, join, Reach.ON_SIDE)
+        walked_sides = _forked(walk, sides, join, Reach.ON_SIDE)
     except Infeasible as infeasible:
         walk.contradict(infeasible.reason, before.standing.reach)
         walk.go_back(before)
-        found = _forked(walk, sides, join, Reach.PERHAPS)
+        walked_sides = _forked(walk, sides, join, Reach.PERHAPS)
     causes = sides.causes or frozenset({Cause(CauseKind.LOOP, walk.cfg.name(BlockId(block)))})
-    if len(found) == 2 and not sides.agreement:
-        _require_no_barrier(walk, sides, found.values())
-    lost = _lanes_without_way(walk, sides, found)
+    if len(walked_sides) == 2 and not sides.agreement:
+        _require_no_barrier(walk, sides, walked_sides.values())
+    lost = _lanes_without_way(walk, sides, walked_sides)
     state = walk.state
-    if len(found) == 2:
-        meet_registers(walk, found[True], found[False], causes)
+    if len(walked_sides) == 2:
+        meet_registers(walk, walked_sides[True], walked_sides[False], causes)
     else:
-        (only,) = found.values()
+        (only,) = walked_sides.values()
         state.registers = only.registers
     state.alive = before.alive & ~(sides.taken[1] | sides.fallthrough[1])
-    for side in found.values():
+    for side in walked_sides.values():
         state.alive = state.alive | side.mask & side.alive
-    arrive = all(not bool((side.mask & ~side.arrived).any()) for side in found.values())
+    arrive = all(not bool((side.mask & ~side.arrived).any()) for side in walked_sides.values())
     exact = before.standing.exact_if(arrive and not lost)
-    walk.standing = exact.gone_as(*(side.standing for side in found.values()))
-    reach_behind(walk, before, found.values())
-    _record_fork(walk, sides, join, found)
-    return join, reduce(np.logical_or, [side.arrived for side in found.values()])
+    walk.standing = exact.gone_as(*(side.standing for side in walked_sides.values()))
+    reach_behind(walk, before, walked_sides.values())
+    _record_fork(walk, sides, join, walked_sides)
+    return join, reduce(np.logical_or, [side.arrived for side in walked_sides.values()])
 
 
-def _require_no_barrier(walk: WalkState, sides: OpenBranch, found: Collection[Side]) -> None:
+def _require_no_barrier(walk: WalkState, sides: OpenBranch, walked_sides: Collection[Side]) -> None:
     """Lanes that part may execute either side first: one that waits would wait for the other.
 
-    Also if those of the other side end, which they have not done if theirs comes last. Raises
+    This also refuses sides whose lanes end, since they have not ended if theirs comes last. Raises
     Refused (PW222), or Undecided where facts would tell the way.
     """
-    if not any(walk.steps.have_barrier(side.path) for side in found):
+    if not any(walk.steps.have_barrier(side.path) for side in walked_sides):
         return
     index = walk.graph.last(sides.block)
     if any(cause.kind in (CauseKind.PARAMETER, CauseKind.LAUNCH) for cause in sides.causes):
@@ -95,23 +95,27 @@ def _forked(walk: WalkState, sides: OpenBranch, join: int, reach: Reach) -> dict
         return both_sides(walk, sides, join, (False, True), reach)
 
 
-def _lanes_without_way(walk: WalkState, sides: OpenBranch, found: Collection[bool]) -> bool:
+def _lanes_without_way(walk: WalkState, sides: OpenBranch, walked_sides: Collection[bool]) -> bool:
     """Whether there are lanes in the mask whose only way is a side that facts exclude."""
     (_, taken), (_, fallthrough) = sides.taken, sides.fallthrough
-    if True not in found:
+    if True not in walked_sides:
         return bool((taken & ~fallthrough).any())
-    return False not in found and bool((fallthrough & ~taken).any())
+    return False not in walked_sides and bool((fallthrough & ~taken).any())
 
 
-def _record_fork(walk: WalkState, sides: OpenBranch, join: int, found: Mapping[bool, Side]) -> None:
+def _record_fork(
+    walk: WalkState, sides: OpenBranch, join: int, walked_sides: Mapping[bool, Side]
+) -> None:
     """What a warp executes at a branch whose sides were walked."""
     block, jumps = sides.block, walk.graph.jumps(sides.block)
-    if len(found) == 1:
-        ((taken, only),) = found.items()
+    if len(walked_sides) == 1:
+        ((taken, only),) = walked_sides.items()
         walk.trail.add(Visit(block, taken=taken and jumps), *only.path)
         return
     straight = sides.taken[0] == join
-    walk.trail.add(PathFork(block, found[True].path, found[False].path, straight, jumps))
+    walk.trail.add(
+        PathFork(block, walked_sides[True].path, walked_sides[False].path, straight, jumps)
+    )
 
 
 def choose(
@@ -119,24 +123,24 @@ def choose(
 ) -> tuple[int, Mask]:
     """Both sides of a branch that all lanes of a warp take alike: one of them is executed.
 
-    Of a side that facts exclude nothing is left.
+    A side that facts exclude leaves nothing.
     """
     block = sides.block
     before = walk.snapshot()
     if sides.agreement is not Agreement.BLOCK:
         walk.standing = walk.standing.parted(block, sides.causes)
     try:
-        found = _chosen(walk, sides, meeting, inside)
+        walked_sides = _chosen(walk, sides, meeting, inside)
     except (Refused, Undecided) as refused:
         if sides.agreement is Agreement.BLOCK or not _is_barriers(walk, refused, block):
             raise
         walk.restore(before)  # fine if the warps of the other side have ended
         return fork(walk, sides)
-    _join(walk, sides, list(found.values()))
+    _join(walk, sides, list(walked_sides.values()))
     walk.standing = replace(walk.standing, apart=before.standing.apart)
-    reach_behind(walk, before, found.values())
-    _record_choice(walk, sides, found)
-    return meeting, reduce(np.logical_or, [side.arrived for side in found.values()])
+    reach_behind(walk, before, walked_sides.values())
+    _record_choice(walk, sides, walked_sides)
+    return meeting, reduce(np.logical_or, [side.arrived for side in walked_sides.values()])
 
 
 def _chosen(
@@ -156,7 +160,7 @@ def _feasible(
 ) -> dict[bool, Side]:
     """The sides that facts do not exclude. Raises Infeasible if there is none."""
     before = walk.snapshot()
-    found: dict[bool, Side] = {}
+    walked_sides: dict[bool, Side] = {}
     for (target, mask), taken in ((sides.taken, True), (sides.fallthrough, False)):
         walk.go_back(before)
         walk.standing = walk.standing.reached(reach)
@@ -165,35 +169,35 @@ def _feasible(
         try:
             path, arrived = walk_side(walk, target, mask, meeting, way=way, inside=inside)
         except Infeasible:
-            if not taken and not found:
+            if not taken and not walked_sides:
                 walk.go_back(before)
                 raise
             continue
         widen(walk, narrowed)
-        found[taken] = walked(walk, path, mask, arrived)
+        walked_sides[taken] = walked(walk, path, mask, arrived)
     del walk.trail.nodes[before.nodes :]
-    return found
+    return walked_sides
 
 
-def _record_choice(walk: WalkState, sides: OpenBranch, found: Mapping[bool, Side]) -> None:
+def _record_choice(walk: WalkState, sides: OpenBranch, walked_sides: Mapping[bool, Side]) -> None:
     """What a warp, or a part of it, executes at a branch that it takes as a whole."""
     block, jumps = sides.block, walk.graph.jumps(sides.block)
     if sides.is_part:
         walk.scattered[-1].meetings.add(walk.graph.postdominators[block])
-    if len(found) == 1:
-        ((taken, only),) = found.items()
+    if len(walked_sides) == 1:
+        ((taken, only),) = walked_sides.items()
         way = Visit(block, taken=taken and jumps), *only.path
         is_shown = sides.agreement is Agreement.BLOCK and walk.may_pair
         walk.trail.add(*((PathChoice((way,), block),) if is_shown else way))
         return
-    one, two = (
+    taken_path, fallthrough_path = (
         (*side.path, PathGone()) if side.may_have_ended else side.path
-        for side in (found[True], found[False])
+        for side in (walked_sides[True], walked_sides[False])
     )
     if sides.is_part:
-        walk.trail.add(PathPart(block, one, two, jumps))
+        walk.trail.add(PathPart(block, taken_path, fallthrough_path, jumps))
         return
-    ways = (Visit(block, taken=jumps), *one), (Visit(block, taken=False), *two)
+    ways = (Visit(block, taken=jumps), *taken_path), (Visit(block, taken=False), *fallthrough_path)
     site = block if sides.agreement is Agreement.BLOCK else None
     walk.trail.add(PathChoice(ways, site, sides.if_race_free))
 
@@ -205,29 +209,29 @@ def _is_barriers(walk: WalkState, refused: Refused | Undecided, block: int) -> b
     return refused.code == "PW222"
 
 
-def _join(walk: WalkState, sides: OpenBranch, found: list[Side]) -> None:
+def _join(walk: WalkState, sides: OpenBranch, walked_sides: list[Side]) -> None:
     """The state after one of two sides, all lanes of a warp having taken the same."""
     state = walk.state
-    arriving = [side for side in found if side.arrived.any()]
+    arriving = [side for side in walked_sides if side.arrived.any()]
     if len(arriving) == 1:
         (only,) = arriving
         state.registers, state.alive = only.registers, only.alive
         walk.standing = only.standing
         return
-    if len(found) == 1:  # nobody arrives
-        found = [*found, *found]
-    one, two = found
-    meet_registers(walk, one, two, sides.causes)
-    state.alive = one.alive | two.alive
-    same = np.array_equal(one.alive, two.alive) and np.array_equal(one.arrived, two.arrived)
-    exact = one.standing.exact_if(two.standing.is_exact and same)
-    walk.standing = exact.gone_as(one.standing, two.standing)
+    if len(walked_sides) == 1:  # nobody arrives
+        walked_sides = [*walked_sides, *walked_sides]
+    left, right = walked_sides
+    meet_registers(walk, left, right, sides.causes)
+    state.alive = left.alive | right.alive
+    same = np.array_equal(left.alive, right.alive) and np.array_equal(left.arrived, right.arrived)
+    exact = left.standing.exact_if(right.standing.is_exact and same)
+    walk.standing = exact.gone_as(left.standing, right.standing)
 
 
 def may_end(walk: WalkState, sides: OpenBranch, meeting: int | None) -> tuple[int, Mask]:
     """Lanes may go straight to the end of the kernel; the others go on.
 
-    Those that go do nothing more but end, so the warp goes on as if they had ended here.
+    Lanes that go only end, so the warp goes on as if they had ended here.
     """
     block, jumps = sides.block, walk.graph.jumps(sides.block)
     ends_when_taken = sides.taken[0] == meeting
@@ -296,7 +300,7 @@ def may_leave(walk: WalkState, sides: OpenBranch, meeting: int) -> tuple[int, Ma
 def _stay(walk: WalkState, sides: OpenBranch, meeting: int, behind: Path) -> None:
     """What the warp executes at a branch out of the loop that lanes may have taken.
 
-    Those that have execute ``behind`` before they wait at ``meeting``.
+    Lanes that have taken it execute ``behind`` before they wait at ``meeting``.
     """
     opened = walk.trail.loops[-1]
     block, jumps = sides.block, walk.graph.jumps(sides.block)

@@ -207,9 +207,9 @@ class PathEnd:
 
 @dataclass(frozen=True, slots=True)
 class PathLate:
-    """At most ``most`` times one of ``sides``, in any order: left over from a loop that lanes left.
+    """What lanes that left a loop execute late: at most ``most`` times one of ``sides``.
 
-    Each is what lanes that left alone execute before they meet the others; they may do so when
+    Each side is what lanes that left alone execute before they meet the others, in any order: when
     they leave or when the others have come to the meeting.
     """
 
@@ -382,20 +382,20 @@ def may_end(nodes: Path) -> bool:
             case PathEnd() | PathGone():
                 return True
             case PathRepeat(body=body) | PathLoop(body=body) | PathGrowing(body=body):
-                found = may_end(body)
+                ends = may_end(body)
             case PathScatter(body=body):
-                found = may_end(body)
+                ends = may_end(body)
             case (
                 PathUnordered(first, second)
                 | PathFork(first=first, second=second)
                 | PathPart(first=first, second=second)
             ):
-                found = may_end(first) or may_end(second)
+                ends = may_end(first) or may_end(second)
             case PathChoice(alternatives) | PathLate(sides=alternatives):
-                found = any(may_end(side) for side in alternatives)
+                ends = any(may_end(side) for side in alternatives)
             case Visit():
-                found = False
-        if found:
+                ends = False
+        if ends:
             return True
     return False
 
@@ -416,7 +416,7 @@ def visited_blocks(nodes: Path) -> Iterator[int]:
 def visits(nodes: Path) -> Iterator[tuple[int, bool | None]]:
     """The blocks of a path with whether it goes on at the target of the branch at their end.
 
-    None: it may do either, or does both. Each occurrence in the tree once.
+    It is None if it may do either, or does both. Each occurrence in the tree comes once.
     """
     for number, node in enumerate(nodes):
         match node:
@@ -448,25 +448,25 @@ def rests_on_no_races(nodes: Path) -> bool:
     for node in nodes:
         match node:
             case PathChoice(alternatives, _, if_race_free):
-                found = if_race_free or any(rests_on_no_races(side) for side in alternatives)
+                rests = if_race_free or any(rests_on_no_races(side) for side in alternatives)
             case PathRepeat(body=body, together=together):
                 races = together is not None and together.if_race_free
-                found = races or rests_on_no_races(body)
+                rests = races or rests_on_no_races(body)
             case PathLoop(body=body) | PathGrowing(body=body):
-                found = rests_on_no_races(body)
+                rests = rests_on_no_races(body)
             case PathScatter(body=body):  # no barrier in it
-                found = False
+                rests = False
             case (
                 PathUnordered(first, second)
                 | PathFork(first=first, second=second)
                 | PathPart(first=first, second=second)
             ):
-                found = rests_on_no_races(first) or rests_on_no_races(second)
+                rests = rests_on_no_races(first) or rests_on_no_races(second)
             case PathLate(sides=sides):
-                found = any(rests_on_no_races(side) for side in sides)
+                rests = any(rests_on_no_races(side) for side in sides)
             case Visit() | PathEnd() | PathGone():
-                found = False
-        if found:
+                rests = False
+        if rests:
             return True
     return False
 

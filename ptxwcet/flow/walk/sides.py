@@ -37,8 +37,8 @@ def walk_side(
 ) -> tuple[Path, Mask]:
     """Walks a side of a branch up to ``join``; ``chosen`` if all lanes of the warp take it.
 
-    So they do on a ``way`` behind a branch; ``inside`` is a loop around it, and leaving that
-    one on the side is one of its ways out.
+    They also do on a ``way`` behind a branch. ``inside`` is a loop around it; leaving that loop on
+    the side is one of its ways out.
     """
     chosen |= way is not None
     visit = None if way is None else way.visit
@@ -87,30 +87,30 @@ def both_sides(
     state = walk.state
     registers, alive = dict(state.registers), state.alive.copy()
     standing = walk.standing.reached(reach)
-    found: dict[bool, Side] = {}
+    walked_sides: dict[bool, Side] = {}
     for taken in order:
-        done = list(found.values())
+        done = list(walked_sides.values())
         block, mask = sides.taken if taken else sides.fallthrough
-        _, other = sides.fallthrough if taken else sides.taken
+        _, other_mask = sides.fallthrough if taken else sides.taken
         state.registers = dict(registers)
         state.alive = alive.copy()
         walk.standing = standing
         if done:
-            state.alive &= ~(other & ~mask & ~done[0].alive)
+            state.alive &= ~(other_mask & ~mask & ~done[0].alive)
         if not done or done[0].arrived.any():
             walk.standing = standing.parted(sides.block, sides.causes)
         narrowed = narrow(walk, sides, taken=taken)
         try:
             path, arrived = walk_side(walk, block, mask, join)
         except Infeasible:
-            if taken is order[1] and not found:
+            if taken is order[1] and not walked_sides:
                 raise
             continue
         finally:
             walk.standing = replace(walk.standing, apart=standing.apart)
         widen(walk, narrowed)
-        found[taken] = walked(walk, path, mask, arrived)
-    return found
+        walked_sides[taken] = walked(walk, path, mask, arrived)
+    return walked_sides
 
 
 def walked(walk: WalkState, path: Path, mask: Mask, arrived: Mask) -> Side:
@@ -127,40 +127,40 @@ def reach_behind(walk: WalkState, before: Snapshot, sides: Collection[Side]) -> 
     walk.standing = walk.standing.reached(reach)
 
 
-def meet_registers(walk: WalkState, one: Side, two: Side, causes: frozenset[Cause]) -> None:
+def meet_registers(walk: WalkState, left: Side, right: Side, causes: frozenset[Cause]) -> None:
     """Registers behind two sides: known where a lane's sides agree, else between the two."""
     unknown = Unknown(causes)
-    masks = one.mask, two.mask
+    masks = left.mask, right.mask
     met: dict[str, Value] = {}
-    for name in one.registers.keys() | two.registers.keys():
-        first, second = one.registers.get(name, unknown), two.registers.get(name, unknown)
-        found = meet(first, second, masks, causes)
-        if isinstance(found, Known) and found.valid is not None and first is not second:
-            found = _between(found, first, second, masks, walk.graph.width(name))
-        met[name] = found
+    for name in left.registers.keys() | right.registers.keys():
+        first, second = left.registers.get(name, unknown), right.registers.get(name, unknown)
+        value = meet(first, second, masks, causes)
+        if isinstance(value, Known) and value.valid is not None and first is not second:
+            value = _between(value, first, second, masks, walk.graph.width(name))
+        met[name] = value
     walk.state.registers = met
 
 
-def _between(found: Known, one: Value, two: Value, masks: tuple[Mask, Mask], width: int) -> Known:
+def _between(met: Known, left: Value, right: Value, masks: tuple[Mask, Mask], width: int) -> Known:
     """What lanes hold that may have come from either side with numbers that differ.
 
-    It is the first number plus at least 0 or the difference, at most 0 or the difference.
+    It is the left number plus at least 0 or the difference, at most 0 or the difference.
     """
-    if found.valid is None or not isinstance(one, Known) or not isinstance(two, Known):
-        return found
-    lanes = masks[0] & masks[1] & ~found.valid
-    for value in (one, two):
+    if met.valid is None or not isinstance(left, Known) or not isinstance(right, Known):
+        return met
+    lanes = masks[0] & masks[1] & ~met.valid
+    for value in (left, right):
         if value.valid is not None:
             lanes &= value.valid
-    if width < _LEAST_BITS or len(one.terms) > _MOST_TERMS or not lanes.any():
-        return found
-    difference = combine(two, one, -1, width)
+    if width < _LEAST_BITS or len(left.terms) > _MOST_TERMS or not lanes.any():
+        return met
+    difference = combine(right, left, -1, width)
     kind = IntegerType(width, signed=True)
     interval = interval_of(difference, kind, lanes)
     span = Interval(min(interval.low, 0), max(interval.high, 0))
     if span.high - span.low > _WIDEST:
-        return found  # says no more than the type
-    joined = combine(one, bounded(span, width, found.otherwise), 1, width)
-    merged = merge(found, joined, lanes)
+        return met  # says no more than the type
+    joined = combine(left, bounded(span, width, met.otherwise), 1, width)
+    merged = merge(met, joined, lanes)
     assert isinstance(merged, Known)
     return merged

@@ -71,7 +71,7 @@ class Standing:
         return replace(self, has_gone=True, at_end=(*self.at_end, *new))
 
     def gone_as(self, *others: Standing) -> Standing:
-        """This standing, with lanes that may have ended, or wait for the end, in any of others."""
+        """This standing, with the lanes that may have ended, or wait for that, in any of others."""
         at_end = dict.fromkeys(one for other in others for one in other.at_end)
         has_gone = any(other.has_gone for other in others)
         return replace(self, has_gone=has_gone, at_end=tuple(at_end))

@@ -85,7 +85,7 @@ class Steps:
         wait for one another at different ones. Cost: linear in the kernel.
         """
         return not any(
-            one.guard is not None or self._graph.agreements.part_at(index)
-            for index, one in enumerate(self._graph.kernel.instructions)
-            if one.mnemonic == mnemonic
+            instruction.guard is not None or self._graph.agreements.part_at(index)
+            for index, instruction in enumerate(self._graph.kernel.instructions)
+            if instruction.mnemonic == mnemonic
         )

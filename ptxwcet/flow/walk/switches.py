@@ -22,8 +22,8 @@ from ptxwcet.flow.walk.stops import Infeasible, Refused
 def walk_switch(walk: WalkState, block: int, mask: Mask) -> tuple[int, Mask]:
     """Goes on behind a block that ends with an indexed branch. Raises Refused (PW221).
 
-    Sides that lanes of one warp take are executed in any order; of those that all take alike one
-    is. Each is walked from the same state.
+    If lanes of one warp take several sides, these are executed in any order; if all lanes go alike,
+    one side is. Each is walked from the same state.
     """
     meeting = walk.graph.postdominators[block]
     ways = _lanes_by_target(walk, block, mask)

@@ -56,16 +56,16 @@ def variant_of(walk: WalkState, loop: Loop, mask: Mask) -> Proven | None:
     search = _search(walk, loop)
     walk.state.active = mask
     live = search.body.live[loop.header]
-    known = _Known(walk, mask, live)
-    state = known.summary(live, search)
-    found = _remembered(walk, (loop.id, 0, state), lambda: search.bounds(known))
+    entry_values = _Known(walk, mask, live)
+    state = entry_values.summary(live, search)
+    proven = _remembered(walk, (loop.id, 0, state), lambda: search.bounds(entry_values))
     goes_on = any(opened.loop.id == loop.id for opened in walk.trail.loops)
     if goes_on or not search.ways:
-        return found  # lanes that go on in a loop do not come from before it
-    if found is None:
-        found = _along(walk, search, known, state)
-    hoped = _remembered(walk, (loop.id, 3, state), lambda: search.hoped(known, found))
-    return hoped or found
+        return proven  # lanes that go on in a loop do not come from before it
+    if proven is None:
+        proven = _along(walk, search, entry_values, state)
+    hoped = _remembered(walk, (loop.id, 3, state), lambda: search.hoped(entry_values, proven))
+    return hoped or proven
 
 
 def _along(
@@ -103,18 +103,18 @@ def bound_results(
             continue
         after, walk.state.registers = walk.state.registers, dict(before)
         walk.state.active = mask
-        known = _Known(walk, mask, frozenset((result.source,)))
-        at_entry = known.alone(result.source, IntegerType(result.bits, signed=True))
+        entry_values = _Known(walk, mask, frozenset((result.source,)))
+        at_entry = entry_values.alone(result.source, IntegerType(result.bits, signed=True))
         start = walk.state.register(result.source)
         walk.state.registers = after
-        found = None if at_entry is None else result.behind(at_entry, most)
-        if at_entry is None or found is None or not isinstance(start, Known):
+        behind = None if at_entry is None else result.behind(at_entry, most)
+        if at_entry is None or behind is None or not isinstance(start, Known):
             continue
-        if found.high - found.low > MOST_BACK_EDGES:
+        if behind.high - behind.low > MOST_BACK_EDGES:
             continue  # says no more than the type
-        value = ranges.bounded(found, result.bits, now.causes)
+        value = ranges.bounded(behind, result.bits, now.causes)
         if result.is_relative:  # each lane by what it had
-            change = Interval(found.low - at_entry.low, found.high - at_entry.high)
+            change = Interval(behind.low - at_entry.low, behind.high - at_entry.high)
             added = ranges.bounded(change, result.bits, now.causes)
             value = combine(start, added, 1, result.bits)
         walk.state.write(name, value, mask)
@@ -122,17 +122,17 @@ def bound_results(
 
 def _results(walk: WalkState, loop: Loop) -> Mapping[str, Result]:
     """What a loop does to the registers that decide branches, found once."""
-    known = walk.graph.work.results
-    if loop.id not in known:
+    results = walk.graph.work.results
+    if loop.id not in results:
         blocks = loop.body
         written = {
             name for index in indices(walk.graph, blocks) for name in writes(walk.graph, index)
         }
         wanted = walk.graph.control_registers & written
         body = body_of(walk.graph, loop, wanted)
-        known[loop.id] = results_of(body, wanted, walk.graph.work.searching)
-    found: Mapping[str, Result] = known[loop.id]
-    return found
+        results[loop.id] = results_of(body, wanted, walk.graph.work.searching)
+    of_loop: Mapping[str, Result] = results[loop.id]
+    return of_loop
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +151,7 @@ class _Search:
 
     @property
     def asked(self) -> tuple[Measure, ...]:
-        """All sums whose values at the entry make a difference."""
+        """All sums whose values at the entry matter to the search."""
         return *self.singles, *self.sums, *self.gaps
 
     def bounds(self, known: _Known) -> Proven | None:
@@ -166,14 +166,14 @@ class _Search:
                 return self._proven(known, entry, BlockId(way.start))
         return None
 
-    def hoped(self, known: _Known, found: Proven | None) -> Proven | None:
+    def hoped(self, entry_values: _Known, proven: Proven | None) -> Proven | None:
         """A smaller bound than what was found, that follows if the loop is entered with its test.
 
         What an iteration does is asked first: little is asked of loops for which this is not so.
         """
-        facts = known.facts(self)
-        for certificate in hopes(self.body, Entry(known), self.singles):
-            best = MOST_BACK_EDGES if found is None else found.back_edges - 1
+        facts = entry_values.facts(self)
+        for certificate in hopes(self.body, Entry(entry_values), self.singles):
+            best = MOST_BACK_EDGES if proven is None else proven.back_edges - 1
             if certificate.back_edges <= best:
                 for way in self.ways:
                     proof = Proof(certificate, facts, BlockId(way.start))
@@ -181,9 +181,9 @@ class _Search:
                         return Proven(certificate.back_edges, certificate.text, proof)
         return None
 
-    def _proven(self, known: _Known, entry: Entry, way: BlockId | None) -> Proven | None:
+    def _proven(self, entry_values: _Known, entry: Entry, way: BlockId | None) -> Proven | None:
         """The smallest bound of measures alone, or else of sums, that the checker confirms."""
-        facts = known.facts(self)
+        facts = entry_values.facts(self)
         for tried in (self.singles, self.sums):
             for variant in find_variants(self.body, entry, tried, self.graph.work.searching):
                 for certificate in variant.certificates:
@@ -209,7 +209,7 @@ class _Search:
 def _remembered(
     walk: WalkState, key: tuple[int, int, object], search: Callable[[], Proven | None]
 ) -> Proven | None:
-    """What was found in the same state, or is now; None if a loop was entered in too many."""
+    """The result for a state, found once; None if a loop was entered in too many states."""
     variants, work = walk.graph.work.variants, walk.graph.work
     if key not in variants:
         tried = work.searches.get(key[:2], 0)
@@ -223,17 +223,17 @@ def _remembered(
 
 def _search(walk: WalkState, loop: Loop) -> _Search:
     """What is looked at for a loop, found once."""
-    known = walk.graph.work.regions
-    if loop.id not in known:
+    searches = walk.graph.work.regions
+    if loop.id not in searches:
         body = body_of(walk.graph, loop)
         ways = [way_to(walk.graph, loop, body.live[loop.header], steps) for steps in _STEPS_BEFORE]
         singles = measures(body)
         present = tuple(way for way in ways if way is not None)
-        known[loop.id] = _Search(
+        searches[loop.id] = _Search(
             walk.graph, loop, body, present, singles, sums(singles), gaps(body)
         )
-    found: _Search = known[loop.id]
-    return found
+    search: _Search = searches[loop.id]
+    return search
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,7 +264,7 @@ class _Known:
 
     def facts(self, search: _Search) -> tuple[Bound, ...]:
         """What is known of registers and of measures, as a certificate says it."""
-        found: dict[Bound, None] = {}
+        bounds: dict[Bound, None] = {}
         singles = [
             Measure(((name, 1),), 0, IntegerType(self.walk.graph.width(name), signed=signed))
             for name in integer_registers(search.body, self.names)
@@ -273,8 +273,8 @@ class _Known:
         for measure in (*singles, *search.asked):
             interval = self._exact(measure)
             if interval is not None:
-                found[bound_of(measure, interval)] = None
-        return tuple(found)
+                bounds[bound_of(measure, interval)] = None
+        return tuple(bounds)
 
     def summary(self, names: frozenset[str], search: _Search) -> tuple[object, ...]:
         """What is known of registers and of measures."""

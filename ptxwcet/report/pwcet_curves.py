@@ -118,14 +118,14 @@ def _interval(plot: Any, study: Study) -> float:
 
     An end that was not found is drawn beyond the right edge of the picture.
     """
-    rows = [row for row in (*study.band, *study.curve) if np.isfinite(row.law)]
-    rows.sort(key=lambda row: -row.exceedance)
-    known = [time for row in rows for time in (row.pwcet, row.estimate) if np.isfinite(time)]
-    right = max([study.sample.high_water_mark, *known])
+    points = [row for row in (*study.band, *study.curve) if np.isfinite(row.law)]
+    points.sort(key=lambda point: -point.exceedance)
+    finite = [time for row in points for time in (row.pwcet, row.estimate) if np.isfinite(time)]
+    right = max([study.sample.high_water_mark, *finite])
     plot.fill_betweenx(
-        [row.exceedance for row in rows],
-        [row.low for row in rows],
-        [min(row.pwcet, 1e3 * right) for row in rows],
+        [row.exceedance for row in points],
+        [row.low for row in points],
+        [min(row.pwcet, 1e3 * right) for row in points],
         color=RED,
         alpha=0.12,
         lw=0,

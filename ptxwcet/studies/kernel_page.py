@@ -19,11 +19,7 @@ from typing import TypeVar
 from ptxwcet.analysed import KernelAnalysis
 from ptxwcet.bounds.explanation import BoundExplanation, explain_safe
 from ptxwcet.flow.graph.cfg import BlockId, ControlFlowGraph, Edge, build_cfg
-from ptxwcet.flow.graph.divergent_sets import (
-    DivergentSet,
-    StandingEdges,
-    select_divergent_edges,
-)
+from ptxwcet.flow.graph.divergent_sets import DivergentSet, StandingEdges, select_divergent_edges
 from ptxwcet.flow.graph.dominance import compute_dominators, compute_postdominators
 from ptxwcet.flow.graph.loops import find_loops
 from ptxwcet.flow.paths.dot import NO_NOTES
@@ -139,31 +135,33 @@ class _Study:
                 *(whole, analysis, analysis, flow, divergent, frozenset(), accesses, analysis),
                 *(nothing, nothing),
             )
-        row = analysis
-        explained = attempt(lambda: explain_safe(row.worst.analysis))
-        found = explained if isinstance(explained, BoundExplanation) else None
-        accesses = attempt(lambda: self._accesses(kernel, whole, row, found))
+        bound = analysis
+        explained = attempt(lambda: explain_safe(bound.worst.analysis))
+        explanation = explained if isinstance(explained, BoundExplanation) else None
+        accesses = attempt(lambda: self._accesses(kernel, whole, bound, explanation))
         beginning: KernelSimulation | Reasons = ()
         if self.draws_runs:
             beginning = attempt(
-                lambda: simulate_analysed(row, row.worst, _GANTT_SCHEDULER, events=_GANTT_EVENTS)
+                lambda: simulate_analysed(
+                    bound, bound.worst, _GANTT_SCHEDULER, events=_GANTT_EVENTS
+                )
             )
         over_latency = curve_over_latency(
-            row,
+            bound,
             lambda latency: load_machine(self.opened.request.machine, latency),
             accesses.accesses if isinstance(accesses, StudiedAccesses) else None,
             unknown_at_worst=self.opened.request.unknown_at_worst,
             draws_runs=self.draws_runs,
         )
-        over_warps = curve_over_warps(row, draws_runs=self.draws_runs)
+        over_warps = curve_over_warps(bound, draws_runs=self.draws_runs)
         return KernelStudy(
-            *(whole, row, explained, flow, divergent, worst_edges(row), accesses, beginning),
+            *(whole, bound, explained, flow, divergent, worst_edges(bound), accesses, beginning),
             *(over_warps, over_latency),
         )
 
     def _analysed(self, kernel: Kernel, whole: Kernel) -> KernelAnalysis:
         opened = self.opened
-        row = analyse_kernel(
+        analysis = analyse_kernel(
             whole,
             opened.launch_of(kernel),
             self.machine,
@@ -172,7 +170,7 @@ class _Study:
             policy=find_named_policy(opened.request),
             method=opened.request.method,
         )
-        return with_launch_bound(row, opened.module, opened.launched, self.wishes)
+        return with_launch_bound(analysis, opened.module, opened.launched, self.wishes)
 
     def _accesses(
         self,

@@ -117,7 +117,7 @@ def analyse_symbolic_blocks(
 ) -> SymbolicBound:
     """The bound of launches of any grid as a formula of the number of its blocks.
 
-    ``row`` is the analysis for any grid: all blocks have the largest slack and the largest work of
+    ``analysis`` is that for any grid: all blocks have the largest slack and the largest work of
     any. Raises PtxwcetError (PW543) without a formula, PW404. Cost: independent of the range.
     """
     if isinstance(rules, Refusal):

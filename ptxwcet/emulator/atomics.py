@@ -10,12 +10,7 @@ import numpy as np
 from ptxwcet.emulator import floating
 from ptxwcet.emulator.conversion import as_float, to_float
 from ptxwcet.emulator.launch import Array
-from ptxwcet.emulator.memory_access import (
-    SCOPES,
-    checked_words,
-    elements_of,
-    without_policy,
-)
+from ptxwcet.emulator.memory_access import SCOPES, checked_words, elements_of, without_policy
 from ptxwcet.emulator.memory_ops import (
     ONES,
     Access,
@@ -26,15 +21,7 @@ from ptxwcet.emulator.memory_ops import (
     track,
 )
 from ptxwcet.emulator.races import STRONG
-from ptxwcet.emulator.registers import (
-    Context,
-    Frame,
-    Step,
-    Unsupported,
-    dtype_of,
-    reader,
-    writer,
-)
+from ptxwcet.emulator.registers import Context, Frame, Step, Unsupported, dtype_of, reader, writer
 from ptxwcet.emulator.rows import types_of
 from ptxwcet.emulator.synchronisation import orders_through_memory
 from ptxwcet.ir.kernel import Instruction
@@ -146,8 +133,8 @@ def _apply(frame: Frame, operation: _Operation, place: Array, given: list[Array]
     rank = np.arange(len(place)) - starts[np.cumsum(is_first) - 1]
     old = np.zeros_like(given[0])
     for turn in range(int(rank.max()) + 1):
-        rows = order[rank == turn]
-        old[rows] = _round(frame, operation, place[rows], [value[rows] for value in given])
+        lanes = order[rank == turn]
+        old[lanes] = _round(frame, operation, place[lanes], [value[lanes] for value in given])
     return old
 
 
@@ -173,12 +160,12 @@ def _sums(memory: Array, order: Array, is_first: Array, what: tuple[Array, Array
     upto = np.cumsum(value, dtype=value.dtype)
     starts = np.flatnonzero(is_first)
     before = (upto - value)[starts]  # all before the first lane of the place
-    rows = np.cumsum(is_first) - 1
-    found = memory[place] + (upto - value - before[rows])
+    place_of = np.cumsum(is_first) - 1
+    seen = memory[place] + (upto - value - before[place_of])
     ends = np.append(starts[1:], len(place)) - 1
-    memory[place[ends]] = found[ends] + value[ends]
+    memory[place[ends]] = seen[ends] + value[ends]
     old = np.zeros_like(value)
-    old[order] = found
+    old[order] = seen
     return old
 
 

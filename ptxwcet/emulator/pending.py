@@ -107,23 +107,23 @@ class PendingCopies:
         return self._end(lambda copy: np.full(len(copy.lanes), copy.phase == phase))
 
     def _end(self, ended: Callable[[Copy], Array]) -> list[Copy]:
-        found, rest = [], []
+        done, rest = [], []
         for copy in self.copies:
             flags = ended(copy)
             if not flags.any():
                 rest.append(copy)
             elif flags.all():
-                found.append(copy)
+                done.append(copy)
             else:
-                found.append(copy.rows(flags))
+                done.append(copy.rows(flags))
                 rest.append(copy.rows(~flags))
-        for copy in found:
+        for copy in done:
             self._mark(copy, False)
         self.copies = rest
-        if found:
+        if done:
             for copy in rest:  # bytes that several copies touch stay marked
                 self._mark(copy, True)
-        return found
+        return done
 
     def _mark(self, copy: Copy, on: bool) -> None:
         states = self._states[copy.unit]

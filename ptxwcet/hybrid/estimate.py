@@ -119,22 +119,22 @@ def estimate_kernel(
     )
     kept, broken = holding(constraints, observations.kinds)
     most = {row.number: row.most_count for row in observations.transitions}
-    found = enumerate_paths(ipg, worst, kept, most)
-    if isinstance(found, Refusal):
-        message = f"kernel {kernel.readable} has no estimate: {found.reason}"
+    worst_path = enumerate_paths(ipg, worst, kept, most)
+    if isinstance(worst_path, Refusal):
+        message = f"kernel {kernel.readable} has no estimate: {worst_path.reason}"
         raise PtxwcetError(Diagnostic("PW613", message, kernel.span))
     waiting = barrier_blocks(cfg)
     return HybridEstimate(
         ipg,
         observations,
         worst,
-        found,
+        worst_path,
         tree_wcet(ipg, worst, observations.loops),
         broken,
         observe_concurrency(traces),
         None if places is None else observe_blocks(traces, places.warps_per_block, places.places),
         measure_coverage(ipg, observations),
-        share_time(ipg, waiting, worst, found.counts),
+        share_time(ipg, waiting, worst, worst_path.counts),
         waiting,
         len(trace.runs),
         traces.warps,

@@ -122,13 +122,11 @@ def names_meant(text: str, mangled: Iterable[str]) -> tuple[str, ...]:
     if text in names:
         return (text,)
     wanted = _without_blanks(text)
-    written = [(name, spelled) for name in names if (spelled := demangle(name)) is not None]
+    written = [(name, form) for name in names if (form := demangle(name)) is not None]
     return tuple(
-        name for name, spelled in written if wanted in map(_without_blanks, spelled.spellings)
+        name for name, form in written if wanted in map(_without_blanks, form.spellings)
     ) or tuple(
-        name
-        for name, spelled in written
-        if wanted in map(_without_blanks, spelled.unscoped_spellings)
+        name for name, form in written if wanted in map(_without_blanks, form.unscoped_spellings)
     )
 
 

@@ -191,7 +191,7 @@ def _refuse_beside_symbolic(names: Iterable[str]) -> None:
 
 
 def _symbolic(request: Request, symbolic: str, checks: Checks) -> _Shown:
-    """Formulas; the checks are of the largest bound in the range."""
+    """The bounds of a file as formulas; the checks are of the largest bound in the range."""
     # here: only loaded when a formula is asked for
     from ptxwcet.report.symbolic_model import build_symbolic_report
     from ptxwcet.report.symbolic_text import render_symbolic_text

@@ -62,7 +62,7 @@ class _WarpAlone:
 
 
 def _alone(analysis: KernelAnalysis, warp: int) -> _WarpAlone:
-    """Raises PtxwcetError (PW211) if the block has no such warp."""
+    """A warp of the worst block, run alone. Raises PtxwcetError (PW211) if there is none such."""
     worst = analysis.worst
     for path, section in zip(worst.paths.warps, worst.analysis.uncut, strict=True):
         if warp in path.warps:

@@ -111,7 +111,7 @@ class _Shown:
         self._data: dict[str, Any] = {"schema": 1, "blocks": [], **dict.fromkeys(rest)}
 
     def block(self, name: str, result: BlockValidation) -> None:
-        """A kind of block against its runs."""
+        """Shows the bounds of a kind of block against its runs."""
         if not self._is_json:
             echo("\n".join(_lines(name, result)))
             return
@@ -144,7 +144,7 @@ class _Shown:
             echo(text)
 
     def end(self) -> None:
-        """The JSON object, if that is the form."""
+        """Prints the JSON object, if that is the form."""
         if self._is_json:
             echo_json(self._data)
 

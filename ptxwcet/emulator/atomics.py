@@ -119,7 +119,7 @@ def _build(context: Context, instruction: Instruction, returns: bool) -> Step:
 
 
 def _apply(frame: Frame, operation: _Operation, place: Array, given: list[Array]) -> Array:
-    """Changes memory; the bits that each lane found."""
+    """Changes memory, lane after lane; returns the bits that each lane found there."""
     memory = frame.arena.views[given[0].dtype.itemsize]
     order = np.argsort(place, kind="stable")
     ordered = place[order]
@@ -139,7 +139,7 @@ def _apply(frame: Frame, operation: _Operation, place: Array, given: list[Array]
 
 
 def _round(frame: Frame, operation: _Operation, place: Array, given: list[Array]) -> Array:
-    """Distinct places."""
+    """One operation on places that all differ; returns the bits that were there."""
     size = given[0].dtype.itemsize
     memory, arena = frame.arena.views[size], frame.arena
     old = memory[place]
@@ -155,7 +155,7 @@ def _round(frame: Frame, operation: _Operation, place: Array, given: list[Array]
 
 
 def _sums(memory: Array, order: Array, is_first: Array, what: tuple[Array, Array]) -> Array:
-    """Integers added at places that several lanes share: sums of the lanes before."""
+    """Adds integers at shared places: a lane finds what was there and the sum of those before."""
     place, value = what[0][order], what[1][order]
     upto = np.cumsum(value, dtype=value.dtype)
     starts = np.flatnonzero(is_first)

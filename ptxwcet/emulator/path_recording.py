@@ -43,7 +43,7 @@ class PathBook:
         return found
 
     def content(self, number: int) -> Content:
-        """What a number stands for."""
+        """The step or sequence that a number stands for."""
         return self._contents[number]
 
     def sequence(self, number: int) -> tuple[Entry, ...] | None:

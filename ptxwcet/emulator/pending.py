@@ -39,7 +39,7 @@ class Copy:
     phase: BarrierPhase | None = None
 
     def rows(self, flags: Array) -> Copy:
-        """Those of some threads."""
+        """The copies of the threads that have a flag."""
         return replace(
             self,
             lanes=self.lanes[flags],
@@ -59,7 +59,7 @@ class PendingCopies:
         self.clear()
 
     def clear(self) -> None:
-        """Nothing is in flight, no group is committed."""
+        """Forgets all copies in flight and all groups."""
         for copy in self.copies:
             self._mark(copy, False)
         self.copies = []
@@ -70,7 +70,7 @@ class PendingCopies:
         return self._open[family][lanes]
 
     def add(self, copy: Copy) -> None:
-        """Starts copies."""
+        """Starts copies: their bytes are marked until they end."""
         self.copies.append(copy)
         self._mark(copy, True)
 

@@ -47,7 +47,7 @@ def claim_planned(estimate: HybridEstimate, cycles: int) -> TimingClaim:
 
 
 def claim_rounds(estimate: HybridEstimate, cycles: int) -> TimingClaim:
-    """Rounds of blocks."""
+    """The claim of an estimate by rounds of blocks."""
     delays = _doubtful(
         "block-delays-seen", "no block waits longer, no block's warps begin further apart"
     )

@@ -77,17 +77,17 @@ class HybridEstimate:
 
     @property
     def warp_wcet(self) -> int:
-        """Z_warp."""
+        """Z_warp: the longest path of one warp."""
         return self.path.cycles
 
     @property
     def dynamic(self) -> int:
-        """Z_dynamic."""
+        """Z_dynamic: Z_warp after the largest release jitter (equation 1)."""
         return dynamic_estimate(self.warp_wcet, self.concurrency)
 
     @property
     def hybrid(self) -> int:
-        """Z_hybrid."""
+        """Z_hybrid: one wave of warps after another (equation 2)."""
         return hybrid_estimate(self.warp_wcet, self.concurrency.waves)
 
 

@@ -93,7 +93,7 @@ def slice_trace(trace: TimedTrace, path: str, ipg: Ipg) -> WarpTraces:
 
 
 def _warp_keys(trace: TimedTrace, run: IntColumn) -> IntColumn:
-    """Ascending with run, then warp."""
+    """Keys of the events that ascend with the run, and within a run with the warp."""
     most = int(trace.warp.max()) + 1
     if most * len(trace.runs) < 2**62:
         return run * most + trace.warp

@@ -153,7 +153,7 @@ def cfg(source: object, *, kernel: str | None = None, signature: object = None) 
 
 
 def _request(source: object, launched: Launched) -> Request:
-    """What the command line would be told."""
+    """The request of ``source`` and what is said of its launch, as the command line makes it."""
     carried = ptx_of(source, launched.get("signature"))
     kernel = launched.get("kernel") or carried.kernel
     facts, launch = launched.get("facts"), launched.get("launch")

@@ -68,7 +68,7 @@ class _Writer:
         return NewMachine("\n".join(lines), self._measured, self._copied, warnings)
 
     def _without_place(self) -> Iterator[Diagnostic]:
-        """Results that the file cannot hold."""
+        """Warnings of measured results that the file has no place for."""
         base, results = self._base, self._results
         refused = [op for op in results.ops if isinstance(base.timings[op], RefusedOp)]
         for what in (op.value for op in refused):

@@ -54,7 +54,7 @@ class AccessRow:
 
     @property
     def takes(self) -> str:
-        """What it takes of that kind, in words."""
+        """The number of transactions of that kind, in words."""
         most = getattr(self.most, self.kind)
         serial = f", {self.most.serial} in turn" if self.most.serial else ""
         mark = "" if self.exact else "<= "

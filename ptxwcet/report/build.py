@@ -216,7 +216,7 @@ def _loop_rows(analysis: KernelAnalysis) -> tuple[LoopRow, ...]:
 
 
 def _reason(row: KernelAnalysis, entry: PathLoop) -> str:
-    """Why the bound holds; for one of the user's, who states it; and what a whole run has."""
+    """Why a loop's bound holds, or who states it, and what is stated of a warp's whole run."""
     reason = " ".join(entry.reason.split())
     if entry.origin is BoundOrigin.USER:
         reason = row.facts.loop_sources.get(entry.loop, reason)

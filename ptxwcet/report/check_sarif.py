@@ -47,7 +47,7 @@ def _rule(code: str) -> dict[str, Any]:
 def _result(
     report: CheckReport, check: CheckedKernel, number: int, codes: list[str]
 ) -> dict[str, Any]:
-    """A problem of a check, the one with this number."""
+    """SARIF's result for the problem of a check with this number."""
     problem = check.problems[number]
     text = [f"{check.name}: {problem.message}", *problem.notes]
     text += [] if problem.help is None else [f"help: {problem.help}"]

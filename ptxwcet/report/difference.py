@@ -20,7 +20,7 @@ from ptxwcet.support.input_files import MOST_DATA_BYTES, read_text
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A number or word that is another one; None where there is none."""
+    """A number or word before and after; None on the side that has none."""
 
     what: str
     old: int | str | None
@@ -278,7 +278,7 @@ def _lines(row: BoundedKernel | Refused) -> dict[str, int | str | None]:
 
 
 def _changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[Change, ...]:
-    """What is another value, or in one of the two only; in the order of the new ones."""
+    """The entries that differ, or that one of the two lacks, in the order of the new ones."""
     return tuple(
         Change(key, old.get(key), new.get(key), _growth(old.get(key), new.get(key)))
         for key in dict.fromkeys((*new, *old))

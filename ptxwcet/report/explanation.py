@@ -150,7 +150,7 @@ def _paid_rows(
     text: Callable[[int], str | None],
     cycles: int,
 ) -> tuple[PaidRow, ...]:
-    """Instructions with the same name as one row; those that pay nothing as none."""
+    """A row for all instructions with the same name; none for those that pay nothing."""
     sums: dict[str, PaidCycles] = {}
     texts: dict[str, str | None] = {}
     for origin in sorted(paid):

@@ -124,7 +124,7 @@ def _sum(name: str, lines: Sequence[PaidRow], cycles: int) -> PaidRow:
 
 
 def _shares(whole: PaidRow) -> tuple[str, ...]:
-    """Each column's share of the total."""
+    """A row with each column's share of the total."""
     parts = (whole.issue, whole.waiting_for_result, whole.waiting_for_unit, whole.interference)
     shares = [f"{100 * part / (whole.total or 1):.1f} %" for part in parts]
     return ("share", *shares, "", "", "")
@@ -144,7 +144,7 @@ def _line_cells(row: PaidRow) -> tuple[str, ...]:
 
 
 def _text(line: str | None) -> str:
-    """What fits of a source line."""
+    """A source line, cut to the width of the column."""
     words = " ".join((line or "").split())
     text = "".join(letter if letter.isprintable() else "?" for letter in words)
     return text if len(text) <= _MOST_TEXT else text[: _MOST_TEXT - 3] + "..."

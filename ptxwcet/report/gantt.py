@@ -108,7 +108,7 @@ def assign_lanes(events: list[IssueEvent]) -> list[tuple[IssueEvent, int]]:
 
 
 def _draw_phases(axes: object, events: list[IssueEvent], base: float) -> None:
-    """The union of the warp's initiations."""
+    """Draws a bar over the cycles in which any instruction of the warp initiates."""
     bars = [(begin, end - begin) for begin, end in execution_spans(events)]
     axes.broken_barh(bars, (base, 0.7), facecolors="0.2")  # type: ignore[attr-defined]
 

@@ -123,7 +123,7 @@ def _estimate(answer: HybridAnswer, name: str) -> EstimateRow:
 
 
 def _excess(answer: HybridAnswer, cycles: int) -> float:
-    """By how much, in percent of the high-water mark."""
+    """How far an estimate lies above the high-water mark, in percent of it."""
     seen = answer.estimate.concurrency.high_water_mark
     return _percent(cycles - seen, seen)
 

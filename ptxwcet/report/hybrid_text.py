@@ -8,7 +8,7 @@ _MOST_ROWS = 8
 
 
 def render_hybrid_text(report: HybridReport) -> str:
-    """The whole report."""
+    """The whole report of a hybrid analysis as text."""
     lines = _head(report)
     lines += _table(report)
     lines += ["", *_concurrency(report), *_single_warp(report), _static(report)]

@@ -86,7 +86,7 @@ def _frame(plot: Any, study: Study, unit: str, right: float) -> None:
 
 
 def _probabilities(study: Study) -> Floats:
-    """From where the curve's laws speak on, down to a tenth of the least asked for."""
+    """Probabilities to draw: from where the laws begin to a tenth of the least asked for."""
     begins = [
         1.0 / fit.tail.extremes.block_size
         if fit.tail.law.family.is_of_maxima
@@ -114,7 +114,7 @@ def _curve(plot: Any, study: Study, colour: str, label: str, style: str = "-") -
 
 
 def _interval(plot: Any, study: Study) -> float:
-    """Draws interval and answers as they are printed; the largest time among them.
+    """Draws the interval and the answers as printed; returns the largest time among them.
 
     An end that was not found is drawn beyond the right edge of the picture.
     """

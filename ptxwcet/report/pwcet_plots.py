@@ -147,7 +147,7 @@ def _whole_lags(plot: Any) -> None:
 
 
 def _thinned(values: Floats) -> tuple[Floats, Floats]:
-    """Places and values; of many, the least and the largest of each piece."""
+    """Places and values of points to draw: of a long series the least and largest of each piece."""
     n = len(values)
     if n <= _MOST_POINTS:
         return np.arange(n, dtype=np.float64), values

@@ -50,7 +50,7 @@ class WhatIfReport(MachineHead):
 def build_what_if_report(
     answer: Answer[BoundVariants], failures: list[Diagnostic] | None = None
 ) -> WhatIfReport:
-    """The report of an answer."""
+    """The report of bounds on machines that differ in one figure."""
     rows = kernel_rows(answer, lambda one: one.kernel, _row, failures)
     return WhatIfReport(*machine_head(answer), rows)
 
@@ -76,7 +76,7 @@ def _growth(old: int | None, new: int | None) -> float | None:
 
 
 def render_what_if_text(report: WhatIfReport) -> str:
-    """A table for each kernel."""
+    """The report as text: a table for each kernel."""
     parts = [head_text(report)]
     for row in report.kernels:
         if isinstance(row, VariantsRow):

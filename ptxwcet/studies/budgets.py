@@ -125,7 +125,7 @@ class Checks:
         return self.judge(row.worst.bound.claim, _launch_claim(row), row.machine.clock_mhz)
 
     def failed_row(self, row: KernelAnalysis) -> list[Diagnostic]:
-        """What an analysis fails, as :meth:`failed`."""
+        """The diagnostics of :meth:`failed` for the bounds of an analysis."""
         block, launch = row.worst.bound.claim, _launch_claim(row)
         return self.failed(row.kernel, block, launch, row.machine.clock_mhz)
 

@@ -127,7 +127,7 @@ class _Reader:
         self._machines: dict[str, str | None] = {}
 
     def jobs(self, data: Mapping[str, Any]) -> tuple[CheckJob, ...]:
-        """All jobs. Raises PtxwcetError."""
+        """The jobs of all tables of the plan. Raises PtxwcetError with every problem."""
         self._check_keys(data, None, _TOP)
         tables = data.get(_TABLE)
         if (

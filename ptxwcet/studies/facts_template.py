@@ -170,7 +170,7 @@ class _Page:
         yield f'uniform = "{OPEN}"  # write "{scope}" if they do{also}'
 
     def _condition(self, index: int, loop: Loop | None) -> Iterator[str]:
-        """The source line of a branch, and its condition: of going on in ``loop``, else of it."""
+        """A branch's source line, and the condition of going on in ``loop``, else of taking it."""
         guard = self.kernel.instructions[index].guard
         text = self._source_text(index)
         if text:

@@ -185,7 +185,7 @@ class _Job:
         self._with_range = launch
 
     def bound(self) -> SymbolicBound:
-        """The answer. Raises PtxwcetError (PW543) without a formula."""
+        """The formula of a block's bound. Raises PtxwcetError (PW543) if there is none."""
         memory = self._machine.memory
         if memory is not None and memory.server_cycles_per_1024_sectors.value:
             reason = "the memory of the GPU serves whole cycles' worth of sectors"

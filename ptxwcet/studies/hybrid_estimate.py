@@ -100,7 +100,7 @@ class PlannedWaves:
 
     @property
     def cycles(self) -> int:
-        """The time by equation 2."""
+        """The time of all waves by equation 2."""
         return self.waves.cycles
 
 
@@ -113,7 +113,7 @@ class TimeQuantile:
 
     @property
     def cycles(self) -> int:
-        """That time."""
+        """The time itself, which a warp exceeds with at most that probability."""
         return self.claim.cycles
 
 

@@ -144,7 +144,7 @@ class _Checker:
         self.diagnostics: list[Diagnostic] = []
 
     def check(self, piece: PreparedPiece) -> ExecutedRow:
-        """A kind of blocks: paths within the analysed ones, runs within the bound."""
+        """Checks a kind of blocks: paths against the analysed ones, runs against the bound."""
         holding, departures = _holding(self._analysis.pieces, piece.paths)
         if holding is None:
             self._report_path(piece.paths, departures)

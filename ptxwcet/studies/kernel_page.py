@@ -119,7 +119,7 @@ class _Study:
     draws_runs: bool
 
     def of(self, kernel: Kernel) -> KernelStudy:
-        """Raises PtxwcetError for a kernel that cannot even be read."""
+        """Studies a kernel. Raises PtxwcetError for one that cannot even be read."""
         whole = self.opened.whole(kernel)
         attempt = partial(_attempt, whole)
         flow = attempt(lambda: describe_kernel(kernel, self.opened))
@@ -212,13 +212,13 @@ def _plain_graph(kernel: Kernel) -> DescribedKernel:
 
 
 def _divergent(flow: DescribedKernel) -> StandingEdges:
-    """Raises PtxwcetError (PW234) for too many."""
+    """The divergent edges of a graph. Raises PtxwcetError (PW234) if they are too many."""
     postdominators = compute_postdominators(flow.cfg)
     return select_divergent_edges(flow.cfg, flow.forest, postdominators, DivergentSet.COMPLETE)
 
 
 def _attempt(kernel: Kernel, find: Callable[[], _Found]) -> _Found | Reasons:
-    """What is found, or why it is not: a part that is refused costs no other."""
+    """What ``find`` returns, or the reasons why it refuses, which cost no other part."""
     try:
         return find()
     except Exception as error:

@@ -128,9 +128,8 @@ def run_file(request: RunRequest, progress: Progress | None = None) -> RunAnswer
 def bound_executed(request: Request, progress: Progress | None = None) -> FileAnswer:
     """Bounds what the warps of a launch execute for the inputs of its launch file: estimates.
 
-    Of a block and of the launch.
-
-    Raises PtxwcetError for input that concerns no single kernel. Cost: that of the run.
+    There is one of a block, and one of the launch. Raises PtxwcetError for input that concerns no
+    single kernel. Cost: that of the run.
     """
     machine = load_machine(request.machine, request.memory_latency_cycles)
     module = read_module(request)

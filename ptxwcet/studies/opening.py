@@ -90,12 +90,12 @@ class Answer(Generic[_Study]):
 
     @property
     def answered(self) -> tuple[_Study, ...]:
-        """The kernels of which something came."""
+        """The kernels that are not refused."""
         return tuple(row for row in self.kernels if not isinstance(row, RefusedKernel))
 
     @property
     def refused(self) -> tuple[RefusedKernel, ...]:
-        """The others."""
+        """The kernels that are refused."""
         return tuple(row for row in self.kernels if isinstance(row, RefusedKernel))
 
 

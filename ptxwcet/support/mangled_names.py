@@ -306,7 +306,7 @@ class _Reader:
         return self._literal() if self._peek() == "L" else self._type()
 
     def _parts(self, value: Value) -> tuple[Part, ...]:
-        """What stands in a list for a value."""
+        """The parts of a value in a list: those of an expanded pack, or the value alone."""
         if isinstance(value, Pack) and not value.is_expanded:
             raise Unknown
         self._count(value)

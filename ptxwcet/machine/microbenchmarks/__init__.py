@@ -89,7 +89,7 @@ class Microbenchmark:
         return f"%{'wide_' if self.wide else ''}{'x' if self.is_chain else 'r'}{number}"
 
     def _values(self, count: int) -> Iterator[str]:
-        """Numbers that no compiler knows, different ones."""
+        """Statements that give registers different numbers, which no compiler knows."""
         zero, kind, one = ("%zz", "s64", 1 << 52) if self.wide else ("%z", "s32", 1 << 20)
         first = 0x3FF << 52 if self.wide else 0x3F8 << 20
         for number in range(count):

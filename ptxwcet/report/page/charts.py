@@ -120,7 +120,7 @@ class _Gantt:
 
 
 def curve_svg(curve: Curve, axis: str, prefix: str) -> str:
-    """Cycles over the axis, a line a method or scheduler."""
+    """A chart of cycles over the axis, with a line for each method and each scheduler."""
     # here: the library is loaded only when a picture is asked for
     from matplotlib import rc_context
     from matplotlib.figure import Figure

@@ -45,7 +45,7 @@ class Bar:
 
     @property
     def total(self) -> int:
-        """All parts."""
+        """The cycles of all parts together."""
         return sum(self.cycles)
 
 
@@ -277,7 +277,7 @@ def _phases(study: KernelStudy) -> WarpPhases | str:
 
 
 def _flat(items: Sequence[Phase | PhaseRepeat], offset: int) -> Iterator[PhaseBar]:
-    """Phase after phase, repeats as often as they come."""
+    """The phases one after the other, each as often as it is repeated."""
     for item in items:
         if isinstance(item, Phase):
             yield PhaseBar(item.start + offset, item.duration, item.kind is PhaseKind.EXECUTION)
@@ -287,13 +287,13 @@ def _flat(items: Sequence[Phase | PhaseRepeat], offset: int) -> Iterator[PhaseBa
 
 
 def plain_name(page: Page) -> str:
-    """What the page is called."""
+    """The title of the page: the first of its kernels."""
     names = [one.readable for one in page.kernels]
     return f"{', '.join(names[:3])}{' and more' * (len(names) > 3)}: bound"
 
 
 def merged_assumptions(row: BoundedKernel) -> list[tuple[str, str, str, str, str]]:
-    """Key, text, state, evidence, and which bounds rest on it."""
+    """Each assumption once: key, text, state, evidence, and which bounds rest on it."""
     launch = () if row.launch is None else row.launch.assumptions
     whose = dict.fromkeys(row.assumptions, "block")
     for one in launch:

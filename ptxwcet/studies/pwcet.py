@@ -136,15 +136,15 @@ def study_measurements(measured: Measurements, settings: Settings) -> PwcetAnswe
     # trial steps of fits leave the support of their laws: the infinities there are looked after
     with np.errstate(all="ignore"):
         studies = tuple(
-            study_sample(make_sample(row.label, row.times, settings.seed), settings)
-            for row in measured.conditions
+            study_sample(make_sample(condition.label, condition.times, settings.seed), settings)
+            for condition in measured.conditions
         )
     return PwcetAnswer(
         measured.unit,
         measured.sources,
         settings,
         studies,
-        tuple(row.discarded for row in measured.conditions),
+        tuple(condition.discarded for condition in measured.conditions),
         compare_all(studies, settings.level),
         envelope(studies),
         (None,) * len(studies),

@@ -88,15 +88,15 @@ class _Preparation:
         graph = flow_graph(followed, self.cfg, self.forest, meetings, launch)
         graph.work.most_visits = _MOST_TRIAL_VISITS - self.visits if is_trial else None
         try:
-            found = list(extract_on(graph, launch, placed))
+            extracted = list(extract_on(graph, launch, placed))
         finally:
             self.visits += graph.work.visits if is_trial else 0
-        counts = count_blocks(found, launch)
+        counts = count_blocks(extracted, launch)
         charges = self.machine.memory is not None
         accesses = analyse_accesses(graph, launch) if charges else None
         pieces = tuple(
             self.piece(paths, launch, placed, counts.get(paths.warps), accesses)
-            for paths in merge_equal(found)
+            for paths in merge_equal(extracted)
         )
         return PreparedKernel(
             self.kernel, self.cfg, self.forest, launch, self.machine, pieces, placed
@@ -196,19 +196,19 @@ def _least(
         if preparation.visits >= _MOST_TRIAL_VISITS:
             break
         try:
-            found = analyse_prepared(
+            analysis = analyse_prepared(
                 preparation.prepared(launch, placed, is_trial=True), policy=policy
             )
         except PtxwcetError:
             continue
-        if best is None or found.worst.bound.cycles < best.worst.bound.cycles:
+        if best is None or analysis.worst.bound.cycles < best.worst.bound.cycles:
             whole = () if best is None else best.of_launch
-            best = replace(found, launch=stated[0], facts=stated[1], with_all_facts=whole)
+            best = replace(analysis, launch=stated[0], facts=stated[1], with_all_facts=whole)
     return best
 
 
 def on_machine(
-    row: KernelAnalysis,
+    bound: KernelAnalysis,
     machine: Machine,
     accesses: KernelAccesses | None,
     *,
@@ -219,13 +219,15 @@ def on_machine(
     ``accesses`` are those of the kernel, which machines need that charge them. Raises
     PtxwcetError (PW401 to PW403). Cost: linear in the paths.
     """
-    preparation = _Preparation(row.kernel, row.cfg, row.forest, machine, unknown_at_worst)
+    preparation = _Preparation(bound.kernel, bound.cfg, bound.forest, machine, unknown_at_worst)
     charged = accesses if machine.memory is not None else None
     pieces = tuple(
-        preparation.piece(piece.paths, row.launch, row.facts, piece.count, charged)
-        for piece in row.pieces
+        preparation.piece(piece.paths, bound.launch, bound.facts, piece.count, charged)
+        for piece in bound.pieces
     )
-    return PreparedKernel(row.kernel, row.cfg, row.forest, row.launch, machine, pieces, row.facts)
+    return PreparedKernel(
+        bound.kernel, bound.cfg, bound.forest, bound.launch, machine, pieces, bound.facts
+    )
 
 
 def analyse_prepared(

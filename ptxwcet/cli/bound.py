@@ -129,8 +129,8 @@ def bound(
                 raise
             shown.append(_Shown(None, "", error.diagnostics, is_partial=False))
     _show(shown, is_json=form == "json")
-    found = [one for row in shown for one in row.diagnostics]
-    return finish(found, is_partial=any(row.is_partial for row in shown))
+    diagnostics = [one for row in shown for one in row.diagnostics]
+    return finish(diagnostics, is_partial=any(row.is_partial for row in shown))
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,8 +172,8 @@ def _bounded(
     report = build_report(answer, failures, explain=explain, source=request.source, checks=checks)
     text = _text_of(answer, report, failures, Extent.LINE if is_quiet() else extent)
     diagnostics = [one for row in answer.refused for one in row.diagnostics] + failures
-    for row in answer.answered:
-        diagnostics += checks.failed_row(row)
+    for analysis in answer.answered:
+        diagnostics += checks.failed_row(analysis)
     return _Shown(report, text, diagnostics, is_partial=bool(answer.answered))
 
 
@@ -191,7 +191,7 @@ def _refuse_beside_symbolic(names: Iterable[str]) -> None:
 
 
 def _symbolic(request: Request, symbolic: str, checks: Checks) -> _Shown:
-    """Formulas; the checks are of the largest bound in the range."""
+    """The bounds of a file as formulas; the checks are of the largest bound in the range."""
     # here: only loaded when a formula is asked for
     from ptxwcet.report.symbolic_model import build_symbolic_report
     from ptxwcet.report.symbolic_text import render_symbolic_text
@@ -203,10 +203,12 @@ def _symbolic(request: Request, symbolic: str, checks: Checks) -> _Shown:
     is_refusal = len(answer.kernels) == 1 and answer.refused
     text = "" if is_refusal else render_symbolic_text(report, failures)
     diagnostics = [one for row in answer.refused for one in row.diagnostics] + failures
-    for row in answer.answered:
-        launched = row.launched
+    for formula in answer.answered:
+        launched = formula.launched
         launch = launched if launched is None or isinstance(launched, Refusal) else launched.claim
-        diagnostics += checks.failed(row.kernel, row.claim, launch, answer.machine.clock_mhz)
+        diagnostics += checks.failed(
+            formula.kernel, formula.claim, launch, answer.machine.clock_mhz
+        )
     return _Shown(report, text, diagnostics, is_partial=bool(answer.answered))
 
 

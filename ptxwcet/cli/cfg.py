@@ -75,18 +75,20 @@ def cfg(
     shown = DivergentSet(divergent_set) if divergent else DivergentSet.NONE
     launched = any(value for key, value in given.items() if key not in _OF_THE_FILE)
     request = request_from(**given)
-    rows = describe_flow(request) if launched else ()
-    described = [row for row in rows if isinstance(row, DescribedKernel)]
-    diagnostics = [one for row in rows if isinstance(row, RefusedKernel) for one in row.diagnostics]
+    flows = describe_flow(request) if launched else ()
+    described = [row for row in flows if isinstance(row, DescribedKernel)]
+    diagnostics = [
+        one for row in flows if isinstance(row, RefusedKernel) for one in row.diagnostics
+    ]
     if form == "text":
         if output is not None or not launched:
             raise click.UsageError("--format text needs the launch (--block 256), and no -o")
         texts: list[str] = []
-        for one in described:
+        for flow in described:
             try:
-                texts.append(render_flow_text(one, shown))
+                texts.append(render_flow_text(flow, shown))
             except Exception as error:
-                diagnostics += refuse(one.kernel, error).diagnostics
+                diagnostics += refuse(flow.kernel, error).diagnostics
         echo("\n".join(texts), nl=False)
         return finish(diagnostics, is_partial=bool(texts))
     kernels = tuple(one.kernel for one in described)
@@ -136,13 +138,13 @@ def _select(module: Module, names: Sequence[str]) -> tuple[Kernel, ...]:
             )
         return module.kernels
     everything = (*module.kernels, *module.functions)
-    known = {kernel.name: kernel for kernel in everything}
+    by_name = {kernel.name: kernel for kernel in everything}
     meant: dict[str, None] = {}
     for name in names:
-        found = names_meant(name, known)
-        if not found:
+        matches = names_meant(name, by_name)
+        if not matches:
             contents = ", ".join(one.readable for one in everything) or "nothing"
             message = f"no kernel '{name}' in {module.source.name}"
             raise PtxwcetError(Diagnostic("PW232", message, help=f"it contains {contents}"))
-        meant |= dict.fromkeys(found)
-    return tuple(known[name] for name in meant)
+        meant |= dict.fromkeys(matches)
+    return tuple(by_name[name] for name in meant)

@@ -55,8 +55,8 @@ def _show(report: CheckReport, form: str) -> None:
         case "github":
             echo(github_commands(report), nl=False)
         case _ if is_quiet():
-            for row in report.checks:
-                if row.problems:
-                    echo(f"{row.outcome} {row.name}: {row.problems[0].message}")
+            for checked in report.checks:
+                if checked.problems:
+                    echo(f"{checked.outcome} {checked.name}: {checked.problems[0].message}")
         case _:
             echo(render_check_text(report), nl=False)

@@ -36,25 +36,25 @@ def check_certificates(report: str, file: str, form: str) -> int:
         data = json.loads(read_text(report, MOST_TEXT_BYTES))
     except (ValueError, RecursionError) as error:
         raise click.BadParameter(f"'{report}' is no JSON: {error}") from None
-    rows: list[dict[str, str]] = []
+    verdicts: list[dict[str, str]] = []
     try:
-        for one in recheck(data, parse_module(read_source(file))):
-            verdict = one.verdict.value
-            rows.append(
+        for checked in recheck(data, parse_module(read_source(file))):
+            verdict = checked.verdict.value
+            verdicts.append(
                 {
-                    "kernel": one.kernel,
-                    "readable": one.readable,
-                    "block": one.block,
+                    "kernel": checked.kernel,
+                    "readable": checked.readable,
+                    "block": checked.block,
                     "verdict": verdict,
                 }
             )
             if form == "text":
-                echo(f"{one.readable} {one.block}: {verdict}")
+                echo(f"{checked.readable} {checked.block}: {verdict}")
     except NoReport as error:
         raise click.BadParameter(str(error)) from None
-    refused = sum(row["verdict"] != Verdict.CONFIRMED.value for row in rows)
+    refused = sum(row["verdict"] != Verdict.CONFIRMED.value for row in verdicts)
     if form == "json":
-        echo_json(rows)
+        echo_json(verdicts)
     else:
-        echo(f"{len(rows)} certificates, {refused} not confirmed")
+        echo(f"{len(verdicts)} certificates, {refused} not confirmed")
     return int(refused > 0)

@@ -39,7 +39,7 @@ class Command(click.Command):
         self.params += _printing()
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The example."""
+        """Prints the example below the options."""
         formatter.write_paragraph()
         with formatter.section("Example"):
             formatter.write_text(self.example)

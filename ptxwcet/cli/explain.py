@@ -16,20 +16,20 @@ from ptxwcet.support.explanations import explanations
 @click.option("--format", "form", type=click.Choice(["text", "markdown"]), default="text")
 def explain(code: str | None, form: str) -> None:
     """Explain diagnostic CODE (PW203); without one, list all codes."""
-    known = explanations()
-    if code is not None and code.upper() not in known:
+    pages = explanations()
+    if code is not None and code.upper() not in pages:
         raise click.UsageError(f"there is no code {code!r}; ptxwcet explain lists all codes")
-    chosen = known if code is None else {code.upper(): known[code.upper()]}
+    chosen = pages if code is None else {code.upper(): pages[code.upper()]}
     if form == "markdown":
         echo("| code | what | why | what to do |\n|---|---|---|---|")
-        for name, row in chosen.items():
-            echo(f"| {name} | {row.title} | {row.cause} | {row.remedy} |")
+        for name, page in chosen.items():
+            echo(f"| {name} | {page.title} | {page.cause} | {page.remedy} |")
     elif code is None:
-        for name, row in chosen.items():
-            echo(f"{name}  {row.title}")
+        for name, page in chosen.items():
+            echo(f"{name}  {page.title}")
     else:
-        for name, row in chosen.items():
-            echo(f"{name}: {row.title}\n")
-            echo(textwrap.fill(row.cause, 88))
+        for name, page in chosen.items():
+            echo(f"{name}: {page.title}\n")
+            echo(textwrap.fill(page.cause, 88))
             echo()
-            echo(textwrap.fill(f"What to do: {row.remedy}", 88))
+            echo(textwrap.fill(f"What to do: {page.remedy}", 88))

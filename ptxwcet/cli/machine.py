@@ -37,21 +37,21 @@ def machine() -> None:
 @options.report_options
 def list_machines(form: str) -> None:
     """List the machine files that come with the tool."""
-    rows = []
+    table = []
     for name in machine_names():
         described = load_machine(name)
         mark = " (default)" if name == DEFAULT_MACHINE and form == "text" else ""
-        rows.append((name + mark, described.description))
+        table.append((name + mark, described.description))
     if form == "json":
-        known = machine_names()
+        names = machine_names()
         echo_json(
             [
-                {"machine": name, "description": row[1]}
-                for name, row in zip(known, rows, strict=True)
+                {"machine": name, "description": texts[1]}
+                for name, texts in zip(names, table, strict=True)
             ]
         )
         return
-    _print_table(("machine", "description"), rows)
+    _print_table(("machine", "description"), table)
 
 
 @machine.command(example="ptxwcet machine show orin-ecrts2025")

@@ -20,13 +20,13 @@ def command_line() -> str:
         if context.get_parameter_source(name) is not ParameterSource.COMMANDLINE:
             continue
         value = context.params.get(name)
-        for one in value if isinstance(value, tuple) else (value,):
+        for word in value if isinstance(value, tuple) else (value,):
             if isinstance(parameter, click.Argument):
-                words.append(str(one))
-            elif isinstance(one, bool):
-                words.append((parameter.opts if one else parameter.secondary_opts)[0])
-            elif one is not None:
-                words += [parameter.opts[-1], str(one)]
+                words.append(str(word))
+            elif isinstance(word, bool):
+                words.append((parameter.opts if word else parameter.secondary_opts)[0])
+            elif word is not None:
+                words += [parameter.opts[-1], str(word)]
     return shlex.join(words)
 
 

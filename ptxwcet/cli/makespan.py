@@ -118,12 +118,12 @@ def makespan(
         if text is None:
             return _answer_file(chosen, schedule, form, given)
         assert warps is not None
-        found = makespan_of_string(text, warps, chosen)
+        solved = makespan_of_string(text, warps, chosen)
     if form == "json":
-        echo_json(makespan_data(found))
+        echo_json(makespan_data(solved))
     else:
-        echo(render_makespan_text("of         --string", found), nl=False)
-    _draw(found, schedule)
+        echo(render_makespan_text("of         --string", solved), nl=False)
+    _draw(solved, schedule)
     return 0
 
 
@@ -182,31 +182,31 @@ def _answer_file(
         raise click.UsageError(f"a picture shows one kernel: choose with -k among {names}")
     data: list[dict[str, Any]] = []
     diagnostics: list[Diagnostic] = []
-    for row in answer.kernels:
-        if isinstance(row, RefusedKernel):
-            diagnostics += row.diagnostics
-            data.append(refusal_data(row.kernel, row.diagnostics))
+    for worst in answer.kernels:
+        if isinstance(worst, RefusedKernel):
+            diagnostics += worst.diagnostics
+            data.append(refusal_data(worst.kernel, worst.diagnostics))
             continue
-        kernel = row.prepared.kernel
+        kernel = worst.prepared.kernel
         title = (
             f"of         {answer.path}, kernel {kernel.readable}, units of {answer.machine.name}"
         )
         try:
-            shown = render_makespan_text(title, row.makespan) if form == "text" else ""
+            shown = render_makespan_text(title, worst.makespan) if form == "text" else ""
             both = {"kernel": kernel.name, "readable": kernel.readable}
-            data.append({**both, **makespan_data(row.makespan)})
+            data.append({**both, **makespan_data(worst.makespan)})
         except Exception as error:
-            diagnostics += refuse(row.prepared.kernel, error).diagnostics
+            diagnostics += refuse(worst.prepared.kernel, error).diagnostics
             data.append(refusal_data(kernel, tuple(diagnostics[-1:])))
             continue
         if form == "text":
             echo(shown)
         try:
-            _draw(row.makespan, schedule)
+            _draw(worst.makespan, schedule)
         except click.UsageError:
             raise
         except Exception as error:
-            diagnostics += refuse(row.prepared.kernel, error).diagnostics
+            diagnostics += refuse(worst.prepared.kernel, error).diagnostics
     if form == "json":
         echo_json(data)
     return finish(diagnostics, is_partial=bool(solved))

@@ -84,14 +84,14 @@ def expand_patterns(names: Iterable[str]) -> tuple[str, ...]:
 
     What matches nothing, and the name of a file that exists, stays as it is.
     """
-    found: dict[str, None] = {}
+    paths: dict[str, None] = {}
     for name in names:
         pattern = name
         if os.path.isdir(name):
             pattern = os.path.join(glob.escape(name), "*.ptx")
         is_pattern = pattern != name or (glob.has_magic(name) and not os.path.exists(name))
-        found.update(dict.fromkeys((is_pattern and sorted(glob.glob(pattern))) or [name]))
-    return tuple(found)
+        paths.update(dict.fromkeys((is_pattern and sorted(glob.glob(pattern))) or [name]))
+    return tuple(paths)
 
 
 class LaunchInput(InputFile):
@@ -120,10 +120,10 @@ class SequenceInput(InputFile):
             tables = parse_toml(SourceFile(str(value), read_text(value, MOST_TOML_BYTES)))
         except (OSError, ValueError, NotToml, tomllib.TOMLDecodeError):
             return  # the command itself says what is wrong with it
-        rows = tables.get(self.table)
-        for row in rows if isinstance(rows, list) else ():
+        entries = tables.get(self.table)
+        for entry in entries if isinstance(entries, list) else ():
             for key in (self.patterns, "launch", "facts", "source", "ptxas_info", "machines"):
-                names = row.get(key) if isinstance(row, dict) else None
+                names = entry.get(key) if isinstance(entry, dict) else None
                 for name in names if isinstance(names, list) else [names]:
                     if isinstance(name, str) and "\0" not in name:
                         yield from self._named(str(Path(value).parent / name), key)
@@ -221,12 +221,12 @@ def check_outputs(command: click.Command, params: dict[str, Any]) -> None:
         value = params.get(parameter.name or "")
         if value is None or value == ():
             continue
-        for one in value if isinstance(value, tuple) else (value,):
+        for named in value if isinstance(value, tuple) else (value,):
             if isinstance(parameter.type, InputFile):
-                inputs += parameter.type.reads(one)
+                inputs += parameter.type.reads(named)
             elif isinstance(parameter.type, OutputFile | OutputFolder):
                 option = parameter.opts[-1]
-                outputs += [(option, row) for row in parameter.type.writes(one, params)]
+                outputs += [(option, row) for row in parameter.type.writes(named, params)]
     for number, (option, written) in enumerate(outputs):
         for path in inputs:
             if written.hits(path):
@@ -237,17 +237,17 @@ def check_outputs(command: click.Command, params: dict[str, Any]) -> None:
                 raise click.UsageError(message)
 
 
-def is_same_file(one: Path, other: Path) -> bool:
+def is_same_file(path: Path, other: Path) -> bool:
     """Whether two paths lead to one file, that need not exist.
 
     A device or a pipe is no file that could be replaced: it is never the same. Where neither
     exists, names that differ in case only count as the same: on some file systems they are.
     """
     try:
-        if one.exists() and other.exists():
-            special = not (one.is_file() or one.is_dir())
-            return not special and os.path.samefile(one, other)
-        return os.path.realpath(one).casefold() == os.path.realpath(other).casefold()
+        if path.exists() and other.exists():
+            special = not (path.is_file() or path.is_dir())
+            return not special and os.path.samefile(path, other)
+        return os.path.realpath(path).casefold() == os.path.realpath(other).casefold()
     except (OSError, ValueError):
         return False
 

@@ -34,16 +34,16 @@ def phases(warp: int, form: str, **given: Any) -> int:
     """
     answer = bound_file(request_from(**given))
     diagnostics: list[Diagnostic] = []
-    found: list[_WarpAlone] = []
-    for row in answer.answered:
+    alone: list[_WarpAlone] = []
+    for analysis in answer.answered:
         try:
-            found.append(_alone(row, warp))
+            alone.append(_alone(analysis, warp))
             if form == "text":
-                echo("\n".join(_describe(found[-1])))
+                echo("\n".join(_describe(alone[-1])))
         except Exception as error:
-            diagnostics += refuse(row.kernel, error).diagnostics
+            diagnostics += refuse(analysis.kernel, error).diagnostics
     if form == "json":
-        echo_json(found)
+        echo_json(alone)
     diagnostics += [one for refused in answer.refused for one in refused.diagnostics]
     return finish(diagnostics, is_partial=bool(answer.answered))
 
@@ -61,17 +61,17 @@ class _WarpAlone:
     phases: Sequence[Phase | PhaseRepeat] | None
 
 
-def _alone(row: KernelAnalysis, warp: int) -> _WarpAlone:
-    """Raises PtxwcetError (PW211) if the block has no such warp."""
-    worst = row.worst
+def _alone(analysis: KernelAnalysis, warp: int) -> _WarpAlone:
+    """A warp of the worst block, run alone. Raises PtxwcetError (PW211) if there is none such."""
+    worst = analysis.worst
     for path, section in zip(worst.paths.warps, worst.analysis.uncut, strict=True):
         if warp in path.warps:
             profile = section.profile
             return _WarpAlone(
-                row.kernel.name,
-                row.kernel.readable,
+                analysis.kernel.name,
+                analysis.kernel.readable,
                 warp,
-                row.machine.name,
+                analysis.machine.name,
                 section.length_cycles,
                 None if profile.phases is None else profile.execution_cycles,
                 profile.phases,
@@ -79,7 +79,7 @@ def _alone(row: KernelAnalysis, warp: int) -> _WarpAlone:
     raise PtxwcetError(
         Diagnostic(
             "PW211",
-            f"the block has warps 0 to {row.launch.warps - 1}, not {warp}",
+            f"the block has warps 0 to {analysis.launch.warps - 1}, not {warp}",
             help="choose another --warp",
         )
     )

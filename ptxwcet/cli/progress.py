@@ -37,14 +37,14 @@ class ProgressLine:
             click.echo("\r" + " " * self._width + "\r", err=True, nl=False)
 
     def show(self, done: int, blocks: int, instructions: int | None = None) -> None:
-        """Called by the emulator now and then; ``blocks`` are the things to do, all of them."""
+        """Shows how many of all ``blocks`` (or other things) are done; often called."""
         text = f"{done:,} of {blocks:,} {self._things}"
         if instructions is not None:
             text += f", {instructions:,} warp-instructions"
         self.show_part(text, done / blocks)
 
     def show_part(self, text: str, done: float) -> None:
-        """What is being done, and which part of it (0 to 1) is."""
+        """Shows what is being done, and which part of it (0 to 1) is."""
         now = time.monotonic()
         if now < self._next or not self._is_shown:
             return

@@ -13,12 +13,7 @@ from ptxwcet.cli.command import Command
 from ptxwcet.cli.output import echo, echo_json, finish
 from ptxwcet.cli.paths import OUTPUT_FILE
 from ptxwcet.cli.progress import ProgressLine
-from ptxwcet.studies.launch_run import (
-    RunAnswer,
-    RunRequest,
-    run_file,
-    write_results,
-)
+from ptxwcet.studies.launch_run import RunAnswer, RunRequest, run_file, write_results
 from ptxwcet.support.array_files import Array
 
 _SHOWN = 4
@@ -105,8 +100,8 @@ def _plain(answer: RunAnswer) -> dict[str, Any]:
         "warp_instructions": execution.warp_instructions,
         "seconds": round(answer.seconds, 6),
         "findings": [
-            {"code": row.code, "message": row.message, "notes": row.notes}
-            for row in answer.diagnostics
+            {"code": finding.code, "message": finding.message, "notes": finding.notes}
+            for finding in answer.diagnostics
         ],
         "expected": {check.name: check.difference is None for check in answer.checks},
     }

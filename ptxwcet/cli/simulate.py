@@ -99,8 +99,8 @@ def simulate(
         echo_json(report)
     elif not single:
         echo(render_run_text(report), nl=False)
-    for row in answer.answered:
-        _write_pictures(row, timeline, gantt, events or _GANTT_EVENTS)
+    for simulation in answer.answered:
+        _write_pictures(simulation, timeline, gantt, events or _GANTT_EVENTS)
     diagnostics = [one for refused in answer.refused for one in refused.diagnostics] + failures
     return finish(diagnostics, is_partial=bool(answer.answered))
 

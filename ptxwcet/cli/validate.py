@@ -88,11 +88,11 @@ def validate(
     answer = bound_file(request)
     shown = _Shown(is_json=form == "json")
     diagnostics: list[Diagnostic] = []
-    for row in answer.answered:
+    for analysis in answer.answered:
         try:
-            diagnostics += _validate_kernel(row, effort, shown)
+            diagnostics += _validate_kernel(analysis, effort, shown)
         except Exception as error:
-            diagnostics += refuse(row.kernel, error).diagnostics
+            diagnostics += refuse(analysis.kernel, error).diagnostics
     if inputs and not answer.refused:
         diagnostics += _validate_inputs(request, inputs, shown)
     if attacks and not answer.refused:
@@ -111,7 +111,7 @@ class _Shown:
         self._data: dict[str, Any] = {"schema": 1, "blocks": [], **dict.fromkeys(rest)}
 
     def block(self, name: str, result: BlockValidation) -> None:
-        """A kind of block against its runs."""
+        """Shows the bounds of a kind of block against its runs."""
         if not self._is_json:
             echo("\n".join(_lines(name, result)))
             return
@@ -120,15 +120,15 @@ class _Shown:
                 "name": name,
                 "rows": [
                     {
-                        "method": row.method,
-                        "guarantee": row.guarantee,
-                        "side": row.side,
-                        "cycles": row.cycles,
-                        "observed_cycles": row.observed.cycles,
-                        "by": row.observed.by,
-                        "holds": row.holds,
+                        "method": bound.method,
+                        "guarantee": bound.guarantee,
+                        "side": bound.side,
+                        "cycles": bound.cycles,
+                        "observed_cycles": bound.observed.cycles,
+                        "by": bound.observed.by,
+                        "holds": bound.holds,
                     }
-                    for row in result.rows
+                    for bound in result.rows
                 ],
                 "refused": dict(result.refused),
                 "runs": result.runs,
@@ -144,23 +144,23 @@ class _Shown:
             echo(text)
 
     def end(self) -> None:
-        """The JSON object, if that is the form."""
+        """Prints the JSON object, if that is the form."""
         if self._is_json:
             echo_json(self._data)
 
 
-def _validate_kernel(row: KernelAnalysis, effort: Effort, shown: _Shown) -> list[Diagnostic]:
-    found = []
-    for piece in row.pieces:
+def _validate_kernel(analysis: KernelAnalysis, effort: Effort, shown: _Shown) -> list[Diagnostic]:
+    contradictions = []
+    for piece in analysis.pieces:
         warps = piece.analysis.workload.warp_count
-        name = f"kernel {row.kernel.readable}, {warps} warps on {row.machine.name}"
-        if len(row.pieces) > 1:
+        name = f"kernel {analysis.kernel.readable}, {warps} warps on {analysis.machine.name}"
+        if len(analysis.pieces) > 1:
             name += f", blocks {piece.paths.first} to {piece.paths.last}"
         result = validate_block(name, piece.analysis, piece.outcomes, effort, resolve_workload)
         shown.block(name, result)
         if result.witness is not None:
-            found.append(result.witness.diagnostic())
-    return found
+            contradictions.append(result.witness.diagnostic())
+    return contradictions
 
 
 def _validate_inputs(request: Request, inputs: int, shown: _Shown) -> list[Diagnostic]:
@@ -171,18 +171,18 @@ def _validate_inputs(request: Request, inputs: int, shown: _Shown) -> list[Diagn
     module = read_module(request)
     blocks = runs = instructions = done = 0
     closest = 0.0
-    found: dict[str, Diagnostic] = {}
+    contradictions: dict[str, Diagnostic] = {}
     grids: list[GridValidation | None] = []
-    for row in validate_inputs(request, module, machine, inputs):
+    for validated in validate_inputs(request, module, machine, inputs):
         done += 1
-        runs += row.runs
-        instructions += row.warp_instructions
-        grids.append(row.grid)
-        for kind in row.rows:
+        runs += validated.runs
+        instructions += validated.warp_instructions
+        grids.append(validated.grid)
+        for kind in validated.rows:
             blocks += kind.blocks
             if kind.safe_cycles:
                 closest = max(closest, kind.longest_cycles / kind.safe_cycles)
-        found.update({str(one): one for one in row.diagnostics})
+        contradictions.update({str(one): one for one in validated.diagnostics})
     shown.rest(
         "executed",
         {
@@ -196,7 +196,7 @@ def _validate_inputs(request: Request, inputs: int, shown: _Shown) -> list[Diagn
         f"{runs:,} runs, the longest {closest:.4f} of SAFE",
     )
     shown.rest("grids", *_of_grids(grids))
-    return list(found.values())
+    return list(contradictions.values())
 
 
 def _of_grids(grids: list[GridValidation | None]) -> tuple[dict[str, Any], str]:
@@ -235,33 +235,33 @@ def _attack_paths(request: Request, attacks: int, shown: _Shown) -> list[Diagnos
 
     machine = load_machine(request.machine, request.memory_latency_cycles)
     module = read_module(request)
-    found = attack_paths(request, module, machine, attacks)
+    attack = attack_paths(request, module, machine, attacks)
     data = {
-        "refusal": found.refusal or None,
-        "compared": found.compared,
-        "left_out": found.left_out,
-        "longest_warp_instructions": found.longest,
-        "own_warp_instructions": found.own,
+        "refusal": attack.refusal or None,
+        "compared": attack.compared,
+        "left_out": attack.left_out,
+        "longest_warp_instructions": attack.longest,
+        "own_warp_instructions": attack.own,
     }
     text = (
-        f"attacked   not at all: {found.refusal}"
-        if found.refusal
-        else f"attacked   {found.compared} runs on adversarial data compared, {found.left_out} "
-        f"left out; the longest {found.longest:,} warp-instructions, the file's own {found.own:,}"
+        f"attacked   not at all: {attack.refusal}"
+        if attack.refusal
+        else f"attacked   {attack.compared} runs on adversarial data compared, {attack.left_out} "
+        f"left out; the longest {attack.longest:,} warp-instructions, the file's own {attack.own:,}"
     )
     shown.rest("attacked", data, text)
-    return list(found.diagnostics)
+    return list(attack.diagnostics)
 
 
 def _lines(name: str, result: BlockValidation) -> Iterator[str]:
     yield name
     columns = ("method", "guarantee", "bound", "", "observed", "bound/observed", "by")
     yield _cells(columns)
-    for row in result.rows:
-        ratio = f"{row.cycles / row.observed.cycles:.4f}" if row.observed.cycles else "-"
-        remark = "" if row.holds else "  EXCEEDED" + ("" if row.proved else " (an estimate)")
-        cells = (row.method, row.guarantee, f"{row.cycles:,}", row.side.value)
-        yield _cells((*cells, f"{row.observed.cycles:,}", ratio, row.observed.by + remark))
+    for bound in result.rows:
+        ratio = f"{bound.cycles / bound.observed.cycles:.4f}" if bound.observed.cycles else "-"
+        remark = "" if bound.holds else "  EXCEEDED" + ("" if bound.proved else " (an estimate)")
+        cells = (bound.method, bound.guarantee, f"{bound.cycles:,}", bound.side.value)
+        yield _cells((*cells, f"{bound.observed.cycles:,}", ratio, bound.observed.by + remark))
     for method, reason in result.refused:
         yield f"  {method}: no answer: {reason}"
     made = f"{result.runs} runs and {result.schedules} schedules of the adversary"

@@ -46,14 +46,17 @@ def plan_grid(launch: LaunchFile, module: Module, machine: Machine, wishes: Grid
         sms, source = machine.occupancy.sms.value, machine.occupancy.sms.source
     else:
         raise missing_rules(machine)
-    rows = [*assumptions, _assumed("sms", f"the GPU has {sms} SM{'s' if sms > 1 else ''}", source)]
+    assumed = [
+        *assumptions,
+        _assumed("sms", f"the GPU has {sms} SM{'s' if sms > 1 else ''}", source),
+    ]
     gap = wishes.launch_gap_cycles
     if gap:
         text = f"between the starts of two blocks lie at least {gap} cycles"
-        rows.append(_assumed("launch-gap", text, "--launch-gap"))
+        assumed.append(_assumed("launch-gap", text, "--launch-gap"))
     shape = GridShape(sms, occupancy.resident_blocks, SmConfiguration.of(machine), gap)
     waves = schedule_waves(math.prod(launch.grid), sms, occupancy)
-    return GridPlan(shape, occupancy, waves, tuple(rows))
+    return GridPlan(shape, occupancy, waves, tuple(assumed))
 
 
 def _occupancy(

@@ -63,11 +63,11 @@ def known_paths(ranges: Sequence[BlockPaths], grid: Dim3) -> LaunchPaths | None:
     for piece in ranges:
         last = [grid[axis] - 1 if whole[axis] else piece.last[axis] for axis in range(3)]
         x, y, z = (slice(a, b + 1) for a, b in zip(piece.first, last, strict=True))
-        for row in piece.warps:
-            path = _settled(row.nodes)
+        for warp_path in piece.warps:
+            path = _settled(warp_path.nodes)
             if path is None:
                 return None
-            of[z, y, x, list(row.warps)] = numbers.setdefault(path, len(numbers))
+            of[z, y, x, list(warp_path.warps)] = numbers.setdefault(path, len(numbers))
     assert (of >= 0).all(), "the ranges cover the grid"
     return LaunchPaths(tuple(numbers), of.reshape(-1, warps))
 

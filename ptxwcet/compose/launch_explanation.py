@@ -32,11 +32,11 @@ class LaunchCycles(NamedTuple):
 
     @property
     def total(self) -> int:
-        """All of them."""
+        """The cycles of all parts together."""
         return self.work + self.latency + self.tail + self.memory
 
     def plus(self, other: LaunchCycles) -> LaunchCycles:
-        """With the other ones."""
+        """These cycles and others, part by part."""
         return LaunchCycles(*[a + b for a, b in zip(self, other, strict=True)])
 
 

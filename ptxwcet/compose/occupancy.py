@@ -66,19 +66,19 @@ def compute_occupancy(resources: BlockResources, machine: Machine) -> Occupancy:
         raise missing_rules(machine)
     limits = machine.limits
     warps = -(-resources.threads // machine.warp_size)
-    rows = (
+    by_resource = (
         OccupancyLimit("blocks", limits.blocks_per_sm),
         OccupancyLimit("warps", limits.threads_per_sm // machine.warp_size // warps),
         OccupancyLimit("registers", _blocks_by_registers(resources, warps, machine, rules)),
         OccupancyLimit("shared memory", _blocks_by_shared(resources, machine, rules)),
     )
-    short = [row.resource for row in rows if row.blocks == 0]
+    short = [row.resource for row in by_resource if row.blocks == 0]
     if resources.threads > limits.threads_per_block:
         short.append(f"threads (at most {limits.threads_per_block} a block)")
     if short:
         raise _does_not_fit(resources, machine, short)
-    resident = min(row.blocks for row in rows if row.blocks is not None)
-    return Occupancy(resident, warps, rows, _assumptions(resources))
+    resident = min(row.blocks for row in by_resource if row.blocks is not None)
+    return Occupancy(resident, warps, by_resource, _assumptions(resources))
 
 
 def missing_rules(machine: Machine) -> PtxwcetError:

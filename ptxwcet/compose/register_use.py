@@ -54,10 +54,10 @@ class RegisterUse:
             targets = ", ".join(arch for arch in said if arch is not None)
             return count, f"{self.name}, {targets}" if targets else self.name
         if not said:
-            known = ", ".join(dict.fromkeys(name for name, _, _ in self.found)) or "none"
+            listed = ", ".join(dict.fromkeys(name for name, _, _ in self.found)) or "none"
             raise _problem(
                 f"{self.name} says nothing of the registers of kernel {kernel}",
-                f"its kernels: {known}; compile this PTX with ptxas -v, or give --registers",
+                f"its kernels: {listed}; compile this PTX with ptxas -v, or give --registers",
             )
         shown = ", ".join(f"{count} for {arch}" for arch, count in said.items())
         raise _problem(
@@ -77,10 +77,10 @@ def read_register_use(path: str) -> RegisterUse:
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise _problem(f"cannot read --ptxas-info '{shown}': {reason}", _WANTED) from None
-    found = tuple(_of_cubin(data)) if data.startswith(_ELF) else tuple(_of_text(data))
-    if not found:
+    uses = tuple(_of_cubin(data)) if data.startswith(_ELF) else tuple(_of_text(data))
+    if not uses:
         raise _problem(f"{shown} says of no kernel how many registers a thread uses", _WANTED)
-    return RegisterUse(shown, found)
+    return RegisterUse(shown, uses)
 
 
 def ask_ptxas(text: str) -> RegisterUse:

@@ -10,12 +10,7 @@ import numpy as np
 from ptxwcet.emulator import floating
 from ptxwcet.emulator.conversion import as_float, to_float
 from ptxwcet.emulator.launch import Array
-from ptxwcet.emulator.memory_access import (
-    SCOPES,
-    checked_words,
-    elements_of,
-    without_policy,
-)
+from ptxwcet.emulator.memory_access import SCOPES, checked_words, elements_of, without_policy
 from ptxwcet.emulator.memory_ops import (
     ONES,
     Access,
@@ -26,15 +21,7 @@ from ptxwcet.emulator.memory_ops import (
     track,
 )
 from ptxwcet.emulator.races import STRONG
-from ptxwcet.emulator.registers import (
-    Context,
-    Frame,
-    Step,
-    Unsupported,
-    dtype_of,
-    reader,
-    writer,
-)
+from ptxwcet.emulator.registers import Context, Frame, Step, Unsupported, dtype_of, reader, writer
 from ptxwcet.emulator.rows import types_of
 from ptxwcet.emulator.synchronisation import orders_through_memory
 from ptxwcet.ir.kernel import Instruction
@@ -132,7 +119,7 @@ def _build(context: Context, instruction: Instruction, returns: bool) -> Step:
 
 
 def _apply(frame: Frame, operation: _Operation, place: Array, given: list[Array]) -> Array:
-    """Changes memory; the bits that each lane found."""
+    """Changes memory, lane after lane; returns the bits that each lane found there."""
     memory = frame.arena.views[given[0].dtype.itemsize]
     order = np.argsort(place, kind="stable")
     ordered = place[order]
@@ -146,13 +133,13 @@ def _apply(frame: Frame, operation: _Operation, place: Array, given: list[Array]
     rank = np.arange(len(place)) - starts[np.cumsum(is_first) - 1]
     old = np.zeros_like(given[0])
     for turn in range(int(rank.max()) + 1):
-        rows = order[rank == turn]
-        old[rows] = _round(frame, operation, place[rows], [value[rows] for value in given])
+        lanes = order[rank == turn]
+        old[lanes] = _round(frame, operation, place[lanes], [value[lanes] for value in given])
     return old
 
 
 def _round(frame: Frame, operation: _Operation, place: Array, given: list[Array]) -> Array:
-    """Distinct places."""
+    """One operation on places that all differ; returns the bits that were there."""
     size = given[0].dtype.itemsize
     memory, arena = frame.arena.views[size], frame.arena
     old = memory[place]
@@ -168,17 +155,17 @@ def _round(frame: Frame, operation: _Operation, place: Array, given: list[Array]
 
 
 def _sums(memory: Array, order: Array, is_first: Array, what: tuple[Array, Array]) -> Array:
-    """Integers added at places that several lanes share: sums of the lanes before."""
+    """Adds integers at shared places: a lane finds what was there and the sum of those before."""
     place, value = what[0][order], what[1][order]
     upto = np.cumsum(value, dtype=value.dtype)
     starts = np.flatnonzero(is_first)
     before = (upto - value)[starts]  # all before the first lane of the place
-    rows = np.cumsum(is_first) - 1
-    found = memory[place] + (upto - value - before[rows])
+    place_of = np.cumsum(is_first) - 1
+    seen = memory[place] + (upto - value - before[place_of])
     ends = np.append(starts[1:], len(place)) - 1
-    memory[place[ends]] = found[ends] + value[ends]
+    memory[place[ends]] = seen[ends] + value[ends]
     old = np.zeros_like(value)
-    old[order] = found
+    old[order] = seen
     return old
 
 

@@ -131,8 +131,8 @@ class BlockRun:
         stacks = self._stacks
         taken = self._taken(node, masks)
         if self.recorder is not None and node.is_end:
-            rows = list(zip(group, masks[group].tolist(), taken[group].tolist(), strict=True))
-            self.recorder.add(node.block, rows)
+            steps = list(zip(group, masks[group].tolist(), taken[group].tolist(), strict=True))
+            self.recorder.add(node.block, steps)
         if node.table is not None:
             self._jump(node, node.table, group, taken)
         elif node.taken is None or node.guard is None:
@@ -238,18 +238,18 @@ class BlockRun:
 
     def _deadlock(self) -> None:
         """Reports who waits where. Raises Stop."""
-        rows = sorted(self._waiting.items(), key=lambda row: (row[1].instruction.start, row[0]))
+        stuck = sorted(self._waiting.items(), key=lambda pair: (pair[1].instruction.start, pair[0]))
         parts = []
-        for line, waiting in groupby(rows, key=lambda row: row[1].instruction.span.line):
+        for line, waiting in groupby(stuck, key=lambda pair: pair[1].instruction.span.line):
             warps = [warp for warp, _ in waiting]
             shown = ", ".join(map(str, warps[:8])) + (", ..." if len(warps) > 8 else "")
             parts.append(f"warps {shown} at line {line}")
         ended = sum(1 for stack in self._stacks if not stack.entries)
         message = (
-            f"deadlock: {len(rows)} warps wait at barriers that no other warp will reach "
+            f"deadlock: {len(stuck)} warps wait at barriers that no other warp will reach "
             f"({'; '.join(parts)}; {ended} warps have ended)"
         )
-        warp, barrier = rows[0]
+        warp, barrier = stuck[0]
         self._frame.report("PW433", message, barrier.instruction, Place(32 * warp))
 
 

@@ -146,7 +146,7 @@ def _from_pair(context: Context, instruction: Instruction, parts: _Conversion) -
 
 
 def joined(high: Array, low: Array, width: int) -> Array:
-    """Two patterns of ``width`` bits in one."""
+    """Two patterns of ``width`` bits as one of twice the width."""
     dtype = np.dtype(f"u{width // 4}")
     both: Array = high.astype(dtype) << np.array(width, dtype) | low.astype(dtype)
     return both

@@ -60,7 +60,7 @@ def sum_to_odd(x: Array, y: Array, *, down: bool = False) -> Array:
 
 
 def quotient_to_odd(x: Array, y: Array) -> Array:
-    """x / y."""
+    """x / y, rounded to odd."""
     quotient = x / y
     product, error = two_product(quotient, y)
     rest = (x - product) - error
@@ -69,7 +69,7 @@ def quotient_to_odd(x: Array, y: Array) -> Array:
 
 
 def root_to_odd(x: Array) -> Array:
-    """The square root."""
+    """The square root, rounded to odd."""
     root = np.sqrt(x)
     square, error = two_product(root, root)
     rest = np.where(np.isfinite(x) & (x > 0), (x - square) - error, 0.0)

@@ -46,11 +46,11 @@ def executed_blocks(
     reader = _Reader(execution, cfg, postdominators)
     kinds: dict[tuple[WarpPath, ...], int] = {}
     first: dict[tuple[WarpPath, ...], int] = {}
-    rows: dict[int, dict[Path, list[int]]] = {}
-    for row in execution.paths:
-        rows.setdefault(row.block, {}).setdefault(reader.path(row.body), []).append(row.warp)
-    for block, found in rows.items():
-        warps = tuple(WarpPath(nodes, tuple(numbers)) for nodes, numbers in found.items())
+    blocks: dict[int, dict[Path, list[int]]] = {}
+    for warp in execution.paths:
+        blocks.setdefault(warp.block, {}).setdefault(reader.path(warp.body), []).append(warp.warp)
+    for block, by_path in blocks.items():
+        warps = tuple(WarpPath(nodes, tuple(numbers)) for nodes, numbers in by_path.items())
         kinds[warps] = kinds.get(warps, 0) + 1
         first.setdefault(warps, block)
     x, y, _ = grid
@@ -76,15 +76,15 @@ def executed_warps(
     """The path of every warp of every block; arguments and cost as of :func:`executed_blocks`."""
     reader = _Reader(execution, cfg, postdominators)
     numbers: dict[Path, int] = {}
-    known: dict[int, int] = {}  # by identity: hashing a path is linear in it
-    rows: dict[int, list[int]] = {}
-    for row in execution.paths:
-        number = known.get(id(row.body))
+    number_of: dict[int, int] = {}  # by identity: hashing a path is linear in it
+    blocks: dict[int, list[int]] = {}
+    for warp in execution.paths:
+        number = number_of.get(id(warp.body))
         if number is None:
-            path = reader.path(row.body)
-            number = known[id(row.body)] = numbers.setdefault(path, len(numbers))
-        rows.setdefault(row.block, []).append(number)
-    of = np.array([rows[block] for block in sorted(rows)], np.int64)
+            path = reader.path(warp.body)
+            number = number_of[id(warp.body)] = numbers.setdefault(path, len(numbers))
+        blocks.setdefault(warp.block, []).append(number)
+    of = np.array([blocks[block] for block in sorted(blocks)], np.int64)
     return LaunchPaths(tuple(numbers), of)
 
 

@@ -61,16 +61,16 @@ def directed(operation: Arithmetic, values: list[Array], rounding: str) -> Array
     finite = np.logical_and.reduce([np.isfinite(v) for v in values])
     if operation in (DIVIDE, RECIPROCAL):
         finite &= values[-1] != 0
-    rows = zip(*(v.tolist() for v in values), strict=True)
+    lanes = zip(*(v.tolist() for v in values), strict=True)
     fractions: list[Fraction | None] = []
-    for number, (is_finite, row) in enumerate(zip(finite.tolist(), rows, strict=True)):
-        value = operation.fraction(*map(Fraction, row)) if is_finite else None
+    for number, (is_finite, lane) in enumerate(zip(finite.tolist(), lanes, strict=True)):
+        value = operation.fraction(*map(Fraction, lane)) if is_finite else None
         if value == 0:  # its sign follows from those of the operands
             value = None
             if default[number] != 0:
                 default[number] = 0.0
             if rounding == "rm" and operation in (ADD, SUBTRACT, FUSED):
-                default[number] = _zero_below(operation, row)
+                default[number] = _zero_below(operation, lane)
         fractions.append(value)
     return exact.rounded_fractions(fractions, default, rounding)
 

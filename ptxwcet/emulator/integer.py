@@ -213,9 +213,9 @@ def nth_set(mask: Array, base: Array, offset: Array) -> Array:
     A negative offset counts downwards; 0 asks whether bit ``base`` itself is set. A base above 31,
     which the ISA leaves undefined, finds none, as in its pseudo-code.
     """
-    found = np.full(mask.shape, 0xFFFFFFFF, dtype=np.uint32)
-    rows = zip(mask.tolist(), base.tolist(), offset.tolist(), strict=True)
-    for lane, (word, start, wanted) in enumerate(rows):
+    answer = np.full(mask.shape, 0xFFFFFFFF, dtype=np.uint32)
+    operands = zip(mask.tolist(), base.tolist(), offset.tolist(), strict=True)
+    for lane, (word, start, wanted) in enumerate(operands):
         step = -1 if wanted < 0 else 1
         left = max(abs(wanted), 1)
         if start > 31:
@@ -224,9 +224,9 @@ def nth_set(mask: Array, base: Array, offset: Array) -> Array:
         for place in places:
             left -= word >> place & 1
             if left == 0:
-                found[lane] = place
+                answer[lane] = place
                 break
-    return found
+    return answer
 
 
 def funnel(a: Array, b: Array, c: Array, left: bool, wrap: bool) -> Array:

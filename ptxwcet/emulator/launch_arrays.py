@@ -125,7 +125,7 @@ def _shape(value: object, dtype: str) -> tuple[int, ...]:
 def _settings(
     kind: str, table: Mapping[str, Any], dtype: str, count: int
 ) -> dict[str, int | float]:
-    found: dict[str, int | float] = {}
+    settings: dict[str, int | float] = {}
     for key, default in _SETTINGS[kind].items():
         value = table.get(key, default)
         if value is None:
@@ -134,30 +134,32 @@ def _settings(
         if type(value) is not int and (whole or type(value) is not float):
             wanted = "an integer" if whole else "a number"
             raise Malformed(f"{key} must be {wanted}, not {value!r}")
-        found[key] = value
-    if "seed" in found and not _SEEDS[0] <= found["seed"] <= _SEEDS[1]:
-        raise Malformed(f"seed {found['seed']} must lie between {_SEEDS[0]} and {_SEEDS[1]}")
+        settings[key] = value
+    if "seed" in settings and not _SEEDS[0] <= settings["seed"] <= _SEEDS[1]:
+        raise Malformed(f"seed {settings['seed']} must lie between {_SEEDS[0]} and {_SEEDS[1]}")
     if kind == "uniform" and dtype[0] != "f":
         raise Malformed(f"init uniform gives no {dtype}", 'init = "integers" does')
-    if "high" in found and not -math.inf < found["low"] < found["high"] < math.inf:
-        raise Malformed(f"low {found['low']} and high {found['high']}: low must be less than high")
-    _check_range(kind, found, dtype, count)
-    return found
+    if "high" in settings and not -math.inf < settings["low"] < settings["high"] < math.inf:
+        raise Malformed(
+            f"low {settings['low']} and high {settings['high']}: low must be less than high"
+        )
+    _check_range(kind, settings, dtype, count)
+    return settings
 
 
-def _check_range(kind: str, found: Mapping[str, int | float], dtype: str, count: int) -> None:
+def _check_range(kind: str, settings: Mapping[str, int | float], dtype: str, count: int) -> None:
     """All values of the array must be values of its type."""
     ends = {
-        "value": lambda: [found["value"]],
-        "arange": lambda: [found["start"], found["start"] + (count - 1) * found["step"]],
-        "uniform": lambda: [found["low"], found["high"]],
-        "integers": lambda: [found["low"], found["high"] - 1],
+        "value": lambda: [settings["value"]],
+        "arange": lambda: [settings["start"], settings["start"] + (count - 1) * settings["step"]],
+        "uniform": lambda: [settings["low"], settings["high"]],
+        "integers": lambda: [settings["low"], settings["high"] - 1],
     }
     numbers = ends[kind]() if kind in ends else []
     if kind == "integers" and not -(2**63) <= numbers[0] <= numbers[1] < 2**63:
         raise Malformed("low and high must lie within 64 signed bits", code="PW425")
-    if kind == "arange" and dtype[0] != "f" and type(found["step"]) is not int:
-        raise Malformed(f"step {found['step']} is not an integer, as {dtype} needs")
+    if kind == "arange" and dtype[0] != "f" and type(settings["step"]) is not int:
+        raise Malformed(f"step {settings['step']} is not an integer, as {dtype} needs")
     for number in numbers:
         check_fits(number, dtype)
 

@@ -105,24 +105,24 @@ class _Reader:
 
     def _kernel(self, name: object) -> Kernel | None:
         kernels = self.module.kernels
-        known = f"its kernels: {_list(kernel.readable for kernel in kernels)}"
+        listed = f"its kernels: {_list(kernel.readable for kernel in kernels)}"
         source = self.module.source.name
         if name is None and len(kernels) == 1:
             return kernels[0]
         meant = names_meant(name, (one.name for one in kernels)) if isinstance(name, str) else ()
-        found = [kernel for kernel in kernels if kernel.name in meant]
-        if len(found) == 1:
-            return found[0]
+        named = [kernel for kernel in kernels if kernel.name in meant]
+        if len(named) == 1:
+            return named[0]
         if not kernels:
             self.report("PW208", f"{source} has no kernel", ("", "kernel"), None)
         elif name is None:
             message = f"kernel is missing, and {source} has {len(kernels)} of them"
-            self.report("PW423", message, ("", "kernel"), known)
+            self.report("PW423", message, ("", "kernel"), listed)
         elif not isinstance(name, str):
-            self.report("PW424", f"kernel must be a name, not {name!r}", ("", "kernel"), known)
+            self.report("PW424", f"kernel must be a name, not {name!r}", ("", "kernel"), listed)
         else:
-            number = "several kernels" if found else "no kernel"
-            self.report("PW208", f"{source} has {number} {name!r}", ("", "kernel"), known)
+            number = "several kernels" if named else "no kernel"
+            self.report("PW208", f"{source} has {number} {name!r}", ("", "kernel"), listed)
         return None
 
     def _size(self, key: str, value: object) -> Dim3 | None:
@@ -184,8 +184,8 @@ class _Reader:
             parameter = _find_parameter(kernel, name, names)
             if parameter is None:
                 message = f"kernel {kernel.readable} has no parameter {name!r}"
-                known = f"its parameters: {_parameters(kernel, names)}"
-                self.report("PW422", message, ("arguments", name), known)
+                listed = f"its parameters: {_parameters(kernel, names)}"
+                self.report("PW422", message, ("arguments", name), listed)
             elif parameter.index in seen:
                 message = f"{seen[parameter.index]!r} and {name!r} are the same parameter"
                 self.report("PW215", message, ("arguments", name), "give each parameter once")
@@ -232,28 +232,28 @@ class _Reader:
     # --- variables and expectations ---------------------------------------------------------------
 
     def _variables(self, data: Mapping[str, Any]) -> tuple[LaunchVariable, ...]:
-        found: list[LaunchVariable] = []
-        known = {v.name: v for v in self.module.variables if v.space in ("const", "global")}
+        variables: list[LaunchVariable] = []
+        declared = {v.name: v for v in self.module.variables if v.space in ("const", "global")}
         for name, value in self._table(data, "variables").items():
             place = ("variables", name)
-            if name not in known:
+            if name not in declared:
                 message = f"the module has no .const or .global variable {name!r}"
-                self.report("PW422", message, place, f"its variables: {_list(known) or 'none'}")
+                self.report("PW422", message, place, f"its variables: {_list(declared) or 'none'}")
                 continue
             try:
                 if not isinstance(value, dict):
                     raise Malformed("give an array", "a table with dtype and init, values or file")
                 source = array_source(value, self.folder, locate(self.file, *place))
-                found.append(LaunchVariable(known[name], source))
+                variables.append(LaunchVariable(declared[name], source))
             except Malformed as problem:
                 message = f"variable {name}: {problem.message}"
                 self.report(problem.code, message, place, problem.help)
-        return tuple(found)
+        return tuple(variables)
 
     def _expected(
         self, data: Mapping[str, Any], arguments: Sequence[LaunchArgument]
     ) -> tuple[ExpectedOutput, ...]:
-        found: list[ExpectedOutput] = []
+        outputs: list[ExpectedOutput] = []
         arrays = {
             argument.name: argument.parameter.index
             for argument in arguments
@@ -267,11 +267,11 @@ class _Reader:
                     self.report("PW422", message, place, f"arrays: {_list(arrays) or 'none'}")
                 continue
             try:
-                found.append(self._output(arrays[name], value, locate(self.file, *place)))
+                outputs.append(self._output(arrays[name], value, locate(self.file, *place)))
             except Malformed as problem:
                 message = f"expected {name}: {problem.message}"
                 self.report(problem.code, message, place, problem.help)
-        return tuple(found)
+        return tuple(outputs)
 
     def _output(self, index: int, value: object, span: Span | None) -> ExpectedOutput:
         if not isinstance(value, dict):

@@ -126,13 +126,13 @@ class LaunchFile:
         if number == 0:
             return self
         arguments = []
-        for row in self.arguments:
-            value = row.value
-            if is_random(row):
+        for argument in self.arguments:
+            value = argument.value
+            if is_random(argument):
                 assert isinstance(value, ArraySource)
                 seed = (int(value.settings["seed"]) + 0x9E3779B1 * number) % 2**32
                 value = replace(value, settings={**value.settings, "seed": seed})
-            arguments.append(replace(row, value=value))
+            arguments.append(replace(argument, value=value))
         return replace(self, arguments=tuple(arguments), expected=())
 
     def aggregate_bytes(self) -> dict[str, bytes]:
@@ -160,14 +160,14 @@ class LaunchFile:
 
         Raises PtxwcetError (PW420, PW425: an expected array that fits no result).
         """
-        rows = []
+        checks = []
         for output in self.expected:
             name = self.arguments[output.argument].name
             result = results[name]
             wanted = self.expected_array(output, result)
             wrong = difference(result, wanted, output.relative, output.absolute)
-            rows.append(OutputCheck(name, output, wrong))
-        return tuple(rows)
+            checks.append(OutputCheck(name, output, wrong))
+        return tuple(checks)
 
     def expected_array(self, output: ExpectedOutput, result: Array) -> Array:
         """The expected data in the shape of the result. Raises PtxwcetError (PW420, PW425)."""

@@ -196,15 +196,15 @@ def constant_bytes(module: Module, given: Mapping[str, bytes]) -> dict[str, byte
 
     Without those that another module defines or whose initialiser has names.
     """
-    found = {}
+    contents = {}
     for variable in module.variables:
         if variable.space != "const" or variable.linkage == "extern":
             continue
         try:
-            found[variable.name] = given.get(variable.name) or initial_bytes(variable)
+            contents[variable.name] = given.get(variable.name) or initial_bytes(variable)
         except PtxwcetError:
             continue
-    return found
+    return contents
 
 
 def _number_bytes(word: str, dtype: np.dtype[np.generic]) -> bytes:

@@ -49,9 +49,9 @@ def load_matrices(context: Context, instruction: Instruction) -> Step:
         lanes = _row_lanes(frame, count)
         index = placed(frame, access, lanes, False)
         track(frame, access, lanes, index, READ)
-        rows = np.zeros((frame.lanes, 16), dtype=np.uint8)
-        rows[lanes] = frame.arena.bytes[index[:, None] + np.arange(16)]
-        halves = rows.view(np.uint16).reshape(-1, 4, 8, 8)  # warp, matrix, row, column
+        row_bytes = np.zeros((frame.lanes, 16), dtype=np.uint8)
+        row_bytes[lanes] = frame.arena.bytes[index[:, None] + np.arange(16)]
+        halves = row_bytes.view(np.uint16).reshape(-1, 4, 8, 8)  # warp, matrix, row, column
         if transposed:
             halves = halves.transpose(0, 1, 3, 2)
         words = np.ascontiguousarray(halves).view(np.uint32).reshape(-1, 4, 32)
@@ -73,11 +73,11 @@ def store_matrices(context: Context, instruction: Instruction) -> Step:
         lanes = _row_lanes(frame, count)
         index = placed(frame, access, lanes, True)
         track(frame, access, lanes, index, WRITE)
-        rows = np.zeros((frame.lanes // 32, 4, 8, 8), dtype=np.uint16)
+        matrices = np.zeros((frame.lanes // 32, 4, 8, 8), dtype=np.uint16)
         for number, read in enumerate(reads):
             halves = np.ascontiguousarray(read(frame)).view(np.uint16).reshape(-1, 8, 8)
-            rows[:, number] = halves.transpose(0, 2, 1) if transposed else halves
-        data = np.ascontiguousarray(rows).view(np.uint8).reshape(frame.lanes, 16)
+            matrices[:, number] = halves.transpose(0, 2, 1) if transposed else halves
+        data = np.ascontiguousarray(matrices).view(np.uint8).reshape(frame.lanes, 16)
         frame.arena.bytes[index[:, None] + np.arange(16)] = data[lanes]
         frame.arena.state[index[:, None] + np.arange(16)] = INITIALISED
 

@@ -31,7 +31,7 @@ class Phase:
 
     @staticmethod
     def of(word: int) -> Phase:
-        """Raises Misuse if the word is no object."""
+        """The phase of an object in memory. Raises Misuse if the word is no object."""
         if word >> VALID != 1:
             raise Misuse("there is no mbarrier object")
         owed = word >> 40 & _OWED
@@ -40,7 +40,7 @@ class Phase:
 
     @property
     def word(self) -> int:
-        """The 64 bits in memory."""
+        """The object as the 64 bits that stand for it in memory."""
         counts = self.pending | self.expected << 20 | (self.owed & _OWED) << 40
         return counts | self.parity << PARITY | 1 << VALID
 

@@ -68,15 +68,15 @@ def change(
     memory, races = frame.arena.views[8], frame.arena.races
     before = np.zeros(len(lanes), dtype=np.uint64)
     phases, released = [], set()
-    rows = zip(index.tolist(), lanes.tolist(), numbers.tolist(), strict=True)
-    for row, (place, lane, number) in enumerate(rows):
+    changes = zip(index.tolist(), lanes.tolist(), numbers.tolist(), strict=True)
+    for turn, (place, lane, number) in enumerate(changes):
         word = int(memory[place // 8])
         try:
             phase = Phase.of(word)
             at = (place, phase.parity)
             operation(phase, number)
         except Misuse as wrong:
-            flags = np.arange(len(lanes)) == row
+            flags = np.arange(len(lanes)) == turn
             report_access(frame, access, lanes, (flags, "PW441", f"mbarrier: {wrong}"))
         if releases and (at, lane >> 5) not in released:
             released.add((at, lane >> 5))
@@ -84,7 +84,7 @@ def change(
         if phase.parity != at[1]:
             races.drop(key_of((place, phase.parity)))
             released.clear()
-        before[row] = word
+        before[turn] = word
         phases.append(at)
         memory[place // 8] = phase.word
     return before, phases
@@ -210,8 +210,8 @@ def wait(context: Context, instruction: Instruction) -> Step:
             report_access(frame, access, lanes, what)
         parity = (value if by_parity else value >> np.uint64(PARITY)) & np.uint64(1)
         over = words >> np.uint64(PARITY) & np.uint64(1) != parity
-        rows = zip(index[over].tolist(), parity[over].tolist(), lanes[over] >> 5, strict=True)
-        for place, number, warp in sorted({(p, n, int(w)) for p, n, w in rows}):
+        ended = zip(index[over].tolist(), parity[over].tolist(), lanes[over] >> 5, strict=True)
+        for place, number, warp in sorted({(p, n, int(w)) for p, n, w in ended}):
             frame.arena.pending.finish((place, number))
             if acquires:
                 frame.arena.races.acquire(key_of((place, number)), [warp])
@@ -233,8 +233,8 @@ def arrive_after_copies(context: Context, instruction: Instruction) -> Step:
 
     def step(frame: Frame) -> None:
         lanes = active_lanes(frame)
-        ones = np.ones(len(lanes), dtype=np.uint32)
-        _, phases = change(frame, access, (lanes, ones, operation, True))
+        counts = np.ones(len(lanes), dtype=np.uint32)
+        _, phases = change(frame, access, (lanes, counts, operation, True))
         for at in sorted(set(phases)):
             chosen = np.array([phase == at for phase in phases])
             frame.arena.pending.hand_over(lanes[chosen], at)

@@ -119,8 +119,8 @@ class Arena:
             start, end, _ = allocation
             return start - index if index < start else index - end
 
-        found = min(self.allocations, key=distance)
-        start, end, name = found
+        closest = min(self.allocations, key=distance)
+        start, end, name = closest
         if index < start:
             return f"{start - index:,} bytes before the start of {name}"
         if index >= end:

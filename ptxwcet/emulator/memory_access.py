@@ -150,9 +150,9 @@ def _report_lanes(
     place, data, lost = stored
     byte, arena = place * access.size, frame.arena
     lost &= (byte >= arena.shared) & (byte < arena.shared_end)
-    rows = np.flatnonzero(np.isin(place, place[lost]))
-    rows = rows[np.lexsort((place[rows], lanes[rows] >> 5))]  # stable: lanes stay in order
-    before, after = rows[:-1], rows[1:]
+    writes = np.flatnonzero(np.isin(place, place[lost]))
+    writes = writes[np.lexsort((place[writes], lanes[writes] >> 5))]  # stable: lanes stay in order
+    before, after = writes[:-1], writes[1:]
     same = (place[before] == place[after]) & (lanes[before] >> 5 == lanes[after] >> 5)
     wrong = np.zeros(len(lanes), dtype=bool)
     wrong[after[same & (data[before] != data[after])]] = True

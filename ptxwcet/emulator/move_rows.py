@@ -82,7 +82,7 @@ def _part_width(name: str, count: int) -> int:
 
 
 def _pack(context: Context, destination: Operand, parts: tuple[Operand, ...], name: str) -> Step:
-    """The first part is the lowest."""
+    """``mov`` of a vector into one register, the first part lowest."""
     width = _part_width(name, len(parts))
     target = writer(context, destination)
     reads = [_part_reader(context, part, width) for part in parts]

@@ -122,8 +122,8 @@ class _Compiler:
         instructions = self._context.kernel.instructions[start:end]
         steps = [
             step
-            for place, one in enumerate(instructions)
-            if (step := self._step(one, start, place)) is not None
+            for place, instruction in enumerate(instructions)
+            if (step := self._step(instruction, start, place)) is not None
         ]
         is_end = end == cfg.blocks[block].end
         last = instructions[-1]

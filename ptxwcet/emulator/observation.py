@@ -39,8 +39,8 @@ class Observation:
         warps = lanes >> 5
         for warp in np.unique(warps).tolist():
             for space in np.unique(spaces[warps == warp]).tolist():
-                rows = np.flatnonzero((warps == warp) & (spaces == space))
-                of_lanes = zip((lanes[rows] & 31).tolist(), addresses[rows].tolist(), strict=True)
+                part = np.flatnonzero((warps == warp) & (spaces == space))
+                of_lanes = zip((lanes[part] & 31).tolist(), addresses[part].tolist(), strict=True)
                 existing = self._existing[warp]
                 self._observer(
                     ObservedAccess(

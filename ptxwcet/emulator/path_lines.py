@@ -28,14 +28,14 @@ def path_lines(execution: Execution, block: Dim3, grid: Dim3, file: str) -> Iter
         }
     )
     numbers: dict[int, int] = {}  # by identity: equal paths are one object
-    for row in execution.paths:
-        number = numbers.get(id(row.body))
+    for warp in execution.paths:
+        number = numbers.get(id(warp.body))
         if number is None:
-            number = numbers[id(row.body)] = len(numbers)
-            yield _json({"path": number, "steps": [_plain(node) for node in row.body]})
+            number = numbers[id(warp.body)] = len(numbers)
+            yield _json({"path": number, "steps": [_plain(node) for node in warp.body]})
         x, y, _ = grid
-        index = (row.block % x, row.block // x % y, row.block // (x * y))
-        yield _json({"block": index, "warp": row.warp, "path": number})
+        index = (warp.block % x, warp.block // x % y, warp.block // (x * y))
+        yield _json({"block": index, "warp": warp.warp, "path": number})
 
 
 def _basic_blocks(kernel: Kernel) -> list[dict[str, Any]]:

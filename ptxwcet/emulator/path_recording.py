@@ -43,7 +43,7 @@ class PathBook:
         return found
 
     def content(self, number: int) -> Content:
-        """What a number stands for."""
+        """The step or sequence that a number stands for."""
         return self._contents[number]
 
     def sequence(self, number: int) -> tuple[Entry, ...] | None:
@@ -121,14 +121,14 @@ class BlockRecorder:
         together = Folder(set(range(warps)), [])
         self._of = [together] * warps
 
-    def add(self, block: int, rows: Sequence[tuple[int, int, int]]) -> None:
-        """Each row's warp executed a basic block with a mask, of which some lanes took its branch.
+    def add(self, block: int, steps: Sequence[tuple[int, int, int]]) -> None:
+        """Each step's warp executed a basic block with a mask, of which some lanes took its branch.
 
-        Rows are (warp, mask, taken). Cost: linear in the rows; linear in its entries for each
+        Steps are (warp, mask, taken). Cost: linear in the steps; linear in its entries for each
         recorder that is split.
         """
         parts: dict[tuple[int, int, int], list[int]] = {}
-        for warp, mask, taken in rows:
+        for warp, mask, taken in steps:
             parts.setdefault((id(self._of[warp]), mask, taken), []).append(warp)
         for (_, mask, taken), warps in parts.items():
             recorder = self._of[warps[0]]

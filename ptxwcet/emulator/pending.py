@@ -39,7 +39,7 @@ class Copy:
     phase: BarrierPhase | None = None
 
     def rows(self, flags: Array) -> Copy:
-        """Those of some threads."""
+        """The copies of the threads that have a flag."""
         return replace(
             self,
             lanes=self.lanes[flags],
@@ -59,7 +59,7 @@ class PendingCopies:
         self.clear()
 
     def clear(self) -> None:
-        """Nothing is in flight, no group is committed."""
+        """Forgets all copies in flight and all groups."""
         for copy in self.copies:
             self._mark(copy, False)
         self.copies = []
@@ -70,7 +70,7 @@ class PendingCopies:
         return self._open[family][lanes]
 
     def add(self, copy: Copy) -> None:
-        """Starts copies."""
+        """Starts copies: their bytes are marked until they end."""
         self.copies.append(copy)
         self._mark(copy, True)
 
@@ -107,23 +107,23 @@ class PendingCopies:
         return self._end(lambda copy: np.full(len(copy.lanes), copy.phase == phase))
 
     def _end(self, ended: Callable[[Copy], Array]) -> list[Copy]:
-        found, rest = [], []
+        done, rest = [], []
         for copy in self.copies:
             flags = ended(copy)
             if not flags.any():
                 rest.append(copy)
             elif flags.all():
-                found.append(copy)
+                done.append(copy)
             else:
-                found.append(copy.rows(flags))
+                done.append(copy.rows(flags))
                 rest.append(copy.rows(~flags))
-        for copy in found:
+        for copy in done:
             self._mark(copy, False)
         self.copies = rest
-        if found:
+        if done:
             for copy in rest:  # bytes that several copies touch stay marked
                 self._mark(copy, True)
-        return found
+        return done
 
     def _mark(self, copy: Copy, on: bool) -> None:
         states = self._states[copy.unit]

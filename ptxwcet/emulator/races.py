@@ -72,8 +72,8 @@ class EpochRaces:
         bad: Array | None = None
         for other in _CONFLICTS[kind]:
             if self._used[other]:
-                found = self._tags[other][size][place]
-                wrong = _foreign(found, mine, tag, size)
+                before = self._tags[other][size][place]
+                wrong = _foreign(before, mine, tag, size)
                 if wrong is not None:
                     bad = wrong if bad is None else bad | wrong
         self._used[kind] = True
@@ -89,13 +89,13 @@ class EpochRaces:
 
     def _join(self, kind: int, mine: Array, place: Array, size: int) -> None:
         tags = self._tags[kind][size]
-        found = tags[place]
+        before = tags[place]
         several = mine.dtype.type(_SEVERAL * _ONES[size])
-        if size > 1 and not (found == (found & _SEVERAL) * mine.dtype.type(_ONES[size])).all():
+        if size > 1 and not (before == (before & _SEVERAL) * mine.dtype.type(_ONES[size])).all():
             cells = (place[:, None] * size + np.arange(size)).ravel()
             self._join(kind, np.repeat(mine.astype(np.uint8), size), cells, 1)
             return
-        joined = np.where((found == 0) | (found == mine), mine, several)
+        joined = np.where((before == 0) | (before == mine), mine, several)
         tags[place] = joined
         mixed = tags[place] != joined  # warps that share a cell in this very access
         if mixed.any():
@@ -164,8 +164,8 @@ class ClockRaces:
             if not self._used[other]:
                 continue
             if other == WRITE:
-                known = self._clock[own, self._writer[cells]]
-                bad |= (self._written[cells] > known).any(axis=1)
+                writer_clock = self._clock[own, self._writer[cells]]
+                bad |= (self._written[cells] > writer_clock).any(axis=1)
             else:
                 times = self._times[other][:, cells]
                 bad |= (times > self._clock[warp].T[:, :, None]).any(axis=(0, 2))

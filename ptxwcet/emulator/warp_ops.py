@@ -140,13 +140,13 @@ def match(context: Context, instruction: Instruction) -> Step:
 
     def step(frame: Frame) -> None:
         words = group(frame)
-        rows = value(frame).reshape(-1, 32)
-        equal = (rows[:, :, None] == rows[:, None, :]).reshape(-1, 32) & members(words)
-        found = (equal * BITS).sum(axis=1, dtype=np.uint32)
+        values = value(frame).reshape(-1, 32)
+        equal = (values[:, :, None] == values[:, None, :]).reshape(-1, 32) & members(words)
+        matching = (equal * BITS).sum(axis=1, dtype=np.uint32)
         if mode == "any":
-            target(frame, found)
+            target(frame, matching)
             return
-        same = found == words
+        same = matching == words
         target(frame, np.where(same, words, np.uint32(0)))
         if predicate is not None:
             predicate(frame, same)

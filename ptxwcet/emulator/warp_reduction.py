@@ -48,8 +48,8 @@ def reduce_warp(context: Context, instruction: Instruction) -> Step:
             bits = values.view(np.uint32)
             target(frame, _extreme(bits, members(words), kinds[0], options))
         elif (words == FULL).all():
-            rows = values.reshape(-1, 32)
-            target(frame, np.repeat(operation.reduce(rows, axis=1, dtype=values.dtype), 32))
+            by_warp = values.reshape(-1, 32)
+            target(frame, np.repeat(operation.reduce(by_warp, axis=1, dtype=values.dtype), 32))
         else:
             target(frame, _reduced(values, members(words), kinds[0]))
 

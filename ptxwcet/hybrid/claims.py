@@ -47,7 +47,7 @@ def claim_planned(estimate: HybridEstimate, cycles: int) -> TimingClaim:
 
 
 def claim_rounds(estimate: HybridEstimate, cycles: int) -> TimingClaim:
-    """Rounds of blocks."""
+    """The claim of an estimate by rounds of blocks."""
     delays = _doubtful(
         "block-delays-seen", "no block waits longer, no block's warps begin further apart"
     )
@@ -94,7 +94,7 @@ def _claim(
 def _common_assumptions(estimate: HybridEstimate) -> tuple[Assumption, ...]:
     coverage = estimate.coverage
     missing = coverage.transitions - coverage.seen
-    rows = [
+    assumptions = [
         _doubtful("worst-times-seen", "each transition's longest possible time was observed"),
         _doubtful("counts-seen", "no warp iterates a loop or takes a transition more often"),
     ]
@@ -103,8 +103,8 @@ def _common_assumptions(estimate: HybridEstimate) -> tuple[Assumption, ...]:
     unseen += [f"{_number(loops, 'loop')} (going round)"] if loops else []
     if unseen:
         text = f"no input takes what was never observed: {' and '.join(unseen)}"
-        rows.append(_doubtful("paths-seen", text))
-    return tuple(rows)
+        assumptions.append(_doubtful("paths-seen", text))
+    return tuple(assumptions)
 
 
 def _number(count: int, what: str) -> str:

@@ -77,17 +77,17 @@ class HybridEstimate:
 
     @property
     def warp_wcet(self) -> int:
-        """Z_warp."""
+        """Z_warp: the longest path of one warp."""
         return self.path.cycles
 
     @property
     def dynamic(self) -> int:
-        """Z_dynamic."""
+        """Z_dynamic: Z_warp after the largest release jitter (equation 1)."""
         return dynamic_estimate(self.warp_wcet, self.concurrency)
 
     @property
     def hybrid(self) -> int:
-        """Z_hybrid."""
+        """Z_hybrid: one wave of warps after another (equation 2)."""
         return hybrid_estimate(self.warp_wcet, self.concurrency.waves)
 
 
@@ -119,22 +119,22 @@ def estimate_kernel(
     )
     kept, broken = holding(constraints, observations.kinds)
     most = {row.number: row.most_count for row in observations.transitions}
-    found = enumerate_paths(ipg, worst, kept, most)
-    if isinstance(found, Refusal):
-        message = f"kernel {kernel.readable} has no estimate: {found.reason}"
+    worst_path = enumerate_paths(ipg, worst, kept, most)
+    if isinstance(worst_path, Refusal):
+        message = f"kernel {kernel.readable} has no estimate: {worst_path.reason}"
         raise PtxwcetError(Diagnostic("PW613", message, kernel.span))
     waiting = barrier_blocks(cfg)
     return HybridEstimate(
         ipg,
         observations,
         worst,
-        found,
+        worst_path,
         tree_wcet(ipg, worst, observations.loops),
         broken,
         observe_concurrency(traces),
         None if places is None else observe_blocks(traces, places.warps_per_block, places.places),
         measure_coverage(ipg, observations),
-        share_time(ipg, waiting, worst, found.counts),
+        share_time(ipg, waiting, worst, worst_path.counts),
         waiting,
         len(trace.runs),
         traces.warps,

@@ -56,9 +56,9 @@ def place_ipoints(
                 f"block of kernel {kernel.readable}",
             )
         blocks.append(BlockId(at[point]))
-    found = dict(zip(blocks, range(len(blocks)), strict=True))
-    entry, end = found.get(cfg.entry), found.get(cfg.exit)
-    if entry is None or end is None or len(found) < len(blocks):
+    number_of = dict(zip(blocks, range(len(blocks)), strict=True))
+    entry, end = number_of.get(cfg.entry), number_of.get(cfg.exit)
+    if entry is None or end is None or len(number_of) < len(blocks):
         what = "names a block twice"
         if entry is None or end is None:
             what = f"has none at the {'end' if entry is not None else 'entry'} of the kernel"

@@ -59,25 +59,27 @@ def enumerate_paths(
         if terms:
             program.add_constraint(terms, upper=constraint.most)
     objective = {variables[number]: cycles for number, cycles in worst.items()}
-    found: WorstCounts | Refusal = Refusal("no worst path was found")
+    answer: WorstCounts | Refusal = Refusal("no worst path was found")
     for _ in range(MOST_CUTS):
         try:
             solution = program.maximise(objective, seconds=SECONDS)
         except SolverError as error:  # a bound found before holds with fewer cuts, too
-            return found if isinstance(found, WorstCounts) else Refusal(f"no worst path: {error}")
+            return answer if isinstance(answer, WorstCounts) else Refusal(f"no worst path: {error}")
         if solution.status is SolverStatus.UNBOUNDED:
             return Refusal("no bound on a cycle of transitions is known")
         if solution.bound is None or not solution.values:
             status = solution.status.value
-            return found if isinstance(found, WorstCounts) else Refusal(f"no worst path: {status}")
+            return (
+                answer if isinstance(answer, WorstCounts) else Refusal(f"no worst path: {status}")
+            )
         counts = {n: solution.values[v] for n, v in variables.items() if solution.values[v]}
         loose = _loose_ipoints(ipg, counts)
         is_proved = solution.status is SolverStatus.OPTIMAL and not loose
-        found = WorstCounts(solution.bound, counts, is_proved)
+        answer = WorstCounts(solution.bound, counts, is_proved)
         if not loose or most is None:
             break
         _cut(program, ipg, variables, most, loose)
-    return found
+    return answer
 
 
 def _conserve_flow(program: IntegerProgram, ipg: Ipg, variables: Mapping[int, int]) -> None:

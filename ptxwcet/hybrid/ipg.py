@@ -97,10 +97,10 @@ def build_ipg(
         deferred = find_deferred_transfers(cfg, postdominators).causes
     steps = _with_deferred(ordinary, deferred)
     point_at = {block: number for number, block in enumerate(placement.blocks)}
-    known = _reached(ordinary, placement, point_at)
+    undiverged = _reached(ordinary, placement, point_at)
     every = _reached(steps, placement, point_at)
     transitions = tuple(
-        Transition(source, target, (source, target) in known, passed)
+        Transition(source, target, (source, target) in undiverged, passed)
         for (source, target), passed in sorted(every.items())
     )
     loops = []
@@ -130,7 +130,7 @@ def _reached(
     steps: list[list[Step]], placement: Placement, point_at: Mapping[BlockId, int]
 ) -> dict[tuple[int, int], tuple[BlockId, ...]]:
     """Every transition, with the blocks that ways of it pass."""
-    found: dict[tuple[int, int], tuple[BlockId, ...]] = {}
+    transitions: dict[tuple[int, int], tuple[BlockId, ...]] = {}
     for source, block in enumerate(placement.blocks):
         before: dict[BlockId, list[BlockId]] = {}
         seen, pending = {block}, [block]
@@ -144,8 +144,8 @@ def _reached(
         for target in before:
             if target in point_at:
                 passed = _leading_to(target, before, point_at)
-                found[source, point_at[target]] = tuple(sorted({block, *passed}))
-    return found
+                transitions[source, point_at[target]] = tuple(sorted({block, *passed}))
+    return transitions
 
 
 def _leading_to(
@@ -196,7 +196,7 @@ def _staying(
     block: BlockId, loop: Loop, steps: list[list[Step]], point_at: Mapping[BlockId, int]
 ) -> dict[int, bool]:
     """The ipoints reached without entering ``loop`` from outside; whether by an iteration of it."""
-    found: dict[int, bool] = {}
+    iterates: dict[int, bool] = {}
     seen = {(block, False)}
     pending = [(block, False)]
     while pending:
@@ -207,11 +207,11 @@ def _staying(
             state = (target, iterated or (target == loop.header and origin in loop.latches))
             if target in point_at:
                 point = point_at[target]
-                found[point] = found.get(point, False) or state[1]
+                iterates[point] = iterates.get(point, False) or state[1]
             elif state not in seen:
                 seen.add(state)
                 pending.append(state)
-    return found
+    return iterates
 
 
 def _enters(transition: Transition, loop: Loop, steps: list[list[Step]]) -> bool:

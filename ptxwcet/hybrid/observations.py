@@ -92,13 +92,13 @@ def observe(ipg: Ipg, traces: WarpTraces) -> Observations:
     numbers = traces.transition[order]
     duration, warps = traces.duration[order], traces.warp_rows()[order]
     most, kinds = _per_warp(numbers, warps, traces.warps)
-    rows = []
+    transitions = []
     starts = group_starts(numbers)
     for first, last in zip(starts.tolist(), [*starts[1:].tolist(), len(numbers)], strict=True):
         times = duration[first:last]
         values, counts = np.unique(times, return_counts=True)
         worst = int(np.argmax(times))
-        rows.append(
+        transitions.append(
             TransitionTimes(
                 number=int(numbers[first]),
                 count=last - first,
@@ -112,7 +112,7 @@ def observe(ipg: Ipg, traces: WarpTraces) -> Observations:
             )
         )
     loops = tuple(_count_loop(loop, len(ipg.transitions), traces) for loop in ipg.loops)
-    return Observations(tuple(rows), loops, kinds, int((traces.end - traces.begin).max()))
+    return Observations(tuple(transitions), loops, kinds, int((traces.end - traces.begin).max()))
 
 
 def _per_warp(
@@ -144,14 +144,14 @@ def _count_loop(loop: IpgLoop, transitions: int, traces: WarpTraces) -> LoopCoun
     enters[list(loop.entries)] = True
     goes_on = np.zeros(transitions, bool)
     goes_on[list(loop.iterations)] = True
-    rows = np.flatnonzero((enters | goes_on)[traces.transition])
-    if not len(rows):
+    places = np.flatnonzero((enters | goes_on)[traces.transition])
+    if not len(places):
         return LoopCounts(loop, 0, int(loop.begins_inside))
-    of_row = traces.transition[rows]
-    warp = np.searchsorted(traces.first, rows, side="right")
-    begins = enters[of_row]
+    numbers = traces.transition[places]
+    warp = np.searchsorted(traces.first, places, side="right")
+    begins = enters[numbers]
     begins[group_starts(warp)] = True
     begins = np.flatnonzero(begins)
-    iterations = np.add.reduceat(goes_on[of_row].astype(np.int64), begins)
-    per_warp = np.add.reduceat(enters[of_row].astype(np.int64), group_starts(warp))
+    iterations = np.add.reduceat(goes_on[numbers].astype(np.int64), begins)
+    per_warp = np.add.reduceat(enters[numbers].astype(np.int64), group_starts(warp))
     return LoopCounts(loop, int(iterations.max()), int(per_warp.max()) + int(loop.begins_inside))

@@ -81,10 +81,10 @@ def coarsened(one: TimeDistribution, step: int) -> TimeDistribution:
     return TimeDistribution(one.least, step, cells)
 
 
-def repeated(one: TimeDistribution, times: int) -> TimeDistribution:
+def repeated(distribution: TimeDistribution, times: int) -> TimeDistribution:
     """The sum of ``times`` independent times of the same distribution, at least one."""
     total: TimeDistribution | None = None
-    power = one
+    power = distribution
     while True:
         if times & 1:
             total = power if total is None else add_times(total, power)

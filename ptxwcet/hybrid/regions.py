@@ -64,7 +64,7 @@ class _Ways:
         return one
 
     def chain(self, vertex: int, end: int) -> TimingTree:
-        """From a vertex to one of its post-dominators."""
+        """The tree of all ways from a vertex to one of its post-dominators."""
         parts: list[TimingTree] = []
         while vertex != end:
             parts += self._block[vertex]

@@ -70,10 +70,10 @@ def slice_trace(trace: TimedTrace, path: str, ipg: Ipg) -> WarpTraces:
     inner = np.flatnonzero(~is_last)
     duration = cycle[inner + 1] - cycle[inner]
     if len(duration) and int(duration.min()) < 0:
-        row = int(order[inner[duration < 0] + 1].min())
+        event = int(order[inner[duration < 0] + 1].min())
         message = "time goes backwards within a warp"
         help_text = "events of a warp stand in the order of time: record the trace again"
-        raise event_error(trace, path, row, "PW605", message, help_text)
+        raise event_error(trace, path, event, "PW605", message, help_text)
     transition = _numbered(ipg, ipoint[inner], ipoint[inner + 1])
     if len(transition) and int(transition.min()) < 0:
         raise _unknown_transition(trace, path, order, inner[transition < 0])
@@ -93,7 +93,7 @@ def slice_trace(trace: TimedTrace, path: str, ipg: Ipg) -> WarpTraces:
 
 
 def _warp_keys(trace: TimedTrace, run: IntColumn) -> IntColumn:
-    """Ascending with run, then warp."""
+    """Keys of the events that ascend with the run, and within a run with the warp."""
     most = int(trace.warp.max()) + 1
     if most * len(trace.runs) < 2**62:
         return run * most + trace.warp
@@ -115,7 +115,7 @@ def _check_warps(
     again = np.flatnonzero(~is_last & (ipoint == end)) + 1
     numbers = "the number of a warp belongs to one warp in a run"
     cut = "the trace lacks events of this warp: record it again, or leave the run out"
-    for rows, code, message, help_text in (
+    for events, code, message, help_text in (
         (moved, "PW610", "a warp is on two multiprocessors", numbers),
         (again, "PW610", "a warp goes on after its end", numbers),
         (begins[ipoint[begins] != start], "PW606", "a warp does not begin at the entry", cut),
@@ -126,8 +126,8 @@ def _check_warps(
             cut,
         ),
     ):
-        if len(rows):
-            raise event_error(trace, path, int(order[rows].min()), code, message, help_text)
+        if len(events):
+            raise event_error(trace, path, int(order[events].min()), code, message, help_text)
 
 
 def _numbered(
@@ -136,14 +136,14 @@ def _numbered(
     """The number of each transition, -1 for those that the graph lacks."""
     count = len(ipg.placement.ipoints)
     pairs = source.astype(np.int64) * count + target
-    known = np.array([t.source * count + t.target for t in ipg.transitions], np.int64)
+    listed = np.array([t.source * count + t.target for t in ipg.transitions], np.int64)
     if count * count <= _LARGE_TABLE:
         table = np.full(count * count, -1, np.int32)
-        table[known] = np.arange(len(known), dtype=np.int32)
+        table[listed] = np.arange(len(listed), dtype=np.int32)
         numbers: npt.NDArray[np.int32] = table[pairs]
         return numbers
-    places = np.minimum(np.searchsorted(known, pairs), len(known) - 1)
-    return np.where(known[places] == pairs, places, -1).astype(np.int32)
+    places = np.minimum(np.searchsorted(listed, pairs), len(listed) - 1)
+    return np.where(listed[places] == pairs, places, -1).astype(np.int32)
 
 
 def _unknown_transition(

@@ -43,15 +43,15 @@ def build_tree(
         return Refusal("a diverged warp passes from side to side: such a graph has no tree")
     heads: dict[int, list[LoopCounts]] = {}
     iterating: set[int] = set()
-    for row in loops:
-        own = {number for number in row.loop.iterations if number in observed}
+    for counts in loops:
+        own = {number for number in counts.loop.iterations if number in observed}
         if not own:
             continue
-        head = _head(ipg, row, observed)
+        head = _head(ipg, counts, observed)
         if head is None or own & iterating:
             return Refusal("a loop without a single first ipoint has no tree")
         iterating |= own
-        heads.setdefault(head, []).append(row)
+        heads.setdefault(head, []).append(counts)
     forward: Edges = {}
     for number in observed:
         if number not in iterating:
@@ -77,23 +77,25 @@ class _Builder:
 
     def build(self) -> TimingTree | Refusal:
         """Inner loops first: each becomes a vertex before all that follows its head."""
-        rows = [(head, row) for head, loops in self._heads.items() for row in loops]
-        size = {row.loop.id: len(row.loop.ipoints) for _, row in rows}
-        for head, row in sorted(rows, key=lambda pair: (size[pair[1].loop.id], -pair[1].loop.id)):
-            body = self._body(head, row)
+        pairs = [(head, row) for head, loops in self._heads.items() for row in loops]
+        size = {row.loop.id: len(row.loop.ipoints) for _, row in pairs}
+        for head, counts in sorted(
+            pairs, key=lambda pair: (size[pair[1].loop.id], -pair[1].loop.id)
+        ):
+            body = self._body(head, counts)
             if body is None:
                 return Refusal("transitions make a cycle that is no loop: there is no tree")
             # outer loops come later and stand before the inner ones of the same head
-            self._attached.setdefault(head, []).insert(0, Iteration(row.most_iterations, body))
+            self._attached.setdefault(head, []).insert(0, Iteration(counts.most_iterations, body))
         placement = self._ipg.placement
         whole = region_tree(placement.start, placement.end, self._forward, self._attached)
         if whole is None:
             return Refusal("transitions make a cycle that is no loop: there is no tree")
         return whole
 
-    def _body(self, head: int, row: LoopCounts) -> TimingTree | None:
+    def _body(self, head: int, counts: LoopCounts) -> TimingTree | None:
         """One iteration: from the head to a transition that goes on."""
-        loop = row.loop
+        loop = counts.loop
         inside: Edges = {
             source: [(target, tree) for target, tree in targets if target in loop.ipoints]
             for source, targets in self._forward.items()
@@ -108,24 +110,24 @@ class _Builder:
 
 def evaluate(tree: TimingTree, worst: Mapping[int, int]) -> int:
     """The WCET of a tree by the rules of [B] II-C. Cost: linear in its vertices."""
-    known: dict[int, int] = {}
+    wcets: dict[int, int] = {}
     pending: list[TimingTree] = [tree]
     while pending:
         node = pending[-1]
         parts = _parts(node)
-        missing = [part for part in parts if id(part) not in known]
+        missing = [part for part in parts if id(part) not in wcets]
         if missing:
             pending += missing
             continue
         pending.pop()
-        times = [known[id(part)] for part in parts]
+        times = [wcets[id(part)] for part in parts]
         if isinstance(node, Leaf):
-            known[id(node)] = worst[node.transition]
+            wcets[id(node)] = worst[node.transition]
         elif isinstance(node, Iteration):
-            known[id(node)] = node.bound * times[0]
+            wcets[id(node)] = node.bound * times[0]
         else:
-            known[id(node)] = sum(times) if isinstance(node, Serial) else max(times)
-    return known[id(tree)]
+            wcets[id(node)] = sum(times) if isinstance(node, Serial) else max(times)
+    return wcets[id(tree)]
 
 
 def _parts(node: TimingTree) -> tuple[TimingTree, ...]:

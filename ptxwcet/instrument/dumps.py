@@ -154,12 +154,12 @@ def _records(dump: RawDump, header: BufferHeader) -> npt.NDArray[np.void]:
         message = f"the header of '{dump.name}' has fewer chunks than warps"
         raise _error("PW654", message, "prepare the buffer for the grid that is launched")
     size = header.used * CHUNK_BYTES
-    found = len(dump.data) - HEADER.size
-    if found < size:
-        message = f"'{dump.name}' is cut off: {found:,} bytes of records, {size:,} were written"
+    held = len(dump.data) - HEADER.size
+    if held < size:
+        message = f"'{dump.name}' is cut off: {held:,} bytes of records, {size:,} were written"
         raise _error("PW655", message, "copy the whole buffer from the device")
-    rows = np.frombuffer(dump.data, _RECORD, size // RECORD_BYTES, HEADER.size)
-    return rows.reshape(-1, RECORDS_A_CHUNK)
+    records = np.frombuffer(dump.data, _RECORD, size // RECORD_BYTES, HEADER.size)
+    return records.reshape(-1, RECORDS_A_CHUNK)
 
 
 def _checked(

@@ -63,22 +63,22 @@ def choose_points(
     [B] II-A. Raises PtxwcetError (PW651) for the places that no kernel has. Cost: linear in the
     instructions.
     """
-    rows, found = [], set()
+    points, present = [], set()
     for kernel in kernels:
         cfg = build_cfg(kernel)
         chosen = {cfg.entry}
         for place in places:
             blocks_there = _find_blocks(kernel, cfg, place)
             chosen |= blocks_there
-            found |= {place} if blocks_there else set()
+            present |= {place} if blocks_there else set()
         blocks = _reached(cfg)
         if places:
             blocks = tuple(block for block in blocks if block.id in chosen)
-        rows.append(_points(kernel, module, cfg, blocks))
-    missing = [place for place in dict.fromkeys(places) if place not in found]
+        points.append(_points(kernel, module, cfg, blocks))
+    missing = [place for place in dict.fromkeys(places) if place not in present]
     if missing:
         raise PtxwcetError([_no_place(kernels, place) for place in missing])
-    return tuple(rows)
+    return tuple(points)
 
 
 def _reached(cfg: ControlFlowGraph) -> tuple[BasicBlock, ...]:

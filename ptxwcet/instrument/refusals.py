@@ -80,7 +80,7 @@ def _kernel_problems(module: Module, kernel: Kernel) -> Iterator[Diagnostic]:
 def _called(module: Module, kernel: Kernel) -> list[str]:
     """The functions with a body that a kernel may call; all of them after an indirect call."""
     functions = {row.name: row for row in module.functions}
-    found: dict[str, None] = {}
+    called: dict[str, None] = {}
     waiting = [kernel]
     while waiting:
         for instruction in waiting.pop().instructions:
@@ -88,7 +88,7 @@ def _called(module: Module, kernel: Kernel) -> list[str]:
                 continue
             names = [instruction.callee] if instruction.callee is not None else [*functions]
             for name in names:
-                if name in functions and name not in found:
-                    found[name] = None
+                if name in functions and name not in called:
+                    called[name] = None
                     waiting.append(functions[name])
-    return [*found]
+    return [*called]

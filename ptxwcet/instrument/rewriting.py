@@ -71,15 +71,15 @@ def instrument_module(
     """
     refuse_kernels(module, kernels)
     names = choose_names(module.source.text)
-    rows: list[InstrumentedKernel] = []
+    instrumented: list[InstrumentedKernel] = []
     insertions: list[Insertion] = []
     for points in choose_points(kernels, module, places):
         _check_count(points)
-        rows.append(InstrumentedKernel(points))
+        instrumented.append(InstrumentedKernel(points))
         insertions += _insertions(module, points, names)
-    ordered = tuple(sorted(insertions, key=lambda row: row.offset))  # stable: point, then end
+    ordered = tuple(sorted(insertions, key=lambda new: new.offset))  # stable: point, then end
     text = _apply(module.source.text, ordered)
-    return InstrumentedModule(text, names, tuple(rows), ordered)
+    return InstrumentedModule(text, names, tuple(instrumented), ordered)
 
 
 def _check_count(points: KernelPoints) -> None:
@@ -130,13 +130,13 @@ def _parameters(kernel: Kernel, names: AddedNames) -> Insertion:
     """Two parameters at the end of the list; a kernel without a list gets one."""
     start, head = _head(kernel)
     added = f"\n\t.param .u64 {names.buffer},\n\t.param .u64 {names.chunks}"
-    found = _HEAD_NAME.search(head)
-    assert found is not None, "a head names its kernel"
-    if head[found.end() : found.end() + 1] != "(":
-        return Insertion(start + len(head[: found.end()].rstrip()), f"({added}\n)")
-    closing = head.index(")", found.end())
+    match = _HEAD_NAME.search(head)
+    assert match is not None, "a head names its kernel"
+    if head[match.end() : match.end() + 1] != "(":
+        return Insertion(start + len(head[: match.end()].rstrip()), f"({added}\n)")
+    closing = head.index(")", match.end())
     if not kernel.parameters:
-        return Insertion(start + found.end() + 1, added + "\n")
+        return Insertion(start + match.end() + 1, added + "\n")
     return Insertion(start + len(head[:closing].rstrip()), "," + added)
 
 

@@ -65,13 +65,13 @@ def build_sidecar(done: InstrumentedModule, source: str, sha256: str) -> Sidecar
     """The sidecar of what was just instrumented. Cost: linear in the text."""
     kernels = [
         SidecarKernel(
-            row.points.kernel.name,
-            row.points.ipoints,
+            instrumented.points.kernel.name,
+            instrumented.points.ipoints,
             (done.names.buffer, done.names.chunks),
-            row.inserted_points,
-            row.added_instructions,
+            instrumented.inserted_points,
+            instrumented.added_instructions,
         )
-        for row in done.kernels
+        for instrumented in done.kernels
     ]
     return Sidecar(source, sha256, text_digest(done.text), tuple(kernels))
 
@@ -142,14 +142,14 @@ def read_sidecar(data: bytes, name: str) -> Sidecar:
         raise _refused(name, "a value has the wrong type") from None
 
 
-def _kernel(row: dict[str, Any]) -> SidecarKernel:
-    buffer, chunks = row["parameters"]
-    ipoints = tuple(Ipoint(_text(one["label"]), _count(one["line"])) for one in row["points"])
+def _kernel(data: dict[str, Any]) -> SidecarKernel:
+    buffer, chunks = data["parameters"]
+    ipoints = tuple(Ipoint(_text(one["label"]), _count(one["line"])) for one in data["points"])
     if not 2 <= len(ipoints) <= MOST_POINTS:
         raise ValueError(len(ipoints))
-    added = row["added"]
+    added = data["added"]
     return SidecarKernel(
-        _text(row["name"]),
+        _text(data["name"]),
         ipoints,
         (_text(buffer), _text(chunks)),
         _count(added["inserted_points"]),

@@ -74,12 +74,12 @@ def bound(source: object, **launched: Unpack[Launched]) -> Bound:
     PtxwcetError for a kernel without a bound, with every reason in ``diagnostics``. Cost:
     independent of trip counts.
     """
-    found = analyse(source, **launched)
-    _require_one(found.answer.path, [row.kernel.readable for row in found.answer.kernels])
-    (one,) = found.values()
-    if isinstance(one, Refused):
-        _refuse(one)
-    return one
+    bounds = analyse(source, **launched)
+    _require_one(bounds.answer.path, [row.kernel.readable for row in bounds.answer.kernels])
+    (only,) = bounds.values()
+    if isinstance(only, Refused):
+        _refuse(only)
+    return only
 
 
 def analyse(source: object, **launched: Unpack[Launched]) -> Analysis:
@@ -117,10 +117,10 @@ def simulate(
     answer = simulate_file(_request(source, launched), SimulationOptions(policy, seed))
     names = (one if isinstance(one, RefusedKernel) else one.prepared for one in answer.kernels)
     _require_one(answer.path, [one.kernel.readable for one in names])
-    (row,) = answer.kernels
-    if isinstance(row, RefusedKernel):
-        _refuse(Refused(row.kernel.readable, row.diagnostics))
-    return Simulated(row)
+    (simulation,) = answer.kernels
+    if isinstance(simulation, RefusedKernel):
+        _refuse(Refused(simulation.kernel.readable, simulation.diagnostics))
+    return Simulated(simulation)
 
 
 def run(source: File, launch: File) -> RunAnswer:
@@ -153,7 +153,7 @@ def cfg(source: object, *, kernel: str | None = None, signature: object = None) 
 
 
 def _request(source: object, launched: Launched) -> Request:
-    """What the command line would be told."""
+    """The request of ``source`` and what is said of its launch, as the command line makes it."""
     carried = ptx_of(source, launched.get("signature"))
     kernel = launched.get("kernel") or carried.kernel
     facts, launch = launched.get("facts"), launched.get("launch")

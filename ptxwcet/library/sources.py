@@ -90,22 +90,22 @@ def _name_of(source: object) -> str:
 def _of_dispatcher(source: Any, name: str, signature: object) -> str:
     """The PTX of one signature of a dispatcher."""
     try:
-        found = source.inspect_asm()
+        ptx = source.inspect_asm()
     except Exception:  # without a driver Numba raises errors of its own
-        found = {}
-    if isinstance(found, str):
-        return found
+        ptx = {}
+    if isinstance(ptx, str):
+        return ptx
     if signature is not None:
-        return str(found[signature]) if signature in found else _by_numba(source, name, signature)
-    if not found:
+        return str(ptx[signature]) if signature in ptx else _by_numba(source, name, signature)
+    if not ptx:
         raise _no_ptx(
             f"{name} has not been compiled for any signature",
             "say signature=, for example 'void(float32[::1], int32)', or call the kernel once",
         )
-    if len(found) > 1:
-        known = "; ".join(map(str, found))
-        raise _no_ptx(f"{name} was compiled for {len(found)} signatures: {known}", "say signature=")
-    return str(next(iter(found.values())))
+    if len(ptx) > 1:
+        listed = "; ".join(map(str, ptx))
+        raise _no_ptx(f"{name} was compiled for {len(ptx)} signatures: {listed}", "say signature=")
+    return str(next(iter(ptx.values())))
 
 
 def _by_numba(source: Any, name: str, signature: object) -> str:

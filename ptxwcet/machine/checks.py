@@ -98,10 +98,10 @@ def locate(file: SourceFile, table: str, key: str) -> Span | None:
         rf"^\[{re.escape(f'{table}.{key}' if table else key)}\]$",
         rf"{in_table}^\s*({re.escape(key)})\s*=[^\n]*",
     ):
-        found = re.search(pattern, file.text, re.MULTILINE | re.DOTALL)
-        if found:
-            group = found.lastindex or 0
-            return Span(file, found.start(group), found.end(group))
+        match = re.search(pattern, file.text, re.MULTILINE | re.DOTALL)
+        if match:
+            group = match.lastindex or 0
+            return Span(file, match.start(group), match.end(group))
     return None
 
 
@@ -127,8 +127,8 @@ class Checker:
                 if not isinstance(value, dict):
                     self.report("PW306", f"{key} must be a table", ("", key))
             elif key not in _SCALARS:
-                known = ", ".join((*_SCALARS, *_TABLES, *_OPTIONAL_TABLES))
-                self.report("PW305", f"unknown key {key}", ("", key), f"known keys: {known}")
+                listed = ", ".join((*_SCALARS, *_TABLES, *_OPTIONAL_TABLES))
+                self.report("PW305", f"unknown key {key}", ("", key), f"known keys: {listed}")
             elif not _has_type(value, _SCALARS[key]):
                 wanted = _SCALARS[key].__name__
                 self.report("PW306", f"{key} must be of type {wanted}", ("", key))
@@ -177,31 +177,31 @@ class Checker:
                 ("", "ops"),
                 'give a timing, or { refuse = "reason" }',
             )
-        for name, row in ops.items():
-            unit = row.get("unit") if isinstance(row, dict) else None
+        for name, timing in ops.items():
+            unit = timing.get("unit") if isinstance(timing, dict) else None
             if isinstance(unit, str) and unit not in units:
-                known = ", ".join(units) or "none"
+                listed = ", ".join(units) or "none"
                 self.report(
                     "PW309",
                     f"op class {name} uses unit {unit}, which is not declared",
                     ("ops", name),
-                    f"declared units: {known}",
+                    f"declared units: {listed}",
                 )
-            self._source(name, row, data.get("sources", {}), ("ops", name))
+            self._source(name, timing, data.get("sources", {}), ("ops", name))
         for table, known_figures in FIGURES.items():
             for name in known_figures if table in data else ():
                 if name not in data[table]:
                     self.report("PW306", f"{table} figure {name} is missing", ("", table))
-            for name, row in data.get(table, {}).items():
-                self._source(name, row, data.get("sources", {}), (table, name))
+            for name, figure in data.get(table, {}).items():
+                self._source(name, figure, data.get("sources", {}), (table, name))
         for name, _ in _entries(data, "makespan"):
             if name not in units:
-                known = ", ".join(units) or "none"
+                listed = ", ".join(units) or "none"
                 message = f"makespan: unit {name} is not declared"
                 place = ("makespan", name)
-                self.report("PW309", message, place, f"declared units: {known}")
-        for name, row in data.get("satisfies", {}).items():
-            self._source(name, row, data.get("sources", {}), ("satisfies", name))
+                self.report("PW309", message, place, f"declared units: {listed}")
+        for name, stated in data.get("satisfies", {}).items():
+            self._source(name, stated, data.get("sources", {}), ("satisfies", name))
         absent = [key for key in ASSUMPTIONS if key not in data.get("satisfies", {})]
         if absent:
             self.report("PW312", f"no state for assumption {', '.join(absent)}", ("", "satisfies"))
@@ -209,8 +209,8 @@ class Checker:
 
     def _alone(self, data: Table) -> None:
         """That a block is alone is no property of a machine whose SMs hold several."""
-        row = dict(_entries(data, "satisfies")).get(ALONE)
-        state = row.get("state") if isinstance(row, dict) else None
+        stated = dict(_entries(data, "satisfies")).get(ALONE)
+        state = stated.get("state") if isinstance(stated, dict) else None
         held = dict(_entries(data, "limits")).get("blocks_per_sm")
         if state == AssumptionState.BY_DEFINITION.value and held != 1:
             self.report(
@@ -232,39 +232,39 @@ class Checker:
                 ("", "schema"),
             )
 
-    def _op(self, name: str, row: object) -> None:
+    def _op(self, name: str, timing: object) -> None:
         place = ("ops", name)
         if name not in _OP_NAMES:
             self.report(
                 "PW307", f"unknown op class {name}", place, f"known: {', '.join(_OP_NAMES)}"
             )
             return
-        if not isinstance(row, dict):
+        if not isinstance(timing, dict):
             self.report("PW306", f"op class {name} must be a table", place)
             return
-        if "refuse" in row:
-            if set(row) != {"refuse"} or not _is_text(row["refuse"]):
+        if "refuse" in timing:
+            if set(timing) != {"refuse"} or not _is_text(timing["refuse"]):
                 message = f"op class {name}: refuse takes a reason and nothing else"
                 self.report("PW306", message, place)
             return
-        for key in row:
+        for key in timing:
             if key not in _TIMING_KEYS + _OPTIONAL_KEYS:
                 self.report("PW305", f"op class {name}: unknown key {key}", place)
         for key in _TIMING_KEYS:
-            if key not in row:
+            if key not in timing:
                 self.report("PW306", f"op class {name}: {key} is missing", place)
-        if not _has_type(row.get("upper", False), bool):
+        if not _has_type(timing.get("upper", False), bool):
             self.report("PW306", f"op class {name}: upper must be true or false", place)
         for key in ("unit", "source"):
-            if key in row and not _is_text(row[key]):
+            if key in timing and not _is_text(timing[key]):
                 self.report("PW306", f"op class {name}: {key} must be a text", place)
-        if "initiation_cycles" in row:
+        if "initiation_cycles" in timing:
             what = f"op class {name}: initiation_cycles"
-            self._integer(row["initiation_cycles"], (1, MOST_CYCLES), what, place)
-        if "latency_cycles" in row:
-            self._latency(name, row["latency_cycles"])
-        if "evidence" in row:
-            self._evidence(row["evidence"], f"op class {name}", place)
+            self._integer(timing["initiation_cycles"], (1, MOST_CYCLES), what, place)
+        if "latency_cycles" in timing:
+            self._latency(name, timing["latency_cycles"])
+        if "evidence" in timing:
+            self._evidence(timing["evidence"], f"op class {name}", place)
 
     def _latency(self, name: str, value: object) -> None:
         place, what = ("ops", name), f"op class {name}: latency_cycles"
@@ -280,33 +280,33 @@ class Checker:
             if key in value:
                 self._integer(value[key], (0, MOST_CYCLES), f"{what}: {key}", place)
 
-    def _assumption(self, name: str, row: object) -> None:
+    def _assumption(self, name: str, stated: object) -> None:
         place = ("satisfies", name)
         if name not in ASSUMPTIONS:
-            known = ", ".join(ASSUMPTIONS)
-            self.report("PW312", f"unknown assumption {name}", place, f"known: {known}")
+            listed = ", ".join(ASSUMPTIONS)
+            self.report("PW312", f"unknown assumption {name}", place, f"known: {listed}")
             return
-        if not isinstance(row, dict) or sorted(row) != sorted(_ASSUMPTION_KEYS):
+        if not isinstance(stated, dict) or sorted(stated) != sorted(_ASSUMPTION_KEYS):
             self.report("PW306", f"assumption {name} needs state and source, only", place)
             return
         states = [state.value for state in AssumptionState]
-        if row["state"] not in states:
+        if stated["state"] not in states:
             self.report(
                 "PW306", f"assumption {name}: state must be one of {', '.join(states)}", place
             )
 
-    def _figure(self, table: str, name: str, row: object) -> None:
+    def _figure(self, table: str, name: str, figure: object) -> None:
         place, what = (table, name), f"{table} figure {name}"
         if name not in FIGURES[table]:
-            known = ", ".join(FIGURES[table])
-            self.report("PW305", f"unknown {what}", place, f"known: {known}")
+            listed = ", ".join(FIGURES[table])
+            self.report("PW305", f"unknown {what}", place, f"known: {listed}")
             return
-        if not isinstance(row, dict) or sorted(row) != sorted(_FIGURE_KEYS):
+        if not isinstance(figure, dict) or sorted(figure) != sorted(_FIGURE_KEYS):
             self.report("PW306", f"{what} needs {', '.join(_FIGURE_KEYS)}, only", place)
             return
-        self._integer(row["value"], FIGURES[table][name], what, place)
-        self._evidence(row["evidence"], what, place)
-        if not _is_text(row["source"]):
+        self._integer(figure["value"], FIGURES[table][name], what, place)
+        self._evidence(figure["evidence"], what, place)
+        if not _is_text(figure["source"]):
             self.report("PW306", f"{what}: source must be a text", place)
 
     def _evidence(self, value: object, what: str, place: tuple[str, str]) -> None:

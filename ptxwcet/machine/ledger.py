@@ -37,12 +37,12 @@ def claim_on(
     is_charged = machine.memory is not None
     ledger = [machine.assumption(k) for k in keys if k != NO_BANK_CONFLICTS or not is_charged]
     assumptions: list[Assumption] = [
-        one
-        for one in (*ledger, *stated.assumptions)
-        if one.state is not AssumptionState.BY_DEFINITION
+        assumption
+        for assumption in (*ledger, *stated.assumptions)
+        if assumption.state is not AssumptionState.BY_DEFINITION
     ]
     guarantee = stated.guarantee
-    if any(one.state is AssumptionState.DOUBTFUL for one in assumptions):
+    if any(assumption.state is AssumptionState.DOUBTFUL for assumption in assumptions):
         guarantee = Guarantee.weakest((guarantee, Guarantee.ESTIMATE))
     citations: tuple[Citation, ...] = stated.citations
     return TimingClaim(stated.cycles, guarantee, stated.method, tuple(assumptions), citations)

@@ -116,12 +116,12 @@ def find_machine_file(name_or_path: str) -> Path:
             return path
     except (OSError, ValueError):
         pass
-    known = ", ".join(machine_names())
+    listed = ", ".join(machine_names())
     raise PtxwcetError(
         Diagnostic(
             "PW301",
             f"no machine {name_or_path!r}: it is neither a known name nor a file",
-            help=f"known machines: {known}",
+            help=f"known machines: {listed}",
         )
     )
 
@@ -146,9 +146,9 @@ def _extended(file: SourceFile, data: Table, checker: Checker) -> Table:
         return data
     span = locate(file, "", "extends")
     if base_name not in machine_names():
-        known = ", ".join(machine_names())
+        listed = ", ".join(machine_names())
         message = f"extends {base_name!r}, which is not one of the machines that come with the tool"
-        checker.problems.append(Diagnostic("PW313", message, span, help=f"known: {known}"))
+        checker.problems.append(Diagnostic("PW313", message, span, help=f"known: {listed}"))
         return data
     _, base = _read(base_name)
     if "extends" in base:
@@ -205,20 +205,20 @@ def _figure(row: dict[str, Any], sources: dict[str, str]) -> Figure:
 
 
 def _timing(
-    row: dict[str, Any], sources: dict[str, str], memory_latency: int
+    timing: dict[str, Any], sources: dict[str, str], memory_latency: int
 ) -> OpTiming | RefusedOp:
-    if "refuse" in row:
-        return RefusedOp(row["refuse"])
-    latency = row["latency_cycles"]
+    if "refuse" in timing:
+        return RefusedOp(timing["refuse"])
+    latency = timing["latency_cycles"]
     if isinstance(latency, dict):
         latency = max(memory_latency + latency.get("plus", 0), latency.get("at_least", 0))
     return OpTiming(
-        row["unit"],
-        row["initiation_cycles"],
+        timing["unit"],
+        timing["initiation_cycles"],
         latency,
-        Evidence(row["evidence"]),
-        _source_text(row["source"], sources),
-        row.get("upper", False),
+        Evidence(timing["evidence"]),
+        _source_text(timing["source"], sources),
+        timing.get("upper", False),
     )
 
 

@@ -68,7 +68,7 @@ class _Writer:
         return NewMachine("\n".join(lines), self._measured, self._copied, warnings)
 
     def _without_place(self) -> Iterator[Diagnostic]:
-        """Results that the file cannot hold."""
+        """Warnings of measured results that the file has no place for."""
         base, results = self._base, self._results
         refused = [op for op in results.ops if isinstance(base.timings[op], RefusedOp)]
         for what in (op.value for op in refused):
@@ -113,17 +113,17 @@ class _Writer:
     def _ops(self) -> Iterator[str]:
         yield ""
         yield "[ops]"
-        for op, row in self._base.timings.items():
+        for op, timing in self._base.timings.items():
             measured = self._results.ops.get(op)
-            if isinstance(row, RefusedOp):
-                reason = f"copied from {self._base.name}: {row.reason}"
+            if isinstance(timing, RefusedOp):
+                reason = f"copied from {self._base.name}: {timing.reason}"
                 yield f"{op.value} = {{ refuse = {_quoted(reason)} }}"
             elif measured is not None:
-                yield self._measured_op(op, row, measured)
+                yield self._measured_op(op, timing, measured)
             else:
                 latency = _latency(self._tables["ops"][op.value]["latency_cycles"])
-                origin = self._copy(row.evidence, row.source)
-                yield self._row(op, row.unit, row.initiation_cycles, latency, origin)
+                origin = self._copy(timing.evidence, timing.source)
+                yield self._row(op, timing.unit, timing.initiation_cycles, latency, origin)
 
     def _measured_op(self, op: OpClass, row: OpTiming, measured: MeasuredOp) -> str:
         latency = str(measured.latency_cycles)

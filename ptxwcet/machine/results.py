@@ -61,11 +61,11 @@ def read_results(path: str) -> Results:
         raise PtxwcetError(Diagnostic("PW321", f"cannot read results {path}: {reason}")) from None
     measured = _statement_cycles(open_table(SourceFile(path, text)))
     ops: dict[OpClass, MeasuredOp] = {}
-    for one in microbenchmarks().values():
-        if one.op is not None and one.is_chain:
-            figures = _op_figures(one, measured, path)
+    for benchmark in microbenchmarks().values():
+        if benchmark.op is not None and benchmark.is_chain:
+            figures = _op_figures(benchmark, measured, path)
             if figures is not None:
-                ops[one.op] = figures
+                ops[benchmark.op] = figures
     return Results(Path(path).name, ops, _memory_figures(measured, path))
 
 

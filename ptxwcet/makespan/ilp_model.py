@@ -140,9 +140,9 @@ def _add_kind(
         program.add_constraint(served, upper=capacity)
         program.add_constraint({**served, full[t]: -1}, upper=capacity - 1)  # 38
         program.add_constraint({**served, full[t]: -capacity}, lower=0)  # 39
-    for row in made.x:
+    for of_warp in made.x:
         for t in range(made.horizon):
-            idle_ok = [_add_idle(made, row, i, t) for i in instructions]
+            idle_ok = [_add_idle(made, of_warp, i, t) for i in instructions]
             if constraints is not Constraints.LONG:
                 for variable in idle_ok:
                     program.add_constraint({variable: 1, full[t]: 1}, lower=1)

@@ -32,7 +32,7 @@ def play(string: str, warps: int, load_store: int, cores: int, prefer: Preferenc
             if place < len(string):
                 waiting[string[place]].append((place, warp))
         served = [
-            tuple(sorted(w for _, w in sorted(waiting[kind], key=lambda one: prefer(*one))[:most]))
+            tuple(sorted(w for _, w in sorted(waiting[kind], key=lambda at: prefer(*at))[:most]))
             for kind, most in (("L", load_store), ("C", cores))
         ]
         if not any(served):

@@ -45,20 +45,20 @@ def solve_ilp(problem: MakespanProblem, effort: Effort) -> MakespanAnswer:
         )
     program = build_program(string, problem.warps, *capacities, effort.constraints)
     what = f"{program.program.variables:,} variables, {program.program.constraints:,} constraints"
-    found = _solve_reporting(program, effort, what)
+    solution = _solve_reporting(program, effort, what)
     schedule = None
-    if found.objective is not None:
-        schedule = program.schedule(found)
-        require_schedule(problem, schedule, found.objective)
-    if found.status is SolverStatus.OPTIMAL:
-        assert found.objective is not None
-        slots, note = found.objective, f"{what} ({effort.constraints.value})"
+    if solution.objective is not None:
+        schedule = program.schedule(solution)
+        require_schedule(problem, schedule, solution.objective)
+    if solution.status is SolverStatus.OPTIMAL:
+        assert solution.objective is not None
+        slots, note = solution.objective, f"{what} ({effort.constraints.value})"
     else:
         beside = bound_both_sides(problem, effort, "ilp", "")
-        proved = "nothing" if found.bound is None else f"at most {found.bound:,} slots"
+        proved = "nothing" if solution.bound is None else f"at most {solution.bound:,} slots"
         note = f"the time limit was reached: the solver proved {proved}"
-        slots = beside.slots if found.bound is None else min(found.bound, beside.slots)
-        if slots < (found.bound or slots + 1):
+        slots = beside.slots if solution.bound is None else min(solution.bound, beside.slots)
+        if slots < (solution.bound or slots + 1):
             note += f"; {beside.note or 'equations 3 to 7'}"
         if schedule is None or schedule.makespan < beside.lower:
             schedule = beside.schedule
@@ -76,19 +76,19 @@ def solve_ilp(problem: MakespanProblem, effort: Effort) -> MakespanAnswer:
 
 def _solve_reporting(program: MakespanProgram, effort: Effort, what: str) -> Solution:
     """Solves beside a clock: the solver says nothing while it runs. Raises what it raises."""
-    found: Future[Solution] = Future()
+    solution: Future[Solution] = Future()
 
     def run() -> None:
         try:
-            found.set_result(program.solve(effort.left))
+            solution.set_result(program.solve(effort.left))
         except Exception as error:
-            found.set_exception(error)
+            solution.set_exception(error)
 
     # a daemon: an interrupt ends the program without waiting for the solver
     Thread(target=run, daemon=True).start()
     while True:
         try:
-            return found.result(timeout=_BETWEEN_REPORTS)
+            return solution.result(timeout=_BETWEEN_REPORTS)
         except TimeoutError:
             passed = time.monotonic() - effort.start
             part = 0.0 if effort.seconds is None else min(1.0, passed / effort.seconds)
@@ -123,7 +123,7 @@ def solve_extrapolated_safely(problem: MakespanProblem, effort: Effort) -> Makes
     most = min(effort.most_extrapolated, problem.warps)
     first, _ = _least(problem, effort, range(1, 2))
     best, count = (first, 1) if most < 3 else _least(problem, effort, range(3, most + 1))
-    best = min(first, best, key=lambda row: row.extrapolated)
+    best = min(first, best, key=lambda entry: entry.extrapolated)
     return state_makespan(
         best.extrapolated,
         Guarantee.SAFE_BOUND,
@@ -137,19 +137,19 @@ def solve_extrapolated_safely(problem: MakespanProblem, effort: Effort) -> Makes
 def _least(problem: MakespanProblem, effort: Effort, sizes: range) -> tuple[ExtrapolationRow, int]:
     """The row with the least extrapolated value, and how many rows there was time for."""
     string = unrolled(problem.tree, MOST_LETTERS)
-    rows: list[ExtrapolationRow] = []
+    entries: list[ExtrapolationRow] = []
     for size in sizes:
-        if rows and effort.is_over:
+        if entries and effort.is_over:
             break
         if not is_in_reach(string, size, problem.load_store, problem.cores):
             break
-        effort.report(f"T({size})", len(rows) / len(sizes))
-        rows += extrapolate(problem.warps, range(size, size + 1), lambda y: _table(problem, y))
-    if not rows:
+        effort.report(f"T({size})", len(entries) / len(sizes))
+        entries += extrapolate(problem.warps, range(size, size + 1), lambda y: _table(problem, y))
+    if not entries:
         raise PtxwcetError(
             Diagnostic("PW564", "the string is too long for a table of even one size")
         )
-    return min(rows, key=lambda row: row.extrapolated), len(rows)
+    return min(entries, key=lambda entry: entry.extrapolated), len(entries)
 
 
 def _table(problem: MakespanProblem, warps: int) -> int:

@@ -179,14 +179,14 @@ def _choices(
         if here == 0:
             continue
         left -= here  # those at later positions
-        known = count
-        for one in range(known):
-            before = used[one]
+        earlier = count
+        for way in range(earlier):
+            before = used[way]
             least = max(0, wanted - before - left)
             most = min(here, wanted - before)
-            share = shares[one] - ranks[j, reached[j]]
-            used[one] = before + least
-            shares[one] = share + ranks[j, reached[j] + least]
+            share = shares[way] - ranks[j, reached[j]]
+            used[way] = before + least
+            shares[way] = share + ranks[j, reached[j] + least]
             for taken in range(least + 1, most + 1):
                 used[count] = before + taken
                 shares[count] = share + ranks[j, reached[j] + taken]

@@ -32,19 +32,19 @@ def longest_of_two(string: str) -> tuple[int, Schedule]:
 def _fill(kinds: NDArray[np.uint8], follower_moves: NDArray[np.uint8]) -> int:
     """f(0, 0); ``follower_moves[q, p]``: the warp behind is served alone."""
     length = len(kinds)
-    row = np.zeros(length + 1, np.int64)  # f(., q)
+    now = np.zeros(length + 1, np.int64)  # f(., q)
     after = np.zeros(length + 1, np.int64)  # f(., q + 1)
     for q in range(length - 1, -1, -1):
-        row[length] = length - q
+        now[length] = length - q
         for p in range(length - 1, q - 1, -1):
             if kinds[p] != kinds[q]:
-                row[p] = 1 + after[p + 1]
+                now[p] = 1 + after[p + 1]
                 continue
-            row[p] = 1 + row[p + 1]
-            if p > q and after[p] >= row[p + 1]:
-                row[p] = 1 + after[p]
+            now[p] = 1 + now[p + 1]
+            if p > q and after[p] >= now[p + 1]:
+                now[p] = 1 + after[p]
                 follower_moves[q, p] = 1
-        row, after = after, row
+        now, after = after, now
     return int(after[0])
 
 

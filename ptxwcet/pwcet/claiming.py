@@ -76,38 +76,38 @@ def judge_claim(
     """
     refused = list(heavy.refused)
     weakened = [*heavy.weakened, *map(Doubt, _doubts(sample, tail, settings))]
-    for row in gates:
-        if row.state is GateState.PASSED:
+    for outcome in gates:
+        if outcome.state is GateState.PASSED:
             continue
-        said = Doubt(f"{row.gate.value}: {row.state.value} ({row.reason})")
-        if row.gate.refuses and row.state is GateState.FAILED:
+        said = Doubt(f"{outcome.gate.value}: {outcome.state.value} ({outcome.reason})")
+        if outcome.gate.refuses and outcome.state is GateState.FAILED:
             refused.append(said)
-        elif row.gate.refuses or row.state is GateState.FAILED:
+        elif outcome.gate.refuses or outcome.state is GateState.FAILED:
             weakened.append(said)
     guarantee: Guarantee | None = Guarantee.ESTIMATE if weakened else Guarantee.PROBABILISTIC
     return Claim(None if refused else guarantee, tuple(refused), tuple(weakened))
 
 
 def _doubts(sample: Sample, tail: Tail, settings: Settings) -> list[str]:
-    found = []
+    doubts = []
     cells = sample.resolution / tail.law.scale
     if settings.estimator is Estimator.PWM and tail.law.shape >= 0.5:
-        found.append(f"xi = {tail.law.shape:.3g}: L-moments are not reliable for tails this heavy")
+        doubts.append(f"xi = {tail.law.shape:.3g}: L-moments are not reliable for tails this heavy")
     if tail.law.shape <= IRREGULAR:
-        found.append(f"xi = {tail.law.shape:.3g}: intervals do not hold for shapes this low")
+        doubts.append(f"xi = {tail.law.shape:.3g}: intervals do not hold for shapes this low")
     if cells > COARSE:
-        found.append(
+        doubts.append(
             f"coarse times: their grid of {sample.resolution:g} is {cells:.2g} scales of the law"
         )
     if len(tail.extremes.values) < LEAST_EXTREMES:
-        found.append(f"only {len(tail.extremes.values)} independent extremes")
+        doubts.append(f"only {len(tail.extremes.values)} independent extremes")
     if sample.resolution:
         # spread times lie in the cell below the observed one
         values = tail.extremes.values
         different = len({round(v) for v in ((values - sample.times.min()) / sample.resolution)})
         if different < FEW_VALUES:
-            found.append(f"only {different} different times among the {len(values)} extremes")
-    return found
+            doubts.append(f"only {different} different times among the {len(values)} extremes")
+    return doubts
 
 
 def heavy_tail_doubts(

@@ -98,6 +98,6 @@ def envelope(studies: Sequence[Study]) -> Envelope:
         pwcet = top.curve[k].pwcet
         points.append(EnvelopePoint(point.exceedance, pwcet, estimate, top.sample.label))
     guarantees = [study.claim.guarantee for study in studies]
-    known = [one for one in guarantees if one is not None]
-    weakest = Guarantee.weakest(known) if len(known) == len(guarantees) else None
+    claimed = [one for one in guarantees if one is not None]
+    weakest = Guarantee.weakest(claimed) if len(claimed) == len(guarantees) else None
     return Envelope(tuple(points), weakest)

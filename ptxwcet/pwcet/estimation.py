@@ -33,18 +33,18 @@ class Estimator(Enum):
     PWM = "pwm"
 
 
-def fit_rows(family: Family, rows: Floats, estimator: Estimator) -> Floats:
-    """Parameters (location, scale, shape) of each row of ``rows``; shape (rows, 3).
+def fit_rows(family: Family, samples: Floats, estimator: Estimator) -> Floats:
+    """Parameters (location, scale, shape) of each sample, a row of ``samples``; shape (samples, 3).
 
-    A row that has no estimate (all its values are the same) gets NaN. Cost: linear in the values,
+    A sample without an estimate (all its values are the same) gets NaN. Cost: linear in the values,
     some ten passes for likelihoods.
     """
-    start = _by_moments(family, rows)
+    start = _by_moments(family, samples)
     if estimator is Estimator.PWM or family is Family.EXPONENTIAL:
         return start
     if family is Family.GPD:
-        return _gpd_by_likelihood(rows)
-    return _climb(family, rows, start)
+        return _gpd_by_likelihood(samples)
+    return _climb(family, samples, start)
 
 
 def fit_law(family: Family, values: Floats, estimator: Estimator, threshold: float = 0.0) -> Law:
@@ -72,9 +72,9 @@ def free_parameters(family: Family) -> list[int]:
     }[family]
 
 
-def l_moments(rows: Floats) -> tuple[Floats, Floats, Floats]:
+def l_moments(samples: Floats) -> tuple[Floats, Floats, Floats]:
     """The first two L-moments and the L-skewness of each row, unbiased (Hosking 1990)."""
-    ordered = np.sort(rows, axis=1)
+    ordered = np.sort(samples, axis=1)
     n = ordered.shape[1]
     rank = np.arange(n, dtype=np.float64)
     b0 = ordered.mean(axis=1)
@@ -86,11 +86,11 @@ def l_moments(rows: Floats) -> tuple[Floats, Floats, Floats]:
     return b0, second, skewness
 
 
-def _by_moments(family: Family, rows: Floats) -> Floats:
+def _by_moments(family: Family, samples: Floats) -> Floats:
     """By L-moments: Hosking, Wallis and Wood 1985 (GEV), Hosking and Wallis 1987 (GPD)."""
     from scipy.special import gamma
 
-    mean, second, skewness = l_moments(rows)
+    mean, second, skewness = l_moments(samples)
     zero = np.zeros_like(mean)
     with np.errstate(divide="ignore", invalid="ignore"):
         if family is Family.EXPONENTIAL:
@@ -107,20 +107,20 @@ def _by_moments(family: Family, rows: Floats) -> Floats:
             k = np.where(np.abs(k) < 1e-8, 1e-8, k)
             scale = second * k / ((1 - 2.0**-k) * gamma(1 + k))
             columns = (mean - scale * (1 - gamma(1 + k)) / k, scale, -k)
-    found: Floats = np.stack(columns, axis=1)
-    found[~(second > 0)] = np.nan
-    return found
+    fitted: Floats = np.stack(columns, axis=1)
+    fitted[~(second > 0)] = np.nan
+    return fitted
 
 
-def _gpd_by_likelihood(rows: Floats) -> Floats:
+def _gpd_by_likelihood(samples: Floats) -> Floats:
     """Grimshaw 1993: with ``tau = shape / scale`` the best shape is ``mean(log(1 + tau y))``.
 
     The profile of the likelihood in tau is maximised over a grid in the transformed variable, then
     by golden sections around its best point.
     """
-    mean = rows.mean(axis=1)
+    mean = samples.mean(axis=1)
     with np.errstate(divide="ignore", invalid="ignore"):
-        y = rows / mean[:, None]
+        y = samples / mean[:, None]
     lowest = -1 / y.max(axis=1)
     # u = log(1 + tau * y_max): tau from just above -1/y_max upwards
     grid = np.concatenate([-np.geomspace(25.0, 1e-3, 22), np.geomspace(1e-3, 12.0, 22)])
@@ -139,9 +139,9 @@ def _gpd_by_likelihood(rows: Floats) -> Floats:
     with np.errstate(divide="ignore", invalid="ignore"):
         scale = np.where(np.abs(tau) < 1e-10, 1.0, shape / tau)
     shape, scale = _kept_in_range(y, shape, scale)
-    found: Floats = np.stack([np.zeros_like(mean), scale * mean, shape], axis=1)
-    found[~(rows.max(axis=1) > rows.min(axis=1))] = np.nan
-    return found
+    fitted: Floats = np.stack([np.zeros_like(mean), scale * mean, shape], axis=1)
+    fitted[~(samples.max(axis=1) > samples.min(axis=1))] = np.nan
+    return fitted
 
 
 def _kept_in_range(y: Floats, shape: Floats, scale: Floats) -> tuple[Floats, Floats]:
@@ -164,13 +164,13 @@ def _gpd_profile(y: Floats, tau: Floats | float) -> Floats:
     return result
 
 
-def _climb(family: Family, rows: Floats, start: Floats) -> Floats:
+def _climb(family: Family, samples: Floats, start: Floats) -> Floats:
     """Maximum likelihood of laws of maxima, on standardised rows."""
     middle, spread = start[:, :1], start[:, 1:2]
     usable = np.isfinite(start).all(axis=1) & (start[:, 1] > 0)
-    x = np.where(usable[:, None], (rows - middle) / np.where(spread > 0, spread, 1.0), 0.0)
+    x = np.where(usable[:, None], (samples - middle) / np.where(spread > 0, spread, 1.0), 0.0)
     free = free_parameters(family)
-    now = np.tile([0.0, 1.0, 0.0], (len(rows), 1))
+    now = np.tile([0.0, 1.0, 0.0], (len(samples), 1))
     if family is Family.GEV:
         # a shape of moments may leave values outside of the support: begin with Gumbel there
         now[:, 2] = np.clip(np.where(usable, start[:, 2], 0.0), -0.4, 0.6)
@@ -186,11 +186,11 @@ def _climb(family: Family, rows: Floats, start: Floats) -> Floats:
         lambda which, parameters: total_rows(family, x[which], full(parameters)),
         lambda which, parameters: score_rows(family, x[which], full(parameters))[:, :, free],
     )
-    found = full(best)
-    found[:, 0] = middle[:, 0] + spread[:, 0] * found[:, 0]
-    found[:, 1] = spread[:, 0] * found[:, 1]
-    found[~usable] = np.nan
-    return found
+    fitted = full(best)
+    fitted[:, 0] = middle[:, 0] + spread[:, 0] * fitted[:, 0]
+    fitted[:, 1] = spread[:, 0] * fitted[:, 1]
+    fitted[~usable] = np.nan
+    return fitted
 
 
 def climb(
@@ -234,12 +234,12 @@ def _uphill(
     before = value[active].copy()
     waiting = np.arange(len(active))
     for halving in range(12):
-        rows = active[waiting]
-        trial = best[rows] + step[waiting] / 2**halving
-        reached = total(rows, trial)
-        better = reached > value[rows]
-        best[rows[better]] = trial[better]
-        value[rows[better]] = reached[better]
+        trying = active[waiting]
+        trial = best[trying] + step[waiting] / 2**halving
+        reached = total(trying, trial)
+        better = reached > value[trying]
+        best[trying[better]] = trial[better]
+        value[trying[better]] = reached[better]
         waiting = waiting[~better]
         if not len(waiting):
             break

@@ -145,12 +145,14 @@ def thresholds(times: Floats) -> tuple[float, ...]:
     if len(times) // 10 > _MOST_EXTREMES:
         counts.insert(0, _MOST_EXTREMES)
     ordered = np.sort(times)
-    found = sorted({float(ordered[-count - 1]) for count in counts})
+    candidates = sorted({float(ordered[-count - 1]) for count in counts})
     # equal times at the top leave thresholds with nothing, or nothing that varies, above
-    above = [ordered[np.searchsorted(ordered, one, side="right") :] for one in found]
+    above = [
+        ordered[np.searchsorted(ordered, candidate, side="right") :] for candidate in candidates
+    ]
     return tuple(
-        one
-        for one, values in zip(found, above, strict=True)
+        candidate
+        for candidate, values in zip(candidates, above, strict=True)
         if len(values) >= 30 and values[0] < values[-1]
     )
 

@@ -56,19 +56,19 @@ def extremal_index(times: Floats, random: np.random.Generator) -> ExtremalIndex:
     gaps = np.diff(places)
     block_length = max(2, round(1 / rate))
     run_length = max(1, round(0.05 / rate))
-    found = by_intervals(gaps[None, :])[0]
+    estimate = by_intervals(gaps[None, :])[0]
     null = by_intervals(random.geometric(rate, (_SIMULATIONS, len(gaps))))
     return ExtremalIndex(
         threshold,
         len(places),
         by_blocks(places, n, block_length),
         by_runs(gaps, run_length),
-        float(found),
+        float(estimate),
         by_sliding_blocks(times, block_length),
         block_length,
         run_length,
         (1 - rate) ** run_length,
-        float((1 + (null <= found).sum()) / (1 + len(null))),
+        float((1 + (null <= estimate).sum()) / (1 + len(null))),
     )
 
 

@@ -47,11 +47,11 @@ def assess_fit(
     observed = edf_statistics(law.cdf(values)[None, :])[0]
     size = min(len(values), _MOST_VALUES)
     base = Law(law.family, 0.0, 1.0, law.shape)
-    rows = sample(base, (replicates, size), random)
-    fits = fit_rows(law.family, rows, estimator)
+    samples = sample(base, (replicates, size), random)
+    fits = fit_rows(law.family, samples, estimator)
     usable = np.isfinite(fits).all(axis=1)
-    fits, rows = fits[usable], rows[usable]
-    standard = (rows - fits[:, :1]) / fits[:, 1:2]
+    fits, samples = fits[usable], samples[usable]
+    standard = (samples - fits[:, :1]) / fits[:, 1:2]
     null = edf_statistics(cdf_of(law.family, reduced_variate(standard, fits[:, 2:])))
     p = (1 + (null >= observed).sum(axis=0)) / (1 + len(null))
     return GoodnessOfFit(*observed.tolist(), *p.tolist())

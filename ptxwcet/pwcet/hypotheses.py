@@ -126,14 +126,14 @@ def halves_test(times: Floats, level: float, gap: int = 1) -> TestOutcome:
 
     taken = times[::gap]
     middle = len(taken) // 2
-    found = ks_2samp(taken[:middle], taken[middle:], method="auto" if gap == 1 else "asymp")
+    comparison = ks_2samp(taken[:middle], taken[middle:], method="auto" if gap == 1 else "asymp")
     which = "" if gap == 1 else f", every {gap}th time"
     return _outcome(
         "KS of halves",
         Gate.IDENTICAL,
         f"both halves have one distribution{which}",
-        found.statistic,
-        found.pvalue,
+        comparison.statistic,
+        comparison.pvalue,
         level,
         (
             "the second half of the runs is like the first",

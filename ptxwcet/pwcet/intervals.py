@@ -71,11 +71,11 @@ def profile_intervals(
     order = sorted(range(len(exceedances)), key=lambda k: -exceedances[k])
     p = np.asarray([exceedances[k] for k in order], np.float64)
     lows, highs = _Search(tail, p, confidence).ends()
-    found: list[tuple[float, float]] = [(0.0, 0.0)] * len(order)
+    intervals: list[tuple[float, float]] = [(0.0, 0.0)] * len(order)
     ordered = zip(np.maximum.accumulate(lows), np.maximum.accumulate(highs), strict=True)
     for k, (low, high) in zip(order, ordered, strict=True):
-        found[k] = float(low), float(high)
-    return found
+        intervals[k] = float(low), float(high)
+    return intervals
 
 
 class _Search:
@@ -139,12 +139,12 @@ class _Search:
             if not len(going):
                 break
             away = np.minimum(inside[going] + step[going], self.room[going])
-            lost, found = self._lost(going, away, laws[going])
+            lost, fitted = self._lost(going, away, laws[going])
             is_out = lost > 0
             gone, still = going[is_out], going[~is_out]
             outside[gone], lost_out[gone] = away[is_out], lost[is_out]
             inside[still], lost_in[still] = away[~is_out], lost[~is_out]
-            laws[still] = found[~is_out]
+            laws[still] = fitted[~is_out]
             step *= 2
             going = still[inside[still] < self.room[still]]
         return inside, outside, laws, (lost_in, lost_out)
@@ -156,21 +156,21 @@ class _Search:
         lost_in, lost_out = lost
         for _ in range(_MOST_STEPS):
             width = outside - inside
-            rows = np.flatnonzero(np.isfinite(outside) & (width > _TOLERANCE * (1 + inside)))
-            if not len(rows):
+            going = np.flatnonzero(np.isfinite(outside) & (width > _TOLERANCE * (1 + inside)))
+            if not len(going):
                 break
             with np.errstate(invalid="ignore", divide="ignore"):
-                share = -lost_in[rows] / (lost_out[rows] - lost_in[rows])
-            share = np.where(np.isfinite(lost_out[rows]), np.clip(share, 0.02, 0.98), 0.5)
-            away = inside[rows] + share * width[rows]
-            here, found = self._lost(rows, away, laws[rows])
+                share = -lost_in[going] / (lost_out[going] - lost_in[going])
+            share = np.where(np.isfinite(lost_out[going]), np.clip(share, 0.02, 0.98), 0.5)
+            away = inside[going] + share * width[going]
+            here, fitted = self._lost(going, away, laws[going])
             is_out = here > 0
-            gone, still = rows[is_out], rows[~is_out]
+            gone, still = going[is_out], going[~is_out]
             outside[gone], lost_out[gone] = away[is_out], here[is_out]
             lost_in[gone] /= 2
             inside[still], lost_in[still] = away[~is_out], here[~is_out]
             lost_out[still] /= 2
-            laws[still] = found[~is_out]
+            laws[still] = fitted[~is_out]
 
 
 def _by_bootstrap(
@@ -185,18 +185,18 @@ def _by_bootstrap(
     chunk = max(1, _CHUNK // count)
     parts: list[Floats] = []
     for begin in range(0, _REPLICATES, chunk):
-        rows = sample(tail.law, (min(chunk, _REPLICATES - begin), count), random)
-        fits = fit_rows(family, rows if family.is_of_maxima else rows - shift, estimator)
+        samples = sample(tail.law, (min(chunk, _REPLICATES - begin), count), random)
+        fits = fit_rows(family, samples if family.is_of_maxima else samples - shift, estimator)
         if not family.is_of_maxima:
             fits[:, 0] = shift
         parts.append(fits)
     location, scale, shape = np.concatenate(parts).T
     outside = (1 - confidence) / 2
-    found = []
+    intervals = []
     for p in exceedances:
         levels = location + scale * stretched(np.asarray(tail.reduced_level(p)), shape)
         low, high = np.nanquantile(levels, [outside, 1 - outside])
         # percentiles of a biased estimator may leave its own estimate outside
         level = float(tail.level(p))
-        found.append((min(float(low), level), max(float(high), level)))
-    return found
+        intervals.append((min(float(low), level), max(float(high), level)))
+    return intervals

@@ -85,11 +85,11 @@ def judge_gates(outcomes: Sequence[TestOutcome], level: float) -> tuple[GateOutc
     """
     made = [row for row in outcomes if row.gate is not None and row.p is not None]
     refusing = sum(row.gate is not None and row.gate.refuses for row in made)
-    found = []
+    judged = []
     for gate in Gate:
         own = [row for row in made if row.gate is gate]
-        found.append(_judge(gate, own, level, refusing if gate.refuses else len(own)))
-    return tuple(found)
+        judged.append(_judge(gate, own, level, refusing if gate.refuses else len(own)))
+    return tuple(judged)
 
 
 def _judge(gate: Gate, made: list[TestOutcome], level: float, tests: int) -> GateOutcome:

@@ -83,8 +83,8 @@ class _LawsWithLevels:
 
         def scores(which: Rows, free: Floats) -> Floats:
             whole = score_rows(self.family, self._rows(which), self._full(which, free))
-            found: Floats = np.einsum("rmi,rij->rmj", whole, self._slopes(which, free))
-            return found
+            projected: Floats = np.einsum("rmi,rij->rmj", whole, self._slopes(which, free))
+            return projected
 
         every = np.arange(len(start))
         if start.shape[1] == 0:
@@ -165,5 +165,5 @@ def shape_of_level(standard: Floats, reduced: Floats) -> Floats:
         middle = (low + high) / 2
         above = stretched(reduced, middle) > standard
         low, high = np.where(above, low, middle), np.where(above, middle, high)
-    found: Floats = (low + high) / 2
-    return found
+    shape: Floats = (low + high) / 2
+    return shape

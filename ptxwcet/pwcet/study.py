@@ -251,12 +251,12 @@ def _points(
     sample: Sample, tails: list[Tail], exceedances: tuple[float, ...], settings: Settings
 ) -> tuple[CurvePoint, ...]:
     """The largest level of the tails, and the largest ends of their intervals."""
-    rows = [_levels(tail, exceedances, settings) for tail in tails]
+    levels = [_levels(tail, exceedances, settings) for tail in tails]
     families = [tail.law.family for tail in tails]
-    found = []
-    for p, own in zip(exceedances, zip(*rows, strict=True), strict=True):
+    points = []
+    for p, own in zip(exceedances, zip(*levels, strict=True), strict=True):
         laws, lows, highs = zip(*own, strict=True)
-        found.append(
+        points.append(
             CurvePoint(
                 exceedance=p,
                 pwcet=sample.rounded(max(highs)),
@@ -269,7 +269,7 @@ def _points(
                 pwcet_law=families[highs.index(max(highs))],
             )
         )
-    return tuple(found)
+    return tuple(points)
 
 
 def _levels(

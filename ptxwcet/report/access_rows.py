@@ -54,7 +54,7 @@ class AccessRow:
 
     @property
     def takes(self) -> str:
-        """What it takes of that kind, in words."""
+        """The number of transactions of that kind, in words."""
         most = getattr(self.most, self.kind)
         serial = f", {self.most.serial} in turn" if self.most.serial else ""
         mark = "" if self.exact else "<= "
@@ -84,21 +84,21 @@ def access_rows(
 
     return tuple(
         AccessRow(
-            place(kernel, one.index),
-            kernel.instructions[one.index].span.line,
-            ptx_text(kernel, one.index),
-            lines.text(kernel, one.index),
-            one.access.space.value,
-            one.access.purpose.value,
-            one.access.access_bytes,
-            _transactions(one.most),
-            _transactions(one.least),
-            one.exact,
-            one.reason,
-            share(one.index),
+            place(kernel, bounded.index),
+            kernel.instructions[bounded.index].span.line,
+            ptx_text(kernel, bounded.index),
+            lines.text(kernel, bounded.index),
+            bounded.access.space.value,
+            bounded.access.purpose.value,
+            bounded.access.access_bytes,
+            _transactions(bounded.most),
+            _transactions(bounded.least),
+            bounded.exact,
+            bounded.reason,
+            share(bounded.index),
         )
-        for one in accesses.accesses
-        if one.access.space is not Space.PARAM
+        for bounded in accesses.accesses
+        if bounded.access.space is not Space.PARAM
     )
 
 
@@ -143,18 +143,18 @@ def _importance(rows: Sequence[AccessRow]) -> tuple[float, float, int]:
     return -share, -rows[0].excess, rows[0].ptx_line
 
 
-def _cells(rows: Sequence[AccessRow]) -> tuple[str, ...]:
-    one = rows[0]
-    times = f"{len(rows)} x " if len(rows) > 1 else ""
-    least = getattr(one.least, one.kind)
-    share = sum(each.share_percent or 0 for each in rows)
+def _cells(accesses: Sequence[AccessRow]) -> tuple[str, ...]:
+    first = accesses[0]
+    times = f"{len(accesses)} x " if len(accesses) > 1 else ""
+    least = getattr(first.least, first.kind)
+    share = sum(each.share_percent or 0 for each in accesses)
     return (
-        one.place,
-        f"{times}{one.purpose} {one.space} {one.bytes} B",
-        one.takes,
+        first.place,
+        f"{times}{first.purpose} {first.space} {first.bytes} B",
+        first.takes,
         str(least),
-        "-" if one.share_percent is None else f"{share:.1f} %",
-        one.reason,
+        "-" if first.share_percent is None else f"{share:.1f} %",
+        first.reason,
     )
 
 

@@ -60,15 +60,15 @@ def build_report(
     """
     sources = SourceLines(answer.path, source) if explain else None
     row_of = partial(_bounded, sources, checks)
-    rows = kernel_rows(answer, lambda row: row.kernel, row_of, failures)
-    return Report(*machine_head(answer), rows)
+    kernels = kernel_rows(answer, lambda bounded: bounded.kernel, row_of, failures)
+    return Report(*machine_head(answer), kernels)
 
 
 def _bounded(
-    sources: SourceLines | None, checks: Checks | None, row: KernelAnalysis
+    sources: SourceLines | None, checks: Checks | None, analysis: KernelAnalysis
 ) -> BoundedKernel:
-    worst = row.worst
-    explained = _explain(row)
+    worst = analysis.worst
+    explained = _explain(analysis)
     claim = worst.bound.claim
     titles = {method.name: method.title for method in all_methods()}
     titles[SCHEDULED] = "known schedule"
@@ -77,36 +77,38 @@ def _bounded(
     lower = next((bound.cycles for bound in bounds if bound.method == "lower"), None)
     pessimism = round((claim.cycles / lower - 1) * 100, 2) if lower else None
     return BoundedKernel(
-        kernel=row.kernel.name,
-        readable=row.kernel.readable,
-        block=row.launch.block,
-        grid=row.launch.grid,
-        parameters=tuple(sorted(row.launch.parameters.items())),
-        parameter_names=name_rows(row.launch),
-        warp_count=row.launch.warps,
+        kernel=analysis.kernel.name,
+        readable=analysis.kernel.readable,
+        block=analysis.launch.block,
+        grid=analysis.launch.grid,
+        parameters=tuple(sorted(analysis.launch.parameters.items())),
+        parameter_names=name_rows(analysis.launch),
+        warp_count=analysis.launch.warps,
         bound_cycles=claim.cycles,
-        microseconds=round(claim.cycles / row.machine.clock_mhz, 3),
+        microseconds=round(claim.cycles / analysis.machine.clock_mhz, 3),
         guarantee=claim.guarantee.value,
         assumptions=assumption_rows(claim),
         bounds=bounds,
         largest_pessimism_percent=pessimism,
-        block_ranges=len(row.pieces),
+        block_ranges=len(analysis.pieces),
         worst_block_first=worst.paths.first,
         worst_block_last=worst.paths.last,
         warps=_warp_rows(worst),
-        sections=tuple(_section_row(row.kernel, section) for section in _safe(worst).sections),
-        loops=_loop_rows(row),
-        costliest_lines=_line_rows(row),
-        worst_path=() if isinstance(explained, Refusal) else path_rows(row, explained),
+        sections=tuple(_section_row(analysis.kernel, section) for section in _safe(worst).sections),
+        loops=_loop_rows(analysis),
+        costliest_lines=_line_rows(analysis),
+        worst_path=() if isinstance(explained, Refusal) else path_rows(analysis, explained),
         explanation=None
         if sources is None or isinstance(explained, Refusal)
-        else explanation_row(row, explained, sources),
+        else explanation_row(analysis, explained, sources),
         not_explained=explained.reason if isinstance(explained, Refusal) else "",
-        launch=_launch_row(row, row.launched, sources)
-        if isinstance(row.launched, LaunchBound)
+        launch=_launch_row(analysis, analysis.launched, sources)
+        if isinstance(analysis.launched, LaunchBound)
         else None,
-        launch_not_bounded=row.launched.reason if isinstance(row.launched, Refusal) else "",
-        budget=None if checks is None else _budget_row(checks.judge_row(row)),
+        launch_not_bounded=analysis.launched.reason
+        if isinstance(analysis.launched, Refusal)
+        else "",
+        budget=None if checks is None else _budget_row(checks.judge_row(analysis)),
     )
 
 
@@ -118,12 +120,12 @@ def _budget_row(found: Judgement | None) -> BudgetRow | None:
 
 
 def _launch_row(
-    row: KernelAnalysis, launched: LaunchBound, sources: SourceLines | None
+    analysis: KernelAnalysis, launched: LaunchBound, sources: SourceLines | None
 ) -> LaunchRow:
     claim, bound, residency = launched.claim, launched.bound, launched.residency
     return LaunchRow(
         cycles=claim.cycles,
-        microseconds=round(claim.cycles / row.machine.clock_mhz, 3),
+        microseconds=round(claim.cycles / analysis.machine.clock_mhz, 3),
         guarantee=claim.guarantee.value,
         blocks=launched.blocks,
         sms=launched.sms,
@@ -141,7 +143,7 @@ def _launch_row(
         memory_cycles=bound.memory_cycles,
         overhead_cycles=launched.overhead_cycles,
         assumptions=assumption_rows(claim),
-        lines=None if sources is None else launch_line_rows(row, launched, sources),
+        lines=None if sources is None else launch_line_rows(analysis, launched, sources),
     )
 
 
@@ -182,39 +184,39 @@ def _section_row(kernel: Kernel, section: SectionBound) -> SectionRow:
     return SectionRow(section.multiplicity, section.cycles, place(kernel, origin))
 
 
-def _loop_rows(row: KernelAnalysis) -> tuple[LoopRow, ...]:
+def _loop_rows(analysis: KernelAnalysis) -> tuple[LoopRow, ...]:
     most: dict[int, PathLoop] = {}
     certificates: dict[int, dict[CertificateRow, None]] = {}
-    for piece in row.pieces:
+    for piece in analysis.pieces:
         for warp in piece.paths.warps:
             for entry in loop_entries(warp.nodes):
                 if entry.proof is not None:
-                    reported = certificate_row(entry.proof, entry.iterations.base, row.cfg)
+                    reported = certificate_row(entry.proof, entry.iterations.base, analysis.cfg)
                     certificates.setdefault(entry.loop, {})[reported] = None
-                known = most.get(entry.loop)
-                if known is None or entry.iterations.base > known.iterations.base:
+                earlier = most.get(entry.loop)
+                if earlier is None or entry.iterations.base > earlier.iterations.base:
                     most[entry.loop] = entry
-    rows = []
-    for loop in row.forest.loops:
+    loop_rows = []
+    for loop in analysis.forest.loops:
         entry_or_none = most.get(loop.id)
         if entry_or_none is None:
             continue
-        start = row.cfg.blocks[loop.header].start
-        rows.append(
+        start = analysis.cfg.blocks[loop.header].start
+        loop_rows.append(
             LoopRow(
-                row.cfg.name(loop.header),
-                place(row.kernel, start),
+                analysis.cfg.name(loop.header),
+                place(analysis.kernel, start),
                 entry_or_none.iterations.base,
                 entry_or_none.obtained,
-                _reason(row, entry_or_none),
+                _reason(analysis, entry_or_none),
                 tuple(certificates.get(loop.id, ())),
             )
         )
-    return tuple(rows)
+    return tuple(loop_rows)
 
 
 def _reason(row: KernelAnalysis, entry: PathLoop) -> str:
-    """Why the bound holds; for one of the user's, who states it; and what a whole run has."""
+    """Why a loop's bound holds, or who states it, and what is stated of a warp's whole run."""
     reason = " ".join(entry.reason.split())
     if entry.origin is BoundOrigin.USER:
         reason = row.facts.loop_sources.get(entry.loop, reason)

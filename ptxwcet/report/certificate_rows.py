@@ -89,17 +89,17 @@ class CertificateRow:
 
 def certificate_row(proof: Proof, iterations: int, cfg: ControlFlowGraph) -> CertificateRow:
     """A proof as it is reported, with the bound on body executions that rests on it."""
-    one = proof.certificate
-    pair = one.remainders
+    certificate = proof.certificate
+    pair = certificate.remainders
     return CertificateRow(
         iterations,
-        one.back_edges,
-        _sum_row(one.measure),
-        one.high,
-        one.low,
-        tuple(StepRow(step.factor, step.constant, step.divisor) for step in one.steps),
+        certificate.back_edges,
+        _sum_row(certificate.measure),
+        certificate.high,
+        certificate.low,
+        tuple(StepRow(step.factor, step.constant, step.divisor) for step in certificate.steps),
         None if pair is None else RemaindersRow(pair.dividend, pair.divisor, pair.signed),
-        tuple(map(_range_row, one.invariant)),
+        tuple(map(_range_row, certificate.invariant)),
         tuple(map(_range_row, proof.facts)),
         None if proof.way is None else cfg.name(proof.way),
     )
@@ -114,28 +114,28 @@ def _range_row(one: Bound) -> RangeRow:
     return RangeRow(_sum_row(one.sum), one.low, one.high, one.divisor)
 
 
-def proof_from(row: Mapping[str, Any], cfg: ControlFlowGraph) -> Proof:
+def proof_from(data: Mapping[str, Any], cfg: ControlFlowGraph) -> Proof:
     """A proof from the JSON of its row.
 
     Raises ValueError, KeyError or TypeError for what is no certificate of a graph with such blocks.
     """
-    pair = row["remainders"]
+    pair = data["remainders"]
     certificate = Certificate(
-        tuple(map(_range_from, row["invariant"])),
-        _sum_from(row["measure"]),
-        _integer(row["high"]),
-        _integer(row["low"]),
+        tuple(map(_range_from, data["invariant"])),
+        _sum_from(data["measure"]),
+        _integer(data["high"]),
+        _integer(data["low"]),
         tuple(
             Step(*(_integer(step[key]) for key in ("factor", "constant", "divisor")))
-            for step in row["steps"]
+            for step in data["steps"]
         ),
-        _integer(row["back_edges"]),
+        _integer(data["back_edges"]),
         None
         if pair is None
         else Remainders(str(pair["dividend"]), str(pair["divisor"]), bool(pair["signed"])),
     )
-    facts = tuple(map(_range_from, row["facts"]))
-    way = None if row["way"] is None else block_named(cfg, row["way"])
+    facts = tuple(map(_range_from, data["facts"]))
+    way = None if data["way"] is None else block_named(cfg, data["way"])
     return Proof(certificate, facts, way)
 
 

@@ -20,11 +20,11 @@ def github_commands(report: CheckReport) -> str:
     return "\n".join([*lines, summary(report)]) + "\n"
 
 
-def _command(report: CheckReport, row: CheckedKernel, problem: DiagnosticRow) -> str:
-    place: dict[str, object] = {"file": report.plan, "line": row.line}
+def _command(report: CheckReport, check: CheckedKernel, problem: DiagnosticRow) -> str:
+    place: dict[str, object] = {"file": report.plan, "line": check.line}
     if problem.file is not None:
         place = {"file": problem.file, "line": problem.line, "col": problem.column}
-    title = printable_line(f"{problem.code} {row.name}")
+    title = printable_line(f"{problem.code} {check.name}")
     properties = ",".join(
         f"{key}={_escaped(str(value), _OF_PROPERTIES)}"
         for key, value in (place | {"title": title}).items()

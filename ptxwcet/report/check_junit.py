@@ -23,13 +23,13 @@ def junit_xml(report: CheckReport) -> str:
     }
     root = ElementTree.Element("testsuites", counts)
     suite = ElementTree.SubElement(root, "testsuite", counts)
-    for row in report.checks:
-        names = {"classname": printable_line(row.file), "name": printable_line(row.name)}
+    for check in report.checks:
+        names = {"classname": printable_line(check.file), "name": printable_line(check.name)}
         case = ElementTree.SubElement(suite, "testcase", names)
-        if row.problems:
-            first = row.problems[0]
+        if check.problems:
+            first = check.problems[0]
             about = {"type": first.code, "message": printable_line(first.message)}
-            what = ElementTree.SubElement(case, _ELEMENTS[row.outcome], about)
-            what.text = "\n".join(map(problem_text, row.problems))
+            what = ElementTree.SubElement(case, _ELEMENTS[check.outcome], about)
+            what.text = "\n".join(map(problem_text, check.problems))
     ElementTree.indent(root)
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{ElementTree.tostring(root, "unicode")}\n'

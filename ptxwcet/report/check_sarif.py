@@ -16,7 +16,7 @@ _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 
 def sarif_log(report: CheckReport) -> dict[str, Any]:
     """The log: a result for each problem, at its place in the PTX, beside its check in the plan."""
-    codes = sorted({problem.code for row in report.checks for problem in row.problems})
+    codes = sorted({problem.code for check in report.checks for problem in check.problems})
     driver = {
         "name": report.tool,
         "version": report.version,
@@ -26,9 +26,9 @@ def sarif_log(report: CheckReport) -> dict[str, Any]:
         "tool": {"driver": driver},
         "columnKind": "unicodeCodePoints",
         "results": [
-            _result(report, row, number, codes)
-            for row in report.checks
-            for number in range(len(row.problems))
+            _result(report, check, number, codes)
+            for check in report.checks
+            for number in range(len(check.problems))
         ],
     }
     return {"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}
@@ -45,24 +45,24 @@ def _rule(code: str) -> dict[str, Any]:
 
 
 def _result(
-    report: CheckReport, row: CheckedKernel, number: int, codes: list[str]
+    report: CheckReport, check: CheckedKernel, number: int, codes: list[str]
 ) -> dict[str, Any]:
-    """A problem of a check, the one with this number."""
-    problem = row.problems[number]
-    text = [f"{row.name}: {problem.message}", *problem.notes]
+    """SARIF's result for the problem of a check with this number."""
+    problem = check.problems[number]
+    text = [f"{check.name}: {problem.message}", *problem.notes]
     text += [] if problem.help is None else [f"help: {problem.help}"]
-    plan = _location(report.plan, row.line, None)
+    plan = _location(report.plan, check.line, None)
     own = plan if problem.file is None else _location(problem.file, problem.line, problem.column)
     # the same while lines move and cycles change: what is wrong with which check
-    earlier = [one.code for one in row.problems[:number]].count(problem.code)
-    key = "\n".join((problem.code, str(earlier), row.file, row.name)).encode("utf-8", "replace")
+    earlier = [one.code for one in check.problems[:number]].count(problem.code)
+    key = "\n".join((problem.code, str(earlier), check.file, check.name)).encode("utf-8", "replace")
     return {
         "ruleId": problem.code,
         "ruleIndex": codes.index(problem.code),
         "level": problem.severity,  # error, warning, note: the words are SARIF's
         "message": {"text": printable("\n".join(text))},
         "locations": [own],
-        "relatedLocations": [plan | {"message": {"text": f"check {row.check}"}}],
+        "relatedLocations": [plan | {"message": {"text": f"check {check.check}"}}],
         "partialFingerprints": {"ptxwcetCheck/v1": hashlib.sha256(key).hexdigest()},
     }
 

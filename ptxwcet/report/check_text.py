@@ -16,15 +16,15 @@ def render_check_text(report: CheckReport) -> str:
     table = [_HEADS, *(_cells(row) for row in report.checks)]
     widths = [max(len(row[i]) for row in table) for i in range(len(_HEADS))]
     lines = [f"{report.tool} {report.version}  {printable_line(report.plan)}", ""]
-    for row in table:
+    for texts in table:
         cells = [
             cell.rjust(width) if i in _NUMBERS else cell.ljust(width)
-            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+            for i, (cell, width) in enumerate(zip(texts, widths, strict=True))
         ]
         lines.append("  ".join(cells).rstrip())
-    for one in report.checks:
-        if one.problems:
-            lines += ["", printable_line(_headline(one)), *map(problem_text, one.problems)]
+    for check in report.checks:
+        if check.problems:
+            lines += ["", printable_line(_headline(check)), *map(problem_text, check.problems)]
     return "\n".join([*lines, "", summary(report)]) + "\n"
 
 
@@ -50,10 +50,10 @@ def _headline(row: CheckedKernel) -> str:
     return f"{row.outcome} {row.name} (check {row.check})"
 
 
-def _cells(row: CheckedKernel) -> tuple[str, ...]:
-    answer = row.answer
-    shown = "ok" if row.outcome == Outcome.PASSED.value else row.outcome.upper()
-    head = (shown, answer.readable or row.file, row.launch, row.machine)
+def _cells(check: CheckedKernel) -> tuple[str, ...]:
+    answer = check.answer
+    shown = "ok" if check.outcome == Outcome.PASSED.value else check.outcome.upper()
+    head = (shown, answer.readable or check.file, check.launch, check.machine)
     if isinstance(answer, Refused):
         return (*map(printable_line, head), "", "", f"[{answer.diagnostics[0].code}]", "")
     launch, budget = answer.launch, answer.budget

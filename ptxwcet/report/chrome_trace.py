@@ -20,17 +20,17 @@ _UNITS = 1000
 """Process numbers of units start here, those of warps at 0."""
 
 
-def render_trace(row: KernelSimulation) -> str:
+def render_trace(simulated: KernelSimulation) -> str:
     """The events of a run as one JSON object. Cost: linear in the recorded events."""
-    run = row.run
-    events = [*_names(row), *_warp_slices(row), *_unit_slices(row)]
+    run = simulated.run
+    events = [*_names(simulated), *_warp_slices(simulated), *_unit_slices(simulated)]
     return json.dumps(
         {
             "traceEvents": events,
             "displayTimeUnit": "ms",
             "otherData": {
-                "kernel": row.prepared.kernel.readable,
-                "machine": row.prepared.machine.name,
+                "kernel": simulated.prepared.kernel.readable,
+                "machine": simulated.prepared.machine.name,
                 "policy": run.policy.value,
                 "seed": run.seed,
                 "jitter_percent": run.jitter.percent,
@@ -45,18 +45,18 @@ def render_trace(row: KernelSimulation) -> str:
     )
 
 
-def _names(row: KernelSimulation) -> Iterator[dict[str, Any]]:
-    cores = row.run.schedulers
+def _names(simulated: KernelSimulation) -> Iterator[dict[str, Any]]:
+    cores = simulated.run.schedulers
     for core in range(cores):
         which = f" of sub-core {core}" if cores > 1 else ""
         yield _metadata("process_name", core, 0, name=f"warps{which}")
         yield _metadata("process_sort_index", core, 0, sort_index=core)
         yield _metadata("process_name", _UNITS + core, 0, name=f"units{which}")
         yield _metadata("process_sort_index", _UNITS + core, 0, sort_index=_UNITS + core)
-    for warp in row.run.warps:
+    for warp in simulated.run.warps:
         yield _metadata("thread_name", warp.warp % cores, warp.warp, name=f"warp {warp.warp}")
         yield _metadata("thread_sort_index", warp.warp % cores, warp.warp, sort_index=warp.warp)
-    for (core, unit), number in _lanes(row)[1].items():
+    for (core, unit), number in _lanes(simulated)[1].items():
         yield _metadata("thread_name", _UNITS + core, number, name=unit)
 
 
@@ -82,13 +82,13 @@ def _unit_slices(row: KernelSimulation) -> Iterator[dict[str, Any]]:
         yield _slice(row, event, (process, lane), span)
 
 
-def _lanes(row: KernelSimulation) -> tuple[list[tuple[int, int]], dict[tuple[int, str], int]]:
+def _lanes(simulated: KernelSimulation) -> tuple[list[tuple[int, int]], dict[tuple[int, str], int]]:
     """The track of each initiation, and the tracks' names: one more where servers overlap."""
     lanes: list[tuple[int, int]] = []
     names: dict[tuple[int, str], int] = {}
     busy: dict[tuple[int, str], int] = {}
-    for event in row.run.events:
-        core = event.warp % row.run.schedulers
+    for event in simulated.run.events:
+        core = event.warp % simulated.run.schedulers
         server = 1
         while True:
             key = (core, event.unit if server == 1 else f"{event.unit} ({server})")
@@ -101,9 +101,9 @@ def _lanes(row: KernelSimulation) -> tuple[list[tuple[int, int]], dict[tuple[int
 
 
 def _slice(
-    row: KernelSimulation, event: IssueEvent, track: tuple[int, int], span: tuple[int, int]
+    simulated: KernelSimulation, event: IssueEvent, track: tuple[int, int], span: tuple[int, int]
 ) -> dict[str, Any]:
-    kernel = row.prepared.kernel
+    kernel = simulated.prepared.kernel
     instruction = kernel.instructions[event.origin]
     return {
         "name": instruction.mnemonic,

@@ -20,7 +20,7 @@ from ptxwcet.support.input_files import MOST_DATA_BYTES, read_text
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A number or word that is another one; None where there is none."""
+    """A number or word before and after; None on the side that has none."""
 
     what: str
     old: int | str | None
@@ -80,8 +80,8 @@ def read_results(path: str) -> tuple[Result, ...]:
     try:
         data = json.loads(read_text(path, MOST_DATA_BYTES), parse_constant=_no_number)
         if isinstance(data, dict) and "checks" in data:
-            rows = read_as(CheckReport, data).checks
-            return tuple(Result(row.file, row.machine, row.launch, row.answer) for row in rows)
+            checks = read_as(CheckReport, data).checks
+            return tuple(Result(row.file, row.machine, row.launch, row.answer) for row in checks)
         reports = data if isinstance(data, list) else [data]
         return tuple(one for report in reports for one in _of_report(read_as(Report, report)))
     except (OSError, ValueError, RecursionError) as error:
@@ -161,16 +161,16 @@ def compare(
     So does a kernel that has no bound any more, or one of a weaker guarantee. Cost: linear.
     """
     pairs = _pairs(old, new)
-    rows = [
-        _compared(old[pairs[number]], row, threshold_percent)
+    changes = [
+        _compared(old[pairs[number]], result, threshold_percent)
         if number in pairs
-        else KernelChange(*_names(row), status="new")
-        for number, row in enumerate(new)
+        else KernelChange(*_names(result), status="new")
+        for number, result in enumerate(new)
     ]
     gone = set(range(len(old))) - set(pairs.values())
-    rows += [KernelChange(*_names(old[number]), status="gone") for number in sorted(gone)]
-    worse = sum(bool(row.worse) for row in rows)
-    return DiffReport(*report_head(), *paths, float(threshold_percent), worse, tuple(rows))
+    changes += [KernelChange(*_names(old[number]), status="gone") for number in sorted(gone)]
+    worse = sum(bool(row.worse) for row in changes)
+    return DiffReport(*report_head(), *paths, float(threshold_percent), worse, tuple(changes))
 
 
 def _names(row: Result) -> tuple[str, str, str, str]:
@@ -278,7 +278,7 @@ def _lines(row: BoundedKernel | Refused) -> dict[str, int | str | None]:
 
 
 def _changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[Change, ...]:
-    """What is another value, or in one of the two only; in the order of the new ones."""
+    """The entries that differ, or that one of the two lacks, in the order of the new ones."""
     return tuple(
         Change(key, old.get(key), new.get(key), _growth(old.get(key), new.get(key)))
         for key in dict.fromkeys((*new, *old))

@@ -19,14 +19,14 @@ def render_difference(report: DiffReport) -> str:
     """Each kernel that changed with its changes, then how many there are of which kind."""
     head = f"{report.tool} {report.version}  {report.old} -> {report.new}"
     lines = [printable_line(head), ""]
-    for row in report.kernels:
-        if row.status != "same":
-            lines += [*map(printable_line, _kernel(row)), ""]
+    for change in report.kernels:
+        if change.status != "same":
+            lines += [*map(printable_line, _kernel(change)), ""]
     counts = {"same": "the same", "changed": "changed", "new": "new", "gone": "gone"}
     shown = [
         f"{number} {word}"
         for status, word in counts.items()
-        if (number := sum(row.status == status for row in report.kernels))
+        if (number := sum(change.status == status for change in report.kernels))
     ]
     lines.append(f"{plural(len(report.kernels), 'kernel')}: {', '.join(shown) or 'none'}")
     return "\n".join(lines) + "\n"

@@ -11,13 +11,7 @@ from ptxwcet.compose.launch_bound import LaunchBound
 from ptxwcet.compose.launch_explanation import LaunchCycles, explain_launch
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.report.access_rows import access_rows
-from ptxwcet.report.model import (
-    Explanation,
-    PaidByLaunchRow,
-    PaidRow,
-    PaidSectionRow,
-    PathRow,
-)
+from ptxwcet.report.model import Explanation, PaidByLaunchRow, PaidRow, PaidSectionRow, PathRow
 from ptxwcet.report.places import place
 from ptxwcet.report.source_lines import SourceLines, ptx_text
 from ptxwcet.support.diagnostics import PtxwcetError
@@ -27,7 +21,7 @@ _END = "end of the kernel"
 _WAITING = "no barrier: waiting at the memory path and the memory, altogether"
 
 
-def path_rows(row: KernelAnalysis, explained: BoundExplanation) -> tuple[PathRow, ...]:
+def path_rows(analysis: KernelAnalysis, explained: BoundExplanation) -> tuple[PathRow, ...]:
     """How often each block is executed on the path that the bound charges, in program order.
 
     A block counts by the first of its instructions that takes time, so that one that a barrier cuts
@@ -35,17 +29,17 @@ def path_rows(row: KernelAnalysis, explained: BoundExplanation) -> tuple[PathRow
     """
     by_class = explained.executions()
     timed = frozenset[int]().union(*by_class.values())
-    rows = []
-    for block in row.cfg.blocks[:-1]:
+    path = []
+    for block in analysis.cfg.blocks[:-1]:
         first = next((i for i in range(block.start, block.end) if i in timed), None)
         if first is None:
             continue
         for warp_class, executions in sorted(by_class.items()):
             if executions[first]:
-                warps = row.worst.analysis.workload.classes[warp_class].warps
-                lines = source_range(row.kernel, range(block.start, block.end))
-                rows.append(PathRow(row.cfg.name(block.id), lines, executions[first], warps))
-    return tuple(rows)
+                warps = analysis.worst.analysis.workload.classes[warp_class].warps
+                lines = source_range(analysis.kernel, range(block.start, block.end))
+                path.append(PathRow(analysis.cfg.name(block.id), lines, executions[first], warps))
+    return tuple(path)
 
 
 def source_range(kernel: Kernel, indices: range) -> str:
@@ -66,16 +60,16 @@ def source_range(kernel: Kernel, indices: range) -> str:
 
 
 def explanation_row(
-    row: KernelAnalysis, explained: BoundExplanation, sources: SourceLines
+    analysis: KernelAnalysis, explained: BoundExplanation, sources: SourceLines
 ) -> Explanation:
     """The explanation as plain data; rows with the largest totals first."""
-    kernel = row.kernel
+    kernel = analysis.kernel
     cycles, paid = explained.cycles, explained.paid
     number = Counter(kernel.instructions[i].mnemonic for i in paid)
 
-    def by_line(one: SectionExplanation | BoundExplanation) -> tuple[PaidRow, ...]:
+    def by_line(part: SectionExplanation | BoundExplanation) -> tuple[PaidRow, ...]:
         return _paid_rows(
-            one.paid, lambda i: place(kernel, i), lambda i: sources.text(kernel, i), one.cycles
+            part.paid, lambda i: place(kernel, i), lambda i: sources.text(kernel, i), part.cycles
         )
 
     def opcode(index: int) -> str:
@@ -93,10 +87,10 @@ def explanation_row(
         by_line(explained),
         _paid_rows(paid, opcode, count, cycles),
         _paid_rows(paid, ptx_line, lambda i: ptx_text(kernel, i), cycles),
-        tuple(_section_row(row, one, by_line(one)) for one in explained.sections),
+        tuple(_section_row(analysis, one, by_line(one)) for one in explained.sections),
         access_rows(
             kernel,
-            kernel_accesses(kernel, row.launch),
+            kernel_accesses(kernel, analysis.launch),
             sources,
             {index: one.total for index, one in paid.items()},
             cycles,
@@ -105,28 +99,32 @@ def explanation_row(
 
 
 def _section_row(
-    row: KernelAnalysis, section: SectionExplanation, lines: tuple[PaidRow, ...]
+    analysis: KernelAnalysis, section: SectionExplanation, lines: tuple[PaidRow, ...]
 ) -> PaidSectionRow:
     interference = sum(paid.interference for paid in section.paid.values())
     origin = section.barrier_origin
     warp_class = section.warp_class
-    classes = row.worst.analysis.workload.classes
+    classes = analysis.worst.analysis.workload.classes
     return PaidSectionRow(
         section.multiplicity,
         section.cycles,
         section.cycles - interference,
         interference,
-        _WAITING if section.is_waiting else _END if origin is None else place(row.kernel, origin),
+        _WAITING
+        if section.is_waiting
+        else _END
+        if origin is None
+        else place(analysis.kernel, origin),
         () if warp_class is None else classes[warp_class].warps,
         lines,
     )
 
 
 def launch_line_rows(
-    row: KernelAnalysis, launched: LaunchBound, sources: SourceLines
+    analysis: KernelAnalysis, launched: LaunchBound, sources: SourceLines
 ) -> tuple[PaidByLaunchRow, ...] | None:
     """What each line pays of the bound of a launch; None if the waits of a loop do not settle."""
-    pieces = [(piece.analysis, piece.count) for piece in row.of_launch]
+    pieces = [(piece.analysis, piece.count) for piece in analysis.of_launch]
     try:
         paid = explain_launch(launched, pieces)
     except PtxwcetError:
@@ -134,16 +132,16 @@ def launch_line_rows(
     sums: dict[str, LaunchCycles] = {}
     texts: dict[str, str | None] = {}
     for origin in sorted(paid):
-        where = place(row.kernel, origin)
+        where = place(analysis.kernel, origin)
         sums[where] = sums.get(where, LaunchCycles()).plus(paid[origin])
-        texts.setdefault(where, sources.text(row.kernel, origin))
+        texts.setdefault(where, sources.text(analysis.kernel, origin))
     cycles = launched.claim.cycles
-    rows = [
-        PaidByLaunchRow(where, texts[where], *one, one.total, round(100 * one.total / cycles, 2))
-        for where, one in sums.items()
-        if one.total
+    paying = [
+        PaidByLaunchRow(where, texts[where], *pay, pay.total, round(100 * pay.total / cycles, 2))
+        for where, pay in sums.items()
+        if pay.total
     ]
-    return tuple(sorted(rows, key=lambda line: (-line.total, line.place)))
+    return tuple(sorted(paying, key=lambda line: (-line.total, line.place)))
 
 
 def _paid_rows(
@@ -152,7 +150,7 @@ def _paid_rows(
     text: Callable[[int], str | None],
     cycles: int,
 ) -> tuple[PaidRow, ...]:
-    """Instructions with the same name as one row; those that pay nothing as none."""
+    """A row for all instructions with the same name; none for those that pay nothing."""
     sums: dict[str, PaidCycles] = {}
     texts: dict[str, str | None] = {}
     for origin in sorted(paid):
@@ -160,9 +158,9 @@ def _paid_rows(
         sums[where] = sums.get(where, PaidCycles()).plus(paid[origin])
         if where not in texts:
             texts[where] = text(origin)
-    rows = [
-        PaidRow(where, texts[where], *one, one.total, round(100 * one.total / cycles, 2))
-        for where, one in sums.items()
-        if one.total
+    paying = [
+        PaidRow(where, texts[where], *pay, pay.total, round(100 * pay.total / cycles, 2))
+        for where, pay in sums.items()
+        if pay.total
     ]
-    return tuple(sorted(rows, key=lambda line: (-line.total, line.place)))
+    return tuple(sorted(paying, key=lambda line: (-line.total, line.place)))

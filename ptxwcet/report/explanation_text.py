@@ -6,13 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ptxwcet.report.access_rows import access_lines
-from ptxwcet.report.model import (
-    Explanation,
-    LaunchRow,
-    PaidByLaunchRow,
-    PaidRow,
-    PaidSectionRow,
-)
+from ptxwcet.report.model import Explanation, LaunchRow, PaidByLaunchRow, PaidRow, PaidSectionRow
 from ptxwcet.report.places import number_ranges
 
 _MOST_LINES = 20
@@ -38,13 +32,13 @@ def explanation_lines(explanation: Explanation) -> list[str]:
         "queues for its unit (unit),",
         "  or stands back while the other warps execute it (other warps)",
     ]
-    rows = [_line_cells(row) for row in explanation.lines[:_MOST_LINES]]
+    table = [_line_cells(row) for row in explanation.lines[:_MOST_LINES]]
     rest = explanation.lines[_MOST_LINES:]
     if rest:
-        rows.append(_line_cells(_sum(f"{len(rest)} more lines", rest, cycles)))
+        table.append(_line_cells(_sum(f"{len(rest)} more lines", rest, cycles)))
     whole = _sum("all lines", explanation.lines, cycles)
-    rows += [_line_cells(whole), _shares(whole)]
-    lines += _columns(_LINE_HEAD, rows, _LINE_LEFT)
+    table += [_line_cells(whole), _shares(whole)]
+    lines += _columns(_LINE_HEAD, table, _LINE_LEFT)
     lines += _most("opcodes that pay most", ("opcode", ""), explanation.opcodes)
     if explanation.lines != explanation.ptx_lines:
         lines += _most("PTX lines that pay most", ("line", "text"), explanation.ptx_lines)
@@ -65,14 +59,14 @@ def launch_explanation_lines(launch: LaunchRow) -> list[str]:
     if rest:
         shown.append(_launch_sum(f"{len(rest)} more lines", rest, launch.cycles))
     shown.append(_launch_sum("all lines", launch.lines, launch.cycles))
-    rows = [
+    table = [
         (
-            row.place,
-            *(f"{getattr(row, part):,}" for part in parts),
-            f"{row.share_percent:.1f} %",
-            _text(row.text),
+            line.place,
+            *(f"{getattr(line, part):,}" for part in parts),
+            f"{line.share_percent:.1f} %",
+            _text(line.text),
         )
-        for row in shown
+        for line in shown
     ]
     memory = ", sectors (memory)" if launch.memory_cycles else ""
     return [
@@ -81,7 +75,7 @@ def launch_explanation_lines(launch: LaunchRow) -> list[str]:
         f"  to what all blocks initiate (work, tail){memory}, and to what the slowest warp of a "
         "block waits for (latency)",
         *_columns(
-            ("line", *parts, "share", "text"), rows, (True, *[False] * len(parts), False, True)
+            ("line", *parts, "share", "text"), table, (True, *[False] * len(parts), False, True)
         ),
     ]
 
@@ -115,22 +109,22 @@ def _sections(explanation: Explanation) -> list[str]:
     return lines
 
 
-def _sum(name: str, rows: Sequence[PaidRow], cycles: int) -> PaidRow:
-    total = sum(row.total for row in rows)
+def _sum(name: str, lines: Sequence[PaidRow], cycles: int) -> PaidRow:
+    total = sum(row.total for row in lines)
     return PaidRow(
         name,
         None,
-        sum(row.issue for row in rows),
-        sum(row.waiting_for_result for row in rows),
-        sum(row.waiting_for_unit for row in rows),
-        sum(row.interference for row in rows),
+        sum(row.issue for row in lines),
+        sum(row.waiting_for_result for row in lines),
+        sum(row.waiting_for_unit for row in lines),
+        sum(row.interference for row in lines),
         total,
         round(100 * total / cycles, 2) if cycles else 0.0,
     )
 
 
 def _shares(whole: PaidRow) -> tuple[str, ...]:
-    """Each column's share of the total."""
+    """A row with each column's share of the total."""
     parts = (whole.issue, whole.waiting_for_result, whole.waiting_for_unit, whole.interference)
     shares = [f"{100 * part / (whole.total or 1):.1f} %" for part in parts]
     return ("share", *shares, "", "", "")
@@ -150,7 +144,7 @@ def _line_cells(row: PaidRow) -> tuple[str, ...]:
 
 
 def _text(line: str | None) -> str:
-    """What fits of a source line."""
+    """A source line, cut to the width of the column."""
     words = " ".join((line or "").split())
     text = "".join(letter if letter.isprintable() else "?" for letter in words)
     return text if len(text) <= _MOST_TEXT else text[: _MOST_TEXT - 3] + "..."

@@ -24,8 +24,8 @@ def _kernel(described: DescribedKernel, shown: DivergentSet) -> Iterator[str]:
         first = described.refusals[0]
         yield f"REFUSED    [{first.code}] {first.message}"
     yield ""
-    rows = branch_rows(described)
-    yield from _table("branches (block, line, who goes the same way, how; taken if)", rows)
+    branches = branch_rows(described)
+    yield from _table("branches (block, line, who goes the same way, how; taken if)", branches)
     yield ""
     yield from _table("loops (block, line, body executions an entry, why)", _loops(described))
     if shown is not DivergentSet.NONE:

@@ -10,48 +10,48 @@ from collections.abc import Sequence
 from ptxwcet.bounds.formula import FormulaRow
 
 
-def row_text(row: FormulaRow, name: str) -> tuple[str, ...]:
+def row_text(piece: FormulaRow, name: str) -> tuple[str, ...]:
     """One line; for a table over remainders a line that defines q and r, then one for each.
 
     Cost: linear in the period.
     """
     name = name if name.isidentifier() else f"[{name}]"
-    if row.first == row.last:
-        return (f"{row.at(row.first):,}",)
-    if row.period == 1:
-        slope = row.increments[0]
-        return (_sum(row.at(row.first) - slope * row.first, slope, name),)
-    return _staircase(row, name) or _table(row, name)
+    if piece.first == piece.last:
+        return (f"{piece.at(piece.first):,}",)
+    if piece.period == 1:
+        slope = piece.increments[0]
+        return (_sum(piece.at(piece.first) - slope * piece.first, slope, name),)
+    return _staircase(piece, name) or _table(piece, name)
 
 
-def _staircase(row: FormulaRow, name: str) -> tuple[str, ...]:
-    """A row that is constant but for one step a period; empty if it is not."""
-    step = row.increments[0]
+def _staircase(piece: FormulaRow, name: str) -> tuple[str, ...]:
+    """The text of a formula that is constant but for one step a period; empty for any other."""
+    step = piece.increments[0]
     jumps = [
         number
-        for number in range(row.first + 1, row.first + row.period + 1)
-        if row.at(number) != row.at(number - 1)
+        for number in range(piece.first + 1, piece.first + piece.period + 1)
+        if piece.at(number) != piece.at(number - 1)
     ]
-    if len(jumps) != 1 or len(set(row.increments)) > 1:
+    if len(jumps) != 1 or len(set(piece.increments)) > 1:
         return ()
-    rounds, offset = divmod(jumps[0] - 1, row.period)
-    base = row.at(jumps[0]) - step * (rounds + 1)
-    return (_sum(base, step, f"ceil({_fraction(name, offset, row.period)})"),)
+    rounds, offset = divmod(jumps[0] - 1, piece.period)
+    base = piece.at(jumps[0]) - step * (rounds + 1)
+    return (_sum(base, step, f"ceil({_fraction(name, offset, piece.period)})"),)
 
 
-def _table(row: FormulaRow, name: str) -> tuple[str, ...]:
-    """Runs of remainders."""
+def _table(piece: FormulaRow, name: str) -> tuple[str, ...]:
+    """A line that defines q and r, then one for each run of remainders on one straight line."""
     # the steepest step begins a round
-    steps = {offset: abs(row.at(offset) - row.at(offset - 1)) for offset in range(row.period)}
-    offset = max(steps, key=lambda one: (steps[one], -one))
+    steps = {offset: abs(piece.at(offset) - piece.at(offset - 1)) for offset in range(piece.period)}
+    offset = max(steps, key=lambda candidate: (steps[candidate], -candidate))
     rest = f"({name} - {offset:,})" if offset else name
     lines = [
-        f"with q = floor({_fraction(name, offset, row.period)}), r = {rest} mod {row.period:,}"
+        f"with q = floor({_fraction(name, offset, piece.period)}), r = {rest} mod {piece.period:,}"
     ]
-    values = [row.at(offset + r) for r in range(row.period)]
-    increments = [row.at(offset + r + row.period) - values[r] for r in range(row.period)]
+    values = [piece.at(offset + r) for r in range(piece.period)]
+    increments = [piece.at(offset + r + piece.period) - values[r] for r in range(piece.period)]
     begin = 0
-    while begin < row.period:
+    while begin < piece.period:
         end, slope = _run(values, increments, begin)
         where = f"r = {begin:,}" if end == begin + 1 else f"r = {begin:,} to {end - 1:,}"
         text = _sum(values[begin] - slope * begin, slope, "r")

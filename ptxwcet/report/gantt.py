@@ -28,7 +28,7 @@ _COLOURS = (
 )
 
 
-def draw_gantt(row: KernelSimulation, path: Path) -> None:
+def draw_gantt(simulation: KernelSimulation, path: Path) -> None:
     """Draws the recorded events of a run into a .png or .svg file.
 
     Raises PtxwcetError (PW233) if it cannot be written. Cost: linear in the recorded events; a few
@@ -43,7 +43,7 @@ def draw_gantt(row: KernelSimulation, path: Path) -> None:
     from matplotlib.patches import Patch
 
     matplotlib.rcParams["svg.hashsalt"] = "ptxwcet"
-    events = row.run.events
+    events = simulation.run.events
     warps = sorted({event.warp for event in events})
     units = sorted({event.unit for event in events})
     colour = {unit: _COLOURS[k % len(_COLOURS)] for k, unit in enumerate(units)}
@@ -72,7 +72,7 @@ def draw_gantt(row: KernelSimulation, path: Path) -> None:
     axes.set_xlim(0, last)
     axes.set_ylim(base, -0.3)
     axes.grid(axis="x", alpha=0.3)
-    axes.set_title(_title(row), fontsize=10)
+    axes.set_title(_title(simulation), fontsize=10)
     legend = [Patch(facecolor=colour[unit], label=unit) for unit in units]
     legend += [
         Patch(facecolor="0.6", alpha=0.4, label="latency"),
@@ -108,7 +108,7 @@ def assign_lanes(events: list[IssueEvent]) -> list[tuple[IssueEvent, int]]:
 
 
 def _draw_phases(axes: object, events: list[IssueEvent], base: float) -> None:
-    """The union of the warp's initiations."""
+    """Draws a bar over the cycles in which any instruction of the warp initiates."""
     bars = [(begin, end - begin) for begin, end in execution_spans(events)]
     axes.broken_barh(bars, (base, 0.7), facecolors="0.2")  # type: ignore[attr-defined]
 

@@ -91,14 +91,14 @@ def machine_head(answer: Answer[Any]) -> tuple[Literal[1], str, str, str, str, M
     """The fields of the :class:`MachineHead` of an answer."""
     machine = answer.machine
     made_true = AssumptionState.BY_DEFINITION
-    row = MachineRow(
+    machine_row = MachineRow(
         machine.name,
         machine.description,
         machine.memory_latency_cycles,
         machine.clock_mhz,
         tuple(one.key for one in machine.satisfies if one.state is made_true),
     )
-    return (*report_head(), answer.path, answer.sha256, row)
+    return (*report_head(), answer.path, answer.sha256, machine_row)
 
 
 def head_text(head: MachineHead) -> str:

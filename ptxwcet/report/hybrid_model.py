@@ -123,7 +123,7 @@ def _estimate(answer: HybridAnswer, name: str) -> EstimateRow:
 
 
 def _excess(answer: HybridAnswer, cycles: int) -> float:
-    """By how much, in percent of the high-water mark."""
+    """How far an estimate lies above the high-water mark, in percent of it."""
     seen = answer.estimate.concurrency.high_water_mark
     return _percent(cycles - seen, seen)
 
@@ -183,23 +183,23 @@ def _static(answer: HybridAnswer) -> StaticRow:
     )
 
 
-def _transition(answer: HybridAnswer, row: TransitionTimes) -> TransitionRow:
+def _transition(answer: HybridAnswer, times: TransitionTimes) -> TransitionRow:
     estimate = answer.estimate
-    transition = estimate.ipg.transitions[row.number]
-    taken = estimate.path.counts.get(row.number, 0)
+    transition = estimate.ipg.transitions[times.number]
+    taken = estimate.path.counts.get(times.number, 0)
     return TransitionRow(
         source=_label(answer, transition.source),
         target=_label(answer, transition.target),
         place=_place(answer, transition.source),
         is_divergent=not transition.is_ordinary,
         has_barrier=not estimate.waiting.isdisjoint(transition.passed),
-        count=row.count,
-        best=row.best,
-        mean=round(row.mean, 2),
-        worst=row.worst,
-        most_in_a_warp=row.most_count,
+        count=times.count,
+        best=times.best,
+        mean=round(times.mean, 2),
+        worst=times.worst,
+        most_in_a_warp=times.most_count,
         on_worst_path=taken,
-        share_percent=_percent(taken * row.worst, estimate.warp_wcet),
+        share_percent=_percent(taken * times.worst, estimate.warp_wcet),
     )
 
 
@@ -215,11 +215,11 @@ def _place(answer: HybridAnswer, point: int) -> str:
 
 def _loops(answer: HybridAnswer) -> tuple[LoopRow, ...]:
     estimate = answer.estimate
-    rows = []
+    loop_rows = []
     for seen in estimate.observations.loops:
         header = answer.cfg.blocks[seen.loop.header]
         cycles = estimate.shares.loops[seen.loop.id]
-        rows.append(
+        loop_rows.append(
             LoopRow(
                 answer.cfg.name(seen.loop.header),
                 place(answer.kernel, header.start),
@@ -230,7 +230,7 @@ def _loops(answer: HybridAnswer) -> tuple[LoopRow, ...]:
                 _unseen_iterations(answer, seen.loop.id, seen.most_iterations),
             )
         )
-    return tuple(rows)
+    return tuple(loop_rows)
 
 
 def _unseen_iterations(answer: HybridAnswer, loop: LoopId, seen: int) -> int | None:
@@ -241,9 +241,9 @@ def _unseen_iterations(answer: HybridAnswer, loop: LoopId, seen: int) -> int | N
     allowed = answer.static.iterations.get(loop)
     if allowed is None:
         return None
-    known = answer.forest.loops[loop]
-    tests_first = known.header not in known.latches and any(
-        source == known.header for source, _ in known.exits
+    natural_loop = answer.forest.loops[loop]
+    tests_first = natural_loop.header not in natural_loop.latches and any(
+        source == natural_loop.header for source, _ in natural_loop.exits
     )
     missing = allowed - seen - (not tests_first)
     return missing if missing > 0 else None

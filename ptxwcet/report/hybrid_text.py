@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from ptxwcet.report.hybrid_rows import (
-    HybridReport,
-    LoopRow,
-    RoundsRow,
-    TransitionRow,
-    WavesRow,
-)
+from ptxwcet.report.hybrid_rows import HybridReport, LoopRow, RoundsRow, TransitionRow, WavesRow
 
 _MOST_ROWS = 8
 
 
 def render_hybrid_text(report: HybridReport) -> str:
-    """The whole report."""
+    """The whole report of a hybrid analysis as text."""
     lines = _head(report)
     lines += _table(report)
     lines += ["", *_concurrency(report), *_single_warp(report), _static(report)]
@@ -74,8 +68,8 @@ def _claims(report: HybridReport) -> list[str]:
     if held:
         verb = "is an estimate" if len(held) == 1 else "are estimates"
         lines.append(f"{' and '.join(held)} {verb}: expected to hold, not proved")
-    for name, row in kernel.items():
-        if row.is_below_observed:
+    for name, estimate in kernel.items():
+        if estimate.is_below_observed:
             lines.append(
                 f"{name} is BELOW the {mark} observed in the same traces: it does not hold"
             )
@@ -89,7 +83,7 @@ def _percent(value: float) -> str:
 
 
 def _concurrency(report: HybridReport) -> list[str]:
-    worst = max(report.release_jitter, key=lambda row: row.cycles)
+    worst = max(report.release_jitter, key=lambda jitter: jitter.cycles)
     lines = [
         f"jitter     the last warp begins up to {worst.cycles:,} late, on multiprocessor "
         f"{worst.multiprocessor}",
@@ -132,11 +126,11 @@ def _single_warp(report: HybridReport) -> list[str]:
         lines.append("           and by the tree")
     else:
         lines.append(f"           {report.tree_cycles:,} by the tree, which knows loop bounds only")
-    for row in report.quantiles:
+    for quantile in report.quantiles:
         lines.append(
-            f"profile    more than {row.cycles:,} on the worst path with probability "
-            f"{row.exceedance:g}, if transitions were independent"
-            + ("; BELOW the longest warp observed" if row.is_below_observed else "")
+            f"profile    more than {quantile.cycles:,} on the worst path with probability "
+            f"{quantile.exceedance:g}, if transitions were independent"
+            + ("; BELOW the longest warp observed" if quantile.is_below_observed else "")
         )
     for name in report.dropped_constraints:
         lines.append(f"dropped    {name}: observed warps do not keep to what the graph demands")
@@ -157,20 +151,20 @@ def _static(report: HybridReport) -> str:
 def _time(report: HybridReport) -> list[str]:
     lines = ["", "where the time of Z_warp goes (%)"]
     lines.append(f"  {report.barrier_share_percent:6.2f}  transitions that pass a barrier")
-    for loop in sorted(report.loops, key=lambda row: -row.share_percent)[:_MOST_ROWS]:
+    for loop in sorted(report.loops, key=lambda loop: -loop.share_percent)[:_MOST_ROWS]:
         lines.append(f"  {loop.share_percent:6.2f}  {_loop(loop)}")
-    rows = sorted(report.transitions, key=lambda row: -row.share_percent)
-    rows = [row for row in rows if row.on_worst_path]
-    shown = rows[:_MOST_ROWS]
+    arcs = sorted(report.transitions, key=lambda arc: -arc.share_percent)
+    arcs = [arc for arc in arcs if arc.on_worst_path]
+    shown = arcs[:_MOST_ROWS]
     title = ("transition", "place", "taken", "best", "mean", "worst")
-    names = [(_arrow(row), row.place) for row in shown]
+    names = [(_arrow(arc), arc.place) for arc in shown]
     wide = [max(len(title[i]), *(len(name[i]) for name in names)) for i in (0, 1)]
     lines += ["", _cells("share", title, wide)]
-    for row in shown:
-        figures = (f"{row.on_worst_path:,}", f"{row.best:,}", f"{row.mean:,.1f}", f"{row.worst:,}")
-        lines.append(_cells(f"{row.share_percent:.2f}", (_arrow(row), row.place, *figures), wide))
-    if len(rows) > len(shown):
-        lines.append(f"  and {len(rows) - len(shown)} more (--format json lists all)")
+    for arc in shown:
+        figures = (f"{arc.on_worst_path:,}", f"{arc.best:,}", f"{arc.mean:,.1f}", f"{arc.worst:,}")
+        lines.append(_cells(f"{arc.share_percent:.2f}", (_arrow(arc), arc.place, *figures), wide))
+    if len(arcs) > len(shown):
+        lines.append(f"  and {len(arcs) - len(shown)} more (--format json lists all)")
     return lines
 
 
@@ -204,15 +198,15 @@ def _coverage(report: HybridReport) -> list[str]:
             f"; {coverage.divergent_seen} of {coverage.divergent} that only diverged warps make"
         )
     missing = [
-        f"{row.source} -> {row.target} ({row.place}) was never taken" for row in coverage.unseen
+        f"{arc.source} -> {arc.target} ({arc.place}) was never taken" for arc in coverage.unseen
     ]
     missing += [f"{name} was never reached" for name in coverage.unreached]
     missing += [f"the loop at {name} never went round" for name in coverage.never_iterated]
     missing += [
-        f"loop {row.header} ({row.place}): {_number(row.unseen_static, 'execution')} of its body "
-        "that the static analysis allows were not seen"
-        for row in report.loops
-        if row.unseen_static is not None
+        f"loop {loop.header} ({loop.place}): {_number(loop.unseen_static, 'execution')} of its "
+        "body that the static analysis allows were not seen"
+        for loop in report.loops
+        if loop.unseen_static is not None
     ]
     if missing:
         lines.append("the estimates are optimistic if these can happen:")

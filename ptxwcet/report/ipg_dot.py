@@ -65,16 +65,16 @@ def _vertex(answer: HybridAnswer, point: int) -> str:
 def _cluster(
     answer: HybridAnswer, loop: LoopId, innermost: dict[int, LoopId], shown: set[LoopId]
 ) -> Iterator[str]:
-    known = answer.forest.loops[loop]
+    natural = answer.forest.loops[loop]
     (seen,) = (row for row in answer.estimate.observations.loops if row.loop.id == loop)
-    title = f"{answer.cfg.name(known.header)}: at most {seen.most_iterations} iterations an entry"
-    fill = _FILLS[(known.depth - 1) % len(_FILLS)]
+    title = f"{answer.cfg.name(natural.header)}: at most {seen.most_iterations} iterations an entry"
+    fill = _FILLS[(natural.depth - 1) % len(_FILLS)]
     yield f"  subgraph cluster_{loop} {{"
     yield f'  label={_quote(title)}; labeljust=l; style="rounded,filled"; fillcolor="{fill}";'
     for point in sorted(seen.loop.ipoints):
         if innermost[point] == loop:
             yield _vertex(answer, point)
-    for child in known.children:
+    for child in natural.children:
         if child in shown:
             yield from _cluster(answer, child, innermost, shown)
     yield "  }"

@@ -30,7 +30,7 @@ def launch_lines(kernel: BoundedKernel) -> list[str]:
 
 
 def _parts(launch: LaunchRow) -> str:
-    """The sum, and the residency that it is for."""
+    """The bound as the sum of its parts, and how many resident blocks an SM it is for."""
     parts = [f"work {launch.work_cycles:,}", f"latency {launch.slack_cycles:,}"]
     for name, cycles in (
         ("tail", launch.tail_cycles),
@@ -46,7 +46,7 @@ def _parts(launch: LaunchRow) -> str:
 
 
 def rests_on(own: Sequence[AssumptionRow], launch: Sequence[AssumptionRow] | None) -> list[str]:
-    """What the bounds of block and launch rest on, a line each; whose it is, if not both's."""
+    """The assumptions, a line each: those of both bounds, then those of the block's or launch's."""
     if launch is None:
         return [_shown(one) for one in own]
     both = [one for one in own if one in launch]

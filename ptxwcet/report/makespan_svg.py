@@ -49,9 +49,9 @@ def _lines(section: SectionMakespan) -> Iterator[str]:
     assert schedule is not None
     slots, warps = schedule.makespan, problem.warps
     cell = min(24.0, max(0.8, _WIDEST / slots))
-    row = min(24.0, max(2.0, 900.0 / warps))
+    pitch = min(24.0, max(2.0, 900.0 / warps))
     width = _LEFT + slots * cell + 16
-    height = _TOP + (warps + 1) * row + 44
+    height = _TOP + (warps + 1) * pitch + 44
     yield (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{max(width, 460):.1f}" '
         f'height="{height:.1f}" font-family="sans-serif" font-size="12">'
@@ -68,15 +68,15 @@ def _lines(section: SectionMakespan) -> Iterator[str]:
     for x, letter, kind in ((_LEFT, "L", "load/store unit"), (_LEFT + 120, "C", "core")):
         yield _box(x, 26, 11, 11, _COLOURS[letter])
         yield _text(x + 16, 36, kind, "start")
-    for warp in range(0, warps, max(1, round(14 / row))):
-        yield _text(_LEFT - 6, _TOP + (warp + 0.5) * row + 4, f"warp {warp + 1}", "end")
-    yield from _cells(section, cell, row)
-    bottom = _TOP + warps * row
-    yield from _axis(slots, cell, bottom + row)
-    yield _text(_LEFT - 6, bottom + row * 0.5 + 4, "both", "end")
+    for warp in range(0, warps, max(1, round(14 / pitch))):
+        yield _text(_LEFT - 6, _TOP + (warp + 0.5) * pitch + 4, f"warp {warp + 1}", "end")
+    yield from _cells(section, cell, pitch)
+    bottom = _TOP + warps * pitch
+    yield from _axis(slots, cell, bottom + pitch)
+    yield _text(_LEFT - 6, bottom + pitch * 0.5 + 4, "both", "end")
     for number, slot in enumerate(schedule.slots):
         if slot.load_store and slot.cores:
-            yield _box(_LEFT + number * cell, bottom + 0.3 * row, cell, 0.4 * row, "#aa3377")
+            yield _box(_LEFT + number * cell, bottom + 0.3 * pitch, cell, 0.4 * pitch, "#aa3377")
     yield "</svg>"
 
 

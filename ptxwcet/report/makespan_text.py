@@ -33,11 +33,11 @@ def render_makespan_text(title: str, makespan: Makespan) -> str:
         lines += _section(first)
     else:
         lines += [f"sections   {len(makespan.sections)}, all warps meet at the end of each"]
-        for one in makespan.sections[:_MOST_SECTIONS]:
-            shape = one.problem.shape
+        for section in makespan.sections[:_MOST_SECTIONS]:
+            shape = section.problem.shape
             lines.append(
-                f"           {one.multiplicity:,} x {one.answer.slots:,} slots: I = "
-                f"{shape.length:,}, M = {shape.pairs:,}  {_short(written(one.tree), 40)}"
+                f"           {section.multiplicity:,} x {section.answer.slots:,} slots: I = "
+                f"{shape.length:,}, M = {shape.pairs:,}  {_short(written(section.tree), 40)}"
             )
         if len(makespan.sections) > _MOST_SECTIONS:
             lines.append(f"           and {len(makespan.sections) - _MOST_SECTIONS} more")
@@ -61,16 +61,16 @@ def render_makespan_text(title: str, makespan: Makespan) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _section(one: SectionMakespan) -> list[str]:
-    given, solved = shape_of(one.tree), one.problem.shape
+def _section(section: SectionMakespan) -> list[str]:
+    given, solved = shape_of(section.tree), section.problem.shape
     lines = [
-        f"string     {_short(written(one.tree))}  ({given.length:,} instructions: "
+        f"string     {_short(written(section.tree))}  ({given.length:,} instructions: "
         f"{given.loads:,} L, {given.cores:,} C)"
     ]
     if solved != given:
         lines.append(
-            f"           solved as {_short(written(one.problem.tree))}  ({solved.length:,} slots a "
-            "warp)"
+            f"           solved as {_short(written(section.problem.tree))}  ({solved.length:,} "
+            "slots a warp)"
         )
     return lines
 
@@ -91,18 +91,18 @@ def makespan_data(makespan: Makespan) -> dict[str, Any]:
         "seconds": round(makespan.seconds, 6),
         "sections": [
             {
-                "multiplicity": one.multiplicity,
-                "string": _short(written(one.tree), 10_000),
-                "instructions": one.problem.shape.length,
-                "disjoint_pairs": one.problem.shape.pairs,
-                "load_store": one.problem.load_store,
-                "cores": one.problem.cores,
-                "slots": one.answer.slots,
-                "at_least_slots": one.answer.lower,
-                "method": one.answer.claim.method,
-                "note": one.answer.note,
+                "multiplicity": section.multiplicity,
+                "string": _short(written(section.tree), 10_000),
+                "instructions": section.problem.shape.length,
+                "disjoint_pairs": section.problem.shape.pairs,
+                "load_store": section.problem.load_store,
+                "cores": section.problem.cores,
+                "slots": section.answer.slots,
+                "at_least_slots": section.answer.lower,
+                "method": section.answer.claim.method,
+                "note": section.answer.note,
             }
-            for one in makespan.sections
+            for section in makespan.sections
         ],
         "assumptions": [
             {"key": one.key, "text": one.text, "state": one.state.value, "source": one.source}

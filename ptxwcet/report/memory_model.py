@@ -61,8 +61,8 @@ def build_memory_report(
     return MemoryReport(*machine_head(answer), rows)
 
 
-def _row(one: StudiedAccesses, lines: SourceLines) -> KernelAccessesRow:
-    kernel, launch = one.kernel, one.launch
+def _row(studied: StudiedAccesses, lines: SourceLines) -> KernelAccessesRow:
+    kernel, launch = studied.kernel, studied.launch
     return KernelAccessesRow(
         kernel.name,
         kernel.readable,
@@ -70,9 +70,9 @@ def _row(one: StudiedAccesses, lines: SourceLines) -> KernelAccessesRow:
         launch.grid,
         tuple(sorted(launch.parameters.items())),
         name_rows(launch),
-        one.bound_cycles,
-        tuple(map(launch.name_of, one.accesses.pointers)),
-        access_rows(kernel, one.accesses, lines, one.paid, one.bound_cycles),
+        studied.bound_cycles,
+        tuple(map(launch.name_of, studied.accesses.pointers)),
+        access_rows(kernel, studied.accesses, lines, studied.paid, studied.bound_cycles),
     )
 
 

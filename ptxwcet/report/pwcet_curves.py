@@ -86,7 +86,7 @@ def _frame(plot: Any, study: Study, unit: str, right: float) -> None:
 
 
 def _probabilities(study: Study) -> Floats:
-    """From where the curve's laws speak on, down to a tenth of the least asked for."""
+    """Probabilities to draw: from where the laws begin to a tenth of the least asked for."""
     begins = [
         1.0 / fit.tail.extremes.block_size
         if fit.tail.law.family.is_of_maxima
@@ -114,18 +114,18 @@ def _curve(plot: Any, study: Study, colour: str, label: str, style: str = "-") -
 
 
 def _interval(plot: Any, study: Study) -> float:
-    """Draws interval and answers as they are printed; the largest time among them.
+    """Draws the interval and the answers as printed; returns the largest time among them.
 
     An end that was not found is drawn beyond the right edge of the picture.
     """
-    rows = [row for row in (*study.band, *study.curve) if np.isfinite(row.law)]
-    rows.sort(key=lambda row: -row.exceedance)
-    known = [time for row in rows for time in (row.pwcet, row.estimate) if np.isfinite(time)]
-    right = max([study.sample.high_water_mark, *known])
+    points = [row for row in (*study.band, *study.curve) if np.isfinite(row.law)]
+    points.sort(key=lambda point: -point.exceedance)
+    finite = [time for row in points for time in (row.pwcet, row.estimate) if np.isfinite(time)]
+    right = max([study.sample.high_water_mark, *finite])
     plot.fill_betweenx(
-        [row.exceedance for row in rows],
-        [row.low for row in rows],
-        [min(row.pwcet, 1e3 * right) for row in rows],
+        [row.exceedance for row in points],
+        [row.low for row in points],
+        [min(row.pwcet, 1e3 * right) for row in points],
         color=RED,
         alpha=0.12,
         lw=0,

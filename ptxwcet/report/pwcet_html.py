@@ -27,8 +27,8 @@ def render_pwcet_html(report: PwcetReport, pictures: Sequence[Picture], made: Ma
     ]
     if len(report.conditions) > 1:
         body += [*_summary(report), *_figures(pictures, "")]
-    for row in report.conditions:
-        body += _condition(row, report, pictures)
+    for condition in report.conditions:
+        body += _condition(condition, report, pictures)
     body.append("<h2>Assumed, besides the tests</h2><ul>")
     body += [f"<li>{escape(said)}</li>" for said in report.assumptions]
     body.append(f"</ul><p>Method: {escape(report.citation)}.</p>")
@@ -60,54 +60,60 @@ def _summary(report: PwcetReport) -> Iterator[str]:
     yield "<h2>All conditions</h2>"
     head = ["condition", "runs", "high-water mark"]
     head += [f"pWCET, {p:g}" for p in report.settings.probabilities] + ["claim"]
-    rows = []
-    for row in report.conditions:
-        curve = [format_time(point.pwcet) for point in row.curve]
+    table = []
+    for condition in report.conditions:
+        curve = [format_time(point.pwcet) for point in condition.curve]
         curve = curve or ["-"] * len(report.settings.probabilities)
-        mark = format_time(row.high_water_mark)
-        rows.append([escape(row.label), f"{row.runs:,}", mark, *curve, _word(_claim(row))])
+        mark = format_time(condition.high_water_mark)
+        table.append(
+            [escape(condition.label), f"{condition.runs:,}", mark, *curve, _word(_claim(condition))]
+        )
     if report.envelope:
         values = [format_time(point.pwcet) for point in report.envelope]
         claim = report.envelope_guarantee or "refused: forced, bounds nothing"
-        rows.append(["<b>envelope</b>", "", "", *values, _word(claim)])
+        table.append(["<b>envelope</b>", "", "", *values, _word(claim)])
     numbers = range(1, 3 + len(report.settings.probabilities))
-    yield _table(head, rows, list(numbers))
+    yield _table(head, table, list(numbers))
     if not report.envelope:
         yield '<p class="refused">No envelope: the curve of a condition is refused.</p>'
     orders = [
         [
-            escape(row.first),
-            escape(row.order),
-            escape(row.second),
-            f"{row.above:z.3f}",
-            format_p(row.p_above),
-            f"{row.below:z.3f}",
-            format_p(row.p_below),
+            escape(comparison.first),
+            escape(comparison.order),
+            escape(comparison.second),
+            f"{comparison.above:z.3f}",
+            format_p(comparison.p_above),
+            f"{comparison.below:z.3f}",
+            format_p(comparison.p_below),
         ]
-        for row in report.comparisons
+        for comparison in report.comparisons
     ]
     yield _table(["", "", "", "longer by", "p", "shorter by", "p"], orders, [3, 4, 5, 6])
 
 
 def _condition(
-    row: ConditionRow, report: PwcetReport, pictures: Sequence[Picture]
+    condition: ConditionRow, report: PwcetReport, pictures: Sequence[Picture]
 ) -> Iterator[str]:
-    yield f"<h2>{escape(row.label)}</h2>"
+    yield f"<h2>{escape(condition.label)}</h2>"
     yield (
-        f"<p>{row.runs:,} runs, mean {row.mean:,.1f} {report.unit}, high-water mark "
-        f"{format_time(row.high_water_mark)} {report.unit}"
-        + (f"; {row.discarded:,} runs discarded for counter overflows" if row.discarded else "")
+        f"<p>{condition.runs:,} runs, mean {condition.mean:,.1f} {report.unit}, high-water mark "
+        f"{format_time(condition.high_water_mark)} {report.unit}"
+        + (
+            f"; {condition.discarded:,} runs discarded for counter overflows"
+            if condition.discarded
+            else ""
+        )
         + ".</p>"
     )
-    if row.drawn is not None:
+    if condition.drawn is not None:
         yield (
-            f"<p>Drawn on {escape(row.drawn.machine)}, {row.drawn.sms} SMs, "
-            f"{row.drawn.resident_blocks} resident blocks.</p>"
+            f"<p>Drawn on {escape(condition.drawn.machine)}, {condition.drawn.sms} SMs, "
+            f"{condition.drawn.resident_blocks} resident blocks.</p>"
         )
-    if row.static_bound is not None:
-        yield f"<p>Static bound: {escape(format_bound(row.static_bound, report.unit))}.</p>"
-    yield from _curve(row, report)
-    yield from _figures([one for one in pictures if one.name == "exceedance"], row.label)
+    if condition.static_bound is not None:
+        yield f"<p>Static bound: {escape(format_bound(condition.static_bound, report.unit))}.</p>"
+    yield from _curve(condition, report)
+    yield from _figures([one for one in pictures if one.name == "exceedance"], condition.label)
     yield "<h3>Hypotheses</h3>"
     yield _table(
         ["test", "hypothesis", "statistic", "p", "verdict", "meaning"],
@@ -120,35 +126,37 @@ def _condition(
                 _word(test.verdict),
                 escape(test.meaning),
             ]
-            for test in row.tests
+            for test in condition.tests
         ],
         [2, 3],
     )
-    gates = [[escape(gate.gate), _word(gate.state), escape(gate.reason)] for gate in row.gates]
+    gates = [
+        [escape(gate.gate), _word(gate.state), escape(gate.reason)] for gate in condition.gates
+    ]
     yield _table(["needed", "state", "by"], gates, [])
     yield from _figures(
-        [one for one in pictures if one.name in ("series", "extremogram")], row.label
+        [one for one in pictures if one.name in ("series", "extremogram")], condition.label
     )
     yield "<h3>Fits</h3>"
-    yield _fits(row, report)
-    yield "<ul>" + "".join(f"<li>{escape(note)}</li>" for note in row.notes) + "</ul>"
+    yield _fits(condition, report)
+    yield "<ul>" + "".join(f"<li>{escape(note)}</li>" for note in condition.notes) + "</ul>"
     yield from _figures(
-        [one for one in pictures if one.name in ("quantiles", "stability")], row.label
+        [one for one in pictures if one.name in ("quantiles", "stability")], condition.label
     )
 
 
-def _curve(row: ConditionRow, report: PwcetReport) -> Iterator[str]:
-    yield f'<div class="box"><p>Claim: {_word(_claim(row))}</p>'
-    for kind, reasons in (("refused", row.refused_for), ("estimate", row.weakened_for)):
+def _curve(condition: ConditionRow, report: PwcetReport) -> Iterator[str]:
+    yield f'<div class="box"><p>Claim: {_word(_claim(condition))}</p>'
+    for kind, reasons in (("refused", condition.refused_for), ("estimate", condition.weakened_for)):
         for reason in reasons:
             yield f'<p class="{kind}">{escape(reason)}</p>'
-    for one in row.diagnostics:
-        if one.severity == "warning":
-            yield f'<p class="estimate">[{one.code}] {escape(one.message)}</p>'
-    if row.curve:
+    for diagnostic in condition.diagnostics:
+        if diagnostic.severity == "warning":
+            yield f'<p class="estimate">[{diagnostic.code}] {escape(diagnostic.message)}</p>'
+    if condition.curve:
         yield (
             f"<p>pWCET: the upper end of the {100 * report.settings.confidence:g} % interval. "
-            f"The gate tested the law {row.tested_law}.</p>"
+            f"The gate tested the law {condition.tested_law}.</p>"
         )
         yield _table(
             [
@@ -168,18 +176,18 @@ def _curve(row: ConditionRow, report: PwcetReport) -> Iterator[str]:
                     point.estimate_law,
                     format_time(point.low),
                 ]
-                for point in row.curve
+                for point in condition.curve
             ],
             [0, 1, 3, 5],
         )
     yield "</div>"
 
 
-def _fits(row: ConditionRow, report: PwcetReport) -> str:
+def _fits(condition: ConditionRow, report: PwcetReport) -> str:
     head = ["law", "choice", "extremes", "location", "scale", "xi", "+-", "p: KS", "AD", "CvM"]
-    shown = any(fit.levels for fit in row.fits)
+    shown = any(fit.levels for fit in condition.fits)
     head += [f"{p:g}" for p in report.settings.probabilities] if shown else []
-    rows = [
+    table = [
         [
             fit.family,
             f"{fit.choice:,.6g}",
@@ -193,9 +201,9 @@ def _fits(row: ConditionRow, report: PwcetReport) -> str:
             f"{fit.p_cramer_von_mises:.3f}",
             *(format_time(level) for level in fit.levels),
         ]
-        for fit in row.fits
+        for fit in condition.fits
     ]
-    return _table(head, rows, list(range(1, len(head))))
+    return _table(head, table, list(range(1, len(head))))
 
 
 def _figures(pictures: Sequence[Picture], label: str) -> Iterator[str]:

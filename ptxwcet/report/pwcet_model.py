@@ -229,14 +229,14 @@ class PwcetReport(ReportHead):
 def build_pwcet_report(answer: PwcetAnswer, *, force: bool) -> PwcetReport:
     """The report of an answer; ``force`` shows refused curves, marked. Deterministic."""
     drawn = answer.drawn or (None,) * len(answer.studies)
-    rows = zip(answer.studies, answer.discarded, drawn, answer.bounds, strict=True)
+    conditions = zip(answer.studies, answer.discarded, drawn, answer.bounds, strict=True)
     shown = answer.envelope.guarantee is not None or force
     return PwcetReport(
         *report_head(),
         answer.sources,
         answer.unit.value,
         _settings(answer.settings),
-        tuple(_condition(*row, answer.unit, force) for row in rows),
+        tuple(_condition(*row, answer.unit, force) for row in conditions),
         tuple(_comparison(row) for row in answer.comparisons),
         _envelope(answer.envelope) if shown else (),
         answer.envelope.guarantee.value if answer.envelope.guarantee else None,

@@ -64,12 +64,14 @@ def draw_plots(answer: PwcetAnswer, report: PwcetReport) -> tuple[Picture, ...]:
 
     Curves that ``report`` does not show are not drawn. Cost: about a second a condition.
     """
-    found = []
-    for study, row, known in zip(answer.studies, report.conditions, answer.bounds, strict=True):
-        bound = known.cycles if known is not None else None
-        label, unit, shown = study.sample.label, report.unit, bool(row.curve)
+    pictures = []
+    for study, condition, static in zip(
+        answer.studies, report.conditions, answer.bounds, strict=True
+    ):
+        bound = static.cycles if static is not None else None
+        label, unit, shown = study.sample.label, report.unit, bool(condition.curve)
         shape = "as in [E] Figs. 3 and 4"
-        found += [
+        pictures += [
             Picture(
                 "series",
                 label,
@@ -104,7 +106,7 @@ def draw_plots(answer: PwcetAnswer, report: PwcetReport) -> tuple[Picture, ...]:
         with_curve = [
             s for s, row in zip(answer.studies, report.conditions, strict=True) if row.curve
         ]
-        found.append(
+        pictures.append(
             Picture(
                 "conditions",
                 "",
@@ -113,7 +115,7 @@ def draw_plots(answer: PwcetAnswer, report: PwcetReport) -> tuple[Picture, ...]:
                 draw_conditions(answer.studies, with_curve, report.unit),
             )
         )
-    return tuple(found)
+    return tuple(pictures)
 
 
 def write_plots(pictures: Sequence[Picture], folder: Path, form: str) -> None:
@@ -145,7 +147,7 @@ def _whole_lags(plot: Any) -> None:
 
 
 def _thinned(values: Floats) -> tuple[Floats, Floats]:
-    """Places and values; of many, the least and the largest of each piece."""
+    """Places and values of points to draw: of a long series the least and largest of each piece."""
     n = len(values)
     if n <= _MOST_POINTS:
         return np.arange(n, dtype=np.float64), values
@@ -241,11 +243,11 @@ def _stability(study: Study, unit: str) -> Figure:
     return figure
 
 
-def _shapes(plot: Any, rows: Sequence[Candidate], label: str, chosen: float) -> None:
-    errors = [1.96 * row.shape_error for row in rows]
+def _shapes(plot: Any, candidates: Sequence[Candidate], label: str, chosen: float) -> None:
+    errors = [1.96 * row.shape_error for row in candidates]
     plot.errorbar(
-        [row.choice for row in rows],
-        [row.shape for row in rows],
+        [row.choice for row in candidates],
+        [row.shape for row in candidates],
         errors,
         fmt="o",
         ms=4,

@@ -26,8 +26,8 @@ def render_pwcet_text(report: PwcetReport) -> str:
         f"ptxwcet {report.version}  {', '.join(report.sources)}",
         *settings_lines(report.settings),
     ]
-    for row in report.conditions:
-        lines += ["", *_condition(row, report)]
+    for condition in report.conditions:
+        lines += ["", *_condition(condition, report)]
     if report.comparisons:
         lines += ["", "conditions by stochastic order (one-sided Kolmogorov-Smirnov tests)"]
         for pair in report.comparisons:
@@ -43,40 +43,40 @@ def render_pwcet_text(report: PwcetReport) -> str:
     return "\n".join(line.rstrip() for line in lines) + "\n"
 
 
-def settings_lines(row: SettingsRow) -> Iterator[str]:
+def settings_lines(settings: SettingsRow) -> Iterator[str]:
     """What was asked for, in two lines."""
-    how = {"pot": "peaks over a threshold", "bm": "block maxima"}[row.extremes]
+    how = {"pot": "peaks over a threshold", "bm": "block maxima"}[settings.extremes]
     laws = {
         "larger": "the larger of the laws with and without a shape",
         "free": "the law with a shape",
         "zero": "the law of shape 0",
-    }[row.shape]
+    }[settings.shape]
     yield f"curve      {how}, {laws}"
     yield (
-        f"           {row.estimator.upper()}, {row.interval} intervals of "
-        f"{100 * row.confidence:g} %; tests at level {row.level:g}; seed {row.seed}"
+        f"           {settings.estimator.upper()}, {settings.interval} intervals of "
+        f"{100 * settings.confidence:g} %; tests at level {settings.level:g}; seed {settings.seed}"
     )
 
 
-def _condition(row: ConditionRow, report: PwcetReport) -> Iterator[str]:
+def _condition(condition: ConditionRow, report: PwcetReport) -> Iterator[str]:
     unit = report.unit
-    grid = f", grid of {row.resolution:g}" if row.resolution else ""
-    yield f"condition  {row.label}"
+    grid = f", grid of {condition.resolution:g}" if condition.resolution else ""
+    yield f"condition  {condition.label}"
     yield (
-        f"runs       {row.runs:,}, mean {row.mean:,.1f}, high-water mark "
-        f"{format_time(row.high_water_mark)} {unit}{grid}"
+        f"runs       {condition.runs:,}, mean {condition.mean:,.1f}, high-water mark "
+        f"{format_time(condition.high_water_mark)} {unit}{grid}"
     )
-    if row.discarded:
-        yield f"discarded  {row.discarded:,} runs for counter overflows"
-    if row.drawn is not None:
-        yield from _drawn(row.drawn)
-    if row.static_bound is not None:
-        yield f"static     {format_bound(row.static_bound, report.unit)}"
+    if condition.discarded:
+        yield f"discarded  {condition.discarded:,} runs for counter overflows"
+    if condition.drawn is not None:
+        yield from _drawn(condition.drawn)
+    if condition.static_bound is not None:
+        yield f"static     {format_bound(condition.static_bound, report.unit)}"
     yield ""
     yield f"{'hypotheses':<31}{'statistic':>11}{'p':>13}  verdict"
-    for test in row.tests:
+    for test in condition.tests:
         yield from _test(test)
-    index = row.extremal_index
+    index = condition.extremal_index
     blocks = "-" if index.blocks is None else f"{index.blocks:.3f}"
     yield (
         f"  theta: intervals {index.intervals:.3f}, blocks of {index.block_length} {blocks}, runs "
@@ -85,14 +85,14 @@ def _condition(row: ConditionRow, report: PwcetReport) -> Iterator[str]:
     )
     yield ""
     yield "gates"
-    for gate in row.gates:
+    for gate in condition.gates:
         yield f"  {gate.gate:<26}{gate.state:<10}{gate.reason}"
     yield ""
-    yield from _fits(row, report)
-    for note in row.notes:
+    yield from _fits(condition, report)
+    for note in condition.notes:
         yield f"  {note}"
     yield ""
-    yield from _curve(row, report)
+    yield from _curve(condition, report)
 
 
 def format_bound(row: BoundRow, unit: str) -> str:
@@ -125,18 +125,18 @@ def _fits(row: ConditionRow, report: PwcetReport) -> Iterator[str]:
     yield from aligned([head, *(_fit(fit) for fit in row.fits)])
 
 
-def _fit(row: FitRow) -> list[str]:
-    has_shape = row.family in ("gev", "gpd")
-    tests = (row.p_kolmogorov_smirnov, row.p_anderson_darling, row.p_cramer_von_mises)
+def _fit(fit: FitRow) -> list[str]:
+    has_shape = fit.family in ("gev", "gpd")
+    tests = (fit.p_kolmogorov_smirnov, fit.p_anderson_darling, fit.p_cramer_von_mises)
     return [
-        f"  {row.family}",
-        f"b = {row.choice:g}" if row.family in ("gev", "gumbel") else f"u = {row.choice:,.6g}",
-        f"{row.extremes:,}",
-        f"{row.scale:.4g}",
-        f"{row.shape:+.3f}" if has_shape else "0",
-        format_error(row.shape_error) if has_shape else "",
+        f"  {fit.family}",
+        f"b = {fit.choice:g}" if fit.family in ("gev", "gumbel") else f"u = {fit.choice:,.6g}",
+        f"{fit.extremes:,}",
+        f"{fit.scale:.4g}",
+        f"{fit.shape:+.3f}" if has_shape else "0",
+        format_error(fit.shape_error) if has_shape else "",
         *(f"{p:.3f}" for p in tests),
-        *(format_time(level) for level in row.levels),
+        *(format_time(level) for level in fit.levels),
     ]
 
 
@@ -148,27 +148,27 @@ def aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
         yield "  ".join((f"{first:<{wide[0]}}", *cells))
 
 
-def _curve(row: ConditionRow, report: PwcetReport) -> Iterator[str]:
-    if row.guarantee is None:
-        word = "FORCED" if row.is_forced else "REFUSED"
+def _curve(condition: ConditionRow, report: PwcetReport) -> Iterator[str]:
+    if condition.guarantee is None:
+        word = "FORCED" if condition.is_forced else "REFUSED"
         yield f"{word:<11}there is no probabilistic WCET of these times:"
-        for reason in row.refused_for:
+        for reason in condition.refused_for:
             yield f"           {reason}"
-        if row.is_forced:
+        if condition.is_forced:
             yield "           the figures below are printed for --force and bound nothing"
-    if row.curve:
+    if condition.curve:
         settings = report.settings
         yield (
             f"pWCET      {report.unit}, exceeded by one run with at most the probability: upper "
             f"ends of {100 * settings.confidence:g} % intervals"
         )
         head = ["  probability", "pWCET", "law", "estimated curve", "law", "interval from", "claim"]
-        yield from aligned([head, *(_point(point, row) for point in row.curve)])
-    for one in row.diagnostics:
-        if one.severity == "warning":
-            yield f"  [{one.code}] {one.message}"
-    for reason in row.weakened_for:
-        yield f"  {'weakened' if row.guarantee else 'besides'}: {reason}"
+        yield from aligned([head, *(_point(point, condition) for point in condition.curve)])
+    for diagnostic in condition.diagnostics:
+        if diagnostic.severity == "warning":
+            yield f"  [{diagnostic.code}] {diagnostic.message}"
+    for reason in condition.weakened_for:
+        yield f"  {'weakened' if condition.guarantee else 'besides'}: {reason}"
 
 
 def _point(point: PointRow, row: ConditionRow) -> list[str]:

@@ -66,7 +66,7 @@ def _value(kind: Any, data: Any, place: str) -> Any:
 
 
 def _words(names: Any) -> list[str]:
-    """All that an annotated text may be."""
+    """The values that a text may have: of a Literal's arguments, or of an enumeration."""
     if not isinstance(names, EnumMeta):
         return list(names)
     members: Mapping[str, Enum] = names.__members__
@@ -85,7 +85,7 @@ def _tuple(arguments: tuple[Any, ...], data: Any, place: str) -> tuple[Any, ...]
 
 
 def _alternative(kinds: tuple[Any, ...], data: Any) -> Any:
-    """The type that data are meant to be: objects have a ``status``, of which one type is."""
+    """The type that the data are meant to have: objects name theirs by their ``status``."""
     if isinstance(data, dict):
         models = [one for one in kinds if dataclasses.is_dataclass(one)]
         meant = (one for one in models if data.get("status") in get_args(_hints(one).get("status")))  # type: ignore[arg-type]

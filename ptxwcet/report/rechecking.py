@@ -45,15 +45,15 @@ def recheck(report: Mapping[str, Any], module: Module) -> Iterator[Rechecked]:
     """
     kernels = {kernel.name: kernel for kernel in module.kernels}
     try:
-        for row in report["kernels"]:
-            loops = [(loop, one) for loop in row.get("loops", ()) for one in _certificates(loop)]
+        for entry in report["kernels"]:
+            loops = [(loop, one) for loop in entry.get("loops", ()) for one in _certificates(loop)]
             if not loops:
                 continue
-            if row["kernel"] not in kernels:
-                raise NoReport(f"the file has no kernel {row['kernel']}")
-            graph = _graph(kernels[row["kernel"]], module)
-            for loop, one in loops:
-                yield _rechecked(graph, loop, one)
+            if entry["kernel"] not in kernels:
+                raise NoReport(f"the file has no kernel {entry['kernel']}")
+            graph = _graph(kernels[entry["kernel"]], module)
+            for loop, certificate in loops:
+                yield _rechecked(graph, loop, certificate)
     except KeyError as missing:
         raise NoReport(f"no report of this file with certificates: {missing} is missing") from None
     except (ValueError, TypeError, AttributeError) as error:
@@ -79,15 +79,15 @@ def _certificates(loop: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _rechecked(
-    graph: FlowGraph, row: Mapping[str, Any], certificate: Mapping[str, Any]
+    graph: FlowGraph, entry: Mapping[str, Any], certificate: Mapping[str, Any]
 ) -> Rechecked:
     proof = proof_from(certificate, graph.cfg)
-    block, kernel = row["block"], graph.kernel
+    block, kernel = entry["block"], graph.kernel
     header = block_named(graph.cfg, block)
     loop = graph.forest.loop_at(header)
     if loop is None:
         raise NoReport(f"no loop begins at {block} of kernel {kernel.readable}")
-    iterations, most = certificate["iterations"], row["iterations"]
+    iterations, most = certificate["iterations"], entry["iterations"]
     if type(iterations) is not int or type(most) is not int:
         raise NoReport("iterations of a loop are no number")
     if most < iterations or iterations < proof.certificate.back_edges + is_rotated(loop):

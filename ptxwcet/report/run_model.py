@@ -98,11 +98,11 @@ def build_run_report(
     return RunReport(*machine_head(answer), rows)
 
 
-def _simulated(clock_mhz: int, row: KernelSimulation) -> SimulatedKernel:
-    run, launch = row.run, row.prepared.launch
+def _simulated(clock_mhz: int, simulation: KernelSimulation) -> SimulatedKernel:
+    run, launch = simulation.run, simulation.prepared.launch
     return SimulatedKernel(
-        kernel=row.prepared.kernel.name,
-        readable=row.prepared.kernel.readable,
+        kernel=simulation.prepared.kernel.name,
+        readable=simulation.prepared.kernel.readable,
         block=launch.block,
         grid=launch.grid,
         parameters=tuple(sorted(launch.parameters.items())),
@@ -111,17 +111,17 @@ def _simulated(clock_mhz: int, row: KernelSimulation) -> SimulatedKernel:
         policy=run.policy.value,
         seed=run.seed,
         jitter_percent=run.jitter.percent,
-        is_resolved=row.is_resolved,
+        is_resolved=simulation.is_resolved,
         cycles=run.cycles,
         microseconds=round(run.cycles / clock_mhz, 3),
         guarantee=Guarantee.OBSERVED.value,
         instructions=run.instructions,
         stepped=run.stepped,
         issue_utilisation_percent=round(100 * run.issue_utilisation, 2),
-        block_ranges=len(row.prepared.pieces),
+        block_ranges=len(simulation.prepared.pieces),
         all_warps=_total(run.warps),
         warps=tuple(WarpStalls(w.warp, w.end_cycle, _total([w])) for w in run.warps),
-        sections=_sections(row),
+        sections=_sections(simulation),
     )
 
 
@@ -145,15 +145,15 @@ def _total(warps: Iterable[WarpRun]) -> StallRow:
     return _row(stalls, drain, sum(warp.finished_cycles for warp in warps))
 
 
-def _sections(row: KernelSimulation) -> tuple[SectionStalls, ...]:
+def _sections(simulation: KernelSimulation) -> tuple[SectionStalls, ...]:
     stalls: dict[int | None, Stalls] = {}
     executions: dict[int | None, int] = {}
-    for warp in row.run.warps:
+    for warp in simulation.run.warps:
         for section in warp.sections:
             stalls[section.after] = stalls.get(section.after, Stalls()) + section.stalls
             executions[section.after] = executions.get(section.after, 0) + section.executions
     ordered = sorted(stalls, key=lambda after: -1 if after is None else after)
-    kernel = row.prepared.kernel
+    kernel = simulation.prepared.kernel
     return tuple(
         SectionStalls(
             "start" if after is None else place(kernel, after),

@@ -56,17 +56,17 @@ def build_sequence_report(bound: SequenceBound) -> SequenceReport:
     )
 
 
-def _row(one: BoundedLaunch, cycles: int) -> SequencedLaunch:
-    launch, claim = one.row.launch, one.bound.claim
+def _row(bounded: BoundedLaunch, cycles: int) -> SequencedLaunch:
+    launch, claim = bounded.row.launch, bounded.bound.claim
     assert launch.grid is not None, "a bounded launch has a grid"
-    total = one.times * claim.cycles
+    total = bounded.times * claim.cycles
     return SequencedLaunch(
-        one.path,
-        one.row.kernel.name,
-        one.row.kernel.readable,
+        bounded.path,
+        bounded.row.kernel.name,
+        bounded.row.kernel.readable,
         launch.block,
         launch.grid,
-        one.times,
+        bounded.times,
         claim.cycles,
         total,
         round(100 * total / cycles, 2) if cycles else 0.0,
@@ -76,17 +76,18 @@ def _row(one: BoundedLaunch, cycles: int) -> SequencedLaunch:
 
 def render_sequence_text(report: SequenceReport) -> str:
     """The launches in order, their sum, and what it rests on."""
-    rows = [
+    launches = [
         (
-            f"{row.times:,} x",
-            f"{row.cycles:,}",
-            f"{row.total_cycles:,}",
-            f"{row.share_percent:.1f} %",
-            f"{row.readable}, grid {_size(row.grid)}, block {_size(row.block)} ({row.file})",
+            f"{launch.times:,} x",
+            f"{launch.cycles:,}",
+            f"{launch.total_cycles:,}",
+            f"{launch.share_percent:.1f} %",
+            f"{launch.readable}, grid {_size(launch.grid)}, block {_size(launch.block)} "
+            f"({launch.file})",
         )
-        for row in report.launches[:_MOST_ROWS]
+        for launch in report.launches[:_MOST_ROWS]
     ]
-    table = [("times", "cycles each", "total", "share", "launch"), *rows]
+    table = [("times", "cycles each", "total", "share", "launch"), *launches]
     widths = [max(len(row[i]) for row in table) for i in range(4)]
     lines = [
         "  ".join([*(cell.rjust(widths[i]) for i, cell in enumerate(row[:4])), row[4]])

@@ -188,18 +188,20 @@ def launch_text(kernel: BoundedKernel) -> str:
 
 def _budget(kernel: BoundedKernel) -> list[str]:
     """The verdict, by which claim, and how much of the budget is taken; nothing without one."""
-    row = kernel.budget
-    if row is None:
+    limit = kernel.budget
+    if limit is None:
         return []
-    whose = "a block" if row.of == "block" else "the launch"
-    if row.guarantee is None:
-        return [f"BUDGET     {row.verdict}: {row.budget} is for {whose}, which has no bound"]
-    cycles = kernel.bound_cycles if row.of == "block" or not kernel.launch else kernel.launch.cycles
+    whose = "a block" if limit.of == "block" else "the launch"
+    if limit.guarantee is None:
+        return [f"BUDGET     {limit.verdict}: {limit.budget} is for {whose}, which has no bound"]
+    cycles = (
+        kernel.bound_cycles if limit.of == "block" or not kernel.launch else kernel.launch.cycles
+    )
     return [
-        f"BUDGET     {row.verdict}: {cycles:,} of {row.cycles:,} cycles for {whose} "
-        f"({100 * cycles / row.cycles:.1f} % of {row.budget})   {row.guarantee}"
-        if row.cycles
-        else f"BUDGET     {row.verdict}: {row.budget} is less than a cycle"
+        f"BUDGET     {limit.verdict}: {cycles:,} of {limit.cycles:,} cycles for {whose} "
+        f"({100 * cycles / limit.cycles:.1f} % of {limit.budget})   {limit.guarantee}"
+        if limit.cycles
+        else f"BUDGET     {limit.verdict}: {limit.budget} is less than a cycle"
     ]
 
 
@@ -235,19 +237,19 @@ def _warps(kernel: BoundedKernel) -> list[str]:
     return _table(title, rows)
 
 
-def _table(title: str, rows: Iterable[tuple[str, ...]], most: int = _MOST_ROWS) -> list[str]:
-    rows = list(rows)
-    if not rows:
+def _table(title: str, table: Iterable[tuple[str, ...]], most: int = _MOST_ROWS) -> list[str]:
+    table = list(table)
+    if not table:
         return []
-    shown = rows[:most]
+    shown = table[:most]
     widths = [max(len(row[i]) for row in shown) for i in range(len(shown[0]))]
     lines = ["", title]
-    for row in shown:
+    for texts in shown:
         cells = [
-            cell.rjust(width) if cell[:1].isdigit() and i < len(row) - 1 else cell.ljust(width)
-            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+            cell.rjust(width) if cell[:1].isdigit() and i < len(texts) - 1 else cell.ljust(width)
+            for i, (cell, width) in enumerate(zip(texts, widths, strict=True))
         ]
         lines.append("  " + "  ".join(cells).rstrip())
-    if len(rows) > len(shown):
-        lines.append(f"  and {len(rows) - len(shown)} more (--format json lists all)")
+    if len(table) > len(shown):
+        lines.append(f"  and {len(table) - len(shown)} more (--format json lists all)")
     return lines

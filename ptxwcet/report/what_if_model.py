@@ -50,25 +50,25 @@ class WhatIfReport(MachineHead):
 def build_what_if_report(
     answer: Answer[BoundVariants], failures: list[Diagnostic] | None = None
 ) -> WhatIfReport:
-    """The report of an answer."""
+    """The report of bounds on machines that differ in one figure."""
     rows = kernel_rows(answer, lambda one: one.kernel, _row, failures)
     return WhatIfReport(*machine_head(answer), rows)
 
 
-def _row(one: BoundVariants) -> VariantsRow:
+def _row(bound: BoundVariants) -> VariantsRow:
     variants = tuple(
         VariantRow(
             each.variant,
             each.cycles,
-            _growth(one.cycles, each.cycles),
+            _growth(bound.cycles, each.cycles),
             each.launch_cycles,
-            _growth(one.launch_cycles, each.launch_cycles),
+            _growth(bound.launch_cycles, each.launch_cycles),
             each.reason,
         )
-        for each in one.variants
+        for each in bound.variants
     )
-    kernel = one.kernel
-    return VariantsRow(kernel.name, kernel.readable, one.cycles, one.launch_cycles, variants)
+    kernel = bound.kernel
+    return VariantsRow(kernel.name, kernel.readable, bound.cycles, bound.launch_cycles, variants)
 
 
 def _growth(old: int | None, new: int | None) -> float | None:
@@ -76,7 +76,7 @@ def _growth(old: int | None, new: int | None) -> float | None:
 
 
 def render_what_if_text(report: WhatIfReport) -> str:
-    """A table for each kernel."""
+    """The report as text: a table for each kernel."""
     parts = [head_text(report)]
     for row in report.kernels:
         if isinstance(row, VariantsRow):
@@ -84,20 +84,20 @@ def render_what_if_text(report: WhatIfReport) -> str:
     return "\n".join(parts) + "\n"
 
 
-def _kernel_lines(row: VariantsRow) -> Iterator[str]:
-    has_launch = row.launch_cycles is not None
+def _kernel_lines(kernel: VariantsRow) -> Iterator[str]:
+    has_launch = kernel.launch_cycles is not None
     heads = ("machine", "block", "") + (("launch", "") if has_launch else ())
     table = [
         heads,
-        _cells(("as it is", row.bound_cycles, None, row.launch_cycles, None), has_launch),
+        _cells(("as it is", kernel.bound_cycles, None, kernel.launch_cycles, None), has_launch),
     ]
-    for one in row.variants:
-        grown = (one.cycles, one.growth_percent, one.launch_cycles, one.launch_growth_percent)
-        table.append(_cells((one.variant, *grown), has_launch))
+    for case in kernel.variants:
+        grown = (case.cycles, case.growth_percent, case.launch_cycles, case.launch_growth_percent)
+        table.append(_cells((case.variant, *grown), has_launch))
     widths = [max(len(line[i]) for line in table) for i in range(len(heads))]
     yield ""
-    yield f"kernel     {row.readable}"
-    reasons = ["", "", *(one.reason for one in row.variants)]
+    yield f"kernel     {kernel.readable}"
+    reasons = ["", "", *(one.reason for one in kernel.variants)]
     for line, reason in zip(table, reasons, strict=True):
         cells = [line[0].ljust(widths[0])]
         cells += [cell.rjust(width) for cell, width in zip(line[1:], widths[1:], strict=True)]

@@ -70,19 +70,19 @@ def attack_analysis(
     if on_data or analysis.launch.arrays:
         return PathAttack(refusal="facts were given, which may be true of some data alone")
     data = AdversarialData(launch.arguments, seed)
-    found: dict[str, Diagnostic] = {}
+    contradictions: dict[str, Diagnostic] = {}
     compared = own = longest = 0
     for number in range(attacks):
         arguments = launch.arguments if number == 0 else data.draw()
-        row = _attacked(analysis, module, replace(launch, arguments=_copied(arguments)), number)
-        if row is None:
+        run = _attacked(analysis, module, replace(launch, arguments=_copied(arguments)), number)
+        if run is None:
             continue
         compared += 1
-        data.note(arguments, row.warp_instructions)
-        own = row.warp_instructions if number == 0 else own
-        longest = max(longest, row.warp_instructions)
-        found.update({str(one): one for one in row.diagnostics})
-    return PathAttack(compared, attacks - compared, own, longest, tuple(found.values()))
+        data.note(arguments, run.warp_instructions)
+        own = run.warp_instructions if number == 0 else own
+        longest = max(longest, run.warp_instructions)
+        contradictions.update({str(one): one for one in run.diagnostics})
+    return PathAttack(compared, attacks - compared, own, longest, tuple(contradictions.values()))
 
 
 def _copied(arguments: tuple[Argument, ...]) -> tuple[Argument, ...]:
@@ -99,7 +99,7 @@ def _attacked(
     if the bound has no room for so many.
     """
     try:
-        row = validate_input(analysis, module, launch, seed, most_instructions=MOST_ATTACKED)
+        run = validate_input(analysis, module, launch, seed, most_instructions=MOST_ATTACKED)
     except PtxwcetError as error:
         grid = launch.grid[0] * launch.grid[1] * launch.grid[2]
         room = safe_cycles(max(analysis.pieces, key=safe_cycles))
@@ -113,4 +113,4 @@ def _attacked(
         )
         place = Diagnostic("PW538", message, error.diagnostics[0].span, help=BUG)
         return InputValidation((), 0, MOST_ATTACKED, (place,))
-    return row if row.rows else None
+    return run if run.rows else None

@@ -33,8 +33,8 @@ def bound_file(request: Request, module: Module | None = None) -> FileAnswer:
     opened = open_request(request, module)
     policy = find_named_policy(request)
     wishes = Wishes(request)
-    rows = opened.each(lambda kernel: bounded_on(opened, kernel, machine, wishes, policy))
-    return Answer(request.path, opened.sha256, machine, rows)
+    kernels = opened.each(lambda kernel: bounded_on(opened, kernel, machine, wishes, policy))
+    return Answer(request.path, opened.sha256, machine, kernels)
 
 
 def bounded_on(
@@ -45,7 +45,7 @@ def bounded_on(
     Cost: independent of trip counts.
     """
     request = opened.request
-    row = analyse_kernel(
+    analysis = analyse_kernel(
         opened.whole(kernel),
         opened.launch_of(kernel),
         machine,
@@ -54,4 +54,4 @@ def bounded_on(
         policy=policy,
         method=request.method,
     )
-    return with_launch_bound(row, opened.module, opened.launched, wishes)
+    return with_launch_bound(analysis, opened.module, opened.launched, wishes)

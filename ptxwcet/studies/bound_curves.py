@@ -51,12 +51,12 @@ class Curve:
     refused: str = ""
 
 
-def curve_over_warps(row: KernelAnalysis, *, draws_runs: bool) -> Curve:
+def curve_over_warps(bound: KernelAnalysis, *, draws_runs: bool) -> Curve:
     """The first 1, 2, 4, ... warps of the worst block alone.
 
     Cost: a bound and, with ``draws_runs``, a run a scheduler for each point.
     """
-    whole = row.worst.analysis
+    whole = bound.worst.analysis
 
     def at(count: int) -> _Block:
         workload = first_warps(whole.workload, count)
@@ -64,7 +64,7 @@ def curve_over_warps(row: KernelAnalysis, *, draws_runs: bool) -> Curve:
             workload, whole.machine, whole.assumptions, is_nominal=whole.is_nominal
         )
         outcomes = {method.name: method.evaluate(analysis) for method in METHODS}
-        return _Block(row, row.worst, analysis, outcomes)
+        return _Block(bound, bound.worst, analysis, outcomes)
 
     total = whole.workload.warp_count
     counts = [1 << power for power in range(total.bit_length()) if 1 << power < total]
@@ -72,7 +72,7 @@ def curve_over_warps(row: KernelAnalysis, *, draws_runs: bool) -> Curve:
 
 
 def curve_over_latency(
-    row: KernelAnalysis,
+    bound: KernelAnalysis,
     machine_of: Callable[[int], Machine],
     accesses: KernelAccesses | None,
     *,
@@ -83,18 +83,18 @@ def curve_over_latency(
 
     ``machine_of`` gives the machine of a latency. Cost: that of :func:`curve_over_warps`.
     """
-    if row.with_all_facts:
+    if bound.with_all_facts:
         return Curve((), {}, "the bound leaves out some of the facts that are stated")
 
     def at(latency: int) -> _Block:
-        found = row
-        if latency != row.machine.memory_latency_cycles:
+        analysis = bound
+        if latency != bound.machine.memory_latency_cycles:
             machine = machine_of(latency)
-            prepared = on_machine(row, machine, accesses, unknown_at_worst=unknown_at_worst)
-            found = analyse_prepared(prepared)
-        return _Block(found, found.worst, found.worst.analysis, found.worst.outcomes)
+            prepared = on_machine(bound, machine, accesses, unknown_at_worst=unknown_at_worst)
+            analysis = analyse_prepared(prepared)
+        return _Block(analysis, analysis.worst, analysis.worst.analysis, analysis.worst.outcomes)
 
-    own = row.machine.memory_latency_cycles
+    own = bound.machine.memory_latency_cycles
     latencies = sorted({max(1, own * part // 4) for part in _QUARTERS})
     return _curve(latencies, at, draws_runs=draws_runs)
 
@@ -109,7 +109,7 @@ def first_warps(workload: BlockWorkload, count: int) -> BlockWorkload:
 
 
 def simulate_analysed(
-    row: KernelAnalysis,
+    bound: KernelAnalysis,
     piece: AnalysedPiece,
     policy: str,
     workload: BlockWorkload | None = None,
@@ -123,7 +123,7 @@ def simulate_analysed(
         piece.paths, workload or piece.analysis.workload, (), piece.analysis.is_nominal
     )
     prepared = PreparedKernel(
-        row.kernel, row.cfg, row.forest, row.launch, row.machine, (run,), row.facts
+        bound.kernel, bound.cfg, bound.forest, bound.launch, bound.machine, (run,), bound.facts
     )
     options = SimulationOptions(policy, events=events, limit=_MOST_STEPS)
     return simulate_piece(prepared, run, find_policy(policy), Jitter(0, 0), options)

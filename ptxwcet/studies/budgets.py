@@ -50,17 +50,17 @@ class Budget:
 
 def parse_budget(text: str) -> Budget:
     """The budget of a text: cycles, or a time in us or ms. Raises NotABudget."""
-    found = _BUDGET.fullmatch(text.strip())
-    if found is None:
+    match = _BUDGET.fullmatch(text.strip())
+    if match is None:
         raise NotABudget(
             f"{text!r} is no budget: a number of cycles, or of us or ms, for example 2000us"
         )
-    amount, unit = Fraction(found[1]), found[2] or "cycles"
-    if unit == "cycles" and "." in found[1]:
+    amount, unit = Fraction(match[1]), match[2] or "cycles"
+    if unit == "cycles" and "." in match[1]:
         raise NotABudget(f"{text!r} is no budget: cycles are whole; a time has a unit, us or ms")
     if amount == 0:
         raise NotABudget(f"{text!r} is no budget: nothing takes no time at all")
-    return Budget(text.strip() if found[2] else f"{found[1]} cycles", amount, unit)
+    return Budget(text.strip() if match[2] else f"{match[1]} cycles", amount, unit)
 
 
 def required_guarantee(budget: Budget | None, asked: str | None) -> Guarantee:
@@ -125,7 +125,7 @@ class Checks:
         return self.judge(row.worst.bound.claim, _launch_claim(row), row.machine.clock_mhz)
 
     def failed_row(self, row: KernelAnalysis) -> list[Diagnostic]:
-        """What an analysis fails, as :meth:`failed`."""
+        """The diagnostics of :meth:`failed` for the bounds of an analysis."""
         block, launch = row.worst.bound.claim, _launch_claim(row)
         return self.failed(row.kernel, block, launch, row.machine.clock_mhz)
 

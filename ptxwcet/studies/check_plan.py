@@ -36,13 +36,7 @@ from ptxwcet.support.demangling import names_meant, readable_names
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.input_files import MOST_TOML_BYTES, read_text
 from ptxwcet.support.source import SourceFile
-from ptxwcet.support.toml_places import (
-    MOST_PROBLEMS,
-    NotToml,
-    locate_key,
-    locate_table,
-    parse_toml,
-)
+from ptxwcet.support.toml_places import MOST_PROBLEMS, NotToml, locate_key, locate_table, parse_toml
 
 PLAN = "ptxwcet.toml"
 """The plan that is read unless another is named."""
@@ -133,24 +127,28 @@ class _Reader:
         self._machines: dict[str, str | None] = {}
 
     def jobs(self, data: Mapping[str, Any]) -> tuple[CheckJob, ...]:
-        """All jobs. Raises PtxwcetError."""
+        """The jobs of all tables of the plan. Raises PtxwcetError with every problem."""
         self._check_keys(data, None, _TOP)
-        rows = data.get(_TABLE)
-        if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows) or not rows:
+        tables = data.get(_TABLE)
+        if (
+            not isinstance(tables, list)
+            or not all(isinstance(row, dict) for row in tables)
+            or not tables
+        ):
             self._report("PW572", "a plan has a table [[check]] for each launch", _TABLE, None)
-            rows = []
-        if len(rows) > _MOST_TABLES:
+            tables = []
+        if len(tables) > _MOST_TABLES:
             self._report("PW572", f"more than {_MOST_TABLES:,} checks", _TABLE, None)
-            rows = []
+            tables = []
         defaults = {key: data[key] for key in ("machines", "require") if key in data}
-        for number, row in enumerate(rows):
-            self._check_keys(row, number, _KNOWN)
-            if not row.get("files"):
+        for number, table in enumerate(tables):
+            self._check_keys(table, number, _KNOWN)
+            if not table.get("files"):
                 self._report("PW572", "files is missing: the PTX to check", "files", number)
         self._stop_at_problems()
         seen: dict[Request, CheckJob] = {}
-        for number, row in enumerate(rows):
-            for job in self._jobs_of(number, defaults | row):
+        for number, table in enumerate(tables):
+            for job in self._jobs_of(number, defaults | table):
                 self._add(job, seen)
         self._stop_at_problems()
         return tuple(seen.values())
@@ -168,28 +166,28 @@ class _Reader:
 
     # --- tables -----------------------------------------------------------------------------------
 
-    def _jobs_of(self, number: int, row: Mapping[str, Any]) -> Iterator[CheckJob]:
-        paths = self._files_of(number, row)
-        names = self._kernels_of(number, row, paths)
-        self._require_beside(number, row)
-        budget = _budget_of(row.get("budget"))
-        required = Guarantee(row.get("require", Guarantee.SAFE_BOUND.value))
-        checks = Checks(budget, row.get("budget_of"), required)
+    def _jobs_of(self, number: int, table: Mapping[str, Any]) -> Iterator[CheckJob]:
+        paths = self._files_of(number, table)
+        names = self._kernels_of(number, table, paths)
+        self._require_beside(number, table)
+        budget = _budget_of(table.get("budget"))
+        required = Guarantee(table.get("require", Guarantee.SAFE_BOUND.value))
+        checks = Checks(budget, table.get("budget_of"), required)
         header = locate_table(self._file, _TABLE, number)
         line = None if header is None else header.line
-        for name in _texts(row.get("machines", DEFAULT_MACHINE)):
-            machine = self._machine(name, number, row)
+        for name in _texts(table.get("machines", DEFAULT_MACHINE)):
+            machine = self._machine(name, number, table)
             for path in paths if machine is not None else ():
                 for kernel in names[path]:
                     request = launch_request(
-                        path, kernel, row, self._folder, machine or "", None, row.get("sms")
+                        path, kernel, table, self._folder, machine or "", None, table.get("sms")
                     )
                     yield CheckJob(request, checks, number + 1, line)
 
-    def _files_of(self, number: int, row: Mapping[str, Any]) -> list[str]:
+    def _files_of(self, number: int, table: Mapping[str, Any]) -> list[str]:
         """The PTX files, each once; PW573 for a name or pattern without any."""
-        found: dict[str, None] = {}
-        for pattern in _texts(row["files"]):
+        files: dict[str, None] = {}
+        for pattern in _texts(table["files"]):
             named = os.path.join(self._folder, pattern)
             is_pattern = glob.has_magic(pattern) and not os.path.exists(named)
             paths = [named]
@@ -202,8 +200,8 @@ class _Reader:
                 what = f"no file matches {pattern!r}" if is_pattern else f"no file {pattern!r}"
                 where = self._folder or "the working directory"
                 self._report("PW573", what, "files", number, f"paths are relative to {where}")
-            found.update(dict.fromkeys(paths))
-        return list(found)
+            files.update(dict.fromkeys(paths))
+        return list(files)
 
     def _require_beside(self, number: int, row: Mapping[str, Any]) -> None:
         for key in PATHS:
@@ -211,31 +209,31 @@ class _Reader:
                 self._report("PW573", f"no file {row[key]!r}", key, number)
 
     def _kernels_of(
-        self, number: int, row: Mapping[str, Any], paths: list[str]
+        self, number: int, table: Mapping[str, Any], paths: list[str]
     ) -> dict[str, list[str | None]]:
         """The kernels of each file that are meant; None for a file that does not say its own."""
-        names = _texts(row.get("kernels", []))
+        names = _texts(table.get("kernels", []))
         missing = dict.fromkeys(names)
-        found: dict[str, list[str | None]] = {}
-        known: list[str] = []
+        by_file: dict[str, list[str | None]] = {}
+        in_files: list[str] = []
         for path in paths:
             try:
                 module = recent_module(Request(path))
             except Exception:  # whoever bounds it will say why
-                found[path] = [*names] or [None]
+                by_file[path] = [*names] or [None]
                 missing = {}
                 continue
             bodies = [kernel.name for kernel in module.kernels if kernel.has_body]
-            known += bodies
+            in_files += bodies
             if not names:
-                found[path] = [None] if "launch" in row or not bodies else [*bodies]
+                by_file[path] = [None] if "launch" in table or not bodies else [*bodies]
                 continue
             meant = {name: names_meant(name, bodies) for name in names}
-            found[path] = [kernel for name in names for kernel in meant[name]]
+            by_file[path] = [kernel for name in names for kernel in meant[name]]
             missing = {name: None for name in missing if not meant[name]}
         for name in missing:
-            self._report_kernel(name, known, number)
-        return found
+            self._report_kernel(name, in_files, number)
+        return by_file
 
     def _report_kernel(self, name: str, known: list[str], number: int) -> None:
         readable = list(readable_names(known).values())
@@ -245,11 +243,11 @@ class _Reader:
             "PW208", f"no file of this check has a kernel {name!r}", "kernels", number, remedy
         )
 
-    def _machine(self, name: str, number: int, row: Mapping[str, Any]) -> str | None:
+    def _machine(self, name: str, number: int, table: Mapping[str, Any]) -> str | None:
         """The machine as a request names it, None for one that is no machine."""
         if name not in self._machines:
-            known = machine_names()
-            path = name if name in known else os.path.join(self._folder, name)
+            machines = machine_names()
+            path = name if name in machines else os.path.join(self._folder, name)
             try:
                 load_machine(path)
                 self._machines[name] = path
@@ -258,7 +256,7 @@ class _Reader:
                 if error.diagnostics[0].code != "PW301":
                     self._problems += error.diagnostics
                     return None
-                remedy = f"{_nearest(name, known)}known machines: {', '.join(known)}"
+                remedy = f"{_nearest(name, machines)}known machines: {', '.join(machines)}"
                 message = f"no machine {name!r}: it is neither a known name nor a file"
                 place = locate_key(self._file, _TABLE, "machines", number)
                 where = None if place is None else number
@@ -305,8 +303,8 @@ class _Reader:
 
 def _value_problem(key: str, value: object) -> str | None:
     if key in _LISTS:
-        rows = value if isinstance(value, list) else [value]
-        return None if rows and all(map(is_text, rows)) else f"{key} is a text or a list of texts"
+        texts = value if isinstance(value, list) else [value]
+        return None if texts and all(map(is_text, texts)) else f"{key} is a text or a list of texts"
     if key in _WORDS and value not in _WORDS[key]:
         return f"{key} is {' or '.join(map(repr, _WORDS[key]))}, not {value!r}"
     if key == "budget":

@@ -25,13 +25,7 @@ from ptxwcet.flow.paths.questions import OpenAgreement, OpenParameter, Questions
 from ptxwcet.flow.values.condition_text import ConditionReader, place_of
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.pipeline import build_flow
-from ptxwcet.studies.opening import (
-    Opened,
-    RefusedKernel,
-    cuda_source,
-    open_request,
-    refuse,
-)
+from ptxwcet.studies.opening import Opened, RefusedKernel, cuda_source, open_request, refuse
 from ptxwcet.studies.request import Request
 from ptxwcet.support.diagnostics import Diagnostic
 from ptxwcet.support.printable import printable_line
@@ -176,7 +170,7 @@ class _Page:
         yield f'uniform = "{OPEN}"  # write "{scope}" if they do{also}'
 
     def _condition(self, index: int, loop: Loop | None) -> Iterator[str]:
-        """The source line of a branch, and its condition: of going on in ``loop``, else of it."""
+        """A branch's source line, and the condition of going on in ``loop``, else of taking it."""
         guard = self.kernel.instructions[index].guard
         text = self._source_text(index)
         if text:
@@ -190,8 +184,8 @@ class _Page:
         reader = ConditionReader(self.kernel, self.names)
         condition, registers = reader.condition(guard, holds=holds)
         yield f"# {what} {condition}"
-        for one in registers:
-            yield f"#     where {one}"
+        for register in registers:
+            yield f"#     where {register}"
 
     def _left_from(self, block: BlockId) -> Loop | None:
         """The innermost loop around a block, if the block can leave it."""

@@ -75,7 +75,7 @@ def describe_kernel(kernel: Kernel, opened: Opened) -> DescribedKernel:
         refusals = error.diagnostics
         asked = error.loop if isinstance(error, OpenDecision) else None
     branches: dict[int, BranchKind] = {
-        one.block: one for one in classify_branches(graph, placed, pieces)
+        branch.block: branch for branch in classify_branches(graph, placed, pieces)
     }
     loops: dict[int, LoopNote] = {}
     if pieces is None:
@@ -97,8 +97,8 @@ def loop_notes(
     for piece in pieces:
         for warp in piece.warps:
             for entry in loop_entries(warp.nodes):
-                known = most.get(entry.loop)
-                if known is None or entry.iterations.base > known.iterations.base:
+                earlier = most.get(entry.loop)
+                if earlier is None or entry.iterations.base > earlier.iterations.base:
                     most[entry.loop] = entry
     notes: dict[int, LoopNote] = {loop.id: LoopNote("never entered") for loop in forest.loops}
     for loop, entry in most.items():

@@ -70,8 +70,8 @@ def bound_symbolic(request: Request, symbolic: str) -> SymbolicAnswer:
         if blocks is not None:
             launch = opened.launch_of(kernel)
             worst = request.unknown_at_worst
-            row = analyse_kernel(whole, launch, machine, facts, unknown_at_worst=worst)
-            return analyse_symbolic_blocks(row, blocks, rules(launch))
+            analysis = analyse_kernel(whole, launch, machine, facts, unknown_at_worst=worst)
+            return analyse_symbolic_blocks(analysis, blocks, rules(launch))
         launch, parameter = _open_parameter(kernel, opened, symbolic)
         return analyse_symbolic(
             whole,
@@ -97,8 +97,8 @@ def _open_blocks(kernel: Kernel, opened: Opened, symbolic: str) -> OpenParameter
     name, _, text = (part.strip() for part in symbolic.partition("="))
     if name != _BLOCKS or _BLOCKS in opened.names_of(kernel).values():
         return None
-    found = re.fullmatch(r"(\d+) *\.\. *(\d+)", text)
-    low, high = (0, 0) if found is None else (int(found[1]), int(found[2]))
+    match = re.fullmatch(r"(\d+) *\.\. *(\d+)", text)
+    low, high = (0, 0) if match is None else (int(match[1]), int(match[2]))
     if not 1 <= low <= high <= _MOST_BLOCKS:
         raise PtxwcetError(
             Diagnostic(
@@ -118,12 +118,12 @@ def _open_parameter(kernel: Kernel, opened: Opened, symbolic: str) -> tuple[Laun
     shown, separator, _ = (part.strip() for part in symbolic.partition("="))
     source = FactSource(f"--symbolic {symbolic}")
     names, facts = cuda_parameter_names(kernel, opened.request), opened.facts_of(kernel)
-    found = find_parameter(kernel, ParameterFact(shown, "", source), names)
-    if found.is_array or found.type.startswith("f"):
+    parameter = find_parameter(kernel, ParameterFact(shown, "", source), names)
+    if parameter.is_array or parameter.type.startswith("f"):
         raise PtxwcetError(
             Diagnostic(
                 "PW541",
-                f"{source.name}: {shown} is not an integer (.{found.type})",
+                f"{source.name}: {shown} is not an integer (.{parameter.type})",
                 kernel.span,
                 help="a bound is a formula of one integer parameter",
             )
@@ -134,9 +134,9 @@ def _open_parameter(kernel: Kernel, opened: Opened, symbolic: str) -> tuple[Laun
             facts, parameters=(*facts.parameters, ParameterFact(fact.name, fact.text, source))
         )
     launch = opened.launch_of(kernel, facts)
-    if found.name in launch.parameters:
-        raise _has_a_value(kernel, source, f"{shown} = {launch.parameters[found.name]}")
-    if found.name not in launch.ranges:
+    if parameter.name in launch.parameters:
+        raise _has_a_value(kernel, source, f"{shown} = {launch.parameters[parameter.name]}")
+    if parameter.name not in launch.ranges:
         raise PtxwcetError(
             Diagnostic(
                 "PW540",
@@ -145,8 +145,8 @@ def _open_parameter(kernel: Kernel, opened: Opened, symbolic: str) -> tuple[Laun
                 help=f"say for which values the formula is to hold: --symbolic {shown}=1..4096",
             )
         )
-    shown = launch.name_of(found.name) if shown.isdigit() else shown
-    return launch, OpenParameter(found.name, shown, *launch.ranges[found.name])
+    shown = launch.name_of(parameter.name) if shown.isdigit() else shown
+    return launch, OpenParameter(parameter.name, shown, *launch.ranges[parameter.name])
 
 
 def _has_a_value(kernel: Kernel, source: FactSource, value: str) -> PtxwcetError:

@@ -104,25 +104,25 @@ def analyse_symbolic(
     for a refusal, PW543 if there is no formula. Cost: independent of the width of the range.
     """
     job = _Job(kernel, launch, machine, facts, parameter, unknown_at_worst=unknown_at_worst)
-    found = job.bound()
+    bound = job.bound()
     if launch.grid is None or rules is None:
-        return found
+        return bound
     if isinstance(rules, Refusal):
-        return replace(found, launched=rules)
-    return replace(found, launched=job.bound_of_launch(math.prod(launch.grid), rules))
+        return replace(bound, launched=rules)
+    return replace(bound, launched=job.bound_of_launch(math.prod(launch.grid), rules))
 
 
 def analyse_symbolic_blocks(
-    row: KernelAnalysis, blocks: OpenParameter, rules: LaunchRules | Refusal
+    analysis: KernelAnalysis, blocks: OpenParameter, rules: LaunchRules | Refusal
 ) -> SymbolicBound:
     """The bound of launches of any grid as a formula of the number of its blocks.
 
-    ``row`` is the analysis for any grid: all blocks have the largest slack and the largest work of
+    ``analysis`` is that for any grid: all blocks have the largest slack and the largest work of
     any. Raises PtxwcetError (PW543) without a formula, PW404. Cost: independent of the range.
     """
     if isinstance(rules, Refusal):
-        raise _no_formula(row.kernel, blocks, rules.reason)
-    (kind,) = kinds_of_blocks([(piece.analysis, None) for piece in row.pieces], (1, 1, 1))
+        raise _no_formula(analysis.kernel, blocks, rules.reason)
+    (kind,) = kinds_of_blocks([(piece.analysis, None) for piece in analysis.pieces], (1, 1, 1))
     numbers = Range(blocks.low, 1, blocks.high - blocks.low + 1)
 
     def cycles(u: int) -> int:
@@ -130,15 +130,17 @@ def analyse_symbolic_blocks(
         bound = affine_bound(many, rules.dispatch, rules.residency.least)
         return bound + rules.overhead_cycles
 
-    block = row.worst.bound.claim
-    assumptions = [one for piece in row.pieces for one in piece.analysis.assumptions]
+    block = analysis.worst.bound.claim
+    assumptions = [one for piece in analysis.pieces for one in piece.analysis.assumptions]
     try:
         values = tuple(carried(solve(cycles, numbers.count), numbers))
         launched = LaunchFormula.of(values, lambda most: rules.claim(most, assumptions))
         of_block = formula_of((Progression(numbers, block.cycles, 0),))
     except Unsettled as unsettled:
-        raise _no_formula(row.kernel, blocks, unsettled.reason) from None
-    return SymbolicBound(row.kernel, row.launch, blocks, of_block, block, blocks.low, launched)
+        raise _no_formula(analysis.kernel, blocks, unsettled.reason) from None
+    return SymbolicBound(
+        analysis.kernel, analysis.launch, blocks, of_block, block, blocks.low, launched
+    )
 
 
 def _no_formula(kernel: Kernel, parameter: OpenParameter, reason: str) -> PtxwcetError:
@@ -183,7 +185,7 @@ class _Job:
         self._with_range = launch
 
     def bound(self) -> SymbolicBound:
-        """The answer. Raises PtxwcetError (PW543) without a formula."""
+        """The formula of a block's bound. Raises PtxwcetError (PW543) if there is none."""
         memory = self._machine.memory
         if memory is not None and memory.server_cycles_per_1024_sectors.value:
             reason = "the memory of the GPU serves whole cycles' worth of sectors"
@@ -263,14 +265,14 @@ class _Job:
             if not all(is_exact(warp.nodes) for warp in longest.paths.warps):
                 places = (longest.count // 2, longest.count - 1)
                 open_places |= {longest.first + longest.step * s for s in places}
-        found = upper_envelope(out, parameter.low, parameter.high)
-        self._compare(found, sorted(open_places)[-_MOST_COMPARED:])
-        return found
+        envelope = upper_envelope(out, parameter.low, parameter.high)
+        self._compare(envelope, sorted(open_places)[-_MOST_COMPARED:])
+        return envelope
 
     @cached_property
     def _kinds(self) -> tuple[tuple[SymbolicPaths, ...], ...]:
         """Pieces of the range whose paths are the same functions of s. Raises Unsettled."""
-        found = extract_symbolic(
+        pieces = extract_symbolic(
             self._followed,
             self._cfg,
             self._forest,
@@ -279,11 +281,11 @@ class _Job:
             self._placed,
             self._parameter.name,
         )
-        if found is None:
+        if pieces is None:
             raise Unsettled("its paths are of too many kinds in this range")
-        return tuple(map(tuple, _alike(found)))
+        return tuple(map(tuple, _alike(pieces)))
 
-    def _compare(self, found: Sequence[Progression], places: Sequence[int]) -> None:
+    def _compare(self, envelope: Sequence[Progression], places: Sequence[int]) -> None:
         """Raises Unsettled if the bound for a single value is smaller at some place.
 
         Paths of which every count is exact are those of the single values. Others may be coarser
@@ -296,7 +298,7 @@ class _Job:
             paths = extract_paths(
                 self._followed, self._cfg, self._forest, self._meetings, launch, self._placed
             )
-            if max(self._bound(piece, 0) for piece in paths) < value_at(found, place):
+            if max(self._bound(piece, 0) for piece in paths) < value_at(envelope, place):
                 raise Unsettled("its paths are known less exactly for a range than for one value")
 
     def _bound(self, paths: BlockPaths, s: int) -> int:

@@ -75,7 +75,7 @@ def validate_grid(
     possible = distinct_residencies(launched)
     few = 2 if execution.warp_instructions > _FOR_ENDS_ALONE else MOST_RESIDENCIES
     chosen = _spread(possible, few)
-    found = GridValidation(
+    checked = GridValidation(
         launched.sms, chosen, len(possible), bound_cycles=bound_without_overhead(launched)
     )
     workload = executed_workload(analysis, execution)
@@ -83,10 +83,10 @@ def validate_grid(
         for run in plan(seed):
             cycles = run_grid(analysis, workload, launched.sms, resident, run)
             by = f"{run}, {resident} resident block{'s' * (resident > 1)} an SM"
-            found = _noted(found, cycles, by)
-    if found.longest_cycles <= found.bound_cycles:
-        return found
-    return replace(found, diagnostics=(_contradiction(analysis, launched, found),))
+            checked = _noted(checked, cycles, by)
+    if checked.longest_cycles <= checked.bound_cycles:
+        return checked
+    return replace(checked, diagnostics=(_contradiction(analysis, launched, checked),))
 
 
 def plan(seed: int) -> Iterator[Run]:

@@ -100,7 +100,7 @@ class PlannedWaves:
 
     @property
     def cycles(self) -> int:
-        """The time by equation 2."""
+        """The time of all waves by equation 2."""
         return self.waves.cycles
 
 
@@ -113,7 +113,7 @@ class TimeQuantile:
 
     @property
     def cycles(self) -> int:
-        """That time."""
+        """The time itself, which a warp exceeds with at most that probability."""
         return self.claim.cycles
 
 
@@ -205,13 +205,13 @@ def _traced_kernel(module: Module, trace: TimedTrace, hybrid: HybridRequest) -> 
     kernels = {kernel.name: kernel for kernel in module.kernels if kernel.has_body}
     if name in kernels and (not wanted or any(names_meant(one, (name,)) for one in wanted)):
         return kernels[name]
-    known = ", ".join(wanted or (one.readable for one in kernels.values())) or "none"
+    asked_for = ", ".join(wanted or (one.readable for one in kernels.values())) or "none"
     raise PtxwcetError(
         Diagnostic(
             "PW607",
             f"the trace '{hybrid.trace}' is of kernel {trace.origin.readable}, not of a kernel "
             "asked for",
-            notes=(f"asked for in {hybrid.request.path}: {known}",),
+            notes=(f"asked for in {hybrid.request.path}: {asked_for}",),
             help="give the PTX file that was traced, or record the trace again",
         )
     )

@@ -115,18 +115,20 @@ def validate_input(
     """
     options = EmulatorOptions(most_instructions, record_paths=True)
     execution = execute(analysis.kernel, module, launch, options=options)
-    found = [*diagnostics_of(execution, launch.block, launch.grid)]
+    diagnostics = [*diagnostics_of(execution, launch.block, launch.grid)]
     if not execution.is_complete:
-        return InputValidation((), 0, execution.warp_instructions, tuple(found))
+        return InputValidation((), 0, execution.warp_instructions, tuple(diagnostics))
     checker = _Checker(analysis, execution, seed)
     prepared = prepare_executed(execution, analysis.launch, analysis.machine)
-    rows = tuple(checker.check(piece) for piece in prepared.pieces)
-    found += checker.diagnostics
+    kinds = tuple(checker.check(piece) for piece in prepared.pieces)
+    diagnostics += checker.diagnostics
     grid = None
-    if analysis.launched is not None and not found:
+    if analysis.launched is not None and not diagnostics:
         grid = validate_grid(analysis, execution, seed)
-        found += grid.diagnostics
-    return InputValidation(rows, checker.runs, execution.warp_instructions, tuple(found), grid)
+        diagnostics += grid.diagnostics
+    return InputValidation(
+        kinds, checker.runs, execution.warp_instructions, tuple(diagnostics), grid
+    )
 
 
 class _Checker:
@@ -142,7 +144,7 @@ class _Checker:
         self.diagnostics: list[Diagnostic] = []
 
     def check(self, piece: PreparedPiece) -> ExecutedRow:
-        """A kind of blocks: paths within the analysed ones, runs within the bound."""
+        """Checks a kind of blocks: paths against the analysed ones, runs against the bound."""
         holding, departures = _holding(self._analysis.pieces, piece.paths)
         if holding is None:
             self._report_path(piece.paths, departures)
@@ -150,7 +152,7 @@ class _Checker:
             holding = None  # there is no bound for what the facts exclude
         simulator = Simulator(piece.workload, SmConfiguration.of(self._analysis.machine))
         longest, by = max(
-            ((run.cycles(simulator), str(run)) for run in self._plan), key=lambda row: row[0]
+            ((run.cycles(simulator), str(run)) for run in self._plan), key=lambda timed: timed[0]
         )
         self.runs += len(self._plan)
         safe = None if holding is None else safe_cycles(holding)
@@ -166,7 +168,7 @@ class _Checker:
 
     def _exceeds_totals(self, paths: BlockPaths) -> bool:
         """Whether a warp does more in its run than facts say, which is reported."""
-        found = []
+        exceeded = []
         for total in self._analysis.facts.totals:
             made = max(count_visits(warp.nodes, total.visits)[1] for warp in paths.warps)
             if made > total.most:
@@ -176,9 +178,9 @@ class _Checker:
                     f"{total.what} in a run of a warp; in kernel {kernel}, block {paths.first}, "
                     f"a warp made {made:,}"
                 )
-                found.append(Diagnostic("PW546", message, help="correct the fact"))
-        self.diagnostics += found
-        return bool(found)
+                exceeded.append(Diagnostic("PW546", message, help="correct the fact"))
+        self.diagnostics += exceeded
+        return bool(exceeded)
 
     def _report_path(self, paths: BlockPaths, departures: Sequence[Departure]) -> None:
         furthest = max(departures, key=lambda departure: departure.position)

@@ -120,10 +120,10 @@ def makespans_of_file(request: Request, options: MakespanOptions) -> MakespansAn
     machine = load_machine(request.machine, request.memory_latency_cycles)
     letters = {**machine.makespan_letters, **options.letters}
     opened = open_request(request)
-    rows = opened.each(
+    kernels = opened.each(
         lambda kernel: _worst(prepared_kernel(opened, kernel, machine), letters, options)
     )
-    return Answer(request.path, opened.sha256, machine, rows)
+    return Answer(request.path, opened.sha256, machine, kernels)
 
 
 def check_options(options: MakespanOptions) -> None:
@@ -153,7 +153,7 @@ def _worst(
                 help="leave --on-unknown out to see which, and add it to the machine file",
             )
         )
-    found = [
+    pieces = [
         KernelMakespan(
             prepared,
             piece,
@@ -161,21 +161,21 @@ def _worst(
         )
         for piece in prepared.pieces
     ]
-    return max(found, key=lambda row: row.makespan.slots)
+    return max(pieces, key=lambda piece: piece.makespan.slots)
 
 
 def _makespan(
     sections: tuple[StringSection, ...], warps: int, options: MakespanOptions
 ) -> Makespan:
     start = time.perf_counter()
-    known: dict[StringTree, tuple[MakespanProblem, MakespanAnswer]] = {}
-    rows = []
+    solved: dict[StringTree, tuple[MakespanProblem, MakespanAnswer]] = {}
+    timed = []
     for section in sections:
-        if section.tree not in known:
+        if section.tree not in solved:
             problem = build_problem(section.tree, warps, options.load_store, options.cores)
             effort = Effort(
                 options.seconds, options.most_extrapolated, options.constraints, options.report
             )
-            known[section.tree] = problem, METHODS[options.method](problem, effort)
-        rows.append(SectionMakespan(section.multiplicity, section.tree, *known[section.tree]))
-    return Makespan(warps, tuple(rows), time.perf_counter() - start)
+            solved[section.tree] = problem, METHODS[options.method](problem, effort)
+        timed.append(SectionMakespan(section.multiplicity, section.tree, *solved[section.tree]))
+    return Makespan(warps, tuple(timed), time.perf_counter() - start)

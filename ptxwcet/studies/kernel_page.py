@@ -19,11 +19,7 @@ from typing import TypeVar
 from ptxwcet.analysed import KernelAnalysis
 from ptxwcet.bounds.explanation import BoundExplanation, explain_safe
 from ptxwcet.flow.graph.cfg import BlockId, ControlFlowGraph, Edge, build_cfg
-from ptxwcet.flow.graph.divergent_sets import (
-    DivergentSet,
-    StandingEdges,
-    select_divergent_edges,
-)
+from ptxwcet.flow.graph.divergent_sets import DivergentSet, StandingEdges, select_divergent_edges
 from ptxwcet.flow.graph.dominance import compute_dominators, compute_postdominators
 from ptxwcet.flow.graph.loops import find_loops
 from ptxwcet.flow.paths.dot import NO_NOTES
@@ -123,7 +119,7 @@ class _Study:
     draws_runs: bool
 
     def of(self, kernel: Kernel) -> KernelStudy:
-        """Raises PtxwcetError for a kernel that cannot even be read."""
+        """Studies a kernel. Raises PtxwcetError for one that cannot even be read."""
         whole = self.opened.whole(kernel)
         attempt = partial(_attempt, whole)
         flow = attempt(lambda: describe_kernel(kernel, self.opened))
@@ -139,31 +135,33 @@ class _Study:
                 *(whole, analysis, analysis, flow, divergent, frozenset(), accesses, analysis),
                 *(nothing, nothing),
             )
-        row = analysis
-        explained = attempt(lambda: explain_safe(row.worst.analysis))
-        found = explained if isinstance(explained, BoundExplanation) else None
-        accesses = attempt(lambda: self._accesses(kernel, whole, row, found))
+        bound = analysis
+        explained = attempt(lambda: explain_safe(bound.worst.analysis))
+        explanation = explained if isinstance(explained, BoundExplanation) else None
+        accesses = attempt(lambda: self._accesses(kernel, whole, bound, explanation))
         beginning: KernelSimulation | Reasons = ()
         if self.draws_runs:
             beginning = attempt(
-                lambda: simulate_analysed(row, row.worst, _GANTT_SCHEDULER, events=_GANTT_EVENTS)
+                lambda: simulate_analysed(
+                    bound, bound.worst, _GANTT_SCHEDULER, events=_GANTT_EVENTS
+                )
             )
         over_latency = curve_over_latency(
-            row,
+            bound,
             lambda latency: load_machine(self.opened.request.machine, latency),
             accesses.accesses if isinstance(accesses, StudiedAccesses) else None,
             unknown_at_worst=self.opened.request.unknown_at_worst,
             draws_runs=self.draws_runs,
         )
-        over_warps = curve_over_warps(row, draws_runs=self.draws_runs)
+        over_warps = curve_over_warps(bound, draws_runs=self.draws_runs)
         return KernelStudy(
-            *(whole, row, explained, flow, divergent, worst_edges(row), accesses, beginning),
+            *(whole, bound, explained, flow, divergent, worst_edges(bound), accesses, beginning),
             *(over_warps, over_latency),
         )
 
     def _analysed(self, kernel: Kernel, whole: Kernel) -> KernelAnalysis:
         opened = self.opened
-        row = analyse_kernel(
+        analysis = analyse_kernel(
             whole,
             opened.launch_of(kernel),
             self.machine,
@@ -172,7 +170,7 @@ class _Study:
             policy=find_named_policy(opened.request),
             method=opened.request.method,
         )
-        return with_launch_bound(row, opened.module, opened.launched, self.wishes)
+        return with_launch_bound(analysis, opened.module, opened.launched, self.wishes)
 
     def _accesses(
         self,
@@ -214,13 +212,13 @@ def _plain_graph(kernel: Kernel) -> DescribedKernel:
 
 
 def _divergent(flow: DescribedKernel) -> StandingEdges:
-    """Raises PtxwcetError (PW234) for too many."""
+    """The divergent edges of a graph. Raises PtxwcetError (PW234) if they are too many."""
     postdominators = compute_postdominators(flow.cfg)
     return select_divergent_edges(flow.cfg, flow.forest, postdominators, DivergentSet.COMPLETE)
 
 
 def _attempt(kernel: Kernel, find: Callable[[], _Found]) -> _Found | Reasons:
-    """What is found, or why it is not: a part that is refused costs no other."""
+    """What ``find`` returns, or the reasons why it refuses, which cost no other part."""
     try:
         return find()
     except Exception as error:

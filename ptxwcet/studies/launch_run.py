@@ -128,22 +128,21 @@ def run_file(request: RunRequest, progress: Progress | None = None) -> RunAnswer
 def bound_executed(request: Request, progress: Progress | None = None) -> FileAnswer:
     """Bounds what the warps of a launch execute for the inputs of its launch file: estimates.
 
-    Of a block and of the launch.
-
-    Raises PtxwcetError for input that concerns no single kernel. Cost: that of the run.
+    There is one of a block, and one of the launch. Raises PtxwcetError for input that concerns no
+    single kernel. Cost: that of the run.
     """
     machine = load_machine(request.machine, request.memory_latency_cycles)
     module = read_module(request)
     policy = find_named_policy(request)
-    row: KernelAnalysis | RefusedKernel
+    bounded: KernelAnalysis | RefusedKernel
     try:
         prepared = prepare_launch(request, module, machine, progress)
-        row = analyse_prepared(prepared, policy=policy, method=request.method)
+        bounded = analyse_prepared(prepared, policy=policy, method=request.method)
         launched = open_request(request, module).launched
-        row = with_launch_bound(row, module, launched, Wishes(request))
+        bounded = with_launch_bound(bounded, module, launched, Wishes(request))
     except RefusedLaunch as refused:
-        row = RefusedKernel(refused.kernel, refused.diagnostics)
-    return Answer(request.path, digest_of(request), machine, (row,))
+        bounded = RefusedKernel(refused.kernel, refused.diagnostics)
+    return Answer(request.path, digest_of(request), machine, (bounded,))
 
 
 class RefusedLaunch(PtxwcetError):
@@ -242,7 +241,7 @@ def read_launch(path: str, module: Module, names: Request) -> LaunchFile:
 def diagnostics_of(execution: Execution, block: Dim3, grid: Dim3) -> tuple[Diagnostic, ...]:
     """The findings of a run, each at its PTX instruction, with block, thread and address."""
     places = {row.start: row.location for row in execution.kernel.instructions}
-    rows = []
+    diagnostics = []
     for finding in execution.findings:
         place = _position(finding.block, grid), _position(finding.thread, block)
         notes = ["block {}, thread {}".format(*place)]
@@ -252,8 +251,8 @@ def diagnostics_of(execution: Execution, block: Dim3, grid: Dim3) -> tuple[Diagn
         if location is not None and location.line:
             notes.append(f"source line {location.place}")
         message = f"kernel {finding.kernel}: {finding.message}"
-        rows.append(Diagnostic(finding.code, message, finding.span, notes=tuple(notes)))
-    return tuple(rows)
+        diagnostics.append(Diagnostic(finding.code, message, finding.span, notes=tuple(notes)))
+    return tuple(diagnostics)
 
 
 def _position(linear: int, size: Dim3) -> Dim3:

@@ -82,15 +82,15 @@ def bound_sequence(
     loaded = load_machine(machine, memory_latency_cycles)
     file = _read(path)
     reader = _Reader(file, machine, memory_latency_cycles, sms)
-    known: dict[Request, BoundedLaunch] = {}
+    bounds: dict[Request, BoundedLaunch] = {}
     launches = []
     problems: list[Diagnostic] = []
     for number, (request, times) in enumerate(reader.launches()):
         try:
-            if request not in known:
-                known[request] = _bounded(request, times, reader, number)
-            one = known[request]
-            launches.append(BoundedLaunch(one.path, one.row, one.bound, times))
+            if request not in bounds:
+                bounds[request] = _bounded(request, times, reader, number)
+            bound = bounds[request]
+            launches.append(BoundedLaunch(bound.path, bound.row, bound.bound, times))
         except PtxwcetError as error:
             problems += error.diagnostics
     if problems:
@@ -118,15 +118,15 @@ def _bounded(request: Request, times: int, reader: _Reader, number: int) -> Boun
     if len(answer.kernels) != 1:
         names = ", ".join(row.kernel.readable for row in answer.kernels)
         reader.fail(number, "kernel", f"{request.path} has {len(answer.kernels)} kernels: {names}")
-    (row,) = answer.kernels
-    if isinstance(row, RefusedKernel):
-        raise PtxwcetError(row.diagnostics)
-    if row.launched is None:
-        reader.fail(number, "grid", f"the grid of kernel {row.kernel.readable} is not known")
-    if isinstance(row.launched, Refusal):
-        why = row.launched.reason
-        reader.fail(number, "file", f"kernel {row.kernel.readable} is not bounded: {why}")
-    return BoundedLaunch(request.path, row, row.launched, times)
+    (bounded,) = answer.kernels
+    if isinstance(bounded, RefusedKernel):
+        raise PtxwcetError(bounded.diagnostics)
+    if bounded.launched is None:
+        reader.fail(number, "grid", f"the grid of kernel {bounded.kernel.readable} is not known")
+    if isinstance(bounded.launched, Refusal):
+        why = bounded.launched.reason
+        reader.fail(number, "file", f"kernel {bounded.kernel.readable} is not bounded: {why}")
+    return BoundedLaunch(request.path, bounded, bounded.launched, times)
 
 
 def _read(path: str) -> SourceFile:
@@ -160,14 +160,14 @@ class _Reader:
             message = f"unknown key {unknown[0]}"
             span = locate_key(self._file, "", unknown[0]) or locate_table(self._file, unknown[0])
             raise PtxwcetError(Diagnostic("PW550", message, span, help="known: launch"))
-        rows = data.get("launch")
-        if not isinstance(rows, list) or not 1 <= len(rows) <= _MOST_LAUNCHES:
+        tables = data.get("launch")
+        if not isinstance(tables, list) or not 1 <= len(tables) <= _MOST_LAUNCHES:
             message = f"{self._file.name} has no list of launches, or more than {_MOST_LAUNCHES:,}"
             raise PtxwcetError(
                 Diagnostic("PW550", message, help="write a table [[launch]] for each launch")
             )
-        self._require_one_stream(rows)
-        return [self._launch(number, row) for number, row in enumerate(rows)]
+        self._require_one_stream(tables)
+        return [self._launch(number, row) for number, row in enumerate(tables)]
 
     def fail(self, number: int, key: str, message: str) -> NoReturn:
         """Raises PtxwcetError (PW550) for a launch, at one of its keys if it has it."""
@@ -184,13 +184,15 @@ class _Reader:
             )
         )
 
-    def _require_one_stream(self, rows: list[Any]) -> None:
+    def _require_one_stream(self, tables: list[Any]) -> None:
         streams = dict.fromkeys(
-            str(row.get("stream", "")) for row in rows if isinstance(row, Mapping)
+            str(table.get("stream", "")) for table in tables if isinstance(table, Mapping)
         )
         if len(streams) > 1:
             number = next(
-                n for n, row in enumerate(rows) if str(row.get("stream", "")) != next(iter(streams))
+                n
+                for n, row in enumerate(tables)
+                if str(row.get("stream", "")) != next(iter(streams))
             )
             raise PtxwcetError(
                 Diagnostic(
@@ -202,23 +204,23 @@ class _Reader:
                 )
             )
 
-    def _launch(self, number: int, row: object) -> tuple[Request, int]:
-        if not isinstance(row, Mapping):
+    def _launch(self, number: int, table: object) -> tuple[Request, int]:
+        if not isinstance(table, Mapping):
             self.fail(number, "file", "a launch is a table")
-        for key, value in row.items():
+        for key, value in table.items():
             self._check(number, key, value)
-        if "file" not in row:
+        if "file" not in table:
             self.fail(number, "file", "file is missing: the PTX of its kernel")
         request = launch_request(
-            str(self._folder / row["file"]),
-            row.get("kernel"),
-            row,
+            str(self._folder / table["file"]),
+            table.get("kernel"),
+            table,
             str(self._folder),
             self._machine,
             self._memory_latency,
             self._sms,
         )
-        return request, row.get("times", 1)
+        return request, table.get("times", 1)
 
     def _check(self, number: int, key: str, value: object) -> None:
         """Raises PtxwcetError (PW550) for a key that is not known, or has a wrong value."""

@@ -46,7 +46,7 @@ def is_text(value: object) -> bool:
 def launch_request(
     path: str,
     kernel: str | None,
-    row: Mapping[str, Any],
+    table: Mapping[str, Any],
     folder: str,
     machine: str,
     memory_latency_cycles: int | None = None,
@@ -55,23 +55,23 @@ def launch_request(
     """The request of a table without problems, for a kernel of the PTX file at ``path``."""
 
     def size(key: str) -> str | None:
-        return None if key not in row else str(row[key])
+        return None if key not in table else str(table[key])
 
     def beside(key: str) -> str | None:
-        return None if key not in row else os.path.join(folder, row[key])
+        return None if key not in table else os.path.join(folder, table[key])
 
     return Request(
         path,
         () if kernel is None else (kernel,),
         size("block"),
         size("grid"),
-        tuple(f"{name}={value}" for name, value in row.get("params", {}).items()),
+        tuple(f"{name}={value}" for name, value in table.get("params", {}).items()),
         beside("source"),
-        tuple(f"{place}={most}" for place, most in row.get("loop_bounds", {}).items()),
+        tuple(f"{place}={most}" for place, most in table.get("loop_bounds", {}).items()),
         machine,
         memory_latency_cycles,
         launch_file=beside("launch"),
         facts_file=beside("facts"),
-        gpu=GridWishes(sms, row.get("resident_blocks"), row.get("registers")),
+        gpu=GridWishes(sms, table.get("resident_blocks"), table.get("registers")),
         ptxas_info=beside("ptxas_info"),
     )

@@ -138,7 +138,7 @@ def plan_launch(request: Request, grid: GridWishes = ANY_GRID) -> WaveSchedule:
 
 
 def _varies(policy: Policy, options: TraceOptions) -> bool:
-    """Whether two runs of the same paths may differ."""
+    """Whether two runs of the same paths may take different times."""
     return options.jitter_percent > 0 or policy is Policy.RANDOM
 
 
@@ -218,7 +218,7 @@ class _Paths:
 
 
 def _again(run: GridRun, most_events: int) -> GridRun:
-    """One run again, within the events that are left."""
+    """A run counted once more; refused if its events exceed those that are left."""
     # here: it is loaded when something has been simulated
     from ptxwcet.simulator.grid_engine import require_room
 
@@ -251,17 +251,17 @@ class _Report:
         self._before = self._instructions = self._executed = 0
 
     def executing(self, done: int, blocks: int, instructions: int) -> None:
-        """An execution counts for one half of its blocks."""
+        """Shows the progress of an execution, which counts for one half of its blocks."""
         self._executed = instructions
         self._show(done // 2, instructions)
 
     def simulating(self, done: int, blocks: int, instructions: int) -> None:
-        """A simulation counts for the other half, or for all if nothing was executed."""
+        """Shows that of a simulation: the other half, or all blocks if nothing was executed."""
         shown = (blocks + done) // 2 if self._executed else done
         self._show(shown, max(self._executed, instructions))
 
     def next_run(self, instructions: int) -> None:
-        """A run is over."""
+        """Counts a run as complete, and begins with the next."""
         self._show(self._blocks, instructions)
         self._before += self._blocks
         self._instructions += instructions

@@ -56,18 +56,18 @@ def study_accesses(request: Request) -> Answer[StudiedAccesses]:
 def _studied(opened: Opened, kernel: Kernel, machine: Machine) -> StudiedAccesses:
     whole, launch = opened.whole(kernel), opened.launch_of(kernel)
     build_flow(whole, launch)  # refuses what is no legal launch
-    found = kernel_accesses(whole, launch)
+    accesses = kernel_accesses(whole, launch)
     paid: Mapping[int, int] = {}
     bound, reasons = None, _NOTHING
     try:
         facts, at_worst = opened.facts_of(kernel), opened.request.unknown_at_worst
-        row = analyse_kernel(whole, launch, machine, facts, unknown_at_worst=at_worst)
-        explained = explain_safe(row.worst.analysis)
+        analysis = analyse_kernel(whole, launch, machine, facts, unknown_at_worst=at_worst)
+        explained = explain_safe(analysis.worst.analysis)
         paid = {index: one.total for index, one in explained.paid.items()}
         bound = explained.cycles
     except PtxwcetError as error:
         reasons = error.diagnostics
-    return StudiedAccesses(whole, launch, found, paid, bound, tuple(reasons))
+    return StudiedAccesses(whole, launch, accesses, paid, bound, tuple(reasons))
 
 
 _NOTHING: Sequence[Diagnostic] = ()

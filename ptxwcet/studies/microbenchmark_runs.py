@@ -23,12 +23,12 @@ def measure_on_gpu() -> str:
     bindings = load_bindings()
     memory = np.zeros(_BUFFER_BYTES, dtype=np.uint8)
     lines = [",".join(COLUMNS)]
-    for one in microbenchmarks().values():
+    for benchmark in microbenchmarks().values():
         times = np.zeros(2 * _ROUNDS + 1, dtype=np.uint64)
         arguments = (times, memory)
-        launch = GpuLaunch(one.text(), "microbenchmark", (1, 1, 1), (32, 1, 1), 0, arguments)
+        launch = GpuLaunch(benchmark.text(), "microbenchmark", (1, 1, 1), (32, 1, 1), 0, arguments)
         after = launch_on_gpu(bindings, launch)[0]
         assert after is not None, "times is an array"
         for short, long in after[2 : 2 * _ROUNDS].reshape(-1, 2):
-            lines.append(f"{one.name},{short},{long}")
+            lines.append(f"{benchmark.name},{short},{long}")
     return "\n".join((*lines, ""))

@@ -90,12 +90,12 @@ class Answer(Generic[_Study]):
 
     @property
     def answered(self) -> tuple[_Study, ...]:
-        """The kernels of which something came."""
+        """The kernels that are not refused."""
         return tuple(row for row in self.kernels if not isinstance(row, RefusedKernel))
 
     @property
     def refused(self) -> tuple[RefusedKernel, ...]:
-        """The others."""
+        """The kernels that are refused."""
         return tuple(row for row in self.kernels if isinstance(row, RefusedKernel))
 
 
@@ -276,13 +276,13 @@ def select_kernels(kernels: Sequence[Kernel], names: Sequence[str], path: str) -
     meant = {name: names_meant(name, (one.name for one in bodies)) for name in names}
     missing = [name for name, found in meant.items() if not found]
     if missing or not bodies:
-        known = ", ".join(kernel.readable for kernel in bodies) or "none"
+        listed = ", ".join(kernel.readable for kernel in bodies) or "none"
         what = f"{path} has no kernel {missing[0]!r}" if missing else f"{path} has no kernel"
         raise PtxwcetError(
             Diagnostic(
                 "PW208",
                 what,
-                notes=(f"its kernels: {known}",),
+                notes=(f"its kernels: {listed}",),
                 help="a kernel is an .entry with a body; --kernel names one",
             )
         )
@@ -387,13 +387,13 @@ def build_launch(
         )
     grid = None if request.grid is None else parse_dim3(request.grid, "grid")
     names = cuda_parameter_names(kernel, request)
-    known = resolve_parameters(kernel, (*launched.scalars, *facts.parameters), names)
+    scalars = resolve_parameters(kernel, (*launched.scalars, *facts.parameters), names)
     data, constants = dict(launched.aggregates), dict(launched.constants)
     called = (
         {} if names is None else dict(zip((p.name for p in kernel.parameters), names, strict=True))
     )
     arrays = resolve_arrays(kernel, facts.arrays, names)
-    said = known.values, known.ranges, data, constants, called, arrays, known.alignments
+    said = scalars.values, scalars.ranges, data, constants, called, arrays, scalars.alignments
     return Launch(block, grid, *said)
 
 

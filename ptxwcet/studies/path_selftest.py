@@ -83,7 +83,7 @@ def run_path_selftest(seed: int, random_kernels: int = RANDOM_KERNELS) -> PathSe
     launch = Launch((32, 1, 1), (1, 1, 1))
     data = EmulatedLaunch(launch.block, (1, 1, 1), (np.zeros(_WORDS, np.uint32),))
     kernels = bounded = runs = 0
-    found: list[Diagnostic] = []
+    contradictions: list[Diagnostic] = []
     for name, body in _kernels(seed, random_kernels):
         kernels += 1
         module = parse_module(SourceFile(f"{name}.ptx", _FRAME.format(body=body)))
@@ -94,8 +94,8 @@ def run_path_selftest(seed: int, random_kernels: int = RANDOM_KERNELS) -> PathSe
         bounded += 1
         attack = attack_analysis(analysis, module, data, _ATTACKS, seed)
         runs += attack.compared
-        found += attack.diagnostics
-    return PathSelfTest(kernels, bounded, runs, tuple(found))
+        contradictions += attack.diagnostics
+    return PathSelfTest(kernels, bounded, runs, tuple(contradictions))
 
 
 def _kernels(seed: int, count: int) -> Iterator[tuple[str, str]]:

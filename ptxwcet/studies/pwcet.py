@@ -129,22 +129,22 @@ def study_measurements(measured: Measurements, settings: Settings) -> PwcetAnswe
     same). Cost: a few seconds a condition.
     """
     problems: list[Diagnostic] = []
-    for row in measured.conditions:
-        problems += _problems(row.label, row.times, row.discarded, settings)
+    for condition in measured.conditions:
+        problems += _problems(condition.label, condition.times, condition.discarded, settings)
     if problems:
         raise PtxwcetError(problems)
     # trial steps of fits leave the support of their laws: the infinities there are looked after
     with np.errstate(all="ignore"):
         studies = tuple(
-            study_sample(make_sample(row.label, row.times, settings.seed), settings)
-            for row in measured.conditions
+            study_sample(make_sample(condition.label, condition.times, settings.seed), settings)
+            for condition in measured.conditions
         )
     return PwcetAnswer(
         measured.unit,
         measured.sources,
         settings,
         studies,
-        tuple(row.discarded for row in measured.conditions),
+        tuple(condition.discarded for condition in measured.conditions),
         compare_all(studies, settings.level),
         envelope(studies),
         (None,) * len(studies),
@@ -167,8 +167,8 @@ def with_stated_bounds(answer: PwcetAnswer, stated: Mapping[str, int]) -> PwcetA
                 )
             )
     bounds = tuple(
-        SafeBound(stated[label], None, "stated with --static-bound") if label in stated else known
-        for label, known in zip(labels, answer.bounds, strict=True)
+        SafeBound(stated[label], None, "stated with --static-bound") if label in stated else earlier
+        for label, earlier in zip(labels, answer.bounds, strict=True)
     )
     return replace(answer, bounds=bounds)
 
@@ -212,10 +212,12 @@ def _claim_findings(study: Study) -> Iterator[Diagnostic]:
         if notes:
             message = f"condition '{label}': {title}"
             yield Diagnostic(code, message, notes=notes, help=_REMEDIES[code])
-    for row in claim.weakened:
-        if row.code is not None:
-            message = f"condition '{label}': {row.text}"
-            yield Diagnostic(row.code, message, help=_REMEDIES[row.code], severity=Severity.WARNING)
+    for reason in claim.weakened:
+        if reason.code is not None:
+            message = f"condition '{label}': {reason.text}"
+            yield Diagnostic(
+                reason.code, message, help=_REMEDIES[reason.code], severity=Severity.WARNING
+            )
 
 
 def _bound_findings(study: Study, most: int, reason: str, unit: TimeUnit) -> Iterator[Diagnostic]:

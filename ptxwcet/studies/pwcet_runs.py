@@ -209,10 +209,10 @@ def _bound(
         )
         return SafeBound(None, None, reason)
     asked = replace(request, kernels=(launch.kernel.name,), method="safe", policy=None)
-    row = bound_file(asked).kernels[0]
-    if isinstance(row, RefusedKernel):
-        return SafeBound(None, None, f"no bound: {row.diagnostics[0].message}")
-    claim = row.worst.bound.claim
+    bounded = bound_file(asked).kernels[0]
+    if isinstance(bounded, RefusedKernel):
+        return SafeBound(None, None, f"no bound: {bounded.diagnostics[0].message}")
+    claim = bounded.worst.bound.claim
     gaps = blocks * options.launch_gap_cycles
     reason = f"SAFE of a block, {claim.cycles:,} cycles, times {waves} wave"
     reason += ("s" if waves > 1 else "") + (f", plus {gaps:,} cycles of gaps" if gaps else "")

@@ -211,13 +211,13 @@ def record_launch(request: RecordRequest, device: Device) -> Recording:
     recorded = results[-ADDED_PARAMETERS]
     assert recorded is not None, "the buffer is an array"
     outputs = {
-        row.name: array
-        for row, array in zip(launch.arguments, results[:-ADDED_PARAMETERS], strict=True)
+        argument.name: array
+        for argument, array in zip(launch.arguments, results[:-ADDED_PARAMETERS], strict=True)
         if array is not None
     }
     wrong = [check.diagnostic() for check in launch.check(outputs)]
-    found = tuple(row for row in wrong if row is not None)
-    return Recording(launch, written_part(recorded), outputs, found)
+    unexpected = tuple(row for row in wrong if row is not None)
+    return Recording(launch, written_part(recorded), outputs, unexpected)
 
 
 def write_dump(recording: Recording, out: Path) -> None:

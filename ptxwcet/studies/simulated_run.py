@@ -79,20 +79,20 @@ def simulate_file(request: Request, options: SimulationOptions) -> SimulationAns
     jitter = Jitter(options.jitter_percent, options.seed)
     machine = load_machine(request.machine, request.memory_latency_cycles)
     module = read_module(request)
-    rows: list[KernelSimulation | RefusedKernel] = []
+    kernels: list[KernelSimulation | RefusedKernel] = []
     for prepared in _prepare(request, module, machine, executed=options.executed):
         if isinstance(prepared, RefusedKernel):
-            rows.append(prepared)
+            kernels.append(prepared)
             continue
         try:
             runs = [
                 simulate_piece(prepared, piece, policy, jitter, options)
                 for piece in prepared.pieces
             ]
-            rows.append(max(runs, key=lambda simulation: simulation.run.cycles))
+            kernels.append(max(runs, key=lambda simulation: simulation.run.cycles))
         except Exception as error:
-            rows.append(refuse(prepared.kernel, error))
-    return Answer(request.path, digest_of(request), machine, tuple(rows))
+            kernels.append(refuse(prepared.kernel, error))
+    return Answer(request.path, digest_of(request), machine, tuple(kernels))
 
 
 def _prepare(

@@ -74,16 +74,16 @@ def bound_variants(request: Request, changes: Sequence[str]) -> Answer[BoundVari
     opened, wishes = open_request(request), Wishes(request)
 
     def bounded(kernel: Kernel) -> BoundVariants:
-        row = bounded_on(opened, kernel, machine, wishes)
+        analysis = bounded_on(opened, kernel, machine, wishes)
         variants = []
         for name, changed in machines.items():
             try:
-                found = bounded_on(opened, kernel, changed, wishes)
+                varied = bounded_on(opened, kernel, changed, wishes)
             except PtxwcetError as error:
                 variants.append(BoundVariant(name, None, None, error.diagnostics[0].message))
                 continue
-            variants.append(BoundVariant(name, *_cycles(found)))
-        return BoundVariants(row.kernel, *_cycles(row), tuple(variants))
+            variants.append(BoundVariant(name, *_cycles(varied)))
+        return BoundVariants(analysis.kernel, *_cycles(analysis), tuple(variants))
 
     return Answer(request.path, opened.sha256, machine, opened.each(bounded))
 
@@ -96,10 +96,10 @@ def _cycles(row: KernelAnalysis) -> tuple[int, int | None]:
 
 def _variants(text: str, machine: Machine, request: Request) -> Iterator[tuple[str, Machine]]:
     """The machines of a change, by what is changed. Raises PtxwcetError (PW325)."""
-    found = _CHANGE.fullmatch(text.strip())
-    if found is None:
+    match = _CHANGE.fullmatch(text.strip())
+    if match is None:
         raise _refused(f"{text!r} is no change of a machine")
-    what, figure, first, last, step = found.groups()
+    what, figure, first, last, step = match.groups()
     numbers = _numbers(text, int(first), last, step)
     if what == _MEMORY:
         if figure != "latency":

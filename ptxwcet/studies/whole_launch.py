@@ -37,19 +37,19 @@ class Wishes:
 
 
 def with_launch_bound(
-    row: KernelAnalysis, module: Module, launched: Launched, wishes: Wishes
+    analysis: KernelAnalysis, module: Module, launched: Launched, wishes: Wishes
 ) -> KernelAnalysis:
     """The analysis with the bound of its launch, if there is a grid.
 
     Raises PtxwcetError: PW316 to PW319, PW426. Cost: a profile a class and section.
     """
-    grid = row.launch.grid
+    grid = analysis.launch.grid
     if grid is None:
-        return row
-    said = wishes.of(row.kernel)
-    block = launched_block(row.kernel, row.launch.threads, module, launched, said)
-    pieces = [(piece.analysis, piece.count) for piece in row.of_launch]
-    return replace(row, launched=bound_launch(pieces, grid, block, row.machine, said))
+        return analysis
+    said = wishes.of(analysis.kernel)
+    block = launched_block(analysis.kernel, analysis.launch.threads, module, launched, said)
+    pieces = [(piece.analysis, piece.count) for piece in analysis.of_launch]
+    return replace(analysis, launched=bound_launch(pieces, grid, block, analysis.machine, said))
 
 
 def launched_block(

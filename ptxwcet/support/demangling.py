@@ -68,10 +68,10 @@ def demangle(mangled: str) -> WrittenName | None:
     """
     if not mangled.startswith("_Z") or not mangled.isascii() or len(mangled) > _LONGEST:
         return None
-    found = read_mangled(mangled)
-    if found is None:
+    parts = read_mangled(mangled)
+    if parts is None:
         return None
-    scopes, tags, arguments, parameters = found
+    scopes, tags, arguments, parameters = parts
     is_numba = scopes[0] == "cudapy" or (
         len(tags) > 1 and re.fullmatch(r"v[0-9]+", tags[0]) is not None
     )
@@ -122,11 +122,11 @@ def names_meant(text: str, mangled: Iterable[str]) -> tuple[str, ...]:
     if text in names:
         return (text,)
     wanted = _without_blanks(text)
-    written = [(name, found) for name in names if (found := demangle(name)) is not None]
+    written = [(name, form) for name in names if (form := demangle(name)) is not None]
     return tuple(
-        name for name, found in written if wanted in map(_without_blanks, found.spellings)
+        name for name, form in written if wanted in map(_without_blanks, form.spellings)
     ) or tuple(
-        name for name, found in written if wanted in map(_without_blanks, found.unscoped_spellings)
+        name for name, form in written if wanted in map(_without_blanks, form.unscoped_spellings)
     )
 
 

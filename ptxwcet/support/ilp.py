@@ -132,14 +132,14 @@ class IntegerProgram:
             return Solution(status, None, None, ())
         if status is None:
             raise SolverError(str(getattr(answer, "message", "no answer")))
-        found = getattr(answer, "x", None)
+        assignment = getattr(answer, "x", None)
         dual = getattr(answer, "mip_dual_bound", None)
         bound = None
         if dual is not None and math.isfinite(dual):
             bound = math.floor(-dual + 1e-6 * max(1.0, abs(dual)))
-        if found is None:
+        if assignment is None:
             return Solution(status, None, bound, ())
-        values = tuple(round(float(value)) for value in found)
+        values = tuple(round(float(value)) for value in assignment)
         self._check(values)
         value = sum(c * values[v] for v, c in objective.items())
         return Solution(status, value, value if status is SolverStatus.OPTIMAL else bound, values)

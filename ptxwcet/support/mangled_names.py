@@ -306,7 +306,7 @@ class _Reader:
         return self._literal() if self._peek() == "L" else self._type()
 
     def _parts(self, value: Value) -> tuple[Part, ...]:
-        """What stands in a list for a value."""
+        """The parts of a value in a list: those of an expanded pack, or the value alone."""
         if isinstance(value, Pack) and not value.is_expanded:
             raise Unknown
         self._count(value)
@@ -349,9 +349,9 @@ class _Reader:
     def _literal(self) -> Part:
         self._expect("L")
         if self._is_next("_Z"):
-            found = Part(self._deeper(self._encoding))
+            encoded = Part(self._deeper(self._encoding))
             self._expect("E")
-            return found
+            return encoded
         code = self._peek()
         kind = self._part(self._type()).text
         if code in "fdeg" or kind == "...":
@@ -382,10 +382,10 @@ class _Reader:
             raise Unknown
         self.at += 2
         sign = OPERATORS[code]
-        one = self._operand()
+        operand = self._operand()
         if code in UNARY:
-            return self._count(Part(sign + one))
-        return self._count(Part(f"{one} {sign} {self._operand()}"))
+            return self._count(Part(sign + operand))
+        return self._count(Part(f"{operand} {sign} {self._operand()}"))
 
     def _operand(self) -> str:
         text = self._part(self._expression()).text

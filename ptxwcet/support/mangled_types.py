@@ -103,7 +103,7 @@ def pointer(part: Part, sign: str) -> Part:
 
 
 def qualified(part: Part, words: list[str]) -> Part:
-    """``const int``, ``int* const``."""
+    """A type with qualifiers: ``const int``, ``int* const``."""
     if part.is_bound and part.right.startswith("("):
         raise Unknown
     behind = _POINTER.search(part.left)

@@ -108,11 +108,11 @@ class Formula:
             "clz": self._leading_zeros,
             "brev": self._reversed,
         }[operator]
-        found = built(arguments[0], bits)
-        more = width - found.sort().bv_size()
+        counted = built(arguments[0], bits)
+        more = width - counted.sort().bv_size()
         if more < 0:  # a count that its own width cannot hold wraps around
-            return make(kinds.BV_EXTRACT, [found], [width - 1, 0])
-        return make(kinds.BV_ZERO_EXTEND, [found], [more]) if more else found
+            return make(kinds.BV_EXTRACT, [counted], [width - 1, 0])
+        return make(kinds.BV_ZERO_EXTEND, [counted], [more]) if more else counted
 
     def require(self, bit: Expression) -> None:
         """Adds a truth to what is required."""
@@ -156,8 +156,8 @@ class Formula:
             return asked > most
 
         solver.configure_terminator(is_over)
-        for one in self._required:
-            solver.assert_formula(one)
+        for required in self._required:
+            solver.assert_formula(required)
         result = solver.check_sat()
         self.spent += min(asked, most)
         self._model = solver if result is module.Result.SAT else None

@@ -86,23 +86,23 @@ def readable_paths(paths: Iterable[str]) -> dict[str, str]:
     name, with as many folders as tell it from the others. Cost: linear but for equal names.
     """
     here = os.getcwd().rstrip("/") + "/"
-    found: dict[str, str] = {}
+    names: dict[str, str] = {}
     foreign: dict[str, list[str]] = {}
     for path in dict.fromkeys(paths):
         if here != "/" and path.startswith(here):
-            found[path] = path.removeprefix(here)
+            names[path] = path.removeprefix(here)
         elif re.match(r"/|[A-Za-z]:[\\/]", path):
             foreign[path] = [part for part in re.split(r"[\\/]", path) if part]
         else:
-            found[path] = path
+            names[path] = path
     depth = 1
     while foreign:
         shown = {path: "/".join(parts[-depth:]) for path, parts in foreign.items()}
-        times = Counter((*found.values(), *shown.values()))
+        times = Counter((*names.values(), *shown.values()))
         settled = [
             path for path, parts in foreign.items() if times[shown[path]] == 1 or depth > len(parts)
         ]
-        found |= {path: shown[path] if depth <= len(foreign[path]) else path for path in settled}
-        foreign = {path: parts for path, parts in foreign.items() if path not in found}
+        names |= {path: shown[path] if depth <= len(foreign[path]) else path for path in settled}
+        foreign = {path: parts for path, parts in foreign.items() if path not in names}
         depth += 1
-    return found
+    return names

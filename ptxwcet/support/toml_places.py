@@ -58,23 +58,23 @@ def parse_toml(file: SourceFile) -> dict[str, Any]:
         return tomllib.loads(file.text)
     except (tomllib.TOMLDecodeError, RecursionError, ValueError) as error:
         message = str(error)
-    found = _POSITION.search(message)
-    if found is None:
+    position = _POSITION.search(message)
+    if position is None:
         raise NotToml(message, Span(file, len(file.text), len(file.text)))
-    offset = file.line_starts()[int(found.group(1)) - 1] + int(found.group(2)) - 1
-    raise NotToml(message[: found.start()], Span(file, offset, offset + 1))
+    offset = file.line_starts()[int(position.group(1)) - 1] + int(position.group(2)) - 1
+    raise NotToml(message[: position.start()], Span(file, offset, offset + 1))
 
 
 def _require_plain(file: SourceFile) -> None:
     """Raises NotToml for keys of many parts, numbers of many digits, deep nesting."""
-    text = _SKIPPED.sub(lambda found: "s" * len(found.group()), file.text)
+    text = _SKIPPED.sub(lambda match: "s" * len(match.group()), file.text)
     for pattern, what in (
         (_LONG_KEY, f"a key of more than {_MOST_PARTS} parts"),
         (_LONG_NUMBER, f"a number of more than {_MOST_DIGITS} digits"),
     ):
-        found = pattern.search(text)
-        if found is not None:
-            raise NotToml(what, Span(file, found.start(), found.end()))
+        match = pattern.search(text)
+        if match is not None:
+            raise NotToml(what, Span(file, match.start(), match.end()))
     depth = 0
     for bracket in _BRACKET.finditer(text):
         depth += 1 if bracket.group() in "[{" else -1
@@ -92,10 +92,10 @@ def locate_table(file: SourceFile, name: str, number: int = 0) -> Span | None:
 def locate_key(file: SourceFile, table: str, key: str, number: int = 0) -> Span | None:
     """``key = value`` in a table (``""``: the top level); ``number`` as in locate_table."""
     if table:
-        found = _headers(file, table)
-        if number >= len(found):
+        headers = _headers(file, table)
+        if number >= len(headers):
             return None
-        _, begin, end = found[number]
+        _, begin, end = headers[number]
     else:
         first = _HEADER.search(file.text)
         begin, end = 0, first.start() if first is not None else len(file.text)

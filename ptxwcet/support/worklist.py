@@ -24,14 +24,14 @@ class Worklist:
         return bool(self._heap)
 
     def add(self, numbers: Iterable[int]) -> None:
-        """Has these taken up, again if they were before."""
+        """Adds numbers that do not wait already, also those that were taken before."""
         for number in numbers:
             if number not in self._waiting:
                 self._waiting.add(number)
                 heappush(self._heap, (self._rank(number), number))
 
     def pop(self) -> int:
-        """The next one, which does not wait any longer."""
+        """Takes the next number out of the list."""
         _, number = heappop(self._heap)
         self._waiting.remove(number)
         return number

@@ -25,12 +25,12 @@ def check_trace(trace: TimedTrace, path: str) -> None:
         raise PtxwcetError(Diagnostic("PW603", message, help="leave such runs out"))
     unknown = (trace.ipoint < 0) | (trace.ipoint >= len(trace.ipoints))
     if unknown.any():
-        row = int(np.argmax(unknown))
-        message = f"the table of this trace has no ipoint {trace.ipoint[row]}"
+        event = int(np.argmax(unknown))
+        message = f"the table of this trace has no ipoint {trace.ipoint[event]}"
         help_text = f"it has 0 to {len(trace.ipoints) - 1}: record the trace again"
-        raise event_error(trace, path, row, "PW604", message, help_text)
+        raise event_error(trace, path, event, "PW604", message, help_text)
     for name, column in (("sm", trace.sm), ("warp", trace.warp), ("cycle", trace.cycle)):
         if int(column.min()) < 0:
-            row = int(np.argmax(column < 0))
-            message = f"column {name} holds {column[row]}: its numbers count from 0"
-            raise event_error(trace, path, row, "PW601", message)
+            event = int(np.argmax(column < 0))
+            message = f"column {name} holds {column[event]}: its numbers count from 0"
+            raise event_error(trace, path, event, "PW601", message)

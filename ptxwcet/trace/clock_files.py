@@ -37,7 +37,7 @@ def read_clocks(table: TextTable, stem: str, bits: int) -> list[Condition]:
     most = 2**bits
     runs: dict[str, dict[str, int]] = {}
     seen: set[tuple[str, str, str]] = set()
-    rows: dict[str, tuple[list[int], list[int], list[int]]] = {}
+    clocks: dict[str, tuple[list[int], list[int], list[int]]] = {}
     for number, fields in table.rows():
         key = stem if label is None else fields[label].strip().strip('"')
         run, sm = (fields[column].strip() for column in columns[:2])
@@ -48,7 +48,7 @@ def read_clocks(table: TextTable, stem: str, bits: int) -> list[Condition]:
         if key not in runs:
             table.require_label(number, key)
         numbers = runs.setdefault(key, {})
-        kept = rows.setdefault(key, ([], [], []))
+        kept = clocks.setdefault(key, ([], [], []))
         kept[0].append(numbers.setdefault(run, len(numbers)))
         for k in (2, 3):
             text = fields[columns[k]].strip()
@@ -57,9 +57,9 @@ def read_clocks(table: TextTable, stem: str, bits: int) -> list[Condition]:
                 help = "clocks are whole numbers; give --counter-bits 64 for clock64"
                 table.refuse("PW708", number, message, help, columns[k])
             kept[k - 1].append(int(text))
-    if not rows:
+    if not clocks:
         refuse_file("PW705", f"'{table.source.name}' holds no clock pairs", "a row an SM and run")
-    return [_condition(key, row, bits) for key, row in rows.items()]
+    return [_condition(key, row, bits) for key, row in clocks.items()]
 
 
 def _condition(label: str, rows: tuple[list[int], list[int], list[int]], bits: int) -> Condition:

@@ -148,7 +148,7 @@ def _are_runs(runs: IntColumn, events: int) -> bool:
 
 
 def _cycles(steps: IntColumn, runs: IntColumn) -> IntColumn:
-    """Running sums that begin anew with each run."""
+    """The cycles of events from their steps: running sums that begin anew with each run."""
     if not len(steps):
         return steps
     total = np.cumsum(steps)

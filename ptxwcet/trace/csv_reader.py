@@ -174,13 +174,13 @@ class CsvReader:
         columns = _numbers(text)
         if columns is None:
             raise self._bad_row(text, lines)
-        for known, column in zip(self._columns, columns, strict=True):
-            known.append(column)
+        for parts, column in zip(self._columns, columns, strict=True):
+            parts.append(column)
         for column in columns[:2]:
             if int(column.max()) >= 2**31:
-                row = int(np.argmax(column >= 2**31))
-                self._line = int(lines[row])
-                raise self._wrong(text.split(b"\n", row + 1)[row], "a number is too large")
+                place = int(np.argmax(column >= 2**31))
+                self._line = int(lines[place])
+                raise self._wrong(text.split(b"\n", place + 1)[place], "a number is too large")
         self._lines.append(lines)
 
     def _bad_row(self, text: bytes, lines: IntColumn) -> PtxwcetError:

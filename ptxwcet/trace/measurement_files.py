@@ -64,16 +64,16 @@ def read_measurements(paths: Sequence[str], options: ReadOptions) -> Measurement
     units: dict[TimeUnit, str] = {}
     conditions: dict[str, Condition] = {}
     for path in paths:
-        unit, found = _read(path, options)
+        unit, of_file = _read(path, options)
         units.setdefault(unit, path)
         if len(units) > 1:
             said = " and ".join(f"{name} in {one.value}" for one, name in units.items())
             refuse_file("PW703", f"mixed units: {said}", "give times of one unit")
-        for row in found:
-            if row.label in conditions:
-                message = f"condition '{row.label}' of {path} is in another file, too"
+        for condition in of_file:
+            if condition.label in conditions:
+                message = f"condition '{condition.label}' of {path} is in another file, too"
                 refuse_file("PW707", message, "join the files, or label the runs differently")
-            conditions[row.label] = row
+            conditions[condition.label] = condition
     return Measurements(next(iter(units)), tuple(conditions.values()), tuple(paths))
 
 
@@ -97,18 +97,18 @@ def _read(path: str, options: ReadOptions) -> tuple[TimeUnit, list[Condition]]:
 
 def _read_array(path: str, options: ReadOptions) -> tuple[TimeUnit, list[Condition]]:
     try:
-        found = load_array(path)
+        values = load_array(path)
     except (OSError, ValueError) as error:
         refuse_file("PW701", f"cannot read '{path}': {error}", "write it with numpy.save")
-    if found.ndim != 1 or found.dtype.kind not in "iuf":
-        message = f"'{path}' holds {found.ndim} dimensions of {found.dtype}"
+    if values.ndim != 1 or values.dtype.kind not in "iuf":
+        message = f"'{path}' holds {values.ndim} dimensions of {values.dtype}"
         refuse_file("PW701", message, "give one dimension of integers or floats: a time a run")
     if options.unit is None:
         _unknown_unit(path)
-    times = found.astype(np.float64)
+    times = values.astype(np.float64)
     bad = np.flatnonzero(~(np.isfinite(times) & (times > 0)))
     if len(bad):
-        message = f"'{path}': element {bad[0]} is {found[bad[0]]}, which is no execution time"
+        message = f"'{path}': element {bad[0]} is {values[bad[0]]}, which is no execution time"
         refuse_file("PW704", message, "times are finite and above 0: leave failed runs out")
     return options.unit, [Condition(Path(path).stem, times)]
 
@@ -126,13 +126,13 @@ def _time_column(table: TextTable, options: ReadOptions) -> int:
         return find_column(table, options.column)
     if table.columns == 1:
         return 0
-    found = [k for k, name in enumerate(table.names) if name in _TIME_COLUMNS]
-    if len(found) != 1:
-        what = "several columns of times" if found else "no column that is known to hold times"
+    candidates = [k for k, name in enumerate(table.names) if name in _TIME_COLUMNS]
+    if len(candidates) != 1:
+        what = "several columns of times" if candidates else "no column that is known to hold times"
         names = ", ".join(table.names) or f"{table.columns} columns without names"
         message = f"'{table.source.name}' has {what}: {names}"
         refuse_file("PW707", message, "name it with --column NAME or NUMBER")
-    return found[0]
+    return candidates[0]
 
 
 def _read_times(
@@ -151,7 +151,7 @@ def _read_times(
         message = f"column '{name}' of '{table.source.name}' is in {unit.value}"
         refuse_file("PW703", f"{message}, --unit says otherwise", "leave --unit out")
     unit = unit or options.unit
-    found: dict[str, array[float]] = {}
+    by_label: dict[str, array[float]] = {}
     for number, fields in table.rows():
         if units is not None:
             unit = _row_unit(table, number, units, fields[units], unit)
@@ -159,16 +159,16 @@ def _read_times(
         if value is None or not 0 < value < math.inf:
             _bad_time(table, number, column, fields[column].strip(), value)
         key = stem if label is None else fields[label].strip().strip('"')
-        times = found.get(key)
+        times = by_label.get(key)
         if times is None:
             table.require_label(number, key)
-            times = found[key] = array("d")
+            times = by_label[key] = array("d")
         times.append(value)
-    if not found:
+    if not by_label:
         refuse_file("PW705", f"'{table.source.name}' holds no times", "give a time a line")
     if unit is None:
         _unknown_unit(table.source.name)
-    return unit, [Condition(key, np.frombuffer(row)) for key, row in found.items()]
+    return unit, [Condition(key, np.frombuffer(row)) for key, row in by_label.items()]
 
 
 def _row_unit(

@@ -20,25 +20,25 @@ def line_span(path: str | os.PathLike[str], line: int, text: bytes) -> Span:
 
 
 def event_error(
-    trace: TimedTrace, path: str, row: int, code: str, message: str, help_text: str | None = None
+    trace: TimedTrace, path: str, event: int, code: str, message: str, help_text: str | None = None
 ) -> PtxwcetError:
     """What is wrong with an event of a trace read from ``path``, shown with its line.
 
     A trace without lines (columns, or made here) is named with the number of the event. Cost: the
     file is read again up to the line.
     """
-    run = int(np.searchsorted(trace.runs, row, side="right")) - 1
-    number = int(trace.ipoint[row])
-    known = 0 <= number < len(trace.ipoints)
-    name = trace.ipoints[number].label if known else f"ipoint {number}"
+    run = int(np.searchsorted(trace.runs, event, side="right")) - 1
+    number = int(trace.ipoint[event])
+    is_listed = 0 <= number < len(trace.ipoints)
+    name = trace.ipoints[number].label if is_listed else f"ipoint {number}"
     note = (
-        f"event {row} (run {run}, multiprocessor {trace.sm[row]}, warp {trace.warp[row]}): "
-        f"{name} at {trace.cycle[row]}"
+        f"event {event} (run {run}, multiprocessor {trace.sm[event]}, warp {trace.warp[event]}): "
+        f"{name} at {trace.cycle[event]}"
     )
     if trace.lines is None:
         prefix = f"{path}: " if path else ""
         return PtxwcetError(Diagnostic(code, prefix + message, None, (note,), help_text))
-    line = int(trace.lines[row])
+    line = int(trace.lines[event])
     span = line_span(path, line, _line_of(path, line))
     return PtxwcetError(Diagnostic(code, message, span, (note,), help_text))
 

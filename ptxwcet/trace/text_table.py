@@ -105,11 +105,11 @@ def find_column(table: TextTable, wanted: str) -> int:
         return table.names.index(wanted.lower())
     if re.fullmatch("[0-9]{1,9}", wanted) and 1 <= int(wanted) <= table.columns:
         return int(wanted) - 1
-    known = f"columns {', '.join(table.names)}" if table.names else f"{table.columns} columns"
+    listed = f"columns {', '.join(table.names)}" if table.names else f"{table.columns} columns"
     refuse_file(
         "PW707",
         f"'{table.source.name}' has no column '{wanted}'",
-        f"it has {known}; columns are named or numbered from 1",
+        f"it has {listed}; columns are named or numbered from 1",
     )
 
 

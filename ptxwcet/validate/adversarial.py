@@ -37,15 +37,15 @@ class AdversarialData:
         places = [i for i, one in enumerate(self._arguments) if isinstance(one, np.ndarray)]
         if not places:
             return self._arguments
-        found = list(self._arguments)
+        drawn = list(self._arguments)
         if self._score >= 0 and chooser.random_sample() < _AGAIN:
-            found = list(self._best)
+            drawn = list(self._best)
             places = [places[chooser.randint(len(places))]]
         for place in places:
-            own = found[place]
+            own = drawn[place]
             assert isinstance(own, np.ndarray)
-            found[place] = self._changed(own, whole=len(places) > 1)
-        return tuple(found)
+            drawn[place] = self._changed(own, whole=len(places) > 1)
+        return tuple(drawn)
 
     def note(self, arguments: tuple[Argument, ...], score: int) -> None:
         """Says how many instructions a run on these data executed."""

@@ -81,7 +81,7 @@ class Tally:
                     setattr(self, name, mine + value)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data; :meth:`from_json` reads it back."""
+        """The tally as plain data; :meth:`from_json` reads it back."""
         return {
             name: {str(key): value[key] for key in sorted(value)}
             if isinstance(value, Counter)

@@ -123,17 +123,17 @@ def validate_block(
     """
     runs = _Runs(analysis, effort, resolve)
     runs.make()
-    rows = []
+    comparisons = []
     refused = []
     for method, outcome in outcomes.items():
         if isinstance(outcome, Refusal):
             refused.append((method, outcome.reason))
-        elif (row := runs.compare(outcome)) is not None:
-            rows.append(row)
-    rows += runs.compare_schedules()
-    failed = next((row for row in rows if row.proved and not row.holds), None)
+        elif (comparison := runs.compare(outcome)) is not None:
+            comparisons.append(comparison)
+    comparisons += runs.compare_schedules()
+    failed = next((row for row in comparisons if row.proved and not row.holds), None)
     return BlockValidation(
-        tuple(rows),
+        tuple(comparisons),
         tuple(refused),
         runs.made,
         runs.schedules,
@@ -162,19 +162,19 @@ class _Runs:
         """All runs: by seed, until a share of the time is over; then the adversary."""
         run_alone(WarpProgram(()), self.analysis.workload.scoreboard)  # compiled before the clock
         self._end = time.monotonic() + self.effort.seconds * _SHARE_OF_SEEDS
-        known = self.analysis.is_single_path
+        is_single = self.analysis.is_single_path
         configuration = SmConfiguration.of(self.analysis.machine)
         workload = self.analysis.workload
         simulator: Simulator | None = None
         for seed in range(max(1, self.effort.seeds)):
             if seed and self._left() <= 0:
                 break
-            if simulator is None or not known:
-                if not known:
+            if simulator is None or not is_single:
+                if not is_single:
                     workload = self.resolve(self.analysis.workload, seed or None)
                 simulator = Simulator(workload, configuration)
                 self.resolutions += 1
-            for run in self._plan(seed, again=known and seed > 0):
+            for run in self._plan(seed, again=is_single and seed > 0):
                 self._run(simulator, workload, run)
         self._end += self.effort.seconds * (1 - _SHARE_OF_SEEDS)
         self._attack(configuration)
@@ -230,10 +230,10 @@ class _Runs:
         runs = min(_MOST_SCHEDULES, int(self._left() / (2 * once)))
         if runs < 1:
             return
-        found = search_long_schedule(simulator, workload.warp_count, runs=runs)
-        self.schedules = found.runs
-        by = f"adversary, from {found.origin}"
-        self._note(Observed(found.cycles, by, workload, schedules=runs), nominal=True)
+        search = search_long_schedule(simulator, workload.warp_count, runs=runs)
+        self.schedules = search.runs
+        by = f"adversary, from {search.origin}"
+        self._note(Observed(search.cycles, by, workload, schedules=runs), nominal=True)
 
     def compare(self, bound: BlockBound) -> MethodRow | None:
         """A bound with the run closest to it; None if every run was given up."""
@@ -255,26 +255,28 @@ class _Runs:
         for policy in DETERMINISTIC:
             if simulator.instructions > steps:
                 return
-            found = claim_schedule(
+            scheduled = claim_schedule(
                 workload,
                 machine,
                 policy,
                 self.analysis.assumptions,
                 is_nominal=self.analysis.is_nominal,
             )
-            if isinstance(found, Refusal):
+            if isinstance(scheduled, Refusal):
                 return
             run = Run(policy)
             stepped = run.cycles(simulator, skip_repeats=False)
             observed = Observed(stepped, f"{policy.value}, stepped", workload, run)
-            guarantee = found.claim.guarantee.value
-            yield MethodRow("scheduled", guarantee, Side.EXACT, found.run.cycles, observed, True)
+            guarantee = scheduled.claim.guarantee.value
+            yield MethodRow(
+                "scheduled", guarantee, Side.EXACT, scheduled.run.cycles, observed, True
+            )
 
 
-def _witness(name: str, analysis: BlockAnalysis, row: MethodRow, effort: Effort) -> Witness:
+def _witness(name: str, analysis: BlockAnalysis, failed: MethodRow, effort: Effort) -> Witness:
     """The contradiction, shrunk with the bounds that the checks evaluate themselves."""
-    observed = row.observed
-    match row.side:
+    observed = failed.observed
+    match failed.side:
         case Side.BELOW:
             check = Check.LOWER_RUN
         case Side.EXACT:
@@ -293,5 +295,5 @@ def _witness(name: str, analysis: BlockAnalysis, row: MethodRow, effort: Effort)
     servers = tuple((unit.name, unit.count) for unit in analysis.machine.units)
     shape = SmConfiguration.of(analysis.machine)
     case = Case(name, observed.workload, shape.schedulers, servers, shape.memory_cycles)
-    violation = Violation(check, row.cycles, observed.cycles, run)
+    violation = Violation(check, failed.cycles, observed.cycles, run)
     return find_witness(case, violation, plan, seconds=effort.seconds)

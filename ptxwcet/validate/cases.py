@@ -139,7 +139,7 @@ def shortened(workload: BlockWorkload, jitter: Jitter) -> BlockWorkload:
 def _shorten(
     node: TimedInstruction | Barrier | PartialBarrier, warp: int, index: int, jitter: Jitter
 ) -> Node:
-    """The formula of :class:`Jitter`."""
+    """The node with its times shortened by the formula of :class:`Jitter`."""
     if not isinstance(node, TimedInstruction):
         inner = _shorten(node.instruction, warp, index, jitter)
         assert isinstance(inner, TimedInstruction)

@@ -140,7 +140,7 @@ class _Checker:
         if safe is None:
             raise ValueError("the safe bound answers every case")
         worst, schedule, states = self._search(self._case.workload)
-        found = Findings(
+        gathered = Findings(
             self._case,
             safe,
             _answer(self._bounds.gub(self._analysis)),
@@ -155,30 +155,30 @@ class _Checker:
             self._checks,
             (),
         )
-        self._compare(found)
-        self._search_jittered(safe, found.jittered)
+        self._compare(gathered)
+        self._search_jittered(safe, gathered.jittered)
         self._enumerate(worst)
         self._refer()
         self._check_profiles()
-        self._check_skipping(dict(found.lengths))
-        self._check_unrolling((safe, found.gub, found.lower))
-        return replace(found, violations=tuple(self._violations))
+        self._check_skipping(dict(gathered.lengths))
+        self._check_unrolling((safe, gathered.gub, gathered.lower))
+        return replace(gathered, violations=tuple(self._violations))
 
-    def _compare(self, found: Findings) -> None:
+    def _compare(self, findings: Findings) -> None:
         """The bounds and the exact worst case with every run of the case as it is."""
-        safe, lower, worst = found.safe, found.lower, found.worst
-        for run, cycles in found.lengths:
+        safe, lower, worst = findings.safe, findings.lower, findings.worst
+        for run, cycles in findings.lengths:
             self._expect(Check.SAFE_RUN, safe >= cycles, (safe, cycles), run)
             if lower is not None:
                 self._expect(Check.LOWER_RUN, lower <= cycles, (lower, cycles), run)
             if worst is not None:
                 self._expect(Check.WORST_RUN, worst >= cycles, (worst, cycles), run)
-        for run, cycles in found.jittered:
+        for run, cycles in findings.jittered:
             self._expect(Check.SAFE_JITTER, safe >= cycles, (safe, cycles), run)
         if worst is not None:
             self._expect(Check.SAFE_WORST, safe >= worst, (safe, worst))
-        if found.searched is not None:
-            longest = found.searched.cycles
+        if findings.searched is not None:
+            longest = findings.searched.cycles
             self._expect(Check.SAFE_SEARCHED, safe >= longest, (safe, longest))
             if worst is not None:
                 self._expect(Check.WORST_SEARCHED, worst >= longest, (worst, longest))
@@ -197,14 +197,14 @@ class _Checker:
         if not self._plan.most_states:
             return None, (), 0
         try:
-            found = search_worst(
+            worst = search_worst(
                 workload, self._case.configuration, most_states=self._plan.most_states
             )
         except PtxwcetError as error:
             if error.diagnostics[0].code != "PW534":
                 raise
             return None, (), 0
-        return found.cycles, tuple(found.schedule), found.states
+        return worst.cycles, tuple(worst.schedule), worst.states
 
     def _search_jittered(self, safe: int, jittered: tuple[tuple[Run, int], ...]) -> None:
         """All schedules of one jitter's timings: what a faster machine may do."""
@@ -235,13 +235,13 @@ class _Checker:
         if case.instructions > self._plan.most_referenced:
             return
         for run in self._plan.referenced:
-            found = self._simulator.run(
+            stepped = self._simulator.run(
                 run.policy, seed=run.seed, jitter=run.jitter, record=case.instructions
             )
             plain = reference_run(
                 case.workload, case.configuration, run.policy, seed=run.seed, jitter=run.jitter
             )
-            self._expect(Check.REFERENCE, found == plain, (found.cycles, plain.cycles), run)
+            self._expect(Check.REFERENCE, stepped == plain, (stepped.cycles, plain.cycles), run)
 
     def _check_profiles(self) -> None:
         """Each program's isolated length against a run of one warp that executes it.

@@ -131,18 +131,18 @@ class _Matcher:
         Known answers are kept: the sides of nested forks are asked for again and again.
         """
         key = (id(nodes), starts, iteration, self._parts)
-        known = self._known.get(key)
-        if known is None:
+        answer = self._known.get(key)
+        if answer is None:
             outer, self._gone = self._gone, frozenset()
             ends = starts
             for node in nodes:
                 if not ends and not self._parts:
                     break
                 ends = self._node(node, ends, iteration)
-            known = self._known[key] = (ends, self._gone)
+            answer = self._known[key] = (ends, self._gone)
             self._gone = outer
-        self._gone |= known[1]
-        return known[0]
+        self._gone |= answer[1]
+        return answer[0]
 
     def _node(self, node: PathNode, starts: frozenset[int], iteration: int) -> frozenset[int]:
         match node:
@@ -214,15 +214,15 @@ class _Matcher:
     def _scatter(self, node: PathScatter, starts: frozenset[int]) -> frozenset[int]:
         """Ends of the first part, then of others that begin where one has ended."""
         outer, self._parts = self._parts, frozenset()
-        ends = found = self.side(node.body, starts)
+        ends = latest = self.side(node.body, starts)
         for _ in range(node.most - 1):
-            self._parts = found
+            self._parts = latest
             new = self.side(node.body, frozenset())
             self._parts = frozenset()
-            found = new - ends
-            if not found:
+            latest = new - ends
+            if not latest:
                 break
-            ends |= found
+            ends |= latest
         self._parts = outer
         return ends
 

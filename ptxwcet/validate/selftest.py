@@ -74,7 +74,7 @@ def run_selftest(
     each family and a grid have been run once: what is compiled on first use is compiled by then. Up
     to three violations of blocks are shrunk to witnesses.
     """
-    known, failing, checks = _check_corpus(bounds)
+    corpus, failing, checks = _check_corpus(bounds)
     if cases is None:
         attack(seed, range(len(FAMILIES)), bounds)
         attack_grids(seed, range(1), bounds)
@@ -84,23 +84,23 @@ def run_selftest(
     done = 0
     while done < cases if cases is not None else (time.monotonic() < end and not failing):
         size = _CHUNK if cases is None else min(_CHUNK, cases - done)
-        found, violating = attack(seed, range(done, done + size), bounds)
+        by_family, violating = attack(seed, range(done, done + size), bounds)
         grids.merge(attack_grids(seed, _grids(done, done + size), bounds))
         done += size
         failing += violating
-        for name, tally in found.items():
+        for name, tally in by_family.items():
             tallies[name].merge(tally)
     for tally in tallies.values():
         checks.update(tally.checks)
     if grids.runs:
         checks[Check.GRID_RUN.value] = grids.runs
-    wrong = sum(bool(problems) for _, problems in known)
+    wrong = sum(bool(problems) for _, problems in corpus)
     return SelfTest(
         _versions(),
         _digests(),
         seed,
         done,
-        known,
+        corpus,
         tuple(sorted(checks.items())),
         tuple(tallies.items()),
         grids,
@@ -123,19 +123,19 @@ _Failing = list[tuple[Case, Plan, Violation]]
 def _check_corpus(
     bounds: Bounds | None,
 ) -> tuple[tuple[tuple[str, tuple[str, ...]], ...], _Failing, Counter[str]]:
-    rows = []
+    results = []
     failing: _Failing = []
     checks: Counter[str] = Counter()
-    for number, known in enumerate(CORPUS):
+    for number, entry in enumerate(CORPUS):
         plan = standard_plan(number, most_states=MOST_STATES)
-        findings = check_case(known.case, plan, bounds)
+        findings = check_case(entry.case, plan, bounds)
         checks.update({check.value: n for check, n in findings.checks.items()})
         if findings.violations:
-            failing.append((known.case, plan, findings.violations[0]))
+            failing.append((entry.case, plan, findings.violations[0]))
         values = (findings.worst, findings.safe, findings.gub, findings.lower)
         problems = [str(violation) for violation in findings.violations]
-        rows.append((known.case.name, (*_differences(known, values), *problems)))
-    return tuple(rows), failing, checks
+        results.append((entry.case.name, (*_differences(entry, values), *problems)))
+    return tuple(results), failing, checks
 
 
 def _differences(known: KnownCase, values: tuple[int | None, ...]) -> list[str]:

@@ -63,14 +63,14 @@ def _descend(
 ) -> tuple[Case, bool]:
     """Takes simplifications of one kind for as long as one keeps the violation."""
     changed = False
-    found = True
-    while found:
-        found = False
+    simplified = True
+    while simplified:
+        simplified = False
         for candidate in step(case):
             if time.monotonic() > end:
                 return case, changed
             if still(candidate):
-                case, changed, found = candidate, True, True
+                case, changed, simplified = candidate, True, True
                 break
     return case, changed
 
@@ -96,10 +96,10 @@ def _fewer_warps(case: Case) -> Iterator[Case]:
         for index in range(len(classes)):
             yield _with_classes(case, (*classes[:index], *classes[index + 1 :]))
     for halve in (True, False):
-        for index, one in enumerate(classes):
-            count = len(one.warps) // 2 if halve else len(one.warps) - 1
+        for index, warp_class in enumerate(classes):
+            count = len(warp_class.warps) // 2 if halve else len(warp_class.warps) - 1
             if count:
-                fewer = replace(one, warps=one.warps[:count])
+                fewer = replace(warp_class, warps=warp_class.warps[:count])
                 yield _with_classes(case, (*classes[:index], fewer, *classes[index + 1 :]))
 
 

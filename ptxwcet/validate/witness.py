@@ -59,8 +59,8 @@ class Witness:
             f"{case.workload.warp_count} warps, scoreboard {case.workload.scoreboard.value}"
             f"{sub_cores}{servers}; notation unit(init, lat)"
         )
-        for one in case.workload.classes:
-            yield f"warp {_listed(one.warps)}: {describe(one.program.body)}"
+        for warp_class in case.workload.classes:
+            yield f"warp {_listed(warp_class.warps)}: {describe(warp_class.program.body)}"
         if self.issues:
             yield f"warps in issue order: {_listed(self.issues)}"
         if self.decisions:
@@ -98,20 +98,20 @@ def _describe(node: Node) -> str:
             return "[undecided]"
 
 
-def _describe_instruction(one: TimedInstruction) -> str:
-    text = f"{one.unit}({one.initiation_cycles},{one.latency_cycles})"
-    if one.writes:
-        text += "->" + ",".join(one.writes)
-    if one.reads:
-        text += " reads " + ",".join(one.reads)
-    if one.conditional:
+def _describe_instruction(timed: TimedInstruction) -> str:
+    text = f"{timed.unit}({timed.initiation_cycles},{timed.latency_cycles})"
+    if timed.writes:
+        text += "->" + ",".join(timed.writes)
+    if timed.reads:
+        text += " reads " + ",".join(timed.reads)
+    if timed.conditional:
         text += " conditional"
-    if one.path_cycles:
-        text += f" path {one.path_cycles}"
-    if one.sectors:
-        text += f" sectors {one.sectors}"
-    if one.bubble_cycles:
-        text += f" bubble {one.bubble_cycles}"
+    if timed.path_cycles:
+        text += f" path {timed.path_cycles}"
+    if timed.sectors:
+        text += f" sectors {timed.sectors}"
+    if timed.bubble_cycles:
+        text += f" bubble {timed.bubble_cycles}"
     return text
 
 
@@ -137,20 +137,20 @@ def find_witness(
         )
 
     small = shrink(case, persists, seconds=seconds) if persists(case) else case
-    found = _same(small, violation, narrow, bounds) or violation
-    if found.run is None:
+    kept = _same(small, violation, narrow, bounds) or violation
+    if kept.run is None:
         shown = check_case(small, narrow, bounds)
         decisions = () if shown.searched is None else tuple(shown.searched.decisions.tolist())
-        return Witness(small, found, shown.schedule, None, decisions)
-    if found.check is Check.SAFE_SHORTENED:
-        faster = replace(small, workload=shortened(small.workload, found.run.jitter))
+        return Witness(small, kept, shown.schedule, None, decisions)
+    if kept.check is Check.SAFE_SHORTENED:
+        faster = replace(small, workload=shortened(small.workload, kept.run.jitter))
         schedule = search_worst(faster.workload, faster.configuration).schedule
-        return Witness(faster, found, schedule)
+        return Witness(faster, kept, schedule)
     simulator = Simulator(small.workload, small.configuration)
     run = simulator.run(
-        found.run.policy, seed=found.run.seed, jitter=found.run.jitter, record=_MOST_EVENTS
+        kept.run.policy, seed=kept.run.seed, jitter=kept.run.jitter, record=_MOST_EVENTS
     )
-    return Witness(small, found, tuple(event.warp for event in run.events), run)
+    return Witness(small, kept, tuple(event.warp for event in run.events), run)
 
 
 def _same(case: Case, violation: Violation, plan: Plan, bounds: Bounds | None) -> Violation | None:

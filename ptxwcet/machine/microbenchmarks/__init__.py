@@ -89,7 +89,7 @@ class Microbenchmark:
         return f"%{'wide_' if self.wide else ''}{'x' if self.is_chain else 'r'}{number}"
 
     def _values(self, count: int) -> Iterator[str]:
-        """Numbers that no compiler knows, different ones."""
+        """Statements that give registers different numbers, which no compiler knows."""
         zero, kind, one = ("%zz", "s64", 1 << 52) if self.wide else ("%z", "s32", 1 << 20)
         first = 0x3FF << 52 if self.wide else 0x3F8 << 20
         for number in range(count):
@@ -151,11 +151,11 @@ def microbenchmark_files() -> dict[str, str]:
 
 def _of_ops(table: dict[str, dict[str, Any]]) -> Iterator[Microbenchmark]:
     for name, given in table.items():
-        row = {**given}
-        statements = _tuple(row.pop("statement"))
-        interval = _tuple(row.pop("interval", statements))
-        extra = OpClass(row.pop("extra")) if "extra" in row else None
-        common = {**_common(row), "op": OpClass(name)}
+        fields = {**given}
+        statements = _tuple(fields.pop("statement"))
+        interval = _tuple(fields.pop("interval", statements))
+        extra = OpClass(fields.pop("extra")) if "extra" in fields else None
+        common = {**_common(fields), "op": OpClass(name)}
         idea = f"{name}, each one waiting for the result of the one before"
         yield Microbenchmark(
             f"{name}_latency", idea, statements, is_chain=True, extra=extra, **common

@@ -31,21 +31,21 @@ _LANE = 9
 _LEFT = 62
 
 
-def phases_svg(found: WarpPhases) -> str:
+def phases_svg(warp: WarpPhases) -> str:
     """The phases of a warp as a strip: high where it executes, low where it idles."""
-    end = max((one.start + one.duration for one in found.phases), default=1)
+    end = max((phase.start + phase.duration for phase in warp.phases), default=1)
     scale = (_WIDTH - 2) / max(end, 1)
     parts = [
         _rect(
-            1 + scale * one.start,
-            2 if one.is_busy else 14,
-            scale * one.duration,
-            24 if one.is_busy else 12,
-            "busy" if one.is_busy else "idle",
-            f"{'execution' if one.is_busy else 'idle'} [{one.start:,}, "
-            f"{one.start + one.duration:,}): {one.duration:,} cycles",
+            1 + scale * phase.start,
+            2 if phase.is_busy else 14,
+            scale * phase.duration,
+            24 if phase.is_busy else 12,
+            "busy" if phase.is_busy else "idle",
+            f"{'execution' if phase.is_busy else 'idle'} [{phase.start:,}, "
+            f"{phase.start + phase.duration:,}): {phase.duration:,} cycles",
         )
-        for one in found.phases
+        for phase in warp.phases
     ]
     return _svg(_WIDTH, 46, [*parts, *_ticks(end, scale, 1, 26, 44)])
 
@@ -120,7 +120,7 @@ class _Gantt:
 
 
 def curve_svg(curve: Curve, axis: str, prefix: str) -> str:
-    """Cycles over the axis, a line a method or scheduler."""
+    """A chart of cycles over the axis, with a line for each method and each scheduler."""
     # here: the library is loaded only when a picture is asked for
     from matplotlib import rc_context
     from matplotlib.figure import Figure

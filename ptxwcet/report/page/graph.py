@@ -171,9 +171,9 @@ def _boxes(flow: DescribedKernel, facts: PathFacts) -> Iterator[BlockBox]:
         if total:
             lines.append(f"{executions:,} x, {100 * paid / total:.1f} % of the bound")
         waits = [
-            " ".join(one.span.text.rstrip(";").split())
-            for one in kernel.instructions[block.start : block.end]
-            if one.form.control in (ControlEffect.BARRIER, ControlEffect.ARRIVE)
+            " ".join(instruction.span.text.rstrip(";").split())
+            for instruction in kernel.instructions[block.start : block.end]
+            if instruction.form.control in (ControlEffect.BARRIER, ControlEffect.ARRIVE)
         ]
         lines += waits[:2]
         branch = flow.notes.branches.get(block.id)

@@ -102,21 +102,21 @@ def build_listing(
 
 
 def _shown(
-    known: Mapping[int, _Line], text: Sequence[str], first: int, is_bounded: bool
+    with_code: Mapping[int, _Line], text: Sequence[str], first: int, is_bounded: bool
 ) -> tuple[CodeLine, ...]:
     """The lines near those with instructions, of a text that begins at line ``first``."""
-    most = max((line.cycles for line in known.values()), default=0)
-    found: list[CodeLine] = []
-    for begin, end in _windows(sorted(known), first, first + len(text)):
-        previous = found[-1].number + 1 if found else first
+    most = max((line.cycles for line in with_code.values()), default=0)
+    listed: list[CodeLine] = []
+    for begin, end in _windows(sorted(with_code), first, first + len(text)):
+        previous = listed[-1].number + 1 if listed else first
         if begin > previous:
-            found.append(CodeLine(begin - 1, left_out=begin - previous))
+            listed.append(CodeLine(begin - 1, left_out=begin - previous))
         for number in range(begin, end):
-            line = known.get(number)
+            line = with_code.get(number)
             if line is None:
-                found.append(CodeLine(number, text[number - first]))
+                listed.append(CodeLine(number, text[number - first]))
                 continue
-            found.append(
+            listed.append(
                 CodeLine(
                     number,
                     text[number - first],
@@ -126,8 +126,8 @@ def _shown(
                     tuple(line.blocks),
                 )
             )
-    rest = len(found) - _MOST_LINES
-    return (*found[:_MOST_LINES], *([CodeLine(0, left_out=rest)] if rest > 0 else []))
+    rest = len(listed) - _MOST_LINES
+    return (*listed[:_MOST_LINES], *([CodeLine(0, left_out=rest)] if rest > 0 else []))
 
 
 def _windows(numbers: Sequence[int], first: int, end: int) -> Iterator[tuple[int, int]]:

@@ -14,11 +14,7 @@ from ptxwcet.flow.graph.divergent_sets import StandingEdges
 from ptxwcet.report.access_rows import AccessRow, access_rows
 from ptxwcet.report.build import build_report
 from ptxwcet.report.head import MachineHead, Refused, as_people_know
-from ptxwcet.report.model import (
-    BoundedKernel,
-    LaunchRow,
-    PaidSectionRow,
-)
+from ptxwcet.report.model import BoundedKernel, LaunchRow, PaidSectionRow
 from ptxwcet.report.page.graph import GraphData, PathFacts, build_graph
 from ptxwcet.report.page.listing import Listing, build_listing
 from ptxwcet.report.page.parts import Made
@@ -49,7 +45,7 @@ class Bar:
 
     @property
     def total(self) -> int:
-        """All parts."""
+        """The cycles of all parts together."""
         return sum(self.cycles)
 
 
@@ -122,20 +118,20 @@ def build_page(
     ``source`` is the path of the CUDA source if it does not lie beside the PTX file.
     """
     bounded = tuple(
-        one.analysis if isinstance(one.analysis, KernelAnalysis) else _refusal(one)
-        for one in answer.answered
+        study.analysis if isinstance(study.analysis, KernelAnalysis) else _refusal(study)
+        for study in answer.answered
     )
-    rows = Answer(answer.path, answer.sha256, answer.machine, bounded)
-    report = build_report(rows, failures, explain=True, source=source)
+    analyses = Answer(answer.path, answer.sha256, answer.machine, bounded)
+    report = build_report(analyses, failures, explain=True, source=source)
     lines = SourceLines(answer.path, source)
     made_true = tuple(
-        (one.key, one.text, one.source)
-        for one in answer.machine.satisfies
-        if one.state is AssumptionState.BY_DEFINITION
+        (assumption.key, assumption.text, assumption.source)
+        for assumption in answer.machine.satisfies
+        if assumption.state is AssumptionState.BY_DEFINITION
     )
     kernels = tuple(
-        _kernel(f"k{number}", study, as_people_know(row), lines)
-        for number, (study, row) in enumerate(zip(answer.answered, report.kernels, strict=True))
+        _kernel(f"k{number}", study, as_people_know(kernel), lines)
+        for number, (study, kernel) in enumerate(zip(answer.answered, report.kernels, strict=True))
     )
     return Page(report, kernels, made_true, made)
 
@@ -146,18 +142,18 @@ def _refusal(study: KernelStudy) -> RefusedKernel:
 
 
 def _kernel(
-    anchor: str, study: KernelStudy, row: BoundedKernel | Refused, lines: SourceLines
+    anchor: str, study: KernelStudy, reported: BoundedKernel | Refused, lines: SourceLines
 ) -> KernelPage:
     paid = {}
     if isinstance(study.explained, BoundExplanation):
         paid = {index: one.total for index, one in study.explained.paid.items()}
     flow = study.flow
     cfg = flow.cfg if isinstance(flow, DescribedKernel) else None
-    bounded = row if isinstance(row, BoundedKernel) else None
+    bounded = reported if isinstance(reported, BoundedKernel) else None
     problems = render_all(study.analysis) if isinstance(study.analysis, tuple) else ""
     if bounded is None and not problems:
-        assert isinstance(row, Refused)
-        problems = "\n".join(f"error[{one.code}]: {one.message}" for one in row.diagnostics)
+        assert isinstance(reported, Refused)
+        problems = "\n".join(f"error[{one.code}]: {one.message}" for one in reported.diagnostics)
     return KernelPage(
         anchor,
         study.kernel.name,
@@ -182,15 +178,15 @@ def _why(reasons: Reasons) -> str:
     return "; ".join(f"[{one.code}] {one.message}" for one in reasons) or "not asked for"
 
 
-def _bars(row: BoundedKernel) -> tuple[Bar, ...]:
+def _bars(bounded: BoundedKernel) -> tuple[Bar, ...]:
     """The sections of the bound; of many, those that end at one barrier together."""
-    assert row.explanation is not None
-    bars = [_bar(one) for one in row.explanation.sections]
+    assert bounded.explanation is not None
+    bars = [_bar(one) for one in bounded.explanation.sections]
     if len(bars) <= _MOST_BARS:
         return tuple(bars)
     by_end: dict[str, list[Bar]] = {}
-    for one in bars:
-        by_end.setdefault(one.label, []).append(one)
+    for bar in bars:
+        by_end.setdefault(bar.label, []).append(bar)
     merged = [_merged(label, same) for label, same in by_end.items()]
     rest = merged[_MOST_BARS:]
     return (*merged[:_MOST_BARS], *([_merged("others", rest)] if rest else []))
@@ -270,18 +266,18 @@ def _phases(study: KernelStudy) -> WarpPhases | str:
     profile = alone.profile
     if profile.phases is None or profile.execution_cycles is None:
         return "the warp has no single known path"
-    found = tuple(islice(_flat(profile.phases, 0), _MOST_PHASES + 1))
+    phases = tuple(islice(_flat(profile.phases, 0), _MOST_PHASES + 1))
     return WarpPhases(
         path.warps[0],
         alone.length_cycles,
         profile.execution_cycles,
-        found[:_MOST_PHASES],
-        len(found) <= _MOST_PHASES,
+        phases[:_MOST_PHASES],
+        len(phases) <= _MOST_PHASES,
     )
 
 
 def _flat(items: Sequence[Phase | PhaseRepeat], offset: int) -> Iterator[PhaseBar]:
-    """Phase after phase, repeats as often as they come."""
+    """The phases one after the other, each as often as it is repeated."""
     for item in items:
         if isinstance(item, Phase):
             yield PhaseBar(item.start + offset, item.duration, item.kind is PhaseKind.EXECUTION)
@@ -291,13 +287,13 @@ def _flat(items: Sequence[Phase | PhaseRepeat], offset: int) -> Iterator[PhaseBa
 
 
 def plain_name(page: Page) -> str:
-    """What the page is called."""
+    """The title of the page: the first of its kernels."""
     names = [one.readable for one in page.kernels]
     return f"{', '.join(names[:3])}{' and more' * (len(names) > 3)}: bound"
 
 
 def merged_assumptions(row: BoundedKernel) -> list[tuple[str, str, str, str, str]]:
-    """Key, text, state, evidence, and which bounds rest on it."""
+    """Each assumption once: key, text, state, evidence, and which bounds rest on it."""
     launch = () if row.launch is None else row.launch.assumptions
     whose = dict.fromkeys(row.assumptions, "block")
     for one in launch:

@@ -42,7 +42,7 @@ class Made:
 
     @property
     def time(self) -> str:
-        """When, in words."""
+        """When the page was made, in words."""
         return self.at.strftime("%Y-%m-%d %H:%M UTC")
 
 

@@ -65,7 +65,7 @@ def render_page(page: Page) -> str:
         loop_rows=_loop_rows,
         certificate_text=_certificate_text,
         graph_data=_graph_data,
-        phases_svg=lambda found: Markup(phases_svg(found)),
+        phases_svg=lambda warp: Markup(phases_svg(warp)),
         gantt_svg=lambda run: Markup(gantt_svg(run)),
         curve_svg=lambda curve, axis: Markup(curve_svg(curve, axis, f"p{next(numbers)}-")),
     )
@@ -90,19 +90,19 @@ class _LoopLine:
     certificates: tuple[CertificateRow, ...] = ()
 
 
-def _loop_rows(one: KernelPage) -> list[_LoopLine]:
+def _loop_rows(kernel: KernelPage) -> list[_LoopLine]:
     """The loops of a kernel: of one that is not bounded, what is known of them."""
-    if one.bounded is not None:
+    if kernel.bounded is not None:
         return [
             _LoopLine(
                 *(loop.block, loop.source_line, f"{loop.iterations:,}", loop.origin, loop.reason),
                 loop.certificates,
             )
-            for loop in one.bounded.loops
+            for loop in kernel.bounded.loops
         ]
-    if isinstance(one.graph, str):
+    if isinstance(kernel.graph, str):
         return []
-    return [_LoopLine(loop.name, "", "", "", loop.reason) for loop in one.graph.loops]
+    return [_LoopLine(loop.name, "", "", "", loop.reason) for loop in kernel.graph.loops]
 
 
 def _certificate_text(row: CertificateRow) -> str:

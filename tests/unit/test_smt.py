@@ -141,14 +141,14 @@ def test_the_effort_of_a_question_is_the_same_each_time() -> None:
 
 
 def test_a_question_that_is_too_hard_is_given_up() -> None:
-    """Factors of a product of two primes of 31 bits."""
+    """Factors of a product of two primes of 48 bits that lie near no power of two."""
     formula = Formula()
-    x, y = (formula.apply("zero_extend", 64, [formula.variable(32)]) for _ in range(2))
-    product_ = formula.apply("bvmul", 64, [x, y])
+    x, y = (formula.apply("zero_extend", 96, [formula.variable(48)]) for _ in range(2))
+    product_ = formula.apply("bvmul", 96, [x, y])
     formula.require(
-        formula.apply("=", 1, [product_, formula.constant(2147483647 * 2147483629, 64)])
+        formula.apply("=", 1, [product_, formula.constant(173961102589777 * 202178360937239, 96)])
     )
-    one = formula.constant(1, 64)
+    one = formula.constant(1, 96)
     formula.require(formula.apply("bvult", 1, [one, x]))
     formula.require(formula.apply("bvult", 1, [one, y]))
     assert formula.solve(200) is Answer.UNKNOWN

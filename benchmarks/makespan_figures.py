@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib
-from ecrts2025_protocol import launches
 
 matplotlib.use("Agg")
 from matplotlib import pyplot
@@ -29,6 +28,7 @@ from ptxwcet.makespan.pessimistic import pessimistic_makespan
 from ptxwcet.makespan.schedule import check_schedule
 from ptxwcet.makespan.states import count_reachable, count_states, fill_table
 from ptxwcet.makespan.strings import shape_of
+from ptxwcet.reproduce.sample_launches import sample_launches
 from ptxwcet.simulator.exhaustive import search_worst
 from ptxwcet.studies.kernel_makespan import MakespanOptions, makespans_of_file
 from ptxwcet.studies.opening import RefusedKernel
@@ -199,7 +199,7 @@ def our_workload(string: str, warps: int) -> BlockWorkload:
 def sample_makespans() -> list[dict[str, Any]]:
     """The samples of the other experiments that have a single string, L = C = 1."""
     rows = []
-    for launch in launches():
+    for launch in sample_launches():
         if launch.name == "loops":
             continue
         try:

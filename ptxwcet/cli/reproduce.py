@@ -19,7 +19,7 @@ from ptxwcet.support.extras import require_extra
 _LOG_SECONDS = 10
 
 
-@click.command(cls=Command, example="ptxwcet reproduce ecrts2025 --quick -o ecrts2025")
+@click.command(cls=Command, example="ptxwcet reproduce makespan --quick -o makespan")
 @click.argument("experiment", type=click.Choice(list(EXPERIMENTS)))
 @options.written_to(
     "Write report, tables, data and pictures into this folder.",
@@ -41,7 +41,9 @@ def reproduce(experiment: str, output: Path, is_quick: bool) -> int:
 
     \b
     ecrts2025  bounds against simulated runs, SGEMM and samples; a minute
-    hybrid     estimates from traces against high-water marks; an hour
+    hybrid     estimates from traces against high-water marks; hours
+    makespan   integer program, extrapolation, closed form; ten minutes
+    pwcet      probabilistic WCET of a Voronoi kernel; two minutes
 
     Exit code: 0 written; 1 it cannot be; 2 usage.
     """

@@ -27,6 +27,24 @@ EXPERIMENTS = {
             "Table II: estimates from traces against high-water marks, 25 kernels",
             "docs/experiments/hybrid.md",
         ),
+        Experiment(
+            "makespan",
+            "ptxwcet.reproduce.makespan",
+            ("sim", "ilp"),
+            "K. Berezovskyi, K. Bletsas, B. Andersson: Makespan computation for GPU threads "
+            "running on a single streaming multiprocessor, ECRTS 2012",
+            "Figures 5, 6 and 7: seconds of the integer program, convergence of the extrapolation",
+            "docs/experiments/makespan.md",
+        ),
+        Experiment(
+            "pwcet",
+            "ptxwcet.reproduce.voronoi",
+            ("sim", "pwcet"),
+            "K. Berezovskyi, L. Santinelli, K. Bletsas, E. Tovar: WCET measurement-based and "
+            "extreme value theory characterisation of CUDA kernels, RTNS 2014",
+            "Tables 1 and 2: hypothesis tests and probabilistic WCET of a Voronoi kernel",
+            "docs/experiments/pwcet-voronoi.md",
+        ),
     )
 }
 """By name."""

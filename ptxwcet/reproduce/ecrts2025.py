@@ -25,7 +25,7 @@ from ptxwcet.studies.request import Request
 from ptxwcet.warp.program import BlockWorkload, WarpClass
 
 _QUICK_LATENCIES = (400, 200, 5)
-_QUICK_SAMPLES = 10
+_QUICK_SAMPLES = 4
 """The first of the samples: each of them once."""
 
 

@@ -50,18 +50,24 @@ def open_folder(folder: Path, experiment: Experiment) -> Path:
     try:
         work.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        message = f"cannot make '{work}': {error.strerror or error}"
-        raise PtxwcetError(Diagnostic("PW233", message)) from None
+        raise _not_writable(work, error) from None
     written = sorted(_written(folder, experiment) or ())
     _write_manifest(folder, {"experiment": experiment.name, "files": written})
     return work
 
 
+def _not_writable(path: Path, error: OSError) -> PtxwcetError:
+    return PtxwcetError(Diagnostic("PW233", f"cannot use '{path}': {error.strerror or error}"))
+
+
 def _stranger(folder: Path, experiment: Experiment) -> str | None:
     """A file in the folder that is none of this experiment's; None if there is none."""
-    if not folder.is_dir():
+    try:
+        there = sorted(path.name for path in folder.iterdir())
+    except FileNotFoundError:
         return None
-    there = sorted(path.name for path in folder.iterdir())
+    except OSError as error:
+        raise _not_writable(folder, error) from None
     written = _written(folder, experiment)
     if written is None:
         return there[0] if there else None
@@ -75,7 +81,8 @@ def _written(folder: Path, experiment: Experiment) -> set[str] | None:
         manifest = json.loads((folder / _MANIFEST).read_text(encoding="utf-8"))
         if manifest["experiment"] != experiment.name:
             return None
-        return {str(name) for name in manifest["files"]}
+        names = map(str, manifest["files"])
+        return {name for name in names if Path(name).name == name}
     except (OSError, ValueError, TypeError, KeyError, RecursionError):
         return None
 
@@ -96,7 +103,10 @@ def fill_folder(
     both = sorted({*older, *files})
     _write_manifest(folder, {"experiment": experiment.name, "files": both})
     for name in older - set(files):
-        (folder / name).unlink(missing_ok=True)
+        try:
+            (folder / name).unlink(missing_ok=True)
+        except OSError as error:
+            raise _not_writable(folder / name, error) from None
     for name, data in files.items():
         write_bytes(folder / name, data, "PW233")
     _write_manifest(folder, {"experiment": experiment.name, "files": sorted(files)})

@@ -20,6 +20,7 @@ from ptxwcet.ir.kernel import Module
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.ptx.reading import read_source
 from ptxwcet.reproduce.kernel_files import kernel_folder
+from ptxwcet.reproduce.sample_launches import MACHINE
 from ptxwcet.studies.launch_run import RunRequest, read_launch, run_file
 from ptxwcet.studies.request import Request
 
@@ -86,7 +87,7 @@ class HybridKernel:
     def request(self, launch: Path) -> Request:
         """The static bound of a launch."""
         facts = None if self.facts is None else str(self.facts)
-        return Request(str(self.path), launch_file=str(launch), facts_file=facts)
+        return Request(str(self.path), launch_file=str(launch), facts_file=facts, machine=MACHINE)
 
 
 @cache

@@ -17,6 +17,7 @@ from ptxwcet.studies.hybrid_estimate import HybridAnswer, HybridRequest, plan_wa
 from ptxwcet.studies.input_validation import validate_inputs
 from ptxwcet.studies.launch_run import read_launch
 from ptxwcet.studies.request import Request
+from ptxwcet.support.whole_files import write_text
 from ptxwcet.validate.selftest import describe_sources
 
 EXCEEDANCE = 1e-6
@@ -79,13 +80,16 @@ def kept_study(store: Store, kernel: HybridKernel, runs: Sequence[Run]) -> Row:
         if kept["key"] == key:
             return read_row(kept["row"])
     row = study(store, kernel, runs)
-    path.write_text(json.dumps({"key": key, "row": asdict(row)}), encoding="utf-8")
+    write_text(path, json.dumps({"key": key, "row": asdict(row)}), "PW233")
     return row
 
 
 def read_row(fields: dict[str, Any]) -> Row:
     """The row that ``asdict`` gave, from JSON."""
-    return Row(**{k: tuple(v) if isinstance(v, list) else v for k, v in fields.items()})
+    values: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()
+    }
+    return Row(**values)
 
 
 def study(store: Store, kernel: HybridKernel, runs: Sequence[Run]) -> Row:

@@ -19,8 +19,10 @@ import numpy as np
 
 from ptxwcet.compose.wishes import GridWishes
 from ptxwcet.reproduce.hybrid_kernels import CLASSES, HybridKernel, write_input
+from ptxwcet.reproduce.sample_launches import MACHINE
 from ptxwcet.studies.launch_trace import TracedLaunch, TraceOptions, trace_launch
 from ptxwcet.studies.request import Request
+from ptxwcet.support.whole_files import write_text
 from ptxwcet.trace.columns_format import write_columns
 from ptxwcet.trace.events import TimedTrace
 from ptxwcet.trace.files import read_trace
@@ -99,12 +101,13 @@ class Store:
             jitter_percent=self.jitter_percent,
             execute=number < len(CLASSES),
         )
-        traced = trace_launch(Request(str(kernel.path), launch_file=str(launch)), options)
+        request = Request(str(kernel.path), launch_file=str(launch), machine=MACHINE)
+        traced = trace_launch(request, options)
         seconds = time.process_time() - begin
         shutil.rmtree(place / "input")
         run = self._keep(kernel, number, traced, seconds)
         text = json.dumps(asdict(run), indent=1)
-        self.file(kernel, number).write_text(text, encoding="utf-8")
+        write_text(self.file(kernel, number), text, "PW233")
         return run
 
     def _keep(self, kernel: HybridKernel, number: int, traced: TracedLaunch, seconds: float) -> Run:

@@ -78,7 +78,7 @@ LIBRARIES = {
 # Lines of Python. Whoever raises one says why in the commit.
 MOST_LINES = {
     "bounds": 2_000,
-    "cli": 4_260,
+    "cli": 4_262,
     "compose": 1_150,
     "emulator": 7_900,
     "flow.certificates": 1_510,
@@ -99,7 +99,7 @@ MOST_LINES = {
     "ptx": 3_510,
     "pwcet": 2_580,
     "report": 7_515,
-    "reproduce": 1_740,
+    "reproduce": 2_500,
     "simulator": 4_615,
     "studies": 5_875,
     "support": 2_300,

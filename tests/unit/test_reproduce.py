@@ -96,9 +96,9 @@ def test_table_4_is_nearest_to_the_paper_in_the_first_reading(made: Path) -> Non
 def test_rows_of_the_hybrid_experiment_have_the_published_beside_them(made: Path) -> None:
     rows = rows_of(made / "hybrid" / "hybrid.csv")
     assert [row["kernel"] for row in rows] == ["MatrixMultiply", "Reduction-6", "VectorAdd"]
-    for row in rows:
-        assert int(row["high_water_mark"]) <= int(row["hybrid"])
-        assert int(row["published_high_water_mark"]) > 0
+    # their paths do not depend on data: one run shows what all do, and what the page has
+    page = {row["kernel"]: row for row in rows_of(ROOT / "docs/experiments/hybrid.csv")}
+    assert rows == [page[row["kernel"]] for row in rows]
     data = json.loads((made / "hybrid" / "hybrid.json").read_text(encoding="utf-8"))
     assert [one["name"] for one in data["varied"]] == ["VectorAdd"]
     assert len(data["varied"][0]["marks"]) == 3

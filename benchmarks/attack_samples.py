@@ -13,10 +13,9 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ecrts2025_protocol import Launch, launches
-
 from ptxwcet.analysed import KernelAnalysis
 from ptxwcet.bounds.outcome import BlockBound
+from ptxwcet.reproduce.sample_launches import SampleLaunch, sample_launches
 from ptxwcet.simulator.adversary import search_long_schedule
 from ptxwcet.simulator.configuration import SmConfiguration
 from ptxwcet.simulator.engine import Simulator
@@ -81,14 +80,14 @@ def attack(row: KernelAnalysis, tallies: dict[str, Tally]) -> None:
     tallies["adversary"].runs += found.runs - 1
 
 
-def analysed(launch: Launch, latency: int) -> tuple[KernelAnalysis, ...]:
+def analysed(launch: SampleLaunch, latency: int) -> tuple[KernelAnalysis, ...]:
     return bound_file(launch.request(latency)).answered
 
 
 def main() -> None:
     begin = time.perf_counter()
     tallies: dict[str, Tally] = {}
-    for launch, latency in itertools.product(launches(), LATENCIES):
+    for launch, latency in itertools.product(sample_launches(), LATENCIES):
         for row in analysed(launch, latency):
             attack(row, tallies)
     rows = [

@@ -42,6 +42,7 @@ _COMMANDS = {
     "pwcet": "ptxwcet.cli.pwcet",
     "record": "ptxwcet.cli.record",
     "report": "ptxwcet.cli.report",
+    "reproduce": "ptxwcet.cli.reproduce",
     "run": "ptxwcet.cli.run",
     "schema": "ptxwcet.cli.schema",
     "sequence": "ptxwcet.cli.sequence",

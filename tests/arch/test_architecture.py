@@ -15,6 +15,7 @@ from places import PACKAGE, ROOT
 LAYERS = """
 __main__
 cli library
+reproduce
 report
 studies
 pipeline validate
@@ -64,11 +65,12 @@ LIBRARIES = {
     "jinja2": "report.page.render",
     "lark": "ptx",
     "markupsafe": "report.page.render",  # jinja2's own
-    "matplotlib": "report.gantt report.page.charts report.pwcet_curves report.pwcet_plots",
+    "matplotlib": "report.gantt report.page.charts report.pwcet_curves report.pwcet_plots "
+    "reproduce.pictures",
     "networkx": "support.graph library.results",  # there for a type
     "numba": "support.jit",
     "numpy": "cli.import_dump compose emulator flow.values flow.walk hybrid instrument "
-    "makespan memory pwcet report simulator studies support trace validate",
+    "makespan memory pwcet report reproduce simulator studies support trace validate",
     "platformdirs": "support.first_use",
     "scipy": "pwcet support.ilp",
     "statsmodels": "pwcet",
@@ -76,7 +78,7 @@ LIBRARIES = {
 # Lines of Python. Whoever raises one says why in the commit.
 MOST_LINES = {
     "bounds": 2_000,
-    "cli": 4_195,
+    "cli": 4_262,
     "compose": 1_150,
     "emulator": 7_900,
     "flow.certificates": 1_510,
@@ -97,6 +99,7 @@ MOST_LINES = {
     "ptx": 3_510,
     "pwcet": 2_580,
     "report": 7_515,
+    "reproduce": 2_500,
     "simulator": 4_615,
     "studies": 5_875,
     "support": 2_300,

@@ -6,7 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hybrid_kernels import (
+from parsing import parse_file
+from scipy.linalg import eigvalsh_tridiagonal
+from scipy.stats import norm
+
+from ptxwcet.machine.loader import load_machine
+from ptxwcet.reproduce.hybrid_kernels import (
     CLASSES,
     HybridKernel,
     hybrid_kernels,
@@ -15,11 +20,6 @@ from hybrid_kernels import (
     with_arrays,
     write_input,
 )
-from parsing import parse_file
-from scipy.linalg import eigvalsh_tridiagonal
-from scipy.stats import norm
-
-from ptxwcet.machine.loader import load_machine
 from ptxwcet.studies.input_validation import validate_inputs
 from ptxwcet.studies.launch_run import RunRequest, run_file
 

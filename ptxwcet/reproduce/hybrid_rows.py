@@ -7,20 +7,18 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
-from hybrid_kernels import HybridKernel
-from hybrid_runs import SMS, Run, Store
-from kernel_suite import module_of
-
-import ptxwcet
 from ptxwcet.compose.waves import WaveSchedule
 from ptxwcet.machine.loader import load_machine
+from ptxwcet.reproduce.hybrid_kernels import HybridKernel, module_of
+from ptxwcet.reproduce.hybrid_runs import SMS, Run, Store
 from ptxwcet.studies.hybrid_estimate import HybridAnswer, HybridRequest, plan_waves, study_trace
 from ptxwcet.studies.input_validation import validate_inputs
 from ptxwcet.studies.launch_run import read_launch
 from ptxwcet.studies.request import Request
+from ptxwcet.support.whole_files import write_text
+from ptxwcet.validate.selftest import describe_sources
 
 EXCEEDANCE = 1e-6
 """Probability for which the quantile of a warp's time is given."""
@@ -75,22 +73,23 @@ def over(estimate: int, mark: int) -> float:
 
 def kept_study(store: Store, kernel: HybridKernel, runs: Sequence[Run]) -> Row:
     """The analysis of these runs: the one in the store, if it was made of them by this code."""
-    sources = [*Path(ptxwcet.__file__).parent.rglob("*.py"), Path(__file__)]
-    texts = [path.read_bytes() for path in sorted(sources)]
-    key = hashlib.sha256(b"".join([*texts, repr(runs).encode()])).hexdigest()
+    key = hashlib.sha256(f"{describe_sources()} {runs}".encode()).hexdigest()
     path = store.place(kernel) / "row.json"
     if path.exists():
         kept = json.loads(path.read_text(encoding="utf-8"))
         if kept["key"] == key:
             return read_row(kept["row"])
     row = study(store, kernel, runs)
-    path.write_text(json.dumps({"key": key, "row": asdict(row)}), encoding="utf-8")
+    write_text(path, json.dumps({"key": key, "row": asdict(row)}), "PW233")
     return row
 
 
 def read_row(fields: dict[str, Any]) -> Row:
     """The row that ``asdict`` gave, from JSON."""
-    return Row(**{k: tuple(v) if isinstance(v, list) else v for k, v in fields.items()})
+    values: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()
+    }
+    return Row(**values)
 
 
 def study(store: Store, kernel: HybridKernel, runs: Sequence[Run]) -> Row:

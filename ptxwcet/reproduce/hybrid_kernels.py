@@ -1,7 +1,7 @@
 """The kernels of the hybrid experiment: where they lie, what was published, their input vectors.
 
 The applications are those of Betts and Donaldson, ECRTS 2013, Table I, in the variants that Table
-II names; ``kernels/hybrid/README.md`` says what each variant is here.
+II names; the ``README.md`` beside them says what each variant is here.
 """
 
 from __future__ import annotations
@@ -10,17 +10,21 @@ import csv
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from ptxwcet.ir.kernel import Module
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.ptx.reading import read_source
+from ptxwcet.reproduce.kernel_files import kernel_folder
+from ptxwcet.reproduce.sample_launches import MACHINE
 from ptxwcet.studies.launch_run import RunRequest, read_launch, run_file
 from ptxwcet.studies.request import Request
 
-HYBRID = Path(__file__).parent / "kernels" / "hybrid"
+HYBRID = kernel_folder("hybrid")
 CLASSES = ("random",) * 6 + ("sorted", "reversed", "constant", "few values")
 """What input vectors are like, in turn."""
 FEW = 4
@@ -74,10 +78,22 @@ class HybridKernel:
         path = HYBRID / "facts" / f"{self.kernel}.toml"
         return path if path.exists() else None
 
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """The files that a run of the experiment reads."""
+        facts = () if self.facts is None else (self.facts,)
+        return (self.path, self.launch, *facts)
+
     def request(self, launch: Path) -> Request:
         """The static bound of a launch."""
         facts = None if self.facts is None else str(self.facts)
-        return Request(str(self.path), launch_file=str(launch), facts_file=facts)
+        return Request(str(self.path), launch_file=str(launch), facts_file=facts, machine=MACHINE)
+
+
+@cache
+def module_of(path: Path) -> Module:
+    """The parsed file."""
+    return parse_module(read_source(str(path)))
 
 
 def hybrid_kernels() -> tuple[HybridKernel, ...]:
@@ -122,8 +138,7 @@ def write_input(kernel: HybridKernel, number: int, folder: Path) -> Path:
 
 def values_of(kernel: HybridKernel, launch: Path) -> Mapping[str, Any]:
     """The arguments of a launch file, by name."""
-    module = parse_module(read_source(str(kernel.path)))
-    read = read_launch(str(launch), module, Request(str(kernel.path)))
+    read = read_launch(str(launch), module_of(kernel.path), Request(str(kernel.path)))
     return {row.name: value for row, value in zip(read.arguments, read.values(), strict=True)}
 
 

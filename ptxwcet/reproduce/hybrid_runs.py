@@ -12,17 +12,21 @@ import shutil
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
 
 import numpy as np
-from hybrid_kernels import CLASSES, HybridKernel, write_input
 
 from ptxwcet.compose.wishes import GridWishes
+from ptxwcet.reproduce.hybrid_kernels import CLASSES, HybridKernel, write_input
+from ptxwcet.reproduce.sample_launches import MACHINE
 from ptxwcet.studies.launch_trace import TracedLaunch, TraceOptions, trace_launch
 from ptxwcet.studies.request import Request
+from ptxwcet.support.whole_files import write_text
 from ptxwcet.trace.columns_format import write_columns
 from ptxwcet.trace.events import TimedTrace
 from ptxwcet.trace.files import read_trace
+from ptxwcet.validate.selftest import describe_sources
 
 POLICY = "lrr"
 SMS = 14
@@ -33,8 +37,8 @@ SMS = 14
 class Run:
     """One input vector: what it was like, its trace, and how long the kernel took in it.
 
-    ``made_of`` is a digest of the PTX and the launch file; ``longest_block`` is the longest time
-    between the start of a block and its end, in cycles.
+    ``made_of`` is a digest of the PTX, the launch file and this program; ``longest_block`` is the
+    longest time between the start of a block and its end, in cycles.
     """
 
     made_of: str
@@ -81,10 +85,6 @@ class Store:
         )
         return path
 
-    def clear(self, kernel: HybridKernel) -> None:
-        """Forgets a kernel's runs."""
-        shutil.rmtree(self.place(kernel), ignore_errors=True)
-
     def make(self, kernel: HybridKernel, number: int) -> Run:
         """Executes and times the kernel on an input vector, and keeps the run.
 
@@ -101,12 +101,13 @@ class Store:
             jitter_percent=self.jitter_percent,
             execute=number < len(CLASSES),
         )
-        traced = trace_launch(Request(str(kernel.path), launch_file=str(launch)), options)
+        request = Request(str(kernel.path), launch_file=str(launch), machine=MACHINE)
+        traced = trace_launch(request, options)
         seconds = time.process_time() - begin
         shutil.rmtree(place / "input")
         run = self._keep(kernel, number, traced, seconds)
         text = json.dumps(asdict(run), indent=1)
-        self.file(kernel, number).write_text(text, encoding="utf-8")
+        write_text(self.file(kernel, number), text, "PW233")
         return run
 
     def _keep(self, kernel: HybridKernel, number: int, traced: TracedLaunch, seconds: float) -> Run:
@@ -130,9 +131,11 @@ class Store:
         )
 
 
+@cache
 def digest(kernel: HybridKernel) -> str:
-    """What a run depends on besides its number: the kernel and its launch."""
-    return hashlib.sha256(kernel.path.read_bytes() + kernel.launch.read_bytes()).hexdigest()[:16]
+    """What a run depends on besides its number: the kernel, its launch and this program."""
+    files = kernel.path.read_bytes() + kernel.launch.read_bytes()
+    return hashlib.sha256(files + describe_sources().encode()).hexdigest()[:16]
 
 
 def joined(traces: Sequence[TimedTrace]) -> TimedTrace:

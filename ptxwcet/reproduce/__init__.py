@@ -1,0 +1,1 @@
+"""Published experiments made again, as a user can: ``ptxwcet reproduce`` (docs/reproduction.md)."""

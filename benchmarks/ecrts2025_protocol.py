@@ -401,7 +401,7 @@ ECRTS 2025, Tables 3 and 4).
 
 ## Table 4: SGEMM for 32, 16, 8 and 4 warps
 
-The paper multiplies a matrix of "1024*number_of_threads" by one of "number_of_threads*1024". If the
+The paper multiplies a matrix of `1024*number_of_threads` by one of `number_of_threads*1024`. If the
 threads are those of the block, K is 32 times the number of warps (GUB, SAFE); if they are those of
 the largest block, K is {DEPTH} for every number of warps. Both are here,
 [table4.csv](ecrts2025-table4.csv): the paper's figures for the double-buffered version with few

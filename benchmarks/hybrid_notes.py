@@ -3,7 +3,7 @@
 INTRODUCTION = """\
 The ten applications of *Estimating the WCET of GPU-Accelerated Applications Using Hybrid Analysis*
 (ECRTS 2013) in the 25 variants of its Table II, written for this project
-([kernels](../../benchmarks/kernels/hybrid/README.md)). Each is executed by the emulator on input
+(`benchmarks/kernels/hybrid`). Each is executed by the emulator on input
 vectors of its own, what was executed is timed block by block, and the analysis of
 `ptxwcet hybrid` gets the traces of all runs.
 

@@ -112,6 +112,7 @@ TOP_LEVEL = {
         "benchmarks",
         "docs",
         "grammar",
+        "mkdocs.yml",
         "ptxwcet",
         "pyproject.toml",
         "samples",

@@ -2,9 +2,9 @@
 
 ``WUB_E(w) = L_w + sum over other warps of E`` and ``GUB = max_w WUB_E(w)`` per section. Lemma 7 of
 the paper takes the cycles in which other warps initiate to be their isolated execution time, but
-initiations that overlap in isolation can be driven apart (docs/methods/gub.md has four workloads
-that exceed it). It is printed beside the safe bound, as an estimate, because it is the published
-value.
+initiations that overlap in isolation can be driven apart (docs/refutations/gub.md has four
+workloads that exceed it). It is printed beside the safe bound, as an estimate, because it is the
+published value.
 """
 
 from __future__ import annotations

@@ -70,9 +70,8 @@ def bound(source: object, **launched: Unpack[Launched]) -> Bound:
     """How long a block of a kernel takes at most, alone on an SM; and with a grid, the launch.
 
     ``source`` is a path, the text of PTX, or a compiled kernel of Numba, Triton or CuPy (see
-    :func:`~ptxwcet.library.sources.ptx_of`), ``launched`` what :class:`Launched` has. Raises
-    PtxwcetError for a kernel without a bound, with every reason in ``diagnostics``. Cost:
-    independent of trip counts.
+    ``ptx_of``), ``launched`` what ``Launched`` has. Raises PtxwcetError for a kernel without a
+    bound, with every reason in ``diagnostics``. Cost: independent of trip counts.
     """
     bounds = analyse(source, **launched)
     _require_one(bounds.answer.path, [row.kernel.readable for row in bounds.answer.kernels])
@@ -83,7 +82,7 @@ def bound(source: object, **launched: Unpack[Launched]) -> Bound:
 
 
 def analyse(source: object, **launched: Unpack[Launched]) -> Analysis:
-    """The bound of each kernel of a source, or why there is none; arguments as of :func:`bound`.
+    """The bound of each kernel of a source, or why there is none; arguments as of ``bound``.
 
     Raises PtxwcetError for input that concerns no single kernel.
     """
@@ -95,13 +94,14 @@ def accesses(source: object, **launched: Unpack[Launched]) -> MemoryReport:
 
     The report of ``ptxwcet memory``: ``kernels`` has a row for each, ``accesses`` in it one for
     each access, also of a kernel that is not bounded. Raises PtxwcetError for input that concerns
-    no single kernel. Cost: that of :func:`analyse`.
+    no single kernel. Cost: that of ``analyse``.
 
-    >>> import ptxwcet
-    >>> path = "samples/transpose_naive.ptx"
-    >>> report = ptxwcet.accesses(path, block=(32, 8), params={"width": 1024, "height": 1024})
-    >>> [(one.purpose, one.most.sectors, one.reason) for one in report.kernels[0].accesses]
-    [('load', 4, 'consecutive'), ('store', 32, 'stride 4096 bytes between lanes')]
+    Examples:
+        >>> import ptxwcet
+        >>> size = {"width": 1024, "height": 1024}
+        >>> report = ptxwcet.accesses("samples/transpose_naive.ptx", block=(32, 8), params=size)
+        >>> [(one.purpose, one.most.sectors, one.reason) for one in report.kernels[0].accesses]
+        [('load', 4, 'consecutive'), ('store', 32, 'stride 4096 bytes between lanes')]
     """
     request = _request(source, launched)
     return build_memory_report(study_accesses(request), request.source)
@@ -112,7 +112,7 @@ def simulate(
 ) -> Simulated:
     """One run of a block on the simulated machine under a warp scheduler: it bounds nothing.
 
-    Other arguments as of :func:`bound`. Raises PtxwcetError. Cost: that of the run.
+    Other arguments as of ``bound``. Raises PtxwcetError. Cost: that of the run.
     """
     answer = simulate_file(_request(source, launched), SimulationOptions(policy, seed))
     names = (one if isinstance(one, RefusedKernel) else one.prepared for one in answer.kernels)
@@ -137,10 +137,11 @@ def check(plan: File = PLAN, *, workers: int = 1) -> CheckReport:
     The same for any number of ``workers``, which are processes. Raises PtxwcetError for a plan with
     mistakes; a kernel that is refused is a row. Cost: that of a bound for each row.
 
-    >>> import ptxwcet
-    >>> report = ptxwcet.check("samples/ptxwcet.toml", workers=2)
-    >>> report.passed, report.checks[0].outcome
-    (7, 'passed')
+    Examples:
+        >>> import ptxwcet
+        >>> report = ptxwcet.check("samples/ptxwcet.toml", workers=2)
+        >>> report.passed, report.checks[0].outcome
+        (7, 'passed')
     """
     return run_plan(read_plan(os.fspath(plan)), workers)
 

@@ -115,6 +115,7 @@ TOP_LEVEL = {
         "benchmarks",
         "docs",
         "grammar",
+        "mkdocs.yml",
         "ptxwcet",
         "pyproject.toml",
         "samples",

@@ -20,6 +20,7 @@ _SLOW = frozenset(
         *("facts_command", "input_sizes", "instrument_text", "isa_coverage", "names_for_people"),
         *("pwcet_claims", "pwcet_command", "pwcet_study", "selftest_command", "smt"),
         *("launch_formulas", "random_grids", "symbolic_command"),
+        *("command_table", "tutorials"),
     )
 )
 _ORACLES = frozenset(

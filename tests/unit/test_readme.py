@@ -12,6 +12,7 @@ from click.testing import CliRunner
 from pages import missing
 from places import DOCS, ROOT
 
+import ptxwcet
 from ptxwcet.cli.main import commands
 from ptxwcet.validate.corpus import CORPUS
 
@@ -73,6 +74,11 @@ def test_it_is_short_and_its_links_lead_somewhere() -> None:
     links = re.findall(r"\]\(([^)]*)\)", README)
     assert len(links) >= 15
     assert [link for link in links if not (ROOT / link).is_file()] == []
+
+
+def test_its_line_of_python_works() -> None:
+    (line,) = re.findall(r"`(ptxwcet\.bound\([^`]*)`", README)
+    assert eval(line, {"ptxwcet": ptxwcet}) > 0
 
 
 # --- numbers in the text of pages -----------------------------------------------------------------

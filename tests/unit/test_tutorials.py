@@ -96,16 +96,20 @@ def compile_cuda(arguments: list[str]) -> None:
 
 def run_script(script: str) -> Ended | None:
     """Runs it if what it imports is here; of PTX that it writes the bytes of the page are kept."""
-    text = Path(script).read_text(encoding="utf-8")
-    if re.search(r"^from (numba|smooth) ", text, re.MULTILINE) and not numba_compiles():
-        return None
     out = io.StringIO()
-    with redirect_stdout(out):
-        runpy.run_path(script, run_name="__main__")
+    ended: Ended | None = None
+    try:
+        with redirect_stdout(out):
+            runpy.run_path(script, run_name="__main__")
+        ended = Ended(0, out.getvalue(), "")
+    except Exception:
+        uses_numba = re.search(r"^from (numba|smooth) ", Path(script).read_text(), re.MULTILINE)
+        if not uses_numba or numba_compiles():
+            raise
     kept = TUTORIALS / Path(script).with_suffix(".ptx").name
     if kept.exists():
         shutil.copy(kept, kept.name)
-    return Ended(0, out.getvalue(), "")
+    return ended
 
 
 @cache

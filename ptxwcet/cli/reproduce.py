@@ -41,7 +41,7 @@ def reproduce(experiment: str, output: Path, is_quick: bool) -> int:
 
     \b
     ecrts2025  bounds against simulated runs, SGEMM and samples; a minute
-    hybrid     estimates from traces against high-water marks; hours
+    hybrid     estimates from traces against high-water marks; an hour
     makespan   integer program, extrapolation, closed form; ten minutes
     pwcet      probabilistic WCET of a Voronoi kernel; two minutes
 

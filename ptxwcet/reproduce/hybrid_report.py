@@ -52,7 +52,8 @@ def write_report(results: Results, rows: Sequence[Row], varied: Sequence[Row]) -
     results.say("## With latencies varied")
     results.add_table(*table_2(varied))
     moving = [row for row in rows if len(set(row.marks)) > 1]
-    panels = [("inputs alone", moving), ("latencies varied", varied)]
+    both = (("inputs alone", moving), ("latencies varied", varied))
+    panels = [(title, some) for title, some in both if some]
     results.add_picture(
         "convergence.png",
         "convergence of the high-water mark",
@@ -248,10 +249,11 @@ def _draw_convergence(figure: Figure, groups: Sequence[tuple[str, Sequence[Row]]
             shares = [100 * max(row.marks[: n + 1]) / highest for n in range(len(row.marks))]
             axis.step(range(1, len(shares) + 1), shares, where="post", label=row.name)
         axis.set_xscale("log")
-        set_ticks(axis, [1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0], "{x:g}")
+        most = max(len(row.marks) for row in rows)
+        ticks = [1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0]
+        set_ticks(axis, [tick for tick in ticks if tick <= most], "{x:g}")
         axis.set_title(title)
         axis.set_xlabel("runs")
         axis.grid(alpha=0.3)
-        if rows:
-            axis.legend(fontsize=7)
+        axis.legend(fontsize=7)
     axes[0][0].set_ylabel("high-water mark, % of that of all runs")

@@ -99,7 +99,7 @@ def _line(analysed: AnalysedAccess) -> str:
         if getattr(most, kind) or getattr(least, kind)
     ]
     value = analysed.value
-    text = "nothing" if value is None else repr([pattern.key for pattern in value])
+    text = "nothing" if value is None else repr([pattern.key[:-1] for pattern in value])
     digest = hashlib.sha256(text.encode()).hexdigest()[:8]
     said = "exact" if analysed.exact else "at most"
     what = f"{analysed.index} {access.space.value} {access.purpose.value} {access.access_bytes}"

@@ -34,6 +34,7 @@ from ptxwcet.memory.pattern import (
     constant,
     hull,
     joined,
+    known_number,
     normal,
     rows,
     steps,
@@ -49,14 +50,22 @@ _MOST_SPAN = 1 << 62
 Rule = Callable[[Term, Sequence[Pattern]], Pattern | None]
 
 
-def meaning(root: Term, sources: Sequence[Value], threads: int) -> Value:
+Results = dict[tuple[object, ...], Pattern | None]
+"""What came of terms, by the term and the patterns of its arguments."""
+
+
+def meaning(
+    root: Term, sources: Sequence[Value], threads: int, known: Results | None = None
+) -> Value:
     """What is known of a term from what is known of its sources, by their numbers.
 
-    ``threads`` are those of the block, in whole warps. Cost: linear in the distinct terms and the
-    threads, for each combination of patterns, of which there are at most
-    :data:`~ptxwcet.memory.pattern.MOST_PATTERNS`.
+    ``threads`` are those of the block, in whole warps; ``known`` results for as many threads from
+    before, which are taken from there, and added: the value of a counter grows by a pattern at a
+    time. Cost: linear in the distinct terms and the threads, for each combination of patterns, of
+    which there are at most :data:`~ptxwcet.memory.pattern.MOST_PATTERNS`.
     """
-    found: Value = fold(root, partial(_meaning, sources, threads))
+    result = partial(_result, threads, {} if known is None else known)
+    found: Value = fold(root, partial(_meaning, sources, result))
     return found
 
 
@@ -64,18 +73,21 @@ def moved(value: Patterns, distance: int, width: int) -> Value:
     """A value and a number that is the same everywhere. Cost: linear in the threads."""
     if not distance:
         return tuple(normal(pattern, width) for pattern in value)
-    results = [_added(pattern, constant(distance), 1, width) for pattern in value]
+    results = [_added(pattern, known_number(distance, width), 1) for pattern in value]
     return joined((), tuple(normal(one, width) for one in results), width)
 
 
-def _meaning(sources: Sequence[Value], threads: int, one: Term, args: list[Value]) -> Value:
+_Result = Callable[[Term, tuple[Pattern, ...]], Pattern | None]
+
+
+def _meaning(sources: Sequence[Value], result_of: _Result, one: Term, args: list[Value]) -> Value:
     if one.op is Op.SOURCE:
         found = sources[one.value]
         return None if found is None else tuple(normal(each, one.width) for each in found)
     if one.op is Op.CONST:
-        return (normal(constant(one.value), one.width),)
+        return (known_number(one.value, one.width),)
     if one.op is Op.ITE:
-        return _chosen(one, args, threads)
+        return _chosen(one, args, result_of)
     given = [each for each in args if each is not None]
     if len(given) < len(args) or one.op is Op.ANY:
         return None
@@ -83,16 +95,30 @@ def _meaning(sources: Sequence[Value], threads: int, one: Term, args: list[Value
         given = [hull(each, term.width) for each, term in zip(given, one.args, strict=True)]
         if prod(map(len, given)) > MOST_PATTERNS:
             return None
+    numbers = [
+        [each for pattern in value if (each := pattern.constant) is not None] for value in given
+    ]
+    if all(len(some) == len(value) for some, value in zip(numbers, given, strict=True)):
+        return _of_numbers(one, numbers)
     results: list[Pattern] = []
     for patterns in product(*given):
-        result = _result(one, patterns, threads)
+        result = result_of(one, patterns)
         if result is None:
             return None
         results.append(result)
     return joined((), tuple(results), one.width)
 
 
-def _chosen(one: Term, args: list[Value], threads: int) -> Value:
+def _of_numbers(one: Term, numbers: Sequence[Sequence[int]]) -> Value:
+    """Of numbers that all threads of the block hold, a few of each argument."""
+    masks = [(1 << term.width) - 1 for term in one.args]
+    bits = [[value & mask for value in each] for each, mask in zip(numbers, masks, strict=True)]
+    results = (apply(one.op, one.width, one.args, one.value, each) for each in product(*bits))
+    different = dict.fromkeys(known_number(result, one.width) for result in results)
+    return joined((), tuple(different), one.width)
+
+
+def _chosen(one: Term, args: list[Value], result_of: _Result) -> Value:
     """One side for all lanes of a warp, or numbers that are known."""
     condition, yes, no = args
     if condition is None:
@@ -105,7 +131,7 @@ def _chosen(one: Term, args: list[Value], threads: int) -> Value:
             found = joined(joined(found, yes, one.width), no, one.width)
         elif test.align == KNOWN and yes is not None and no is not None and not test.cuts:
             for pair in product(yes, no):
-                chosen = _known(one, (test, *pair), threads)
+                chosen = result_of(one, (test, *pair))
                 found = None if chosen is None else joined(found, (chosen,), one.width)
         else:
             return None
@@ -114,7 +140,14 @@ def _chosen(one: Term, args: list[Value], threads: int) -> Value:
     return found
 
 
-def _result(one: Term, args: Sequence[Pattern], threads: int) -> Pattern | None:
+def _result(threads: int, known: Results, one: Term, args: tuple[Pattern, ...]) -> Pattern | None:
+    key = one, *args
+    if key not in known:
+        known[key] = _computed(one, args, threads)
+    return known[key]
+
+
+def _computed(one: Term, args: Sequence[Pattern], threads: int) -> Pattern | None:
     if all(each.align == KNOWN and not each.cuts for each in args):
         return _known(one, args, threads)
     rule = _RULES.get(one.op)
@@ -128,12 +161,6 @@ def _known(one: Term, args: Sequence[Pattern], threads: int) -> Pattern | None:
     """Of numbers that are known in each thread; as uniform in each warp as they are if the rules
     for lanes do not give them.
     """
-    if any(each.align != KNOWN or each.cuts for each in args):
-        return None
-    if all(isinstance(each.offsets, int) for each in args):
-        masks = [(1 << term.width) - 1 for term in one.args]
-        bits = [int(each.offsets) & mask for each, mask in zip(args, masks, strict=True)]
-        return normal(constant(apply(one.op, one.width, one.args, one.value, bits)), one.width)
     if one.width <= KNOWN and all(term.width <= KNOWN for term in one.args):
         values: list[LaneValue] = [Known(each.offsets) for each in args]
         found = in_lanes(one, values, np.ones(threads, dtype=np.bool_))
@@ -154,15 +181,13 @@ def _numbers(base: Number, threads: int) -> Number:
 def _sum(sign: int) -> Rule:
     def rule(one: Term, args: Sequence[Pattern]) -> Pattern | None:
         a, b = args
-        return _added(a, b, sign, one.width)
+        return _added(a, b, sign)
 
     return rule
 
 
-def _added(a: Pattern, b: Pattern, sign: int, width: int) -> Pattern:
-    with np.errstate(over="ignore"):
-        offsets = wrap(np.add(a.offsets, multiply(b.offsets, sign, width)), width)
-    offsets = offsets if isinstance(offsets, int) or offsets.ndim else int(offsets)
+def _added(a: Pattern, b: Pattern, sign: int) -> Pattern:
+    offsets = a.offsets + b.offsets if sign > 0 else a.offsets - b.offsets
     align = min(a.align, b.align)
     cuts = a.cuts + b.cuts
     span = _sum_of(a.interval, b.interval, sign)
@@ -195,8 +220,7 @@ def _product_of(a: _Span, b: _Span) -> _Span:
 
 def _complement(one: Term, args: Sequence[Pattern]) -> Pattern | None:
     (a,) = args
-    with np.errstate(over="ignore"):
-        return Pattern(wrap(-1 - a.offsets, one.width), a.align, a.cuts, None, a.pure)
+    return Pattern(-1 - a.offsets, a.align, a.cuts, None, a.pure)
 
 
 def _scaled(pattern: Pattern, factor: int, width: int) -> Pattern:
@@ -367,8 +391,7 @@ def _gone_round(value: Pattern, width: int) -> Pattern:
     """
     assert not isinstance(value.offsets, int), "a number that all lanes have carries nowhere"
     lanes: Lanes = rows(value.offsets)
-    with np.errstate(over="ignore"):
-        apart = np.asarray(wrap(lanes - lanes[:, :1], width), dtype=np.int64)
+    apart = np.asarray(wrap(lanes - lanes[:, :1], width), dtype=np.int64)
     offsets: Lanes = (lanes[:, :1] + apart).reshape(-1)
     span = value.span
     if span is not None and span[1] - span[0] < 1 << width - 1:

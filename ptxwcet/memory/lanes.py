@@ -11,12 +11,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
 
 import numpy as np
 
 from ptxwcet.flow.flow_graph import FlowGraph
 from ptxwcet.flow.graph.cfg import BlockId
-from ptxwcet.flow.graph.liveness import Liveness
 from ptxwcet.flow.launch import WARP_SIZE, Launch
 from ptxwcet.flow.shapes import shape as shapes
 from ptxwcet.flow.shapes.opaque import OpaqueShapes
@@ -44,7 +45,7 @@ from ptxwcet.ir.operands import leaves
 from ptxwcet.ir.operation import operation_of
 from ptxwcet.ir.semantics import meaning_of
 from ptxwcet.memory.counting import Mask
-from ptxwcet.memory.domain import meaning, moved
+from ptxwcet.memory.domain import Results, meaning, moved
 from ptxwcet.memory.instructions import accesses_of
 from ptxwcet.memory.pattern import (
     KNOWN,
@@ -84,9 +85,13 @@ class LaneAnalysis:
         self._specials = _specials(launch, np.where(self.there, threads, threads // 32 * 32))
         self._fixed = FixedMemory(graph.kernel, launch)
         self._parameters = {one.name: one for one in graph.kernel.parameters}
-        self._pointers = _pointers(graph.kernel)
+        self._certain = {one.name for one in graph.kernel.parameters if one.is_pointer}
+        self._certain |= _converted(graph.kernel)
         self.pointers: set[str] = set()
         self._values: dict[str, Value] = {}
+        self._results_of_terms: Results = {}
+        self._bases: dict[Operand, tuple[Value, int, int]] = {}
+        self._addresses: dict[tuple[Operand, int], Value] = {}
         self._changes: dict[str, int] = defaultdict(int)
         self.accesses = tuple(
             (index, access)
@@ -98,26 +103,47 @@ class LaneAnalysis:
         self._unknown = frozenset(_joined(graph))
         self._settle(graph)
 
-    def address(self, operand: Address | None, *, bits: int = _POINTER_BITS) -> Value:
-        """What is known of an address; its offsets are those of 64 bits."""
+    def address(self, operand: Address | None) -> Value:
+        """What is known of an address, but its span; its offsets are those of 64 bits.
+
+        Addresses that are a multiple of their alignment apart are the same patterns: most of those
+        of a loop that was unrolled.
+        """
         if operand is None:
             return None
-        base = operand.base
+        base, distance = operand.base, operand.offset
+        if base not in self._bases:
+            self._bases[base] = self._base(base)
+        found, bits, period = self._bases[base]
+        if found is None:
+            return None
+        key = base, distance % period if period else distance
+        if key not in self._addresses:
+            self._addresses[key] = moved(found, key[1], bits)
+        return self._addresses[key]
+
+    def _base(self, base: Operand) -> tuple[Value, int, int]:
+        """What is known of what an address starts from, but its span, and its width in bits; and a
+        distance over which nothing changes, 0 without one.
+        """
+        bits = _POINTER_BITS
         if isinstance(base, Register):
             found = self._values.get(base.name)
             bits = register_width(self._kernel.registers[base.name])
         else:
             found = self._operand(base)
         if found is None:
-            return None
-        return moved(found, operand.offset, bits)
+            return None, bits, 0
+        changes = any(pattern.align == KNOWN or pattern.cuts for pattern in found)
+        period = 0 if changes else 1 << max(pattern.align for pattern in found)
+        return tuple(replace(pattern, span=None) for pattern in found), bits, period
 
     def _settle(self, graph: FlowGraph) -> None:
         instructions = graph.kernel.instructions
-        used = {index: (one.reads, one.writes) for index, one in enumerate(instructions)}
         bases = (one.address.base for _, one in self.accesses if one.address is not None)
         wanted = {base.name for base in bases if isinstance(base, Register)}
         needed = deciding(graph.kernel, wanted)
+        used = {index: (instructions[index].reads, instructions[index].writes) for index in needed}
         readers: dict[str, list[int]] = defaultdict(list)
         for index in needed:
             for name in used[index][0]:
@@ -177,7 +203,8 @@ class LaneAnalysis:
         found: tuple[Value, ...] = (None,) * count
         if meant is not None and speaks_of_all(meant, instruction):
             sources = [self._operand(one) for one in meant.sources]
-            found = tuple(meaning(root, sources, len(self.there)) for root in meant.results)
+            threads, known = len(self.there), self._results_of_terms
+            found = tuple(meaning(root, sources, threads, known) for root in meant.results)
         if None not in found:
             return found
         leaf = (one for operand in instruction.operands for one in leaves(operand))
@@ -234,10 +261,14 @@ class LaneAnalysis:
             return (uniform(),)
         if name in self._launch.alignments:
             return (uniform(trailing_zeros(self._launch.alignments[name])),)
-        if name not in self._pointers:
+        if name not in self._certain and name not in self._led_to:
             return (uniform(),)
         self.pointers.add(name)
         return (uniform(POINTER_ALIGN),)
+
+    @cached_property
+    def _led_to(self) -> frozenset[str]:
+        return _led_to(self._kernel)
 
     def _moved(self, target: str, origin: Operand | None) -> Value:
         """Through a variable of the thread: as it is, if no bits are cut off or put in front."""
@@ -300,7 +331,7 @@ def _ranks(used: _Used, needed: Sequence[int]) -> list[int]:
     for index in needed:
         for name in used[index][1]:
             writers[name].append(index)
-    ranks = [-1] * len(used)
+    ranks = [-1] * (max(needed, default=-1) + 1)
     seen: set[int] = set()
     pending = [(index, True) for index in reversed(needed)]
     count = 0
@@ -325,34 +356,29 @@ def _joined(graph: FlowGraph) -> Iterator[str]:
     """The registers of which nothing can be known: read before they are written, or written by
     lanes that have parted and read where these meet.
     """
-    live = Liveness(graph.kernel, graph.cfg)
+    live = graph.agreements.live
     yield from live.undefined()
     for block in graph.cfg.reverse_postorder:
         if graph.agreements[block] is Agreement.NONE:
             yield from live.joined(BlockId(block), graph.postdominators[block])
 
 
-def _pointers(kernel: Kernel) -> frozenset[str]:
-    """The parameters that are pointers to global memory: ``.ptr`` says so, or they are converted to
-    one, or memory is accessed at them and numbers added.
+def _led_to(kernel: Kernel) -> frozenset[str]:
+    """The parameters that are converted to pointers to global memory, or at which memory is
+    accessed, numbers added.
     """
-    found = {one.name for one in kernel.parameters if one.is_pointer} | _converted(kernel)
-    wide = {one.name for one in kernel.parameters if one.size_bytes * 8 == _POINTER_BITS}
-    if wide <= found:
-        return frozenset(found)
-    origins = origins_of_pointers(kernel)
+    used: set[str] = set()
     for instruction in kernel.instructions:
         operands = instruction.operands
         if operation_of(instruction.form).name == "cvta" and "global" in instruction.modifiers:
-            used = operands[1:2]
+            pointers = operands[1:2]
         elif instruction.op_class is OpClass.ASYNC_COPY or instruction.space in _OUTSIDE:
-            used = tuple(one.base for one in operands if isinstance(one, Address))
+            pointers = tuple(one.base for one in operands if isinstance(one, Address))
         else:
             continue
-        for one in used:
-            names = origins[one.name] if isinstance(one, Register) else frozenset()
-            found |= names if len(names) == 1 else frozenset()
-    return frozenset(found & {one.name for one in kernel.parameters})
+        used.update(one.name for one in pointers if isinstance(one, Register))
+    origins = origins_of_pointers(kernel, used)
+    return frozenset(min(origins[name]) for name in used if len(origins[name]) == 1)
 
 
 def _converted(kernel: Kernel) -> set[str]:

@@ -17,7 +17,8 @@ read with sign, where that is known: what stays in between does not go round.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
@@ -39,7 +40,11 @@ Lanes = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pattern:
-    """``u + offsets``; see the module docstring. ``offsets`` is one number or one a thread."""
+    """``u + offsets``; see the module docstring. ``offsets`` is one number or one a thread.
+
+    ``width``: this is the canonical form for words of so many bits (:func:`normal`); 0 if that has
+    not been seen to.
+    """
 
     offsets: Number
     align: int = KNOWN
@@ -47,6 +52,7 @@ class Pattern:
     phase: int | None = 0
     pure: bool = True
     span: tuple[int, int] | None = None
+    width: int = field(default=0, init=False)
 
     @property
     def interval(self) -> tuple[int, int] | None:
@@ -93,6 +99,14 @@ def constant(value: int) -> Pattern:
     return Pattern(value)
 
 
+@lru_cache(maxsize=4096)
+def known_number(value: int, width: int) -> Pattern:
+    """The same number of ``width`` bits in all threads, in its canonical form; of equal ones one
+    object.
+    """
+    return normal(Pattern(value), width)
+
+
 def uniform(align: int = 0, span: tuple[int, int] | None = None) -> Pattern:
     """Some number, the same in all lanes of a warp."""
     return Pattern(0, align, span=span)
@@ -123,17 +137,25 @@ def trailing_zeros(number: Number) -> int:
 
 def normal(pattern: Pattern, width: int) -> Pattern:
     """The canonical form of a pattern of words of ``width`` bits."""
+    if pattern.width == width:
+        return pattern
+    found = _normal(pattern, width)
+    object.__setattr__(found, "width", width)
+    return found
+
+
+def _normal(pattern: Pattern, width: int) -> Pattern:
     offsets, align = wrap(pattern.offsets, width), pattern.align
     align = KNOWN if align >= width else align
     if align < KNOWN:
         if isinstance(offsets, int):
             offsets = wrap(offsets % (1 << align), width)
         else:
-            first = rows(offsets)[:, 0]
-            with np.errstate(over="ignore"):
-                offsets = wrap(offsets - per_warp(first >> align << align), width)
-    if not isinstance(offsets, int) and bool((offsets == offsets[0]).all()):
-        offsets = int(offsets[0])
+            above = rows(offsets)[:, 0] >> align << align
+            if above.any():
+                offsets = wrap(offsets - per_warp(above), width)
+    if not isinstance(offsets, int) and offsets[0] == offsets[-1]:
+        offsets = int(offsets[0]) if bool((offsets == offsets[0]).all()) else offsets
     span = None if align == KNOWN and not pattern.cuts else _fitting(pattern.span, width)
     if not pattern.cuts:
         return Pattern(offsets, align, span=span)
@@ -153,12 +175,9 @@ def join(one: Pattern, two: Pattern, width: int) -> Pattern | None:
     The span is that of the first one if the other lies in it, else unknown: numbers that a loop
     changes would not come to an end.
     """
-    with np.errstate(over="ignore"):
-        apart = wrap(np.subtract(one.offsets, two.offsets), width)
-    if not isinstance(apart, int):
-        if apart.ndim and steps(apart).any():
-            return None
-        apart = apart if apart.ndim else int(apart)
+    apart = wrap(one.offsets - two.offsets, width)
+    if not isinstance(apart, int) and steps(apart).any():
+        return None
     align = min(one.align, two.align, trailing_zeros(apart))
     cuts = max(one.cuts, two.cuts)
     phases = {each.phase for each in (one, two) if each.cuts}
@@ -195,8 +214,15 @@ def joined(old: Value, new: Value, width: int) -> Value:
     """
     if old is None or new is None:
         return None
+    if not old and len(new) == 1:
+        return new
+    others = set(new).difference(old)
+    if not others:
+        return old
     keys = {pattern.key for pattern in old}
-    fresh = {pattern.key: pattern for pattern in new if pattern.key not in keys}
+    fresh = {
+        pattern.key: pattern for pattern in new if pattern in others and pattern.key not in keys
+    }
     if not fresh:
         return old
     numbers = [pattern.constant for pattern in (*old, *fresh.values())]

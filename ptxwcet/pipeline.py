@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from ptxwcet.analysed import AnalysedPiece, KernelAnalysis, PreparedKernel, PreparedPiece
@@ -18,6 +18,7 @@ from ptxwcet.flow.facts.fewer import fewer_facts
 from ptxwcet.flow.facts.placing import place_facts
 from ptxwcet.flow.facts.stated import NO_FACTS, StatedFacts
 from ptxwcet.flow.facts.totals import totals_in_force
+from ptxwcet.flow.flow_graph import FlowGraph
 from ptxwcet.flow.graph.cfg import ControlFlowGraph, build_cfg
 from ptxwcet.flow.graph.dominance import compute_dominators, compute_postdominators
 from ptxwcet.flow.graph.loops import LoopForest, find_loops, irreducible_diagnostics
@@ -67,7 +68,9 @@ def prepare_kernel(
 
 @dataclass(slots=True)
 class _Preparation:
-    """A kernel in which facts have been placed; ``visits`` counts blocks visited on trial."""
+    """A kernel in which facts have been placed; ``visits`` counts blocks visited on trial,
+    ``analysed`` are the accesses of launches so far.
+    """
 
     kernel: Kernel
     cfg: ControlFlowGraph
@@ -75,6 +78,7 @@ class _Preparation:
     machine: Machine
     unknown_at_worst: bool
     visits: int = 0
+    analysed: list[tuple[Launch, KernelAccesses]] = field(default_factory=list)
 
     def prepared(
         self, launch: Launch, placed: PlacedFacts, *, is_trial: bool = False
@@ -92,8 +96,7 @@ class _Preparation:
         finally:
             self.visits += graph.work.visits if is_trial else 0
         counts = count_blocks(extracted, launch)
-        charges = self.machine.memory is not None
-        accesses = analyse_accesses(graph, launch) if charges else None
+        accesses = None if self.machine.memory is None else self.accesses(graph, launch)
         pieces = tuple(
             self.piece(paths, launch, placed, counts.get(paths.warps), accesses)
             for paths in merge_equal(extracted)
@@ -101,6 +104,16 @@ class _Preparation:
         return PreparedKernel(
             self.kernel, self.cfg, self.forest, launch, self.machine, pieces, placed
         )
+
+    def accesses(self, graph: FlowGraph, launch: Launch) -> KernelAccesses:
+        """Those of a launch. Where the size of the grid is left out on trial, that is to walk
+        another way: for accesses it is still known.
+        """
+        for other, accesses in self.analysed:
+            if launch in (other, replace(other, grid=None)):
+                return accesses
+        self.analysed.append((launch, analyse_accesses(graph, launch)))
+        return self.analysed[-1][1]
 
     def piece(
         self,

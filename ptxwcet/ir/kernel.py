@@ -148,16 +148,12 @@ class Instruction(NamedTuple):
 
         Contains :data:`CARRY` for instructions that read the carry flag; no special registers.
         """
-        names = self.names
-        form = self.form
-        return (*dict.fromkeys([names[slot] for slot in form.read_slots]), *form.implicit_reads)
+        return _named(self.names, self.form.read_slots, self.form.implicit_reads)
 
     @property
     def writes(self) -> tuple[str, ...]:
         """Unique names of the registers written; several for vectors, ``a|b`` and calls."""
-        names = self.names
-        form = self.form
-        return (*dict.fromkeys([names[slot] for slot in form.write_slots]), *form.implicit_writes)
+        return _named(self.names, self.form.write_slots, self.form.implicit_writes)
 
     @property
     def callee(self) -> str | None:
@@ -174,6 +170,15 @@ class Instruction(NamedTuple):
     def location(self) -> SourceLocation | None:
         """The source line named by the last ``.loc`` before it."""
         return self.origin.location
+
+
+def _named(
+    names: tuple[str, ...], slots: tuple[int, ...], implicit: tuple[str, ...]
+) -> tuple[str, ...]:
+    """The names in some slots, once each, and those that are implied. Asked for all the time."""
+    if len(slots) == 1 and not implicit:
+        return (names[slots[0]],)
+    return (*dict.fromkeys([names[slot] for slot in slots]), *implicit) if slots else implicit
 
 
 @dataclass(frozen=True, slots=True, eq=False)

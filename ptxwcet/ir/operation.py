@@ -75,9 +75,12 @@ def number_type(word: str) -> NumberType | None:
     return _TYPES.get(word)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Operation:
-    """The row's name of an opcode (empty without a row), its types and its words, in order."""
+    """The row's name of an opcode (empty without a row), its types and its words, in order.
+
+    What is alike is one object, which :func:`operation_of` gives: it is looked up by identity.
+    """
 
     name: str
     types: tuple[NumberType, ...]

@@ -24,6 +24,8 @@ Meaning = TypeVar("Meaning")
 class Op(Enum):
     """Operators of terms, by their names in SMT-LIB where they have one."""
 
+    __hash__ = object.__hash__  # by identity: rules are looked up by operator all the time
+
     CONST = "const"
     SOURCE = "source"
     ANY = "any"

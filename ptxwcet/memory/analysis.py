@@ -66,6 +66,9 @@ class Transactions:
         )
 
 
+NO_TRANSACTIONS = Transactions()
+
+
 @dataclass(frozen=True, slots=True)
 class AnalysedAccess:
     """An access of instruction ``index`` in one execution by a warp.
@@ -106,7 +109,8 @@ class KernelAccesses:
         """What one execution of each instruction takes, all of its accesses together."""
         found: dict[int, Transactions] = {}
         for one in self.accesses:
-            found[one.index] = found.get(one.index, Transactions()).plus(one.most)
+            others = found.get(one.index)
+            found[one.index] = one.most if others is None else others.plus(one.most)
         return found
 
 
@@ -117,40 +121,50 @@ def analyse_accesses(graph: FlowGraph, launch: Launch) -> KernelAccesses:
     whatever the trip counts.
     """
     lanes = LaneAnalysis(graph, launch)
-    analysed = []
-    cache: _Counted = {}
+    found = []
+    counted: _Counted = {}
+    known: dict[tuple[object, ...], _Found] = {}
     for index, access in lanes.accesses:
         value = lanes.address(access.address) if access.times == 1 else None
-        analysed.append(_analysed(index, access, value, lanes.there, cache))
+        key = *_kind(access), access.times, value
+        if key not in known:
+            known[key] = _analysed(access, value, lanes.there, counted)
+        found.append(AnalysedAccess(index, access, *known[key]))
     pointers = tuple(one.name for one in graph.kernel.parameters if one.name in lanes.pointers)
-    return KernelAccesses(tuple(analysed), pointers)
+    return KernelAccesses(tuple(found), pointers)
 
 
 def transactions_at_worst(instruction: Instruction) -> Transactions:
     """What an instruction takes of a whole warp if nothing is known of where its lanes access."""
-    found, there = Transactions(), np.ones(WARP_SIZE, dtype=np.bool_)
-    for access in accesses_of(instruction):
-        found = found.plus(_at_worst(access, there))
-    return found
+    accesses = accesses_of(instruction)
+    if not accesses:
+        return NO_TRANSACTIONS
+    there = np.ones(WARP_SIZE, dtype=np.bool_)
+    return reduce(Transactions.plus, (_at_worst(access, there) for access in accesses))
 
 
 _Counted = dict[tuple[object, ...], tuple[Transactions, bool]]
 
 
-def _analysed(
-    index: int, access: Access, value: Value, there: Mask, cache: _Counted
-) -> AnalysedAccess:
-    giving = there & (np.arange(len(there)) % WARP_SIZE < access.lanes)
-    if not giving.any():
-        giving = there
+_Found = tuple[Transactions, Transactions, bool, Value, Mask]
+"""Most, least, whether that is exact, and what it rests on: as in an analysed access."""
+
+
+def _analysed(access: Access, value: Value, there: Mask, known: _Counted) -> _Found:
+    giving = there
+    if access.lanes < WARP_SIZE:
+        giving = there & (np.arange(len(there)) % WARP_SIZE < access.lanes)
     least = _least(access, giving)
     if value is None:
-        most = _at_worst(access, giving)
-        return AnalysedAccess(index, access, most, least, exact=False, value=None, there=giving)
-    counts = [_looked_up(access, pattern, giving, cache) for pattern in value]
+        return _at_worst(access, giving), least, False, None, giving
+    counts = [_looked_up(access, pattern, giving, known) for pattern in value]
     most = reduce(Transactions.with_most, (counted for counted, _ in counts))
     exact = all(is_exact and counted == most for counted, is_exact in counts)
-    return AnalysedAccess(index, access, most, least, exact, value, giving)
+    return most, least, exact, value, giving
+
+
+def _kind(access: Access) -> tuple[object, ...]:
+    return access.space, access.purpose, access.access_bytes, access.lanes
 
 
 def _looked_up(
@@ -158,8 +172,7 @@ def _looked_up(
 ) -> tuple[Transactions, bool]:
     """The counts of a pattern; once for all that are alike."""
     size = _ONE_WORD if access.space is Space.SHARED else LINE
-    what = access.space, access.purpose, access.access_bytes, access.lanes
-    key = *what, *signature(pattern, size)
+    key = *_kind(access), *signature(pattern, size)
     found = known.get(key)
     if found is None:
         found = known[key] = _counted(access, pattern, there)
@@ -191,7 +204,7 @@ def _counted(access: Access, pattern: Pattern, there: Mask) -> tuple[Transaction
 
 
 def _of_thread(pattern: Pattern, there: Mask, size: int) -> dict[str, Count]:
-    """Counts of an access to local memory: words at one address of all threads lie side by side."""
+    """Of local memory: words of one address in all threads of a warp lie side by side."""
     words = max(1, size // _ONE_WORD)
     if pattern.is_uniform:
         lanes = rows(there).sum(axis=1)
@@ -205,7 +218,7 @@ def _of_thread(pattern: Pattern, there: Mask, size: int) -> dict[str, Count]:
 
 
 def _at_worst(access: Access, there: Mask) -> Transactions:
-    """The counts of an access of which nothing is known: each lane may go somewhere else."""
+    """Of an access of which nothing is known: each lane somewhere else."""
     lanes = all_lanes(there).most
     each = lanes * access.times
     blocks = each * max(1, access.access_bytes // SECTOR)
@@ -227,7 +240,7 @@ def _at_worst(access: Access, there: Mask) -> Transactions:
 
 def _least(access: Access, there: Mask) -> Transactions:
     """What lanes take that access consecutive elements, and one word where they are constants."""
-    lanes = int(rows(there).sum(axis=1).max())
+    lanes = all_lanes(there).most
     size = lanes * access.access_bytes * access.times
     space = access.space
     is_outside = space in (Space.GLOBAL, Space.LOCAL, Space.GENERIC)
@@ -259,8 +272,8 @@ def _said(pattern: Pattern, there: Mask, access: Access) -> str:
     lanes, mask = rows(np.asarray(pattern.offsets)), rows(there)
     steps = {
         int(step)
-        for warp, exist in zip(lanes, mask, strict=True)
-        for step in np.unique(np.diff(warp[exist]))
+        for row, exist in zip(lanes, mask, strict=True)
+        for step in np.unique(np.diff(row[exist]))
     }
     if len(steps) != 1:
         return "addresses known lane by lane"

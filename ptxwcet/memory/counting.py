@@ -10,6 +10,8 @@ out here (``docs/methods/transactions.md``).
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,6 +22,7 @@ from ptxwcet.memory.pattern import KNOWN, PHASES, Lanes, Pattern, rows
 
 SECTOR, LINE = 32, 128
 _BANKS, _WORD = 32, 4
+_LAST = (1 << 64) - 1
 
 Mask = NDArray[np.bool_]
 
@@ -34,87 +37,75 @@ class Count:
     exact: bool
     each: tuple[int, ...]
 
+    def split(self, cuts: int, lanes: Sequence[int]) -> Count:
+        """What it may be if each cut parts the lanes in two, each of which is as bad; no more than
+        so many of each warp.
+        """
+        each = tuple(min(one << cuts, most) for one, most in zip(self.each, lanes, strict=True))
+        return Count(max(each), False, each)
+
 
 def blocks_of(pattern: Pattern, there: Mask, size: int, access: int) -> Count:
     """Distinct blocks of ``size`` bytes (sectors, lines) that accesses of ``access`` bytes touch.
 
     ``there`` are the threads that exist. Accesses are aligned to their size, as PTX requires.
     """
-    lanes, mask, alike = _whole(pattern, there)
-    counts = np.stack(
-        [_distinct((lanes + rest) // size, mask, access, size) for rest in _rests(pattern, access)]
+    return _blocks(pattern, _warps(pattern, there), size, access)
+
+
+def _blocks(pattern: Pattern, warps: Sequence[_Warp], size: int, access: int) -> Count:
+    wide = max(1, access // size)
+    found = _each_place(
+        warps, _rests(pattern, access, size), lambda places: _distinct(places, size, wide)
     )
-    worst = counts.max(axis=0)
-    exact = bool((counts == worst).all())
-    extra = 0
-    if pattern.cuts:
-        splits = pattern.phase is None or pattern.phase % size
-        if not pattern.pure:
-            most = mask.sum(axis=1) * max(1, access // size)
-            worst = np.minimum(worst << pattern.cuts, most)
-            exact = False
-        elif splits:
-            extra, exact = 1, False
-    each = tuple(int(one) + extra for one in worst) * alike
-    return Count(max(each), exact, each)
+    if not pattern.cuts:
+        return found
+    if not pattern.pure:
+        lanes = tuple(wide * _existing(warp) for warp in warps)
+        return found.split(pattern.cuts, lanes)
+    if pattern.phase is None or pattern.phase % size:
+        each = tuple(count and count + 1 for count in found.each)
+        return Count(max(each), False, each)
+    return found
 
 
 def passes_of(pattern: Pattern, there: Mask, access: int, *, alone: bool = False) -> Count:
     """Passes over the banks of shared memory; ``alone``: each lane's word is a pass of its own, as
     that of an atomic operation is.
     """
-    lanes, mask, alike = _whole(pattern, there)
+    warps = _warps(pattern, there)
     group = WARP_SIZE if access <= _WORD else WARP_SIZE * _WORD // access
-    rests = _rests(pattern, access, _WORD)
-    counts = np.stack(
-        [_passes((lanes + rest) // _WORD, mask, group, access, alone) for rest in rests]
-    )
-    worst = counts.max(axis=0)
-    exact = bool((counts == worst).all()) and not pattern.cuts
-    if pattern.cuts:
-        worst = np.minimum(worst << pattern.cuts, mask.sum(axis=1))
-    each = tuple(int(one) for one in worst) * alike
-    return Count(max(each), exact, each)
+    wide = max(1, access // _WORD)
+
+    def passes(places: Places) -> int:
+        parts = (places[begin : begin + group] for begin in range(0, WARP_SIZE, group))
+        return sum(_passes(part, wide, alone=alone) for part in parts)
+
+    found = _each_place(warps, _rests(pattern, access, _WORD), passes)
+    return found.split(pattern.cuts, tuple(map(_existing, warps))) if pattern.cuts else found
 
 
 def serial_of(pattern: Pattern, there: Mask, access: int) -> Count:
-    """The most lanes of a warp that access one word of four bytes; an atomic operation serves them
-    one after the other.
+    """Lanes of a warp on one word of four bytes, where most of them are: what is atomic does them
+    in turn.
     """
     if pattern.cuts:
         return all_lanes(there)
-    lanes, mask, alike = _whole(pattern, there)
-    counts = np.stack(
-        [_together((lanes + rest) // _WORD, mask) for rest in _rests(pattern, access, _WORD)]
-    )
-    worst = counts.max(axis=0)
-    each = tuple(int(one) for one in worst) * alike
-    return Count(max(each), bool((counts == worst).all()), each)
-
-
-def _together(words: Lanes, mask: Mask) -> NDArray[np.int64]:
-    same = (words[:, :, None] == words[:, None, :]) & mask[:, :, None] & mask[:, None, :]
-    found: NDArray[np.int64] = same.sum(axis=2).max(axis=1)
-    return found
+    return _each_place(_warps(pattern, there), _rests(pattern, access, _WORD), _together)
 
 
 def lines_of(pattern: Pattern, there: Mask, access: int) -> Count:
-    """The lines that accesses of ``access`` bytes touch. Those of 8 (16) bytes are counted for each
-    half (quarter) of a warp apart: no more than 128 bytes go to the lanes at a time.
+    """Lines that accesses of ``access`` bytes touch, of each half (quarter) of a warp apart where
+    they have 8 (16) bytes: no more than 128 bytes go to the lanes at a time.
     """
     group = WARP_SIZE if access <= _WORD else max(1, WARP_SIZE * _WORD // access)
-    lane = np.arange(len(there)) % WARP_SIZE
-    total = Count(0, True, (0,) * (len(there) // WARP_SIZE))
-    for begin in range(0, WARP_SIZE, group):
-        part = there & (begin <= lane) & (lane < begin + group)
-        touched = blocks_of(pattern, part, LINE, access)
-        own = [bool(row.any()) for row in rows(part)]
-        each = tuple(
-            before + (more if is_there else 0)
-            for before, more, is_there in zip(total.each, touched.each, own, strict=True)
-        )
-        total = Count(max(each), total.exact and touched.exact, each)
-    return total
+    warps = _warps(pattern, there)
+    parts = [
+        _blocks(pattern, [warp[begin : begin + group] for warp in warps], LINE, access)
+        for begin in range(0, WARP_SIZE, group)
+    ]
+    each = tuple(map(sum, zip(*(part.each for part in parts), strict=True)))
+    return Count(max(each), all(part.exact for part in parts), each)
 
 
 def words_of(pattern: Pattern, there: Mask, access: int) -> Count:
@@ -142,70 +133,78 @@ def signature(pattern: Pattern, size: int) -> tuple[object, ...]:
 
 
 def _moved(lanes: Lanes, size: int) -> Lanes:
-    """The lanes of each warp, moved by a multiple of ``size`` so that the first is below it."""
+    """The lanes of each warp, from the first one's multiple of so many bytes on."""
     apart: Lanes = lanes - lanes[:, :1] // size * size
     return apart
 
 
-def _whole(pattern: Pattern, there: Mask) -> tuple[Lanes, Mask, int]:
-    """The offsets lane by lane, each warp moved by a multiple of :data:`PHASES`; the lanes that
-    there are; how many warps are alike. Those of one warp stand for all if all are alike.
-    """
-    mask: Mask = rows(there)
+Places = Sequence[int | None]
+"""Where the lanes of a warp are, or of a part of it; None of one that does not exist."""
+_Warp = tuple[int | None, ...]
+
+
+def _warps(pattern: Pattern, there: Mask) -> list[_Warp]:
+    """The offsets of each warp, from the first one that is a multiple of a line on."""
+    mask = rows(there)
     if isinstance(pattern.offsets, int):
-        flat = np.full(there.shape, pattern.offsets % PHASES, dtype=np.int64)
-        lanes: Lanes = rows(flat)
+        number = pattern.offsets % PHASES
+        lanes = [[number] * WARP_SIZE] * len(mask)
     else:
-        lanes = _moved(rows(pattern.offsets), PHASES)
-    if bool((lanes == lanes[0]).all()) and bool((mask == mask[0]).all()):
-        return lanes[:1], mask[:1], len(lanes)
-    return lanes, mask, 1
+        lanes = _moved(rows(pattern.offsets), PHASES).tolist()
+    if mask.all():
+        return [tuple(row) for row in lanes]
+    return [
+        tuple(lane if is_there else None for lane, is_there in zip(row, exist, strict=True))
+        for row, exist in zip(lanes, mask.tolist(), strict=True)
+    ]
 
 
-def _rests(pattern: Pattern, access: int, size: int = LINE) -> range:
-    """What the shared part may be modulo a block: a multiple of its alignment and the access's."""
+def _existing(warp: Places) -> int:
+    return sum(lane is not None for lane in warp)
+
+
+def _each_place(
+    warps: Sequence[_Warp], rests: Sequence[int], count: Callable[[Places], int]
+) -> Count:
+    """Counts of each warp at its worst place, of which ``rests`` are what may be added to it."""
+    known: dict[_Warp, list[int]] = {}
+    for warp in warps:
+        if warp not in known:
+            known[warp] = [
+                count([None if lane is None else lane + rest & _LAST for lane in warp])
+                for rest in rests
+            ]
+    each = tuple(max(known[warp]) for warp in warps)
+    return Count(max(each), all(len(set(counts)) == 1 for counts in known.values()), each)
+
+
+def _rests(pattern: Pattern, access: int, size: int) -> Sequence[int]:
+    """What the shared part may be modulo a block of ``size`` bytes: a multiple of its alignment
+    and the access's.
+    """
     if pattern.align == KNOWN:
-        return range(1)
+        return (0,)
     step, begin = 1 << min(pattern.align, 7), 0
     over = np.ravel(pattern.offsets % access)
     if bool((over == over[0]).all()):  # the whole address is a multiple of the access
         begin, step = -int(over[0]) % access, max(step, access)
-    return range(begin, max(size, begin + 1), step)
+    return sorted({rest % size for rest in range(begin, max(LINE, begin + 1), step)})
 
 
-def _distinct(blocks: Lanes, mask: Mask, access: int, size: int) -> NDArray[np.int64]:
-    """Distinct numbers a row among the masked ones; of accesses wider than a block all of it."""
-    if access > size:
-        blocks = np.concatenate([blocks + more for more in range(access // size)], axis=1)
-        mask = np.concatenate([mask] * (access // size), axis=1)
-    first = np.argmax(mask, axis=1)
-    filled = np.where(mask, blocks, blocks[np.arange(len(blocks)), first][:, None])
-    ordered = np.sort(filled, axis=1)
-    found: NDArray[np.int64] = 1 + (np.diff(ordered, axis=1) != 0).sum(axis=1)
-    return found
+def _distinct(places: Places, size: int, wide: int) -> int:
+    """Distinct blocks; ``wide`` of them that follow one another for each lane."""
+    blocks = {place // size for place in places if place is not None}
+    return len(blocks if wide == 1 else {block + more for block in blocks for more in range(wide)})
 
 
-def _passes(words: Lanes, mask: Mask, group: int, access: int, alone: bool) -> NDArray[np.int64]:
-    """The passes of each warp: of each group of lanes the most words that one bank has to give."""
-    warps = len(words)
-    wide = max(1, access // _WORD)
-    total = np.zeros(warps, dtype=np.int64)
-    for begin in range(0, WARP_SIZE, group):
-        part, there = words[:, begin : begin + group], mask[:, begin : begin + group]
-        wanted = np.concatenate([part + more for more in range(wide)], axis=1)
-        is_wanted = np.concatenate([there] * wide, axis=1)
-        if not alone:
-            is_wanted = is_wanted & _is_first(wanted, is_wanted)
-        counts = np.zeros((warps, _BANKS), dtype=np.int64)
-        rows_of = np.broadcast_to(np.arange(warps)[:, None], wanted.shape)
-        np.add.at(counts, (rows_of[is_wanted], (wanted % _BANKS)[is_wanted]), 1)
-        total += counts.max(axis=1)
-    return total
+def _passes(places: Places, wide: int, *, alone: bool) -> int:
+    """The most words that one bank has to give, of lanes that want ``wide`` words each."""
+    words = [place // _WORD for place in places if place is not None]
+    wanted = [word + more for word in words for more in range(wide)]
+    banks = Counter(word % _BANKS for word in (wanted if alone else set(wanted)))
+    return max(banks.values(), default=0)
 
 
-def _is_first(words: Lanes, mask: Mask) -> Mask:
-    """Whether no earlier lane wants the same word."""
-    same = (words[:, :, None] == words[:, None, :]) & mask[:, None, :]
-    before = np.tril(np.ones(same.shape[1:], dtype=np.bool_), -1)
-    first: Mask = ~(same & before).any(axis=2)
-    return first
+def _together(places: Places) -> int:
+    words = Counter(place // _WORD for place in places if place is not None)
+    return max(words.values(), default=0)

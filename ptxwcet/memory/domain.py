@@ -34,6 +34,7 @@ from ptxwcet.memory.pattern import (
     constant,
     hull,
     joined,
+    known_number,
     normal,
     rows,
     steps,
@@ -49,14 +50,22 @@ _MOST_SPAN = 1 << 62
 Rule = Callable[[Term, Sequence[Pattern]], Pattern | None]
 
 
-def meaning(root: Term, sources: Sequence[Value], threads: int) -> Value:
+Results = dict[tuple[object, ...], Pattern | None]
+"""What came of terms, by the term and the patterns of its arguments."""
+
+
+def meaning(
+    root: Term, sources: Sequence[Value], threads: int, known: Results | None = None
+) -> Value:
     """What is known of a term from what is known of its sources, by their numbers.
 
-    ``threads`` are those of the block, in whole warps. Cost: linear in the distinct terms and the
-    threads, for each combination of patterns, of which there are at most
-    :data:`~ptxwcet.memory.pattern.MOST_PATTERNS`.
+    ``threads`` are those of the block, in whole warps; ``known`` results for as many threads from
+    before, which are taken from there, and added: the value of a counter grows by a pattern at a
+    time. Cost: linear in the distinct terms and the threads, for each combination of patterns, of
+    which there are at most :data:`~ptxwcet.memory.pattern.MOST_PATTERNS`.
     """
-    found: Value = fold(root, partial(_meaning, sources, threads))
+    result = partial(_result, threads, {} if known is None else known)
+    found: Value = fold(root, partial(_meaning, sources, result))
     return found
 
 
@@ -64,57 +73,81 @@ def moved(value: Patterns, distance: int, width: int) -> Value:
     """A value and a number that is the same everywhere. Cost: linear in the threads."""
     if not distance:
         return tuple(normal(pattern, width) for pattern in value)
-    results = [_added(pattern, constant(distance), 1, width) for pattern in value]
+    results = [_added(pattern, known_number(distance, width), 1) for pattern in value]
     return joined((), tuple(normal(one, width) for one in results), width)
 
 
-def _meaning(sources: Sequence[Value], threads: int, node: Term, args: list[Value]) -> Value:
-    if node.op is Op.SOURCE:
-        value = sources[node.value]
-        return None if value is None else tuple(normal(each, node.width) for each in value)
-    if node.op is Op.CONST:
-        return (normal(constant(node.value), node.width),)
-    if node.op is Op.ITE:
-        return _chosen(node, args, threads)
+_Result = Callable[[Term, tuple[Pattern, ...]], Pattern | None]
+
+
+def _meaning(sources: Sequence[Value], result_of: _Result, one: Term, args: list[Value]) -> Value:
+    if one.op is Op.SOURCE:
+        found = sources[one.value]
+        return None if found is None else tuple(normal(each, one.width) for each in found)
+    if one.op is Op.CONST:
+        return (known_number(one.value, one.width),)
+    if one.op is Op.ITE:
+        return _chosen(one, args, result_of)
     given = [each for each in args if each is not None]
-    if len(given) < len(args) or node.op is Op.ANY:
+    if len(given) < len(args) or one.op is Op.ANY:
         return None
     if prod(map(len, given)) > MOST_PATTERNS:
-        given = [hull(each, term.width) for each, term in zip(given, node.args, strict=True)]
+        given = [hull(each, term.width) for each, term in zip(given, one.args, strict=True)]
         if prod(map(len, given)) > MOST_PATTERNS:
             return None
+    numbers = [
+        [each for pattern in value if (each := pattern.constant) is not None] for value in given
+    ]
+    if all(len(some) == len(value) for some, value in zip(numbers, given, strict=True)):
+        return _of_numbers(one, numbers)
     results: list[Pattern] = []
     for patterns in product(*given):
-        result = _result(node, patterns, threads)
+        result = result_of(one, patterns)
         if result is None:
             return None
         results.append(result)
-    return joined((), tuple(results), node.width)
+    return joined((), tuple(results), one.width)
 
 
-def _chosen(node: Term, args: list[Value], threads: int) -> Value:
-    """A choice that all lanes of a warp make alike, or one between numbers that are known."""
+def _of_numbers(one: Term, numbers: Sequence[Sequence[int]]) -> Value:
+    """Of numbers that all threads of the block hold, a few of each argument."""
+    masks = [(1 << term.width) - 1 for term in one.args]
+    bits = [[value & mask for value in each] for each, mask in zip(numbers, masks, strict=True)]
+    results = (apply(one.op, one.width, one.args, one.value, each) for each in product(*bits))
+    different = dict.fromkeys(known_number(result, one.width) for result in results)
+    return joined((), tuple(different), one.width)
+
+
+def _chosen(one: Term, args: list[Value], result_of: _Result) -> Value:
+    """One side for all lanes of a warp, or numbers that are known."""
     condition, yes, no = args
     if condition is None:
         return None
-    value: Value = ()
+    found: Value = ()
     for test in condition:
         if test.constant is not None:
-            value = joined(value, yes if test.constant else no, node.width)
+            found = joined(found, yes if test.constant else no, one.width)
         elif test.is_uniform:
-            value = joined(joined(value, yes, node.width), no, node.width)
+            found = joined(joined(found, yes, one.width), no, one.width)
         elif test.align == KNOWN and yes is not None and no is not None and not test.cuts:
             for pair in product(yes, no):
-                chosen = _known(node, (test, *pair), threads)
-                value = None if chosen is None else joined(value, (chosen,), node.width)
+                chosen = result_of(one, (test, *pair))
+                found = None if chosen is None else joined(found, (chosen,), one.width)
         else:
             return None
-        if value is None:
+        if found is None:
             return None
-    return value
+    return found
 
 
-def _result(one: Term, args: Sequence[Pattern], threads: int) -> Pattern | None:
+def _result(threads: int, known: Results, one: Term, args: tuple[Pattern, ...]) -> Pattern | None:
+    key = one, *args
+    if key not in known:
+        known[key] = _computed(one, args, threads)
+    return known[key]
+
+
+def _computed(one: Term, args: Sequence[Pattern], threads: int) -> Pattern | None:
     if all(each.align == KNOWN and not each.cuts for each in args):
         return _known(one, args, threads)
     rule = _RULES.get(one.op)
@@ -124,21 +157,15 @@ def _result(one: Term, args: Sequence[Pattern], threads: int) -> Pattern | None:
     return None if found is None else normal(found, one.width)
 
 
-def _known(node: Term, args: Sequence[Pattern], threads: int) -> Pattern | None:
-    """The result for arguments whose numbers are known in each thread. It is only known to be
-    uniform, if they are, where the rules for lanes do not compute it.
+def _known(one: Term, args: Sequence[Pattern], threads: int) -> Pattern | None:
+    """Of numbers that are known in each thread; as uniform in each warp as they are if the rules
+    for lanes do not give them.
     """
-    if any(each.align != KNOWN or each.cuts for each in args):
-        return None
-    if all(isinstance(each.offsets, int) for each in args):
-        masks = [(1 << term.width) - 1 for term in node.args]
-        bits = [int(each.offsets) & mask for each, mask in zip(args, masks, strict=True)]
-        return normal(constant(apply(node.op, node.width, node.args, node.value, bits)), node.width)
-    if node.width <= KNOWN and all(term.width <= KNOWN for term in node.args):
+    if one.width <= KNOWN and all(term.width <= KNOWN for term in one.args):
         values: list[LaneValue] = [Known(each.offsets) for each in args]
-        results = in_lanes(node, values, np.ones(threads, dtype=np.bool_))
-        if isinstance(results, Known) and not results.terms and results.valid is None:
-            return normal(Pattern(_numbers(results.base, threads)), node.width)
+        found = in_lanes(one, values, np.ones(threads, dtype=np.bool_))
+        if isinstance(found, Known) and not found.terms and found.valid is None:
+            return normal(Pattern(_numbers(found.base, threads)), one.width)
     return uniform() if all(each.is_uniform for each in args) else None
 
 
@@ -154,15 +181,13 @@ def _numbers(base: Number, threads: int) -> Number:
 def _sum(sign: int) -> Rule:
     def rule(one: Term, args: Sequence[Pattern]) -> Pattern | None:
         a, b = args
-        return _added(a, b, sign, one.width)
+        return _added(a, b, sign)
 
     return rule
 
 
-def _added(a: Pattern, b: Pattern, sign: int, width: int) -> Pattern:
-    with np.errstate(over="ignore"):
-        offsets = wrap(np.add(a.offsets, multiply(b.offsets, sign, width)), width)
-    offsets = offsets if isinstance(offsets, int) or offsets.ndim else int(offsets)
+def _added(a: Pattern, b: Pattern, sign: int) -> Pattern:
+    offsets = a.offsets + b.offsets if sign > 0 else a.offsets - b.offsets
     align = min(a.align, b.align)
     cuts = a.cuts + b.cuts
     span = _sum_of(a.interval, b.interval, sign)
@@ -195,8 +220,7 @@ def _product_of(a: _Span, b: _Span) -> _Span:
 
 def _complement(one: Term, args: Sequence[Pattern]) -> Pattern | None:
     (a,) = args
-    with np.errstate(over="ignore"):
-        return Pattern(wrap(-1 - a.offsets, one.width), a.align, a.cuts, None, a.pure)
+    return Pattern(-1 - a.offsets, a.align, a.cuts, None, a.pure)
 
 
 def _scaled(pattern: Pattern, factor: int, width: int) -> Pattern:
@@ -272,7 +296,7 @@ def _bitwise(one: Term, args: Sequence[Pattern]) -> Pattern | None:
 
 
 def _masked(value: Pattern, mask: int, width: int) -> Pattern | None:
-    """A value under a mask; the bits above the highest one of the mask do not matter."""
+    """What a value has above the highest bit of the mask does not matter."""
     cut = normal(_without_cuts(value, mask.bit_length()), mask.bit_length()) if mask else None
     if cut is None:
         return constant(0)
@@ -283,7 +307,7 @@ def _masked(value: Pattern, mask: int, width: int) -> Pattern | None:
 
 
 def _without_cuts(value: Pattern, bits: int) -> Pattern:
-    """The value without its cuts if only few low bits of it are used: cuts do not touch those."""
+    """The low bits of a value do not tell what lanes are off by."""
     return Pattern(value.offsets, value.align, span=value.span) if bits <= _LEAST_CUT else value
 
 
@@ -308,7 +332,7 @@ def _shifted_right(one: Term, args: Sequence[Pattern]) -> Pattern | None:
 
 
 def _cut_off(value: Pattern, by: int, left: int) -> Pattern | None:
-    """The value without its lowest ``by`` bits: the bits above them, of which ``left`` remain."""
+    """Without its lowest bits: those above them, of which there are ``left``."""
     span = value.interval
     above = None if span is None or span[0] < 0 else (span[0] >> by, span[1] >> by)
     parted = _parted([value])
@@ -341,7 +365,7 @@ def _power(pattern: Pattern, width: int) -> int | None:
 
 
 def _lengthened(one: Term, args: Sequence[Pattern]) -> Pattern | None:
-    """The value in more bits; its offsets must not carry out of the bits that it had."""
+    """In more bits: where the offsets do not carry out of the low bits, nothing goes round."""
     (value,) = args
     parted = _parted(args)
     if parted is not None:
@@ -367,8 +391,7 @@ def _gone_round(value: Pattern, width: int) -> Pattern:
     """
     assert not isinstance(value.offsets, int), "a number that all lanes have carries nowhere"
     lanes: Lanes = rows(value.offsets)
-    with np.errstate(over="ignore"):
-        apart = np.asarray(wrap(lanes - lanes[:, :1], width), dtype=np.int64)
+    apart = np.asarray(wrap(lanes - lanes[:, :1], width), dtype=np.int64)
     offsets: Lanes = (lanes[:, :1] + apart).reshape(-1)
     span = value.span
     if span is not None and span[1] - span[0] < 1 << width - 1:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from functools import lru_cache
 
-from ptxwcet.flow.values.accesses import access_of
+from ptxwcet.ir.forms import InstructionForm
 from ptxwcet.ir.kernel import Address, Element, Immediate, Instruction, Space
 from ptxwcet.ir.op_classes import OpClass
 from ptxwcet.ir.operation import operation_of
@@ -52,26 +53,32 @@ def accesses_of(instruction: Instruction) -> tuple[Access, ...]:
 
     What waits for memory or orders it (fences, barriers of copies) is none.
     """
-    op_class = instruction.op_class
-    name = instruction.opcode.name if instruction.opcode is not None else ""
-    if op_class is OpClass.ASYNC_COPY:
+    form = instruction.form
+    op_class, space = form.op_class, form.space
+    if op_class is OpClass.ASYNC_COPY or op_class is OpClass.MATRIX_MOVE:
+        name = form.opcode.name if form.opcode is not None else ""
+        if op_class is OpClass.MATRIX_MOVE:
+            return _matrices(instruction, name)
         return _copies(instruction) if name == "cp.async" else ()
-    if op_class is OpClass.MATRIX_MOVE:
-        return _matrices(instruction, name)
-    if instruction.space is Space.NONE or (
-        instruction.space is Space.PARAM and _is_own(instruction)
-    ):
+    if space is Space.NONE or (space is Space.PARAM and _is_own(instruction)):
         return ()
+    purpose, size = _plain(form)
+    if purpose is None:
+        return ()
+    return (Access(space, purpose, size, next(iter(_addresses(instruction)), None)),)
+
+
+@lru_cache(maxsize=1024)
+def _plain(form: InstructionForm) -> tuple[Purpose | None, int]:
+    """What an access to one place is for, and bytes a lane; None for what is none."""
+    op_class = form.op_class
     if op_class in _NO_ACCESS:
-        return ()
-    address = next(iter(_addresses(instruction)), None)
+        return None, 0
     if op_class is OpClass.PREFETCH:
-        return (Access(instruction.space, Purpose.PREFETCH, 1, address),)
-    size = _bytes(instruction)
+        return Purpose.PREFETCH, 1
     if op_class in _ATOMICS:
-        return (Access(instruction.space, Purpose.ATOMIC, size, address),)
-    purpose = Purpose.STORE if op_class in _STORES else Purpose.LOAD
-    return (Access(instruction.space, purpose, size, address),)
+        return Purpose.ATOMIC, _bytes(form)
+    return (Purpose.STORE if op_class in _STORES else Purpose.LOAD), _bytes(form)
 
 
 _NO_ACCESS = frozenset(
@@ -97,17 +104,11 @@ def _addresses(instruction: Instruction) -> list[Address | None]:
     ]
 
 
-def _bytes(instruction: Instruction) -> int:
+def _bytes(form: InstructionForm) -> int:
     """Bytes of a lane, of all elements of a vector."""
-    access = access_of(instruction)
-    if access is not None:
-        first, behind = access.span
-        return behind - first
-    operation = operation_of(instruction.form)
+    operation = operation_of(form)
     count = next((int(word[1:]) for word in operation.words if word in ("v2", "v4", "v8")), 1)
-    if not operation.types:
-        return WIDEST
-    return max(1, operation.types[-1].width // 8) * count
+    return count * (max(1, operation.types[-1].width // 8) if operation.types else WIDEST)
 
 
 def _copies(instruction: Instruction) -> tuple[Access, ...]:

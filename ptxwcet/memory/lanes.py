@@ -11,12 +11,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
 
 import numpy as np
 
 from ptxwcet.flow.flow_graph import FlowGraph
 from ptxwcet.flow.graph.cfg import BlockId
-from ptxwcet.flow.graph.liveness import Liveness
 from ptxwcet.flow.launch import WARP_SIZE, Launch
 from ptxwcet.flow.shapes import shape as shapes
 from ptxwcet.flow.shapes.opaque import OpaqueShapes
@@ -44,7 +45,7 @@ from ptxwcet.ir.operands import leaves
 from ptxwcet.ir.operation import operation_of
 from ptxwcet.ir.semantics import meaning_of
 from ptxwcet.memory.counting import Mask
-from ptxwcet.memory.domain import meaning, moved
+from ptxwcet.memory.domain import Results, meaning, moved
 from ptxwcet.memory.instructions import accesses_of
 from ptxwcet.memory.pattern import (
     KNOWN,
@@ -84,9 +85,13 @@ class LaneAnalysis:
         self._specials = _specials(launch, np.where(self.there, threads, threads // 32 * 32))
         self._fixed = FixedMemory(graph.kernel, launch)
         self._parameters = {one.name: one for one in graph.kernel.parameters}
-        self._pointers = _pointers(graph.kernel)
+        self._certain = {one.name for one in graph.kernel.parameters if one.is_pointer}
+        self._certain |= _converted(graph.kernel)
         self.pointers: set[str] = set()
         self._values: dict[str, Value] = {}
+        self._results_of_terms: Results = {}
+        self._bases: dict[Operand, tuple[Value, int, int]] = {}
+        self._addresses: dict[tuple[Operand, int], Value] = {}
         self._changes: dict[str, int] = defaultdict(int)
         self.accesses = tuple(
             (index, access)
@@ -98,26 +103,47 @@ class LaneAnalysis:
         self._unknown = frozenset(_joined(graph))
         self._settle(graph)
 
-    def address(self, operand: Address | None, *, bits: int = _POINTER_BITS) -> Value:
-        """What is known of an address; its offsets are those of 64 bits."""
+    def address(self, operand: Address | None) -> Value:
+        """What is known of an address, but its span; its offsets are those of 64 bits.
+
+        Addresses that are a multiple of their alignment apart are the same patterns: most of those
+        of a loop that was unrolled.
+        """
         if operand is None:
             return None
-        base = operand.base
+        base, distance = operand.base, operand.offset
+        if base not in self._bases:
+            self._bases[base] = self._base(base)
+        found, bits, period = self._bases[base]
+        if found is None:
+            return None
+        key = base, distance % period if period else distance
+        if key not in self._addresses:
+            self._addresses[key] = moved(found, key[1], bits)
+        return self._addresses[key]
+
+    def _base(self, base: Operand) -> tuple[Value, int, int]:
+        """What is known of what an address starts from, but its span, and its width in bits; and a
+        distance over which nothing changes, 0 without one.
+        """
+        bits = _POINTER_BITS
         if isinstance(base, Register):
-            value = self._values.get(base.name)
+            found = self._values.get(base.name)
             bits = register_width(self._kernel.registers[base.name])
         else:
-            value = self._operand(base)
-        if value is None:
-            return None
-        return moved(value, operand.offset, bits)
+            found = self._operand(base)
+        if found is None:
+            return None, bits, 0
+        changes = any(pattern.align == KNOWN or pattern.cuts for pattern in found)
+        period = 0 if changes else 1 << max(pattern.align for pattern in found)
+        return tuple(replace(pattern, span=None) for pattern in found), bits, period
 
     def _settle(self, graph: FlowGraph) -> None:
         instructions = graph.kernel.instructions
-        used = {index: (one.reads, one.writes) for index, one in enumerate(instructions)}
         bases = (one.address.base for _, one in self.accesses if one.address is not None)
         wanted = {base.name for base in bases if isinstance(base, Register)}
         needed = deciding(graph.kernel, wanted)
+        used = {index: (instructions[index].reads, instructions[index].writes) for index in needed}
         readers: dict[str, list[int]] = defaultdict(list)
         for index in needed:
             for name in used[index][0]:
@@ -131,8 +157,8 @@ class LaneAnalysis:
                 continue  # comes again when what it reads has a value
             if all(self._values.get(name, ()) is None for name in names):
                 continue
-            results = self._written(index, instructions[index])
-            for name, value in zip(names, results, strict=True):
+            found = self._written(index, instructions[index])
+            for name, value in zip(names, found, strict=True):
                 if self._lower(name, value):
                     pending.add(readers[name])
 
@@ -171,28 +197,29 @@ class LaneAnalysis:
         return (self._of_shape(shape),) * count
 
     def _function(self, instruction: Instruction) -> tuple[Value, ...]:
-        """The values of results by their terms; else they are alike if all that is read is."""
+        """Of what is computed from registers: its terms, or that it is alike if all it reads is."""
         count = len(instruction.writes)
         meant = meaning_of(instruction, self._kernel.registers)
-        results: tuple[Value, ...] = (None,) * count
+        found: tuple[Value, ...] = (None,) * count
         if meant is not None and speaks_of_all(meant, instruction):
             sources = [self._operand(one) for one in meant.sources]
-            results = tuple(meaning(root, sources, len(self.there)) for root in meant.results)
-        if None not in results:
-            return results
+            threads, known = len(self.there), self._results_of_terms
+            found = tuple(meaning(root, sources, threads, known) for root in meant.results)
+        if None not in found:
+            return found
         leaf = (one for operand in instruction.operands for one in leaves(operand))
         read = [self._values[name] for name in instruction.reads]
         read += [self._operand(one) for one in leaf if isinstance(one, SpecialRegister)]
         alike: Value = (uniform(),) if all(map(_alike, read)) else None
-        return tuple(alike if value is None else value for value in results)
+        return tuple(alike if value is None else value for value in found)
 
     def _converted(self, instruction: Instruction) -> Value:
         """``cvta``: the same address in another window; global memory's begins at 0."""
-        address = self._operand(instruction.operands[1])
-        if address is None or "global" in instruction.modifiers:
-            return address
+        found = self._operand(instruction.operands[1])
+        if found is None or "global" in instruction.modifiers:
+            return found
         moved: Value = ()
-        for pattern in address:
+        for pattern in found:
             if pattern.cuts:
                 return None
             shifted = normal(Pattern(pattern.offsets, 0), _POINTER_BITS)
@@ -210,22 +237,22 @@ class LaneAnalysis:
         name = access.base.name
         if name not in self._parameters:
             return (None,) * len(instruction.writes)
-        values: dict[str, Value] = {}
+        found: dict[str, Value] = {}
         for offset, element in access.places():
             if isinstance(element, Register):
-                values[element.name] = self._of_parameter(name, offset, access.bits)
+                found[element.name] = self._of_parameter(name, offset, access.bits)
                 if access.kind is not None:
-                    word = self._fixed.word(Space.PARAM, name, offset, access.kind)
-                    if word is not None:
+                    known = self._fixed.word(Space.PARAM, name, offset, access.kind)
+                    if known is not None:
                         width = register_width(self._kernel.registers[element.name])
-                        number = int(word.base) % (1 << access.bits)
+                        number = int(known.base) % (1 << access.bits)
                         if access.kind.signed and number >> access.bits - 1:
                             number -= 1 << access.bits
-                        values[element.name] = (normal(constant(number), width),)
-        return tuple(values[name] for name in instruction.writes)
+                        found[element.name] = (normal(constant(number), width),)
+        return tuple(found[name] for name in instruction.writes)
 
     def _of_parameter(self, name: str, offset: int, bits: int) -> Value:
-        """The value of a parameter that the launch leaves open."""
+        """Of one that the launch leaves open."""
         low, high = self._launch.ranges.get(name, (-1, -1))
         is_whole = not offset and bits == 8 * self._parameters[name].size_bytes
         if is_whole and low >= 0 and high < 1 << bits - 1:
@@ -234,13 +261,17 @@ class LaneAnalysis:
             return (uniform(),)
         if name in self._launch.alignments:
             return (uniform(trailing_zeros(self._launch.alignments[name])),)
-        if name not in self._pointers:
+        if name not in self._certain and name not in self._led_to:
             return (uniform(),)
         self.pointers.add(name)
         return (uniform(POINTER_ALIGN),)
 
+    @cached_property
+    def _led_to(self) -> frozenset[str]:
+        return _led_to(self._kernel)
+
     def _moved(self, target: str, origin: Operand | None) -> Value:
-        """What moves through a thread's variable: kept if no bits are cut off or put in front."""
+        """Through a variable of the thread: as it is, if no bits are cut off or put in front."""
         if not isinstance(origin, Register):
             return None if origin is None else self._operand(origin)
         kinds = self._kernel.registers
@@ -291,16 +322,16 @@ _Used = Mapping[int, tuple[tuple[str, ...], tuple[str, ...]]]
 
 
 def _ranks(used: _Used, needed: Sequence[int]) -> list[int]:
-    """A rank for each instruction, above those of what it reads from unless they read from one
-    another: the counter of a loop is settled before what is made of it is looked at.
+    """For each instruction a number that is above those of what it reads from, unless they read
+    from one another: the counter of a loop is settled before what is made of it is looked at.
 
-    Instructions are numbered in the order in which a depth-first search leaves them.
+    They are numbered as a search in depth leaves them.
     """
     writers: dict[str, list[int]] = defaultdict(list)
     for index in needed:
         for name in used[index][1]:
             writers[name].append(index)
-    ranks = [-1] * len(used)
+    ranks = [-1] * (max(needed, default=-1) + 1)
     seen: set[int] = set()
     pending = [(index, True) for index in reversed(needed)]
     count = 0
@@ -325,34 +356,29 @@ def _joined(graph: FlowGraph) -> Iterator[str]:
     """The registers of which nothing can be known: read before they are written, or written by
     lanes that have parted and read where these meet.
     """
-    live = Liveness(graph.kernel, graph.cfg)
+    live = graph.agreements.live
     yield from live.undefined()
     for block in graph.cfg.reverse_postorder:
         if graph.agreements[block] is Agreement.NONE:
             yield from live.joined(BlockId(block), graph.postdominators[block])
 
 
-def _pointers(kernel: Kernel) -> frozenset[str]:
-    """The parameters that are pointers to global memory: ``.ptr`` says so, or they are converted to
-    one, or memory is accessed at them and numbers added.
+def _led_to(kernel: Kernel) -> frozenset[str]:
+    """The parameters that are converted to pointers to global memory, or at which memory is
+    accessed, numbers added.
     """
-    pointers = {one.name for one in kernel.parameters if one.is_pointer} | _converted(kernel)
-    wide = {one.name for one in kernel.parameters if one.size_bytes * 8 == _POINTER_BITS}
-    if wide <= pointers:
-        return frozenset(pointers)
-    origins = origins_of_pointers(kernel)
+    used: set[str] = set()
     for instruction in kernel.instructions:
         operands = instruction.operands
         if operation_of(instruction.form).name == "cvta" and "global" in instruction.modifiers:
-            used = operands[1:2]
+            pointers = operands[1:2]
         elif instruction.op_class is OpClass.ASYNC_COPY or instruction.space in _OUTSIDE:
-            used = tuple(one.base for one in operands if isinstance(one, Address))
+            pointers = tuple(one.base for one in operands if isinstance(one, Address))
         else:
             continue
-        for operand in used:
-            names = origins[operand.name] if isinstance(operand, Register) else frozenset()
-            pointers |= names if len(names) == 1 else frozenset()
-    return frozenset(pointers & {one.name for one in kernel.parameters})
+        used.update(one.name for one in pointers if isinstance(one, Register))
+    origins = origins_of_pointers(kernel, used)
+    return frozenset(min(origins[name]) for name in used if len(origins[name]) == 1)
 
 
 def _converted(kernel: Kernel) -> set[str]:
@@ -379,18 +405,18 @@ def _converted(kernel: Kernel) -> set[str]:
 def _specials(launch: Launch, threads: Lanes) -> dict[str, Value]:
     """Special registers by name; lanes that do not exist are as the first one of their warp."""
     x, y, _ = launch.block
-    registers: dict[str, Value] = {
+    found: dict[str, Value] = {
         f"%ntid.{axis}": (constant(size),) for axis, size in zip("xyz", launch.block, strict=True)
     }
     index = zip("xyz", (threads % x, threads // x % y, threads // (x * y)), strict=True)
     for axis, lanes in index:
-        registers[f"%tid.{axis}"] = (normal(Pattern(lanes), 32),)
-    registers["%laneid"] = (normal(Pattern(threads % WARP_SIZE), 32),)
+        found[f"%tid.{axis}"] = (normal(Pattern(lanes), 32),)
+    found["%laneid"] = (normal(Pattern(threads % WARP_SIZE), 32),)
     for place, axis in enumerate("xyz"):
         size = None if launch.grid is None else launch.grid[place]
         last = (_MOST_BLOCKS[place] if size is None else size) - 1
         among = uniform(0, (1, last + 1))
-        registers[f"%nctaid.{axis}"] = (among if size is None else constant(size),)
-        registers[f"%ctaid.{axis}"] = (constant(0) if size == 1 else uniform(0, (0, last)),)
-    registers["%warpid"] = registers["%nwarpid"] = registers["%gridid"] = (uniform(),)
-    return registers
+        found[f"%nctaid.{axis}"] = (among if size is None else constant(size),)
+        found[f"%ctaid.{axis}"] = (constant(0) if size == 1 else uniform(0, (0, last)),)
+    found["%warpid"] = found["%nwarpid"] = found["%gridid"] = (uniform(),)
+    return found

@@ -17,7 +17,8 @@ read with sign, where that is known: what stays in between does not go round.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
@@ -39,7 +40,11 @@ Lanes = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pattern:
-    """``u + offsets``; see the module docstring. ``offsets`` is one number or one a thread."""
+    """``u + offsets``; see the module docstring. ``offsets`` is one number or one a thread.
+
+    ``width``: this is the canonical form for words of so many bits (:func:`normal`); 0 if that has
+    not been seen to.
+    """
 
     offsets: Number
     align: int = KNOWN
@@ -47,6 +52,7 @@ class Pattern:
     phase: int | None = 0
     pure: bool = True
     span: tuple[int, int] | None = None
+    width: int = field(default=0, init=False)
 
     @property
     def interval(self) -> tuple[int, int] | None:
@@ -93,6 +99,14 @@ def constant(value: int) -> Pattern:
     return Pattern(value)
 
 
+@lru_cache(maxsize=4096)
+def known_number(value: int, width: int) -> Pattern:
+    """The same number of ``width`` bits in all threads, in its canonical form; of equal ones one
+    object.
+    """
+    return normal(Pattern(value), width)
+
+
 def uniform(align: int = 0, span: tuple[int, int] | None = None) -> Pattern:
     """Some number, the same in all lanes of a warp."""
     return Pattern(0, align, span=span)
@@ -123,17 +137,25 @@ def trailing_zeros(number: Number) -> int:
 
 def normal(pattern: Pattern, width: int) -> Pattern:
     """The canonical form of a pattern of words of ``width`` bits."""
+    if pattern.width == width:
+        return pattern
+    found = _normal(pattern, width)
+    object.__setattr__(found, "width", width)
+    return found
+
+
+def _normal(pattern: Pattern, width: int) -> Pattern:
     offsets, align = wrap(pattern.offsets, width), pattern.align
     align = KNOWN if align >= width else align
     if align < KNOWN:
         if isinstance(offsets, int):
             offsets = wrap(offsets % (1 << align), width)
         else:
-            first = rows(offsets)[:, 0]
-            with np.errstate(over="ignore"):
-                offsets = wrap(offsets - per_warp(first >> align << align), width)
-    if not isinstance(offsets, int) and bool((offsets == offsets[0]).all()):
-        offsets = int(offsets[0])
+            above = rows(offsets)[:, 0] >> align << align
+            if above.any():
+                offsets = wrap(offsets - per_warp(above), width)
+    if not isinstance(offsets, int) and offsets[0] == offsets[-1]:
+        offsets = int(offsets[0]) if bool((offsets == offsets[0]).all()) else offsets
     span = None if align == KNOWN and not pattern.cuts else _fitting(pattern.span, width)
     if not pattern.cuts:
         return Pattern(offsets, align, span=span)
@@ -147,24 +169,21 @@ def _fitting(span: tuple[int, int] | None, width: int) -> tuple[int, int] | None
     return span if span is not None and -half <= span[0] and span[1] < half else None
 
 
-def join(first: Pattern, second: Pattern, width: int) -> Pattern | None:
+def join(one: Pattern, two: Pattern, width: int) -> Pattern | None:
     """A pattern that is true of a warp wherever one of two is; None if there is none.
 
     The span is that of the first one if the other lies in it, else unknown: numbers that a loop
     changes would not come to an end.
     """
-    with np.errstate(over="ignore"):
-        apart = wrap(np.subtract(first.offsets, second.offsets), width)
-    if not isinstance(apart, int):
-        if apart.ndim and steps(apart).any():
-            return None
-        apart = apart if apart.ndim else int(apart)
-    align = min(first.align, second.align, trailing_zeros(apart))
-    cuts = max(first.cuts, second.cuts)
-    phases = {each.phase for each in (first, second) if each.cuts}
+    apart = wrap(one.offsets - two.offsets, width)
+    if not isinstance(apart, int) and steps(apart).any():
+        return None
+    align = min(one.align, two.align, trailing_zeros(apart))
+    cuts = max(one.cuts, two.cuts)
+    phases = {each.phase for each in (one, two) if each.cuts}
     phase = phases.pop() if len(phases) == 1 else None if phases else 0
-    pure = first.pure and second.pure
-    return normal(Pattern(first.offsets, align, cuts, phase, pure, _outer(first, second)), width)
+    pure = one.pure and two.pure
+    return normal(Pattern(one.offsets, align, cuts, phase, pure, _outer(one, two)), width)
 
 
 def _outer(one: Pattern, two: Pattern) -> tuple[int, int] | None:
@@ -195,49 +214,52 @@ def joined(old: Value, new: Value, width: int) -> Value:
     """
     if old is None or new is None:
         return None
+    if not old and len(new) == 1:
+        return new
+    others = set(new).difference(old)
+    if not others:
+        return old
     keys = {pattern.key for pattern in old}
-    fresh = {pattern.key: pattern for pattern in new if pattern.key not in keys}
+    fresh = {
+        pattern.key: pattern for pattern in new if pattern in others and pattern.key not in keys
+    }
     if not fresh:
         return old
     numbers = [pattern.constant for pattern in (*old, *fresh.values())]
-    constants = [number for number in numbers if number is not None]
-    if len(constants) == len(numbers) and _are_few(constants, width):  # so are some of them
-        return (*old, *fresh.values()) if len(constants) <= MOST_PATTERNS else None
-    patterns = list(old)
+    known = [number for number in numbers if number is not None]
+    if len(known) == len(numbers) and _are_few(known, width):  # so are some of them
+        return (*old, *fresh.values()) if len(known) <= MOST_PATTERNS else None
+    found = list(old)
     for pattern in fresh.values():
-        patterns = _with(patterns, pattern, width)
-        if len(patterns) > MOST_PATTERNS:
+        found = _with(found, pattern, width)
+        if len(found) > MOST_PATTERNS:
             return None
-    return (
-        old
-        if len(patterns) == len(old) and all(map(Pattern.same, patterns, old))
-        else tuple(patterns)
-    )
+    return old if len(found) == len(old) and all(map(Pattern.same, found, old)) else tuple(found)
 
 
-def _with(patterns: list[Pattern], new: Pattern, width: int) -> list[Pattern]:
+def _with(found: list[Pattern], new: Pattern, width: int) -> list[Pattern]:
     key = new.key
-    if any(key == pattern.key for pattern in patterns):
-        return patterns
+    if any(key == pattern.key for pattern in found):
+        return found
     if new.constant is not None:
-        numbers = [one.constant for one in patterns if one.constant is not None]
+        numbers = [one.constant for one in found if one.constant is not None]
         if numbers and not _are_few([*numbers, new.constant], width):
-            merged = hull((*(one for one in patterns if one.constant is not None), new), width)
-            rest = [one for one in patterns if one.constant is None]
+            merged = hull((*(one for one in found if one.constant is not None), new), width)
+            rest = [one for one in found if one.constant is None]
             for pattern in merged:
                 rest = _with(rest, pattern, width)
             return rest
-        if numbers or not patterns:
-            return [*patterns, new]
-    for place, pattern in enumerate(patterns):
+        if numbers or not found:
+            return [*found, new]
+    for place, pattern in enumerate(found):
         if pattern.constant is not None and new.constant is not None:
             continue
         both = join(pattern, new, width)
         if both is None:
             continue
-        rest = [*patterns[:place], *patterns[place + 1 :]]
-        return patterns if both.same(pattern) else _with(rest, both, width)
-    return [*patterns, new]
+        rest = [*found[:place], *found[place + 1 :]]
+        return found if both.same(pattern) else _with(rest, both, width)
+    return [*found, new]
 
 
 def _are_few(numbers: Iterable[int], width: int) -> bool:

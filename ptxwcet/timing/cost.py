@@ -18,7 +18,7 @@ from ptxwcet.claims import Assumption, AssumptionState
 from ptxwcet.ir.kernel import Immediate, Instruction
 from ptxwcet.ir.op_classes import ControlEffect, OpClass, Space
 from ptxwcet.machine.model import Machine, OpTiming, RefusedOp, TimingMeaning
-from ptxwcet.memory.analysis import Transactions, transactions_at_worst
+from ptxwcet.memory.analysis import NO_TRANSACTIONS, Transactions, transactions_at_worst
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.warp.program import Barrier, TimedInstruction
 
@@ -105,7 +105,6 @@ def charge_unknown(
     )
 
 
-_NO_TRANSACTIONS = Transactions()
 _ANY_ACCESS = Transactions(sectors=128, lines=128, passes=32, words=32, serial=32)
 """The most that an access of 16 bytes a lane takes, in any space."""
 
@@ -218,7 +217,7 @@ def charge_transactions(
     What it takes itself of the path and of the memory behind it is added to its latency.
     """
     rules = machine.memory
-    if rules is None or taken == _NO_TRANSACTIONS:
+    if rules is None or taken is NO_TRANSACTIONS:
         return timed
     cycles = (
         rules.line_cycles.value * taken.lines
@@ -231,6 +230,8 @@ def charge_transactions(
     passes_path = taken.lines or taken.passes
     path = max(rules.path_request_cycles.value, on_path) if passes_path else 0
     each = rules.server_cycles_per_1024_sectors.value
+    if cycles <= timed.initiation_cycles and not path and not each:
+        return timed
     return replace(
         timed,
         initiation_cycles=max(timed.initiation_cycles, cycles),

@@ -10,6 +10,7 @@ block, if its warps come to the same barrier.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 
 from ptxwcet.flow.launch import WARP_SIZE, Launch
 from ptxwcet.flow.shapes.shape import VARYING, Agreement, Shape, all_uniform, uniform
@@ -57,12 +58,8 @@ class OpaqueShapes:
         self._shape_of = shape_of
         self._present = lanes_of_all(launch)
         self._possible = lanes_of_some(launch)
-        self._own_masks = naming_themselves(kernel)
+        self._kernel = kernel
         self._parameters = frozenset(parameter.name for parameter in kernel.parameters)
-        self._has_local = any(variable.space == "local" for variable in kernel.variables) or any(
-            "local" in instruction.modifiers or instruction.mnemonic.startswith("alloca")
-            for instruction in kernel.instructions
-        )
         self._race_free = race_free
 
     def shape(self, instruction: Instruction, *, is_whole: bool, is_ordered: bool) -> Shape:
@@ -84,6 +81,18 @@ class OpaqueShapes:
         if name == "shfl" and {"idx", "sync"} <= set(operation.words):
             return self._one_lane(instruction) if is_whole else VARYING
         return VARYING
+
+    @cached_property
+    def _own_masks(self) -> frozenset[str]:
+        return naming_themselves(self._kernel)
+
+    @cached_property
+    def _has_local(self) -> bool:
+        kernel = self._kernel
+        return any(variable.space == "local" for variable in kernel.variables) or any(
+            "local" in one.modifiers or one.mnemonic.startswith("alloca")
+            for one in kernel.instructions
+        )
 
     def _members(self, instruction: Instruction, operation: Operation) -> Agreement:
         """Whether the lanes of a warp exchange with the same lanes: their masks name the same

@@ -82,6 +82,12 @@ class BranchAgreements:
     ) -> None:
         self._subject = (kernel, cfg, postdominators, launch)
 
+    @cached_property
+    def live(self) -> Liveness:
+        """Which registers of the kernel are live where."""
+        kernel, cfg, _, _ = self._subject
+        return Liveness(kernel, cfg)
+
     def __getitem__(self, block: int) -> Agreement:
         """Who takes the branch at the end of ``block`` alike."""
         return self._found[block]
@@ -108,12 +114,12 @@ class BranchAgreements:
 
     @cached_property
     def _settled(self) -> tuple[tuple[Agreement, ...], frozenset[int]]:
-        return _settled(*self._subject, race_free=False)
+        return _settled(*self._subject, self.live, race_free=False)
 
     @cached_property
     def _visits(self) -> Visits:
-        kernel, cfg, postdominators, _ = self._subject
-        return Visits(cfg, Liveness(kernel, cfg), postdominators)
+        _, cfg, postdominators, _ = self._subject
+        return Visits(cfg, self.live, postdominators)
 
     @cached_property
     def _found_without_races(self) -> tuple[Agreement, ...]:
@@ -133,7 +139,8 @@ def branch_agreement(
     ``race_free``: memory that some thread reads is not written by another between two barriers, so
     that the warps of the block find the same at the same address.
     """
-    return _settled(kernel, cfg, postdominators, launch, race_free=race_free)[0]
+    live = Liveness(kernel, cfg)
+    return _settled(kernel, cfg, postdominators, launch, live, race_free=race_free)[0]
 
 
 def _settled(
@@ -141,11 +148,11 @@ def _settled(
     cfg: ControlFlowGraph,
     postdominators: tuple[BlockId | None, ...],
     launch: Launch,
+    live: Liveness,
     *,
     race_free: bool,
 ) -> tuple[tuple[Agreement, ...], frozenset[int]]:
     """Agreement at the end of each block, and the instructions that parted lanes may execute."""
-    live = Liveness(kernel, cfg)
     shapes = _Shapes(kernel, launch, live.undefined(), race_free=race_free)
     order = BarrierOrder(kernel, cfg, live)
     capped: set[tuple[int, Agreement]] = set()

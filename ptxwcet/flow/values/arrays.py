@@ -14,7 +14,7 @@ pointers has a range only if both have one.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from ptxwcet.flow.launch import ArrayRange, Launch
 from ptxwcet.flow.values import ranges
@@ -23,6 +23,7 @@ from ptxwcet.flow.values.integers import integer_type
 from ptxwcet.flow.values.intervals import Interval
 from ptxwcet.flow.values.loads import MemoryState, Transfer, extended
 from ptxwcet.flow.values.operands import register_width
+from ptxwcet.flow.values.slicing import deciding
 from ptxwcet.flow.values.value import Cause, CauseKind, Value
 from ptxwcet.ir.kernel import Instruction, Kernel, Operand, Register, Space, SymbolRef, Vector
 from ptxwcet.ir.operands import leaves
@@ -97,11 +98,12 @@ def arrays_read(kernel: Kernel, loads: Collection[int]) -> Mapping[str, str]:
     return types
 
 
-def origins_of_pointers(kernel: Kernel) -> Mapping[str, frozenset[str]]:
-    """By register, the parameters that may be the pointer that it leads from, or a number among
-    them; other names stand for what is loaded or made otherwise. Cost: near linear in the kernel.
+def origins_of_pointers(kernel: Kernel, asked: Collection[str]) -> Mapping[str, frozenset[str]]:
+    """By register ``asked`` for, the parameters that may be the pointer that it leads from, or a
+    number among them; other names stand for what is loaded or made otherwise. Cost: near linear in
+    the instructions that these registers depend on.
     """
-    return _Pointers(kernel, frozenset()).origins()
+    return _Pointers(kernel, frozenset()).origins(deciding(kernel, asked))
 
 
 def array_transfer(
@@ -177,15 +179,19 @@ class _Pointers:
         self._pointers, self._stated = wide | stated, stated
         self._sizes = {one.name: one.size_bytes for one in scalars}
 
-    def origins(self) -> Mapping[str, _Origins]:
-        """The origins of each register: names of parameters or ``_ANYWHERE``; none of a number."""
+    def origins(self, indices: Sequence[int] | None = None) -> Mapping[str, _Origins]:
+        """By register: names of parameters, and ``_ANYWHERE``; nothing of one that is a number.
+
+        ``indices``: of instructions on which others do not matter, if not all are to be looked at.
+        """
         origins: dict[str, _Origins] = defaultdict(frozenset)
         instructions = self._kernel.instructions
+        indices = range(len(instructions)) if indices is None else indices
         users: dict[str, list[int]] = defaultdict(list)
-        for index, instruction in enumerate(instructions):
-            for name in instruction.reads:
+        for index in indices:
+            for name in instructions[index].reads:
                 users[name].append(index)
-        pending = Worklist(range(len(instructions)))
+        pending = Worklist(indices)
         while pending:
             while pending:
                 for name, new in self._written(instructions[pending.pop()], origins):
@@ -193,7 +199,7 @@ class _Pointers:
                         origins[name] |= new
                         pending.add(users[name])
             # what is a pointer on one way and on another a number may be made of any pointer
-            for instruction in instructions:
+            for instruction in map(instructions.__getitem__, indices):
                 for name, new in self._written(instruction, origins):
                     may_be_number = not new or _chooses_number(instruction, origins)
                     if may_be_number and origins[name] and _ANYWHERE not in origins[name]:

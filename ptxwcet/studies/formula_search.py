@@ -122,6 +122,9 @@ def analyse_symbolic_blocks(
     """
     if isinstance(rules, Refusal):
         raise _no_formula(row.kernel, blocks, rules.reason)
+    if rules.dispatch.memory.co_runner is not None:
+        reason = "others have the memory of the GPU for a share of the time (--co-runner)"
+        raise _no_formula(row.kernel, blocks, reason)
     (kind,) = kinds_of_blocks([(piece.analysis, None) for piece in row.pieces], (1, 1, 1))
     numbers = Range(blocks.low, 1, blocks.high - blocks.low + 1)
 

@@ -178,6 +178,13 @@ def launch_rules(
     return LaunchRules(machine, dispatch, residency, overhead, tuple(assumptions))
 
 
+def require_no_co_runner(wishes: GridWishes) -> None:
+    """Says of an analysis for any grid that it leaves out others. Raises PtxwcetError (PW323)."""
+    if wishes.co_runner is not None:
+        what = "what others take counts in the bound of a launch, and there is no grid"
+        raise PtxwcetError(Diagnostic("PW323", f"--co-runner: {what}", help="give --grid"))
+
+
 def bound_launch(
     pieces: Sequence[tuple[BlockAnalysis, int | None]],
     grid: Dim3,

@@ -50,7 +50,7 @@ _MATRICES = {"x1": 8, "x2": 16, "x4": 32}
 def accesses_of(instruction: Instruction) -> tuple[Access, ...]:
     """The accesses of an instruction, none for one that touches no memory. Cost: constant.
 
-    What waits for memory or orders it (fences, barriers of copies) is none.
+    What waits for memory or orders it (fences) is none, and none is said of :data:`UNCOUNTED`.
     """
     op_class = instruction.op_class
     name = instruction.opcode.name if instruction.opcode is not None else ""
@@ -74,13 +74,14 @@ def accesses_of(instruction: Instruction) -> tuple[Access, ...]:
     return (Access(instruction.space, purpose, size, address),)
 
 
-_NO_ACCESS = frozenset(
+UNCOUNTED = frozenset(
     {
-        *(OpClass.FENCE, OpClass.MBARRIER, OpClass.MBARRIER_WAIT, OpClass.ASYNC_BULK),
-        *(OpClass.ASYNC_WAIT, OpClass.TEXTURE, OpClass.SURFACE, OpClass.MOVE),
+        *(OpClass.MBARRIER, OpClass.MBARRIER_WAIT, OpClass.ASYNC_BULK, OpClass.MMA_ASYNC),
+        *(OpClass.TEXTURE, OpClass.SURFACE),
     }
 )
-"""What is refused, or takes no transaction of a lane."""
+"""What accesses memory in a way that is not counted: refused where machines charge accesses."""
+_NO_ACCESS = UNCOUNTED | {OpClass.FENCE, OpClass.ASYNC_WAIT, OpClass.MOVE}
 
 
 def _is_own(instruction: Instruction) -> bool:

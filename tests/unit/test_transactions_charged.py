@@ -1,6 +1,7 @@
 """What lines, bank conflicts and waiting lanes cost in bounds, and what is said of them."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from places import SAMPLES
 
 import ptxwcet
 from ptxwcet.cli.main import commands
+from ptxwcet.ir.op_classes import OpClass
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.support.source import SourceFile
@@ -125,6 +127,33 @@ def test_what_nobody_analysed_is_charged_at_its_worst() -> None:
         if one.mnemonic.startswith(("ld.global", "st.shared"))
     }
     assert found == {"ld.global.v2.u32": 32, "st.shared.u32": 32}
+
+
+@pytest.mark.parametrize(
+    ("statement", "op_class"),
+    [
+        ("tex.1d.v4.u32.s32 {%r2, %r3, %r4, %r5}, [%rd1, {%r1}];", OpClass.TEXTURE),
+        ("suld.b.1d.b32.trap {%r2}, [%rd1, {%r1}];", OpClass.SURFACE),
+        ("mbarrier.init.shared.b64 [s], 1;", OpClass.MBARRIER),
+        ("st.bulk.weak.shared::cta [%rd1], %rd2, 0;", OpClass.ASYNC_BULK),
+    ],
+)
+def test_what_is_not_counted_is_refused_where_accesses_are_charged(
+    statement: str, op_class: OpClass
+) -> None:
+    """Also on machines with a row for it: what it takes of memory would cost nothing."""
+    text = KERNEL.format(body=statement)
+    index, instruction = next(
+        (index, one)
+        for index, one in enumerate(parse_module(SourceFile("k.ptx", text)).kernels[0].instructions)
+        if one.op_class is op_class
+    )
+    for name, is_refused in ((PLAIN, False), (CHARGED, True)):
+        machine = load_machine(name)
+        timings = {**machine.timings, op_class: machine.timings[OpClass.LOAD_GLOBAL]}
+        costs = InstructionCosts(replace(machine, timings=timings))
+        costs.nodes(index, instruction)
+        assert costs.has_refusals is is_refused
 
 
 def test_pointers_are_aligned_by_assumption() -> None:

@@ -93,6 +93,7 @@ def charged(body: str) -> int:
 GLOBAL = "mul.wide.u32 %rd3, %r1, {}; add.s64 %rd4, %rd2, %rd3; ld.global.u32 %r2, [%rd4+{}];"
 SHARED = "mul.lo.u32 %r2, %r1, {}; mov.u32 %r3, s; add.u32 %r4, %r3, %r2; {}"
 STORE, LOAD = "st.shared.u32 [%r4], 1;", "ld.shared.u32 %r5, [%r4];"
+GENERIC = "mul.wide.u32 %rd3, %r1, 128; add.s64 %rd4, %rd1, %rd3; {}"
 INDEXED = "mul.wide.u32 %rd5, %r2, 4; add.s64 %rd6, %rd2, %rd5; ld.global.u32 %r3, [%rd6];"
 
 
@@ -110,6 +111,8 @@ INDEXED = "mul.wide.u32 %rd5, %r2, 4; add.s64 %rd6, %rd2, %rd5; ld.global.u32 %r
         ("mov.u32 %r3, s; red.shared.add.u32 [%r3], 1;", 32),
         (f"ld.global.u32 %r2, [%rd2]; {INDEXED}", 1),
         (f"{GLOBAL.format(4, 0)} {INDEXED}", 32),
+        (GENERIC.format("prefetchu.L1 [%rd4];"), 64),  # a line or a bank's word a lane
+        (GENERIC.format("prefetch.L2 [%rd4];"), 64),
     ],
 )
 def test_what_an_access_takes(body: str, cycles: int) -> None:

@@ -159,6 +159,7 @@ def _looked_up(
     """The counts of a pattern; once for all that are alike."""
     size = _ONE_WORD if access.space is Space.SHARED else LINE
     what = access.space, access.purpose, access.access_bytes, access.lanes
+    what = *what, access.fetched_bytes
     key = *what, *signature(pattern, size)
     found = known.get(key)
     if found is None:
@@ -182,12 +183,18 @@ def _counted(access: Access, pattern: Pattern, there: Mask) -> tuple[Transaction
     if is_atomic and space is not Space.SHARED:
         counts["serial"] = serial_of(pattern, there, size)
     exact = all(one.exact and len(set(one.each)) == 1 for one in counts.values())
-    most = Transactions(**{name: one.most for name, one in counts.items()})
-    if space is not Space.GENERIC:
-        return most, exact
-    local = {name: one.most for name, one in _of_thread(pattern, there, size).items()}
-    either = most.with_most(Transactions(**local))
-    return either, exact and either == most
+    own = Transactions(**{name: one.most for name, one in counts.items()})
+    most = own
+    if space is Space.GENERIC:
+        local = {name: one.most for name, one in _of_thread(pattern, there, size).items()}
+        most = most.with_most(Transactions(**local))
+    if access.fetched_bytes > SECTOR:
+        blocks = most.lines
+        if access.purpose is not Purpose.PREFETCH:  # only of global memory
+            blocks = blocks_of(pattern, there, min(access.fetched_bytes, LINE), size).most
+        fetched = blocks * (access.fetched_bytes // SECTOR)
+        most = most.with_most(Transactions(sectors=fetched))
+    return most, exact and most == own
 
 
 def _of_thread(pattern: Pattern, there: Mask, size: int) -> dict[str, Count]:
@@ -212,12 +219,12 @@ def _at_worst(access: Access, there: Mask) -> Transactions:
     space = access.space
     if space is Space.LOCAL:
         words = each * max(1, access.access_bytes // _ONE_WORD)
-        return Transactions(words, words)
+        return Transactions(words * (access.fetched_bytes // SECTOR), words)
     if space is Space.GENERIC:
         blocks = each * max(1, access.access_bytes // _ONE_WORD)  # it may be local memory
     is_global = space in (Space.GLOBAL, Space.GENERIC)
     return Transactions(
-        blocks if is_global else 0,
+        blocks * (access.fetched_bytes // SECTOR) if is_global else 0,
         blocks if is_global else 0,
         each if space in (Space.SHARED, Space.GENERIC) else 0,
         each if space in (Space.CONST, Space.PARAM) else 0,

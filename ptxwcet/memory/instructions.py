@@ -9,6 +9,7 @@ from ptxwcet.flow.values.accesses import access_of
 from ptxwcet.ir.kernel import Address, Element, Immediate, Instruction, Space
 from ptxwcet.ir.op_classes import OpClass
 from ptxwcet.ir.operation import operation_of
+from ptxwcet.memory.counting import LINE, SECTOR
 
 WIDEST = 16
 """Bytes of a lane that one access moves at most where the instruction does not say."""
@@ -31,7 +32,8 @@ class Access:
     """One access of an instruction: at ``address``, None if nothing is known of where.
 
     ``access_bytes`` a lane, ``lanes`` of a warp that give an address (the first ones); ``times`` is
-    how often each does at most.
+    how often each does at most. The memory may be asked for all of the ``fetched_bytes`` around a
+    byte, aligned to as many: of prefetches, and where an instruction hints at it.
     """
 
     space: Space
@@ -40,10 +42,12 @@ class Access:
     address: Address | None
     lanes: int = 32
     times: int = 1
+    fetched_bytes: int = SECTOR
 
 
 _STORES = frozenset(one for one in OpClass if one.value.startswith("store_"))
 _ATOMICS = frozenset({OpClass.ATOMIC_SHARED, OpClass.ATOMIC_GLOBAL, OpClass.ATOMIC_GENERIC})
+_HINTS = {"L2::64B": 64, "L2::128B": 128, "L2::256B": 256}
 _MATRICES = {"x1": 8, "x2": 16, "x4": 32}
 
 
@@ -66,12 +70,13 @@ def accesses_of(instruction: Instruction) -> tuple[Access, ...]:
         return ()
     address = next(iter(_addresses(instruction)), None)
     if op_class is OpClass.PREFETCH:
-        return (Access(instruction.space, Purpose.PREFETCH, 1, address),)
+        return (Access(instruction.space, Purpose.PREFETCH, 1, address, fetched_bytes=LINE),)
     size = _bytes(instruction)
     if op_class in _ATOMICS:
         return (Access(instruction.space, Purpose.ATOMIC, size, address),)
     purpose = Purpose.STORE if op_class in _STORES else Purpose.LOAD
-    return (Access(instruction.space, purpose, size, address),)
+    fetched = _fetched_bytes(instruction)
+    return (Access(instruction.space, purpose, size, address, fetched_bytes=fetched),)
 
 
 UNCOUNTED = frozenset(
@@ -111,13 +116,21 @@ def _bytes(instruction: Instruction) -> int:
     return max(1, operation.types[-1].width // 8) * count
 
 
+def _fetched_bytes(instruction: Instruction) -> int:
+    """What the memory may be asked for: a sector, or what the instruction hints at."""
+    return max((_HINTS.get(word, SECTOR) for word in instruction.modifiers), default=SECTOR)
+
+
 def _copies(instruction: Instruction) -> tuple[Access, ...]:
     """``cp.async [shared], [global], size``: both sides, of as many bytes."""
     target, source = (*_addresses(instruction), None, None)[:2]
     sizes = [one.value for one in instruction.operands if isinstance(one, Immediate)]
     size = int(sizes[0]) if sizes else WIDEST
     return (
-        Access(Space.GLOBAL, Purpose.COPY_FROM, size, source),
+        Access(
+            *(Space.GLOBAL, Purpose.COPY_FROM, size, source),
+            fetched_bytes=_fetched_bytes(instruction),
+        ),
         Access(Space.SHARED, Purpose.COPY_TO, size, target),
     )
 

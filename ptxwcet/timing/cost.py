@@ -110,8 +110,8 @@ def charge_unknown(
 
 
 _NO_TRANSACTIONS = Transactions()
-_ANY_ACCESS = Transactions(sectors=128, lines=128, passes=32, words=32, serial=32)
-"""The most that an access of 16 bytes a lane takes, in any space."""
+_ANY_ACCESS = Transactions(sectors=256, lines=128, passes=32, words=32, serial=32)
+"""The most that an access of 16 bytes a lane takes, in any space and with any hint."""
 
 
 class InstructionCosts:

@@ -10,11 +10,13 @@ from places import SAMPLES
 
 import ptxwcet
 from ptxwcet.cli.main import commands
-from ptxwcet.ir.op_classes import OpClass
+from ptxwcet.flow.launch import Launch
+from ptxwcet.ir.op_classes import OpClass, Space
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.support.source import SourceFile
 from ptxwcet.timing.cost import InstructionCosts
+from ptxwcet.timing.launch_costs import kernel_accesses
 from ptxwcet.warp.program import TimedInstruction
 
 PLAIN, CHARGED = "orin-ecrts2025", "orin-ecrts2025-memory"
@@ -117,6 +119,29 @@ INDEXED = "mul.wide.u32 %rd5, %r2, 4; add.s64 %rd6, %rd2, %rd5; ld.global.u32 %r
 )
 def test_what_an_access_takes(body: str, cycles: int) -> None:
     assert charged(body) == cycles
+
+
+@pytest.mark.parametrize(
+    ("body", "sectors", "exact"),
+    [
+        ("ld.global.u32 %r2, [%rd2];", 1, True),
+        ("ld.global.L2::64B.u32 %r2, [%rd2];", 2, False),
+        ("ld.global.L2::128B.u32 %r2, [%rd2];", 4, False),
+        ("ld.global.L2::256B.u32 %r2, [%rd2];", 8, False),
+        ("prefetch.global.L2 [%rd2];", 4, False),
+        (GLOBAL.replace("ld.global", "ld.global.L2::128B").format(4, 0), 4, True),
+        (f"{GLOBAL.format(4, 0)} {INDEXED}".replace("ld.global", "ld.global.L2::128B"), 128, False),
+        ("cp.async.cg.shared.global.L2::256B [s], [%rd2], 16;", 8, False),
+    ],
+)
+def test_the_memory_serves_what_is_fetched_around_an_access(
+    body: str, sectors: int, exact: bool
+) -> None:
+    """A prefetch takes its line, and a hint lets the machine take more than it says of lanes."""
+    (kernel,) = parse_module(SourceFile("k.ptx", KERNEL.format(body=body))).kernels
+    accesses = kernel_accesses(kernel, Launch((64, 1, 1))).accesses
+    last = [one for one in accesses if one.access.space is Space.GLOBAL][-1]
+    assert (last.most.sectors, last.exact) == (sectors, exact)
 
 
 def test_what_nobody_analysed_is_charged_at_its_worst() -> None:

@@ -206,6 +206,18 @@ def test_memory_names_the_lines(tmp_path: Path) -> None:
     assert store["share_percent"] > 30
 
 
+def test_a_row_is_exact_if_all_accesses_of_it_are(tmp_path: Path) -> None:
+    """Bytes 31 apart take 2 passes, but 1 if they begin 3 bytes behind a word."""
+    at = "mad.lo.u32 %r4, %r1, 31, %r3;"
+    moved = "mov.u32 %r8, %ctaid.x; add.u32 %r6, %r4, %r8;"
+    loads = f"ld.shared.u8 %r5, [%r4]; {moved} ld.shared.u8 %r7, [%r6];"
+    ptx = tmp_path / "k.ptx"
+    ptx.write_text(KERNEL.format(body=f"mov.u32 %r3, s; {at} {loads}"), encoding="utf-8")
+    found = CliRunner().invoke(commands, ["memory", str(ptx), "--block", "64"])
+    rows = [line.split("because")[0] for line in found.output.splitlines() if "1 B" in line]
+    assert [("<= 2 passes" in row, "2 x" in row) for row in rows] == [(True, False), (False, False)]
+
+
 def test_memory_of_a_kernel_without_a_bound() -> None:
     found = CliRunner().invoke(
         commands, ["memory", str(SAMPLES / "mandelbrot.ptx"), "--block", "32x8"]

@@ -96,11 +96,15 @@ class AnalysedAccess:
 class KernelAccesses:
     """All accesses of a kernel for a launch, in the order of its instructions.
 
-    ``pointers`` are the parameters assumed to be aligned as allocators' pointers are.
+    ``pointers`` are the parameters assumed to be aligned as allocators' pointers are, ``aligned``
+    those whose alignment the launch says, ``given`` the aggregates whose bytes it says: what is
+    counted rests on them.
     """
 
     accesses: tuple[AnalysedAccess, ...]
     pointers: tuple[str, ...]
+    aligned: tuple[str, ...] = ()
+    given: tuple[str, ...] = ()
 
     def by_instruction(self) -> Mapping[int, Transactions]:
         """What one execution of each instruction takes, all of its accesses together."""
@@ -122,8 +126,9 @@ def analyse_accesses(graph: FlowGraph, launch: Launch) -> KernelAccesses:
     for index, access in lanes.accesses:
         value = lanes.address(access.address) if access.times == 1 else None
         found.append(_analysed(index, access, value, lanes.there, known))
-    pointers = tuple(one.name for one in graph.kernel.parameters if one.name in lanes.pointers)
-    return KernelAccesses(tuple(found), pointers)
+    names = [one.name for one in graph.kernel.parameters]
+    used = (lanes.pointers, lanes.aligned, lanes.given)
+    return KernelAccesses(tuple(found), *(tuple(n for n in names if n in each) for each in used))
 
 
 def transactions_at_worst(instruction: Instruction) -> Transactions:
@@ -158,9 +163,8 @@ def _looked_up(
 ) -> tuple[Transactions, bool]:
     """The counts of a pattern; once for all that are alike."""
     size = _ONE_WORD if access.space is Space.SHARED else LINE
-    what = access.space, access.purpose, access.access_bytes, access.lanes
-    what = *what, access.fetched_bytes
-    key = *what, *signature(pattern, size)
+    bytes_and_lanes = access.access_bytes, access.fetched_bytes, access.lanes
+    key = access.space, access.purpose, *bytes_and_lanes, *signature(pattern, size)
     found = known.get(key)
     if found is None:
         found = known[key] = _counted(access, pattern, there)

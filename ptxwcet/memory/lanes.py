@@ -73,8 +73,9 @@ class LaneAnalysis:
 
     ``accesses`` are those of the kernel, with the indices of their instructions; ``there`` the
     threads of a block that exist, in whole warps; ``pointers`` the parameters that were taken to be
-    aligned as allocators' pointers are. Cost: a few evaluations of each instruction that an address
-    depends on, linear in the threads.
+    aligned as allocators' pointers are, ``aligned`` those whose alignment the launch says,
+    ``given`` the aggregates whose bytes it says and that were read. Cost: a few evaluations of each
+    instruction that an address depends on, linear in the threads.
     """
 
     def __init__(self, graph: FlowGraph, launch: Launch) -> None:
@@ -86,6 +87,8 @@ class LaneAnalysis:
         self._parameters = {one.name: one for one in graph.kernel.parameters}
         self._pointers = _pointers(graph.kernel)
         self.pointers: set[str] = set()
+        self.aligned: set[str] = set()
+        self.given: set[str] = set()
         self._values: dict[str, Value] = {}
         self._changes: dict[str, int] = defaultdict(int)
         self.accesses = tuple(
@@ -217,6 +220,7 @@ class LaneAnalysis:
                 if access.kind is not None:
                     known = self._fixed.word(Space.PARAM, name, offset, access.kind)
                     if known is not None:
+                        self.given |= {name} & self._launch.parameter_bytes.keys()
                         width = register_width(self._kernel.registers[element.name])
                         number = int(known.base) % (1 << access.bits)
                         if access.kind.signed and number >> access.bits - 1:
@@ -233,6 +237,7 @@ class LaneAnalysis:
         if offset or bits != _POINTER_BITS:
             return (uniform(),)
         if name in self._launch.alignments:
+            self.aligned.add(name)
             return (uniform(trailing_zeros(self._launch.alignments[name])),)
         if name not in self._pointers:
             return (uniform(),)

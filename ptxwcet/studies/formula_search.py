@@ -319,7 +319,8 @@ class _Job:
             parameter=s,
         )
         costs = self._costs.assumptions
-        facts = fact_assumptions(paths, self._placed, self._launch, self._given)
+        given = tuple(dict.fromkeys((*self._given, *self._costs.given)))
+        facts = fact_assumptions(paths, self._placed, self._launch, given)
         analysis = analyse_block(workload, self._machine, (*costs, *facts))
         self._block_assumptions.update(dict.fromkeys(analysis.assumptions))
         return analysis

@@ -13,7 +13,10 @@ from ptxwcet.cli.main import commands
 from ptxwcet.flow.launch import Launch
 from ptxwcet.ir.op_classes import OpClass, Space
 from ptxwcet.machine.loader import load_machine
+from ptxwcet.pipeline import analyse_kernel
 from ptxwcet.ptx.parser import parse_module
+from ptxwcet.studies.block_bound import bound_file
+from ptxwcet.studies.request import Request
 from ptxwcet.support.source import SourceFile
 from ptxwcet.timing.cost import InstructionCosts
 from ptxwcet.timing.launch_costs import kernel_accesses
@@ -188,6 +191,30 @@ def test_pointers_are_aligned_by_assumption() -> None:
     params = {"n": 1000}
     bound = ptxwcet.bound(SAMPLES / "saxpy.ptx", block=256, grid=4, machine=CHARGED, params=params)
     assert "aligned-pointers" in bound.assumptions
+
+
+def test_stated_alignments_are_assumptions() -> None:
+    """Bounds of 512 and of 32 bytes differ by what is said, so the claim says it."""
+    ptx, said = str(SAMPLES / "vector_add.ptx"), ("n=1000", "a=align:512", "b=align:32")
+    (row,) = bound_file(Request(ptx, block="256", parameters=said)).answered
+    stated = {one.key: one.text for one in row.worst.bound.claim.assumptions}
+    assert stated["stated-alignments"].endswith(": a of 512, b of 32")
+    assert stated["aligned-pointers"].endswith(": c")
+
+
+def test_bytes_of_an_aggregate_are_an_assumption_of_counts() -> None:
+    """Its word is the stride between lanes: of 1 element a line, of 32 a line a lane."""
+    text = KERNEL.replace("(.param .u64 p)", "(.param .u64 p, .param .align 4 .b8 a[4])")
+    load = "ld.param.u32 %r2, [a]; mul.lo.u32 %r3, %r1, %r2; mul.wide.u32 %rd5, %r3, 4;"
+    text = text.format(body=f"{load} add.s64 %rd6, %rd2, %rd5; st.global.u32 [%rd6], %r1;")
+    (kernel,) = parse_module(SourceFile("k.ptx", text)).kernels
+    for stride, lines in ((1, 1), (32, 32)):
+        given = {"a": stride.to_bytes(4, "little")}
+        launch = Launch((32, 1, 1), parameter_bytes=given)
+        assert kernel_accesses(kernel, launch).accesses[-1].most.lines == lines
+        row = analyse_kernel(kernel, launch, load_machine(CHARGED))
+        assumed = [one for one in row.worst.bound.claim.assumptions if one.key == "launch-memory"]
+        assert [one.text.rsplit(": ", 1)[1] for one in assumed] == ["a"]
 
 
 def test_memory_names_the_lines(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from ptxwcet.bounds.grid import (
 )
 from ptxwcet.bounds.grid_demand import block_kind
 from ptxwcet.bounds.grid_scope import grid_refusal
+from ptxwcet.bounds.memory_servers import LAUNCH_ALONE
 from ptxwcet.claims import (
     Assumption,
     AssumptionState,
@@ -174,6 +175,8 @@ def launch_rules(
     if server.co_runner is not None:
         text = f"others move at most so many bytes at once, and GB a second: {wishes.co_runner}"
         assumptions.append(Assumption("co-runner", text, AssumptionState.ASSUMED, "--co-runner"))
+    elif each:
+        assumptions.append(LAUNCH_ALONE)
     overhead = rules.launch_overhead_cycles.value
     return LaunchRules(machine, dispatch, residency, overhead, tuple(assumptions))
 

@@ -75,7 +75,7 @@ LIBRARIES = {
 }
 # Lines of Python. Whoever raises one says why in the commit.
 MOST_LINES = {
-    "bounds": 2_000,
+    "bounds": 2_004,
     "cli": 4_195,
     "compose": 1_150,
     "emulator": 7_900,

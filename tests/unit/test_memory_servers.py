@@ -1,5 +1,6 @@
 """What servers behind the units add to bounds of blocks and launches, part by part."""
 
+import json
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
@@ -167,6 +168,20 @@ def test_others_share_the_memory() -> None:
     shared = bound_grid(kinds, Dispatch(4, 2, memory=server))
     own = alone.cycles - 1000
     assert shared.cycles == -(-(own + 1000 + 77) * 4 // 3)
+
+
+def test_a_launch_says_whether_others_use_the_memory() -> None:
+    arguments = [str(SAMPLES / "vector_add.ptx"), "--block", "256", "--grid", "4"]
+    arguments += ["--param", "n=1000"]
+    for more, key in (
+        (["--machine", "titan-v"], "alone-on-the-memory"),
+        (["--machine", "titan-v", "--co-runner", "65536,2"], "co-runner"),
+        ([], None),
+    ):
+        found = CliRunner().invoke(commands, [*arguments, *more, "--format", "json"])
+        (row,) = json.loads(found.output)["kernels"]
+        keys = {one["key"] for one in row["launch"]["assumptions"]}
+        assert keys & {"alone-on-the-memory", "co-runner"} == ({key} if key else set())
 
 
 @pytest.mark.parametrize("said", ["x", "1,", "64,1000", "-1,2", "5,5,5"])

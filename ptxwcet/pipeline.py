@@ -134,6 +134,7 @@ class _Preparation:
         workload = build_workload(
             paths.warps, kernel, self.cfg, costs, machine.scoreboard, totals=totals
         )
+        given = tuple(dict.fromkeys((*given, *costs.given)))
         rests_on = fact_assumptions(paths, placed, launch, given, totals)
         assumptions = (*costs.assumptions, *rests_on)
         return PreparedPiece(paths, workload, assumptions, costs.is_nominal, count)

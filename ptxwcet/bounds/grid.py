@@ -176,8 +176,10 @@ def affine_bound(kind: BlockKind, dispatch: Dispatch, least_resident: int) -> in
 
     It holds for each number of resident blocks from ``least_resident`` to that of ``dispatch``, and
     is that of the forms ``one SM`` and ``fewest`` if these are the same. Sub-cores, ``split`` and
-    ``mean`` may give less; waiting at the memory is rounded up for each block. Cost: constant.
+    ``mean`` may give less; waiting at the memory is rounded up for each block. Nobody else may use
+    the memory: what others take of it is no affine number. Cost: constant.
     """
+    assert dispatch.memory.co_runner is None, "others take a share of the time"
     blocks, work = kind.count, kind.work_cycles
     slack = kind.slack_cycles + dispatch.delay_cycles
     launcher = dispatch.gap_cycles * (blocks - 1)

@@ -8,7 +8,7 @@ SM, the sectors of all SMs together.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ptxwcet.bounds.analysis import BlockAnalysis, BlockSection, BlockStep
 from ptxwcet.claims import Assumption, AssumptionState
@@ -16,11 +16,19 @@ from ptxwcet.machine.model import Machine
 
 MEMORY_ALONE = Assumption(
     "alone-on-the-memory",
-    "the block has the memory of the GPU to itself: no other SM and no copy uses it meanwhile",
+    "the block has the memory of the GPU to itself: no other SM, no copy and no other processor "
+    "uses it meanwhile",
     AssumptionState.ASSUMED,
     "a condition on how the machine is used",
 )
 """What the bound of one block rests on where a memory is shared."""
+LAUNCH_ALONE = replace(
+    MEMORY_ALONE,
+    text="the launch has the memory of the GPU to itself: no copy and no other processor uses it "
+    "meanwhile",
+    source="no --co-runner",
+)
+"""What the bound of a launch rests on there, if nothing is said of others."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from ptxwcet.bounds.grid import (
 )
 from ptxwcet.bounds.grid_demand import block_kind
 from ptxwcet.bounds.grid_scope import grid_refusal
+from ptxwcet.bounds.memory_servers import LAUNCH_ALONE
 from ptxwcet.claims import (
     Assumption,
     AssumptionState,
@@ -174,8 +175,17 @@ def launch_rules(
     if server.co_runner is not None:
         text = f"others move at most so many bytes at once, and GB a second: {wishes.co_runner}"
         assumptions.append(Assumption("co-runner", text, AssumptionState.ASSUMED, "--co-runner"))
+    elif each:
+        assumptions.append(LAUNCH_ALONE)
     overhead = rules.launch_overhead_cycles.value
     return LaunchRules(machine, dispatch, residency, overhead, tuple(assumptions))
+
+
+def require_no_co_runner(wishes: GridWishes) -> None:
+    """Says of an analysis for any grid that it leaves out others. Raises PtxwcetError (PW323)."""
+    if wishes.co_runner is not None:
+        what = "what others take counts in the bound of a launch, and there is no grid"
+        raise PtxwcetError(Diagnostic("PW323", f"--co-runner: {what}", help="give --grid"))
 
 
 def bound_launch(

@@ -415,7 +415,7 @@ _MEMORY_OPCODES = frozenset(
     if isinstance(row.rule, BySpace)
     or name.startswith(("cp.", "multimem.cp.", "mbarrier.", "tensormap.", "ldmatrix", "stmatrix"))
     or name in {"wmma.load", "wmma.store", "st.async", "st.bulk", "red.async"}
-    or name in {"prefetch", "applypriority", "discard"}
+    or name in {"prefetch", "prefetchu", "applypriority", "discard"}
 ) - {
     "cp.async.commit_group",
     "cp.async.wait_group",

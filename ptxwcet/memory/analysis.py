@@ -99,11 +99,15 @@ class AnalysedAccess:
 class KernelAccesses:
     """All accesses of a kernel for a launch, in the order of its instructions.
 
-    ``pointers`` are the parameters assumed to be aligned as allocators' pointers are.
+    ``pointers`` are the parameters assumed to be aligned as allocators' pointers are, ``aligned``
+    those whose alignment the launch says, ``given`` the aggregates whose bytes it says: what is
+    counted rests on them.
     """
 
     accesses: tuple[AnalysedAccess, ...]
     pointers: tuple[str, ...]
+    aligned: tuple[str, ...] = ()
+    given: tuple[str, ...] = ()
 
     def by_instruction(self) -> Mapping[int, Transactions]:
         """What one execution of each instruction takes, all of its accesses together."""
@@ -130,8 +134,9 @@ def analyse_accesses(graph: FlowGraph, launch: Launch) -> KernelAccesses:
         if key not in known:
             known[key] = _analysed(access, value, lanes.there, counted)
         found.append(AnalysedAccess(index, access, *known[key]))
-    pointers = tuple(one.name for one in graph.kernel.parameters if one.name in lanes.pointers)
-    return KernelAccesses(tuple(found), pointers)
+    names = [one.name for one in graph.kernel.parameters]
+    used = (lanes.pointers, lanes.aligned, lanes.given)
+    return KernelAccesses(tuple(found), *(tuple(n for n in names if n in each) for each in used))
 
 
 def transactions_at_worst(instruction: Instruction) -> Transactions:
@@ -164,7 +169,8 @@ def _analysed(access: Access, value: Value, there: Mask, known: _Counted) -> _Fo
 
 
 def _kind(access: Access) -> tuple[object, ...]:
-    return access.space, access.purpose, access.access_bytes, access.lanes
+    bytes_and_lanes = access.access_bytes, access.fetched_bytes, access.lanes
+    return access.space, access.purpose, *bytes_and_lanes
 
 
 def _looked_up(
@@ -195,12 +201,18 @@ def _counted(access: Access, pattern: Pattern, there: Mask) -> tuple[Transaction
     if is_atomic and space is not Space.SHARED:
         counts["serial"] = serial_of(pattern, there, size)
     exact = all(one.exact and len(set(one.each)) == 1 for one in counts.values())
-    most = Transactions(**{name: one.most for name, one in counts.items()})
-    if space is not Space.GENERIC:
-        return most, exact
-    local = {name: one.most for name, one in _of_thread(pattern, there, size).items()}
-    either = most.with_most(Transactions(**local))
-    return either, exact and either == most
+    own = Transactions(**{name: one.most for name, one in counts.items()})
+    most = own
+    if space is Space.GENERIC:
+        local = {name: one.most for name, one in _of_thread(pattern, there, size).items()}
+        most = most.with_most(Transactions(**local))
+    if access.fetched_bytes > SECTOR:
+        blocks = most.lines
+        if access.purpose is not Purpose.PREFETCH:  # only of global memory
+            blocks = blocks_of(pattern, there, min(access.fetched_bytes, LINE), size).most
+        fetched = blocks * (access.fetched_bytes // SECTOR)
+        most = most.with_most(Transactions(sectors=fetched))
+    return most, exact and most == own
 
 
 def _of_thread(pattern: Pattern, there: Mask, size: int) -> dict[str, Count]:
@@ -225,12 +237,12 @@ def _at_worst(access: Access, there: Mask) -> Transactions:
     space = access.space
     if space is Space.LOCAL:
         words = each * max(1, access.access_bytes // _ONE_WORD)
-        return Transactions(words, words)
+        return Transactions(words * (access.fetched_bytes // SECTOR), words)
     if space is Space.GENERIC:
         blocks = each * max(1, access.access_bytes // _ONE_WORD)  # it may be local memory
     is_global = space in (Space.GLOBAL, Space.GENERIC)
     return Transactions(
-        blocks if is_global else 0,
+        blocks * (access.fetched_bytes // SECTOR) if is_global else 0,
         blocks if is_global else 0,
         each if space in (Space.SHARED, Space.GENERIC) else 0,
         each if space in (Space.CONST, Space.PARAM) else 0,

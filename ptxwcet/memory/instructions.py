@@ -10,6 +10,7 @@ from ptxwcet.ir.forms import InstructionForm
 from ptxwcet.ir.kernel import Address, Element, Immediate, Instruction, Space
 from ptxwcet.ir.op_classes import OpClass
 from ptxwcet.ir.operation import operation_of
+from ptxwcet.memory.counting import LINE, SECTOR
 
 WIDEST = 16
 """Bytes of a lane that one access moves at most where the instruction does not say."""
@@ -32,7 +33,8 @@ class Access:
     """One access of an instruction: at ``address``, None if nothing is known of where.
 
     ``access_bytes`` a lane, ``lanes`` of a warp that give an address (the first ones); ``times`` is
-    how often each does at most.
+    how often each does at most. The memory may be asked for all of the ``fetched_bytes`` around a
+    byte, aligned to as many: of prefetches, and where an instruction hints at it.
     """
 
     space: Space
@@ -41,17 +43,19 @@ class Access:
     address: Address | None
     lanes: int = 32
     times: int = 1
+    fetched_bytes: int = SECTOR
 
 
 _STORES = frozenset(one for one in OpClass if one.value.startswith("store_"))
 _ATOMICS = frozenset({OpClass.ATOMIC_SHARED, OpClass.ATOMIC_GLOBAL, OpClass.ATOMIC_GENERIC})
+_HINTS = {"L2::64B": 64, "L2::128B": 128, "L2::256B": 256}
 _MATRICES = {"x1": 8, "x2": 16, "x4": 32}
 
 
 def accesses_of(instruction: Instruction) -> tuple[Access, ...]:
     """The accesses of an instruction, none for one that touches no memory. Cost: constant.
 
-    What waits for memory or orders it (fences, barriers of copies) is none.
+    What waits for memory or orders it (fences) is none, and none is said of :data:`UNCOUNTED`.
     """
     form = instruction.form
     op_class, space = form.op_class, form.space
@@ -65,7 +69,9 @@ def accesses_of(instruction: Instruction) -> tuple[Access, ...]:
     purpose, size = _plain(form)
     if purpose is None:
         return ()
-    return (Access(space, purpose, size, next(iter(_addresses(instruction)), None)),)
+    address = next(iter(_addresses(instruction)), None)
+    fetched = LINE if purpose is Purpose.PREFETCH else _fetched_bytes(instruction)
+    return (Access(space, purpose, size, address, fetched_bytes=fetched),)
 
 
 @lru_cache(maxsize=1024)
@@ -81,13 +87,14 @@ def _plain(form: InstructionForm) -> tuple[Purpose | None, int]:
     return (Purpose.STORE if op_class in _STORES else Purpose.LOAD), _bytes(form)
 
 
-_NO_ACCESS = frozenset(
+UNCOUNTED = frozenset(
     {
-        *(OpClass.FENCE, OpClass.MBARRIER, OpClass.MBARRIER_WAIT, OpClass.ASYNC_BULK),
-        *(OpClass.ASYNC_WAIT, OpClass.TEXTURE, OpClass.SURFACE, OpClass.MOVE),
+        *(OpClass.MBARRIER, OpClass.MBARRIER_WAIT, OpClass.ASYNC_BULK, OpClass.MMA_ASYNC),
+        *(OpClass.TEXTURE, OpClass.SURFACE),
     }
 )
-"""What is refused, or takes no transaction of a lane."""
+"""What accesses memory in a way that is not counted: refused where machines charge accesses."""
+_NO_ACCESS = UNCOUNTED | {OpClass.FENCE, OpClass.ASYNC_WAIT, OpClass.MOVE}
 
 
 def _is_own(instruction: Instruction) -> bool:
@@ -111,13 +118,21 @@ def _bytes(form: InstructionForm) -> int:
     return count * (max(1, operation.types[-1].width // 8) if operation.types else WIDEST)
 
 
+def _fetched_bytes(instruction: Instruction) -> int:
+    """What the memory may be asked for: a sector, or what the instruction hints at."""
+    return max((_HINTS.get(word, SECTOR) for word in instruction.modifiers), default=SECTOR)
+
+
 def _copies(instruction: Instruction) -> tuple[Access, ...]:
     """``cp.async [shared], [global], size``: both sides, of as many bytes."""
     target, source = (*_addresses(instruction), None, None)[:2]
     sizes = [one.value for one in instruction.operands if isinstance(one, Immediate)]
     size = int(sizes[0]) if sizes else WIDEST
     return (
-        Access(Space.GLOBAL, Purpose.COPY_FROM, size, source),
+        Access(
+            *(Space.GLOBAL, Purpose.COPY_FROM, size, source),
+            fetched_bytes=_fetched_bytes(instruction),
+        ),
         Access(Space.SHARED, Purpose.COPY_TO, size, target),
     )
 

@@ -74,8 +74,9 @@ class LaneAnalysis:
 
     ``accesses`` are those of the kernel, with the indices of their instructions; ``there`` the
     threads of a block that exist, in whole warps; ``pointers`` the parameters that were taken to be
-    aligned as allocators' pointers are. Cost: a few evaluations of each instruction that an address
-    depends on, linear in the threads.
+    aligned as allocators' pointers are, ``aligned`` those whose alignment the launch says,
+    ``given`` the aggregates whose bytes it says and that were read. Cost: a few evaluations of each
+    instruction that an address depends on, linear in the threads.
     """
 
     def __init__(self, graph: FlowGraph, launch: Launch) -> None:
@@ -88,6 +89,8 @@ class LaneAnalysis:
         self._certain = {one.name for one in graph.kernel.parameters if one.is_pointer}
         self._certain |= _converted(graph.kernel)
         self.pointers: set[str] = set()
+        self.aligned: set[str] = set()
+        self.given: set[str] = set()
         self._values: dict[str, Value] = {}
         self._results_of_terms: Results = {}
         self._bases: dict[Operand, tuple[Value, int, int]] = {}
@@ -244,6 +247,7 @@ class LaneAnalysis:
                 if access.kind is not None:
                     known = self._fixed.word(Space.PARAM, name, offset, access.kind)
                     if known is not None:
+                        self.given |= {name} & self._launch.parameter_bytes.keys()
                         width = register_width(self._kernel.registers[element.name])
                         number = int(known.base) % (1 << access.bits)
                         if access.kind.signed and number >> access.bits - 1:
@@ -260,6 +264,7 @@ class LaneAnalysis:
         if offset or bits != _POINTER_BITS:
             return (uniform(),)
         if name in self._launch.alignments:
+            self.aligned.add(name)
             return (uniform(trailing_zeros(self._launch.alignments[name])),)
         if name not in self._certain and name not in self._led_to:
             return (uniform(),)

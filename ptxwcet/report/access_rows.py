@@ -110,7 +110,8 @@ def grouped_accesses(accesses: Sequence[AccessRow]) -> list[list[AccessRow]]:
     """Accesses that are alike together; those that pay most of the bound first."""
     groups: dict[tuple[object, ...], list[AccessRow]] = {}
     for one in accesses:
-        key = (one.place, one.space, one.purpose, one.bytes, one.most, one.reason)
+        what = (one.place, one.space, one.purpose, one.bytes)
+        key = (*what, one.most, one.least, one.exact, one.reason)
         groups.setdefault(key, []).append(one)
     return sorted(groups.values(), key=_importance)
 

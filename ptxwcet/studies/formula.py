@@ -73,6 +73,8 @@ def bound_symbolic(request: Request, symbolic: str) -> SymbolicAnswer:
             analysis = analyse_kernel(whole, launch, machine, facts, unknown_at_worst=worst)
             return analyse_symbolic_blocks(analysis, blocks, rules(launch))
         launch, parameter = _open_parameter(kernel, opened, symbolic)
+        if launch.grid is None:
+            wishes.require_no_co_runner()
         return analyse_symbolic(
             whole,
             launch,

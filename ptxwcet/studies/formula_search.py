@@ -122,6 +122,9 @@ def analyse_symbolic_blocks(
     """
     if isinstance(rules, Refusal):
         raise _no_formula(analysis.kernel, blocks, rules.reason)
+    if rules.dispatch.memory.co_runner is not None:
+        reason = "others have the memory of the GPU for a share of the time (--co-runner)"
+        raise _no_formula(analysis.kernel, blocks, reason)
     (kind,) = kinds_of_blocks([(piece.analysis, None) for piece in analysis.pieces], (1, 1, 1))
     numbers = Range(blocks.low, 1, blocks.high - blocks.low + 1)
 
@@ -318,7 +321,8 @@ class _Job:
             parameter=s,
         )
         costs = self._costs.assumptions
-        facts = fact_assumptions(paths, self._placed, self._launch, self._given)
+        given = tuple(dict.fromkeys((*self._given, *self._costs.given)))
+        facts = fact_assumptions(paths, self._placed, self._launch, given)
         analysis = analyse_block(workload, self._machine, (*costs, *facts))
         self._block_assumptions.update(dict.fromkeys(analysis.assumptions))
         return analysis

@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import cached_property
 
 from ptxwcet.analysed import KernelAnalysis
-from ptxwcet.compose.launch_bound import bound_launch
+from ptxwcet.compose.launch_bound import bound_launch, require_no_co_runner
 from ptxwcet.compose.register_use import RegisterUse, ask_ptxas, read_register_use
 from ptxwcet.compose.residency import LaunchedBlock, stated_registers, static_shared_bytes
 from ptxwcet.compose.wishes import GridWishes
@@ -28,6 +28,10 @@ class Wishes:
             return read_register_use(request.ptxas_info)
         return ask_ptxas(text_of(request)) if request.asks_ptxas else None
 
+    def require_no_co_runner(self) -> None:
+        """Says of a bound without a grid that others are left out. Raises PtxwcetError (PW323)."""
+        require_no_co_runner(self._request.gpu)
+
     def of(self, kernel: Kernel) -> GridWishes:
         """What is said for a kernel. Raises PtxwcetError (PW317, PW318)."""
         if self._use is None:
@@ -41,10 +45,11 @@ def with_launch_bound(
 ) -> KernelAnalysis:
     """The analysis with the bound of its launch, if there is a grid.
 
-    Raises PtxwcetError: PW316 to PW319, PW426. Cost: a profile a class and section.
+    Raises PtxwcetError: PW316 to PW319, PW323, PW426. Cost: a profile a class and section.
     """
     grid = analysis.launch.grid
     if grid is None:
+        wishes.require_no_co_runner()
         return analysis
     said = wishes.of(analysis.kernel)
     block = launched_block(analysis.kernel, analysis.launch.threads, module, launched, said)

@@ -19,6 +19,7 @@ from ptxwcet.ir.kernel import Immediate, Instruction
 from ptxwcet.ir.op_classes import ControlEffect, OpClass, Space
 from ptxwcet.machine.model import Machine, OpTiming, RefusedOp, TimingMeaning
 from ptxwcet.memory.analysis import NO_TRANSACTIONS, Transactions, transactions_at_worst
+from ptxwcet.memory.instructions import UNCOUNTED
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.warp.program import Barrier, TimedInstruction
 
@@ -66,6 +67,9 @@ def cost_instruction(
     timing = machine.timings[_timing_class(instruction, op_class, machine)]
     if isinstance(timing, RefusedOp):
         return _refused(instruction, op_class, timing.reason, machine)
+    if machine.memory is not None and op_class in UNCOUNTED:
+        reason = "it charges accesses to memory, and how many this makes is not counted"
+        return _refused(instruction, op_class, reason, machine)
     if instruction.control is ControlEffect.BRANCH:  # calls and returns of functions as well
         bubble = machine.taken_branch_bubble_cycles if taken else 0
         return _timed(instruction, timing, origin, bubble=bubble)
@@ -105,8 +109,8 @@ def charge_unknown(
     )
 
 
-_ANY_ACCESS = Transactions(sectors=128, lines=128, passes=32, words=32, serial=32)
-"""The most that an access of 16 bytes a lane takes, in any space."""
+_ANY_ACCESS = Transactions(sectors=256, lines=128, passes=32, words=32, serial=32)
+"""The most that an access of 16 bytes a lane takes, in any space and with any hint."""
 
 
 class InstructionCosts:

@@ -16,6 +16,7 @@ from ptxwcet.memory.analysis import KernelAccesses, analyse_accesses
 from ptxwcet.memory.lanes import POINTER_ALIGN
 from ptxwcet.timing.cost import UNKNOWN_OPCODES, InstructionCosts
 
+_STATED = "pointers to global memory are multiples of as many bytes as is said: {}"
 _ALIGNED = f"pointers to global memory are multiples of {1 << POINTER_ALIGN} bytes: {{}}"
 
 
@@ -44,17 +45,33 @@ class LaunchCosts(InstructionCosts):
             unknown_at_worst=unknown_at_worst,
             accesses=None if accesses is None else accesses.by_instruction(),
         )
-        self._names = launch.name_of
+        self._launch = launch
 
     @property
     def assumptions(self) -> tuple[Assumption, ...]:
         """What bounds of programs with these costs rest on."""
-        unknown = (UNKNOWN_OPCODES,) if self.charged_unknown else ()
-        if self._found is None or not self._found.pointers:
-            return unknown
-        names = ", ".join(map(self._names, self._found.pointers))
-        text = _ALIGNED.format(names)
-        return (*unknown, Assumption("aligned-pointers", text, AssumptionState.ASSUMED, "launch"))
+        found = [UNKNOWN_OPCODES] if self.charged_unknown else []
+        pointers = () if self._found is None else self._found.pointers
+        if pointers:
+            text = _ALIGNED.format(", ".join(map(self._launch.name_of, pointers)))
+            found.append(_assumed("aligned-pointers", text, "launch"))
+        shown = [
+            f"{self._launch.name_of(name)} of {self._launch.alignments[name]}"
+            for name in (() if self._found is None else self._found.aligned)
+        ]
+        if shown:
+            text = _STATED.format(", ".join(shown))
+            found.append(_assumed("stated-alignments", text, "--param or facts file"))
+        return tuple(found)
+
+    @property
+    def given(self) -> tuple[str, ...]:
+        """The aggregates whose bytes the launch says and on which the costs rest."""
+        return () if self._found is None else self._found.given
+
+
+def _assumed(key: str, text: str, source: str) -> Assumption:
+    return Assumption(key, text, AssumptionState.ASSUMED, source)
 
 
 def kernel_accesses(kernel: Kernel, launch: Launch) -> KernelAccesses:

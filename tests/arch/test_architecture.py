@@ -77,7 +77,7 @@ LIBRARIES = {
 }
 # Lines of Python. Whoever raises one says why in the commit.
 MOST_LINES = {
-    "bounds": 2_000,
+    "bounds": 2_004,
     "cli": 4_262,
     "compose": 1_150,
     "emulator": 7_900,
@@ -101,7 +101,7 @@ MOST_LINES = {
     "report": 7_515,
     "reproduce": 2_500,
     "simulator": 4_615,
-    "studies": 5_875,
+    "studies": 5_886,
     "support": 2_300,
     "timing": 2_700,
     "trace": 1_180,

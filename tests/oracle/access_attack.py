@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from access_containment import compare
-from access_kernels import access_kernel
+from access_kernels import AccessKernel, access_kernel
 from executed_transactions import executed_transactions
 
 from ptxwcet.studies.opening import open_request
@@ -32,11 +32,15 @@ class Attacked:
 
 def attack(seed: int) -> Attacked:
     """The kernel of a seed, analysed and executed; an analysis that fails is wrong as well."""
-    one = access_kernel(seed)
+    return attack_kernel(access_kernel(seed))
+
+
+def attack_kernel(one: AccessKernel) -> Attacked:
+    """The same for a kernel that is given."""
     request = Request(
         "k.ptx",
         block="x".join(map(str, one.block)),
-        grid="x".join(map(str, one.grid)),
+        grid="x".join(map(str, one.grid)) if one.says_grid else None,
         parameters=one.parameters,
         text=one.text,
     )
@@ -46,6 +50,6 @@ def attack(seed: int) -> Attacked:
     try:
         found = kernel_accesses(opened.whole(kernel), opened.launch_of(kernel))
     except AssertionError as error:
-        return Attacked(1, 0, 0, [f"seed {seed}: assertion: {error}"])
+        return Attacked(1, 0, 0, [f"seed {one.seed}: assertion: {error}"])
     accesses, exact, wrong = compare(executed, found.accesses, seen)
-    return Attacked(1, accesses, exact, [f"seed {seed}: {text}" for text in wrong])
+    return Attacked(1, accesses, exact, [f"seed {one.seed}: {text}" for text in wrong])

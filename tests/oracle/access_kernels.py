@@ -7,7 +7,8 @@ within its array and aligned, by construction or by a mask, so that every run is
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -16,6 +17,12 @@ from ptxwcet.flow.launch import Dim3
 
 SIZES = {"global": 65_536, "shared": 8_192, "local": 256, "const": 4_096}  # bytes, powers of two
 _MOST = 1 << 30
+_BLOCKS: Sequence[Dim3] = ((32, 1, 1), (64, 1, 1), (100, 1, 1), (16, 4, 1), (8, 8, 1))
+_GRIDS: Sequence[Dim3] = ((1, 1, 1), (3, 1, 1), (5, 1, 1))
+_CROSSED: Sequence[Dim3] = (
+    *((25, 3, 1), (7, 5, 1), (7, 5, 3), (33, 2, 1), (5, 13, 1), (3, 3, 11)),
+    *((31, 1, 1), (48, 2, 1), (32, 1, 1), (16, 4, 1)),
+)
 
 _TEXT = """.version 8.3
 .target sm_90
@@ -52,7 +59,9 @@ ret;
 
 @dataclass(frozen=True)
 class AccessKernel:
-    """A kernel and a launch of it. ``parameters`` are the scalars as the command line has them."""
+    """A kernel and a launch of it. ``parameters`` are the scalars as the command line has them, and
+    ``says_grid`` whether that has the grid.
+    """
 
     seed: int
     text: str
@@ -62,6 +71,7 @@ class AccessKernel:
     n: int
     m: int
     features: frozenset[str] = field(default_factory=frozenset)
+    says_grid: bool = True
 
     def launch(self) -> EmulatedLaunch:
         """The launch with random data."""
@@ -77,6 +87,20 @@ def access_kernel(seed: int) -> AccessKernel:
     return _Writer(random.Random(f"accesses {seed}"), seed).kernel()
 
 
+def open_access_kernel(seed: int) -> AccessKernel:
+    """The kernel of a seed with blocks whose warps cross rows, and of which less is said: a range
+    of a parameter or nothing, and not always the grid.
+    """
+    rng = random.Random(f"open accesses {seed}")
+    one = _Writer(rng, seed, _CROSSED, ((1, 1, 1), (3, 1, 1), (5, 1, 1), (2, 2, 1))).kernel()
+    ranges = (
+        f"n={max(0, one.n - rng.randrange(5))}..{one.n + rng.choice((0, 1, 100))}",
+        f"m={rng.randrange(one.m + 1)}..{one.m}",
+    )
+    said = rng.choice((one.parameters, ranges, one.parameters[:1], ()))
+    return replace(one, parameters=said, says_grid=rng.random() < 0.7)
+
+
 @dataclass(frozen=True)
 class _Value:
     """A 32-bit register that holds 0 .. most."""
@@ -86,16 +110,21 @@ class _Value:
 
 
 class _Writer:
-    def __init__(self, rng: random.Random, seed: int) -> None:
+    def __init__(
+        self,
+        rng: random.Random,
+        seed: int,
+        blocks: Sequence[Dim3] = _BLOCKS,
+        grids: Sequence[Dim3] = _GRIDS,
+    ) -> None:
         self.rng, self.seed = rng, seed
         self.lines: list[str] = []
         self.features: set[str] = set()
         self.registers = 10
         self.labels = 0
-        self.block = rng.choice(((32, 1, 1), (64, 1, 1), (100, 1, 1), (16, 4, 1), (8, 8, 1)))
-        self.grid = rng.choice(((1, 1, 1), (3, 1, 1), (5, 1, 1)))
+        self.block, self.grid = rng.choice(blocks), rng.choice(grids)
         self.n, self.m = rng.randrange(1, 40), rng.randrange(1, 9)
-        threads = self.block[0] * self.block[1]
+        threads = self.block[0] * self.block[1] * self.block[2]
         self.leaves = [
             _Value("%r3", self.block[0] - 1),
             _Value("%r3", self.block[0] - 1),

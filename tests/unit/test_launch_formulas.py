@@ -128,3 +128,13 @@ def test_what_has_no_formula_says_so() -> None:
     (refused,) = bound_symbolic(request, "blocks=1..9").kernels
     assert isinstance(refused, RefusedKernel)
     assert [one.code for one in refused.diagnostics] == ["PW543"]
+
+
+def test_others_at_the_memory_have_no_formula() -> None:
+    """What they take is a share of the time: a formula without it is below single values."""
+    gpu = GridWishes(co_runner="6553600,600")
+    path, size = str(SAMPLES / "vector_add.ptx"), ("n=100000",)
+    request = Request(path, block="256", parameters=size, machine="titan-v", gpu=gpu)
+    (refused,) = bound_symbolic(request, "blocks=1..4096").kernels
+    assert isinstance(refused, RefusedKernel)
+    assert [one.code for one in refused.diagnostics] == ["PW543"]

@@ -1,5 +1,6 @@
 """What servers behind the units add to bounds of blocks and launches, part by part."""
 
+import json
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
@@ -169,6 +170,20 @@ def test_others_share_the_memory() -> None:
     assert shared.cycles == -(-(own + 1000 + 77) * 4 // 3)
 
 
+def test_a_launch_says_whether_others_use_the_memory() -> None:
+    arguments = [str(SAMPLES / "vector_add.ptx"), "--block", "256", "--grid", "4"]
+    arguments += ["--param", "n=1000"]
+    for more, key in (
+        (["--machine", "titan-v"], "alone-on-the-memory"),
+        (["--machine", "titan-v", "--co-runner", "65536,2"], "co-runner"),
+        ([], None),
+    ):
+        found = CliRunner().invoke(commands, [*arguments, *more, "--format", "json"])
+        (row,) = json.loads(found.output)["kernels"]
+        keys = {one["key"] for one in row["launch"]["assumptions"]}
+        assert keys & {"alone-on-the-memory", "co-runner"} == ({key} if key else set())
+
+
 @pytest.mark.parametrize("said", ["x", "1,", "64,1000", "-1,2", "5,5,5"])
 def test_what_others_cannot_be_is_refused(said: str) -> None:
     arguments = [str(SAMPLES / "vector_add.ptx"), "--block", "256", "--grid", "4"]
@@ -180,3 +195,12 @@ def test_a_machine_without_a_memory_is_shared_by_nobody() -> None:
     arguments = [str(SAMPLES / "vector_add.ptx"), "--block", "256", "--grid", "4"]
     arguments += ["--param", "n=1000", "--co-runner", "65536,2"]
     assert "has no memory to share" in CliRunner().invoke(commands, arguments).output
+
+
+@pytest.mark.parametrize("more", [[], ["--symbolic", "n=1..9"], ["--co-runner", "x"]])
+def test_without_a_grid_others_are_not_left_out_in_silence(more: list[str]) -> None:
+    """Only the bound of a launch counts them."""
+    arguments = [str(SAMPLES / "vector_add.ptx"), "--block", "256", "--machine", "titan-v"]
+    arguments += [] if "--symbolic" in more else ["--param", "n=1000"]
+    result = CliRunner().invoke(commands, [*arguments, "--co-runner", "65536,2", *more])
+    assert "PW323" in result.output

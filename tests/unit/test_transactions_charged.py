@@ -1,6 +1,7 @@
 """What lines, bank conflicts and waiting lanes cost in bounds, and what is said of them."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,10 +10,16 @@ from places import SAMPLES
 
 import ptxwcet
 from ptxwcet.cli.main import commands
+from ptxwcet.flow.launch import Launch
+from ptxwcet.ir.op_classes import OpClass, Space
 from ptxwcet.machine.loader import load_machine
+from ptxwcet.pipeline import analyse_kernel
 from ptxwcet.ptx.parser import parse_module
+from ptxwcet.studies.block_bound import bound_file
+from ptxwcet.studies.request import Request
 from ptxwcet.support.source import SourceFile
 from ptxwcet.timing.cost import InstructionCosts
+from ptxwcet.timing.launch_costs import kernel_accesses
 from ptxwcet.warp.program import TimedInstruction
 
 PLAIN, CHARGED = "orin-ecrts2025", "orin-ecrts2025-memory"
@@ -91,6 +98,7 @@ def charged(body: str) -> int:
 GLOBAL = "mul.wide.u32 %rd3, %r1, {}; add.s64 %rd4, %rd2, %rd3; ld.global.u32 %r2, [%rd4+{}];"
 SHARED = "mul.lo.u32 %r2, %r1, {}; mov.u32 %r3, s; add.u32 %r4, %r3, %r2; {}"
 STORE, LOAD = "st.shared.u32 [%r4], 1;", "ld.shared.u32 %r5, [%r4];"
+GENERIC = "mul.wide.u32 %rd3, %r1, 128; add.s64 %rd4, %rd1, %rd3; {}"
 INDEXED = "mul.wide.u32 %rd5, %r2, 4; add.s64 %rd6, %rd2, %rd5; ld.global.u32 %r3, [%rd6];"
 
 
@@ -108,10 +116,35 @@ INDEXED = "mul.wide.u32 %rd5, %r2, 4; add.s64 %rd6, %rd2, %rd5; ld.global.u32 %r
         ("mov.u32 %r3, s; red.shared.add.u32 [%r3], 1;", 32),
         (f"ld.global.u32 %r2, [%rd2]; {INDEXED}", 1),
         (f"{GLOBAL.format(4, 0)} {INDEXED}", 32),
+        (GENERIC.format("prefetchu.L1 [%rd4];"), 64),  # a line or a bank's word a lane
+        (GENERIC.format("prefetch.L2 [%rd4];"), 64),
     ],
 )
 def test_what_an_access_takes(body: str, cycles: int) -> None:
     assert charged(body) == cycles
+
+
+@pytest.mark.parametrize(
+    ("body", "sectors", "exact"),
+    [
+        ("ld.global.u32 %r2, [%rd2];", 1, True),
+        ("ld.global.L2::64B.u32 %r2, [%rd2];", 2, False),
+        ("ld.global.L2::128B.u32 %r2, [%rd2];", 4, False),
+        ("ld.global.L2::256B.u32 %r2, [%rd2];", 8, False),
+        ("prefetch.global.L2 [%rd2];", 4, False),
+        (GLOBAL.replace("ld.global", "ld.global.L2::128B").format(4, 0), 4, True),
+        (f"{GLOBAL.format(4, 0)} {INDEXED}".replace("ld.global", "ld.global.L2::128B"), 128, False),
+        ("cp.async.cg.shared.global.L2::256B [s], [%rd2], 16;", 8, False),
+    ],
+)
+def test_the_memory_serves_what_is_fetched_around_an_access(
+    body: str, sectors: int, exact: bool
+) -> None:
+    """A prefetch takes its line, and a hint lets the machine take more than it says of lanes."""
+    (kernel,) = parse_module(SourceFile("k.ptx", KERNEL.format(body=body))).kernels
+    accesses = kernel_accesses(kernel, Launch((64, 1, 1))).accesses
+    last = [one for one in accesses if one.access.space is Space.GLOBAL][-1]
+    assert (last.most.sectors, last.exact) == (sectors, exact)
 
 
 def test_what_nobody_analysed_is_charged_at_its_worst() -> None:
@@ -127,10 +160,61 @@ def test_what_nobody_analysed_is_charged_at_its_worst() -> None:
     assert found == {"ld.global.v2.u32": 32, "st.shared.u32": 32}
 
 
+@pytest.mark.parametrize(
+    ("statement", "op_class"),
+    [
+        ("tex.1d.v4.u32.s32 {%r2, %r3, %r4, %r5}, [%rd1, {%r1}];", OpClass.TEXTURE),
+        ("suld.b.1d.b32.trap {%r2}, [%rd1, {%r1}];", OpClass.SURFACE),
+        ("mbarrier.init.shared.b64 [s], 1;", OpClass.MBARRIER),
+        ("st.bulk.weak.shared::cta [%rd1], %rd2, 0;", OpClass.ASYNC_BULK),
+    ],
+)
+def test_what_is_not_counted_is_refused_where_accesses_are_charged(
+    statement: str, op_class: OpClass
+) -> None:
+    """Also on machines with a row for it: what it takes of memory would cost nothing."""
+    text = KERNEL.format(body=statement)
+    index, instruction = next(
+        (index, one)
+        for index, one in enumerate(parse_module(SourceFile("k.ptx", text)).kernels[0].instructions)
+        if one.op_class is op_class
+    )
+    for name, is_refused in ((PLAIN, False), (CHARGED, True)):
+        machine = load_machine(name)
+        timings = {**machine.timings, op_class: machine.timings[OpClass.LOAD_GLOBAL]}
+        costs = InstructionCosts(replace(machine, timings=timings))
+        costs.nodes(index, instruction)
+        assert costs.has_refusals is is_refused
+
+
 def test_pointers_are_aligned_by_assumption() -> None:
     params = {"n": 1000}
     bound = ptxwcet.bound(SAMPLES / "saxpy.ptx", block=256, grid=4, machine=CHARGED, params=params)
     assert "aligned-pointers" in bound.assumptions
+
+
+def test_stated_alignments_are_assumptions() -> None:
+    """Bounds of 512 and of 32 bytes differ by what is said, so the claim says it."""
+    ptx, said = str(SAMPLES / "vector_add.ptx"), ("n=1000", "a=align:512", "b=align:32")
+    (row,) = bound_file(Request(ptx, block="256", parameters=said)).answered
+    stated = {one.key: one.text for one in row.worst.bound.claim.assumptions}
+    assert stated["stated-alignments"].endswith(": a of 512, b of 32")
+    assert stated["aligned-pointers"].endswith(": c")
+
+
+def test_bytes_of_an_aggregate_are_an_assumption_of_counts() -> None:
+    """Its word is the stride between lanes: of 1 element a line, of 32 a line a lane."""
+    text = KERNEL.replace("(.param .u64 p)", "(.param .u64 p, .param .align 4 .b8 a[4])")
+    load = "ld.param.u32 %r2, [a]; mul.lo.u32 %r3, %r1, %r2; mul.wide.u32 %rd5, %r3, 4;"
+    text = text.format(body=f"{load} add.s64 %rd6, %rd2, %rd5; st.global.u32 [%rd6], %r1;")
+    (kernel,) = parse_module(SourceFile("k.ptx", text)).kernels
+    for stride, lines in ((1, 1), (32, 32)):
+        given = {"a": stride.to_bytes(4, "little")}
+        launch = Launch((32, 1, 1), parameter_bytes=given)
+        assert kernel_accesses(kernel, launch).accesses[-1].most.lines == lines
+        row = analyse_kernel(kernel, launch, load_machine(CHARGED))
+        assumed = [one for one in row.worst.bound.claim.assumptions if one.key == "launch-memory"]
+        assert [one.text.rsplit(": ", 1)[1] for one in assumed] == ["a"]
 
 
 def test_memory_names_the_lines(tmp_path: Path) -> None:
@@ -147,6 +231,18 @@ def test_memory_names_the_lines(tmp_path: Path) -> None:
     assert (store["most"]["sectors"], store["least"]["sectors"]) == (32, 4)
     assert store["exact"] is True
     assert store["share_percent"] > 30
+
+
+def test_a_row_is_exact_if_all_accesses_of_it_are(tmp_path: Path) -> None:
+    """Bytes 31 apart take 2 passes, but 1 if they begin 3 bytes behind a word."""
+    at = "mad.lo.u32 %r4, %r1, 31, %r3;"
+    moved = "mov.u32 %r8, %ctaid.x; add.u32 %r6, %r4, %r8;"
+    loads = f"ld.shared.u8 %r5, [%r4]; {moved} ld.shared.u8 %r7, [%r6];"
+    ptx = tmp_path / "k.ptx"
+    ptx.write_text(KERNEL.format(body=f"mov.u32 %r3, s; {at} {loads}"), encoding="utf-8")
+    found = CliRunner().invoke(commands, ["memory", str(ptx), "--block", "64"])
+    rows = [line.split("because")[0] for line in found.output.splitlines() if "1 B" in line]
+    assert [("<= 2 passes" in row, "2 x" in row) for row in rows] == [(True, False), (False, False)]
 
 
 def test_memory_of_a_kernel_without_a_bound() -> None:

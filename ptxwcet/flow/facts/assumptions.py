@@ -35,7 +35,7 @@ def fact_assumptions(
 ) -> tuple[Assumption, ...]:
     """The assumptions behind paths that were extracted with these facts, with who states them.
 
-    ``given`` are the aggregates and constants whose bytes of the launch the paths may rest on,
+    ``given`` are the aggregates and constants whose bytes of the launch the bound may rest on,
     ``totals`` those that limit the paths.
     """
     entries = [entry for warp in paths.warps for entry in loop_entries(warp.nodes)]

@@ -28,13 +28,15 @@ _MOST_PERIOD = 20_000
 class FormulaRow:
     """``values[r] + increments[r] * q`` at ``K = first + q * period + r``, ``r < period``.
 
-    For ``first <= K <= last``; ``period`` is the number of values.
+    For ``first <= K <= last``; ``period`` is the number of values. Divided by ``divisor`` and
+    rounded up, where that is not 1.
     """
 
     first: int
     last: int
     values: tuple[int, ...]
     increments: tuple[int, ...]
+    divisor: int = 1
 
     @property
     def period(self) -> int:
@@ -43,6 +45,10 @@ class FormulaRow:
 
     def at(self, number: int) -> int:
         """The value, of the row's form even outside of its range."""
+        return -(-self.parts(number) // self.divisor)
+
+    def parts(self, number: int) -> int:
+        """What is divided and rounded up to the value."""
         rounds, remainder = divmod(number - self.first, self.period)
         return self.values[remainder] + self.increments[remainder] * rounds
 
@@ -91,11 +97,12 @@ def value_at(progressions: Sequence[Progression], number: int) -> int:
     raise ValueError(f"{number} is in no progression")
 
 
-def formula_of(progressions: Sequence[Progression]) -> Formula:
+def formula_of(progressions: Sequence[Progression], divisor: int = 1) -> Formula:
     """The rows of a function whose progressions cover each number of a range once.
 
-    Raises Unsettled if that takes too many rows. Cost: about linear in progressions and rows, times
-    the periods.
+    Their values are in parts of a cycle: the function is rounded up after a division. Raises
+    Unsettled if that takes too many rows. Cost: about linear in progressions and rows, times the
+    periods.
     """
     long, points = _regions(progressions)
     rows = _absorb(_joined(long), points)
@@ -103,7 +110,7 @@ def formula_of(progressions: Sequence[Progression]) -> Formula:
     rows.sort(key=lambda row: row.first)
     formula = Formula(tuple(_joined(rows)))
     _prove(formula, progressions)
-    return formula
+    return Formula(tuple(_joined(_divided(row, divisor) for row in formula.rows)))
 
 
 # --- guessing rows --------------------------------------------------------------------------------
@@ -190,10 +197,22 @@ def _joined(rows: Iterable[FormulaRow]) -> list[FormulaRow]:
 
 
 def _same_form(one: FormulaRow, two: FormulaRow) -> bool:
-    if one.period != two.period:
+    if (one.period, one.divisor) != (two.period, two.divisor):
         return False
     places = range(two.first, two.first + 2 * two.period)
-    return all(one.at(place) == two.at(place) for place in places)
+    return all(one.parts(place) == two.parts(place) for place in places)
+
+
+def _divided(row: FormulaRow, divisor: int) -> FormulaRow:
+    """A row's values divided and rounded up, by the smallest divisor that does.
+
+    What divides all increments is divided out at once: ``ceil(ceil(x / g) / d) = ceil(x / (g d))``,
+    and ``ceil((v + g i q) / g) = ceil(v / g) + i q``.
+    """
+    shared = gcd(divisor, *row.increments)
+    values = tuple(-(-value // shared) for value in row.values)
+    increments = tuple(increment // shared for increment in row.increments)
+    return FormulaRow(row.first, row.last, values, increments, divisor // shared)
 
 
 def _absorb(rows: Sequence[FormulaRow], points: dict[int, int]) -> list[FormulaRow]:

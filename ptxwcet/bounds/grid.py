@@ -29,7 +29,7 @@ from enum import Enum
 from fractions import Fraction
 from functools import cached_property
 from itertools import accumulate
-from math import ceil
+from math import ceil, gcd
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +76,26 @@ class MemoryServer:
     def busy(self, sectors: int) -> int:
         """Cycles in which it serves so many sectors, rounded up once."""
         return -(-self.cycles_per_1024_sectors * sectors // 1024)
+
+    @property
+    def divisor(self) -> int:
+        """The number of :meth:`parts` of a cycle."""
+        divisor = 1024 // gcd(1024, self.cycles_per_1024_sectors)
+        return divisor if self.co_runner is None else divisor * (1 - self.co_runner.rate).numerator
+
+    def parts(self, cycles: int, sectors: int) -> int:
+        """A bound of ``cycles`` with :meth:`waiting` added, in parts of a cycle: affine in both.
+
+        Rounded up it is just that; with a co-runner of rate r, where two numbers are rounded up one
+        after the other, it may be more, by less than ``1 + 1 / (1 - r)``.
+        """
+        shared = gcd(1024, self.cycles_per_1024_sectors)
+        divisor, own = 1024 // shared, self.cycles_per_1024_sectors // shared * sectors
+        if self.co_runner is None:
+            return divisor * cycles + own
+        others = self.co_runner
+        total = divisor * (cycles + others.burst_cycles) + own + divisor - 1
+        return total * (1 - others.rate).denominator
 
     def waiting(self, cycles: int, sectors: int) -> int:
         """What is added to a bound of ``cycles`` for waiting behind so many sectors and others."""
@@ -171,17 +191,24 @@ def bounds_by_residency(
     )
 
 
-def affine_bound(kind: BlockKind, dispatch: Dispatch, least_resident: int) -> int:
-    """A bound of blocks all alike for affine numbers, one of whose figures may be no single number.
+def affine_bound(kind: BlockKind, dispatch: Dispatch, least_resident: int, overhead: int) -> int:
+    """A bound of blocks all alike, affine in one of their figures or their number.
 
-    It holds for each number of resident blocks from ``least_resident`` to that of ``dispatch``, and
-    is that of the forms ``one SM`` and ``fewest`` if these are the same. Sub-cores, ``split`` and
-    ``mean`` may give less; waiting at the memory is rounded up for each block. Cost: constant.
+    In parts of a cycle (``dispatch.memory.divisor``), with ``overhead`` cycles of the launch. It
+    holds for each number of resident blocks from ``least_resident`` to that of ``dispatch``, and is
+    that of the forms ``one SM`` and ``fewest`` if these are the same. Sub-cores, ``split`` and
+    ``mean`` may give less. Cost: constant.
     """
+    memory = dispatch.memory
+    cycles = _alike(kind, dispatch, least_resident)
+    return memory.parts(cycles, kind.count * kind.sectors) + overhead * memory.divisor
+
+
+def _alike(kind: BlockKind, dispatch: Dispatch, least_resident: int) -> int:
+    """The form that :func:`affine_bound` takes, without what the memory adds."""
     blocks, work = kind.count, kind.work_cycles
     slack = kind.slack_cycles + dispatch.delay_cycles
     launcher = dispatch.gap_cycles * (blocks - 1)
-    launcher += blocks * dispatch.memory.busy(kind.sectors)
     if dispatch.sms == 1:
         passed = (blocks - 1) // least_resident
         return blocks * work + passed * slack + slack + launcher

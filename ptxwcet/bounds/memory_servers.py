@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ptxwcet.bounds.analysis import BlockAnalysis, BlockSection, BlockStep
+from ptxwcet.bounds.grid import MemoryServer
 from ptxwcet.claims import Assumption, AssumptionState
 from ptxwcet.machine.model import Machine
 
@@ -64,7 +65,7 @@ def _of_steps(steps: Sequence[BlockStep], classes: Sequence[int]) -> MemoryDeman
     return total
 
 
-def server_cycles(machine: Machine, sectors: int) -> int:
-    """Cycles in which the memory of the GPU serves so many sectors, rounded up once."""
-    each = 0 if machine.memory is None else machine.memory.server_cycles_per_1024_sectors.value
-    return -(-each * sectors // 1024) if each else 0
+def memory_alone(machine: Machine) -> MemoryServer:
+    """The memory of the GPU of a machine, which nobody else uses."""
+    memory = machine.memory
+    return MemoryServer(0 if memory is None else memory.server_cycles_per_1024_sectors.value)

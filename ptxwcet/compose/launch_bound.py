@@ -18,10 +18,12 @@ from ptxwcet.bounds.grid import (
     Dispatch,
     GridBound,
     MemoryServer,
+    affine_bound,
     bounds_by_residency,
 )
 from ptxwcet.bounds.grid_demand import block_kind
 from ptxwcet.bounds.grid_scope import grid_refusal
+from ptxwcet.bounds.memory_servers import memory_alone
 from ptxwcet.claims import (
     Assumption,
     AssumptionState,
@@ -128,6 +130,13 @@ class LaunchRules:
     overhead_cycles: int
     assumptions: tuple[Assumption, ...]
 
+    def of_blocks_alike(self, kind: BlockKind) -> int:
+        """The bound of a launch of blocks all alike for affine numbers, overhead included.
+
+        In parts of a cycle (``dispatch.memory.divisor``): :func:`ptxwcet.bounds.grid.affine_bound`.
+        """
+        return affine_bound(kind, self.dispatch, self.residency.least, self.overhead_cycles)
+
     def claim(self, cycles: int, assumptions: Iterable[Assumption]) -> TimingClaim:
         """The claim of a bound of launches whose blocks rest on ``assumptions``."""
         in_turn = self.dispatch.breadth_first
@@ -157,8 +166,7 @@ def launch_rules(
     if rules is None:
         return Refusal(f"machine {machine.name} does not say how blocks of a launch start")
     in_turn = machine.assumption(BREADTH_FIRST).state is not AssumptionState.DOUBTFUL
-    each = 0 if machine.memory is None else machine.memory.server_cycles_per_1024_sectors.value
-    server = _memory_server(each, machine, wishes)
+    server = _memory_server(machine, wishes)
     dispatch = Dispatch(
         sms,
         residency.most,
@@ -206,11 +214,12 @@ def bound_launch(
     return LaunchBound(claim, worst, kinds, rules.dispatch.sms, residency, overhead, least)
 
 
-def _memory_server(each: int, machine: Machine, wishes: GridWishes) -> MemoryServer:
+def _memory_server(machine: Machine, wishes: GridWishes) -> MemoryServer:
     """The memory of the GPU, and who shares it. Raises PtxwcetError (PW323)."""
+    alone = memory_alone(machine)
     if wishes.co_runner is None:
-        return MemoryServer(each)
-    plain = MemoryServer(each)
+        return alone
+    each = alone.cycles_per_1024_sectors
     said = re.fullmatch(r"(\d{1,15}) *, *(\d{1,9}(?:\.\d{1,9})?)", wishes.co_runner.strip())
     if said is None or not each:
         what = "is not BYTES,GB/S" if said is None else f": {machine.name} has no memory to share"
@@ -219,7 +228,7 @@ def _memory_server(each: int, machine: Machine, wishes: GridWishes) -> MemorySer
     rate = sectors * each / 1024 / (machine.clock_mhz * 10**6)
     if rate >= 1:
         raise _no_co_runner(f"--co-runner {wishes.co_runner} leaves the memory no time")
-    return MemoryServer(each, CoRunner(plain.busy(-(-int(said[1]) // SECTOR)), rate))
+    return MemoryServer(each, CoRunner(alone.busy(-(-int(said[1]) // SECTOR)), rate))
 
 
 def _no_co_runner(message: str) -> PtxwcetError:

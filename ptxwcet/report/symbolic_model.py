@@ -20,7 +20,8 @@ from ptxwcet.support.diagnostics import Diagnostic
 class FormulaRowData:
     """Cycles for ``first <= K <= last``: ``values[r] + increments[r] * q``.
 
-    With ``K = first + q * period + r`` and ``0 <= r < period``. ``text`` says the same for people.
+    With ``K = first + q * period + r`` and ``0 <= r < period``; divided by ``divisor`` and rounded
+    up (1 where nothing is rounded). ``text`` says the same for people.
     """
 
     first: int
@@ -28,6 +29,7 @@ class FormulaRowData:
     period: int
     values: tuple[int, ...]
     increments: tuple[int, ...]
+    divisor: int
     text: tuple[str, ...]
 
 
@@ -145,6 +147,7 @@ def _rows(formula: Formula, parameter: OpenParameter) -> tuple[FormulaRowData, .
             one.period,
             one.values,
             one.increments,
+            one.divisor,
             row_text(one, parameter.shown),
         )
         for one in formula.rows

@@ -15,10 +15,11 @@ from ptxwcet.analysed import KernelAnalysis
 from ptxwcet.bounds.analysis import BlockAnalysis, analyse_block
 from ptxwcet.bounds.envelope import upper_envelope
 from ptxwcet.bounds.formula import Formula, formula_of, largest, value_at
-from ptxwcet.bounds.grid import BlockKind, affine_bound
+from ptxwcet.bounds.grid import BlockKind
 from ptxwcet.bounds.grid_demand import block_kind
+from ptxwcet.bounds.memory_servers import memory_alone, memory_demand
 from ptxwcet.bounds.parametric import Progression, Range, Unsettled, carried, solve
-from ptxwcet.bounds.safe import bound_safe
+from ptxwcet.bounds.safe import bound_before_memory
 from ptxwcet.claims import Assumption, AssumptionState, Guarantee, Refusal, TimingClaim
 from ptxwcet.compose.launch_bound import LaunchRules, kinds_of_blocks
 from ptxwcet.flow.facts.assumptions import fact_assumptions
@@ -82,10 +83,12 @@ class LaunchFormula:
     largest_at: int
 
     @staticmethod
-    def of(values: Sequence[Progression], claim: Callable[[int], TimingClaim]) -> LaunchFormula:
-        """The formula that has the values. Raises Unsettled."""
-        cycles, place = largest(values)
-        return LaunchFormula(formula_of(values), claim(cycles), place)
+    def of(
+        values: Sequence[Progression], divisor: int, claim: Callable[[int], TimingClaim]
+    ) -> LaunchFormula:
+        """The formula of the values, in parts of a cycle. Raises Unsettled."""
+        parts, place = largest(values)
+        return LaunchFormula(formula_of(values, divisor), claim(-(-parts // divisor)), place)
 
 
 def analyse_symbolic(
@@ -124,17 +127,16 @@ def analyse_symbolic_blocks(
         raise _no_formula(row.kernel, blocks, rules.reason)
     (kind,) = kinds_of_blocks([(piece.analysis, None) for piece in row.pieces], (1, 1, 1))
     numbers = Range(blocks.low, 1, blocks.high - blocks.low + 1)
+    divisor = rules.dispatch.memory.divisor
 
-    def cycles(u: int) -> int:
-        many = replace(kind, count=blocks.low + u)
-        bound = affine_bound(many, rules.dispatch, rules.residency.least)
-        return bound + rules.overhead_cycles
+    def parts(u: int) -> int:
+        return rules.of_blocks_alike(replace(kind, count=blocks.low + u))
 
     block = row.worst.bound.claim
     assumptions = [one for piece in row.pieces for one in piece.analysis.assumptions]
     try:
-        values = tuple(carried(solve(cycles, numbers.count), numbers))
-        launched = LaunchFormula.of(values, lambda most: rules.claim(most, assumptions))
+        values = tuple(carried(solve(parts, numbers.count), numbers))
+        launched = LaunchFormula.of(values, divisor, lambda most: rules.claim(most, assumptions))
         of_block = formula_of((Progression(numbers, block.cycles, 0),))
     except Unsettled as unsettled:
         raise _no_formula(row.kernel, blocks, unsettled.reason) from None
@@ -168,7 +170,7 @@ class _Job:
         unknown_at_worst: bool,
     ) -> None:
         require_known_opcodes(kernel, unknown_at_worst=unknown_at_worst)
-        self._kernel, self._machine = kernel, machine
+        self._kernel, self._machine, self._memory = kernel, machine, memory_alone(machine)
         self._launch = _without(launch, parameter)
         self._parameter = parameter
         self._followed = with_variable_registers(kernel)
@@ -184,10 +186,6 @@ class _Job:
 
     def bound(self) -> SymbolicBound:
         """The answer. Raises PtxwcetError (PW543) without a formula."""
-        memory = self._machine.memory
-        if memory is not None and memory.server_cycles_per_1024_sectors.value:
-            reason = "the memory of the GPU serves whole cycles' worth of sectors"
-            raise _no_formula(self._kernel, self._parameter, reason)
         if self._placed.totals:
             names = ", ".join(dict.fromkeys(total.source for total in self._placed.totals))
             raise _no_formula(
@@ -195,34 +193,34 @@ class _Job:
             )
         try:
             progressions = self._solve()
-            formula = formula_of(progressions)
+            formula = formula_of(progressions, self._memory.divisor)
         except Unsettled as unsettled:
             raise _no_formula(self._kernel, self._parameter, unsettled.reason) from None
-        cycles, place = largest(progressions)
-        claim = replace(self._claim(), cycles=cycles)
+        parts, place = largest(progressions)
+        claim = replace(self._claim(), cycles=-(-parts // self._memory.divisor))
         return SymbolicBound(self._kernel, self._launch, self._parameter, formula, claim, place)
 
     def bound_of_launch(self, blocks: int, rules: LaunchRules) -> LaunchFormula | Refusal:
         """The bound of a launch of so many blocks, after that of a block; or why there is none.
 
-        At each value of the parameter all blocks have the largest slack and the largest work of any
-        that has the value.
+        At each value of the parameter all blocks have the largest slack, the largest work and the
+        most sectors of any that has the value.
         """
         low, high = self._parameter.low, self._parameter.high
         try:
-            slack, work = (
+            slack, work, sectors = (
                 self._largest(partial(self._figure, figure))
-                for figure in ("slack_cycles", "work_cycles")
+                for figure in ("slack_cycles", "work_cycles", "sectors")
             )
 
-            def cycles(u: int) -> int:
-                kind = BlockKind(blocks, value_at(slack, low + u), value_at(work, low + u))
-                bound = affine_bound(kind, rules.dispatch, rules.residency.least)
-                return bound + rules.overhead_cycles
+            def parts(u: int) -> int:
+                own, issued, served = (value_at(f, low + u) for f in (slack, work, sectors))
+                return rules.of_blocks_alike(BlockKind(blocks, own, issued, sectors=served))
 
-            solved = solve(cycles, high - low + 1)
+            solved = solve(parts, high - low + 1)
             values = tuple(carried(solved, Range(low, 1, high - low + 1)))
-            return LaunchFormula.of(values, lambda most: self._launch_claim(rules, most))
+            divisor = rules.dispatch.memory.divisor
+            return LaunchFormula.of(values, divisor, lambda most: self._launch_claim(rules, most))
         except Unsettled as unsettled:
             return Refusal(f"no formula in {self._parameter.shown}: {unsettled.reason}")
         except PtxwcetError as error:
@@ -243,12 +241,12 @@ class _Job:
         return upper_envelope(out, self._parameter.low, self._parameter.high)
 
     def _figure(self, name: str, paths: BlockPaths, s: int) -> int:
-        """Slack or work of a block that executes the paths, for a value of their symbol."""
+        """Slack, work or sectors of a block that executes the paths, for a value of the symbol."""
         figure: int = getattr(block_kind(self._analysis(paths, s), 1), name)
         return figure
 
     def _solve(self) -> tuple[Progression, ...]:
-        """The bound over the whole range, each number of it once. Raises Unsettled.
+        """The bound over the whole range in parts of a cycle, each number once. Raises Unsettled.
 
         Pieces whose paths are the same functions of s have the same bound: it is solved once.
         """
@@ -296,14 +294,19 @@ class _Job:
             paths = extract_paths(
                 self._followed, self._cfg, self._forest, self._meetings, launch, self._placed
             )
-            if max(self._bound(piece, 0) for piece in paths) < value_at(found, place):
+            each, divisor = max(self._bound(piece, 0) for piece in paths), self._memory.divisor
+            if -(-each // divisor) < -(-value_at(found, place) // divisor):
                 raise Unsettled("its paths are known less exactly for a range than for one value")
 
     def _bound(self, paths: BlockPaths, s: int) -> int:
-        """SAFE of a block that executes the paths, for a value of their symbol."""
-        claim = bound_safe(self._analysis(paths, s)).claim
-        self._claims.append(claim)
-        return claim.cycles
+        """SAFE of a block that executes the paths, for a value of their symbol.
+
+        In parts of a cycle (:class:`ptxwcet.bounds.grid.MemoryServer`): all of them are affine.
+        """
+        analysis = self._analysis(paths, s)
+        found = bound_before_memory(analysis)
+        self._claims.append(found.claim)
+        return self._memory.parts(found.cycles, memory_demand(analysis).sectors)
 
     def _analysis(self, paths: BlockPaths, s: int) -> BlockAnalysis:
         """The block that executes the paths, for a value of their symbol."""

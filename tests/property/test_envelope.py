@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from fractions import Fraction
+from math import ceil
 
 import pytest
 from hypothesis import given, settings
@@ -43,8 +45,10 @@ def highest(functions: Sequence[Progression], number: int) -> int:
 
 
 @settings(max_examples=400, deadline=None)
-@given(covers())
-def test_envelope_and_rows_are_the_maximum(cover: tuple[int, int, list[Progression]]) -> None:
+@given(covers(), st.sampled_from((2, 3, 8, 1024)))
+def test_envelope_and_rows_are_the_maximum(
+    cover: tuple[int, int, list[Progression]], divisor: int
+) -> None:
     low, high, functions = cover
     expected = [highest(functions, number) for number in range(low, high + 1)]
     found = upper_envelope(functions, low, high)
@@ -52,6 +56,10 @@ def test_envelope_and_rows_are_the_maximum(cover: tuple[int, int, list[Progressi
     assert [value_at(found, number) for number in range(low, high + 1)] == expected
     formula = formula_of(found)
     assert [formula.at(number) for number in range(low, high + 1)] == expected
+    divided = formula_of(found, divisor)
+    assert [divided.at(number) for number in range(low, high + 1)] == [
+        ceil(Fraction(value, divisor)) for value in expected
+    ]
     assert largest(found)[0] == max(expected)
     assert expected[largest(found)[1] - low] == max(expected)
 

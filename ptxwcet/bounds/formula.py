@@ -118,23 +118,26 @@ def formula_of(progressions: Sequence[Progression], divisor: int = 1) -> Formula
 
 def _regions(progressions: Sequence[Progression]) -> tuple[list[FormulaRow], dict[int, int]]:
     """Stretches on which the same progressions take turns, as rows; all other numbers alone."""
-    starts: dict[int, list[Progression]] = {}
-    for one in progressions:
-        starts.setdefault(one.numbers.first, []).append(one)
-        starts.setdefault(one.numbers.last + 1, [])
-    edges = sorted(starts)
-    active: list[Progression] = []
+    edges = {edge for one in progressions for edge in (one.numbers.first, one.numbers.last + 1)}
+    shortest = 2 * min(one.numbers.step for one in progressions)  # of a stretch that is a row
     rows: list[FormulaRow] = []
-    points: dict[int, int] = {}
-    for begin, end in pairwise(edges):
-        active = [one for one in active if one.numbers.last >= begin] + starts[begin]
-        row = _turn_taking(active, begin, end - 1)
+    alone: list[tuple[int, int]] = []
+    for begin, end in pairwise(sorted(edges)):
+        row = None
+        if end - begin >= shortest:
+            active = [one for one in progressions if one.numbers.first <= begin <= one.numbers.last]
+            row = _turn_taking(active, begin, end - 1)
         if row is not None:
             rows.append(row)
-            continue
-        if len(points) + end - begin > _MOST_POINTS:
-            raise Unsettled("its values take too many rows to be written down")
-        for one in active:
+        elif alone and alone[-1][1] == begin:
+            alone[-1] = alone[-1][0], end
+        else:
+            alone.append((begin, end))
+    if sum(end - begin for begin, end in alone) > _MOST_POINTS:
+        raise Unsettled("its values take too many rows to be written down")
+    points: dict[int, int] = {}
+    for begin, end in alone:
+        for one in progressions:
             points.update(_members(one, begin, end - 1))
     return rows, points
 
@@ -206,10 +209,10 @@ def _same_form(one: FormulaRow, two: FormulaRow) -> bool:
 def _divided(row: FormulaRow, divisor: int) -> FormulaRow:
     """A row's values divided and rounded up, by the smallest divisor that does.
 
-    What divides all increments is divided out at once: ``ceil(ceil(x / g) / d) = ceil(x / (g d))``,
-    and ``ceil((v + g i q) / g) = ceil(v / g) + i q``.
+    What divides all increments and steps is divided out at once: ``ceil(ceil(x / g) / d) =
+    ceil(x / (g d))``, and ``ceil((v + g i q) / g) = ceil(v / g) + i q``.
     """
-    shared = gcd(divisor, *row.increments)
+    shared = gcd(divisor, *row.increments, *(value - row.values[0] for value in row.values))
     values = tuple(-(-value // shared) for value in row.values)
     increments = tuple(increment // shared for increment in row.increments)
     return FormulaRow(row.first, row.last, values, increments, divisor // shared)

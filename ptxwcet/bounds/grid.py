@@ -196,8 +196,8 @@ def affine_bound(kind: BlockKind, dispatch: Dispatch, least_resident: int, overh
 
     In parts of a cycle (``dispatch.memory.divisor``), with ``overhead`` cycles of the launch. It
     holds for each number of resident blocks from ``least_resident`` to that of ``dispatch``, and is
-    that of the forms ``one SM`` and ``fewest`` if these are the same. Sub-cores, ``split`` and
-    ``mean`` may give less. Cost: constant.
+    that of the forms ``one SM`` and ``fewest`` if these are the same. ``split``, ``mean`` and
+    blocks side by side may give less. Cost: constant.
     """
     memory = dispatch.memory
     cycles = _alike(kind, dispatch, least_resident)
@@ -209,17 +209,18 @@ def _alike(kind: BlockKind, dispatch: Dispatch, least_resident: int) -> int:
     blocks, work = kind.count, kind.work_cycles
     slack = kind.slack_cycles + dispatch.delay_cycles
     launcher = dispatch.gap_cycles * (blocks - 1)
+    alone = slack + (work if kind.busiest_cycles is None else kind.busiest_cycles)
     if dispatch.sms == 1:
         passed = (blocks - 1) // least_resident
-        return blocks * work + passed * slack + slack + launcher
+        return min(blocks * work + passed * slack + slack, blocks * alone) + launcher
     before = (blocks - 1) // dispatch.sms
     together = min(dispatch.resident_blocks, blocks)
     if dispatch.breadth_first:
         together = min(together, before + 1)
     start = 0
     if before >= least_resident:
-        start = (before // least_resident) * slack + before * work
-    return start + slack + together * work + launcher
+        start = min((before // least_resident) * slack + before * work, before * alone)
+    return start + min(slack + together * work, together * alone) + launcher
 
 
 class _Largest:

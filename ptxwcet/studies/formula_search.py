@@ -13,7 +13,7 @@ from functools import cached_property, partial
 
 from ptxwcet.analysed import KernelAnalysis
 from ptxwcet.bounds.analysis import BlockAnalysis, analyse_block
-from ptxwcet.bounds.envelope import upper_envelope
+from ptxwcet.bounds.envelope import side_by_side, upper_envelope
 from ptxwcet.bounds.formula import Formula, formula_of, largest, value_at
 from ptxwcet.bounds.grid import BlockKind
 from ptxwcet.bounds.grid_demand import block_kind
@@ -41,6 +41,8 @@ from ptxwcet.timing.programs import build_workload
 # Single values whose bound is compared with a formula on inexact paths, the largest: each costs a
 # path extraction. The formula is safe without.
 _MOST_COMPARED = 16
+# Figures of a block that the bound of a launch takes.
+_FIGURES = ("slack_cycles", "work_cycles", "busiest_cycles", "sectors")
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,19 +130,23 @@ def analyse_symbolic_blocks(
     (kind,) = kinds_of_blocks([(piece.analysis, None) for piece in row.pieces], (1, 1, 1))
     numbers = Range(blocks.low, 1, blocks.high - blocks.low + 1)
     divisor = rules.dispatch.memory.divisor
-
-    def parts(u: int) -> int:
-        return rules.of_blocks_alike(replace(kind, count=blocks.low + u))
-
+    values: list[Progression] = []
     block = row.worst.bound.claim
     assumptions = [one for piece in row.pieces for one in piece.analysis.assumptions]
     try:
-        values = tuple(carried(solve(parts, numbers.count), numbers))
+        for some in numbers.residues(rules.dispatch.sms):
+            solved = solve(partial(_bound_of_many, rules, kind, some), some.count)
+            values += carried(solved, some)
         launched = LaunchFormula.of(values, divisor, lambda most: rules.claim(most, assumptions))
         of_block = formula_of((Progression(numbers, block.cycles, 0),))
     except Unsettled as unsettled:
         raise _no_formula(row.kernel, blocks, unsettled.reason) from None
     return SymbolicBound(row.kernel, row.launch, blocks, of_block, block, blocks.low, launched)
+
+
+def _bound_of_many(rules: LaunchRules, kind: BlockKind, counts: Range, u: int) -> int:
+    """The bound of so many blocks, the u-th of some numbers, in parts of a cycle."""
+    return rules.of_blocks_alike(replace(kind, count=counts.first + counts.step * u))
 
 
 def _no_formula(kernel: Kernel, parameter: OpenParameter, reason: str) -> PtxwcetError:
@@ -183,6 +189,7 @@ class _Job:
         self._claims: list[TimingClaim] = []
         self._block_assumptions: dict[Assumption, None] = {}
         self._with_range = launch
+        self._shares_units = False
 
     def bound(self) -> SymbolicBound:
         """The answer. Raises PtxwcetError (PW543) without a formula."""
@@ -203,22 +210,23 @@ class _Job:
     def bound_of_launch(self, blocks: int, rules: LaunchRules) -> LaunchFormula | Refusal:
         """The bound of a launch of so many blocks, after that of a block; or why there is none.
 
-        At each value of the parameter all blocks have the largest slack, the largest work and the
-        most sectors of any that has the value.
+        At each value of the parameter all blocks have the largest of each figure that any has that
+        has the value.
         """
         low, high = self._parameter.low, self._parameter.high
+        values: list[Progression] = []
         try:
-            slack, work, sectors = (
-                self._largest(partial(self._figure, figure))
-                for figure in ("slack_cycles", "work_cycles", "sectors")
-            )
+            functions = [self._largest(partial(self._figure, figure)) for figure in _FIGURES]
+            if self._shares_units:
+                functions[2] = functions[1]  # no sub-core counts by itself
+            for numbers, lines in side_by_side(functions, low, high):
 
-            def parts(u: int) -> int:
-                own, issued, served = (value_at(f, low + u) for f in (slack, work, sectors))
-                return rules.of_blocks_alike(BlockKind(blocks, own, issued, sectors=served))
+                def parts(s: int, lines: Sequence[tuple[int, int]] = lines) -> int:
+                    slack, work, busiest, sectors = (base + slope * s for base, slope in lines)
+                    kind = BlockKind(blocks, slack, work, busiest, sectors=sectors)
+                    return rules.of_blocks_alike(kind)
 
-            solved = solve(parts, high - low + 1)
-            values = tuple(carried(solved, Range(low, 1, high - low + 1)))
+                values += carried(solve(parts, numbers.count), numbers)
             divisor = rules.dispatch.memory.divisor
             return LaunchFormula.of(values, divisor, lambda most: self._launch_claim(rules, most))
         except Unsettled as unsettled:
@@ -241,9 +249,11 @@ class _Job:
         return upper_envelope(out, self._parameter.low, self._parameter.high)
 
     def _figure(self, name: str, paths: BlockPaths, s: int) -> int:
-        """Slack, work or sectors of a block that executes the paths, for a value of the symbol."""
-        figure: int = getattr(block_kind(self._analysis(paths, s), 1), name)
-        return figure
+        """A figure of a block that executes the paths, for a value of their symbol; 0 for None."""
+        kind = block_kind(self._analysis(paths, s), 1)
+        self._shares_units |= kind.busiest_cycles is None
+        figure: int | None = getattr(kind, name)
+        return figure or 0
 
     def _solve(self) -> tuple[Progression, ...]:
         """The bound over the whole range in parts of a cycle, each number once. Raises Unsettled.

@@ -75,7 +75,7 @@ LIBRARIES = {
 }
 # Lines of Python. Whoever raises one says why in the commit.
 MOST_LINES = {
-    "bounds": 2_000,
+    "bounds": 2_105,
     "cli": 4_195,
     "compose": 1_150,
     "emulator": 7_900,
@@ -96,9 +96,9 @@ MOST_LINES = {
     "memory": 1_665,
     "ptx": 3_510,
     "pwcet": 2_580,
-    "report": 7_515,
+    "report": 7_525,
     "simulator": 4_615,
-    "studies": 5_875,
+    "studies": 5_890,
     "support": 2_300,
     "timing": 2_700,
     "trace": 1_180,

@@ -105,6 +105,17 @@ def test_counts_of_accesses_for_all_values(machine: str) -> None:
         assert row.launched.formula.at(number) >= of_launch
 
 
+@pytest.mark.parametrize("machine", MACHINES)
+def test_a_launch_whose_form_is_the_formulas(machine: str) -> None:
+    """On one SM, of blocks that are alike and meet barriers, nothing else is less."""
+    asked = request("sgemm_naive", "sgemm_naive", "32x32", "4x3", machine)
+    asked = replace(asked, gpu=GridWishes(sms=1, resident_blocks=1))
+    row = formula(asked, "K=33..1000001")
+    assert isinstance(row.launched, LaunchFormula)
+    for number in (33, 65, 1001, 999_999):
+        assert row.launched.formula.at(number) == single(asked, f"K={number}")[1]
+
+
 @pytest.mark.parametrize("co_runner", [None, "65536,20", "65536,100.5"])
 @pytest.mark.parametrize("machine", MACHINES)
 def test_the_number_of_blocks(machine: str, co_runner: str | None) -> None:

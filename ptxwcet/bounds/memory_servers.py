@@ -26,15 +26,21 @@ MEMORY_ALONE = Assumption(
 
 @dataclass(frozen=True, slots=True)
 class MemoryDemand:
-    """Cycles at the path of the SM, and sectors of the GPU's memory, of all warps of a block."""
+    """Cycles at the path of the SM, and sectors of the GPU's memory, of all warps of a block.
+
+    ``outside_sectors`` are in no array that is set aside in a cache.
+    """
 
     path_cycles: int = 0
     sectors: int = 0
+    outside_sectors: int = 0
 
     def plus(self, other: MemoryDemand, times: int = 1) -> MemoryDemand:
         """With ``times`` times the other one."""
         return MemoryDemand(
-            self.path_cycles + times * other.path_cycles, self.sectors + times * other.sectors
+            self.path_cycles + times * other.path_cycles,
+            self.sectors + times * other.sectors,
+            self.outside_sectors + times * other.outside_sectors,
         )
 
 
@@ -53,13 +59,14 @@ def _of_steps(steps: Sequence[BlockStep], classes: Sequence[int]) -> MemoryDeman
         if isinstance(step, BlockSection):
             for count, own in zip(classes, step.warps, strict=True):
                 if own is not None:
-                    demand = MemoryDemand(own.path_cycles, own.sectors)
+                    demand = MemoryDemand(own.path_cycles, own.sectors, own.outside_sectors)
                     total = total.plus(demand, count * step.multiplicity)
             continue
         ways = [_of_steps(way, classes) for way in step.alternatives]
         most = MemoryDemand(
             max((way.path_cycles for way in ways), default=0),
             max((way.sectors for way in ways), default=0),
+            max((way.outside_sectors for way in ways), default=0),
         )
         total = total.plus(most, step.multiplicity)
     return total
@@ -67,5 +74,4 @@ def _of_steps(steps: Sequence[BlockStep], classes: Sequence[int]) -> MemoryDeman
 
 def memory_alone(machine: Machine) -> MemoryServer:
     """The memory of the GPU of a machine, which nobody else uses."""
-    memory = machine.memory
-    return MemoryServer(0 if memory is None else memory.server_cycles_per_1024_sectors.value)
+    return MemoryServer(machine.cycles_per_1024_sectors)

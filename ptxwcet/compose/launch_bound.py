@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from ptxwcet.bounds.analysis import BlockAnalysis
@@ -32,6 +32,7 @@ from ptxwcet.claims import (
     Refusal,
     TimingClaim,
 )
+from ptxwcet.compose.carve_out import assumptions_of_arrays, set_aside_in
 from ptxwcet.compose.occupancy import missing_rules
 from ptxwcet.compose.residency import LaunchedBlock, Residency, find_residency
 from ptxwcet.compose.wishes import GridWishes
@@ -113,6 +114,7 @@ def kinds_of_blocks(
             max(alone) if len(alone) == len(kinds) else None,
             any(kind.meets_barriers for kind in kinds),
             max(kind.sectors for kind in kinds),
+            max(kind.not_set_aside for kind in kinds),
         ),
     )
 
@@ -153,7 +155,8 @@ def launch_rules(
     """The rules for launches of a kernel; a Refusal says what keeps them from being bounded.
 
     Raises PtxwcetError for what cannot be launched so: PW316 (a block that no SM holds), PW319
-    (more SMs than there are), PW323 (co-runners), PW426. Cost: linear in the kernel.
+    (more SMs than there are), PW323 (co-runners), PW326 (arrays set aside), PW426. Cost: linear
+    in the kernel.
     """
     refusal = grid_refusal(block.kernel)
     if refusal is not None:
@@ -166,7 +169,9 @@ def launch_rules(
     if rules is None:
         return Refusal(f"machine {machine.name} does not say how blocks of a launch start")
     in_turn = machine.assumption(BREADTH_FIRST).state is not AssumptionState.DOUBTFUL
-    server = _memory_server(machine, wishes)
+    server, set_aside = _memory_server(machine, wishes), set_aside_in(block, machine)
+    if set_aside is not None:
+        server = replace(server, set_aside=set_aside)
     dispatch = Dispatch(
         sms,
         residency.most,
@@ -175,7 +180,7 @@ def launch_rules(
         in_turn,
         server,
     )
-    assumptions = list(residency.assumptions)
+    assumptions = [*residency.assumptions, *assumptions_of_arrays(block)]
     if wishes.sms is not None:
         text = f"the launch has {sms} of the SMs of the GPU"
         assumptions.append(Assumption("sms", text, AssumptionState.ASSUMED, "--sms"))

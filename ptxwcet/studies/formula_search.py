@@ -42,7 +42,7 @@ from ptxwcet.timing.programs import build_workload
 # path extraction. The formula is safe without.
 _MOST_COMPARED = 16
 # Figures of a block that the bound of a launch takes.
-_FIGURES = ("slack_cycles", "work_cycles", "busiest_cycles", "sectors")
+_FIGURES = ("slack_cycles", "work_cycles", "busiest_cycles", "sectors", "outside_sectors")
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,8 +222,8 @@ class _Job:
             for numbers, lines in side_by_side(functions, low, high):
 
                 def parts(s: int, lines: Sequence[tuple[int, int]] = lines) -> int:
-                    slack, work, busiest, sectors = (base + slope * s for base, slope in lines)
-                    kind = BlockKind(blocks, slack, work, busiest, sectors=sectors)
+                    slack, work, busiest, *served = (base + slope * s for base, slope in lines)
+                    kind = BlockKind(blocks, slack, work, busiest, True, *served)
                     return rules.of_blocks_alike(kind)
 
                 values += carried(solve(parts, numbers.count), numbers)

@@ -394,7 +394,7 @@ def build_launch(
     )
     arrays = resolve_arrays(kernel, facts.arrays, names)
     said = known.values, known.ranges, data, constants, called, arrays, known.alignments
-    return Launch(block, grid, *said)
+    return Launch(block, grid, *said, known.sizes)
 
 
 def cuda_parameter_names(kernel: Kernel, request: Request) -> tuple[str, ...] | None:

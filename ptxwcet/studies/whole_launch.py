@@ -6,10 +6,12 @@ from dataclasses import replace
 from functools import cached_property
 
 from ptxwcet.analysed import KernelAnalysis
+from ptxwcet.compose.carve_out import require_grid
 from ptxwcet.compose.launch_bound import bound_launch
 from ptxwcet.compose.register_use import RegisterUse, ask_ptxas, read_register_use
 from ptxwcet.compose.residency import LaunchedBlock, stated_registers, static_shared_bytes
 from ptxwcet.compose.wishes import GridWishes
+from ptxwcet.flow.launch import Launch
 from ptxwcet.ir.kernel import Kernel, Module
 from ptxwcet.studies.opening import Launched, text_of
 from ptxwcet.studies.request import Request
@@ -41,30 +43,32 @@ def with_launch_bound(
 ) -> KernelAnalysis:
     """The analysis with the bound of its launch, if there is a grid.
 
-    Raises PtxwcetError: PW316 to PW319, PW426. Cost: a profile a class and section.
+    Raises PtxwcetError: PW316 to PW319, PW323, PW326, PW426. Cost: a profile a class and section.
     """
     grid = row.launch.grid
+    require_grid(row.launch, row.kernel.span)
     if grid is None:
         return row
     said = wishes.of(row.kernel)
-    block = launched_block(row.kernel, row.launch.threads, module, launched, said)
+    block = launched_block(row.kernel, row.launch, module, launched, said)
     pieces = [(piece.analysis, piece.count) for piece in row.of_launch]
     return replace(row, launched=bound_launch(pieces, grid, block, row.machine, said))
 
 
 def launched_block(
-    kernel: Kernel, threads: int, module: Module, launched: Launched, wishes: GridWishes
+    kernel: Kernel, launch: Launch, module: Module, launched: Launched, wishes: GridWishes
 ) -> LaunchedBlock:
     """What a block of a kernel asks of an SM. Raises PtxwcetError (PW426)."""
     registers, source = stated_registers(wishes, launched.registers, launched.registers_place)
     return LaunchedBlock(
         kernel,
-        threads,
+        launch.threads,
         static_shared_bytes(kernel, module),
         _names_dynamic(kernel, module),
         launched.dynamic_shared_bytes,
         registers,
         source,
+        tuple((launch.name_of(name), size) for name, size in launch.sizes.items()),
     )
 
 

@@ -97,11 +97,14 @@ def arrays_read(kernel: Kernel, loads: Collection[int]) -> Mapping[str, str]:
     return found
 
 
-def origins_of_pointers(kernel: Kernel) -> Mapping[str, frozenset[str]]:
+def origins_of_pointers(
+    kernel: Kernel, stated: frozenset[str] = frozenset()
+) -> Mapping[str, frozenset[str]]:
     """By register, the parameters that may be the pointer that it leads from, or a number among
-    them; other names stand for what is loaded or made otherwise. Cost: near linear in the kernel.
+    them; other names stand for what is loaded or made otherwise, also of pointers of which
+    something is ``stated``. Cost: near linear in the kernel.
     """
-    return _Pointers(kernel, frozenset()).origins()
+    return _Pointers(kernel, stated).origins()
 
 
 def array_transfer(

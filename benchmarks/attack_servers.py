@@ -1,4 +1,4 @@
-"""The long attack on servers behind the units (docs/methods/memory-servers.md).
+"""The long attack on servers behind the units (docs/methods/memory-servers.md, first-touch.md).
 
     python benchmarks/attack_servers.py --cases 3000 --out docs/experiments/attack-servers.json
 
@@ -17,11 +17,13 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "oracle"))
 
-from server_attack import ATTACKED, Tally, attack_blocks, attack_grids
+from server_attack import ATTACKED, CROWDED, Tally, attack_blocks, attack_grids, attack_kept
+
+_ATTACKS = {"launches": attack_grids, "blocks": attack_blocks}
 
 
 def main() -> int:
-    """Attacks launches and blocks, family by family."""
+    """Attacks launches and blocks, then launches with a cache, family by family."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--cases", type=int, default=3_000, help="of each family")
     parser.add_argument("--runs", type=int, default=30, help="of each case")
@@ -31,10 +33,11 @@ def main() -> int:
     first = options.seed * 1_000_000
     seeds = range(first, first + options.cases)
     rows = {}
-    for family in ATTACKED:
-        for what, attack in (("launches", attack_grids), ("blocks", attack_blocks)):
-            rows[f"{what}: {family.title}"] = row = _row(attack(family, seeds, options.runs))
-            print(f"{what}: {family.title}: {row}", flush=True)
+    jobs = [(what, attack, one) for one in ATTACKED for what, attack in _ATTACKS.items()]
+    jobs += [("set aside", attack_kept, one) for one in (*ATTACKED, CROWDED)]
+    for what, attack, family in jobs:
+        rows[f"{what}: {family.title}"] = row = _row(attack(family, seeds, options.runs))
+        print(f"{what}: {family.title}: {row}", flush=True)
     total = {key: sum(row[key] for row in rows.values()) for key in ("cases", "runs", "exceeded")}
     summary = {"command": f"--cases {options.cases} --runs {options.runs} --seed {options.seed}"}
     options.out.write_text(json.dumps({**summary, **total, "families": rows}, indent=1) + "\n")

@@ -101,6 +101,11 @@ class WarpSection:
         """The largest number of sectors asked of the memory of the GPU."""
         return self._most(lambda i: i.sectors)[0]
 
+    @cached_property
+    def outside_sectors(self) -> int:
+        """Largest number of sectors asked of it that are in no array which is set aside."""
+        return self._most(lambda i: i.sectors - i.kept_sectors)[0]
+
     def interference(self, units: frozenset[str]) -> int:
         """Largest sum of ``c_w(j)`` over the section, for a delayed warp w that uses ``units``.
 

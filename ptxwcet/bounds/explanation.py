@@ -121,8 +121,7 @@ def _waiting(analysis: BlockAnalysis, cycles: int) -> tuple[SectionExplanation, 
     """Waiting at the servers behind the units, shared out by what instructions ask of them."""
     if not cycles:
         return ()
-    server = analysis.machine.memory
-    each = 0 if server is None else server.server_cycles_per_1024_sectors.value
+    each = analysis.machine.cycles_per_1024_sectors
     served = served_by_instruction(
         analysis.workload, lambda one: 1024 * one.path_cycles + each * one.sectors
     )

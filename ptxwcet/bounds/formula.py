@@ -28,21 +28,27 @@ _MOST_PERIOD = 20_000
 class FormulaRow:
     """``values[r] + increments[r] * q`` at ``K = first + q * period + r``, ``r < period``.
 
-    It says so for ``first <= K <= last``; ``period`` is the number of values.
+    For ``first <= K <= last``; ``period`` is the number of values. Divided by ``divisor`` and
+    rounded up, where that is not 1.
     """
 
     first: int
     last: int
     values: tuple[int, ...]
     increments: tuple[int, ...]
+    divisor: int = 1
 
     @property
     def period(self) -> int:
-        """The distance in K after which each value recurs, larger by its increment."""
+        """After so many numbers the values are the same but for the increments."""
         return len(self.values)
 
     def at(self, number: int) -> int:
         """The value, of the row's form even outside of its range."""
+        return -(-self.parts(number) // self.divisor)
+
+    def parts(self, number: int) -> int:
+        """What is divided and rounded up to the value."""
         rounds, remainder = divmod(number - self.first, self.period)
         return self.values[remainder] + self.increments[remainder] * rounds
 
@@ -74,9 +80,9 @@ class Formula:
 def largest(progressions: Sequence[Progression]) -> tuple[int, int]:
     """The largest value, and a number that has it. Cost: linear."""
     ends = [
-        (piece.base + piece.slope * u, piece.numbers.first + piece.numbers.step * u)
-        for piece in progressions
-        for u in (0, piece.numbers.count - 1)
+        (one.base + one.slope * u, one.numbers.first + one.numbers.step * u)
+        for one in progressions
+        for u in (0, one.numbers.count - 1)
     ]
     value = max(end[0] for end in ends)
     return value, min(number for found, number in ends if found == value)
@@ -91,19 +97,20 @@ def value_at(progressions: Sequence[Progression], number: int) -> int:
     raise ValueError(f"{number} is in no progression")
 
 
-def formula_of(progressions: Sequence[Progression]) -> Formula:
+def formula_of(progressions: Sequence[Progression], divisor: int = 1) -> Formula:
     """The rows of a function whose progressions cover each number of a range once.
 
-    Raises Unsettled if that takes too many rows. Cost: about linear in progressions and rows, times
-    the periods.
+    Their values are in parts of a cycle: the function is rounded up after a division. Raises
+    Unsettled if that takes too many rows. Cost: about linear in progressions and rows, times the
+    periods.
     """
     long, points = _regions(progressions)
-    stretches = _absorb(_joined(long), points)
-    stretches += _runs(points)
-    stretches.sort(key=lambda row: row.first)
-    formula = Formula(tuple(_joined(stretches)))
+    rows = _absorb(_joined(long), points)
+    rows += _runs(points)
+    rows.sort(key=lambda row: row.first)
+    formula = Formula(tuple(_joined(rows)))
     _prove(formula, progressions)
-    return formula
+    return Formula(tuple(_joined(_divided(row, divisor) for row in formula.rows)))
 
 
 # --- guessing rows --------------------------------------------------------------------------------
@@ -111,25 +118,28 @@ def formula_of(progressions: Sequence[Progression]) -> Formula:
 
 def _regions(progressions: Sequence[Progression]) -> tuple[list[FormulaRow], dict[int, int]]:
     """Stretches on which the same progressions take turns, as rows; all other numbers alone."""
-    starts: dict[int, list[Progression]] = {}
-    for progression in progressions:
-        starts.setdefault(progression.numbers.first, []).append(progression)
-        starts.setdefault(progression.numbers.last + 1, [])
-    edges = sorted(starts)
-    active: list[Progression] = []
-    stretches: list[FormulaRow] = []
+    edges = {edge for one in progressions for edge in (one.numbers.first, one.numbers.last + 1)}
+    shortest = 2 * min(one.numbers.step for one in progressions)  # of a stretch that is a row
+    rows: list[FormulaRow] = []
+    alone: list[tuple[int, int]] = []
+    for begin, end in pairwise(sorted(edges)):
+        row = None
+        if end - begin >= shortest:
+            active = [one for one in progressions if one.numbers.first <= begin <= one.numbers.last]
+            row = _turn_taking(active, begin, end - 1)
+        if row is not None:
+            rows.append(row)
+        elif alone and alone[-1][1] == begin:
+            alone[-1] = alone[-1][0], end
+        else:
+            alone.append((begin, end))
+    if sum(end - begin for begin, end in alone) > _MOST_POINTS:
+        raise Unsettled("its values take too many rows to be written down")
     points: dict[int, int] = {}
-    for begin, end in pairwise(edges):
-        active = [one for one in active if one.numbers.last >= begin] + starts[begin]
-        stretch = _turn_taking(active, begin, end - 1)
-        if stretch is not None:
-            stretches.append(stretch)
-            continue
-        if len(points) + end - begin > _MOST_POINTS:
-            raise Unsettled("its values take too many rows to be written down")
-        for progression in active:
-            points.update(_members(progression, begin, end - 1))
-    return stretches, points
+    for begin, end in alone:
+        for one in progressions:
+            points.update(_members(one, begin, end - 1))
+    return rows, points
 
 
 def _turn_taking(active: Sequence[Progression], first: int, last: int) -> FormulaRow | None:
@@ -141,15 +151,15 @@ def _turn_taking(active: Sequence[Progression], first: int, last: int) -> Formul
         return None
     values: dict[int, int] = {}
     increments: dict[int, int] = {}
-    for progression in active:
-        for number, value in _members(progression, first, first + period - 1):
+    for one in active:
+        for number, value in _members(one, first, first + period - 1):
             values[number - first] = value
-            increments[number - first] = progression.slope * (period // progression.numbers.step)
+            increments[number - first] = one.slope * (period // one.numbers.step)
     order = range(period)
-    stretch = FormulaRow(
+    row = FormulaRow(
         first, last, tuple(values[i] for i in order), tuple(increments[i] for i in order)
     )
-    return _shortest(stretch)
+    return _shortest(row)
 
 
 def _members(one: Progression, first: int, last: int) -> Iterator[tuple[int, int]]:
@@ -161,23 +171,21 @@ def _members(one: Progression, first: int, last: int) -> Iterator[tuple[int, int
         yield numbers.first + numbers.step * u, one.base + one.slope * u
 
 
-def _shortest(stretch: FormulaRow) -> FormulaRow:
-    """The same function as a row with the smallest period that can express it."""
-    if len(set(stretch.increments)) > 1:
-        return stretch
-    total = stretch.increments[0]
-    for period in range(1, stretch.period):
-        if stretch.period % period:
+def _shortest(row: FormulaRow) -> FormulaRow:
+    """The row with the smallest period that does."""
+    if len(set(row.increments)) > 1:
+        return row
+    total = row.increments[0]
+    for period in range(1, row.period):
+        if row.period % period:
             continue
-        shorter = total * period // stretch.period
+        shorter = total * period // row.period
         if all(
-            stretch.at(stretch.first + i + period) == stretch.at(stretch.first + i) + shorter
-            for i in range(stretch.period)
+            row.at(row.first + i + period) == row.at(row.first + i) + shorter
+            for i in range(row.period)
         ):
-            return FormulaRow(
-                stretch.first, stretch.last, stretch.values[:period], (shorter,) * period
-            )
-    return stretch
+            return FormulaRow(row.first, row.last, row.values[:period], (shorter,) * period)
+    return row
 
 
 def _joined(rows: Iterable[FormulaRow]) -> list[FormulaRow]:
@@ -192,32 +200,44 @@ def _joined(rows: Iterable[FormulaRow]) -> list[FormulaRow]:
 
 
 def _same_form(one: FormulaRow, two: FormulaRow) -> bool:
-    if one.period != two.period:
+    if (one.period, one.divisor) != (two.period, two.divisor):
         return False
     places = range(two.first, two.first + 2 * two.period)
-    return all(one.at(place) == two.at(place) for place in places)
+    return all(one.parts(place) == two.parts(place) for place in places)
 
 
-def _absorb(stretches: Sequence[FormulaRow], points: dict[int, int]) -> list[FormulaRow]:
+def _divided(row: FormulaRow, divisor: int) -> FormulaRow:
+    """A row's values divided and rounded up, by the smallest divisor that does.
+
+    What divides all increments and steps is divided out at once: ``ceil(ceil(x / g) / d) =
+    ceil(x / (g d))``, and ``ceil((v + g i q) / g) = ceil(v / g) + i q``.
+    """
+    shared = gcd(divisor, *row.increments, *(value - row.values[0] for value in row.values))
+    values = tuple(-(-value // shared) for value in row.values)
+    increments = tuple(increment // shared for increment in row.increments)
+    return FormulaRow(row.first, row.last, values, increments, divisor // shared)
+
+
+def _absorb(rows: Sequence[FormulaRow], points: dict[int, int]) -> list[FormulaRow]:
     """Rows extended over the numbers beside them that they fit; those are taken from ``points``."""
     out = []
-    for stretch in stretches:
-        first, last = stretch.first, stretch.last
-        while points.get(first - 1) == stretch.at(first - 1):
+    for row in rows:
+        first, last = row.first, row.last
+        while points.get(first - 1) == row.at(first - 1):
             first -= 1
             del points[first]
-        while points.get(last + 1) == stretch.at(last + 1):
+        while points.get(last + 1) == row.at(last + 1):
             last += 1
             del points[last]
-        places = range(first, first + stretch.period)
-        increments = [stretch.at(place + stretch.period) - stretch.at(place) for place in places]
-        out.append(FormulaRow(first, last, tuple(map(stretch.at, places)), tuple(increments)))
+        places = range(first, first + row.period)
+        increments = [row.at(place + row.period) - row.at(place) for place in places]
+        out.append(FormulaRow(first, last, tuple(map(row.at, places)), tuple(increments)))
     return out
 
 
 def _runs(points: dict[int, int]) -> list[FormulaRow]:
     """Single numbers as constant and linear rows."""
-    stretches: list[FormulaRow] = []
+    rows: list[FormulaRow] = []
     numbers = sorted(points)
     place = 0
     while place < len(numbers):
@@ -230,9 +250,9 @@ def _runs(points: dict[int, int]) -> list[FormulaRow]:
             end += 1
         if step and end - place < 3:
             end, step = place + 1, 0
-        stretches.append(FormulaRow(first, numbers[end - 1], (points[first],), (step,)))
+        rows.append(FormulaRow(first, numbers[end - 1], (points[first],), (step,)))
         place = end
-    return stretches
+    return rows
 
 
 # --- proving them ---------------------------------------------------------------------------------
@@ -251,15 +271,15 @@ def _prove(formula: Formula, progressions: Sequence[Progression]) -> None:
                 assert _agree(row, one), f"row {row.first}..{row.last} is wrong"
 
 
-def _agree(stretch: FormulaRow, progression: Progression) -> bool:
+def _agree(row: FormulaRow, one: Progression) -> bool:
     """Whether both have the same values where both are defined."""
-    numbers: Range = progression.numbers
-    begin = max(0, -((numbers.first - stretch.first) // numbers.step))
-    end = min(numbers.count - 1, (stretch.last - numbers.first) // numbers.step)
-    turn = stretch.period // gcd(stretch.period, numbers.step)
+    numbers: Range = one.numbers
+    begin = max(0, -((numbers.first - row.first) // numbers.step))
+    end = min(numbers.count - 1, (row.last - numbers.first) // numbers.step)
+    turn = row.period // gcd(row.period, numbers.step)
     for u in range(begin, min(begin + turn, end + 1)):
         for place in (u, end - (end - u) % turn):
             number = numbers.first + numbers.step * place
-            if stretch.at(number) != progression.base + progression.slope * place:
+            if row.at(number) != one.base + one.slope * place:
                 return False
     return True

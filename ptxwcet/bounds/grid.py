@@ -14,7 +14,8 @@ Work counts on all sub-cores together. Two more bounds of an SM count the work o
 busiest sub-core alone: one lets its blocks run one after another, the other, for blocks without
 barriers, counts a block again for each block of a slot that it runs beside. The least is taken.
 
-Waiting at the memory that all SMs share is added to each form: all sectors of the grid, once.
+Waiting at the memory that all SMs share is added to each form: all sectors of the grid, once; and
+fewer where arrays are set aside in a cache.
 
 Example: 100 blocks of lambda 300 and Y 200 on 4 SMs with 2 slots: ``fewest`` has 24 blocks before
 the last start, 12 in a slot: 12 * 300 + 24 * 200 + (300 + 2 * 200) = 9,100.
@@ -29,7 +30,7 @@ from enum import Enum
 from fractions import Fraction
 from functools import cached_property
 from itertools import accumulate
-from math import ceil
+from math import ceil, gcd
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +40,8 @@ class BlockKind:
     ``slack_cycles`` is lambda, ``work_cycles`` Y. ``busiest_cycles`` is the work of the busiest
     sub-core, section by section; None if sub-cores share units, so that it is of no use.
     ``meets_barriers``: its warps wait for each other. ``sectors`` are those of 32 bytes that it has
-    the memory of the GPU serve.
+    the memory of the GPU serve, ``outside_sectors`` of which lie in no array that is set aside in a
+    cache (None: all).
     """
 
     count: int
@@ -48,6 +50,12 @@ class BlockKind:
     busiest_cycles: int | None = None
     meets_barriers: bool = True
     sectors: int = 0
+    outside_sectors: int | None = None
+
+    @property
+    def not_set_aside(self) -> int:
+        """Sectors in no array that is set aside in a cache: all, if nothing is said of them."""
+        return self.sectors if self.outside_sectors is None else self.outside_sectors
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,23 +75,77 @@ class CoRunner:
 
 
 @dataclass(frozen=True, slots=True)
+class SetAside:
+    """Arrays that a launch keeps in a cache before the memory (docs/methods/first-touch.md).
+
+    The cache takes ``cache_cycles_per_1024_sectors`` of all sectors. The memory moves at most
+    ``moved_sectors`` of these arrays, however often they are accessed.
+    """
+
+    cache_cycles_per_1024_sectors: int
+    moved_sectors: int
+
+
+@dataclass(frozen=True, slots=True)
 class MemoryServer:
-    """The memory of the GPU: what 1024 sectors take of it, and who shares it."""
+    """The memory of the GPU: what 1024 sectors take of it, and who shares it.
+
+    ``cycles_per_1024_sectors`` has what a cache before it takes. ``set_aside``: what need not be
+    fetched each time.
+    """
 
     cycles_per_1024_sectors: int = 0
     co_runner: CoRunner | None = None
+    set_aside: SetAside | None = None
 
-    def busy(self, sectors: int) -> int:
-        """Cycles in which it serves so many sectors, rounded up once."""
-        return -(-self.cycles_per_1024_sectors * sectors // 1024)
+    def busy(self, sectors: int, outside: int | None = None) -> int:
+        """Cycles in which it serves so many sectors, rounded up once.
 
-    def waiting(self, cycles: int, sectors: int) -> int:
-        """What is added to a bound of ``cycles`` for waiting behind so many sectors and others."""
-        own = self.busy(sectors)
+        ``outside`` of them, or all, are not in arrays that are set aside.
+        """
+        return -(-self._work(sectors, outside) // self._own_divisor)
+
+    @property
+    def divisor(self) -> int:
+        """The number of :meth:`parts` of a cycle."""
+        divisor = self._own_divisor
+        return divisor if self.co_runner is None else divisor * (1 - self.co_runner.rate).numerator
+
+    def parts(self, cycles: int, sectors: int, outside: int | None = None) -> int:
+        """A bound of ``cycles`` with :meth:`waiting` added, in parts of a cycle: affine in all.
+
+        Rounded up it is just that; with a co-runner of rate r, where two numbers are rounded up one
+        after the other, it may be more, by less than ``1 + 1 / (1 - r)``.
+        """
+        divisor, own = self._own_divisor, self._work(sectors, outside)
+        if self.co_runner is None:
+            return divisor * cycles + own
+        others = self.co_runner
+        total = divisor * (cycles + others.burst_cycles) + own + divisor - 1
+        return total * (1 - others.rate).denominator
+
+    def waiting(self, cycles: int, sectors: int, outside: int | None = None) -> int:
+        """What is added to a bound of ``cycles`` for waiting behind :meth:`busy` and others."""
+        own = self.busy(sectors, outside)
         if self.co_runner is None:
             return own
         others = self.co_runner
         return ceil((cycles + own + others.burst_cycles) / (1 - others.rate)) - cycles
+
+    @property
+    def _own_divisor(self) -> int:
+        cache = 0 if self.set_aside is None else self.set_aside.cache_cycles_per_1024_sectors
+        return 1024 // gcd(1024, self.cycles_per_1024_sectors, cache)
+
+    def _work(self, sectors: int, outside: int | None) -> int:
+        """What the sectors take, in parts of a cycle as the server alone has them."""
+        scale = 1024 // self._own_divisor
+        each = self.cycles_per_1024_sectors // scale
+        if self.set_aside is None:
+            return each * sectors
+        cache = self.set_aside.cache_cycles_per_1024_sectors // scale
+        moved = (sectors if outside is None else outside) + self.set_aside.moved_sectors
+        return cache * sectors + (each - cache) * moved
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +215,8 @@ def bound_grid(kinds: Sequence[BlockKind], dispatch: Dispatch) -> GridBound:
     forms = [_one_sm(grid)] if dispatch.sms == 1 else [_fewest(grid), _split(grid), _mean(grid)]
     least = min(forms, key=lambda bound: bound.cycles)
     sectors = sum(kind.count * kind.sectors for kind in kinds)
-    return replace(least, memory_cycles=dispatch.memory.waiting(least.cycles, sectors))
+    outside = sum(kind.count * kind.not_set_aside for kind in kinds)
+    return replace(least, memory_cycles=dispatch.memory.waiting(least.cycles, sectors, outside))
 
 
 def bounds_by_residency(
@@ -171,30 +234,37 @@ def bounds_by_residency(
     )
 
 
-def affine_bound(kind: BlockKind, dispatch: Dispatch, least_resident: int) -> int:
-    """A bound of blocks all alike for affine numbers, one of whose figures may be no single number.
+def affine_bound(kind: BlockKind, dispatch: Dispatch, least_resident: int, overhead: int) -> int:
+    """A bound of blocks all alike, affine in one of their figures or their number.
 
-    It holds for each number of resident blocks from ``least_resident`` to that of ``dispatch``, and
-    is that of the forms ``one SM`` and ``fewest`` if these are the same. Sub-cores, ``split`` and
-    ``mean`` may give less; waiting at the memory is rounded up for each block. Nobody else may use
-    the memory: what others take of it is no affine number. Cost: constant.
+    In parts of a cycle (``dispatch.memory.divisor``), with ``overhead`` cycles of the launch. It
+    holds for each number of resident blocks from ``least_resident`` to that of ``dispatch``, and is
+    that of the forms ``one SM`` and ``fewest`` if these are the same. ``split``, ``mean`` and
+    blocks side by side may give less. Cost: constant.
     """
-    assert dispatch.memory.co_runner is None, "others take a share of the time"
+    memory = dispatch.memory
+    cycles = _alike(kind, dispatch, least_resident)
+    sectors, outside = kind.count * kind.sectors, kind.count * kind.not_set_aside
+    return memory.parts(cycles, sectors, outside) + overhead * memory.divisor
+
+
+def _alike(kind: BlockKind, dispatch: Dispatch, least_resident: int) -> int:
+    """The form that :func:`affine_bound` takes, without what the memory adds."""
     blocks, work = kind.count, kind.work_cycles
     slack = kind.slack_cycles + dispatch.delay_cycles
     launcher = dispatch.gap_cycles * (blocks - 1)
-    launcher += blocks * dispatch.memory.busy(kind.sectors)
+    alone = slack + (work if kind.busiest_cycles is None else kind.busiest_cycles)
     if dispatch.sms == 1:
         passed = (blocks - 1) // least_resident
-        return blocks * work + passed * slack + slack + launcher
+        return min(blocks * work + passed * slack + slack, blocks * alone) + launcher
     before = (blocks - 1) // dispatch.sms
     together = min(dispatch.resident_blocks, blocks)
     if dispatch.breadth_first:
         together = min(together, before + 1)
     start = 0
     if before >= least_resident:
-        start = (before // least_resident) * slack + before * work
-    return start + slack + together * work + launcher
+        start = min((before // least_resident) * slack + before * work, before * alone)
+    return start + min(slack + together * work, together * alone) + launcher
 
 
 class _Largest:

@@ -45,7 +45,8 @@ def block_kind(analysis: BlockAnalysis, count: int) -> BlockKind:
     meets = not alone and any(
         not isinstance(step, BlockSection) or step.barrier is not None for step in analysis.steps
     )
-    return BlockKind(count, slack, demand.work + path, busiest, meets, memory.sectors)
+    work, served = demand.work + path, (memory.sectors, memory.outside_sectors)
+    return BlockKind(count, slack, work, busiest, meets, *served)
 
 
 class _Demands:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ptxwcet.bounds.analysis import BlockAnalysis, BlockSection, BlockStep
+from ptxwcet.bounds.grid import MemoryServer
 from ptxwcet.claims import Assumption, AssumptionState
 from ptxwcet.machine.model import Machine
 
@@ -33,15 +34,21 @@ LAUNCH_ALONE = replace(
 
 @dataclass(frozen=True, slots=True)
 class MemoryDemand:
-    """Cycles at the path of the SM, and sectors of the GPU's memory, of all warps of a block."""
+    """Cycles at the path of the SM, and sectors of the GPU's memory, of all warps of a block.
+
+    ``outside_sectors`` are in no array that is set aside in a cache.
+    """
 
     path_cycles: int = 0
     sectors: int = 0
+    outside_sectors: int = 0
 
     def plus(self, other: MemoryDemand, times: int = 1) -> MemoryDemand:
         """This demand plus ``times`` times the other one."""
         return MemoryDemand(
-            self.path_cycles + times * other.path_cycles, self.sectors + times * other.sectors
+            self.path_cycles + times * other.path_cycles,
+            self.sectors + times * other.sectors,
+            self.outside_sectors + times * other.outside_sectors,
         )
 
 
@@ -60,19 +67,19 @@ def _of_steps(steps: Sequence[BlockStep], classes: Sequence[int]) -> MemoryDeman
         if isinstance(step, BlockSection):
             for count, own in zip(classes, step.warps, strict=True):
                 if own is not None:
-                    demand = MemoryDemand(own.path_cycles, own.sectors)
+                    demand = MemoryDemand(own.path_cycles, own.sectors, own.outside_sectors)
                     total = total.plus(demand, count * step.multiplicity)
             continue
         ways = [_of_steps(way, classes) for way in step.alternatives]
         most = MemoryDemand(
             max((way.path_cycles for way in ways), default=0),
             max((way.sectors for way in ways), default=0),
+            max((way.outside_sectors for way in ways), default=0),
         )
         total = total.plus(most, step.multiplicity)
     return total
 
 
-def server_cycles(machine: Machine, sectors: int) -> int:
-    """Cycles in which the memory of the GPU serves so many sectors, rounded up once."""
-    each = 0 if machine.memory is None else machine.memory.server_cycles_per_1024_sectors.value
-    return -(-each * sectors // 1024) if each else 0
+def memory_alone(machine: Machine) -> MemoryServer:
+    """The memory of the GPU of a machine, which nobody else uses."""
+    return MemoryServer(machine.cycles_per_1024_sectors)

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from ptxwcet.bounds.analysis import BlockAnalysis, BlockSection, BlockStep, SubCore
-from ptxwcet.bounds.memory_servers import MEMORY_ALONE, memory_demand, server_cycles
+from ptxwcet.bounds.memory_servers import MEMORY_ALONE, memory_alone, memory_demand
 from ptxwcet.bounds.outcome import BlockBound, SectionBound, state_claim
 from ptxwcet.claims import Citation, Guarantee
 
@@ -35,6 +35,14 @@ def bound_safe(analysis: BlockAnalysis) -> BlockBound:
     PW404 if a profile does not settle. Cost: one profile
     a class and section, and a pass over the trees for each pair of classes.
     """
+    found = bound_before_memory(analysis)
+    serving = memory_alone(analysis.machine).busy(memory_demand(analysis).sectors)
+    claim = replace(found.claim, cycles=found.cycles + serving)
+    return replace(found, claim=claim, memory_cycles=found.memory_cycles + serving)
+
+
+def bound_before_memory(analysis: BlockAnalysis) -> BlockBound:
+    """:func:`bound_safe` less the cycles of the memory of the GPU, which alone are rounded."""
     sections = tuple(
         SectionBound.of(section, cycles) for section, cycles in worst_way(analysis, analysis.steps)
     )
@@ -46,8 +54,8 @@ def bound_safe(analysis: BlockAnalysis) -> BlockBound:
             cycles = isolated
             note = "one warp waits for no other: its isolated length bounds it"
     demand = memory_demand(analysis)
-    waiting = demand.path_cycles + server_cycles(analysis.machine, demand.sectors)
-    if server_cycles(analysis.machine, demand.sectors):
+    waiting = demand.path_cycles
+    if memory_alone(analysis.machine).cycles_per_1024_sectors and demand.sectors:
         analysis = replace(analysis, assumptions=(*analysis.assumptions, MEMORY_ALONE))
     claim = state_claim(analysis, cycles + waiting, "safe", Guarantee.SAFE_BOUND, _CITATIONS)
     return BlockBound("safe", claim, sections, note, waiting)

@@ -15,6 +15,7 @@ from ptxwcet.cli.paths import MACHINE, InputFile, OutputFolder
 from ptxwcet.machine.loader import DEFAULT_MACHINE, load_machine, machine_names
 from ptxwcet.machine.microbenchmarks import microbenchmark_files
 from ptxwcet.machine.model import (
+    CarveOutRules,
     DispatchRules,
     Machine,
     MemoryRules,
@@ -90,6 +91,9 @@ def show(name: str, mem_latency: int | None, form: str) -> None:
     if shown.memory is not None:
         echo("\nmemory")
         _print_table(("figure", "value", "evidence", "source"), list(_figures(shown.memory)))
+    if shown.carve_out is not None:
+        echo("\ncarve-out of the L2 cache")
+        _print_table(("figure", "value", "evidence", "source"), list(_figures(shown.carve_out)))
     echo("\nassumptions")
     _print_table(
         ("assumption", "state", "meaning", "source"),
@@ -197,7 +201,7 @@ def _facts(shown: Machine) -> Iterable[tuple[str, str]]:
 
 
 def _figures(
-    rules: OccupancyRules | DispatchRules | MemoryRules,
+    rules: OccupancyRules | DispatchRules | MemoryRules | CarveOutRules,
 ) -> Iterable[tuple[str, str, str, str]]:
     for field in fields(rules):
         figure = getattr(rules, field.name)

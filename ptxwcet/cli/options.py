@@ -151,7 +151,8 @@ _LAUNCH = (
         multiple=True,
         metavar="NAME=VALUE",
         help="Value of a scalar parameter, by index, PTX name or CUDA name; a range as 1..4096; "
-        "of a pointer of what it is a multiple, as align:16.",
+        "of a pointer of what it is a multiple, as align:16, or how large its array is, which is "
+        "set aside in the L2 cache, as bytes:65536.",
     ),
     launch_file(),
     SOURCE,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from ptxwcet.bounds.analysis import BlockAnalysis
@@ -18,11 +18,12 @@ from ptxwcet.bounds.grid import (
     Dispatch,
     GridBound,
     MemoryServer,
+    affine_bound,
     bounds_by_residency,
 )
 from ptxwcet.bounds.grid_demand import block_kind
 from ptxwcet.bounds.grid_scope import grid_refusal
-from ptxwcet.bounds.memory_servers import LAUNCH_ALONE
+from ptxwcet.bounds.memory_servers import LAUNCH_ALONE, memory_alone
 from ptxwcet.claims import (
     Assumption,
     AssumptionState,
@@ -31,6 +32,7 @@ from ptxwcet.claims import (
     Refusal,
     TimingClaim,
 )
+from ptxwcet.compose.carve_out import assumptions_of_arrays, set_aside_in
 from ptxwcet.compose.occupancy import missing_rules
 from ptxwcet.compose.residency import LaunchedBlock, Residency, find_residency
 from ptxwcet.compose.wishes import GridWishes
@@ -112,6 +114,7 @@ def kinds_of_blocks(
             max(alone) if len(alone) == len(kinds) else None,
             any(kind.meets_barriers for kind in kinds),
             max(kind.sectors for kind in kinds),
+            max(kind.not_set_aside for kind in kinds),
         ),
     )
 
@@ -129,6 +132,13 @@ class LaunchRules:
     overhead_cycles: int
     assumptions: tuple[Assumption, ...]
 
+    def of_blocks_alike(self, kind: BlockKind) -> int:
+        """The bound of a launch of blocks all alike for affine numbers, overhead included.
+
+        In parts of a cycle (``dispatch.memory.divisor``): :func:`ptxwcet.bounds.grid.affine_bound`.
+        """
+        return affine_bound(kind, self.dispatch, self.residency.least, self.overhead_cycles)
+
     def claim(self, cycles: int, assumptions: Iterable[Assumption]) -> TimingClaim:
         """The claim of a bound of launches whose blocks rest on ``assumptions``."""
         in_turn = self.dispatch.breadth_first
@@ -145,7 +155,8 @@ def launch_rules(
     """The rules for launches of a kernel; a Refusal says what keeps them from being bounded.
 
     Raises PtxwcetError for what cannot be launched so: PW316 (a block that no SM holds), PW319
-    (more SMs than there are), PW323 (co-runners), PW426. Cost: linear in the kernel.
+    (more SMs than there are), PW323 (co-runners), PW326 (arrays set aside), PW426. Cost: linear
+    in the kernel.
     """
     refusal = grid_refusal(block.kernel)
     if refusal is not None:
@@ -158,8 +169,9 @@ def launch_rules(
     if rules is None:
         return Refusal(f"machine {machine.name} does not say how blocks of a launch start")
     in_turn = machine.assumption(BREADTH_FIRST).state is not AssumptionState.DOUBTFUL
-    each = 0 if machine.memory is None else machine.memory.server_cycles_per_1024_sectors.value
-    server = _memory_server(each, machine, wishes)
+    server, set_aside = _memory_server(machine, wishes), set_aside_in(block, machine)
+    if set_aside is not None:
+        server = replace(server, set_aside=set_aside)
     dispatch = Dispatch(
         sms,
         residency.most,
@@ -168,14 +180,14 @@ def launch_rules(
         in_turn,
         server,
     )
-    assumptions = list(residency.assumptions)
+    assumptions = [*residency.assumptions, *assumptions_of_arrays(block)]
     if wishes.sms is not None:
         text = f"the launch has {sms} of the SMs of the GPU"
         assumptions.append(Assumption("sms", text, AssumptionState.ASSUMED, "--sms"))
     if server.co_runner is not None:
         text = f"others move at most so many bytes at once, and GB a second: {wishes.co_runner}"
         assumptions.append(Assumption("co-runner", text, AssumptionState.ASSUMED, "--co-runner"))
-    elif each:
+    elif machine.cycles_per_1024_sectors:
         assumptions.append(LAUNCH_ALONE)
     overhead = rules.launch_overhead_cycles.value
     return LaunchRules(machine, dispatch, residency, overhead, tuple(assumptions))
@@ -216,11 +228,12 @@ def bound_launch(
     return LaunchBound(claim, worst, kinds, rules.dispatch.sms, residency, overhead, least)
 
 
-def _memory_server(each: int, machine: Machine, wishes: GridWishes) -> MemoryServer:
+def _memory_server(machine: Machine, wishes: GridWishes) -> MemoryServer:
     """The memory of the GPU, and who shares it. Raises PtxwcetError (PW323)."""
+    alone = memory_alone(machine)
     if wishes.co_runner is None:
-        return MemoryServer(each)
-    plain = MemoryServer(each)
+        return alone
+    each = alone.cycles_per_1024_sectors
     said = re.fullmatch(r"(\d{1,15}) *, *(\d{1,9}(?:\.\d{1,9})?)", wishes.co_runner.strip())
     if said is None or not each:
         what = "is not BYTES,GB/S" if said is None else f": {machine.name} has no memory to share"
@@ -229,7 +242,7 @@ def _memory_server(each: int, machine: Machine, wishes: GridWishes) -> MemorySer
     rate = sectors * each / 1024 / (machine.clock_mhz * 10**6)
     if rate >= 1:
         raise _no_co_runner(f"--co-runner {wishes.co_runner} leaves the memory no time")
-    return MemoryServer(each, CoRunner(plain.busy(-(-int(said[1]) // SECTOR)), rate))
+    return MemoryServer(each, CoRunner(alone.busy(-(-int(said[1]) // SECTOR)), rate))
 
 
 def _no_co_runner(message: str) -> PtxwcetError:

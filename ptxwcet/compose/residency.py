@@ -28,7 +28,8 @@ class LaunchedBlock:
     """A block as far as residency depends on it; what nobody says is None.
 
     ``static_shared_bytes``: its variables, at least and at most. ``names_dynamic``: it has shared
-    memory whose size the launch sets. ``said_by``: who says the registers.
+    memory whose size the launch sets. ``said_by``: who says the registers. ``arrays``: names and
+    bytes of those that the launch sets aside in the L2 cache.
     """
 
     kernel: Kernel
@@ -38,6 +39,7 @@ class LaunchedBlock:
     dynamic_shared_bytes: int | None = None
     registers: int | None = None
     said_by: str = ""
+    arrays: tuple[tuple[str, int], ...] = ()
 
     @property
     def most_registers(self) -> int | None:

@@ -99,7 +99,8 @@ class Launch:
     module's ``.const`` variables hold while the kernel runs; what is in neither is not known.
     ``names`` are those of parameters in the CUDA source, by PTX name, for people. ``arrays`` says
     of pointers, by PTX name, in which range the integers lie that the kernel loads through them,
-    ``alignments`` of how many bytes they are multiples.
+    ``alignments`` of how many bytes they are multiples, ``sizes`` in how many bytes from there on
+    all lies that is accessed through them: arrays that are set aside in the L2 cache.
     """
 
     block: Dim3
@@ -111,6 +112,7 @@ class Launch:
     names: Mapping[str, str] = field(default_factory=dict)
     arrays: Mapping[str, ArrayRange] = field(default_factory=dict)
     alignments: Mapping[str, int] = field(default_factory=dict)
+    sizes: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def threads(self) -> int:

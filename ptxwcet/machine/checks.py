@@ -37,7 +37,7 @@ _SCALARS: Mapping[str, type] = {
     "memory_latency_cycles": int,
 }
 _TABLES = ("limits", "units", "sources", "ops", "satisfies")
-_OPTIONAL_TABLES = ("occupancy", "dispatch", "memory", "makespan")
+_OPTIONAL_TABLES = ("occupancy", "dispatch", "memory", "carve_out", "makespan")
 _LETTERS = ("L", "C")
 LIMITS = (
     "threads_per_block",
@@ -72,7 +72,17 @@ _MEMORY: Mapping[str, tuple[int, int]] = {
     "path_pass_cycles": (0, MOST_CYCLES),
     "server_cycles_per_1024_sectors": (0, 1024 * MOST_CYCLES),
 }
-FIGURES = {"occupancy": _OCCUPANCY, "dispatch": _DISPATCH, "memory": _MEMORY}
+_CARVE_OUT: Mapping[str, tuple[int, int]] = {
+    "carve_out_bytes": (1, 1 << 40),
+    "unit_bytes": (32, 1 << 16),
+    "cache_cycles_per_1024_sectors": (0, 1024 * MOST_CYCLES),
+}
+FIGURES = {
+    "occupancy": _OCCUPANCY,
+    "dispatch": _DISPATCH,
+    "memory": _MEMORY,
+    "carve_out": _CARVE_OUT,
+}
 """The optional tables of figures, with their keys."""
 _RANGES: Mapping[str, tuple[int, int]] = {
     "taken_branch_bubble_cycles": (0, MOST_CYCLES),

@@ -24,6 +24,7 @@ from ptxwcet.machine.checks import (
     locate,
 )
 from ptxwcet.machine.model import (
+    CarveOutRules,
     DispatchRules,
     Evidence,
     Figure,
@@ -196,6 +197,7 @@ def _build(data: Table, memory_latency: int) -> Machine:
         occupancy=OccupancyRules(**figures["occupancy"]) if "occupancy" in data else None,
         dispatch=DispatchRules(**figures["dispatch"]) if "dispatch" in data else None,
         memory=MemoryRules(**figures["memory"]) if "memory" in data else None,
+        carve_out=CarveOutRules(**figures["carve_out"]) if "carve_out" in data else None,
         makespan_letters=MappingProxyType(dict(data.get("makespan", {}))),
     )
 

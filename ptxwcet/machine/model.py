@@ -144,6 +144,19 @@ class MemoryRules:
     server_cycles_per_1024_sectors: Figure
 
 
+@dataclass(frozen=True, slots=True)
+class CarveOutRules:
+    """The part of the L2 cache that a launch may set aside (docs/methods/first-touch.md).
+
+    It has ``carve_out_bytes``, is filled in units of ``unit_bytes``, and the cache, which lies
+    between the SMs and the memory of the GPU, takes ``cache_cycles_per_1024_sectors`` of any.
+    """
+
+    carve_out_bytes: Figure
+    unit_bytes: Figure
+    cache_cycles_per_1024_sectors: Figure
+
+
 @dataclass(frozen=True)
 class Machine:
     """A machine file, resolved for one global-memory latency.
@@ -152,7 +165,7 @@ class Machine:
     ``ret`` and ``exit`` are issued like other instructions. ``satisfies`` holds every known
     assumption. ``occupancy`` is None if the machine file does not say how many blocks run at once,
     ``dispatch`` if it does not say how they start, ``memory`` if each access of an op class costs
-    the same, whatever its addresses.
+    the same, whatever its addresses, ``carve_out`` if nothing of the L2 cache can be set aside.
     ``makespan_letters`` says of units whether they are load/store units (L) or cores
     (C) to the makespan methods; a unit that it does not name is neither.
     """
@@ -176,6 +189,15 @@ class Machine:
     occupancy: OccupancyRules | None = None
     dispatch: DispatchRules | None = None
     memory: MemoryRules | None = None
+    carve_out: CarveOutRules | None = None
+
+    @property
+    def cycles_per_1024_sectors(self) -> int:
+        """What the cache, if it counts, and the memory of the GPU take together, one by one."""
+        cache = 0 if self.carve_out is None else self.carve_out.cache_cycles_per_1024_sectors.value
+        return cache + (
+            0 if self.memory is None else self.memory.server_cycles_per_1024_sectors.value
+        )
 
     def unit(self, name: str) -> FunctionalUnit:
         """The unit of that name. Raises KeyError if the machine has none."""

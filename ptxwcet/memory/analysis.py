@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy as np
 from ptxwcet.flow.flow_graph import FlowGraph
 from ptxwcet.flow.launch import WARP_SIZE, Launch
 from ptxwcet.ir.kernel import Instruction, Space
+from ptxwcet.memory.arrays import accesses_kept, require_accessed
 from ptxwcet.memory.counting import (
     LINE,
     SECTOR,
@@ -36,7 +37,8 @@ class Transactions:
     """What one execution of an access takes of a warp at most, by kind; 0 of kinds that it has not.
 
     ``serial`` are lanes of an atomic operation on one word of global memory, one after the other;
-    in shared memory each is a pass.
+    in shared memory each is a pass. ``kept`` of the sectors lie in arrays whose sizes the launch
+    states.
     """
 
     sectors: int = 0
@@ -44,6 +46,7 @@ class Transactions:
     passes: int = 0
     words: int = 0
     serial: int = 0
+    kept: int = 0
 
     def with_most(self, other: Transactions) -> Transactions:
         """The larger number of each kind."""
@@ -53,6 +56,7 @@ class Transactions:
             max(self.passes, other.passes),
             max(self.words, other.words),
             max(self.serial, other.serial),
+            max(self.kept, other.kept),
         )
 
     def plus(self, other: Transactions) -> Transactions:
@@ -63,6 +67,7 @@ class Transactions:
             self.passes + other.passes,
             self.words + other.words,
             self.serial + other.serial,
+            self.kept + other.kept,
         )
 
 
@@ -122,18 +127,24 @@ def analyse_accesses(graph: FlowGraph, launch: Launch) -> KernelAccesses:
     """Every access of a kernel, whether a run comes to it or not.
 
     Cost: some evaluations of each instruction (:class:`~ptxwcet.memory.lanes.LaneAnalysis`),
-    whatever the trip counts.
+    whatever the trip counts. Raises PtxwcetError (PW326) for an array of a stated size that none is
+    sure to be of.
     """
     lanes = LaneAnalysis(graph, launch)
     found = []
     counted: _Counted = {}
     known: dict[tuple[object, ...], _Found] = {}
+    kept = accesses_kept(graph.kernel, launch)
+    require_accessed(graph.kernel, launch, kept)
     for index, access in lanes.accesses:
         value = lanes.address(access.address) if access.times == 1 else None
         key = *_kind(access), access.times, value
         if key not in known:
             known[key] = _analysed(access, value, lanes.there, counted)
-        found.append(AnalysedAccess(index, access, *known[key]))
+        analysed = AnalysedAccess(index, access, *known[key])
+        if index in kept:
+            analysed = replace(analysed, most=replace(analysed.most, kept=analysed.most.sectors))
+        found.append(analysed)
     names = [one.name for one in graph.kernel.parameters]
     used = (lanes.pointers, lanes.aligned, lanes.given)
     return KernelAccesses(tuple(found), *(tuple(n for n in names if n in each) for each in used))

@@ -1,61 +1,66 @@
 """A row of a formula in words that people use: ``1,234 + 56*ceil((K - 3)/32)``.
 
-A row with one step a period is written with ``ceil``, any other as a table over the remainder.
+A row with one step a period is written with ``ceil``, any other as a table over the remainder. What
+is divided and rounded up keeps its whole part outside: ``1,234 + 5*K + ceil((7 + 3*K)/16)``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import gcd
 
 from ptxwcet.bounds.formula import FormulaRow
 
 
-def row_text(piece: FormulaRow, name: str) -> tuple[str, ...]:
+def row_text(row: FormulaRow, name: str) -> tuple[str, ...]:
     """One line; for a table over remainders a line that defines q and r, then one for each.
 
     Cost: linear in the period.
     """
     name = name if name.isidentifier() else f"[{name}]"
-    if piece.first == piece.last:
-        return (f"{piece.at(piece.first):,}",)
-    if piece.period == 1:
-        slope = piece.increments[0]
-        return (_sum(piece.at(piece.first) - slope * piece.first, slope, name),)
-    return _staircase(piece, name) or _table(piece, name)
+    if row.first == row.last:
+        return (f"{row.at(row.first):,}",)
+    if row.period == 1:
+        slope = row.increments[0]
+        return (_sum(row.parts(row.first) - slope * row.first, ((slope, name),), row.divisor),)
+    return _staircase(row, name) or _table(row, name)
 
 
-def _staircase(piece: FormulaRow, name: str) -> tuple[str, ...]:
-    """The text of a formula that is constant but for one step a period; empty for any other."""
-    step = piece.increments[0]
+def _staircase(row: FormulaRow, name: str) -> tuple[str, ...]:
+    """A row that is constant but for one step a period; empty if it is not."""
+    step = row.increments[0]
     jumps = [
         number
-        for number in range(piece.first + 1, piece.first + piece.period + 1)
-        if piece.at(number) != piece.at(number - 1)
+        for number in range(row.first + 1, row.first + row.period + 1)
+        if row.parts(number) != row.parts(number - 1)
     ]
-    if len(jumps) != 1 or len(set(piece.increments)) > 1:
+    if len(jumps) != 1 or len(set(row.increments)) > 1:
         return ()
-    rounds, offset = divmod(jumps[0] - 1, piece.period)
-    base = piece.at(jumps[0]) - step * (rounds + 1)
-    return (_sum(base, step, f"ceil({_fraction(name, offset, piece.period)})"),)
+    rounds, offset = divmod(jumps[0] - 1, row.period)
+    base = row.parts(jumps[0]) - step * (rounds + 1)
+    stairs = f"ceil({_fraction(name, offset, row.period)})"
+    return (_sum(base, ((step, stairs),), row.divisor),)
 
 
-def _table(piece: FormulaRow, name: str) -> tuple[str, ...]:
-    """A line that defines q and r, then one for each run of remainders on one straight line."""
+def _table(row: FormulaRow, name: str) -> tuple[str, ...]:
+    """Runs of remainders."""
     # the steepest step begins a round
-    steps = {offset: abs(piece.at(offset) - piece.at(offset - 1)) for offset in range(piece.period)}
-    offset = max(steps, key=lambda candidate: (steps[candidate], -candidate))
+    places = range(row.period)
+    steps = {offset: abs(row.parts(offset) - row.parts(offset - 1)) for offset in places}
+    offset = max(steps, key=lambda one: (steps[one], -one))
     rest = f"({name} - {offset:,})" if offset else name
     lines = [
-        f"with q = floor({_fraction(name, offset, piece.period)}), r = {rest} mod {piece.period:,}"
+        f"with q = floor({_fraction(name, offset, row.period)}), r = {rest} mod {row.period:,}"
     ]
-    values = [piece.at(offset + r) for r in range(piece.period)]
-    increments = [piece.at(offset + r + piece.period) - values[r] for r in range(piece.period)]
+    values = [row.parts(offset + r) for r in places]
+    increments = [row.parts(offset + r + row.period) - values[r] for r in places]
     begin = 0
-    while begin < piece.period:
+    while begin < row.period:
         end, slope = _run(values, increments, begin)
         where = f"r = {begin:,}" if end == begin + 1 else f"r = {begin:,} to {end - 1:,}"
-        text = _sum(values[begin] - slope * begin, slope, "r")
-        lines.append(f"{where}: {text}{_term(increments[begin], 'q')}")
+        base = values[begin] - slope * begin
+        text = _sum(base, ((slope, "r"), (increments[begin], "q")), row.divisor)
+        lines.append(f"{where}: {text}")
         begin = end
     return tuple(lines)
 
@@ -77,12 +82,27 @@ def _fraction(name: str, offset: int, period: int) -> str:
     return f"({name} - {offset:,})/{period:,}" if offset else f"{name}/{period:,}"
 
 
-def _sum(base: int, slope: int, factor: str) -> str:
-    if not slope:
-        return f"{base:,}"
-    if not base and slope > 0:
-        return _term(slope, factor)[3:]
-    return f"{base:,}{_term(slope, factor)}"
+_Terms = Sequence[tuple[int, str]]
+
+
+def _sum(base: int, terms: _Terms, divisor: int) -> str:
+    """A sum divided and rounded up, its whole part apart."""
+    shared = gcd(divisor, *(size for size, _ in terms))
+    base, divisor = -(-base // shared), divisor // shared
+    terms = [(size // shared, factor) for size, factor in terms]
+    if divisor == 1:
+        return _plain_sum(base, terms)
+    whole = _plain_sum(base // divisor, [(size // divisor, factor) for size, factor in terms])
+    rest = _plain_sum(base % divisor, [(size % divisor, factor) for size, factor in terms])
+    rounded = f"ceil(({rest})/{divisor:,})" if " " in rest else f"ceil({rest}/{divisor:,})"
+    return rounded if whole == "0" else f"{whole} + {rounded}"
+
+
+def _plain_sum(base: int, terms: _Terms) -> str:
+    text = "".join(_term(size, factor) for size, factor in terms)
+    if base or not text:
+        return f"{base:,}{text}"
+    return text[3:] if text.startswith(" + ") else f"{base:,}{text}"
 
 
 def _term(slope: int, factor: str) -> str:

@@ -20,7 +20,8 @@ from ptxwcet.support.diagnostics import Diagnostic
 class FormulaRowData:
     """Cycles for ``first <= K <= last``: ``values[r] + increments[r] * q``.
 
-    With ``K = first + q * period + r`` and ``0 <= r < period``. ``text`` says the same for people.
+    With ``K = first + q * period + r`` and ``0 <= r < period``; divided by ``divisor`` and rounded
+    up (1 where nothing is rounded). ``text`` says the same for people.
     """
 
     first: int
@@ -28,6 +29,7 @@ class FormulaRowData:
     period: int
     values: tuple[int, ...]
     increments: tuple[int, ...]
+    divisor: int
     text: tuple[str, ...]
 
 
@@ -96,16 +98,16 @@ def build_symbolic_report(
     return SymbolicReport(*machine_head(answer), rows)
 
 
-def _bounded(clock_mhz: int, bound: SymbolicBound) -> SymbolicKernel:
-    claim, parameter = bound.claim, bound.parameter
+def _bounded(clock_mhz: int, row: SymbolicBound) -> SymbolicKernel:
+    claim, parameter = row.claim, row.parameter
     return SymbolicKernel(
-        kernel=bound.kernel.name,
-        readable=bound.kernel.readable,
-        block=bound.launch.block,
-        grid=bound.launch.grid,
-        parameters=tuple(sorted(bound.launch.parameters.items())),
-        parameter_names=name_rows(bound.launch),
-        warp_count=bound.launch.warps,
+        kernel=row.kernel.name,
+        readable=row.kernel.readable,
+        block=row.launch.block,
+        grid=row.launch.grid,
+        parameters=tuple(sorted(row.launch.parameters.items())),
+        parameter_names=name_rows(row.launch),
+        warp_count=row.launch.warps,
         parameter=parameter.name,
         name=parameter.shown,
         low=parameter.low,
@@ -114,14 +116,14 @@ def _bounded(clock_mhz: int, bound: SymbolicBound) -> SymbolicKernel:
         guarantee=claim.guarantee.value,
         assumptions=assumption_rows(claim),
         citations=tuple(f"{citation.paper}, {citation.place}" for citation in claim.citations),
-        rows=_rows(bound.formula, parameter),
+        rows=_rows(row.formula, parameter),
         largest_cycles=claim.cycles,
-        largest_at=bound.largest_at,
+        largest_at=row.largest_at,
         microseconds=round(claim.cycles / clock_mhz, 3),
-        launch=_launch(bound.launched, parameter, clock_mhz)
-        if isinstance(bound.launched, LaunchFormula)
+        launch=_launch(row.launched, parameter, clock_mhz)
+        if isinstance(row.launched, LaunchFormula)
         else None,
-        launch_not_bounded=bound.launched.reason if isinstance(bound.launched, Refusal) else "",
+        launch_not_bounded=row.launched.reason if isinstance(row.launched, Refusal) else "",
     )
 
 
@@ -140,12 +142,13 @@ def _launch(launched: LaunchFormula, parameter: OpenParameter, clock_mhz: int) -
 def _rows(formula: Formula, parameter: OpenParameter) -> tuple[FormulaRowData, ...]:
     return tuple(
         FormulaRowData(
-            piece.first,
-            piece.last,
-            piece.period,
-            piece.values,
-            piece.increments,
-            row_text(piece, parameter.shown),
+            one.first,
+            one.last,
+            one.period,
+            one.values,
+            one.increments,
+            one.divisor,
+            row_text(one, parameter.shown),
         )
-        for piece in formula.rows
+        for one in formula.rows
     )

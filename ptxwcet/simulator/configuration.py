@@ -44,8 +44,8 @@ class Way:
 class SmConfiguration:
     """Schedulers (sub-cores) of the SM and servers of each unit (not listed: one a scheduler).
 
-    ``memory_cycles``: cycles in which the memory of the GPU serves 1024 sectors; 0 if nothing ever
-    waits for it.
+    ``memory_cycles``: cycles in which the memory of the GPU, with a cache that lies before it,
+    serves 1024 sectors; 0 if nothing ever waits for it.
     """
 
     schedulers: int = 1
@@ -60,8 +60,7 @@ class SmConfiguration:
     def of(machine: Machine) -> SmConfiguration:
         """The shape that a machine file describes."""
         servers = {unit.name: unit.count for unit in machine.units}
-        memory = machine.memory
-        each = 0 if memory is None else memory.server_cycles_per_1024_sectors.value
+        each = machine.cycles_per_1024_sectors
         return SmConfiguration(machine.schedulers_per_sm, servers, each)
 
     def way_of(self, instruction: TimedInstruction) -> Way:

@@ -14,6 +14,7 @@ import re
 from dataclasses import replace
 
 from ptxwcet.claims import Refusal
+from ptxwcet.compose.carve_out import require_grid
 from ptxwcet.compose.launch_bound import LaunchRules, launch_rules
 from ptxwcet.flow.facts.parameters import find_parameter, parse_parameters
 from ptxwcet.flow.facts.stated import FactSource, ParameterFact
@@ -64,7 +65,7 @@ def bound_symbolic(request: Request, symbolic: str) -> SymbolicAnswer:
         def rules(launch: Launch) -> LaunchRules | Refusal:
             said = wishes.of(kernel)
             parts = opened.module, opened.launched, said
-            return launch_rules(launched_block(whole, launch.threads, *parts), machine, said)
+            return launch_rules(launched_block(whole, launch, *parts), machine, said)
 
         blocks = _open_blocks(kernel, opened, symbolic)
         if blocks is not None:
@@ -73,6 +74,7 @@ def bound_symbolic(request: Request, symbolic: str) -> SymbolicAnswer:
             analysis = analyse_kernel(whole, launch, machine, facts, unknown_at_worst=worst)
             return analyse_symbolic_blocks(analysis, blocks, rules(launch))
         launch, parameter = _open_parameter(kernel, opened, symbolic)
+        require_grid(launch, kernel.span)
         if launch.grid is None:
             wishes.require_no_co_runner()
         return analyse_symbolic(

@@ -13,12 +13,13 @@ from functools import cached_property, partial
 
 from ptxwcet.analysed import KernelAnalysis
 from ptxwcet.bounds.analysis import BlockAnalysis, analyse_block
-from ptxwcet.bounds.envelope import upper_envelope
+from ptxwcet.bounds.envelope import side_by_side, upper_envelope
 from ptxwcet.bounds.formula import Formula, formula_of, largest, value_at
-from ptxwcet.bounds.grid import BlockKind, affine_bound
+from ptxwcet.bounds.grid import BlockKind
 from ptxwcet.bounds.grid_demand import block_kind
+from ptxwcet.bounds.memory_servers import memory_alone, memory_demand
 from ptxwcet.bounds.parametric import Progression, Range, Unsettled, carried, solve
-from ptxwcet.bounds.safe import bound_safe
+from ptxwcet.bounds.safe import bound_before_memory
 from ptxwcet.claims import Assumption, AssumptionState, Guarantee, Refusal, TimingClaim
 from ptxwcet.compose.launch_bound import LaunchRules, kinds_of_blocks
 from ptxwcet.flow.facts.assumptions import fact_assumptions
@@ -40,6 +41,8 @@ from ptxwcet.timing.programs import build_workload
 # Single values whose bound is compared with a formula on inexact paths, the largest: each costs a
 # path extraction. The formula is safe without.
 _MOST_COMPARED = 16
+# Figures of a block that the bound of a launch takes.
+_FIGURES = ("slack_cycles", "work_cycles", "busiest_cycles", "sectors", "outside_sectors")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,10 +85,12 @@ class LaunchFormula:
     largest_at: int
 
     @staticmethod
-    def of(values: Sequence[Progression], claim: Callable[[int], TimingClaim]) -> LaunchFormula:
-        """The formula that has the values. Raises Unsettled."""
-        cycles, place = largest(values)
-        return LaunchFormula(formula_of(values), claim(cycles), place)
+    def of(
+        values: Sequence[Progression], divisor: int, claim: Callable[[int], TimingClaim]
+    ) -> LaunchFormula:
+        """The formula of the values, in parts of a cycle. Raises Unsettled."""
+        parts, place = largest(values)
+        return LaunchFormula(formula_of(values, divisor), claim(-(-parts // divisor)), place)
 
 
 def analyse_symbolic(
@@ -104,46 +109,44 @@ def analyse_symbolic(
     for a refusal, PW543 if there is no formula. Cost: independent of the width of the range.
     """
     job = _Job(kernel, launch, machine, facts, parameter, unknown_at_worst=unknown_at_worst)
-    bound = job.bound()
+    found = job.bound()
     if launch.grid is None or rules is None:
-        return bound
+        return found
     if isinstance(rules, Refusal):
-        return replace(bound, launched=rules)
-    return replace(bound, launched=job.bound_of_launch(math.prod(launch.grid), rules))
+        return replace(found, launched=rules)
+    return replace(found, launched=job.bound_of_launch(math.prod(launch.grid), rules))
 
 
 def analyse_symbolic_blocks(
-    analysis: KernelAnalysis, blocks: OpenParameter, rules: LaunchRules | Refusal
+    row: KernelAnalysis, blocks: OpenParameter, rules: LaunchRules | Refusal
 ) -> SymbolicBound:
     """The bound of launches of any grid as a formula of the number of its blocks.
 
-    ``analysis`` is that for any grid: all blocks have the largest slack and the largest work of
+    ``row`` is the analysis for any grid: all blocks have the largest slack and the largest work of
     any. Raises PtxwcetError (PW543) without a formula, PW404. Cost: independent of the range.
     """
     if isinstance(rules, Refusal):
-        raise _no_formula(analysis.kernel, blocks, rules.reason)
-    if rules.dispatch.memory.co_runner is not None:
-        reason = "others have the memory of the GPU for a share of the time (--co-runner)"
-        raise _no_formula(analysis.kernel, blocks, reason)
-    (kind,) = kinds_of_blocks([(piece.analysis, None) for piece in analysis.pieces], (1, 1, 1))
+        raise _no_formula(row.kernel, blocks, rules.reason)
+    (kind,) = kinds_of_blocks([(piece.analysis, None) for piece in row.pieces], (1, 1, 1))
     numbers = Range(blocks.low, 1, blocks.high - blocks.low + 1)
-
-    def cycles(u: int) -> int:
-        many = replace(kind, count=blocks.low + u)
-        bound = affine_bound(many, rules.dispatch, rules.residency.least)
-        return bound + rules.overhead_cycles
-
-    block = analysis.worst.bound.claim
-    assumptions = [one for piece in analysis.pieces for one in piece.analysis.assumptions]
+    divisor = rules.dispatch.memory.divisor
+    values: list[Progression] = []
+    block = row.worst.bound.claim
+    assumptions = [one for piece in row.pieces for one in piece.analysis.assumptions]
     try:
-        values = tuple(carried(solve(cycles, numbers.count), numbers))
-        launched = LaunchFormula.of(values, lambda most: rules.claim(most, assumptions))
+        for some in numbers.residues(rules.dispatch.sms):
+            solved = solve(partial(_bound_of_many, rules, kind, some), some.count)
+            values += carried(solved, some)
+        launched = LaunchFormula.of(values, divisor, lambda most: rules.claim(most, assumptions))
         of_block = formula_of((Progression(numbers, block.cycles, 0),))
     except Unsettled as unsettled:
-        raise _no_formula(analysis.kernel, blocks, unsettled.reason) from None
-    return SymbolicBound(
-        analysis.kernel, analysis.launch, blocks, of_block, block, blocks.low, launched
-    )
+        raise _no_formula(row.kernel, blocks, unsettled.reason) from None
+    return SymbolicBound(row.kernel, row.launch, blocks, of_block, block, blocks.low, launched)
+
+
+def _bound_of_many(rules: LaunchRules, kind: BlockKind, counts: Range, u: int) -> int:
+    """The bound of so many blocks, the u-th of some numbers, in parts of a cycle."""
+    return rules.of_blocks_alike(replace(kind, count=counts.first + counts.step * u))
 
 
 def _no_formula(kernel: Kernel, parameter: OpenParameter, reason: str) -> PtxwcetError:
@@ -173,7 +176,7 @@ class _Job:
         unknown_at_worst: bool,
     ) -> None:
         require_known_opcodes(kernel, unknown_at_worst=unknown_at_worst)
-        self._kernel, self._machine = kernel, machine
+        self._kernel, self._machine, self._memory = kernel, machine, memory_alone(machine)
         self._launch = _without(launch, parameter)
         self._parameter = parameter
         self._followed = with_variable_registers(kernel)
@@ -186,13 +189,10 @@ class _Job:
         self._claims: list[TimingClaim] = []
         self._block_assumptions: dict[Assumption, None] = {}
         self._with_range = launch
+        self._shares_units = False
 
     def bound(self) -> SymbolicBound:
-        """The formula of a block's bound. Raises PtxwcetError (PW543) if there is none."""
-        memory = self._machine.memory
-        if memory is not None and memory.server_cycles_per_1024_sectors.value:
-            reason = "the memory of the GPU serves whole cycles' worth of sectors"
-            raise _no_formula(self._kernel, self._parameter, reason)
+        """The answer. Raises PtxwcetError (PW543) without a formula."""
         if self._placed.totals:
             names = ", ".join(dict.fromkeys(total.source for total in self._placed.totals))
             raise _no_formula(
@@ -200,34 +200,35 @@ class _Job:
             )
         try:
             progressions = self._solve()
-            formula = formula_of(progressions)
+            formula = formula_of(progressions, self._memory.divisor)
         except Unsettled as unsettled:
             raise _no_formula(self._kernel, self._parameter, unsettled.reason) from None
-        cycles, place = largest(progressions)
-        claim = replace(self._claim(), cycles=cycles)
+        parts, place = largest(progressions)
+        claim = replace(self._claim(), cycles=-(-parts // self._memory.divisor))
         return SymbolicBound(self._kernel, self._launch, self._parameter, formula, claim, place)
 
     def bound_of_launch(self, blocks: int, rules: LaunchRules) -> LaunchFormula | Refusal:
         """The bound of a launch of so many blocks, after that of a block; or why there is none.
 
-        At each value of the parameter all blocks have the largest slack and the largest work of any
-        that has the value.
+        At each value of the parameter all blocks have the largest of each figure that any has that
+        has the value.
         """
         low, high = self._parameter.low, self._parameter.high
+        values: list[Progression] = []
         try:
-            slack, work = (
-                self._largest(partial(self._figure, figure))
-                for figure in ("slack_cycles", "work_cycles")
-            )
+            functions = [self._largest(partial(self._figure, figure)) for figure in _FIGURES]
+            if self._shares_units:
+                functions[2] = functions[1]  # no sub-core counts by itself
+            for numbers, lines in side_by_side(functions, low, high):
 
-            def cycles(u: int) -> int:
-                kind = BlockKind(blocks, value_at(slack, low + u), value_at(work, low + u))
-                bound = affine_bound(kind, rules.dispatch, rules.residency.least)
-                return bound + rules.overhead_cycles
+                def parts(s: int, lines: Sequence[tuple[int, int]] = lines) -> int:
+                    slack, work, busiest, *served = (base + slope * s for base, slope in lines)
+                    kind = BlockKind(blocks, slack, work, busiest, True, *served)
+                    return rules.of_blocks_alike(kind)
 
-            solved = solve(cycles, high - low + 1)
-            values = tuple(carried(solved, Range(low, 1, high - low + 1)))
-            return LaunchFormula.of(values, lambda most: self._launch_claim(rules, most))
+                values += carried(solve(parts, numbers.count), numbers)
+            divisor = rules.dispatch.memory.divisor
+            return LaunchFormula.of(values, divisor, lambda most: self._launch_claim(rules, most))
         except Unsettled as unsettled:
             return Refusal(f"no formula in {self._parameter.shown}: {unsettled.reason}")
         except PtxwcetError as error:
@@ -248,12 +249,14 @@ class _Job:
         return upper_envelope(out, self._parameter.low, self._parameter.high)
 
     def _figure(self, name: str, paths: BlockPaths, s: int) -> int:
-        """Slack or work of a block that executes the paths, for a value of their symbol."""
-        figure: int = getattr(block_kind(self._analysis(paths, s), 1), name)
-        return figure
+        """A figure of a block that executes the paths, for a value of their symbol; 0 for None."""
+        kind = block_kind(self._analysis(paths, s), 1)
+        self._shares_units |= kind.busiest_cycles is None
+        figure: int | None = getattr(kind, name)
+        return figure or 0
 
     def _solve(self) -> tuple[Progression, ...]:
-        """The bound over the whole range, each number of it once. Raises Unsettled.
+        """The bound over the whole range in parts of a cycle, each number once. Raises Unsettled.
 
         Pieces whose paths are the same functions of s have the same bound: it is solved once.
         """
@@ -268,14 +271,14 @@ class _Job:
             if not all(is_exact(warp.nodes) for warp in longest.paths.warps):
                 places = (longest.count // 2, longest.count - 1)
                 open_places |= {longest.first + longest.step * s for s in places}
-        envelope = upper_envelope(out, parameter.low, parameter.high)
-        self._compare(envelope, sorted(open_places)[-_MOST_COMPARED:])
-        return envelope
+        found = upper_envelope(out, parameter.low, parameter.high)
+        self._compare(found, sorted(open_places)[-_MOST_COMPARED:])
+        return found
 
     @cached_property
     def _kinds(self) -> tuple[tuple[SymbolicPaths, ...], ...]:
         """Pieces of the range whose paths are the same functions of s. Raises Unsettled."""
-        pieces = extract_symbolic(
+        found = extract_symbolic(
             self._followed,
             self._cfg,
             self._forest,
@@ -284,11 +287,11 @@ class _Job:
             self._placed,
             self._parameter.name,
         )
-        if pieces is None:
+        if found is None:
             raise Unsettled("its paths are of too many kinds in this range")
-        return tuple(map(tuple, _alike(pieces)))
+        return tuple(map(tuple, _alike(found)))
 
-    def _compare(self, envelope: Sequence[Progression], places: Sequence[int]) -> None:
+    def _compare(self, found: Sequence[Progression], places: Sequence[int]) -> None:
         """Raises Unsettled if the bound for a single value is smaller at some place.
 
         Paths of which every count is exact are those of the single values. Others may be coarser
@@ -301,14 +304,19 @@ class _Job:
             paths = extract_paths(
                 self._followed, self._cfg, self._forest, self._meetings, launch, self._placed
             )
-            if max(self._bound(piece, 0) for piece in paths) < value_at(envelope, place):
+            each, divisor = max(self._bound(piece, 0) for piece in paths), self._memory.divisor
+            if -(-each // divisor) < -(-value_at(found, place) // divisor):
                 raise Unsettled("its paths are known less exactly for a range than for one value")
 
     def _bound(self, paths: BlockPaths, s: int) -> int:
-        """SAFE of a block that executes the paths, for a value of their symbol."""
-        claim = bound_safe(self._analysis(paths, s)).claim
-        self._claims.append(claim)
-        return claim.cycles
+        """SAFE of a block that executes the paths, for a value of their symbol.
+
+        In parts of a cycle (:class:`ptxwcet.bounds.grid.MemoryServer`): all of them are affine.
+        """
+        analysis = self._analysis(paths, s)
+        found = bound_before_memory(analysis)
+        self._claims.append(found.claim)
+        return self._memory.parts(found.cycles, memory_demand(analysis).sectors)
 
     def _analysis(self, paths: BlockPaths, s: int) -> BlockAnalysis:
         """The block that executes the paths, for a value of their symbol."""
@@ -321,8 +329,7 @@ class _Job:
             parameter=s,
         )
         costs = self._costs.assumptions
-        given = tuple(dict.fromkeys((*self._given, *self._costs.given)))
-        facts = fact_assumptions(paths, self._placed, self._launch, given)
+        facts = fact_assumptions(paths, self._placed, self._launch, self._given)
         analysis = analyse_block(workload, self._machine, (*costs, *facts))
         self._block_assumptions.update(dict.fromkeys(analysis.assumptions))
         return analysis

@@ -394,7 +394,7 @@ def build_launch(
     )
     arrays = resolve_arrays(kernel, facts.arrays, names)
     said = scalars.values, scalars.ranges, data, constants, called, arrays, scalars.alignments
-    return Launch(block, grid, *said)
+    return Launch(block, grid, *said, scalars.sizes)
 
 
 def cuda_parameter_names(kernel: Kernel, request: Request) -> tuple[str, ...] | None:

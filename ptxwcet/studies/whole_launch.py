@@ -6,10 +6,12 @@ from dataclasses import replace
 from functools import cached_property
 
 from ptxwcet.analysed import KernelAnalysis
+from ptxwcet.compose.carve_out import require_grid
 from ptxwcet.compose.launch_bound import bound_launch, require_no_co_runner
 from ptxwcet.compose.register_use import RegisterUse, ask_ptxas, read_register_use
 from ptxwcet.compose.residency import LaunchedBlock, stated_registers, static_shared_bytes
 from ptxwcet.compose.wishes import GridWishes
+from ptxwcet.flow.launch import Launch
 from ptxwcet.ir.kernel import Kernel, Module
 from ptxwcet.studies.opening import Launched, text_of
 from ptxwcet.studies.request import Request
@@ -45,31 +47,33 @@ def with_launch_bound(
 ) -> KernelAnalysis:
     """The analysis with the bound of its launch, if there is a grid.
 
-    Raises PtxwcetError: PW316 to PW319, PW323, PW426. Cost: a profile a class and section.
+    Raises PtxwcetError: PW316 to PW319, PW323, PW326, PW426. Cost: a profile a class and section.
     """
     grid = analysis.launch.grid
+    require_grid(analysis.launch, analysis.kernel.span)
     if grid is None:
         wishes.require_no_co_runner()
         return analysis
     said = wishes.of(analysis.kernel)
-    block = launched_block(analysis.kernel, analysis.launch.threads, module, launched, said)
+    block = launched_block(analysis.kernel, analysis.launch, module, launched, said)
     pieces = [(piece.analysis, piece.count) for piece in analysis.of_launch]
     return replace(analysis, launched=bound_launch(pieces, grid, block, analysis.machine, said))
 
 
 def launched_block(
-    kernel: Kernel, threads: int, module: Module, launched: Launched, wishes: GridWishes
+    kernel: Kernel, launch: Launch, module: Module, launched: Launched, wishes: GridWishes
 ) -> LaunchedBlock:
     """What a block of a kernel asks of an SM. Raises PtxwcetError (PW426)."""
     registers, source = stated_registers(wishes, launched.registers, launched.registers_place)
     return LaunchedBlock(
         kernel,
-        threads,
+        launch.threads,
         static_shared_bytes(kernel, module),
         _names_dynamic(kernel, module),
         launched.dynamic_shared_bytes,
         registers,
         source,
+        tuple((launch.name_of(name), size) for name, size in launch.sizes.items()),
     )
 
 

@@ -218,7 +218,7 @@ def charge_transactions(
 ) -> TimedInstruction:
     """An instruction that takes transactions of memory, each at its cost on a machine.
 
-    What it takes itself of the path and of the memory behind it is added to its latency.
+    What it takes itself of the path, the cache and the memory behind it is added to its latency.
     """
     rules = machine.memory
     if rules is None or taken is NO_TRANSACTIONS:
@@ -233,7 +233,7 @@ def charge_transactions(
     on_path += rules.path_pass_cycles.value * taken.passes
     passes_path = taken.lines or taken.passes
     path = max(rules.path_request_cycles.value, on_path) if passes_path else 0
-    each = rules.server_cycles_per_1024_sectors.value
+    each = machine.cycles_per_1024_sectors
     if cycles <= timed.initiation_cycles and not path and not each:
         return timed
     return replace(
@@ -242,6 +242,7 @@ def charge_transactions(
         latency_cycles=timed.latency_cycles + path + -(-each * taken.sectors // 1024),
         path_cycles=path,
         sectors=taken.sectors if each else 0,
+        kept_sectors=taken.kept if each else 0,
     )
 
 

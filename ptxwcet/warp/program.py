@@ -37,7 +37,8 @@ class TimedInstruction:
     it.
 
     Behind its unit it occupies the memory path of the SM for ``path_cycles`` and has ``sectors`` of
-    32 bytes served by the memory of the GPU. What it takes there itself is in its latency, that it
+    32 bytes served by the memory of the GPU, of which ``kept_sectors`` lie in arrays that are set
+    aside in a cache before it. What it takes there itself is in its latency, that it
     may wait there is not (docs/methods/memory-servers.md).
     """
 
@@ -51,6 +52,7 @@ class TimedInstruction:
     origin: int = -1
     path_cycles: int = 0
     sectors: int = 0
+    kept_sectors: int = 0
 
 
 @dataclass(frozen=True, slots=True)

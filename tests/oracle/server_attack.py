@@ -15,6 +15,8 @@ from server_machine import (
     ServedDemand,
     ServedGrid,
     arrays,
+    at_memory,
+    cache_of,
     latency_of,
     longest_run,
     memory_of,
@@ -23,7 +25,14 @@ from server_machine import (
 )
 
 from ptxwcet.bounds.analysis import analyse_block
-from ptxwcet.bounds.grid import BlockKind, CoRunner, Dispatch, MemoryServer, bound_grid
+from ptxwcet.bounds.grid import (
+    BlockKind,
+    CoRunner,
+    Dispatch,
+    MemoryServer,
+    SetAside,
+    bound_grid,
+)
 from ptxwcet.bounds.safe import bound_safe
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.machine.model import Figure, FunctionalUnit, Machine
@@ -99,6 +108,80 @@ def claimed(served: ServedGrid, *, path: bool = True, memory: bool = True) -> in
     server = MemoryServer(1024, co_runner(served) if memory else None)
     dispatch = Dispatch(grid.sms, grid.slots, memory=server)
     return bound_grid(kinds, dispatch).cycles
+
+
+# --- arrays that are set aside in a cache ---------------------------------------------------------
+
+
+CROWDED = Family(
+    "crowded",
+    "many accesses to few units",
+    sms=(2, 4),
+    slots=(3, 4),
+    cores=(1, 2),
+    blocks=(9, 24),
+    warps=(2, 4),
+    length=(3, 6),
+    sections=(1, 1),
+    init=1,
+    latency=2,
+    delay=0,
+    gap=0,
+    oddities=False,
+)
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A grid with a cache: what a sector takes of it is 1, of the memory ``each``, and so many
+    sectors are in a unit.
+    """
+
+    served: ServedGrid
+    each: int
+    unit_sectors: int
+
+
+def random_kept(family: Family, seed: int) -> Kept:
+    """A grid of a family whose operations go to a cache, many of them for units that it keeps."""
+    grid = random_grid(family, seed)
+    rng = random.Random(f"kept {family.name} {seed}")
+    share, path, each = rng.random(), rng.choice((0, 1, 4)), rng.choice((1, 3, 8))
+    units, unit_sectors, inside = rng.randint(1, 3), rng.randint(1, 3), rng.choice((0.5, 0.9, 1.0))
+    if family is CROWDED:
+        share, path, inside = 1.0, 0, 1.0
+
+    def served(op: Op) -> Op:
+        if op.is_barrier or rng.random() > share:
+            return op
+        plain = (op.unit, op.init, op.lat, op.reads, op.is_barrier, op.bubble)
+        sectors = rng.randint(1, unit_sectors)
+        unit = rng.randrange(units) if rng.random() < inside else -1
+        asked = sectors * each, sectors, unit, unit_sectors * each
+        return Served(*plain, rng.randint(0, path), *asked)
+
+    kinds = tuple(tuple(tuple(map(served, warp)) for warp in block) for block in grid.kinds)
+    burst, rate = rng.choice((0, 0, 5)), rng.choice((0, 0, 64))
+    whole = replace(grid, kinds=kinds, breadth=False, shared=False, servers=1, gap=0, delay=0)
+    posted = rng.random() < 0.4
+    return Kept(ServedGrid(whole, posted, burst, rate, kept=units), each, unit_sectors)
+
+
+def claimed_kept(kept: Kept, *, cache: int = 1, moves: int = 3) -> int:
+    """What the product says; with fewer moves of a unit, or without the cache, what is false."""
+    grid = kept.served.grid
+    kinds = []
+    for block, count in zip(grid.kinds, grid.counts, strict=True):
+        said, plain = served_demand(block), demand(block, grid.cores)
+        ops = [op for warp in block for op in warp]
+        outside = sum(cache_of(op) for op in ops if at_memory(op)[2] < 0)
+        work, busiest = said.work + said.path, plain.busiest + said.path
+        sectors = sum(map(cache_of, ops))
+        kinds.append(BlockKind(count, said.slack, work, busiest, plain.meets, sectors, outside))
+    moved = moves * kept.served.kept * kept.unit_sectors
+    aside = SetAside(1024 * cache, moved)
+    server = MemoryServer(1024 * (kept.each + cache), co_runner(kept.served), aside)
+    return bound_grid(kinds, Dispatch(grid.sms, grid.slots, memory=server)).cycles
 
 
 # --- one block: SAFE ------------------------------------------------------------------------------
@@ -192,6 +275,24 @@ def attack_grids(family: Family, seeds: range, runs: int) -> Tally:
             tally.control("path dropped", found, claimed(served, path=False))
         if any(memory_of(op) for op in _ops(served.grid)):
             tally.control("memory dropped", found, claimed(served, memory=False))
+    return tally
+
+
+def attack_kept(family: Family, seeds: range, runs: int) -> Tally:
+    """Launches with a cache that keeps units; and with one that does not."""
+    tally = Tally()
+    for seed in seeds:
+        kept = random_kept(family, seed)
+        if not all(any(block) for block in kept.served.grid.kinds):
+            continue
+        found, bound = longest(kept.served, seed, runs), claimed_kept(kept)
+        tally.add(found, bound, runs, kept)
+        if not any(cache_of(op) for op in _ops(kept.served.grid)):
+            continue
+        tally.control("cache dropped", found, claimed_kept(kept, cache=0))
+        tally.control("units dropped", found, claimed_kept(kept, moves=0))
+        other = longest(replace(kept.served, false=2), seed, runs)
+        tally.control("nothing is kept", other, bound)
     return tally
 
 

@@ -3,7 +3,8 @@
 What an instruction has initiated at its unit goes on to the memory path of its SM, and from there
 to the memory of the GPU; each is one server, which is never idle while something waits for it, and
 serves in any order. What an instruction loses on the way it may lose before each of them. Others
-may have the memory serve them too. Blocks and warps are those of
+may have the memory serve them too. Between path and memory may lie a cache, one more server, with
+units that it keeps (docs/methods/first-touch.md). Blocks and warps are those of
 ``grid_machine.py``, compiled here, for many runs by chance.
 """
 
@@ -21,22 +22,33 @@ Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Served(Op):
-    """An operation that takes ``path`` cycles of its SM's path, and ``memory`` of the GPU's."""
+    """An operation that takes ``path`` cycles of its SM's path, and ``memory`` of the GPU's.
+
+    Of the cache it takes ``cache``. If it is of a unit that the cache keeps, the memory is asked
+    for that unit alone, for ``fetch`` cycles.
+    """
 
     path: int = 0
     memory: int = 0
+    cache: int = 0
+    unit_kept: int = -1
+    fetch: int = 0
 
 
 @dataclass(frozen=True)
 class ServedGrid:
     """A grid, and what else there is: ``posted``, a block does not wait for the memory to take what
-    none of its warps reads; others' traffic of ``burst + rate / 256`` cycles a cycle.
+    none of its warps reads; others' traffic of ``burst + rate / 256`` cycles a cycle. ``kept``: the
+    cache keeps so many units. ``false``: not the machine of the page, but one whose joined misses
+    lose the latency of the first one too (1), or which keeps nothing (2).
     """
 
     grid: Grid
     posted: bool = False
     burst: int = 0
     rate: int = 0
+    kept: int = 0
+    false: int = 0
     named: dict[str, int] = field(default_factory=dict)
 
 
@@ -48,9 +60,20 @@ def memory_of(op: Op) -> int:
     return op.memory if isinstance(op, Served) else 0
 
 
+def cache_of(op: Op) -> int:
+    return op.cache if isinstance(op, Served) else 0
+
+
 def latency_of(op: Op) -> int:
     """Alone: the servers' time is part of what a result takes."""
-    return op.lat + path_of(op) + memory_of(op)
+    return op.lat + path_of(op) + cache_of(op) + memory_of(op)
+
+
+def at_memory(op: Op) -> tuple[int, int, int]:
+    """Cycles at the memory, those at the cache, the unit."""
+    if not isinstance(op, Served):
+        return 0, 0, -1
+    return op.fetch if op.unit_kept >= 0 else op.memory, op.cache, op.unit_kept
 
 
 def length_alone(warp: Warp, first: int, last: int) -> tuple[int, int, int]:
@@ -110,7 +133,7 @@ def arrays(served: ServedGrid, order: tuple[int, ...]) -> tuple[Ints, Ints, Ints
     warps = max(map(len, grid.kinds))
     longest = max([1, *(len(w) for block in grid.kinds for w in block)])
     lengths = np.full((len(grid.kinds), warps), -1, np.int64)
-    ops = np.zeros((len(grid.kinds), warps, longest, 10), np.int64)
+    ops = np.zeros((len(grid.kinds), warps, longest, 12), np.int64)
     units = 1
     for k, block in enumerate(grid.kinds):
         for w, warp in enumerate(block):
@@ -119,14 +142,18 @@ def arrays(served: ServedGrid, order: tuple[int, ...]) -> tuple[Ints, Ints, Ints
             for n, op in enumerate(warp):
                 first, second = (*op.reads, -1, -1)[:2]
                 row = (op.unit, op.init, op.lat, first, second, op.is_barrier, op.bubble)
-                ops[k, w, n] = (*row, path_of(op), memory_of(op), n in read)
+                memory, cache, unit = at_memory(op)
+                ops[k, w, n] = (*row, path_of(op), memory, n in read, cache, unit)
                 units = max(units, op.unit + 1)
     shape = (grid.sms, grid.slots, grid.cores, units, served.posted, served.burst, served.rate)
+    shape = (*shape, served.kept, served.false)
     return np.array(shape, np.int64), np.array(order, np.int64), lengths, ops
 
 
 _IN_UNIT, _TO_PATH, _AT_PATH, _ON_PATH = range(1, 5)
-_TO_MEMORY, _AT_MEMORY, _IN_MEMORY, _COMING, _DONE = range(5, 10)
+_TO_CACHE, _AT_CACHE, _IN_CACHE, _JOINED = range(5, 9)
+_TO_MEMORY, _AT_MEMORY, _IN_MEMORY, _COMING, _DONE = range(9, 14)
+_ABSENT, _ASKED, _THERE = range(3)
 
 
 @numba.njit(cache=True)
@@ -163,7 +190,7 @@ def _some(number, jittered):
 
 @numba.njit(cache=True)
 def _run(shape, kind_of, lengths, ops, jittered, late, first_come):
-    sms, slots, cores, units, posted, burst, rate = shape
+    sms, slots, cores, units, posted, burst, rate, kept, false = shape
     blocks = len(kind_of)
     warps, longest = lengths.shape[1], ops.shape[2]
     holds = np.full((sms, slots), -1, np.int64)
@@ -185,7 +212,12 @@ def _run(shape, kind_of, lengths, ops, jittered, late, first_come):
         for w in range(warps):
             lead[:, w] = w / warps
     path_free = np.zeros(sms, np.int64)
-    memory_free = 0
+    memory_free = cache_free = 0
+    unit_is = np.zeros(kept, np.int64)
+    fetched_by = np.zeros((kept, 3), np.int64)
+    behind = np.zeros(kept, np.int64)  # write-backs left: of what it held, of what it holds
+    behind[:] = 2
+    write_backs = 0
     others = burst * 256
     greedy = np.random.randint(2) == 0
     started = ended = cycle = 0
@@ -202,7 +234,17 @@ def _run(shape, kind_of, lengths, ops, jittered, late, first_come):
                             continue
                         now = stage[b, w, n]
                         path, memory = ops[k, w, n, 7], ops[k, w, n, 8]
-                        if now in (_AT_PATH, _AT_MEMORY, _DONE):
+                        if now in (_AT_PATH, _AT_CACHE, _AT_MEMORY, _DONE):
+                            continue
+                        cache, unit = ops[k, w, n, 10], ops[k, w, n, 11]
+                        if now == _JOINED:
+                            first = fetched_by[unit]
+                            holder = stage[first[0], first[1], first[2]]
+                            if unit_is[unit] == _THERE and (false != 1 or holder == _DONE):
+                                stage[b, w, n] = _COMING
+                                until[b, w, n] = cycle + left[b, w, n]
+                                left[b, w, n] = 0
+                                moved = True
                             continue
                         moved = True
                         if now == _COMING:
@@ -212,10 +254,32 @@ def _run(shape, kind_of, lengths, ops, jittered, late, first_come):
                             stage[b, w, n] = _AT_PATH
                         elif now == _TO_MEMORY:
                             stage[b, w, n] = _AT_MEMORY
+                        elif now == _TO_CACHE:
+                            stage[b, w, n] = _AT_CACHE
+                        elif now == _IN_CACHE and unit >= 0 and false == 2:
+                            stage[b, w, n] = _AT_MEMORY
+                        elif now == _IN_CACHE and unit >= 0 and unit_is[unit] == _ASKED:
+                            stage[b, w, n] = _JOINED
+                        elif now == _IN_CACHE and unit >= 0 and unit_is[unit] == _ABSENT:
+                            stage[b, w, n] = _AT_MEMORY
+                            unit_is[unit] = _ASKED
+                            fetched_by[unit] = b, w, n
+                            if behind[unit] == 2 and np.random.randint(4):
+                                write_backs += memory
+                                behind[unit] = 1
                         else:  # a server has done with it: some of the latency, then the next
                             part = left[b, w, n]
+                            if now == _IN_MEMORY and unit >= 0:
+                                unit_is[unit] = _THERE
+                                if behind[unit] and np.random.randint(4):
+                                    write_backs += memory
+                                    behind[unit] = 0
                             if now == _IN_UNIT and path:
                                 stage[b, w, n] = _TO_PATH
+                            elif now in (_IN_UNIT, _ON_PATH) and cache:
+                                stage[b, w, n] = _TO_CACHE
+                            elif now == _IN_CACHE and unit >= 0:
+                                stage[b, w, n] = _COMING
                             elif now != _IN_MEMORY and memory:
                                 stage[b, w, n] = _TO_MEMORY
                             else:
@@ -235,10 +299,22 @@ def _run(shape, kind_of, lengths, ops, jittered, late, first_come):
                         path_free[sm] = cycle + service
                         stage[b, w, n], until[b, w, n] = _ON_PATH, cycle + service
                         moved = True
+            if kept and cache_free <= cycle:
+                b, w, n = _chosen(
+                    stage, until, _AT_CACHE, -1, home, nexts, started, warps, latest, lead
+                )
+                if b >= 0:
+                    service = max(1, _some(ops[kind_of[b], w, n, 10], jittered))
+                    cache_free = cycle + service
+                    stage[b, w, n], until[b, w, n] = _IN_CACHE, cycle + service
+                    moved = True
             if memory_free <= cycle:
                 turn = np.random.randint(3)
                 if others >= 256 and (greedy or turn == 0):
                     others -= 256
+                    memory_free = cycle + 1
+                elif write_backs and (greedy or turn == 1):
+                    write_backs -= 1
                     memory_free = cycle + 1
                 else:
                     b, w, n = _chosen(
@@ -263,7 +339,7 @@ def _run(shape, kind_of, lengths, ops, jittered, late, first_come):
                     flying = False
                     for n in range(nexts[b, w]):
                         if stage[b, w, n] != _DONE:
-                            gone = posted and stage[b, w, n] >= _TO_MEMORY and ops[k, w, n, 9] == 0
+                            gone = posted and stage[b, w, n] >= _TO_CACHE and ops[k, w, n, 9] == 0
                             if not gone or ops[k, w, n, 8] == 0:
                                 flying = True
                     if flying or nexts[b, w] < lengths[k, w]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from fractions import Fraction
+from math import ceil
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ptxwcet.bounds.envelope import upper_envelope
+from ptxwcet.bounds.envelope import side_by_side, upper_envelope
 from ptxwcet.bounds.formula import formula_of, largest, value_at
 from ptxwcet.bounds.parametric import Progression, Range, Unsettled
 
@@ -43,8 +45,10 @@ def highest(functions: Sequence[Progression], number: int) -> int:
 
 
 @settings(max_examples=400, deadline=None)
-@given(covers())
-def test_envelope_and_rows_are_the_maximum(cover: tuple[int, int, list[Progression]]) -> None:
+@given(covers(), st.sampled_from((2, 3, 8, 1024)))
+def test_envelope_and_rows_are_the_maximum(
+    cover: tuple[int, int, list[Progression]], divisor: int
+) -> None:
     low, high, functions = cover
     expected = [highest(functions, number) for number in range(low, high + 1)]
     found = upper_envelope(functions, low, high)
@@ -52,8 +56,33 @@ def test_envelope_and_rows_are_the_maximum(cover: tuple[int, int, list[Progressi
     assert [value_at(found, number) for number in range(low, high + 1)] == expected
     formula = formula_of(found)
     assert [formula.at(number) for number in range(low, high + 1)] == expected
+    divided = formula_of(found, divisor)
+    assert [divided.at(number) for number in range(low, high + 1)] == [
+        ceil(Fraction(value, divisor)) for value in expected
+    ]
     assert largest(found)[0] == max(expected)
     assert expected[largest(found)[1] - low] == max(expected)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.data(), st.integers(-50, 50), st.integers(0, 150))
+def test_functions_side_by_side(data: st.DataObject, low: int, width: int) -> None:
+    high = low + width
+    whole = Progression(Range(low, 1, width + 1), 0, 1)
+    functions = [
+        upper_envelope(
+            [whole, *data.draw(st.lists(progressions(low, high), max_size=4))], low, high
+        )
+        for _ in range(3)
+    ]
+    found: dict[int, list[int]] = {}
+    for numbers, lines in side_by_side(functions, low, high):
+        for u in range(numbers.count):
+            values = [base + slope * u for base, slope in lines]
+            assert found.setdefault(numbers.first + numbers.step * u, values) is values
+    assert found == {
+        number: [value_at(one, number) for one in functions] for number in range(low, high + 1)
+    }
 
 
 def test_lines_cross_far_away() -> None:

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 import pytest
 from answers import only_answer
 from places import SAMPLES
 
-from ptxwcet.bounds.grid import BlockKind, Dispatch, affine_bound, bounds_by_residency
+from ptxwcet.bounds.grid import (
+    BlockKind,
+    CoRunner,
+    Dispatch,
+    MemoryServer,
+    affine_bound,
+    bounds_by_residency,
+)
 from ptxwcet.claims import Refusal
 from ptxwcet.compose.launch_bound import LaunchBound
 from ptxwcet.compose.wishes import GridWishes
@@ -90,7 +98,9 @@ def test_the_formula_in_blocks_holds_for_every_grid() -> None:
 def test_simple_forms_hold_for_every_residency(seed: int) -> None:
     rng = random.Random(seed)
     for _ in range(50):
-        kind = BlockKind(rng.randint(1, 200), rng.randint(0, 50), rng.randint(0, 50))
+        slack, work, sectors = rng.randint(0, 50), rng.randint(0, 50), rng.randint(0, 99)
+        busiest = rng.choice((None, rng.randint(0, work)))
+        kind = BlockKind(rng.randint(1, 200), slack, work, busiest, sectors=sectors)
         least = rng.randint(1, 6)
         dispatch = Dispatch(
             rng.choice((1, 1, 2, 3, 7)),
@@ -98,11 +108,19 @@ def test_simple_forms_hold_for_every_residency(seed: int) -> None:
             rng.choice((0, 3)),
             rng.choice((0, 2)),
             breadth_first=rng.random() < 0.5,
+            memory=MemoryServer(
+                rng.choice((0, 79, 1024)),
+                rng.choice((None, CoRunner(rng.randint(0, 9), Fraction(rng.randint(0, 9), 10)))),
+            ),
         )
-        simple = affine_bound(kind, dispatch, least)
+        overhead, server = rng.randint(0, 9), dispatch.memory
+        parts = affine_bound(kind, dispatch, least, overhead)
+        simple = -(-parts // server.divisor) - overhead
         each = bounds_by_residency([kind], dispatch, least)
         assert simple >= max(bound.cycles for bound in each)
-        if dispatch.sms == 1 and dispatch.resident_blocks == least <= kind.count:
+        is_rounded_once = server.co_runner is None
+        is_one_form = dispatch.sms == 1 and dispatch.resident_blocks == least <= kind.count
+        if is_one_form and is_rounded_once and busiest is None:
             assert simple == each[0].cycles
 
 
@@ -126,15 +144,5 @@ def test_what_has_no_formula_says_so() -> None:
     machine = "ampere-realistic"
     request = Request(str(SAMPLES / "transpose_tiled.ptx"), block="32x8", machine=machine)
     (refused,) = bound_symbolic(request, "blocks=1..9").kernels
-    assert isinstance(refused, RefusedKernel)
-    assert [one.code for one in refused.diagnostics] == ["PW543"]
-
-
-def test_others_at_the_memory_have_no_formula() -> None:
-    """What they take is a share of the time: a formula without it is below single values."""
-    gpu = GridWishes(co_runner="6553600,600")
-    path, size = str(SAMPLES / "vector_add.ptx"), ("n=100000",)
-    request = Request(path, block="256", parameters=size, machine="titan-v", gpu=gpu)
-    (refused,) = bound_symbolic(request, "blocks=1..4096").kernels
     assert isinstance(refused, RefusedKernel)
     assert [one.code for one in refused.diagnostics] == ["PW543"]

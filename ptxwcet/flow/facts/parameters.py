@@ -23,24 +23,36 @@ class Alignment:
     bytes: int
 
 
-Stated = int | float | tuple[int, int] | Alignment
-"""What is said of a parameter: its value, the least and largest that it may have, or of what it is
-a multiple.
+@dataclass(frozen=True, slots=True)
+class ArraySize:
+    """A pointer leads to an array of so many bytes."""
+
+    bytes: int
+
+
+Stated = int | float | tuple[int, int] | Alignment | ArraySize
+"""What is said of a parameter: its value, the least and largest that it may have, of what it is
+a multiple, or how large its array is.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class ResolvedParameters:
-    """Values, ranges and alignments in bytes by PTX parameter name; a parameter has one of them."""
+    """By PTX parameter name values, ranges, alignments of pointers and sizes of arrays in bytes.
+
+    A parameter has one of them.
+    """
 
     values: Mapping[str, int | float] = field(default_factory=dict)
     ranges: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     alignments: Mapping[str, int] = field(default_factory=dict)
+    sizes: Mapping[str, int] = field(default_factory=dict)
 
 
 _LONGEST_NUMBER = 200
 _LONGEST_ALIGNMENT = 9
-_ALIGN = "align"
+_ALIGN, _SIZE = "align", "bytes"
+_MOST_ARRAY_BYTES = 1 << 48
 _POINTER_BYTES = 8
 
 
@@ -90,14 +102,18 @@ def resolve_parameters(
         {name: value for name, value in values if isinstance(value, int | float)},
         {name: value for name, value in values if isinstance(value, tuple)},
         {name: value.bytes for name, value in values if isinstance(value, Alignment)},
+        {name: value.bytes for name, value in values if isinstance(value, ArraySize)},
     )
 
 
 def _both(statement: Stated, other: Stated) -> Stated | None:
     """What follows from two statements about one parameter; None if they exclude each other.
 
-    Of two alignments the larger one follows; a pointer whose alignment is stated has no value.
+    Of two alignments the larger one follows; a pointer of which one is stated has no value, nor
+    has one whose array has a size.
     """
+    if isinstance(statement, ArraySize) or isinstance(other, ArraySize):
+        return statement if statement == other else None
     if isinstance(statement, Alignment) or isinstance(other, Alignment):
         if isinstance(statement, Alignment) and isinstance(other, Alignment):
             return Alignment(max(statement.bytes, other.bytes))
@@ -115,7 +131,9 @@ def _both(statement: Stated, other: Stated) -> Stated | None:
 
 def _shown(stated: Stated) -> str:
     if isinstance(stated, Alignment):
-        return f"align:{stated.bytes}"
+        return f"{_ALIGN}:{stated.bytes}"
+    if isinstance(stated, ArraySize):
+        return f"{_SIZE}:{stated.bytes}"
     return f"{stated[0]}..{stated[1]}" if isinstance(stated, tuple) else str(stated)
 
 
@@ -159,6 +177,8 @@ def _parse(parameter: Parameter, fact: ParameterFact) -> Stated:
     prefix, separator, number = fact.text.partition(":")
     if separator and prefix.strip() == _ALIGN:
         return _alignment(parameter, fact, number.strip())
+    if separator and prefix.strip() == _SIZE:
+        return _array_size(parameter, fact, number.strip())
     low, separator, high = fact.text.partition("..")
     if not separator:
         return _number(parameter, fact, fact.text)
@@ -177,10 +197,25 @@ def _alignment(parameter: Parameter, fact: ParameterFact, text: str) -> Alignmen
     if size <= 0 or size & (size - 1):
         message = f"{text!r} is no power of two"
         raise _refused(fact, message, f"write {_ALIGN}:BYTES, for example {_ALIGN}:16")
+    _require_pointer(parameter, fact)
+    return Alignment(size)
+
+
+def _array_size(parameter: Parameter, fact: ParameterFact, text: str) -> ArraySize:
+    """Of the array that a pointer leads to."""
+    is_short = re.fullmatch(r"[0-9]{1,15}", text, re.ASCII)
+    size = int(text) if is_short else 0
+    if not 1 <= size <= _MOST_ARRAY_BYTES:
+        message = f"{text!r} is no number of bytes"
+        raise _refused(fact, message, f"write {_SIZE}:BYTES, for example {_SIZE}:4194304")
+    _require_pointer(parameter, fact)
+    return ArraySize(size)
+
+
+def _require_pointer(parameter: Parameter, fact: ParameterFact) -> None:
     if parameter.size_bytes != _POINTER_BYTES or parameter.type[0] == "f":
         message = f"{fact.name} is no pointer"
         raise _refused(fact, message, f"its type is .{parameter.type}")
-    return Alignment(size)
 
 
 def _number(parameter: Parameter, fact: ParameterFact, text: str) -> int | float:

@@ -98,12 +98,15 @@ def arrays_read(kernel: Kernel, loads: Collection[int]) -> Mapping[str, str]:
     return types
 
 
-def origins_of_pointers(kernel: Kernel, asked: Collection[str]) -> Mapping[str, frozenset[str]]:
+def origins_of_pointers(
+    kernel: Kernel, asked: Collection[str], stated: frozenset[str] = frozenset()
+) -> Mapping[str, frozenset[str]]:
     """By register ``asked`` for, the parameters that may be the pointer that it leads from, or a
-    number among them; other names stand for what is loaded or made otherwise. Cost: near linear in
-    the instructions that these registers depend on.
+    number among them; other names stand for what is loaded or made otherwise, also of pointers of
+    which something is ``stated``. Cost: near linear in the instructions that these registers depend
+    on.
     """
-    return _Pointers(kernel, frozenset()).origins(deciding(kernel, asked))
+    return _Pointers(kernel, stated).origins(deciding(kernel, asked))
 
 
 def array_transfer(

@@ -20,7 +20,9 @@ class Blocking:
         if name.partition(".")[0] in {BLOCKED}:
             raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
 sys.meta_path.insert(0, Blocking())
+from ptxwcet.cli import progress
 from ptxwcet.cli.main import main
+progress.FIRST_SECONDS = 3600.0
 for line in sys.stdin.read().splitlines():
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):

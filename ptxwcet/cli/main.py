@@ -25,6 +25,7 @@ from ptxwcet.support.version import VERSION
 _DEFAULT_COMMAND = "bound"
 # Loaded only when used: a command must not pay for the libraries of another.
 _COMMANDS = {
+    "annotate": "ptxwcet.cli.annotate",
     "bound": "ptxwcet.cli.bound",
     "cfg": "ptxwcet.cli.cfg",
     "check": "ptxwcet.cli.check",

@@ -59,14 +59,15 @@ def build_report(
     and is added to ``failures``.
     """
     sources = SourceLines(answer.path, source) if explain else None
-    row_of = partial(_bounded, sources, checks)
+    row_of = partial(bounded_row, sources, checks)
     rows = kernel_rows(answer, lambda row: row.kernel, row_of, failures)
     return Report(*machine_head(answer), rows)
 
 
-def _bounded(
+def bounded_row(
     sources: SourceLines | None, checks: Checks | None, row: KernelAnalysis
 ) -> BoundedKernel:
+    """The row of a bounded kernel; with ``sources`` it has the lines that pay the bound."""
     worst = row.worst
     explained = _explain(row)
     claim = worst.bound.claim

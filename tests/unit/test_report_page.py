@@ -17,9 +17,9 @@ from places import PACKAGE, SAMPLES
 from programs import run_program
 
 from ptxwcet.analysed import KernelAnalysis
+from ptxwcet.report.listing import CodeLine
 from ptxwcet.report.page.graph import GraphData, Region
 from ptxwcet.report.page.layout import lay_out
-from ptxwcet.report.page.listing import CodeLine
 from ptxwcet.report.page.model import KernelPage, Page, build_page
 from ptxwcet.report.page.parts import Made
 from ptxwcet.report.page.render import render_page

@@ -14,13 +14,13 @@ from ptxwcet.flow.graph.divergent_sets import StandingEdges
 from ptxwcet.report.access_rows import AccessRow, access_rows
 from ptxwcet.report.build import build_report
 from ptxwcet.report.head import MachineHead, Refused, as_people_know
+from ptxwcet.report.listing import Listing, build_listing
 from ptxwcet.report.model import (
     BoundedKernel,
     LaunchRow,
     PaidSectionRow,
 )
 from ptxwcet.report.page.graph import GraphData, PathFacts, build_graph
-from ptxwcet.report.page.listing import Listing, build_listing
 from ptxwcet.report.page.parts import Made
 from ptxwcet.report.source_lines import SourceLines
 from ptxwcet.studies.bound_curves import Curve

@@ -30,6 +30,7 @@ _COMMANDS = {
     "cfg": "ptxwcet.cli.cfg",
     "check": "ptxwcet.cli.check",
     "check-certificates": "ptxwcet.cli.check_certificates",
+    "compare": "ptxwcet.cli.compare",
     "diff": "ptxwcet.cli.diff",
     "explain": "ptxwcet.cli.explain",
     "facts": "ptxwcet.cli.facts",

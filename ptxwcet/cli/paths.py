@@ -78,6 +78,28 @@ class PtxInput(InputFile):
                 yield from super().reads(path)
 
 
+class KernelInput(PtxInput):
+    """The PTX that is read, or a kernel of it: ``FILE:KERNEL``. A file of that name goes first."""
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        """What was given; click.BadParameter for a file that cannot be read."""
+        super().convert(split_kernel(str(value))[0], param, ctx)
+        return value
+
+    def reads(self, value: str | Path) -> Iterator[Path]:
+        """The file and what lies beside it."""
+        yield from super().reads(split_kernel(str(value))[0])
+
+
+def split_kernel(text: str) -> tuple[str, str | None]:
+    """Path and kernel of ``FILE:KERNEL``; no kernel without one, or where no such file is."""
+    ends = [place for place, letter in enumerate(text) if letter == ":"]
+    for end in () if os.path.exists(text) else ends:  # names of C++ have colons, too
+        if os.path.isfile(text[:end]):
+            return text[:end], text[end + 1 :]
+    return text, None
+
+
 def expand_patterns(names: Iterable[str]) -> tuple[str, ...]:
     """The files, each once; for a folder its ``*.ptx``, for a pattern that the shell left as it is
     what it matches.
@@ -273,6 +295,7 @@ def _named_files(tables: Any) -> Iterator[str]:
 INPUT_FILE = InputFile()
 PTX_FILE = PtxInput(".cu")
 PTX_FILES = PtxInput(".cu", patterns=True)
+KERNEL_OF_FILE = KernelInput(".cu")
 LAUNCH_FILE = LaunchInput()
 MACHINE = MachineInput()
 OUTPUT_FILE = OutputFile()

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from ptxwcet.claims import Guarantee
 from ptxwcet.report.check_model import CheckReport
 from ptxwcet.report.head import Refused, ReportHead, report_head
-from ptxwcet.report.model import AssumptionRow, BoundedKernel, Report
+from ptxwcet.report.model import AssumptionRow, BoundedKernel, Explanation, PaidRow, Report
 from ptxwcet.report.reading import NotAReport, read_as
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.input_files import MOST_DATA_BYTES, read_text
@@ -29,13 +29,43 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
+class LineChange:
+    """A source line that pays other cycles of a block's bound, found by its text, else its place.
+
+    Places and cycles are None where the line is in one of the two only.
+    """
+
+    old_place: str | None
+    new_place: str | None
+    text: str | None
+    old: int | None
+    new: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Payment:
+    """What pays the difference of two bounds of a block that are both explained, in cycles.
+
+    ``parts`` say whether warps issue, wait or stand back (docs/explain.md), ``op_classes`` for
+    which instructions, ``lines`` for which line; the differences of each add up to ``difference``.
+    Only what differs is there, the largest differences first.
+    """
+
+    difference: int
+    parts: tuple[Change, ...]
+    op_classes: tuple[Change, ...]
+    lines: tuple[LineChange, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class KernelChange:
     """What changed of a kernel. ``status`` is ``new`` or ``gone`` if only one result has it.
 
     ``about`` has changes of launch, machine, guarantee and refusals; ``bounds`` those of block,
     launch and each method, in cycles; ``loops`` body executions an entry and who says so, by block;
     ``assumptions`` states, by key; ``lines`` initiation cycles of the costliest lines. ``worse``
-    says why this kernel fails the comparison; empty if it does not.
+    says why this kernel fails the comparison; empty if it does not. ``launch_parts`` are cycles of
+    the parts of the launch's bound; ``paid`` is None unless both results are explained.
     """
 
     kernel: str
@@ -49,6 +79,8 @@ class KernelChange:
     assumptions: tuple[Change, ...] = ()
     lines: tuple[Change, ...] = ()
     worse: tuple[str, ...] = ()
+    launch_parts: tuple[Change, ...] = ()
+    paid: Payment | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +115,7 @@ def read_results(path: str) -> tuple[Result, ...]:
             rows = read_as(CheckReport, data).checks
             return tuple(Result(row.file, row.machine, row.launch, row.answer) for row in rows)
         reports = data if isinstance(data, list) else [data]
-        return tuple(one for report in reports for one in _of_report(read_as(Report, report)))
+        return tuple(one for report in reports for one in results_of(read_as(Report, report)))
     except (OSError, ValueError, RecursionError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         what = "" if isinstance(error, NotAReport | OSError) else "it is no JSON: "
@@ -100,7 +132,8 @@ def _no_number(text: str) -> None:
     raise ValueError(f"{text} is no number")
 
 
-def _of_report(report: Report) -> Iterable[Result]:
+def results_of(report: Report) -> Iterator[Result]:
+    """The kernels of a report of the main job."""
     for one in report.kernels:
         launch = "" if isinstance(one, Refused) else _launch_text(one)
         yield Result(report.file, report.machine.name, launch, one)
@@ -116,7 +149,7 @@ def _launch_text(row: BoundedKernel) -> str:
 
 # --- who is compared with whom --------------------------------------------------------------------
 
-_KEYS: tuple[Callable[[Result], tuple[str, ...]], ...] = (
+_KEYS: tuple[Callable[[Result], Hashable], ...] = (
     lambda one: (one.answer.kernel, one.file, one.machine, one.launch),
     lambda one: (one.answer.kernel, one.machine, one.launch),
     lambda one: (one.answer.kernel, one.file, one.machine),
@@ -127,10 +160,12 @@ _KEYS: tuple[Callable[[Result], tuple[str, ...]], ...] = (
 """What tells kernels apart, the closest first: builds may move files, plans may change launches."""
 
 
-def _pairs(old: Sequence[Result], new: Sequence[Result]) -> dict[int, int]:
+def _pairs(
+    old: Sequence[Result], new: Sequence[Result], keys: Sequence[Callable[[Result], Hashable]]
+) -> dict[int, int]:
     """The old kernel of each new one that has one, by their numbers."""
     found: dict[int, int] = {}
-    for key_of in _KEYS:
+    for key_of in keys:
         left = _by_key(old, set(found.values()), key_of)
         right = _by_key(new, set(found), key_of)
         for key, numbers in right.items():
@@ -154,13 +189,17 @@ def compare(
     paths: tuple[str, str],
     old: Sequence[Result],
     new: Sequence[Result],
-    threshold_percent: Fraction,
+    threshold_percent: Fraction = Fraction(0),
+    *,
+    are_versions: bool = False,
 ) -> DiffReport:
     """The changes from one result to another; a bound that grew by more than the threshold fails.
 
-    So does a kernel that has no bound any more, or one of a weaker guarantee. Cost: linear.
+    So does a kernel that has no bound any more, or one of a weaker guarantee. ``are_versions``:
+    kernels without one of their name are taken for versions of each other, in their order, if there
+    are as many on both sides. Cost: linear.
     """
-    pairs = _pairs(old, new)
+    pairs = _pairs(old, new, (*_KEYS, lambda _: ()) if are_versions else _KEYS)
     rows = [
         _compared(old[pairs[number]], row, threshold_percent)
         if number in pairs
@@ -184,6 +223,7 @@ def _compared(old: Result, new: Result, threshold: Fraction) -> KernelChange:
     about = [
         Change(what, before, now)
         for what, before, now in (
+            ("kernel", old.answer.readable, new.answer.readable),
             ("file", old.file, new.file),
             ("machine", old.machine, new.machine),
             ("launch", old.launch, new.launch),
@@ -201,8 +241,9 @@ def _compared(old: Result, new: Result, threshold: Fraction) -> KernelChange:
         _changes(_lines(old.answer), _lines(new.answer)),
     )
     worse = (*_weaker(old, new), *_grown(bounds, threshold))
-    status: Literal["changed", "same"] = "changed" if any(changes) else "same"
-    return KernelChange(*_names(new), status, *changes, worse)
+    rest = _changes(_launch_parts(old.answer), _launch_parts(new.answer)), _payment(old, new)
+    status: Literal["changed", "same"] = "changed" if any((*changes, *rest)) else "same"
+    return KernelChange(*_names(new), status, *changes, worse, *rest)
 
 
 def _guarantee(row: Result, *, of_launch: bool = False) -> str | None:
@@ -251,6 +292,20 @@ def _bounds(row: BoundedKernel | Refused) -> dict[str, int | str | None]:
     return found | {f"method {one.method}": one.cycles for one in row.bounds}
 
 
+def _launch_parts(row: BoundedKernel | Refused) -> dict[str, int | str | None]:
+    launch = None if isinstance(row, Refused) else row.launch
+    if launch is None:
+        return {}
+    return {
+        "work": launch.work_cycles,
+        "latency": launch.slack_cycles,
+        "tail": launch.tail_cycles,
+        "launcher": launch.launcher_cycles,
+        "memory": launch.memory_cycles,
+        "overhead": launch.overhead_cycles,
+    }
+
+
 def _loops(row: BoundedKernel | Refused) -> dict[str, int | str | None]:
     found: dict[str, int | str | None] = {}
     times: Counter[str] = Counter()
@@ -290,3 +345,87 @@ def _growth(old: int | str | None, new: int | str | None) -> float | None:
     if not isinstance(old, int) or not isinstance(new, int) or old == 0:
         return None
     return round(100 * (new / old - 1), 2)
+
+
+# --- what pays the difference ---------------------------------------------------------------------
+
+_PARTS: tuple[tuple[str, Callable[[PaidRow], int]], ...] = (
+    ("issue", lambda row: row.issue),
+    ("waits for results", lambda row: row.waiting_for_result),
+    ("waits for units", lambda row: row.waiting_for_unit),
+    ("other warps", lambda row: row.interference),
+)
+
+
+def _payment(old: Result, new: Result) -> Payment | None:
+    before, now = _explanation(old), _explanation(new)
+    if before is None or now is None:
+        return None
+    parts = [
+        {name: sum(map(cycles_of, one.lines)) for name, cycles_of in _PARTS}
+        for one in (before, now)
+    ]
+    classes = [{row.place: row.total for row in one.op_classes} for one in (before, now)]
+    found = Payment(
+        now.cycles - before.cycles,
+        _by_difference(_changes(*parts)),
+        _by_difference(_changes(*classes)),
+        _by_difference(one for one in _line_changes(before, now) if one.old != one.new),
+    )
+    return found if found.parts or found.op_classes or found.lines else None
+
+
+def _explanation(one: Result) -> Explanation | None:
+    return None if isinstance(one.answer, Refused) else one.answer.explanation
+
+
+_Changed = TypeVar("_Changed", Change, LineChange)
+
+
+def _by_difference(rows: Iterable[_Changed]) -> tuple[_Changed, ...]:
+    return tuple(sorted(rows, key=lambda one: -abs(difference_of(one))))
+
+
+def difference_of(one: Change | LineChange) -> int:
+    """New minus old cycles; what is in one of the two only takes none in the other."""
+    old, new = (value if isinstance(value, int) else 0 for value in (one.old, one.new))
+    return new - old
+
+
+def _line_changes(old: Explanation, new: Explanation) -> Iterator[LineChange]:
+    """Each line of both, those of one text as pairs in their order; then those of one place."""
+    left, right = _in_order(old.lines), _in_order(new.lines)
+    for key_of in (_by_text, _by_place):
+        before = key_of(left.values())
+        for key, row in key_of(right.values()).items():
+            match = before.get(key)
+            if match is not None:
+                yield LineChange(match.place, row.place, row.text, match.total, row.total)
+                del left[match.place], right[row.place]
+    yield from (LineChange(row.place, None, row.text, row.total, None) for row in left.values())
+    yield from (LineChange(None, row.place, row.text, None, row.total) for row in right.values())
+
+
+def _in_order(rows: Iterable[PaidRow]) -> dict[str, PaidRow]:
+    """Lines by their places, in the order of file and number."""
+
+    def key(row: PaidRow) -> tuple[str, int, str]:
+        file, _, number = row.place.rpartition(":")
+        return file, int(number) if number.isdecimal() else 0, row.place
+
+    return {row.place: row for row in sorted(rows, key=key)}
+
+
+def _by_text(rows: Iterable[PaidRow]) -> dict[Hashable, PaidRow]:
+    times: Counter[str] = Counter()
+    found: dict[Hashable, PaidRow] = {}
+    for row in rows:
+        if row.text is not None:
+            text = " ".join(row.text.split())
+            times[text] += 1
+            found[text, times[text]] = row
+    return found
+
+
+def _by_place(rows: Iterable[PaidRow]) -> dict[Hashable, PaidRow]:
+    return {row.place: row for row in rows}

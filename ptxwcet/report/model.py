@@ -134,7 +134,7 @@ class Explanation:
 
     ``lines`` by source line, PTX line where there is none; ``opcodes`` by opcode with modifiers,
     ``text`` being how many instructions have it; ``ptx_lines`` by PTX line. ``accesses`` to memory,
-    in program order.
+    in program order. ``op_classes`` by what the machine times alike, control by its opcode.
     """
 
     method: str
@@ -144,6 +144,7 @@ class Explanation:
     ptx_lines: tuple[PaidRow, ...]
     sections: tuple[PaidSectionRow, ...]
     accesses: tuple[AccessRow, ...]
+    op_classes: tuple[PaidRow, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

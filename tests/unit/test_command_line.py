@@ -90,6 +90,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with the files that the examples name."""
     for name in ("saxpy.ptx", "saxpy.cu"):
         shutil.copy(SAMPLES / name, tmp_path / f"kernel{Path(name).suffix}")
+    for name in ("old.ptx", "new.ptx"):
+        shutil.copy(tmp_path / "kernel.ptx", tmp_path / name)
     shutil.copy(SAMPLES / "launches/saxpy.toml", tmp_path / "launch.toml")
     machine = ROOT / "ptxwcet/machine/models/orin-ecrts2025.toml"
     shutil.copy(machine, tmp_path / "my-gpu.toml")

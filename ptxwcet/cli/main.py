@@ -32,6 +32,7 @@ _COMMANDS = {
     "check-certificates": "ptxwcet.cli.check_certificates",
     "compare": "ptxwcet.cli.compare",
     "diff": "ptxwcet.cli.diff",
+    "dossier": "ptxwcet.cli.dossier",
     "explain": "ptxwcet.cli.explain",
     "facts": "ptxwcet.cli.facts",
     "hybrid": "ptxwcet.cli.hybrid",

@@ -106,8 +106,13 @@ def _styled(style: dict[str, Any], found: re.Match[str]) -> str:
 
 
 def echo_json(data: Any) -> None:
-    """Prints data as JSON, two spaces a level; dataclasses as objects, enums as their values."""
-    echo(json.dumps(_plain(data), indent=2, ensure_ascii=False))
+    """Prints data as JSON (:func:`json_text`)."""
+    echo(json_text(data))
+
+
+def json_text(data: Any) -> str:
+    """Data as JSON, two spaces a level; dataclasses as objects, enums as their values."""
+    return json.dumps(_plain(data), indent=2, ensure_ascii=False)
 
 
 def _plain(data: Any) -> Any:

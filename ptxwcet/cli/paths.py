@@ -207,6 +207,25 @@ class OutputFile(click.Path):
             yield Written(value.with_suffix(self.otherwise[1]))
 
 
+class OutputFileOrFolder(OutputFile):
+    """A file that is written, or a folder that is there and gets files of these ``names``."""
+
+    def __init__(self, *names: str) -> None:
+        super().__init__()
+        self.names = names
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        """The path; click.BadParameter for one that cannot be a file."""
+        return Path(value) if Path(value).is_dir() else super().convert(value, param, ctx)
+
+    def writes(self, value: Path, params: dict[str, Any]) -> Iterator[Written]:
+        """The file, or those in the folder."""
+        if value.is_dir():
+            yield from (Written(value / name) for name in self.names)
+        else:
+            yield Written(value)
+
+
 class OutputFolder(click.Path):
     """A folder that files with one of the ``suffixes`` are written into; it is made if missing."""
 

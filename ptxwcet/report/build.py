@@ -30,6 +30,7 @@ from ptxwcet.report.model import (
     SectionRow,
     WarpRow,
     assumption_rows,
+    citation_texts,
 )
 from ptxwcet.report.places import place
 from ptxwcet.report.source_lines import SourceLines
@@ -143,6 +144,7 @@ def _launch_row(
         overhead_cycles=launched.overhead_cycles,
         assumptions=assumption_rows(claim),
         lines=None if sources is None else launch_line_rows(row, launched, sources),
+        citations=citation_texts(claim),
     )
 
 
@@ -164,8 +166,8 @@ def _bound_row(piece: AnalysedPiece, name: str, title: str) -> BoundRow:
     outcome = piece.outcomes[name]
     if isinstance(outcome, BlockBound):
         claim = outcome.claim
-        citations = tuple(f"{citation.paper}, {citation.place}" for citation in claim.citations)
-        return BoundRow(name, title, outcome.cycles, claim.guarantee.value, citations, outcome.note)
+        cited = citation_texts(claim)
+        return BoundRow(name, title, outcome.cycles, claim.guarantee.value, cited, outcome.note)
     return BoundRow(name, title, None, None, (), outcome.reason)
 
 

@@ -24,6 +24,8 @@ REPORTS: Mapping[str, tuple[str, str]] = {
     "hybrid": ("ptxwcet.report.hybrid_rows", "HybridReport"),
     "pwcet": ("ptxwcet.report.pwcet_model", "PwcetReport"),
     "sequence": ("ptxwcet.report.sequence_model", "SequenceReport"),
+    "selftest": ("ptxwcet.report.selftest_model", "SelfTestReport"),
+    "dossier": ("ptxwcet.report.dossier_model", "DossierReport"),
     "what-if": ("ptxwcet.report.what_if_model", "WhatIfReport"),
     "simulation": ("ptxwcet.report.run_model", "RunReport"),
 }

@@ -61,9 +61,9 @@ LIBRARIES = {
     "bitwuzla": "support.smt",
     "click": "cli",
     "grandalf": "report.page.layout report.page.render",
-    "jinja2": "report.page.render",
+    "jinja2": "report.page.template",
     "lark": "ptx",
-    "markupsafe": "report.page.render",  # jinja2's own
+    "markupsafe": "report.page.render report.page.dossier",  # jinja2's own
     "matplotlib": "report.gantt report.page.charts report.pwcet_curves report.pwcet_plots",
     "networkx": "support.graph library.results",  # there for a type
     "numba": "support.jit",

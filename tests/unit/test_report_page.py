@@ -24,7 +24,8 @@ from ptxwcet.report.page.model import KernelPage, Page, build_page
 from ptxwcet.report.page.parts import Made
 from ptxwcet.report.page.render import render_page
 from ptxwcet.studies.block_bound import bound_file
-from ptxwcet.studies.kernel_page import files_of, study_kernels
+from ptxwcet.studies.files_read import files_of
+from ptxwcet.studies.kernel_page import study_kernels
 from ptxwcet.studies.request import Request
 from ptxwcet.support.diagnostics import Diagnostic
 from ptxwcet.support.extras import PACKAGES_OF_EXTRAS

@@ -294,12 +294,3 @@ def plain_name(page: Page) -> str:
     """What the page is called."""
     names = [one.readable for one in page.kernels]
     return f"{', '.join(names[:3])}{' and more' * (len(names) > 3)}: bound"
-
-
-def merged_assumptions(row: BoundedKernel) -> list[tuple[str, str, str, str, str]]:
-    """Key, text, state, evidence, and which bounds rest on it."""
-    launch = () if row.launch is None else row.launch.assumptions
-    whose = dict.fromkeys(row.assumptions, "block")
-    for one in launch:
-        whose[one] = "block, launch" if one in whose else "launch"
-    return [(one.key, one.text, one.state, one.source, of) for one, of in whose.items()]

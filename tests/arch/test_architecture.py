@@ -76,7 +76,7 @@ LIBRARIES = {
 # Lines of Python. Whoever raises one says why in the commit.
 MOST_LINES = {
     "bounds": 2_000,
-    "cli": 4_195,
+    "cli": 4_565,
     "compose": 1_150,
     "emulator": 7_900,
     "flow.certificates": 1_510,
@@ -91,18 +91,18 @@ MOST_LINES = {
     "library": 640,
     "instrument": 1_290,
     "ir": 4_040,
-    "machine": 1_450,
+    "machine": 1_455,
     "makespan": 1_750,
     "memory": 1_665,
     "ptx": 3_510,
     "pwcet": 2_580,
-    "report": 7_515,
+    "report": 8_640,
     "simulator": 4_615,
-    "studies": 5_875,
+    "studies": 5_960,
     "support": 2_300,
     "timing": 2_700,
     "trace": 1_180,
-    "validate": 2_630,
+    "validate": 2_635,
     "warp": 810,
 }
 TOP_LEVEL = {

@@ -40,8 +40,8 @@ def compare(old: str, new: str, kernels: tuple[str, ...], form: str, **given: An
     if old == new == STANDARD_INPUT:
         raise click.UsageError("standard input can be read once: give a file for the other version")
     diagnostics: list[Diagnostic] = []
-    results = [_results(one, kernels, given, diagnostics) for one in (old, new)]
-    report = compare_results((old, new), *results, are_versions=True)
+    before, now = (_results(one, kernels, given, diagnostics) for one in (old, new))
+    report = compare_results((old, new), before, now, are_versions=True)
     if form == "json":
         echo_json(report)
     else:

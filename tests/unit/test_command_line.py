@@ -88,10 +88,9 @@ def test_what_is_written_is_called_output_and_how_long_timeout() -> None:
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with the files that the examples name."""
-    for name in ("saxpy.ptx", "saxpy.cu"):
-        shutil.copy(SAMPLES / name, tmp_path / f"kernel{Path(name).suffix}")
-    for name in ("old.ptx", "new.ptx"):
-        shutil.copy(tmp_path / "kernel.ptx", tmp_path / name)
+    for name in ("kernel", "old", "new"):
+        for suffix in (".ptx", ".cu"):
+            shutil.copy(SAMPLES / f"saxpy{suffix}", tmp_path / f"{name}{suffix}")
     shutil.copy(SAMPLES / "launches/saxpy.toml", tmp_path / "launch.toml")
     machine = ROOT / "ptxwcet/machine/models/orin-ecrts2025.toml"
     shutil.copy(machine, tmp_path / "my-gpu.toml")

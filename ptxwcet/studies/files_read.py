@@ -17,8 +17,10 @@ def files_of(request: Request, answer: Answer[Any]) -> tuple[ReadFile, ...]:
     """
     beside = Path(request.path).with_suffix(".cu")
     source = request.source or (str(beside) if request.text is None and beside.is_file() else None)
+    was_made = request.text is not None and Path(request.path).is_file()
     own, *extended = machine_files(request.machine)
     others = (
+        ("what the PTX was made or taken from", request.path if was_made else None),
         ("machine", str(own)),
         *(("extended machine", str(path)) for path in extended),
         ("CUDA source", source),

@@ -174,6 +174,14 @@ def test_the_text_has_a_line_for_each_line_and_the_sums() -> None:
     assert "source device_atomic_functions.hpp is not at hand" in text
 
 
+def test_lines_that_pay_much_are_painted() -> None:
+    arguments = ("annotate", HISTOGRAM.path, "--block", "256", "--param", "n=100000", "--grid", "8")
+    painted = run_program(*arguments, "--color", "always").out.splitlines()
+    hot = [line for line in painted if line.startswith("\x1b[33m")]
+    assert ["atomicAdd(&local" in line for line in hot] == [True, False]
+    assert "\x1b" not in run_program(*arguments).out
+
+
 def test_the_command(tmp_path: Path) -> None:
     found = run_program(
         *("annotate", SAMPLES / "loops.ptx", "--block", "64", "--param", "n=10"),

@@ -38,6 +38,7 @@ from ptxwcet.report.schema import schema_of
 from ptxwcet.report.selftest_model import SelfTestReport, build_selftest_report
 from ptxwcet.studies import path_selftest
 from ptxwcet.studies.block_bound import bound_file
+from ptxwcet.studies.files_read import files_of
 from ptxwcet.studies.opening import read_module
 from ptxwcet.studies.request import Request
 from ptxwcet.validate import selftest
@@ -167,6 +168,15 @@ def test_every_input_is_named_with_its_digest(tmp_path: Path) -> None:
     assert f"--launch {launch}" in data["command"]
     assert data["sources_sha256"] == selftest.describe_sources()
     assert {"ptxwcet", "Python", "numpy", "lark"} <= {row["name"] for row in data["versions"]}
+
+
+def test_what_the_ptx_was_made_from_is_named(tmp_path: Path) -> None:
+    cuda = tmp_path / "k.cu"
+    cuda.write_text("// CUDA\n")
+    request = Request(str(cuda), block="32", text=BITS)
+    files = {one.what: one.sha256 for one in files_of(request, bound_file(request))}
+    assert files["PTX"] == hashlib.sha256(BITS.encode()).hexdigest()
+    assert files["what the PTX was made or taken from"] == sha256(cuda)
 
 
 def test_equal_input_gives_equal_bytes(tmp_path: Path, tested: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +24,7 @@ from ptxwcet.support.whole_files import write_text
 
 if TYPE_CHECKING:
     from ptxwcet.report.dossier_model import DossierReport, SelfTestPart
+    from ptxwcet.report.selftest_model import SelfTestReport
     from ptxwcet.studies.opening import ReadFile
 
 _NAMES = {"html": "dossier.html", "json": "dossier.json"}
@@ -92,9 +93,11 @@ def dossier(
         require_extra("report", "ptxwcet dossier without --format json")
     if selftest_file is None and not no_selftest:
         require_extra("sim", "ptxwcet dossier without --no-selftest or --selftest FILE")
-    self_test = _self_test(selftest_file, cases, is_run=not no_selftest)
+    saved = None if selftest_file is None else _saved_self_test(selftest_file)
     checks = Checks(budget, None, required_guarantee(budget, require))
-    found, diagnostics = _dossier(request_from(**given), checks, self_test)
+    found, diagnostics = _dossier(
+        request_from(**given), checks, lambda: saved or _self_test(0 if no_selftest else cases)
+    )
     for kind, path in targets.items():
         write_text(path, _rendered(found, kind), "PW233")
         echo(f"{path}: {found.outcome}")
@@ -109,9 +112,9 @@ def _targets(output: Path, form: str | None) -> Mapping[str, Path]:
 
 
 def _dossier(
-    request: Request, checks: Checks, self_test: SelfTestPart
+    request: Request, checks: Checks, self_test: Callable[[], SelfTestPart]
 ) -> tuple[DossierReport, list[Diagnostic]]:
-    """The dossier, and what is wrong with it."""
+    """The dossier, and what is wrong with it; the self-test is done when the input was read."""
     # here: what is wrong with the command line is said before anything is loaded that computes
     from ptxwcet.report.build import build_report
     from ptxwcet.report.dossier_model import Circumstances, build_dossier
@@ -126,7 +129,7 @@ def _dossier(
     failed = [one for row in answer.answered for one in checks.failed_row(row)]
     files = (*files_of(request, answer), *_launch_data(request))
     made = Circumstances(command_line(), page_time(), files)
-    found = build_dossier(report, module, answer.machine, self_test, made, failed)
+    found = build_dossier(report, module, answer.machine, self_test(), made, failed)
     diagnostics = [one for row in answer.refused for one in row.diagnostics] + failures + failed
     known = {one.message for one in failed}
     refusals = sum(row.status == "refused" for row in found.kernels)
@@ -154,19 +157,25 @@ def _rendered(found: DossierReport, kind: str) -> str:
     return render_dossier(found)
 
 
-def _self_test(path: str | None, cases: int, *, is_run: bool) -> SelfTestPart:
-    """The part on the self-test: read from a file, run here, or none."""
+def _saved_self_test(path: str) -> SelfTestPart:
+    """The part on a self-test that was saved. Raises PtxwcetError (PW591)."""
     from ptxwcet.report.dossier_model import FileRow, SelfTestPart
-    from ptxwcet.report.selftest_model import build_selftest_report, differences_from
+    from ptxwcet.report.selftest_model import differences_from
     from ptxwcet.studies.opening import ReadFile
 
-    if path is not None:
-        result = _read_selftest(path)
-        file = ReadFile.of("self-test", path)
-        row = FileRow(file.what, file.name, file.sha256)
-        return SelfTestPart("read", row, tuple(differences_from(result)), result)
-    if not is_run:
+    result = _read_selftest(path)
+    file = ReadFile.of("self-test", path)
+    row = FileRow(file.what, file.name, file.sha256)
+    return SelfTestPart("read", row, tuple(differences_from(result)), result)
+
+
+def _self_test(cases: int) -> SelfTestPart:
+    """The part on a self-test of so many random cases that is run here; of none, that is none."""
+    from ptxwcet.report.dossier_model import SelfTestPart
+
+    if not cases:
         return SelfTestPart("none", None, (), None)
+    from ptxwcet.report.selftest_model import build_selftest_report
     from ptxwcet.studies.path_selftest import run_path_selftest
     from ptxwcet.validate.selftest import run_selftest
 
@@ -174,7 +183,7 @@ def _self_test(path: str | None, cases: int, *, is_run: bool) -> SelfTestPart:
     return SelfTestPart("run", None, (), result)
 
 
-def _read_selftest(path: str) -> Any:
+def _read_selftest(path: str) -> SelfTestReport:
     """The report of a self-test in a file. Raises PtxwcetError (PW591)."""
     from ptxwcet.report.reading import read_as
     from ptxwcet.report.selftest_model import SelfTestReport

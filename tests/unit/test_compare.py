@@ -61,6 +61,14 @@ def test_the_tables_add_up_to_the_difference() -> None:
     assert classes["store_shared"] == (None, 32)
 
 
+def test_waiting_for_units_is_a_part() -> None:
+    launch = ("--block", "32x32", "--param", "K=128", "--param", "M=1024", "--param", "N=1024")
+    files = SAMPLES / "sgemm_naive.ptx", SAMPLES / "sgemm_double_buffered.ptx"
+    (row,) = compared(*files, *launch)[1]["kernels"]
+    assert_sums(row)
+    assert "waits for units" in {one["what"] for one in row["paid"]["parts"]}
+
+
 def test_lines_are_found_again_by_their_text(tmp_path: Path) -> None:
     """Two kernels of a file: the loop over the input is the same line, elsewhere."""
     _, data, _ = compared(

@@ -76,7 +76,7 @@ LIBRARIES = {
 # Lines of Python. Whoever raises one says why in the commit.
 MOST_LINES = {
     "bounds": 2_000,
-    "cli": 4_565,
+    "cli": 4_575,
     "compose": 1_150,
     "emulator": 7_900,
     "flow.certificates": 1_510,

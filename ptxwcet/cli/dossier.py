@@ -117,7 +117,7 @@ def _dossier(
     """The dossier, and what is wrong with it; the self-test is done when the input was read."""
     # here: what is wrong with the command line is said before anything is loaded that computes
     from ptxwcet.report.build import build_report
-    from ptxwcet.report.dossier_model import Circumstances, build_dossier
+    from ptxwcet.report.dossier_model import Circumstances, build_dossier, failed_checks
     from ptxwcet.studies.block_bound import bound_file
     from ptxwcet.studies.files_read import files_of
     from ptxwcet.studies.opening import read_module
@@ -131,10 +131,8 @@ def _dossier(
     made = Circumstances(command_line(), page_time(), files)
     found = build_dossier(report, module, answer.machine, self_test(), made, failed)
     diagnostics = [one for row in answer.refused for one in row.diagnostics] + failures + failed
-    known = {one.message for one in failed}
-    refusals = sum(row.status == "refused" for row in found.kernels)
-    own = found.findings[: len(found.findings) - refusals]
-    diagnostics += [Diagnostic("PW590", text) for text in own if text not in known]
+    own = failed_checks(found.kernels, found.self_test)
+    diagnostics += [Diagnostic("PW590", text) for text in own]
     return found, diagnostics
 
 

@@ -62,7 +62,8 @@ LIMITS = (
 class Outcome(Enum):
     """What a dossier comes to."""
 
-    BOUNDED = "bounded"  # each kernel has a bound, and nothing that was checked failed
+    BOUNDED = "bounded"  # each kernel has a safe bound, and nothing that was checked failed
+    ESTIMATED = "estimated"  # so, but a bound is an estimate: nothing is proved by it
     REFUSED = "refused"  # a kernel has no bound
     FAILED = "failed"  # a check failed: a certificate, the self-test, a budget or guarantee
 
@@ -203,15 +204,27 @@ def build_dossier(
         for row in report.kernels
     )
     refusals = tuple(_refusals(kernels))
-    failures = (*_failures(kernels, self_test), *(one.message for one in failed))
-    outcome = Outcome.FAILED if failures else Outcome.REFUSED if refusals else Outcome.BOUNDED
+    failures = (*failed_checks(kernels, self_test), *(one.message for one in failed))
+    estimates = tuple(_estimates(kernels))
+    outcome = next(
+        (
+            one
+            for one, why in (
+                (Outcome.FAILED, failures),
+                (Outcome.REFUSED, refusals),
+                (Outcome.ESTIMATED, estimates),
+            )
+            if why
+        ),
+        Outcome.BOUNDED,
+    )
     made_true = AssumptionState.BY_DEFINITION
     return DossierReport(
         *(report.schema, report.tool, report.version, report.file, report.sha256, report.machine),
         made.at.isoformat(timespec="seconds"),
         made.command,
         outcome.value,
-        (*failures, *refusals),
+        (*failures, *refusals, *estimates),
         kernels,
         tuple(
             LedgerRow(one.key, one.text, one.state.value, one.source, "machine")
@@ -279,7 +292,17 @@ def _refusals(kernels: Iterable[DossierKernel | Refused]) -> Iterator[str]:
             yield f"kernel {row.readable} is refused [{codes}]"
 
 
-def _failures(kernels: Iterable[DossierKernel | Refused], self_test: SelfTestPart) -> Iterator[str]:
+def _estimates(kernels: Iterable[DossierKernel | Refused]) -> Iterator[str]:
+    for row in kernels:
+        for claim in () if isinstance(row, Refused) else row.claims:
+            if claim.guarantee != Guarantee.SAFE_BOUND.value:
+                yield f"the bound of the {claim.of} of kernel {row.readable} is an estimate"
+
+
+def failed_checks(
+    kernels: Iterable[DossierKernel | Refused], self_test: SelfTestPart
+) -> Iterator[str]:
+    """Certificates that are not confirmed, and a self-test that does not count."""
     for row in kernels:
         for one in () if isinstance(row, Refused) else row.certificates:
             if one.verdict != Verdict.CONFIRMED.value:

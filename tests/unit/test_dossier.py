@@ -129,6 +129,10 @@ def test_the_ledger_has_all_that_bounds_rest_on(tmp_path: Path) -> None:
             assert of in ledger[row["key"]]["of"]
             assert ledger[row["key"]]["evidence"] == row["source"]
     assert ledger["ptx-is-executed"]["state"] == "doubtful"
+    assert data["outcome"] == "estimated"
+    assert data["findings"] == [
+        f"the bound of the {of} of kernel saxpy is an estimate" for of in ("block", "launch")
+    ]
     assert "An estimate" in kernel["claims"][0]["statement"]
     made_true = AssumptionState.BY_DEFINITION
     expected = {one.key for one in load_machine("titan-v").satisfies if one.state is made_true}
@@ -190,9 +194,9 @@ def test_equal_input_gives_equal_bytes(tmp_path: Path, tested: Path) -> None:
 
 
 def test_the_attacks_are_those_of_the_project() -> None:
-    assert attack_summaries.summary_text(ROOT / "docs/experiments") == (
-        PACKAGE / "validate/attacks.json"
-    ).read_text(encoding="utf-8")
+    summary = (PACKAGE / "validate/attacks.json").read_text(encoding="utf-8")
+    made = attack_summaries.summary_text(ROOT / "docs/experiments")
+    assert made == summary, "python benchmarks/attack_summaries.py makes it anew"
     assert list(attack_summaries.names_of(ROOT / "docs/experiments")) == sorted(
         attack_summaries.ATTACKS
     )
@@ -231,6 +235,10 @@ def test_a_bound_over_its_budget_fails(tmp_path: Path) -> None:
     assert "error[PW520]" in error
     assert "PW590" not in error
     assert "budget" in data["findings"][0]
+    estimated = (*SAXPY, "--machine", "titan-v", "--require", "safe-bound", "--no-selftest")
+    code, other, error = written(tmp_path / "d.json", *estimated)
+    assert (code, other["outcome"]) == (1, "failed")
+    assert "error[PW521]" in error
     assert "--budget '10 cycles' " in data["command"]
 
 

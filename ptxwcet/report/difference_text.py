@@ -4,15 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ptxwcet.report.difference import (
-    Change,
-    DiffReport,
-    KernelChange,
-    LineChange,
-    Payment,
-    difference_of,
-)
+from ptxwcet.report.difference import DiffReport, KernelChange
 from ptxwcet.report.launch_text import plural
+from ptxwcet.report.payment import Change, LineChange, Payment, difference_of
 from ptxwcet.support.printable import printable_line
 
 _KINDS = (

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from ptxwcet.cli import progress
+
 # The IR verifier runs after lowering and after each pass, in processes that tests start as well.
 os.environ["PTXWCET_VERIFY"] = "1"
 
@@ -33,6 +35,12 @@ _ORACLES = frozenset(
         *("uniformity", "variants_endless", "write_port"),
     )
 )
+
+
+@pytest.fixture(autouse=True)
+def _busy_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What tests read on standard error does not depend on how long a command takes."""
+    monkeypatch.setattr(progress, "FIRST_SECONDS", 3600.0)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

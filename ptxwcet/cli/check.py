@@ -21,7 +21,7 @@ from ptxwcet.studies.check_plan import PLAN, read_plan
 _MOST_WORKERS = 1024
 
 
-@click.command(cls=Command, example="ptxwcet check ptxwcet.toml --workers 2")
+@click.command(cls=Command, forks=True, example="ptxwcet check ptxwcet.toml --workers 2")
 @click.argument("plan", type=PlanInput(), default=PLAN)
 @click.option(
     "--workers",
@@ -38,7 +38,7 @@ def check(plan: str, workers: int | None, form: str) -> int:
     refused; 2 usage, or a plan with mistakes.
     """
     read = read_plan(plan)
-    with ProgressLine("checks", log_seconds=10) as progress:
+    with ProgressLine("checks") as progress:
         report = run_plan(read, workers or os.cpu_count() or 1, progress.show)
     _show(report, form)
     return 0 if report.passed == len(report.checks) else 1

@@ -13,6 +13,7 @@ import click
 
 from ptxwcet.cli.output import Manner, echo, set_manner
 from ptxwcet.cli.paths import check_outputs
+from ptxwcet.cli.progress import StillAtWork
 from ptxwcet.support.extras import require_extra
 from ptxwcet.support.first_use import CACHE_VARIABLE, tell_first_use
 from ptxwcet.support.whole_files import write_text
@@ -27,15 +28,22 @@ class Command(click.Command):
     Its outputs are compared with its inputs, and with one another, before it runs; a report goes to
     the file of ``-o`` if the command has that option (options.report_options). ``example`` is a
     line that works, shown at the end of ``--help``; ``needs`` are the extras without which it
-    cannot run (support.extras).
+    cannot run (support.extras). What takes long says so on standard error, unless the command has
+    processes of its own (``forks``) and tells itself how far they are.
     """
 
     def __init__(
-        self, *args: Any, example: str, needs: tuple[str, ...] = (), **kwargs: Any
+        self,
+        *args: Any,
+        example: str,
+        needs: tuple[str, ...] = (),
+        forks: bool = False,
+        **kwargs: Any,
     ) -> None:
         super().__init__(*args, **kwargs)
         self.example = example
         self.needs = needs
+        self.forks = forks  # a process with threads must not be forked
         self.params += _printing()
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -58,7 +66,10 @@ class Command(click.Command):
         set_manner(Manner(own["quiet"], _color(own["color"]), report))
         tell_first_use(None if own["quiet"] else _say_compiling)
         try:
-            with _logging() if own["verbose"] else contextlib.nullcontext():
+            with (
+                contextlib.nullcontext() if self.forks else StillAtWork(ctx.command_path),
+                _logging() if own["verbose"] else contextlib.nullcontext(),
+            ):
                 code = super().invoke(ctx)
         finally:
             set_manner(Manner())

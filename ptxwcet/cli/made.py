@@ -10,6 +10,8 @@ from datetime import UTC, datetime
 import click
 from click.core import ParameterSource
 
+from ptxwcet.studies.budgets import Budget
+
 
 def command_line() -> str:
     """The command as it was given, options in the order of their definition."""
@@ -26,7 +28,7 @@ def command_line() -> str:
             elif isinstance(word, bool):
                 words.append((parameter.opts if word else parameter.secondary_opts)[0])
             elif word is not None:
-                words += [parameter.opts[-1], str(word)]
+                words += [parameter.opts[-1], word.text if isinstance(word, Budget) else str(word)]
     return shlex.join(words)
 
 

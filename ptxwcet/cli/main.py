@@ -25,11 +25,14 @@ from ptxwcet.support.version import VERSION
 _DEFAULT_COMMAND = "bound"
 # Loaded only when used: a command must not pay for the libraries of another.
 _COMMANDS = {
+    "annotate": "ptxwcet.cli.annotate",
     "bound": "ptxwcet.cli.bound",
     "cfg": "ptxwcet.cli.cfg",
     "check": "ptxwcet.cli.check",
     "check-certificates": "ptxwcet.cli.check_certificates",
+    "compare": "ptxwcet.cli.compare",
     "diff": "ptxwcet.cli.diff",
+    "dossier": "ptxwcet.cli.dossier",
     "explain": "ptxwcet.cli.explain",
     "facts": "ptxwcet.cli.facts",
     "hybrid": "ptxwcet.cli.hybrid",

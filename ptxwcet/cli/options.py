@@ -11,6 +11,7 @@ from ptxwcet.claims import Guarantee
 from ptxwcet.cli import completion
 from ptxwcet.cli.paths import (
     INPUT_FILE,
+    KERNEL_OF_FILE,
     LAUNCH_FILE,
     MACHINE,
     OUTPUT_FILE,
@@ -186,6 +187,12 @@ def analysis_options(command: Decorated) -> Decorated:
 def analysis_options_of_files(command: Decorated) -> Decorated:
     """The options of an analysis, for a command that takes several FILES."""
     return with_options(command, FILES, *_LAUNCH, *_MACHINE)
+
+
+def version_options(command: Decorated) -> Decorated:
+    """The options of an analysis, for a command that takes two versions: FILE or FILE:KERNEL."""
+    versions = (click.argument(name, type=KERNEL_OF_FILE) for name in ("old", "new"))
+    return with_options(command, *versions, *_LAUNCH, *_MACHINE)
 
 
 def optional_file_options(command: Decorated) -> Decorated:

@@ -14,12 +14,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from enum import Enum
 from functools import partial
+from threading import RLock
 from typing import Any
 
 import click
 
 from ptxwcet.support.diagnostics import Diagnostic, Severity, exit_code, render_all
-from ptxwcet.support.printable import printable
+from ptxwcet.support.printable import printable, printable_line
 
 FULL_DISK = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO))
 """Errors of writing that are the place's, not the program's."""
@@ -31,6 +32,10 @@ _STYLES: tuple[tuple[re.Pattern[str], dict[str, Any]], ...] = (
     (re.compile(r"^  (?:note|help):", re.MULTILINE), {"fg": "cyan"}),
     (re.compile(r"^(?:KERNEL|BOUND|SEQUENCE) .*$", re.MULTILINE), {"bold": True}),
     (re.compile(r"^REFUSED .*$", re.MULTILINE), {"fg": "red", "bold": True}),
+    (  # a line of code that pays a tenth of its bound or more
+        re.compile(r"^ *(?:[\d,]+ +)?[\d,]+ +\d\d\.\d %  .*$", re.MULTILINE),
+        {"fg": "yellow"},
+    ),
 )
 
 
@@ -44,6 +49,8 @@ class Manner:
 
 
 _manner = Manner()
+_printing = RLock()  # progress is told by a thread of its own
+_status_width = 0  # of the line of progress that stands on the terminal
 
 
 def set_manner(manner: Manner) -> None:
@@ -68,7 +75,27 @@ def echo(text: str = "", *, err: bool = False, nl: bool = True) -> None:
         return
     stream = sys.stderr if err else sys.stdout
     is_painted = stream.isatty() if _manner.color is None else _manner.color
-    click.echo(_painted(shown) if is_painted else shown, err=err, nl=nl, color=_manner.color)
+    with _printing:
+        wipe_status()
+        click.echo(_painted(shown) if is_painted else shown, err=err, nl=nl, color=_manner.color)
+
+
+def show_status(text: str) -> None:
+    """A line of progress on the terminal, in the place of the one before."""
+    global _status_width
+    shown = printable_line(text)
+    with _printing:
+        click.echo("\r" + shown.ljust(_status_width), err=True, nl=False)
+        _status_width = len(shown)
+
+
+def wipe_status() -> None:
+    """Leaves the terminal without a line of progress."""
+    global _status_width
+    with _printing:
+        if _status_width:
+            click.echo("\r" + " " * _status_width + "\r", err=True, nl=False)
+        _status_width = 0
 
 
 def _painted(text: str) -> str:
@@ -83,8 +110,13 @@ def _styled(style: dict[str, Any], found: re.Match[str]) -> str:
 
 
 def echo_json(data: Any) -> None:
-    """Prints data as JSON, two spaces a level; dataclasses as objects, enums as their values."""
-    echo(json.dumps(_plain(data), indent=2, ensure_ascii=False))
+    """Prints data as JSON (:func:`json_text`)."""
+    echo(json_text(data))
+
+
+def json_text(data: Any) -> str:
+    """Data as JSON, two spaces a level; dataclasses as objects, enums as their values."""
+    return json.dumps(_plain(data), indent=2, ensure_ascii=False)
 
 
 def _plain(data: Any) -> Any:

@@ -78,6 +78,28 @@ class PtxInput(InputFile):
                 yield from super().reads(path)
 
 
+class KernelInput(PtxInput):
+    """The PTX that is read, or a kernel of it: ``FILE:KERNEL``. A file of that name goes first."""
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        """What was given; click.BadParameter for a file that cannot be read."""
+        super().convert(split_kernel(str(value))[0], param, ctx)
+        return value
+
+    def reads(self, value: str | Path) -> Iterator[Path]:
+        """The file and what lies beside it."""
+        yield from super().reads(split_kernel(str(value))[0])
+
+
+def split_kernel(text: str) -> tuple[str, str | None]:
+    """Path and kernel of ``FILE:KERNEL``; no kernel without one, or where no such file is."""
+    ends = [place for place, letter in enumerate(text) if letter == ":"]
+    for end in () if os.path.exists(text) else ends:  # names of C++ have colons, too
+        if os.path.isfile(text[:end]):
+            return text[:end], text[end + 1 :]
+    return text, None
+
+
 def expand_patterns(names: Iterable[str]) -> tuple[str, ...]:
     """The files, each once; for a folder its ``*.ptx``, for a pattern that the shell left as it is
     what it matches.
@@ -185,6 +207,25 @@ class OutputFile(click.Path):
             yield Written(value.with_suffix(self.otherwise[1]))
 
 
+class OutputFileOrFolder(OutputFile):
+    """A file that is written, or a folder that is there and gets files of these ``names``."""
+
+    def __init__(self, *names: str) -> None:
+        super().__init__()
+        self.names = names
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        """The path; click.BadParameter for one that cannot be a file."""
+        return Path(value) if Path(value).is_dir() else super().convert(value, param, ctx)
+
+    def writes(self, value: Path, params: dict[str, Any]) -> Iterator[Written]:
+        """The file, or those in the folder."""
+        if value.is_dir():
+            yield from (Written(value / name) for name in self.names)
+        else:
+            yield Written(value)
+
+
 class OutputFolder(click.Path):
     """A folder that files with one of the ``suffixes`` are written into; it is made if missing."""
 
@@ -273,6 +314,7 @@ def _named_files(tables: Any) -> Iterator[str]:
 INPUT_FILE = InputFile()
 PTX_FILE = PtxInput(".cu")
 PTX_FILES = PtxInput(".cu", patterns=True)
+KERNEL_OF_FILE = KernelInput(".cu")
 LAUNCH_FILE = LaunchInput()
 MACHINE = MachineInput()
 OUTPUT_FILE = OutputFile()

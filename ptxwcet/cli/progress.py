@@ -1,40 +1,41 @@
-"""Progress of a run on standard error."""
+"""Progress of a run on standard error: from two seconds on, wherever it goes.
+
+On a terminal there is one line, which the next thing printed replaces. A log keeps every state, so
+that there is a line after two seconds and then one each ten. Nothing is shown with --quiet.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import sys
 import time
+from threading import Event, Thread
 
-import click
+from ptxwcet.cli.output import echo, is_quiet, show_status, wipe_status
 
-from ptxwcet.cli.output import echo, is_quiet
-
-_QUIET_SECONDS = 2.0
-_BETWEEN_SECONDS = 0.5
 _BAR = 30
+_TERMINAL_SECONDS = 0.5
+_LOG_SECONDS = 10.0
+FIRST_SECONDS = 2.0
+"""When something is shown for the first time."""
+
+_spoken = 0.0  # when a line of progress was shown last, by time.monotonic
 
 
 class ProgressLine:
-    """A line on standard error, from two seconds on; it is wiped at the end.
+    """How much is done, told by whoever does it."""
 
-    Nothing is shown with --quiet. Where standard error is not a terminal, a log keeps every state:
-    there is a line each ``log_seconds``, none without.
-    """
-
-    def __init__(self, things: str = "blocks", *, log_seconds: float | None = None) -> None:
+    def __init__(self, things: str = "blocks") -> None:
         self._things = things
-        self._log_seconds = None if _is_terminal() else log_seconds
         self._start = time.monotonic()
-        self._next = self._start + (self._log_seconds or _QUIET_SECONDS)
-        self._width = 0
-        self._is_shown = (_is_terminal() or log_seconds is not None) and not is_quiet()
+        self._next = self._start + FIRST_SECONDS
 
     def __enter__(self) -> ProgressLine:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._width:
-            click.echo("\r" + " " * self._width + "\r", err=True, nl=False)
+        wipe_status()
 
     def show(self, done: int, blocks: int, instructions: int | None = None) -> None:
         """Shows how many of all ``blocks`` (or other things) are done; often called."""
@@ -45,17 +46,88 @@ class ProgressLine:
 
     def show_part(self, text: str, done: float) -> None:
         """Shows what is being done, and which part of it (0 to 1) is."""
+        global _spoken
         now = time.monotonic()
-        if now < self._next or not self._is_shown:
+        if now < self._next or is_quiet():
             return
-        self._next = now + (self._log_seconds or _BETWEEN_SECONDS)
-        if self._log_seconds is not None:
+        _spoken = now
+        self._next = now + _between()
+        if not _is_terminal():
             echo(f"{text} after {now - self._start:.0f} s", err=True)
             return
         filled = int(_BAR * done)
-        text = f"[{'#' * filled}{'.' * (_BAR - filled)}] {text}"
-        click.echo("\r" + text.ljust(self._width), err=True, nl=False)
-        self._width = len(text)
+        show_status(f"[{'#' * filled}{'.' * (_BAR - filled)}] {text}")
+
+
+class StillAtWork:
+    """A line that a command is still at work, where nobody else says how much is done.
+
+    It names the last thing that was logged (a kernel). A thread of its own shows it, so
+    that long steps need not be taken apart.
+    """
+
+    def __init__(self, command: str) -> None:
+        self._command = command
+        self._start = time.monotonic()
+        self._stop = Event()
+        self._stage = _Stage()
+        self._thread = Thread(target=self._watch, daemon=True)
+
+    def __enter__(self) -> StillAtWork:
+        if not is_quiet():
+            self._stage.listen()
+            self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._thread.ident is not None:
+            self._stop.set()
+            self._thread.join()
+            self._stage.leave()
+            wipe_status()
+
+    def _watch(self) -> None:
+        wait = FIRST_SECONDS
+        with contextlib.suppress(OSError, ValueError):  # nobody reads it any more
+            while not self._stop.wait(wait):
+                wait = _between()
+                if time.monotonic() - _spoken >= wait:
+                    self._say()
+
+    def _say(self) -> None:
+        stage = f", {self._stage.message}" if self._stage.message else ""
+        seconds = time.monotonic() - self._start
+        text = f"{self._command}: at work for {seconds:.0f} s{stage}"
+        if _is_terminal():
+            show_status(text)
+        else:
+            echo(text, err=True)
+
+
+class _Stage(logging.Handler):
+    """The last thing that was logged, while it listens."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.INFO)
+        self.message = ""
+        self._logger = logging.getLogger("ptxwcet")
+        self._before = self._logger.level
+
+    def listen(self) -> None:
+        self._before = self._logger.level
+        self._logger.setLevel(logging.INFO)
+        self._logger.addHandler(self)
+
+    def leave(self) -> None:
+        self._logger.removeHandler(self)
+        self._logger.setLevel(self._before)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.message = record.getMessage()
+
+
+def _between() -> float:
+    return _TERMINAL_SECONDS if _is_terminal() else _LOG_SECONDS
 
 
 def _is_terminal() -> bool:

@@ -43,7 +43,8 @@ def report(output: Path, draws_runs: bool, **given: Any) -> int:
     from ptxwcet.report.page.model import build_page
     from ptxwcet.report.page.parts import Made
     from ptxwcet.report.page.render import render_page
-    from ptxwcet.studies.kernel_page import files_of, reasons, study_kernels
+    from ptxwcet.studies.files_read import files_of
+    from ptxwcet.studies.kernel_page import reasons, study_kernels
 
     if draws_runs:
         require_extra("sim", "ptxwcet report without --no-simulate")

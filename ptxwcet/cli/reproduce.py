@@ -16,8 +16,6 @@ from ptxwcet.cli.progress import ProgressLine
 from ptxwcet.reproduce.catalogue import EXPERIMENTS
 from ptxwcet.support.extras import require_extra
 
-_LOG_SECONDS = 10
-
 
 @click.command(cls=Command, example="ptxwcet reproduce makespan --quick -o makespan")
 @click.argument("experiment", type=click.Choice(list(EXPERIMENTS)))
@@ -57,7 +55,7 @@ def reproduce(experiment: str, output: Path, is_quick: bool) -> int:
         require_extra(extra, f"ptxwcet reproduce {experiment}")
     begin = time.process_time()
     work = open_folder(output, chosen)
-    with ProgressLine(log_seconds=_LOG_SECONDS) as progress:
+    with ProgressLine() as progress:
         results = run_experiment(chosen, Task(is_quick, work, progress.show_part))
     written = fill_folder(output, chosen, results, command_line(), is_quick)
     if results.undrawn and not is_quiet():

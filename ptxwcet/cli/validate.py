@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -19,10 +20,13 @@ from ptxwcet.studies.block_bound import bound_file
 from ptxwcet.studies.opening import read_module, refuse
 from ptxwcet.studies.request import Request
 from ptxwcet.support.diagnostics import Diagnostic
+from ptxwcet.support.printable import printable_line
 from ptxwcet.validate.block import BlockValidation, Effort, validate_block
 
 if TYPE_CHECKING:
     from ptxwcet.studies.grid_validation import GridValidation
+
+_LOGGER = logging.getLogger(__name__)
 
 
 @click.command(
@@ -156,6 +160,7 @@ def _validate_kernel(analysis: KernelAnalysis, effort: Effort, shown: _Shown) ->
         name = f"kernel {analysis.kernel.readable}, {warps} warps on {analysis.machine.name}"
         if len(analysis.pieces) > 1:
             name += f", blocks {piece.paths.first} to {piece.paths.last}"
+        _LOGGER.info("%s: bounds are attacked", printable_line(name))
         result = validate_block(name, piece.analysis, piece.outcomes, effort, resolve_workload)
         shown.block(name, result)
         if result.witness is not None:

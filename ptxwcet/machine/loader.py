@@ -127,6 +127,14 @@ def find_machine_file(name_or_path: str) -> Path:
     )
 
 
+def machine_files(name_or_path: str) -> tuple[Path, ...]:
+    """The file of a machine that has been loaded before, and the one that it extends, if any."""
+    _, data = _read(name_or_path)
+    base = data.get("extends")
+    names = (name_or_path,) if base is None else (name_or_path, base)
+    return tuple(map(find_machine_file, names))
+
+
 def _known_file(name: str) -> Path:
     """The file of a machine that comes with the tool or another package."""
     own = _MODELS / f"{name}.toml"

@@ -30,6 +30,7 @@ from ptxwcet.report.model import (
     SectionRow,
     WarpRow,
     assumption_rows,
+    citation_texts,
 )
 from ptxwcet.report.places import place
 from ptxwcet.report.source_lines import SourceLines
@@ -59,14 +60,15 @@ def build_report(
     and is added to ``failures``.
     """
     sources = SourceLines(answer.path, source) if explain else None
-    row_of = partial(_bounded, sources, checks)
+    row_of = partial(bounded_row, sources, checks)
     kernels = kernel_rows(answer, lambda bounded: bounded.kernel, row_of, failures)
     return Report(*machine_head(answer), kernels)
 
 
-def _bounded(
+def bounded_row(
     sources: SourceLines | None, checks: Checks | None, analysis: KernelAnalysis
 ) -> BoundedKernel:
+    """The row of a bounded kernel; with ``sources`` it has the lines that pay the bound."""
     worst = analysis.worst
     explained = _explain(analysis)
     claim = worst.bound.claim
@@ -144,6 +146,7 @@ def _launch_row(
         overhead_cycles=launched.overhead_cycles,
         assumptions=assumption_rows(claim),
         lines=None if sources is None else launch_line_rows(analysis, launched, sources),
+        citations=citation_texts(claim),
     )
 
 
@@ -165,8 +168,8 @@ def _bound_row(piece: AnalysedPiece, name: str, title: str) -> BoundRow:
     outcome = piece.outcomes[name]
     if isinstance(outcome, BlockBound):
         claim = outcome.claim
-        citations = tuple(f"{citation.paper}, {citation.place}" for citation in claim.citations)
-        return BoundRow(name, title, outcome.cycles, claim.guarantee.value, citations, outcome.note)
+        cited = citation_texts(claim)
+        return BoundRow(name, title, outcome.cycles, claim.guarantee.value, cited, outcome.note)
     return BoundRow(name, title, None, None, (), outcome.reason)
 
 

@@ -4,28 +4,19 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Literal
+from typing import Literal
 
 from ptxwcet.claims import Guarantee
 from ptxwcet.report.check_model import CheckReport
 from ptxwcet.report.head import Refused, ReportHead, report_head
-from ptxwcet.report.model import AssumptionRow, BoundedKernel, Report
+from ptxwcet.report.model import AssumptionRow, BoundedKernel, Explanation, Report
+from ptxwcet.report.payment import Change, Payment, changes_between, payment_of
 from ptxwcet.report.reading import NotAReport, read_as
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.input_files import MOST_DATA_BYTES, read_text
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """A number or word before and after; None on the side that has none."""
-
-    what: str
-    old: int | str | None
-    new: int | str | None
-    growth_percent: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +26,8 @@ class KernelChange:
     ``about`` has changes of launch, machine, guarantee and refusals; ``bounds`` those of block,
     launch and each method, in cycles; ``loops`` body executions an entry and who says so, by block;
     ``assumptions`` states, by key; ``lines`` initiation cycles of the costliest lines. ``worse``
-    says why this kernel fails the comparison; empty if it does not.
+    says why this kernel fails the comparison; empty if it does not. ``launch_parts`` are cycles of
+    the parts of the launch's bound; ``paid`` is None unless both results are explained.
     """
 
     kernel: str
@@ -49,6 +41,8 @@ class KernelChange:
     assumptions: tuple[Change, ...] = ()
     lines: tuple[Change, ...] = ()
     worse: tuple[str, ...] = ()
+    launch_parts: tuple[Change, ...] = ()
+    paid: Payment | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +77,7 @@ def read_results(path: str) -> tuple[Result, ...]:
             checks = read_as(CheckReport, data).checks
             return tuple(Result(row.file, row.machine, row.launch, row.answer) for row in checks)
         reports = data if isinstance(data, list) else [data]
-        return tuple(one for report in reports for one in _of_report(read_as(Report, report)))
+        return tuple(one for report in reports for one in results_of(read_as(Report, report)))
     except (OSError, ValueError, RecursionError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         what = "" if isinstance(error, NotAReport | OSError) else "it is no JSON: "
@@ -100,7 +94,8 @@ def _no_number(text: str) -> None:
     raise ValueError(f"{text} is no number")
 
 
-def _of_report(report: Report) -> Iterable[Result]:
+def results_of(report: Report) -> Iterator[Result]:
+    """The kernels of a report of the main job."""
     for one in report.kernels:
         launch = "" if isinstance(one, Refused) else _launch_text(one)
         yield Result(report.file, report.machine.name, launch, one)
@@ -116,7 +111,7 @@ def _launch_text(row: BoundedKernel) -> str:
 
 # --- who is compared with whom --------------------------------------------------------------------
 
-_KEYS: tuple[Callable[[Result], tuple[str, ...]], ...] = (
+_KEYS: tuple[Callable[[Result], Hashable], ...] = (
     lambda one: (one.answer.kernel, one.file, one.machine, one.launch),
     lambda one: (one.answer.kernel, one.machine, one.launch),
     lambda one: (one.answer.kernel, one.file, one.machine),
@@ -127,10 +122,12 @@ _KEYS: tuple[Callable[[Result], tuple[str, ...]], ...] = (
 """What tells kernels apart, the closest first: builds may move files, plans may change launches."""
 
 
-def _pairs(old: Sequence[Result], new: Sequence[Result]) -> dict[int, int]:
+def _pairs(
+    old: Sequence[Result], new: Sequence[Result], keys: Sequence[Callable[[Result], Hashable]]
+) -> dict[int, int]:
     """The old kernel of each new one that has one, by their numbers."""
     found: dict[int, int] = {}
-    for key_of in _KEYS:
+    for key_of in keys:
         left = _by_key(old, set(found.values()), key_of)
         right = _by_key(new, set(found), key_of)
         for key, numbers in right.items():
@@ -154,13 +151,17 @@ def compare(
     paths: tuple[str, str],
     old: Sequence[Result],
     new: Sequence[Result],
-    threshold_percent: Fraction,
+    threshold_percent: Fraction = Fraction(0),
+    *,
+    are_versions: bool = False,
 ) -> DiffReport:
     """The changes from one result to another; a bound that grew by more than the threshold fails.
 
-    So does a kernel that has no bound any more, or one of a weaker guarantee. Cost: linear.
+    So does a kernel that has no bound any more, or one of a weaker guarantee. ``are_versions``:
+    kernels without one of their name are taken for versions of each other, in their order, if there
+    are as many on both sides. Cost: linear.
     """
-    pairs = _pairs(old, new)
+    pairs = _pairs(old, new, (*_KEYS, lambda _: ()) if are_versions else _KEYS)
     changes = [
         _compared(old[pairs[number]], result, threshold_percent)
         if number in pairs
@@ -184,6 +185,7 @@ def _compared(old: Result, new: Result, threshold: Fraction) -> KernelChange:
     about = [
         Change(what, before, now)
         for what, before, now in (
+            ("kernel", old.answer.readable, new.answer.readable),
             ("file", old.file, new.file),
             ("machine", old.machine, new.machine),
             ("launch", old.launch, new.launch),
@@ -192,17 +194,18 @@ def _compared(old: Result, new: Result, threshold: Fraction) -> KernelChange:
         )
         if before != now
     ]
-    bounds = _changes(_bounds(old.answer), _bounds(new.answer))
+    bounds = changes_between(_bounds(old.answer), _bounds(new.answer))
     changes = (
         tuple(about),
         bounds,
-        _changes(_loops(old.answer), _loops(new.answer)),
-        _changes(_assumptions(old.answer), _assumptions(new.answer)),
-        _changes(_lines(old.answer), _lines(new.answer)),
+        changes_between(_loops(old.answer), _loops(new.answer)),
+        changes_between(_assumptions(old.answer), _assumptions(new.answer)),
+        changes_between(_lines(old.answer), _lines(new.answer)),
     )
     worse = (*_weaker(old, new), *_grown(bounds, threshold))
-    status: Literal["changed", "same"] = "changed" if any(changes) else "same"
-    return KernelChange(*_names(new), status, *changes, worse)
+    rest = changes_between(_launch_parts(old.answer), _launch_parts(new.answer)), _payment(old, new)
+    status: Literal["changed", "same"] = "changed" if any((*changes, *rest)) else "same"
+    return KernelChange(*_names(new), status, *changes, worse, *rest)
 
 
 def _guarantee(row: Result, *, of_launch: bool = False) -> str | None:
@@ -251,6 +254,20 @@ def _bounds(row: BoundedKernel | Refused) -> dict[str, int | str | None]:
     return found | {f"method {one.method}": one.cycles for one in row.bounds}
 
 
+def _launch_parts(row: BoundedKernel | Refused) -> dict[str, int | str | None]:
+    launch = None if isinstance(row, Refused) else row.launch
+    if launch is None:
+        return {}
+    return {
+        "work": launch.work_cycles,
+        "latency": launch.slack_cycles,
+        "tail": launch.tail_cycles,
+        "launcher": launch.launcher_cycles,
+        "memory": launch.memory_cycles,
+        "overhead": launch.overhead_cycles,
+    }
+
+
 def _loops(row: BoundedKernel | Refused) -> dict[str, int | str | None]:
     found: dict[str, int | str | None] = {}
     times: Counter[str] = Counter()
@@ -277,16 +294,10 @@ def _lines(row: BoundedKernel | Refused) -> dict[str, int | str | None]:
     return {} if isinstance(row, Refused) else {r.place: r.cycles for r in row.costliest_lines}
 
 
-def _changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[Change, ...]:
-    """The entries that differ, or that one of the two lacks, in the order of the new ones."""
-    return tuple(
-        Change(key, old.get(key), new.get(key), _growth(old.get(key), new.get(key)))
-        for key in dict.fromkeys((*new, *old))
-        if old.get(key) != new.get(key)
-    )
+def _payment(old: Result, new: Result) -> Payment | None:
+    before, now = _explanation(old), _explanation(new)
+    return None if before is None or now is None else payment_of(before, now)
 
 
-def _growth(old: int | str | None, new: int | str | None) -> float | None:
-    if not isinstance(old, int) or not isinstance(new, int) or old == 0:
-        return None
-    return round(100 * (new / old - 1), 2)
+def _explanation(one: Result) -> Explanation | None:
+    return None if isinstance(one.answer, Refused) else one.answer.explanation

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from ptxwcet.report.difference import Change, DiffReport, KernelChange
+from collections.abc import Sequence
+
+from ptxwcet.report.difference import DiffReport, KernelChange
 from ptxwcet.report.launch_text import plural
+from ptxwcet.report.payment import Change, LineChange, Payment, difference_of
 from ptxwcet.support.printable import printable_line
 
 _KINDS = (
     ("about", ""),
     ("bounds", "bound: "),
+    ("launch_parts", "part of the launch: "),
     ("loops", "loop "),
     ("assumptions", "assumption "),
     ("lines", "line "),
 )
+
+
+_MOST_ROWS = 12
+_MOST_TEXT = 60
 
 
 def render_difference(report: DiffReport) -> str:
@@ -37,8 +45,53 @@ def _kernel(row: KernelChange) -> list[str]:
     head = "WORSE" if row.worse else row.status.upper()
     lines = [f"{head:<8} {row.kernel}{launch} on {row.machine} ({row.file})"]
     for kind, name in _KINDS:
+        if kind == "lines" and row.paid is not None:
+            continue  # what they pay is below, initiation is a part of it
         lines += [f"  {name}{_change(one)}" for one in getattr(row, kind)]
+    return lines if row.paid is None else [*lines, *_payment(row.paid)]
+
+
+def _payment(paid: Payment) -> list[str]:
+    """Tables of what pays the difference of two bounds, the largest differences first."""
+    tables = (
+        ("part", paid.parts, [one.what for one in paid.parts]),
+        ("op class", paid.op_classes, [one.what for one in paid.op_classes]),
+        ("line", paid.lines, list(map(_line, paid.lines))),
+    )
+    lines = [f"  what pays the difference of {paid.difference:+,} cycles of a block"]
+    for title, rows, names in tables:
+        lines += _table(title, rows, names)
     return lines
+
+
+def _table(title: str, rows: Sequence[Change | LineChange], names: Sequence[str]) -> list[str]:
+    cells = [
+        (_shown(row.old), _shown(row.new), f"{difference_of(row):+,}", name)
+        for row, name in zip(rows[:_MOST_ROWS], names, strict=False)
+    ]
+    if rest := rows[_MOST_ROWS:]:
+        left = sum(map(difference_of, rest))
+        cells.append(("", "", f"{left:+,}", f"{len(rest)} more (--format json has all)"))
+    if not cells:
+        return []
+    table = [("old", "new", "difference", title), *cells]
+    widths = [max(len(row[column]) for row in table) for column in range(3)]
+    return [
+        "    "
+        + "  ".join(
+            [*(cell.rjust(width) for cell, width in zip(row[:3], widths, strict=True)), row[3]]
+        )
+        for row in table
+    ]
+
+
+def _line(one: LineChange) -> str:
+    """Where a line is, in both if it has moved, and what it says."""
+    places = dict.fromkeys(filter(None, (one.old_place, one.new_place)))
+    text = " ".join((one.text or "").split())
+    if len(text) > _MOST_TEXT:
+        text = text[: _MOST_TEXT - 3] + "..."
+    return f"{' -> '.join(places)}  {text}".rstrip()
 
 
 def _change(one: Change) -> str:

@@ -65,7 +65,6 @@ def explanation_row(
     """The explanation as plain data; rows with the largest totals first."""
     kernel = analysis.kernel
     cycles, paid = explained.cycles, explained.paid
-    number = Counter(kernel.instructions[i].mnemonic for i in paid)
 
     def by_line(part: SectionExplanation | BoundExplanation) -> tuple[PaidRow, ...]:
         return _paid_rows(
@@ -75,8 +74,14 @@ def explanation_row(
     def opcode(index: int) -> str:
         return kernel.instructions[index].mnemonic
 
-    def count(index: int) -> str:
-        return f"{number[opcode(index)]} instruction{'s' * (number[opcode(index)] > 1)}"
+    def op_class(index: int) -> str:
+        known = kernel.instructions[index].op_class
+        return opcode(index).partition(".")[0] if known is None else known.value
+
+    def by_kind(name: Callable[[int], str]) -> tuple[PaidRow, ...]:
+        number = Counter(map(name, paid))
+        counts = {one: f"{n} instruction{'s' * (n > 1)}" for one, n in number.items()}
+        return _paid_rows(paid, name, lambda i: counts[name(i)], cycles)
 
     def ptx_line(index: int) -> str:
         return f"PTX line {kernel.instructions[index].span.line}"
@@ -85,7 +90,7 @@ def explanation_row(
         "safe",
         cycles,
         by_line(explained),
-        _paid_rows(paid, opcode, count, cycles),
+        by_kind(opcode),
         _paid_rows(paid, ptx_line, lambda i: ptx_text(kernel, i), cycles),
         tuple(_section_row(analysis, one, by_line(one)) for one in explained.sections),
         access_rows(
@@ -95,6 +100,7 @@ def explanation_row(
             {index: one.total for index, one in paid.items()},
             cycles,
         ),
+        by_kind(op_class),
     )
 
 

@@ -28,6 +28,11 @@ class AssumptionRow:
     source: str
 
 
+def citation_texts(claim: TimingClaim) -> tuple[str, ...]:
+    """Where the method of a claim comes from: papers and proofs."""
+    return tuple(f"{citation.paper}, {citation.place}" for citation in claim.citations)
+
+
 def assumption_rows(claim: TimingClaim) -> tuple[AssumptionRow, ...]:
     """What a claim rests on."""
     return tuple(AssumptionRow(a.key, a.text, a.state.value, a.source) for a in claim.assumptions)
@@ -134,7 +139,7 @@ class Explanation:
 
     ``lines`` by source line, PTX line where there is none; ``opcodes`` by opcode with modifiers,
     ``text`` being how many instructions have it; ``ptx_lines`` by PTX line. ``accesses`` to memory,
-    in program order.
+    in program order. ``op_classes`` by what the machine times alike, control by its opcode.
     """
 
     method: str
@@ -144,6 +149,7 @@ class Explanation:
     ptx_lines: tuple[PaidRow, ...]
     sections: tuple[PaidSectionRow, ...]
     accesses: tuple[AccessRow, ...]
+    op_classes: tuple[PaidRow, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,6 +214,7 @@ class LaunchRow:
     overhead_cycles: int
     assumptions: tuple[AssumptionRow, ...]
     lines: tuple[PaidByLaunchRow, ...] | None
+    citations: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,6 +273,15 @@ class BoundedKernel:
     launch_not_bounded: str = ""
     budget: BudgetRow | None = None
     status: Literal["bounded"] = "bounded"
+
+
+def merged_assumptions(row: BoundedKernel) -> list[tuple[str, str, str, str, str]]:
+    """Key, text, state, evidence, and which bounds rest on it."""
+    launch = () if row.launch is None else row.launch.assumptions
+    whose = dict.fromkeys(row.assumptions, "block")
+    for one in launch:
+        whose[one] = "block, launch" if one in whose else "launch"
+    return [(one.key, one.text, one.state, one.source, of) for one, of in whose.items()]
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,6 +57,10 @@ def _value(kind: Any, data: Any, place: str) -> Any:
         return _tuple(arguments, data, place)
     if dataclasses.is_dataclass(kind):
         return read_as(kind, data, place)  # type: ignore[arg-type]
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        if not isinstance(data, dict):
+            raise NotAReport(f"{place}: no object")
+        return {key: _value(arguments[1], one, f"{place}.{key}") for key, one in data.items()}
     if kind is type(None) and data is None:
         return None
     is_meant = type(data) is kind or (kind is float and type(data) is int)

@@ -1,6 +1,6 @@
 """JSON schemas (draft 2020-12) of reports, made from the types of their data models.
 
-A dataclass is an object with exactly its fields; its docstring describes it. The ten reports have
+A dataclass is an object with exactly its fields; its docstring describes it. The reports have
 the names of :data:`REPORTS`: ``ptxwcet schema NAME`` prints one.
 """
 
@@ -19,10 +19,13 @@ REPORTS: Mapping[str, tuple[str, str]] = {
     "check": ("ptxwcet.report.check_model", "CheckReport"),
     "diff": ("ptxwcet.report.difference", "DiffReport"),
     "symbolic": ("ptxwcet.report.symbolic_model", "SymbolicReport"),
+    "annotation": ("ptxwcet.report.annotation", "AnnotationReport"),
     "memory": ("ptxwcet.report.memory_model", "MemoryReport"),
     "hybrid": ("ptxwcet.report.hybrid_rows", "HybridReport"),
     "pwcet": ("ptxwcet.report.pwcet_model", "PwcetReport"),
     "sequence": ("ptxwcet.report.sequence_model", "SequenceReport"),
+    "selftest": ("ptxwcet.report.selftest_model", "SelfTestReport"),
+    "dossier": ("ptxwcet.report.dossier_model", "DossierReport"),
     "what-if": ("ptxwcet.report.what_if_model", "WhatIfReport"),
     "simulation": ("ptxwcet.report.run_model", "RunReport"),
 }

@@ -87,10 +87,7 @@ def _bounded(kernel: BoundedKernel, extent: Extent) -> str:
     is_whole = extent is Extent.DETAILS
     lines = [f"kernel     {kernel.kernel}", f"launch     {launch_text(kernel)}", ""]
     lines += launch_lines(kernel)
-    lines.append(
-        f"BOUND      {kernel.bound_cycles:,} cycles for any one block alone on its SM "
-        f"({kernel.microseconds:,} us)   {kernel.guarantee}"
-    )
+    lines.append(bound_line(kernel))
     lines += _budget(kernel)
     for bound in kernel.bounds[1:]:
         if is_whole or bound.method not in _AUXILIARY:
@@ -133,6 +130,14 @@ def _bounded(kernel: BoundedKernel, extent: Extent) -> str:
     if not is_whole:
         lines += ["", f"next       {_next_step(kernel)}"]
     return "\n".join(lines)
+
+
+def bound_line(kernel: BoundedKernel) -> str:
+    """The bound of a block with its guarantee."""
+    return (
+        f"BOUND      {kernel.bound_cycles:,} cycles for any one block alone on its SM "
+        f"({kernel.microseconds:,} us)   {kernel.guarantee}"
+    )
 
 
 def _by_weight(kernel: BoundedKernel) -> list[LoopRow]:

@@ -33,14 +33,14 @@ _LIBRARIES = ("numpy", "numba", "scipy", "statsmodels", "matplotlib")
 def open_folder(folder: Path, experiment: Experiment) -> Path:
     """Makes the folder, or takes an older one of this experiment; its folder for work.
 
-    Raises PtxwcetError: PW590 if the folder holds what is not of this experiment, PW233 if it
+    Raises PtxwcetError: PW592 if the folder holds what is not of this experiment, PW233 if it
     cannot be made.
     """
     stranger = _stranger(folder, experiment)
     if stranger is not None:
         raise PtxwcetError(
             Diagnostic(
-                "PW590",
+                "PW592",
                 f"'{folder}' holds '{stranger}', which reproducing {experiment.name} has not "
                 "written: nothing is replaced",
                 help="name another folder, or an empty one",

@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -29,6 +30,8 @@ from ptxwcet.studies.opening import Opened, RefusedKernel, cuda_source, open_req
 from ptxwcet.studies.request import Request
 from ptxwcet.support.diagnostics import Diagnostic
 from ptxwcet.support.printable import printable_line
+
+_LOGGER = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +55,7 @@ def facts_template(request: Request) -> FactsTemplate:
     count = 0
     for kernel in opened.kernels:
         try:
+            _LOGGER.info("kernel %s: questions are searched for", printable_line(kernel.readable))
             page = _questions_of(kernel, opened)
             lines = tuple(page.lines(named=len(opened.module.kernels) > 1))
         except Exception as error:

@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import TypeVar
 
 from ptxwcet.analysed import KernelAnalysis
@@ -25,7 +24,7 @@ from ptxwcet.flow.graph.loops import find_loops
 from ptxwcet.flow.paths.dot import NO_NOTES
 from ptxwcet.flow.walk.path import visits
 from ptxwcet.ir.kernel import Kernel
-from ptxwcet.machine.loader import find_machine_file, load_machine
+from ptxwcet.machine.loader import load_machine
 from ptxwcet.machine.model import Machine
 from ptxwcet.pipeline import analyse_kernel
 from ptxwcet.studies.bound_curves import (
@@ -39,7 +38,6 @@ from ptxwcet.studies.memory_accesses import StudiedAccesses
 from ptxwcet.studies.opening import (
     Answer,
     Opened,
-    ReadFile,
     find_named_policy,
     open_request,
     refuse,
@@ -94,21 +92,6 @@ def study_kernels(request: Request, *, draws_runs: bool = True) -> Answer[Kernel
     machine = load_machine(request.machine, request.memory_latency_cycles)
     study = _Study(open_request(request), machine, Wishes(request), draws_runs)
     return Answer(request.path, study.opened.sha256, machine, study.opened.each(study.of))
-
-
-def files_of(request: Request, answer: Answer[KernelStudy]) -> tuple[ReadFile, ...]:
-    """The files that an answer rests on, each with its digest."""
-    beside = Path(request.path).with_suffix(".cu")
-    source = request.source or (str(beside) if request.text is None and beside.is_file() else None)
-    others = (
-        ("machine", str(find_machine_file(request.machine))),
-        ("CUDA source", source),
-        ("launch file", request.launch_file),
-        ("facts", request.facts_file),
-        ("ptxas output", request.ptxas_info),
-    )
-    ptx = ReadFile("PTX", answer.path, answer.sha256)
-    return (ptx, *(ReadFile.of(what, path) for what, path in others if path is not None))
 
 
 @dataclass(frozen=True, slots=True)

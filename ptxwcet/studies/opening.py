@@ -169,6 +169,7 @@ class Opened:
         rows: list[_Study | RefusedKernel] = []
         for kernel in self.kernels:
             try:
+                _LOGGER.info("kernel %s: under way", printable_line(kernel.readable))
                 rows.append(study(kernel))
                 _LOGGER.info("kernel %s: answered", kernel.name)
             except Exception as error:

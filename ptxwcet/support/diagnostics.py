@@ -104,8 +104,8 @@ USAGE_CODES = frozenset(
         *("PW216", "PW427", "PW530", "PW531"),
         *("PW301", "PW314", "PW325"),  # machine
         *("PW540", "PW541", "PW542"),  # --symbolic
-        *("PW570", "PW571", "PW572", "PW573", "PW574", "PW580"),  # plans, results
-        "PW590",  # a folder with other files
+        *("PW570", "PW571", "PW572", "PW573", "PW574", "PW580", "PW591"),  # plans, results
+        "PW592",  # a folder with other files
         *("PW560", "PW561", "PW563", "PW566"),  # makespan
         *("PW615", "PW651", "PW707"),
     )

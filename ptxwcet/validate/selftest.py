@@ -6,10 +6,12 @@ cases: two runs with these three equal print the same.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import platform
 import time
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -149,8 +151,16 @@ def _differences(known: KnownCase, values: tuple[int | None, ...]) -> list[str]:
 
 
 def _versions() -> tuple[tuple[str, str], ...]:
-    libraries = ((name, metadata.version(name)) for name in _LIBRARIES)
+    libraries = []
+    for name in _LIBRARIES:
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            libraries.append((name, metadata.version(name)))
     return (("ptxwcet", VERSION), ("python", platform.python_version()), *libraries)
+
+
+def describe_installation() -> tuple[Mapping[str, str], Mapping[str, str]]:
+    """Versions, and digests of sources and machine files, by what they are of."""
+    return dict(_versions()), {one.what: one.sha256 for one in _digests()}
 
 
 def describe_sources() -> str:

@@ -62,9 +62,9 @@ LIBRARIES = {
     "bitwuzla": "support.smt",
     "click": "cli",
     "grandalf": "report.page.layout report.page.render",
-    "jinja2": "report.page.render",
+    "jinja2": "report.page.template",
     "lark": "ptx",
-    "markupsafe": "report.page.render",  # jinja2's own
+    "markupsafe": "report.page.render report.page.dossier",  # jinja2's own
     "matplotlib": "report.gantt report.page.charts report.pwcet_curves report.pwcet_plots "
     "reproduce.pictures",
     "networkx": "support.graph library.results",  # there for a type
@@ -77,35 +77,35 @@ LIBRARIES = {
 }
 # Lines of Python. Whoever raises one says why in the commit.
 MOST_LINES = {
-    "bounds": 2_160,
-    "cli": 4_262,
-    "compose": 1_250,
+    "bounds": 2_170,
+    "cli": 4_650,
+    "compose": 1_260,
     "emulator": 7_900,
     "flow.certificates": 1_510,
-    "flow.facts": 2_435,
+    "flow.facts": 2_440,
     "flow.graph": 1_370,
     "flow.paths": 1_820,
     "flow.shapes": 1_110,
-    "flow.values": 3_605,
+    "flow.values": 3_610,
     "flow.variants": 2_720,
     "flow.walk": 3_840,
     "hybrid": 1_770,
     "library": 640,
     "instrument": 1_290,
     "ir": 4_050,
-    "machine": 1_485,
+    "machine": 1_490,
     "makespan": 1_750,
-    "memory": 1_750,
+    "memory": 1_860,
     "ptx": 3_510,
     "pwcet": 2_580,
-    "report": 7_525,
+    "report": 8_700,
     "reproduce": 2_500,
     "simulator": 4_615,
-    "studies": 5_895,
+    "studies": 5_980,
     "support": 2_300,
     "timing": 2_700,
     "trace": 1_180,
-    "validate": 2_630,
+    "validate": 2_635,
     "warp": 810,
 }
 TOP_LEVEL = {

@@ -88,8 +88,9 @@ def test_what_is_written_is_called_output_and_how_long_timeout() -> None:
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with the files that the examples name."""
-    for name in ("saxpy.ptx", "saxpy.cu"):
-        shutil.copy(SAMPLES / name, tmp_path / f"kernel{Path(name).suffix}")
+    for name in ("kernel", "old", "new"):
+        for suffix in (".ptx", ".cu"):
+            shutil.copy(SAMPLES / f"saxpy{suffix}", tmp_path / f"{name}{suffix}")
     shutil.copy(SAMPLES / "launches/saxpy.toml", tmp_path / "launch.toml")
     machine = ROOT / "ptxwcet/machine/models/orin-ecrts2025.toml"
     shutil.copy(machine, tmp_path / "my-gpu.toml")
@@ -110,10 +111,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 # The answer of an example may be a refusal: times that a test of hypotheses rejects.
-ORDER = (
-    *(("instrument",), ("record",), ("import-dump",)),
-    *(words for words in COMMANDS if words[0] not in ("instrument", "record", "import-dump")),
-)
+_FIRST = (("instrument",), ("record",), ("import-dump",), ("selftest",))  # others read their files
+ORDER = (*_FIRST, *(words for words in COMMANDS if words not in _FIRST))
 
 
 def test_every_example_works(folder: Path) -> None:

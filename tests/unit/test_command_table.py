@@ -28,6 +28,7 @@ LAUNCH = "--block 256 --grid 4 --param n=1000"
 WORDS = {
     "FILE ... --symbolic n": "loops.ptx -k loop_up --block 64 --symbolic n",
     "FILE ... --symbolic blocks": "vector_add.ptx --block 256 --param n=9999 --symbolic blocks",
+    "OLD.ptx NEW.ptx ...": f"kernel.ptx kernel.ptx {LAUNCH}",
     "FILE ... --grid 64": "kernel.ptx --block 256 --param n=1000 --machine titan-v --grid 64",
     "FILE --mem-latency": f"kernel.ptx {LAUNCH} --mem-latency",
     "FILE ...": f"kernel.ptx {LAUNCH}",
@@ -38,7 +39,7 @@ WORDS = {
     "--inputs 20": "--inputs 2",
 }
 MAY_REFUSE = ("pwcet",)  # tests of hypotheses may reject the times
-ELSEWHERE = ("selftest", "warmup", "machine measure")
+ELSEWHERE = ("selftest", "warmup", "machine measure", "reproduce")
 
 
 def test_commands_and_options_exist() -> None:

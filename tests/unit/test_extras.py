@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import tomllib
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 from places import ROOT
@@ -20,7 +22,9 @@ class Blocking:
         if name.partition(".")[0] in {BLOCKED}:
             raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
 sys.meta_path.insert(0, Blocking())
+from ptxwcet.cli import progress
 from ptxwcet.cli.main import main
+progress.FIRST_SECONDS = 3600.0
 for line in sys.stdin.read().splitlines():
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
@@ -42,6 +46,8 @@ SERVED = (
     f"cfg {SAXPY} --format text",
     f"phases {SAXPY}",
     f"memory {SAXPY}",
+    f"annotate {SAXPY}",
+    f"compare samples/saxpy.ptx {SAXPY}",
     "facts samples/saxpy.ptx --block 256 --grid 4",
     "explain PW235",
     "machine list",
@@ -79,6 +85,18 @@ def test_the_main_job_needs_no_extra() -> None:
     for line, (code, out, error) in zip(SERVED, answers(SERVED), strict=True):
         assert (code, error) == (0, ""), line
         assert out, line
+
+
+def test_the_data_of_a_dossier_need_no_extra_but_its_self_test(tmp_path: Path) -> None:
+    line = f"dossier {SAXPY} -o {tmp_path}"
+    (code, out, error), page, tested = answers(
+        [f"{line}/d.json --no-selftest", f"{line} --no-selftest", f"{line}/d.json"]
+    )
+    assert (code, out, error) == (0, f"{tmp_path}/d.json: bounded\n", "")
+    assert json.loads((tmp_path / "d.json").read_text())["outcome"] == "bounded"
+    assert (page[0], tested[0]) == (2, 2)
+    assert page[2].endswith("pip install 'ptxwcet[report]'\n")
+    assert tested[2].endswith("pip install 'ptxwcet[sim]'\n")
 
 
 def test_a_command_without_its_packages_says_what_to_install() -> None:

@@ -120,24 +120,28 @@ def test_json_has_the_error(words: tuple[str, ...], file: str) -> None:
 
 
 @pytest.mark.usefixtures("broken")
-@pytest.mark.parametrize("part", [report_build, report_text])
+@pytest.mark.parametrize(
+    ("part", "name"), [(report_build, "bounded_row"), (report_text, "_bounded")]
+)
 def test_an_error_of_the_report_costs_its_row(
     part: ModuleType,
+    name: str,
     file: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """As data or as text."""
-    whole = part._bounded
+    whole = getattr(part, name)
 
-    def bounded(row, *more):  # type: ignore[no-untyped-def]
-        if "last" in (row.kernel, getattr(row.kernel, "name", "")):
+    def bounded(*arguments, **named):  # type: ignore[no-untyped-def]
+        (kernel,) = (one.kernel for one in arguments if hasattr(one, "kernel"))
+        if "last" in (kernel, getattr(kernel, "name", "")):
             raise ValueError("injected into the report")
-        return whole(row, *more)
+        return whole(*arguments, **named)
 
-    monkeypatch.setattr(part, "_bounded", bounded)
+    monkeypatch.setattr(part, name, bounded)
     code, out, err = run_program(file, *LAUNCH)
     assert code == 1
-    assert "kernel     first\n" in out
+    assert "kernel     first\nlaunch " in out
     assert "kernel     last\nREFUSED    [PW901]" in out
     assert "kernel last: internal error at" in err
 

@@ -17,14 +17,15 @@ from places import PACKAGE, SAMPLES
 from programs import run_program
 
 from ptxwcet.analysed import KernelAnalysis
+from ptxwcet.report.listing import CodeLine
 from ptxwcet.report.page.graph import GraphData, Region
 from ptxwcet.report.page.layout import lay_out
-from ptxwcet.report.page.listing import CodeLine
 from ptxwcet.report.page.model import KernelPage, Page, build_page
 from ptxwcet.report.page.parts import Made
 from ptxwcet.report.page.render import render_page
 from ptxwcet.studies.block_bound import bound_file
-from ptxwcet.studies.kernel_page import files_of, study_kernels
+from ptxwcet.studies.files_read import files_of
+from ptxwcet.studies.kernel_page import study_kernels
 from ptxwcet.studies.request import Request
 from ptxwcet.support.diagnostics import Diagnostic
 from ptxwcet.support.extras import PACKAGES_OF_EXTRAS

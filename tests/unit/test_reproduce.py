@@ -159,7 +159,7 @@ def test_a_folder_with_other_files_is_refused(tmp_path: Path, stranger: str) -> 
     (tmp_path / stranger).write_text("mine")
     ended = run_program("reproduce", "makespan", "--quick", "-o", tmp_path)
     assert ended.code == 2
-    assert "PW590" in ended.err
+    assert "PW592" in ended.err
     assert f"'{stranger}'" in ended.err
     assert [path.name for path in tmp_path.iterdir()] == [stranger]
 
@@ -169,7 +169,7 @@ def test_a_manifest_of_something_else_makes_no_folder_ours(tmp_path: Path, text:
     (tmp_path / "reproduce.json").write_text(text)
     with pytest.raises(PtxwcetError) as refusal:
         open_folder(tmp_path, EXPERIMENTS["makespan"])
-    assert refusal.value.diagnostics[0].code == "PW590"
+    assert refusal.value.diagnostics[0].code == "PW592"
 
 
 def test_a_file_added_to_an_own_folder_is_not_replaced(tmp_path: Path) -> None:

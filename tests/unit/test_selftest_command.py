@@ -7,12 +7,14 @@ import json
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 from programs import run_program
 
 import ptxwcet
 from ptxwcet.bounds.gub import bound_gub
 from ptxwcet.cli import selftest as command
+from ptxwcet.report.schema import schema_of
 from ptxwcet.validate import selftest
 from ptxwcet.validate.checks import Bounds
 from ptxwcet.validate.corpus import CORPUS
@@ -28,6 +30,7 @@ def test_json_is_complete_and_reproducible() -> None:
     _, second, _ = run_program("selftest", "--cases", str(CASES), "--seed", "7", "--format", "json")
     assert first == second
     data: dict[str, Any] = json.loads(first)
+    jsonschema.Draft202012Validator(schema_of("selftest")).validate(data)
     assert code == 0
     assert data["passed"] is True
     assert data["violations"] == 0
@@ -92,7 +95,7 @@ def test_compiling_does_not_count_in_the_time(monkeypatch: pytest.MonkeyPatch) -
 def test_a_broken_bound_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     right = command.run_selftest
 
-    def broken(seed: int, *, seconds: float, cases: int | None) -> command.SelfTest:
+    def broken(seed: int, *, seconds: float, cases: int | None) -> selftest.SelfTest:
         return right(seed, seconds=seconds, cases=cases, bounds=Bounds(safe=bound_gub))
 
     monkeypatch.setattr(command, "run_selftest", broken)

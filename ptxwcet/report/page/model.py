@@ -14,9 +14,9 @@ from ptxwcet.flow.graph.divergent_sets import StandingEdges
 from ptxwcet.report.access_rows import AccessRow, access_rows
 from ptxwcet.report.build import build_report
 from ptxwcet.report.head import MachineHead, Refused, as_people_know
+from ptxwcet.report.listing import Listing, build_listing
 from ptxwcet.report.model import BoundedKernel, LaunchRow, PaidSectionRow
 from ptxwcet.report.page.graph import GraphData, PathFacts, build_graph
-from ptxwcet.report.page.listing import Listing, build_listing
 from ptxwcet.report.page.parts import Made
 from ptxwcet.report.source_lines import SourceLines
 from ptxwcet.studies.bound_curves import Curve
@@ -290,12 +290,3 @@ def plain_name(page: Page) -> str:
     """The title of the page: the first of its kernels."""
     names = [one.readable for one in page.kernels]
     return f"{', '.join(names[:3])}{' and more' * (len(names) > 3)}: bound"
-
-
-def merged_assumptions(row: BoundedKernel) -> list[tuple[str, str, str, str, str]]:
-    """Each assumption once: key, text, state, evidence, and which bounds rest on it."""
-    launch = () if row.launch is None else row.launch.assumptions
-    whose = dict.fromkeys(row.assumptions, "block")
-    for one in launch:
-        whose[one] = "block, launch" if one in whose else "launch"
-    return [(one.key, one.text, one.state, one.source, of) for one, of in whose.items()]

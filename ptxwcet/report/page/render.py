@@ -12,18 +12,18 @@ from typing import Any
 
 from ptxwcet.report.access_rows import grouped_accesses
 from ptxwcet.report.certificate_rows import CertificateRow
+from ptxwcet.report.model import merged_assumptions
 from ptxwcet.report.page.charts import METHODS, curve_svg, gantt_svg, phases_svg
 from ptxwcet.report.page.model import (
     LAUNCH_PARTS,
     PARTS,
     KernelPage,
     Page,
-    merged_assumptions,
     plain_name,
 )
 from ptxwcet.report.page.parts import page_file
+from ptxwcet.report.page.template import fill
 from ptxwcet.report.text import launch_text
-from ptxwcet.support.printable import printable_picture
 
 _SECTIONS = (
     ("made", "made of"),
@@ -39,16 +39,13 @@ _SECTIONS = (
 def render_page(page: Page) -> str:
     """The page. Cost: linear in what it shows, and a second for its pictures."""
     # here: an extra, which only the page needs
-    from jinja2 import Environment, StrictUndefined
     from markupsafe import Markup
 
     numbers = count()
     script = page_file("page.js")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    environment = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    text = environment.from_string(page_file("page.html")).render(
+    return fill(
+        "page.html",
         page=page,
         title=plain_name(page),
         style=Markup(page_file("style.css") + page_file("kernel.css")),
@@ -69,7 +66,6 @@ def render_page(page: Page) -> str:
         gantt_svg=lambda run: Markup(gantt_svg(run)),
         curve_svg=lambda curve, axis: Markup(curve_svg(curve, axis, f"p{next(numbers)}-")),
     )
-    return printable_picture(text)
 
 
 def _graph_data(one: KernelPage) -> dict[str, Any]:

@@ -23,7 +23,8 @@ class CodeLine:
     """A line of code; or with ``left_out`` so many lines that are not shown.
 
     ``sources`` are the keys of the source lines that it is of (of a source line, its own),
-    ``blocks`` the basic blocks with instructions of it. ``cycles`` it pays of the bound, None for a
+    ``blocks`` the basic blocks with instructions of it, which are ``instructions`` of the kernel.
+    ``cycles`` it pays of the bound, None for a
     line without instructions and without a bound; ``heat`` is between 0 and 1.
     """
 
@@ -34,6 +35,7 @@ class CodeLine:
     sources: tuple[str, ...] = ()
     blocks: tuple[int, ...] = ()
     left_out: int = 0
+    instructions: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +61,10 @@ class _Line:
     cycles: int = 0
     sources: dict[str, None] = field(default_factory=dict)
     blocks: dict[int, None] = field(default_factory=dict)
+    instructions: list[int] = field(default_factory=list)
 
-    def add(self, cycles: int, source: str, block: int | None) -> None:
+    def add(self, index: int, cycles: int, source: str, block: int | None) -> None:
+        self.instructions.append(index)
         self.cycles += cycles
         if source:
             self.sources[source] = None
@@ -88,8 +92,8 @@ def build_listing(
             paths.setdefault(name, place.file)
             lines = sources.setdefault(name, {})
             key = f"{list(sources).index(name)}:{place.line}"
-            lines.setdefault(place.line, _Line()).add(cycles, key, block)
-        ptx.setdefault(instruction.span.line, _Line()).add(cycles, key, block)
+            lines.setdefault(place.line, _Line()).add(index, cycles, key, block)
+        ptx.setdefault(instruction.span.line, _Line()).add(index, cycles, key, block)
     text = kernel.span.source.text.split("\n") if ptx else []
     first = kernel.span.source.first_line
     return Listing(
@@ -104,10 +108,14 @@ def build_listing(
 def _shown(
     with_code: Mapping[int, _Line], text: Sequence[str], first: int, is_bounded: bool
 ) -> tuple[CodeLine, ...]:
-    """The lines near those with instructions, of a text that begins at line ``first``."""
+    """The lines near those with instructions, of a text that begins at line ``first``.
+
+    A line that the text does not have, since it is not at hand or another one, is not shown.
+    """
     most = max((line.cycles for line in with_code.values()), default=0)
     listed: list[CodeLine] = []
-    for begin, end in _windows(sorted(with_code), first, first + len(text)):
+    there = [number for number in sorted(with_code) if first <= number < first + len(text)]
+    for begin, end in _windows(there, first, first + len(text)):
         previous = listed[-1].number + 1 if listed else first
         if begin > previous:
             listed.append(CodeLine(begin - 1, left_out=begin - previous))
@@ -124,6 +132,7 @@ def _shown(
                     round(math.sqrt(line.cycles / most), 3) if most else 0.0,
                     tuple(line.sources),
                     tuple(line.blocks),
+                    instructions=tuple(line.instructions),
                 )
             )
     rest = len(listed) - _MOST_LINES
@@ -142,5 +151,5 @@ def _windows(numbers: Sequence[int], first: int, end: int) -> Iterator[tuple[int
         else:
             yield pending
             pending = begin, stop
-    if pending is not None and pending[0] < pending[1]:
+    if pending is not None:
         yield pending

@@ -1,0 +1,54 @@
+"""What the long attacks on bounds found, in short: a file that comes with the tool.
+
+It is made from the results in the project's docs/experiments (benchmarks/attack_summaries.py).
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from importlib import resources
+
+from ptxwcet.report.reading import read_as
+
+
+@dataclass(frozen=True, slots=True)
+class ControlRow:
+    """Something else than the bound, attacked alike, most of it known to be too small: so often
+    checked, so often exceeded. It shows what the attack can see.
+    """
+
+    what: str
+    checked: int
+    exceeded: int
+
+
+@dataclass(frozen=True, slots=True)
+class AttackRow:
+    """An attack: what was attacked, by what, how many cases and runs, and how many went wrong.
+
+    ``experiment`` is the file of the project with all of its counts, ``sha256`` that file's.
+    ``sources_sha256`` is of the Python sources that were attacked, None if it was not recorded.
+    """
+
+    experiment: str
+    sha256: str
+    attacked: str
+    by: str
+    command: str
+    cases: int
+    runs: int
+    exceeded: int
+    controls: tuple[ControlRow, ...]
+    sources_sha256: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    rows: tuple[AttackRow, ...]
+
+
+def attack_rows() -> tuple[AttackRow, ...]:
+    """All attacks, in a fixed order."""
+    text = resources.files("ptxwcet.validate").joinpath("attacks.json").read_text(encoding="utf-8")
+    return read_as(_Rows, {"rows": json.loads(text)}).rows

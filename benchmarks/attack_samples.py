@@ -13,8 +13,8 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ptxwcet.analysed import KernelAnalysis
 from ptxwcet.bounds.outcome import BlockBound
+from ptxwcet.compose.analysed import KernelAnalysis
 from ptxwcet.reproduce.sample_launches import SampleLaunch, sample_launches
 from ptxwcet.simulator.adversary import search_long_schedule
 from ptxwcet.simulator.configuration import SmConfiguration

@@ -8,11 +8,11 @@ from typing import Any
 
 import click
 
-from ptxwcet.analysed import KernelAnalysis
 from ptxwcet.cli import options
 from ptxwcet.cli.bound import request_from
 from ptxwcet.cli.command import Command
 from ptxwcet.cli.output import echo, echo_json, finish
+from ptxwcet.compose.analysed import KernelAnalysis
 from ptxwcet.studies.block_bound import bound_file
 from ptxwcet.studies.opening import refuse
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError

@@ -9,8 +9,8 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator
 
-from ptxwcet.analysed import KernelAnalysis
 from ptxwcet.bounds.outcome import BlockBound
+from ptxwcet.compose.analysed import KernelAnalysis
 from ptxwcet.reproduce.ecrts2025_paper import LATENCIES, VERSIONS, WARPS
 from ptxwcet.reproduce.ecrts2025_report import write_report
 from ptxwcet.reproduce.experiment import Results, Task

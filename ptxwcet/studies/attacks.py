@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from ptxwcet.analysed import KernelAnalysis
+from ptxwcet.compose.analysed import KernelAnalysis
 from ptxwcet.emulator.launch import Argument, EmulatedLaunch
 from ptxwcet.ir.kernel import Module
 from ptxwcet.machine.model import Machine

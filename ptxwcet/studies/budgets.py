@@ -18,7 +18,7 @@ from ptxwcet.support.diagnostics import Diagnostic
 from ptxwcet.support.source import Span
 
 if TYPE_CHECKING:
-    from ptxwcet.analysed import KernelAnalysis
+    from ptxwcet.compose.analysed import KernelAnalysis
     from ptxwcet.ir.kernel import Kernel
 
 _BUDGET = re.compile(r"(\d{1,18}(?:\.\d{1,9})?) ?(|cycles|us|ms)", re.ASCII)

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from ptxwcet.analysed import KernelAnalysis
 from ptxwcet.claims import Refusal
+from ptxwcet.compose.analysed import KernelAnalysis
 from ptxwcet.compose.grid_workload import TracedKernel, build_grid_workload
 from ptxwcet.compose.launch_bound import LaunchBound
 from ptxwcet.emulator.executed_paths import executed_warps

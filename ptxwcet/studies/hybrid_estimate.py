@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from ptxwcet.analysed import KernelAnalysis
 from ptxwcet.claims import TimingClaim
+from ptxwcet.compose.analysed import KernelAnalysis
 from ptxwcet.compose.waves import WaveSchedule
 from ptxwcet.compose.wishes import ANY_GRID, GridWishes
 from ptxwcet.flow.graph.cfg import ControlFlowGraph, build_cfg

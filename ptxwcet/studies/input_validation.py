@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ptxwcet.analysed import AnalysedPiece, KernelAnalysis, PreparedPiece
 from ptxwcet.bounds.outcome import BlockBound
+from ptxwcet.compose.analysed import AnalysedPiece, KernelAnalysis, PreparedPiece
 from ptxwcet.emulator.execute import execute
 from ptxwcet.emulator.launch import EmulatedLaunch, EmulatorOptions, Execution
 from ptxwcet.emulator.launch_model import LaunchFile

@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from ptxwcet.analysed import PreparedKernel, PreparedPiece
 from ptxwcet.claims import Guarantee
+from ptxwcet.compose.analysed import PreparedKernel, PreparedPiece
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.makespan.answer import MakespanAnswer
 from ptxwcet.makespan.effort import Effort

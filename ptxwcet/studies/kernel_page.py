@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
-from ptxwcet.analysed import KernelAnalysis
 from ptxwcet.bounds.explanation import BoundExplanation, explain_safe
+from ptxwcet.compose.analysed import KernelAnalysis
 from ptxwcet.flow.graph.cfg import BlockId, ControlFlowGraph, Edge, build_cfg
 from ptxwcet.flow.graph.divergent_sets import DivergentSet, StandingEdges, select_divergent_edges
 from ptxwcet.flow.graph.dominance import compute_dominators, compute_postdominators

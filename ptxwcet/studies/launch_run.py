@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ptxwcet.analysed import KernelAnalysis, PreparedKernel
+from ptxwcet.compose.analysed import KernelAnalysis, PreparedKernel
 from ptxwcet.emulator.execute import execute
 from ptxwcet.emulator.launch import (
     EmulatedLaunch,

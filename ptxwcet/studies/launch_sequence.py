@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
-from ptxwcet.analysed import KernelAnalysis
 from ptxwcet.claims import Assumption, AssumptionState, Guarantee, Refusal, TimingClaim
+from ptxwcet.compose.analysed import KernelAnalysis
 from ptxwcet.compose.launch_bound import METHOD, LaunchBound
 from ptxwcet.machine.loader import DEFAULT_MACHINE, load_machine
 from ptxwcet.machine.model import Machine

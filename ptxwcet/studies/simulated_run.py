@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from ptxwcet.analysed import PreparedKernel, PreparedPiece
+from ptxwcet.compose.analysed import PreparedKernel, PreparedPiece
 from ptxwcet.ir.kernel import Module
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.machine.model import Machine

@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from ptxwcet.analysed import KernelAnalysis
+from ptxwcet.compose.analysed import KernelAnalysis
 from ptxwcet.compose.launch_bound import LaunchBound
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.ir.op_classes import OpClass

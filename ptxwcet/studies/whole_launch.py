@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cached_property
 
-from ptxwcet.analysed import KernelAnalysis
+from ptxwcet.compose.analysed import KernelAnalysis
 from ptxwcet.compose.carve_out import require_grid
 from ptxwcet.compose.launch_bound import bound_launch, require_no_co_runner
 from ptxwcet.compose.register_use import RegisterUse, ask_ptxas, read_register_use

@@ -18,9 +18,9 @@ from pathlib import Path
 import numpy as np
 from launch_kernels import RandomLaunch, facts_file, random_launch
 
-from ptxwcet.analysed import AnalysedPiece, KernelAnalysis
 from ptxwcet.bounds.grid import Dispatch, bound_grid
 from ptxwcet.claims import AssumptionState, Refusal
+from ptxwcet.compose.analysed import AnalysedPiece, KernelAnalysis
 from ptxwcet.compose.grid_workload import TracedKernel, build_grid_workload
 from ptxwcet.compose.launch_bound import LaunchBound, kinds_of_blocks
 from ptxwcet.compose.wishes import GridWishes

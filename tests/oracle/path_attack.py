@@ -17,9 +17,9 @@ from functools import lru_cache
 from isa_interpreter import OUTSIDE, Execution, Input, WarpRun, counts, execute
 from isa_memory import PROFILES
 
-from ptxwcet.analysed import AnalysedPiece, KernelAnalysis, PreparedKernel, PreparedPiece
 from ptxwcet.bounds.methods import METHODS
 from ptxwcet.bounds.outcome import BlockBound
+from ptxwcet.compose.analysed import AnalysedPiece, KernelAnalysis, PreparedKernel, PreparedPiece
 from ptxwcet.flow.launch import Launch
 from ptxwcet.flow.walk.path import (
     BlockPaths,

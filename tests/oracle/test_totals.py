@@ -19,8 +19,8 @@ from parsing import parse_file
 from places import FLOW
 from refusals import refusal_of
 
-from ptxwcet.analysed import KernelAnalysis
 from ptxwcet.bounds.explanation import explain_safe
+from ptxwcet.compose.analysed import KernelAnalysis
 from ptxwcet.emulator.execute import execute
 from ptxwcet.emulator.launch import EmulatedLaunch, EmulatorOptions
 from ptxwcet.machine.loader import load_machine

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ptxwcet.analysed import KernelAnalysis
+from ptxwcet.compose.analysed import KernelAnalysis
 from ptxwcet.studies.block_bound import bound_file
 from ptxwcet.studies.opening import RefusedKernel
 from ptxwcet.studies.request import Request

@@ -11,7 +11,7 @@ from parsing import parse_text
 from places import FLOW
 from refusals import refusal_of
 
-from ptxwcet.analysed import KernelAnalysis
+from ptxwcet.compose.analysed import KernelAnalysis
 from ptxwcet.flow.facts.asm_comments import find_marks
 from ptxwcet.flow.facts.cuda_loops import CudaSource
 from ptxwcet.flow.facts.marked_loops import marked_bounds

@@ -9,7 +9,7 @@ from answers import only_answer
 from parsing import parse_text
 from places import FLOW
 
-from ptxwcet.analysed import KernelAnalysis
+from ptxwcet.compose.analysed import KernelAnalysis
 from ptxwcet.emulator.layout import constant_bytes
 from ptxwcet.flow.launch import Launch
 from ptxwcet.flow.values.fixed_memory import FixedMemory

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from ptxwcet.analysed import KernelAnalysis
 from ptxwcet.claims import Refusal
 from ptxwcet.cli.main import main
+from ptxwcet.compose.analysed import KernelAnalysis
 from ptxwcet.compose.launch_bound import LaunchBound
 from ptxwcet.compose.wishes import GridWishes
 from ptxwcet.emulator.launch import Execution

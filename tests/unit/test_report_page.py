@@ -16,7 +16,7 @@ from big_kernels import big_kernel
 from places import PACKAGE, SAMPLES
 from programs import run_program
 
-from ptxwcet.analysed import KernelAnalysis
+from ptxwcet.compose.analysed import KernelAnalysis
 from ptxwcet.report.listing import CodeLine
 from ptxwcet.report.page.graph import GraphData, Region
 from ptxwcet.report.page.layout import lay_out

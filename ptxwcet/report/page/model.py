@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from ptxwcet.analysed import KernelAnalysis
 from ptxwcet.bounds.explanation import BoundExplanation
 from ptxwcet.claims import AssumptionState
+from ptxwcet.compose.analysed import KernelAnalysis
 from ptxwcet.flow.graph.cfg import ControlFlowGraph
 from ptxwcet.flow.graph.divergent_sets import StandingEdges
 from ptxwcet.report.access_rows import AccessRow, access_rows

@@ -75,15 +75,17 @@ _QUICK = _Protocol(10, 2, 8, ((6, 4),), 3, _STRINGS[:4], 5)
 def run(task: Task) -> Results:
     """All parts. Cost: ten minutes, most of it integer programs; quick, some seconds."""
     protocol = _QUICK if task.is_quick else _FULL
-    parts = _parts(protocol)
+    done = 0
+    parts = _parts(protocol, lambda what: task.progress(what, done / len(parts)))
     kept = task.work / f"makespan-{'quick' if task.is_quick else 'full'}.json"
     data = _read_kept(kept)
-    for done, (name, measure) in enumerate(parts.items()):
-        task.progress(name, done / len(parts))
+    for name, measure in parts.items():
+        task.progress(name.replace("_", " "), done / len(parts))
         if name not in data:
             data[name] = measure()
             text = json.dumps({"sources": describe_sources(), "data": data})
             write_text(kept, text, "PW233")
+        done += 1
     results = Results(str(protocol))
     results.inputs |= {launch.path for launch in sample_launches()[: protocol.samples]}
     results.add_json("makespan.json", data)
@@ -100,12 +102,12 @@ def _read_kept(path: Path) -> dict[str, Any]:
     return {}
 
 
-def _parts(protocol: _Protocol) -> dict[str, Callable[[], Any]]:
-    """What is measured, by name."""
+def _parts(protocol: _Protocol, say: Callable[[str], None]) -> dict[str, Callable[[], Any]]:
+    """What is measured, by name; ``say`` is told which integer program is being solved."""
     most, tables, seconds = protocol.most_program_warps, protocol.most_table_warps, protocol.seconds
     sizes, short = range(1, most + 1), [Constraints.SHORT]
     return {
-        "five": lambda: timed_programs(_FIG_6[0], sizes, Constraints, seconds),
+        "five": lambda: timed_programs(_FIG_6[0], sizes, Constraints, seconds, say),
         "five_tables": lambda: timed_tables(_FIG_6[0], tables),
         "reached": lambda: {
             "states": count_states(5, tables),
@@ -113,7 +115,7 @@ def _parts(protocol: _Protocol) -> dict[str, Callable[[], Any]]:
         },
         "six": lambda: convergence(*_FIG_6, tables),
         "seven": lambda: convergence(*_FIG_7, min(tables, 12)),
-        "seven_programs": lambda: timed_programs(_FIG_7[0], sizes, short, seconds),
+        "seven_programs": lambda: timed_programs(_FIG_7[0], sizes, short, seconds, say),
         "seven_tables": lambda: timed_tables(_FIG_7[0], min(tables, 12)),
         "refuted": lambda: convergence("LCL", 40, min(tables, 12)),
         "closed_form": lambda: closed_form_campaign(protocol.ranges),
@@ -125,13 +127,18 @@ def _parts(protocol: _Protocol) -> dict[str, Callable[[], Any]]:
 
 
 def timed_programs(
-    string: str, sizes: Iterable[int], kinds: Iterable[Constraints], seconds: float
+    string: str,
+    sizes: Iterable[int],
+    kinds: Iterable[Constraints],
+    seconds: float,
+    say: Callable[[str], None],
 ) -> Rows:
-    """How long the integer program takes; a size is left out once it was out of time."""
+    """How long the integer program takes; larger sizes are left out once one was out of time."""
     build_program("L", 1, 1, 1, Constraints.SHORT).solve(seconds)  # loads the solver
     rows: Rows = []
     for kind in kinds:
         for warps in sizes:
+            say(f"{string}, {warps} warps, {kind.value} constraints")
             start = time.perf_counter()
             solved = build_program(string, warps, 1, 1, kind).solve(seconds)
             rows.append(

@@ -98,7 +98,7 @@ MOST_LINES = {
     "ptx": 3_510,
     "pwcet": 2_580,
     "report": 8_700,
-    "reproduce": 2_500,
+    "reproduce": 2_505,
     "simulator": 4_615,
     "studies": 5_980,
     "support": 2_300,

@@ -200,10 +200,10 @@ def test_an_interrupted_experiment_goes_on(tmp_path: Path, monkeypatch: pytest.M
     task = Task(True, tmp_path, lambda text, done: None)
     written: dict[str, Any] = {}
     monkeypatch.setattr(makespan, "write_report", lambda results, data: written.update(data))
-    monkeypatch.setattr(makespan, "_parts", lambda protocol: parts(True))
+    monkeypatch.setattr(makespan, "_parts", lambda protocol, say: parts(True))
     with pytest.raises(KeyboardInterrupt):
         makespan.run(task)
-    monkeypatch.setattr(makespan, "_parts", lambda protocol: parts(False))
+    monkeypatch.setattr(makespan, "_parts", lambda protocol, say: parts(False))
     makespan.run(task)
     assert measured == ["first", "second"]
     assert written == {"first": 7, "second": 8}

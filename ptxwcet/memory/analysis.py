@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 
 import numpy as np
@@ -24,7 +24,7 @@ from ptxwcet.memory.counting import (
     signature,
     words_of,
 )
-from ptxwcet.memory.instructions import Access, Purpose, accesses_of
+from ptxwcet.memory.instructions import Access, Purpose, accesses_of, leads_to_constants
 from ptxwcet.memory.lanes import LaneAnalysis
 from ptxwcet.memory.pattern import Pattern, Value, rows
 
@@ -123,8 +123,11 @@ def analyse_accesses(graph: FlowGraph, launch: Launch) -> KernelAccesses:
     lanes = LaneAnalysis(graph, launch)
     found = []
     known: _Counted = {}
+    leads = any(map(leads_to_constants, graph.kernel.instructions))
     for index, access in lanes.accesses:
         value = lanes.address(access.address) if access.times == 1 else None
+        if value is not None and not leads:
+            access = replace(access, reaches_constants=False)
         found.append(_analysed(index, access, value, lanes.there, known))
     names = [one.name for one in graph.kernel.parameters]
     used = (lanes.pointers, lanes.aligned, lanes.given)
@@ -163,8 +166,8 @@ def _looked_up(
 ) -> tuple[Transactions, bool]:
     """The counts of a pattern; once for all that are alike."""
     size = _ONE_WORD if access.space is Space.SHARED else LINE
-    bytes_and_lanes = access.access_bytes, access.fetched_bytes, access.lanes
-    key = access.space, access.purpose, *bytes_and_lanes, *signature(pattern, size)
+    what = replace(access, address=None)
+    key = what, *signature(pattern, size)
     found = known.get(key)
     if found is None:
         found = known[key] = _counted(access, pattern, there)
@@ -182,7 +185,7 @@ def _counted(access: Access, pattern: Pattern, there: Mask) -> tuple[Transaction
         counts |= _of_thread(pattern, there, size)
     if space in (Space.SHARED, Space.GENERIC):
         counts["passes"] = passes_of(pattern, there, size, alone=is_atomic)
-    if space in (Space.CONST, Space.PARAM):
+    if access.has_words:
         counts["words"] = words_of(pattern, there, size)
     if is_atomic and space is not Space.SHARED:
         counts["serial"] = serial_of(pattern, there, size)
@@ -231,7 +234,7 @@ def _at_worst(access: Access, there: Mask) -> Transactions:
         blocks * (access.fetched_bytes // SECTOR) if is_global else 0,
         blocks if is_global else 0,
         each if space in (Space.SHARED, Space.GENERIC) else 0,
-        each if space in (Space.CONST, Space.PARAM) else 0,
+        each if access.has_words else 0,
         lanes if access.purpose is Purpose.ATOMIC and space is not Space.SHARED else 0,
     )
 

@@ -8,6 +8,7 @@ from enum import Enum
 from ptxwcet.flow.values.accesses import access_of
 from ptxwcet.ir.kernel import Address, Element, Immediate, Instruction, Space
 from ptxwcet.ir.op_classes import OpClass
+from ptxwcet.ir.opcodes import state_space
 from ptxwcet.ir.operation import operation_of
 from ptxwcet.memory.counting import LINE, SECTOR
 
@@ -33,7 +34,8 @@ class Access:
 
     ``access_bytes`` a lane, ``lanes`` of a warp that give an address (the first ones); ``times`` is
     how often each does at most. The memory may be asked for all of the ``fetched_bytes`` around a
-    byte, aligned to as many: of prefetches, and where an instruction hints at it.
+    byte, aligned to as many: of prefetches, and where an instruction hints at it. Where it
+    ``reaches_constants`` a generic address may lie among constants or parameters.
     """
 
     space: Space
@@ -43,6 +45,12 @@ class Access:
     lanes: int = 32
     times: int = 1
     fetched_bytes: int = SECTOR
+    reaches_constants: bool = False
+
+    @property
+    def has_words(self) -> bool:
+        """Whether it may be served address by address, as constants are."""
+        return self.space in (Space.CONST, Space.PARAM) or self.reaches_constants
 
 
 _STORES = frozenset(one for one in OpClass if one.value.startswith("store_"))
@@ -75,8 +83,17 @@ def accesses_of(instruction: Instruction) -> tuple[Access, ...]:
     if op_class in _ATOMICS:
         return (Access(instruction.space, Purpose.ATOMIC, size, address),)
     purpose = Purpose.STORE if op_class in _STORES else Purpose.LOAD
-    fetched = _fetched_bytes(instruction)
-    return (Access(instruction.space, purpose, size, address, fetched_bytes=fetched),)
+    space, fetched = instruction.space, _fetched_bytes(instruction)
+    reaches = purpose is Purpose.LOAD and space is Space.GENERIC
+    access = Access(space, purpose, size, address, fetched_bytes=fetched, reaches_constants=reaches)
+    return (access,)
+
+
+def leads_to_constants(instruction: Instruction) -> bool:
+    """Whether it makes a generic address of that of a constant or a parameter."""
+    if operation_of(instruction.form).name != "cvta":
+        return False
+    return state_space(instruction.modifiers) in (Space.CONST, Space.PARAM)
 
 
 UNCOUNTED = frozenset(

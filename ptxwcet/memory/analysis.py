@@ -25,7 +25,7 @@ from ptxwcet.memory.counting import (
     signature,
     words_of,
 )
-from ptxwcet.memory.instructions import Access, Purpose, accesses_of
+from ptxwcet.memory.instructions import Access, Purpose, accesses_of, leads_to_constants
 from ptxwcet.memory.lanes import LaneAnalysis
 from ptxwcet.memory.pattern import Pattern, Value, rows
 
@@ -136,8 +136,11 @@ def analyse_accesses(graph: FlowGraph, launch: Launch) -> KernelAccesses:
     known: dict[tuple[object, ...], _Found] = {}
     kept = accesses_kept(graph.kernel, launch)
     require_accessed(graph.kernel, launch, kept)
+    leads = any(map(leads_to_constants, graph.kernel.instructions))
     for index, access in lanes.accesses:
         value = lanes.address(access.address) if access.times == 1 else None
+        if access.reaches_constants and value is not None and not leads:
+            access = replace(access, reaches_constants=False)
         key = *_kind(access), access.times, value
         if key not in known:
             known[key] = _analysed(access, value, lanes.there, counted)
@@ -181,7 +184,7 @@ def _analysed(access: Access, value: Value, there: Mask, known: _Counted) -> _Fo
 
 def _kind(access: Access) -> tuple[object, ...]:
     bytes_and_lanes = access.access_bytes, access.fetched_bytes, access.lanes
-    return access.space, access.purpose, *bytes_and_lanes
+    return access.space, access.purpose, access.reaches_constants, *bytes_and_lanes
 
 
 def _looked_up(
@@ -207,7 +210,7 @@ def _counted(access: Access, pattern: Pattern, there: Mask) -> tuple[Transaction
         counts |= _of_thread(pattern, there, size)
     if space in (Space.SHARED, Space.GENERIC):
         counts["passes"] = passes_of(pattern, there, size, alone=is_atomic)
-    if space in (Space.CONST, Space.PARAM):
+    if access.has_words:
         counts["words"] = words_of(pattern, there, size)
     if is_atomic and space is not Space.SHARED:
         counts["serial"] = serial_of(pattern, there, size)
@@ -256,7 +259,7 @@ def _at_worst(access: Access, there: Mask) -> Transactions:
         blocks * (access.fetched_bytes // SECTOR) if is_global else 0,
         blocks if is_global else 0,
         each if space in (Space.SHARED, Space.GENERIC) else 0,
-        each if space in (Space.CONST, Space.PARAM) else 0,
+        each if access.has_words else 0,
         lanes if access.purpose is Purpose.ATOMIC and space is not Space.SHARED else 0,
     )
 

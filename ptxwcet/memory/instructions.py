@@ -9,6 +9,7 @@ from functools import lru_cache
 from ptxwcet.ir.forms import InstructionForm
 from ptxwcet.ir.kernel import Address, Element, Immediate, Instruction, Space
 from ptxwcet.ir.op_classes import OpClass
+from ptxwcet.ir.opcodes import state_space
 from ptxwcet.ir.operation import operation_of
 from ptxwcet.memory.counting import LINE, SECTOR
 
@@ -34,7 +35,8 @@ class Access:
 
     ``access_bytes`` a lane, ``lanes`` of a warp that give an address (the first ones); ``times`` is
     how often each does at most. The memory may be asked for all of the ``fetched_bytes`` around a
-    byte, aligned to as many: of prefetches, and where an instruction hints at it.
+    byte, aligned to as many: of prefetches, and where an instruction hints at it. Where it
+    ``reaches_constants`` a generic address may lie among constants or parameters.
     """
 
     space: Space
@@ -44,6 +46,12 @@ class Access:
     lanes: int = 32
     times: int = 1
     fetched_bytes: int = SECTOR
+    reaches_constants: bool = False
+
+    @property
+    def has_words(self) -> bool:
+        """Whether it may be served address by address, as constants are."""
+        return self.space in (Space.CONST, Space.PARAM) or self.reaches_constants
 
 
 _STORES = frozenset(one for one in OpClass if one.value.startswith("store_"))
@@ -71,7 +79,9 @@ def accesses_of(instruction: Instruction) -> tuple[Access, ...]:
         return ()
     address = next(iter(_addresses(instruction)), None)
     fetched = LINE if purpose is Purpose.PREFETCH else _fetched_bytes(instruction)
-    return (Access(space, purpose, size, address, fetched_bytes=fetched),)
+    reaches = purpose is Purpose.LOAD and space is Space.GENERIC
+    access = Access(space, purpose, size, address, fetched_bytes=fetched, reaches_constants=reaches)
+    return (access,)
 
 
 @lru_cache(maxsize=1024)
@@ -85,6 +95,13 @@ def _plain(form: InstructionForm) -> tuple[Purpose | None, int]:
     if op_class in _ATOMICS:
         return Purpose.ATOMIC, _bytes(form)
     return (Purpose.STORE if op_class in _STORES else Purpose.LOAD), _bytes(form)
+
+
+def leads_to_constants(instruction: Instruction) -> bool:
+    """Whether it makes a generic address of that of a constant or a parameter."""
+    if operation_of(instruction.form).name != "cvta":
+        return False
+    return state_space(instruction.modifiers) in (Space.CONST, Space.PARAM)
 
 
 UNCOUNTED = frozenset(

@@ -43,7 +43,7 @@ def compare(
     known: dict[tuple[int, str], AnalysedAccess] = {}
     for one in accesses:
         generic = one.access.space is Space.GENERIC
-        spaces = ("global", "shared", "local") if generic else (one.access.space.value,)
+        spaces = tuple(_OF_SPACE) if generic else (one.access.space.value,)
         known |= {(one.index, space): one for space in spaces}
     wrong, exact, compared = [], set(), set()
     for (index, warp, space), row in seen.items():

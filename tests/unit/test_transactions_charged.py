@@ -147,6 +147,24 @@ def test_the_memory_serves_what_is_fetched_around_an_access(
     assert (last.most.sectors, last.exact) == (sectors, exact)
 
 
+@pytest.mark.parametrize(
+    ("address", "words"),
+    [
+        ("mov.u64 %rd3, %rd1;", 0),
+        ("mov.b64 %rd4, a; cvta.param.u64 %rd3, %rd4;", 32),
+        ("ld.global.u64 %rd3, [%rd2];", 0),
+        ("mul.wide.u32 %rd4, %r1, 8; add.s64 %rd5, %rd2, %rd4; ld.global.u64 %rd3, [%rd5];", 32),
+    ],
+)
+def test_a_generic_address_may_be_one_of_constants(address: str, words: int) -> None:
+    """A parameter that is read through a pointer is read address by address, as it is without."""
+    load = "mul.wide.u32 %rd6, %r1, 4; add.s64 %rd7, %rd3, %rd6; ld.u32 %r2, [%rd7];"
+    text = KERNEL.replace("(.param .u64 p)", "(.param .u64 p, .param .align 4 .b8 a[128])")
+    (kernel,) = parse_module(SourceFile("k.ptx", text.format(body=address + load))).kernels
+    last = kernel_accesses(kernel, Launch((32, 1, 1))).accesses[-1]
+    assert (last.access.space, last.most.words) == (Space.GENERIC, words)
+
+
 def test_what_nobody_analysed_is_charged_at_its_worst() -> None:
     body = "ld.global.v2.u32 {%r2, %r3}, [%rd2]; st.shared.u32 [s], 1;"
     text = KERNEL.format(body=body)

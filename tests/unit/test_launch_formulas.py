@@ -16,6 +16,7 @@ from ptxwcet.bounds.grid import (
     CoRunner,
     Dispatch,
     MemoryServer,
+    SetAside,
     affine_bound,
     bounds_by_residency,
 )
@@ -100,7 +101,8 @@ def test_simple_forms_hold_for_every_residency(seed: int) -> None:
     for _ in range(50):
         slack, work, sectors = rng.randint(0, 50), rng.randint(0, 50), rng.randint(0, 99)
         busiest = rng.choice((None, rng.randint(0, work)))
-        kind = BlockKind(rng.randint(1, 200), slack, work, busiest, sectors=sectors)
+        outside = rng.choice((None, rng.randint(0, sectors)))
+        kind = BlockKind(rng.randint(1, 200), slack, work, busiest, True, sectors, outside)
         least = rng.randint(1, 6)
         dispatch = Dispatch(
             rng.choice((1, 1, 2, 3, 7)),
@@ -111,6 +113,7 @@ def test_simple_forms_hold_for_every_residency(seed: int) -> None:
             memory=MemoryServer(
                 rng.choice((0, 79, 1024)),
                 rng.choice((None, CoRunner(rng.randint(0, 9), Fraction(rng.randint(0, 9), 10)))),
+                rng.choice((None, SetAside(0, rng.randint(0, 99)))),
             ),
         )
         overhead, server = rng.randint(0, 9), dispatch.memory

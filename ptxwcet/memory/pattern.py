@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import Any
 
@@ -38,7 +38,7 @@ _MOST_CONSTANTS = 3
 Lanes = NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Pattern:
     """``u + offsets``; see the module docstring. ``offsets`` is one number or one a thread.
 
@@ -85,7 +85,27 @@ class Pattern:
 
     def same(self, other: Pattern) -> bool:
         """Whether both say the same."""
-        return self.key == other.key
+        return self is other or (
+            self.align == other.align and self.span == other.span and self.key == other.key
+        )
+
+    def differences(self, width: int) -> bytes:
+        """How the lanes of warps differ from the first one of theirs in words of ``width`` bits, to
+        be compared.
+        """
+        if isinstance(self.offsets, int):
+            return b""
+        if width not in self._differences:
+            apart = wrap(steps(self.offsets), width)
+            assert not isinstance(apart, int)
+            alike = bool((apart == apart[0]).all())
+            shown = (apart[:1] if alike else apart).tobytes()
+            self._differences[width] = shown if apart.any() else b""
+        return self._differences[width]
+
+    @cached_property
+    def _differences(self) -> dict[int, bytes]:
+        return {}
 
 
 Patterns = tuple[Pattern, ...]
@@ -175,9 +195,9 @@ def join(one: Pattern, two: Pattern, width: int) -> Pattern | None:
     The span is that of the first one if the other lies in it, else unknown: numbers that a loop
     changes would not come to an end.
     """
-    apart = wrap(one.offsets - two.offsets, width)
-    if not isinstance(apart, int) and steps(apart).any():
+    if one.differences(width) != two.differences(width):
         return None
+    apart = wrap(one.offsets - two.offsets, width)
     align = min(one.align, two.align, trailing_zeros(apart))
     cuts = max(one.cuts, two.cuts)
     phases = {each.phase for each in (one, two) if each.cuts}
@@ -238,8 +258,7 @@ def joined(old: Value, new: Value, width: int) -> Value:
 
 
 def _with(found: list[Pattern], new: Pattern, width: int) -> list[Pattern]:
-    key = new.key
-    if any(key == pattern.key for pattern in found):
+    if any(map(new.same, found)):
         return found
     if new.constant is not None:
         numbers = [one.constant for one in found if one.constant is not None]

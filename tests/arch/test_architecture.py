@@ -75,8 +75,8 @@ LIBRARIES = {
 }
 # Lines of Python. Whoever raises one says why in the commit.
 MOST_LINES = {
-    "bounds": 2_004,
-    "cli": 4_195,
+    "bounds": 2_011,
+    "cli": 4_199,
     "compose": 1_150,
     "emulator": 7_900,
     "flow.certificates": 1_510,
@@ -96,7 +96,7 @@ MOST_LINES = {
     "memory": 1_710,
     "ptx": 3_510,
     "pwcet": 2_580,
-    "report": 7_515,
+    "report": 7_520,
     "simulator": 4_615,
     "studies": 5_886,
     "support": 2_300,

@@ -106,6 +106,13 @@ class WarpSection:
         """Largest number of sectors asked of it that are in no array which is set aside."""
         return self._most(lambda i: i.sectors - i.kept_sectors)[0]
 
+    @property
+    def waits_behind_units(self) -> bool:
+        """Whether a warp may wait at servers behind its units, also alone: its length says nothing
+        of that.
+        """
+        return self.path_cycles > 0 or self.sectors > 0
+
     def interference(self, units: frozenset[str]) -> int:
         """Largest sum of ``c_w(j)`` over the section, for a delayed warp w that uses ``units``.
 

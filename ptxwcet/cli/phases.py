@@ -13,6 +13,7 @@ from ptxwcet.cli.bound import request_from
 from ptxwcet.cli.command import Command
 from ptxwcet.cli.output import echo, echo_json, finish
 from ptxwcet.compose.analysed import KernelAnalysis
+from ptxwcet.report.model import WITHOUT_WAITING
 from ptxwcet.studies.block_bound import bound_file
 from ptxwcet.studies.opening import refuse
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
@@ -50,13 +51,17 @@ def phases(warp: int, form: str, **given: Any) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _WarpAlone:
-    """A warp, run alone: length, execution time and phases in cycles, None if not given."""
+    """A warp, run alone: length, execution time and phases in cycles, None if not given.
+
+    ``waits_behind_units``: the length leaves out waiting at servers behind the units.
+    """
 
     kernel: str
     readable: str
     warp: int
     machine: str
     isolated_cycles: int
+    waits_behind_units: bool
     execution_cycles: int | None
     phases: Sequence[Phase | PhaseRepeat] | None
 
@@ -73,6 +78,7 @@ def _alone(analysis: KernelAnalysis, warp: int) -> _WarpAlone:
                 warp,
                 analysis.machine.name,
                 section.length_cycles,
+                section.waits_behind_units,
                 None if profile.phases is None else profile.execution_cycles,
                 profile.phases,
             )
@@ -87,7 +93,8 @@ def _alone(analysis: KernelAnalysis, warp: int) -> _WarpAlone:
 
 def _describe(alone: _WarpAlone) -> Iterator[str]:
     yield f"kernel {alone.readable}, warp {alone.warp} on {alone.machine}"
-    yield f"isolated length L = {alone.isolated_cycles:,} cycles"
+    without = WITHOUT_WAITING if alone.waits_behind_units else ""
+    yield f"isolated length L = {alone.isolated_cycles:,} cycles{without}"
     if alone.phases is None:
         yield "execution time and phases are not given: the warp has no single known path"
         return

@@ -148,6 +148,9 @@ def _result(threads: int, known: Results, one: Term, args: tuple[Pattern, ...]) 
 
 
 def _computed(one: Term, args: Sequence[Pattern], threads: int) -> Pattern | None:
+    if max(one.width, *(term.width for term in one.args)) > KNOWN:
+        # lanes differ by numbers of 64 bits: of wider words only what is alike is followed
+        return normal(uniform(), one.width) if all(each.is_uniform for each in args) else None
     if all(each.align == KNOWN and not each.cuts for each in args):
         return _known(one, args, threads)
     rule = _RULES.get(one.op)
@@ -161,11 +164,10 @@ def _known(one: Term, args: Sequence[Pattern], threads: int) -> Pattern | None:
     """Of numbers that are known in each thread; as uniform in each warp as they are if the rules
     for lanes do not give them.
     """
-    if one.width <= KNOWN and all(term.width <= KNOWN for term in one.args):
-        values: list[LaneValue] = [Known(each.offsets) for each in args]
-        found = in_lanes(one, values, np.ones(threads, dtype=np.bool_))
-        if isinstance(found, Known) and not found.terms and found.valid is None:
-            return normal(Pattern(_numbers(found.base, threads)), one.width)
+    values: list[LaneValue] = [Known(each.offsets) for each in args]
+    found = in_lanes(one, values, np.ones(threads, dtype=np.bool_))
+    if isinstance(found, Known) and not found.terms and found.valid is None:
+        return normal(Pattern(_numbers(found.base, threads)), one.width)
     return uniform() if all(each.is_uniform for each in args) else None
 
 

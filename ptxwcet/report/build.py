@@ -175,7 +175,10 @@ def _bound_row(piece: AnalysedPiece, name: str, title: str) -> BoundRow:
 
 def _warp_rows(piece: AnalysedPiece) -> tuple[WarpRow, ...]:
     return tuple(
-        WarpRow(path.warps, section.length_cycles, section.profile.execution_cycles)
+        WarpRow(
+            *(path.warps, section.length_cycles, section.profile.execution_cycles),
+            section.waits_behind_units,
+        )
         for path, section in zip(piece.paths.warps, piece.analysis.uncut, strict=True)
     )
 

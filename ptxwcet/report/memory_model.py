@@ -27,8 +27,9 @@ _MOST_ROWS = 40
 class KernelAccessesRow:
     """The accesses of a kernel, by its instructions.
 
-    ``aligned_pointers`` are assumed to be multiples of 256 bytes. ``bound_cycles`` is the bound of
-    a block on the machine, None if there is none.
+    ``aligned_pointers`` are assumed to be multiples of 256 bytes, and ``stated`` is what else is
+    assumed, as it was said. ``bound_cycles`` is the bound of a block on the machine, None if there
+    is none.
     """
 
     kernel: str
@@ -39,6 +40,7 @@ class KernelAccessesRow:
     parameter_names: tuple[tuple[str, str], ...]
     bound_cycles: int | None
     aligned_pointers: tuple[str, ...]
+    stated: tuple[str, ...]
     accesses: tuple[AccessRow, ...]
     status: Literal["analysed"] = "analysed"
 
@@ -72,8 +74,20 @@ def _row(studied: StudiedAccesses, lines: SourceLines) -> KernelAccessesRow:
         name_rows(launch),
         studied.bound_cycles,
         tuple(map(launch.name_of, studied.accesses.pointers)),
+        tuple(_stated(studied)),
         access_rows(kernel, studied.accesses, lines, studied.paid, studied.bound_cycles),
     )
+
+
+def _stated(one: StudiedAccesses) -> Iterator[str]:
+    """What the launch says, beside numbers, and counts of accesses may rest on."""
+    name_of = one.launch.name_of
+    for name, (low, high) in one.launch.ranges.items():
+        yield f"{name_of(name)} in {low}..{high}"
+    for name in one.accesses.aligned:
+        yield f"{name_of(name)} is a multiple of {one.launch.alignments[name]} bytes"
+    for name in one.accesses.given:
+        yield f"{name_of(name)} has the bytes that the launch file says"
 
 
 def render_memory_text(report: MemoryReport) -> str:
@@ -96,3 +110,5 @@ def _kernel_lines(row: KernelAccessesRow) -> Iterator[str]:
     yield from access_lines(row.accesses, _MOST_ROWS)
     if row.aligned_pointers:
         yield f"assumed: {', '.join(row.aligned_pointers)} are multiples of 256 bytes"
+    if row.stated:
+        yield f"assumed: {'; '.join(row.stated)}"

@@ -152,13 +152,22 @@ class Explanation:
     op_classes: tuple[PaidRow, ...] = ()
 
 
+WITHOUT_WAITING = " (without waiting at the memory path and the memory)"
+"""What the length of a warp alone leaves out where it ``waits_behind_units``."""
+
+
 @dataclass(frozen=True, slots=True)
 class WarpRow:
-    """Warps that execute the same path: isolated length L and execution time E, in cycles."""
+    """Warps that execute the same path: isolated length L and execution time E, in cycles.
+
+    ``waits_behind_units``: L leaves out waiting at the memory path and the memory, where a warp
+    alone waits behind its own accesses.
+    """
 
     warps: tuple[int, ...]
     isolated_cycles: int
     execution_cycles: int | None
+    waits_behind_units: bool
 
 
 @dataclass(frozen=True, slots=True)

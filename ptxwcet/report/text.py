@@ -10,7 +10,7 @@ from typing import Protocol, TypeVar
 from ptxwcet.report.explanation_text import explanation_lines, launch_explanation_lines
 from ptxwcet.report.head import Refused, as_people_know, head_text, row_or_refusal
 from ptxwcet.report.launch_text import launch_lines, rests_on
-from ptxwcet.report.model import BoundedKernel, LoopRow, Report
+from ptxwcet.report.model import WITHOUT_WAITING, BoundedKernel, LoopRow, Report
 from ptxwcet.report.places import number_ranges
 from ptxwcet.support.diagnostics import Diagnostic
 
@@ -235,7 +235,8 @@ def _warps(kernel: BoundedKernel) -> list[str]:
     for warp in kernel.warps:
         execution = "not given" if warp.execution_cycles is None else f"{warp.execution_cycles:,}"
         rows.append((number_ranges(warp.warps), f"L {warp.isolated_cycles:,}", f"E {execution}"))
-    title = "warps alone (isolated length L, execution time E)"
+    without = WITHOUT_WAITING if any(warp.waits_behind_units for warp in kernel.warps) else ""
+    title = f"warps alone (isolated length L{without}, execution time E)"
     if kernel.block_ranges > 1:
         first, last = kernel.worst_block_first, kernel.worst_block_last
         title += f", in blocks {first} to {last}, the worst of {kernel.block_ranges} kinds"

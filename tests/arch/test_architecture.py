@@ -76,8 +76,8 @@ LIBRARIES = {
 }
 # Lines of Python. Whoever raises one says why in the commit.
 MOST_LINES = {
-    "bounds": 2_170,
-    "cli": 4_650,
+    "bounds": 2_180,
+    "cli": 4_655,
     "compose": 1_360,
     "emulator": 7_900,
     "flow.certificates": 1_510,
@@ -97,7 +97,7 @@ MOST_LINES = {
     "memory": 1_905,
     "ptx": 3_510,
     "pwcet": 2_580,
-    "report": 8_700,
+    "report": 8_725,
     "reproduce": 2_505,
     "simulator": 4_615,
     "studies": 5_980,

@@ -76,3 +76,42 @@ def test_trials_without_the_grid_take_the_accesses_of_the_launch(
     launch = SAMPLES / "launches" / "vector_add.toml"
     assert bound_file(Request(str(SAMPLES / "vector_add.ptx"), launch_file=str(launch))).answered
     assert len(calls) == 1
+
+
+HIGH = """
+.version 8.5
+.target sm_80
+.address_size 64
+.visible .entry k(.param .u64 .ptr p, .param .u64 n)
+{{
+    .reg .b32 %r<9>;
+    .reg .b64 %rd<9>;
+    ld.param.u64 %rd1, [p];
+    ld.param.u64 %rd2, [n];
+    mov.u32 %r1, %tid.x;
+    mul.wide.u32 %rd3, %r1, 8;
+    shl.b64 %rd4, %rd2, 8;
+    {join} %rd5, %rd3, %rd4;
+    mul.hi.u64 %rd6, %rd5, {factor};
+    shl.b64 %rd7, %rd6, 6;
+    add.s64 %rd8, %rd1, %rd7;
+    st.global.u32 [%rd8], %r1;
+    ret;
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("join", "factor"), [("add.s64", 1 << 62), ("or.b64", 1 << 62), ("add.s64", 3 << 61)]
+)
+def test_the_high_half_of_a_product_differs_where_the_low_half_does_not(
+    join: str, factor: int
+) -> None:
+    """8 tid * 2**62 is 0 modulo 2**64, and 2 tid above: 128 bytes from lane to lane."""
+    text = HIGH.format(join=join, factor=factor)
+    opened = open_request(Request("k.ptx", block="32", text=text))
+    (kernel,) = opened.kernels
+    found = kernel_accesses(kernel, opened.launch_of(kernel))
+    (store,) = (each for each in found.accesses if each.access.space.value == "global")
+    touched = {(8 * lane * factor >> 64 << 6) // 32 for lane in range(32)}
+    assert store.most.sectors >= len(touched) == 32

@@ -144,6 +144,31 @@ def test_a_latency_has_room_for_its_servers() -> None:
         Simulator(short, SmConfiguration())
 
 
+def test_the_length_of_a_warp_alone_leaves_out_its_waiting(tmp_path: Path) -> None:
+    """A warp waits behind its own accesses: its run takes longer than L."""
+    loads = "\n".join(f"ld.global.u32 %r{2 + i}, [%rd3+{128 * i}];" for i in range(6))
+    ptx = tmp_path / "k.ptx"
+    ptx.write_text(
+        ".version 8.0\n.target sm_70\n.address_size 64\n.visible .entry k(.param .u64 p)\n{\n"
+        ".reg .b64 %rd<4>; .reg .b32 %r<9>;\nld.param.u64 %rd1, [p];\nmov.u32 %r1, %tid.x;\n"
+        f"mul.wide.u32 %rd2, %r1, 4096;\nadd.s64 %rd3, %rd1, %rd2;\n{loads}\nret;\n}}\n",
+        encoding="utf-8",
+    )
+    for machine, waits in (("titan-v", True), ("orin-ecrts2025-memory", False)):
+        given = [str(ptx), "--block", "32", "--grid", "1", "--machine", machine]
+        run = CliRunner().invoke(
+            commands, ["simulate", *given, "--policy", "gto", "--format", "json"]
+        )
+        alone = CliRunner().invoke(commands, ["phases", *given, "--format", "json"])
+        (warp,) = json.loads(alone.output)
+        (observed,) = json.loads(run.output)["kernels"]
+        assert (observed["cycles"] > warp["isolated_cycles"]) is waits
+        assert warp["waits_behind_units"] is waits
+        for command in (["phases", *given], [*given, "--details"]):
+            text = CliRunner().invoke(commands, command).output
+            assert ("without waiting at the memory path" in text) is waits
+
+
 def test_many_stores_under_way() -> None:
     """More than there is room for at first; the run is made again with more."""
     store = TimedInstruction("A", 1, 50, path_cycles=50)

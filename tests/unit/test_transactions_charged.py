@@ -251,6 +251,12 @@ def test_memory_names_the_lines(tmp_path: Path) -> None:
     assert store["share_percent"] > 30
 
 
+def test_memory_says_what_counts_rest_on() -> None:
+    arguments = ["memory", str(SAMPLES / "vector_add.ptx"), "--block", "64", "--param", "n=1..99"]
+    found = CliRunner().invoke(commands, [*arguments, "--param", "a=align:512"])
+    assert "assumed: n in 1..99; a is a multiple of 512 bytes" in found.output
+
+
 def test_a_row_is_exact_if_all_accesses_of_it_are(tmp_path: Path) -> None:
     """Bytes 31 apart take 2 passes, but 1 if they begin 3 bytes behind a word."""
     at = "mad.lo.u32 %r4, %r1, 31, %r3;"

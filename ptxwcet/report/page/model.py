@@ -15,7 +15,7 @@ from ptxwcet.report.access_rows import AccessRow, access_rows
 from ptxwcet.report.build import build_report
 from ptxwcet.report.head import MachineHead, Refused, as_people_know
 from ptxwcet.report.listing import Listing, build_listing
-from ptxwcet.report.model import BoundedKernel, LaunchRow, PaidSectionRow
+from ptxwcet.report.model import WITHOUT_WAITING, BoundedKernel, LaunchRow, PaidSectionRow
 from ptxwcet.report.page.graph import GraphData, PathFacts, build_graph
 from ptxwcet.report.page.parts import Made
 from ptxwcet.report.source_lines import SourceLines
@@ -60,10 +60,14 @@ class PhaseBar:
 
 @dataclass(frozen=True, slots=True)
 class WarpPhases:
-    """The first phases of the warp with the longest isolated run, in cycles."""
+    """The first phases of the warp with the longest isolated run, in cycles.
+
+    ``without`` says what its length leaves out, if anything.
+    """
 
     warp: int
     isolated: int
+    without: str
     execution: int
     phases: tuple[PhaseBar, ...]
     is_whole: bool
@@ -270,6 +274,7 @@ def _phases(study: KernelStudy) -> WarpPhases | str:
     return WarpPhases(
         path.warps[0],
         alone.length_cycles,
+        WITHOUT_WAITING if alone.waits_behind_units else "",
         profile.execution_cycles,
         phases[:_MOST_PHASES],
         len(phases) <= _MOST_PHASES,

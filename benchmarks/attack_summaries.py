@@ -32,6 +32,9 @@ CONTROLS = {
     "path dropped": "without waiting at the memory path",
     "memory dropped": "without waiting at the memory",
     "waiting dropped": "without waiting",
+    "cache dropped": "without waiting at the L2 cache",
+    "units dropped": "without what the memory moves of arrays set aside",
+    "nothing is kept": "on a machine whose cache keeps nothing",
 }
 """What is tried beside the bound, most of it known to be too small: an attack that finds nothing
 against these either would prove nothing."""
@@ -131,12 +134,34 @@ def _servers(data: Data) -> Data:
     }
 
 
+def _first_touch(data: Data) -> Data:
+    return _servers(data) | {
+        "attacked": "bounds of random grids whose launches set arrays aside in the L2 cache"
+    }
+
+
+def _accesses(data: list[Data]) -> Data:
+    ranges = [each for part in data for each in part["ranges"]]
+    return {
+        "attacked": "the transactions of each access of random kernels",
+        "by": "execution on data, each access served lane by lane by an oracle of its own",
+        "command": data[0]["command"],
+        "cases": sum(each["kernels"] for each in ranges),
+        "runs": sum(each["accesses"] for each in ranges),
+        "exceeded": sum(len(each["wrong"]) for each in ranges),
+        "controls": [],
+        "sources_sha256": None,
+    }
+
+
 def _control(what: str, checked: int, exceeded: int) -> Data:
     return {"what": what, "checked": checked, "exceeded": exceeded}
 
 
-ATTACKS: dict[str, Callable[[Data], Data]] = {
+ATTACKS: dict[str, Callable[[Any], Data]] = {
     "attack.json": _blocks,
+    "attack-accesses.json": _accesses,
+    "attack-first-touch.json": _first_touch,
     "attack-grid.json": _grids,
     "attack-launches.json": _launches,
     "attack-servers.json": _servers,

@@ -131,9 +131,9 @@ def analyse_accesses(graph: FlowGraph, launch: Launch) -> KernelAccesses:
     sure to be of.
     """
     lanes = LaneAnalysis(graph, launch)
-    found = []
+    accesses = []
     counted: _Counted = {}
-    known: dict[tuple[object, ...], _Found] = {}
+    findings: dict[tuple[object, ...], _Found] = {}
     kept = accesses_kept(graph.kernel, launch)
     require_accessed(graph.kernel, launch, kept)
     leads = any(map(leads_to_constants, graph.kernel.instructions))
@@ -142,15 +142,15 @@ def analyse_accesses(graph: FlowGraph, launch: Launch) -> KernelAccesses:
         if access.reaches_constants and value is not None and not leads:
             access = replace(access, reaches_constants=False)
         key = *_kind(access), access.times, value
-        if key not in known:
-            known[key] = _analysed(access, value, lanes.there, counted)
-        analysed = AnalysedAccess(index, access, *known[key])
+        if key not in findings:
+            findings[key] = _analysed(access, value, lanes.there, counted)
+        analysed = AnalysedAccess(index, access, *findings[key])
         if index in kept:
             analysed = replace(analysed, most=replace(analysed.most, kept=analysed.most.sectors))
-        found.append(analysed)
+        accesses.append(analysed)
     names = [one.name for one in graph.kernel.parameters]
     used = (lanes.pointers, lanes.aligned, lanes.given)
-    return KernelAccesses(tuple(found), *(tuple(n for n in names if n in each) for each in used))
+    return KernelAccesses(tuple(accesses), *(tuple(n for n in names if n in each) for each in used))
 
 
 def transactions_at_worst(instruction: Instruction) -> Transactions:

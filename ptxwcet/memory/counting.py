@@ -55,18 +55,18 @@ def blocks_of(pattern: Pattern, there: Mask, size: int, access: int) -> Count:
 
 def _blocks(pattern: Pattern, warps: Sequence[_Warp], size: int, access: int) -> Count:
     wide = max(1, access // size)
-    found = _each_place(
+    distinct = _each_place(
         warps, _rests(pattern, access, size), lambda places: _distinct(places, size, wide)
     )
     if not pattern.cuts:
-        return found
+        return distinct
     if not pattern.pure:
         lanes = tuple(wide * _existing(warp) for warp in warps)
-        return found.split(pattern.cuts, lanes)
+        return distinct.split(pattern.cuts, lanes)
     if pattern.phase is None or pattern.phase % size:
-        each = tuple(count and count + 1 for count in found.each)
+        each = tuple(count and count + 1 for count in distinct.each)
         return Count(max(each), False, each)
-    return found
+    return distinct
 
 
 def passes_of(pattern: Pattern, there: Mask, access: int, *, alone: bool = False) -> Count:
@@ -81,8 +81,8 @@ def passes_of(pattern: Pattern, there: Mask, access: int, *, alone: bool = False
         parts = (places[begin : begin + group] for begin in range(0, WARP_SIZE, group))
         return sum(_passes(part, wide, alone=alone) for part in parts)
 
-    found = _each_place(warps, _rests(pattern, access, _WORD), passes)
-    return found.split(pattern.cuts, tuple(map(_existing, warps))) if pattern.cuts else found
+    count = _each_place(warps, _rests(pattern, access, _WORD), passes)
+    return count.split(pattern.cuts, tuple(map(_existing, warps))) if pattern.cuts else count
 
 
 def serial_of(pattern: Pattern, there: Mask, access: int) -> Count:

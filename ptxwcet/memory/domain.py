@@ -80,33 +80,33 @@ def moved(value: Patterns, distance: int, width: int) -> Value:
 _Result = Callable[[Term, tuple[Pattern, ...]], Pattern | None]
 
 
-def _meaning(sources: Sequence[Value], result_of: _Result, one: Term, args: list[Value]) -> Value:
-    if one.op is Op.SOURCE:
-        found = sources[one.value]
-        return None if found is None else tuple(normal(each, one.width) for each in found)
-    if one.op is Op.CONST:
-        return (known_number(one.value, one.width),)
-    if one.op is Op.ITE:
-        return _chosen(one, args, result_of)
+def _meaning(sources: Sequence[Value], result_of: _Result, term: Term, args: list[Value]) -> Value:
+    if term.op is Op.SOURCE:
+        source = sources[term.value]
+        return None if source is None else tuple(normal(each, term.width) for each in source)
+    if term.op is Op.CONST:
+        return (known_number(term.value, term.width),)
+    if term.op is Op.ITE:
+        return _chosen(term, args, result_of)
     given = [each for each in args if each is not None]
-    if len(given) < len(args) or one.op is Op.ANY:
+    if len(given) < len(args) or term.op is Op.ANY:
         return None
     if prod(map(len, given)) > MOST_PATTERNS:
-        given = [hull(each, term.width) for each, term in zip(given, one.args, strict=True)]
+        given = [hull(each, arg.width) for each, arg in zip(given, term.args, strict=True)]
         if prod(map(len, given)) > MOST_PATTERNS:
             return None
     numbers = [
         [each for pattern in value if (each := pattern.constant) is not None] for value in given
     ]
     if all(len(some) == len(value) for some, value in zip(numbers, given, strict=True)):
-        return _of_numbers(one, numbers)
+        return _of_numbers(term, numbers)
     results: list[Pattern] = []
     for patterns in product(*given):
-        result = result_of(one, patterns)
+        result = result_of(term, patterns)
         if result is None:
             return None
         results.append(result)
-    return joined((), tuple(results), one.width)
+    return joined((), tuple(results), term.width)
 
 
 def _of_numbers(one: Term, numbers: Sequence[Sequence[int]]) -> Value:
@@ -118,26 +118,26 @@ def _of_numbers(one: Term, numbers: Sequence[Sequence[int]]) -> Value:
     return joined((), tuple(different), one.width)
 
 
-def _chosen(one: Term, args: list[Value], result_of: _Result) -> Value:
+def _chosen(term: Term, args: list[Value], result_of: _Result) -> Value:
     """One side for all lanes of a warp, or numbers that are known."""
     condition, yes, no = args
     if condition is None:
         return None
-    found: Value = ()
+    sides: Value = ()
     for test in condition:
         if test.constant is not None:
-            found = joined(found, yes if test.constant else no, one.width)
+            sides = joined(sides, yes if test.constant else no, term.width)
         elif test.is_uniform:
-            found = joined(joined(found, yes, one.width), no, one.width)
+            sides = joined(joined(sides, yes, term.width), no, term.width)
         elif test.align == KNOWN and yes is not None and no is not None and not test.cuts:
             for pair in product(yes, no):
-                chosen = result_of(one, (test, *pair))
-                found = None if chosen is None else joined(found, (chosen,), one.width)
+                chosen = result_of(term, (test, *pair))
+                sides = None if chosen is None else joined(sides, (chosen,), term.width)
         else:
             return None
-        if found is None:
+        if sides is None:
             return None
-    return found
+    return sides
 
 
 def _result(threads: int, known: Results, one: Term, args: tuple[Pattern, ...]) -> Pattern | None:

@@ -81,18 +81,18 @@ def side_by_side(
     """
     lines: list[dict[tuple[int, int], list[Progression]]] = [defaultdict(list) for _ in functions]
     for index, progressions in enumerate(functions):
-        for one in progressions:
-            step = one.numbers.step if one.numbers.count > 1 else 0
-            lines[index][step, one.numbers.first % step if step else 0].append(one)
+        for piece in progressions:
+            step = piece.numbers.step if piece.numbers.count > 1 else 0
+            lines[index][step, piece.numbers.first % step if step else 0].append(piece)
     steps = [sorted({step for step, _ in own if step}) for own in lines]
     period = lcm(*(step for own in steps for step in own))
     if period > _MOST_PERIOD:
         raise Unsettled(f"its values repeat only after {period:,} numbers")
     points: list[dict[int, list[_Line]]] = [defaultdict(list) for _ in functions]
     for index, own in enumerate(lines):
-        for one in own.get((0, 0), ()):
-            number = one.numbers.first
-            points[index][number % period].append(_point((number - low) // period, one.base))
+        for piece in own.get((0, 0), ()):
+            number = piece.numbers.first
+            points[index][number % period].append(_point((number - low) // period, piece.base))
     for first in range(low, min(low + period, high + 1)):
         active = []
         for index, own in enumerate(lines):
@@ -111,14 +111,14 @@ def _common(
     inside = {edge for edge in edges if 0 < edge < numbers.count}
     ordered = [sorted(lines, key=lambda line: line.first) for lines in functions]
     for begin, end in pairwise(sorted({0, numbers.count} | inside)):
-        found = []
+        affine = []
         for lines in ordered:
             while lines[0].last < begin:
                 del lines[0]
             assert lines[0].first <= begin, "a function leaves out a number"
-            found.append((lines[0].at(begin), lines[0].slope))
+            affine.append((lines[0].at(begin), lines[0].slope))
         part = Range(numbers.first + numbers.step * begin, numbers.step, end - begin)
-        yield part, tuple(found)
+        yield part, tuple(affine)
 
 
 def _point(t: int, value: int) -> _Line:

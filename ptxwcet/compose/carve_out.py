@@ -49,7 +49,7 @@ def assumptions_of_arrays(block: LaunchedBlock) -> tuple[Assumption, ...]:
         return ()
     sizes = ", ".join(f"{name} {size:,}" for name, size in block.arrays)
     names = ", ".join(name for name, _ in block.arrays)
-    rows = (
+    stated = (
         (
             "array-sizes",
             "every address that the kernel makes of a pointer and numbers lies in so many bytes "
@@ -67,7 +67,7 @@ def assumptions_of_arrays(block: LaunchedBlock) -> tuple[Assumption, ...]:
         ),
     )
     state, source = AssumptionState.ASSUMED, "--param bytes"
-    return tuple(Assumption(key, text, state, source) for key, text in rows)
+    return tuple(Assumption(key, text, state, source) for key, text in stated)
 
 
 def require_grid(launch: Launch, span: Span) -> None:

@@ -166,16 +166,16 @@ class Opened:
 
     def each(self, study: Callable[[Kernel], _Study]) -> tuple[_Study | RefusedKernel, ...]:
         """What comes of a study for each kernel; what it raises costs that kernel only."""
-        rows: list[_Study | RefusedKernel] = []
+        answers: list[_Study | RefusedKernel] = []
         for kernel in self.kernels:
             try:
                 _LOGGER.info("kernel %s: under way", printable_line(kernel.readable))
-                rows.append(study(kernel))
+                answers.append(study(kernel))
                 _LOGGER.info("kernel %s: answered", kernel.name)
             except Exception as error:
-                rows.append(refuse(kernel, error))
+                answers.append(refuse(kernel, error))
                 _LOGGER.info("kernel %s: refused", kernel.name)
-        return tuple(rows)
+        return tuple(answers)
 
 
 def open_request(request: Request, module: Module | None = None) -> Opened:

@@ -79,13 +79,13 @@ def payment_of(before: Explanation, now: Explanation) -> Payment | None:
         for one in (before, now)
     ]
     classes = [{row.place: row.total for row in one.op_classes} for one in (before, now)]
-    found = Payment(
+    payment = Payment(
         now.cycles - before.cycles,
         _by_difference(changes_between(*parts)),
         _by_difference(changes_between(*classes)),
         _by_difference(one for one in _line_changes(before, now) if one.old != one.new),
     )
-    return found if found.parts or found.op_classes or found.lines else None
+    return payment if payment.parts or payment.op_classes or payment.lines else None
 
 
 _Changed = TypeVar("_Changed", Change, LineChange)
@@ -106,11 +106,11 @@ def _line_changes(old: Explanation, new: Explanation) -> Iterator[LineChange]:
     left, right = _in_order(old.lines), _in_order(new.lines)
     for key_of in (_by_text, _by_place):
         before = key_of(left.values())
-        for key, row in key_of(right.values()).items():
+        for key, line in key_of(right.values()).items():
             match = before.get(key)
             if match is not None:
-                yield LineChange(match.place, row.place, row.text, match.total, row.total)
-                del left[match.place], right[row.place]
+                yield LineChange(match.place, line.place, line.text, match.total, line.total)
+                del left[match.place], right[line.place]
     yield from (LineChange(row.place, None, row.text, row.total, None) for row in left.values())
     yield from (LineChange(None, row.place, row.text, None, row.total) for row in right.values())
 

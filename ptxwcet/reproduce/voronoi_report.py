@@ -35,12 +35,12 @@ def write_report(
     ``conditions`` are the numbers of blocks; ``theirs`` are the same times with Gumbel's law and
     blocks of 25.
     """
-    rows = [
+    times = [
         [study.sample.label, f"{value:.0f}"]
         for study in answer.studies
         for value in study.sample.times
     ]
-    results.add_csv("times.csv", ("condition", "cycles"), rows)
+    results.add_csv("times.csv", ("condition", "cycles"), times)
     results.say(
         "Simulated cycles on 8 SMs, not measurements of a GPU; theirs are nanoseconds on one. "
         "Rows in italics are theirs. All times are in [times.csv](times.csv).",

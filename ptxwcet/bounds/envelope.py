@@ -1,4 +1,4 @@
-"""Several functions, each defined on arithmetic progressions of numbers: the largest, or together.
+"""Functions defined on arithmetic progressions: the largest of several, or where all are affine.
 
 Numbers with the same remainder modulo the common period of all progressions form a line on which
 every function is affine on an interval. Between the ends of intervals the largest function changes
@@ -74,7 +74,7 @@ def upper_envelope(
 def side_by_side(
     functions: Sequence[Sequence[Progression]], low: int, high: int
 ) -> Iterator[tuple[Range, tuple[tuple[int, int], ...]]]:
-    """Numbers of ``low..high`` on which all of several functions are affine: base, slope of each.
+    """Ranges of ``low..high`` on which all functions are affine, with base and slope of each.
 
     Each function is given by progressions that cover every number of the range once. Raises
     Unsettled if their common period is too long. Cost: the period, and what is yielded.
@@ -106,7 +106,7 @@ def side_by_side(
 def _common(
     functions: Sequence[Sequence[_Line]], numbers: Range
 ) -> Iterator[tuple[Range, tuple[tuple[int, int], ...]]]:
-    """The stretches of a line on which each function is one of its lines."""
+    """Ranges of ``numbers`` on which each function is one of its lines, with base and slope."""
     edges = {edge for lines in functions for line in lines for edge in (line.first, line.last + 1)}
     inside = {edge for edge in edges if 0 < edge < numbers.count}
     ordered = [sorted(lines, key=lambda line: line.first) for lines in functions]
@@ -126,7 +126,7 @@ def _point(t: int, value: int) -> _Line:
 
 
 def _line(one: Progression, first: int, period: int) -> _Line:
-    """A progression on the numbers ``first + period * t``."""
+    """What a progression is on the numbers ``first + period * t``, as a line in t."""
     numbers = one.numbers
     scale = period // numbers.step
     begin = (numbers.first - first) // numbers.step  # in steps of the progression, from ``first``

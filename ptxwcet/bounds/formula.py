@@ -40,15 +40,15 @@ class FormulaRow:
 
     @property
     def period(self) -> int:
-        """After so many numbers the values are the same but for the increments."""
+        """The number of arguments after which the values repeat, but for the increments."""
         return len(self.values)
 
     def at(self, number: int) -> int:
-        """The value, of the row's form even outside of its range."""
+        """The value at a number; outside of the range, what the form of the row gives there."""
         return -(-self.parts(number) // self.divisor)
 
     def parts(self, number: int) -> int:
-        """What is divided and rounded up to the value."""
+        """The value at a number, before it is divided and rounded up."""
         rounds, remainder = divmod(number - self.first, self.period)
         return self.values[remainder] + self.increments[remainder] * rounds
 
@@ -163,7 +163,7 @@ def _turn_taking(active: Sequence[Progression], first: int, last: int) -> Formul
 
 
 def _members(one: Progression, first: int, last: int) -> Iterator[tuple[int, int]]:
-    """The numbers of a progression between two, with their values."""
+    """The numbers of a progression from ``first`` to ``last``, with their values."""
     numbers = one.numbers
     begin = max(0, -((numbers.first - first) // numbers.step))
     end = min(numbers.count - 1, (last - numbers.first) // numbers.step)
@@ -172,7 +172,7 @@ def _members(one: Progression, first: int, last: int) -> Iterator[tuple[int, int
 
 
 def _shortest(piece: FormulaRow) -> FormulaRow:
-    """The row with the smallest period that does."""
+    """The row of equal values that has the smallest period."""
     if len(set(piece.increments)) > 1:
         return piece
     total = piece.increments[0]
@@ -189,7 +189,7 @@ def _shortest(piece: FormulaRow) -> FormulaRow:
 
 
 def _joined(rows: Iterable[FormulaRow]) -> list[FormulaRow]:
-    """Neighbours of one form as one row; rows in order."""
+    """Rows, given in order, with neighbours joined where one row says the same."""
     out: list[FormulaRow] = []
     for row in rows:
         if out and out[-1].last + 1 == row.first and _same_form(out[-1], row):
@@ -207,7 +207,7 @@ def _same_form(one: FormulaRow, two: FormulaRow) -> bool:
 
 
 def _divided(row: FormulaRow, divisor: int) -> FormulaRow:
-    """A row's values divided and rounded up, by the smallest divisor that does.
+    """A row divided and rounded up, written with the smallest divisor that is possible.
 
     What divides all increments and steps is divided out at once: ``ceil(ceil(x / g) / d) =
     ceil(x / (g d))``, and ``ceil((v + g i q) / g) = ceil(v / g) + i q``.
@@ -236,7 +236,7 @@ def _absorb(pieces: Sequence[FormulaRow], points: dict[int, int]) -> list[Formul
 
 
 def _runs(points: dict[int, int]) -> list[FormulaRow]:
-    """Single numbers as constant and linear rows."""
+    """Constant and linear rows for the values at single numbers."""
     pieces: list[FormulaRow] = []
     numbers = sorted(points)
     place = 0
@@ -272,7 +272,7 @@ def _prove(formula: Formula, progressions: Sequence[Progression]) -> None:
 
 
 def _agree(piece: FormulaRow, progression: Progression) -> bool:
-    """Whether both have the same values where both are defined."""
+    """Whether row and progression have the same values where both are defined."""
     numbers: Range = progression.numbers
     begin = max(0, -((numbers.first - piece.first) // numbers.step))
     end = min(numbers.count - 1, (piece.last - numbers.first) // numbers.step)

@@ -168,7 +168,7 @@ def _saved_self_test(path: str) -> SelfTestPart:
 
 
 def _self_test(cases: int) -> SelfTestPart:
-    """The part on a self-test of so many random cases that is run here; of none, that is none."""
+    """The part on a self-test run here with so many random cases; with 0 there is none."""
     from ptxwcet.report.dossier_model import SelfTestPart
 
     if not cases:

@@ -49,7 +49,7 @@ class Transactions:
     kept: int = 0
 
     def with_most(self, other: Transactions) -> Transactions:
-        """The larger number of each kind."""
+        """The larger of both numbers for each kind of transaction."""
         return Transactions(
             max(self.sectors, other.sectors),
             max(self.lines, other.lines),
@@ -60,7 +60,7 @@ class Transactions:
         )
 
     def plus(self, other: Transactions) -> Transactions:
-        """The sum of each kind."""
+        """The sum of both numbers for each kind of transaction."""
         return Transactions(
             self.sectors + other.sectors,
             self.lines + other.lines,
@@ -190,7 +190,7 @@ def _kind(access: Access) -> tuple[object, ...]:
 def _looked_up(
     access: Access, pattern: Pattern, there: Mask, known: _Counted
 ) -> tuple[Transactions, bool]:
-    """The counts of a pattern; once for all that are alike."""
+    """The counts of a pattern, computed once for all patterns of which they are the same."""
     size = _ONE_WORD if access.space is Space.SHARED else LINE
     key = *_kind(access), *signature(pattern, size)
     found = known.get(key)
@@ -230,7 +230,7 @@ def _counted(access: Access, pattern: Pattern, there: Mask) -> tuple[Transaction
 
 
 def _of_thread(pattern: Pattern, there: Mask, size: int) -> dict[str, Count]:
-    """Of local memory: words of one address in all threads of a warp lie side by side."""
+    """Counts in local memory, where the words that lanes have at one address lie side by side."""
     words = max(1, size // _ONE_WORD)
     if pattern.is_uniform:
         lanes = rows(there).sum(axis=1)
@@ -244,7 +244,7 @@ def _of_thread(pattern: Pattern, there: Mask, size: int) -> dict[str, Count]:
 
 
 def _at_worst(access: Access, there: Mask) -> Transactions:
-    """Of an access of which nothing is known: each lane somewhere else."""
+    """Counts of an access of which nothing is known: no two lanes share a transaction."""
     lanes = all_lanes(there).most
     each = lanes * access.times
     blocks = each * max(1, access.access_bytes // SECTOR)
@@ -265,7 +265,7 @@ def _at_worst(access: Access, there: Mask) -> Transactions:
 
 
 def _least(access: Access, there: Mask) -> Transactions:
-    """What lanes take that access consecutive elements, and one word where they are constants."""
+    """Counts of lanes that access consecutive elements, or one word where those are constants."""
     lanes = all_lanes(there).most
     size = lanes * access.access_bytes * access.times
     space = access.space

@@ -70,7 +70,7 @@ def meaning(
 
 
 def moved(value: Patterns, distance: int, width: int) -> Value:
-    """A value and a number that is the same everywhere. Cost: linear in the threads."""
+    """The sum of a value and a number that all threads share. Cost: linear in the threads."""
     if not distance:
         return tuple(normal(pattern, width) for pattern in value)
     results = [_added(pattern, known_number(distance, width), 1) for pattern in value]
@@ -110,7 +110,7 @@ def _meaning(sources: Sequence[Value], result_of: _Result, term: Term, args: lis
 
 
 def _of_numbers(one: Term, numbers: Sequence[Sequence[int]]) -> Value:
-    """Of numbers that all threads of the block hold, a few of each argument."""
+    """The result for arguments of which each is one of a few numbers that all threads hold."""
     masks = [(1 << term.width) - 1 for term in one.args]
     bits = [[value & mask for value in each] for each, mask in zip(numbers, masks, strict=True)]
     results = (apply(one.op, one.width, one.args, one.value, each) for each in product(*bits))
@@ -119,7 +119,7 @@ def _of_numbers(one: Term, numbers: Sequence[Sequence[int]]) -> Value:
 
 
 def _chosen(term: Term, args: list[Value], result_of: _Result) -> Value:
-    """One side for all lanes of a warp, or numbers that are known."""
+    """The side that a test chooses for whole warps, or lane by lane where all numbers are known."""
     condition, yes, no = args
     if condition is None:
         return None
@@ -158,8 +158,9 @@ def _computed(one: Term, args: Sequence[Pattern], threads: int) -> Pattern | Non
 
 
 def _known(one: Term, args: Sequence[Pattern], threads: int) -> Pattern | None:
-    """Of numbers that are known in each thread; as uniform in each warp as they are if the rules
-    for lanes do not give them.
+    """The result for arguments that are known in each thread.
+
+    Where the rules for lanes do not give it: a uniform number if all arguments are uniform.
     """
     if one.width <= KNOWN and all(term.width <= KNOWN for term in one.args):
         values: list[LaneValue] = [Known(each.offsets) for each in args]
@@ -296,7 +297,7 @@ def _bitwise(one: Term, args: Sequence[Pattern]) -> Pattern | None:
 
 
 def _masked(value: Pattern, mask: int, width: int) -> Pattern | None:
-    """What a value has above the highest bit of the mask does not matter."""
+    """A value AND a constant: its bits above the highest one of the mask do not matter."""
     cut = normal(_without_cuts(value, mask.bit_length()), mask.bit_length()) if mask else None
     if cut is None:
         return constant(0)
@@ -307,7 +308,7 @@ def _masked(value: Pattern, mask: int, width: int) -> Pattern | None:
 
 
 def _without_cuts(value: Pattern, bits: int) -> Pattern:
-    """The low bits of a value do not tell what lanes are off by."""
+    """A value of which only ``bits`` are used: without its cuts if those cannot show them."""
     return Pattern(value.offsets, value.align, span=value.span) if bits <= _LEAST_CUT else value
 
 
@@ -332,7 +333,7 @@ def _shifted_right(one: Term, args: Sequence[Pattern]) -> Pattern | None:
 
 
 def _cut_off(value: Pattern, by: int, left: int) -> Pattern | None:
-    """Without its lowest bits: those above them, of which there are ``left``."""
+    """A value shifted right by ``by`` bits, so that ``left`` bits of it remain."""
     span = value.interval
     above = None if span is None or span[0] < 0 else (span[0] >> by, span[1] >> by)
     parted = _parted([value])
@@ -365,7 +366,7 @@ def _power(pattern: Pattern, width: int) -> int | None:
 
 
 def _lengthened(one: Term, args: Sequence[Pattern]) -> Pattern | None:
-    """In more bits: where the offsets do not carry out of the low bits, nothing goes round."""
+    """A value in more bits: no lane goes round where offsets do not carry out of the low bits."""
     (value,) = args
     parted = _parted(args)
     if parted is not None:
@@ -378,7 +379,7 @@ def _lengthened(one: Term, args: Sequence[Pattern]) -> Pattern | None:
 
 
 def _read(one: Term, value: Pattern) -> _Span:
-    """The numbers of a value that is read in more bits."""
+    """The least and the largest number of a value that is read in more bits."""
     span, half = value.interval, 1 << one.args[0].width - 1
     if one.op is Op.SEXT:
         return (-half, half - 1) if span is None else span

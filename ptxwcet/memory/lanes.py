@@ -200,7 +200,7 @@ class LaneAnalysis:
         return (self._of_shape(shape),) * count
 
     def _function(self, instruction: Instruction) -> tuple[Value, ...]:
-        """Of what is computed from registers: its terms, or that it is alike if all it reads is."""
+        """The results of an instruction, by its terms; else uniform if all that it reads is."""
         count = len(instruction.writes)
         meant = meaning_of(instruction, self._kernel.registers)
         values: tuple[Value, ...] = (None,) * count
@@ -217,7 +217,7 @@ class LaneAnalysis:
         return tuple(alike if value is None else value for value in values)
 
     def _converted(self, instruction: Instruction) -> Value:
-        """``cvta``: the same address in another window; global memory's begins at 0."""
+        """The result of ``cvta``, an address in another window; global memory's begins at 0."""
         patterns = self._operand(instruction.operands[1])
         if patterns is None or "global" in instruction.modifiers:
             return patterns
@@ -256,7 +256,7 @@ class LaneAnalysis:
         return tuple(values[name] for name in instruction.writes)
 
     def _of_parameter(self, name: str, offset: int, bits: int) -> Value:
-        """Of one that the launch leaves open."""
+        """The value of ``bits`` of a parameter that the launch leaves open."""
         low, high = self._launch.ranges.get(name, (-1, -1))
         is_whole = not offset and bits == 8 * self._parameters[name].size_bytes
         if is_whole and low >= 0 and high < 1 << bits - 1:
@@ -276,7 +276,7 @@ class LaneAnalysis:
         return _led_to(self._kernel)
 
     def _moved(self, target: str, origin: Operand | None) -> Value:
-        """Through a variable of the thread: as it is, if no bits are cut off or put in front."""
+        """A value moved through a variable of the thread: unchanged if both ends are as wide."""
         if not isinstance(origin, Register):
             return None if origin is None else self._operand(origin)
         kinds = self._kernel.registers
@@ -306,7 +306,7 @@ class LaneAnalysis:
         return normal(Pattern(offset, align), _POINTER_BITS)
 
     def _shape(self, operand: Operand) -> Shape:
-        """What :mod:`ptxwcet.flow.shapes` calls what is known of an operand."""
+        """What is known of an operand, as a shape of :mod:`ptxwcet.flow.shapes`."""
         found = self._operand(operand)
         if not _alike(found):
             return shapes.VARYING
@@ -408,7 +408,7 @@ def _converted(kernel: Kernel) -> set[str]:
 
 
 def _specials(launch: Launch, threads: Lanes) -> dict[str, Value]:
-    """Special registers by name; lanes that do not exist are as the first one of their warp."""
+    """Special registers by name; lanes that do not exist have what their warp's first one has."""
     x, y, _ = launch.block
     registers: dict[str, Value] = {
         f"%ntid.{axis}": (constant(size),) for axis, size in zip("xyz", launch.block, strict=True)

@@ -115,30 +115,28 @@ Value = Patterns | None
 
 
 def constant(value: int) -> Pattern:
-    """The same number in all threads."""
+    """The pattern of a number that all threads hold."""
     return Pattern(value)
 
 
 @lru_cache(maxsize=4096)
 def known_number(value: int, width: int) -> Pattern:
-    """The same number of ``width`` bits in all threads, in its canonical form; of equal ones one
-    object.
-    """
+    """The canonical pattern of a number of ``width`` bits in all threads; equal ones are one."""
     return normal(Pattern(value), width)
 
 
 def uniform(align: int = 0, span: tuple[int, int] | None = None) -> Pattern:
-    """Some number, the same in all lanes of a warp."""
+    """The pattern of some number that all lanes of a warp share."""
     return Pattern(0, align, span=span)
 
 
 def rows(lanes: NDArray[Any]) -> NDArray[Any]:
-    """A row of lanes a warp."""
+    """The lanes as a matrix with a row for each warp."""
     return lanes.reshape(-1, WARP_SIZE)
 
 
 def per_warp(row: Lanes) -> Lanes:
-    """A number a warp for each of its lanes."""
+    """The number of each warp, repeated for each of its lanes."""
     return np.repeat(row, WARP_SIZE)
 
 
@@ -184,15 +182,15 @@ def _normal(pattern: Pattern, width: int) -> Pattern:
 
 
 def _fitting(span: tuple[int, int] | None, width: int) -> tuple[int, int] | None:
-    """A span if signed numbers of a width have room for it: else nothing is known."""
+    """The span if signed numbers of ``width`` bits have room for it, else None."""
     half = 1 << width - 1
     return span if span is not None and -half <= span[0] and span[1] < half else None
 
 
 def join(left: Pattern, right: Pattern, width: int) -> Pattern | None:
-    """A pattern that is true of a warp wherever one of two is; None if there is none.
+    """A pattern that is true of a warp wherever one of the two is; None if there is none.
 
-    The span is that of the first one if the other lies in it, else unknown: numbers that a loop
+    The span is that of ``left`` if the other lies in it, else unknown: numbers that a loop
     changes would not come to an end.
     """
     if left.differences(width) != right.differences(width):
@@ -214,7 +212,7 @@ def _outer(left: Pattern, right: Pattern) -> tuple[int, int] | None:
 
 
 def hull(patterns: Patterns, width: int) -> Patterns:
-    """Uniform patterns as one, others as they are."""
+    """The patterns, with all uniform ones joined to one."""
     alike = [pattern for pattern in patterns if pattern.is_uniform]
     if len(alike) < 2:
         return patterns

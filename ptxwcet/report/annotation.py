@@ -155,7 +155,7 @@ def _lines(file: CodeFile, sums: _Sums) -> Iterator[AnnotatedLine]:
 
 
 def _rest(sums: _Sums, indices: Iterable[int]) -> list[AnnotatedLine]:
-    """What instructions pay that are of no line shown, by their places; most first."""
+    """What instructions of no shown line pay, summed by their places; the most first."""
     by_place: dict[str, list[int]] = {}
     for index in sorted(indices):
         by_place.setdefault(place(sums.row.kernel, index), []).append(index)

@@ -97,7 +97,7 @@ class LedgerRow:
 
 @dataclass(frozen=True, slots=True)
 class CertificateVerdict:
-    """What the checker said of a certificate, read back from the report, of the loop at a block."""
+    """What the checker said of the certificate in the report for the loop at ``block``."""
 
     block: str
     iterations: int
@@ -141,8 +141,8 @@ class FileRow:
 class SelfTestPart:
     """The self-test: ``run`` for this dossier, ``read`` from ``file``, or ``none``.
 
-    ``differs`` says what it was made with that is not so here: with anything there, it says nothing
-    of the tool that made these bounds.
+    ``differs`` names what it was made with that is another here. If there is anything, the
+    self-test says nothing of the tool that made these bounds.
     """
 
     origin: Literal["run", "read", "none"]

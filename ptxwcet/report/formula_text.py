@@ -13,7 +13,7 @@ from ptxwcet.bounds.formula import FormulaRow
 
 
 def row_text(piece: FormulaRow, name: str) -> tuple[str, ...]:
-    """One line; for a table over remainders a line that defines q and r, then one for each.
+    """One line, or a table over remainders: a line that defines q and r, then its entries.
 
     Cost: linear in the period.
     """
@@ -45,7 +45,7 @@ def _staircase(piece: FormulaRow, name: str) -> tuple[str, ...]:
 
 
 def _table(piece: FormulaRow, name: str) -> tuple[str, ...]:
-    """Runs of remainders."""
+    """A line that defines q and r, then one for each run of remainders with a linear value."""
     # the steepest step begins a round
     places = range(piece.period)
     steps = {offset: abs(piece.parts(offset) - piece.parts(offset - 1)) for offset in places}

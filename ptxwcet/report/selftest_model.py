@@ -95,7 +95,7 @@ def build_selftest_report(summary: SelfTest, paths: PathSelfTest) -> SelfTestRep
 
 
 def differences_from(report: SelfTestReport) -> Iterator[str]:
-    """What a self-test was made with that is another one here; nothing if it was made so."""
+    """What a self-test was made with that is another one here; empty if all is the same."""
     versions, digests = describe_installation()
     for name, value in report.versions.items():
         if versions.get(name) != value:

@@ -35,7 +35,7 @@ class FormulaRowData:
 
 @dataclass(frozen=True, slots=True)
 class SymbolicLaunch:
-    """The bound of the whole launch as a function of the same; largest as for a block."""
+    """The bound of the whole launch as a function of the parameter; see SymbolicKernel."""
 
     guarantee: Annotated[str, Guarantee]
     assumptions: tuple[AssumptionRow, ...]

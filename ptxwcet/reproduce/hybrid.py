@@ -24,7 +24,7 @@ _QUICK_VARIED = ("VectorAdd",)
 
 
 def run(task: Task) -> Results:
-    """Table II, and the quick kernels with varied latencies. Cost: quick, some seconds."""
+    """Makes Table II, and varies latencies of some kernels. Cost: an hour; seconds if reduced."""
     inputs = _QUICK_INPUTS if task.is_quick else _INPUTS
     every = hybrid_kernels()
     kernels = [kernel for kernel in every if not task.is_quick or kernel.name in _QUICK]

@@ -100,7 +100,7 @@ def table_2(kernels: Sequence[Row]) -> _Table:
 
 
 def percent(value: float) -> str:
-    """As in the published table: whole percents, ``< 1 %`` for less than one."""
+    """A percentage as the published table has it: whole, ``< 1 %`` for less than one."""
     if 0 < value < 1:
         return "< 1 %"
     return f"{round(value):,} %"
@@ -134,7 +134,7 @@ def parameters(kernels: Sequence[Row]) -> _Table:
 
 
 def where_time_goes(kernels: Sequence[Row]) -> _Table:
-    """Z_warp against warps that were seen, and its shares."""
+    """A table of Z_warp beside the longest warp seen, with shares of loops and barriers."""
     head = ["kernel", "longest warp", "Z_warp", "difference", "loops", "barriers"]
     head += ["likely Z_warp", "difference"]
     lines = []
@@ -206,7 +206,7 @@ def summary(kernels: Sequence[Row]) -> list[str]:
 
 
 def _write_csv(results: Results, rows: Sequence[Row]) -> None:
-    """Ours and theirs, a line a kernel."""
+    """Writes our figures and the published ones, a line for each kernel."""
     head = ["kernel", *_COLUMNS, *(f"published_{name}" for name in _COLUMNS)]
     lines = []
     for row in rows:

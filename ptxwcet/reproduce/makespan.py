@@ -73,7 +73,7 @@ _QUICK = _Protocol(10, 2, 8, ((6, 4),), 3, _STRINGS[:4], 5)
 
 
 def run(task: Task) -> Results:
-    """All parts. Cost: ten minutes, most of it integer programs; quick, some seconds."""
+    """Does all parts. Cost: ten minutes, mostly of integer programs; seconds if reduced."""
     protocol = _QUICK if task.is_quick else _FULL
     done = 0
     parts = _parts(protocol, lambda what: task.progress(what, done / len(parts)))
@@ -158,7 +158,7 @@ def timed_programs(
 
 
 def timed_tables(string: str, most: int) -> Rows:
-    """The dynamic program for 1 to ``most`` warps."""
+    """How long the dynamic program takes for 1 to ``most`` warps."""
     timed: Rows = []
     for warps in range(1, most + 1):
         seconds = []
@@ -179,7 +179,7 @@ def timed_tables(string: str, most: int) -> Rows:
 
 
 def convergence(string: str, warps: int, most: int) -> dict[str, Any]:
-    """The published extrapolation for x = 1 to ``most``, between the two ends."""
+    """The published extrapolation for x = 1 to ``most``, beside the exact makespan."""
     shape = shape_of((string,))
     curve = extrapolate(warps, range(1, most + 1), lambda y: fill_table(string, y, 1, 1).makespan)
     exact = upper_makespan(shape, warps)
@@ -234,7 +234,7 @@ def unsafe_extrapolations(most: int) -> dict[str, int]:
 
 
 def unsafe_pessimism() -> dict[str, int]:
-    """Problems in which the longest makespan exceeds equations 3 to 7, by largest capacity."""
+    """Counts problems whose longest makespan exceeds equations 3 to 7, by largest capacity."""
     counts = {"problems": 0, "capacities above 1": 0, "exceeded": 0, "capacity 1": 0}
     for letters in range(1, 6):
         for string in map("".join, itertools.product("LC", repeat=letters)):
@@ -249,7 +249,7 @@ def unsafe_pessimism() -> dict[str, int]:
 
 
 def two_machines(strings: Iterable[str], warps: int) -> Rows:
-    """The same strings on both machines, unit times; ours with one issue port and with two."""
+    """Compares both machines on each string, unit times; ours has one issue port, then two."""
     comparisons: Rows = []
     for string in strings:
         shape = shape_of((string,))
@@ -276,7 +276,7 @@ def two_machines(strings: Iterable[str], warps: int) -> Rows:
 
 
 def our_workload(string: str, warps: int) -> BlockWorkload:
-    """One cycle on its unit for each letter, each instruction on the result of the one before."""
+    """An instruction of one cycle for each letter, which reads the result of the one before."""
     body = tuple(TimedInstruction(letter, 1, 0, ("r",), ("r",)) for letter in string)
     return BlockWorkload((WarpClass(WarpProgram(body), tuple(range(warps))),), Scoreboard.RAW_WAW)
 

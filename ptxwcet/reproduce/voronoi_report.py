@@ -117,7 +117,7 @@ def _bounds(answer: PwcetAnswer) -> Iterator[list[str]]:
 
 
 def _add_pictures(results: Results, answer: PwcetAnswer) -> None:
-    """Of all conditions together, and of the last one; of the others their exceedance."""
+    """Adds pictures of all conditions together and of the last, of others only exceedance."""
     from ptxwcet.report.pwcet_model import build_pwcet_report
     from ptxwcet.report.pwcet_plots import draw_plots
 

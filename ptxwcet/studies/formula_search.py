@@ -145,7 +145,7 @@ def analyse_symbolic_blocks(
 
 
 def _bound_of_many(rules: LaunchRules, kind: BlockKind, counts: Range, u: int) -> int:
-    """The bound of so many blocks, the u-th of some numbers, in parts of a cycle."""
+    """The bound, in parts of a cycle, of as many blocks as the ``u``-th number of ``counts``."""
     return rules.of_blocks_alike(replace(kind, count=counts.first + counts.step * u))
 
 
@@ -192,7 +192,7 @@ class _Job:
         self._shares_units = False
 
     def bound(self) -> SymbolicBound:
-        """The answer. Raises PtxwcetError (PW543) without a formula."""
+        """The bound of a block as a formula. Raises PtxwcetError (PW543) without one."""
         if self._placed.totals:
             names = ", ".join(dict.fromkeys(total.source for total in self._placed.totals))
             raise _no_formula(
@@ -367,5 +367,5 @@ def _alike(pieces: Sequence[SymbolicPaths]) -> Iterable[Sequence[SymbolicPaths]]
 
 
 def _anywhere(paths: BlockPaths) -> BlockPaths:
-    """The paths of any block index: where they are taken does not matter."""
+    """The paths as those of block (0, 0, 0), to be compared without the blocks that take them."""
     return replace(paths, first=(0, 0, 0), last=(0, 0, 0))

@@ -1,4 +1,4 @@
-"""Several functions, each defined on arithmetic progressions of numbers: the largest, or together.
+"""Functions defined on arithmetic progressions: the largest of several, or where all are affine.
 
 Numbers with the same remainder modulo the common period of all progressions form a line on which
 every function is affine on an interval. Between the ends of intervals the largest function changes
@@ -74,25 +74,25 @@ def upper_envelope(
 def side_by_side(
     functions: Sequence[Sequence[Progression]], low: int, high: int
 ) -> Iterator[tuple[Range, tuple[tuple[int, int], ...]]]:
-    """Numbers of ``low..high`` on which all of several functions are affine: base, slope of each.
+    """Ranges of ``low..high`` on which all functions are affine, with base and slope of each.
 
     Each function is given by progressions that cover every number of the range once. Raises
     Unsettled if their common period is too long. Cost: the period, and what is yielded.
     """
     lines: list[dict[tuple[int, int], list[Progression]]] = [defaultdict(list) for _ in functions]
     for index, progressions in enumerate(functions):
-        for one in progressions:
-            step = one.numbers.step if one.numbers.count > 1 else 0
-            lines[index][step, one.numbers.first % step if step else 0].append(one)
+        for piece in progressions:
+            step = piece.numbers.step if piece.numbers.count > 1 else 0
+            lines[index][step, piece.numbers.first % step if step else 0].append(piece)
     steps = [sorted({step for step, _ in own if step}) for own in lines]
     period = lcm(*(step for own in steps for step in own))
     if period > _MOST_PERIOD:
         raise Unsettled(f"its values repeat only after {period:,} numbers")
     points: list[dict[int, list[_Line]]] = [defaultdict(list) for _ in functions]
     for index, own in enumerate(lines):
-        for one in own.get((0, 0), ()):
-            number = one.numbers.first
-            points[index][number % period].append(_point((number - low) // period, one.base))
+        for piece in own.get((0, 0), ()):
+            number = piece.numbers.first
+            points[index][number % period].append(_point((number - low) // period, piece.base))
     for first in range(low, min(low + period, high + 1)):
         active = []
         for index, own in enumerate(lines):
@@ -106,19 +106,19 @@ def side_by_side(
 def _common(
     functions: Sequence[Sequence[_Line]], numbers: Range
 ) -> Iterator[tuple[Range, tuple[tuple[int, int], ...]]]:
-    """The stretches of a line on which each function is one of its lines."""
+    """Ranges of ``numbers`` on which each function is one of its lines, with base and slope."""
     edges = {edge for lines in functions for line in lines for edge in (line.first, line.last + 1)}
     inside = {edge for edge in edges if 0 < edge < numbers.count}
     ordered = [sorted(lines, key=lambda line: line.first) for lines in functions]
     for begin, end in pairwise(sorted({0, numbers.count} | inside)):
-        found = []
+        affine = []
         for lines in ordered:
             while lines[0].last < begin:
                 del lines[0]
             assert lines[0].first <= begin, "a function leaves out a number"
-            found.append((lines[0].at(begin), lines[0].slope))
+            affine.append((lines[0].at(begin), lines[0].slope))
         part = Range(numbers.first + numbers.step * begin, numbers.step, end - begin)
-        yield part, tuple(found)
+        yield part, tuple(affine)
 
 
 def _point(t: int, value: int) -> _Line:
@@ -126,7 +126,7 @@ def _point(t: int, value: int) -> _Line:
 
 
 def _line(one: Progression, first: int, period: int) -> _Line:
-    """A progression on the numbers ``first + period * t``."""
+    """What a progression is on the numbers ``first + period * t``, as a line in t."""
     numbers = one.numbers
     scale = period // numbers.step
     begin = (numbers.first - first) // numbers.step  # in steps of the progression, from ``first``

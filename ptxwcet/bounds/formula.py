@@ -40,15 +40,15 @@ class FormulaRow:
 
     @property
     def period(self) -> int:
-        """After so many numbers the values are the same but for the increments."""
+        """The number of arguments after which the values repeat, but for the increments."""
         return len(self.values)
 
     def at(self, number: int) -> int:
-        """The value, of the row's form even outside of its range."""
+        """The value at a number; outside of the range, what the form of the row gives there."""
         return -(-self.parts(number) // self.divisor)
 
     def parts(self, number: int) -> int:
-        """What is divided and rounded up to the value."""
+        """The value at a number, before it is divided and rounded up."""
         rounds, remainder = divmod(number - self.first, self.period)
         return self.values[remainder] + self.increments[remainder] * rounds
 
@@ -105,10 +105,10 @@ def formula_of(progressions: Sequence[Progression], divisor: int = 1) -> Formula
     periods.
     """
     long, points = _regions(progressions)
-    rows = _absorb(_joined(long), points)
-    rows += _runs(points)
-    rows.sort(key=lambda row: row.first)
-    formula = Formula(tuple(_joined(rows)))
+    pieces = _absorb(_joined(long), points)
+    pieces += _runs(points)
+    pieces.sort(key=lambda piece: piece.first)
+    formula = Formula(tuple(_joined(pieces)))
     _prove(formula, progressions)
     return Formula(tuple(_joined(_divided(row, divisor) for row in formula.rows)))
 
@@ -120,15 +120,15 @@ def _regions(progressions: Sequence[Progression]) -> tuple[list[FormulaRow], dic
     """Stretches on which the same progressions take turns, as rows; all other numbers alone."""
     edges = {edge for one in progressions for edge in (one.numbers.first, one.numbers.last + 1)}
     shortest = 2 * min(one.numbers.step for one in progressions)  # of a stretch that is a row
-    rows: list[FormulaRow] = []
+    pieces: list[FormulaRow] = []
     alone: list[tuple[int, int]] = []
     for begin, end in pairwise(sorted(edges)):
-        row = None
+        piece = None
         if end - begin >= shortest:
             active = [one for one in progressions if one.numbers.first <= begin <= one.numbers.last]
-            row = _turn_taking(active, begin, end - 1)
-        if row is not None:
-            rows.append(row)
+            piece = _turn_taking(active, begin, end - 1)
+        if piece is not None:
+            pieces.append(piece)
         elif alone and alone[-1][1] == begin:
             alone[-1] = alone[-1][0], end
         else:
@@ -137,9 +137,9 @@ def _regions(progressions: Sequence[Progression]) -> tuple[list[FormulaRow], dic
         raise Unsettled("its values take too many rows to be written down")
     points: dict[int, int] = {}
     for begin, end in alone:
-        for one in progressions:
-            points.update(_members(one, begin, end - 1))
-    return rows, points
+        for progression in progressions:
+            points.update(_members(progression, begin, end - 1))
+    return pieces, points
 
 
 def _turn_taking(active: Sequence[Progression], first: int, last: int) -> FormulaRow | None:
@@ -151,19 +151,19 @@ def _turn_taking(active: Sequence[Progression], first: int, last: int) -> Formul
         return None
     values: dict[int, int] = {}
     increments: dict[int, int] = {}
-    for one in active:
-        for number, value in _members(one, first, first + period - 1):
+    for progression in active:
+        for number, value in _members(progression, first, first + period - 1):
             values[number - first] = value
-            increments[number - first] = one.slope * (period // one.numbers.step)
+            increments[number - first] = progression.slope * (period // progression.numbers.step)
     order = range(period)
-    row = FormulaRow(
+    piece = FormulaRow(
         first, last, tuple(values[i] for i in order), tuple(increments[i] for i in order)
     )
-    return _shortest(row)
+    return _shortest(piece)
 
 
 def _members(one: Progression, first: int, last: int) -> Iterator[tuple[int, int]]:
-    """The numbers of a progression between two, with their values."""
+    """The numbers of a progression from ``first`` to ``last``, with their values."""
     numbers = one.numbers
     begin = max(0, -((numbers.first - first) // numbers.step))
     end = min(numbers.count - 1, (last - numbers.first) // numbers.step)
@@ -171,25 +171,25 @@ def _members(one: Progression, first: int, last: int) -> Iterator[tuple[int, int
         yield numbers.first + numbers.step * u, one.base + one.slope * u
 
 
-def _shortest(row: FormulaRow) -> FormulaRow:
-    """The row with the smallest period that does."""
-    if len(set(row.increments)) > 1:
-        return row
-    total = row.increments[0]
-    for period in range(1, row.period):
-        if row.period % period:
+def _shortest(piece: FormulaRow) -> FormulaRow:
+    """The row of equal values that has the smallest period."""
+    if len(set(piece.increments)) > 1:
+        return piece
+    total = piece.increments[0]
+    for period in range(1, piece.period):
+        if piece.period % period:
             continue
-        shorter = total * period // row.period
+        step = total * period // piece.period
         if all(
-            row.at(row.first + i + period) == row.at(row.first + i) + shorter
-            for i in range(row.period)
+            piece.at(piece.first + i + period) == piece.at(piece.first + i) + step
+            for i in range(piece.period)
         ):
-            return FormulaRow(row.first, row.last, row.values[:period], (shorter,) * period)
-    return row
+            return FormulaRow(piece.first, piece.last, piece.values[:period], (step,) * period)
+    return piece
 
 
 def _joined(rows: Iterable[FormulaRow]) -> list[FormulaRow]:
-    """Neighbours of one form as one row; rows in order."""
+    """Rows, given in order, with neighbours joined where one row says the same."""
     out: list[FormulaRow] = []
     for row in rows:
         if out and out[-1].last + 1 == row.first and _same_form(out[-1], row):
@@ -207,7 +207,7 @@ def _same_form(one: FormulaRow, two: FormulaRow) -> bool:
 
 
 def _divided(row: FormulaRow, divisor: int) -> FormulaRow:
-    """A row's values divided and rounded up, by the smallest divisor that does.
+    """A row divided and rounded up, written with the smallest divisor that is possible.
 
     What divides all increments and steps is divided out at once: ``ceil(ceil(x / g) / d) =
     ceil(x / (g d))``, and ``ceil((v + g i q) / g) = ceil(v / g) + i q``.
@@ -218,26 +218,26 @@ def _divided(row: FormulaRow, divisor: int) -> FormulaRow:
     return FormulaRow(row.first, row.last, values, increments, divisor // shared)
 
 
-def _absorb(rows: Sequence[FormulaRow], points: dict[int, int]) -> list[FormulaRow]:
+def _absorb(pieces: Sequence[FormulaRow], points: dict[int, int]) -> list[FormulaRow]:
     """Rows extended over the numbers beside them that they fit; those are taken from ``points``."""
     out = []
-    for row in rows:
-        first, last = row.first, row.last
-        while points.get(first - 1) == row.at(first - 1):
+    for piece in pieces:
+        first, last = piece.first, piece.last
+        while points.get(first - 1) == piece.at(first - 1):
             first -= 1
             del points[first]
-        while points.get(last + 1) == row.at(last + 1):
+        while points.get(last + 1) == piece.at(last + 1):
             last += 1
             del points[last]
-        places = range(first, first + row.period)
-        increments = [row.at(place + row.period) - row.at(place) for place in places]
-        out.append(FormulaRow(first, last, tuple(map(row.at, places)), tuple(increments)))
+        places = range(first, first + piece.period)
+        increments = [piece.at(place + piece.period) - piece.at(place) for place in places]
+        out.append(FormulaRow(first, last, tuple(map(piece.at, places)), tuple(increments)))
     return out
 
 
 def _runs(points: dict[int, int]) -> list[FormulaRow]:
-    """Single numbers as constant and linear rows."""
-    rows: list[FormulaRow] = []
+    """Constant and linear rows for the values at single numbers."""
+    pieces: list[FormulaRow] = []
     numbers = sorted(points)
     place = 0
     while place < len(numbers):
@@ -250,9 +250,9 @@ def _runs(points: dict[int, int]) -> list[FormulaRow]:
             end += 1
         if step and end - place < 3:
             end, step = place + 1, 0
-        rows.append(FormulaRow(first, numbers[end - 1], (points[first],), (step,)))
+        pieces.append(FormulaRow(first, numbers[end - 1], (points[first],), (step,)))
         place = end
-    return rows
+    return pieces
 
 
 # --- proving them ---------------------------------------------------------------------------------
@@ -271,15 +271,15 @@ def _prove(formula: Formula, progressions: Sequence[Progression]) -> None:
                 assert _agree(row, one), f"row {row.first}..{row.last} is wrong"
 
 
-def _agree(row: FormulaRow, one: Progression) -> bool:
-    """Whether both have the same values where both are defined."""
-    numbers: Range = one.numbers
-    begin = max(0, -((numbers.first - row.first) // numbers.step))
-    end = min(numbers.count - 1, (row.last - numbers.first) // numbers.step)
-    turn = row.period // gcd(row.period, numbers.step)
+def _agree(piece: FormulaRow, progression: Progression) -> bool:
+    """Whether row and progression have the same values where both are defined."""
+    numbers: Range = progression.numbers
+    begin = max(0, -((numbers.first - piece.first) // numbers.step))
+    end = min(numbers.count - 1, (piece.last - numbers.first) // numbers.step)
+    turn = piece.period // gcd(piece.period, numbers.step)
     for u in range(begin, min(begin + turn, end + 1)):
         for place in (u, end - (end - u) % turn):
             number = numbers.first + numbers.step * place
-            if row.at(number) != one.base + one.slope * place:
+            if piece.at(number) != progression.base + progression.slope * place:
                 return False
     return True

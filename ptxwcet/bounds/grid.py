@@ -99,7 +99,7 @@ class MemoryServer:
     set_aside: SetAside | None = None
 
     def busy(self, sectors: int, outside: int | None = None) -> int:
-        """Cycles in which it serves so many sectors, rounded up once.
+        """Cycles in which the memory serves so many sectors, rounded up once.
 
         ``outside`` of them, or all, are not in arrays that are set aside.
         """
@@ -138,7 +138,7 @@ class MemoryServer:
         return 1024 // gcd(1024, self.cycles_per_1024_sectors, cache)
 
     def _work(self, sectors: int, outside: int | None) -> int:
-        """What the sectors take, in parts of a cycle as the server alone has them."""
+        """The time that the sectors take, in parts of a cycle as the server alone has them."""
         scale = 1024 // self._own_divisor
         each = self.cycles_per_1024_sectors // scale
         if self.set_aside is None:
@@ -287,7 +287,7 @@ class _Largest:
 
 @dataclass(frozen=True, slots=True)
 class _Span:
-    """Cycles of a bound: those of work, and those of slack (dispatch delays with it)."""
+    """The cycles of a bound in two parts: work, and slack with the delays of dispatch."""
 
     work: int
     slack: int
@@ -328,12 +328,12 @@ class _Grid:
         self.together = together  # on an SM, at most, when the last one starts
 
     def before(self, blocks: int) -> _Span:
-        """When each slot of an SM that was given ``blocks`` is free again, in the least of them."""
+        """When some slot of an SM that was given ``blocks`` is free again, at the latest."""
         slack = min(self.slack.of(blocks // self.slots), self.slack.of(blocks) // self.slots)
         return _Span(self.work.of(blocks), slack)
 
     def in_series(self, blocks: int) -> Iterator[_Span]:
-        """When an SM that was given so many has ended them, one after another; if that is known."""
+        """When an SM has ended ``blocks`` one after another; empty if single times are unknown."""
         if self.alone is not None:
             slack = self.slack.of(blocks)
             yield _Span(self.alone.of(blocks) - slack, slack)
@@ -359,7 +359,7 @@ class _Grid:
         return _least([self.before(blocks), *self.in_series(blocks), *beside])
 
     def end(self, blocks: int) -> _Span:
-        """The end of all on an SM that was given so many."""
+        """When all blocks have ended on an SM that was given ``blocks``."""
         before, last = self.before(blocks - 1), self.slack.most
         passed = (blocks - 1) // self.slots
         beside = self.side_by_side(blocks, passed, self.slack.of(passed) + last)

@@ -35,10 +35,10 @@ def bound_safe(analysis: BlockAnalysis) -> BlockBound:
     PW404 if a profile does not settle. Cost: one profile
     a class and section, and a pass over the trees for each pair of classes.
     """
-    found = bound_before_memory(analysis)
+    bound = bound_before_memory(analysis)
     serving = memory_alone(analysis.machine).busy(memory_demand(analysis).sectors)
-    claim = replace(found.claim, cycles=found.cycles + serving)
-    return replace(found, claim=claim, memory_cycles=found.memory_cycles + serving)
+    claim = replace(bound.claim, cycles=bound.cycles + serving)
+    return replace(bound, claim=claim, memory_cycles=bound.memory_cycles + serving)
 
 
 def bound_before_memory(analysis: BlockAnalysis) -> BlockBound:

@@ -1,4 +1,4 @@
-"""``ptxwcet compare OLD NEW``: the bounds of two versions of a kernel, and what pays the rest."""
+"""``ptxwcet compare OLD NEW``: the bounds of two versions, and what pays their difference."""
 
 from __future__ import annotations
 

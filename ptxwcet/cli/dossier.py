@@ -95,13 +95,13 @@ def dossier(
         require_extra("sim", "ptxwcet dossier without --no-selftest or --selftest FILE")
     saved = None if selftest_file is None else _saved_self_test(selftest_file)
     checks = Checks(budget, None, required_guarantee(budget, require))
-    found, diagnostics = _dossier(
+    report, diagnostics = _dossier(
         request_from(**given), checks, lambda: saved or _self_test(0 if no_selftest else cases)
     )
     for kind, path in targets.items():
-        write_text(path, _rendered(found, kind), "PW233")
-        echo(f"{path}: {found.outcome}")
-    return finish(diagnostics, is_partial=any(row.status == "bounded" for row in found.kernels))
+        write_text(path, _rendered(report, kind), "PW233")
+        echo(f"{path}: {report.outcome}")
+    return finish(diagnostics, is_partial=any(row.status == "bounded" for row in report.kernels))
 
 
 def _targets(output: Path, form: str | None) -> Mapping[str, Path]:
@@ -129,11 +129,11 @@ def _dossier(
     failed = [one for row in answer.answered for one in checks.failed_row(row)]
     files = (*files_of(request, answer), *_launch_data(request))
     made = Circumstances(command_line(), page_time(), files)
-    found = build_dossier(report, module, answer.machine, self_test(), made, failed)
+    dossier_report = build_dossier(report, module, answer.machine, self_test(), made, failed)
     diagnostics = [one for row in answer.refused for one in row.diagnostics] + failures + failed
-    own = failed_checks(found.kernels, found.self_test)
+    own = failed_checks(dossier_report.kernels, dossier_report.self_test)
     diagnostics += [Diagnostic("PW590", text) for text in own]
-    return found, diagnostics
+    return dossier_report, diagnostics
 
 
 def _launch_data(request: Request) -> list[ReadFile]:
@@ -168,7 +168,7 @@ def _saved_self_test(path: str) -> SelfTestPart:
 
 
 def _self_test(cases: int) -> SelfTestPart:
-    """The part on a self-test of so many random cases that is run here; of none, that is none."""
+    """The part on a self-test run here with so many random cases; with 0 there is none."""
     from ptxwcet.report.dossier_model import SelfTestPart
 
     if not cases:

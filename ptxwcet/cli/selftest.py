@@ -51,8 +51,8 @@ def selftest(seconds: float, cases: int | None, seed: int, form: str) -> int:
     else:
         echo("\n".join(selftest_lines(report)))
     diagnostics = [witness.diagnostic() for witness in summary.witnesses]
-    found = summary.grids.violations[:_MOST_SHOWN]
-    diagnostics += [Diagnostic("PW535", f"a bound is contradicted: {one}") for one in found]
+    violations = summary.grids.violations[:_MOST_SHOWN]
+    diagnostics += [Diagnostic("PW535", f"a bound is contradicted: {one}") for one in violations]
     diagnostics += paths.diagnostics
     if diagnostics:
         echo(render_all(diagnostics), err=True)

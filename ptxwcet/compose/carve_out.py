@@ -4,7 +4,7 @@ Of an array of n bytes lie at most ``(n + u - 2) // u + 1`` of the units of u by
 it begins. Each is fetched once, written back once before that with what it held, and once with what
 it holds (docs/methods/first-touch.md).
 
-Example: an array of 4,194,304 bytes has at most 131,073 sectors, of which 393,219 are moved.
+Example: an array of 4,194,304 bytes has at most 131,073 sectors, for which 393,219 are moved.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ def set_aside_in(block: LaunchedBlock, machine: Machine) -> SetAside | None:
 
 
 def assumptions_of_arrays(block: LaunchedBlock) -> tuple[Assumption, ...]:
-    """What a bound rests on that counts on them."""
+    """The assumptions of a bound that counts on arrays set aside; none without such arrays."""
     if not block.arrays:
         return ()
     sizes = ", ".join(f"{name} {size:,}" for name, size in block.arrays)
     names = ", ".join(name for name, _ in block.arrays)
-    rows = (
+    stated = (
         (
             "array-sizes",
             "every address that the kernel makes of a pointer and numbers lies in so many bytes "
@@ -67,7 +67,7 @@ def assumptions_of_arrays(block: LaunchedBlock) -> tuple[Assumption, ...]:
         ),
     )
     state, source = AssumptionState.ASSUMED, "--param bytes"
-    return tuple(Assumption(key, text, state, source) for key, text in rows)
+    return tuple(Assumption(key, text, state, source) for key, text in stated)
 
 
 def require_grid(launch: Launch, span: Span) -> None:

@@ -133,7 +133,7 @@ class LaunchRules:
     assumptions: tuple[Assumption, ...]
 
     def of_blocks_alike(self, kind: BlockKind) -> int:
-        """The bound of a launch of blocks all alike for affine numbers, overhead included.
+        """The bound, overhead included, of a launch of equal blocks, whose figures may be affine.
 
         In parts of a cycle (``dispatch.memory.divisor``): :func:`ptxwcet.bounds.grid.affine_bound`.
         """
@@ -194,7 +194,7 @@ def launch_rules(
 
 
 def require_no_co_runner(wishes: GridWishes) -> None:
-    """Says of an analysis for any grid that it leaves out others. Raises PtxwcetError (PW323)."""
+    """Raises PtxwcetError (PW323) for a co-runner, which counts only where the grid is known."""
     if wishes.co_runner is not None:
         what = "what others take counts in the bound of a launch, and there is no grid"
         raise PtxwcetError(Diagnostic("PW323", f"--co-runner: {what}", help="give --grid"))

@@ -49,7 +49,7 @@ class Transactions:
     kept: int = 0
 
     def with_most(self, other: Transactions) -> Transactions:
-        """The larger number of each kind."""
+        """The larger of both numbers for each kind of transaction."""
         return Transactions(
             max(self.sectors, other.sectors),
             max(self.lines, other.lines),
@@ -60,7 +60,7 @@ class Transactions:
         )
 
     def plus(self, other: Transactions) -> Transactions:
-        """The sum of each kind."""
+        """The sum of both numbers for each kind of transaction."""
         return Transactions(
             self.sectors + other.sectors,
             self.lines + other.lines,
@@ -131,9 +131,9 @@ def analyse_accesses(graph: FlowGraph, launch: Launch) -> KernelAccesses:
     sure to be of.
     """
     lanes = LaneAnalysis(graph, launch)
-    found = []
+    accesses = []
     counted: _Counted = {}
-    known: dict[tuple[object, ...], _Found] = {}
+    findings: dict[tuple[object, ...], _Found] = {}
     kept = accesses_kept(graph.kernel, launch)
     require_accessed(graph.kernel, launch, kept)
     leads = any(map(leads_to_constants, graph.kernel.instructions))
@@ -142,15 +142,15 @@ def analyse_accesses(graph: FlowGraph, launch: Launch) -> KernelAccesses:
         if access.reaches_constants and value is not None and not leads:
             access = replace(access, reaches_constants=False)
         key = *_kind(access), access.times, value
-        if key not in known:
-            known[key] = _analysed(access, value, lanes.there, counted)
-        analysed = AnalysedAccess(index, access, *known[key])
+        if key not in findings:
+            findings[key] = _analysed(access, value, lanes.there, counted)
+        analysed = AnalysedAccess(index, access, *findings[key])
         if index in kept:
             analysed = replace(analysed, most=replace(analysed.most, kept=analysed.most.sectors))
-        found.append(analysed)
+        accesses.append(analysed)
     names = [one.name for one in graph.kernel.parameters]
     used = (lanes.pointers, lanes.aligned, lanes.given)
-    return KernelAccesses(tuple(found), *(tuple(n for n in names if n in each) for each in used))
+    return KernelAccesses(tuple(accesses), *(tuple(n for n in names if n in each) for each in used))
 
 
 def transactions_at_worst(instruction: Instruction) -> Transactions:
@@ -190,7 +190,7 @@ def _kind(access: Access) -> tuple[object, ...]:
 def _looked_up(
     access: Access, pattern: Pattern, there: Mask, known: _Counted
 ) -> tuple[Transactions, bool]:
-    """The counts of a pattern; once for all that are alike."""
+    """The counts of a pattern, computed once for all patterns of which they are the same."""
     size = _ONE_WORD if access.space is Space.SHARED else LINE
     key = *_kind(access), *signature(pattern, size)
     found = known.get(key)
@@ -230,7 +230,7 @@ def _counted(access: Access, pattern: Pattern, there: Mask) -> tuple[Transaction
 
 
 def _of_thread(pattern: Pattern, there: Mask, size: int) -> dict[str, Count]:
-    """Of local memory: words of one address in all threads of a warp lie side by side."""
+    """Counts in local memory, where the words that lanes have at one address lie side by side."""
     words = max(1, size // _ONE_WORD)
     if pattern.is_uniform:
         lanes = rows(there).sum(axis=1)
@@ -244,7 +244,7 @@ def _of_thread(pattern: Pattern, there: Mask, size: int) -> dict[str, Count]:
 
 
 def _at_worst(access: Access, there: Mask) -> Transactions:
-    """Of an access of which nothing is known: each lane somewhere else."""
+    """Counts of an access of which nothing is known: no two lanes share a transaction."""
     lanes = all_lanes(there).most
     each = lanes * access.times
     blocks = each * max(1, access.access_bytes // SECTOR)
@@ -265,7 +265,7 @@ def _at_worst(access: Access, there: Mask) -> Transactions:
 
 
 def _least(access: Access, there: Mask) -> Transactions:
-    """What lanes take that access consecutive elements, and one word where they are constants."""
+    """Counts of lanes that access consecutive elements, or one word where those are constants."""
     lanes = all_lanes(there).most
     size = lanes * access.access_bytes * access.times
     space = access.space

@@ -38,8 +38,9 @@ class Count:
     each: tuple[int, ...]
 
     def split(self, cuts: int, lanes: Sequence[int]) -> Count:
-        """What it may be if each cut parts the lanes in two, each of which is as bad; no more than
-        so many of each warp.
+        """The count if each of the ``cuts`` parts the lanes in two groups that need as many each.
+
+        ``lanes`` limits the count of each warp.
         """
         each = tuple(min(one << cuts, most) for one, most in zip(self.each, lanes, strict=True))
         return Count(max(each), False, each)
@@ -55,18 +56,18 @@ def blocks_of(pattern: Pattern, there: Mask, size: int, access: int) -> Count:
 
 def _blocks(pattern: Pattern, warps: Sequence[_Warp], size: int, access: int) -> Count:
     wide = max(1, access // size)
-    found = _each_place(
+    distinct = _each_place(
         warps, _rests(pattern, access, size), lambda places: _distinct(places, size, wide)
     )
     if not pattern.cuts:
-        return found
+        return distinct
     if not pattern.pure:
         lanes = tuple(wide * _existing(warp) for warp in warps)
-        return found.split(pattern.cuts, lanes)
+        return distinct.split(pattern.cuts, lanes)
     if pattern.phase is None or pattern.phase % size:
-        each = tuple(count and count + 1 for count in found.each)
+        each = tuple(count and count + 1 for count in distinct.each)
         return Count(max(each), False, each)
-    return found
+    return distinct
 
 
 def passes_of(pattern: Pattern, there: Mask, access: int, *, alone: bool = False) -> Count:
@@ -81,14 +82,12 @@ def passes_of(pattern: Pattern, there: Mask, access: int, *, alone: bool = False
         parts = (places[begin : begin + group] for begin in range(0, WARP_SIZE, group))
         return sum(_passes(part, wide, alone=alone) for part in parts)
 
-    found = _each_place(warps, _rests(pattern, access, _WORD), passes)
-    return found.split(pattern.cuts, tuple(map(_existing, warps))) if pattern.cuts else found
+    count = _each_place(warps, _rests(pattern, access, _WORD), passes)
+    return count.split(pattern.cuts, tuple(map(_existing, warps))) if pattern.cuts else count
 
 
 def serial_of(pattern: Pattern, there: Mask, access: int) -> Count:
-    """Lanes of a warp on one word of four bytes, where most of them are: what is atomic does them
-    in turn.
-    """
+    """The most lanes of a warp on one word of four bytes, which atomic operations serve in turn."""
     if pattern.cuts:
         return all_lanes(there)
     return _each_place(_warps(pattern, there), _rests(pattern, access, _WORD), _together)
@@ -114,7 +113,7 @@ def words_of(pattern: Pattern, there: Mask, access: int) -> Count:
 
 
 def all_lanes(there: Mask, times: int = 1) -> Count:
-    """One transaction (or ``times`` as many) a lane."""
+    """The count of ``times`` transactions for each lane that exists."""
     each = tuple(int(one) * times for one in rows(there).sum(axis=1))
     return Count(max(each), False, each)
 
@@ -133,7 +132,7 @@ def signature(pattern: Pattern, size: int) -> tuple[object, ...]:
 
 
 def _moved(lanes: Lanes, size: int) -> Lanes:
-    """The lanes of each warp, from the first one's multiple of so many bytes on."""
+    """The lanes of each warp, less the multiple of ``size`` at or below its first lane."""
     apart: Lanes = lanes - lanes[:, :1] // size * size
     return apart
 
@@ -144,7 +143,7 @@ _Warp = tuple[int | None, ...]
 
 
 def _warps(pattern: Pattern, there: Mask) -> list[_Warp]:
-    """The offsets of each warp, from the first one that is a multiple of a line on."""
+    """The offsets of each warp, less a multiple of a line; None for lanes that do not exist."""
     mask = rows(there)
     if isinstance(pattern.offsets, int):
         number = pattern.offsets % PHASES
@@ -166,7 +165,7 @@ def _existing(warp: Places) -> int:
 def _each_place(
     warps: Sequence[_Warp], rests: Sequence[int], count: Callable[[Places], int]
 ) -> Count:
-    """Counts of each warp at its worst place, of which ``rests`` are what may be added to it."""
+    """The largest ``count`` of each warp, of those with each of ``rests`` added to its lanes."""
     known: dict[_Warp, list[int]] = {}
     for warp in warps:
         if warp not in known:
@@ -192,7 +191,7 @@ def _rests(pattern: Pattern, access: int, size: int) -> Sequence[int]:
 
 
 def _distinct(places: Places, size: int, wide: int) -> int:
-    """Distinct blocks; ``wide`` of them that follow one another for each lane."""
+    """The number of distinct blocks that lanes touch, each lane ``wide`` consecutive ones."""
     blocks = {place // size for place in places if place is not None}
     return len(blocks if wide == 1 else {block + more for block in blocks for more in range(wide)})
 

@@ -70,7 +70,7 @@ def meaning(
 
 
 def moved(value: Patterns, distance: int, width: int) -> Value:
-    """A value and a number that is the same everywhere. Cost: linear in the threads."""
+    """The sum of a value and a number that all threads share. Cost: linear in the threads."""
     if not distance:
         return tuple(normal(pattern, width) for pattern in value)
     results = [_added(pattern, known_number(distance, width), 1) for pattern in value]
@@ -80,37 +80,37 @@ def moved(value: Patterns, distance: int, width: int) -> Value:
 _Result = Callable[[Term, tuple[Pattern, ...]], Pattern | None]
 
 
-def _meaning(sources: Sequence[Value], result_of: _Result, one: Term, args: list[Value]) -> Value:
-    if one.op is Op.SOURCE:
-        found = sources[one.value]
-        return None if found is None else tuple(normal(each, one.width) for each in found)
-    if one.op is Op.CONST:
-        return (known_number(one.value, one.width),)
-    if one.op is Op.ITE:
-        return _chosen(one, args, result_of)
+def _meaning(sources: Sequence[Value], result_of: _Result, term: Term, args: list[Value]) -> Value:
+    if term.op is Op.SOURCE:
+        source = sources[term.value]
+        return None if source is None else tuple(normal(each, term.width) for each in source)
+    if term.op is Op.CONST:
+        return (known_number(term.value, term.width),)
+    if term.op is Op.ITE:
+        return _chosen(term, args, result_of)
     given = [each for each in args if each is not None]
-    if len(given) < len(args) or one.op is Op.ANY:
+    if len(given) < len(args) or term.op is Op.ANY:
         return None
     if prod(map(len, given)) > MOST_PATTERNS:
-        given = [hull(each, term.width) for each, term in zip(given, one.args, strict=True)]
+        given = [hull(each, arg.width) for each, arg in zip(given, term.args, strict=True)]
         if prod(map(len, given)) > MOST_PATTERNS:
             return None
     numbers = [
         [each for pattern in value if (each := pattern.constant) is not None] for value in given
     ]
     if all(len(some) == len(value) for some, value in zip(numbers, given, strict=True)):
-        return _of_numbers(one, numbers)
+        return _of_numbers(term, numbers)
     results: list[Pattern] = []
     for patterns in product(*given):
-        result = result_of(one, patterns)
+        result = result_of(term, patterns)
         if result is None:
             return None
         results.append(result)
-    return joined((), tuple(results), one.width)
+    return joined((), tuple(results), term.width)
 
 
 def _of_numbers(one: Term, numbers: Sequence[Sequence[int]]) -> Value:
-    """Of numbers that all threads of the block hold, a few of each argument."""
+    """The result for arguments of which each is one of a few numbers that all threads hold."""
     masks = [(1 << term.width) - 1 for term in one.args]
     bits = [[value & mask for value in each] for each, mask in zip(numbers, masks, strict=True)]
     results = (apply(one.op, one.width, one.args, one.value, each) for each in product(*bits))
@@ -118,26 +118,26 @@ def _of_numbers(one: Term, numbers: Sequence[Sequence[int]]) -> Value:
     return joined((), tuple(different), one.width)
 
 
-def _chosen(one: Term, args: list[Value], result_of: _Result) -> Value:
-    """One side for all lanes of a warp, or numbers that are known."""
+def _chosen(term: Term, args: list[Value], result_of: _Result) -> Value:
+    """The side that a test chooses for whole warps, or lane by lane where all numbers are known."""
     condition, yes, no = args
     if condition is None:
         return None
-    found: Value = ()
+    sides: Value = ()
     for test in condition:
         if test.constant is not None:
-            found = joined(found, yes if test.constant else no, one.width)
+            sides = joined(sides, yes if test.constant else no, term.width)
         elif test.is_uniform:
-            found = joined(joined(found, yes, one.width), no, one.width)
+            sides = joined(joined(sides, yes, term.width), no, term.width)
         elif test.align == KNOWN and yes is not None and no is not None and not test.cuts:
             for pair in product(yes, no):
-                chosen = result_of(one, (test, *pair))
-                found = None if chosen is None else joined(found, (chosen,), one.width)
+                chosen = result_of(term, (test, *pair))
+                sides = None if chosen is None else joined(sides, (chosen,), term.width)
         else:
             return None
-        if found is None:
+        if sides is None:
             return None
-    return found
+    return sides
 
 
 def _result(threads: int, known: Results, one: Term, args: tuple[Pattern, ...]) -> Pattern | None:
@@ -161,8 +161,9 @@ def _computed(one: Term, args: Sequence[Pattern], threads: int) -> Pattern | Non
 
 
 def _known(one: Term, args: Sequence[Pattern], threads: int) -> Pattern | None:
-    """Of numbers that are known in each thread; as uniform in each warp as they are if the rules
-    for lanes do not give them.
+    """The result for arguments that are known in each thread.
+
+    Where the rules for lanes do not give it: a uniform number if all arguments are uniform.
     """
     values: list[LaneValue] = [Known(each.offsets) for each in args]
     found = in_lanes(one, values, np.ones(threads, dtype=np.bool_))
@@ -298,7 +299,7 @@ def _bitwise(one: Term, args: Sequence[Pattern]) -> Pattern | None:
 
 
 def _masked(value: Pattern, mask: int, width: int) -> Pattern | None:
-    """What a value has above the highest bit of the mask does not matter."""
+    """A value AND a constant: its bits above the highest one of the mask do not matter."""
     cut = normal(_without_cuts(value, mask.bit_length()), mask.bit_length()) if mask else None
     if cut is None:
         return constant(0)
@@ -309,7 +310,7 @@ def _masked(value: Pattern, mask: int, width: int) -> Pattern | None:
 
 
 def _without_cuts(value: Pattern, bits: int) -> Pattern:
-    """The low bits of a value do not tell what lanes are off by."""
+    """A value of which only ``bits`` are used: without its cuts if those cannot show them."""
     return Pattern(value.offsets, value.align, span=value.span) if bits <= _LEAST_CUT else value
 
 
@@ -334,7 +335,7 @@ def _shifted_right(one: Term, args: Sequence[Pattern]) -> Pattern | None:
 
 
 def _cut_off(value: Pattern, by: int, left: int) -> Pattern | None:
-    """Without its lowest bits: those above them, of which there are ``left``."""
+    """A value shifted right by ``by`` bits, so that ``left`` bits of it remain."""
     span = value.interval
     above = None if span is None or span[0] < 0 else (span[0] >> by, span[1] >> by)
     parted = _parted([value])
@@ -367,7 +368,7 @@ def _power(pattern: Pattern, width: int) -> int | None:
 
 
 def _lengthened(one: Term, args: Sequence[Pattern]) -> Pattern | None:
-    """In more bits: where the offsets do not carry out of the low bits, nothing goes round."""
+    """A value in more bits: no lane goes round where offsets do not carry out of the low bits."""
     (value,) = args
     parted = _parted(args)
     if parted is not None:
@@ -380,7 +381,7 @@ def _lengthened(one: Term, args: Sequence[Pattern]) -> Pattern | None:
 
 
 def _read(one: Term, value: Pattern) -> _Span:
-    """The numbers of a value that is read in more bits."""
+    """The least and the largest number of a value that is read in more bits."""
     span, half = value.interval, 1 << one.args[0].width - 1
     if one.op is Op.SEXT:
         return (-half, half - 1) if span is None else span

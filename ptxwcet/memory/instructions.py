@@ -63,7 +63,7 @@ _MATRICES = {"x1": 8, "x2": 16, "x4": 32}
 def accesses_of(instruction: Instruction) -> tuple[Access, ...]:
     """The accesses of an instruction, none for one that touches no memory. Cost: constant.
 
-    What waits for memory or orders it (fences) is none, and none is said of :data:`UNCOUNTED`.
+    Waits and fences are no accesses, and no access of :data:`UNCOUNTED` instructions is listed.
     """
     form = instruction.form
     op_class, space = form.op_class, form.space
@@ -86,7 +86,7 @@ def accesses_of(instruction: Instruction) -> tuple[Access, ...]:
 
 @lru_cache(maxsize=1024)
 def _plain(form: InstructionForm) -> tuple[Purpose | None, int]:
-    """What an access to one place is for, and bytes a lane; None for what is none."""
+    """Purpose and bytes a lane of an access to one place; None for what does not access one."""
     op_class = form.op_class
     if op_class in _NO_ACCESS:
         return None, 0
@@ -98,7 +98,7 @@ def _plain(form: InstructionForm) -> tuple[Purpose | None, int]:
 
 
 def leads_to_constants(instruction: Instruction) -> bool:
-    """Whether it makes a generic address of that of a constant or a parameter."""
+    """Whether an instruction makes a generic address of that of a constant or a parameter."""
     if operation_of(instruction.form).name != "cvta":
         return False
     return state_space(instruction.modifiers) in (Space.CONST, Space.PARAM)
@@ -115,7 +115,7 @@ _NO_ACCESS = UNCOUNTED | {OpClass.FENCE, OpClass.ASYNC_WAIT, OpClass.MOVE}
 
 
 def _is_own(instruction: Instruction) -> bool:
-    """Whether it moves words to or from registers that stand for a variable of one thread."""
+    """Whether words are moved to or from registers that stand for a variable of one thread."""
     return bool(instruction.form.implicit_reads or instruction.form.implicit_writes)
 
 
@@ -136,12 +136,12 @@ def _bytes(form: InstructionForm) -> int:
 
 
 def _fetched_bytes(instruction: Instruction) -> int:
-    """What the memory may be asked for: a sector, or what the instruction hints at."""
+    """How many bytes the memory may be asked for: a sector, or what the instruction hints at."""
     return max((_HINTS.get(word, SECTOR) for word in instruction.modifiers), default=SECTOR)
 
 
 def _copies(instruction: Instruction) -> tuple[Access, ...]:
-    """``cp.async [shared], [global], size``: both sides, of as many bytes."""
+    """Both accesses of ``cp.async [shared], [global], size``, of as many bytes each."""
     target, source = (*_addresses(instruction), None, None)[:2]
     sizes = [one.value for one in instruction.operands if isinstance(one, Immediate)]
     size = int(sizes[0]) if sizes else WIDEST
@@ -155,7 +155,7 @@ def _copies(instruction: Instruction) -> tuple[Access, ...]:
 
 
 def _matrices(instruction: Instruction, name: str) -> tuple[Access, ...]:
-    """Rows of 16 bytes whose addresses the first lanes give; of fragments, a word a register."""
+    """Accesses to a matrix: rows of 16 bytes, at addresses that the first lanes give or unknown."""
     if name == "movmatrix":
         return ()
     if name in ("ldmatrix", "stmatrix"):

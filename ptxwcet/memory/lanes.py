@@ -117,12 +117,12 @@ class LaneAnalysis:
         base, distance = operand.base, operand.offset
         if base not in self._bases:
             self._bases[base] = self._base(base)
-        found, bits, period = self._bases[base]
-        if found is None:
+        patterns, bits, period = self._bases[base]
+        if patterns is None:
             return None
         key = base, distance % period if period else distance
         if key not in self._addresses:
-            self._addresses[key] = moved(found, key[1], bits)
+            self._addresses[key] = moved(patterns, key[1], bits)
         return self._addresses[key]
 
     def _base(self, base: Operand) -> tuple[Value, int, int]:
@@ -131,15 +131,15 @@ class LaneAnalysis:
         """
         bits = _POINTER_BITS
         if isinstance(base, Register):
-            found = self._values.get(base.name)
+            patterns = self._values.get(base.name)
             bits = register_width(self._kernel.registers[base.name])
         else:
-            found = self._operand(base)
-        if found is None:
+            patterns = self._operand(base)
+        if patterns is None:
             return None, bits, 0
-        changes = any(pattern.align == KNOWN or pattern.cuts for pattern in found)
-        period = 0 if changes else 1 << max(pattern.align for pattern in found)
-        return tuple(replace(pattern, span=None) for pattern in found), bits, period
+        changes = any(pattern.align == KNOWN or pattern.cuts for pattern in patterns)
+        period = 0 if changes else 1 << max(pattern.align for pattern in patterns)
+        return tuple(replace(pattern, span=None) for pattern in patterns), bits, period
 
     def _settle(self, graph: FlowGraph) -> None:
         instructions = graph.kernel.instructions
@@ -160,8 +160,8 @@ class LaneAnalysis:
                 continue  # comes again when what it reads has a value
             if all(self._values.get(name, ()) is None for name in names):
                 continue
-            found = self._written(index, instructions[index])
-            for name, value in zip(names, found, strict=True):
+            written = self._written(index, instructions[index])
+            for name, value in zip(names, written, strict=True):
                 if self._lower(name, value):
                     pending.add(readers[name])
 
@@ -200,29 +200,29 @@ class LaneAnalysis:
         return (self._of_shape(shape),) * count
 
     def _function(self, instruction: Instruction) -> tuple[Value, ...]:
-        """Of what is computed from registers: its terms, or that it is alike if all it reads is."""
+        """The results of an instruction, by its terms; else uniform if all that it reads is."""
         count = len(instruction.writes)
         meant = meaning_of(instruction, self._kernel.registers)
-        found: tuple[Value, ...] = (None,) * count
+        values: tuple[Value, ...] = (None,) * count
         if meant is not None and speaks_of_all(meant, instruction):
             sources = [self._operand(one) for one in meant.sources]
-            threads, known = len(self.there), self._results_of_terms
-            found = tuple(meaning(root, sources, threads, known) for root in meant.results)
-        if None not in found:
-            return found
+            threads, results = len(self.there), self._results_of_terms
+            values = tuple(meaning(root, sources, threads, results) for root in meant.results)
+        if None not in values:
+            return values
         leaf = (one for operand in instruction.operands for one in leaves(operand))
         read = [self._values[name] for name in instruction.reads]
         read += [self._operand(one) for one in leaf if isinstance(one, SpecialRegister)]
         alike: Value = (uniform(),) if all(map(_alike, read)) else None
-        return tuple(alike if value is None else value for value in found)
+        return tuple(alike if value is None else value for value in values)
 
     def _converted(self, instruction: Instruction) -> Value:
-        """``cvta``: the same address in another window; global memory's begins at 0."""
-        found = self._operand(instruction.operands[1])
-        if found is None or "global" in instruction.modifiers:
-            return found
+        """The result of ``cvta``, an address in another window; global memory's begins at 0."""
+        patterns = self._operand(instruction.operands[1])
+        if patterns is None or "global" in instruction.modifiers:
+            return patterns
         moved: Value = ()
-        for pattern in found:
+        for pattern in patterns:
             if pattern.cuts:
                 return None
             shifted = normal(Pattern(pattern.offsets, 0), _POINTER_BITS)
@@ -240,23 +240,23 @@ class LaneAnalysis:
         name = access.base.name
         if name not in self._parameters:
             return (None,) * len(instruction.writes)
-        found: dict[str, Value] = {}
+        values: dict[str, Value] = {}
         for offset, element in access.places():
             if isinstance(element, Register):
-                found[element.name] = self._of_parameter(name, offset, access.bits)
+                values[element.name] = self._of_parameter(name, offset, access.bits)
                 if access.kind is not None:
-                    known = self._fixed.word(Space.PARAM, name, offset, access.kind)
-                    if known is not None:
+                    word = self._fixed.word(Space.PARAM, name, offset, access.kind)
+                    if word is not None:
                         self.given |= {name} & self._launch.parameter_bytes.keys()
                         width = register_width(self._kernel.registers[element.name])
-                        number = int(known.base) % (1 << access.bits)
+                        number = int(word.base) % (1 << access.bits)
                         if access.kind.signed and number >> access.bits - 1:
                             number -= 1 << access.bits
-                        found[element.name] = (normal(constant(number), width),)
-        return tuple(found[name] for name in instruction.writes)
+                        values[element.name] = (normal(constant(number), width),)
+        return tuple(values[name] for name in instruction.writes)
 
     def _of_parameter(self, name: str, offset: int, bits: int) -> Value:
-        """Of one that the launch leaves open."""
+        """The value of ``bits`` of a parameter that the launch leaves open."""
         low, high = self._launch.ranges.get(name, (-1, -1))
         is_whole = not offset and bits == 8 * self._parameters[name].size_bytes
         if is_whole and low >= 0 and high < 1 << bits - 1:
@@ -276,7 +276,7 @@ class LaneAnalysis:
         return _led_to(self._kernel)
 
     def _moved(self, target: str, origin: Operand | None) -> Value:
-        """Through a variable of the thread: as it is, if no bits are cut off or put in front."""
+        """A value moved through a variable of the thread: unchanged if both ends are as wide."""
         if not isinstance(origin, Register):
             return None if origin is None else self._operand(origin)
         kinds = self._kernel.registers
@@ -306,7 +306,7 @@ class LaneAnalysis:
         return normal(Pattern(offset, align), _POINTER_BITS)
 
     def _shape(self, operand: Operand) -> Shape:
-        """What :mod:`ptxwcet.flow.shapes` calls what is known of an operand."""
+        """What is known of an operand, as a shape of :mod:`ptxwcet.flow.shapes`."""
         found = self._operand(operand)
         if not _alike(found):
             return shapes.VARYING
@@ -408,20 +408,20 @@ def _converted(kernel: Kernel) -> set[str]:
 
 
 def _specials(launch: Launch, threads: Lanes) -> dict[str, Value]:
-    """Special registers by name; lanes that do not exist are as the first one of their warp."""
+    """Special registers by name; lanes that do not exist have what their warp's first one has."""
     x, y, _ = launch.block
-    found: dict[str, Value] = {
+    registers: dict[str, Value] = {
         f"%ntid.{axis}": (constant(size),) for axis, size in zip("xyz", launch.block, strict=True)
     }
     index = zip("xyz", (threads % x, threads // x % y, threads // (x * y)), strict=True)
     for axis, lanes in index:
-        found[f"%tid.{axis}"] = (normal(Pattern(lanes), 32),)
-    found["%laneid"] = (normal(Pattern(threads % WARP_SIZE), 32),)
+        registers[f"%tid.{axis}"] = (normal(Pattern(lanes), 32),)
+    registers["%laneid"] = (normal(Pattern(threads % WARP_SIZE), 32),)
     for place, axis in enumerate("xyz"):
         size = None if launch.grid is None else launch.grid[place]
         last = (_MOST_BLOCKS[place] if size is None else size) - 1
         among = uniform(0, (1, last + 1))
-        found[f"%nctaid.{axis}"] = (among if size is None else constant(size),)
-        found[f"%ctaid.{axis}"] = (constant(0) if size == 1 else uniform(0, (0, last)),)
-    found["%warpid"] = found["%nwarpid"] = found["%gridid"] = (uniform(),)
-    return found
+        registers[f"%nctaid.{axis}"] = (among if size is None else constant(size),)
+        registers[f"%ctaid.{axis}"] = (constant(0) if size == 1 else uniform(0, (0, last)),)
+    registers["%warpid"] = registers["%nwarpid"] = registers["%gridid"] = (uniform(),)
+    return registers

@@ -115,30 +115,28 @@ Value = Patterns | None
 
 
 def constant(value: int) -> Pattern:
-    """The same number in all threads."""
+    """The pattern of a number that all threads hold."""
     return Pattern(value)
 
 
 @lru_cache(maxsize=4096)
 def known_number(value: int, width: int) -> Pattern:
-    """The same number of ``width`` bits in all threads, in its canonical form; of equal ones one
-    object.
-    """
+    """The canonical pattern of a number of ``width`` bits in all threads; equal ones are one."""
     return normal(Pattern(value), width)
 
 
 def uniform(align: int = 0, span: tuple[int, int] | None = None) -> Pattern:
-    """Some number, the same in all lanes of a warp."""
+    """The pattern of some number that all lanes of a warp share."""
     return Pattern(0, align, span=span)
 
 
 def rows(lanes: NDArray[Any]) -> NDArray[Any]:
-    """A row of lanes a warp."""
+    """The lanes as a matrix with a row for each warp."""
     return lanes.reshape(-1, WARP_SIZE)
 
 
 def per_warp(row: Lanes) -> Lanes:
-    """A number a warp for each of its lanes."""
+    """The number of each warp, repeated for each of its lanes."""
     return np.repeat(row, WARP_SIZE)
 
 
@@ -184,37 +182,37 @@ def _normal(pattern: Pattern, width: int) -> Pattern:
 
 
 def _fitting(span: tuple[int, int] | None, width: int) -> tuple[int, int] | None:
-    """A span if signed numbers of a width have room for it: else nothing is known."""
+    """The span if signed numbers of ``width`` bits have room for it, else None."""
     half = 1 << width - 1
     return span if span is not None and -half <= span[0] and span[1] < half else None
 
 
-def join(one: Pattern, two: Pattern, width: int) -> Pattern | None:
-    """A pattern that is true of a warp wherever one of two is; None if there is none.
+def join(left: Pattern, right: Pattern, width: int) -> Pattern | None:
+    """A pattern that is true of a warp wherever one of the two is; None if there is none.
 
-    The span is that of the first one if the other lies in it, else unknown: numbers that a loop
+    The span is that of ``left`` if the other lies in it, else unknown: numbers that a loop
     changes would not come to an end.
     """
-    if one.differences(width) != two.differences(width):
+    if left.differences(width) != right.differences(width):
         return None
-    apart = wrap(one.offsets - two.offsets, width)
-    align = min(one.align, two.align, trailing_zeros(apart))
-    cuts = max(one.cuts, two.cuts)
-    phases = {each.phase for each in (one, two) if each.cuts}
+    apart = wrap(left.offsets - right.offsets, width)
+    align = min(left.align, right.align, trailing_zeros(apart))
+    cuts = max(left.cuts, right.cuts)
+    phases = {each.phase for each in (left, right) if each.cuts}
     phase = phases.pop() if len(phases) == 1 else None if phases else 0
-    pure = one.pure and two.pure
-    return normal(Pattern(one.offsets, align, cuts, phase, pure, _outer(one, two)), width)
+    pure = left.pure and right.pure
+    return normal(Pattern(left.offsets, align, cuts, phase, pure, _outer(left, right)), width)
 
 
-def _outer(one: Pattern, two: Pattern) -> tuple[int, int] | None:
-    outer, inner = one.interval, two.interval
+def _outer(left: Pattern, right: Pattern) -> tuple[int, int] | None:
+    outer, inner = left.interval, right.interval
     if outer is None or inner is None:
         return None
     return outer if outer[0] <= inner[0] and inner[1] <= outer[1] else None
 
 
 def hull(patterns: Patterns, width: int) -> Patterns:
-    """Uniform patterns as one, others as they are."""
+    """The patterns, with all uniform ones joined to one."""
     alike = [pattern for pattern in patterns if pattern.is_uniform]
     if len(alike) < 2:
         return patterns
@@ -246,39 +244,39 @@ def joined(old: Value, new: Value, width: int) -> Value:
     if not fresh:
         return old
     numbers = [pattern.constant for pattern in (*old, *fresh.values())]
-    known = [number for number in numbers if number is not None]
-    if len(known) == len(numbers) and _are_few(known, width):  # so are some of them
-        return (*old, *fresh.values()) if len(known) <= MOST_PATTERNS else None
-    found = list(old)
+    constants = [number for number in numbers if number is not None]
+    if len(constants) == len(numbers) and _are_few(constants, width):  # so are some of them
+        return (*old, *fresh.values()) if len(constants) <= MOST_PATTERNS else None
+    union = list(old)
     for pattern in fresh.values():
-        found = _with(found, pattern, width)
-        if len(found) > MOST_PATTERNS:
+        union = _with(union, pattern, width)
+        if len(union) > MOST_PATTERNS:
             return None
-    return old if len(found) == len(old) and all(map(Pattern.same, found, old)) else tuple(found)
+    return old if len(union) == len(old) and all(map(Pattern.same, union, old)) else tuple(union)
 
 
-def _with(found: list[Pattern], new: Pattern, width: int) -> list[Pattern]:
-    if any(map(new.same, found)):
-        return found
+def _with(patterns: list[Pattern], new: Pattern, width: int) -> list[Pattern]:
+    if any(map(new.same, patterns)):
+        return patterns
     if new.constant is not None:
-        numbers = [one.constant for one in found if one.constant is not None]
+        numbers = [one.constant for one in patterns if one.constant is not None]
         if numbers and not _are_few([*numbers, new.constant], width):
-            merged = hull((*(one for one in found if one.constant is not None), new), width)
-            rest = [one for one in found if one.constant is None]
+            merged = hull((*(one for one in patterns if one.constant is not None), new), width)
+            rest = [one for one in patterns if one.constant is None]
             for pattern in merged:
                 rest = _with(rest, pattern, width)
             return rest
-        if numbers or not found:
-            return [*found, new]
-    for place, pattern in enumerate(found):
+        if numbers or not patterns:
+            return [*patterns, new]
+    for place, pattern in enumerate(patterns):
         if pattern.constant is not None and new.constant is not None:
             continue
         both = join(pattern, new, width)
         if both is None:
             continue
-        rest = [*found[:place], *found[place + 1 :]]
-        return found if both.same(pattern) else _with(rest, both, width)
-    return [*found, new]
+        rest = [*patterns[:place], *patterns[place + 1 :]]
+        return patterns if both.same(pattern) else _with(rest, both, width)
+    return [*patterns, new]
 
 
 def _are_few(numbers: Iterable[int], width: int) -> bool:

@@ -124,22 +124,25 @@ def build_annotation(
     return AnnotationReport(*machine_head(answer), rows)
 
 
-def _annotated(files: SourceLines, wants_ptx: bool, row: ExplainedKernel) -> AnnotatedKernel:
-    paid = row.explained.paid
+def _annotated(files: SourceLines, wants_ptx: bool, bounded: ExplainedKernel) -> AnnotatedKernel:
+    paid = bounded.explained.paid
     totals = {index: one.total for index, one in paid.items()}
-    listing = build_listing(row.kernel, None, totals, files)
+    listing = build_listing(bounded.kernel, None, totals, files)
     at_hand = tuple(one for one in listing.sources if one.lines)
     is_source = bool(at_hand) and not wants_ptx
     shown = at_hand if is_source else (listing.ptx,)
-    bound = bounded_row(None, None, row.analysis)
-    sums = _Sums(row, paid)
+    bound = bounded_row(None, None, bounded.analysis)
+    sums = _Sums(bounded, paid)
     named = {index for file in shown for line in file.lines for index in line.instructions}
     return AnnotatedKernel(
         bound,
         SOURCE if is_source else PTX,
         () if wants_ptx else tuple(one.name for one in listing.sources if not one.lines),
         tuple(AnnotatedFile(file.name, tuple(_lines(file, sums))) for file in shown),
-        (*_rest(sums, (paid.keys() | (row.launch or {}).keys()) - named), *_of_launch_alone(row)),
+        (
+            *_rest(sums, (paid.keys() | (bounded.launch or {}).keys()) - named),
+            *_of_launch_alone(bounded),
+        ),
     )
 
 
@@ -152,7 +155,7 @@ def _lines(file: CodeFile, sums: _Sums) -> Iterator[AnnotatedLine]:
 
 
 def _rest(sums: _Sums, indices: Iterable[int]) -> list[AnnotatedLine]:
-    """What instructions pay that are of no line shown, by their places; most first."""
+    """What instructions of no shown line pay, summed by their places; the most first."""
     by_place: dict[str, list[int]] = {}
     for index in sorted(indices):
         by_place.setdefault(place(sums.row.kernel, index), []).append(index)
@@ -160,16 +163,16 @@ def _rest(sums: _Sums, indices: Iterable[int]) -> list[AnnotatedLine]:
     return sorted(found, key=lambda one: (-(one.cycles or 0), one.text))
 
 
-def _of_launch_alone(row: ExplainedKernel) -> Iterator[AnnotatedLine]:
+def _of_launch_alone(bounded: ExplainedKernel) -> Iterator[AnnotatedLine]:
     """Cycles of the launch's bound that belong to no instruction."""
-    launched = row.analysis.launched
-    if not isinstance(launched, LaunchBound) or row.launch is None:
+    launched = bounded.analysis.launched
+    if not isinstance(launched, LaunchBound) or bounded.launch is None:
         return
     own = {
         LAUNCHER_GAPS: launched.bound.launcher_cycles,
         OVERHEAD: launched.overhead_cycles,
     }
-    shared = sum(one.total for one in row.launch.values()) + sum(own.values())
+    shared = sum(one.total for one in bounded.launch.values()) + sum(own.values())
     for text, cycles in (*own.items(), (NO_INSTRUCTION, launched.claim.cycles - shared)):
         if cycles:
             yield AnnotatedLine(None, text, launch_cycles=cycles)

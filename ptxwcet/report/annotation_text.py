@@ -37,47 +37,46 @@ def render_annotation_text(report: AnnotationReport) -> str:
     return "\n".join(parts) + "\n"
 
 
-def _kernel(row: AnnotatedKernel) -> Iterator[str]:
-    bound = as_people_know(row.bound)
+def _kernel(kernel: AnnotatedKernel) -> Iterator[str]:
+    bound = as_people_know(kernel.bound)
     yield f"kernel     {bound.kernel}"
     yield f"launch     {launch_text(bound)}"
     yield from launch_lines(bound)
     yield bound_line(bound)
     has_launch = any(
-        one.launch_cycles is not None for file in row.files for one in file.lines
-    ) or any(one.launch_cycles is not None for one in row.elsewhere)
-    columns = _Columns(row, has_launch=has_launch)
+        one.launch_cycles is not None for file in kernel.files for one in file.lines
+    ) or any(one.launch_cycles is not None for one in kernel.elsewhere)
+    columns = _Columns(kernel, has_launch=has_launch)
     yield ""
     yield "each cycle of a block's bound at one line: the slowest warp issues an instruction, waits"
     yield "for its result, queues for its unit, or stands back while other warps execute it; the"
     yield "cause is the largest of these and the opcode with most of it, and what part that is"
-    for file in row.files:
+    for file in kernel.files:
         yield ""
         yield columns.head(file.name)
         yield from map(columns.line, file.lines)
-    if row.elsewhere:
+    if kernel.elsewhere:
         yield ""
-        yield columns.head("elsewhere" if row.code == SOURCE else "no line of PTX")
-        yield from map(columns.line, row.elsewhere)
+        yield columns.head("elsewhere" if kernel.code == SOURCE else "no line of PTX")
+        yield from map(columns.line, kernel.elsewhere)
     yield ""
     yield columns.sum()
-    for name in row.missing:
+    for name in kernel.missing:
         yield f"source {name} is not at hand: lay it beside the PTX, or name it with --source"
 
 
 class _Columns:
     """The columns of a kernel's listing, as wide as its numbers."""
 
-    def __init__(self, row: AnnotatedKernel, *, has_launch: bool) -> None:
-        self._row = row
-        lines = [*(one for file in row.files for one in file.lines), *row.elsewhere]
+    def __init__(self, kernel: AnnotatedKernel, *, has_launch: bool) -> None:
+        lines = [*(one for file in kernel.files for one in file.lines), *kernel.elsewhere]
         self._lines = lines
         self._has_launch = has_launch
         self._cycles = max(len("cycles"), *(len(_count(one.cycles)) for one in lines), 0)
-        self._cycles = max(self._cycles, len(_count(row.bound.bound_cycles)))
+        self._cycles = max(self._cycles, len(_count(kernel.bound.bound_cycles)))
         self._launch = max(len("launch"), *(len(_count(one.launch_cycles)) for one in lines), 0)
-        if row.bound.launch is not None:
-            self._launch = max(self._launch, len(_count(row.bound.launch.cycles)))
+        if kernel.bound.launch is not None:
+            self._launch = max(self._launch, len(_count(kernel.bound.launch.cycles)))
         self._cause = max(len("cause"), *(len(_cause(one)) for one in lines), 0)
         self._number = max(len("line"), *(len(str(one.line or "")) for one in lines), 0)
 

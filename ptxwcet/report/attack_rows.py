@@ -14,8 +14,9 @@ from ptxwcet.report.reading import read_as
 
 @dataclass(frozen=True, slots=True)
 class ControlRow:
-    """Something else than the bound, attacked alike, most of it known to be too small: so often
-    checked, so often exceeded. It shows what the attack can see.
+    """A figure that is no bound, attacked alike: how often it was checked, and was exceeded.
+
+    Most such figures are known to be too small, so that they show what the attack can see.
     """
 
     what: str

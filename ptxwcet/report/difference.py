@@ -254,8 +254,8 @@ def _bounds(row: BoundedKernel | Refused) -> dict[str, int | str | None]:
     return found | {f"method {one.method}": one.cycles for one in row.bounds}
 
 
-def _launch_parts(row: BoundedKernel | Refused) -> dict[str, int | str | None]:
-    launch = None if isinstance(row, Refused) else row.launch
+def _launch_parts(kernel: BoundedKernel | Refused) -> dict[str, int | str | None]:
+    launch = None if isinstance(kernel, Refused) else kernel.launch
     if launch is None:
         return {}
     return {

@@ -64,12 +64,12 @@ def _payment(paid: Payment) -> list[str]:
     return lines
 
 
-def _table(title: str, rows: Sequence[Change | LineChange], names: Sequence[str]) -> list[str]:
+def _table(title: str, changes: Sequence[Change | LineChange], names: Sequence[str]) -> list[str]:
     cells = [
         (_shown(row.old), _shown(row.new), f"{difference_of(row):+,}", name)
-        for row, name in zip(rows[:_MOST_ROWS], names, strict=False)
+        for row, name in zip(changes[:_MOST_ROWS], names, strict=False)
     ]
-    if rest := rows[_MOST_ROWS:]:
+    if rest := changes[_MOST_ROWS:]:
         left = sum(map(difference_of, rest))
         cells.append(("", "", f"{left:+,}", f"{len(rest)} more (--format json has all)"))
     if not cells:

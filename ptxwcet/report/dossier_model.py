@@ -97,7 +97,7 @@ class LedgerRow:
 
 @dataclass(frozen=True, slots=True)
 class CertificateVerdict:
-    """What the checker said of a certificate, read back from the report, of the loop at a block."""
+    """What the checker said of the certificate in the report for the loop at ``block``."""
 
     block: str
     iterations: int
@@ -141,8 +141,8 @@ class FileRow:
 class SelfTestPart:
     """The self-test: ``run`` for this dossier, ``read`` from ``file``, or ``none``.
 
-    ``differs`` says what it was made with that is not so here: with anything there, it says nothing
-    of the tool that made these bounds.
+    ``differs`` names what it was made with that is another here. If there is anything, the
+    self-test says nothing of the tool that made these bounds.
     """
 
     origin: Literal["run", "read", "none"]
@@ -197,8 +197,8 @@ def build_dossier(
     certificate.
     """
     verdicts: dict[str, list[Rechecked]] = {}
-    for one in recheck(json.loads(json.dumps(asdict(report))), module):
-        verdicts.setdefault(one.kernel, []).append(one)
+    for verdict in recheck(json.loads(json.dumps(asdict(report))), module):
+        verdicts.setdefault(verdict.kernel, []).append(verdict)
     kernels = tuple(
         row if isinstance(row, Refused) else _kernel(row, machine, verdicts.get(row.kernel, []))
         for row in report.kernels
@@ -251,17 +251,17 @@ def _kernel(row: BoundedKernel, machine: Machine, checked: Iterable[Rechecked]) 
     )
 
 
-def _claims(row: BoundedKernel, machine: Machine) -> Iterator[ClaimRow]:
-    known = as_people_know(row)
-    launched = f"kernel {known.kernel} on {machine.name}, launched with {launch_text(known)},"
-    block, launch = row.bounds[0], row.launch
+def _claims(kernel: BoundedKernel, machine: Machine) -> Iterator[ClaimRow]:
+    shown = as_people_know(kernel)
+    launched = f"kernel {shown.kernel} on {machine.name}, launched with {launch_text(shown)},"
+    block, launch = kernel.bounds[0], kernel.launch
     yield ClaimRow(
         "block",
         f"No block of {launched} takes more cycles from its start to its end, alone on its SM, "
-        f"whichever eligible warps are issued.{_hedge(row.guarantee)}",
-        row.bound_cycles,
-        row.microseconds,
-        row.guarantee,
+        f"whichever eligible warps are issued.{_hedge(kernel.guarantee)}",
+        kernel.bound_cycles,
+        kernel.microseconds,
+        kernel.guarantee,
         block.title,
         block.citations,
     )

@@ -75,8 +75,8 @@ def explanation_row(
         return kernel.instructions[index].mnemonic
 
     def op_class(index: int) -> str:
-        known = kernel.instructions[index].op_class
-        return opcode(index).partition(".")[0] if known is None else known.value
+        kind = kernel.instructions[index].op_class
+        return opcode(index).partition(".")[0] if kind is None else kind.value
 
     def by_kind(name: Callable[[int], str]) -> tuple[PaidRow, ...]:
         number = Counter(map(name, paid))

@@ -12,54 +12,56 @@ from math import gcd
 from ptxwcet.bounds.formula import FormulaRow
 
 
-def row_text(row: FormulaRow, name: str) -> tuple[str, ...]:
-    """One line; for a table over remainders a line that defines q and r, then one for each.
+def row_text(piece: FormulaRow, name: str) -> tuple[str, ...]:
+    """One line, or a table over remainders: a line that defines q and r, then its entries.
 
     Cost: linear in the period.
     """
     name = name if name.isidentifier() else f"[{name}]"
-    if row.first == row.last:
-        return (f"{row.at(row.first):,}",)
-    if row.period == 1:
-        slope = row.increments[0]
-        return (_sum(row.parts(row.first) - slope * row.first, ((slope, name),), row.divisor),)
-    return _staircase(row, name) or _table(row, name)
+    if piece.first == piece.last:
+        return (f"{piece.at(piece.first):,}",)
+    if piece.period == 1:
+        slope = piece.increments[0]
+        return (
+            _sum(piece.parts(piece.first) - slope * piece.first, ((slope, name),), piece.divisor),
+        )
+    return _staircase(piece, name) or _table(piece, name)
 
 
-def _staircase(row: FormulaRow, name: str) -> tuple[str, ...]:
+def _staircase(piece: FormulaRow, name: str) -> tuple[str, ...]:
     """A row that is constant but for one step a period; empty if it is not."""
-    step = row.increments[0]
+    step = piece.increments[0]
     jumps = [
         number
-        for number in range(row.first + 1, row.first + row.period + 1)
-        if row.parts(number) != row.parts(number - 1)
+        for number in range(piece.first + 1, piece.first + piece.period + 1)
+        if piece.parts(number) != piece.parts(number - 1)
     ]
-    if len(jumps) != 1 or len(set(row.increments)) > 1:
+    if len(jumps) != 1 or len(set(piece.increments)) > 1:
         return ()
-    rounds, offset = divmod(jumps[0] - 1, row.period)
-    base = row.parts(jumps[0]) - step * (rounds + 1)
-    stairs = f"ceil({_fraction(name, offset, row.period)})"
-    return (_sum(base, ((step, stairs),), row.divisor),)
+    rounds, offset = divmod(jumps[0] - 1, piece.period)
+    base = piece.parts(jumps[0]) - step * (rounds + 1)
+    stairs = f"ceil({_fraction(name, offset, piece.period)})"
+    return (_sum(base, ((step, stairs),), piece.divisor),)
 
 
-def _table(row: FormulaRow, name: str) -> tuple[str, ...]:
-    """Runs of remainders."""
+def _table(piece: FormulaRow, name: str) -> tuple[str, ...]:
+    """A line that defines q and r, then one for each run of remainders with a linear value."""
     # the steepest step begins a round
-    places = range(row.period)
-    steps = {offset: abs(row.parts(offset) - row.parts(offset - 1)) for offset in places}
-    offset = max(steps, key=lambda one: (steps[one], -one))
-    rest = f"({name} - {offset:,})" if offset else name
+    places = range(piece.period)
+    steps = {offset: abs(piece.parts(offset) - piece.parts(offset - 1)) for offset in places}
+    offset = max(steps, key=lambda place: (steps[place], -place))
+    arg = f"({name} - {offset:,})" if offset else name
     lines = [
-        f"with q = floor({_fraction(name, offset, row.period)}), r = {rest} mod {row.period:,}"
+        f"with q = floor({_fraction(name, offset, piece.period)}), r = {arg} mod {piece.period:,}"
     ]
-    values = [row.parts(offset + r) for r in places]
-    increments = [row.parts(offset + r + row.period) - values[r] for r in places]
+    values = [piece.parts(offset + r) for r in places]
+    increments = [piece.parts(offset + r + piece.period) - values[r] for r in places]
     begin = 0
-    while begin < row.period:
+    while begin < piece.period:
         end, slope = _run(values, increments, begin)
         where = f"r = {begin:,}" if end == begin + 1 else f"r = {begin:,} to {end - 1:,}"
         base = values[begin] - slope * begin
-        text = _sum(base, ((slope, "r"), (increments[begin], "q")), row.divisor)
+        text = _sum(base, ((slope, "r"), (increments[begin], "q")), piece.divisor)
         lines.append(f"{where}: {text}")
         begin = end
     return tuple(lines)

@@ -11,7 +11,7 @@ from ptxwcet.ir.kernel import Kernel
 from ptxwcet.report.source_lines import SourceLines
 
 _MOST_LINES = 20_000
-"""Of a file: a page with more is slow to open, and nobody reads it."""
+"""The most lines of a file: a page with more is slow to open, and nobody reads it."""
 _CONTEXT = 3
 """Lines shown before the first and behind the last one with instructions."""
 _LARGEST_GAP = 30

@@ -1,4 +1,4 @@
-"""Values that are others in two results, and what pays the difference of two bounds of a block."""
+"""Values that differ in two results, and what pays the difference of two bounds of a block."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ptxwcet.report.model import Explanation, PaidRow
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A number or word that is another one; None where there is none."""
+    """A number or word that differs in two results; None in the one that does not have it."""
 
     what: str
     old: int | str | None
@@ -22,7 +22,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class LineChange:
-    """A source line that pays other cycles of a block's bound, found by its text, else its place.
+    """A source line that pays more or less of a block's bound, matched by text or else by place.
 
     Places and cycles are None where the line is in one of the two only.
     """
@@ -50,7 +50,7 @@ class Payment:
 
 
 def changes_between(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[Change, ...]:
-    """What is another value, or in one of the two only; in the order of the new ones."""
+    """What has another value, or is in one of the two only; in the order of the new ones."""
     return tuple(
         Change(key, old.get(key), new.get(key), _growth(old.get(key), new.get(key)))
         for key in dict.fromkeys((*new, *old))
@@ -79,13 +79,13 @@ def payment_of(before: Explanation, now: Explanation) -> Payment | None:
         for one in (before, now)
     ]
     classes = [{row.place: row.total for row in one.op_classes} for one in (before, now)]
-    found = Payment(
+    payment = Payment(
         now.cycles - before.cycles,
         _by_difference(changes_between(*parts)),
         _by_difference(changes_between(*classes)),
         _by_difference(one for one in _line_changes(before, now) if one.old != one.new),
     )
-    return found if found.parts or found.op_classes or found.lines else None
+    return payment if payment.parts or payment.op_classes or payment.lines else None
 
 
 _Changed = TypeVar("_Changed", Change, LineChange)
@@ -102,15 +102,15 @@ def difference_of(one: Change | LineChange) -> int:
 
 
 def _line_changes(old: Explanation, new: Explanation) -> Iterator[LineChange]:
-    """Each line of both, those of one text as pairs in their order; then those of one place."""
+    """Each line of both, paired with one of equal text, else of equal place, else alone."""
     left, right = _in_order(old.lines), _in_order(new.lines)
     for key_of in (_by_text, _by_place):
         before = key_of(left.values())
-        for key, row in key_of(right.values()).items():
+        for key, line in key_of(right.values()).items():
             match = before.get(key)
             if match is not None:
-                yield LineChange(match.place, row.place, row.text, match.total, row.total)
-                del left[match.place], right[row.place]
+                yield LineChange(match.place, line.place, line.text, match.total, line.total)
+                del left[match.place], right[line.place]
     yield from (LineChange(row.place, None, row.text, row.total, None) for row in left.values())
     yield from (LineChange(None, row.place, row.text, None, row.total) for row in right.values())
 

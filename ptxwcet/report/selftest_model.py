@@ -95,7 +95,7 @@ def build_selftest_report(summary: SelfTest, paths: PathSelfTest) -> SelfTestRep
 
 
 def differences_from(report: SelfTestReport) -> Iterator[str]:
-    """What a self-test was made with that is another one here; nothing if it was made so."""
+    """What a self-test was made with that is another one here; empty if all is the same."""
     versions, digests = describe_installation()
     for name, value in report.versions.items():
         if versions.get(name) != value:
@@ -132,9 +132,9 @@ def selftest_lines(report: SelfTestReport) -> Iterator[str]:
     yield (
         f"  {columns[0]:<16}" + "".join(f"{name:>12}" for name in columns[1:5]) + f"  {columns[5]}"
     )
-    for name, row in report.families.items():
-        counts = (row.cases, row.searched_exhaustively, row.runs, row.violations)
-        yield f"  {name:<16}" + "".join(f"{n:>12,}" for n in counts) + f"  {_tightness(row)}"
+    for name, family in report.families.items():
+        counts = (family.cases, family.searched_exhaustively, family.runs, family.violations)
+        yield f"  {name:<16}" + "".join(f"{n:>12,}" for n in counts) + f"  {_tightness(family)}"
     yield "checks made"
     for name, count in report.checks.items():
         yield f"  {name:<52} {count:>12,}"

@@ -35,7 +35,7 @@ class FormulaRowData:
 
 @dataclass(frozen=True, slots=True)
 class SymbolicLaunch:
-    """The bound of the whole launch as a function of the same; largest as for a block."""
+    """The bound of the whole launch as a function of the parameter; see SymbolicKernel."""
 
     guarantee: Annotated[str, Guarantee]
     assumptions: tuple[AssumptionRow, ...]
@@ -98,16 +98,16 @@ def build_symbolic_report(
     return SymbolicReport(*machine_head(answer), rows)
 
 
-def _bounded(clock_mhz: int, row: SymbolicBound) -> SymbolicKernel:
-    claim, parameter = row.claim, row.parameter
+def _bounded(clock_mhz: int, bound: SymbolicBound) -> SymbolicKernel:
+    claim, parameter = bound.claim, bound.parameter
     return SymbolicKernel(
-        kernel=row.kernel.name,
-        readable=row.kernel.readable,
-        block=row.launch.block,
-        grid=row.launch.grid,
-        parameters=tuple(sorted(row.launch.parameters.items())),
-        parameter_names=name_rows(row.launch),
-        warp_count=row.launch.warps,
+        kernel=bound.kernel.name,
+        readable=bound.kernel.readable,
+        block=bound.launch.block,
+        grid=bound.launch.grid,
+        parameters=tuple(sorted(bound.launch.parameters.items())),
+        parameter_names=name_rows(bound.launch),
+        warp_count=bound.launch.warps,
         parameter=parameter.name,
         name=parameter.shown,
         low=parameter.low,
@@ -116,14 +116,14 @@ def _bounded(clock_mhz: int, row: SymbolicBound) -> SymbolicKernel:
         guarantee=claim.guarantee.value,
         assumptions=assumption_rows(claim),
         citations=tuple(f"{citation.paper}, {citation.place}" for citation in claim.citations),
-        rows=_rows(row.formula, parameter),
+        rows=_rows(bound.formula, parameter),
         largest_cycles=claim.cycles,
-        largest_at=row.largest_at,
+        largest_at=bound.largest_at,
         microseconds=round(claim.cycles / clock_mhz, 3),
-        launch=_launch(row.launched, parameter, clock_mhz)
-        if isinstance(row.launched, LaunchFormula)
+        launch=_launch(bound.launched, parameter, clock_mhz)
+        if isinstance(bound.launched, LaunchFormula)
         else None,
-        launch_not_bounded=row.launched.reason if isinstance(row.launched, Refusal) else "",
+        launch_not_bounded=bound.launched.reason if isinstance(bound.launched, Refusal) else "",
     )
 
 

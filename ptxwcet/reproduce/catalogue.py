@@ -47,7 +47,7 @@ EXPERIMENTS = {
         ),
     )
 }
-"""By name."""
+"""The experiments by name."""
 
 
 def run_experiment(experiment: Experiment, task: Task) -> Results:

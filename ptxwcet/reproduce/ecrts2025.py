@@ -26,11 +26,11 @@ from ptxwcet.warp.program import BlockWorkload, WarpClass
 
 _QUICK_LATENCIES = (400, 200, 5)
 _QUICK_SAMPLES = 4
-"""The first of the samples: each of them once."""
+"""How many samples, the first ones, a reduced protocol has."""
 
 
 def run(task: Task) -> Results:
-    """Both tables. Cost: a minute of processor time; quick, five seconds."""
+    """Makes both tables. Cost: a minute of processor time; five seconds if reduced."""
     latencies = _QUICK_LATENCIES if task.is_quick else LATENCIES
     warps = (32, 4) if task.is_quick else WARPS
     launches = sample_launches()[: _QUICK_SAMPLES if task.is_quick else None]

@@ -112,30 +112,30 @@ def _grid(
 def _beside_paper(version: str, comparisons: Sequence[Comparison]) -> _Rows:
     warps, latencies, cells = _grid(comparisons)
     head = ["latency", *(f"{w}: {what}" for w in warps for what in ("paper", "GUB", "SAFE"))]
-    rows = []
+    lines = []
     for latency in latencies:
         line = [str(latency)]
         for count in warps:
-            one = cells[count, latency]
+            cell = cells[count, latency]
             line.append(f"{published_4(version, latency, count):.2f}")
-            line += [f"{one.over(method, 'lrr'):.2f}" for method in ("gub", "safe")]
-        rows.append(line)
-    return head, rows
+            line += [f"{cell.over(method, 'lrr'):.2f}" for method in ("gub", "safe")]
+        lines.append(line)
+    return head, lines
 
 
 def _beyond_paper(comparisons: Sequence[Comparison]) -> _Rows:
     warps, latencies, cells = _grid(comparisons)
     columns = ("SAFE, GTO", "lower, LRR", "lower, GTO")
     head = ["latency", *(f"{count}: {what}" for count in warps for what in columns)]
-    rows = []
+    lines = []
     for latency in latencies:
         line = [str(latency)]
         for count in warps:
-            one = cells[count, latency]
-            values = (one.over("safe", "gto"), one.above_lower("lrr"), one.above_lower("gto"))
+            cell = cells[count, latency]
+            values = (cell.over("safe", "gto"), cell.above_lower("lrr"), cell.above_lower("gto"))
             line += [f"{value:.2f}" for value in values]
-        rows.append(line)
-    return head, rows
+        lines.append(line)
+    return head, lines
 
 
 def _few_warps(comparisons: Sequence[Comparison]) -> _Rows:
@@ -143,7 +143,7 @@ def _few_warps(comparisons: Sequence[Comparison]) -> _Rows:
     chosen = [one for one in comparisons if one.warps == fewest]
     head = ["latency"]
     head += [f"{v.replace('_', ' ')}: {n}" for v in VERSIONS for n in ("paper", *_READING_NAMES)]
-    rows = []
+    lines = []
     for latency in sorted({one.latency for one in chosen}, reverse=True):
         line = [str(latency)]
         for version in VERSIONS:
@@ -154,8 +154,8 @@ def _few_warps(comparisons: Sequence[Comparison]) -> _Rows:
                 for one in chosen
                 if (one.reading, one.kernel, one.latency) == (reading, version, latency)
             ]
-        rows.append(line)
-    return head, rows
+        lines.append(line)
+    return head, lines
 
 
 _READING_NAMES = tuple(reading.name for reading in READINGS)
@@ -202,14 +202,14 @@ def _write_3(results: Results, comparisons: Sequence[Comparison]) -> None:
         "policy",
         *(f"{by} {s}" for by in ("paper", "GUB", "SAFE") for s in statistic),
     ]
-    rows = []
+    lines = []
     for latency in latencies:
         chosen = [one for one in comparisons if one.latency == latency]
         for policy in POLICIES:
-            rows.append([str(latency), policy.value.upper(), *_statistics(chosen, policy.value)])
+            lines.append([str(latency), policy.value.upper(), *_statistics(chosen, policy.value)])
         worst = max(100 * (one.profile / one.simulated - 1) for one in chosen)
-        rows.append([str(latency), "S.w.", *[""] * 8, f"{worst:.2f}", f"{worst:.2f}", *[""] * 4])
-    results.add_table([*head, "lower mean", "lower max"], rows)
+        lines.append([str(latency), "S.w.", *[""] * 8, f"{worst:.2f}", f"{worst:.2f}", *[""] * 4])
+    results.add_table([*head, "lower mean", "lower max"], lines)
     results.add_picture(
         "table3.png",
         "over-estimation of all samples",

@@ -117,7 +117,7 @@ def fill_folder(
 def report_text(experiment: Experiment, results: Results, command: str, is_quick: bool) -> str:
     """The report: what was done and with what, the results, hashes of all files."""
     protocol = f"**reduced** (`--quick`): {results.protocol}" if is_quick else results.protocol
-    rows = [
+    particulars = [
         ("paper", experiment.paper),
         ("made again", experiment.tables),
         ("command", f"`{command}`"),
@@ -126,7 +126,7 @@ def report_text(experiment: Experiment, results: Results, command: str, is_quick
         ("sources of ptxwcet", f"SHA-256 `{describe_sources()}`"),
         ("what it means", f"`{experiment.page}` of the project"),
     ]
-    lines = [f"| {what} | {says} |" for what, says in rows]
+    lines = [f"| {what} | {says} |" for what, says in particulars]
     head = "\n".join(["| | |", "|---|---|", *lines])
     warning = (
         ["**A reduced protocol: a check that everything works, not the experiment.**"]

@@ -24,7 +24,7 @@ _QUICK_VARIED = ("VectorAdd",)
 
 
 def run(task: Task) -> Results:
-    """Table II, and the quick kernels with varied latencies. Cost: quick, some seconds."""
+    """Makes Table II, and varies latencies of some kernels. Cost: an hour; seconds if reduced."""
     inputs = _QUICK_INPUTS if task.is_quick else _INPUTS
     every = hybrid_kernels()
     kernels = [kernel for kernel in every if not task.is_quick or kernel.name in _QUICK]
@@ -32,16 +32,16 @@ def run(task: Task) -> Results:
     varied = [kernel for kernel in every if kernel.name in names]
     campaigns = [(Store(task.work, 0), kernels), (Store(task.work, JITTER_PERCENT), varied)]
     total = len(kernels) + len(varied)
-    rows: list[Row] = []
+    studied: list[Row] = []
     for store, chosen in campaigns:
         for kernel in chosen:
-            rows.append(_study(task, store, kernel, inputs, len(rows), total))
+            studied.append(_study(task, store, kernel, inputs, len(studied), total))
     results = Results(
         f"{len(kernels)} kernels, {inputs} input vectors each; {len(varied)} of them again with "
         f"every initiation and latency shortened at random by up to {JITTER_PERCENT} %"
     )
     results.inputs |= {path for kernel in kernels for path in kernel.files}
-    plain, again = rows[: len(kernels)], rows[len(kernels) :]
+    plain, again = studied[: len(kernels)], studied[len(kernels) :]
     results.add_json(
         "hybrid.json", {"rows": [*map(asdict, plain)], "varied": [*map(asdict, again)]}
     )

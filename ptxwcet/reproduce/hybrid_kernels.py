@@ -26,9 +26,9 @@ from ptxwcet.studies.request import Request
 
 HYBRID = kernel_folder("hybrid")
 CLASSES = ("random",) * 6 + ("sorted", "reversed", "constant", "few values")
-"""What input vectors are like, in turn."""
+"""The kinds of input vectors, which take turns."""
 FEW = 4
-"""Different values of an array with few of them."""
+"""How many different values an array of kind ``few values`` has."""
 SEEDED = re.compile(r"^(\w+) = (\{.*\bseed = )(\d+)( \})$", re.MULTILINE)
 
 
@@ -85,14 +85,14 @@ class HybridKernel:
         return (self.path, self.launch, *facts)
 
     def request(self, launch: Path) -> Request:
-        """The static bound of a launch."""
+        """The request for the static bound of a launch."""
         facts = None if self.facts is None else str(self.facts)
         return Request(str(self.path), launch_file=str(launch), facts_file=facts, machine=MACHINE)
 
 
 @cache
 def module_of(path: Path) -> Module:
-    """The parsed file."""
+    """The module that a PTX file holds."""
     return parse_module(read_source(str(path)))
 
 
@@ -106,7 +106,7 @@ def hybrid_kernels() -> tuple[HybridKernel, ...]:
 
 
 def ptx_name(published: str) -> str:
-    """BitonicSort-1 is the kernel ``bitonic_sort_1``; EigenValues is one word there."""
+    """The PTX name of a published kernel: that of BitonicSort-1 is ``bitonic_sort_1``."""
     words = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", published.replace("EigenV", "Eigenv"))
     return words.replace("-", "_").lower()
 
@@ -143,7 +143,7 @@ def values_of(kernel: HybridKernel, launch: Path) -> Mapping[str, Any]:
 
 
 def reshaped(values: np.ndarray[Any, Any], kind: str) -> np.ndarray[Any, Any]:
-    """The same array in another order, or with fewer values."""
+    """An array of these values in another order, or of a few of them."""
     flat = values.ravel()
     if kind == "constant":
         result = np.full_like(flat, flat[0])

@@ -98,7 +98,7 @@ def study(store: Store, kernel: HybridKernel, runs: Sequence[Run]) -> Row:
     request = HybridRequest(kernel.request(kernel.launch), str(trace), exceedances=(EXCEEDANCE,))
     answer = study_trace(request)
     trace.unlink()
-    estimate, found = answer.estimate, answer.estimate.concurrency
+    estimate, concurrency = answer.estimate, answer.estimate.concurrency
     schedule = planned_schedule(kernel, runs[0].resident_blocks)
     planned = plan_waves(estimate, schedule)
     (likely,) = answer.quantiles
@@ -111,17 +111,17 @@ def study(store: Store, kernel: HybridKernel, runs: Sequence[Run]) -> Row:
         events=sum(run.events for run in runs),
         blocks=schedule.blocks,
         resident_blocks=schedule.resident_blocks,
-        high_water_mark=found.high_water_mark,
+        high_water_mark=concurrency.high_water_mark,
         longest_warp=estimate.observations.longest_warp,
         longest_block=max(run.longest_block for run in runs),
         warp=estimate.warp_wcet,
         likely_warp=likely.cycles,
         dynamic=estimate.dynamic,
         hybrid=estimate.hybrid,
-        release_jitter=found.worst_jitter,
-        waves=found.waves.waves,
-        warps_per_wave=found.waves.warps_per_wave,
-        start_gap=found.waves.start_gap,
+        release_jitter=concurrency.worst_jitter,
+        waves=concurrency.waves.waves,
+        warps_per_wave=concurrency.waves.warps_per_wave,
+        start_gap=concurrency.waves.start_gap,
         planned_waves=schedule.waves,
         planned_warps=schedule.warps_per_wave,
         planned_gap=planned.start_gap,

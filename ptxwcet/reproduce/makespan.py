@@ -73,7 +73,7 @@ _QUICK = _Protocol(10, 2, 8, ((6, 4),), 3, _STRINGS[:4], 5)
 
 
 def run(task: Task) -> Results:
-    """All parts. Cost: ten minutes, most of it integer programs; quick, some seconds."""
+    """Does all parts. Cost: ten minutes, mostly of integer programs; seconds if reduced."""
     protocol = _QUICK if task.is_quick else _FULL
     done = 0
     parts = _parts(protocol, lambda what: task.progress(what, done / len(parts)))
@@ -135,13 +135,13 @@ def timed_programs(
 ) -> Rows:
     """How long the integer program takes; larger sizes are left out once one was out of time."""
     build_program("L", 1, 1, 1, Constraints.SHORT).solve(seconds)  # loads the solver
-    rows: Rows = []
+    timed: Rows = []
     for kind in kinds:
         for warps in sizes:
             say(f"{string}, {warps} warps, {kind.value} constraints")
             start = time.perf_counter()
             solved = build_program(string, warps, 1, 1, kind).solve(seconds)
-            rows.append(
+            timed.append(
                 {
                     "string": string,
                     "warps": warps,
@@ -152,21 +152,21 @@ def timed_programs(
                     "bound": solved.bound,
                 }
             )
-            if rows[-1]["status"] != "optimal":
+            if timed[-1]["status"] != "optimal":
                 break
-    return rows
+    return timed
 
 
 def timed_tables(string: str, most: int) -> Rows:
-    """The dynamic program for 1 to ``most`` warps."""
-    rows: Rows = []
+    """How long the dynamic program takes for 1 to ``most`` warps."""
+    timed: Rows = []
     for warps in range(1, most + 1):
         seconds = []
         for _ in range(9):  # the first of them may compile; other work may come between
             start = time.perf_counter()
             table = fill_table(string, warps, 1, 1)
             seconds.append(time.perf_counter() - start)
-        rows.append(
+        timed.append(
             {
                 "string": string,
                 "warps": warps,
@@ -175,13 +175,13 @@ def timed_tables(string: str, most: int) -> Rows:
                 "seconds": round(min(seconds), 6),
             }
         )
-    return rows
+    return timed
 
 
 def convergence(string: str, warps: int, most: int) -> dict[str, Any]:
-    """The published extrapolation for x = 1 to ``most``, between the two ends."""
+    """The published extrapolation for x = 1 to ``most``, beside the exact makespan."""
     shape = shape_of((string,))
-    rows = extrapolate(warps, range(1, most + 1), lambda y: fill_table(string, y, 1, 1).makespan)
+    curve = extrapolate(warps, range(1, most + 1), lambda y: fill_table(string, y, 1, 1).makespan)
     exact = upper_makespan(shape, warps)
     start = time.perf_counter()
     assert check_schedule(build_schedule(string, warps), string, warps, 1, 1) == exact
@@ -191,14 +191,14 @@ def convergence(string: str, warps: int, most: int) -> dict[str, Any]:
         "pessimistic": pessimistic_makespan(shape, warps, 1, 1),
         "exact": exact,
         "exact_seconds": round(time.perf_counter() - start, 4),
-        "extrapolated": [row.extrapolated for row in rows],
-        "makespans": [row.makespan for row in rows],
+        "extrapolated": [row.extrapolated for row in curve],
+        "makespans": [row.makespan for row in curve],
     }
 
 
 def closed_form_campaign(ranges: Iterable[tuple[int, int]]) -> Rows:
     """Every string against the table: how many the closed form fits, by number of warps."""
-    rows: Rows = []
+    tallies: Rows = []
     for length, warps in ranges:
         for count in range(1, warps + 1):
             fits = above = below = 0
@@ -208,10 +208,10 @@ def closed_form_campaign(ranges: Iterable[tuple[int, int]]) -> Rows:
                 fits += slots == wanted
                 above += slots > wanted
                 below += slots < wanted
-            rows.append(
+            tallies.append(
                 {"length": length, "warps": count, "fits": fits, "above": above, "below": below}
             )
-    return rows
+    return tallies
 
 
 def strings_up_to(length: int) -> Iterable[str]:
@@ -234,26 +234,26 @@ def unsafe_extrapolations(most: int) -> dict[str, int]:
 
 
 def unsafe_pessimism() -> dict[str, int]:
-    """Problems in which the longest makespan exceeds equations 3 to 7, by largest capacity."""
-    found = {"problems": 0, "capacities above 1": 0, "exceeded": 0, "capacity 1": 0}
+    """Counts problems whose longest makespan exceeds equations 3 to 7, by largest capacity."""
+    counts = {"problems": 0, "capacities above 1": 0, "exceeded": 0, "capacity 1": 0}
     for letters in range(1, 6):
         for string in map("".join, itertools.product("LC", repeat=letters)):
             for warps, load, core in itertools.product(range(1, 8), (1, 2, 3), (1, 2, 3)):
                 slots = fill_table(string, warps, load, core).makespan
                 over = slots > pessimistic_makespan(shape_of((string,)), warps, load, core)
-                found["problems"] += 1
-                found["capacities above 1"] += max(load, core) > 1
-                found["exceeded"] += over
-                found["capacity 1"] += over and max(load, core) == 1
-    return found
+                counts["problems"] += 1
+                counts["capacities above 1"] += max(load, core) > 1
+                counts["exceeded"] += over
+                counts["capacity 1"] += over and max(load, core) == 1
+    return counts
 
 
 def two_machines(strings: Iterable[str], warps: int) -> Rows:
-    """The same strings on both machines, unit times; ours with one issue port and with two."""
-    rows: Rows = []
+    """Compares both machines on each string, unit times; ours has one issue port, then two."""
+    comparisons: Rows = []
     for string in strings:
         shape = shape_of((string,))
-        row: dict[str, Any] = {
+        comparison: dict[str, Any] = {
             "string": string,
             "warps": warps,
             "makespan": fill_table(string, warps, 1, 1).makespan,
@@ -265,25 +265,25 @@ def two_machines(strings: Iterable[str], warps: int) -> Rows:
                 worst = search_worst(case.workload, case.configuration).cycles
             except PtxwcetError:
                 worst = None
-            row[f"worst_{ports}"] = worst
+            comparison[f"worst_{ports}"] = worst
             analysis = case.analyse()
             for method in METHODS:
                 outcome = method.evaluate(analysis)
                 cycles = outcome.cycles if isinstance(outcome, BlockBound) else None
-                row[f"{method.name}_{ports}"] = cycles
-        rows.append(row)
-    return rows
+                comparison[f"{method.name}_{ports}"] = cycles
+        comparisons.append(comparison)
+    return comparisons
 
 
 def our_workload(string: str, warps: int) -> BlockWorkload:
-    """One cycle on its unit for each letter, each instruction on the result of the one before."""
+    """An instruction of one cycle for each letter, which reads the result of the one before."""
     body = tuple(TimedInstruction(letter, 1, 0, ("r",), ("r",)) for letter in string)
     return BlockWorkload((WarpClass(WarpProgram(body), tuple(range(warps))),), Scoreboard.RAW_WAW)
 
 
 def sample_makespans(most: int | None) -> Rows:
     """The first samples of the other experiments that have a single string, L = C = 1."""
-    rows: Rows = []
+    samples: Rows = []
     for launch in sample_launches()[:most]:
         if launch.name == "loops":
             continue
@@ -294,11 +294,11 @@ def sample_makespans(most: int | None) -> Rows:
         for kernel in answer.kernels:
             if isinstance(kernel, RefusedKernel):
                 refused: dict[str, Any] = {"refused": kernel.diagnostics[0].code}
-                rows.append({"kernel": kernel.kernel.name, "block": launch.block, **refused})
+                samples.append({"kernel": kernel.kernel.name, "block": launch.block, **refused})
                 continue
             makespan = kernel.makespan
             parts = [(one.multiplicity, one.problem.shape) for one in makespan.sections]
-            rows.append(
+            samples.append(
                 {
                     "kernel": kernel.prepared.kernel.name,
                     "block": launch.block,
@@ -310,4 +310,4 @@ def sample_makespans(most: int | None) -> Rows:
                     "exact": makespan.is_exact,
                 }
             )
-    return rows
+    return samples

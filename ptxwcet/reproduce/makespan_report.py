@@ -43,17 +43,17 @@ def write_report(results: Results, data: dict[str, Any]) -> None:
 
 def _write_seconds(results: Results, data: dict[str, Any]) -> None:
     head = ["string", "W", "T(W)", "program, short", "program, long", "table of states"]
-    rows = []
+    body = []
     for tables, programs in (("five_tables", "five"), ("seven_tables", "seven_programs")):
         of_kind = {(row["constraints"], row["warps"]): row for row in data[programs]}
-        for row in data[tables]:
-            kinds = [of_kind.get((kind, row["warps"])) for kind in ("short", "long")]
-            if any(kinds) or row is data[tables][-1]:
+        for table in data[tables]:
+            kinds = [of_kind.get((kind, table["warps"])) for kind in ("short", "long")]
+            if any(kinds) or table is data[tables][-1]:
                 cells = ["" if one is None else _seconds(one) for one in kinds]
-                rows.append([row["string"], f"{row['warps']}", f"{row['slots']:,}", *cells])
-                rows[-1].append(f"{row['seconds']:.2g}")
+                body.append([table["string"], f"{table['warps']}", f"{table['slots']:,}", *cells])
+                body[-1].append(f"{table['seconds']:.2g}")
     results.say("Seconds, L = C = 1. LLCLLCLL is LCLCL with L = 1/2.")
-    results.add_table(head, rows)
+    results.add_table(head, body)
     reached = data["reached"]
     results.say(
         f"Of {reached['states']:,} states of the last table of LLCLL, schedules reach "
@@ -78,24 +78,24 @@ _CONVERGENCE = (
 
 def _write_convergence(results: Results, data: dict[str, Any]) -> None:
     head = ["", "W", "equations 3 to 7", "published T(W, x)", "exact", "published below it"]
-    rows = []
+    body = []
     for key, title in _CONVERGENCE:
-        one = data[key]
-        least = list(itertools.accumulate(one["extrapolated"], min))
+        curve = data[key]
+        least = list(itertools.accumulate(curve["extrapolated"], min))
         shown = [x for x in (2, 4, 8, 12, 20) if x <= len(least)]
         published = ", ".join(f"{least[x - 1]:,} (x = {x})" for x in shown)
-        below = sum(value < one["exact"] for value in least)
-        rows.append(
+        below = sum(value < curve["exact"] for value in least)
+        body.append(
             [
                 title,
-                f"{one['warps']}",
-                f"{one['pessimistic']:,}",
+                f"{curve['warps']}",
+                f"{curve['pessimistic']:,}",
                 published,
-                f"{one['exact']:,}",
+                f"{curve['exact']:,}",
                 f"for {below} of {len(least)} x" if below else "never",
             ]
         )
-    results.add_table(head, rows)
+    results.add_table(head, body)
     results.say("*Exact* is the closed form, with a schedule of that length that a checker played.")
 
 
@@ -105,11 +105,11 @@ def _write_exceptions(results: Results, data: dict[str, Any]) -> None:
     keys = ("length", "warps", "fits", "below", "above")
     results.add_table(head, [[f"{row[key]:,}" for key in keys] for row in data["closed_form"]])
     unsafe = {warps: count for warps, count in data["unsafe_extrapolations"].items() if count}
-    found = ", ".join(f"{count} (W = {warps})" for warps, count in unsafe.items())
+    below = ", ".join(f"{count} (W = {warps})" for warps, count in unsafe.items())
     pessimism = data["unsafe_pessimism"]
     results.say(
         "## Where published values lie below the longest makespan",
-        f"* The extrapolation with y = 2, of 63 strings up to 6 letters: {found or 'none'}.\n"
+        f"* The extrapolation with y = 2, of 63 strings up to 6 letters: {below or 'none'}.\n"
         f"* Equations 3 to 7, capacities up to 3, strings up to 5 letters, up to 7 warps: "
         f"{pessimism['exceeded']:,} of {pessimism['problems']:,} problems, "
         f"{pessimism['capacity 1']:,} of them with L = C = 1.",
@@ -129,22 +129,22 @@ def _write_machines(results: Results, rows: Rows) -> None:
     results.add_table(head, body)
 
 
-def _write_samples(results: Results, rows: Rows) -> None:
+def _write_samples(results: Results, samples: Rows) -> None:
     results.say(
         "## Samples, L = C = 1",
         "Instructions I and pairs M are sums over barrier sections; W I slots are the instructions "
         "one by one.",
     )
     body = []
-    for row in rows:
-        name = [f"{row['kernel']}, {row['block'] or 'its own block'}"]
-        if "refused" in row:
-            body.append([*name, *[""] * 6, f"refused: {row['refused']}"])
+    for sample in samples:
+        name = [f"{sample['kernel']}, {sample['block'] or 'its own block'}"]
+        if "refused" in sample:
+            body.append([*name, *[""] * 6, f"refused: {sample['refused']}"])
             continue
         keys = ("warps", "sections", "instructions", "pairs", "slots")
-        alone = row["warps"] * row["instructions"]
-        exact = "exact" if row["exact"] else "bound"
-        body.append([*name, *(f"{row[key]:,}" for key in keys), f"{alone:,}", exact])
+        alone = sample["warps"] * sample["instructions"]
+        exact = "exact" if sample["exact"] else "bound"
+        body.append([*name, *(f"{sample[key]:,}" for key in keys), f"{alone:,}", exact])
     results.add_table(["kernel", "W", "sections", "I", "M", "makespan", "W I", ""], body)
 
 
@@ -158,8 +158,8 @@ def _number(value: int | None) -> str:
 def _draw_seconds(figure: Figure, data: dict[str, Any]) -> None:
     left, right = figure.subplots(1, 2)
     for kind, marker in (("short", "o"), ("long", "s")):
-        rows = [row for row in data["five"] if row["constraints"] == kind]
-        _plot_programs(left, rows, marker, f"integer program, {kind} constraints")
+        programs = [row for row in data["five"] if row["constraints"] == kind]
+        _plot_programs(left, programs, marker, f"integer program, {kind} constraints")
     _plot_tables(left, data["five_tables"])
     _mark_stops(left, data["five"])
     _finish(left, "Fig. 5: seconds, LLCLL, L = C = 1", "warps W", "seconds", is_log=True)

@@ -31,7 +31,7 @@ _PUBLISHED = Settings(Extraction.BLOCKS, Shape.ZERO, block_size=25)
 
 
 def run(task: Task) -> Results:
-    """Tables 1 and 2 and the pictures. Cost: two minutes of processor time; quick, six seconds."""
+    """Makes Tables 1 and 2 and pictures. Cost: two minutes of processor time; 6 s if reduced."""
     conditions = _QUICK_BLOCKS if task.is_quick else _BLOCKS
     drawing = replace(_DRAWING, runs=_QUICK_RUNS) if task.is_quick else _DRAWING
     results = Results(

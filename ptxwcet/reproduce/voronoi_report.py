@@ -35,12 +35,12 @@ def write_report(
     ``conditions`` are the numbers of blocks; ``theirs`` are the same times with Gumbel's law and
     blocks of 25.
     """
-    rows = [
+    times = [
         [study.sample.label, f"{value:.0f}"]
         for study in answer.studies
         for value in study.sample.times
     ]
-    results.add_csv("times.csv", ("condition", "cycles"), rows)
+    results.add_csv("times.csv", ("condition", "cycles"), times)
     results.say(
         "Simulated cycles on 8 SMs, not measurements of a GPU; theirs are nanoseconds on one. "
         "Rows in italics are theirs. All times are in [times.csv](times.csv).",
@@ -117,7 +117,7 @@ def _bounds(answer: PwcetAnswer) -> Iterator[list[str]]:
 
 
 def _add_pictures(results: Results, answer: PwcetAnswer) -> None:
-    """Of all conditions together, and of the last one; of the others their exceedance."""
+    """Adds pictures of all conditions together and of the last, of others only exceedance."""
     from ptxwcet.report.pwcet_model import build_pwcet_report
     from ptxwcet.report.pwcet_plots import draw_plots
 

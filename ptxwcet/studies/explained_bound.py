@@ -54,11 +54,11 @@ def explain_file(request: Request) -> Answer[ExplainedKernel]:
     wishes = Wishes(request)
 
     def explained(kernel: Kernel) -> ExplainedKernel:
-        row = bounded_on(opened, kernel, machine, wishes)
+        analysis = bounded_on(opened, kernel, machine, wishes)
         launch = None
-        if isinstance(row.launched, LaunchBound):
-            pieces = [(piece.analysis, piece.count) for piece in row.of_launch]
-            launch = explain_launch(row.launched, pieces)
-        return ExplainedKernel(row, explain_safe(row.worst.analysis), launch)
+        if isinstance(analysis.launched, LaunchBound):
+            pieces = [(piece.analysis, piece.count) for piece in analysis.of_launch]
+            launch = explain_launch(analysis.launched, pieces)
+        return ExplainedKernel(analysis, explain_safe(analysis.worst.analysis), launch)
 
     return Answer(request.path, opened.sha256, machine, opened.each(explained))

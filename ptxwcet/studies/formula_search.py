@@ -109,30 +109,30 @@ def analyse_symbolic(
     for a refusal, PW543 if there is no formula. Cost: independent of the width of the range.
     """
     job = _Job(kernel, launch, machine, facts, parameter, unknown_at_worst=unknown_at_worst)
-    found = job.bound()
+    bound = job.bound()
     if launch.grid is None or rules is None:
-        return found
+        return bound
     if isinstance(rules, Refusal):
-        return replace(found, launched=rules)
-    return replace(found, launched=job.bound_of_launch(math.prod(launch.grid), rules))
+        return replace(bound, launched=rules)
+    return replace(bound, launched=job.bound_of_launch(math.prod(launch.grid), rules))
 
 
 def analyse_symbolic_blocks(
-    row: KernelAnalysis, blocks: OpenParameter, rules: LaunchRules | Refusal
+    bound: KernelAnalysis, blocks: OpenParameter, rules: LaunchRules | Refusal
 ) -> SymbolicBound:
     """The bound of launches of any grid as a formula of the number of its blocks.
 
-    ``row`` is the analysis for any grid: all blocks have the largest slack and the largest work of
-    any. Raises PtxwcetError (PW543) without a formula, PW404. Cost: independent of the range.
+    ``bound`` is the analysis for any grid: all blocks have the largest slack and the largest work
+    of any. Raises PtxwcetError (PW543) without a formula, PW404. Cost: independent of the range.
     """
     if isinstance(rules, Refusal):
-        raise _no_formula(row.kernel, blocks, rules.reason)
-    (kind,) = kinds_of_blocks([(piece.analysis, None) for piece in row.pieces], (1, 1, 1))
+        raise _no_formula(bound.kernel, blocks, rules.reason)
+    (kind,) = kinds_of_blocks([(piece.analysis, None) for piece in bound.pieces], (1, 1, 1))
     numbers = Range(blocks.low, 1, blocks.high - blocks.low + 1)
     divisor = rules.dispatch.memory.divisor
     values: list[Progression] = []
-    block = row.worst.bound.claim
-    assumptions = [one for piece in row.pieces for one in piece.analysis.assumptions]
+    block = bound.worst.bound.claim
+    assumptions = [one for piece in bound.pieces for one in piece.analysis.assumptions]
     try:
         for some in numbers.residues(rules.dispatch.sms):
             solved = solve(partial(_bound_of_many, rules, kind, some), some.count)
@@ -140,12 +140,12 @@ def analyse_symbolic_blocks(
         launched = LaunchFormula.of(values, divisor, lambda most: rules.claim(most, assumptions))
         of_block = formula_of((Progression(numbers, block.cycles, 0),))
     except Unsettled as unsettled:
-        raise _no_formula(row.kernel, blocks, unsettled.reason) from None
-    return SymbolicBound(row.kernel, row.launch, blocks, of_block, block, blocks.low, launched)
+        raise _no_formula(bound.kernel, blocks, unsettled.reason) from None
+    return SymbolicBound(bound.kernel, bound.launch, blocks, of_block, block, blocks.low, launched)
 
 
 def _bound_of_many(rules: LaunchRules, kind: BlockKind, counts: Range, u: int) -> int:
-    """The bound of so many blocks, the u-th of some numbers, in parts of a cycle."""
+    """The bound, in parts of a cycle, of as many blocks as the ``u``-th number of ``counts``."""
     return rules.of_blocks_alike(replace(kind, count=counts.first + counts.step * u))
 
 
@@ -192,7 +192,7 @@ class _Job:
         self._shares_units = False
 
     def bound(self) -> SymbolicBound:
-        """The answer. Raises PtxwcetError (PW543) without a formula."""
+        """The bound of a block as a formula. Raises PtxwcetError (PW543) without one."""
         if self._placed.totals:
             names = ", ".join(dict.fromkeys(total.source for total in self._placed.totals))
             raise _no_formula(
@@ -271,14 +271,14 @@ class _Job:
             if not all(is_exact(warp.nodes) for warp in longest.paths.warps):
                 places = (longest.count // 2, longest.count - 1)
                 open_places |= {longest.first + longest.step * s for s in places}
-        found = upper_envelope(out, parameter.low, parameter.high)
-        self._compare(found, sorted(open_places)[-_MOST_COMPARED:])
-        return found
+        envelope = upper_envelope(out, parameter.low, parameter.high)
+        self._compare(envelope, sorted(open_places)[-_MOST_COMPARED:])
+        return envelope
 
     @cached_property
     def _kinds(self) -> tuple[tuple[SymbolicPaths, ...], ...]:
         """Pieces of the range whose paths are the same functions of s. Raises Unsettled."""
-        found = extract_symbolic(
+        paths = extract_symbolic(
             self._followed,
             self._cfg,
             self._forest,
@@ -287,11 +287,11 @@ class _Job:
             self._placed,
             self._parameter.name,
         )
-        if found is None:
+        if paths is None:
             raise Unsettled("its paths are of too many kinds in this range")
-        return tuple(map(tuple, _alike(found)))
+        return tuple(map(tuple, _alike(paths)))
 
-    def _compare(self, found: Sequence[Progression], places: Sequence[int]) -> None:
+    def _compare(self, envelope: Sequence[Progression], places: Sequence[int]) -> None:
         """Raises Unsettled if the bound for a single value is smaller at some place.
 
         Paths of which every count is exact are those of the single values. Others may be coarser
@@ -305,7 +305,7 @@ class _Job:
                 self._followed, self._cfg, self._forest, self._meetings, launch, self._placed
             )
             each, divisor = max(self._bound(piece, 0) for piece in paths), self._memory.divisor
-            if -(-each // divisor) < -(-value_at(found, place) // divisor):
+            if -(-each // divisor) < -(-value_at(envelope, place) // divisor):
                 raise Unsettled("its paths are known less exactly for a range than for one value")
 
     def _bound(self, paths: BlockPaths, s: int) -> int:
@@ -367,5 +367,5 @@ def _alike(pieces: Sequence[SymbolicPaths]) -> Iterable[Sequence[SymbolicPaths]]
 
 
 def _anywhere(paths: BlockPaths) -> BlockPaths:
-    """The paths of any block index: where they are taken does not matter."""
+    """The paths as those of block (0, 0, 0), to be compared without the blocks that take them."""
     return replace(paths, first=(0, 0, 0), last=(0, 0, 0))

@@ -143,7 +143,7 @@ class Opened:
     kernels: tuple[Kernel, ...]
 
     def facts_of(self, kernel: Kernel) -> StatedFacts:
-        """What is stated of a kernel."""
+        """The facts that are stated about a kernel."""
         return self.facts.of_kernel(kernel.name)
 
     def launch_of(self, kernel: Kernel, facts: StatedFacts | None = None) -> Launch:
@@ -166,20 +166,20 @@ class Opened:
 
     def each(self, study: Callable[[Kernel], _Study]) -> tuple[_Study | RefusedKernel, ...]:
         """What comes of a study for each kernel; what it raises costs that kernel only."""
-        rows: list[_Study | RefusedKernel] = []
+        answers: list[_Study | RefusedKernel] = []
         for kernel in self.kernels:
             try:
                 _LOGGER.info("kernel %s: under way", printable_line(kernel.readable))
-                rows.append(study(kernel))
+                answers.append(study(kernel))
                 _LOGGER.info("kernel %s: answered", kernel.name)
             except Exception as error:
-                rows.append(refuse(kernel, error))
+                answers.append(refuse(kernel, error))
                 _LOGGER.info("kernel %s: refused", kernel.name)
-        return tuple(rows)
+        return tuple(answers)
 
 
 def open_request(request: Request, module: Module | None = None) -> Opened:
-    """Reads what a request names; its ``module``, if that has been read before.
+    """Reads what a request names; ``module`` is its PTX if that has been parsed before.
 
     Raises PtxwcetError for input that concerns no single kernel. Cost: linear in the file.
     """
@@ -254,7 +254,7 @@ def state_facts(request: Request, module: Module) -> StatedFacts:
 
 
 def find_named_policy(request: Request) -> Policy | None:
-    """The known policy, None without one. Raises PtxwcetError (PW530, PW536)."""
+    """The policy that the request names, or None. Raises PtxwcetError (PW530, PW536)."""
     if request.policy is not None:
         return find_policy(request.policy)
     if request.method == SCHEDULED:

@@ -1,4 +1,4 @@
-"""The same work on many jobs, in processes: one that dies costs its job alone.
+"""One function called on many jobs, in processes: one that dies costs its job alone.
 
 What is done with a job is a function of the job, so that the results do not depend on how many
 processes there are, or on who was first.

@@ -76,7 +76,7 @@ def _globals_of(module: str) -> Mapping[str, Any]:
 
 
 def _in_place_of(function: FunctionType, names: Mapping[str, Any]) -> FunctionType:
-    """The same function with ``names`` in the place of its module's global names."""
+    """A copy of a function with ``names`` in the place of its module's global names."""
     made = FunctionType(function.__code__, cast(dict[str, Any], names), function.__name__)
     made.__module__, made.__qualname__ = function.__module__, function.__qualname__
     return made

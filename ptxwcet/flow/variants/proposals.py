@@ -111,7 +111,7 @@ class _Register:
             yield Certificate((), ones, bits, low, (Step(1, -1, 1),), 0)
 
     def losing_bits_above_zero(self) -> Iterator[Certificate]:
-        """The same for a signed number that starts above 0, so that its sign bit is not set."""
+        """Those of :meth:`losing_bits` for a signed number above 0, whose sign bit is not set."""
         start = self.interval(signed=True)
         if start.low < 1 <= start.high:
             own = bound_of(self.measure(signed=True), Interval(1, start.high))

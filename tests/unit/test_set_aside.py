@@ -9,6 +9,7 @@ import pytest
 from answers import only_answer, only_refusal
 from parsing import parse_text
 from places import PACKAGE, SAMPLES
+from programs import run_program
 
 from ptxwcet.claims import AssumptionState
 from ptxwcet.compose.launch_bound import LaunchBound
@@ -134,6 +135,35 @@ def test_latencies_have_the_cache(tmp_path: Path) -> None:
     plain, carved = load_machine("titan-v"), load_machine(machine_file(tmp_path))
     assert plain.carve_out is None
     assert (plain.cycles_per_1024_sectors, carved.cycles_per_1024_sectors) == (MEMORY, 101)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("simulate", "--policy", "lrr"),
+        ("makespan", "--load-store", "1", "--cores", "1"),
+        ("memory",),
+        ("phases",),
+        ("cfg",),
+        ("facts",),
+    ],
+    ids=" ".join,
+)
+@pytest.mark.parametrize("kind", ["bytes:4096", "align:16"])
+def test_what_a_command_does_not_use_is_refused(
+    tmp_path: Path, command: tuple[str, ...], kind: str
+) -> None:
+    name, *options = command
+    has_machine = name not in ("cfg", "facts")
+    machine = ("--machine", machine_file(tmp_path)) if has_machine else ()
+    sizes = (one for axis in "MNK" for one in ("--param", f"{axis}=64"))
+    said = ("--block", "32x32", "--grid", "2x2", *sizes, "--param", f"A={kind}")
+    file = str(SAMPLES / "sgemm_naive.ptx")
+    code, _, err = run_program(name, file, *said, *machine, *options)
+    if kind == "bytes:4096":
+        assert (code, "error[PW326]" in err) == (1, True), err
+    else:
+        assert ("error[PW214]" in err) == (not has_machine), err
 
 
 KEPT = """

@@ -192,6 +192,8 @@ KEPT = """
         ("ld.global.f32 %f1, [%rd2];", False, True),
         ("ld.global.f32 %f1, [%rd7];", False, True),  # either of both
         ("ld.global.f32 %f1, [%rd6];", False, False),  # q, made of p and a distance
+        ("ld.param.u32 %r2, [p]; ld.global.f32 %f1, [%r2];", False, False),  # half of p
+        ("ld.param.u32 %r2, [p+4]; ld.global.f32 %f1, [%r2];", False, False),
         ("ld.volatile.global.f32 %f1, [%rd4];", False, False),
         ("ld.global.cv.f32 %f1, [%rd4];", False, False),
         ("ld.global.cs.f32 %f1, [%rd4];", False, False),

@@ -367,8 +367,15 @@ def _check_against_launch(
     fact: ParameterFact,
     names: Sequence[str] | None,
 ) -> None:
-    """Raises PtxwcetError (PW426) for a parameter that a launch file gives another value."""
+    """Raises PtxwcetError (PW426) for a parameter that a launch file gives another value, or a
+    larger array.
+    """
     stated = resolve_parameters(launch.kernel, (fact,), names)
+    for key, size in stated.sizes.items():
+        held = launch.array_bytes(key)
+        if size < held:
+            shown = f"an array of {held:,} bytes"
+            raise _contradiction(fact.source.name, launch.argument_place(key), shown)
     for key in (*stated.values, *stated.ranges):
         place = launch.argument_place(key)
         if key not in launch.scalars:

@@ -166,6 +166,15 @@ def test_what_a_command_does_not_use_is_refused(
         assert ("error[PW214]" in err) == (not has_machine), err
 
 
+def test_the_array_of_a_launch_file_is_no_larger(tmp_path: Path) -> None:
+    launch_file, said = SAMPLES / "launches/sgemm_naive.toml", ("--machine", machine_file(tmp_path))
+    file = str(SAMPLES / "sgemm_naive.ptx")
+    for size, code in ((64, 1), (1 << 20, 0)):
+        stated = ("--launch", launch_file, "--param", f"A=bytes:{size}")
+        ended = run_program("bound", file, *stated, *said)
+        assert (ended.code, "error[PW426]" in ended.err) == (code, bool(code)), ended.err
+
+
 KEPT = """
 .version 7.0
 .target sm_70

@@ -13,6 +13,7 @@ from ptxwcet.cli.bound import request_from
 from ptxwcet.cli.command import Command
 from ptxwcet.cli.output import echo, echo_json, finish
 from ptxwcet.compose.analysed import KernelAnalysis
+from ptxwcet.compose.carve_out import require_no_sizes
 from ptxwcet.report.model import WITHOUT_WAITING
 from ptxwcet.studies.block_bound import bound_file
 from ptxwcet.studies.opening import refuse
@@ -67,7 +68,8 @@ class _WarpAlone:
 
 
 def _alone(analysis: KernelAnalysis, warp: int) -> _WarpAlone:
-    """A warp of the worst block, run alone. Raises PtxwcetError (PW211) if there is none such."""
+    """A warp of the worst block, run alone. Raises PtxwcetError (PW211, PW326)."""
+    require_no_sizes(analysis.launch, analysis.kernel.span)
     worst = analysis.worst
     for path, section in zip(worst.paths.warps, worst.analysis.uncut, strict=True):
         if warp in path.warps:

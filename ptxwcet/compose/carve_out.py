@@ -84,6 +84,21 @@ def require_grid(launch: Launch, span: Span) -> None:
         )
 
 
+def require_no_sizes(launch: Launch, span: Span) -> None:
+    """Raises PtxwcetError (PW326) for arrays that are set aside where no launch is bounded."""
+    if launch.sizes:
+        names = ", ".join(map(launch.name_of, launch.sizes))
+        raise PtxwcetError(
+            Diagnostic(
+                "PW326",
+                f"bytes: of {names}: what is set aside in the L2 cache counts in the bound of a "
+                "launch, and none is bounded here",
+                span,
+                help="leave bytes: out, or ask for a bound: ptxwcet bound",
+            )
+        )
+
+
 def _no_room(block: LaunchedBlock, reason: str) -> PtxwcetError:
     names = ", ".join(name for name, _ in block.arrays)
     return PtxwcetError(

@@ -110,6 +110,15 @@ class LaunchFile:
         """
         return tuple(_value(argument) for argument in self.arguments)
 
+    def array_bytes(self, parameter: str) -> int:
+        """The bytes of the array that a pointer, by PTX name, leads to; 0 for what is no array.
+
+        Raises PtxwcetError (PW420, PW425). Cost: linear in the array.
+        """
+        sources = {argument.parameter.name: argument.value for argument in self.arguments}
+        source = sources[parameter]
+        return source.build().nbytes if isinstance(source, ArraySource) else 0
+
     def variable_bytes(self) -> dict[str, bytes]:
         """The bytes of the module variables given, by name. Raises PtxwcetError (PW420, PW425)."""
         return {

@@ -19,7 +19,8 @@ class InstructionForm:
 
     Slots are indices into :attr:`Instruction.names`. ``guard_slot`` and ``callee_slot`` are -1
     where there is none. ``read_slots`` and ``write_slots`` name register slots only. Without a row
-    (``opcode`` None) ``op_class`` is None and the first register counts as read and written.
+    (``opcode`` None) ``op_class`` is None, and the registers of the first operand that has any
+    count as read and written.
     """
 
     opcode: Opcode | None

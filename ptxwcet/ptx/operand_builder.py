@@ -80,8 +80,8 @@ class OperandBuilder:
                 templates.append(self._destination(node))
             else:
                 templates.append(self._source(node))
-        if self.opcode is None:
-            self.writes.extend(self.reads[:1])
+            if self.opcode is None and not self.writes:  # vectors and pairs name several results
+                self.writes.extend(self.reads)
         return tuple(templates)
 
     def call(self, nodes: Sequence[Node]) -> tuple[Template, ...]:

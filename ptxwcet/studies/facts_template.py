@@ -80,7 +80,7 @@ def _head(opened: Opened, count: int) -> list[str]:
 
 
 def _questions_of(kernel: Kernel, opened: Opened) -> _Page:
-    launch, whole = opened.launch_of(kernel), opened.whole(kernel)
+    launch, whole = opened.launch_of_paths(kernel), opened.whole(kernel)
     cfg, forest = build_flow(whole, launch)
     placed = place_facts(whole, cfg, forest, opened.facts_of(kernel))
     questions = find_questions(whole, cfg, forest, launch, placed)

@@ -15,7 +15,7 @@ from ptxwcet.flow.facts.placing import place_facts
 from ptxwcet.flow.graph.cfg import BlockId, ControlFlowGraph
 from ptxwcet.flow.graph.dominance import compute_postdominators
 from ptxwcet.flow.graph.loops import LoopForest
-from ptxwcet.flow.launch import BoundOrigin, PlacedFacts
+from ptxwcet.flow.launch import BoundOrigin, Launch, PlacedFacts
 from ptxwcet.flow.paths.branch_kinds import BranchKind, classify_branches
 from ptxwcet.flow.paths.call_variables import with_variable_registers
 from ptxwcet.flow.paths.diagnostics import OpenDecision
@@ -56,12 +56,14 @@ def describe_flow(request: Request) -> tuple[DescribedKernel | RefusedKernel, ..
     PtxwcetError for input that concerns no single kernel. Cost: a path extraction each.
     """
     opened = open_request(request)
-    return opened.each(lambda kernel: describe_kernel(kernel, opened))
+    return opened.each(
+        lambda kernel: describe_kernel(kernel, opened, opened.launch_of_paths(kernel))
+    )
 
 
-def describe_kernel(kernel: Kernel, opened: Opened) -> DescribedKernel:
+def describe_kernel(kernel: Kernel, opened: Opened, launch: Launch) -> DescribedKernel:
     """What is known of a requested kernel. Raises PtxwcetError for a launch that does not fit."""
-    launch, whole = opened.launch_of(kernel), opened.whole(kernel)
+    whole = opened.whole(kernel)
     cfg, forest = build_flow(whole, launch)
     placed = place_facts(whole, cfg, forest, opened.facts_of(kernel))
     meetings = tuple(compute_postdominators(cfg).immediate)

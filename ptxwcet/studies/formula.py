@@ -50,8 +50,9 @@ def bound_symbolic(request: Request, symbolic: str) -> SymbolicAnswer:
 
     ``symbolic`` is ``n=1..4096``, or ``n`` if its range is stated elsewhere; ``blocks=1..4096`` is
     the number of blocks of the grid. The formula of a block has the value of
-    :func:`ptxwcet.studies.block_bound.bound_file` at every number of the range, or a smaller one
-    where the paths of one value are known less exactly. With a grid, or for blocks, the launch has
+    :func:`ptxwcet.studies.block_bound.bound_file` at every number of the range; a smaller one
+    where the paths of one value are known less exactly, and a larger one where the transactions of
+    an access depend on the parameter. With a grid, or for blocks, the launch has
     a formula too, which may be above the bound of a single value. Raises PtxwcetError for input
     that concerns no single kernel. Cost: independent of the width of the range.
     """

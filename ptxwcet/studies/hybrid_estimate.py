@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 
 from ptxwcet.claims import TimingClaim
 from ptxwcet.compose.analysed import KernelAnalysis
+from ptxwcet.compose.carve_out import require_no_sizes
 from ptxwcet.compose.waves import WaveSchedule
 from ptxwcet.compose.wishes import ANY_GRID, GridWishes
 from ptxwcet.flow.graph.cfg import ControlFlowGraph, build_cfg
@@ -247,12 +248,13 @@ def plan_waves(estimate: HybridEstimate, schedule: WaveSchedule) -> PlannedWaves
 
 
 def _bound_statically(request: Request, kernel: Kernel) -> StaticBound:
-    """The safe bound of a block with the launch facts given."""
+    """The safe bound of a block with the launch facts given. Raises PtxwcetError (PW326)."""
     answer = bound_file(replace(request, kernels=(kernel.name,)))
     row = answer.kernels[0]
     name = answer.machine.name
     if not isinstance(row, KernelAnalysis):
         return StaticBound(name, None, {}, frozenset(), row.diagnostics[0])
+    require_no_sizes(row.launch, row.kernel.span)
     paths = [warp.nodes for piece in row.pieces for warp in piece.paths.warps]
     blocks = frozenset(block for nodes in paths for block in visited_blocks(nodes))
     return StaticBound(name, row.worst.bound.claim, _static_iterations(paths), blocks, None)

@@ -8,13 +8,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 
 from ptxwcet.claims import Guarantee
 from ptxwcet.compose.analysed import PreparedKernel, PreparedPiece
+from ptxwcet.flow.walk.path import visited_blocks
+from ptxwcet.ir.kernel import Instruction
 from ptxwcet.machine.loader import load_machine
+from ptxwcet.machine.model import TimingMeaning
 from ptxwcet.makespan.answer import MakespanAnswer
 from ptxwcet.makespan.effort import Effort
 from ptxwcet.makespan.ilp_model import Constraints
@@ -25,6 +28,7 @@ from ptxwcet.makespan.strings import StringTree, parse_string
 from ptxwcet.studies.opening import Answer, open_request, prepared_kernel
 from ptxwcet.studies.request import Request
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.timing.cost import UNKNOWN_OPCODES, is_charged
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,15 +148,8 @@ def check_options(options: MakespanOptions) -> None:
 def _worst(
     prepared: PreparedKernel, letters: Mapping[str, str], options: MakespanOptions
 ) -> KernelMakespan:
-    """The piece with the largest makespan. Raises PtxwcetError (PW562) for unknown opcodes."""
-    if not all(piece.is_nominal for piece in prepared.pieces):
-        raise PtxwcetError(
-            Diagnostic(
-                "PW562",
-                "an opcode is unknown: nobody knows whether it is an L or a C",
-                help="leave --on-unknown out to see which, and add it to the machine file",
-            )
-        )
+    """The piece with the largest makespan. Raises PtxwcetError (PW562)."""
+    _require_nominal(prepared)
     pieces = [
         KernelMakespan(
             prepared,
@@ -162,6 +159,35 @@ def _worst(
         for piece in prepared.pieces
     ]
     return max(pieces, key=lambda piece: piece.makespan.slots)
+
+
+def _require_nominal(prepared: PreparedKernel) -> None:
+    """Raises PtxwcetError (PW562) for instructions that are charged above the machine's timings."""
+    if all(piece.is_nominal for piece in prepared.pieces):
+        return
+    machine, span = prepared.machine, None
+    if any(UNKNOWN_OPCODES in piece.assumptions for piece in prepared.pieces):
+        message = "an opcode is unknown: nobody knows whether it is an L or a C"
+        remedy = "leave --on-unknown out to see which, and add it to the machine file"
+    elif machine.timing_meaning is not TimingMeaning.EXACT:
+        message = f"the timings of machine {machine.name} are charged above what is measured"
+        remedy = 'take a machine file without timings = "upper"'
+    else:
+        charged = [one for one in _executed(prepared) if is_charged(one, machine)]
+        names = ", ".join(dict.fromkeys(one.mnemonic for one in charged)) or "accesses to memory"
+        message = f"machine {machine.name} charges {names} above what is measured"
+        remedy = "take a machine file whose rows for them are without upper = true"
+        span = charged[0].span if charged else None
+    note = "a makespan is given for instructions at the machine's own timings"
+    raise PtxwcetError(Diagnostic("PW562", message, span, notes=(note,), help=remedy))
+
+
+def _executed(prepared: PreparedKernel) -> Iterator[Instruction]:
+    """The instructions that some warp executes, in the order of the kernel."""
+    paths = (warp.nodes for piece in prepared.pieces for warp in piece.paths.warps)
+    for block in sorted({block for nodes in paths for block in visited_blocks(nodes)}):
+        part = prepared.cfg.blocks[block]
+        yield from prepared.kernel.instructions[part.start : part.end]
 
 
 def _makespan(

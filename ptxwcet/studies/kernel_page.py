@@ -105,7 +105,7 @@ class _Study:
         """Studies a kernel. Raises PtxwcetError for one that cannot even be read."""
         whole = self.opened.whole(kernel)
         attempt = partial(_attempt, whole)
-        flow = attempt(lambda: describe_kernel(kernel, self.opened))
+        flow = attempt(lambda: describe_kernel(kernel, self.opened, self.opened.launch_of(kernel)))
         if isinstance(flow, tuple):
             flow = attempt(lambda: _plain_graph(whole))
         graph = flow

@@ -54,7 +54,7 @@ def study_accesses(request: Request) -> Answer[StudiedAccesses]:
 
 
 def _studied(opened: Opened, kernel: Kernel, machine: Machine) -> StudiedAccesses:
-    whole, launch = opened.whole(kernel), opened.launch_of(kernel)
+    whole, launch = opened.whole(kernel), opened.launch_not_bounded(kernel)
     build_flow(whole, launch)  # refuses what is no legal launch
     accesses = kernel_accesses(whole, launch)
     paid: Mapping[int, int] = {}

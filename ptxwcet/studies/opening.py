@@ -11,12 +11,17 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from ptxwcet.bounds.names import SCHEDULED
 from ptxwcet.compose.analysed import PreparedKernel
+from ptxwcet.compose.carve_out import require_no_sizes
 from ptxwcet.flow.facts.arrays import resolve_arrays
 from ptxwcet.flow.facts.asm_comments import find_marks
 from ptxwcet.flow.facts.cuda_loops import CudaSource
 from ptxwcet.flow.facts.cuda_names import parameter_names
 from ptxwcet.flow.facts.files import read_flow_facts
-from ptxwcet.flow.facts.parameters import parse_parameters, resolve_parameters
+from ptxwcet.flow.facts.parameters import (
+    parse_parameters,
+    refuse_alignment,
+    resolve_parameters,
+)
 from ptxwcet.flow.facts.places import main_file
 from ptxwcet.flow.facts.stated import (
     FactSource,
@@ -154,6 +159,25 @@ class Opened:
         own = self.facts_of(kernel) if facts is None else facts
         return build_launch(kernel, self.request, own, self.launched)
 
+    def launch_not_bounded(self, kernel: Kernel) -> Launch:
+        """The launch of a kernel, of which a study bounds nothing.
+
+        Raises PtxwcetError: PW209 to PW215, PW326 (arrays that are set aside).
+        """
+        launch = self.launch_of(kernel)
+        require_no_sizes(launch, kernel.span)
+        return launch
+
+    def launch_of_paths(self, kernel: Kernel) -> Launch:
+        """The launch of a kernel, of which a study looks at nothing but the paths of warps.
+
+        Raises PtxwcetError as :meth:`launch_not_bounded` does, and PW214 for an option that says
+        how a pointer is aligned.
+        """
+        for fact in parse_parameters(self.request.parameters):
+            refuse_alignment(fact)
+        return self.launch_not_bounded(kernel)
+
     def whole(self, kernel: Kernel) -> Kernel:
         """A kernel with functions in the place of their calls."""
         return inline_calls(kernel, self.module)
@@ -195,7 +219,7 @@ def prepared_kernel(opened: Opened, kernel: Kernel, machine: Machine) -> Prepare
     """What the warps of a requested kernel execute on a machine. Raises PtxwcetError."""
     return prepare_kernel(
         opened.whole(kernel),
-        opened.launch_of(kernel),
+        opened.launch_not_bounded(kernel),
         machine,
         opened.facts_of(kernel),
         unknown_at_worst=opened.request.unknown_at_worst,
@@ -343,8 +367,15 @@ def _check_against_launch(
     fact: ParameterFact,
     names: Sequence[str] | None,
 ) -> None:
-    """Raises PtxwcetError (PW426) for a parameter that a launch file gives another value."""
+    """Raises PtxwcetError (PW426) for a parameter that a launch file gives another value, or a
+    larger array.
+    """
     stated = resolve_parameters(launch.kernel, (fact,), names)
+    for key, size in stated.sizes.items():
+        held = launch.array_bytes(key)
+        if size < held:
+            shown = f"an array of {held:,} bytes"
+            raise _contradiction(fact.source.name, launch.argument_place(key), shown)
     for key in (*stated.values, *stated.ranges):
         place = launch.argument_place(key)
         if key not in launch.scalars:

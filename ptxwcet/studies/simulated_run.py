@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from ptxwcet.compose.analysed import PreparedKernel, PreparedPiece
+from ptxwcet.compose.carve_out import require_no_sizes
 from ptxwcet.ir.kernel import Module
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.machine.model import Machine
@@ -101,9 +102,12 @@ def _prepare(
     """What the warps of each kernel execute: as it was executed, or as the analysis finds it."""
     if executed:
         try:
-            yield prepare_launch(request, module, machine)
+            prepared = prepare_launch(request, module, machine)
         except RefusedLaunch as refused:
             yield RefusedKernel(refused.kernel, refused.diagnostics)
+        else:
+            require_no_sizes(prepared.launch, prepared.kernel.span)
+            yield prepared
         return
     opened = open_request(request, module)
     yield from opened.each(lambda kernel: prepared_kernel(opened, kernel, machine))

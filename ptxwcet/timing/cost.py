@@ -29,7 +29,8 @@ Cost = TimedInstruction | Barrier | Diagnostic | None
 UNKNOWN_OPCODES = Assumption(
     "unknown-opcodes-bounded",
     "an opcode without a row is one instruction, no slower than the machine's slowest row, on one "
-    "of its units or on a unit of its own; it is neither a barrier nor a branch",
+    "of its units or on a unit of its own; it is neither a barrier nor a branch, and writes no "
+    "registers but those of its first operand",
     AssumptionState.ASSUMED,
     "--on-unknown worst",
 )

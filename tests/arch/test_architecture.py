@@ -77,11 +77,11 @@ LIBRARIES = {
 # Lines of Python. Whoever raises one says why in the commit.
 MOST_LINES = {
     "bounds": 2_180,
-    "cli": 4_655,
-    "compose": 1_360,
+    "cli": 4_660,
+    "compose": 1_375,
     "emulator": 7_900,
     "flow.certificates": 1_510,
-    "flow.facts": 2_440,
+    "flow.facts": 2_445,
     "flow.graph": 1_370,
     "flow.paths": 1_820,
     "flow.shapes": 1_110,
@@ -100,7 +100,7 @@ MOST_LINES = {
     "report": 8_725,
     "reproduce": 2_505,
     "simulator": 4_615,
-    "studies": 5_980,
+    "studies": 6_050,
     "support": 2_300,
     "timing": 2_700,
     "trace": 1_180,

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
-from parsing import parse_kernel
+from answers import only_refusal
+from parsing import parse_kernel, parse_text
 from refusals import refusals_of
 
 from ptxwcet.ir.kernel import Instruction
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.machine.model import OpTiming
+from ptxwcet.studies.request import Request
 from ptxwcet.support.diagnostics import Diagnostic
 from ptxwcet.timing.cost import (
     Cost,
@@ -226,3 +229,42 @@ def test_charging_unknown_opcodes_is_recorded() -> None:
     assert len(costs.nodes(1, instructions[1])) == len(MACHINE.units)
     assert costs.charged_unknown
     costs.raise_refusals()
+
+
+RESULTS = """.version 7.0
+.target sm_70
+.address_size 64
+.visible .entry k(.param .u32 n)
+{
+.reg .b32 %r<9>; .reg .pred %p<3>;
+mov.u32 %r1, 0; mov.u32 %r5, 0;
+L: add.u32 %r1, %r1, 1;
+WRITING
+setp.lt.u32 %p1, %r1, 10;
+@%p1 bra L;
+ret;
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("writing", "writes"),
+    [
+        ("foo.b32 %r1, %r5;", ("%r1",)),
+        ("foo.b32 {%r2, %r1}, %r5;", ("%r2", "%r1")),
+        ("foo.b32 %r2|%r1, %r5;", ("%r2", "%r1")),
+        ("@%p1 foo.b32 {%r2, %r1}, %r5;", ("%r2", "%r1")),
+        ("foo.b32 4, %r1, %r5;", ("%r1",)),
+    ],
+)
+def test_an_unknown_opcode_may_write_all_of_its_first_operand(
+    tmp_path: Path, writing: str, writes: tuple[str, ...]
+) -> None:
+    text = RESULTS.replace("WRITING", writing)
+    (kernel,) = parse_text(text).kernels
+    (unknown,) = (one for one in kernel.instructions if not one.is_known)
+    assert unknown.writes == writes
+    path = tmp_path / "loop.ptx"
+    path.write_text(text, encoding="utf-8")
+    (problem, *_) = only_refusal(Request(str(path), block="32", unknown_at_worst=True)).diagnostics
+    assert problem.code == "PW203"  # nobody knows how often the loop runs

@@ -255,6 +255,23 @@ def test_kernels_without_one_string() -> None:
     assert "error[PW562]" in err
 
 
+@pytest.mark.parametrize(
+    ("name", "machine", "cause"),
+    [
+        ("sgemm_cp_async", "orin-ecrts2025-memory", "charges cp.async.ca.shared.global above"),
+        ("sgemm_naive", "titan-v", "the timings of machine titan-v are charged above"),
+    ],
+)
+def test_timings_that_are_charged_are_the_cause(name: str, machine: str, cause: str) -> None:
+    sizes = (one for axis in "MNK" for one in ("--param", f"{axis}=64"))
+    said = ("--block", "32x32", "--grid", "1", *sizes, "--machine", machine, *ONE)
+    code, _, err = run(str(SAMPLES / f"{name}.ptx"), *said)
+    assert code == 1
+    assert "error[PW562]" in err
+    assert cause in err
+    assert "unknown" not in err
+
+
 def instruction(unit: str) -> TimedInstruction:
     return TimedInstruction(unit, 1, 1)
 

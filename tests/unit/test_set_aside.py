@@ -9,6 +9,7 @@ import pytest
 from answers import only_answer, only_refusal
 from parsing import parse_text
 from places import PACKAGE, SAMPLES
+from programs import run_program
 
 from ptxwcet.claims import AssumptionState
 from ptxwcet.compose.launch_bound import LaunchBound
@@ -136,6 +137,44 @@ def test_latencies_have_the_cache(tmp_path: Path) -> None:
     assert (plain.cycles_per_1024_sectors, carved.cycles_per_1024_sectors) == (MEMORY, 101)
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("simulate", "--policy", "lrr"),
+        ("makespan", "--load-store", "1", "--cores", "1"),
+        ("memory",),
+        ("phases",),
+        ("cfg",),
+        ("facts",),
+    ],
+    ids=" ".join,
+)
+@pytest.mark.parametrize("kind", ["bytes:4096", "align:16"])
+def test_what_a_command_does_not_use_is_refused(
+    tmp_path: Path, command: tuple[str, ...], kind: str
+) -> None:
+    name, *options = command
+    has_machine = name not in ("cfg", "facts")
+    machine = ("--machine", machine_file(tmp_path)) if has_machine else ()
+    sizes = (one for axis in "MNK" for one in ("--param", f"{axis}=64"))
+    said = ("--block", "32x32", "--grid", "2x2", *sizes, "--param", f"A={kind}")
+    file = str(SAMPLES / "sgemm_naive.ptx")
+    code, _, err = run_program(name, file, *said, *machine, *options)
+    if kind == "bytes:4096":
+        assert (code, "error[PW326]" in err) == (1, True), err
+    else:
+        assert ("error[PW214]" in err) == (not has_machine), err
+
+
+def test_the_array_of_a_launch_file_is_no_larger(tmp_path: Path) -> None:
+    launch_file, said = SAMPLES / "launches/sgemm_naive.toml", ("--machine", machine_file(tmp_path))
+    file = str(SAMPLES / "sgemm_naive.ptx")
+    for size, code in ((64, 1), (1 << 20, 0)):
+        stated = ("--launch", launch_file, "--param", f"A=bytes:{size}")
+        ended = run_program("bound", file, *stated, *said)
+        assert (ended.code, "error[PW426]" in ended.err) == (code, bool(code)), ended.err
+
+
 KEPT = """
 .version 7.0
 .target sm_70
@@ -162,6 +201,8 @@ KEPT = """
         ("ld.global.f32 %f1, [%rd2];", False, True),
         ("ld.global.f32 %f1, [%rd7];", False, True),  # either of both
         ("ld.global.f32 %f1, [%rd6];", False, False),  # q, made of p and a distance
+        ("ld.param.u32 %r2, [p]; ld.global.f32 %f1, [%r2];", False, False),  # half of p
+        ("ld.param.u32 %r2, [p+4]; ld.global.f32 %f1, [%r2];", False, False),
         ("ld.volatile.global.f32 %f1, [%rd4];", False, False),
         ("ld.global.cv.f32 %f1, [%rd4];", False, False),
         ("ld.global.cs.f32 %f1, [%rd4];", False, False),

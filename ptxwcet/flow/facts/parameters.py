@@ -201,6 +201,14 @@ def _alignment(parameter: Parameter, fact: ParameterFact, text: str) -> Alignmen
     return Alignment(size)
 
 
+def refuse_alignment(fact: ParameterFact) -> None:
+    """Raises PtxwcetError (PW214) for an alignment, where accesses to memory are not counted."""
+    prefix, separator, _ = fact.text.partition(":")
+    if separator and prefix.strip() == _ALIGN:
+        message = "how a pointer is aligned says how many sectors accesses take: none are counted"
+        raise _refused(fact, message, "leave it out here")
+
+
 def _array_size(parameter: Parameter, fact: ParameterFact, text: str) -> ArraySize:
     """Of the array that a pointer leads to."""
     is_short = re.fullmatch(r"[0-9]{1,15}", text, re.ASCII)

@@ -267,7 +267,9 @@ class _Pointers:
         first, behind = access.span
         name = base.name if isinstance(base, SymbolRef) else ""
         if first >= 0 and behind <= self._sizes.get(name, 0):
-            return frozenset({name} & self._pointers)
+            own = frozenset({name} & self._pointers)
+            is_whole = access.bits == 8 * self._sizes[name]
+            return own if is_whole or not own else _made(own)  # half a pointer leads elsewhere
         return frozenset({_ANYWHERE}) if access.bits >= _POINTER_BITS else _NOWHERE
 
 

@@ -97,7 +97,7 @@ MOST_LINES = {
     "memory": 1_905,
     "ptx": 3_510,
     "pwcet": 2_580,
-    "report": 8_725,
+    "report": 8_733,
     "reproduce": 2_505,
     "simulator": 4_615,
     "studies": 6_050,

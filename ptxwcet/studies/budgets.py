@@ -110,7 +110,7 @@ class Checks:
         of = self.budget_of or (BLOCK if launch is None else KERNEL)
         most = self.budget.cycles(clock_mhz)
         claim = block if of == BLOCK else launch
-        if not isinstance(claim, TimingClaim):
+        if not isinstance(claim, TimingClaim) or (of == BLOCK and _has_co_runner(launch)):
             return Judgement(self.budget, most, of, None, Verdict.NO_BOUND)
         if claim.cycles > most:
             verdict = Verdict.OVER
@@ -140,7 +140,7 @@ class Checks:
         failed = []
         judgement = self.judge(block, launch, clock_mhz)
         if judgement is not None and judgement.verdict is Verdict.NO_BOUND:
-            failed.append(_no_bound(kernel, launch))
+            failed.append(_no_bound(kernel, launch, judgement.of))
         elif judgement is not None and judgement.verdict is Verdict.OVER:
             failed.append(_over(kernel, judgement))
         claims = [block, *([launch] if isinstance(launch, TimingClaim) else [])]
@@ -169,6 +169,13 @@ def _launch_claim(row: KernelAnalysis) -> TimingClaim | Refusal | None:
     return launched if launched is None or isinstance(launched, Refusal) else launched.claim
 
 
+def _has_co_runner(launch: TimingClaim | Refusal | None) -> bool:
+    """Whether others use the memory of the GPU: the bound of a block counts nobody else there."""
+    return isinstance(launch, TimingClaim) and any(
+        assumption.key == "co-runner" for assumption in launch.assumptions
+    )
+
+
 def _over(kernel: Kernel, judgement: Judgement) -> Diagnostic:
     assert judgement.claim is not None, "what is over has a bound"
     what = "bound" if judgement.of == BLOCK else "bound of the launch"
@@ -179,7 +186,12 @@ def _over(kernel: Kernel, judgement: Judgement) -> Diagnostic:
     return Diagnostic("PW520", f"kernel {kernel.readable}: {message}", kernel.span)
 
 
-def _no_bound(kernel: Kernel, launch: TimingClaim | Refusal | None) -> Diagnostic:
+def _no_bound(kernel: Kernel, launch: TimingClaim | Refusal | None, of: str) -> Diagnostic:
+    if of == BLOCK:
+        what = "the bound of a block counts nobody else at the memory, and --co-runner says others"
+        message = f"kernel {kernel.readable}: no bound to compare with the budget: {what}"
+        remedy = "compare the bound of the launch: leave --budget-of block out"
+        return Diagnostic("PW522", message, kernel.span, help=remedy)
     reason = launch.reason if isinstance(launch, Refusal) else "its grid is not known"
     return Diagnostic(
         "PW522",

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from places import SAMPLES
+from programs import run_program
 
 import ptxwcet
 from ptxwcet.bounds.explanation import explain_safe
@@ -229,3 +230,14 @@ def test_without_a_grid_others_are_not_left_out_in_silence(more: list[str]) -> N
     arguments += [] if "--symbolic" in more else ["--param", "n=1000"]
     result = CliRunner().invoke(commands, [*arguments, "--co-runner", "65536,2", *more])
     assert "PW323" in result.output
+
+
+def test_a_block_s_budget_is_not_judged_where_others_use_the_memory() -> None:
+    """The bound of a block says that it has the memory alone, which --co-runner denies."""
+    arguments = [str(SAMPLES / "vector_add.ptx"), "--block", "256", "--grid", "4"]
+    arguments += ["--param", "n=1000", "--machine", "titan-v", "--budget", "1000000"]
+    others = ["--co-runner", "65536,20"]
+    for more in (["--budget-of", "block"], [], others):
+        assert "PW522" not in run_program(*arguments, *more).err
+    ended = run_program(*arguments, *others, "--budget-of", "block")
+    assert (ended.code, "PW522" in ended.err) == (1, True)

@@ -19,6 +19,7 @@ from ptxwcet.cli.paths import (
     PTX_FILES,
     InputFile,
 )
+from ptxwcet.flow.launch import parse_dim3
 from ptxwcet.machine.loader import DEFAULT_MACHINE
 from ptxwcet.studies.budgets import Budget, NotABudget, parse_budget
 from ptxwcet.studies.request import MOST_INSTRUCTIONS
@@ -63,6 +64,13 @@ UNKNOWN_OPCODES: Option = click.option(
     show_default=True,
     help="An opcode without a row: refuse, or charge the machine's slowest row.",
 )
+
+
+def _checked_size(_: click.Context, option: click.Parameter, text: str | None) -> str | None:
+    """The size as it is given, if it is one: no file is read for a mistake (PW210)."""
+    if text is not None and option.name is not None:
+        parse_dim3(text, option.name)
+    return text
 
 
 def _budget(_: click.Context, option: click.Parameter, text: str | None) -> Budget | None:
@@ -144,8 +152,12 @@ _LAUNCH = (
         metavar="TEXT",
         help="FILE is CUDA source: more options of nvcc, for example '-Iinclude -DN=4'.",
     ),
-    click.option("--block", help="Threads of a block: 256, 32x8, 8x8x4.  [default: .reqntid]"),
-    click.option("--grid", help="Blocks of the grid.  [default: any grid]"),
+    click.option(
+        "--block",
+        callback=_checked_size,
+        help="Threads of a block: 256, 32x8, 8x8x4.  [default: .reqntid]",
+    ),
+    click.option("--grid", callback=_checked_size, help="Blocks of the grid.  [default: any grid]"),
     click.option(
         "--param",
         "parameters",

@@ -77,7 +77,7 @@ LIBRARIES = {
 # Lines of Python. Whoever raises one says why in the commit.
 MOST_LINES = {
     "bounds": 2_180,
-    "cli": 4_660,
+    "cli": 4_672,
     "compose": 1_375,
     "emulator": 7_900,
     "flow.certificates": 1_510,

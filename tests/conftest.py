@@ -28,6 +28,18 @@ _SLOW = frozenset(
         *("facts_command", "input_sizes", "instrument_text", "isa_coverage", "names_for_people"),
         *("pwcet_claims", "pwcet_command", "pwcet_study", "selftest_command", "smt"),
         *("launch_formulas", "random_grids", "symbolic_command"),
+        *("annotation", "attack_benchmark", "attacks", "check_command", "check_formats"),
+        *("containers", "difference", "dossier", "explanation", "extras", "fact_conflicts"),
+        *(
+            "internal_errors",
+            "library",
+            "makespan_command",
+            "nasty_names",
+            "new_machine",
+            "readable_names",
+        ),
+        *("report_formats", "report_page", "report_page_browser", "reproduce", "sequences"),
+        *("semantic_mutants", "tracing"),
         *("command_table", "tutorials"),
     )
 )
@@ -90,15 +102,27 @@ _EVERY = {
 }
 
 
+def _is_fast(path: Path) -> bool:
+    folder, name = path.parent.name, path.name
+    return (folder in _FOLDERS and name not in _SLOW) or (folder == "oracle" and name in _ORACLES)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Files without fast tests are not even read where only these are asked for."""
+    is_test = collection_path.name.startswith("test_")
+    only_fast = config.option.markexpr == "fast"
+    return True if only_fast and is_test and not _is_fast(collection_path) else None
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     cases: Counter[tuple[str, str]] = Counter()
     for item in items:
-        folder, name = Path(item.fspath).parent.name, Path(item.fspath).name
+        name = item.path.name
         test = item.name.partition("[")[0]
         number, every = cases[name, test], _EVERY.get(name, {}).get(test, 1)
         cases[name, test] += 1
         if number % every:
             item.add_marker(pytest.mark.thorough)
             continue
-        if (folder in _FOLDERS and name not in _SLOW) or (folder == "oracle" and name in _ORACLES):
+        if _is_fast(item.path):
             item.add_marker(pytest.mark.fast)

@@ -38,7 +38,14 @@ _SLOW = frozenset(
             "new_machine",
             "readable_names",
         ),
-        *("report_formats", "report_page", "report_page_browser", "reproduce", "sequences"),
+        *(
+            "readable_names",
+            "report_formats",
+            "report_page",
+            "report_page_browser",
+            "reproduce",
+            "sequences",
+        ),
         *("semantic_mutants", "tracing"),
         *("command_table", "tutorials"),
     )

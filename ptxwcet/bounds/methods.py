@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 from ptxwcet.bounds.analysis import BlockAnalysis
 from ptxwcet.bounds.gub import bound_gub
 from ptxwcet.bounds.lower import bound_lower
-from ptxwcet.bounds.names import GROUP, OWN_NAMES, SAFE_NAME
+from ptxwcet.bounds.names import OWN_NAMES, SAFE_NAME
 from ptxwcet.bounds.outcome import Outcome
 from ptxwcet.bounds.safe import bound_safe
 from ptxwcet.claims import Assumption, AssumptionState, Refusal
-from ptxwcet.support.plugins import Plugin, plugins
+from ptxwcet.support.plugins import BOUND_METHODS, Plugin, plugins
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ METHODS: tuple[BoundMethod, ...] = (
 
 def all_methods() -> tuple[BoundMethod, ...]:
     """The methods that come with the tool, and those of other packages, under other names."""
-    others = (one for one in plugins(GROUP) if one.name not in OWN_NAMES)
+    others = (one for one in plugins(BOUND_METHODS) if one.name not in OWN_NAMES)
     return (*METHODS, *(_plugged_in(one) for one in others))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ptxwcet.support.plugins import plugins
+from ptxwcet.support.plugins import BOUND_METHODS, plugins
 
 SAFE_NAME = "safe"
 SCHEDULED = "scheduled"
@@ -11,13 +11,10 @@ SCHEDULED = "scheduled"
 OWN_NAMES = (SAFE_NAME, "gub", "lower")
 """The methods that come with the tool, in the registry's order (methods.py)."""
 
-GROUP = "ptxwcet.bound_methods"
-"""The entry points by which other packages bring methods."""
-
 
 def other_names() -> tuple[str, ...]:
     """The names of the methods of other packages. Nothing of them is imported."""
-    return tuple(one.name for one in plugins(GROUP) if one.name not in OWN_NAMES)
+    return tuple(one.name for one in plugins(BOUND_METHODS) if one.name not in OWN_NAMES)
 
 
 def names_to_report() -> tuple[str, ...]:

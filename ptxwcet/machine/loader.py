@@ -8,6 +8,7 @@ Problems are PW301 (no such machine), PW302 (unreadable), PW303 (TOML syntax), P
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -38,8 +39,8 @@ from ptxwcet.machine.model import (
     TimingMeaning,
 )
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
-from ptxwcet.support.input_files import MOST_TOML_BYTES, read_text
-from ptxwcet.support.plugins import plugins
+from ptxwcet.support.input_files import MOST_TOML_BYTES, is_input, read_text, supplied_inputs
+from ptxwcet.support.plugins import MACHINES, plugins
 from ptxwcet.support.source import SourceFile
 from ptxwcet.support.toml_places import NotToml, parse_toml
 from ptxwcet.warp.program import Scoreboard
@@ -52,7 +53,6 @@ coalesced and free of bank conflicts costs what it costs there, and nothing else
 """
 
 _MODELS = Path(__file__).parent / "models"
-_GROUP = "ptxwcet.machines"
 
 
 def machine_names() -> tuple[str, ...]:
@@ -61,7 +61,7 @@ def machine_names() -> tuple[str, ...]:
     Those are entry points of the group ``ptxwcet.machines`` (docs/machine-files.md).
     """
     own = tuple(sorted(path.stem for path in _MODELS.glob("*.toml")))
-    return (*own, *(one.name for one in plugins(_GROUP) if one.name not in own))
+    return (*own, *(one.name for one in plugins(MACHINES) if one.name not in own))
 
 
 def load_machine(name_or_path: str = DEFAULT_MACHINE, memory_latency: int | None = None) -> Machine:
@@ -92,8 +92,11 @@ def load_tables(name_or_path: str, memory_latency: int | None = None) -> Table:
 
 def _read(name_or_path: str) -> tuple[SourceFile, Table]:
     path = find_machine_file(name_or_path)
+    is_known = name_or_path in machine_names()
     try:
-        text = read_text(path, MOST_TOML_BYTES)
+        # a machine that comes with a package is read from there, whatever the inputs are
+        with supplied_inputs(None) if is_known else contextlib.nullcontext():
+            text = read_text(path, MOST_TOML_BYTES)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise PtxwcetError(
@@ -113,7 +116,7 @@ def find_machine_file(name_or_path: str) -> Path:
         return _known_file(name_or_path)
     path = Path(name_or_path)
     try:
-        if path.is_file():
+        if is_input(path):
             return path
     except (OSError, ValueError):
         pass
@@ -140,7 +143,7 @@ def _known_file(name: str) -> Path:
     own = _MODELS / f"{name}.toml"
     if own.is_file():
         return own
-    (plugin,) = (one for one in plugins(_GROUP) if one.name == name)
+    (plugin,) = (one for one in plugins(MACHINES) if one.name == name)
     try:
         return Path(plugin.load())
     except Exception as error:

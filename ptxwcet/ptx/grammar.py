@@ -35,7 +35,7 @@ STARTS = (
 @cache
 def grammar() -> Lark:
     """The LALR parser for all start rules. Cost: 0.02 s from the cache, 0.1 s otherwise; once."""
-    text = _grammar_text()
+    text = grammar_text()
     return Lark(
         text,
         parser="lalr",
@@ -74,7 +74,7 @@ def keywords() -> frozenset[str]:
 @cache
 def directive_words() -> frozenset[str]:
     """Every word with a dot that the grammar spells out: ``.reg``, ``.global``, ``.maxntid`` ..."""
-    return frozenset(re.findall(r"\.[a-z_]+\b", _grammar_text()))
+    return frozenset(re.findall(r"\.[a-z_]+\b", grammar_text()))
 
 
 @cache
@@ -114,7 +114,7 @@ def terminal_text(name: str) -> str:
     return f"'{pattern.value}'" if isinstance(pattern, lark.lexer.PatternStr) else name.lower()
 
 
-def _grammar_text() -> str:
+def grammar_text() -> str:
     """The file beside this module in an installed wheel, in ``grammar/`` in a checkout."""
     here = Path(__file__).resolve()
     installed = here.with_name("ptx.lark")

@@ -43,6 +43,7 @@ from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError, internal_error
 from ptxwcet.support.input_files import (
     MOST_DATA_BYTES,
     MOST_TEXT_BYTES,
+    are_supplied,
     open_input,
     read_bytes,
     read_text,
@@ -450,7 +451,9 @@ def _source_of_lines(kernel: Kernel) -> str | None:
     if isinstance(kernel, UnreadKernel) or (file := main_file(kernel)) is None:
         return None
     path = Path(file)
-    if not path.is_absolute() or Path.cwd() not in path.resolve().parents:
+    if not path.is_absolute():
+        return None
+    if not are_supplied() and Path.cwd() not in path.resolve().parents:
         return None
     try:
         return read_text(path, MOST_TEXT_BYTES, "replace")

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ptxwcet.support.input_files import MOST_DATA_BYTES, open_input
+from ptxwcet.support.input_files import MOST_DATA_BYTES, are_supplied, open_input
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -24,6 +24,9 @@ def load_array(path: str | os.PathLike[str]) -> Array:
         if file.read(6) != np.lib.format.MAGIC_PREFIX:
             raise ValueError("it is no .npy file")
     try:
+        if are_supplied():
+            with open_input(path, MOST_DATA_BYTES) as file:
+                return np.array(np.load(file, allow_pickle=False))
         mapped = np.load(path, mmap_mode="r", allow_pickle=False)
         return np.array(mapped)
     except (

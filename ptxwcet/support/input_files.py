@@ -4,13 +4,22 @@ A device, a pipe or a file of another kind has no end that can be known beforeha
 read twice (once for their digest); a huge file is nearly always the wrong file. Both are refused
 before a byte is read, as an ``OSError`` whose ``strerror`` says why, so that callers treat them as
 they treat a file that is missing.
+
+Inputs can be supplied instead (:func:`supplied_inputs`): then they are read from memory, and no
+other file is. So what is analysed is what was hashed, and a computer that does not have the files
+reads the same.
 """
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import io
 import os
 import stat
+from collections.abc import Iterator, Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import IO
 
 MOST_TEXT_BYTES = 64 << 20
@@ -24,12 +33,75 @@ MOST_DATA_BYTES = 1 << 32
 """Largest file of data: arrays, measurements, dumps, traces."""
 
 
+@dataclass(frozen=True, slots=True)
+class SuppliedInputs:
+    """Input files by their paths as they are opened, and the working directory that they are of."""
+
+    files: Mapping[str, bytes]
+    folder: str
+
+
+_supplied: ContextVar[SuppliedInputs | None] = ContextVar("supplied", default=None)
+_noted: ContextVar[set[str] | None] = ContextVar("noted", default=None)
+
+
+@contextlib.contextmanager
+def supplied_inputs(supplied: SuppliedInputs | None) -> Iterator[None]:
+    """Meanwhile there are no input files but these; with None they are the system's, unnoted."""
+    tokens = _supplied.set(supplied), _noted.set(None)
+    try:
+        yield
+    finally:
+        _supplied.reset(tokens[0])
+        _noted.reset(tokens[1])
+
+
+@contextlib.contextmanager
+def noted_inputs() -> Iterator[set[str]]:
+    """The paths of the input files that are asked for meanwhile, whether they are there or not."""
+    noted: set[str] = set()
+    token = _noted.set(noted)
+    try:
+        yield noted
+    finally:
+        _noted.reset(token)
+
+
+def are_supplied() -> bool:
+    """Whether input files are supplied instead of the system's."""
+    return _supplied.get() is not None
+
+
+def working_folder() -> str:
+    """The working directory, or the one that supplied inputs are of."""
+    supplied = _supplied.get()
+    return os.getcwd() if supplied is None else supplied.folder
+
+
+def is_input(path: str | os.PathLike[str]) -> bool:
+    """Whether there is a regular file of that path. Raises OSError, ValueError as the system."""
+    name = os.fspath(path)
+    if (supplied := _supplied.get()) is not None:
+        return name in supplied.files
+    if (noted := _noted.get()) is not None:
+        noted.add(name)
+    return os.path.isfile(name)
+
+
 def open_input(path: str | os.PathLike[str], most: int) -> IO[bytes]:
     """A regular file of at most ``most`` bytes, open for reading.
 
     Raises OSError: that of the system, or one that says that it is no regular file or too large.
     """
     name = os.fspath(path)
+    if (supplied := _supplied.get()) is not None:
+        if name not in supplied.files:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
+        if len(supplied.files[name]) > most:
+            raise _too_large(most, name)
+        return io.BytesIO(supplied.files[name])
+    if (noted := _noted.get()) is not None:
+        noted.add(name)
     if "\0" in name:
         raise OSError(errno.EINVAL, "a path cannot hold a zero byte", name)
     # without O_NONBLOCK, opening a pipe waits for someone who writes into it

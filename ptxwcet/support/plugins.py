@@ -1,7 +1,7 @@
 """What other packages plug in, by the entry points of their metadata.
 
-Two groups are known: ``ptxwcet.machines`` (an entry is the path of a machine file) and
-``ptxwcet.bound_methods`` (an entry is a :class:`~ptxwcet.bounds.methods.BoundMethod`).
+An entry of :data:`MACHINES` is the path of a machine file, one of :data:`BOUND_METHODS` a
+:class:`~ptxwcet.bounds.methods.BoundMethod`.
 """
 
 from __future__ import annotations
@@ -10,6 +10,9 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
+
+MACHINES, BOUND_METHODS = "ptxwcet.machines", "ptxwcet.bound_methods"
+GROUPS = (MACHINES, BOUND_METHODS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+
+from ptxwcet.support.input_files import working_folder
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -85,7 +86,7 @@ def readable_paths(paths: Iterable[str]) -> dict[str, str]:
     A path below the working directory is shown as it is from there, another absolute one by its
     name, with as many folders as tell it from the others. Cost: linear but for equal names.
     """
-    here = os.getcwd().rstrip("/") + "/"
+    here = working_folder().rstrip("/") + "/"
     names: dict[str, str] = {}
     foreign: dict[str, list[str]] = {}
     for path in dict.fromkeys(paths):

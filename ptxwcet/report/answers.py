@@ -1,0 +1,173 @@
+"""What comes of one kernel with one launch on one machine, as plain data that can be kept.
+
+``ptxwcet check --cache`` and ``ptxwcet sweep`` keep such answers under the keys of
+:mod:`ptxwcet.studies.inputs`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from ptxwcet.claims import Guarantee
+from ptxwcet.report.build import build_report
+from ptxwcet.report.head import Refused, diagnostic_row
+from ptxwcet.report.model import BoundedKernel
+from ptxwcet.report.reading import read_as
+from ptxwcet.studies.block_bound import bound_file
+from ptxwcet.studies.check_plan import recent_module
+from ptxwcet.studies.request import Request
+from ptxwcet.support.demangling import readable_names
+from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError, internal_error
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceRow:
+    """Where a kernel is declared."""
+
+    file: str
+    line: int
+    column: int
+
+
+@dataclass(frozen=True, slots=True)
+class KeptAnswer:
+    """The bound of a kernel or its refusal, without a verdict on a budget.
+
+    ``memory_latency_cycles`` and ``clock_mhz`` are the machine's, None if that cannot be read;
+    ``place`` is None for a refusal.
+    """
+
+    answer: BoundedKernel | Refused
+    memory_latency_cycles: int | None = None
+    clock_mhz: int | None = None
+    place: PlaceRow | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """The answer as plain data; :meth:`from_json` reads it back."""
+        return asdict(self)
+
+    @staticmethod
+    def from_json(data: object) -> KeptAnswer:
+        """The answer that ``to_json`` made. Raises NotAReport."""
+        return read_as(KeptAnswer, data)
+
+
+def answer_kernel(request: Request) -> KeptAnswer:
+    """What comes of a request for one kernel; it raises nothing that an analysis raises.
+
+    Cost: that of the bound.
+    """
+    try:
+        found = bound_file(request, recent_module(request))
+        failures: list[Diagnostic] = []
+        (kernel,) = build_report(found, failures, source=request.source).kernels
+    except PtxwcetError as error:
+        return KeptAnswer(refused(request, *error.diagnostics))
+    except Exception as error:
+        return KeptAnswer(refused(request, internal_error(error, whose(request))))
+    place = None
+    if not isinstance(kernel, Refused) and (span := found.answered[0].kernel.span) is not None:
+        place = PlaceRow(span.source.name, span.line, span.column)
+    machine = found.machine
+    return KeptAnswer(kernel, machine.memory_latency_cycles, machine.clock_mhz, place)
+
+
+def refused(request: Request, *diagnostics: Diagnostic) -> Refused:
+    """The refusal of a request for one kernel."""
+    (name,) = request.kernels or ("",)
+    return Refused(name, readable_names([name])[name], tuple(map(diagnostic_row, diagnostics)))
+
+
+def whose(request: Request) -> str:
+    """Whose answer it is, for a message: ``kernel scan of scan.ptx``."""
+    return " of ".join((*(f"kernel {name}" for name in request.kernels), request.path))
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """An answer in a row of a table: columns of the same names (docs/sweeps.md).
+
+    ``outcome`` is bounded, refused or failed; ``cycles``, ``seconds`` and ``guarantee`` are those
+    of the launch if there is a grid, else of a block, as ``of`` says; ``code`` and ``message`` are
+    the first reason why there is no bound.
+    """
+
+    kernel: str
+    readable: str
+    memory_latency: int | None
+    block: str
+    grid: str | None
+    outcome: str
+    of: str | None = None
+    cycles: int | None = None
+    seconds: float | None = None
+    guarantee: str | None = None
+    block_cycles: int | None = None
+    launch_cycles: int | None = None
+    assumptions: str | None = None
+    code: str | None = None
+    message: str | None = None
+
+
+def summarise(request: Request, kept: KeptAnswer) -> Summary:
+    """The row of an answer."""
+    answer = kept.answer
+    if isinstance(answer, Refused):
+        first = answer.diagnostics[0]
+        return not_answered(
+            request, first.code, first.message, "refused", answer, kept.memory_latency_cycles
+        )
+    block, launch, clock = answer.bound_cycles, answer.launch, kept.clock_mhz
+    head = (answer.kernel, answer.readable, kept.memory_latency_cycles, _size(answer.block))
+    keys = {one.key for one in answer.assumptions}
+    if answer.grid is None:
+        cycles, guarantee = block, answer.guarantee
+    elif launch is not None:
+        cycles = launch.cycles
+        guarantee = max((answer.guarantee, launch.guarantee), key=lambda one: Guarantee(one).rank)
+        keys |= {one.key for one in launch.assumptions}
+    else:
+        unbounded = (_size(answer.grid), "refused")
+        why = answer.launch_not_bounded
+        return Summary(*head, *unbounded, block_cycles=block, code="PW800", message=why)
+    return Summary(
+        *head,
+        None if answer.grid is None else _size(answer.grid),
+        "bounded",
+        "block" if answer.grid is None else "launch",
+        cycles,
+        None if clock is None else cycles / (clock * 1e6),
+        guarantee,
+        block,
+        None if launch is None else launch.cycles,
+        " ".join(sorted(keys)),
+    )
+
+
+def not_answered(
+    request: Request,
+    code: str,
+    message: str,
+    outcome: str,
+    answer: Refused | None = None,
+    memory_latency: int | None = None,
+) -> Summary:
+    """The row of a request without an answer: what was asked, and why there is none."""
+    (name,) = request.kernels or ("",)
+    return Summary(
+        answer.kernel if answer is not None else name,
+        answer.readable if answer is not None else readable_names([name])[name],
+        memory_latency,
+        request.block or "",
+        request.grid,
+        outcome,
+        code=code,
+        message=message,
+    )
+
+
+def _size(size: tuple[int, int, int]) -> str:
+    """``32x8`` for (32, 8, 1): as it is said on the command line."""
+    most = max((place for place, count in enumerate(size) if count > 1), default=0)
+    return "x".join(map(str, size[: most + 1]))

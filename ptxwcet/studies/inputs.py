@@ -1,0 +1,207 @@
+"""Which files an answer rests on, and the key that answers are kept under.
+
+A key is the SHA-256 of all that an answer depends on: what is asked (the fields of the request),
+the bytes of every file that is read for it, the installation. Two requests of one key have one
+answer; a changed kernel, fact, machine or version of the tool has another key.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+
+from ptxwcet.compose.wishes import ANY_GRID
+from ptxwcet.machine.loader import load_machine, machine_files
+from ptxwcet.ptx.grammar import grammar_text
+from ptxwcet.studies.check_plan import recent_module
+from ptxwcet.studies.opening import open_request
+from ptxwcet.studies.request import Request
+from ptxwcet.studies.whole_launch import Wishes
+from ptxwcet.support.diagnostics import PtxwcetError
+from ptxwcet.support.input_files import (
+    MOST_DATA_BYTES,
+    SuppliedInputs,
+    noted_inputs,
+    read_bytes,
+    working_folder,
+)
+from ptxwcet.support.plugins import GROUPS, plugins
+from ptxwcet.support.version import VERSION
+from ptxwcet.validate.selftest import describe_installation, describe_sources
+
+_LIBRARIES = ("bitwuzla", "lark", "numba", "numpy")
+_KEPT_BYTES = 64 << 20
+
+
+@cache
+def describe_here() -> Mapping[str, str]:
+    """What answers depend on besides their inputs, by name: versions and digests.
+
+    Two installations that say the same give the same answers. ``sources`` are the package's Python
+    sources, ``data`` its grammar and machines; libraries are those that analyses call, None of them
+    the interpreter. Cost: the package is read once a process.
+    """
+    digests = describe_installation()[1]
+    whole = hashlib.sha256(grammar_text().encode())
+    whole.update(json.dumps(dict(digests), sort_keys=True).encode())
+    found = {"ptxwcet": VERSION, "sources": describe_sources(), "data": whole.hexdigest()}
+    for name in _LIBRARIES:
+        found[name] = _version(name)
+    for group in GROUPS:
+        for plugin in plugins(group):
+            found[f"{group}: {plugin.name}"] = f"{plugin.package} {_version(plugin.package)}"
+    return found
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "not installed"
+
+
+@dataclass(frozen=True, slots=True)
+class KeyedRequest:
+    """A request with the key of its answer, and the digests of what it rests on, in hexadecimal.
+
+    ``files`` are all paths that are asked for, with the SHA-256 of what is there (None: nothing).
+    ``machine_sha256`` is of the machine's file, empty if there is none.
+    """
+
+    request: Request
+    key: str
+    files: tuple[tuple[str, str | None], ...]
+    machine_sha256: str
+
+    @property
+    def file_sha256(self) -> str:
+        """The digest of the PTX; empty if it is not there."""
+        return dict(self.files).get(self.request.path) or ""
+
+
+class ChangedFile(Exception):
+    """A file is not there any more, or not as it was: its path."""
+
+
+class Inputs:
+    """The files of many requests, each read once for its digest; contents as they are asked for.
+
+    Not for several threads. Memory: a digest a file, and the contents of those used last.
+    """
+
+    def __init__(self) -> None:
+        self._installation = json.dumps(describe_here(), sort_keys=True)
+        self._folder = working_folder()
+        self._paths: dict[Request, tuple[str, ...]] = {}
+        self._digests: dict[str, str | None] = {}
+        self._machines: dict[str, str] = {}
+        self._contents: OrderedDict[str, bytes] = OrderedDict()
+        self._names_folder: dict[str, bool] = {}
+
+    def keyed(self, request: Request) -> KeyedRequest:
+        """The request with its key. Cost: its files are looked for once for requests alike.
+
+        What cannot be read is no error here: who answers the request says so.
+        """
+        files = tuple((path, self._digest(path)) for path in self._paths_of(request))
+        machine = self._machine(request.machine)
+        asked = asdict(request)
+        if request.text is not None:
+            asked["text"] = hashlib.sha256(request.text.encode()).hexdigest()
+        whole = {
+            "asked": asked,
+            "files": files,
+            "machine": machine,
+            "installation": self._installation,
+            # names of files are shown as they are from here
+            "folder": self._folder if any(map(self._names_folder.get, dict(files))) else None,
+        }
+        key = hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()
+        return KeyedRequest(request, key, files, machine.partition(" ")[0])
+
+    def supplied(self, keyed: KeyedRequest) -> SuppliedInputs:
+        """The files of a request, as they were when its key was made. Raises ChangedFile."""
+        files = {
+            path: self._content(path, digest) for path, digest in keyed.files if digest is not None
+        }
+        return SuppliedInputs(files, self._folder)
+
+    def _paths_of(self, request: Request) -> tuple[str, ...]:
+        """What is opened depends on what names files, not on sizes and numbers."""
+        alike = replace(
+            request,
+            block="1" if request.launch_file is None else None,
+            grid=None,
+            parameters=(),
+            loop_bounds=(),
+            memory_latency_cycles=None,
+            policy=None,
+            method="safe",
+            gpu=ANY_GRID,
+        )
+        if alike not in self._paths:
+            self._paths[alike] = tuple(sorted(_asked_for(alike)))
+        return self._paths[alike]
+
+    def _machine(self, name: str) -> str:
+        if name not in self._machines:
+            try:
+                paths = machine_files(name)
+            except PtxwcetError:
+                self._machines[name] = ""
+            else:
+                digests = [hashlib.sha256(path.read_bytes()).hexdigest() for path in paths]
+                self._machines[name] = " ".join(digests)
+        return self._machines[name]
+
+    def _digest(self, path: str) -> str | None:
+        if path not in self._digests:
+            try:
+                data = read_bytes(path, MOST_DATA_BYTES)
+            except (OSError, ValueError):
+                self._digests[path] = None
+            else:
+                self._digests[path] = self._keep(path, data)
+                self._names_folder[path] = self._folder.encode() in data
+        return self._digests[path]
+
+    def _content(self, path: str, digest: str) -> bytes:
+        if path in self._contents:
+            self._contents.move_to_end(path)
+            return self._contents[path]
+        try:
+            data = read_bytes(path, MOST_DATA_BYTES)
+        except (OSError, ValueError):
+            raise ChangedFile(path) from None
+        if self._keep(path, data) != digest:
+            del self._contents[path]
+            raise ChangedFile(path)
+        return data
+
+    def _keep(self, path: str, data: bytes) -> str:
+        self._contents[path] = data
+        held = sum(map(len, self._contents.values()))
+        while held > _KEPT_BYTES and len(self._contents) > 1:
+            held -= len(self._contents.popitem(last=False)[1])
+        return hashlib.sha256(data).hexdigest()
+
+
+def _asked_for(request: Request) -> set[str]:
+    """The paths of all input files that answering a request may ask for."""
+    with noted_inputs() as noted:
+        try:
+            load_machine(request.machine)
+            opened = open_request(request, recent_module(request))
+            for kernel in opened.kernels:
+                opened.names_of(kernel)
+                Wishes(opened.request).of(kernel)
+        except Exception:  # who answers the request will say why
+            noted.add(request.path)
+            named = (request.source, request.launch_file, request.facts_file, request.ptxas_info)
+            noted.update(path for path in named if path is not None)
+    return noted

@@ -1,0 +1,125 @@
+"""Answers that are kept in a folder, by their keys: one SQLite file, which many may read.
+
+What is written is there after a run is killed, at the next moment or days later. An entry is never
+changed: who writes a key again writes the same. Entries that cannot be read count as missing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sqlite3
+import zlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+
+STORE = "answers.sqlite"
+_WAIT_SECONDS = 60.0
+_LAYOUT = 1
+_TABLES = """
+CREATE TABLE IF NOT EXISTS answers
+    (key TEXT PRIMARY KEY, summary TEXT NOT NULL, answer BLOB NOT NULL, seconds REAL NOT NULL)
+    WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS failures (key TEXT PRIMARY KEY, summary TEXT NOT NULL) WITHOUT ROWID;
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class KeptEntry:
+    """An answer under its key: a short row of it, the whole, and the seconds that it took."""
+
+    key: str
+    summary: Any
+    answer: Any
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class KeptFailure:
+    """A key without an answer, for reasons that may be the computer's, with the row that says so.
+
+    Failures are shown, but nobody takes them for answers.
+    """
+
+    key: str
+    summary: Any
+
+
+class AnswerStore:
+    """The answers of a folder. Raises PtxwcetError (PW825) where the file cannot be used."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / STORE
+        with self._told():
+            folder.mkdir(parents=True, exist_ok=True)
+            self._base = sqlite3.connect(self.path, timeout=_WAIT_SECONDS)
+            (layout,) = self._base.execute("PRAGMA user_version").fetchone()
+            if layout not in (0, _LAYOUT):
+                raise sqlite3.DatabaseError(f"it has layout {layout}, of another version")
+            self._base.execute("PRAGMA journal_mode = WAL").fetchone()
+            self._base.execute("PRAGMA synchronous = NORMAL")
+            self._base.executescript(f"{_TABLES} PRAGMA user_version = {_LAYOUT};")
+
+    def __enter__(self) -> AnswerStore:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._base.close()
+
+    def has_answer(self, key: str) -> bool:
+        """Whether there is an answer."""
+        with self._told():
+            asked = self._base.execute("SELECT 1 FROM answers WHERE key = ?", (key,))
+            return asked.fetchone() is not None
+
+    def answer(self, key: str) -> Any:
+        """The whole answer as plain data, None if there is none that can be read."""
+        with self._told():
+            asked = self._base.execute("SELECT answer FROM answers WHERE key = ?", (key,))
+            kept = asked.fetchone()
+        if kept is None:
+            return None
+        try:
+            return json.loads(zlib.decompress(kept[0]))
+        except (zlib.error, ValueError, TypeError):
+            return None
+
+    def summary(self, key: str) -> tuple[Any, float | None] | None:
+        """The row of an answer with the seconds that it took, or of a failure (None); else None."""
+        with self._told():
+            asked = "SELECT summary, seconds FROM answers WHERE key = ?"
+            kept = self._base.execute(asked, (key,)).fetchone()
+            if kept is None:
+                asked = "SELECT summary, NULL FROM failures WHERE key = ?"
+                kept = self._base.execute(asked, (key,)).fetchone()
+        return None if kept is None else (json.loads(kept[0]), kept[1])
+
+    def add(self, entries: Iterable[KeptEntry | KeptFailure]) -> None:
+        """Writes answers and failures, all of them or none."""
+        with self._told(), self._base:
+            for entry in entries:
+                summary = json.dumps(entry.summary)
+                if isinstance(entry, KeptFailure):
+                    self._base.execute(
+                        "INSERT OR REPLACE INTO failures VALUES (?, ?)", (entry.key, summary)
+                    )
+                    continue
+                whole = zlib.compress(json.dumps(entry.answer).encode())
+                self._base.execute(
+                    "INSERT OR REPLACE INTO answers VALUES (?, ?, ?, ?)",
+                    (entry.key, summary, whole, entry.seconds),
+                )
+
+    @contextlib.contextmanager
+    def _told(self) -> Iterator[None]:
+        try:
+            yield
+        except (sqlite3.Error, OSError) as error:
+            reason = error.strerror if isinstance(error, OSError) else str(error)
+            message = f"cannot use the answers kept in '{self.path}': {reason}"
+            remedy = "name another folder, or delete the file: what it has is analysed anew"
+            raise PtxwcetError(Diagnostic("PW825", message, help=remedy)) from None

@@ -48,6 +48,7 @@ _COMMANDS = {
     "reproduce": "ptxwcet.cli.reproduce",
     "run": "ptxwcet.cli.run",
     "schema": "ptxwcet.cli.schema",
+    "sweep": "ptxwcet.cli.sweep",
     "sequence": "ptxwcet.cli.sequence",
     "simulate": "ptxwcet.cli.simulate",
     "trace": "ptxwcet.cli.trace",

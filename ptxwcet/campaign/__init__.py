@@ -1,0 +1,1 @@
+"""Campaigns: many independent units of work on all cores of a computer, or of many (Dask)."""

@@ -1,0 +1,299 @@
+"""Units of work on all cores, or on a cluster: Dask hands out batches, this hands out units.
+
+The caller's process alone sees results and writes them. What a unit gives depends on the unit, not
+on who worked on it or when, so neither does what is made of all results in their order.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import logging
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from queue import Empty, Queue
+from typing import TYPE_CHECKING, Any
+
+from ptxwcet.campaign.cell import close_cells, run_units
+from ptxwcet.campaign.work import Ending, Limits, Result, Unit
+from ptxwcet.studies.inputs import describe_here
+from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+
+if TYPE_CHECKING:
+    from distributed import Client, Future
+
+CONNECT_SECONDS = 8.0
+"""How long a scheduler that does not answer is waited for."""
+WORKER_SECONDS = 30.0
+"""How long a scheduler without workers is waited for."""
+BATCH_SECONDS = 1.0
+"""What a batch should take: far more than handing it out, and little to lose."""
+MOST_BATCH = 64
+_BATCHES_A_THREAD = 2
+_TICK_SECONDS = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """Where batches are worked on: the client of a Dask scheduler, called ``name`` in messages."""
+
+    client: Client
+    name: str
+
+    def threads(self) -> int:
+        """Units that can be under way at once; 0 without workers."""
+        return sum(self.client.nthreads().values())
+
+
+@contextlib.contextmanager
+def embedded_cluster(workers: int) -> Iterator[Cluster]:
+    """Scheduler and workers in this process; units are in child processes, ``workers`` at once."""
+    import dask
+    from distributed import Client, LocalCluster
+
+    settings = {"distributed.admin.log-format": "%(message)s"}
+    with dask.config.set(settings):
+        local = LocalCluster(
+            n_workers=1,
+            threads_per_worker=workers,
+            processes=False,
+            dashboard_address=None,
+            memory_limit=0,
+            silence_logs=logging.CRITICAL,
+        )
+        with local, Client(local, set_as_default=False) as client:
+            try:
+                yield Cluster(client, "this computer")
+            finally:
+                close_cells()
+
+
+@contextlib.contextmanager
+def connected_cluster(address: str) -> Iterator[Cluster]:
+    """A running Dask scheduler and its workers, all of this version of ptxwcet.
+
+    Raises PtxwcetError: PW820 (nobody answers), PW821 (workers with another version), PW822 (there
+    are no workers).
+    """
+    from distributed import Client
+
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)
+    try:
+        client = Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
+    except (OSError, ValueError, ImportError, RuntimeError) as error:
+        reason = str(error).split("\n")[0] or type(error).__name__
+        raise PtxwcetError(
+            Diagnostic(
+                "PW820",
+                f"no scheduler answers at {address}: {reason}",
+                help="start one with 'dask scheduler', and workers with "
+                f"'dask worker {address} --nthreads 1'; without --scheduler the cores of this "
+                "computer do the work",
+            )
+        ) from None
+    with client:
+        cluster = Cluster(client, address)
+        _await_workers(cluster)
+        _require_alike(cluster)
+        yield cluster
+
+
+def run_campaign(
+    work: str, units: Iterator[Unit], cluster: Cluster, limits: Limits
+) -> Iterator[Result | None]:
+    """What comes of each unit, in the order in which they end; None now and then, as a tick.
+
+    ``work`` is ``module:function``, called with the unit's payload and shared contents. Units are
+    taken from the iterator as there is room for them. Raises PtxwcetError: PW821, PW822 (scheduler
+    or workers are gone; what has come is complete). Cost here: some milliseconds a batch.
+    """
+    return _Campaign(work, units, cluster, limits).results()
+
+
+class _Campaign:
+    """One run: what is under way, and how large batches should be."""
+
+    def __init__(self, work: str, units: Iterator[Unit], cluster: Cluster, limits: Limits) -> None:
+        self._work, self._units, self._cluster, self._limits = work, units, cluster, limits
+        self._under_way: dict[Future, list[Unit]] = {}
+        self._again: list[Unit] = []  # whose worker died: alone now
+        self._ended: Queue[Future] = Queue()
+        self._mean_seconds = BATCH_SECONDS
+        self._done = 0
+        self._without_workers: float | None = None
+        self._names = itertools.count()
+        self._here = json.dumps(dict(describe_here()))
+
+    def results(self) -> Iterator[Result | None]:
+        try:
+            while True:
+                self._fill()
+                if not self._under_way:
+                    return
+                try:
+                    future = self._ended.get(timeout=_TICK_SECONDS)
+                except Empty:
+                    self._require_workers()
+                    yield None
+                    continue
+                yield from self._results_of(future)
+        finally:
+            with contextlib.suppress(Exception):  # a scheduler that is gone
+                self._cluster.client.cancel(list(self._under_way))
+
+    def _fill(self) -> None:
+        threads = max(self._cluster.threads(), 1) if self._is_connected() else 0
+        while len(self._under_way) < _BATCHES_A_THREAD * threads:
+            if self._again:
+                batch = [self._again.pop()]
+            else:
+                size = 1 if self._done < threads else int(BATCH_SECONDS / self._mean_seconds)
+                batch = list(itertools.islice(self._units, min(max(size, 1), MOST_BATCH)))
+            if not batch:
+                return
+            self._submit(batch)
+
+    def _submit(self, batch: list[Unit]) -> None:
+        shared = {name: data for unit in batch for name, data in unit.shared.items()}
+        told = [(unit.number, unit.payload, list(unit.shared)) for unit in batch]
+        name = f"ptxwcet-{next(self._names)}-{time.time_ns()}"
+        future = self._cluster.client.submit(
+            run_batch,
+            (self._here, self._work, self._limits.memory_mib, self._limits.seconds),
+            told,
+            shared,
+            key=name,
+            pure=False,
+        )
+        self._under_way[future] = batch
+        future.add_done_callback(self._ended.put)
+
+    def _results_of(self, future: Future) -> Iterator[Result]:
+        from distributed.scheduler import KilledWorker
+
+        batch = self._under_way.pop(future)
+        if future.status != "finished":
+            error = None if future.status in ("cancelled", "lost") else future.exception()
+            if not isinstance(error, KilledWorker):
+                raise self._lost(error)
+            if len(batch) > 1:
+                self._again += reversed(batch)
+                return
+            why = "each worker that had it died"
+            yield Result(batch[0].number, Ending.DIED, None, why)
+            return
+        told = future.result()
+        if isinstance(told, dict):
+            raise _not_alike(told["address"], json.loads(told["here"]))
+        self._without_workers = None
+        for number, ending, value, why, seconds in told:
+            self._done += 1
+            weight = max(1 / self._done, 0.05)
+            self._mean_seconds += weight * (max(seconds, 1e-4) - self._mean_seconds)
+            yield Result(number, Ending(ending), value, why, seconds)
+
+    def _is_connected(self) -> bool:
+        return bool(self._cluster.client.status == "running")
+
+    def _lost(self, error: BaseException | None) -> PtxwcetError:
+        what = "is gone" if error is None else f"failed: {type(error).__name__}: {error}"
+        return _gone(f"the scheduler at {self._cluster.name} {what}")
+
+    def _require_workers(self) -> None:
+        """Raises PtxwcetError (PW822) if nobody has been there to do the work for long."""
+        if not self._is_connected():
+            raise self._lost(None)
+        if self._cluster.threads():
+            self._without_workers = None
+            return
+        now = time.monotonic()
+        if self._without_workers is None:
+            self._without_workers = now
+        if now - self._without_workers > WORKER_SECONDS:
+            raise _gone(f"the scheduler at {self._cluster.name} has no workers any more")
+
+
+def run_batch(
+    head: tuple[str, str, int, float],
+    told: Sequence[tuple[int, Any, list[str]]],
+    shared: Mapping[str, bytes],
+) -> list[tuple[int, str, Any, str, float]] | dict[str, str]:
+    """What a worker does with a batch: its results, or what is installed here if that differs."""
+    here, work, memory_mib, seconds = head
+    mine = dict(describe_here())
+    if json.loads(here) != mine:
+        from distributed import get_worker
+
+        return {"address": get_worker().address, "here": json.dumps(mine)}
+    units = [
+        Unit(number, payload, {name: shared[name] for name in names})
+        for number, payload, names in told
+    ]
+    return [
+        (result.number, result.ending.value, result.value, result.why, result.seconds)
+        for result in run_units(work, units, Limits(memory_mib, seconds))
+    ]
+
+
+def _await_workers(cluster: Cluster) -> None:
+    end = time.monotonic() + CONNECT_SECONDS
+    while not cluster.threads():
+        if time.monotonic() > end:
+            raise _gone(f"the scheduler at {cluster.name} has no workers", started=False)
+        time.sleep(0.1)
+
+
+def _require_alike(cluster: Cluster) -> None:
+    """Raises PtxwcetError (PW821) for a worker whose answers may be others."""
+
+    # not a function of a module: it is sent as code, and runs where ptxwcet is older or missing
+    def describe() -> dict[str, str]:
+        try:
+            from ptxwcet.studies.inputs import describe_here as there
+
+            return dict(there())
+        except ImportError:
+            try:
+                from ptxwcet.support.version import VERSION
+            except ImportError:
+                return {"ptxwcet": "not installed"}
+            return {"ptxwcet": VERSION}
+
+    for address, told in cluster.client.run(describe).items():
+        if told != dict(describe_here()):
+            raise _not_alike(address, told)
+
+
+def _not_alike(address: str, there: Mapping[str, str]) -> PtxwcetError:
+    here = describe_here()
+    differing = [name for name in {**here, **there} if here.get(name) != there.get(name)]
+    if "ptxwcet" in differing:
+        differing = ["ptxwcet"]
+    listed = "; ".join(
+        f"{name} {_short(there.get(name))} there, {_short(here.get(name))} here"
+        for name in differing
+    )
+    return PtxwcetError(
+        Diagnostic(
+            "PW821",
+            f"the worker at {address} has another installation: {listed}",
+            help="install the same ptxwcet on all workers: answers of different versions do not "
+            "belong in one table",
+        )
+    )
+
+
+def _short(text: str | None) -> str:
+    """A version, or the beginning of a digest."""
+    return "none" if text is None else text if len(text) < 64 else text[:12]
+
+
+def _gone(what: str, *, started: bool = True) -> PtxwcetError:
+    remedy = (
+        "what was done is kept: the same command with --resume goes on from there"
+        if started
+        else "start some: dask worker ADDRESS --nthreads 1"
+    )
+    return PtxwcetError(Diagnostic("PW822", what, help=remedy))

@@ -1,0 +1,150 @@
+"""Running a plan of units: what has no answer yet is analysed, what has one is not.
+
+Answers are written as they come, so that a run that is stopped at any moment goes on where it was.
+When all are there, the tables are written (:mod:`ptxwcet.campaign.tables`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from itertools import chain, islice
+from pathlib import Path
+
+from ptxwcet.campaign.engine import Cluster, run_campaign
+from ptxwcet.campaign.kernel_work import WORK, failure, kept_result, kernel_unit
+from ptxwcet.campaign.sweep_plan import PlannedUnit, SweepPlan
+from ptxwcet.campaign.tables import Row, write_tables
+from ptxwcet.campaign.work import Unit
+from ptxwcet.studies.inputs import ChangedFile, Inputs, KeyedRequest
+from ptxwcet.support.answer_store import AnswerStore
+from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.support.whole_files import write_text
+
+_PLAN = "plan.json"
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class SweepResult:
+    """What came of a sweep: units by outcome, those analysed now, and where the tables are."""
+
+    folder: Path
+    outcomes: Counter[str]
+    analysed: int
+
+
+def run_sweep(
+    plan: SweepPlan,
+    folder: Path,
+    cluster: Callable[[], AbstractContextManager[Cluster]],
+    *,
+    resume: bool = False,
+    cache: Path | None = None,
+    progress: Progress = lambda _done, _all: None,
+) -> SweepResult:
+    """Runs what is missing of a plan, and writes its tables into ``folder``.
+
+    The cluster is only started if something is missing. ``cache`` is the folder of the kept
+    answers, ``folder`` without one. Raises PtxwcetError: PW823 (a folder of another plan, or one
+    that holds results though nobody said ``resume``), PW820 to PW822 (cluster), PW825 (store).
+    Cost: that of the bounds that are missing, and some 0.1 ms a unit. Memory does not grow with the
+    number of units.
+    """
+    _claim_folder(folder, plan, resume=resume)
+    with AnswerStore(folder if cache is None else cache) as store:
+        run = _Run(plan, store, progress)
+        missing = run.missing()
+        first = list(islice(missing, 1))
+        if first:
+            with cluster() as started:
+                run.work_on(started, chain(first, missing))
+        outcomes = write_tables(plan, folder, run.rows())
+        return SweepResult(folder, outcomes, run.analysed)
+
+
+class _Run:
+    """One run: the units under way, by number, and how many are done."""
+
+    def __init__(self, plan: SweepPlan, store: AnswerStore, progress: Progress) -> None:
+        self._plan, self._store, self._progress = plan, store, progress
+        self._inputs = Inputs()
+        self._under_way: dict[int, KeyedRequest] = {}
+        self._keys: set[str] = set()  # of units under way: equal units are analysed once
+        self._total = plan.count()
+        self._done = 0
+        self.analysed = 0
+
+    def work_on(self, cluster: Cluster, units: Iterator[Unit]) -> None:
+        """Has the units done, and keeps what comes of them."""
+        for result in run_campaign(WORK, units, cluster, self._plan.limits):
+            if result is not None:
+                keyed = self._under_way.pop(result.number)
+                self._keys.discard(keyed.key)
+                self._store.add([kept_result(keyed, result)])
+                self._done += 1
+                self.analysed += 1
+            self._progress(self._done, self._total)
+
+    def rows(self) -> Iterator[Row]:
+        """The rows of the tables, in the plan's order."""
+        for planned in self._plan.units():
+            keyed = self._inputs.keyed(planned.request)
+            kept = self._store.summary(keyed.key)
+            assert kept is not None, "each unit has been answered"
+            yield Row(planned, keyed, *kept)
+
+    def missing(self) -> Iterator[Unit]:
+        """The units without an answer, in the plan's order; they are under way then."""
+        for planned in self._plan.units():
+            keyed = self._inputs.keyed(planned.request)
+            if keyed.key in self._keys or self._store.has_answer(keyed.key):
+                self._done += 1
+                continue
+            unit = self._unit(planned, keyed)
+            if unit is not None:
+                self._keys.add(keyed.key)
+                self._under_way[planned.index] = keyed
+                yield unit
+
+    def _unit(self, planned: PlannedUnit, keyed: KeyedRequest) -> Unit | None:
+        """The unit; None, with a row that says so, if a file is not as it was any more."""
+        try:
+            return kernel_unit(planned.index, keyed, self._inputs.supplied(keyed))
+        except ChangedFile as changed:
+            why = f"{changed} has changed or is gone since the plan was read"
+            self._store.add([failure(keyed, "PW804", why)])
+            self._done += 1
+            return None
+
+
+def _claim_folder(folder: Path, plan: SweepPlan, *, resume: bool) -> None:
+    """Makes the folder the plan's. Raises PtxwcetError (PW823)."""
+    mark = folder / _PLAN
+    try:
+        held = json.loads(mark.read_text(encoding="utf-8"))["sha256"]
+    except FileNotFoundError:
+        if folder.is_dir() and any(folder.iterdir()):
+            raise _not_ours(f"folder '{folder}' holds other files", "name another folder") from None
+    except (OSError, ValueError, KeyError, TypeError):
+        raise _not_ours(f"cannot read '{mark}'", "name another folder") from None
+    else:
+        if held != plan.sha256:
+            remedy = "name another folder, and this one with --cache to use its answers"
+            raise _not_ours(f"folder '{folder}' holds results of another plan", remedy)
+        if not resume:
+            remedy = "--resume goes on with it, and analyses what has changed"
+            raise _not_ours(f"folder '{folder}' holds results of this plan", remedy)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise _not_ours(f"cannot make folder '{folder}': {error.strerror}", None) from None
+    name = Path(plan.path).name
+    write_text(mark, json.dumps({"plan": name, "sha256": plan.sha256}) + "\n", "PW823")
+
+
+def _not_ours(message: str, remedy: str | None) -> PtxwcetError:
+    return PtxwcetError(Diagnostic("PW823", message, help=remedy))

@@ -1,0 +1,95 @@
+"""``ptxwcet sweep PLAN``: bounds of many variants, on all cores or on a cluster."""
+
+from __future__ import annotations
+
+import os
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from ptxwcet.cli.command import Command
+from ptxwcet.cli.output import echo
+from ptxwcet.cli.paths import PlanInput
+from ptxwcet.cli.progress import ProgressLine
+
+if TYPE_CHECKING:
+    from ptxwcet.campaign.engine import Cluster
+
+MOST_WORKERS = 1024
+
+
+@click.command(
+    cls=Command,
+    needs=("sweep",),
+    forks=True,
+    example="ptxwcet sweep samples/sweep.toml -o sweep --workers 2",
+)
+@click.argument("plan", type=PlanInput(), default="sweep.toml")
+@click.option(
+    "-o",
+    "--output",
+    "folder",
+    type=click.Path(path_type=Path, file_okay=False),
+    default="sweep",
+    show_default=True,
+    help="Folder of the results; made if it is not there.",
+)
+@click.option(
+    "--workers",
+    type=click.IntRange(1, MOST_WORKERS),
+    help="Units that are analysed at once; the results do not depend on it.  [default: one a core]",
+)
+@click.option(
+    "--scheduler",
+    metavar="ADDRESS",
+    help="A running Dask scheduler, whose workers do the work: tcp://host:8786",
+)
+@click.option(
+    "--resume", is_flag=True, help="Go on in a folder of this plan; analyse what is new or changed."
+)
+@click.option(
+    "--cache",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Folder of kept answers, as of ptxwcet check --cache.  [default: the output folder]",
+)
+def sweep(
+    plan: str,
+    folder: Path,
+    workers: int | None,
+    scheduler: str | None,
+    resume: bool,
+    cache: Path | None,
+) -> int:
+    """Bound every unit of PLAN: files, kernels, launches and machines, in all combinations.
+
+    PLAN is TOML with a table [[sweep]] for each product (docs/sweep-plans.md). Results are
+    written as results.parquet and results.csv, a row a unit; ptxwcet sweep-report shows them.
+
+    Exit code: 0 all units were bounded or refused; 1 a unit failed (its process died, or took too
+    much memory or time), or the cluster was lost; 2 usage, or a plan with mistakes.
+    """
+    # here: without the extra there is a message, and no traceback
+    from ptxwcet.campaign.engine import connected_cluster, embedded_cluster
+    from ptxwcet.campaign.sweep_plan import read_sweep_plan
+    from ptxwcet.campaign.sweep_run import run_sweep
+
+    if scheduler is not None and workers is not None:
+        raise click.UsageError("--workers is of this computer: leave it out with --scheduler")
+
+    def cluster() -> AbstractContextManager[Cluster]:
+        if scheduler is not None:
+            return connected_cluster(scheduler)
+        return embedded_cluster(workers or os.cpu_count() or 1)
+
+    read = read_sweep_plan(plan)
+    with ProgressLine("units") as progress:
+        done = run_sweep(read, folder, cluster, resume=resume, cache=cache, progress=progress.show)
+    bounded, refused, failed = (done.outcomes[name] for name in ("bounded", "refused", "failed"))
+    echo(
+        f"{done.outcomes.total():,} units: {bounded:,} bounded, {refused:,} refused, "
+        f"{failed:,} failed; {done.analysed:,} analysed now\n"
+        f"{folder / 'results.parquet'}: ptxwcet sweep-report shows it"
+    )
+    return 1 if failed else 0

@@ -6,6 +6,7 @@ on who worked on it or when, so neither does what is made of all results in thei
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import itertools
 import json
@@ -81,16 +82,16 @@ def connected_cluster(address: str) -> Iterator[Cluster]:
 
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
     try:
+        asyncio.run(_ask_who(address))
         client = Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
-    except (OSError, ValueError, ImportError, RuntimeError) as error:
-        reason = str(error).split("\n")[0] or type(error).__name__
+    except (OSError, ValueError, TypeError, ImportError, RuntimeError) as error:
+        reason = str(error).split("\n")[0] or "it takes the call, and says nothing"
         raise PtxwcetError(
             Diagnostic(
                 "PW820",
-                f"no scheduler answers at {address}: {reason}",
-                help="start one with 'dask scheduler', and workers with "
-                f"'dask worker {address} --nthreads 1'; without --scheduler the cores of this "
-                "computer do the work",
+                f"no scheduler answers at {address!r}: {reason}",
+                help="start one with 'dask scheduler', and workers with 'dask worker ADDRESS "
+                "--nthreads 1'; without --scheduler the cores of this computer do the work",
             )
         ) from None
     with client:
@@ -98,6 +99,21 @@ def connected_cluster(address: str) -> Iterator[Cluster]:
         _await_workers(cluster)
         _require_alike(cluster)
         yield cluster
+
+
+async def _ask_who(address: str) -> None:
+    """A word with the scheduler: what is none may take a call and never answer."""
+    from distributed.core import connect
+    from distributed.security import Security
+
+    settings = Security().get_connection_args("client")
+    async with asyncio.timeout(CONNECT_SECONDS):
+        comm = await connect(address, timeout=CONNECT_SECONDS - 1, **settings)
+        try:
+            await comm.write({"op": "identity", "reply": True})
+            await comm.read()
+        finally:
+            comm.abort()
 
 
 def run_campaign(
@@ -123,6 +139,7 @@ class _Campaign:
         self._mean_seconds = BATCH_SECONDS
         self._done = 0
         self._without_workers: float | None = None
+        self._ask_again, self._known_threads = 0.0, 0
         self._names = itertools.count()
         self._here = json.dumps(dict(describe_here()))
 
@@ -144,8 +161,8 @@ class _Campaign:
                 self._cluster.client.cancel(list(self._under_way))
 
     def _fill(self) -> None:
-        threads = max(self._cluster.threads(), 1) if self._is_connected() else 0
-        while len(self._under_way) < _BATCHES_A_THREAD * threads:
+        threads = self._threads()
+        while len(self._under_way) < _BATCHES_A_THREAD * max(threads, 1):
             if self._again:
                 batch = [self._again.pop()]
             else:
@@ -194,6 +211,14 @@ class _Campaign:
             self._mean_seconds += weight * (max(seconds, 1e-4) - self._mean_seconds)
             yield Result(number, Ending(ending), value, why, seconds)
 
+    def _threads(self) -> int:
+        """The units that can be under way at once, asked for now and then; 0 without workers."""
+        now = time.monotonic()
+        if now >= self._ask_again:
+            self._ask_again = now + _TICK_SECONDS
+            self._known_threads = self._cluster.threads() if self._is_connected() else 0
+        return self._known_threads
+
     def _is_connected(self) -> bool:
         return bool(self._cluster.client.status == "running")
 
@@ -205,7 +230,7 @@ class _Campaign:
         """Raises PtxwcetError (PW822) if nobody has been there to do the work for long."""
         if not self._is_connected():
             raise self._lost(None)
-        if self._cluster.threads():
+        if self._threads():
             self._without_workers = None
             return
         now = time.monotonic()

@@ -68,14 +68,15 @@ class Cell:
             self._send.send((unit.number, unit.payload, dict(unit.shared)))
             if not self._receive.poll(self.limits.seconds):
                 self.close(at_once=True)
-                why = f"not done after {self.limits.seconds:g} s"
-                return Result(unit.number, Ending.SECONDS, None, why, self.limits.seconds)
+                seconds = self.limits.seconds or 0.0
+                why = f"not done after {seconds:g} s"
+                return Result(unit.number, Ending.SECONDS, None, why, seconds)
             ending, value, seconds = self._receive.recv()
         except (EOFError, OSError, pickle.UnpicklingError):
             raise CellDied(self._how_it_ended()) from None
         if ending is Ending.DONE:
             return Result(unit.number, ending, value, "", seconds)
-        why = value if ending is Ending.RAISED else f"more than {self.limits.memory_mib:,} MiB"
+        why = value if ending is Ending.RAISED else _too_much(self.limits)
         return Result(unit.number, ending, None, why, seconds)
 
     @property
@@ -104,6 +105,11 @@ class Cell:
         with contextlib.suppress(ValueError):
             return f"it was killed by signal {-code}, {signal.Signals(-code).name}"
         return f"it was killed by signal {-code}"
+
+
+def _too_much(limits: Limits) -> str:
+    most = limits.memory_mib
+    return "there is no more" if most is None else f"more than {most:,} MiB"
 
 
 def run_units(work: str, units: list[Unit], limits: Limits) -> Iterator[Result]:

@@ -59,13 +59,13 @@ def _set_limits(limits: Limits) -> None:
     with contextlib.suppress(ImportError, ValueError, OSError):
         import resource
 
-        most = limits.memory_mib << 20
-        _, hard = resource.getrlimit(resource.RLIMIT_DATA)
-        if hard != resource.RLIM_INFINITY:
-            most = min(most, hard)
-        resource.setrlimit(resource.RLIMIT_DATA, (most, hard))
-        # an aborted unit leaves no file of a gigabyte behind
+        # a unit that aborts leaves no file of a gigabyte behind
         resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+        if limits.memory_mib is not None:
+            most = limits.memory_mib << 20
+            _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+            most = most if hard == resource.RLIM_INFINITY else min(most, hard)
+            resource.setrlimit(resource.RLIMIT_DATA, (most, hard))
 
 
 def _end_with(parent: int) -> None:

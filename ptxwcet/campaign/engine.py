@@ -241,7 +241,7 @@ class _Campaign:
 
 
 def run_batch(
-    head: tuple[str, str, int, float],
+    head: tuple[str, str, int | None, float | None],
     told: Sequence[tuple[int, Any, list[str]]],
     shared: Mapping[str, bytes],
 ) -> list[tuple[int, str, Any, str, float]] | dict[str, str]:

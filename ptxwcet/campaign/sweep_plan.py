@@ -39,6 +39,7 @@ from ptxwcet.campaign.sweep_values import (
     read_limit,
     read_values,
 )
+from ptxwcet.campaign.work import Limits
 from ptxwcet.studies.opening import file_digest
 from ptxwcet.studies.plan_reading import PlanProblems, nearest, open_plan
 from ptxwcet.studies.request import Request
@@ -49,14 +50,6 @@ _EXAMPLE = (
     'for example [[sweep]] with files = "build/sgemm_{tm}.ptx", block = "{tm}", grid = [64, 128], '
     "axes = { tm = [16, 32] }"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """What the analysis of a unit may take; None: as much as it wants."""
-
-    memory_mib: int | None = None
-    seconds: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

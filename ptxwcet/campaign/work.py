@@ -10,14 +10,14 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one unit may take: MiB of memory and seconds; a unit that takes more is given up.
+    """What one unit may take, MiB of memory and seconds, before it is given up; None: any amount.
 
     Memory is that of the process's data (RLIMIT_DATA), which Linux enforces and other systems may
     not.
     """
 
-    memory_mib: int = 8192
-    seconds: float = 3600.0
+    memory_mib: int | None = None
+    seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ptxwcet.support import version
 
 if TYPE_CHECKING:
+    from ptxwcet.library.campaigns import sweep as sweep
     from ptxwcet.library.functions import accesses as accesses
     from ptxwcet.library.functions import analyse as analyse
     from ptxwcet.library.functions import bound as bound
@@ -32,6 +33,7 @@ _HOMES = {
     **dict.fromkeys(
         ("accesses", "analyse", "bound", "cfg", "check", "run", "simulate"), "library.functions"
     ),
+    "sweep": "library.campaigns",
     **dict.fromkeys(("Analysis", "Bound", "Cfg", "Refused"), "library.results"),
     "PtxwcetError": "support.diagnostics",
 }

@@ -11,6 +11,7 @@ import contextlib
 import itertools
 import json
 import logging
+import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -46,6 +47,18 @@ class Cluster:
     def threads(self) -> int:
         """Units that can be under way at once; 0 without workers."""
         return sum(self.client.nthreads().values())
+
+
+def chosen_cluster(
+    workers: int | None, scheduler: str | None
+) -> contextlib.AbstractContextManager[Cluster]:
+    """The cluster of a running ``scheduler``, else this computer with so many ``workers``.
+
+    None: one for each core.
+    """
+    if scheduler is not None:
+        return connected_cluster(scheduler)
+    return embedded_cluster(workers or os.cpu_count() or 1)
 
 
 @contextlib.contextmanager

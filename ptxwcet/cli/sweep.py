@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -13,9 +10,6 @@ from ptxwcet.cli.command import Command
 from ptxwcet.cli.output import echo
 from ptxwcet.cli.paths import PlanInput
 from ptxwcet.cli.progress import ProgressLine
-
-if TYPE_CHECKING:
-    from ptxwcet.campaign.engine import Cluster
 
 MOST_WORKERS = 1024
 
@@ -71,21 +65,23 @@ def sweep(
     much memory or time), or the cluster was lost; 2 usage, or a plan with mistakes.
     """
     # here: without the extra there is a message, and no traceback
-    from ptxwcet.campaign.engine import connected_cluster, embedded_cluster
+    from ptxwcet.campaign.engine import chosen_cluster
     from ptxwcet.campaign.sweep_plan import read_sweep_plan
     from ptxwcet.campaign.sweep_run import run_sweep
 
     if scheduler is not None and workers is not None:
         raise click.UsageError("--workers is of this computer: leave it out with --scheduler")
 
-    def cluster() -> AbstractContextManager[Cluster]:
-        if scheduler is not None:
-            return connected_cluster(scheduler)
-        return embedded_cluster(workers or os.cpu_count() or 1)
-
     read = read_sweep_plan(plan)
     with ProgressLine("units") as progress:
-        done = run_sweep(read, folder, cluster, resume=resume, cache=cache, progress=progress.show)
+        done = run_sweep(
+            read,
+            folder,
+            lambda: chosen_cluster(workers, scheduler),
+            resume=resume,
+            cache=cache,
+            progress=progress.show,
+        )
     bounded, refused, failed = (done.outcomes[name] for name in ("bounded", "refused", "failed"))
     echo(
         f"{done.outcomes.total():,} units: {bounded:,} bounded, {refused:,} refused, "

@@ -13,6 +13,7 @@ import json
 import logging
 import os
 import time
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from queue import Empty, Queue
@@ -32,7 +33,9 @@ WORKER_SECONDS = 30.0
 """How long a scheduler without workers is waited for."""
 BATCH_SECONDS = 1.0
 """What a batch should take: far more than handing it out, and little to lose."""
-MOST_BATCH = 64
+THREADS_A_SECOND = 100
+"""With more threads than these, batches take longer in proportion: so many end in a second."""
+MOST_BATCH = 1000
 _BATCHES_A_THREAD = 2
 _TICK_SECONDS = 0.5
 
@@ -148,6 +151,7 @@ class _Campaign:
         self._work, self._units, self._cluster, self._limits = work, units, cluster, limits
         self._under_way: dict[Future, list[Unit]] = {}
         self._again: list[Unit] = []  # whose worker died: alone now
+        self._left: deque[Unit] = deque()  # that their batch had no time for
         self._ended: Queue[Future] = Queue()
         self._mean_seconds = BATCH_SECONDS
         self._done = 0
@@ -179,8 +183,9 @@ class _Campaign:
             if self._again:
                 batch = [self._again.pop()]
             else:
-                size = 1 if self._done < threads else int(BATCH_SECONDS / self._mean_seconds)
-                batch = list(itertools.islice(self._units, min(max(size, 1), MOST_BATCH)))
+                size = 1 if self._done < threads else int(self._wanted() / self._mean_seconds)
+                units = itertools.chain(self._pop_left(), self._units)
+                batch = list(itertools.islice(units, min(max(size, 1), MOST_BATCH)))
             if not batch:
                 return
             self._submit(batch)
@@ -192,6 +197,7 @@ class _Campaign:
         future = self._cluster.client.submit(
             run_batch,
             (self._here, self._work, self._limits.memory_mib, self._limits.seconds),
+            2 * self._wanted(),
             told,
             shared,
             key=name,
@@ -218,11 +224,21 @@ class _Campaign:
         if isinstance(told, dict):
             raise _not_alike(told["address"], json.loads(told["here"]))
         self._without_workers = None
+        done = {result[0] for result in told}
+        self._left += (unit for unit in batch if unit.number not in done)
         for number, ending, value, why, seconds in told:
             self._done += 1
             weight = max(1 / self._done, 0.05)
             self._mean_seconds += weight * (max(seconds, 1e-4) - self._mean_seconds)
             yield Result(number, Ending(ending), value, why, seconds)
+
+    def _wanted(self) -> float:
+        """The seconds that a batch should take: more of them with many workers."""
+        return BATCH_SECONDS * max(1.0, self._known_threads / THREADS_A_SECOND)
+
+    def _pop_left(self) -> Iterator[Unit]:
+        while self._left:
+            yield self._left.popleft()
 
     def _threads(self) -> int:
         """The units that can be under way at once, asked for now and then; 0 without workers."""
@@ -255,10 +271,16 @@ class _Campaign:
 
 def run_batch(
     head: tuple[str, str, int | None, float | None],
+    most_seconds: float,
     told: Sequence[tuple[int, Any, list[str]]],
     shared: Mapping[str, bytes],
 ) -> list[tuple[int, str, Any, str, float]] | dict[str, str]:
-    """What a worker does with a batch: its results, or what is installed here if that differs."""
+    """What a worker does with a batch: its results, or what is installed here if that differs.
+
+    When ``most_seconds`` are over, units that have not begun are left to another batch: a batch
+    that is larger than it seemed must not keep everybody waiting.
+    """
+    end = time.monotonic() + most_seconds
     here, work, memory_mib, seconds = head
     mine = dict(describe_here())
     if json.loads(here) != mine:
@@ -269,10 +291,13 @@ def run_batch(
         Unit(number, payload, {name: shared[name] for name in names})
         for number, payload, names in told
     ]
-    return [
-        (result.number, result.ending.value, result.value, result.why, result.seconds)
-        for result in run_units(work, units, Limits(memory_mib, seconds))
-    ]
+    results = []
+    for result in run_units(work, units, Limits(memory_mib, seconds)):
+        ending = result.ending.value
+        results.append((result.number, ending, result.value, result.why, result.seconds))
+        if time.monotonic() > end:
+            break
+    return results
 
 
 def _await_workers(cluster: Cluster) -> None:

@@ -7,6 +7,7 @@ When all are there, the tables are written (:mod:`ptxwcet.campaign.tables`).
 from __future__ import annotations
 
 import json
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
@@ -20,11 +21,13 @@ from ptxwcet.campaign.sweep_plan import PlannedUnit, SweepPlan
 from ptxwcet.campaign.tables import Row, write_tables
 from ptxwcet.campaign.work import Unit
 from ptxwcet.studies.inputs import ChangedFile, Inputs, KeyedRequest
-from ptxwcet.support.answer_store import AnswerStore
+from ptxwcet.support.answer_store import AnswerStore, KeptEntry, KeptFailure
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.whole_files import write_text
 
 _PLAN = "plan.json"
+_WRITE_SECONDS = 0.25
+"""Between two writes of answers, each of which is a transaction."""
 Progress = Callable[[int, int], None]
 
 
@@ -80,14 +83,23 @@ class _Run:
 
     def work_on(self, cluster: Cluster, units: Iterator[Unit]) -> None:
         """Has the units done, and keeps what comes of them."""
-        for result in run_campaign(WORK, units, cluster, self._plan.limits):
-            if result is not None:
-                keyed = self._under_way.pop(result.number)
-                self._keys.discard(keyed.key)
-                self._store.add([kept_result(keyed, result)])
-                self._done += 1
-                self.analysed += 1
-            self._progress(self._done, self._total)
+        entries: list[KeptEntry | KeptFailure] = []
+        written = time.monotonic()
+        try:
+            for result in run_campaign(WORK, units, cluster, self._plan.limits):
+                if result is not None:
+                    keyed = self._under_way.pop(result.number)
+                    self._keys.discard(keyed.key)
+                    entries.append(kept_result(keyed, result))
+                    self._done += 1
+                    self.analysed += 1
+                if result is None or time.monotonic() - written > _WRITE_SECONDS:
+                    self._store.add(entries)
+                    entries.clear()
+                    written = time.monotonic()
+                    self._progress(self._done, self._total)
+        finally:
+            self._store.add(entries)
 
     def rows(self) -> Iterator[Row]:
         """The rows of the tables, in the plan's order."""

@@ -10,17 +10,14 @@ the plan: its jobs are refused, the others are not.
 
 from __future__ import annotations
 
-import glob
-import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import lru_cache
 from typing import Any
 
 from ptxwcet.claims import Guarantee
 from ptxwcet.ir.kernel import Module
-from ptxwcet.machine.loader import DEFAULT_MACHINE, load_machine, machine_names
+from ptxwcet.machine.loader import DEFAULT_MACHINE
 from ptxwcet.studies.budgets import BLOCK, KERNEL, Budget, Checks, NotABudget, parse_budget
 from ptxwcet.studies.launch_tables import (
     LAUNCH_KEYS,
@@ -31,12 +28,11 @@ from ptxwcet.studies.launch_tables import (
     value_problem,
 )
 from ptxwcet.studies.opening import file_digest, read_module
+from ptxwcet.studies.plan_reading import PlanProblems, open_plan, texts
 from ptxwcet.studies.request import Request
-from ptxwcet.support.demangling import names_meant, readable_names
-from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
-from ptxwcet.support.input_files import MOST_TOML_BYTES, read_text
+from ptxwcet.support.demangling import names_meant
 from ptxwcet.support.source import SourceFile
-from ptxwcet.support.toml_places import MOST_PROBLEMS, NotToml, locate_key, locate_table, parse_toml
+from ptxwcet.support.toml_places import locate_table
 
 PLAN = "ptxwcet.toml"
 """The plan that is read unless another is named."""
@@ -50,7 +46,6 @@ _WORDS = {
     "budget_of": (BLOCK, KERNEL),
     "require": (Guarantee.SAFE_BOUND.value, Guarantee.ESTIMATE.value),
 }
-_MOST_TABLES = 10_000
 _MOST_JOBS = 100_000
 _EXAMPLE = (
     'for example [[check]] with files = "kernels/*.ptx", block = "256", grid = "64", '
@@ -86,16 +81,7 @@ def read_plan(path: str) -> Plan:
 
     Cost: linear in the plan and in the PTX files, which are parsed.
     """
-    try:
-        file = SourceFile(path, read_text(path, MOST_TOML_BYTES))
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise PtxwcetError(Diagnostic("PW570", f"cannot read plan '{path}': {reason}")) from None
-    try:
-        data = parse_toml(file)
-    except NotToml as problem:
-        message = f"not TOML: {problem.message}"
-        raise PtxwcetError(Diagnostic("PW570", message, problem.span)) from None
+    file, data = open_plan(path)
     jobs = _Reader(file).jobs(data)
     return Plan(path, file_digest(path), jobs)
 
@@ -122,35 +108,24 @@ class _Reader:
 
     def __init__(self, file: SourceFile) -> None:
         self._file = file
-        self._folder = os.path.dirname(file.name)
-        self._problems: list[Diagnostic] = []
-        self._machines: dict[str, str | None] = {}
+        self._problems = PlanProblems(file, _TABLE, _EXAMPLE)
 
     def jobs(self, data: Mapping[str, Any]) -> tuple[CheckJob, ...]:
         """The jobs of all tables of the plan. Raises PtxwcetError with every problem."""
-        self._check_keys(data, None, _TOP)
-        tables = data.get(_TABLE)
-        if (
-            not isinstance(tables, list)
-            or not all(isinstance(row, dict) for row in tables)
-            or not tables
-        ):
-            self._report("PW572", "a plan has a table [[check]] for each launch", _TABLE, None)
-            tables = []
-        if len(tables) > _MOST_TABLES:
-            self._report("PW572", f"more than {_MOST_TABLES:,} checks", _TABLE, None)
-            tables = []
+        problems = self._problems
+        problems.check_keys(data, None, _TOP, _value_problem)
+        tables = problems.tables(data, "launch")
         defaults = {key: data[key] for key in ("machines", "require") if key in data}
         for number, table in enumerate(tables):
-            self._check_keys(table, number, _KNOWN)
+            problems.check_keys(table, number, _KNOWN, _value_problem)
             if not table.get("files"):
-                self._report("PW572", "files is missing: the PTX to check", "files", number)
-        self._stop_at_problems()
+                problems.report("PW572", "files is missing: the PTX to check", "files", number)
+        problems.stop()
         seen: dict[Request, CheckJob] = {}
         for number, table in enumerate(tables):
             for job in self._jobs_of(number, defaults | table):
                 self._add(job, seen)
-        self._stop_at_problems()
+        problems.stop()
         return tuple(seen.values())
 
     def _add(self, job: CheckJob, seen: dict[Request, CheckJob]) -> None:
@@ -159,10 +134,12 @@ class _Reader:
             what = " of ".join((*job.request.kernels, job.request.path))
             message = f"{what} is checked twice, with one launch on one machine"
             remedy = f"leave it out here or in check {earlier.number}"
-            self._report("PW574", message, "files", job.number - 1, remedy)
+            self._problems.report("PW574", message, "files", job.number - 1, remedy)
         if len(seen) > _MOST_JOBS:
-            self._report("PW572", f"more than {_MOST_JOBS:,} kernels", "files", job.number - 1)
-            self._stop_at_problems()
+            self._problems.report(
+                "PW572", f"more than {_MOST_JOBS:,} kernels", "files", job.number - 1
+            )
+            self._problems.stop()
 
     # --- tables -----------------------------------------------------------------------------------
 
@@ -175,44 +152,38 @@ class _Reader:
         checks = Checks(budget, table.get("budget_of"), required)
         header = locate_table(self._file, _TABLE, number)
         line = None if header is None else header.line
-        for name in _texts(table.get("machines", DEFAULT_MACHINE)):
-            machine = self._machine(name, number, table)
+        for name in texts(table.get("machines", DEFAULT_MACHINE)):
+            machine = self._problems.machine(name, number)
             for path in paths if machine is not None else ():
                 for kernel in names[path]:
                     request = launch_request(
-                        path, kernel, table, self._folder, machine or "", None, table.get("sms")
+                        path,
+                        kernel,
+                        table,
+                        self._problems.folder,
+                        machine or "",
+                        None,
+                        table.get("sms"),
                     )
                     yield CheckJob(request, checks, number + 1, line)
 
     def _files_of(self, number: int, table: Mapping[str, Any]) -> list[str]:
         """The PTX files, each once; PW573 for a name or pattern without any."""
         files: dict[str, None] = {}
-        for pattern in _texts(table["files"]):
-            named = os.path.join(self._folder, pattern)
-            is_pattern = glob.has_magic(pattern) and not os.path.exists(named)
-            paths = [named]
-            if is_pattern and "\0" not in pattern:
-                root = self._folder or None
-                matches = sorted(glob.glob(pattern, root_dir=root, recursive=True))
-                paths = [os.path.join(self._folder, one) for one in matches]
-            paths = [os.path.normpath(one) for one in paths if os.path.isfile(one)]
-            if not paths:
-                what = f"no file matches {pattern!r}" if is_pattern else f"no file {pattern!r}"
-                where = self._folder or "the working directory"
-                self._report("PW573", what, "files", number, f"paths are relative to {where}")
-            files.update(dict.fromkeys(paths))
+        for pattern in texts(table["files"]):
+            files.update(dict.fromkeys(self._problems.files_of(pattern, number)))
         return list(files)
 
     def _require_beside(self, number: int, row: Mapping[str, Any]) -> None:
         for key in PATHS:
-            if key in row and not os.path.isfile(os.path.join(self._folder, row[key])):
-                self._report("PW573", f"no file {row[key]!r}", key, number)
+            if key in row:
+                self._problems.require_file(row[key], key, number)
 
     def _kernels_of(
         self, number: int, table: Mapping[str, Any], paths: list[str]
     ) -> dict[str, list[str | None]]:
         """The kernels of each file that are meant; None for a file that does not say its own."""
-        names = _texts(table.get("kernels", []))
+        names = texts(table.get("kernels", []))
         missing = dict.fromkeys(names)
         by_file: dict[str, list[str | None]] = {}
         in_files: list[str] = []
@@ -232,73 +203,8 @@ class _Reader:
             by_file[path] = [kernel for name in names for kernel in meant[name]]
             missing = {name: None for name in missing if not meant[name]}
         for name in missing:
-            self._report_kernel(name, in_files, number)
+            self._problems.report_kernel(name, in_files, number)
         return by_file
-
-    def _report_kernel(self, name: str, known: list[str], number: int) -> None:
-        readable = list(readable_names(known).values())
-        listed = ", ".join(readable[:20]) or "none"
-        remedy = f"{_nearest(name, (*readable, *known))}the kernels are: {listed}"
-        self._report(
-            "PW208", f"no file of this check has a kernel {name!r}", "kernels", number, remedy
-        )
-
-    def _machine(self, name: str, number: int, table: Mapping[str, Any]) -> str | None:
-        """The machine as a request names it, None for one that is no machine."""
-        if name not in self._machines:
-            machines = machine_names()
-            path = name if name in machines else os.path.join(self._folder, name)
-            try:
-                load_machine(path)
-                self._machines[name] = path
-            except PtxwcetError as error:
-                self._machines[name] = None
-                if error.diagnostics[0].code != "PW301":
-                    self._problems += error.diagnostics
-                    return None
-                remedy = f"{_nearest(name, machines)}known machines: {', '.join(machines)}"
-                message = f"no machine {name!r}: it is neither a known name nor a file"
-                place = locate_key(self._file, _TABLE, "machines", number)
-                where = None if place is None else number
-                self._report("PW301", message, "machines", where, remedy)
-        return self._machines[name]
-
-    # --- values -----------------------------------------------------------------------------------
-
-    def _check_keys(
-        self, row: Mapping[str, Any], number: int | None, known: tuple[str, ...]
-    ) -> None:
-        """PW571 for keys that are not known, PW572 for values that are none."""
-        for key, value in row.items():
-            if key not in known:
-                remedy = f"{_nearest(key, known)}known: {', '.join(known)}"
-                self._report("PW571", f"unknown key {key!r}", key, number, remedy)
-                continue
-            problem = _value_problem(key, value)
-            if problem is not None:
-                self._report("PW572", problem, key, number)
-
-    def _report(
-        self, code: str, message: str, key: str, number: int | None, remedy: str | None = None
-    ) -> None:
-        """Adds a problem of a key of a table, or of the top if ``number`` is None."""
-        if len(self._problems) >= MOST_PROBLEMS:
-            return
-        file = self._file
-        if number is None:
-            span = locate_key(file, "", key) or locate_table(file, key)
-        else:
-            span = locate_key(file, _TABLE, key, number) or locate_table(file, _TABLE, number)
-            message = f"check {number + 1}: {message}"
-        if span is None:
-            message = f"{file.name}: {message}"
-        if code == "PW572" and remedy is None:
-            remedy = _EXAMPLE
-        self._problems.append(Diagnostic(code, message, span, help=remedy))
-
-    def _stop_at_problems(self) -> None:
-        if self._problems:
-            raise PtxwcetError(self._problems)
 
 
 def _value_problem(key: str, value: object) -> str | None:
@@ -322,12 +228,3 @@ def _budget_of(value: object) -> Budget | None:
     if type(value) is int or isinstance(value, str):
         return parse_budget(str(value))
     raise NotABudget(f'budget is a number of cycles, or a text as "2 ms", not {value!r}')
-
-
-def _texts(value: Any) -> list[str]:
-    return [value] if isinstance(value, str) else list(value)
-
-
-def _nearest(name: str, known: tuple[str, ...]) -> str:
-    """``did you mean x? ``, if there is a name much like it."""
-    return "".join(f"did you mean {one}? " for one in get_close_matches(name, known, 1))

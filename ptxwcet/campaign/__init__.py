@@ -1,0 +1,1 @@
+"""Campaigns: many units of work, planned, analysed on many cores, and kept."""

@@ -1,0 +1,154 @@
+"""Checking a table ``[[sweep]]``: for every combination of its axes, what its texts lead to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from math import prod
+
+from ptxwcet.campaign.expressions import NoValueError
+from ptxwcet.campaign.sweep_reading import Places
+from ptxwcet.campaign.sweep_tables import Choice, Sources, SweepTable
+from ptxwcet.campaign.sweep_values import NUMBER_KEYS, is_number, number_expected
+from ptxwcet.studies.launch_tables import PATHS
+from ptxwcet.studies.plan_reading import PlanProblems
+
+MOST_UNITS = 10_000_000
+"""Most units of a plan, and most combinations of axes before ``where`` leaves any out."""
+NARROWER = "split the plan, or narrow its axes"
+"""What to do where there are too many."""
+_MOST_EFFORT = 100_000_000
+"""Most times that texts are rendered to check them: a minute or two."""
+_MOST_SUGGESTED = 1_000
+_LONGEST_SHOWN = 300
+
+
+class Checker:
+    """Goes through the combinations of axes of tables, and reports what is wrong with them."""
+
+    def __init__(self, problems: PlanProblems, sources: Sources) -> None:
+        self._problems = problems
+        self._sources = sources
+        self._required: set[tuple[str, str]] = set()
+        self._effort = 0
+
+    def count(self, table: SweepTable) -> int:
+        """How many units a table has, if nothing is reported. Files are opened."""
+        places = Places(self._problems, table.number - 1)
+        held = self._count_held(table, places)
+        checked = [self._check(table, path, choice, places) for path, choice in _all_choices(table)]
+        if not held or not all(checked):
+            return 0
+        subjects = self._count_subjects(table)
+        seen = table.domain_names(table.subject_names)
+        conditions = table.condition_names
+        if not seen & conditions:
+            subjects *= held
+            seen |= conditions
+        others = prod(len(values) for name, values in table.axes.items() if name not in seen)
+        return subjects * others * table.fixed_factor()
+
+    def _require_effort(self, effort: int, number: int, path: str) -> None:
+        """Stops with PW572 if so many more renderings of texts are too much for one plan."""
+        self._effort += effort
+        if self._effort > _MOST_EFFORT:
+            message = "too many texts depend on too many combinations of axes"
+            self._problems.report("PW572", message, path, number, NARROWER)
+            self._problems.stop()
+
+    def _count_held(self, table: SweepTable, places: Places) -> int:
+        """How many combinations of the axes that ``where`` names it leaves in."""
+        names, product = table.product_of(table.condition_names)
+        self._require_effort(product.size() * len(table.where), table.number - 1, "where")
+        held = 0
+        for combination in product if table.where else ((),):
+            values = dict(zip(names, combination, strict=True))
+            try:
+                held += table.holds(values)
+            except NoValueError as error:
+                places.report("PW811", f"where: {error}{_for(values)}", "where")
+                return 0
+        if not held:
+            message = f"where leaves out all of {product.size():,} combinations"
+            places.report("PW572", message, "where", "loosen a condition: no unit is left")
+        return held
+
+    def _check(self, table: SweepTable, path: str, choice: Choice, places: Places) -> bool:
+        """Whether a key has values for all combinations; reports it, and what is wrong with them.
+
+        Names of files that are not there are reported, too, but are values.
+        """
+        is_looked_up = path in (*PATHS, "files", "machines")
+        if not choice.has_templates and not is_looked_up:
+            return True
+        names = choice.names
+        _, product = table.product_of(table.domain_names(names))
+        self._require_effort(product.size() * len(choice.elements), table.number - 1, path)
+        try:
+            for values in table.domain(names):
+                rendered = choice.values(values)
+                if path in NUMBER_KEYS and not all(is_number(path, each) for each in rendered):
+                    places.report("PW572", number_expected(path) + _for(values), path)
+                    return False
+                for value in rendered if is_looked_up else ():
+                    self._look_up(path, str(value), table.number - 1)
+                if self._problems.is_full:
+                    return False
+        except NoValueError as error:
+            places.report("PW811", f"{path}: {error}{_for(values)}", path)
+            return False
+        return True
+
+    def _look_up(self, key: str, name: str, number: int) -> None:
+        """Finds what a name means, and reports it if that is nothing; each name once."""
+        sources = self._sources
+        if key == "files" and name not in sources.files:
+            sources.files[name] = self._problems.files_of(name, number)
+        elif key == "machines" and name not in sources.machines:
+            sources.machines[name] = self._problems.machine(name, number) or ""
+        elif key in PATHS and (key, name) not in self._required:
+            self._required.add((key, name))
+            self._problems.require_file(name, key, number)
+
+    def _count_subjects(self, table: SweepTable) -> int:
+        """How many files with kernels there are, in all combinations on which they depend.
+
+        Reports PW208 for names of kernels that no file of the table has.
+        """
+        number = table.number - 1
+        subjects = 0
+        missing: dict[str, bool] = {}
+        known: dict[str, None] = {}
+        for values in table.domain(table.subject_names):
+            names = table.kernels.texts(values)
+            paths = [one for text in table.files.texts(values) for one in self._sources.files[text]]
+            self._require_effort(len(paths) * max(len(names), 1), number, "files")
+            subjects += sum(1 for _ in table.subjects(values, self._sources))
+            for name in names:
+                if missing.get(name, True):
+                    missing[name] = not any(self._sources.has_kernel(path, name) for path in paths)
+            if len(known) < _MOST_SUGGESTED and any(missing.values()):
+                kernels = (self._sources.kernels_of(path) or () for path in paths)
+                known |= dict.fromkeys(name for names in kernels for name in names)
+            if subjects > MOST_UNITS:
+                break
+        for name in missing:
+            if missing[name]:
+                self._problems.report_kernel(name, list(known), number)
+        return subjects
+
+
+def _for(values: Mapping[str, int | str]) -> str:
+    """``, for tm = 16, tn = 32``."""
+    listed = ", ".join(f"{name} = {value}" for name, value in values.items())
+    return f", for {listed[:_LONGEST_SHOWN]}" if listed else ""
+
+
+def _all_choices(table: SweepTable) -> Iterator[tuple[str, Choice]]:
+    """What the keys of a table hold, with what they are called."""
+    yield "files", table.files
+    yield "kernels", table.kernels
+    yield from table.choices.items()
+    yield "launch", table.launches
+    yield "machines", table.machines
+    for key, choices in (("params", table.parameters), ("loop_bounds", table.loop_bounds)):
+        yield from ((f"{key}.{name}", choice) for name, choice in choices.items())

@@ -1,0 +1,238 @@
+"""One table ``[[sweep]]`` as its units are made from it: axes, conditions, and what each key holds.
+
+A combination of axes decides the text of every template. For it there are subjects (a file, a
+launch file, a kernel), and for each subject the product of the values of all other keys.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import prod
+from typing import Any
+
+from ptxwcet.campaign.axes import Product
+from ptxwcet.campaign.expressions import Condition, Template, Values
+from ptxwcet.campaign.sweep_values import Value
+from ptxwcet.studies.launch_tables import PATHS, launch_request
+from ptxwcet.studies.opening import read_module
+from ptxwcet.studies.request import Request
+from ptxwcet.support.demangling import names_meant
+from ptxwcet.support.input_files import MOST_TOML_BYTES, read_text
+from ptxwcet.support.source import SourceFile
+from ptxwcet.support.toml_places import NotToml, parse_toml
+
+_Subject = tuple[str, str | None, str | None]
+"""The path of a PTX file, the launch file as the plan names it, the kernel."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What one key holds: its values, of which templates depend on the axes."""
+
+    elements: Sequence[Value | Template]
+    has_templates: bool
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The axes that it names. Cost: linear in its values."""
+        if not self.has_templates:
+            return frozenset()
+        templates = (one for one in self.elements if isinstance(one, Template))
+        return frozenset(name for template in templates for name in template.names)
+
+    def values(self, axes: Values) -> Sequence[Value]:
+        """Its values for a combination of axes. Raises NoValueError."""
+        if not self.has_templates:
+            return self.elements  # type: ignore[return-value]  # none of them is a template
+        return [one.render(axes) if isinstance(one, Template) else one for one in self.elements]
+
+    def texts(self, axes: Values) -> list[str]:
+        """Its values as texts. Raises NoValueError."""
+        return [str(value) for value in self.values(axes)]
+
+
+NOTHING = Choice((), False)
+"""A key that is left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """What a plan leads to: files by the text that names them, kernels by file, machines by name.
+
+    ``kernels`` of a file are None if it cannot be read. Of a file nothing is kept but that.
+    """
+
+    folder: str
+    files: dict[str, list[str]] = field(default_factory=dict)
+    kernels: dict[str, tuple[str, ...] | None] = field(default_factory=dict)
+    launches: dict[str, str | None] = field(default_factory=dict)
+    machines: dict[str, str] = field(default_factory=dict)
+
+    def kernels_of(self, path: str) -> tuple[str, ...] | None:
+        """The names of a file's kernels, None if it cannot be read. It is parsed once."""
+        if path not in self.kernels:
+            try:
+                kernels = read_module(Request(path)).kernels
+                self.kernels[path] = tuple(one.name for one in kernels if one.has_body)
+            except Exception:  # whoever analyses it will say why
+                self.kernels[path] = None
+        return self.kernels[path]
+
+    def has_kernel(self, path: str, name: str) -> bool:
+        """Whether a file has a kernel that is meant by a name, or cannot be read."""
+        known = self.kernels_of(path)
+        return known is None or bool(names_meant(name, known))
+
+    def launched(self, name_of_file: str) -> str | None:
+        """The kernel that a launch file names; None if it names none, or cannot be read."""
+        path = os.path.join(self.folder, name_of_file)
+        if path not in self.launches:
+            try:
+                data = parse_toml(SourceFile(path, read_text(path, MOST_TOML_BYTES)))
+                name = data.get("kernel")
+            except (OSError, ValueError, NotToml):
+                name = None
+            self.launches[path] = name if isinstance(name, str) else None
+        return self.launches[path]
+
+
+@dataclass(frozen=True, slots=True)
+class SweepTable:
+    """A table without mistakes; ``number`` is from 1.
+
+    ``choices`` are of the keys of a launch that stand alone, of ``sms`` and ``memory_latency``.
+    ``schedules`` are the pairs of a method and its policy.
+    """
+
+    number: int
+    axes: Mapping[str, Sequence[int | str]]
+    where: tuple[Condition, ...]
+    files: Choice
+    launches: Choice
+    kernels: Choice
+    choices: Mapping[str, Choice]
+    parameters: Mapping[str, Choice]
+    loop_bounds: Mapping[str, Choice]
+    machines: Choice
+    schedules: tuple[tuple[str, str | None], ...]
+
+    @property
+    def condition_names(self) -> frozenset[str]:
+        """The axes that ``where`` names."""
+        return frozenset(name for condition in self.where for name in condition.names)
+
+    @property
+    def subject_names(self) -> frozenset[str]:
+        """The axes on which files, launch files and kernels depend."""
+        return self.files.names | self.launches.names | self.kernels.names
+
+    def holds(self, values: Values) -> bool:
+        """Whether ``where`` leaves a combination in. Raises NoValueError."""
+        return all(condition.holds(values) for condition in self.where)
+
+    def product_of(self, names: Collection[str]) -> tuple[list[str], Product[int | str]]:
+        """The axes of these names, in order, and their product."""
+        chosen = [name for name in self.axes if name in names]
+        return chosen, Product(tuple(self.axes[name] for name in chosen))
+
+    def domain_names(self, names: frozenset[str]) -> frozenset[str]:
+        """The axes over which to go to see all that these have together: see domain."""
+        conditions = self.condition_names
+        return names | conditions if names & conditions else names
+
+    def domain(self, names: frozenset[str]) -> Iterator[dict[str, int | str]]:
+        """The combinations of axes that ``where`` leaves in, as far as these axes are concerned.
+
+        Where ``where`` names one of them, all that it names come along. Some combination of the
+        other axes has to be left in. Raises NoValueError. Cost: linear in the product.
+        """
+        chosen, product = self.product_of(self.domain_names(names))
+        is_free = not names & self.condition_names
+        for combination in product:
+            values = dict(zip(chosen, combination, strict=True))
+            if is_free or self.holds(values):
+                yield values
+
+    def fixed_factor(self) -> int:
+        """How many units each subject has for one combination of axes."""
+        choices = (*self.choices.values(), *self.parameters.values(), *self.loop_bounds.values())
+        sizes = (len(choice.elements) for choice in (*choices, self.machines))
+        return prod(sizes) * len(self.schedules)
+
+    def subjects(self, values: Values, sources: Sources) -> Iterator[_Subject]:
+        """The files, launch files and kernels of a combination of axes, which has been checked."""
+        launches: list[str | None] = [*self.launches.texts(values)] or [None]
+        names = self.kernels.texts(values)
+        paths = (path for text in self.files.texts(values) for path in sources.files[text])
+        for path in dict.fromkeys(paths):
+            for launch in launches:
+                for kernel in _kernels(path, launch, names, sources):
+                    yield path, launch, kernel
+
+    def requests(self, sources: Sources) -> Iterator[tuple[Request, dict[str, int | str]]]:
+        """The units in order: each request, with the values of axes and ``param.`` parameters.
+
+        Nothing is held but one combination of axes. Cost of a unit: linear in the keys.
+        """
+        for values in self.domain(frozenset(self.axes) | self.condition_names):
+            alone: dict[str, Sequence[Value]] = {
+                key: choice.texts(values) if key in PATHS else choice.values(values)
+                for key, choice in self.choices.items()
+            }
+            parameters = {key: choice.values(values) for key, choice in self.parameters.items()}
+            loops = {key: choice.values(values) for key, choice in self.loop_bounds.items()}
+            machines = [sources.machines[name] for name in self.machines.texts(values)]
+            others: Product[Any] = Product(
+                (
+                    *(*alone.values(), *parameters.values(), *loops.values()),
+                    *(machines, self.schedules),
+                )
+            )
+            for subject in self.subjects(values, sources):
+                for picked in others:
+                    taken = iter(picked)
+                    keys = {key: next(taken) for key in alone}
+                    keys["params"] = {name: next(taken) for name in parameters}
+                    keys["loop_bounds"] = {place: next(taken) for place in loops}
+                    machine, (method, policy) = taken
+                    request = _request(subject, keys, sources.folder, machine)
+                    if policy is not None:
+                        request = replace(request, method=method, policy=policy)
+                    yield request, values | _shown(keys["params"])
+
+
+def _kernels(
+    path: str, launch: str | None, names: list[str], sources: Sources
+) -> Sequence[str | None]:
+    """The kernels of a file that are meant; None where only the analysis can say which."""
+    known = sources.kernels_of(path)
+    if names:
+        wanted: list[str] = names
+    elif launch is None:
+        return known or (None,)
+    else:
+        named = sources.launched(launch)
+        if named is None:
+            return known if known is not None and len(known) == 1 else (None,)
+        wanted = [named]
+    if known is None:
+        return wanted
+    meant = [kernel for name in wanted for kernel in names_meant(name, known)]
+    return list(dict.fromkeys(meant)) if names else meant or (None,)
+
+
+def _request(subject: _Subject, keys: Mapping[str, Any], folder: str, machine: str) -> Request:
+    path, launch, kernel = subject
+    table = dict(keys) if launch is None else {**keys, "launch": launch}
+    latency, sms = keys.get("memory_latency"), keys.get("sms")
+    return launch_request(path, kernel, table, folder, machine, latency, sms)
+
+
+def _shown(parameters: Mapping[str, Value]) -> dict[str, int | str]:
+    """Parameters as columns of the results have them: what is no integer is a text."""
+    return {
+        f"param.{name}": value if isinstance(value, int) else str(value)
+        for name, value in parameters.items()
+    }

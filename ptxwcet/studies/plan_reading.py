@@ -1,0 +1,187 @@
+"""What plans of several kinds have in common: plans of checks, plans of sweeps.
+
+A plan is TOML with an array of tables; paths in it are relative to it. Problems are collected, each
+with its place in the text, and raised together: PW570 (unreadable), PW571 (unknown key), PW572
+(malformed), PW573 (no such file), PW208 (no such kernel), PW301 (no such machine).
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from difflib import get_close_matches
+from typing import Any
+
+from ptxwcet.machine.loader import load_machine, machine_names
+from ptxwcet.support.demangling import readable_names
+from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.support.input_files import MOST_TOML_BYTES, read_text
+from ptxwcet.support.source import SourceFile, Span
+from ptxwcet.support.toml_places import MOST_PROBLEMS, NotToml, locate_key, locate_table, parse_toml
+
+MOST_TABLES = 10_000
+"""Most tables of a plan."""
+
+
+def open_plan(path: str) -> tuple[SourceFile, dict[str, Any]]:
+    """The text of a plan, and its tables. Raises PtxwcetError (PW570)."""
+    try:
+        file = SourceFile(path, read_text(path, MOST_TOML_BYTES))
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise PtxwcetError(Diagnostic("PW570", f"cannot read plan '{path}': {reason}")) from None
+    try:
+        return file, parse_toml(file)
+    except NotToml as problem:
+        message = f"not TOML: {problem.message}"
+        raise PtxwcetError(Diagnostic("PW570", message, problem.span)) from None
+
+
+def texts(value: Any) -> list[str]:
+    """The texts of a value that is one text, or a list of them."""
+    return [value] if isinstance(value, str) else list(value)
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """``did you mean x? ``, if there is a name much like it."""
+    return "".join(f"did you mean {one}? " for one in get_close_matches(name, tuple(known), 1))
+
+
+class PlanProblems:
+    """Collects the problems of one plan, and reads the values that all kinds of plans have.
+
+    ``table`` is what the tables of the plan are called: a table ``[[check]]`` is a check. Tables
+    are numbered from 0. ``example`` helps with whatever is malformed.
+    """
+
+    def __init__(self, file: SourceFile, table: str, example: str) -> None:
+        self.file = file
+        self.folder = os.path.dirname(file.name)
+        self._table = table
+        self._example = example
+        self._problems: list[Diagnostic] = []
+        self._machines: dict[str, str | None] = {}
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no more problems are collected: there are enough for anyone to read."""
+        return len(self._problems) >= MOST_PROBLEMS
+
+    def report(
+        self,
+        code: str,
+        message: str,
+        key: str,
+        number: int | None,
+        remedy: str | None = None,
+        span: Span | None = None,
+    ) -> None:
+        """Adds a problem of a key of a table, or of the top if ``number`` is None.
+
+        ``span`` is its place, if that is known better than by the key.
+        """
+        if self.is_full:
+            return
+        file = self.file
+        if number is None:
+            span = span or locate_key(file, "", key) or locate_table(file, key)
+        else:
+            span = span or locate_key(file, self._table, key, number)
+            span = span or locate_table(file, self._table, number)
+            message = f"{self._table} {number + 1}: {message}"
+        if span is None:
+            message = f"{file.name}: {message}"
+        if code == "PW572" and remedy is None:
+            remedy = self._example
+        self._problems.append(Diagnostic(code, message, span, help=remedy))
+
+    def stop(self) -> None:
+        """Raises PtxwcetError with all problems, if there are any."""
+        if self._problems:
+            raise PtxwcetError(self._problems)
+
+    def check_keys(
+        self,
+        row: Mapping[str, Any],
+        number: int | None,
+        known: Sequence[str],
+        problem_of: Callable[[str, object], str | None],
+    ) -> None:
+        """PW571 for keys that are not known, PW572 for values of which something is wrong."""
+        for key, value in row.items():
+            if key not in known:
+                remedy = f"{nearest(key, known)}known: {', '.join(known)}"
+                self.report("PW571", f"unknown key {key!r}", key, number, remedy)
+                continue
+            problem = problem_of(key, value)
+            if problem is not None:
+                self.report("PW572", problem, key, number)
+
+    def tables(self, data: Mapping[str, Any], what: str) -> list[dict[str, Any]]:
+        """The tables of the plan; PW572 if there are none: a plan has a table for each ``what``."""
+        tables = data.get(self._table)
+        if (
+            not isinstance(tables, list)
+            or not all(isinstance(row, dict) for row in tables)
+            or not tables
+        ):
+            message = f"a plan has a table [[{self._table}]] for each {what}"
+            self.report("PW572", message, self._table, None)
+            return []
+        if len(tables) > MOST_TABLES:
+            self.report("PW572", f"more than {MOST_TABLES:,} {self._table}s", self._table, None)
+            return []
+        return tables
+
+    def files_of(self, pattern: str, number: int) -> list[str]:
+        """The files that a name or pattern means, by name; PW573 if there is none."""
+        folder = self.folder
+        named = os.path.join(folder, pattern)
+        is_pattern = glob.has_magic(pattern) and not os.path.exists(named)
+        paths = [named]
+        if is_pattern and "\0" not in pattern:
+            matches = sorted(glob.glob(pattern, root_dir=folder or None, recursive=True))
+            paths = [os.path.join(folder, match) for match in matches]
+        paths = [os.path.normpath(path) for path in paths if os.path.isfile(path)]
+        if not paths:
+            what = f"no file matches {pattern!r}" if is_pattern else f"no file {pattern!r}"
+            where = folder or "the working directory"
+            self.report("PW573", what, "files", number, f"paths are relative to {where}")
+        return paths
+
+    def require_file(self, name: str, key: str, number: int) -> None:
+        """PW573 for the name of a file beside the plan that is not there."""
+        if not os.path.isfile(os.path.join(self.folder, name)):
+            self.report("PW573", f"no file {name!r}", key, number)
+
+    def report_kernel(self, name: str, known: Sequence[str], number: int) -> None:
+        """PW208 for a kernel that no file has; they have those that are ``known``."""
+        readable = list(readable_names(known).values())
+        listed = ", ".join(readable[:20]) or "none"
+        remedy = f"{nearest(name, (*readable, *known))}the kernels are: {listed}"
+        message = f"no file of this {self._table} has a kernel {name!r}"
+        self.report("PW208", message, "kernels", number, remedy)
+
+    def machine(self, name: str, number: int) -> str | None:
+        """The machine as a request names it; None for one that is no machine, which is reported.
+
+        Each is loaded once.
+        """
+        if name not in self._machines:
+            machines = machine_names()
+            path = name if name in machines else os.path.join(self.folder, name)
+            try:
+                load_machine(path)
+                self._machines[name] = path
+            except PtxwcetError as error:
+                self._machines[name] = None
+                if error.diagnostics[0].code != "PW301":
+                    self._problems += error.diagnostics
+                    return None
+                remedy = f"{nearest(name, machines)}known machines: {', '.join(machines)}"
+                message = f"no machine {name!r}: it is neither a known name nor a file"
+                place = locate_key(self.file, self._table, "machines", number)
+                where = None if place is None else number
+                self.report("PW301", message, "machines", where, remedy)
+        return self._machines[name]

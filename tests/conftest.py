@@ -33,7 +33,7 @@ _SLOW = frozenset(
         *("internal_errors", "library", "makespan_command", "nasty_names", "new_machine"),
         *("readable_names", "report_formats", "report_page", "report_page_browser"),
         *("reproduce", "sequences"),
-        *("semantic_mutants", "tracing"),
+        *("semantic_mutants", "sgemm_variants", "tracing"),
         *("command_table", "tutorials"),
     )
 )

@@ -80,6 +80,11 @@ class Cell:
         return Result(unit.number, ending, None, why, seconds)
 
     @property
+    def pid(self) -> int:
+        """The number of the child process."""
+        return self._process.pid
+
+    @property
     def is_alive(self) -> bool:
         """Whether the child process runs."""
         return self._process.poll() is None

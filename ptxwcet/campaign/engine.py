@@ -76,7 +76,8 @@ def embedded_cluster(workers: int) -> Iterator[Cluster]:
             n_workers=1,
             threads_per_worker=workers,
             processes=False,
-            dashboard_address=None,
+            dashboard_address="127.0.0.1:0",  # Dask serves its routes somewhere, whatever is said
+            scheduler_kwargs={"dashboard": False},
             memory_limit=0,
             silence_logs=logging.CRITICAL,
         )

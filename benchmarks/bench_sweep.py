@@ -91,7 +91,8 @@ def overhead(units: int = 200, repeats: int = 3) -> None:
                 ratios.append(engine / bare)
             print(
                 f"{workers} workers: {units / engine:.2f} units/s of "
-                f"{bare * workers / units:.3f} s; engine / bare loop: {', '.join(f'{ratio:.3f}' for ratio in ratios)}",
+                f"{bare * workers / units:.3f} s; engine / bare loop: "
+                f"{', '.join(f'{ratio:.3f}' for ratio in ratios)}",
                 flush=True,
             )
 

@@ -19,6 +19,7 @@ from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 
 _OPTION = "--resident-blocks"
 _SAYING_REGISTERS = "--registers, --ptxas-info"
+_MOST_STATIC_SHARED = 48 << 10
 _LEAST_BEFORE_DYNAMIC = 16
 """Static shared memory is rounded up to a multiple of this where the module has dynamic one."""
 
@@ -130,6 +131,25 @@ def static_shared_bytes(kernel: Kernel, module: Module) -> tuple[int, int]:
     kept = [one.size_bytes for one in seen if one.name in named | own]
     least = sum(one.size_bytes for one in seen if one.name in named)
     return least, sum(-(-size // unit) * unit for size in kept)
+
+
+def require_static_shared(kernel: Kernel, module: Module) -> None:
+    """Raises PtxwcetError (PW316) for variables in shared memory that no launch can have.
+
+    ptxas refuses kernels with more than 48 KiB of them, for every architecture; what is allocated
+    at the launch may be more. Calls must have been inlined.
+    """
+    least, _ = static_shared_bytes(kernel, module)
+    if least > _MOST_STATIC_SHARED:
+        raise PtxwcetError(
+            Diagnostic(
+                "PW316",
+                f"the variables of kernel {kernel.readable} in shared memory take {least:,} bytes, "
+                f"more than the {_MOST_STATIC_SHARED:,} that ptxas allows any kernel",
+                kernel.span,
+                help="use smaller arrays, or shared memory whose size the launch sets (extern)",
+            )
+        )
 
 
 def stated_registers(wishes: GridWishes, written: int | None, place: str) -> tuple[int | None, str]:

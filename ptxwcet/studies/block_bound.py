@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 from ptxwcet.compose.analysed import KernelAnalysis
+from ptxwcet.compose.residency import require_static_shared
 from ptxwcet.ir.kernel import Kernel, Module
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.machine.model import Machine
@@ -45,8 +46,10 @@ def bounded_on(
     Cost: independent of trip counts.
     """
     request = opened.request
+    whole = opened.whole(kernel)
+    require_static_shared(whole, opened.module)
     analysis = analyse_kernel(
-        opened.whole(kernel),
+        whole,
         opened.launch_of(kernel),
         machine,
         opened.facts_of(kernel),

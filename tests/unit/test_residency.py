@@ -13,6 +13,7 @@ from ptxwcet.compose.residency import (
     LaunchedBlock,
     Residency,
     find_residency,
+    require_static_shared,
     static_shared_bytes,
 )
 from ptxwcet.compose.wishes import ANY_GRID, GridWishes
@@ -176,3 +177,20 @@ def test_more_than_fits_at_most_is_no_refusal() -> None:
     assert open_ is not None
     assert (open_.least, open_.most) == (1, 16)
     assert found(LaunchedBlock(one, 64, (400_000, 400_000), False, 0, 16, "a test"), ORIN) is None
+
+
+@pytest.mark.parametrize(("size", "is_allowed"), [(48 << 10, True), ((48 << 10) + 4, False)])
+def test_variables_in_shared_memory_take_no_more_than_ptxas_allows(size, is_allowed):
+    text = kernel(f".shared .b8 s[{size}];", body="mov.u32 %r1, s;\nst.shared.u32 [%r1], %r1;")
+    if is_allowed:
+        require_static_shared(*text)
+        return
+    with pytest.raises(PtxwcetError) as refused:
+        require_static_shared(*text)
+    assert [one.code for one in refused.value.diagnostics] == ["PW316"]
+
+
+def test_what_the_launch_allocates_is_no_variable():
+    require_static_shared(
+        *kernel(".extern .shared .b8 s[];", body="mov.u32 %r1, s;\nst.shared.u32 [%r1], %r1;")
+    )

@@ -149,6 +149,7 @@ def _all_choices(table: SweepTable) -> Iterator[tuple[str, Choice]]:
     yield "kernels", table.kernels
     yield from table.choices.items()
     yield "launch", table.launches
+    yield "memory_latency", table.latencies
     yield "machines", table.machines
     for key, choices in (("params", table.parameters), ("loop_bounds", table.loop_bounds)):
         yield from ((f"{key}.{name}", choice) for name, choice in choices.items())

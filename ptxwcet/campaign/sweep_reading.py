@@ -78,11 +78,12 @@ class Places:
     def span(self, path: str) -> Span | None:
         """The entry of a key; None if only its table is known, or not even that."""
         file, number = self._problems.file, self._number
-        table, _, name = path.partition(".")
-        if name:
+        table, dot, name = path.partition(".")
+        if dot:
             part = self._part(table)
             if part is not None:
-                return locate_key(file, f"{TABLE}.{table}", name, part)
+                within = f"{TABLE}.{table}"
+                return locate_key(file, within, name, part) or locate_table(file, within, part)
             return locate_key(file, TABLE, path, number) or locate_key(file, TABLE, table, number)
         return locate_key(file, TABLE, path, number) or (
             locate_key(file, "", path) if path in DEFAULTS else None
@@ -143,8 +144,7 @@ class TableReader:
         launches, kernels = self._choice("launch"), self._choice("kernels")
         choices = {key: self._choice(key) for key in _CHOICES if key in self._own}
         parameters, loop_bounds = self._named("params"), self._named("loop_bounds")
-        if "memory_latency" in self._table:
-            choices["memory_latency"] = self._choice("memory_latency")
+        latencies = self._choice("memory_latency")
         machines = self._choice("machines", [DEFAULT_MACHINE])
         schedules = self._schedules()
         where = self._conditions()
@@ -157,7 +157,7 @@ class TableReader:
             return None
         return SweepTable(
             *(self._number + 1, self._axes, where, files, launches, kernels, choices),
-            *(parameters, loop_bounds, machines, schedules),
+            *(parameters, loop_bounds, latencies, machines, schedules),
         )
 
     def _report(self, code: str, message: str, path: str, remedy: str | None = None) -> None:

@@ -102,7 +102,7 @@ class Sources:
 class SweepTable:
     """A table without mistakes; ``number`` is from 1.
 
-    ``choices`` are of the keys of a launch that stand alone, of ``sms`` and ``memory_latency``.
+    ``choices`` are of the keys of a launch that stand alone, and of ``sms``.
     ``schedules`` are the pairs of a method and its policy.
     """
 
@@ -115,6 +115,7 @@ class SweepTable:
     choices: Mapping[str, Choice]
     parameters: Mapping[str, Choice]
     loop_bounds: Mapping[str, Choice]
+    latencies: Choice
     machines: Choice
     schedules: tuple[tuple[str, str | None], ...]
 
@@ -158,8 +159,8 @@ class SweepTable:
     def fixed_factor(self) -> int:
         """How many units each subject has for one combination of axes."""
         choices = (*self.choices.values(), *self.parameters.values(), *self.loop_bounds.values())
-        sizes = (len(choice.elements) for choice in (*choices, self.machines))
-        return prod(sizes) * len(self.schedules)
+        sizes = prod(len(choice.elements) for choice in (*choices, self.machines))
+        return sizes * max(len(self.latencies.elements), 1) * len(self.schedules)
 
     def subjects(self, values: Values, sources: Sources) -> Iterator[_Subject]:
         """The files, launch files and kernels of a combination of axes, which has been checked."""
@@ -183,11 +184,12 @@ class SweepTable:
             }
             parameters = {key: choice.values(values) for key, choice in self.parameters.items()}
             loops = {key: choice.values(values) for key, choice in self.loop_bounds.items()}
+            latencies: Sequence[Value | None] = self.latencies.values(values) or (None,)
             machines = [sources.machines[name] for name in self.machines.texts(values)]
             others: Product[Any] = Product(
                 (
                     *(*alone.values(), *parameters.values(), *loops.values()),
-                    *(machines, self.schedules),
+                    *(latencies, machines, self.schedules),
                 )
             )
             for subject in self.subjects(values, sources):
@@ -196,8 +198,8 @@ class SweepTable:
                     keys = {key: next(taken) for key in alone}
                     keys["params"] = {name: next(taken) for name in parameters}
                     keys["loop_bounds"] = {place: next(taken) for place in loops}
-                    machine, (method, policy) = taken
-                    request = _request(subject, keys, sources.folder, machine)
+                    latency, machine, (method, policy) = taken
+                    request = _request(subject, keys, sources.folder, machine, latency)
                     if policy is not None:
                         request = replace(request, method=method, policy=policy)
                     yield request, values | _shown(keys["params"])
@@ -223,11 +225,12 @@ def _kernels(
     return list(dict.fromkeys(meant)) if names else meant or (None,)
 
 
-def _request(subject: _Subject, keys: Mapping[str, Any], folder: str, machine: str) -> Request:
+def _request(
+    subject: _Subject, keys: Mapping[str, Any], folder: str, machine: str, latency: int | None
+) -> Request:
     path, launch, kernel = subject
     table = dict(keys) if launch is None else {**keys, "launch": launch}
-    latency, sms = keys.get("memory_latency"), keys.get("sms")
-    return launch_request(path, kernel, table, folder, machine, latency, sms)
+    return launch_request(path, kernel, table, folder, machine, latency, keys.get("sms"))
 
 
 def _shown(parameters: Mapping[str, Value]) -> dict[str, int | str]:

@@ -165,7 +165,7 @@ def test_braces_are_written_twice(text: str) -> None:
 
 
 def test_what_a_template_gives() -> None:
-    axes = {"n": 12, "kind": "naive"}
+    axes: dict[str, int | str] = {"n": 12, "kind": "naive"}
     assert parse_template("{n}").render(axes) == 12
     assert parse_template("{ (n) }").render(axes) == 12
     assert parse_template("{n} ").render(axes) == "12 "

@@ -11,11 +11,13 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from places import DOCS
 from refusals import refusals_of
 
-from ptxwcet.campaign import sweep_tables
 from ptxwcet.campaign.axes import Product
 from ptxwcet.campaign.sweep_plan import Limits, SweepPlan, read_sweep_plan
+from ptxwcet.campaign.sweep_values import LIMITS, TABLE_KEYS
+from ptxwcet.studies.opening import read_module
 from ptxwcet.support.diagnostics import PtxwcetError, render_all
 
 KERNEL = ".visible .entry {name}() {{ ret; }}\n"
@@ -250,10 +252,9 @@ def test_files_are_parsed_once(folder: Path, monkeypatch: pytest.MonkeyPatch) ->
 
     def noted(request: Any) -> Any:
         read.append(Path(request.path).name)
-        return original(request)
+        return read_module(request)
 
-    original = sweep_tables.read_module
-    monkeypatch.setattr(sweep_tables, "read_module", noted)
+    monkeypatch.setattr("ptxwcet.campaign.sweep_tables.read_module", noted)
     table = '[[sweep]]\nfiles = "*.ptx"\nblock = "{a}"\n' + AXES + "a = [1, 2, 3]\n"
     plan_of(folder, table + table)
     assert sorted(read) == ["braces{}.ptx", "k.ptx", "letter.ptx", "two.ptx"]

@@ -33,6 +33,7 @@ from ptxwcet.support.toml_places import locate_key, locate_table
 
 TABLE = "sweep"
 """What the tables of a plan are called."""
+_MOST_AXES = 32
 _CHOICES = (*(key for key in LAUNCH_KEYS if key not in (*TABLES, "launch")), "sms")
 
 POLICY_ALONE = "a policy says nothing here: no method is 'scheduled'"
@@ -177,6 +178,9 @@ class TableReader:
     def _read_axes(self, axes: object) -> None:
         if not isinstance(axes, Mapping):
             self._report("PW572", "axes is a table of names and their values", "axes")
+            return
+        if len(axes) > _MOST_AXES:
+            self._report("PW572", f"more than {_MOST_AXES} axes", "axes")
             return
         for name, value in axes.items():
             values = self._read(f"axes.{name}", read_axis, name, value)

@@ -9,11 +9,12 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from math import prod
 from typing import Any
 
 from ptxwcet.campaign.axes import Product
-from ptxwcet.campaign.expressions import Condition, Template, Values
+from ptxwcet.campaign.expressions import Condition, NoValueError, Template, Values
 from ptxwcet.campaign.sweep_values import Value
 from ptxwcet.studies.launch_tables import PATHS, launch_request
 from ptxwcet.studies.opening import read_module
@@ -23,6 +24,7 @@ from ptxwcet.support.input_files import MOST_TOML_BYTES, read_text
 from ptxwcet.support.source import SourceFile
 from ptxwcet.support.toml_places import NotToml, parse_toml
 
+_LONGEST_SHOWN = 300
 _Subject = tuple[str, str | None, str | None]
 """The path of a PTX file, the launch file as the plan names it, the kernel."""
 
@@ -83,7 +85,7 @@ class Sources:
     def has_kernel(self, path: str, name: str) -> bool:
         """Whether a file has a kernel that is meant by a name, or cannot be read."""
         known = self.kernels_of(path)
-        return known is None or bool(names_meant(name, known))
+        return known is None or bool(_meant(name, known))
 
     def launched(self, name_of_file: str) -> str | None:
         """The kernel that a launch file names; None if it names none, or cannot be read."""
@@ -129,14 +131,9 @@ class SweepTable:
         """The axes on which files, launch files and kernels depend."""
         return self.files.names | self.launches.names | self.kernels.names
 
-    def holds(self, values: Values) -> bool:
-        """Whether ``where`` leaves a combination in. Raises NoValueError."""
-        return all(condition.holds(values) for condition in self.where)
-
-    def product_of(self, names: Collection[str]) -> tuple[list[str], Product[int | str]]:
-        """The axes of these names, in order, and their product."""
-        chosen = [name for name in self.axes if name in names]
-        return chosen, Product(tuple(self.axes[name] for name in chosen))
+    def size_of(self, names: Collection[str]) -> int:
+        """How many combinations there are of the axes of these names, without ``where``."""
+        return prod(len(values) for name, values in self.axes.items() if name in names)
 
     def domain_names(self, names: frozenset[str]) -> frozenset[str]:
         """The axes over which to go to see all that these have together: see domain."""
@@ -147,14 +144,42 @@ class SweepTable:
         """The combinations of axes that ``where`` leaves in, as far as these axes are concerned.
 
         Where ``where`` names one of them, all that it names come along. Some combination of the
-        other axes has to be left in. Raises NoValueError. Cost: linear in the product.
+        other axes has to be left in. A combination for which a condition is false is out, whatever
+        the others are; raises NoValueError if none is false and one has no value. Cost: linear in
+        the product; a condition is decided as soon as its axes have values.
         """
-        chosen, product = self.product_of(self.domain_names(names))
-        is_free = not names & self.condition_names
-        for combination in product:
-            values = dict(zip(chosen, combination, strict=True))
-            if is_free or self.holds(values):
-                yield values
+        chosen = [name for name in self.axes if name in self.domain_names(names)]
+        decided: list[list[Condition]] = [[] for _ in range(len(chosen) + 1)]
+        for condition in self.where:
+            if not condition.names.keys() <= set(chosen):
+                continue
+            depth = max((chosen.index(name) + 1 for name in condition.names), default=0)
+            decided[depth].append(condition)
+        return self._walk(chosen, decided, {}, 0, None)
+
+    def _walk(
+        self,
+        chosen: list[str],
+        decided: list[list[Condition]],
+        values: dict[str, int | str],
+        depth: int,
+        failure: NoValueError | None,
+    ) -> Iterator[dict[str, int | str]]:
+        """The combinations that begin with these values, of the first ``depth`` axes."""
+        for condition in decided[depth]:
+            try:
+                if not condition.holds(values):
+                    return
+            except NoValueError as error:
+                failure = error
+        if depth == len(chosen):
+            if failure is not None:
+                raise NoValueError(f"where: {failure}{for_values(values)}")
+            yield dict(values)
+            return
+        for value in self.axes[chosen[depth]]:
+            values[chosen[depth]] = value
+            yield from self._walk(chosen, decided, values, depth + 1, failure)
 
     def fixed_factor(self) -> int:
         """How many units each subject has for one combination of axes."""
@@ -221,8 +246,13 @@ def _kernels(
         wanted = [named]
     if known is None:
         return wanted
-    meant = [kernel for name in wanted for kernel in names_meant(name, known)]
+    meant = [kernel for name in wanted for kernel in _meant(name, known)]
     return list(dict.fromkeys(meant)) if names else meant or (None,)
+
+
+@lru_cache(maxsize=4096)  # asked anew for every combination of axes
+def _meant(name: str, known: tuple[str, ...]) -> tuple[str, ...]:
+    return names_meant(name, known)
 
 
 def _request(
@@ -239,3 +269,9 @@ def _shown(parameters: Mapping[str, Value]) -> dict[str, int | str]:
         f"param.{name}": value if isinstance(value, int) else str(value)
         for name, value in parameters.items()
     }
+
+
+def for_values(values: Values) -> str:
+    """``, for tm = 16, tn = 32``: the end of a message about a combination of axes."""
+    listed = ", ".join(f"{name} = {value}" for name, value in values.items())
+    return f", for {listed[:_LONGEST_SHOWN]}" if listed else ""

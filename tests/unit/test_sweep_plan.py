@@ -203,6 +203,14 @@ def test_what_conditions_leave_out_may_have_mistakes(folder: Path) -> None:
     ]
 
 
+def test_conditions_in_any_order(folder: Path) -> None:
+    text = ONE + 'block = "{a}x{b}"\n' + AXES + "a = [0, 1, 5]\nb = [0, 2, 5]\n"
+    conditions = ["a * b > 0", "10 // a > 2", "10 // b > 2", "a + b < 8"]
+    for order in itertools.permutations(conditions):
+        plan = plan_of(folder, text.replace("[sweep.axes]", f"where = {list(order)}\n[sweep.axes]"))
+        assert [unit.values for unit in plan.units()] == [(1, 2)]
+
+
 def test_conditions_over_some_of_the_axes(folder: Path) -> None:
     text = ONE + 'block = "{a}x{b}x{c}"\nwhere = ["a < b", "b % 2 == 0"]\n' + AXES
     sizes = "a = { from = 1, to = 4 }\nb = { from = 1, to = 5 }\nc = [1, 2]\n"
@@ -459,6 +467,19 @@ def test_the_place_in_a_text(folder: Path) -> None:
     assert [(one.span.line, one.span.text) for one in found if one.span] == [(6, "b"), (3, "x")]
 
 
+def test_tables_on_one_line_have_no_places(folder: Path) -> None:
+    path = folder / "sweep.toml"
+    path.write_text("sweep = [{ files = 'k.ptx', block = '{a}', blocks = 1, axes = { b = [] } }]\n")
+    found = refusals_of(read_sweep_plan, str(path))
+    assert [(one.code, one.span) for one in found] == [
+        ("PW571", None),
+        ("PW810", None),
+        ("PW811", None),
+    ]
+    assert all(one.message.startswith(f"{path}: sweep 1: ") for one in found)
+    assert "(in '{a}', character 2)" in found[-1].message
+
+
 def test_all_mistakes_at_once(folder: Path) -> None:
     path = folder / "sweep.toml"
     path.write_text(
@@ -497,7 +518,12 @@ def test_too_many(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     axes = "".join(f"a{n} = {thousand}\n" for n in range(3))
     path.write_text(ONE + 'block = "{a0}x{a1}x{a2}"\n' + AXES + axes)
     (problem,) = refusals_of(read_sweep_plan, str(path))
-    assert "1,000,000,000 combinations of axes: more than 10,000,000" in problem.message
+    assert "more than 10,000,000 combinations of axes" in problem.message
+    used = ", ".join(f'a{n} = "{{a{n}}}"' for n in range(32))
+    for count, message in ((32, "combinations of axes"), (33, "more than 32 axes")):
+        axes = "".join(f"a{n} = {thousand}\n" for n in range(count))
+        path.write_text(ONE + f"params = {{ {used} }}\n{AXES}{axes}")
+        assert message in refusals_of(read_sweep_plan, str(path))[0].message
     params = ", ".join(f"a{n} = {thousand}" for n in range(3))
     path.write_text(ONE + f"params = {{ {params} }}\n")
     (problem,) = refusals_of(read_sweep_plan, str(path))
@@ -506,8 +532,8 @@ def test_too_many(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (problem,) = refusals_of(read_sweep_plan, str(path))
     assert "more than 1,000 names" in problem.message
     monkeypatch.setattr("ptxwcet.campaign.sweep_checking._MOST_EFFORT", 1_000)
-    many = ", ".join(f'p{n} = "{{a}}"' for n in range(3))
-    path.write_text(ONE + f"params = {{ {many} }}\n{AXES}a = {thousand}\n")
+    three = ", ".join(f'p{n} = "{{a}}"' for n in range(3))
+    path.write_text(ONE + f"params = {{ {three} }}\n{AXES}a = {thousand}\n")
     (problem,) = refusals_of(read_sweep_plan, str(path))
     assert "too many texts depend on too many combinations" in problem.message
 

@@ -233,7 +233,7 @@ def _require_words(text: str) -> None:
             character = text[place]
             remedy = _NOT_THERE.get(character, _KNOWN)
             message = f"{character!r} means nothing here"
-            if character.isdigit():
+            if character in "0123456789":
                 message = "a number is written in decimal digits"
             raise ExpressionError(message, place, place + 1, remedy)
         word = match.group()

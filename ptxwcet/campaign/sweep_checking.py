@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from math import prod
 
-from ptxwcet.campaign.expressions import NoValueError
+from ptxwcet.campaign.expressions import NoValueError, Values
 from ptxwcet.campaign.sweep_reading import Places
-from ptxwcet.campaign.sweep_tables import Choice, Sources, SweepTable
+from ptxwcet.campaign.sweep_tables import Choice, Sources, SweepTable, for_values
 from ptxwcet.campaign.sweep_values import NUMBER_KEYS, is_number, number_expected
 from ptxwcet.studies.launch_tables import PATHS
 from ptxwcet.studies.plan_reading import PlanProblems
@@ -19,7 +19,7 @@ NARROWER = "split the plan, or narrow its axes"
 _MOST_EFFORT = 100_000_000
 """Most times that texts are rendered to check them: a minute or two."""
 _MOST_SUGGESTED = 1_000
-_LONGEST_SHOWN = 300
+_LOOKED_UP = (*PATHS, "files", "machines")
 
 
 class Checker:
@@ -33,14 +33,17 @@ class Checker:
 
     def count(self, table: SweepTable) -> int:
         """How many units a table has, if nothing is reported. Files are opened."""
-        places = Places(self._problems, table.number - 1)
-        held = self._count_held(table, places)
-        checked = [self._check(table, path, choice, places) for path, choice in _all_choices(table)]
-        if not held or not all(checked):
+        conditions = table.condition_names
+        held = self._count_held(table)
+        if not held:
+            return 0
+        together = {path: one for path, one in _all_choices(table) if one.names & conditions}
+        groups = [{path: one} for path, one in _all_choices(table) if path not in together]
+        checked = [self._check(table, group) for group in (*groups, together)]
+        if not all(checked):
             return 0
         subjects = self._count_subjects(table)
         seen = table.domain_names(table.subject_names)
-        conditions = table.condition_names
         if not seen & conditions:
             subjects *= held
             seen |= conditions
@@ -55,47 +58,60 @@ class Checker:
             self._problems.report("PW572", message, path, number, NARROWER)
             self._problems.stop()
 
-    def _count_held(self, table: SweepTable, places: Places) -> int:
+    def _count_held(self, table: SweepTable) -> int:
         """How many combinations of the axes that ``where`` names it leaves in."""
-        names, product = table.product_of(table.condition_names)
-        self._require_effort(product.size() * len(table.where), table.number - 1, "where")
-        held = 0
-        for combination in product if table.where else ((),):
-            values = dict(zip(names, combination, strict=True))
-            try:
-                held += table.holds(values)
-            except NoValueError as error:
-                places.report("PW811", f"where: {error}{_for(values)}", "where")
-                return 0
+        if not table.where:
+            return 1
+        places = Places(self._problems, table.number - 1)
+        names = table.condition_names
+        try:
+            held = sum(1 for _ in table.domain(names))
+        except NoValueError as error:
+            places.report("PW811", str(error), "where")
+            return 0
         if not held:
-            message = f"where leaves out all of {product.size():,} combinations"
+            message = f"where leaves out all of {table.size_of(names):,} combinations"
             places.report("PW572", message, "where", "loosen a condition: no unit is left")
         return held
 
-    def _check(self, table: SweepTable, path: str, choice: Choice, places: Places) -> bool:
-        """Whether a key has values for all combinations; reports it, and what is wrong with them.
+    def _check(self, table: SweepTable, choices: Mapping[str, Choice]) -> bool:
+        """Whether keys have values for all combinations; reports it, and what is wrong with them.
 
         Names of files that are not there are reported, too, but are values.
         """
-        is_looked_up = path in (*PATHS, "files", "machines")
-        if not choice.has_templates and not is_looked_up:
+        left = {
+            path: choice
+            for path, choice in choices.items()
+            if choice.has_templates or path in _LOOKED_UP
+        }
+        if not left:
             return True
-        names = choice.names
-        _, product = table.product_of(table.domain_names(names))
-        self._require_effort(product.size() * len(choice.elements), table.number - 1, path)
+        is_good = True
+        names = frozenset(name for choice in left.values() for name in choice.names)
+        for values in table.domain(names):
+            effort = sum(len(choice.elements) for choice in left.values())
+            self._require_effort(effort, table.number - 1, next(iter(left)))
+            for path, choice in list(left.items()):
+                if not self._is_value(table, path, choice, values):
+                    del left[path]
+                    is_good = False
+            if self._problems.is_full or not left:
+                return False
+        return is_good
+
+    def _is_value(self, table: SweepTable, path: str, choice: Choice, values: Values) -> bool:
+        """Whether a key has a value for a combination; what is wrong with it is reported."""
+        places = Places(self._problems, table.number - 1)
         try:
-            for values in table.domain(names):
-                rendered = choice.values(values)
-                if path in NUMBER_KEYS and not all(is_number(path, each) for each in rendered):
-                    places.report("PW572", number_expected(path) + _for(values), path)
-                    return False
-                for value in rendered if is_looked_up else ():
-                    self._look_up(path, str(value), table.number - 1)
-                if self._problems.is_full:
-                    return False
+            rendered = choice.values(values)
         except NoValueError as error:
-            places.report("PW811", f"{path}: {error}{_for(values)}", path)
+            places.report("PW811", f"{path}: {error}{for_values(values)}", path)
             return False
+        if path in NUMBER_KEYS and not all(is_number(path, each) for each in rendered):
+            places.report("PW572", number_expected(path) + for_values(values), path)
+            return False
+        for value in rendered if path in _LOOKED_UP else ():
+            self._look_up(path, str(value), table.number - 1)
         return True
 
     def _look_up(self, key: str, name: str, number: int) -> None:
@@ -137,18 +153,13 @@ class Checker:
         return subjects
 
 
-def _for(values: Mapping[str, int | str]) -> str:
-    """``, for tm = 16, tn = 32``."""
-    listed = ", ".join(f"{name} = {value}" for name, value in values.items())
-    return f", for {listed[:_LONGEST_SHOWN]}" if listed else ""
-
-
 def _all_choices(table: SweepTable) -> Iterator[tuple[str, Choice]]:
     """What the keys of a table hold, with what they are called."""
     yield "files", table.files
     yield "kernels", table.kernels
     yield from table.choices.items()
     yield "launch", table.launches
+    yield "memory_latency", table.latencies
     yield "machines", table.machines
     for key, choices in (("params", table.parameters), ("loop_bounds", table.loop_bounds)):
         yield from ((f"{key}.{name}", choice) for name, choice in choices.items())

@@ -33,6 +33,7 @@ from ptxwcet.support.toml_places import locate_key, locate_table
 
 TABLE = "sweep"
 """What the tables of a plan are called."""
+_MOST_AXES = 32
 _CHOICES = (*(key for key in LAUNCH_KEYS if key not in (*TABLES, "launch")), "sms")
 
 POLICY_ALONE = "a policy says nothing here: no method is 'scheduled'"
@@ -78,11 +79,12 @@ class Places:
     def span(self, path: str) -> Span | None:
         """The entry of a key; None if only its table is known, or not even that."""
         file, number = self._problems.file, self._number
-        table, _, name = path.partition(".")
-        if name:
+        table, dot, name = path.partition(".")
+        if dot:
             part = self._part(table)
             if part is not None:
-                return locate_key(file, f"{TABLE}.{table}", name, part)
+                within = f"{TABLE}.{table}"
+                return locate_key(file, within, name, part) or locate_table(file, within, part)
             return locate_key(file, TABLE, path, number) or locate_key(file, TABLE, table, number)
         return locate_key(file, TABLE, path, number) or (
             locate_key(file, "", path) if path in DEFAULTS else None
@@ -143,8 +145,7 @@ class TableReader:
         launches, kernels = self._choice("launch"), self._choice("kernels")
         choices = {key: self._choice(key) for key in _CHOICES if key in self._own}
         parameters, loop_bounds = self._named("params"), self._named("loop_bounds")
-        if "memory_latency" in self._table:
-            choices["memory_latency"] = self._choice("memory_latency")
+        latencies = self._choice("memory_latency")
         machines = self._choice("machines", [DEFAULT_MACHINE])
         schedules = self._schedules()
         where = self._conditions()
@@ -157,7 +158,7 @@ class TableReader:
             return None
         return SweepTable(
             *(self._number + 1, self._axes, where, files, launches, kernels, choices),
-            *(parameters, loop_bounds, machines, schedules),
+            *(parameters, loop_bounds, latencies, machines, schedules),
         )
 
     def _report(self, code: str, message: str, path: str, remedy: str | None = None) -> None:
@@ -177,6 +178,9 @@ class TableReader:
     def _read_axes(self, axes: object) -> None:
         if not isinstance(axes, Mapping):
             self._report("PW572", "axes is a table of names and their values", "axes")
+            return
+        if len(axes) > _MOST_AXES:
+            self._report("PW572", f"more than {_MOST_AXES} axes", "axes")
             return
         for name, value in axes.items():
             values = self._read(f"axes.{name}", read_axis, name, value)

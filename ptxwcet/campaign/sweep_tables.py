@@ -9,11 +9,12 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from math import prod
 from typing import Any
 
 from ptxwcet.campaign.axes import Product
-from ptxwcet.campaign.expressions import Condition, Template, Values
+from ptxwcet.campaign.expressions import Condition, NoValueError, Template, Values
 from ptxwcet.campaign.sweep_values import Value
 from ptxwcet.studies.launch_tables import PATHS, launch_request
 from ptxwcet.studies.opening import read_module
@@ -23,6 +24,7 @@ from ptxwcet.support.input_files import MOST_TOML_BYTES, read_text
 from ptxwcet.support.source import SourceFile
 from ptxwcet.support.toml_places import NotToml, parse_toml
 
+_LONGEST_SHOWN = 300
 _Subject = tuple[str, str | None, str | None]
 """The path of a PTX file, the launch file as the plan names it, the kernel."""
 
@@ -83,7 +85,7 @@ class Sources:
     def has_kernel(self, path: str, name: str) -> bool:
         """Whether a file has a kernel that is meant by a name, or cannot be read."""
         known = self.kernels_of(path)
-        return known is None or bool(names_meant(name, known))
+        return known is None or bool(_meant(name, known))
 
     def launched(self, name_of_file: str) -> str | None:
         """The kernel that a launch file names; None if it names none, or cannot be read."""
@@ -102,7 +104,7 @@ class Sources:
 class SweepTable:
     """A table without mistakes; ``number`` is from 1.
 
-    ``choices`` are of the keys of a launch that stand alone, of ``sms`` and ``memory_latency``.
+    ``choices`` are of the keys of a launch that stand alone, and of ``sms``.
     ``schedules`` are the pairs of a method and its policy.
     """
 
@@ -115,6 +117,7 @@ class SweepTable:
     choices: Mapping[str, Choice]
     parameters: Mapping[str, Choice]
     loop_bounds: Mapping[str, Choice]
+    latencies: Choice
     machines: Choice
     schedules: tuple[tuple[str, str | None], ...]
 
@@ -128,14 +131,9 @@ class SweepTable:
         """The axes on which files, launch files and kernels depend."""
         return self.files.names | self.launches.names | self.kernels.names
 
-    def holds(self, values: Values) -> bool:
-        """Whether ``where`` leaves a combination in. Raises NoValueError."""
-        return all(condition.holds(values) for condition in self.where)
-
-    def product_of(self, names: Collection[str]) -> tuple[list[str], Product[int | str]]:
-        """The axes of these names, in order, and their product."""
-        chosen = [name for name in self.axes if name in names]
-        return chosen, Product(tuple(self.axes[name] for name in chosen))
+    def size_of(self, names: Collection[str]) -> int:
+        """How many combinations there are of the axes of these names, without ``where``."""
+        return prod(len(values) for name, values in self.axes.items() if name in names)
 
     def domain_names(self, names: frozenset[str]) -> frozenset[str]:
         """The axes over which to go to see all that these have together: see domain."""
@@ -146,20 +144,48 @@ class SweepTable:
         """The combinations of axes that ``where`` leaves in, as far as these axes are concerned.
 
         Where ``where`` names one of them, all that it names come along. Some combination of the
-        other axes has to be left in. Raises NoValueError. Cost: linear in the product.
+        other axes has to be left in. A combination for which a condition is false is out, whatever
+        the others are; raises NoValueError if none is false and one has no value. Cost: linear in
+        the product; a condition is decided as soon as its axes have values.
         """
-        chosen, product = self.product_of(self.domain_names(names))
-        is_free = not names & self.condition_names
-        for combination in product:
-            values = dict(zip(chosen, combination, strict=True))
-            if is_free or self.holds(values):
-                yield values
+        chosen = [name for name in self.axes if name in self.domain_names(names)]
+        decided: list[list[Condition]] = [[] for _ in range(len(chosen) + 1)]
+        for condition in self.where:
+            if not condition.names.keys() <= set(chosen):
+                continue
+            depth = max((chosen.index(name) + 1 for name in condition.names), default=0)
+            decided[depth].append(condition)
+        return self._walk(chosen, decided, {}, 0, None)
+
+    def _walk(
+        self,
+        chosen: list[str],
+        decided: list[list[Condition]],
+        values: dict[str, int | str],
+        depth: int,
+        failure: NoValueError | None,
+    ) -> Iterator[dict[str, int | str]]:
+        """The combinations that begin with these values, of the first ``depth`` axes."""
+        for condition in decided[depth]:
+            try:
+                if not condition.holds(values):
+                    return
+            except NoValueError as error:
+                failure = error
+        if depth == len(chosen):
+            if failure is not None:
+                raise NoValueError(f"where: {failure}{for_values(values)}")
+            yield dict(values)
+            return
+        for value in self.axes[chosen[depth]]:
+            values[chosen[depth]] = value
+            yield from self._walk(chosen, decided, values, depth + 1, failure)
 
     def fixed_factor(self) -> int:
         """How many units each subject has for one combination of axes."""
         choices = (*self.choices.values(), *self.parameters.values(), *self.loop_bounds.values())
-        sizes = (len(choice.elements) for choice in (*choices, self.machines))
-        return prod(sizes) * len(self.schedules)
+        sizes = prod(len(choice.elements) for choice in (*choices, self.machines))
+        return sizes * max(len(self.latencies.elements), 1) * len(self.schedules)
 
     def subjects(self, values: Values, sources: Sources) -> Iterator[_Subject]:
         """The files, launch files and kernels of a combination of axes, which has been checked."""
@@ -183,11 +209,12 @@ class SweepTable:
             }
             parameters = {key: choice.values(values) for key, choice in self.parameters.items()}
             loops = {key: choice.values(values) for key, choice in self.loop_bounds.items()}
+            latencies: Sequence[Value | None] = self.latencies.values(values) or (None,)
             machines = [sources.machines[name] for name in self.machines.texts(values)]
             others: Product[Any] = Product(
                 (
                     *(*alone.values(), *parameters.values(), *loops.values()),
-                    *(machines, self.schedules),
+                    *(latencies, machines, self.schedules),
                 )
             )
             for subject in self.subjects(values, sources):
@@ -196,8 +223,8 @@ class SweepTable:
                     keys = {key: next(taken) for key in alone}
                     keys["params"] = {name: next(taken) for name in parameters}
                     keys["loop_bounds"] = {place: next(taken) for place in loops}
-                    machine, (method, policy) = taken
-                    request = _request(subject, keys, sources.folder, machine)
+                    latency, machine, (method, policy) = taken
+                    request = _request(subject, keys, sources.folder, machine, latency)
                     if policy is not None:
                         request = replace(request, method=method, policy=policy)
                     yield request, values | _shown(keys["params"])
@@ -219,15 +246,21 @@ def _kernels(
         wanted = [named]
     if known is None:
         return wanted
-    meant = [kernel for name in wanted for kernel in names_meant(name, known)]
+    meant = [kernel for name in wanted for kernel in _meant(name, known)]
     return list(dict.fromkeys(meant)) if names else meant or (None,)
 
 
-def _request(subject: _Subject, keys: Mapping[str, Any], folder: str, machine: str) -> Request:
+@lru_cache(maxsize=4096)  # asked anew for every combination of axes
+def _meant(name: str, known: tuple[str, ...]) -> tuple[str, ...]:
+    return names_meant(name, known)
+
+
+def _request(
+    subject: _Subject, keys: Mapping[str, Any], folder: str, machine: str, latency: int | None
+) -> Request:
     path, launch, kernel = subject
     table = dict(keys) if launch is None else {**keys, "launch": launch}
-    latency, sms = keys.get("memory_latency"), keys.get("sms")
-    return launch_request(path, kernel, table, folder, machine, latency, sms)
+    return launch_request(path, kernel, table, folder, machine, latency, keys.get("sms"))
 
 
 def _shown(parameters: Mapping[str, Value]) -> dict[str, int | str]:
@@ -236,3 +269,9 @@ def _shown(parameters: Mapping[str, Value]) -> dict[str, int | str]:
         f"param.{name}": value if isinstance(value, int) else str(value)
         for name, value in parameters.items()
     }
+
+
+def for_values(values: Values) -> str:
+    """``, for tm = 16, tn = 32``: the end of a message about a combination of axes."""
+    listed = ", ".join(f"{name} = {value}" for name, value in values.items())
+    return f", for {listed[:_LONGEST_SHOWN]}" if listed else ""

@@ -9,7 +9,7 @@ Rendered form::
       help: give the parameter (--param 4=...) or a bound (--loop-bound $L__BB0_2=...)
 
 Code ranges: PW1xx syntax, 2xx flow, 3xx machine, 4xx timing and memory, 5xx bounds and
-assumptions, 6xx traces, 7xx statistics, 9xx internal.
+assumptions, 6xx traces, 7xx statistics, 8xx campaigns, 9xx internal.
 """
 
 from __future__ import annotations
@@ -106,6 +106,7 @@ USAGE_CODES = frozenset(
         *("PW540", "PW541", "PW542"),  # --symbolic
         *("PW570", "PW571", "PW572", "PW573", "PW574", "PW580", "PW591"),  # plans, results
         "PW592",  # a folder with other files
+        *("PW810", "PW811"),  # plans of sweeps
         *("PW560", "PW561", "PW563", "PW566"),  # makespan
         *("PW615", "PW651", "PW707"),
     )

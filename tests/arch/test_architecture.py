@@ -16,6 +16,7 @@ LAYERS = """
 __main__
 cli library
 reproduce
+campaign
 report
 studies
 pipeline validate
@@ -77,6 +78,7 @@ LIBRARIES = {
 # Lines of Python. Whoever raises one says why in the commit.
 MOST_LINES = {
     "bounds": 2_180,
+    "campaign": 3_100,
     "cli": 4_672,
     "compose": 1_375,
     "emulator": 7_900,
@@ -100,7 +102,7 @@ MOST_LINES = {
     "report": 8_733,
     "reproduce": 2_505,
     "simulator": 4_615,
-    "studies": 6_065,
+    "studies": 6_150,
     "support": 2_300,
     "timing": 2_700,
     "trace": 1_180,

@@ -61,6 +61,8 @@ UNNAMED = {
 LIBRARIES = {
     "bitwuzla": "support.smt",
     "click": "cli",
+    "dask": "campaign.engine",
+    "distributed": "campaign.engine",
     "grandalf": "report.page.layout report.page.render",
     "jinja2": "report.page.template",
     "lark": "ptx",
@@ -71,7 +73,9 @@ LIBRARIES = {
     "numba": "support.jit",
     "numpy": "cli.import_dump compose emulator flow.values flow.walk hybrid instrument "
     "makespan memory pwcet report reproduce simulator studies support trace validate",
+    "pandas": "library.campaigns",
     "platformdirs": "support.first_use",
+    "pyarrow": "campaign.tables",
     "scipy": "pwcet support.ilp",
     "statsmodels": "pwcet",
 }

@@ -50,6 +50,7 @@ _COMMANDS = {
     "schema": "ptxwcet.cli.schema",
     "sequence": "ptxwcet.cli.sequence",
     "simulate": "ptxwcet.cli.simulate",
+    "sweep-report": "ptxwcet.cli.sweep_report",
     "trace": "ptxwcet.cli.trace",
     "selftest": "ptxwcet.cli.selftest",
     "validate": "ptxwcet.cli.validate",

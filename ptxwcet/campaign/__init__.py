@@ -1,0 +1,1 @@
+"""Campaigns: what thousands of units of work come to, and how it is shown."""

@@ -32,7 +32,7 @@ _SLOW = frozenset(
         *("containers", "difference", "dossier", "explanation", "extras", "fact_conflicts"),
         *("internal_errors", "library", "makespan_command", "nasty_names", "new_machine"),
         *("readable_names", "report_formats", "report_page", "report_page_browser"),
-        *("reproduce", "sequences"),
+        *("reproduce", "sequences", "sweep_page_browser", "sweep_parquet", "sweep_report"),
         *("semantic_mutants", "sgemm_variants", "tracing"),
         *("command_table", "tutorials"),
     )

@@ -51,6 +51,7 @@ _COMMANDS = {
     "sweep": "ptxwcet.cli.sweep",
     "sequence": "ptxwcet.cli.sequence",
     "simulate": "ptxwcet.cli.simulate",
+    "sweep-report": "ptxwcet.cli.sweep_report",
     "trace": "ptxwcet.cli.trace",
     "selftest": "ptxwcet.cli.selftest",
     "validate": "ptxwcet.cli.validate",

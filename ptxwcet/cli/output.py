@@ -30,7 +30,7 @@ _STYLES: tuple[tuple[re.Pattern[str], dict[str, Any]], ...] = (
     (re.compile(r"\bwarning\[PW\d{3}\]:"), {"fg": "yellow", "bold": True}),
     (re.compile(r"^ +\| +(\^~*)$", re.MULTILINE), {"fg": "red"}),
     (re.compile(r"^  (?:note|help):", re.MULTILINE), {"fg": "cyan"}),
-    (re.compile(r"^(?:KERNEL|BOUND|SEQUENCE) .*$", re.MULTILINE), {"bold": True}),
+    (re.compile(r"^(?:KERNEL|BOUND|SEQUENCE|BEST) .*$", re.MULTILINE), {"bold": True}),
     (re.compile(r"^REFUSED .*$", re.MULTILINE), {"fg": "red", "bold": True}),
     (  # a line of code that pays a tenth of its bound or more
         re.compile(r"^ *(?:[\d,]+ +)?[\d,]+ +\d\d\.\d %  .*$", re.MULTILINE),

@@ -27,6 +27,7 @@ REPORTS: Mapping[str, tuple[str, str]] = {
     "selftest": ("ptxwcet.report.selftest_model", "SelfTestReport"),
     "dossier": ("ptxwcet.report.dossier_model", "DossierReport"),
     "what-if": ("ptxwcet.report.what_if_model", "WhatIfReport"),
+    "sweep": ("ptxwcet.campaign.results.sweep_model", "SweepReport"),
     "simulation": ("ptxwcet.report.run_model", "RunReport"),
 }
 """Names of reports, and where their data models are; imported when they are asked for."""

@@ -66,24 +66,27 @@ LIBRARIES = {
     "grandalf": "report.page.layout report.page.render",
     "jinja2": "report.page.template",
     "lark": "ptx",
-    "markupsafe": "report.page.render report.page.dossier",  # jinja2's own
+    # jinja2's own
+    "markupsafe": "report.page.render report.page.dossier campaign.results.page.render",
     "matplotlib": "report.gantt report.page.charts report.pwcet_curves report.pwcet_plots "
-    "reproduce.pictures",
+    "reproduce.pictures campaign.results.pictures campaign.results.map_picture "
+    "campaign.results.bar_pictures",
     "networkx": "support.graph library.results",  # there for a type
     "numba": "support.jit",
-    "numpy": "cli.import_dump compose emulator flow.values flow.walk hybrid instrument "
+    "numpy": "campaign cli.import_dump compose emulator flow.values flow.walk hybrid instrument "
     "makespan memory pwcet report reproduce simulator studies support trace validate",
     "pandas": "library.campaigns",
     "platformdirs": "support.first_use",
-    "pyarrow": "campaign.tables",
+    "pyarrow": "campaign.tables campaign.results.parquet_reader",
     "scipy": "pwcet support.ilp",
     "statsmodels": "pwcet",
 }
 # Lines of Python. Whoever raises one says why in the commit.
 MOST_LINES = {
     "bounds": 2_180,
+    "campaign.results": 1_900,
     "campaign": 3_100,
-    "cli": 4_672,
+    "cli": 4_850,
     "compose": 1_375,
     "emulator": 7_900,
     "flow.certificates": 1_510,
@@ -103,11 +106,11 @@ MOST_LINES = {
     "memory": 1_905,
     "ptx": 3_510,
     "pwcet": 2_580,
-    "report": 8_733,
+    "report": 8_750,
     "reproduce": 2_505,
     "simulator": 4_615,
     "studies": 6_150,
-    "support": 2_300,
+    "support": 2_310,
     "timing": 2_700,
     "trace": 1_180,
     "validate": 2_635,

@@ -98,6 +98,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "times.csv").write_text("\n".join(times) + "\n")
     frame = '[[launch]]\nfile = "kernel.ptx"\nlaunch = "launch.toml"\ntimes = 60\n'
     (tmp_path / "frame.toml").write_text(frame)
+    shutil.copy(SAMPLES / "sweep/results.csv", tmp_path / "results.csv")
     plan = '[[check]]\nfiles = "kernel.ptx"\nlaunch = "launch.toml"\nbudget = "9 ms"\n'
     (tmp_path / "ptxwcet.toml").write_text(plan)
     monkeypatch.chdir(tmp_path)

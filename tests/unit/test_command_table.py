@@ -72,6 +72,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     shutil.copy(SAMPLES / "launches/saxpy.toml", folder / "l.toml")
     times = ["cycles", *(str(1000 + (k * k * 7919) % 97 + k % 13) for k in range(300))]
     (folder / "times.csv").write_text("\n".join(times) + "\n")
+    shutil.copy(SAMPLES / "sweep/results.csv", folder / "results.csv")
     (folder / "frame.toml").write_text('[[launch]]\nfile = "kernel.ptx"\nlaunch = "l.toml"\n')
     (folder / "ptxwcet.toml").write_text('[[check]]\nfiles = "kernel.ptx"\nlaunch = "l.toml"\n')
     with pytest.MonkeyPatch.context() as patch:

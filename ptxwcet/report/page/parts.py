@@ -46,6 +46,9 @@ class Made:
         return self.at.strftime("%Y-%m-%d %H:%M UTC")
 
 
-def page_file(name: str) -> str:
-    """The text of a file that belongs to the pages: a template, a style, a script."""
-    return resources.files("ptxwcet.report.page").joinpath(name).read_text(encoding="utf-8")
+PAGES = "ptxwcet.report.page"
+
+
+def page_file(name: str, package: str = PAGES) -> str:
+    """The text of a file that belongs to the pages of a package: a template, a style, a script."""
+    return resources.files(package).joinpath(name).read_text(encoding="utf-8")

@@ -1,0 +1,1 @@
+"""What a sweep found, read from its results and shown: rankings, maps, pictures, a page."""

@@ -1,0 +1,1 @@
+"""The HTML page about a sweep: its template and styles."""

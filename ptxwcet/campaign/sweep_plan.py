@@ -45,6 +45,7 @@ from ptxwcet.studies.plan_reading import PlanProblems, nearest, open_plan
 from ptxwcet.studies.request import Request
 from ptxwcet.support.toml_places import locate_key
 
+_LISTED = ("param.", "set.", "loop.")
 _MOST_COLUMNS = 1_000
 _EXAMPLE = (
     'for example [[sweep]] with files = "build/sgemm_{tm}.ptx", block = "{tm}", grid = [64, 128], '
@@ -72,8 +73,9 @@ class PlannedUnit:
 class SweepPlan:
     """A plan without mistakes. Its units are made when they are asked for, in the plan's order.
 
-    ``columns`` are the named axes of all tables and then ``param.NAME`` for each parameter, as they
-    are first written; the values of ``integer_columns`` are all integers of 64 bits, or None.
+    ``columns`` are the named axes of all tables, then ``param.NAME`` for each parameter, then
+    ``set.KEY`` and ``loop.NAME`` for other keys that list several values, as they are first
+    written; the values of ``integer_columns`` are all integers of 64 bits, or None.
     """
 
     path: str
@@ -190,8 +192,9 @@ class _Reader:
 
 def _columns(tables: Sequence[SweepTable]) -> tuple[str, ...]:
     axes = dict.fromkeys(name for table in tables for name in table.axes)
-    parameters = dict.fromkeys(f"param.{name}" for table in tables for name in table.parameters)
-    return (*axes, *parameters)
+    listed = [name for table in tables for name, _ in table.listed_columns()]
+    kinds = (one for kind in _LISTED for one in listed if one.startswith(kind))
+    return tuple(dict.fromkeys((*axes, *kinds)))
 
 
 def _integer_columns(tables: Sequence[SweepTable], columns: Sequence[str]) -> frozenset[str]:
@@ -199,9 +202,9 @@ def _integer_columns(tables: Sequence[SweepTable], columns: Sequence[str]) -> fr
     texts: set[str] = set()
     for table in tables:
         texts |= {name for name, values in table.axes.items() if not _are_integers(values)}
-        for name, choice in table.parameters.items():
+        for name, choice in table.listed_columns():
             if not _gives_integers(choice, table.axes):
-                texts.add(f"param.{name}")
+                texts.add(name)
     return frozenset(columns) - texts
 
 

@@ -16,7 +16,7 @@ from typing import Any
 from ptxwcet.campaign.axes import Product
 from ptxwcet.campaign.expressions import Condition, NoValueError, Template, Values
 from ptxwcet.campaign.sweep_values import Value
-from ptxwcet.studies.launch_tables import PATHS, launch_request
+from ptxwcet.studies.launch_tables import PATHS, SIZES, launch_request
 from ptxwcet.studies.opening import read_module
 from ptxwcet.studies.request import Request
 from ptxwcet.support.demangling import names_meant
@@ -197,6 +197,34 @@ class SweepTable:
                 for kernel in _kernels(path, launch, names, sources):
                     yield path, launch, kernel
 
+    def listed_columns(self) -> Iterator[tuple[str, Choice]]:
+        """The columns that tell units apart besides the axes: parameters, and keys with lists.
+
+        ``param.NAME`` for each parameter; ``set.KEY`` and ``loop.NAME`` for what has several
+        values, and no column that all results have.
+        """
+        for name, choice in self.parameters.items():
+            yield f"param.{name}", choice
+        for key, choice in {**self.choices, "launch": self.launches}.items():
+            if len(choice.elements) > 1 and key not in SIZES:
+                yield f"set.{key}", choice
+        for name, choice in self.loop_bounds.items():
+            if len(choice.elements) > 1:
+                yield f"loop.{name}", choice
+
+    def _listed(self, launch: str | None, keys: Mapping[str, Any]) -> dict[str, int | str]:
+        """The values of a unit in these columns: what is no integer is a text."""
+        held = {
+            **{f"param.{name}": value for name, value in keys["params"].items()},
+            **{f"set.{key}": value for key, value in keys.items()},
+            **{f"loop.{name}": value for name, value in keys["loop_bounds"].items()},
+            "set.launch": launch,
+        }
+        values = {name: held[name] for name, _ in self.listed_columns()}
+        return {
+            name: value if isinstance(value, int) else str(value) for name, value in values.items()
+        }
+
     def requests(self, sources: Sources) -> Iterator[tuple[Request, dict[str, int | str]]]:
         """The units in order: each request, with the values of axes and ``param.`` parameters.
 
@@ -227,7 +255,7 @@ class SweepTable:
                     request = _request(subject, keys, sources.folder, machine, latency)
                     if policy is not None:
                         request = replace(request, method=method, policy=policy)
-                    yield request, values | _shown(keys["params"])
+                    yield request, values | self._listed(subject[1], keys)
 
 
 def _kernels(
@@ -261,14 +289,6 @@ def _request(
     path, launch, kernel = subject
     table = dict(keys) if launch is None else {**keys, "launch": launch}
     return launch_request(path, kernel, table, folder, machine, latency, keys.get("sms"))
-
-
-def _shown(parameters: Mapping[str, Value]) -> dict[str, int | str]:
-    """Parameters as columns of the results have them: what is no integer is a text."""
-    return {
-        f"param.{name}": value if isinstance(value, int) else str(value)
-        for name, value in parameters.items()
-    }
 
 
 def for_values(values: Values) -> str:

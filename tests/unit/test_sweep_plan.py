@@ -255,6 +255,18 @@ def test_braces_and_names_of_files(folder: Path) -> None:
     assert Path(unit.request.path).name == "braces{}.ptx"
 
 
+def test_every_key_with_several_values_is_a_column(folder: Path) -> None:
+    (folder / "f.toml").write_text("")
+    (folder / "g.toml").write_text("")
+    text = ONE + "block = [32, 64]\nregisters = [16, 32]\nsms = 4\nparams = { n = 1 }\n"
+    text += 'facts = ["f.toml", "g.toml"]\nloop_bounds = { a = [3, 4], b = 3 }\n'
+    plan = plan_of(folder, text)
+    assert plan.columns == ("param.n", "set.facts", "set.registers", "loop.a")
+    assert plan.integer_columns == {"param.n", "set.registers", "loop.a"}
+    units = [(unit.request.block, *unit.values) for unit in plan.units()]
+    assert len(set(units)) == plan.count() == 16
+
+
 def test_files_are_parsed_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[str] = []
 

@@ -9,7 +9,7 @@ Rendered form::
       help: give the parameter (--param 4=...) or a bound (--loop-bound $L__BB0_2=...)
 
 Code ranges: PW1xx syntax, 2xx flow, 3xx machine, 4xx timing and memory, 5xx bounds and
-assumptions, 6xx traces, 7xx statistics, 9xx internal.
+assumptions, 6xx traces, 7xx statistics, 8xx kept answers, 9xx internal.
 """
 
 from __future__ import annotations
@@ -108,6 +108,7 @@ USAGE_CODES = frozenset(
         "PW592",  # a folder with other files
         *("PW560", "PW561", "PW563", "PW566"),  # makespan
         *("PW615", "PW651", "PW707"),
+        "PW825",  # a folder of answers that cannot be used
     )
 )
 """Codes that say that the command line is wrong, not that an input is refused: exit code 2."""

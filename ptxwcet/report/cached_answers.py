@@ -40,7 +40,7 @@ def cached_answers(
     """The answer to each request for one kernel; None where its process died of it.
 
     ``progress`` is told how many there are, of how many. Raises PtxwcetError (PW825) for a folder
-    that cannot be used. Cost: that of the bounds that are not kept; PTX is parsed to know its files.
+    that cannot be used. Cost: that of the bounds that are not kept; all PTX is parsed.
     """
     with AnswerStore(folder) as store:
         inputs = Inputs()

@@ -31,7 +31,7 @@ def failed_of(row: BoundedKernel, checks: Checks, clock_mhz: int) -> list[Diagno
 
 
 def _claims(row: BoundedKernel) -> tuple[TimingClaim, TimingClaim | Refusal | None]:
-    """The claims of block and launch; a refusal for a launch without a bound, None for no launch."""
+    """The claims of block and launch; a refusal where that has no bound, None without a launch."""
     block = _claim(row.bound_cycles, row.guarantee, row.bounds[0].method, row.assumptions)
     launch = row.launch
     if launch is not None:

@@ -120,7 +120,7 @@ class Checks:
         return Judgement(self.budget, most, of, claim, verdict)
 
     def failed_row(self, row: KernelAnalysis) -> list[Diagnostic]:
-        """The diagnostics of :meth:`failed` for the bounds of an analysis, at the kernel's place."""
+        """What :meth:`failed` says of the bounds of an analysis, at the kernel's place."""
         launched = row.launched
         launch = launched if launched is None or isinstance(launched, Refusal) else launched.claim
         block, clock_mhz = row.worst.bound.claim, row.machine.clock_mhz
@@ -134,7 +134,7 @@ class Checks:
         launch: TimingClaim | Refusal | None,
         clock_mhz: int,
     ) -> list[Diagnostic]:
-        """PW520, PW521 and PW522 for the bounds of the kernel of that readable name, at its place."""
+        """PW520, PW521 and PW522 for the bounds of a kernel of that readable name, at its place."""
         failed = []
         judgement = self.judge(block, launch, clock_mhz)
         if judgement is not None and judgement.verdict is Verdict.NO_BOUND:

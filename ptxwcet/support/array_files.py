@@ -46,9 +46,7 @@ def _header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
         readers = np.lib.format.read_array_header_1_0, np.lib.format.read_array_header_2_0
         shape, is_by_column, dtype = readers[major - 1](file)
     except IndexError:
-        raise ValueError(
-            "its version of the format is for names of fields, not for numbers"
-        ) from None
+        raise ValueError("it is of a version for names of fields, not for numbers") from None
     except (
         *(EOFError, SyntaxError, TypeError, KeyError, AttributeError, OverflowError),
         *(MemoryError, RecursionError, tokenize.TokenError),

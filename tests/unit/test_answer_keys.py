@@ -19,6 +19,7 @@ import pytest
 from places import ROOT, SAMPLES
 
 from ptxwcet.compose.wishes import GridWishes
+from ptxwcet.machine.loader import machine_files
 from ptxwcet.report.answers import answer_kernel
 from ptxwcet.studies import inputs
 from ptxwcet.studies.check_plan import read_plan
@@ -180,8 +181,7 @@ def test_what_a_machine_extends(folder: Path, monkeypatch: pytest.MonkeyPatch) -
     before = key(plain())
     other = folder / "base.toml"
     other.write_text("changed")
-    files = inputs.machine_files
-    monkeypatch.setattr(inputs, "machine_files", lambda name: (files(name)[0], other))
+    monkeypatch.setattr(inputs, "machine_files", lambda name: (*machine_files(name)[:1], other))
     assert key(plain()) != before
 
 
@@ -240,9 +240,10 @@ def test_changed_files_are_told(folder: Path) -> None:
     assert read_unchanged(keyed) == first
 
 
-PARTS = 6  # of the launches
+PARTS = 12  # of the launches
 OPENS = """
 import json, os, sys
+from ptxwcet.machine.loader import machine_files
 from ptxwcet.report.answers import answer_kernel
 from ptxwcet.studies.inputs import KeyedRequest, read_unchanged
 from ptxwcet.support.first_use import cache_folder

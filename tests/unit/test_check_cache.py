@@ -1,4 +1,4 @@
-"""``ptxwcet check --cache``: the same bytes as without, whoever kept the answers, whatever fails."""
+"""``ptxwcet check --cache``: the bytes are those without it, whatever fails."""
 
 from __future__ import annotations
 

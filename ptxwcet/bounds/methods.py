@@ -70,6 +70,8 @@ def _plugged_in(plugin: Plugin) -> BoundMethod:
             claim = outcome.claim
             rests_on = (*claim.assumptions, is_right)
             return replace(outcome, method=plugin.name, claim=replace(claim, assumptions=rests_on))
+        except MemoryError:  # of the computer, not of the input: no answer that can be kept
+            raise
         except Exception as error:
             return Refusal(f"{source} failed: {type(error).__name__}: {error}")
 

@@ -206,9 +206,8 @@ def _symbolic(request: Request, symbolic: str, checks: Checks) -> _Shown:
     for formula in answer.answered:
         launched = formula.launched
         launch = launched if launched is None or isinstance(launched, Refusal) else launched.claim
-        diagnostics += checks.failed(
-            formula.kernel, formula.claim, launch, answer.machine.clock_mhz
-        )
+        kernel, clock_mhz = formula.kernel, answer.machine.clock_mhz
+        diagnostics += checks.failed(kernel.readable, kernel.span, formula.claim, launch, clock_mhz)
     return _Shown(report, text, diagnostics, is_partial=bool(answer.answered))
 
 

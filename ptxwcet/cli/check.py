@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import click
 
@@ -28,8 +29,14 @@ _MOST_WORKERS = 1024
     type=click.IntRange(1, _MOST_WORKERS),
     help="Processes that work at once; the output does not depend on it.  [default: one a core]",
 )
+@click.option(
+    "--cache",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="FOLDER",
+    help="Keep answers there, and take those that are kept: what did not change is not analysed.",
+)
 @options.report_options_of("text", "json", "sarif", "junit", "github")
-def check(plan: str, workers: int | None, form: str) -> int:
+def check(plan: str, workers: int | None, cache: Path | None, form: str) -> int:
     """Bound all kernels that PLAN names, and hold them against their budgets.
 
     PLAN is TOML with a table [[check]] for each launch (docs/continuous-integration.md).
@@ -39,7 +46,7 @@ def check(plan: str, workers: int | None, form: str) -> int:
     """
     read = read_plan(plan)
     with ProgressLine("checks") as progress:
-        report = run_plan(read, workers or os.cpu_count() or 1, progress.show)
+        report = run_plan(read, workers or os.cpu_count() or 1, progress.show, cache)
     _show(report, form)
     return 0 if report.passed == len(report.checks) else 1
 

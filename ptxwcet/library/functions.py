@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import NoReturn, TypedDict, Unpack
 
 from ptxwcet.compose.wishes import GridWishes
@@ -131,11 +132,13 @@ def run(source: File, launch: File) -> RunAnswer:
     return run_file(RunRequest(os.fspath(source), os.fspath(launch)))
 
 
-def check(plan: File = PLAN, *, workers: int = 1) -> CheckReport:
+def check(plan: File = PLAN, *, workers: int = 1, cache: File | None = None) -> CheckReport:
     """All kernels of a plan against their budgets, as ``ptxwcet check`` does it.
 
-    The same for any number of ``workers``, which are processes. Raises PtxwcetError for a plan with
-    mistakes; a kernel that is refused is a row. Cost: that of a bound for each row.
+    The same for any number of ``workers``, which are processes, and without ``cache``: a folder
+    where answers are kept, and taken from. Raises PtxwcetError for a plan with mistakes and for a
+    cache that cannot be used (PW825); a kernel that is refused is a row. Cost: that of a bound for
+    each row whose answer is not kept.
 
     Examples:
         >>> import ptxwcet
@@ -143,7 +146,8 @@ def check(plan: File = PLAN, *, workers: int = 1) -> CheckReport:
         >>> report.passed, report.checks[0].outcome
         (7, 'passed')
     """
-    return run_plan(read_plan(os.fspath(plan)), workers)
+    folder = None if cache is None else Path(cache)
+    return run_plan(read_plan(os.fspath(plan)), workers, cache=folder)
 
 
 def cfg(source: object, *, kernel: str | None = None, signature: object = None) -> Cfg:

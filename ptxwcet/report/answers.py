@@ -13,12 +13,15 @@ from ptxwcet.claims import Guarantee
 from ptxwcet.report.build import build_report
 from ptxwcet.report.head import Refused, diagnostic_row
 from ptxwcet.report.model import BoundedKernel
-from ptxwcet.report.reading import read_as
+from ptxwcet.report.reading import NotAReport, read_as
 from ptxwcet.studies.block_bound import bound_file
 from ptxwcet.studies.check_plan import recent_module
 from ptxwcet.studies.request import Request
+from ptxwcet.support.answer_store import KeptEntry
 from ptxwcet.support.demangling import readable_names
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError, internal_error
+
+_PASSING = frozenset(("PW901", "PW902"))  # of a run, not of its input
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +46,19 @@ class KeptAnswer:
     clock_mhz: int | None = None
     place: PlaceRow | None = None
 
+    @property
+    def clock(self) -> int:
+        """The clock of the machine that a kernel is bounded on, in MHz."""
+        assert self.clock_mhz is not None, "what is bounded is bounded on a machine"
+        return self.clock_mhz
+
+    @property
+    def is_lasting(self) -> bool:
+        """Whether another run would say the same: no internal error, no lack of memory."""
+        if not isinstance(self.answer, Refused):
+            return True
+        return _PASSING.isdisjoint(one.code for one in self.answer.diagnostics)
+
     def to_json(self) -> dict[str, Any]:
         """The answer as plain data; :meth:`from_json` reads it back."""
         return asdict(self)
@@ -50,7 +66,14 @@ class KeptAnswer:
     @staticmethod
     def from_json(data: object) -> KeptAnswer:
         """The answer that ``to_json`` made. Raises NotAReport."""
-        return read_as(KeptAnswer, data)
+        kept = read_as(KeptAnswer, data)
+        if isinstance(kept.answer, Refused):
+            is_whole = bool(kept.answer.diagnostics)
+        else:
+            is_whole = bool(kept.answer.bounds) and kept.clock_mhz is not None
+        if not is_whole:
+            raise NotAReport("answer: neither a bound nor a reason")
+        return kept
 
 
 def answer_kernel(request: Request) -> KeptAnswer:
@@ -71,6 +94,22 @@ def answer_kernel(request: Request) -> KeptAnswer:
         place = PlaceRow(span.source.name, span.line, span.column)
     machine = found.machine
     return KeptAnswer(kernel, machine.memory_latency_cycles, machine.clock_mhz, place)
+
+
+def died(request: Request) -> KeptAnswer:
+    """What comes of a request whose process ended without a word."""
+    problem = Diagnostic(
+        "PW902",
+        f"{whose(request)}: the process that analysed it died",
+        help="it may have been killed for the memory that it took: run with fewer --workers; if "
+        "that does not help, it is a bug of ptxwcet: please report it with the input",
+    )
+    return KeptAnswer(refused(request, problem))
+
+
+def kept_entry(key: str, request: Request, kept: KeptAnswer, seconds: float) -> KeptEntry:
+    """An answer as it is written into a store, with the seconds that it took."""
+    return KeptEntry(key, asdict(summarise(request, kept)), kept.to_json(), seconds)
 
 
 def refused(request: Request, *diagnostics: Diagnostic) -> Refused:

@@ -22,7 +22,6 @@ from ptxwcet.report.head import kernel_rows, machine_head, name_rows
 from ptxwcet.report.model import (
     BoundedKernel,
     BoundRow,
-    BudgetRow,
     LaunchRow,
     LineRow,
     LoopRow,
@@ -34,8 +33,9 @@ from ptxwcet.report.model import (
 )
 from ptxwcet.report.places import place
 from ptxwcet.report.source_lines import SourceLines
+from ptxwcet.report.verdicts import with_verdict
 from ptxwcet.studies.block_bound import FileAnswer
-from ptxwcet.studies.budgets import Checks, Judgement
+from ptxwcet.studies.budgets import Checks
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.timing.shares import initiations_by_instruction
 
@@ -78,7 +78,7 @@ def bounded_row(
     bounds = tuple(_bound_row(worst, name, titles[name]) for name in order)
     lower = next((bound.cycles for bound in bounds if bound.method == "lower"), None)
     pessimism = round((claim.cycles / lower - 1) * 100, 2) if lower else None
-    return BoundedKernel(
+    row = BoundedKernel(
         kernel=analysis.kernel.name,
         readable=analysis.kernel.readable,
         block=analysis.launch.block,
@@ -110,15 +110,8 @@ def bounded_row(
         launch_not_bounded=analysis.launched.reason
         if isinstance(analysis.launched, Refusal)
         else "",
-        budget=None if checks is None else _budget_row(checks.judge_row(analysis)),
     )
-
-
-def _budget_row(found: Judgement | None) -> BudgetRow | None:
-    if found is None:
-        return None
-    guarantee = None if found.claim is None else found.claim.guarantee.value
-    return BudgetRow(found.budget.text, found.cycles, found.of, found.verdict.value, guarantee)
+    return row if checks is None else with_verdict(row, checks, analysis.machine.clock_mhz)
 
 
 def _launch_row(

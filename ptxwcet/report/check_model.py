@@ -1,18 +1,20 @@
-"""The report of a plan of checks, as plain data, and the unit of work that makes a row of it.
+"""The report of a plan of checks, as plain data.
 
-Schema number 1. A row is a function of its job alone (:func:`check_kernel`), whichever process runs
-it; rows are in the order of the plan.
+Schema number 1. A row is a function of its job and of the answer to its request alone
+(:func:`judged`), whichever process analysed it, now or earlier; rows are in the order of the plan.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
+from pathlib import Path
 from typing import Annotated
 
 from ptxwcet.claims import Guarantee
-from ptxwcet.report.build import build_report
+from ptxwcet.report.answers import KeptAnswer, answer_kernel, died
+from ptxwcet.report.cached_answers import cached_answers
 from ptxwcet.report.head import (
     DiagnosticRow,
     Refused,
@@ -21,11 +23,10 @@ from ptxwcet.report.head import (
     report_head,
 )
 from ptxwcet.report.model import BoundedKernel
-from ptxwcet.studies.block_bound import bound_file
-from ptxwcet.studies.check_plan import CheckJob, Plan, recent_module
+from ptxwcet.report.verdicts import failed_of, with_verdict
+from ptxwcet.studies.check_plan import CheckJob, Plan
 from ptxwcet.studies.workers import run_each
-from ptxwcet.support.demangling import readable_names
-from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError, internal_error
+from ptxwcet.support.diagnostics import Diagnostic
 
 
 class Outcome(Enum):
@@ -80,38 +81,37 @@ class CheckReport(ReportHead):
 
 
 def run_plan(
-    plan: Plan, workers: int, progress: Callable[[int, int], None] = lambda _done, _all: None
+    plan: Plan,
+    workers: int,
+    progress: Callable[[int, int], None] = lambda _done, _all: None,
+    cache: Path | None = None,
 ) -> CheckReport:
     """The report of a plan: the same for any number of ``workers``, which are processes.
 
-    ``progress`` is told how many checks are done, of how many. Cost: that of a bound for each job.
+    ``cache`` is a folder of answers: what is there is not analysed, what is analysed is kept there;
+    the report is the same without it. ``progress`` is told how many checks are done, of how many.
+    Raises PtxwcetError (PW825) for a folder that cannot be used. Cost: that of a bound for each job
+    whose answer is not kept.
     """
-    done = run_each(check_kernel, plan.jobs, workers, progress)
+    requests = [job.request for job in plan.jobs]
+    if cache is None:
+        answers = run_each(answer_kernel, requests, workers, progress)
+    else:
+        answers = cached_answers(requests, cache, workers, progress)
     rows = tuple(
-        _died(job) if row is None else row for job, row in zip(plan.jobs, done, strict=True)
+        judged(job, died(job.request) if kept is None else kept)
+        for job, kept in zip(plan.jobs, answers, strict=True)
     )
     passed, failed, refused = (sum(row.outcome == one.value for row in rows) for one in Outcome)
     return CheckReport(*report_head(), plan.path, plan.sha256, passed, failed, refused, rows)
 
 
-def check_kernel(job: CheckJob) -> CheckedKernel:
-    """What comes of a job; it raises nothing: what an analysis raises is the job's refusal."""
-    try:
-        answer = bound_file(job.request, recent_module(job.request))
-        failures: list[Diagnostic] = []
-        report = build_report(answer, failures, source=job.request.source, checks=job.checks)
-        (kernel,) = report.kernels
-        failed = [one for row in answer.answered for one in job.checks.failed_row(row)]
-    except PtxwcetError as error:
-        return _row(job, _refused(job, *error.diagnostics))
-    except Exception as error:
-        return _row(job, _refused(job, internal_error(error, _whose(job))))
-    return _row(job, kernel, () if isinstance(kernel, Refused) else tuple(failed))
-
-
-def _row(
-    job: CheckJob, answer: BoundedKernel | Refused, failed: tuple[Diagnostic, ...] = ()
-) -> CheckedKernel:
+def judged(job: CheckJob, kept: KeptAnswer) -> CheckedKernel:
+    """The row of a job: the answer to its request, held against its budget and guarantee."""
+    answer, failed = kept.answer, []
+    if not isinstance(answer, Refused):
+        failed = [_placed(one, kept) for one in failed_of(answer, job.checks, kept.clock)]
+        answer = with_verdict(answer, job.checks, kept.clock)
     is_refused = isinstance(answer, Refused)
     outcome = Outcome.REFUSED if is_refused else Outcome.FAILED if failed else Outcome.PASSED
     return CheckedKernel(
@@ -123,28 +123,16 @@ def _row(
         outcome.value,
         job.checks.required.value,
         answer,
-        tuple(map(diagnostic_row, failed)),
+        tuple(failed),
     )
 
 
-def _refused(job: CheckJob, *diagnostics: Diagnostic) -> Refused:
-    (name,) = job.request.kernels or ("",)
-    return Refused(name, readable_names([name])[name], tuple(map(diagnostic_row, diagnostics)))
-
-
-def _died(job: CheckJob) -> CheckedKernel:
-    """The row of a job whose process ended without a word."""
-    problem = Diagnostic(
-        "PW902",
-        f"{_whose(job)}: the process that analysed it died",
-        help="it may have been killed for the memory that it took: run with fewer --workers; if "
-        "that does not help, it is a bug of ptxwcet: please report it with the input",
-    )
-    return _row(job, _refused(job, problem))
-
-
-def _whose(job: CheckJob) -> str:
-    return " of ".join((*(f"kernel {one}" for one in job.request.kernels), job.request.path))
+def _placed(problem: Diagnostic, kept: KeptAnswer) -> DiagnosticRow:
+    """A problem of a bounded kernel, where that is declared."""
+    row, place = diagnostic_row(problem), kept.place
+    if place is None:
+        return row
+    return replace(row, file=place.file, line=place.line, column=place.column)
 
 
 def _launch_text(job: CheckJob) -> str:

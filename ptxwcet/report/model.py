@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from ptxwcet.claims import Guarantee, TimingClaim
+from ptxwcet.claims import AssumptionState, Guarantee, TimingClaim
 from ptxwcet.report.access_rows import AccessRow
 from ptxwcet.report.certificate_rows import CertificateRow
 from ptxwcet.report.head import MachineHead, Refused
@@ -24,7 +24,7 @@ class AssumptionRow:
 
     key: str
     text: str
-    state: str
+    state: Annotated[str, AssumptionState]
     source: str
 
 

@@ -19,7 +19,6 @@ from ptxwcet.support.source import Span
 
 if TYPE_CHECKING:
     from ptxwcet.compose.analysed import KernelAnalysis
-    from ptxwcet.ir.kernel import Kernel
 
 _BUDGET = re.compile(r"(\d{1,18}(?:\.\d{1,9})?) ?(|cycles|us|ms)", re.ASCII)
 _MICROSECONDS = {"us": 1, "ms": 1000}
@@ -120,32 +119,31 @@ class Checks:
             verdict = Verdict.ESTIMATED_WITHIN
         return Judgement(self.budget, most, of, claim, verdict)
 
-    def judge_row(self, row: KernelAnalysis) -> Judgement | None:
-        """What the bounds of an analysis say of the budget."""
-        return self.judge(row.worst.bound.claim, _launch_claim(row), row.machine.clock_mhz)
-
     def failed_row(self, row: KernelAnalysis) -> list[Diagnostic]:
-        """The diagnostics of :meth:`failed` for the bounds of an analysis."""
-        block, launch = row.worst.bound.claim, _launch_claim(row)
-        return self.failed(row.kernel, block, launch, row.machine.clock_mhz)
+        """What :meth:`failed` says of the bounds of an analysis, at the kernel's place."""
+        launched = row.launched
+        launch = launched if launched is None or isinstance(launched, Refusal) else launched.claim
+        block, clock_mhz = row.worst.bound.claim, row.machine.clock_mhz
+        return self.failed(row.kernel.readable, row.kernel.span, block, launch, clock_mhz)
 
     def failed(
         self,
-        kernel: Kernel,
+        kernel: str,
+        span: Span | None,
         block: TimingClaim,
         launch: TimingClaim | Refusal | None,
         clock_mhz: int,
     ) -> list[Diagnostic]:
-        """PW520, PW521 and PW522 for the bounds of a kernel."""
+        """PW520, PW521 and PW522 for the bounds of a kernel of that readable name, at its place."""
         failed = []
         judgement = self.judge(block, launch, clock_mhz)
         if judgement is not None and judgement.verdict is Verdict.NO_BOUND:
-            failed.append(_no_bound(kernel, launch, judgement.of))
+            failed.append(_no_bound(kernel, span, launch, judgement.of))
         elif judgement is not None and judgement.verdict is Verdict.OVER:
-            failed.append(_over(kernel, judgement))
+            failed.append(_over(kernel, span, judgement))
         claims = [block, *([launch] if isinstance(launch, TimingClaim) else [])]
         weakest = max(claims, key=lambda claim: claim.guarantee.rank)
-        problem = too_weak(weakest, self.required, f"kernel {kernel.readable}", kernel.span)
+        problem = too_weak(weakest, self.required, f"kernel {kernel}", span)
         return failed if problem is None else [*failed, problem]
 
 
@@ -164,11 +162,6 @@ def too_weak(
     )
 
 
-def _launch_claim(row: KernelAnalysis) -> TimingClaim | Refusal | None:
-    launched = row.launched
-    return launched if launched is None or isinstance(launched, Refusal) else launched.claim
-
-
 def _has_co_runner(launch: TimingClaim | Refusal | None) -> bool:
     """Whether others use the memory of the GPU: the bound of a block counts nobody else there."""
     return isinstance(launch, TimingClaim) and any(
@@ -176,27 +169,29 @@ def _has_co_runner(launch: TimingClaim | Refusal | None) -> bool:
     )
 
 
-def _over(kernel: Kernel, judgement: Judgement) -> Diagnostic:
+def _over(kernel: str, span: Span | None, judgement: Judgement) -> Diagnostic:
     assert judgement.claim is not None, "what is over has a bound"
     what = "bound" if judgement.of == BLOCK else "bound of the launch"
     is_time = judgement.budget.unit in _MICROSECONDS
     most = f"{judgement.budget.text}, {judgement.cycles} cycles" if is_time else judgement.cycles
     cycles = judgement.claim.cycles
     message = f"the {what} of {cycles} cycles is over the budget of {most}"
-    return Diagnostic("PW520", f"kernel {kernel.readable}: {message}", kernel.span)
+    return Diagnostic("PW520", f"kernel {kernel}: {message}", span)
 
 
-def _no_bound(kernel: Kernel, launch: TimingClaim | Refusal | None, of: str) -> Diagnostic:
+def _no_bound(
+    kernel: str, span: Span | None, launch: TimingClaim | Refusal | None, of: str
+) -> Diagnostic:
     if of == BLOCK:
         what = "the bound of a block counts nobody else at the memory, and --co-runner says others"
-        message = f"kernel {kernel.readable}: no bound to compare with the budget: {what}"
+        message = f"kernel {kernel}: no bound to compare with the budget: {what}"
         remedy = "compare the bound of the launch: leave --budget-of block out"
-        return Diagnostic("PW522", message, kernel.span, help=remedy)
+        return Diagnostic("PW522", message, span, help=remedy)
     reason = launch.reason if isinstance(launch, Refusal) else "its grid is not known"
     return Diagnostic(
         "PW522",
-        f"kernel {kernel.readable}: no bound of the launch to compare with the budget: {reason}",
-        kernel.span,
+        f"kernel {kernel}: no bound of the launch to compare with the budget: {reason}",
+        span,
         help="give what is missing, or compare the bound of a block: --budget-of block, "
         'budget_of = "block" in a plan',
     )

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import shutil
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 
 from ptxwcet.compose.wishes import ANY_GRID
 from ptxwcet.machine.loader import load_machine, machine_files
@@ -22,7 +25,6 @@ from ptxwcet.studies.check_plan import recent_module
 from ptxwcet.studies.opening import open_request
 from ptxwcet.studies.request import Request
 from ptxwcet.studies.whole_launch import Wishes
-from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.support.input_files import (
     MOST_DATA_BYTES,
     SuppliedInputs,
@@ -33,6 +35,9 @@ from ptxwcet.support.input_files import (
 from ptxwcet.support.plugins import GROUPS, plugins
 from ptxwcet.support.version import VERSION
 from ptxwcet.validate.selftest import describe_installation, describe_sources
+
+UNREADABLE = "unreadable"
+"""In the place of a digest: why, may be the computer's, so that no answer rests on it."""
 
 _LIBRARIES = ("bitwuzla", "lark", "numba", "numpy")
 _KEPT_BYTES = 64 << 20
@@ -69,8 +74,9 @@ def _version(package: str) -> str:
 class KeyedRequest:
     """A request with the key of its answer, and the digests of what it rests on, in hexadecimal.
 
-    ``files`` are all paths that are asked for, with the SHA-256 of what is there (None: nothing).
-    ``machine_sha256`` is of the machine's file, empty if there is none.
+    ``files`` are all paths that are asked for, with the SHA-256 of what is there (None: nothing;
+    UNREADABLE: nothing that can be read). ``machine_sha256`` is of the machine's file, empty if
+    there is none.
     """
 
     request: Request
@@ -80,12 +86,32 @@ class KeyedRequest:
 
     @property
     def file_sha256(self) -> str:
-        """The digest of the PTX; empty if it is not there."""
-        return dict(self.files).get(self.request.path) or ""
+        """The digest of the PTX; empty if it is not there, or cannot be read."""
+        digest = dict(self.files).get(self.request.path)
+        return "" if digest is None or digest == UNREADABLE else digest
 
 
 class ChangedFile(Exception):
-    """A file is not there any more, or not as it was: its path."""
+    """A file is not there any more, or not as it was, or cannot be read: its path."""
+
+
+def read_unchanged(keyed: KeyedRequest) -> SuppliedInputs:
+    """The files of a request, if they still are as they were when its key was made.
+
+    Raises ChangedFile. Cost: all are read.
+    """
+    files = {path: _unchanged(path, digest) for path, digest in keyed.files if digest is not None}
+    return SuppliedInputs(files, working_folder())
+
+
+def _unchanged(path: str, digest: str) -> bytes:
+    try:
+        data = read_bytes(path, MOST_DATA_BYTES)
+    except (OSError, ValueError):
+        raise ChangedFile(path) from None
+    if hashlib.sha256(data).hexdigest() != digest:
+        raise ChangedFile(path)
+    return data
 
 
 class Inputs:
@@ -111,15 +137,19 @@ class Inputs:
         files = tuple((path, self._digest(path)) for path in self._paths_of(request))
         machine = self._machine(request.machine)
         asked = asdict(request)
+        names_folder = any(map(self._names_folder.get, dict(files)))
         if request.text is not None:
-            asked["text"] = hashlib.sha256(request.text.encode()).hexdigest()
+            text = request.text.encode("utf-8", "surrogatepass")
+            asked["text"] = hashlib.sha256(text).hexdigest()
+            names_folder |= os.fsencode(self._folder) in text
         whole = {
             "asked": asked,
             "files": files,
             "machine": machine,
             "installation": self._installation,
             # names of files are shown as they are from here
-            "folder": self._folder if any(map(self._names_folder.get, dict(files))) else None,
+            "folder": self._folder if names_folder else None,
+            "ptxas": _ptxas() if request.asks_ptxas else None,
         }
         key = hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()
         return KeyedRequest(request, key, files, machine.partition(" ")[0])
@@ -143,6 +173,7 @@ class Inputs:
             policy=None,
             method="safe",
             gpu=ANY_GRID,
+            asks_ptxas=False,
         )
         if alike not in self._paths:
             self._paths[alike] = tuple(sorted(_asked_for(alike)))
@@ -152,35 +183,31 @@ class Inputs:
         if name not in self._machines:
             try:
                 paths = machine_files(name)
-            except PtxwcetError:
-                self._machines[name] = ""
-            else:
                 digests = [hashlib.sha256(path.read_bytes()).hexdigest() for path in paths]
-                self._machines[name] = " ".join(digests)
+            except Exception:  # who loads it will say why; what was read is one of the files
+                digests = []
+            self._machines[name] = " ".join(digests)
         return self._machines[name]
 
     def _digest(self, path: str) -> str | None:
         if path not in self._digests:
             try:
                 data = read_bytes(path, MOST_DATA_BYTES)
-            except (OSError, ValueError):
+            except FileNotFoundError:
                 self._digests[path] = None
+            except (OSError, ValueError):
+                self._digests[path] = UNREADABLE
             else:
                 self._digests[path] = self._keep(path, data)
-                self._names_folder[path] = self._folder.encode() in data
+                self._names_folder[path] = os.fsencode(self._folder) in data
         return self._digests[path]
 
     def _content(self, path: str, digest: str) -> bytes:
         if path in self._contents:
             self._contents.move_to_end(path)
             return self._contents[path]
-        try:
-            data = read_bytes(path, MOST_DATA_BYTES)
-        except (OSError, ValueError):
-            raise ChangedFile(path) from None
-        if self._keep(path, data) != digest:
-            del self._contents[path]
-            raise ChangedFile(path)
+        data = _unchanged(path, digest)
+        self._keep(path, data)
         return data
 
     def _keep(self, path: str, data: bytes) -> str:
@@ -199,9 +226,17 @@ def _asked_for(request: Request) -> set[str]:
             opened = open_request(request, recent_module(request))
             for kernel in opened.kernels:
                 opened.names_of(kernel)
-                Wishes(opened.request).of(kernel)
+            wishes = Wishes(opened.request)
+            for kernel in opened.kernels:
+                wishes.of(kernel)
         except Exception:  # who answers the request will say why
             noted.add(request.path)
             named = (request.source, request.launch_file, request.facts_file, request.ptxas_info)
             noted.update(path for path in named if path is not None)
     return noted
+
+
+def _ptxas() -> str | None:
+    """The digest of the ptxas that is asked, None without one."""
+    program = shutil.which("ptxas")
+    return None if program is None else hashlib.sha256(Path(program).read_bytes()).hexdigest()

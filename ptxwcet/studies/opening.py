@@ -43,7 +43,7 @@ from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError, internal_error
 from ptxwcet.support.input_files import (
     MOST_DATA_BYTES,
     MOST_TEXT_BYTES,
-    are_supplied,
+    is_supplied,
     open_input,
     read_bytes,
     read_text,
@@ -453,7 +453,10 @@ def _source_of_lines(kernel: Kernel) -> str | None:
     path = Path(file)
     if not path.is_absolute():
         return None
-    if not are_supplied() and Path.cwd() not in path.resolve().parents:
+    is_here = is_supplied(path)
+    if is_here is None:
+        is_here = Path.cwd() in path.resolve().parents
+    if not is_here:
         return None
     try:
         return read_text(path, MOST_TEXT_BYTES, "replace")

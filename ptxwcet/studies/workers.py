@@ -21,19 +21,21 @@ def run_each(
     jobs: Sequence[_Job],
     workers: int,
     progress: Callable[[int, int], None] = lambda _done, _all: None,
+    take: Callable[[int, _Result], None] = lambda _number, _result: None,
 ) -> list[_Result | None]:
     """What ``work`` makes of each job, in their order; None where its process died of it.
 
     ``work`` is a function of a module, jobs and results can be pickled. ``progress`` is told now
-    and then how many are done, of how many. What ``work`` raises is raised. Cost: a process a
-    worker, and one more for each job that was under way when a process died.
+    and then how many are done, of how many; ``take`` is given each result, with the number of its
+    job, as soon as it is there. What ``work`` and these raise is raised. Cost: a process a worker,
+    and one more for each job that was under way when a process died.
     """
     results: dict[int, _Result | None] = {}
     left = list(range(len(jobs)))
     while left:
-        suspects = _run(work, jobs, left, min(workers, len(left)), results, progress)
+        suspects = _run(work, jobs, left, min(workers, len(left)), results, progress, take)
         for number in suspects:  # one of them killed its process: which, shows alone
-            if _run(work, jobs, [number], 1, results, progress):
+            if _run(work, jobs, [number], 1, results, progress, take):
                 results[number] = None
                 progress(len(results), len(jobs))
         left = [number for number in left if number not in results]
@@ -47,6 +49,7 @@ def _run(
     workers: int,
     results: dict[int, _Result | None],
     progress: Callable[[int, int], None],
+    take: Callable[[int, _Result], None],
 ) -> list[int]:
     """Adds the results of these jobs; those that were under way when a process died."""
     with ProcessPoolExecutor(workers) as pool:
@@ -59,8 +62,10 @@ def _run(
                     running[pool.submit(work, jobs[waiting[-1]])] = waiting[-1]
                     waiting.pop()
                 for done in wait(running, _SECONDS, FIRST_COMPLETED).done:
-                    results[running[done]] = done.result()
-                    del running[done]
+                    result = done.result()
+                    number = running.pop(done)
+                    results[number] = result
+                    take(number, result)
                 progress(len(results), len(jobs))
         except BrokenProcessPool:
             return sorted(running.values()) or waiting[-1:]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import os
 import tokenize
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
-from ptxwcet.support.input_files import MOST_DATA_BYTES, are_supplied, open_input
+from ptxwcet.support.input_files import MOST_DATA_BYTES, open_input
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -23,14 +24,34 @@ def load_array(path: str | os.PathLike[str]) -> Array:
     with open_input(path, MOST_DATA_BYTES) as file:
         if file.read(6) != np.lib.format.MAGIC_PREFIX:
             raise ValueError("it is no .npy file")
+        shape, is_by_column, dtype = _header(file)
+        size = math.prod(shape) * dtype.itemsize
+        begin, end = file.tell(), file.seek(0, os.SEEK_END)
+        if size > end - begin:
+            raise ValueError("it is shorter than its header says")
+        file.seek(begin)
+        data = np.empty(size, np.uint8)
+        data[:] = np.frombuffer(file.read(size), np.uint8)
     try:
-        if are_supplied():
-            with open_input(path, MOST_DATA_BYTES) as file:
-                return np.array(np.load(file, allow_pickle=False))
-        mapped = np.load(path, mmap_mode="r", allow_pickle=False)
-        return np.array(mapped)
+        return data.view(dtype).reshape(shape, order="F" if is_by_column else "C")
+    except (TypeError, OverflowError) as error:
+        raise ValueError(str(error)) from None
+
+
+def _header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Shape, whether the first index is the fastest, and type. Raises ValueError."""
+    file.seek(0)
+    try:
+        major, _ = np.lib.format.read_magic(file)
+        readers = np.lib.format.read_array_header_1_0, np.lib.format.read_array_header_2_0
+        shape, is_by_column, dtype = readers[major - 1](file)
+    except IndexError:
+        raise ValueError("it is of a version for names of fields, not for numbers") from None
     except (
         *(EOFError, SyntaxError, TypeError, KeyError, AttributeError, OverflowError),
-        *(MemoryError, RecursionError, tokenize.TokenError, OSError),
+        *(MemoryError, RecursionError, tokenize.TokenError),
     ) as error:
         raise ValueError(str(error).split("\n")[0] or type(error).__name__) from None
+    if dtype.hasobject or not dtype.itemsize or any(length < 0 for length in shape):
+        raise ValueError("it holds no numbers")
+    return shape, is_by_column, dtype

@@ -109,6 +109,7 @@ USAGE_CODES = frozenset(
         *("PW810", "PW811", "PW820", "PW823", "PW824"),  # campaigns
         *("PW560", "PW561", "PW563", "PW566"),  # makespan
         *("PW615", "PW651", "PW707"),
+        "PW825",  # a folder of answers that cannot be used
     )
 )
 """Codes that say that the command line is wrong, not that an input is refused: exit code 2."""

@@ -47,7 +47,10 @@ _noted: ContextVar[set[str] | None] = ContextVar("noted", default=None)
 
 @contextlib.contextmanager
 def supplied_inputs(supplied: SuppliedInputs | None) -> Iterator[None]:
-    """Meanwhile there are no input files but these; with None they are the system's, unnoted."""
+    """Meanwhile there are no input files but these; with None they are the system's, unnoted.
+
+    Within it, :func:`noted_inputs` tells what is asked for of these.
+    """
     tokens = _supplied.set(supplied), _noted.set(None)
     try:
         yield
@@ -67,9 +70,10 @@ def noted_inputs() -> Iterator[set[str]]:
         _noted.reset(token)
 
 
-def are_supplied() -> bool:
-    """Whether input files are supplied instead of the system's."""
-    return _supplied.get() is not None
+def is_supplied(path: str | os.PathLike[str]) -> bool | None:
+    """Whether a file is one of those that are supplied; None where they are the system's."""
+    supplied = _supplied.get()
+    return None if supplied is None else os.fspath(path) in supplied.files
 
 
 def working_folder() -> str:
@@ -81,10 +85,9 @@ def working_folder() -> str:
 def is_input(path: str | os.PathLike[str]) -> bool:
     """Whether there is a regular file of that path. Raises OSError, ValueError as the system."""
     name = os.fspath(path)
+    _note(name)
     if (supplied := _supplied.get()) is not None:
         return name in supplied.files
-    if (noted := _noted.get()) is not None:
-        noted.add(name)
     return os.path.isfile(name)
 
 
@@ -94,14 +97,13 @@ def open_input(path: str | os.PathLike[str], most: int) -> IO[bytes]:
     Raises OSError: that of the system, or one that says that it is no regular file or too large.
     """
     name = os.fspath(path)
+    _note(name)
     if (supplied := _supplied.get()) is not None:
         if name not in supplied.files:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
         if len(supplied.files[name]) > most:
             raise _too_large(most, name)
         return io.BytesIO(supplied.files[name])
-    if (noted := _noted.get()) is not None:
-        noted.add(name)
     if "\0" in name:
         raise OSError(errno.EINVAL, "a path cannot hold a zero byte", name)
     # without O_NONBLOCK, opening a pipe waits for someone who writes into it
@@ -130,6 +132,11 @@ def read_text(path: str | os.PathLike[str], most: int, errors: str = "strict") -
     """
     text = read_bytes(path, most).decode("utf-8", errors)
     return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
+
+
+def _note(name: str) -> None:
+    if (noted := _noted.get()) is not None:
+        noted.add(name)
 
 
 def _require_bounded(status: os.stat_result, most: int, name: str) -> None:

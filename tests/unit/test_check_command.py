@@ -14,7 +14,7 @@ import pytest
 from places import SAMPLES
 from programs import run_program
 
-from ptxwcet.report import check_model
+from ptxwcet.report import answers
 from ptxwcet.report.schema import schema_of
 from ptxwcet.studies import workers
 from ptxwcet.studies.request import Request
@@ -105,14 +105,14 @@ def test_an_estimate_is_no_proof(require: str, code: int, outcome: str, tmp_path
 def test_an_analysis_that_crashes_costs_its_row_alone(
     dies: bool, problem: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    bound_file = check_model.bound_file
+    bound_file = answers.bound_file
 
     def crashing(request: Request, *more: Any) -> Any:
         if request.kernels == ("loop_down",):
             _ = os._exit(9) if dies else 1 // 0
         return bound_file(request, *more)
 
-    monkeypatch.setattr(check_model, "bound_file", crashing)
+    monkeypatch.setattr(answers, "bound_file", crashing)
     path = written(tmp_path)
     code, data = checked(path, "--workers", "2")
     assert code == 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from ptxwcet.campaign.work import Ending, Result, Unit
@@ -12,8 +12,8 @@ from ptxwcet.report.answers import KeptAnswer, answer_kernel, not_answered, summ
 from ptxwcet.report.head import Refused
 from ptxwcet.studies.inputs import KeyedRequest
 from ptxwcet.studies.request import Request
-from ptxwcet.support.answer_store import KeptEntry, KeptFailure
-from ptxwcet.support.input_files import SuppliedInputs, supplied_inputs
+from ptxwcet.support.answer_store import KeptEntry, KeptFailure, pack
+from ptxwcet.support.input_files import SuppliedInputs, noted_inputs, supplied_inputs
 
 WORK = "ptxwcet.campaign.kernel_work:bound_unit"
 _CODES = {
@@ -27,29 +27,45 @@ _CODES = {
 def kernel_unit(number: int, keyed: KeyedRequest, supplied: SuppliedInputs) -> Unit:
     """The unit of a request, with the contents of its files."""
     digests = {path: digest for path, digest in keyed.files if digest is not None}
-    payload = {"request": asdict(keyed.request), "files": digests, "folder": supplied.folder}
+    payload = {
+        "request": asdict(keyed.request),
+        "files": digests,
+        "absent": [path for path, digest in keyed.files if digest is None],
+        "folder": supplied.folder,
+    }
     shared = {digest: supplied.files[path] for path, digest in digests.items()}
     return Unit(number, payload, shared)
 
 
 def bound_unit(payload: Mapping[str, Any], shared: Mapping[str, bytes]) -> dict[str, Any]:
-    """What comes of the unit's kernel: the row of it, and the whole answer (:class:`KeptAnswer`).
+    """What comes of the unit's kernel: its row, and the whole answer as it is kept.
 
-    Nothing is read but the files that came with it. Raises MemoryError.
+    None in the place of that if another run might say something else. Nothing is read but the files
+    that came with it. Raises MemoryError.
     """
     asked = dict(payload["request"])
     request = Request(**{**asked, "gpu": GridWishes(**asked["gpu"])})
     files = {path: shared[digest] for path, digest in payload["files"].items()}
-    with supplied_inputs(SuppliedInputs(files, payload["folder"])):
+    with supplied_inputs(SuppliedInputs(files, payload["folder"])), noted_inputs() as asked_for:
         kept = answer_kernel(request)
     _require_memory(kept)
-    return {"summary": asdict(summarise(request, kept)), "answer": kept.to_json()}
+    absent = payload["absent"]
+    more = sorted(asked_for - files.keys() - set(absent))
+    if more:
+        why = f"{whose(request)}: {more[0]} is asked for, and was not when the sweep began"
+        return {"summary": asdict(not_answered(request, "PW804", why, "failed")), "answer": None}
+    summary = summarise(request, kept)
+    if not kept.is_lasting:
+        return {"summary": asdict(replace(summary, outcome="failed")), "answer": None}
+    return {"summary": asdict(summary), "answer": pack(kept.to_json())}
 
 
 def kept_result(keyed: KeyedRequest, result: Result) -> KeptEntry | KeptFailure:
     """What is written of a result."""
     if result.ending is Ending.DONE:
         value = result.value
+        if value["answer"] is None:
+            return KeptFailure(keyed.key, value["summary"])
         return KeptEntry(keyed.key, value["summary"], value["answer"], result.seconds)
     code, what = _CODES[result.ending]
     return failure(keyed, code, what + result.why)

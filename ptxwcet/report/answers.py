@@ -17,7 +17,7 @@ from ptxwcet.report.reading import NotAReport, read_as
 from ptxwcet.studies.block_bound import bound_file
 from ptxwcet.studies.check_plan import recent_module
 from ptxwcet.studies.request import Request
-from ptxwcet.support.answer_store import KeptEntry
+from ptxwcet.support.answer_store import KeptEntry, pack
 from ptxwcet.support.demangling import readable_names
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError, internal_error
 
@@ -109,7 +109,7 @@ def died(request: Request) -> KeptAnswer:
 
 def kept_entry(key: str, request: Request, kept: KeptAnswer, seconds: float) -> KeptEntry:
     """An answer as it is written into a store, with the seconds that it took."""
-    return KeptEntry(key, asdict(summarise(request, kept)), kept.to_json(), seconds)
+    return KeptEntry(key, asdict(summarise(request, kept)), pack(kept.to_json()), seconds)
 
 
 def refused(request: Request, *diagnostics: Diagnostic) -> Refused:

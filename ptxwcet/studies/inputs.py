@@ -13,12 +13,12 @@ import os
 import shutil
 from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from ptxwcet.compose.wishes import ANY_GRID
+from ptxwcet.compose.wishes import ANY_GRID, GridWishes
 from ptxwcet.machine.loader import load_machine, machine_files
 from ptxwcet.ptx.grammar import grammar_text
 from ptxwcet.studies.check_plan import recent_module
@@ -39,6 +39,8 @@ from ptxwcet.validate.selftest import describe_installation, describe_sources
 UNREADABLE = "unreadable"
 """In the place of a digest: why, may be the computer's, so that no answer rests on it."""
 
+_FIELDS = tuple(field.name for field in fields(Request))
+_WISHES = tuple(field.name for field in fields(GridWishes))
 _LIBRARIES = ("bitwuzla", "lark", "numba", "numpy")
 _KEPT_BYTES = 64 << 20
 
@@ -136,7 +138,9 @@ class Inputs:
         """
         files = tuple((path, self._digest(path)) for path in self._paths_of(request))
         machine = self._machine(request.machine)
-        asked = asdict(request)
+        # as asdict, which copies all values: this is done for every unit of a sweep
+        asked = {name: getattr(request, name) for name in _FIELDS}
+        asked["gpu"] = [getattr(request.gpu, name) for name in _WISHES]
         names_folder = any(map(self._names_folder.get, dict(files)))
         if request.text is not None:
             text = request.text.encode("utf-8", "surrogatepass")

@@ -30,11 +30,15 @@ CREATE TABLE IF NOT EXISTS failures (key TEXT PRIMARY KEY, summary TEXT NOT NULL
 
 @dataclass(frozen=True, slots=True)
 class KeptEntry:
-    """An answer under its key: a short row of it, the whole, and the seconds that it took."""
+    """An answer under its key: a short row of it, the whole, and the seconds that it took.
+
+    The whole is packed (:func:`pack`): whoever finds an answer may do that, who writes has enough
+    to do.
+    """
 
     key: str
     summary: Any
-    answer: Any
+    answer: bytes
     seconds: float
 
 
@@ -47,6 +51,11 @@ class KeptFailure:
 
     key: str
     summary: Any
+
+
+def pack(answer: Any) -> bytes:
+    """Plain data as they are kept. Cost: linear."""
+    return zlib.compress(json.dumps(answer).encode())
 
 
 class AnswerStore:
@@ -108,10 +117,9 @@ class AnswerStore:
                         "INSERT OR REPLACE INTO failures VALUES (?, ?)", (entry.key, summary)
                     )
                     continue
-                whole = zlib.compress(json.dumps(entry.answer).encode())
                 self._base.execute(
                     "INSERT OR REPLACE INTO answers VALUES (?, ?, ?, ?)",
-                    (entry.key, summary, whole, entry.seconds),
+                    (entry.key, summary, entry.answer, entry.seconds),
                 )
 
     @contextlib.contextmanager

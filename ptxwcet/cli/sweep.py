@@ -18,7 +18,7 @@ MOST_WORKERS = 1024
     cls=Command,
     needs=("sweep",),
     forks=True,
-    example="ptxwcet sweep samples/sweep.toml -o sweep --workers 2",
+    example="ptxwcet sweep sweep.toml -o sweep --workers 2",
 )
 @click.argument("plan", type=PlanInput(), default="sweep.toml")
 @click.option(

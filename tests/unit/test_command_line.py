@@ -99,6 +99,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     frame = '[[launch]]\nfile = "kernel.ptx"\nlaunch = "launch.toml"\ntimes = 60\n'
     (tmp_path / "frame.toml").write_text(frame)
     shutil.copy(SAMPLES / "sweep/results.csv", tmp_path / "results.csv")
+    sweep = '[[sweep]]\nfiles = "kernel.ptx"\nblock = [64, 128]\ngrid = 4\nparams = { n = 999 }\n'
+    (tmp_path / "sweep.toml").write_text(sweep)
     plan = '[[check]]\nfiles = "kernel.ptx"\nlaunch = "launch.toml"\nbudget = "9 ms"\n'
     (tmp_path / "ptxwcet.toml").write_text(plan)
     monkeypatch.chdir(tmp_path)

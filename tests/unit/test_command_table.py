@@ -74,6 +74,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     (folder / "times.csv").write_text("\n".join(times) + "\n")
     shutil.copy(SAMPLES / "sweep/results.csv", folder / "results.csv")
     (folder / "frame.toml").write_text('[[launch]]\nfile = "kernel.ptx"\nlaunch = "l.toml"\n')
+    sweep = '[[sweep]]\nfiles = "kernel.ptx"\nblock = [64, 128]\ngrid = 4\nparams = { n = 999 }\n'
+    (folder / "sweep.toml").write_text(sweep)
     (folder / "ptxwcet.toml").write_text('[[check]]\nfiles = "kernel.ptx"\nlaunch = "l.toml"\n')
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)

@@ -17,7 +17,6 @@ MOST_WORKERS = 1024
 @click.command(
     cls=Command,
     needs=("sweep",),
-    forks=True,
     example="ptxwcet sweep sweep.toml -o sweep --workers 2",
 )
 @click.argument("plan", type=PlanInput(), default="sweep.toml")

@@ -28,6 +28,7 @@ REPORTS: Mapping[str, tuple[str, str]] = {
     "dossier": ("ptxwcet.report.dossier_model", "DossierReport"),
     "what-if": ("ptxwcet.report.what_if_model", "WhatIfReport"),
     "simulation": ("ptxwcet.report.run_model", "RunReport"),
+    "attack": ("ptxwcet.report.attack_report", "AttackReport"),
 }
 """Names of reports, and where their data models are; imported when they are asked for."""
 

@@ -15,6 +15,7 @@ PACKAGES_OF_EXTRAS = {
     "pwcet": ("scipy", "statsmodels", "matplotlib"),
     "report": ("matplotlib", "jinja2", "grandalf"),
     "graph": ("networkx",),
+    "sweep": ("distributed", "pyarrow", "pandas"),
 }
 """What each extra brings (pyproject.toml)."""
 

@@ -24,13 +24,16 @@ from ptxwcet.simulator.grid import (
     TracedVisit,
 )
 from ptxwcet.simulator.policies import Jitter, Policy
+from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.validate.cases import Case, deal
 from ptxwcet.validate.checks import Bounds
 from ptxwcet.validate.generator import WITHOUT_MEMORY, Draws, mixed_case
 from ptxwcet.validate.plans import Run
+from ptxwcet.validate.witness import describe
 from ptxwcet.warp.program import Barrier, BlockWorkload, Node, Repeat, TimedInstruction
 
 _MOST_KINDS, _MOST_BLOCKS, _MOST_SMS, _MOST_RESIDENT, _MOST_GAP = 3, 12, 4, 4, 5
+_MOST_TRIES = 1_000
 _OF_GRIDS = 1 << 40
 """Added to the seed: other draws than those of the case."""
 
@@ -47,13 +50,41 @@ class GridCase:
     gap_cycles: int
 
 
+@dataclass(frozen=True)
+class GridViolation:
+    """A run of a grid that takes longer than the bound."""
+
+    grid: GridCase
+    run: Run
+    cycles: int
+    bound: int
+
+    def __str__(self) -> str:
+        grid = self.grid
+        return (
+            f"{grid.name}: {self.cycles} cycles, the bound is {self.bound} ({self.run}; "
+            f"{len(grid.blocks)} blocks, {grid.sms} SMs, "
+            f"{grid.resident_blocks} resident blocks, gap {grid.gap_cycles})"
+        )
+
+    def lines(self) -> Iterator[str]:
+        """The grid line by line: its blocks, what the warps of each kind execute."""
+        yield f"kind of each block: {', '.join(map(str, self.grid.blocks))}"
+        for number, case in enumerate(self.grid.kinds):
+            scoreboard = case.workload.scoreboard.value
+            yield f"kind {number}: {case.schedulers} sub-cores, scoreboard {scoreboard}"
+            for warp_class in case.workload.classes:
+                warps = ", ".join(map(str, warp_class.warps))
+                yield f"  warp {warps}: {describe(warp_class.program.body)}"
+
+
 @dataclass
 class GridTally:
-    """Counts over grids; ``violations`` are runs above the bound, in words."""
+    """Counts over grids; ``violations`` are runs above the bound."""
 
     grids: int = 0
     runs: int = 0
-    violations: list[str] = field(default_factory=list)
+    violations: list[GridViolation] = field(default_factory=list)
 
     def merge(self, other: GridTally) -> None:
         """Adds the counts of other grids."""
@@ -93,12 +124,65 @@ def attack_grids(seed: int, indices: Iterable[int], bounds: Bounds | None = None
             cycles = _length(grid, workload, run)
             tally.runs += 1
             if cycles > bound:
-                tally.violations.append(
-                    f"{grid.name}: {cycles} cycles, the bound is {bound} ({run}; "
-                    f"{len(grid.blocks)} blocks, {grid.sms} SMs, "
-                    f"{grid.resident_blocks} resident blocks, gap {grid.gap_cycles})"
-                )
+                tally.violations.append(GridViolation(grid, run, cycles, bound))
     return tally
+
+
+def shrunk(violation: GridViolation, bounds: Bounds | None = None) -> GridViolation:
+    """The violation on a grid of fewer blocks, SMs and resident blocks, and of smaller kinds.
+
+    Greedy, and a function of its arguments. Cost: at most :data:`_MOST_TRIES` runs.
+    """
+    tries = 0
+
+    def again(grid: GridCase) -> GridViolation | None:
+        nonlocal tries
+        tries += 1
+        try:
+            bound = bound_case(grid, bounds or Bounds())
+            cycles = _length(grid, _workload(grid), violation.run)
+        except (PtxwcetError, ValueError):
+            return None
+        return GridViolation(grid, violation.run, cycles, bound) if cycles > bound else None
+
+    progress = True
+    while progress:
+        progress = False
+        for grid in _smaller(violation.grid):
+            found = again(grid) if tries < _MOST_TRIES else None
+            if found is not None:
+                violation, progress = found, True
+                break
+    return violation
+
+
+def _smaller(grid: GridCase) -> Iterator[GridCase]:
+    """Grids with one thing less."""
+    blocks = grid.blocks
+    for place in range(len(blocks)):
+        if len(blocks) > 1:
+            yield replace(grid, blocks=blocks[:place] + blocks[place + 1 :])
+    used = sorted(set(blocks))
+    if len(used) < len(grid.kinds):
+        kinds = tuple(grid.kinds[kind] for kind in used)
+        yield replace(grid, kinds=kinds, blocks=tuple(used.index(kind) for kind in blocks))
+    if grid.sms > 1:
+        yield replace(grid, sms=grid.sms - 1)
+    if grid.resident_blocks > 1:
+        yield replace(grid, resident_blocks=grid.resident_blocks - 1)
+    if grid.gap_cycles:
+        yield replace(grid, gap_cycles=0)
+    for number, case in enumerate(grid.kinds):
+        dealt = _by_warp(case.workload)
+        for warp, body in enumerate(dealt):
+            for place in range(len(body)):
+                if isinstance(body[place], TimedInstruction | Repeat):
+                    fewer = [*dealt]
+                    fewer[warp] = body[:place] + body[place + 1 :]
+                    workload = deal(fewer, case.workload.scoreboard)
+                    kinds = list(grid.kinds)
+                    kinds[number] = replace(case, workload=workload)
+                    yield replace(grid, kinds=tuple(kinds))
 
 
 def bound_case(grid: GridCase, bounds: Bounds) -> int:

@@ -62,7 +62,6 @@ def attack_unit(payload: Mapping[str, Any], _: Mapping[str, bytes]) -> dict[str,
     return {
         "seen": seen_to_json(seen),
         "witnesses": [asdict(witness) for witness in seen.witnesses],
-        "detail": seen.detail,
     }
 
 

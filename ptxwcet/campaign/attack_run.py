@@ -111,19 +111,6 @@ def run_attacks(
         return run.report()
 
 
-def kept_details(folder: Path, attack: Attack, plan: AttackPlan) -> Iterator[tuple[int, Any]]:
-    """Seeds and details of an attack's units of a folder, from the plan's first seed on.
-
-    Ends at the first seed that is not there. Raises PtxwcetError (PW825).
-    """
-    with AnswerStore(folder) as store:
-        for seed in itertools.count(plan.first_seed):
-            kept = store.answer(plan.key(attack, seed))
-            if kept is None:
-                return
-            yield seed, kept["detail"]
-
-
 class _Run:
     """One run: the units under way, by number, and how far each attack has come."""
 
@@ -255,9 +242,7 @@ class _Run:
         whole = self._store.answer(self._plan.key(attack, seed))
         return [_witness(one) for one in whole["witnesses"]] if whole is not None else []
 
-    def _save(
-        self, attack: Attack, seed: int, witnesses: list[Witness]
-    ) -> list[tuple[str, ...]]:
+    def _save(self, attack: Attack, seed: int, witnesses: list[Witness]) -> list[tuple[str, ...]]:
         """Saves witnesses; the names of the files of each in the folder."""
         names = []
         for number, witness in enumerate(witnesses, 1):

@@ -39,8 +39,7 @@ class Seen:
 
     ``violations`` are the cases that contradict the tool, of which ``witnesses`` show one or a few.
     ``controls`` are statements that are false, by name, with how often each was checked and was
-    contradicted: an attack that contradicts none of them sees nothing. ``detail`` is plain data
-    that is kept for whoever asks (:func:`ptxwcet.campaign.attack_run.kept_details`).
+    contradicted: an attack that contradicts none of them sees nothing.
     """
 
     cases: int = 0
@@ -49,7 +48,6 @@ class Seen:
     counts: Counter[str] = field(default_factory=Counter)
     controls: dict[str, tuple[int, int]] = field(default_factory=dict)
     witnesses: list[Witness] = field(default_factory=list)
-    detail: Any = None
 
     def control(self, name: str, checked: int, contradicted: int) -> None:
         """Adds to the numbers of a false statement."""
@@ -57,7 +55,7 @@ class Seen:
         self.controls[name] = (before[0] + checked, before[1] + contradicted)
 
     def add(self, other: Seen) -> None:
-        """Adds the numbers of another unit, without its witnesses and detail."""
+        """Adds the numbers of another unit, without its witnesses."""
         self.cases += other.cases
         self.runs += other.runs
         self.violations += other.violations
@@ -84,7 +82,7 @@ def attack_blocks(seed: int, bounds: Bounds | None = None) -> Seen:
     from ptxwcet.validate.witness import find_witness
 
     tallies, violating = check_blocks(1, range(seed * BLOCKS, (seed + 1) * BLOCKS), bounds)
-    seen = Seen(detail={name: tally.to_json() for name, tally in tallies.items() if tally.cases})
+    seen = Seen()
     for tally in tallies.values():
         seen.cases += tally.cases
         seen.runs += tally.runs
@@ -153,7 +151,7 @@ ATTACKS = (
 
 
 def seen_to_json(seen: Seen) -> dict[str, Any]:
-    """What was seen as plain data, without witnesses and detail."""
+    """What was seen as plain data, without the witnesses."""
     return {
         "cases": seen.cases,
         "runs": seen.runs,

@@ -16,10 +16,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-_HERE = Path(__file__).parent
-for _folder in (_HERE, _HERE.parent / "tests" / "oracle", _HERE.parent / "tests" / "support"):
-    if str(_folder) not in sys.path:
-        sys.path.insert(0, str(_folder))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "oracle"))
+sys.path.insert(0, str(Path(__file__).parent))
 
 from ptxwcet.campaign.attacks import Attack, Seen, Witness
 from ptxwcet.validate.shrink_text import shrink_text
@@ -59,9 +58,19 @@ def kernels(seed: int) -> Seen:
 
 def grids(seed: int) -> Seen:
     """Random grids of each family, all schedules of tiny ones, and a climb, on another machine."""
-    from grid_attack import CONTROLS, FAMILIES, TINY as FAMILY
-    from grid_attack import Tally, attack, climb, longest_by_chance, random_grid, search_all
-    from grid_attack import shrunk, theorem
+    from grid_attack import (
+        CONTROLS,
+        FAMILIES,
+        Tally,
+        attack,
+        climb,
+        longest_by_chance,
+        random_grid,
+        search_all,
+        shrunk,
+        theorem,
+    )
+    from grid_attack import TINY as FAMILY
 
     seen = Seen()
     own = range(seed * GRIDS, (seed + 1) * GRIDS)
@@ -80,8 +89,8 @@ def grids(seed: int) -> Seen:
 
                 if remains(grid):
                     small = shrunk(grid, remains)
-                    lines = (f"seed {number}, {RUNS} runs", repr(small))
-                    seen.witnesses.append(Witness("grid", f"{family.title}: {wrong}", lines))
+                    lines = (f"seed {number}, {RUNS} runs", repr(small), wrong)
+                    seen.witnesses.append(Witness("grid", _title(family, wrong), lines))
                     break
     tiny = Tally()
     for number in range(seed * TINY, (seed + 1) * TINY):
@@ -93,7 +102,7 @@ def grids(seed: int) -> Seen:
             tiny.add(grid, *found)
             seen.counts["tiny grids, all schedules"] += 1
     for wrong in _add_grids(seen, tiny, CONTROLS):
-        seen.witnesses.append(Witness("tiny grid", wrong))
+        seen.witnesses.append(Witness("tiny grid", _title(FAMILY, wrong), (wrong,)))
     family = FAMILIES[seed % len(FAMILIES)]
     ratio, grid, made = climb(random_grid(family, seed), seed, STEPS)
     seen.cases += 1
@@ -104,6 +113,11 @@ def grids(seed: int) -> Seen:
         seen.violations += 1
         seen.witnesses.append(Witness("climb", f"{family.title}: {ratio:.4f} times", (repr(grid),)))
     return seen
+
+
+def _title(family: Any, wrong: str) -> str:
+    """The family and the cycles, without the grid."""
+    return f"{family.title}: {wrong.partition(': ')[0]}"
 
 
 def _add_grids(seen: Seen, tally: GridTally, controls: Any) -> list[str]:
@@ -130,9 +144,9 @@ def servers(seed: int) -> Seen:
             tally = attack(family, own, SERVED_RUNS)
             _add_served(seen, tally)
             if tally.witnesses:
-                kind, title = attack.__name__.removeprefix("attack_"), f"{family.title}: "
-                lines = _shrunk_served(attack.__name__, family, own)
-                seen.witnesses.append(Witness(kind, title + tally.witnesses[0], lines))
+                kind, wrong = attack.__name__.removeprefix("attack_"), tally.witnesses[0]
+                lines = (*_shrunk_served(attack.__name__, family, own), wrong)
+                seen.witnesses.append(Witness(kind, _title(family, wrong), lines))
     return seen
 
 
@@ -179,13 +193,13 @@ def launches(seed: int) -> Seen:
     for number in range(seed * LAUNCHES, (seed + 1) * LAUNCHES):
         found = attacked(number)
         _add_launch(seen, found)
-        if not found.violations:
+        if not found.violations or seen.witnesses:
             continue
         one, machines = random_launch(number), (*MACHINES, GAPS)
         machine = machines[number % len(machines)]
 
         def violations(text: str, one: Any = one, machine: str = machine) -> Sequence[str]:
-            return attack_launch(replace(one, text=text), machine).violations
+            return list(attack_launch(replace(one, text=text), machine).violations)
 
         launch = str(replace(one, text=""))
         lines = (f"launch seed {number} on {machine}", launch, *found.violations)
@@ -224,9 +238,11 @@ def accesses(seed: int) -> Seen:
             if not found.wrong:
                 continue
             seen.violations += 1
+            if seen.witnesses:
+                continue
 
             def wrong(text: str, one: Any = one) -> Sequence[str]:
-                return attack_kernel(replace(one, text=text)).wrong
+                return list(attack_kernel(replace(one, text=text)).wrong)
 
             lines = (f"{what} kernel of seed {number}", str(replace(one, text="")), *found.wrong)
             ptx = _shrunk_text(one.text, wrong)

@@ -177,32 +177,29 @@ class _Run:
         self._save(attack, seed, [_witness(one) for one in value["witnesses"]])
 
     def report(self) -> AttackReport:
-        """The report of all units, from what is kept, in the order of seeds; it is written."""
+        """The report of all units, from what is kept, in the order of seeds."""
         rows: list[RunAttackRow] = []
         witnesses: list[WitnessRow] = []
         unfinished: list[UnfinishedRow] = []
         for attack in self._plan.attacks:
             total = Seen()
-            for seed, kept in self._kept(attack):
-                if "is_stopped" not in kept:
-                    seen = seen_from_json(kept)
-                    total.add(seen)
-                    if not seen.violations:
-                        continue
-                    found = self._witnesses(attack, seed)
-                elif kept["is_stopped"]:
-                    unfinished.append(UnfinishedRow(attack.name, seed, kept["why"]))
+            for seed in self._seeds(attack):
+                kept = self._store.summary(self._plan.key(attack, seed))
+                assert kept is not None, "each unit that was started has ended"
+                row = kept[0]
+                if row.get("is_stopped"):
+                    unfinished.append(UnfinishedRow(attack.name, seed, row["why"]))
                     continue
-                else:
-                    total.violations += 1
-                    found = [_failed(kept)]
-                files = self._save(attack, seed, found)
-                for one, names in zip(found, files, strict=True):
-                    if len(witnesses) < MOST_WITNESSES:
-                        witnesses.append(WitnessRow(attack.name, seed, one.kind, one.title, names))
+                is_failed = "is_stopped" in row
+                seen = Seen(violations=1) if is_failed else seen_from_json(row)
+                total.add(seen)
+                if seen.violations:
+                    found = [_failed(row)] if is_failed else self._witnesses(attack, seed)
+                    more = self._witness_rows(attack, seed, found)
+                    witnesses += more[: MOST_WITNESSES - len(witnesses)]
             rows.append(self._row(attack, total))
         file = self._plan.file
-        report = AttackReport(
+        return AttackReport(
             *report_head(),
             describe_here()["sources"],
             None if file is None else file.path.name,
@@ -212,13 +209,6 @@ class _Run:
             tuple(witnesses),
             tuple(unfinished),
         )
-        return report
-
-    def _kept(self, attack: Attack) -> Iterator[tuple[int, dict[str, Any]]]:
-        for seed in self._seeds(attack):
-            kept = self._store.summary(self._plan.key(attack, seed))
-            assert kept is not None, "each unit that was started has ended"
-            yield seed, kept[0]
 
     def _seeds(self, attack: Attack) -> range:
         first = self._plan.first_seed
@@ -237,6 +227,15 @@ class _Run:
             dict(sorted(total.counts.items())),
             controls,
         )
+
+    def _witness_rows(
+        self, attack: Attack, seed: int, witnesses: list[Witness]
+    ) -> list[WitnessRow]:
+        files = self._save(attack, seed, witnesses)
+        return [
+            WitnessRow(attack.name, seed, witness.kind, witness.title, names)
+            for witness, names in zip(witnesses, files, strict=True)
+        ]
 
     def _witnesses(self, attack: Attack, seed: int) -> list[Witness]:
         whole = self._store.answer(self._plan.key(attack, seed))

@@ -123,9 +123,10 @@ def attack_paths(seed: int) -> Seen:
         seen.counts["bounded" if attacked.bounded else "refused"] += 1
         if attacked.diagnostics:
             seen.violations += 1
-            first, lines = attacked.diagnostics[0], map(str, attacked.diagnostics)
+            first = attacked.diagnostics[0]
             title = f"kernel {number}: {first.message}"
-            seen.witnesses.append(Witness(first.code, title, tuple(lines), attacked.shrunk()))
+            lines = tuple(str(one.message) for one in attacked.diagnostics)
+            seen.witnesses.append(Witness(first.code, title, lines, attacked.shrunk()))
     return seen
 
 

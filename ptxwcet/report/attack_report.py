@@ -75,18 +75,15 @@ class AttackReport(ReportHead):
 def attack_lines(report: AttackReport) -> Iterator[str]:
     """The report as text, a paragraph an attack."""
     for row in report.attacks:
-        last = row.first_seed + row.units - 1
-        seeds = f"seeds {row.first_seed:,} to {last:,}" if row.units else "no unit"
+        seeds = f"seeds {row.first_seed} to {row.first_seed + row.units - 1}"
         yield (
-            f"{row.name:<13} {row.units:,} units ({seeds}), {row.cases:,} cases, "
-            f"{row.runs:,} runs: {row.violations:,} violations"
+            f"{row.name:<12}  {seeds if row.units else 'no unit'}: {row.cases:,} cases, "
+            f"{row.runs:,} runs, {row.violations:,} violations"
         )
         for control in row.controls:
-            yield (
-                f"{'':<13} false statement contradicted: {control.what}, "
-                f"{control.exceeded:,} of {control.checked:,}"
-            )
+            times = f"{control.exceeded:,} of {control.checked:,} times"
+            yield f"{'':<12}  seen to be false, {times}: {control.what}"
     cases, runs = sum(row.cases for row in report.attacks), sum(row.runs for row in report.attacks)
-    yield f"{'together':<13} {cases:,} cases, {runs:,} runs: {report.violations:,} violations"
+    yield f"{'together':<12}  {cases:,} cases, {runs:,} runs, {report.violations:,} violations"
     for unfinished in report.unfinished:
         yield f"not finished: {unfinished.attack}, seed {unfinished.seed}: {unfinished.why}"

@@ -173,16 +173,20 @@ def _smaller(grid: GridCase) -> Iterator[GridCase]:
     if grid.gap_cycles:
         yield replace(grid, gap_cycles=0)
     for number, case in enumerate(grid.kinds):
-        dealt = _by_warp(case.workload)
-        for warp, body in enumerate(dealt):
-            for place in range(len(body)):
-                if isinstance(body[place], TimedInstruction | Repeat):
-                    fewer = [*dealt]
-                    fewer[warp] = body[:place] + body[place + 1 :]
-                    workload = deal(fewer, case.workload.scoreboard)
-                    kinds = list(grid.kinds)
-                    kinds[number] = replace(case, workload=workload)
-                    yield replace(grid, kinds=tuple(kinds))
+        for workload in _fewer_instructions(case.workload):
+            other = replace(case, workload=workload)
+            yield replace(grid, kinds=(*grid.kinds[:number], other, *grid.kinds[number + 1 :]))
+
+
+def _fewer_instructions(workload: BlockWorkload) -> Iterator[BlockWorkload]:
+    """The workload with one instruction or loop of one warp less; barriers stay."""
+    dealt = _by_warp(workload)
+    for warp, body in enumerate(dealt):
+        for place, node in enumerate(body):
+            if isinstance(node, TimedInstruction | Repeat):
+                fewer = [*dealt]
+                fewer[warp] = body[:place] + body[place + 1 :]
+                yield deal(fewer, workload.scoreboard)
 
 
 def bound_case(grid: GridCase, bounds: Bounds) -> int:

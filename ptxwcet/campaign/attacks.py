@@ -106,6 +106,8 @@ def attack_grids(seed: int, bounds: Bounds | None = None) -> Seen:
 
     tally = check_grids(1, range(seed * GRIDS, (seed + 1) * GRIDS), bounds)
     seen = Seen(tally.grids, tally.runs, len(tally.violations))
+    seen.counts["runs as long as the bound"] = tally.reached
+    seen.control("the bound without its tail", tally.tails, tally.tails_needed)
     for violation in tally.violations[:1]:
         small = shrunk(violation, bounds)
         seen.witnesses.append(Witness("grid bound", str(small), tuple(small.lines())))
@@ -121,6 +123,7 @@ def attack_paths(seed: int) -> Seen:
         seen.cases += 1
         seen.runs += attacked.runs
         seen.counts["bounded" if attacked.bounded else "refused"] += 1
+        seen.counts["warp-instructions of longest runs"] += attacked.longest
         if attacked.diagnostics:
             seen.violations += 1
             first = attacked.diagnostics[0]

@@ -77,13 +77,17 @@ class PathSelfTest:
 
 @dataclass(frozen=True, slots=True)
 class AttackedKernel:
-    """A kernel, whether it has a bound, the runs compared and what they contradict."""
+    """A kernel, whether it has a bound, the runs compared and what they contradict.
+
+    ``longest`` are the warp-instructions of the longest run.
+    """
 
     name: str
     text: str
     seed: int
     bounded: bool
     runs: int = 0
+    longest: int = 0
     diagnostics: tuple[Diagnostic, ...] = ()
 
     def shrunk(self) -> str:
@@ -131,7 +135,9 @@ def _attacked(name: str, text: str, seed: int) -> AttackedKernel:
     except PtxwcetError:
         return AttackedKernel(name, text, seed, bounded=False)
     attack = attack_analysis(analysis, module, data, _ATTACKS, seed)
-    return AttackedKernel(name, text, seed, True, attack.compared, attack.diagnostics)
+    return AttackedKernel(
+        name, text, seed, True, attack.compared, attack.longest, attack.diagnostics
+    )
 
 
 def _random_body(chooser: Random) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from ptxwcet.bounds.grid import Dispatch
+from ptxwcet.bounds.grid import Dispatch, GridBound
 from ptxwcet.bounds.grid_demand import block_kind
 from ptxwcet.simulator.grid import (
     GridOptions,
@@ -80,16 +80,26 @@ class GridViolation:
 
 @dataclass
 class GridTally:
-    """Counts over grids; ``violations`` are runs above the bound."""
+    """Counts over grids; ``violations`` are runs above the bound.
+
+    ``reached`` runs took just as long as it; ``tails`` are grids whose bound has a term for what is
+    left when the last block starts, of which ``tails_needed`` were longer than the bound without.
+    """
 
     grids: int = 0
     runs: int = 0
+    reached: int = 0
+    tails: int = 0
+    tails_needed: int = 0
     violations: list[GridViolation] = field(default_factory=list)
 
     def merge(self, other: GridTally) -> None:
         """Adds the counts of other grids."""
         self.grids += other.grids
         self.runs += other.runs
+        self.reached += other.reached
+        self.tails += other.tails
+        self.tails_needed += other.tails_needed
         self.violations += other.violations
 
 
@@ -117,14 +127,19 @@ def attack_grids(seed: int, indices: Iterable[int], bounds: Bounds | None = None
     tally = GridTally()
     for index in indices:
         grid = random_grid(seed, index)
-        bound = bound_case(grid, bounds or Bounds())
+        said = _bound(grid, bounds or Bounds())
         workload = _workload(grid)
         tally.grids += 1
+        longest = 0
         for run in _runs(index):
             cycles = _length(grid, workload, run)
+            longest = max(longest, cycles)
             tally.runs += 1
-            if cycles > bound:
-                tally.violations.append(GridViolation(grid, run, cycles, bound))
+            tally.reached += cycles == said.cycles
+            if cycles > said.cycles:
+                tally.violations.append(GridViolation(grid, run, cycles, said.cycles))
+        tally.tails += said.tail_cycles > 0
+        tally.tails_needed += said.tail_cycles > 0 and longest > said.cycles - said.tail_cycles
     return tally
 
 
@@ -191,10 +206,14 @@ def _fewer_instructions(workload: BlockWorkload) -> Iterator[BlockWorkload]:
 
 def bound_case(grid: GridCase, bounds: Bounds) -> int:
     """The bound of a grid, from what its kinds of blocks ask."""
+    return _bound(grid, bounds).cycles
+
+
+def _bound(grid: GridCase, bounds: Bounds) -> GridBound:
     counts = Counter(grid.blocks)
     kinds = [block_kind(case.analyse(), counts[n]) for n, case in enumerate(grid.kinds)]
     shape = grid.sms, grid.resident_blocks
-    return bounds.grid(kinds, Dispatch(*shape, 0, grid.gap_cycles, breadth_first=True)).cycles
+    return bounds.grid(kinds, Dispatch(*shape, 0, grid.gap_cycles, breadth_first=True))
 
 
 def _runs(index: int) -> Iterator[Run]:

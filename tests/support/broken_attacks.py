@@ -21,7 +21,7 @@ from ptxwcet.bounds.grid import BlockKind, Dispatch, GridBound, bound_grid
 from ptxwcet.bounds.outcome import BlockBound, Outcome
 from ptxwcet.bounds.safe import bound_safe
 from ptxwcet.campaign import attacks as package
-from ptxwcet.campaign.attacks import Attack, Seen, Witness
+from ptxwcet.campaign.attacks import Attack, Seen
 from ptxwcet.validate.checks import Bounds
 
 SOURCES = ("../../benchmarks", "../oracle")
@@ -121,16 +121,6 @@ def ends(seed: int) -> Seen:
     return Seen(1, 1)
 
 
-def quick(seed: int) -> Seen:
-    """Takes no time; contradicts what it attacks at every tenth seed."""
-    seen = Seen(1, 2, counts=package.Counter(odd=seed % 2))
-    seen.control("false", 1, 1)
-    if seed % 10 == 0:
-        seen.violations = 1
-        seen.witnesses.append(Witness("ten", f"{seed} is a multiple of ten", ("line",), "// ptx\n"))
-    return seen
-
-
 def _made(name: str, unit: Callable[[int], Seen]) -> Attack:
     return Attack(f"broken-{name}", f"{name}, broken on purpose", unit)
 
@@ -139,6 +129,6 @@ ATTACKS = tuple(
     _made(unit.__name__.replace("_", "-"), unit)
     for unit in (
         *(blocks, grids, paths, kernels, grid_machine, servers, launches, accesses),
-        *(ends, quick),
+        ends,
     )
 )

@@ -65,7 +65,7 @@ def run_units(
 
 
 def _key(work: str, payload: Any) -> str:
-    whole = {"work": work, "payload": payload, "sources": _sources(), **describe_here()}
+    whole = {"work": work, "payload": payload, "beside": _sources(), **describe_here()}
     return hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()
 
 

@@ -1,6 +1,6 @@
 """Files of attacks: Python that defines ``ATTACKS``, loaded by who asks and by who attacks.
 
-A file is named with ``ptxwcet attack --from FILE``. Its code is run. ``SOURCES`` in it names files
+A file is named with ``ptxwcet attack --attacks FILE``. Its code is run. ``SOURCES`` in it names files
 and folders beside it that it rests on (its oracles): when one changes, units are attacked again.
 """
 

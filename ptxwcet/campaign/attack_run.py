@@ -247,7 +247,7 @@ class _Run:
         for number, witness in enumerate(witnesses, 1):
             base = f"{attack.name}-{seed}" + (f"-{number}" if number > 1 else "")
             file = self._plan.file
-            source = f" --from {file.path.name}" if file and attack in file.attacks else ""
+            source = f" --attacks {file.path.name}" if file and attack in file.attacks else ""
             lines = [
                 f"{witness.kind}: {witness.title}",
                 *witness.lines,

@@ -38,7 +38,7 @@ _MOST_SHOWN = 10
 )
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 @click.option(
-    "--from",
+    "--attacks",
     "file",
     type=InputFile(),
     help="A Python file with more attacks; its code is run (docs/attacks.md).",
@@ -137,7 +137,7 @@ def _chosen(names: tuple[str, ...], file: AttackFile | None) -> tuple[Attack, ..
                 Diagnostic(
                     "PW831",
                     f"no attack is called '{name}': there are {', '.join(known)}",
-                    help="--from FILE adds those of a file"
+                    help="--attacks FILE adds those of a file"
                     if file is None
                     else f"'{file.path.name}' has {', '.join(one.name for one in file.attacks)}",
                 )

@@ -16,6 +16,7 @@ LAYERS = """
 __main__
 cli library
 reproduce
+campaign
 report
 studies
 pipeline validate
@@ -60,6 +61,8 @@ UNNAMED = {
 LIBRARIES = {
     "bitwuzla": "support.smt",
     "click": "cli",
+    "dask": "campaign.engine",
+    "distributed": "campaign.engine",
     "grandalf": "report.page.layout report.page.render",
     "jinja2": "report.page.template",
     "lark": "ptx",
@@ -71,12 +74,14 @@ LIBRARIES = {
     "numpy": "cli.import_dump compose emulator flow.values flow.walk hybrid instrument "
     "makespan memory pwcet report reproduce simulator studies support trace validate",
     "platformdirs": "support.first_use",
+    "pyarrow": "campaign",
     "scipy": "pwcet support.ilp",
     "statsmodels": "pwcet",
 }
 # Lines of Python. Whoever raises one says why in the commit.
 MOST_LINES = {
     "bounds": 2_180,
+    "campaign": 1_700,
     "cli": 4_672,
     "compose": 1_375,
     "emulator": 7_900,
@@ -104,7 +109,7 @@ MOST_LINES = {
     "support": 2_300,
     "timing": 2_700,
     "trace": 1_180,
-    "validate": 2_635,
+    "validate": 2_800,
     "warp": 810,
 }
 TOP_LEVEL = {

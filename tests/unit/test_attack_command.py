@@ -58,7 +58,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def test_the_summary_does_not_depend_on_workers(tmp_path: Path, quick: Path) -> None:
-    words = ("attack", "quick", "--from", quick, "--units", 25, "--seed", 6)
+    words = ("attack", "quick", "--attacks", quick, "--units", 25, "--seed", 6)
     for workers in (1, 3):
         ended = run_program(*words, "--workers", workers, "-o", tmp_path / str(workers))
         assert ended.code == 1, ended.err
@@ -76,7 +76,7 @@ def test_the_summary_does_not_depend_on_workers(tmp_path: Path, quick: Path) -> 
     assert row["counts"] == {"odd": 12}
     assert row["controls"] == [{"what": "false", "checked": 25, "exceeded": 25}]
     assert [witness["seed"] for witness in report["witnesses"]] == [*seeds]
-    again = b"again: ptxwcet attack quick --from quick.py --seed 20 --units 1\n"
+    again = b"again: ptxwcet attack quick --attacks quick.py --seed 20 --units 1\n"
     assert first["quick-20.txt"] == b"ten: 20 is a multiple of ten\nline\n" + again
 
 
@@ -90,7 +90,7 @@ def test_attacks_of_the_package_in_turn(tmp_path: Path) -> None:
 
 
 def test_a_killed_run_goes_on(tmp_path: Path, quick: Path) -> None:
-    words = ["attack", "slow", "--from", str(quick), "--units", "30", "--workers", "2"]
+    words = ["attack", "slow", "--attacks", str(quick), "--units", "30", "--workers", "2"]
     command = [sys.executable, "-m", "ptxwcet", *words, "-o", str(tmp_path / "killed")]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     store = tmp_path / "killed" / "answers.sqlite-wal"
@@ -115,7 +115,7 @@ def test_a_killed_run_goes_on(tmp_path: Path, quick: Path) -> None:
 
 
 def test_seconds_end_a_run(tmp_path: Path, quick: Path) -> None:
-    words = ("attack", "slow", "--from", quick, "--workers", 2, "-o", tmp_path / "o")
+    words = ("attack", "slow", "--attacks", quick, "--workers", 2, "-o", tmp_path / "o")
     assert run_program(*words, "--seconds", 0.5).code == 0
     row = json.loads((tmp_path / "o/attack.json").read_text())["attacks"][0]
     assert row["units"] == row["cases"] >= 1
@@ -124,7 +124,7 @@ def test_seconds_end_a_run(tmp_path: Path, quick: Path) -> None:
 
 def test_what_ends_a_unit(tmp_path: Path) -> None:
     """A crash and an exception are findings; what is stopped from outside is not finished."""
-    words = ("attack", "broken-ends", "--from", BROKEN, "--units", 4, "--seed", 4)
+    words = ("attack", "broken-ends", "--attacks", BROKEN, "--units", 4, "--seed", 4)
     ended = run_program(*words, "-o", tmp_path / "o")
     assert ended.code == 1
     report = json.loads((tmp_path / "o/attack.json").read_text())
@@ -137,7 +137,7 @@ def test_what_ends_a_unit(tmp_path: Path) -> None:
 
 
 def test_a_broken_bound_is_seen_and_shrunk(tmp_path: Path) -> None:
-    words = ("attack", "broken-blocks", "broken-accesses", "--from", BROKEN, "--units", 1)
+    words = ("attack", "broken-blocks", "broken-accesses", "--attacks", BROKEN, "--units", 1)
     ended = run_program(*words, "--workers", 2, "-o", tmp_path / "o")
     assert ended.code == 1
     assert "error[PW830]: attack broken-blocks, seed 1: SAFE >= " in ended.err
@@ -151,7 +151,7 @@ def test_a_broken_bound_is_seen_and_shrunk(tmp_path: Path) -> None:
     ("words", "message"),
     [
         (("nothing",), "error[PW831]: no attack is called 'nothing': there are blocks, grids"),
-        (("--from", "absent.py"), "absent.py"),
+        (("--attacks", "absent.py"), "absent.py"),
         (("--seconds", "1", "--units", "1"), "leave one out"),
         (("--workers", "1", "--scheduler", "tcp://x:1"), "leave it out with --scheduler"),
         (("--units", "0"), "0 is not in the range"),
@@ -181,13 +181,13 @@ def test_bad_usage(tmp_path: Path, words: tuple[str, ...], message: str) -> None
 def test_a_file_that_is_no_file_of_attacks(tmp_path: Path, text: str, why: str) -> None:
     file = tmp_path / "f.py"
     file.write_text(text)
-    ended = run_program("attack", "--from", file, "-o", tmp_path / "o")
+    ended = run_program("attack", "--attacks", file, "-o", tmp_path / "o")
     assert ended.code == 2
     assert f"error[PW831]: cannot use attacks of 'f.py': {why}" in ended.err or why in ended.err
 
 
 def test_a_folder_of_something_else(tmp_path: Path, quick: Path) -> None:
-    words = ("attack", "quick", "--from", quick, "--units", 1)
+    words = ("attack", "quick", "--attacks", quick, "--units", 1)
     (tmp_path / "o").mkdir()
     (tmp_path / "o" / "thesis.tex").write_text("")
     ended = run_program(*words, "-o", tmp_path / "o")

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-from places import ROOT
+from places import DOCS, ROOT, SAMPLES
 from programs import run_program
 
 import ptxwcet.campaign.attacks as package
@@ -250,6 +250,29 @@ def test_false_statements_are_contradicted() -> None:
         seen = attacks[name].unit(1)
         assert seen.violations == 0
         assert sum(contradicted > 0 for _, contradicted in seen.controls.values()) >= least
+
+
+def test_the_file_of_the_page_works(tmp_path: Path) -> None:
+    page = (DOCS / "attacks.md").read_text(encoding="utf-8")
+    (tmp_path / "own.py").write_text(page.split("```python\n")[1].split("```")[0])
+    (tmp_path / "kernels").mkdir()
+    oracle = f"""
+def random_kernel(seed):
+    return {str(SAMPLES / "vector_add.ptx")!r}, {{"block": 256, "params": {{"n": 1000}}}}
+
+def longest_run(text, launch, seed):
+    return 600 + 100 * seed
+"""
+    (tmp_path / "my_oracle.py").write_text(oracle)
+    sys.path.insert(0, str(tmp_path))
+    try:
+        (attack,) = read_attack_file(tmp_path / "own.py").attacks
+        fine, wrong = attack.unit(0), attack.unit(1)
+    finally:
+        sys.path.remove(str(tmp_path))
+    assert (fine.violations, wrong.violations) == (0, 1)
+    assert wrong.witnesses[0].title == "700 cycles, the bound is 662"
+    assert fine.controls == {"half of the bound": (1, 1)}
 
 
 def test_numbers_add_up() -> None:

@@ -1,9 +1,9 @@
 """The long attack: random blocks by the hundred thousand, bounds against worst cases and runs.
 
-``python benchmarks/attack.py --workloads 1000000 --processes 2 --out docs/experiments/attack.json``
-writes the counts as JSON and a page beside it. Work is done in chunks whose counts are kept in a
-folder beside the output until all are done: the same command goes on where it was stopped. The
-counts depend on the sources, the seed and the number of workloads, not on processes or chunks.
+``python benchmarks/attack.py --workloads 1000000 --workers 2 --out docs/experiments/attack.json``
+writes the counts as JSON and a page beside it; the same command goes on where it was stopped
+(:mod:`units_on_engine`). The counts depend on the sources, the seed and the number of workloads,
+not on workers. ``ptxwcet attack blocks`` is the same attack without a page.
 """
 
 from __future__ import annotations
@@ -11,20 +11,19 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
-import shutil
-import time
 from collections import Counter
-from collections.abc import Iterator
-from multiprocessing import get_context
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
+
+from units_on_engine import kept_beside, run_units
 
 from ptxwcet.validate.attack import MOST_STATES, Tally, attack, quantile
 from ptxwcet.validate.generator import FAMILIES, Family
 from ptxwcet.validate.selftest import describe_sources
 from ptxwcet.validate.witness import find_witness
 
-CHUNK = 4800
+CHUNK = 240
 SHARES = {"least": 0.0, "5 %": 0.05, "median": 0.5, "95 %": 0.95, "most": 1.0}
 BIN = 50  # permille
 MOST_WITNESSES = 10
@@ -37,59 +36,23 @@ def main() -> None:
     """Runs what is missing, then writes the summary."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--workloads", type=int, default=1_000_000)
-    parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--out", type=Path, default=Path("docs/experiments/attack.json"))
     options = parser.parse_args()
-    parts = options.out.with_suffix(".parts")
-    parts.mkdir(parents=True, exist_ok=True)
-    sources = describe_sources()
-    jobs = [
-        (options.seed, first, min(first + CHUNK, options.workloads))
-        for first in range(0, options.workloads, CHUNK)
-    ]
-    done = {job: read(parts, job, sources) for job in jobs}
-    todo = [job for job, chunk in done.items() if chunk is None]
-    begin = time.perf_counter()
-    for number, (job, chunk) in enumerate(compute(todo, options.processes), 1):
-        done[job] = chunk
-        name(parts, job).write_text(json.dumps({"sources": sources, **chunk}), encoding="utf-8")
-        rate = sum(last - first for _, first, last in todo[:number]) / (time.perf_counter() - begin)
-        print(f"{number}/{len(todo)} chunks, about {rate:.0f} workloads/s", flush=True)
-    chunks = [chunk for chunk in done.values() if chunk is not None]
-    summary = summarise(chunks, options.workloads, options.seed, sources)
-    options.out.write_text(json.dumps(summary, indent=1) + "\n", encoding="utf-8")
-    options.out.with_suffix(".md").write_text("\n".join(page(summary)) + "\n", encoding="utf-8")
-    shutil.rmtree(parts)
+    firsts = range(0, options.workloads, CHUNK)
+    jobs = [(options.seed, first, min(first + CHUNK, options.workloads)) for first in firsts]
+    with kept_beside(options.out) as folder:
+        done = run_units("attack:run_chunk", jobs, folder, options.workers)
+        chunks = [chunk for _, chunk in done]
+        summary = summarise(chunks, options.workloads, options.seed, describe_sources())
+        options.out.write_text(json.dumps(summary, indent=1) + "\n", encoding="utf-8")
+        text = "\n".join(page(summary)) + "\n"
+        options.out.with_suffix(".md").write_text(text, encoding="utf-8")
     print(f"{summary['violations']} violations; {options.out}")
 
 
-def name(parts: Path, job: tuple[int, int, int]) -> Path:
-    return parts / ("-".join(map(str, job)) + ".json")
-
-
-def read(parts: Path, job: tuple[int, int, int], sources: str) -> Chunk | None:
-    """A chunk that is done, unless other sources made it."""
-    try:
-        chunk: Chunk = json.loads(name(parts, job).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
-    return chunk if chunk.pop("sources", None) == sources else None
-
-
-def compute(
-    todo: list[tuple[int, int, int]], processes: int
-) -> Iterator[tuple[tuple[int, int, int], Chunk]]:
-    if processes == 1:
-        yield from map(run_chunk, todo)
-        return
-    if todo:  # compiled code is cached before the processes start
-        attack(todo[0][0], range(len(FAMILIES)))
-    with get_context("spawn").Pool(processes) as pool:
-        yield from pool.imap_unordered(run_chunk, todo)
-
-
-def run_chunk(job: tuple[int, int, int]) -> tuple[tuple[int, int, int], Chunk]:
+def run_chunk(job: tuple[int, int, int], _: Mapping[str, bytes]) -> Chunk:
     """The counts of the workloads ``first`` to ``last - 1``; witnesses of what is violated."""
     seed, first, last = job
     tallies, violating = attack(seed, range(first, last))
@@ -98,7 +61,7 @@ def run_chunk(job: tuple[int, int, int]) -> tuple[tuple[int, int, int], Chunk]:
         for case, plan, violation in violating[:1]
     ]
     families = {family: tally.to_json() for family, tally in tallies.items()}
-    return job, {"families": families, "witnesses": witnesses}
+    return {"families": families, "witnesses": witnesses}
 
 
 def summarise(chunks: list[Chunk], workloads: int, seed: int, sources: str) -> dict[str, Any]:

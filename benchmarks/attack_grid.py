@@ -12,8 +12,7 @@ import argparse
 import json
 import statistics
 import sys
-import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -35,6 +34,7 @@ from grid_attack import (
     theorem,
 )
 from grid_machine import Grid
+from units_on_engine import kept_beside, run_units
 
 RUNS = 40
 STEPS = 150
@@ -50,21 +50,40 @@ def main() -> None:
     parser.add_argument("--tiny", type=int, default=20_000, help="grids for all schedules")
     parser.add_argument("--climbs", type=int, default=400, help="hill climbs on the bound")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--out", type=Path, default=Path("docs/experiments/attack-grid.json"))
     options = parser.parse_args()
     first = options.seed * 10_000_000
     each = options.cases // len(FAMILIES)
-    rows = []
-    for family in FAMILIES:
-        begin = time.perf_counter()
-        tally = attack(family, range(first, first + each), RUNS)
-        rows.append({"family": asdict(family), **counts(tally)})
-        print(f"{family.name}: {tally.runs} runs, {time.perf_counter() - begin:.0f} s", flush=True)
-    tiny = exhaustive(range(first, first + options.tiny))
-    print(f"tiny: {tiny['runs']} schedules", flush=True)
-    climbs = hill_climbs(options.climbs, first)
-    print(f"climbs: {climbs['runs']} runs", flush=True)
-    sharper = climbs_on_sharper_claim(options.climbs, first)
+    seeds = (first, first + each)
+    units: list[list[Any]] = [["random", family.name, *seeds] for family in FAMILIES]
+    units.append(["tiny", "", first, first + options.tiny])
+    units.append(["climbs", "", first, options.climbs])
+    units += [["sharper", title, first, options.climbs] for title in SHARPER]
+    with kept_beside(options.out) as folder:
+        done = run_units("attack_grid:run_part", units, folder, options.workers)
+        rows = [row for _, row in done]
+        write(options, rows)
+
+
+def run_part(payload: tuple[str, str, int, int], _: Mapping[str, bytes]) -> Row:
+    """The row of a part: a family, all schedules of tiny grids, climbs."""
+    what, name, first, last = payload
+    match what:
+        case "random":
+            (family,) = (one for one in FAMILIES if one.name == name)
+            return {"family": asdict(family), **counts(attack(family, range(first, last), RUNS))}
+        case "tiny":
+            return exhaustive(range(first, last))
+        case "climbs":
+            return hill_climbs(last, first)
+    return climbs_on_sharper_claim(name, last, first)
+
+
+def write(options: argparse.Namespace, parts: list[Row]) -> None:
+    """Writes the counts and the page of all parts, in their order."""
+    rows, tiny, climbs = parts[: len(FAMILIES)], *parts[len(FAMILIES) : len(FAMILIES) + 2]
+    sharper = dict(zip(SHARPER, parts[len(FAMILIES) + 2 :], strict=True))
     summary = {
         "command": f"--cases {options.cases} --tiny {options.tiny} --climbs {options.climbs} "
         f"--seed {options.seed}",
@@ -144,35 +163,32 @@ SHARPER = {
 }
 
 
-def climbs_on_sharper_claim(number: int, first: int) -> dict[str, Row]:
+def climbs_on_sharper_claim(title: str, number: int, first: int) -> Row:
     """The busiest sub-core, then waves: how far can it be exceeded?"""
-    out = {}
-    for title, (least, most, sections) in SHARPER.items():
-        family = replace(
-            next(one for one in FAMILIES if one.name == "strings"),
-            name=title,
-            sms=(1, 1),
-            blocks=(4, 8),
-            kinds=(least, most),
-            sections=sections,
-        )
-        best, witness, runs, above = 0.0, "", 0, 0
-        for index in range(number):
-            grid = random_grid(family, first + index)
-            ratio, found, made = climb(grid, index, 2 * STEPS, busiest_in_waves)
-            runs += made
-            above += ratio > 1
-            if ratio > best:
-                best, witness = ratio, described(found)
-        out[title] = {
-            "climbs": number,
-            "runs": runs,
-            "exceeded": above,
-            "most": round(best, 4),
-            "witness": witness,
-        }
-        print(f"sharper claim, {title}: {best:.3f}", flush=True)
-    return out
+    least, most, sections = SHARPER[title]
+    family = replace(
+        next(one for one in FAMILIES if one.name == "strings"),
+        name=title,
+        sms=(1, 1),
+        blocks=(4, 8),
+        kinds=(least, most),
+        sections=sections,
+    )
+    best, witness, runs, above = 0.0, "", 0, 0
+    for index in range(number):
+        grid = random_grid(family, first + index)
+        ratio, found, made = climb(grid, index, 2 * STEPS, busiest_in_waves)
+        runs += made
+        above += ratio > 1
+        if ratio > best:
+            best, witness = ratio, described(found)
+    return {
+        "climbs": number,
+        "runs": runs,
+        "exceeded": above,
+        "most": round(best, 4),
+        "witness": witness,
+    }
 
 
 def described(grid: Grid) -> str:

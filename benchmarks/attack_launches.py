@@ -15,7 +15,8 @@ import statistics
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from launch_attack import MACHINES, Found, attack, attack_analysed
 from launch_kernels import random_launch
 from random_launches import KINDS, load
 from random_launches import random_launch as launch_of_a_sample
+from units_on_engine import kept_beside, run_units
 
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.pipeline import analyse_kernel
@@ -52,6 +54,7 @@ def main() -> int:
     parser.add_argument("--launches", type=int, default=2_000)
     parser.add_argument("--samples", type=int, default=400, help="launches of sample kernels")
     parser.add_argument("--first", type=int, default=1_000)
+    parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--only", type=int, help="the launch of this seed, printed in full")
     parser.add_argument("--out", type=Path, default=Path("docs/experiments/attack-launches.json"))
     options = parser.parse_args()
@@ -59,24 +62,32 @@ def main() -> int:
         one = random_launch(options.only)
         print(one.text, one, attacked(options.only), sep="\n")
         return 0
-    found: dict[int, Found] = {}
+    launches = range(options.first, options.first + options.launches)
+    units = [("launch", seed) for seed in launches]
+    units += [("sample", seed) for seed in range(options.samples)]
+    found: dict[str, dict[int, Found]] = {"launch": {}, "sample": {}}
     begin = time.monotonic()
-    for seed in range(options.first, options.first + options.launches):
-        found[seed] = attacked(seed)
-        for violation in found[seed].violations:
-            print(f"{seed}: {violation}", flush=True)
-    samples: dict[int, Found] = {}
-    for seed in range(options.samples):
-        samples[seed] = attacked_sample(seed)
-        for violation in samples[seed].violations:
-            print(f"sample {seed}: {violation}", flush=True)
+    with kept_beside(options.out) as folder:
+        done = run_units("attack_launches:run_launch", units, folder, options.workers)
+        for (what, seed), row in done:
+            found[what][seed] = Found(**{**row, "features": frozenset(row["features"])})
+            for violation in row["violations"]:
+                print(f"{what} {seed}: {violation}", flush=True)
     command = f"--launches {options.launches} --samples {options.samples} --first {options.first}"
-    summary = {"command": command, **summarise(found), "samples": summarise(samples)}
+    summary = {"command": command, **summarise(found["launch"])}
+    summary["samples"] = summarise(found["sample"])
     summary["violations"] += summary["samples"].pop("violations")
     options.out.write_text(json.dumps(summary, indent=1) + "\n", encoding="utf-8")
     options.out.with_suffix(".md").write_text("\n".join(page(summary)) + "\n", encoding="utf-8")
     print(f"{len(summary['violations'])} violations, {time.monotonic() - begin:.0f} s")
     return int(bool(summary["violations"]))
+
+
+def run_launch(payload: tuple[str, int], _: Mapping[str, bytes]) -> Row:
+    """What came of the launch of a seed, as plain data."""
+    what, seed = payload
+    found = attacked(seed) if what == "launch" else attacked_sample(seed)
+    return {**asdict(found), "features": sorted(found.features)}
 
 
 def attacked(seed: int) -> Found:

@@ -13,14 +13,17 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "oracle"))
 
 from server_attack import ATTACKED, CROWDED, Tally, attack_blocks, attack_grids, attack_kept
+from units_on_engine import kept_beside, run_units
 
-_ATTACKS = {"launches": attack_grids, "blocks": attack_blocks}
+_ATTACKS = {"launches": attack_grids, "blocks": attack_blocks, "set aside": attack_kept}
+_FAMILIES = {family.name: family for family in (*ATTACKED, CROWDED)}
 
 
 def main() -> int:
@@ -31,16 +34,18 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--set-aside", action="store_true", help="launches with a cache")
     parser.add_argument("--out", type=Path, default=Path("docs/experiments/attack-servers.json"))
+    parser.add_argument("--workers", type=int, default=2)
     options = parser.parse_args()
     first = options.seed * 1_000_000
-    seeds = range(first, first + options.cases)
-    rows = {}
-    jobs = [(what, attack, one) for one in ATTACKED for what, attack in _ATTACKS.items()]
+    jobs = [(what, one.name) for one in ATTACKED for what in ("launches", "blocks")]
     if options.set_aside:
-        jobs = [("set aside", attack_kept, one) for one in (*ATTACKED, CROWDED)]
-    for what, attack, family in jobs:
-        rows[f"{what}: {family.title}"] = row = _row(attack(family, seeds, options.runs))
-        print(f"{what}: {family.title}: {row}", flush=True)
+        jobs = [("set aside", name) for name in _FAMILIES]
+    units = [(*job, first, first + options.cases, options.runs) for job in jobs]
+    rows = {}
+    with kept_beside(options.out) as folder:
+        done = run_units("attack_servers:run_family", units, folder, options.workers)
+        for (what, name, *_), row in done:
+            rows[f"{what}: {_FAMILIES[name].title}"] = row
     total = {key: sum(row[key] for row in rows.values()) for key in ("cases", "runs", "exceeded")}
     command = "--set-aside " if options.set_aside else ""
     command += f"--cases {options.cases} --runs {options.runs} --seed {options.seed}"
@@ -48,6 +53,12 @@ def main() -> int:
     options.out.write_text(json.dumps({**summary, **total, "families": rows}, indent=1) + "\n")
     print(total)
     return 1 if total["exceeded"] else 0
+
+
+def run_family(payload: tuple[str, str, int, int, int], _: Mapping[str, bytes]) -> dict[str, Any]:
+    """The row of a family, attacked in one way with the cases of a range of seeds."""
+    what, name, first, last, runs = payload
+    return _row(_ATTACKS[what](_FAMILIES[name], range(first, last), runs))
 
 
 def _row(tally: Tally) -> dict[str, Any]:

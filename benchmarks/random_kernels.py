@@ -1,6 +1,6 @@
 """Random kernels against executions on adversarial data: no answer may be false.
 
-    python benchmarks/random_kernels.py --kernels 50000 --seed 1 --processes 2
+    python benchmarks/random_kernels.py --kernels 50000 --seed 1 --workers 2
 
 Each kernel (:mod:`random_programs`, :mod:`cuda_idioms`) is bounded, if it is, and executed on data
 chosen to go round loops and to part lanes, by an interpreter written from the PTX ISA alone
@@ -16,33 +16,36 @@ Writes a summary as JSON and as a page. Exit code 1 if there are violations.
 from __future__ import annotations
 
 import argparse
-import itertools
 import json
-import multiprocessing
 import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "oracle"))
 
 from cuda_idioms import IDIOMS, compiled_kernels
-from path_attack import Attack, Violation, attack, machine
+from path_attack import Attack, attack, machine
 from random_apart import KIND as APART
 from random_machines import other_machine
 from random_programs import KINDS, RandomKernel, random_kernel
-from random_shrinking import shrink
 
 from ptxwcet import pipeline
+from ptxwcet.campaign.engine import embedded_cluster, run_campaign
+from ptxwcet.campaign.work import Ending, Limits, Unit
 from ptxwcet.flow import flow_graph
 from ptxwcet.flow.walk import state as walk_state
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.support.source import SourceFile
+from ptxwcet.validate.shrink_text import shrink_text
 
 MOST_VISITS = 1_500
 """Blocks that the analysis may visit for a kernel here, far fewer than in the product: its effort
@@ -53,19 +56,18 @@ EXECUTIONS = 6
 TRIALS = 4
 """Bounds under fewer facts, and what would settle a refusal, are looked for in one kernel of so
 many: they double the effort."""
-_MOST_TRIAL_VISITS = pipeline._MOST_TRIAL_VISITS
-_ADVISED = pipeline.advised
 MOST_SECONDS = 60
-"""Effort is bounded in steps: a kernel that takes longer is a violation of that."""
+"""Effort is bounded in steps: a kernel that takes longer, in seconds of its process, is a violation
+of that. The first of a process is none that counts: code is compiled then."""
 TASK = 40
-"""Kernels that a process makes and attacks before it answers."""
+"""Kernels of a unit."""
 REPORT_EVERY = 1_000
 """Kernels after which the summary is written: a run that is cut off leaves one."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """Kernels to be made and attacked by one process."""
+    """Kernels to be made and attacked one after another."""
 
     kind: str
     seeds: range
@@ -120,10 +122,44 @@ def attacked(one: RandomKernel, text: str | None = None) -> Attack:
 
 
 def run_task(task: Task) -> list[Outcome]:
-    """Makes and attacks the kernels of a task."""
-    walk_state._MOST_VISITS = MOST_VISITS
-    flow_graph.MOST_WALK_STEPS, flow_graph.MOST_SEARCH_STEPS = WALK_STEPS, SEARCH_STEPS
-    return [outcome(one) for one in made(task)]
+    """Makes and attacks the kernels of a task; of what is violated alike the first is shrunk."""
+    _compile()
+    rows: list[Outcome] = []
+    for one in made(task):
+        rows.append(outcome(one, {row.text for row in rows}))
+    return rows
+
+
+@cache
+def _compile() -> None:
+    """What is compiled once a process, or once ever, is no effort of a kernel."""
+    attacked(random_kernel(0, "barriers"))
+
+
+def run_unit(payload: Mapping[str, Any], _: Mapping[str, bytes]) -> list[dict[str, Any]]:
+    """A task as a unit of the engine."""
+    rows = run_task(Task(payload["kind"], range(*payload["seeds"])))
+    return [asdict(row) for row in rows]
+
+
+@contextmanager
+def small_budgets(*, is_full: bool) -> Iterator[None]:
+    """What the analysis may spend on a kernel meanwhile; what is attacked next has all again."""
+    chosen: list[tuple[Any, str, Any]] = [
+        (walk_state, "_MOST_VISITS", MOST_VISITS),
+        (flow_graph, "MOST_WALK_STEPS", WALK_STEPS),
+        (flow_graph, "MOST_SEARCH_STEPS", SEARCH_STEPS),
+    ]
+    if not is_full:
+        chosen += [(pipeline, "_MOST_TRIAL_VISITS", 0), (pipeline, "advised", _unadvised)]
+    before = [(module, name, getattr(module, name)) for module, name, _ in chosen]
+    for module, name, value in chosen:
+        setattr(module, name, value)
+    try:
+        yield
+    finally:
+        for module, name, value in before:
+            setattr(module, name, value)
 
 
 def made(task: Task) -> Iterator[RandomKernel]:
@@ -133,14 +169,16 @@ def made(task: Task) -> Iterator[RandomKernel]:
     return (random_kernel(seed, task.kind) for seed in task.seeds)
 
 
-def outcome(one: RandomKernel) -> Outcome:
-    """Attacks one kernel and shrinks it if it is a violation."""
-    is_full = one.seed % TRIALS == 0
-    pipeline._MOST_TRIAL_VISITS = _MOST_TRIAL_VISITS if is_full else 0
-    pipeline.advised = _ADVISED if is_full else _unadvised
+def outcome(one: RandomKernel, seen: Collection[str] = ()) -> Outcome:
+    """Attacks one kernel; a violation is shrunk, but internal errors of texts that were seen."""
+    with small_budgets(is_full=one.seed % TRIALS == 0):
+        return _outcome(one, seen)
+
+
+def _outcome(one: RandomKernel, seen: Collection[str]) -> Outcome:
     begin = time.process_time()
-    signal.signal(signal.SIGALRM, _too_long)
-    signal.alarm(MOST_SECONDS)
+    signal.signal(signal.SIGVTALRM, _too_long)
+    signal.setitimer(signal.ITIMER_VIRTUAL, MOST_SECONDS)
     try:
         found = attacked(one)
     except TooLong:
@@ -149,7 +187,7 @@ def outcome(one: RandomKernel) -> Outcome:
             one.kind, one.seed, None, 0, 0, MOST_SECONDS, "effort", text, shrunk=one.text
         )
     finally:
-        signal.alarm(0)
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
     row = Outcome(
         one.kind,
         one.seed,
@@ -163,15 +201,16 @@ def outcome(one: RandomKernel) -> Outcome:
     violation = found.violations[0]
 
     def remains(text: str) -> bool:
-        signal.alarm(MOST_SECONDS)
+        signal.setitimer(signal.ITIMER_VIRTUAL, MOST_SECONDS)
         try:
             other = attacked(one, text).violations
         except (Exception, TooLong):  # a text that is no kernel any more, or goes round for long
             return False
         finally:
-            signal.alarm(0)
+            signal.setitimer(signal.ITIMER_VIRTUAL, 0)
         return bool(other) and other[0].kind == violation.kind
 
+    is_new = violation.kind != "internal error" or violation.text not in seen
     return Outcome(
         **{
             **asdict(row),
@@ -179,7 +218,7 @@ def outcome(one: RandomKernel) -> Outcome:
             "text": violation.text,
             "given": str(violation.given),
             "launch": str(one.launch),
-            "shrunk": shrink(one.text, remains) if is_new(violation) else one.text,
+            "shrunk": shrink_text(one.text, remains) if is_new else one.text,
         }
     )
 
@@ -194,17 +233,6 @@ class TooLong(BaseException):
 
 def _too_long(number: int, frame: object) -> None:
     raise TooLong
-
-
-_SHRUNK: Counter[str] = Counter()  # in each process
-
-
-def is_new(violation: Violation) -> bool:
-    """Whether few internal errors of this text have been seen; every other violation is new."""
-    if violation.kind != "internal error":
-        return True
-    _SHRUNK[violation.text] += 1
-    return _SHRUNK[violation.text] <= 2
 
 
 def tasks(kinds: list[str], kernels: int, seed: int) -> Iterator[Task]:
@@ -223,7 +251,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--kernels", type=int, default=50_000)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--kinds", nargs="+", default=[*KINDS, *IDIOMS])
     parser.add_argument("--only", type=int, help="the kernel of this seed, printed in full")
     parser.add_argument("--out", type=Path, default=Path("docs/experiments/random-kernels.json"))
@@ -233,21 +261,40 @@ def main() -> int:
         return show(options.kinds[0], options.only)
     tallies = {kind: Tally() for kind in options.kinds}
     violations: list[Outcome] = []
-    context = multiprocessing.get_context("spawn")
     begin = time.monotonic()
-    with context.Pool(options.processes) as pool:
-        rows = pool.imap_unordered(run_task, tasks(options.kinds, options.kernels, options.seed))
-        for row in itertools.chain.from_iterable(rows):
-            note(tallies[row.kind], row)
-            if not sum(tally.kernels for tally in tallies.values()) % REPORT_EVERY:
-                report(options, tallies, violations, time.monotonic() - begin)
-            if row.violation:
-                violations.append(row)
-                print(f"{row.kind} {row.seed}: {row.violation}: {row.text}", flush=True)
-                if options.save is not None:
-                    save(options.save, row)
+    for row in rows_of(tasks(options.kinds, options.kernels, options.seed), options.workers):
+        note(tallies[row.kind], row)
+        if not sum(tally.kernels for tally in tallies.values()) % REPORT_EVERY:
+            report(options, tallies, violations, time.monotonic() - begin)
+        if row.violation:
+            violations.append(row)
+            print(f"{row.kind} {row.seed}: {row.violation}: {row.text}", flush=True)
+            if options.save is not None:
+                save(options.save, row)
     report(options, tallies, violations, time.monotonic() - begin)
     return int(bool(violations))
+
+
+def rows_of(tasks: Iterator[Task], workers: int) -> Iterator[Outcome]:
+    """What comes of the kernels of all tasks, as they end; a task that dies is a violation."""
+    under_way: dict[int, Task] = {}
+
+    def units() -> Iterator[Unit]:
+        for number, task in enumerate(tasks):
+            under_way[number] = task
+            seeds = (task.seeds.start, task.seeds.stop)
+            yield Unit(number, {"kind": task.kind, "seeds": seeds}, {})
+
+    with embedded_cluster(workers) as cluster:
+        for result in run_campaign("random_kernels:run_unit", units(), cluster, Limits()):
+            if result is None:
+                continue
+            task = under_way.pop(result.number)
+            if result.ending is Ending.DONE:
+                yield from (Outcome(**row) for row in result.value)
+                continue
+            text = f"a kernel of the seeds {task.seeds}: {result.ending.value}: {result.why}"
+            yield Outcome(task.kind, task.seeds.start, None, 0, 0, 0.0, "unit", text)
 
 
 def note(tally: Tally, row: Outcome) -> None:

@@ -26,6 +26,7 @@ _DEFAULT_COMMAND = "bound"
 # Loaded only when used: a command must not pay for the libraries of another.
 _COMMANDS = {
     "annotate": "ptxwcet.cli.annotate",
+    "attack": "ptxwcet.cli.attack",
     "bound": "ptxwcet.cli.bound",
     "cfg": "ptxwcet.cli.cfg",
     "check": "ptxwcet.cli.check",

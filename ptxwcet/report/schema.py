@@ -29,6 +29,7 @@ REPORTS: Mapping[str, tuple[str, str]] = {
     "what-if": ("ptxwcet.report.what_if_model", "WhatIfReport"),
     "sweep": ("ptxwcet.campaign.results.sweep_model", "SweepReport"),
     "simulation": ("ptxwcet.report.run_model", "RunReport"),
+    "attack": ("ptxwcet.report.attack_report", "AttackReport"),
 }
 """Names of reports, and where their data models are; imported when they are asked for."""
 

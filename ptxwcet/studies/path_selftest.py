@@ -21,6 +21,7 @@ from ptxwcet.ptx.parser import parse_module
 from ptxwcet.studies.attacks import attack_analysis
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.source import SourceFile
+from ptxwcet.validate.shrink_text import shrink_text
 
 RANDOM_KERNELS = 12
 _ATTACKS = 8
@@ -74,34 +75,69 @@ class PathSelfTest:
     diagnostics: tuple[Diagnostic, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class AttackedKernel:
+    """A kernel, whether it has a bound, the runs compared and what they contradict.
+
+    ``longest`` are the warp-instructions of the longest run.
+    """
+
+    name: str
+    text: str
+    seed: int
+    bounded: bool
+    runs: int = 0
+    longest: int = 0
+    diagnostics: tuple[Diagnostic, ...] = ()
+
+    def shrunk(self) -> str:
+        """The text without the instructions that what is contradicted first does not need."""
+        code = self.diagnostics[0].code
+
+        def remains(text: str) -> bool:
+            try:
+                found = _attacked(self.name, text, self.seed).diagnostics
+            except PtxwcetError:  # no kernel any more
+                return False
+            return any(one.code == code for one in found)
+
+        return shrink_text(self.text, remains)
+
+
 def run_path_selftest(seed: int, random_kernels: int = RANDOM_KERNELS) -> PathSelfTest:
     """Attacks the fixed kernels and so many random ones; a function of the arguments alone.
 
     Cost: a few milliseconds a run, eight runs a kernel.
     """
-    machine = load_machine(DEFAULT_MACHINE)
+    fixed = (_attacked(name, _FRAME.format(body=body), seed) for name, body in _FIXED.items())
+    attacked = [*fixed, *attack_random_kernels(seed, random_kernels)]
+    return PathSelfTest(
+        len(attacked),
+        sum(kernel.bounded for kernel in attacked),
+        sum(kernel.runs for kernel in attacked),
+        tuple(diagnostic for kernel in attacked for diagnostic in kernel.diagnostics),
+    )
+
+
+def attack_random_kernels(seed: int, count: int) -> Iterator[AttackedKernel]:
+    """So many random kernels, attacked; each a function of seed and place. Cost: as above."""
+    for number in range(count):
+        text = _FRAME.format(body=_random_body(Random(f"{seed} {number}")))
+        yield _attacked(f"random kernel {number} of seed {seed}", text, seed)
+
+
+def _attacked(name: str, text: str, seed: int) -> AttackedKernel:
     launch = Launch((32, 1, 1), (1, 1, 1))
     data = EmulatedLaunch(launch.block, (1, 1, 1), (np.zeros(_WORDS, np.uint32),))
-    kernels = bounded = runs = 0
-    contradictions: list[Diagnostic] = []
-    for name, body in _kernels(seed, random_kernels):
-        kernels += 1
-        module = parse_module(SourceFile(f"{name}.ptx", _FRAME.format(body=body)))
-        try:
-            analysis = analyse_kernel(module.kernels[0], launch, machine)
-        except PtxwcetError:
-            continue
-        bounded += 1
-        attack = attack_analysis(analysis, module, data, _ATTACKS, seed)
-        runs += attack.compared
-        contradictions += attack.diagnostics
-    return PathSelfTest(kernels, bounded, runs, tuple(contradictions))
-
-
-def _kernels(seed: int, count: int) -> Iterator[tuple[str, str]]:
-    yield from _FIXED.items()
-    for number in range(count):
-        yield f"random kernel {number} of seed {seed}", _random_body(Random(f"{seed} {number}"))
+    module = parse_module(SourceFile(f"{name}.ptx", text))
+    try:
+        analysis = analyse_kernel(module.kernels[0], launch, load_machine(DEFAULT_MACHINE))
+    except PtxwcetError:
+        return AttackedKernel(name, text, seed, bounded=False)
+    attack = attack_analysis(analysis, module, data, _ATTACKS, seed)
+    return AttackedKernel(
+        name, text, seed, True, attack.compared, attack.longest, attack.diagnostics
+    )
 
 
 def _random_body(chooser: Random) -> str:

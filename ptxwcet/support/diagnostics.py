@@ -110,6 +110,7 @@ USAGE_CODES = frozenset(
         *("PW560", "PW561", "PW563", "PW566"),  # makespan
         *("PW615", "PW651", "PW707"),
         "PW825",  # a folder of answers that cannot be used
+        *("PW831", "PW832"),  # attacks
     )
 )
 """Codes that say that the command line is wrong, not that an input is refused: exit code 2."""

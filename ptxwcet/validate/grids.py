@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from ptxwcet.bounds.grid import Dispatch
+from ptxwcet.bounds.grid import Dispatch, GridBound
 from ptxwcet.bounds.grid_demand import block_kind
 from ptxwcet.simulator.grid import (
     GridOptions,
@@ -24,13 +24,16 @@ from ptxwcet.simulator.grid import (
     TracedVisit,
 )
 from ptxwcet.simulator.policies import Jitter, Policy
+from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.validate.cases import Case, deal
 from ptxwcet.validate.checks import Bounds
 from ptxwcet.validate.generator import WITHOUT_MEMORY, Draws, mixed_case
 from ptxwcet.validate.plans import Run
+from ptxwcet.validate.witness import describe
 from ptxwcet.warp.program import Barrier, BlockWorkload, Node, Repeat, TimedInstruction
 
 _MOST_KINDS, _MOST_BLOCKS, _MOST_SMS, _MOST_RESIDENT, _MOST_GAP = 3, 12, 4, 4, 5
+_MOST_TRIES = 1_000
 _OF_GRIDS = 1 << 40
 """Added to the seed: other draws than those of the case."""
 
@@ -47,18 +50,56 @@ class GridCase:
     gap_cycles: int
 
 
+@dataclass(frozen=True)
+class GridViolation:
+    """A run of a grid that takes longer than the bound."""
+
+    grid: GridCase
+    run: Run
+    cycles: int
+    bound: int
+
+    def __str__(self) -> str:
+        grid = self.grid
+        return (
+            f"{grid.name}: {self.cycles} cycles, the bound is {self.bound} ({self.run}; "
+            f"{len(grid.blocks)} blocks, {grid.sms} SMs, "
+            f"{grid.resident_blocks} resident blocks, gap {grid.gap_cycles})"
+        )
+
+    def lines(self) -> Iterator[str]:
+        """The grid line by line: its blocks, what the warps of each kind execute."""
+        yield f"kind of each block: {', '.join(map(str, self.grid.blocks))}"
+        for number, case in enumerate(self.grid.kinds):
+            scoreboard = case.workload.scoreboard.value
+            yield f"kind {number}: {case.schedulers} sub-cores, scoreboard {scoreboard}"
+            for warp_class in case.workload.classes:
+                warps = ", ".join(map(str, warp_class.warps))
+                yield f"  warp {warps}: {describe(warp_class.program.body)}"
+
+
 @dataclass
 class GridTally:
-    """Counts over grids; ``violations`` are runs above the bound, in words."""
+    """Counts over grids; ``violations`` are runs above the bound.
+
+    ``reached`` runs took just as long as it; ``tails`` are grids whose bound has a term for what is
+    left when the last block starts, of which ``tails_needed`` were longer than the bound without.
+    """
 
     grids: int = 0
     runs: int = 0
-    violations: list[str] = field(default_factory=list)
+    reached: int = 0
+    tails: int = 0
+    tails_needed: int = 0
+    violations: list[GridViolation] = field(default_factory=list)
 
     def merge(self, other: GridTally) -> None:
         """Adds the counts of other grids."""
         self.grids += other.grids
         self.runs += other.runs
+        self.reached += other.reached
+        self.tails += other.tails
+        self.tails_needed += other.tails_needed
         self.violations += other.violations
 
 
@@ -86,27 +127,93 @@ def attack_grids(seed: int, indices: Iterable[int], bounds: Bounds | None = None
     tally = GridTally()
     for index in indices:
         grid = random_grid(seed, index)
-        bound = bound_case(grid, bounds or Bounds())
+        said = _bound(grid, bounds or Bounds())
         workload = _workload(grid)
         tally.grids += 1
+        longest = 0
         for run in _runs(index):
             cycles = _length(grid, workload, run)
+            longest = max(longest, cycles)
             tally.runs += 1
-            if cycles > bound:
-                tally.violations.append(
-                    f"{grid.name}: {cycles} cycles, the bound is {bound} ({run}; "
-                    f"{len(grid.blocks)} blocks, {grid.sms} SMs, "
-                    f"{grid.resident_blocks} resident blocks, gap {grid.gap_cycles})"
-                )
+            tally.reached += cycles == said.cycles
+            if cycles > said.cycles:
+                tally.violations.append(GridViolation(grid, run, cycles, said.cycles))
+        tally.tails += said.tail_cycles > 0
+        tally.tails_needed += said.tail_cycles > 0 and longest > said.cycles - said.tail_cycles
     return tally
+
+
+def shrunk(violation: GridViolation, bounds: Bounds | None = None) -> GridViolation:
+    """The violation on a grid of fewer blocks, SMs and resident blocks, and of smaller kinds.
+
+    Greedy, and a function of its arguments. Cost: at most :data:`_MOST_TRIES` runs.
+    """
+    tries = 0
+
+    def again(grid: GridCase) -> GridViolation | None:
+        nonlocal tries
+        tries += 1
+        try:
+            bound = bound_case(grid, bounds or Bounds())
+            cycles = _length(grid, _workload(grid), violation.run)
+        except (PtxwcetError, ValueError):
+            return None
+        return GridViolation(grid, violation.run, cycles, bound) if cycles > bound else None
+
+    progress = True
+    while progress:
+        progress = False
+        for grid in _smaller(violation.grid):
+            found = again(grid) if tries < _MOST_TRIES else None
+            if found is not None:
+                violation, progress = found, True
+                break
+    return violation
+
+
+def _smaller(grid: GridCase) -> Iterator[GridCase]:
+    """Grids with one thing less."""
+    blocks = grid.blocks
+    for place in range(len(blocks)):
+        if len(blocks) > 1:
+            yield replace(grid, blocks=blocks[:place] + blocks[place + 1 :])
+    used = sorted(set(blocks))
+    if len(used) < len(grid.kinds):
+        kinds = tuple(grid.kinds[kind] for kind in used)
+        yield replace(grid, kinds=kinds, blocks=tuple(used.index(kind) for kind in blocks))
+    if grid.sms > 1:
+        yield replace(grid, sms=grid.sms - 1)
+    if grid.resident_blocks > 1:
+        yield replace(grid, resident_blocks=grid.resident_blocks - 1)
+    if grid.gap_cycles:
+        yield replace(grid, gap_cycles=0)
+    for number, case in enumerate(grid.kinds):
+        for workload in _fewer_instructions(case.workload):
+            other = replace(case, workload=workload)
+            yield replace(grid, kinds=(*grid.kinds[:number], other, *grid.kinds[number + 1 :]))
+
+
+def _fewer_instructions(workload: BlockWorkload) -> Iterator[BlockWorkload]:
+    """The workload with one instruction or loop of one warp less; barriers stay."""
+    dealt = _by_warp(workload)
+    for warp, body in enumerate(dealt):
+        for place, node in enumerate(body):
+            if isinstance(node, TimedInstruction | Repeat):
+                fewer = [*dealt]
+                fewer[warp] = body[:place] + body[place + 1 :]
+                yield deal(fewer, workload.scoreboard)
 
 
 def bound_case(grid: GridCase, bounds: Bounds) -> int:
     """The bound of a grid, from what its kinds of blocks ask."""
+    return _bound(grid, bounds).cycles
+
+
+def _bound(grid: GridCase, bounds: Bounds) -> GridBound:
     counts = Counter(grid.blocks)
     kinds = [block_kind(case.analyse(), counts[n]) for n, case in enumerate(grid.kinds)]
     shape = grid.sms, grid.resident_blocks
-    return bounds.grid(kinds, Dispatch(*shape, 0, grid.gap_cycles, breadth_first=True)).cycles
+    return bounds.grid(kinds, Dispatch(*shape, 0, grid.gap_cycles, breadth_first=True))
 
 
 def _runs(index: int) -> Iterator[Run]:

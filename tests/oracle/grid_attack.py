@@ -438,3 +438,56 @@ def _drop(grid: Grid, kinds: list[list[list[Op]]], warp: list[Op], place: int) -
         replace(o, reads=tuple(r - (r > place) for r in o.reads if r != place)) for o in rest
     ]
     return _made(grid, kinds)
+
+
+# --- shrinking ------------------------------------------------------------------------------------
+
+
+def shrunk(grid: Grid, remains: Callable[[Grid], bool], most: int = 600) -> Grid:
+    """A grid with one thing less, again and again, as long as ``remains`` holds of it.
+
+    A function of its arguments. Cost: at most ``most`` calls of ``remains``.
+    """
+    progress = True
+    while progress:
+        progress = False
+        for other in smaller(grid):
+            if not most:
+                return grid
+            most -= 1
+            if remains(other):
+                grid, progress = other, True
+                break
+    return grid
+
+
+def smaller(grid: Grid) -> Iterator[Grid]:
+    """Grids with one block, SM, slot, sub-core, oddity or instruction less, or shorter times."""
+    for kind, count in enumerate(grid.counts):
+        if count and grid.blocks > 1:
+            yield replace(grid, counts=_with(grid.counts, kind, count - 1))
+        if not count and len(grid.kinds) > 1:
+            kinds = grid.kinds[:kind] + grid.kinds[kind + 1 :]
+            yield replace(grid, kinds=kinds, counts=grid.counts[:kind] + grid.counts[kind + 1 :])
+    for name in ("sms", "slots", "cores", "servers"):
+        if getattr(grid, name) > 1:
+            yield replace(grid, **{name: getattr(grid, name) - 1})
+    for name in ("delay", "gap", "late"):
+        if getattr(grid, name):
+            yield replace(grid, **{name: 0})
+    for kind, block in enumerate(grid.kinds):
+        for number, warp in enumerate(block):
+            for place, op in enumerate(warp):
+                kinds_of_one = [list(map(list, one)) for one in grid.kinds]
+                if not op.is_barrier and sum(map(len, block)) > 1:
+                    yield _drop(grid, kinds_of_one, kinds_of_one[kind][number], place)
+                for change in ({"init": 1}, {"lat": 0}, {"bubble": 0}, {"reads": ()}):
+                    other = replace(op, **change)  # type: ignore[arg-type]
+                    if other != op:
+                        kinds_of_one = [list(map(list, one)) for one in grid.kinds]
+                        kinds_of_one[kind][number][place] = other
+                        yield _made(grid, kinds_of_one)
+
+
+def _with(counts: tuple[int, ...], place: int, value: int) -> tuple[int, ...]:
+    return (*counts[:place], value, *counts[place + 1 :])

@@ -1,9 +1,9 @@
-"""``benchmarks/attack.py``: chunks add up, a stopped run goes on, the page says what was found."""
+"""``benchmarks/attack.py``: units add up, a stopped run goes on, the page says what was found."""
 
 from __future__ import annotations
 
-import importlib.util
 import json
+import sys
 from pathlib import Path
 from types import ModuleType
 
@@ -13,16 +13,14 @@ from places import ROOT
 from ptxwcet.validate.attack import attack
 from ptxwcet.validate.generator import FAMILIES
 
-BENCHMARK = ROOT / "benchmarks" / "attack.py"
-
 
 @pytest.fixture
 def bench(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    spec = importlib.util.spec_from_file_location("attack_benchmark", BENCHMARK)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    """The benchmark, as a module that child processes can import, too."""
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    sys.modules.pop("attack", None)
+    import attack as module
+
     monkeypatch.setattr(module, "CHUNK", 24)
     return module
 
@@ -56,28 +54,33 @@ def test_counts_and_page(
 def test_a_stopped_run_goes_on(
     bench: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Chunks that are done are not done again, unless the sources have changed."""
+    """Units that are done are not done again, unless the sources have changed."""
+    import units_on_engine as helper
+
     out = tmp_path / "attack.json"
-    right = bench.run_chunk
-    ran: list[tuple[int, int, int]] = []
+    right = helper.run_campaign
+    ran: list[int] = []
 
-    def stopping(job: tuple[int, int, int]) -> object:
-        if len(ran) == 2:
-            raise KeyboardInterrupt
-        ran.append(job)
-        return right(job)
+    def stopping(work: str, units: object, *rest: object) -> object:
+        for result in right(work, units, *rest):
+            if result is None:
+                continue
+            if len(ran) == 2:
+                raise KeyboardInterrupt
+            ran.append(result.number)
+            yield result
 
-    monkeypatch.setattr(bench, "run_chunk", stopping)
+    monkeypatch.setattr(helper, "run_campaign", stopping)
     with pytest.raises(KeyboardInterrupt):
         run(bench, monkeypatch, out)
-    ran[:] = ran[:1]
+    first = list(ran)
+    ran.clear()
+    assert out.with_suffix(".parts").exists()
     run(bench, monkeypatch, out)
-    assert ran[1:] == [(4, 48, 60)]
+    assert sorted([*first, *ran]) == [0, 1, 2]
     assert sum(row["cases"] for row in json.loads(out.read_text())["families"]) == 60
-
-
-def test_chunks_of_other_sources_are_not_used(bench: ModuleType, tmp_path: Path) -> None:
+    assert not out.with_suffix(".parts").exists()
     job = (4, 0, 24)
-    bench.name(tmp_path, job).write_text(json.dumps({"sources": "old", "families": {}}))
-    assert bench.read(tmp_path, job, "new") is None
-    assert bench.read(tmp_path, job, "old") == {"families": {}}
+    before = helper._key("attack:run_chunk", job)
+    monkeypatch.setattr(helper, "_sources", lambda: "other")
+    assert helper._key("attack:run_chunk", job) != before

@@ -1,4 +1,4 @@
-"""Makes a kernel smaller while something stays true of it: instructions are deleted."""
+"""Makes a PTX text smaller while something stays true of it: instructions are deleted."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 MOST_TRIES = 400
 
 
-def shrink(text: str, remains: Callable[[str], bool]) -> str:
+def shrink_text(text: str, remains: Callable[[str], bool]) -> str:
     """Deletes instructions, many at once and then one by one, as long as ``remains`` holds.
 
     Labels and declarations stay. Cost: at most :data:`MOST_TRIES` calls of ``remains``.
@@ -19,15 +19,15 @@ def shrink(text: str, remains: Callable[[str], bool]) -> str:
         start = len(lines) - size
         removed = False
         while start > -size and tries < MOST_TRIES:
-            chosen = [
-                i
-                for i in range(max(start, 0), min(start + size, len(lines)))
-                if _deletable(lines[i])
-            ]
+            chosen = {
+                place
+                for place in range(max(start, 0), min(start + size, len(lines)))
+                if _is_deletable(lines[place])
+            }
             start -= size
             if not chosen:
                 continue
-            kept = [line for i, line in enumerate(lines) if i not in set(chosen)]
+            kept = [line for place, line in enumerate(lines) if place not in chosen]
             tries += 1
             if remains("\n".join(kept) + "\n"):
                 lines = kept
@@ -38,7 +38,7 @@ def shrink(text: str, remains: Callable[[str], bool]) -> str:
             size = max(size // 2, 1)
 
 
-def _deletable(line: str) -> bool:
+def _is_deletable(line: str) -> bool:
     """Whether a line is an instruction."""
     line = line.strip()
     return line.endswith(";") and not line.startswith((".", "//")) and "ld.param" not in line

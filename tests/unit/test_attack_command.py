@@ -1,0 +1,291 @@
+"""``ptxwcet attack``: the same bytes however it runs, nothing lost, and what is broken is seen."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import jsonschema
+import pytest
+from places import DOCS, ROOT, SAMPLES
+from programs import run_program
+
+import ptxwcet.campaign.attacks as package
+from ptxwcet.campaign.attack_file import read_attack_file
+from ptxwcet.campaign.attacks import ATTACKS, Attack, Seen
+from ptxwcet.report.schema import schema_of
+
+BROKEN = ROOT / "tests" / "support" / "broken_attacks.py"
+BENCHMARKS = ROOT / "benchmarks" / "attacks.py"
+QUICK = """
+from collections import Counter
+from ptxwcet.campaign.attacks import Attack, Seen, Witness
+
+def quick(seed):
+    seen = Seen(1, 2, counts=Counter(odd=seed % 2))
+    seen.control("false", 1, 1)
+    if seed % 10 == 0:
+        seen.violations = 1
+        title = f"{seed} is a multiple of ten"
+        seen.witnesses.append(Witness("ten", title, ("line",), "// ptx\\n"))
+    return seen
+
+def slow(seed):
+    import time
+    time.sleep(0.1)
+    return Seen(1, seed)
+
+ATTACKS = (Attack("quick", "nothing", quick), Attack("slow", "nothing", slow))
+"""
+
+
+@pytest.fixture
+def quick(tmp_path: Path) -> Path:
+    file = tmp_path / "quick.py"
+    file.write_text(QUICK)
+    return file
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """The summary and the witnesses, by name."""
+    names = [folder / "attack.json", *sorted((folder / "witnesses").glob("*"))]
+    return {path.name: path.read_bytes() for path in names if path.exists()}
+
+
+def test_the_summary_does_not_depend_on_workers(tmp_path: Path, quick: Path) -> None:
+    words = ("attack", "quick", "--attacks", quick, "--units", 25, "--seed", 6)
+    for workers in (1, 3):
+        ended = run_program(*words, "--workers", workers, "-o", tmp_path / str(workers))
+        assert ended.code == 1, ended.err
+        assert "quick         seeds 6 to 30: 25 cases, 50 runs, 3 violations" in ended.out
+        assert "error[PW830]: attack quick, seed 10: ten: 10 is a multiple of ten" in ended.err
+    first = contents(tmp_path / "1")
+    assert first == contents(tmp_path / "3")
+    seeds = (10, 20, 30)
+    expected = {f"quick-{seed}.{kind}" for seed in seeds for kind in ("ptx", "txt")}
+    assert set(first) == expected | {"attack.json"}
+    report = json.loads(first["attack.json"])
+    jsonschema.Draft202012Validator(schema_of("attack")).validate(report)
+    (row,) = report["attacks"]
+    assert (row["units"], row["cases"], row["runs"], row["violations"]) == (25, 25, 50, 3)
+    assert row["counts"] == {"odd": 12}
+    assert row["controls"] == [{"what": "false", "checked": 25, "exceeded": 25}]
+    assert [witness["seed"] for witness in report["witnesses"]] == [*seeds]
+    again = b"again: ptxwcet attack quick --attacks quick.py --seed 20 --units 1\n"
+    assert first["quick-20.txt"] == b"ten: 20 is a multiple of ten\nline\n" + again
+
+
+def test_attacks_of_the_package_in_turn(tmp_path: Path) -> None:
+    words = ("attack", "grids", "blocks", "--units", 1)
+    for workers in (1, 2):
+        ended = run_program(*words, "--workers", workers, "-o", tmp_path / str(workers))
+        assert ended.code == 0, ended.err
+        assert "grids         seeds 1 to 1: 100 cases, 600 runs, 0 violations" in ended.out
+    assert contents(tmp_path / "1") == contents(tmp_path / "2")
+
+
+def test_a_killed_run_goes_on(tmp_path: Path, quick: Path) -> None:
+    words = ["attack", "slow", "--attacks", str(quick), "--units", "30", "--workers", "2"]
+    command = [sys.executable, "-m", "ptxwcet", *words, "-o", str(tmp_path / "killed")]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    store = tmp_path / "killed" / "answers.sqlite-wal"
+    for _ in range(3000):
+        time.sleep(0.02)
+        if store.exists() and store.stat().st_size > 60_000:
+            break
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert not (tmp_path / "killed" / "attack.json").exists()
+    refused = run_program(*words, "-o", tmp_path / "killed")
+    assert (refused.code, "error[PW832]" in refused.err) == (2, True)
+    assert run_program(*words, "-o", tmp_path / "killed", "--resume").code == 0
+    assert run_program(*words, "-o", tmp_path / "whole").code == 0
+    assert contents(tmp_path / "killed") == contents(tmp_path / "whole")
+    # more seeds, and none of them anew
+    os.rename(quick, tmp_path / "elsewhere.py")
+    (tmp_path / "quick.py").write_text(QUICK)
+    more = [*words, "-o", tmp_path / "killed", "--resume"]
+    more[more.index("30")] = "32"
+    assert "seeds 1 to 32: 32 cases, 528 runs" in run_program(*more).out
+
+
+def test_seconds_end_a_run(tmp_path: Path, quick: Path) -> None:
+    words = ("attack", "slow", "--attacks", quick, "--workers", 2, "-o", tmp_path / "o")
+    assert run_program(*words, "--seconds", 0.5).code == 0
+    row = json.loads((tmp_path / "o/attack.json").read_text())["attacks"][0]
+    assert row["units"] == row["cases"] >= 1
+    assert row["runs"] == sum(range(1, row["units"] + 1))  # seeds without a gap
+
+
+def test_what_ends_a_unit(tmp_path: Path) -> None:
+    """A crash and an exception are findings; what is stopped from outside is not finished."""
+    words = ("attack", "broken-ends", "--attacks", BROKEN, "--units", 4, "--seed", 4)
+    ended = run_program(*words, "-o", tmp_path / "o")
+    assert ended.code == 1
+    report = json.loads((tmp_path / "o/attack.json").read_text())
+    assert report["violations"] == 2
+    kinds = [(row["seed"], row["kind"]) for row in report["witnesses"]]
+    assert kinds == [(5, "died"), (7, "internal error")]
+    assert [row["seed"] for row in report["unfinished"]] == [6]
+    assert "not finished: broken-ends, seed 6" in ended.out
+    assert "ZeroDivisionError" in (tmp_path / "o/witnesses/broken-ends-7.txt").read_text()
+
+
+def test_a_broken_bound_is_seen_and_shrunk(tmp_path: Path) -> None:
+    words = ("attack", "broken-blocks", "broken-accesses", "--attacks", BROKEN, "--units", 1)
+    ended = run_program(*words, "--workers", 2, "-o", tmp_path / "o")
+    assert ended.code == 1
+    assert "error[PW830]: attack broken-blocks, seed 1: SAFE >= " in ended.err
+    text = (tmp_path / "o/witnesses/broken-blocks-1.txt").read_text()
+    assert "1 warps" in text
+    whole = len((tmp_path / "o/witnesses/broken-accesses-1.ptx").read_text().splitlines())
+    assert whole < 30
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("nothing",), "error[PW831]: no attack is called 'nothing': there are blocks, grids"),
+        (("--attacks", "absent.py"), "absent.py"),
+        (("--seconds", "1", "--units", "1"), "leave one out"),
+        (("--workers", "1", "--scheduler", "tcp://x:1"), "leave it out with --scheduler"),
+        (("--units", "0"), "0 is not in the range"),
+        (("--seed", "-1"), "-1 is not in the range"),
+    ],
+)
+def test_bad_usage(tmp_path: Path, words: tuple[str, ...], message: str) -> None:
+    ended = run_program("attack", *words, "-o", tmp_path / "o")
+    assert ended.code == 2
+    assert message in ended.err
+    assert not (tmp_path / "o").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("x = 1", "it defines no ATTACKS"),
+        ("ATTACKS = [1]", "ATTACKS holds a int"),
+        ("a letter", "SyntaxError"),
+        ("import no_such_module", "ModuleNotFoundError: No module named 'no_such_module'"),
+        (QUICK + "SOURCES = ('absent',)", "its source 'absent' is not there"),
+        (QUICK + "SOURCES = 'x'", "SOURCES is a tuple"),
+        (QUICK.replace('"quick", ', '"blocks", '), "two attacks are called 'blocks'"),
+        ("\x00", "null bytes"),
+    ],
+)
+def test_a_file_that_is_no_file_of_attacks(tmp_path: Path, text: str, why: str) -> None:
+    file = tmp_path / "f.py"
+    file.write_text(text)
+    ended = run_program("attack", "--attacks", file, "-o", tmp_path / "o")
+    assert ended.code == 2
+    assert f"error[PW831]: cannot use attacks of 'f.py': {why}" in ended.err or why in ended.err
+
+
+def test_a_folder_of_something_else(tmp_path: Path, quick: Path) -> None:
+    words = ("attack", "quick", "--attacks", quick, "--units", 1)
+    (tmp_path / "o").mkdir()
+    (tmp_path / "o" / "thesis.tex").write_text("")
+    ended = run_program(*words, "-o", tmp_path / "o")
+    assert (ended.code, "holds other files" in ended.err) == (2, True)
+    assert run_program(*words, "-o", tmp_path / "p").code == 0
+    ended = run_program(*words, "--seed", 2, "-o", tmp_path / "p", "--resume")
+    assert (ended.code, "other attacks or seeds" in ended.err) == (2, True)
+
+
+def test_a_changed_file_or_source_is_attacked_again(tmp_path: Path, quick: Path) -> None:
+    (tmp_path / "oracle").mkdir()
+    (tmp_path / "oracle" / "o.py").write_text("x = 1\n")
+    quick.write_text(QUICK + "SOURCES = ('oracle',)\n")
+    before = read_attack_file(quick).sha256
+    assert read_attack_file(quick).sha256 == before
+    (tmp_path / "oracle" / "o.py").write_text("x = 2\n")
+    after = read_attack_file(quick).sha256
+    quick.write_text(QUICK.replace("multiple", "product"))
+    assert len({before, after, read_attack_file(quick).sha256}) == 3
+
+
+def test_units_follow_from_their_seeds() -> None:
+    for attack in (*ATTACKS[1:], *read_attack_file(BENCHMARKS).attacks[1:2]):
+        assert attack.unit(3) == attack.unit(3) != attack.unit(4)
+
+
+def test_what_ran_before_changes_nothing() -> None:
+    """Random kernels have small budgets, and what comes after them has not."""
+    from ptxwcet import pipeline
+    from ptxwcet.flow import flow_graph
+    from ptxwcet.flow.walk import state
+
+    attacks = {attack.name: attack for attack in read_attack_file(BENCHMARKS).attacks}
+
+    def budgets() -> tuple[object, ...]:
+        own = state._MOST_VISITS, flow_graph.MOST_WALK_STEPS, flow_graph.MOST_SEARCH_STEPS
+        return (*own, pipeline._MOST_TRIAL_VISITS, pipeline.advised)
+
+    before = budgets()
+    first = attacks["kernels"].unit(12)
+    assert budgets() == before
+    attacks["accesses"].unit(0)
+    assert attacks["kernels"].unit(12) == first
+
+
+@pytest.mark.parametrize("name", ["grids", "paths", "kernels", "grid-machine", "servers"])
+def test_each_attack_sees_what_is_broken(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(package, "KERNELS", 1)
+    broken = {attack.name: attack for attack in read_attack_file(BROKEN).attacks}
+    seen = broken[f"broken-{name}"].unit(1)
+    assert seen.violations >= 1
+    assert seen.witnesses
+    assert all(witness.title and witness.lines for witness in seen.witnesses)
+
+
+def test_false_statements_are_contradicted() -> None:
+    """Without that an attack would prove nothing."""
+    attacks = {attack.name: attack for attack in read_attack_file(BENCHMARKS).attacks}
+    for name, least in (("grid-machine", 2), ("servers", 3)):
+        seen = attacks[name].unit(1)
+        assert seen.violations == 0
+        assert sum(contradicted > 0 for _, contradicted in seen.controls.values()) >= least
+
+
+def test_the_file_of_the_page_works(tmp_path: Path) -> None:
+    page = (DOCS / "attacks.md").read_text(encoding="utf-8")
+    (tmp_path / "own.py").write_text(page.split("```python\n")[1].split("```")[0])
+    (tmp_path / "kernels").mkdir()
+    oracle = f"""
+def random_kernel(seed):
+    return {str(SAMPLES / "vector_add.ptx")!r}, {{"block": 256, "params": {{"n": 1000}}}}
+
+def longest_run(text, launch, seed):
+    return 600 + 100 * seed
+"""
+    (tmp_path / "my_oracle.py").write_text(oracle)
+    sys.path.insert(0, str(tmp_path))
+    try:
+        (attack,) = read_attack_file(tmp_path / "own.py").attacks
+        fine, wrong = attack.unit(0), attack.unit(1)
+    finally:
+        sys.path.remove(str(tmp_path))
+    assert (fine.violations, wrong.violations) == (0, 1)
+    assert wrong.witnesses[0].title == "700 cycles, the bound is 662"
+    assert fine.controls == {"half of the bound": (1, 1)}
+
+
+def test_numbers_add_up() -> None:
+    total = Seen()
+    for _ in range(2):
+        one = Seen(1, 2, 3, package.Counter(a=4))
+        one.control("c", 5, 1)
+        total.add(one)
+    assert (total.cases, total.runs, total.violations) == (2, 4, 6)
+    assert (total.counts, total.controls) == ({"a": 8}, {"c": (10, 2)})
+
+
+def test_names_are_apart() -> None:
+    own: tuple[Attack, ...] = read_attack_file(BENCHMARKS).attacks
+    names = [attack.name for attack in (*ATTACKS, *own)]
+    assert len(names) == len(set(names)) == 8

@@ -18,7 +18,7 @@ from typing import Any
 from ptxwcet.campaign.engine import embedded_cluster, run_campaign
 from ptxwcet.campaign.work import Ending, Limits, Unit
 from ptxwcet.studies.inputs import describe_here
-from ptxwcet.support.answer_store import AnswerStore, KeptEntry
+from ptxwcet.support.answer_store import AnswerStore, KeptEntry, pack
 
 ROOT = Path(__file__).parents[1]
 _SOURCES = ("benchmarks", "tests/oracle", "tests/support")
@@ -55,7 +55,7 @@ def run_units(
                         failed.append(f"{payloads[result.number]}: {result.why}")
                         continue
                     key = keys[result.number]
-                    store.add([KeptEntry(key, None, result.value, result.seconds)])
+                    store.add([KeptEntry(key, None, pack(result.value), result.seconds)])
                     if done % max(len(missing) // 20, 1) == 0:
                         print(f"{done} of {len(missing)} units", flush=True)
         if failed:

@@ -12,7 +12,7 @@ import itertools
 import json
 import logging
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from queue import Empty, Queue
 from typing import TYPE_CHECKING, Any
@@ -29,11 +29,20 @@ CONNECT_SECONDS = 8.0
 """How long a scheduler that does not answer is waited for."""
 WORKER_SECONDS = 30.0
 """How long a scheduler without workers is waited for."""
+ANSWER_SECONDS = 30.0
+"""How long a scheduler may take to answer a small question, or to hand over a result."""
 BATCH_SECONDS = 1.0
 """What a batch should take: far more than handing it out, and little to lose."""
 MOST_BATCH = 64
 _BATCHES_A_THREAD = 2
 _TICK_SECONDS = 0.5
+_SETTINGS = {
+    "distributed.admin.log-format": "%(message)s",
+    # files of megabytes go with their batches: nothing to warn of
+    "distributed.admin.large-graph-warning-threshold": "1 TiB",
+}
+_BROKEN = (Exception, asyncio.CancelledError)
+"""What a client raises whose scheduler is gone, or whose call was cancelled for that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +53,18 @@ class Cluster:
     name: str
 
     def threads(self) -> int:
-        """Units that can be under way at once; 0 without workers."""
-        return sum(self.client.nthreads().values())
+        """Units that can be under way at once; 0 without workers, or without a scheduler.
+
+        Raises PtxwcetError (PW822) if it does not answer.
+        """
+        try:
+            ask = self.client.scheduler.ncores
+            told = self.client.sync(ask, workers=None, callback_timeout=ANSWER_SECONDS)
+            return sum(told.values())
+        except TimeoutError:
+            raise _gone(f"the scheduler at {self.name} does not answer any more") from None
+        except _BROKEN:
+            return 0
 
 
 @contextlib.contextmanager
@@ -54,13 +73,21 @@ def embedded_cluster(workers: int) -> Iterator[Cluster]:
     import dask
     from distributed import Client, LocalCluster
 
-    settings = {"distributed.admin.log-format": "%(message)s"}
+    # Dask serves pages of its own, to everybody on the network if it is let
+    own_pages = "127.0.0.1:0"
+    settings = {
+        "distributed.scheduler.http.routes": [],
+        "distributed.worker.http.routes": [],
+        **_SETTINGS,
+    }
     with dask.config.set(settings):
         local = LocalCluster(
             n_workers=1,
             threads_per_worker=workers,
             processes=False,
             dashboard_address=None,
+            scheduler_kwargs={"dashboard_address": own_pages},
+            worker_dashboard_address=own_pages,
             memory_limit=0,
             silence_logs=logging.CRITICAL,
         )
@@ -78,6 +105,7 @@ def connected_cluster(address: str) -> Iterator[Cluster]:
     Raises PtxwcetError: PW820 (nobody answers), PW821 (workers with another version), PW822 (there
     are no workers).
     """
+    import dask
     from distributed import Client
 
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
@@ -94,7 +122,7 @@ def connected_cluster(address: str) -> Iterator[Cluster]:
                 "--nthreads 1'; without --scheduler the cores of this computer do the work",
             )
         ) from None
-    with client:
+    with dask.config.set(_SETTINGS), client:
         cluster = Cluster(client, address)
         _await_workers(cluster)
         _require_alike(cluster)
@@ -118,7 +146,7 @@ async def _ask_who(address: str) -> None:
 
 def run_campaign(
     work: str, units: Iterator[Unit], cluster: Cluster, limits: Limits
-) -> Iterator[Result | None]:
+) -> Generator[Result | None, None, None]:
     """What comes of each unit, in the order in which they end; None now and then, as a tick.
 
     ``work`` is ``module:function``, called with the unit's payload and shared contents. Units are
@@ -143,7 +171,7 @@ class _Campaign:
         self._names = itertools.count()
         self._here = json.dumps(dict(describe_here()))
 
-    def results(self) -> Iterator[Result | None]:
+    def results(self) -> Generator[Result | None, None, None]:
         try:
             while True:
                 self._fill()
@@ -157,7 +185,7 @@ class _Campaign:
                     continue
                 yield from self._results_of(future)
         finally:
-            with contextlib.suppress(Exception):  # a scheduler that is gone
+            with contextlib.suppress(*_BROKEN):  # a scheduler that is gone
                 self._cluster.client.cancel(list(self._under_way))
 
     def _fill(self) -> None:
@@ -176,32 +204,43 @@ class _Campaign:
         shared = {name: data for unit in batch for name, data in unit.shared.items()}
         told = [(unit.number, unit.payload, list(unit.shared)) for unit in batch]
         name = f"ptxwcet-{next(self._names)}-{time.time_ns()}"
-        future = self._cluster.client.submit(
-            run_batch,
-            (self._here, self._work, self._limits.memory_mib, self._limits.seconds),
-            told,
-            shared,
-            key=name,
-            pure=False,
-        )
+        head = (self._here, self._work, self._limits.memory_mib, self._limits.seconds)
+        try:
+            future = self._cluster.client.submit(
+                run_batch, head, told, shared, key=name, pure=False
+            )
+        except _BROKEN as error:
+            raise self._lost(error) from None
         self._under_way[future] = batch
         future.add_done_callback(self._ended.put)
 
     def _results_of(self, future: Future) -> Iterator[Result]:
+        """The results of a batch that has ended; none if it has to be done again.
+
+        Raises PtxwcetError: PW821, PW822.
+        """
         from distributed.scheduler import KilledWorker
 
         batch = self._under_way.pop(future)
-        if future.status != "finished":
-            error = None if future.status in ("cancelled", "lost") else future.exception()
-            if not isinstance(error, KilledWorker):
-                raise self._lost(error)
+        try:
+            told = future.result(timeout=ANSWER_SECONDS)
+        except KilledWorker:
             if len(batch) > 1:
                 self._again += reversed(batch)
                 return
             why = "each worker that had it died"
             yield Result(batch[0].number, Ending.DIED, None, why)
             return
-        told = future.result()
+        except TimeoutError as error:
+            # a worker that died when it was done, before its result was fetched
+            if not self._is_connected() or future.status == "error":
+                raise self._lost(error) from None
+            self._submit(batch)
+            return
+        except _BROKEN as error:
+            if self._is_connected():
+                _require_alike(self._cluster)  # what is not there cannot be called
+            raise self._lost(error) from None
         if isinstance(told, dict):
             raise _not_alike(told["address"], json.loads(told["here"]))
         self._without_workers = None
@@ -223,7 +262,8 @@ class _Campaign:
         return bool(self._cluster.client.status == "running")
 
     def _lost(self, error: BaseException | None) -> PtxwcetError:
-        what = "is gone" if error is None else f"failed: {type(error).__name__}: {error}"
+        is_gone = error is None or not self._is_connected()
+        what = "is gone" if is_gone else f"failed: {type(error).__name__}: {error}"
         return _gone(f"the scheduler at {self._cluster.name} {what}")
 
     def _require_workers(self) -> None:
@@ -245,7 +285,10 @@ def run_batch(
     told: Sequence[tuple[int, Any, list[str]]],
     shared: Mapping[str, bytes],
 ) -> list[tuple[int, str, Any, str, float]] | dict[str, str]:
-    """What a worker does with a batch: its results, or what is installed here if that differs."""
+    """What a worker does with a batch: its results, or what is installed here if that differs.
+
+    Raises CellsClosed (this process ends).
+    """
     here, work, memory_mib, seconds = head
     mine = dict(describe_here())
     if json.loads(here) != mine:
@@ -286,7 +329,16 @@ def _require_alike(cluster: Cluster) -> None:
                 return {"ptxwcet": "not installed"}
             return {"ptxwcet": VERSION}
 
-    for address, told in cluster.client.run(describe).items():
+    try:
+        asked = cluster.client.run(describe, on_error="return", callback_timeout=ANSWER_SECONDS)
+    except _BROKEN as error:
+        what = f"the workers at {cluster.name} do not answer: {type(error).__name__}: {error}"
+        raise _gone(what) from None
+    for address, told in asked.items():
+        if isinstance(told, OSError):  # a worker that has just died
+            continue
+        if isinstance(told, Exception):
+            told = {"ptxwcet": f"unknown ({type(told).__name__}: {told})"}
         if told != dict(describe_here()):
             raise _not_alike(address, told)
 

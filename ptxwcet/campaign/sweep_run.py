@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
@@ -80,14 +80,16 @@ class _Run:
 
     def work_on(self, cluster: Cluster, units: Iterator[Unit]) -> None:
         """Has the units done, and keeps what comes of them."""
-        for result in run_campaign(WORK, units, cluster, self._plan.limits):
-            if result is not None:
-                keyed = self._under_way.pop(result.number)
-                self._keys.discard(keyed.key)
-                self._store.add([kept_result(keyed, result)])
-                self._done += 1
-                self.analysed += 1
-            self._progress(self._done, self._total)
+        # closed here: while an exception is on its way, nobody else would before the cluster is
+        with closing(run_campaign(WORK, units, cluster, self._plan.limits)) as results:
+            for result in results:
+                if result is not None:
+                    keyed = self._under_way.pop(result.number)
+                    self._keys.discard(keyed.key)
+                    self._store.add([kept_result(keyed, result)])
+                    self._done += 1
+                    self.analysed += 1
+                self._progress(self._done, self._total)
 
     def rows(self) -> Iterator[Row]:
         """The rows of the tables, in the plan's order."""

@@ -38,10 +38,15 @@ def main(parent: int) -> None:
         with contextlib.suppress(Exception):  # each unit will say so
             _function(work)
         results.send(True)  # its seconds begin now
+        folder, environment = os.open(".", os.O_RDONLY), dict(os.environ)
         while requests.poll(IDLE_SECONDS):
             _, payload, shared = requests.recv()
             with _ended_with_parent(requests):
                 answer = _answer(work, payload, shared)
+            os.fchdir(folder)  # as the next unit would find it in a new process
+            if os.environ != environment:
+                os.environ.clear()
+                os.environ.update(environment)
             results.send_bytes(answer)
     except (EOFError, OSError):  # the parent is done, or gone
         pass

@@ -80,7 +80,7 @@ def embedded_cluster(workers: int) -> Iterator[Cluster]:
         "distributed.worker.http.routes": [],
         **_SETTINGS,
     }
-    with dask.config.set(settings):
+    with _quiet(), dask.config.set(settings):
         local = LocalCluster(
             n_workers=1,
             threads_per_worker=workers,
@@ -106,12 +106,43 @@ def connected_cluster(address: str) -> Iterator[Cluster]:
     are no workers).
     """
     import dask
+    import distributed  # noqa: F401  its loggers are there now
+
+    with _quiet(), dask.config.set(_SETTINGS):
+        client = _connected(address)
+        with client:
+            cluster = Cluster(client, address)
+            _await_workers(cluster)
+            _require_alike(cluster)
+            yield cluster
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """What Dask and its libraries log is not shown meanwhile: whoever calls says what matters."""
+    names = ("distributed", "tornado", "asyncio")
+    loggers = [
+        logging.getLogger(name)
+        for name in [*names, *logging.root.manager.loggerDict]
+        if name.partition(".")[0] in names
+    ]
+    before = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        for logger, level in zip(loggers, before, strict=True):
+            logger.setLevel(level)
+
+
+def _connected(address: str) -> Client:
+    """A client of the scheduler. Raises PtxwcetError (PW820)."""
     from distributed import Client
 
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)
     try:
         asyncio.run(_ask_who(address))
-        client = Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
+        return Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
     except (OSError, ValueError, TypeError, ImportError, RuntimeError) as error:
         reason = str(error).split("\n")[0] or "it takes the call, and says nothing"
         raise PtxwcetError(
@@ -122,11 +153,6 @@ def connected_cluster(address: str) -> Iterator[Cluster]:
                 "--nthreads 1'; without --scheduler the cores of this computer do the work",
             )
         ) from None
-    with dask.config.set(_SETTINGS), client:
-        cluster = Cluster(client, address)
-        _await_workers(cluster)
-        _require_alike(cluster)
-        yield cluster
 
 
 async def _ask_who(address: str) -> None:
@@ -238,7 +264,7 @@ class _Campaign:
             self._submit(batch)
             return
         except _BROKEN as error:
-            if self._is_connected():
+            if future.status == "error":
                 _require_alike(self._cluster)  # what is not there cannot be called
             raise self._lost(error) from None
         if isinstance(told, dict):
@@ -262,7 +288,8 @@ class _Campaign:
         return bool(self._cluster.client.status == "running")
 
     def _lost(self, error: BaseException | None) -> PtxwcetError:
-        is_gone = error is None or not self._is_connected()
+        is_gone = error is None or isinstance(error, asyncio.CancelledError)
+        is_gone = is_gone or not self._is_connected()
         what = "is gone" if is_gone else f"failed: {type(error).__name__}: {error}"
         return _gone(f"the scheduler at {self._cluster.name} {what}")
 

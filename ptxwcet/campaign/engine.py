@@ -25,8 +25,8 @@ from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 if TYPE_CHECKING:
     from distributed import Client, Future
 
-CONNECT_SECONDS = 8.0
-"""How long a scheduler that does not answer is waited for."""
+CONNECT_SECONDS = 5.0
+"""How long a scheduler that does not answer is waited for, and one without workers at first."""
 WORKER_SECONDS = 30.0
 """How long a scheduler without workers is waited for."""
 ANSWER_SECONDS = 30.0
@@ -142,7 +142,7 @@ def _connected(address: str) -> Client:
 
     try:
         asyncio.run(_ask_who(address))
-        return Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
+        return Client(address, timeout=ANSWER_SECONDS, set_as_default=False)
     except (OSError, ValueError, TypeError, ImportError, RuntimeError) as error:
         reason = str(error).split("\n")[0] or "it takes the call, and says nothing"
         raise PtxwcetError(

@@ -132,6 +132,7 @@ class Loopback:
                 stderr=subprocess.STDOUT,
                 env=environment() if env is None else env,
                 start_new_session=True,
+                cwd=self._folder,  # -m imports from there first
             )
         self._all.append(process)
         return process

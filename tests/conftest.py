@@ -29,6 +29,7 @@ _SLOW = frozenset(
         *("pwcet_claims", "pwcet_command", "pwcet_study", "selftest_command", "smt"),
         *("launch_formulas", "random_grids", "symbolic_command"),
         *("annotation", "attack_benchmark", "attacks", "check_command", "check_formats"),
+        *("campaign_cells", "campaign_kills", "sweep_bad_input"),
         *("containers", "difference", "dossier", "explanation", "extras", "fact_conflicts"),
         *("internal_errors", "library", "makespan_command", "nasty_names", "new_machine"),
         *("readable_names", "report_formats", "report_page", "report_page_browser"),

@@ -143,7 +143,7 @@ def _connected(address: str) -> Client:
     try:
         asyncio.run(_ask_who(address))
         return Client(address, timeout=ANSWER_SECONDS, set_as_default=False)
-    except (OSError, ValueError, TypeError, ImportError, RuntimeError) as error:
+    except _BROKEN as error:  # reading what another program says may raise anything
         reason = str(error).split("\n")[0] or "it takes the call, and says nothing"
         raise PtxwcetError(
             Diagnostic(

@@ -70,8 +70,8 @@ def answers_in(folder: Path) -> int:
 
 
 def environment(**more: str) -> dict[str, str]:
-    """This process's, with the checkout to import."""
-    given = [str(ROOT), os.environ.get("PYTHONPATH", "")]
+    """This process's, with the checkout and what tests need to import."""
+    given = [str(ROOT), str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, given)), **more}
 
 

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import bad_units
 import pytest
 from loopback import (
     PATIENCE,
@@ -25,6 +26,9 @@ from loopback import (
     send,
 )
 from places import SAMPLES
+
+from ptxwcet.campaign.engine import connected_cluster, run_campaign
+from ptxwcet.campaign.work import Limits, Unit
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="signals, /proc")
 UNITS = 16
@@ -223,3 +227,21 @@ def test_ctrl_c_of_a_run_elsewhere(
         assert client.ended() == (130, "", "\n")
         send(signal.SIGCONT, cells)
         require_resumed(plan, folder, undisturbed, *options)
+
+
+def test_results_are_lost_with_their_worker(tmp_path: Path) -> None:
+    """They were done, but not fetched yet: the units are done again, and each has one result."""
+    units = [Unit(number, ("echo", number), {}) for number in range(40)]
+    with loopback(tmp_path / "cluster") as cluster, connected_cluster(cluster.address) as started:
+        results = run_campaign(bad_units.WORK, iter(units), started, Limits())
+        seen = [next(result for result in results if result is not None)]
+        states = started.client.futures
+        await_that(lambda: all(state.status == "finished" for state in list(states.values())))
+        victim = cluster.workers[0]
+        victim.kill()
+        victim.wait()
+        await_that(lambda: started.threads() == 1, "the scheduler knows")
+        seen += [result for result in results if result is not None]
+    assert sorted((result.number, result.value) for result in seen) == [
+        (unit.number, unit.number) for unit in units
+    ]

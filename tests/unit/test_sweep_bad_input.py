@@ -10,6 +10,7 @@ import csv
 import json
 import os
 import shutil
+import signal
 import socket
 import sqlite3
 import subprocess
@@ -18,7 +19,16 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from loopback import PATIENCE, Loopback, answers_in, await_that, environment, loopback
+from loopback import (
+    PATIENCE,
+    Loopback,
+    answers_in,
+    await_that,
+    cells_of,
+    environment,
+    loopback,
+    send,
+)
 from places import PACKAGE, ROOT, SAMPLES
 from programs import Ended, run_program
 
@@ -187,23 +197,35 @@ def end_worker(cluster: Loopback, worker: subprocess.Popen[bytes]) -> None:
 def test_a_worker_of_another_version_joins_later(
     plan: Path, cluster: Loopback, has_campaigns: bool
 ) -> None:
-    """One that is too old to know of campaigns, and one that knows."""
+    """One that knows of campaigns is refused; one that is too old ends at its first batch."""
     env = older(plan.parent, "0.0.1")
     if not has_campaigns:
         shutil.rmtree(plan.parent / "other-0.0.1" / "ptxwcet" / "campaign")
     good = cluster.add_worker()
-    write_plan(plan.parent, blocks=str(list(range(1, 900))))
+    write_plan(plan.parent, blocks=str(list(range(1, 60))))
     command = [sys.executable, "-m", "ptxwcet", "sweep", "-q", str(plan)]
     options = ["-o", str(plan.parent / "out"), "--scheduler", cluster.address]
     with subprocess.Popen(
         [*command, *options], stderr=subprocess.PIPE, env=environment(), text=True
     ) as client:
-        await_that(lambda: answers_in(plan.parent / "out") > 0, "an answer")
-        bad = cluster.add_worker(env)
-        _, err = client.communicate(timeout=PATIENCE)
+        try:
+            await_that(lambda: answers_in(plan.parent / "out") > 0, "an answer")
+            held = cells_of(good.pid)
+            send(signal.SIGSTOP, held)
+            bad = cluster.add_worker(env)
+            if not has_campaigns:
+                await_that(lambda: bad.poll() is not None, "it ends")
+                send(signal.SIGCONT, held)
+            _, err = client.communicate(timeout=PATIENCE)
+        finally:
+            client.kill()
     for worker in (good, bad):
         end_worker(cluster, worker)
+    send(signal.SIGCONT, held)
     assert "Traceback" not in err
+    if not has_campaigns:
+        assert (client.returncode, len(rows(plan.parent / "out"))) == (0, 59)
+        return
     assert client.returncode == 1
     assert "error[PW821]: the worker at tcp://" in err
     assert f"ptxwcet 0.0.1 there, {VERSION} here" in err

@@ -97,7 +97,9 @@ class _Run:
         for planned in self._plan.units():
             keyed = self._inputs.keyed(planned.request)
             kept = self._store.summary(keyed.key)
-            assert kept is not None, "each unit has been answered"
+            if kept is None:  # another program has changed the file meanwhile
+                message = f"the answer of unit {planned.index} is gone from '{self._store.path}'"
+                raise PtxwcetError(Diagnostic("PW825", message, help="--resume analyses it again"))
             yield Row(planned, keyed, *kept)
 
     def missing(self) -> Iterator[Unit]:

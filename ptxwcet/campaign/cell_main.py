@@ -8,8 +8,9 @@ from __future__ import annotations
 import contextlib
 import importlib
 import os
+import pickle
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from multiprocessing.connection import Connection
 from threading import Thread
 from typing import Any
@@ -24,27 +25,68 @@ def main(parent: int) -> None:
     """Serves the parent, whose process number is given."""
     requests = Connection(os.dup(0), writable=False)
     results = Connection(os.dup(1), readable=False)
-    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    os.dup2(2, 1)
+    nothing = os.open(os.devnull, os.O_RDWR)
+    os.dup2(nothing, 0)
+    try:
+        os.dup2(2, 1)
+    except OSError:  # there is no standard error
+        os.dup2(nothing, 1)
     Thread(target=_end_with, args=(parent,), daemon=True).start()
     try:
         work, limits = requests.recv()
         _set_limits(limits)
-        function: Callable[[Any, Mapping[str, bytes]], Any] | None = None
+        with contextlib.suppress(Exception):  # each unit will say so
+            _function(work)
+        results.send(True)  # its seconds begin now
+        folder, environment = os.open(".", os.O_RDONLY), dict(os.environ)
         while requests.poll(IDLE_SECONDS):
             _, payload, shared = requests.recv()
-            begin = time.perf_counter()
-            try:
-                if function is None:
-                    function = _function(work)
-                ending, value = Ending.DONE, function(payload, shared)
-            except MemoryError:
-                ending, value = Ending.MEMORY, None
-            except Exception as error:
-                ending, value = Ending.RAISED, f"{type(error).__name__}: {error}"
-            results.send((ending, value, time.perf_counter() - begin))
+            with _ended_with_parent(requests):
+                answer = _answer(work, payload, shared)
+            os.fchdir(folder)  # as the next unit would find it in a new process
+            if os.environ != environment:
+                os.environ.clear()
+                os.environ.update(environment)
+            results.send_bytes(answer)
     except (EOFError, OSError):  # the parent is done, or gone
         pass
+
+
+def _answer(work: str, payload: Any, shared: Mapping[str, bytes]) -> bytes:
+    """How a unit ended, what came of it, the seconds that it took: as the parent reads them."""
+    begin = time.perf_counter()
+
+    def told(ending: Ending, value: object) -> bytes:
+        return pickle.dumps((ending, value, time.perf_counter() - begin))
+
+    try:
+        return told(Ending.DONE, _function(work)(payload, shared))
+    except MemoryError:
+        return told(Ending.MEMORY, None)
+    except (Exception, SystemExit) as error:
+        return told(Ending.RAISED, f"{type(error).__name__}: {error}")
+
+
+@contextlib.contextmanager
+def _ended_with_parent(requests: Connection) -> Iterator[None]:
+    """Meanwhile the system ends this process when the parent is gone, where it can.
+
+    The thread that looks for the parent has no turn while a library holds the interpreter's lock.
+    The parent says nothing during a unit: a signal (SIGIO, which ends a process) is its end.
+    """
+    try:
+        from fcntl import F_GETFL, F_SETFL, F_SETOWN, fcntl
+
+        before = fcntl(requests, F_GETFL)
+        fcntl(requests, F_SETOWN, os.getpid())
+        fcntl(requests, F_SETFL, before | os.O_ASYNC)
+    except (ImportError, AttributeError, OSError):
+        yield
+        return
+    try:
+        yield
+    finally:
+        fcntl(requests, F_SETFL, before)
 
 
 def _function(work: str) -> Callable[[Any, Mapping[str, bytes]], Any]:

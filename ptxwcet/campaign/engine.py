@@ -14,7 +14,7 @@ import logging
 import os
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from queue import Empty, Queue
 from typing import TYPE_CHECKING, Any
@@ -27,10 +27,12 @@ from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 if TYPE_CHECKING:
     from distributed import Client, Future
 
-CONNECT_SECONDS = 8.0
-"""How long a scheduler that does not answer is waited for."""
+CONNECT_SECONDS = 5.0
+"""How long a scheduler that does not answer is waited for, and one without workers at first."""
 WORKER_SECONDS = 30.0
 """How long a scheduler without workers is waited for."""
+ANSWER_SECONDS = 30.0
+"""How long a scheduler may take to answer a small question, or to hand over a result."""
 BATCH_SECONDS = 1.0
 """What a batch should take: far more than handing it out, and little to lose."""
 THREADS_A_SECOND = 100
@@ -38,6 +40,13 @@ THREADS_A_SECOND = 100
 MOST_BATCH = 1000
 _BATCHES_A_THREAD = 2
 _TICK_SECONDS = 0.5
+_SETTINGS = {
+    "distributed.admin.log-format": "%(message)s",
+    # files of megabytes go with their batches: nothing to warn of
+    "distributed.admin.large-graph-warning-threshold": "1 TiB",
+}
+_BROKEN = (Exception, asyncio.CancelledError)
+"""What a client raises whose scheduler is gone, or whose call was cancelled for that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +57,18 @@ class Cluster:
     name: str
 
     def threads(self) -> int:
-        """Units that can be under way at once; 0 without workers."""
-        return sum(self.client.nthreads().values())
+        """Units that can be under way at once; 0 without workers, or without a scheduler.
+
+        Raises PtxwcetError (PW822) if it does not answer.
+        """
+        try:
+            ask = self.client.scheduler.ncores
+            told = self.client.sync(ask, workers=None, callback_timeout=ANSWER_SECONDS)
+            return sum(told.values())
+        except TimeoutError:
+            raise _gone(f"the scheduler at {self.name} does not answer any more") from None
+        except _BROKEN:
+            return 0
 
 
 def chosen_cluster(
@@ -70,14 +89,21 @@ def embedded_cluster(workers: int) -> Iterator[Cluster]:
     import dask
     from distributed import Client, LocalCluster
 
-    settings = {"distributed.admin.log-format": "%(message)s"}
-    with dask.config.set(settings):
+    # Dask serves pages of its own, to everybody on the network if it is let
+    own_pages = "127.0.0.1:0"
+    settings = {
+        "distributed.scheduler.http.routes": [],
+        "distributed.worker.http.routes": [],
+        **_SETTINGS,
+    }
+    with _quiet(), dask.config.set(settings):
         local = LocalCluster(
             n_workers=1,
             threads_per_worker=workers,
             processes=False,
-            dashboard_address="127.0.0.1:0",  # Dask serves its routes somewhere, whatever is said
-            scheduler_kwargs={"dashboard": False},
+            dashboard_address=None,
+            scheduler_kwargs={"dashboard_address": own_pages},
+            worker_dashboard_address=own_pages,
             memory_limit=0,
             silence_logs=logging.CRITICAL,
         )
@@ -95,13 +121,45 @@ def connected_cluster(address: str) -> Iterator[Cluster]:
     Raises PtxwcetError: PW820 (nobody answers), PW821 (workers with another version), PW822 (there
     are no workers).
     """
+    import dask
+    import distributed  # noqa: F401  its loggers are there now
+
+    with _quiet(), dask.config.set(_SETTINGS):
+        client = _connected(address)
+        with client:
+            cluster = Cluster(client, address)
+            _await_workers(cluster)
+            _require_alike(cluster)
+            yield cluster
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """What Dask and its libraries log is not shown meanwhile: whoever calls says what matters."""
+    names = ("distributed", "tornado", "asyncio")
+    loggers = [
+        logging.getLogger(name)
+        for name in [*names, *logging.root.manager.loggerDict]
+        if name.partition(".")[0] in names
+    ]
+    before = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        for logger, level in zip(loggers, before, strict=True):
+            logger.setLevel(level)
+
+
+def _connected(address: str) -> Client:
+    """A client of the scheduler. Raises PtxwcetError (PW820)."""
     from distributed import Client
 
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)
     try:
         asyncio.run(_ask_who(address))
-        client = Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
-    except (OSError, ValueError, TypeError, ImportError, RuntimeError) as error:
+        return Client(address, timeout=ANSWER_SECONDS, set_as_default=False)
+    except _BROKEN as error:  # reading what another program says may raise anything
         reason = str(error).split("\n")[0] or "it takes the call, and says nothing"
         raise PtxwcetError(
             Diagnostic(
@@ -111,11 +169,6 @@ def connected_cluster(address: str) -> Iterator[Cluster]:
                 "--nthreads 1'; without --scheduler the cores of this computer do the work",
             )
         ) from None
-    with client:
-        cluster = Cluster(client, address)
-        _await_workers(cluster)
-        _require_alike(cluster)
-        yield cluster
 
 
 async def _ask_who(address: str) -> None:
@@ -135,7 +188,7 @@ async def _ask_who(address: str) -> None:
 
 def run_campaign(
     work: str, units: Iterator[Unit], cluster: Cluster, limits: Limits
-) -> Iterator[Result | None]:
+) -> Generator[Result | None, None, None]:
     """What comes of each unit, in the order in which they end; None now and then, as a tick.
 
     ``work`` is ``module:function``, called with the unit's payload and shared contents. Units are
@@ -161,7 +214,7 @@ class _Campaign:
         self._names = itertools.count()
         self._here = json.dumps(dict(describe_here()))
 
-    def results(self) -> Iterator[Result | None]:
+    def results(self) -> Generator[Result | None, None, None]:
         try:
             while True:
                 self._fill()
@@ -175,7 +228,7 @@ class _Campaign:
                     continue
                 yield from self._results_of(future)
         finally:
-            with contextlib.suppress(Exception):  # a scheduler that is gone
+            with contextlib.suppress(*_BROKEN):  # a scheduler that is gone
                 self._cluster.client.cancel(list(self._under_way))
 
     def _fill(self) -> None:
@@ -195,33 +248,44 @@ class _Campaign:
         shared = {name: data for unit in batch for name, data in unit.shared.items()}
         told = [(unit.number, unit.payload, list(unit.shared)) for unit in batch]
         name = f"ptxwcet-{next(self._names)}-{time.time_ns()}"
-        future = self._cluster.client.submit(
-            run_batch,
-            (self._here, self._work, self._limits.memory_mib, self._limits.seconds),
-            2 * self._wanted(),
-            told,
-            shared,
-            key=name,
-            pure=False,
-        )
+        head = (self._here, self._work, self._limits.memory_mib, self._limits.seconds)
+        try:
+            future = self._cluster.client.submit(
+                run_batch, head, 2 * self._wanted(), told, shared, key=name, pure=False
+            )
+        except _BROKEN as error:
+            raise self._lost(error) from None
         self._under_way[future] = batch
         future.add_done_callback(self._ended.put)
 
     def _results_of(self, future: Future) -> Iterator[Result]:
+        """The results of a batch that has ended; none if it has to be done again.
+
+        Raises PtxwcetError: PW821, PW822.
+        """
         from distributed.scheduler import KilledWorker
 
         batch = self._under_way.pop(future)
-        if future.status != "finished":
-            error = None if future.status in ("cancelled", "lost") else future.exception()
-            if not isinstance(error, KilledWorker):
-                raise self._lost(error)
+        try:
+            told = future.result(timeout=ANSWER_SECONDS)
+        except KilledWorker:
+            _require_alike(self._cluster)  # an older ptxwcet may die of what it does not know
             if len(batch) > 1:
                 self._again += reversed(batch)
                 return
             why = "each worker that had it died"
             yield Result(batch[0].number, Ending.DIED, None, why)
             return
-        told = future.result()
+        except TimeoutError as error:
+            # a worker that died when it was done, before its result was fetched
+            if not self._is_connected() or future.status == "error":
+                raise self._lost(error) from None
+            self._submit(batch)
+            return
+        except _BROKEN as error:
+            if future.status == "error":
+                _require_alike(self._cluster)  # what is not there cannot be called
+            raise self._lost(error) from None
         if isinstance(told, dict):
             raise _not_alike(told["address"], json.loads(told["here"]))
         self._without_workers = None
@@ -253,7 +317,9 @@ class _Campaign:
         return bool(self._cluster.client.status == "running")
 
     def _lost(self, error: BaseException | None) -> PtxwcetError:
-        what = "is gone" if error is None else f"failed: {type(error).__name__}: {error}"
+        is_gone = error is None or isinstance(error, asyncio.CancelledError)
+        is_gone = is_gone or not self._is_connected()
+        what = "is gone" if is_gone else f"failed: {type(error).__name__}: {error}"
         return _gone(f"the scheduler at {self._cluster.name} {what}")
 
     def _require_workers(self) -> None:
@@ -279,7 +345,8 @@ def run_batch(
     """What a worker does with a batch: its results, or what is installed here if that differs.
 
     When ``most_seconds`` are over, units that have not begun are left to another batch: a batch
-    that is larger than it seemed must not keep everybody waiting.
+    that is larger than it seemed must not keep everybody waiting. Raises CellsClosed (this process
+    ends).
     """
     end = time.monotonic() + most_seconds
     here, work, memory_mib, seconds = head
@@ -325,7 +392,16 @@ def _require_alike(cluster: Cluster) -> None:
                 return {"ptxwcet": "not installed"}
             return {"ptxwcet": VERSION}
 
-    for address, told in cluster.client.run(describe).items():
+    try:
+        asked = cluster.client.run(describe, on_error="return", callback_timeout=ANSWER_SECONDS)
+    except _BROKEN as error:
+        what = f"the workers at {cluster.name} do not answer: {type(error).__name__}: {error}"
+        raise _gone(what) from None
+    for address, told in asked.items():
+        if isinstance(told, OSError):  # a worker that has just died
+            continue
+        if isinstance(told, Exception):
+            told = {"ptxwcet": f"unknown ({type(told).__name__}: {told})"}
         if told != dict(describe_here()):
             raise _not_alike(address, told)
 

@@ -10,7 +10,7 @@ import json
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
@@ -18,10 +18,10 @@ from pathlib import Path
 from ptxwcet.campaign.engine import Cluster, run_campaign
 from ptxwcet.campaign.kernel_work import WORK, failure, kept_result, kernel_unit
 from ptxwcet.campaign.sweep_plan import PlannedUnit, SweepPlan
-from ptxwcet.campaign.tables import Row, write_tables
+from ptxwcet.campaign.tables import PARQUET, Row, write_tables
 from ptxwcet.campaign.work import Unit
 from ptxwcet.studies.inputs import ChangedFile, Inputs, KeyedRequest
-from ptxwcet.support.answer_store import AnswerStore, KeptEntry, KeptFailure
+from ptxwcet.support.answer_store import STORE, AnswerStore, KeptEntry, KeptFailure
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.whole_files import write_text
 
@@ -65,6 +65,7 @@ def run_sweep(
         if first:
             with cluster() as started:
                 run.work_on(started, chain(first, missing))
+        run.write()
         outcomes = write_tables(plan, folder, run.rows())
         return SweepResult(folder, outcomes, run.analysed)
 
@@ -77,43 +78,46 @@ class _Run:
         self._inputs = Inputs()
         self._under_way: dict[int, KeyedRequest] = {}
         self._keys: set[str] = set()  # of units under way: equal units are analysed once
+        self._failed: set[str] = set()  # in this run: nor are these tried again
         self._total = plan.count()
+        self._entries: list[KeptEntry | KeptFailure] = []  # that are not written yet
+        self._written = time.monotonic()
         self._done = 0
         self.analysed = 0
 
     def work_on(self, cluster: Cluster, units: Iterator[Unit]) -> None:
         """Has the units done, and keeps what comes of them."""
-        entries: list[KeptEntry | KeptFailure] = []
-        written = time.monotonic()
-        try:
-            for result in run_campaign(WORK, units, cluster, self._plan.limits):
-                if result is not None:
-                    keyed = self._under_way.pop(result.number)
-                    self._keys.discard(keyed.key)
-                    entries.append(kept_result(keyed, result))
-                    self._done += 1
-                    self.analysed += 1
-                if result is None or time.monotonic() - written > _WRITE_SECONDS:
-                    self._store.add(entries)
-                    entries.clear()
-                    written = time.monotonic()
-                    self._progress(self._done, self._total)
-        finally:
-            self._store.add(entries)
+        # closed here: while an exception is on its way, nobody else would before the cluster is
+        with closing(run_campaign(WORK, units, cluster, self._plan.limits)) as results:
+            try:
+                for result in results:
+                    if result is not None:
+                        keyed = self._under_way.pop(result.number)
+                        self._entries.append(kept_result(keyed, result))
+                        self._done += 1
+                        self.analysed += 1
+                    if result is None or time.monotonic() - self._written > _WRITE_SECONDS:
+                        self.write()
+                        self._progress(self._done, self._total)
+            finally:
+                self.write()
 
     def rows(self) -> Iterator[Row]:
         """The rows of the tables, in the plan's order."""
         for planned in self._plan.units():
             keyed = self._inputs.keyed(planned.request)
             kept = self._store.summary(keyed.key)
-            assert kept is not None, "each unit has been answered"
+            if kept is None:  # another program has changed the file meanwhile
+                message = f"the answer of unit {planned.index} is gone from '{self._store.path}'"
+                raise PtxwcetError(Diagnostic("PW825", message, help="--resume analyses it again"))
             yield Row(planned, keyed, *kept)
 
     def missing(self) -> Iterator[Unit]:
         """The units without an answer, in the plan's order; they are under way then."""
         for planned in self._plan.units():
             keyed = self._inputs.keyed(planned.request)
-            if keyed.key in self._keys or self._store.has_answer(keyed.key):
+            key = keyed.key
+            if key in self._keys or key in self._failed or self._store.has_answer(key):
                 self._done += 1
                 continue
             unit = self._unit(planned, keyed)
@@ -128,9 +132,20 @@ class _Run:
             return kernel_unit(planned.index, keyed, self._inputs.supplied(keyed))
         except ChangedFile as changed:
             why = f"{changed} has changed or is gone since the plan was read"
-            self._store.add([failure(keyed, "PW804", why)])
+            self._keys.add(keyed.key)
+            self._entries.append(failure(keyed, "PW804", why))
             self._done += 1
             return None
+
+    def write(self) -> None:
+        """Writes what has come of units, which are under way until then."""
+        self._store.add(self._entries)
+        for entry in self._entries:
+            self._keys.discard(entry.key)
+            if isinstance(entry, KeptFailure):
+                self._failed.add(entry.key)
+        self._entries.clear()
+        self._written = time.monotonic()
 
 
 def _claim_folder(folder: Path, plan: SweepPlan, *, resume: bool) -> None:
@@ -139,15 +154,15 @@ def _claim_folder(folder: Path, plan: SweepPlan, *, resume: bool) -> None:
     try:
         held = json.loads(mark.read_text(encoding="utf-8"))["sha256"]
     except FileNotFoundError:
-        if folder.is_dir() and any(folder.iterdir()):
+        if _holds_files(folder):
             raise _not_ours(f"folder '{folder}' holds other files", "name another folder") from None
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         raise _not_ours(f"cannot read '{mark}'", "name another folder") from None
     else:
         if held != plan.sha256:
             remedy = "name another folder, and this one with --cache to use its answers"
             raise _not_ours(f"folder '{folder}' holds results of another plan", remedy)
-        if not resume:
+        if not resume and _has_results(folder):
             remedy = "--resume goes on with it, and analyses what has changed"
             raise _not_ours(f"folder '{folder}' holds results of this plan", remedy)
     try:
@@ -156,6 +171,24 @@ def _claim_folder(folder: Path, plan: SweepPlan, *, resume: bool) -> None:
         raise _not_ours(f"cannot make folder '{folder}': {error.strerror}", None) from None
     name = Path(plan.path).name
     write_text(mark, json.dumps({"plan": name, "sha256": plan.sha256}) + "\n", "PW823")
+
+
+def _holds_files(folder: Path) -> bool:
+    """Whether a folder is there and not empty. Raises PtxwcetError (PW823)."""
+    try:
+        return folder.is_dir() and any(folder.iterdir())
+    except OSError as error:
+        raise _not_ours(f"cannot read folder '{folder}': {error.strerror}", None) from None
+
+
+def _has_results(folder: Path) -> bool:
+    """Whether a run kept anything in a folder: one whose cluster was not there did not."""
+    if (folder / PARQUET).exists():
+        return True
+    if not (folder / STORE).exists():
+        return False
+    with AnswerStore(folder) as store:
+        return not store.is_empty()
 
 
 def _not_ours(message: str, remedy: str | None) -> PtxwcetError:

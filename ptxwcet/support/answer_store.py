@@ -79,11 +79,18 @@ class AnswerStore:
     def __exit__(self, *_: object) -> None:
         self._base.close()
 
-    def has_answer(self, key: str) -> bool:
-        """Whether there is an answer."""
+    def is_empty(self) -> bool:
+        """Whether there is neither an answer nor a failure."""
         with self._told():
-            asked = self._base.execute("SELECT 1 FROM answers WHERE key = ?", (key,))
-            return asked.fetchone() is not None
+            asked = "SELECT 1 FROM answers UNION ALL SELECT 1 FROM failures LIMIT 1"
+            return self._base.execute(asked).fetchone() is None
+
+    def has_answer(self, key: str) -> bool:
+        """Whether there is an answer, whose row can be read."""
+        with self._told():
+            asked = self._base.execute("SELECT summary FROM answers WHERE key = ?", (key,))
+            kept = asked.fetchone()
+        return kept is not None and _row(kept[0]) is not None
 
     def answer(self, key: str) -> Any:
         """The whole answer as plain data, None if there is none that can be read."""
@@ -105,7 +112,8 @@ class AnswerStore:
             if kept is None:
                 asked = "SELECT summary, NULL FROM failures WHERE key = ?"
                 kept = self._base.execute(asked, (key,)).fetchone()
-        return None if kept is None else (json.loads(kept[0]), kept[1])
+        row = None if kept is None else _row(kept[0])
+        return None if row is None else (row, kept[1])
 
     def add(self, entries: Iterable[KeptEntry | KeptFailure]) -> None:
         """Writes answers and failures, all of them or none."""
@@ -131,3 +139,11 @@ class AnswerStore:
             message = f"cannot use the answers kept in '{self.path}': {reason}"
             remedy = "name another folder, or delete the file: what it has is analysed anew"
             raise PtxwcetError(Diagnostic("PW825", message, help=remedy)) from None
+
+
+def _row(text: object) -> Any:
+    """The row of an entry, None if it cannot be read."""
+    try:
+        return json.loads(text) if isinstance(text, str) else None
+    except (ValueError, RecursionError):
+        return None

@@ -170,7 +170,7 @@ def _claim_folder(folder: Path, plan: SweepPlan, *, resume: bool) -> None:
     except OSError as error:
         raise _not_ours(f"cannot make folder '{folder}': {error.strerror}", None) from None
     name = Path(plan.path).name
-    write_text(mark, json.dumps({"plan": name, "sha256": plan.sha256}) + "\n", "PW823")
+    write_text(mark, json.dumps({"plan": name, "sha256": plan.sha256}) + "\n", "PW233")
 
 
 def _holds_files(folder: Path) -> bool:

@@ -61,7 +61,7 @@ class Row:
 def write_tables(plan: SweepPlan, folder: Path, rows: Iterator[Row]) -> Counter[str]:
     """Writes the tables into a folder, each whole or not at all; how many units ended how.
 
-    Raises PtxwcetError (PW823). Cost: linear; 10,000 rows are held at once.
+    Raises PtxwcetError (PW233). Cost: linear; 10,000 rows are held at once.
     """
     # here: these libraries are an extra
     import pyarrow as arrow
@@ -87,7 +87,7 @@ def write_tables(plan: SweepPlan, folder: Path, rows: Iterator[Row]) -> Counter[
     outcomes: Counter[str] = Counter()
     with ExitStack() as stack:
         whole = {
-            name: stack.enter_context(whole_file(folder / name, "PW823"))
+            name: stack.enter_context(whole_file(folder / name, "PW233"))
             for name in (PARQUET, CSV, EFFORT)
         }
         table = stack.enter_context(_text(whole[CSV]))

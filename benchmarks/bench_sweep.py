@@ -3,8 +3,8 @@
     python benchmarks/bench_sweep.py            # all parts, some minutes on two cores
     python benchmarks/bench_sweep.py overhead   # one of: overhead, memory, planning, feeding
 
-``overhead``: units of 0.2 s of pure computation with one and two workers, against a loop without an
-engine in as many processes. ``memory``: a cell over 10,000 units. ``planning``: a plan of 100,000
+``overhead``: units of 0.2 s of pure computation with one and two workers, against the time that the
+units themselves take. ``memory``: a cell over 10,000 units. ``planning``: a plan of 100,000
 units, counted, keyed and looked up, and the memory of that. ``feeding``: what the client does for a
 unit: it sets how many workers it can keep busy (``benchmarks/many_workers.py``).
 """
@@ -19,7 +19,6 @@ import time
 import tracemalloc
 from collections.abc import Callable, Iterator
 from itertools import islice
-from multiprocessing import get_context
 from pathlib import Path
 from typing import TypeVar
 
@@ -67,32 +66,26 @@ def turns_of(seconds: float) -> int:
     return int(1_000_000 * seconds / (time.perf_counter() - begin))
 
 
-def _spin_alone(turns: int) -> int:
-    return spin(turns, None)
-
-
-def overhead(units: int = 200, repeats: int = 3) -> None:
-    """Seconds of the engine over those of a bare loop, for equal units, in one run."""
+def overhead(units: int = 120, repeats: int = 3) -> None:
+    """What the engine adds: its seconds, times the workers, over those of the units themselves."""
     turns = turns_of(UNIT_SECONDS)
     for workers in (1, 2):
-        with embedded_cluster(workers) as cluster, get_context("fork").Pool(workers) as pool:
+        with embedded_cluster(workers) as cluster:
             warm = [Unit(number, 1, {}) for number in range(4 * workers)]
             list(run_campaign(SPIN, iter(warm), cluster, Limits()))
-            ratios = []
+            shares = []
             for _ in range(repeats):
-                begin = time.perf_counter()
-                pool.map(_spin_alone, [turns] * units, chunksize=5)
-                bare = time.perf_counter() - begin
-                begin = time.perf_counter()
+                begin, used = time.perf_counter(), time.process_time()
                 made = (Unit(number, turns, {}) for number in range(units))
-                done = sum(one is not None for one in run_campaign(SPIN, made, cluster, Limits()))
-                assert done == units
-                engine = time.perf_counter() - begin
-                ratios.append(engine / bare)
+                ended = [one for one in run_campaign(SPIN, made, cluster, Limits()) if one]
+                seconds = time.perf_counter() - begin
+                used = time.process_time() - used
+                own = sum(one.seconds for one in ended)
+                shares.append(seconds * workers / own - 1)
             print(
-                f"{workers} workers: {units / engine:.2f} units/s of "
-                f"{bare * workers / units:.3f} s; engine / bare loop: "
-                f"{', '.join(f'{ratio:.3f}' for ratio in ratios)}",
+                f"{workers} workers: {units / seconds:.2f} units/s of {own / units:.3f} s; the "
+                f"engine adds {', '.join(f'{share:.1%}' for share in shares)}, "
+                f"{used / units * 1e3:.1f} ms of processor time a unit",
                 flush=True,
             )
 

@@ -65,10 +65,14 @@ def any_value(parameter: click.Parameter, folder: Path) -> str:
 
 
 def least_words(command: click.Command, folder: Path, without: set[str]) -> list[str]:
-    """What a command cannot do without, but for the parameters named in ``without``."""
+    """What a command cannot do without, but for the parameters named in ``without``.
+
+    A file that it reads unless another is named is not there.
+    """
     words = []
     for parameter in command.params:
-        if parameter.required and parameter.name not in without:
+        is_read = isinstance(parameter, click.Argument) and is_input(parameter)
+        if (parameter.required or is_read) and parameter.name not in without:
             words += words_for(parameter, any_value(parameter, folder))
     return words
 

@@ -12,7 +12,7 @@ import click
 from ptxwcet.cli import options
 from ptxwcet.cli.command import Command
 from ptxwcet.cli.output import echo, json_text
-from ptxwcet.cli.paths import InputFile
+from ptxwcet.cli.paths import InputFile, OutputFolder
 from ptxwcet.cli.progress import ProgressLine
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError, render_all
 from ptxwcet.support.whole_files import write_text
@@ -67,7 +67,7 @@ _MOST_SHOWN = 10
     "-o",
     "--output",
     "folder",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=OutputFolder(".json", ".ptx", ".txt", ".sqlite"),
     default="attack",
     show_default=True,
     help="Folder of summary and witnesses; made if it is not there.",

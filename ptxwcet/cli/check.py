@@ -10,7 +10,7 @@ import click
 from ptxwcet.cli import options
 from ptxwcet.cli.command import Command
 from ptxwcet.cli.output import echo, echo_json, is_quiet
-from ptxwcet.cli.paths import PlanInput
+from ptxwcet.cli.paths import KEPT_ANSWERS, PlanInput
 from ptxwcet.cli.progress import ProgressLine
 from ptxwcet.report.check_github import github_commands
 from ptxwcet.report.check_junit import junit_xml
@@ -31,7 +31,7 @@ _MOST_WORKERS = 1024
 )
 @click.option(
     "--cache",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=KEPT_ANSWERS,
     metavar="FOLDER",
     help="Keep answers there, and take those that are kept: what did not change is not analysed.",
 )

@@ -8,7 +8,7 @@ import click
 
 from ptxwcet.cli.command import Command
 from ptxwcet.cli.output import echo
-from ptxwcet.cli.paths import PlanInput
+from ptxwcet.cli.paths import KEPT_ANSWERS, OutputFolder, PlanInput
 from ptxwcet.cli.progress import ProgressLine
 
 MOST_WORKERS = 1024
@@ -24,7 +24,7 @@ MOST_WORKERS = 1024
     "-o",
     "--output",
     "folder",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=OutputFolder(".parquet", ".csv", ".json", ".sqlite"),
     default="sweep",
     show_default=True,
     help="Folder of the results; made if it is not there.",
@@ -44,7 +44,7 @@ MOST_WORKERS = 1024
 )
 @click.option(
     "--cache",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=KEPT_ANSWERS,
     help="Folder of kept answers, as of ptxwcet check --cache.  [default: the output folder]",
 )
 def sweep(

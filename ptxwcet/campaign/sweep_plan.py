@@ -75,7 +75,8 @@ class SweepPlan:
 
     ``columns`` are the named axes of all tables, then ``param.NAME`` for each parameter, then
     ``set.KEY`` and ``loop.NAME`` for other keys that list several values, or that tables do not
-    say alike, as they are first written; the values of ``integer_columns`` are all integers of 64 bits, or None.
+    say alike, as they are first written; the values of ``integer_columns`` are all integers of 64
+    bits, or None.
     """
 
     path: str

@@ -224,3 +224,15 @@ def test_large_parameters_are_read_back(project: Path) -> None:
     for name in ("param.n", "param.m"):
         assert from_csv.columns[name].values == from_parquet.columns[name].values
         assert (from_csv.columns[name].codes == from_parquet.columns[name].codes).all()
+
+
+def test_a_bound_that_no_column_holds_is_a_row(project: Path) -> None:
+    plan = '[[sweep]]\nfiles = "loops.ptx"\nkernels = "loop_shifted"\nblock = "1024"\n'
+    plan += 'grid = ["1", "2147483647x65535x65535"]\n'
+    (project / "sweep.toml").write_text(plan)
+    shutil.copy(SAMPLES / "loops.ptx", project)
+    assert "2 units: 1 bounded, 1 refused, 0 failed" in swept()
+    fits, large = rows_of()
+    assert (large["code"], large["cycles"], large["launch_cycles"]) == ("PW805", "", "")
+    assert large["block_cycles"] == fits["block_cycles"] != ""
+    assert "is too large for a table" in large["message"]

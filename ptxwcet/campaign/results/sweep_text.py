@@ -141,7 +141,7 @@ def _machine(machine: MachineRanking, report: SweepReport) -> Iterator[str]:
         if ranking.assumptions:
             yield f"  assumed  {', '.join(ranking.assumptions)}"
     if len(machine.rankings) > 1:
-        yield "  Bounds of different guarantee, of launches and blocks, or for one policy and for all,"
+        yield "  Bounds of different guarantee, of launches and blocks, for one policy and for all,"
         yield "  are not ranked together."
 
 

@@ -169,4 +169,4 @@ sms = [1, 2]
         clock = {"titan-v": 1455e6, "orin-ecrts2025-16sm": 930e6}[row["machine"]]
         if row["cycles"]:
             assert float(row["seconds"]) == pytest.approx(int(row["cycles"]) / clock, rel=1e-12)
-    assert len(seen) > 10
+    assert len(seen) >= 8

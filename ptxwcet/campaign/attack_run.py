@@ -37,6 +37,8 @@ LIMITS = Limits(memory_mib=4096, seconds=1800)
 """Of a unit. Effort is bounded in steps: what takes more is a finding. Shrinking takes minutes."""
 MOST_WITNESSES = 100
 """Witnesses that a report names; all are counted, and all are saved."""
+_MOST_GAP = 5_000
+"""Units in turn that may be under way at once, so that a run that is stopped has none of them."""
 _PLAN = "plan.json"
 _WITNESSES = "witnesses"
 _FINDINGS = {
@@ -127,9 +129,10 @@ class _Run:
         """The units that are not kept, in the order of seeds; they are under way then."""
         turns = itertools.count() if self._plan.units is None else range(self._plan.units)
         numbers = itertools.count()
+        kept = self._kept_turns() if self._plan.units is None else 0
         for turn in turns:
             for attack in self._plan.attacks:
-                if self._plan.units is None and self._part() >= 1:
+                if self._plan.units is None and turn >= kept and self._part() >= 1:
                     return
                 number, seed = next(numbers), self._plan.first_seed + turn
                 self._reached[attack.name] = turn + 1
@@ -139,10 +142,28 @@ class _Run:
                 self._under_way[number] = (attack, seed)
                 yield self._plan.unit(number, attack, seed)
 
+    def _kept_turns(self) -> int:
+        """The turns up to the last of which anything is kept: none is left out of a summary.
+
+        A run that was stopped has left gaps among its last units, and may have found something
+        beyond them. Cost: about 0.1 ms for each attack and turn.
+        """
+        turns = turn = 0
+        while turn < turns + _MOST_GAP and not self._store.is_empty():
+            seed = self._plan.first_seed + turn
+            keys = [self._plan.key(attack, seed) for attack in self._plan.attacks]
+            turn += 1
+            if any(self._store.summary(key) is not None for key in keys):
+                turns = turn
+        return turns
+
     def work_on(self, cluster: Cluster, units: Iterator[Unit]) -> None:
         """Has the units done, and keeps what comes of them."""
         self._begin = time.monotonic()
-        for result in run_campaign(WORK, units, cluster, LIMITS):
+        file = self._plan.file
+        # a process that has imported what the file was before is none for what it is now
+        work = WORK if file is None else f"{WORK}#{file.sha256}"
+        for result in run_campaign(work, units, cluster, LIMITS):
             if result is not None:
                 attack, seed = self._under_way.pop(result.number)
                 self._keep(attack, seed, result)

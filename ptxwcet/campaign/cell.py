@@ -85,7 +85,10 @@ _busy = _Busy()
 
 
 class Cell:
-    """A child process that calls one function, ``module:function``, with one unit after another."""
+    """A child process that calls one function, ``module:function``, with one unit after another.
+
+    What stands behind a ``#`` of ``work`` tells cells of one function apart.
+    """
 
     def __init__(self, work: str, limits: Limits) -> None:
         self.work, self.limits = work, limits

@@ -90,7 +90,7 @@ def _ended_with_parent(requests: Connection) -> Iterator[None]:
 
 
 def _function(work: str) -> Callable[[Any, Mapping[str, bytes]], Any]:
-    module, _, name = work.partition(":")
+    module, _, name = work.partition("#")[0].partition(":")
     function: Callable[[Any, Mapping[str, bytes]], Any]
     function = getattr(importlib.import_module(module), name)
     return function

@@ -74,8 +74,9 @@ class SweepPlan:
     """A plan without mistakes. Its units are made when they are asked for, in the plan's order.
 
     ``columns`` are the named axes of all tables, then ``param.NAME`` for each parameter, then
-    ``set.KEY`` and ``loop.NAME`` for other keys that list several values, as they are first
-    written; the values of ``integer_columns`` are all integers of 64 bits, or None.
+    ``set.KEY`` and ``loop.NAME`` for other keys that list several values, or that tables do not
+    say alike, as they are first written; the values of ``integer_columns`` are all integers of 64
+    bits, or None.
     """
 
     path: str
@@ -192,9 +193,27 @@ class _Reader:
 
 def _columns(tables: Sequence[SweepTable]) -> tuple[str, ...]:
     axes = dict.fromkeys(name for table in tables for name in table.axes)
-    listed = [name for table in tables for name, _ in table.listed_columns()]
-    kinds = (one for kind in _LISTED for one in listed if one.startswith(kind))
+    named: dict[str, list[Choice]] = {}
+    for table in tables:
+        for name, choice in table.named_choices():
+            named.setdefault(name, []).append(choice)
+    shown = [
+        name
+        for name, choices in named.items()
+        if name.startswith("param.") or not _are_alike(choices, len(tables))
+    ]
+    kinds = (one for kind in _LISTED for one in shown if one.startswith(kind))
     return tuple(dict.fromkeys((*axes, *kinds)))
+
+
+def _are_alike(choices: Sequence[Choice], tables: int) -> bool:
+    """Whether a key says the same in all units, as far as the axes do not tell."""
+    first = choices[0].elements
+    return (
+        len(choices) == tables
+        and len(first) == 1
+        and all(list(choice.elements) == list(first) for choice in choices)
+    )
 
 
 def _integer_columns(tables: Sequence[SweepTable], columns: Sequence[str]) -> frozenset[str]:
@@ -202,7 +221,7 @@ def _integer_columns(tables: Sequence[SweepTable], columns: Sequence[str]) -> fr
     texts: set[str] = set()
     for table in tables:
         texts |= {name for name, values in table.axes.items() if not _are_integers(values)}
-        for name, choice in table.listed_columns():
+        for name, choice in table.named_choices():
             if not _gives_integers(choice, table.axes):
                 texts.add(name)
     return frozenset(columns) - texts

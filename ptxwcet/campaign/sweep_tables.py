@@ -197,36 +197,34 @@ class SweepTable:
                 for kernel in _kernels(path, launch, names, sources):
                     yield path, launch, kernel
 
-    def listed_columns(self) -> Iterator[tuple[str, Choice]]:
-        """The columns that tell units apart besides the axes: parameters, and keys with lists.
+    def named_choices(self) -> Iterator[tuple[str, Choice]]:
+        """What may tell units apart besides the axes, by the name of its column.
 
-        ``param.NAME`` for each parameter; ``set.KEY`` and ``loop.NAME`` for what has several
-        values, and no column that all results have.
+        ``param.NAME``, ``set.KEY`` and ``loop.NAME``; not what has a column in all results.
         """
         for name, choice in self.parameters.items():
             yield f"param.{name}", choice
         for key, choice in {**self.choices, "launch": self.launches}.items():
-            if len(choice.elements) > 1 and key not in SIZES:
+            if choice.elements and key not in SIZES:
                 yield f"set.{key}", choice
         for name, choice in self.loop_bounds.items():
-            if len(choice.elements) > 1:
-                yield f"loop.{name}", choice
+            yield f"loop.{name}", choice
 
-    def _listed(self, launch: str | None, keys: Mapping[str, Any]) -> dict[str, int | str]:
-        """The values of a unit in these columns: what is no integer is a text."""
+    def _named(self, launch: str | None, keys: Mapping[str, Any]) -> dict[str, int | str]:
+        """The values of a unit under these names: what is no integer is a text."""
         held = {
             **{f"param.{name}": value for name, value in keys["params"].items()},
             **{f"set.{key}": value for key, value in keys.items()},
             **{f"loop.{name}": value for name, value in keys["loop_bounds"].items()},
             "set.launch": launch,
         }
-        values = {name: held[name] for name, _ in self.listed_columns()}
+        values = {name: held[name] for name, _ in self.named_choices()}
         return {
             name: value if isinstance(value, int) else str(value) for name, value in values.items()
         }
 
     def requests(self, sources: Sources) -> Iterator[tuple[Request, dict[str, int | str]]]:
-        """The units in order: each request, with the values of axes and ``param.`` parameters.
+        """The units in order: each request, with the values of axes and of named_choices.
 
         Nothing is held but one combination of axes. Cost of a unit: linear in the keys.
         """
@@ -255,7 +253,7 @@ class SweepTable:
                     request = _request(subject, keys, sources.folder, machine, latency)
                     if policy is not None:
                         request = replace(request, method=method, policy=policy)
-                    yield request, values | self._listed(subject[1], keys)
+                    yield request, values | self._named(subject[1], keys)
 
 
 def _kernels(

@@ -93,7 +93,7 @@ def write_tables(plan: SweepPlan, folder: Path, rows: Iterator[Row]) -> Counter[
         table = stack.enter_context(_text(whole[CSV]))
         effort = stack.enter_context(_text(whole[EFFORT]))
         writer = stack.enter_context(parquet.ParquetWriter(whole[PARQUET], schema))
-        lines, times = (csv.writer(one, lineterminator="\n") for one in (table, effort))
+        lines, times = (csv.writer(_Lines(one)) for one in (table, effort))
         lines.writerow(columns)
         times.writerow(("unit", "analysis_seconds"))
         while part := list(islice(rows, _ROWS)):
@@ -117,6 +117,21 @@ def write_tables(plan: SweepPlan, folder: Path, rows: Iterator[Row]) -> Counter[
     return outcomes
 
 
+class _Lines:
+    """Takes the rows of a ``csv.writer``, and ends each with a line feed alone.
+
+    The writer of Python 3.11 quotes a carriage return only if its own lines end with one: without
+    the quotes a name that holds one would be two rows.
+    """
+
+    def __init__(self, file: IO[str]) -> None:
+        self._file = file
+
+    def write(self, line: str) -> int:
+        """Writes one row."""
+        return self._file.write(line.removesuffix("\r\n") + "\n")
+
+
 @contextmanager
 def _text(file: IO[bytes]) -> Iterator[io.TextIOWrapper]:
     """A file to write text to; it stays open."""
@@ -126,7 +141,10 @@ def _text(file: IO[bytes]) -> Iterator[io.TextIOWrapper]:
 
 
 def _as_text(value: object) -> str | None:
-    """A value of a column of texts; what UTF-8 cannot hold (of a file's name) as its number."""
-    if value is None:
+    """A value of a column of texts; what UTF-8 cannot hold (of a file's name) as its number.
+
+    An empty text is none: CSV cannot tell them apart.
+    """
+    if value is None or value == "":
         return None
     return str(value).encode("utf-8", "backslashreplace").decode()

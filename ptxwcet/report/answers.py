@@ -21,6 +21,8 @@ from ptxwcet.support.answer_store import KeptEntry, pack
 from ptxwcet.support.demangling import readable_names
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError, internal_error
 
+_MOST_CYCLES = (1 << 63) - 1
+"""Largest number that a column of a table holds."""
 _PASSING = frozenset(("PW901", "PW902"))  # of a run, not of its input
 
 
@@ -167,7 +169,13 @@ def summarise(request: Request, kept: KeptAnswer) -> Summary:
         guarantee = max((answer.guarantee, launch.guarantee), key=lambda one: Guarantee(one).rank)
         keys |= {one.key for one in launch.assumptions}
     else:
-        unbounded = (_size(answer.grid), "refused")
+        cycles, guarantee = 0, answer.guarantee
+    unbounded = (None if answer.grid is None else _size(answer.grid), "refused")
+    if max(block, cycles) > _MOST_CYCLES:
+        why = f"{whose(request)}: a bound of {max(block, cycles):,} cycles is too large for a table"
+        least = block if block <= _MOST_CYCLES else None
+        return Summary(*head, *unbounded, block_cycles=least, code="PW805", message=why)
+    if answer.grid is not None and launch is None:
         why = answer.launch_not_bounded
         return Summary(*head, *unbounded, block_cycles=block, code="PW800", message=why)
     return Summary(

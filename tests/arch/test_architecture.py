@@ -84,7 +84,7 @@ LIBRARIES = {
 # Lines of Python. Whoever raises one says why in the commit.
 MOST_LINES = {
     "bounds": 2_180,
-    "campaign.results": 1_900,
+    "campaign.results": 2_000,
     "campaign": 4_000,
     "cli": 5_200,
     "compose": 1_375,

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import nullcontext
 from pathlib import Path
 
 import jsonschema
@@ -17,7 +19,9 @@ from programs import run_program
 
 import ptxwcet.campaign.attacks as package
 from ptxwcet.campaign.attack_file import read_attack_file
+from ptxwcet.campaign.attack_run import AttackPlan, run_attacks
 from ptxwcet.campaign.attacks import ATTACKS, Attack, Seen
+from ptxwcet.campaign.engine import embedded_cluster
 from ptxwcet.report.schema import schema_of
 
 BROKEN = ROOT / "tests" / "support" / "broken_attacks.py"
@@ -120,6 +124,44 @@ def test_seconds_end_a_run(tmp_path: Path, quick: Path) -> None:
     row = json.loads((tmp_path / "o/attack.json").read_text())["attacks"][0]
     assert row["units"] == row["cases"] >= 1
     assert row["runs"] == sum(range(1, row["units"] + 1))  # seeds without a gap
+
+
+def test_what_was_found_beyond_a_gap_is_told(tmp_path: Path, quick: Path) -> None:
+    """A run that is stopped leaves gaps; one that goes on for no time still tells all."""
+    words = ("attack", "quick", "--attacks", quick, "-o", tmp_path / "o", "--workers", 1)
+    assert run_program(*words, "--units", 25).code == 1
+    file = read_attack_file(quick)
+    plan = AttackPlan(file.attacks[:1], file)
+    with sqlite3.connect(tmp_path / "o" / "answers.sqlite") as store:
+        for seed in (3, 9, 11):
+            key = plan.key(plan.attacks[0], seed)
+            gone = store.execute("DELETE FROM answers WHERE key = ?", (key,))
+            assert gone.rowcount == 1
+    ended = run_program(*words, "--seconds", 0, "--resume")
+    assert "seeds 1 to 25: 25 cases, 50 runs, 2 violations" in ended.out
+    assert ended.code == 1
+
+
+def test_a_changed_source_is_imported_anew(tmp_path: Path) -> None:
+    """Also where the processes of an earlier run are still there, as on a worker of a cluster."""
+    (tmp_path / "oracle.py").write_text("CASES = 1\n")
+    file = tmp_path / "attacks_of_oracle.py"
+    file.write_text(
+        "import sys\nsys.path.insert(0, __file__.rpartition('/')[0])\n"
+        "from oracle import CASES\n"
+        "from ptxwcet.campaign.attacks import Attack, Seen\n"
+        "ATTACKS = (Attack('counted', 'nothing', lambda seed: Seen(CASES)),)\n"
+        "SOURCES = ('oracle.py',)\n"
+    )
+    cases = []
+    with embedded_cluster(1) as cluster:
+        for number in (1, 22):
+            (tmp_path / "oracle.py").write_text(f"CASES = {number}\n")
+            read = read_attack_file(file)
+            plan = AttackPlan(read.attacks, read, 1, 1)
+            report = run_attacks(plan, tmp_path / "o", lambda: nullcontext(cluster), resume=True)
+            cases.append(report.attacks[0].cases)
+    assert cases == [1, 22]
 
 
 def test_what_ends_a_unit(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import shutil
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from programs import run_program
 
 import ptxwcet
 from ptxwcet.campaign import engine
+from ptxwcet.campaign.results.results_file import read_results
 from ptxwcet.campaign.tables import CSV, EFFORT, PARQUET
 from ptxwcet.report import cached_answers
 
@@ -183,3 +185,54 @@ def test_the_committed_sample_is_what_is_found(tmp_path: Path) -> None:
             del old[name], new[name]
         new["file"] = "samples/" + Path(new["file"]).name
         assert old == new
+
+
+ODD = ("a,b", 'c"d', "e\rf", "g\nh", "i\r\nj", " k ", "l\u2028m", "'n", "\N{SNOWMAN}", "7", "007")
+
+
+def test_odd_texts_are_the_same_in_both_tables(project: Path) -> None:
+    texts = ", ".join(json.dumps(text) for text in ODD)
+    numbers = "9223372036854775807, 9223372036854775808, 18446744073709551615, -0.0, 1e300"
+    plan = f"""
+[[sweep]]
+files = "saxpy.ptx"
+block = "64"
+params = {{ N = [{numbers}], odd = "{{t}}" }}
+[sweep.axes]
+t = [{texts}]
+"""
+    (project / "sweep.toml").write_text(plan, encoding="utf-8")
+    (project / "saxpy.ptx").write_text("no kernel")  # refused at once, without a name
+    swept()
+    table = pyarrow.parquet.read_table(Path("out") / PARQUET).to_pylist()
+    rows = rows_of()
+    assert len(rows) == len(table) == 5 * len(ODD)
+    for row, whole in zip(rows, table, strict=True):
+        assert row == {name: "" if one is None else str(one) for name, one in whole.items()}
+    assert list(dict.fromkeys(row["t"] for row in rows)) == list(ODD)
+    from_csv, from_parquet = (read_results(str(Path("out") / name)) for name in (CSV, PARQUET))
+    for name, column in from_parquet.columns.items():
+        assert from_csv.columns[name].values == column.values
+        assert (from_csv.columns[name].codes == column.codes).all()
+
+
+def test_large_parameters_are_read_back(project: Path) -> None:
+    plan = PLAN.replace("n = [100, 200]", 'n = [1, 9223372036854775808], m = ["7", "007"]')
+    (project / "sweep.toml").write_text(plan)
+    swept()
+    from_csv, from_parquet = (read_results(str(Path("out") / name)) for name in (CSV, PARQUET))
+    for name in ("param.n", "param.m"):
+        assert from_csv.columns[name].values == from_parquet.columns[name].values
+        assert (from_csv.columns[name].codes == from_parquet.columns[name].codes).all()
+
+
+def test_a_bound_that_no_column_holds_is_a_row(project: Path) -> None:
+    plan = '[[sweep]]\nfiles = "loops.ptx"\nkernels = "loop_shifted"\nblock = "1024"\n'
+    plan += 'grid = ["1", "2147483647x65535x65535"]\n'
+    (project / "sweep.toml").write_text(plan)
+    shutil.copy(SAMPLES / "loops.ptx", project)
+    assert "2 units: 1 bounded, 1 refused, 0 failed" in swept()
+    fits, large = rows_of()
+    assert (large["code"], large["cycles"], large["launch_cycles"]) == ("PW805", "", "")
+    assert large["block_cycles"] == fits["block_cycles"] != ""
+    assert "is too large for a table" in large["message"]

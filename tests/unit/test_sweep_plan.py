@@ -267,6 +267,21 @@ def test_every_key_with_several_values_is_a_column(folder: Path) -> None:
     assert len(set(units)) == plan.count() == 16
 
 
+def test_what_tables_do_not_say_alike_is_a_column(folder: Path) -> None:
+    one = ONE + "block = 32\nsms = 4\nregisters = 16\nloop_bounds = { a = 3, b = 1 }\n"
+    other = ONE + 'block = 32\nsms = 4\nregisters = "{2 * r}"\nloop_bounds = { a = 4 }\n'
+    third = ONE + "block = 32\nsms = 4\nregisters = [16, 32]\nloop_bounds = { a = 3, b = 1 }\n"
+    plan = plan_of(folder, one + other + AXES + "r = [8, 16]\n" + third)
+    assert plan.columns == ("r", "set.registers", "loop.a", "loop.b")
+    assert [unit.values for unit in plan.units()] == [
+        *((None, 16, 3, 1), (8, 16, 4, None), (16, 32, 4, None)),
+        *((None, 16, 3, 1), (None, 32, 3, 1)),
+    ]
+    assert plan.integer_columns == set(plan.columns)
+    two = plan_of(folder, one + ONE + "block = 32\nregisters = 16\n")
+    assert two.columns == ("set.sms", "loop.a", "loop.b")
+
+
 def test_files_are_parsed_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[str] = []
 

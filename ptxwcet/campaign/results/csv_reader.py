@@ -52,7 +52,8 @@ class _Encoded:
 def read_csv(data: bytes) -> RawColumns:
     """The columns of a CSV file. Raises NotResults.
 
-    A column of the plan is one of integers if all its values are. Cost: linear.
+    A column of the plan is one of integers of 64 bits if all its values are, as they are written
+    (``007`` is a text, as in Parquet: it is not ``7``). Cost: linear.
     """
     rows = _rows(data)
     header = tuple(next(rows, ()))
@@ -75,7 +76,7 @@ def read_csv(data: bytes) -> RawColumns:
         encoded[name] = (list(done[name][0]), done[name][1])
     for name in plan_columns:
         values, codes = done[name]
-        are_integers = all(map(_INTEGER.fullmatch, values))
+        are_integers = all(map(_is_integer, values))
         encoded[name] = (list(_integers(name, values) if are_integers else values), codes)
     latencies, codes = done["memory_latency"]
     encoded["memory_latency"] = (list(_integers("memory_latency", latencies)), codes)
@@ -103,6 +104,13 @@ def _rows(data: bytes) -> Iterator[list[str]]:
         raise NotResults("it is neither Parquet nor text in UTF-8") from None
     except csv.Error as error:
         raise NotResults(f"line {reader.line_num}: {error}") from None
+
+
+def _is_integer(value: str) -> bool:
+    """Whether a value is how an integer of 64 bits is written."""
+    if _INTEGER.fullmatch(value) is None:
+        return False
+    return -_LARGEST <= int(value) < _LARGEST and str(int(value)) == value
 
 
 def _integers(name: str, values: Sequence[str]) -> list[int]:

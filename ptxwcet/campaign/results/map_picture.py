@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ptxwcet.campaign.results.sweep_model import MapPanel, SweepMap, Value
+from ptxwcet.campaign.results.sweep_model import MapPanel, SweepMap, Value, scheduler_text
 from ptxwcet.campaign.results.sweep_text import digits, unit_of_time, value_text
 from ptxwcet.support.printable import printable_line
 
@@ -56,7 +56,8 @@ def draw_map(drawn: SweepMap, panel: MapPanel) -> Figure:
     _mark_least(axes, cells)
     legend = list(_hatch(axes, panel))
     _label(axes, drawn)
-    axes.set_title(f"{plain(panel.machine)}: least {panel.guarantee} of a {panel.of}")
+    alone = "" if panel.policy is None else f", {scheduler_text(panel.policy)}"
+    axes.set_title(f"{plain(panel.machine)}: least {panel.guarantee} of a {panel.of}{alone}")
     bar = figure.colorbar(ScalarMappable(norm, colours), ax=axes, pad=0.02)
     bar.set_label(f"least bound, {unit}" + ", logarithmic" * is_logarithmic)
     _tick_colours(bar, is_logarithmic)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from ptxwcet.campaign.results.bar_pictures import draw_best, draw_codes, draw_shares
 from ptxwcet.campaign.results.map_picture import draw_map
-from ptxwcet.campaign.results.sweep_model import SweepReport
+from ptxwcet.campaign.results.sweep_model import SweepReport, scheduler_text
 from ptxwcet.campaign.results.sweep_text import claim_text, scope_text
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.printable import printable_picture
@@ -87,7 +87,9 @@ def _maps(report: SweepReport) -> Iterator[Picture]:
         return
     for panel in report.map.panels:
         if panel.of is not None:
-            caption = f"{panel.machine}: the least bound of {scope_text(panel.of)} in each cell"
+            alone = "" if panel.policy is None else f", {scheduler_text(panel.policy)},"
+            what = f"the least bound of {scope_text(panel.of)}{alone}"
+            caption = f"{panel.machine}: {what} in each cell"
             yield Picture("map", f"map-{panel.machine}", caption, draw_map(report.map, panel))
 
 

@@ -139,7 +139,7 @@ def checked_table(path: str, sha256: str, raw: RawColumns) -> ResultsTable:
         strange = sorted(set(map(str, columns[name].values)) - known)
         if strange:
             raise NotResults(f"{strange[0]!r} in the column {name} means nothing")
-    for name in ("outcome", "machine", "file", "kernel"):
+    for name in ("outcome", "machine", "file"):  # of a file that cannot be read no kernel is known
         _require_values(name, columns[name], units, np.ones(len(units), np.bool_))
     bounded = columns["outcome"].rows_with("bounded") & (cycles >= 0)
     for name in ("of", "guarantee"):

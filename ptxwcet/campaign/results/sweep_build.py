@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ptxwcet.campaign.results.axes import Axes, identities
 from ptxwcet.campaign.results.results_table import Column, Integers, Mask, ResultsTable
-from ptxwcet.campaign.results.sweep_map import build_map
+from ptxwcet.campaign.results.sweep_map import build_map, rows_of_policy
 from ptxwcet.campaign.results.sweep_model import (
     BestElsewhere,
     BestVariant,
@@ -28,6 +28,7 @@ from ptxwcet.campaign.results.sweep_model import (
     SweepReport,
     Value,
     ValueShare,
+    scheduler_text,
 )
 from ptxwcet.claims import Guarantee
 from ptxwcet.report.head import report_head
@@ -42,11 +43,13 @@ _SCOPES: tuple[Scope, ...] = ("launch", "block")
 class Order:
     """The variants with bounds of one kind on a machine: the least bound and first unit of each.
 
+    ``policy`` is None for bounds that hold for every scheduler, see Ranking.
     ``rows`` are in order, ``ranks`` beside them; ``variants`` are the same numbers on all machines.
     """
 
     of: Scope
     guarantee: str
+    policy: str | None
     rows: Integers
     ranks: Integers
     variants: Integers
@@ -74,7 +77,7 @@ def build_sweep_report(
     outcomes = table.columns["outcome"]
     counts = {one: int(outcomes.rows_with(one).sum()) for one in ("bounded", "refused", "failed")}
     first = {name: ranked[0] for name, ranked in orders.items() if ranked}
-    kinds = {name: (ranked.of, ranked.guarantee) for name, ranked in first.items()}
+    kinds = {name: (one.of, one.guarantee, one.policy) for name, one in first.items()}
     drawn, missing = build_map(table, axes, kinds, x, y, MOST_VALUES)
     return SweepReport(
         *report_head(),
@@ -94,27 +97,39 @@ def build_sweep_report(
 
 
 def _orders(table: ResultsTable, here: Mask, variants: Integers) -> tuple[Order, ...]:
-    """The orders of a machine's rows: launches before blocks, stronger guarantees first."""
+    """The orders of a machine's rows: launches before blocks, stronger guarantees first.
+
+    Bounds of the method scheduled stand alone, policy by policy: a bound that holds for one
+    scheduler is no smaller than one that holds for all, it says less.
+    """
+    policies = table.columns["policy"]
     bounded = here & (table.cycles >= 0)
     orders = []
     for scope in _SCOPES:
         for guarantee in Guarantee:
             kind = bounded & table.columns["of"].rows_with(scope)
-            rows = np.flatnonzero(kind & table.columns["guarantee"].rows_with(guarantee.value))
-            if len(rows):
-                orders.append(_order(table, scope, guarantee.value, rows, variants))
+            kind &= table.columns["guarantee"].rows_with(guarantee.value)
+            for policy in (None, *map(str, policies.values)):
+                rows = np.flatnonzero(kind & rows_of_policy(table, policy))
+                if len(rows):
+                    orders.append(_order(table, scope, guarantee.value, policy, rows, variants))
     return tuple(orders)
 
 
 def _order(
-    table: ResultsTable, scope: Scope, guarantee: str, rows: Integers, variants: Integers
+    table: ResultsTable,
+    scope: Scope,
+    guarantee: str,
+    policy: str | None,
+    rows: Integers,
+    variants: Integers,
 ) -> Order:
     rows = rows[np.lexsort((table.units[rows], table.cycles[rows]))]
     _, first = np.unique(variants[rows], return_index=True)  # a variant counts once
     rows = rows[np.sort(first)]
     cycles = table.cycles[rows]
     ranks = np.searchsorted(cycles, cycles, side="left") + 1
-    return Order(scope, guarantee, rows, ranks, variants[rows])
+    return Order(scope, guarantee, policy, rows, ranks, variants[rows])
 
 
 def _machine(table: ResultsTable, name: str, orders: Sequence[Order], best: int) -> MachineRanking:
@@ -160,7 +175,8 @@ def _ranking(table: ResultsTable, order: Order, best: int) -> Ranking:
     assumptions = table.columns["assumptions"]
     codes = np.unique(assumptions.codes[order.rows])
     keys = {key for code in codes if code >= 0 for key in str(assumptions.values[code]).split()}
-    return Ranking(order.of, order.guarantee, len(order.rows), tuple(sorted(keys)), rows)
+    kind = (order.of, order.guarantee, order.policy)
+    return Ranking(*kind, len(order.rows), tuple(sorted(keys)), rows)
 
 
 def variant_of(table: ResultsTable, row: int) -> dict[str, Value]:
@@ -171,16 +187,23 @@ def variant_of(table: ResultsTable, row: int) -> dict[str, Value]:
 def _comparison(table: ResultsTable, first: dict[str, Order], pair: tuple[str, str]) -> Comparison:
     one, other = (first[name] for name in pair)
     guarantees = (one.guarantee, other.guarantee)
+    policies = (one.policy, other.policy)
     if one.of != other.of:
         reason = f"{pair[0]} has bounds of a {one.of} first, {pair[1]} of a {other.of}"
-        return Comparison(pair, None, guarantees, 0, None, (), reason)
+        return Comparison(pair, None, guarantees, policies, 0, None, (), reason)
+    if one.policy != other.policy:
+        kinds = (
+            f"{name} {scheduler_text(each)}" for name, each in zip(pair, policies, strict=True)
+        )
+        reason = f"the first bounds of {' and of '.join(kinds)}"
+        return Comparison(pair, None, guarantees, policies, 0, None, (), reason)
     _, here, there = np.intersect1d(one.variants, other.variants, return_indices=True)
     correlation = _rank_correlation(table.cycles[one.rows[here]], table.cycles[other.rows[there]])
     best = (
         _elsewhere(table, pair[0], pair[1], one, other),
         _elsewhere(table, pair[1], pair[0], other, one),
     )
-    return Comparison(pair, one.of, guarantees, len(here), correlation, best, "")
+    return Comparison(pair, one.of, guarantees, policies, len(here), correlation, best, "")
 
 
 def _rank_correlation(one: Integers, other: Integers) -> float | None:

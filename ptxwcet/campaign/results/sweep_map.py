@@ -11,18 +11,21 @@ from ptxwcet.campaign.results.axes import Axes, choose_axes
 from ptxwcet.campaign.results.results_table import Column, Integers, Mask, ResultsTable
 from ptxwcet.campaign.results.sweep_model import MapPanel, Scope, SweepMap, Value
 
+Kind = tuple[Scope, str, str | None]
+"""Bounds that can be compared: their scope, their guarantee, the one policy they hold for."""
+
 
 def build_map(
     table: ResultsTable,
     axes: Axes,
-    kinds: Mapping[str, tuple[Scope, str]],
+    kinds: Mapping[str, Kind],
     x: str | None,
     y: str | None,
     most: int,
 ) -> tuple[SweepMap | None, str]:
     """The map over ``x`` and ``y`` (axes.choose_axes), or None and why there is none.
 
-    ``kinds`` are scope and guarantee of the bounds of each machine that are drawn. Raises
+    ``kinds`` are the bounds of each machine that are drawn. Raises
     :class:`ptxwcet.campaign.results.axes.NotAnAxis`. Cost: linear in the rows for each machine.
     """
     chosen = choose_axes(table, axes, x, y, most)
@@ -49,7 +52,7 @@ def _panel(
     table: ResultsTable,
     name: str,
     here: Mask,
-    kind: tuple[Scope, str] | None,
+    kind: Kind | None,
     cells: Integers,
     shape: tuple[int, int],
 ) -> MapPanel:
@@ -58,6 +61,7 @@ def _panel(
     if kind is not None:
         shown = bounded & table.columns["of"].rows_with(kind[0])
         shown &= table.columns["guarantee"].rows_with(kind[1])
+        shown &= rows_of_policy(table, kind[2])
     least = np.full(shape[0] * shape[1], np.inf)
     np.minimum.at(least, cells[shown], table.seconds[shown])
     seconds = tuple(
@@ -65,8 +69,14 @@ def _panel(
         for line in least.reshape(shape)
     )
     units, other = (_counts(cells[mask], shape) for mask in (here, bounded & ~shown))
-    scope, guarantee = kind or (None, None)
-    return MapPanel(name, scope, guarantee, seconds, units, other)
+    scope, guarantee, policy = kind or (None, None, None)
+    return MapPanel(name, scope, guarantee, policy, seconds, units, other)
+
+
+def rows_of_policy(table: ResultsTable, policy: str | None) -> Mask:
+    """The rows that hold for one policy alone, None: those that hold for every scheduler."""
+    policies = table.columns["policy"]
+    return policies.codes < 0 if policy is None else policies.rows_with(policy)
 
 
 def _counts(cells: Integers, shape: tuple[int, int]) -> tuple[tuple[int, ...], ...]:

@@ -1,8 +1,8 @@
 """What a sweep found, as plain data: the best variants, what is not bounded, a map. Schema 1.
 
 A *variant* is all that a unit is but the machine. Variants are ranked machine by machine, and only
-among bounds of one kind: of one scope (a launch, any one block) and of one guarantee. On different
-machines times are compared, never cycles.
+among bounds of one kind: of one scope (a launch, any one block), of one guarantee, and for every
+scheduler or for one policy alone. On different machines times are compared, never cycles.
 """
 
 from __future__ import annotations
@@ -37,10 +37,14 @@ class BestVariant:
 class Ranking:
     """The variants with a bound of one scope and guarantee on a machine, the best of them, and the
     keys of the assumptions that any of them rests on.
+
+    ``policy`` is that of the method scheduled, whose bounds hold for that scheduler alone; None:
+    they hold for each.
     """
 
     of: Scope
     guarantee: Annotated[str, Guarantee]
+    policy: str | None
     variants: int
     assumptions: tuple[str, ...]
     best: tuple[BestVariant, ...]
@@ -48,7 +52,8 @@ class Ranking:
 
 @dataclass(frozen=True, slots=True)
 class MachineRanking:
-    """A machine: how its units ended, and its rankings, launches first, strongest guarantee first.
+    """A machine: how its units ended, and its rankings: launches first, strongest guarantee first,
+    bounds for every scheduler before those for one policy.
 
     ``clock_mhz`` is that of its rows, cycles over seconds; None where nothing is bounded. The
     latency of its memory is None if it is varied.
@@ -119,6 +124,7 @@ class Comparison:
     machines: tuple[str, str]
     of: Scope | None
     guarantees: tuple[str, str]
+    policies: tuple[str | None, str | None]
     variants: int
     rank_correlation: float | None
     best: tuple[BestElsewhere, ...]
@@ -129,13 +135,15 @@ class Comparison:
 class MapPanel:
     """The map of a machine, rows of cells from the first value of ``y`` on.
 
-    Of each cell the least ``seconds`` of a bound of the scope and guarantee, None without one, how
-    many ``units`` it has, and how many of them have only bounds of another kind (``other_kind``).
+    Of each cell the least ``seconds`` of a bound of the scope and guarantee, for every scheduler or
+    for one ``policy``, None without one, how many ``units`` it has, and how many of them have only
+    bounds of another kind (``other_kind``).
     """
 
     machine: str
     of: Scope | None
     guarantee: Annotated[str, Guarantee] | None
+    policy: str | None
     seconds: tuple[tuple[float | None, ...], ...]
     units: tuple[tuple[int, ...], ...]
     other_kind: tuple[tuple[int, ...], ...]
@@ -177,3 +185,8 @@ class SweepReport(FileHead):
     shares: tuple[ColumnShares, ...]
     map: SweepMap | None
     map_missing: str
+
+
+def scheduler_text(policy: str | None) -> str:
+    """Which schedulers a bound holds for."""
+    return "for every scheduler" if policy is None else f"for the policy {policy} alone"

@@ -11,6 +11,7 @@ from ptxwcet.campaign.results.sweep_model import (
     Ranking,
     SweepReport,
     Value,
+    scheduler_text,
 )
 from ptxwcet.report.launch_text import plural
 
@@ -33,6 +34,7 @@ def render_sweep_lines(report: SweepReport) -> str:
     lines = [
         f"{machine.machine} {variant_text(ranking.best[0].variant, report.varying)} "
         f"{ranking.best[0].cycles} {ranking.guarantee} {ranking.of}"
+        f"{'' if ranking.policy is None else f' {ranking.policy}'}"
         for machine in report.machines
         for ranking in machine.rankings
     ]
@@ -75,11 +77,12 @@ def scope_text(of: str) -> str:
 
 
 def claim_text(ranking: Ranking) -> str:
-    """What is ranked: bounds of one scope and one guarantee."""
+    """What is ranked: bounds of one scope and one guarantee, and whether for one policy alone."""
     kind = {"safe-bound": "safe bounds", "estimate": "estimates"}.get(
         ranking.guarantee, f"{ranking.guarantee} bounds"
     )
-    return f"{kind} of {scope_text(ranking.of)}"
+    alone = "" if ranking.policy is None else f", {scheduler_text(ranking.policy)}"
+    return f"{kind} of {scope_text(ranking.of)}{alone}"
 
 
 def times_text(times: float) -> str:
@@ -138,7 +141,8 @@ def _machine(machine: MachineRanking, report: SweepReport) -> Iterator[str]:
         if ranking.assumptions:
             yield f"  assumed  {', '.join(ranking.assumptions)}"
     if len(machine.rankings) > 1:
-        yield "  Bounds of different guarantee, or of launches and blocks, are not ranked together."
+        yield "  Bounds of different guarantee, of launches and blocks, for one policy and for all,"
+        yield "  are not ranked together."
 
 
 def _table(ranking: Ranking, varying: Sequence[str]) -> Iterator[str]:
@@ -178,6 +182,8 @@ def comparison_text(one: Comparison) -> str:
     if one.reason:
         return f"not compared: {one.reason}"
     kinds = " and ".join(dict.fromkeys(one.guarantees))
+    if one.policies[0] is not None:
+        kinds += f"; {scheduler_text(one.policies[0])}"
     common = f"{plural(one.variants, 'variant')} bounded on both ({kinds})"
     if one.rank_correlation is None:
         return f"{common}: too few, or all alike, to speak of an order"

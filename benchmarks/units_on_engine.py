@@ -55,7 +55,7 @@ def run_units(
                         failed.append(f"{payloads[result.number]}: {result.why}")
                         continue
                     key = keys[result.number]
-                    store.add([KeptEntry(key, None, pack(result.value), result.seconds)])
+                    store.add([KeptEntry(key, {}, pack(result.value), result.seconds)])
                     if done % max(len(missing) // 20, 1) == 0:
                         print(f"{done} of {len(missing)} units", flush=True)
         if failed:

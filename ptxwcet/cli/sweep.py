@@ -40,7 +40,9 @@ MOST_WORKERS = 1024
     help="A running Dask scheduler, whose workers do the work: tcp://host:8786",
 )
 @click.option(
-    "--resume", is_flag=True, help="Go on in a folder of this plan; analyse what is missing, changed or failed."
+    "--resume",
+    is_flag=True,
+    help="Go on in a folder of this plan; analyse what is missing, changed or failed.",
 )
 @click.option(
     "--cache",

@@ -16,10 +16,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-# the oracles go first: two modules have names of benchmarks
-sys.path.insert(0, str(Path(__file__).parent))
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "oracle"))
+# the oracles go first: two modules have names of benchmarks; a link may lead to this file
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "support"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "oracle"))
 
 from ptxwcet.campaign.attacks import Attack, Seen, Witness
 from ptxwcet.validate.shrink_text import shrink_text

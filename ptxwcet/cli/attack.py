@@ -40,7 +40,7 @@ _MOST_SHOWN = 10
     "--attacks",
     "file",
     type=InputFile(),
-    help="A Python file with more attacks; its code is run (docs/attacks.md).",
+    help="A Python file with more attacks; its code is run (docs/attacks.md), by workers, too.",
 )
 @click.option(
     "--seconds",
@@ -72,7 +72,11 @@ _MOST_SHOWN = 10
     show_default=True,
     help="Folder of summary and witnesses; made if it is not there.",
 )
-@click.option("--resume", is_flag=True, help="Go on in a folder of the same attacks and seed.")
+@click.option(
+    "--resume",
+    is_flag=True,
+    help="Go on in a folder of the same attacks and seed; --seconds and --units may be others.",
+)
 def attack(
     names: tuple[str, ...],
     file: str | None,
@@ -91,7 +95,7 @@ def attack(
     tool is shrunk and saved in the folder's witnesses.
 
     Exit code: 0 nothing was contradicted; 1 something was, or a unit was not finished, or the
-    cluster was lost; 2 usage.
+    cluster was lost; 2 usage, a file of attacks or a folder that cannot be used, or no scheduler.
     """
     # here: without the extra there is a message, and no traceback
     from ptxwcet.campaign.attack_file import read_attack_file

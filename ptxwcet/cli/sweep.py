@@ -32,7 +32,7 @@ MOST_WORKERS = 1024
 @click.option(
     "--workers",
     type=click.IntRange(1, MOST_WORKERS),
-    help="Units that are analysed at once; the results do not depend on it.  [default: one a core]",
+    help="Units at once on this computer; the results do not depend on it.  [default: one a core]",
 )
 @click.option(
     "--scheduler",
@@ -40,7 +40,9 @@ MOST_WORKERS = 1024
     help="A running Dask scheduler, whose workers do the work: tcp://host:8786",
 )
 @click.option(
-    "--resume", is_flag=True, help="Go on in a folder of this plan; analyse what is new or changed."
+    "--resume",
+    is_flag=True,
+    help="Go on in a folder of this plan; analyse what is missing, changed or failed.",
 )
 @click.option(
     "--cache",
@@ -57,11 +59,14 @@ def sweep(
 ) -> int:
     """Bound every unit of PLAN: files, kernels, launches and machines, in all combinations.
 
-    PLAN is TOML with a table [[sweep]] for each product (docs/sweep-plans.md). Results are
-    written as results.parquet and results.csv, a row a unit; ptxwcet sweep-report shows them.
+    PLAN, sweep.toml if it is left out, is TOML with a table [[sweep]] for each product
+    (docs/sweep-plans.md). Results are written as results.parquet and results.csv, a row a unit;
+    ptxwcet sweep-report shows them. Answers are kept as they come: after a run that was stopped,
+    --resume goes on where it was.
 
-    Exit code: 0 all units were bounded or refused; 1 a unit failed (its process died, or took too
-    much memory or time), or the cluster was lost; 2 usage, or a plan with mistakes.
+    Exit code: 0 all units were bounded or refused; 1 a unit failed (its process died, took too
+    much memory or time, or a file changed), or the cluster was lost or is of another version;
+    2 usage, a plan with mistakes, a folder of another plan, or no scheduler.
     """
     # here: without the extra there is a message, and no traceback
     from ptxwcet.campaign.engine import chosen_cluster

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     type=click.IntRange(1, 1000),
     default=10,
     show_default=True,
-    help="How many of the best variants to show.",
+    help="How many of the best variants of each machine to show.",
 )
 @click.option(
     "--only",
@@ -38,10 +38,14 @@ if TYPE_CHECKING:
 )
 @click.option("--x", metavar="COLUMN", help="Column across the map.  [default: chosen]")
 @click.option("--y", metavar="COLUMN", help="Column down the map.  [default: chosen]")
-@click.option("--html", type=OUTPUT_FILE, help="Write one page with pictures.")
-@click.option("--plots", type=PICTURE_FOLDER, help="Write pictures to a folder.")
+@click.option("--html", type=OUTPUT_FILE, help="Write one page with pictures (extra report).")
+@click.option("--plots", type=PICTURE_FOLDER, help="Write the pictures to a folder (extra report).")
 @click.option(
-    "--picture-format", type=click.Choice(["png", "svg"]), default="png", show_default=True
+    "--picture-format",
+    type=click.Choice(["png", "svg"]),
+    default="png",
+    show_default=True,
+    help="Of --plots.",
 )
 @options.report_options
 def sweep_report(
@@ -57,7 +61,7 @@ def sweep_report(
 ) -> int:
     """Show what a sweep found: the best variants of each machine, what is refused, a map.
 
-    RESULTS is the results.parquet or results.csv of ptxwcet sweep; nothing is analysed anew.
+    RESULTS is results.parquet (extra sweep) or results.csv of ptxwcet sweep; nothing is analysed.
     Bounds are ranked machine by machine, those of launches and blocks and those of different
     guarantee apart. The map, of page, pictures and JSON, has the least bound over two columns: by
     default those that make the most cells.

@@ -29,6 +29,7 @@ PAGES = {
         *sorted((DOCS / "refutations").glob("*.md")),
         DOCS / "index.md",
         DOCS / "reading-a-bound.md",
+        DOCS / "sweeps.md",
     )
 }
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import jsonschema
 import pytest
+from pages import code_blocks
 from places import DOCS, ROOT, SAMPLES
 from programs import run_program
 
@@ -331,3 +332,26 @@ def test_names_are_apart() -> None:
     own: tuple[Attack, ...] = read_attack_file(BENCHMARKS).attacks
     names = [attack.name for attack in (*ATTACKS, *own)]
     assert len(names) == len(set(names)) == 8
+
+
+def test_the_attack_of_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """docs/attacks.md shows a file of attacks; here with an oracle that sees the bound exceeded."""
+    (shown,) = (
+        block.text
+        for block in code_blocks((DOCS / "attacks.md").read_text(encoding="utf-8"))
+        if block.language == "python"
+    )
+    (tmp_path / "kernels").mkdir()
+    (tmp_path / "mine.py").write_text(shown)
+    (tmp_path / "my_oracle.py").write_text(
+        f"text = open({str(SAMPLES / 'saxpy.ptx')!r}).read()\n"
+        "launch = {'block': 64, 'grid': 4, 'params': {'saxpy_param_0': 100}}\n"
+        "def random_kernel(seed): return text, launch\n"
+        "def longest_run(text, launch, seed): return 10**6\n"
+    )
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.delitem(sys.modules, "my_oracle", raising=False)
+    (attack,) = read_attack_file(tmp_path / "mine.py").attacks
+    seen = attack.unit(100)
+    assert (seen.cases, seen.violations, len(seen.witnesses)) == (1, 1, 1)
+    assert seen.witnesses[0].title.startswith("1000000 cycles, the bound is ")

@@ -8,6 +8,7 @@ ones.
 from __future__ import annotations
 
 import os
+import signal
 from collections import Counter
 from pathlib import Path
 
@@ -101,6 +102,12 @@ _EVERY = {
 def _is_fast(path: Path) -> bool:
     folder, name = path.parent.name, path.name
     return (folder in _FOLDERS and name not in _SLOW) or (folder == "oracle" and name in _ORACLES)
+
+
+def pytest_configure() -> None:
+    """A shell may have Ctrl-C ignored in what it starts behind; tests send it to processes."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

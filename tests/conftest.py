@@ -81,6 +81,12 @@ _EVERY = {
     "test_pwcet_statistics.py": {"test_intervals_of_heavy_tails_hold_the_truth": 2},
     "test_random_grids.py": {"test_a_false_bound_is_seen": 2},
     "test_server_attack.py": {"test_launches": 2, "test_blocks": 2},
+    "test_sweep_bad_input.py": {
+        "test_folders_of_others": 3,
+        "test_entries_that_cannot_be_read": 2,
+        "test_a_full_disk": 2,
+        "test_something_else_answers": 2,
+    },
     "test_shape_rules.py": {"test_results_have_the_shape": 3},
     "test_step_cases.py": {
         "test_some_case_has_what_statements_compute_together": 3,

@@ -11,7 +11,7 @@ import itertools
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -163,12 +163,14 @@ class _Run:
         file = self._plan.file
         # a process that has imported what the file was before is none for what it is now
         work = WORK if file is None else f"{WORK}#{file.sha256}"
-        for result in run_campaign(work, units, cluster, LIMITS):
-            if result is not None:
-                attack, seed = self._under_way.pop(result.number)
-                self._keep(attack, seed, result)
-                self._done += 1
-            self._progress(self._done, self._violations, min(self._part(), 1.0))
+        # closed here: while an exception is on its way, nobody else would before the cluster is
+        with closing(run_campaign(work, units, cluster, LIMITS)) as results:
+            for result in results:
+                if result is not None:
+                    attack, seed = self._under_way.pop(result.number)
+                    self._keep(attack, seed, result)
+                    self._done += 1
+                self._progress(self._done, self._violations, min(self._part(), 1.0))
 
     def _part(self) -> float:
         """Which part of the run is over."""

@@ -25,7 +25,7 @@ RESULT_COLUMNS = (
     *("guarantee", "block_cycles", "launch_cycles", "assumptions", "code", "message", "version"),
     "sources_sha256",
 )
-"""The columns that all results have: no axis has the name of one."""
+"""The columns that all results have, in their order (tables.py): no axis has the name of one."""
 
 DEFAULTS = ("machines", "method", "policy", "memory_latency")
 """What may stand at the top, for the tables that do not say it themselves."""

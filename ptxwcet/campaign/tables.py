@@ -14,17 +14,12 @@ from pathlib import Path
 from typing import IO, Any
 
 from ptxwcet.campaign.sweep_plan import PlannedUnit, SweepPlan
+from ptxwcet.campaign.sweep_values import RESULT_COLUMNS
 from ptxwcet.studies.inputs import KeyedRequest, describe_here
 from ptxwcet.support.whole_files import whole_file
 
 PARQUET, CSV, EFFORT = "results.parquet", "results.csv", "effort.csv"
-BEFORE = ("unit", "key")
-AFTER = (
-    *("file", "file_sha256", "kernel", "readable", "machine", "machine_sha256", "memory_latency"),
-    *("block", "grid", "method", "policy", "outcome", "of", "cycles", "seconds", "guarantee"),
-    *("block_cycles", "launch_cycles", "assumptions", "code", "message"),
-    *("version", "sources_sha256"),
-)
+BEFORE, AFTER = RESULT_COLUMNS[:2], RESULT_COLUMNS[2:]
 """Columns that every table has; between them stand those of the plan."""
 INTEGERS = ("unit", "memory_latency", "cycles", "block_cycles", "launch_cycles")
 _FLOATS = ("seconds",)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,12 +18,10 @@ from ptxwcet.support.whole_files import write_text
 if TYPE_CHECKING:
     from ptxwcet.campaign.attack_file import AttackFile
     from ptxwcet.campaign.attacks import Attack
-    from ptxwcet.campaign.engine import Cluster
     from ptxwcet.report.attack_report import AttackReport
 
 REPORT = "attack.json"
 _SECONDS = 60.0
-_MOST_WORKERS = 1024
 _MOST_UNITS = 10**9
 _MOST_SHOWN = 10
 
@@ -53,16 +49,8 @@ _MOST_SHOWN = 10
     help="Exactly so many units of each attack: the summary can be reproduced.",
 )
 @options.seed("Of the first unit; the others have those that follow.", 1)
-@click.option(
-    "--workers",
-    type=click.IntRange(1, _MOST_WORKERS),
-    help="Units at once; the summary of --units does not depend on it.  [default: one a core]",
-)
-@click.option(
-    "--scheduler",
-    metavar="ADDRESS",
-    help="A running Dask scheduler, whose workers attack: tcp://host:8786",
-)
+@options.workers("Units at once; the summary of --units does not depend on it.")
+@options.scheduler()
 @click.option(
     "-o",
     "--output",
@@ -100,18 +88,12 @@ def attack(
     # here: without the extra there is a message, and no traceback
     from ptxwcet.campaign.attack_file import read_attack_file
     from ptxwcet.campaign.attack_run import AttackPlan, run_attacks
-    from ptxwcet.campaign.engine import connected_cluster, embedded_cluster
+    from ptxwcet.campaign.engine import chosen_cluster
     from ptxwcet.report.attack_report import attack_lines
 
-    if scheduler is not None and workers is not None:
-        raise click.UsageError("--workers is of this computer: leave it out with --scheduler")
+    options.require_one_place(workers, scheduler)
     if seconds is not None and units is not None:
         raise click.UsageError("--seconds and --units both say how far: leave one out")
-
-    def cluster() -> AbstractContextManager[Cluster]:
-        if scheduler is not None:
-            return connected_cluster(scheduler)
-        return embedded_cluster(workers or os.cpu_count() or 1)
 
     read = None if file is None else read_attack_file(Path(file))
     chosen = _chosen(names, read)
@@ -121,7 +103,13 @@ def attack(
         def show(done: int, violations: int, part: float) -> None:
             progress.show_part(f"{done:,} units, {violations:,} violations", part)
 
-        report = run_attacks(plan, folder, cluster, resume=resume, progress=show)
+        report = run_attacks(
+            plan,
+            folder,
+            lambda: chosen_cluster(workers, scheduler),
+            resume=resume,
+            progress=show,
+        )
     write_text(folder / REPORT, json_text(report) + "\n", "PW832")
     echo("\n".join(attack_lines(report)))
     echo(f"{folder / REPORT}")

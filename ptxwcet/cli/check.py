@@ -19,16 +19,10 @@ from ptxwcet.report.check_sarif import sarif_log
 from ptxwcet.report.check_text import render_check_text
 from ptxwcet.studies.check_plan import PLAN, read_plan
 
-_MOST_WORKERS = 1024
-
 
 @click.command(cls=Command, forks=True, example="ptxwcet check ptxwcet.toml --workers 2")
 @click.argument("plan", type=PlanInput(), default=PLAN)
-@click.option(
-    "--workers",
-    type=click.IntRange(1, _MOST_WORKERS),
-    help="Processes that work at once; the output does not depend on it.  [default: one a core]",
-)
+@options.workers("Processes that work at once; the output does not depend on it.")
 @click.option(
     "--cache",
     type=KEPT_ANSWERS,

@@ -28,6 +28,7 @@ Decorated = Callable[..., Any]
 Option = Callable[[Decorated], Decorated]
 
 _MOST_SEED = 2**62
+_MOST_WORKERS = 1024
 _POLICIES = "Warp scheduler: lrr, gto, gty, oldest, youngest, random."
 
 FILE: Option = click.argument("file", type=PTX_FILE)
@@ -246,6 +247,30 @@ def seed(help_text: str, default: int | None = 0) -> Option:
         show_default=default is not None,
         help=help_text,
     )
+
+
+def workers(help_text: str) -> Option:
+    """How many things are done at once on this computer."""
+    return click.option(
+        "--workers",
+        type=click.IntRange(1, _MOST_WORKERS),
+        help=f"{help_text}  [default: one a core]",
+    )
+
+
+def scheduler() -> Option:
+    """A cluster that works instead of this computer."""
+    return click.option(
+        "--scheduler",
+        metavar="ADDRESS",
+        help="A running Dask scheduler, whose workers do the work: tcp://host:8786",
+    )
+
+
+def require_one_place(workers: int | None, scheduler: str | None) -> None:
+    """Raises click.UsageError for workers of this computer beside a scheduler's."""
+    if scheduler is not None and workers is not None:
+        raise click.UsageError("--workers is of this computer: leave it out with --scheduler")
 
 
 def jitter(default: int | None = 0, help_text: str = "") -> Option:

@@ -6,12 +6,11 @@ from pathlib import Path
 
 import click
 
+from ptxwcet.cli import options
 from ptxwcet.cli.command import Command
 from ptxwcet.cli.output import echo
 from ptxwcet.cli.paths import KEPT_ANSWERS, OutputFolder, PlanInput
 from ptxwcet.cli.progress import ProgressLine
-
-MOST_WORKERS = 1024
 
 
 @click.command(
@@ -29,16 +28,8 @@ MOST_WORKERS = 1024
     show_default=True,
     help="Folder of the results; made if it is not there.",
 )
-@click.option(
-    "--workers",
-    type=click.IntRange(1, MOST_WORKERS),
-    help="Units at once on this computer; the results do not depend on it.  [default: one a core]",
-)
-@click.option(
-    "--scheduler",
-    metavar="ADDRESS",
-    help="A running Dask scheduler, whose workers do the work: tcp://host:8786",
-)
+@options.workers("Units at once on this computer; the results do not depend on it.")
+@options.scheduler()
 @click.option(
     "--resume",
     is_flag=True,
@@ -73,9 +64,7 @@ def sweep(
     from ptxwcet.campaign.sweep_plan import read_sweep_plan
     from ptxwcet.campaign.sweep_run import run_sweep
 
-    if scheduler is not None and workers is not None:
-        raise click.UsageError("--workers is of this computer: leave it out with --scheduler")
-
+    options.require_one_place(workers, scheduler)
     read = read_sweep_plan(plan)
     with ProgressLine("units") as progress:
         done = run_sweep(

@@ -31,6 +31,7 @@ from ptxwcet.studies.opening import file_digest, read_module
 from ptxwcet.studies.plan_reading import PlanProblems, open_plan, texts
 from ptxwcet.studies.request import Request
 from ptxwcet.support.demangling import names_meant
+from ptxwcet.support.input_files import working_folder
 from ptxwcet.support.source import SourceFile
 from ptxwcet.support.toml_places import locate_table
 
@@ -95,11 +96,12 @@ def recent_module(request: Request) -> Module:
         digest = file_digest(request.path)
     except OSError:
         return read_module(request)  # which says why it cannot be read
-    return _parsed(request.path, digest)
+    return _parsed(request.path, digest, working_folder())
 
 
 @lru_cache(maxsize=4)
-def _parsed(path: str, digest: str) -> Module:
+def _parsed(path: str, digest: str, folder: str) -> Module:
+    # names of files are shown as they are from the folder
     return read_module(Request(path))
 
 

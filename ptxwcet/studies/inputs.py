@@ -16,9 +16,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from pathlib import Path
 
 from ptxwcet.compose.wishes import ANY_GRID, GridWishes
+from ptxwcet.flow.facts.parameters import ARRAY_SIZE
 from ptxwcet.machine.loader import load_machine, machine_files
 from ptxwcet.ptx.grammar import grammar_text
 from ptxwcet.studies.check_plan import recent_module
@@ -32,7 +34,7 @@ from ptxwcet.support.input_files import (
     read_bytes,
     working_folder,
 )
-from ptxwcet.support.plugins import GROUPS, plugins
+from ptxwcet.support.plugins import GROUPS, Plugin, plugins
 from ptxwcet.support.version import VERSION
 from ptxwcet.validate.selftest import describe_installation, describe_sources
 
@@ -43,6 +45,7 @@ _FIELDS = tuple(field.name for field in fields(Request))
 _WISHES = tuple(field.name for field in fields(GridWishes))
 _LIBRARIES = ("bitwuzla", "lark", "numba", "numpy")
 _KEPT_BYTES = 64 << 20
+_READ = frozenset((".py", ".toml"))
 
 
 @cache
@@ -61,8 +64,30 @@ def describe_here() -> Mapping[str, str]:
         found[name] = _version(name)
     for group in GROUPS:
         for plugin in plugins(group):
-            found[f"{group}: {plugin.name}"] = f"{plugin.package} {_version(plugin.package)}"
+            told = (plugin.package, _version(plugin.package), _sources_of(plugin))
+            found[f"{group}: {plugin.name}"] = " ".join(told)
     return found
+
+
+def _sources_of(plugin: Plugin) -> str:
+    """The digest of the sources and machines of a plugin's package, which is not imported.
+
+    While a package is written its version stays. A module alone has no machines but in its folder,
+    which may hold anything: they have the key's own digest.
+    """
+    name = plugin.entry.module.partition(".")[0]
+    try:
+        found = find_spec(name)
+        folders = [] if found is None else list(found.submodule_search_locations or ())
+        files = [path for one in folders for path in Path(one).rglob("*") if path.suffix in _READ]
+        if found is not None and not folders and found.origin is not None:
+            files.append(Path(found.origin))
+        whole = hashlib.sha256()
+        for digest in sorted(hashlib.sha256(path.read_bytes()).hexdigest() for path in files):
+            whole.update(digest.encode())
+    except (OSError, ImportError, ValueError, AttributeError):
+        return UNREADABLE
+    return whole.hexdigest()
 
 
 def _version(package: str) -> str:
@@ -171,7 +196,8 @@ class Inputs:
             request,
             block="1" if request.launch_file is None else None,
             grid=None,
-            parameters=(),
+            # the file of an array is opened to compare it with a size that is stated
+            parameters=tuple(one for one in request.parameters if ARRAY_SIZE in one),
             loop_bounds=(),
             memory_latency_cycles=None,
             policy=None,

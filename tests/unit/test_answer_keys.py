@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import os
 import pickle
@@ -11,8 +12,9 @@ import sys
 import tomllib
 from collections.abc import Callable
 from dataclasses import fields, replace
+from importlib.metadata import EntryPoint
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import pytest
@@ -21,12 +23,15 @@ from places import ROOT, SAMPLES
 from ptxwcet.compose.wishes import GridWishes
 from ptxwcet.machine.loader import machine_files
 from ptxwcet.report.answers import answer_kernel
-from ptxwcet.studies import inputs
+from ptxwcet.report.cached_answers import answer_keyed
+from ptxwcet.studies import check_plan, inputs
 from ptxwcet.studies.check_plan import read_plan
 from ptxwcet.studies.inputs import ChangedFile, Inputs, read_unchanged
 from ptxwcet.studies.request import Request
+from ptxwcet.support import input_files
 from ptxwcet.support.first_use import cache_folder
 from ptxwcet.support.input_files import supplied_inputs
+from ptxwcet.support.plugins import BOUND_METHODS, Plugin
 
 KERNEL = """.version 8.0
 .target sm_80
@@ -245,9 +250,11 @@ OPENS = """
 import json, os, sys
 from ptxwcet.machine.loader import machine_files
 from ptxwcet.report.answers import answer_kernel
+from ptxwcet.report.cached_answers import answer_keyed
 from ptxwcet.studies.inputs import KeyedRequest, read_unchanged
 from ptxwcet.support.first_use import cache_folder
 from ptxwcet.support.input_files import supplied_inputs
+from ptxwcet.support.plugins import BOUND_METHODS, Plugin
 import pickle
 
 opened, supplied = [], []
@@ -300,3 +307,58 @@ def test_nothing_else_is_opened(part: int, folder: Path, monkeypatch: pytest.Mon
     installed += [Path(folder) for folder in (cache_folder(),) if folder]
     allowed = tuple(os.path.realpath(one) + os.sep for one in installed)
     assert [one for one in opened if not one.startswith(allowed)] == []
+
+
+def test_an_array_whose_size_an_option_states(folder: Path) -> None:
+    """Its file is opened to compare the size, so it is one of the inputs."""
+    np.save(folder / "out.npy", np.ones(4, np.float32))
+    launch = LAUNCH.replace(
+        '{ shape = 4, dtype = "float32", init = "ones" }', '{ file = "out.npy" }'
+    )
+    (folder / "launch.toml").write_text(launch)
+    known = Inputs()
+    for parameters in ((), ("k_param_0=bytes:16",)):
+        keyed = known.keyed(replace(whole(), parameters=parameters))
+        assert ("out.npy" in dict(keyed.files)) is bool(parameters)
+        assert answer_keyed(keyed).is_of_key
+
+
+def test_a_module_is_parsed_of_what_is_there_when_it_is_asked_for(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Though the file changes for a moment, or the text is given."""
+    file, one = folder / "k.ptx", (folder / "k.ptx").read_text()
+    two = one.replace("%r2, 1;", "%r2, 2;")
+
+    def changing(path: object, most: int) -> IO[bytes]:
+        data = io.BytesIO(file.read_bytes())
+        file.write_text(two)
+        return data
+
+    with monkeypatch.context() as patched:
+        patched.setattr(input_files, "open_input", changing)
+        check_plan.recent_module(plain())
+    file.write_text(one)
+    assert check_plan.recent_module(plain()).source.text == one
+    assert check_plan.recent_module(plain()) is check_plan.recent_module(plain())
+    assert check_plan.recent_module(replace(plain(), text=two)).source.text == two
+
+
+@pytest.mark.parametrize("name", ["plugged_in_here.py", "plugged_in_here/part.py"])
+def test_the_sources_of_other_packages(
+    name: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a package that is being written the version says nothing."""
+    file = folder / name
+    file.parent.mkdir(exist_ok=True)
+    file.with_name("__init__.py").touch()
+    entry = EntryPoint("mine", "plugged_in_here:METHOD", BOUND_METHODS)
+    found = {BOUND_METHODS: (Plugin("mine", "plugged-in", entry),)}
+    monkeypatch.setattr(inputs, "plugins", lambda group: found.get(group, ()))
+    monkeypatch.syspath_prepend(folder)
+    told = []
+    for text in ("METHOD = 1\n", "METHOD = 2\n", "METHOD = 1\n"):
+        file.write_text(text)
+        told.append(inputs.describe_here.__wrapped__())
+    assert told[0] == told[2] != told[1]
+    assert f"{BOUND_METHODS}: mine" in told[0]

@@ -362,3 +362,23 @@ def test_the_sources_of_other_packages(
         told.append(inputs.describe_here.__wrapped__())
     assert told[0] == told[2] != told[1]
     assert f"{BOUND_METHODS}: mine" in told[0]
+
+
+def test_a_file_that_is_read_for_something_else_is_no_source_of_lines(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It lies outside of the working directory, where sources of lines are not looked for."""
+    (folder / "k.cu").unlink()
+    launch = folder / "launch.toml"
+    called = LAUNCH.replace("k_param_0", "out").replace("k_param_1", "n")
+    called = called.partition("[variables]")[0]
+    launch.write_text(f"# __global__ void k(float *out, int n) {{}}\n{called}")
+    (folder / "k.ptx").write_text(KERNEL.format(folder=folder).replace("k.cpp", "launch.toml"))
+    (folder / "below").mkdir()
+    request = Request(str(folder / "k.ptx"), ("k",), launch_file=str(launch))
+    for place, status in (("below", "refused"), (".", "bounded")):
+        monkeypatch.chdir(folder / place)
+        found = answer_keyed(Inputs().keyed(request))
+        assert found.is_of_key
+        assert found.kept == answer_kernel(request)
+        assert found.kept.to_json()["answer"]["status"] == status

@@ -10,7 +10,7 @@ from ptxwcet.campaign.work import Ending, Result, Unit
 from ptxwcet.compose.wishes import GridWishes
 from ptxwcet.report.answers import KeptAnswer, answer_kernel, not_answered, summarise, whose
 from ptxwcet.report.head import Refused
-from ptxwcet.studies.inputs import KeyedRequest
+from ptxwcet.studies.inputs import KeyedRequest, machine_digests
 from ptxwcet.studies.request import Request
 from ptxwcet.support.answer_store import KeptEntry, KeptFailure, pack
 from ptxwcet.support.input_files import SuppliedInputs, noted_inputs, supplied_inputs
@@ -32,6 +32,7 @@ def kernel_unit(number: int, keyed: KeyedRequest, supplied: SuppliedInputs) -> U
         "files": digests,
         "absent": [path for path, digest in keyed.files if digest is None],
         "folder": supplied.folder,
+        "machine": keyed.machine_digests,
     }
     shared = {digest: supplied.files[path] for path, digest in digests.items()}
     return Unit(number, payload, shared)
@@ -48,7 +49,11 @@ def bound_unit(payload: Mapping[str, Any], shared: Mapping[str, bytes]) -> dict[
     files = {path: shared[digest] for path, digest in payload["files"].items()}
     with supplied_inputs(SuppliedInputs(files, payload["folder"])), noted_inputs() as asked_for:
         kept = answer_kernel(request)
+        is_of_machine = machine_digests(request.machine) == payload["machine"]
     _require_memory(kept)
+    if not is_of_machine:
+        why = f"{whose(request)}: machine {request.machine} is not as it was when the sweep began"
+        return {"summary": asdict(not_answered(request, "PW804", why, "failed")), "answer": None}
     absent = payload["absent"]
     more = sorted(asked_for - files.keys() - set(absent))
     if more:

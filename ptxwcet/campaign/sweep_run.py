@@ -131,7 +131,7 @@ class _Run:
         try:
             return kernel_unit(planned.index, keyed, self._inputs.supplied(keyed))
         except ChangedFile as changed:
-            why = f"{changed} has changed or is gone since the plan was read"
+            why = f"{changed} cannot be read, or is not as it was when the sweep began"
             self._keys.add(keyed.key)
             self._entries.append(failure(keyed, "PW804", why))
             self._done += 1

@@ -15,7 +15,13 @@ from pathlib import Path
 
 from ptxwcet.report.answers import KeptAnswer, answer_kernel, kept_entry
 from ptxwcet.report.reading import NotAReport
-from ptxwcet.studies.inputs import ChangedFile, Inputs, KeyedRequest, read_unchanged
+from ptxwcet.studies.inputs import (
+    ChangedFile,
+    Inputs,
+    KeyedRequest,
+    machine_digests,
+    read_unchanged,
+)
 from ptxwcet.studies.request import Request
 from ptxwcet.studies.workers import run_each
 from ptxwcet.support.answer_store import AnswerStore
@@ -72,6 +78,7 @@ def answer_keyed(keyed: KeyedRequest) -> KeyedAnswer:
         with supplied_inputs(read_unchanged(keyed)), noted_inputs() as asked:
             kept = answer_kernel(keyed.request)
         is_of_key = asked <= {path for path, _ in keyed.files}
+        is_of_key &= machine_digests(keyed.request.machine) == keyed.machine_digests
     except (ChangedFile, MemoryError):
         is_of_key = False
     if not is_of_key:

@@ -18,6 +18,7 @@ from typing import Any
 from ptxwcet.claims import Guarantee
 from ptxwcet.ir.kernel import Module
 from ptxwcet.machine.loader import DEFAULT_MACHINE
+from ptxwcet.ptx.parser import parse_module
 from ptxwcet.studies.budgets import BLOCK, KERNEL, Budget, Checks, NotABudget, parse_budget
 from ptxwcet.studies.launch_tables import (
     LAUNCH_KEYS,
@@ -27,7 +28,7 @@ from ptxwcet.studies.launch_tables import (
     launch_request,
     value_problem,
 )
-from ptxwcet.studies.opening import file_digest, read_module
+from ptxwcet.studies.opening import file_digest, text_of
 from ptxwcet.studies.plan_reading import PlanProblems, open_plan, texts
 from ptxwcet.studies.request import Request
 from ptxwcet.support.demangling import names_meant
@@ -88,21 +89,18 @@ def read_plan(path: str) -> Plan:
 
 
 def recent_module(request: Request) -> Module:
-    """The PTX of a request, parsed anew only if the file changed or was not among the last ones.
+    """The PTX of a request, parsed anew only if it changed or was not among the last ones.
 
-    Raises PtxwcetError.
+    Raises PtxwcetError. Cost: the file is read.
     """
-    try:
-        digest = file_digest(request.path)
-    except OSError:
-        return read_module(request)  # which says why it cannot be read
-    return _parsed(request.path, digest, working_folder())
+    return _parsed(request.path, text_of(request), working_folder())
 
 
 @lru_cache(maxsize=4)
-def _parsed(path: str, digest: str, folder: str) -> Module:
-    # names of files are shown as they are from the folder
-    return read_module(Request(path))
+def _parsed(path: str, text: str, folder: str) -> Module:
+    # a text, not a digest of it: the file may be another one when it is read again; names of files
+    # are shown as they are from the folder
+    return parse_module(SourceFile(path, text))
 
 
 class _Reader:

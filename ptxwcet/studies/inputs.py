@@ -16,9 +16,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from pathlib import Path
 
 from ptxwcet.compose.wishes import ANY_GRID, GridWishes
+from ptxwcet.flow.facts.parameters import ARRAY_SIZE
 from ptxwcet.machine.loader import load_machine, machine_files
 from ptxwcet.ptx.grammar import grammar_text
 from ptxwcet.studies.check_plan import recent_module
@@ -28,11 +30,12 @@ from ptxwcet.studies.whole_launch import Wishes
 from ptxwcet.support.input_files import (
     MOST_DATA_BYTES,
     SuppliedInputs,
+    is_supplied,
     noted_inputs,
     read_bytes,
     working_folder,
 )
-from ptxwcet.support.plugins import GROUPS, plugins
+from ptxwcet.support.plugins import GROUPS, Plugin, plugins
 from ptxwcet.support.version import VERSION
 from ptxwcet.validate.selftest import describe_installation, describe_sources
 
@@ -43,6 +46,7 @@ _FIELDS = tuple(field.name for field in fields(Request))
 _WISHES = tuple(field.name for field in fields(GridWishes))
 _LIBRARIES = ("bitwuzla", "lark", "numba", "numpy")
 _KEPT_BYTES = 64 << 20
+_READ = frozenset((".py", ".toml"))
 
 
 @cache
@@ -61,8 +65,30 @@ def describe_here() -> Mapping[str, str]:
         found[name] = _version(name)
     for group in GROUPS:
         for plugin in plugins(group):
-            found[f"{group}: {plugin.name}"] = f"{plugin.package} {_version(plugin.package)}"
+            told = (plugin.package, _version(plugin.package), _sources_of(plugin))
+            found[f"{group}: {plugin.name}"] = " ".join(told)
     return found
+
+
+def _sources_of(plugin: Plugin) -> str:
+    """The digest of the sources and machines of a plugin's package, which is not imported.
+
+    While a package is written its version stays. A module alone has no machines but in its folder,
+    which may hold anything: they have the key's own digest.
+    """
+    name = plugin.entry.module.partition(".")[0]
+    try:
+        found = find_spec(name)
+        folders = [] if found is None else list(found.submodule_search_locations or ())
+        files = [path for one in folders for path in Path(one).rglob("*") if path.suffix in _READ]
+        if found is not None and not folders and found.origin is not None:
+            files.append(Path(found.origin))
+        whole = hashlib.sha256()
+        for digest in sorted(hashlib.sha256(path.read_bytes()).hexdigest() for path in files):
+            whole.update(digest.encode())
+    except (OSError, ImportError, ValueError, AttributeError):
+        return UNREADABLE
+    return whole.hexdigest()
 
 
 def _version(package: str) -> str:
@@ -77,20 +103,45 @@ class KeyedRequest:
     """A request with the key of its answer, and the digests of what it rests on, in hexadecimal.
 
     ``files`` are all paths that are asked for, with the SHA-256 of what is there (None: nothing;
-    UNREADABLE: nothing that can be read). ``machine_sha256`` is of the machine's file, empty if
-    there is none.
+    UNREADABLE: nothing that can be read). ``machine_digests`` are of the machine's file and
+    of what it extends (:func:`machine_digests`).
     """
 
     request: Request
     key: str
     files: tuple[tuple[str, str | None], ...]
-    machine_sha256: str
+    machine_digests: str
+
+    @property
+    def machine_sha256(self) -> str:
+        """The digest of the machine's file, empty if it cannot be read."""
+        return self.machine_digests.partition(" ")[0]
 
     @property
     def file_sha256(self) -> str:
         """The digest of the PTX; empty if it is not there, or cannot be read."""
         digest = dict(self.files).get(self.request.path)
         return "" if digest is None or digest == UNREADABLE else digest
+
+
+def machine_digests(name: str) -> str:
+    """The digests of a machine's file and of what it extends; empty if they cannot be read.
+
+    Files that come with a package are read from there, also where inputs are supplied: whoever
+    keeps an answer asks again after the analysis whether they were those of the key.
+    """
+    try:
+        return " ".join(
+            hashlib.sha256(_machine_bytes(path)).hexdigest() for path in machine_files(name)
+        )
+    except Exception:  # who loads it will say why; what was read is one of the files
+        return ""
+
+
+def _machine_bytes(path: Path) -> bytes:
+    if is_supplied(path):
+        return read_bytes(path, MOST_DATA_BYTES)
+    return path.read_bytes()
 
 
 class ChangedFile(Exception):
@@ -156,7 +207,7 @@ class Inputs:
             "ptxas": _ptxas() if request.asks_ptxas else None,
         }
         key = hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()
-        return KeyedRequest(request, key, files, machine.partition(" ")[0])
+        return KeyedRequest(request, key, files, machine)
 
     def supplied(self, keyed: KeyedRequest) -> SuppliedInputs:
         """The files of a request, as they were when its key was made. Raises ChangedFile."""
@@ -171,7 +222,8 @@ class Inputs:
             request,
             block="1" if request.launch_file is None else None,
             grid=None,
-            parameters=(),
+            # the file of an array is opened to compare it with a size that is stated
+            parameters=tuple(one for one in request.parameters if ARRAY_SIZE in one),
             loop_bounds=(),
             memory_latency_cycles=None,
             policy=None,
@@ -185,12 +237,7 @@ class Inputs:
 
     def _machine(self, name: str) -> str:
         if name not in self._machines:
-            try:
-                paths = machine_files(name)
-                digests = [hashlib.sha256(path.read_bytes()).hexdigest() for path in paths]
-            except Exception:  # who loads it will say why; what was read is one of the files
-                digests = []
-            self._machines[name] = " ".join(digests)
+            self._machines[name] = machine_digests(name)
         return self._machines[name]
 
     def _digest(self, path: str) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -453,13 +454,15 @@ def _source_of_lines(kernel: Kernel) -> str | None:
     path = Path(file)
     if not path.is_absolute():
         return None
-    is_here = is_supplied(path)
+    # by a name of its own: another input of this path may be supplied though this is not here
+    name = os.path.join(path.parent, os.curdir, path.name)
+    is_here = is_supplied(name)
     if is_here is None:
         is_here = Path.cwd() in path.resolve().parents
     if not is_here:
         return None
     try:
-        return read_text(path, MOST_TEXT_BYTES, "replace")
+        return read_text(name, MOST_TEXT_BYTES, "replace")
     except (OSError, ValueError):
         return None
 

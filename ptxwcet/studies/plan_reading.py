@@ -143,7 +143,7 @@ class PlanProblems:
         if is_pattern and "\0" not in pattern:
             matches = sorted(glob.glob(pattern, root_dir=folder or None, recursive=True))
             paths = [os.path.join(folder, match) for match in matches]
-        paths = [os.path.normpath(path) for path in paths if os.path.isfile(path)]
+        paths = [_normal(path) for path in paths if os.path.isfile(path)]
         if not paths:
             what = f"no file matches {pattern!r}" if is_pattern else f"no file {pattern!r}"
             where = folder or "the working directory"
@@ -185,3 +185,16 @@ class PlanProblems:
                 where = None if place is None else number
                 self.report("PW301", message, "machines", where, remedy)
         return self._machines[name]
+
+
+def _normal(path: str) -> str:
+    """The path of a file without ``..`` and the like, if it still leads into the same folder.
+
+    ``link/..`` is the folder above what the link leads to.
+    """
+    short = os.path.normpath(path)
+    folders = (os.path.dirname(one) or os.curdir for one in (path, short))
+    try:
+        return short if os.path.samefile(*folders) else path
+    except OSError:
+        return path

@@ -3,30 +3,39 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import os
 import pickle
+import re
+import shutil
 import subprocess
 import sys
 import tomllib
 from collections.abc import Callable
 from dataclasses import fields, replace
+from importlib.metadata import EntryPoint
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import pytest
 from places import ROOT, SAMPLES
 
+from ptxwcet.campaign.kernel_work import bound_unit, kernel_unit
 from ptxwcet.compose.wishes import GridWishes
+from ptxwcet.machine import loader
 from ptxwcet.machine.loader import machine_files
 from ptxwcet.report.answers import answer_kernel
-from ptxwcet.studies import inputs
+from ptxwcet.report.cached_answers import answer_keyed
+from ptxwcet.studies import check_plan, inputs
 from ptxwcet.studies.check_plan import read_plan
 from ptxwcet.studies.inputs import ChangedFile, Inputs, read_unchanged
 from ptxwcet.studies.request import Request
+from ptxwcet.support import input_files
 from ptxwcet.support.first_use import cache_folder
 from ptxwcet.support.input_files import supplied_inputs
+from ptxwcet.support.plugins import BOUND_METHODS, Plugin
 
 KERNEL = """.version 8.0
 .target sm_80
@@ -245,9 +254,11 @@ OPENS = """
 import json, os, sys
 from ptxwcet.machine.loader import machine_files
 from ptxwcet.report.answers import answer_kernel
+from ptxwcet.report.cached_answers import answer_keyed
 from ptxwcet.studies.inputs import KeyedRequest, read_unchanged
 from ptxwcet.support.first_use import cache_folder
 from ptxwcet.support.input_files import supplied_inputs
+from ptxwcet.support.plugins import BOUND_METHODS, Plugin
 import pickle
 
 opened, supplied = [], []
@@ -300,3 +311,105 @@ def test_nothing_else_is_opened(part: int, folder: Path, monkeypatch: pytest.Mon
     installed += [Path(folder) for folder in (cache_folder(),) if folder]
     allowed = tuple(os.path.realpath(one) + os.sep for one in installed)
     assert [one for one in opened if not one.startswith(allowed)] == []
+
+
+def test_an_array_whose_size_an_option_states(folder: Path) -> None:
+    """Its file is opened to compare the size, so it is one of the inputs."""
+    np.save(folder / "out.npy", np.ones(4, np.float32))
+    launch = LAUNCH.replace(
+        '{ shape = 4, dtype = "float32", init = "ones" }', '{ file = "out.npy" }'
+    )
+    (folder / "launch.toml").write_text(launch)
+    known = Inputs()
+    for parameters in ((), ("k_param_0=bytes:16",)):
+        keyed = known.keyed(replace(whole(), parameters=parameters))
+        assert ("out.npy" in dict(keyed.files)) is bool(parameters)
+        assert answer_keyed(keyed).is_of_key
+
+
+def test_a_module_is_parsed_of_what_is_there_when_it_is_asked_for(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Though the file changes for a moment, or the text is given."""
+    file, one = folder / "k.ptx", (folder / "k.ptx").read_text()
+    two = one.replace("%r2, 1;", "%r2, 2;")
+
+    def changing(path: object, most: int) -> IO[bytes]:
+        data = io.BytesIO(file.read_bytes())
+        file.write_text(two)
+        return data
+
+    with monkeypatch.context() as patched:
+        patched.setattr(input_files, "open_input", changing)
+        check_plan.recent_module(plain())
+    file.write_text(one)
+    assert check_plan.recent_module(plain()).source.text == one
+    assert check_plan.recent_module(plain()) is check_plan.recent_module(plain())
+    assert check_plan.recent_module(replace(plain(), text=two)).source.text == two
+
+
+@pytest.mark.parametrize("name", ["plugged_in_here.py", "plugged_in_here/part.py"])
+def test_the_sources_of_other_packages(
+    name: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a package that is being written the version says nothing."""
+    file = folder / name
+    file.parent.mkdir(exist_ok=True)
+    file.with_name("__init__.py").touch()
+    entry = EntryPoint("mine", "plugged_in_here:METHOD", BOUND_METHODS)
+    found = {BOUND_METHODS: (Plugin("mine", "plugged-in", entry),)}
+    monkeypatch.setattr(inputs, "plugins", lambda group: found.get(group, ()))
+    monkeypatch.syspath_prepend(folder)
+    told = []
+    for text in ("METHOD = 1\n", "METHOD = 2\n", "METHOD = 1\n"):
+        file.write_text(text)
+        told.append(inputs.describe_here.__wrapped__())
+    assert told[0] == told[2] != told[1]
+    assert f"{BOUND_METHODS}: mine" in told[0]
+
+
+def test_a_file_that_is_read_for_something_else_is_no_source_of_lines(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It lies outside of the working directory, where sources of lines are not looked for."""
+    (folder / "k.cu").unlink()
+    launch = folder / "launch.toml"
+    called = LAUNCH.replace("k_param_0", "out").replace("k_param_1", "n")
+    called = called.partition("[variables]")[0]
+    launch.write_text(f"# __global__ void k(float *out, int n) {{}}\n{called}")
+    (folder / "k.ptx").write_text(KERNEL.format(folder=folder).replace("k.cpp", "launch.toml"))
+    (folder / "below").mkdir()
+    request = Request(str(folder / "k.ptx"), ("k",), launch_file=str(launch))
+    for place, status in (("below", "refused"), (".", "bounded")):
+        monkeypatch.chdir(folder / place)
+        found = answer_keyed(Inputs().keyed(request))
+        assert found.is_of_key
+        assert found.kept == answer_kernel(request)
+        assert found.kept.to_json()["answer"]["status"] == status
+
+
+def test_a_machine_of_a_package_that_changes_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is read from its package at the analysis: what it says then is none of an older key."""
+    models = tmp_path / "models"
+    shutil.copytree(loader._MODELS, models)
+    monkeypatch.setattr(loader, "_MODELS", models)
+    request = Request(
+        str(SAMPLES / "saxpy.ptx"), ("saxpy",), "64", "4", ("n=100",), machine="orin-ecrts2025"
+    )
+    inputs = Inputs()
+    keyed = inputs.keyed(request)
+    unit = kernel_unit(0, keyed, inputs.supplied(keyed))
+    right = answer_keyed(keyed)
+    assert right.is_of_key
+    assert bound_unit(unit.payload, unit.shared)["answer"] is not None
+    file = models / "orin-ecrts2025.toml"
+    text = file.read_text()
+    file.write_text(re.sub(r"(?m)^memory_latency_cycles = \d+", "memory_latency_cycles = 10", text))
+    assert file.read_text() != text
+    assert not answer_keyed(keyed).is_of_key
+    value = bound_unit(unit.payload, unit.shared)
+    assert (value["answer"], value["summary"]["code"]) == (None, "PW804")
+    file.write_text(text)
+    assert answer_keyed(keyed).kept == right.kept

@@ -136,3 +136,18 @@ def test_damaged_plans_give_diagnostics(seed: int, tmp_path: Path) -> None:
         put = rng.choice(('"', "[", "=", "0", "{", "\n", "x", ","))
         with pytest.raises(PtxwcetError):  # there are none of its files here
             read_plan(written(tmp_path, text[:place] + put + text[place + 1 :]))
+
+
+@pytest.mark.parametrize("files", ["link/../k.ptx", "link/../*.ptx", "./below/../link/../k.ptx"])
+def test_the_folder_above_a_link_is_that_of_what_it_leads_to(files: str, tmp_path: Path) -> None:
+    """Which is not the folder that the link is in: another kernel may lie there."""
+    (tmp_path / "below").mkdir()
+    (tmp_path / "elsewhere" / "folder").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(tmp_path / "elsewhere" / "folder")
+    (tmp_path / "k.ptx").write_bytes((SAMPLES / "vector_add.ptx").read_bytes())
+    meant = tmp_path / "elsewhere" / "k.ptx"
+    meant.write_bytes((SAMPLES / "sgemm_naive.ptx").read_bytes())
+    (job,) = plan_of(tmp_path, f'[[check]]\nfiles = "{files}"\nblock = 256\n').jobs
+    assert Path(job.request.path).samefile(meant)
+    (job,) = plan_of(tmp_path, '[[check]]\nfiles = "below/../k.ptx"\nblock = 256\n').jobs
+    assert job.request.path == str(tmp_path / "k.ptx")

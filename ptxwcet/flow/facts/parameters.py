@@ -51,7 +51,9 @@ class ResolvedParameters:
 
 _LONGEST_NUMBER = 200
 _LONGEST_ALIGNMENT = 9
-_ALIGN, _SIZE = "align", "bytes"
+_ALIGN = "align"
+ARRAY_SIZE = "bytes"
+"""Before the colon of a stated size of an array."""
 _MOST_ARRAY_BYTES = 1 << 48
 _POINTER_BYTES = 8
 
@@ -133,7 +135,7 @@ def _shown(stated: Stated) -> str:
     if isinstance(stated, Alignment):
         return f"{_ALIGN}:{stated.bytes}"
     if isinstance(stated, ArraySize):
-        return f"{_SIZE}:{stated.bytes}"
+        return f"{ARRAY_SIZE}:{stated.bytes}"
     return f"{stated[0]}..{stated[1]}" if isinstance(stated, tuple) else str(stated)
 
 
@@ -177,7 +179,7 @@ def _parse(parameter: Parameter, fact: ParameterFact) -> Stated:
     prefix, separator, number = fact.text.partition(":")
     if separator and prefix.strip() == _ALIGN:
         return _alignment(parameter, fact, number.strip())
-    if separator and prefix.strip() == _SIZE:
+    if separator and prefix.strip() == ARRAY_SIZE:
         return _array_size(parameter, fact, number.strip())
     low, separator, high = fact.text.partition("..")
     if not separator:
@@ -215,7 +217,7 @@ def _array_size(parameter: Parameter, fact: ParameterFact, text: str) -> ArraySi
     size = int(text) if is_short else 0
     if not 1 <= size <= _MOST_ARRAY_BYTES:
         message = f"{text!r} is no number of bytes"
-        raise _refused(fact, message, f"write {_SIZE}:BYTES, for example {_SIZE}:4194304")
+        raise _refused(fact, message, f"write {ARRAY_SIZE}:BYTES, for example {ARRAY_SIZE}:4194304")
     _require_pointer(parameter, fact)
     return ArraySize(size)
 

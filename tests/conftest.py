@@ -81,6 +81,7 @@ _EVERY = {
     "test_pwcet_statistics.py": {"test_intervals_of_heavy_tails_hold_the_truth": 2},
     "test_random_grids.py": {"test_a_false_bound_is_seen": 2},
     "test_server_attack.py": {"test_launches": 2, "test_blocks": 2},
+    "test_attack_command.py": {"test_a_broken_attack_is_seen": 2},
     "test_sweep_bad_input.py": {
         "test_folders_of_others": 3,
         "test_entries_that_cannot_be_read": 2,

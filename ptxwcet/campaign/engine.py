@@ -317,7 +317,8 @@ class _Campaign:
         return bool(self._cluster.client.status == "running")
 
     def _lost(self, error: BaseException | None) -> PtxwcetError:
-        is_gone = error is None or isinstance(error, asyncio.CancelledError)
+        # a connection that is closed may be told before the client knows that it has none
+        is_gone = error is None or isinstance(error, asyncio.CancelledError | OSError)
         is_gone = is_gone or not self._is_connected()
         what = "is gone" if is_gone else f"failed: {type(error).__name__}: {error}"
         return _gone(f"the scheduler at {self._cluster.name} {what}")

@@ -219,9 +219,9 @@ def test_a_worker_of_another_version_joins_later(
             _, err = client.communicate(timeout=PATIENCE)
         finally:
             client.kill()
+    send(signal.SIGCONT, held)  # a worker ends when its threads do
     for worker in (good, bad):
         end_worker(cluster, worker)
-    send(signal.SIGCONT, held)
     assert "Traceback" not in err
     if not has_campaigns:
         assert (client.returncode, len(rows(plan.parent / "out"))) == (0, 59)

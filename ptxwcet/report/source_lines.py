@@ -13,10 +13,11 @@ from pathlib import Path
 from ptxwcet.ir.kernel import Kernel
 
 _LARGEST_SOURCE_BYTES = 10_000_000
-SOURCES = frozenset(
-    (".c", ".cc", ".cl", ".cpp", ".cu", ".cuf", ".cuh", ".cxx", ".f90", ".h", ".hh", ".hip", ".hpp")
-    + (".hxx", ".inc", ".inl", ".ipp", ".jl", ".mlir", ".ptx", ".py", ".pyx", ".rs", ".tpp", ".zig")
-)
+SOURCES = {
+    *(".c", ".cc", ".cl", ".cpp", ".cu", ".cuf", ".cuh", ".cxx", ".f90", ".h", ".hh", ".hip"),
+    *(".hpp", ".hxx", ".inc", ".inl", ".ipp", ".jl", ".mlir", ".ptx", ".py", ".pyx", ".rs"),
+    *(".tpp", ".zig"),
+}
 """How names of files end whose lines are shown."""
 
 

@@ -210,3 +210,21 @@ def test_workers_end_with_the_command(tmp_path: Path, number: signal.Signals) ->
     assert "Traceback" not in said
     assert (tmp_path / "out").read_text() == "older"
     assert not list(tmp_path.glob(".ptxwcet-*"))
+
+
+@FORKS
+def test_a_reader_that_left(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", SLOW, "check", written(tmp_path), "--workers", "2"]
+    with subprocess.Popen(
+        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        while len(found := [int(one.name[7:]) for one in tmp_path.glob("worker-*")]) < 2:
+            assert process.poll() is None
+            time.sleep(0.05)
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert "Traceback" not in process.stderr.read()
+        assert process.wait() == 1
+    while any(map(alive, found)):
+        time.sleep(0.05)

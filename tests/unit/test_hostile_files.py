@@ -15,6 +15,7 @@ from programs import run_program
 
 import ptxwcet
 from ptxwcet.compose.register_use import read_register_use
+from ptxwcet.emulator import launch_arrays
 from ptxwcet.support import whole_files
 from ptxwcet.support.csv_cells import read_cell, spelled
 from ptxwcet.support.diagnostics import PtxwcetError
@@ -183,3 +184,27 @@ def test_cells(cell: str, written: str) -> None:
     assert spelled(cell) == written
     assert read_cell(written) == cell
     assert spelled(-1) == -1
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings"),
+    [
+        ("zeros", {}),
+        ("ones", {}),
+        ("value", {"value": 3}),
+        ("arange", {"start": 99, "step": -1}),
+        ("uniform", {"low": 0.5, "high": 90.0, "seed": 4}),
+        ("integers", {"low": 0, "high": 100, "seed": 5}),
+    ],
+)
+@pytest.mark.parametrize("dtype", ["uint8", "int64", "float32"])
+def test_arrays_made_in_parts(
+    kind: str, settings: dict[str, float], dtype: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = launch_arrays.ArraySource(None, dtype, (9, 11), kind, settings)
+    whole = source.build()
+    monkeypatch.setattr(launch_arrays, "_PART", 7)
+    parts = source.build()
+    assert (parts.dtype, parts.tobytes()) == (whole.dtype, whole.tobytes())
+    assert whole.dtype == dtype
+    assert kind not in ("value", "arange") or whole[0, 1] == settings.get("value", 98)

@@ -70,7 +70,12 @@ def test_kept_code(tmp_path: Path) -> None:
 
     for path in kept:
         path.write_bytes(pickle.dumps(Planted(tmp_path / "pwned")))
-    another = "os.geteuid = lambda: 12345"
+    another = (
+        "from pathlib import Path; lstat = Path.lstat\n"
+        "def of_another(path):\n"
+        "    return os.stat_result([*lstat(path)[:4], 12345, *lstat(path)[5:]])\n"
+        "Path.lstat = of_another"
+    )
     assert run(tmp_path, another) == "6 double\n"
     assert not (tmp_path / "pwned").exists()
     run(tmp_path)

@@ -122,7 +122,6 @@ def _own(policy: Policy, bubble_cycles: int) -> tuple[Assumption, ...]:
             "input-independent-path",
             "path and masks of every warp are the same for all inputs that the given facts allow",
         ),
-        assumed("common-start", "all warps of the block start in the same cycle"),
     ]
     if bubble_cycles:
         cycles = f"{bubble_cycles} cycle" + ("s" if bubble_cycles > 1 else "")

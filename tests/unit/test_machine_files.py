@@ -13,7 +13,14 @@ from refusals import refusals_of
 from ptxwcet.claims import AssumptionState
 from ptxwcet.cli.machine import machine as machine_command
 from ptxwcet.ir.op_classes import OpClass
-from ptxwcet.machine.assumptions import ALONE, ASSUMPTIONS, OF_LAUNCHES
+from ptxwcet.machine.assumptions import (
+    ALONE,
+    ASSUMPTIONS,
+    COUNTED,
+    NEVER_IDLE,
+    OF_LAUNCHES,
+    STORES_HOLD,
+)
 from ptxwcet.machine.loader import DEFAULT_MACHINE, load_machine, machine_names
 from ptxwcet.machine.model import Evidence, OpTiming, TimingMeaning
 from ptxwcet.support.diagnostics import Diagnostic
@@ -82,6 +89,8 @@ def test_states_of_the_ledger() -> None:
     orin = stated("orin-ecrts2025")
     assert orin.pop("alone-on-its-sm") is AssumptionState.ASSUMED
     assert orin.pop("no-other-kernels") is AssumptionState.ASSUMED
+    for key in (COUNTED, NEVER_IDLE, STORES_HOLD):  # of what this machine does not have
+        assert orin.pop(key) is AssumptionState.ASSUMED
     assert set(orin.values()) == {AssumptionState.BY_DEFINITION}
     hazard = stated("orin-ecrts2025-hazard")
     doubtful = {key for key, state in hazard.items() if state is AssumptionState.DOUBTFUL}

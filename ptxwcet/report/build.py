@@ -37,6 +37,7 @@ from ptxwcet.report.verdicts import with_verdict
 from ptxwcet.studies.block_bound import FileAnswer
 from ptxwcet.studies.budgets import Checks
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.support.rounding import microseconds_of, percent_of
 from ptxwcet.timing.shares import initiations_by_instruction
 
 _COSTLIEST_LINES = 5
@@ -77,7 +78,7 @@ def bounded_row(
     order = sorted(worst.outcomes, key=lambda name: name != worst.reported)
     bounds = tuple(_bound_row(worst, name, titles[name]) for name in order)
     lower = next((bound.cycles for bound in bounds if bound.method == "lower"), None)
-    pessimism = round((claim.cycles / lower - 1) * 100, 2) if lower else None
+    pessimism = percent_of(claim.cycles - lower, lower) if lower else None
     row = BoundedKernel(
         kernel=analysis.kernel.name,
         readable=analysis.kernel.readable,
@@ -87,7 +88,7 @@ def bounded_row(
         parameter_names=name_rows(analysis.launch),
         warp_count=analysis.launch.warps,
         bound_cycles=claim.cycles,
-        microseconds=round(claim.cycles / analysis.machine.clock_mhz, 3),
+        microseconds=microseconds_of(claim.cycles, analysis.machine.clock_mhz),
         guarantee=claim.guarantee.value,
         assumptions=assumption_rows(claim),
         bounds=bounds,
@@ -120,7 +121,7 @@ def _launch_row(
     claim, bound, residency = launched.claim, launched.bound, launched.residency
     return LaunchRow(
         cycles=claim.cycles,
-        microseconds=round(claim.cycles / analysis.machine.clock_mhz, 3),
+        microseconds=microseconds_of(claim.cycles, analysis.machine.clock_mhz),
         guarantee=claim.guarantee.value,
         blocks=launched.blocks,
         sms=launched.sms,

@@ -20,8 +20,17 @@ from ptxwcet.support.source import Span
 if TYPE_CHECKING:
     from ptxwcet.compose.analysed import KernelAnalysis
 
-_BUDGET = re.compile(r"(\d{1,18}(?:\.\d{1,9})?) ?(|cycles|us|ms)", re.ASCII)
-_MICROSECONDS = {"us": 1, "ms": 1000}
+_BUDGET = re.compile(
+    r"([0-9]{1,18}(?:\.[0-9]{1,9})?|[0-9]{1,3}(?:,[0-9]{3}){1,5}(?:\.[0-9]{1,9})?)"
+    r" ?(|cycles|ns|us|µs|ms|s)"
+)
+_MICROSECONDS = {
+    "ns": Fraction(1, 1000),
+    "us": Fraction(1),
+    "µs": Fraction(1),
+    "ms": Fraction(1000),
+    "s": Fraction(10**6),
+}
 BLOCK, KERNEL = "block", "kernel"
 
 
@@ -48,15 +57,17 @@ class Budget:
 
 
 def parse_budget(text: str) -> Budget:
-    """The budget of a text: cycles, or a time in us or ms. Raises NotABudget."""
+    """The budget of a text: cycles, or a time, as they are printed. Raises NotABudget."""
     match = _BUDGET.fullmatch(text.strip())
     if match is None:
         raise NotABudget(
-            f"{text!r} is no budget: a number of cycles, or of us or ms, for example 2000us"
+            f"{text!r} is no budget: a number of cycles, or of ns, us, ms or s, for example 2000us"
         )
-    amount, unit = Fraction(match[1]), match[2] or "cycles"
+    amount, unit = Fraction(match[1].replace(",", "")), match[2] or "cycles"
     if unit == "cycles" and "." in match[1]:
-        raise NotABudget(f"{text!r} is no budget: cycles are whole; a time has a unit, us or ms")
+        raise NotABudget(
+            f"{text!r} is no budget: cycles are whole; a time has a unit: ns, us, ms or s"
+        )
     if amount == 0:
         raise NotABudget(f"{text!r} is no budget: nothing takes no time at all")
     return Budget(text.strip() if match[2] else f"{match[1]} cycles", amount, unit)

@@ -88,7 +88,9 @@ def claim_schedule(
     if not all(c.program.is_single_path for c in workload.classes):
         return Refusal("the run is known only for warps with a single known path")
     if not is_nominal or machine.timing_meaning is not TimingMeaning.EXACT:
-        return Refusal("some timings are upper bounds: the real run may be a different schedule")
+        return Refusal(
+            "some instructions are charged the most: the real run may be a different schedule"
+        )
     try:
         simulator = Simulator(workload, SmConfiguration.of(machine))
         if simulator.has_servers_behind_units:

@@ -13,7 +13,7 @@ from enum import Enum
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from ptxwcet.claims import Guarantee, Refusal, TimingClaim
+from ptxwcet.claims import AssumptionState, Guarantee, Refusal, TimingClaim
 from ptxwcet.support.diagnostics import Diagnostic
 from ptxwcet.support.source import Span
 
@@ -164,12 +164,16 @@ def too_weak(
     """PW521 if a claim has a weaker guarantee than is required; ``whose`` bound it is."""
     if claim.guarantee.rank <= required.rank:
         return None
+    doubted = [a.key for a in claim.assumptions if a.state is AssumptionState.DOUBTFUL]
     return Diagnostic(
         "PW521",
         f"{whose}: the bound is only an {claim.guarantee.value}, {required.value} is required",
         span,
-        notes=tuple(f"{a.key} is {a.state.value}" for a in claim.assumptions),
-        help="take a machine whose assumptions hold, or require an estimate only",
+        notes=tuple(f"{key} is doubtful" for key in doubted)
+        or (f"what the method {claim.method} gives is an {claim.guarantee.value}",),
+        help="take a machine whose assumptions hold, or require an estimate only"
+        if doubted
+        else "take a method that proves its bounds, or require an estimate only",
     )
 
 

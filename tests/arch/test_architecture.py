@@ -83,7 +83,7 @@ LIBRARIES = {
 }
 # Lines of Python. Whoever raises one says why in the commit.
 MOST_LINES = {
-    "bounds": 2_180,
+    "bounds": 2_190,
     "campaign.results": 2_000,
     "campaign": 4_000,
     "cli": 5_200,
@@ -94,9 +94,9 @@ MOST_LINES = {
     "flow.graph": 1_370,
     "flow.paths": 1_820,
     "flow.shapes": 1_110,
-    "flow.values": 3_610,
+    "flow.values": 3_655,
     "flow.variants": 2_720,
-    "flow.walk": 3_840,
+    "flow.walk": 3_850,
     "hybrid": 1_770,
     "library": 710,
     "instrument": 1_290,
@@ -109,7 +109,7 @@ MOST_LINES = {
     "report": 9_190,
     "reproduce": 2_505,
     "simulator": 4_615,
-    "studies": 6_510,
+    "studies": 6_540,
     "support": 2_630,
     "timing": 2_705,
     "trace": 1_180,

@@ -71,6 +71,17 @@ def test_every_number_has_a_source_and_every_assumption_a_state(name: str) -> No
     assert all(a.source for a in machine.satisfies)
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_evidence_is_of_the_kind_of_its_source(name: str) -> None:
+    """What a simulator is configured with cites a simulator, and nothing else calls itself so."""
+    machine = load_machine(name)
+    for row in machine.timings.values():
+        if isinstance(row, OpTiming) and row.evidence is Evidence.SIMULATOR_CONFIG:
+            assert re.search(r"GPGPU-Sim|orin-ecrts2025-memory", row.source), row
+        if isinstance(row, OpTiming) and row.evidence is Evidence.MEASURED:
+            assert "GPGPU-Sim configuration" not in row.source, row
+
+
 def test_the_page_of_assumptions_says_what_the_code_says() -> None:
     page = (ROOT / "docs" / "assumptions.md").read_text()
     cells = dict(re.findall(r"^\| ([\w-]+) \| (.*) \|$", page, re.MULTILINE))

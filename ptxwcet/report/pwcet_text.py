@@ -102,9 +102,10 @@ def _condition(condition: ConditionRow, report: PwcetReport) -> Iterator[str]:
 def rare_paths_text(condition: ConditionRow, report: PwcetReport) -> str:
     """Which second path these runs need not have shown."""
     unseen, shapeless = _share(condition.unseen_share), _share(condition.shapeless_share)
+    confidence = f"{100 * report.settings.confidence:g} %"
     return (
         f"one that fewer than {unseen} of runs take may be in none of these, and one that fewer "
-        f"than {shapeless} take in too few to shape the tail ({100 * report.settings.confidence:g} %, "
+        f"than {shapeless} take in too few to shape the tail ({confidence}, "
         "independent runs): how long they take is not in the curve"
     )
 

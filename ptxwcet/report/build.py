@@ -44,6 +44,10 @@ _COSTLIEST_LINES = 5
 
 Row = TypeVar("Row")
 
+_LEAST_OF_A_TYPE = 2**15 - 1
+"""Iterations from which on it is said that only a type limits them."""
+_LARGEST_STEP = 1024
+
 
 def build_report(
     answer: FileAnswer,
@@ -220,10 +224,23 @@ def _reason(row: KernelAnalysis, entry: PathLoop) -> str:
     reason = " ".join(entry.reason.split())
     if entry.origin is BoundOrigin.USER:
         reason = row.facts.loop_sources.get(entry.loop, reason)
+    if entry.proof is not None and _is_all_of_a_type(entry.iterations.base):
+        block = row.cfg.name(row.forest.loops[entry.loop].header)
+        reason += f"; no more than a type limits: if data say less, --loop-bound {block}=ITERATIONS"
     for total in row.facts.totals:
         if total.loop == entry.loop:
             reason += f"; {total.most:,} in a run of a warp ({total.source})"
     return reason
+
+
+def _is_all_of_a_type(count: int) -> bool:
+    """Whether a loop would run so often if its counter took all values of a type, in some steps."""
+    if count < _LEAST_OF_A_TYPE:
+        return False
+    steps = ((bits, round(2**bits / count)) for bits in (15, 16, 31, 32, 63, 64))
+    return any(
+        1 <= step <= _LARGEST_STEP and abs(count * step - 2**bits) <= step for bits, step in steps
+    )
 
 
 def _line_rows(row: KernelAnalysis) -> tuple[LineRow, ...]:

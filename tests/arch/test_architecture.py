@@ -106,7 +106,7 @@ MOST_LINES = {
     "memory": 1_945,
     "ptx": 3_510,
     "pwcet": 2_630,
-    "report": 9_225,
+    "report": 9_240,
     "reproduce": 2_505,
     "simulator": 4_615,
     "studies": 6_540,

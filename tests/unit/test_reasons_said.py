@@ -70,3 +70,37 @@ def test_a_barrier_of_the_cluster_is_said_to_wait_for_other_blocks() -> None:
     )
     assert "other blocks" in ended.err
     assert "does not wait for all warps" not in ended.err
+
+
+COUNTED = """.version 8.0
+.target sm_80
+.address_size 64
+.visible .entry k(.param .u64 p)
+{
+.reg .b32 %r<9>; .reg .b64 %d<9>; .reg .pred %p<3>;
+ld.param.u64 %d0, [p]; ld.global.TYPE %r1, [%d0]; mov.u32 %r2, 0;
+L:
+setp.ge.u32 %p1, %r2, %r1;
+@%p1 bra E;
+add.u32 %r2, %r2, STEP;
+bra L;
+E:
+ret;
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "step", "is_said"), [("u16", 1, True), ("u8", 1, False), ("u16", 2, True)]
+)
+def test_a_loop_that_only_a_type_limits_says_what_would_help(
+    kind: str, step: int, is_said: bool, tmp_path: Path
+) -> None:
+    kernel = tmp_path / "k.ptx"
+    kernel.write_text(COUNTED.replace("TYPE", kind).replace("STEP", str(step)))
+    out = run_program("bound", kernel, "--block", "32").out
+    assert "certificate: " in out or not is_said
+    assert ("no more than a type limits: if data say less, --loop-bound L=" in out) == is_said
+    helped = run_program("bound", kernel, "--block", "32", "--loop-bound", "L=200").out
+    assert "a type limits" not in helped
+    assert "200  user" in helped

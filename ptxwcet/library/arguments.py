@@ -16,7 +16,7 @@ from numbers import Integral, Real
 from typing import Any, ParamSpec, TypeVar
 
 from ptxwcet.bounds.names import names_to_report
-from ptxwcet.studies.plan_reading import nearest
+from ptxwcet.support.toml_places import nearest
 
 REFUSE, WORST = "refuse", "worst"
 """What becomes of an opcode without a row: ``on_unknown``."""

@@ -315,6 +315,8 @@ class Checker:
             self.report(
                 "PW306", f"assumption {name}: state must be one of {', '.join(states)}", place
             )
+        if not _is_text(stated["source"]):
+            self.report("PW306", f"assumption {name}: source must be a text", place)
 
     def _figure(self, table: str, name: str, figure: object) -> None:
         place, what = (table, name), f"{table} figure {name}"

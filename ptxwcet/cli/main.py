@@ -142,7 +142,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             raise
         _drop_output()
         code = 1
-        _complain(f"ptxwcet: cannot write the output: {error.strerror}\n")
+        what = "the output" if error.filename is None else f"'{error.filename}'"
+        _complain(f"ptxwcet: cannot write {what}: {error.strerror}\n")
     sys.exit(code)
 
 

@@ -49,7 +49,7 @@ def whole_file(path: Path, code: str) -> Iterator[IO[bytes]]:
             raise
     except OSError as error:
         if error.errno in FULL_DISK:
-            raise OSError(error.errno, f"{error.strerror}: '{path}'") from None
+            raise OSError(error.errno, os.strerror(error.errno), str(path)) from None
         message = f"cannot write '{path}': {error.strerror or error}"
         raise PtxwcetError(Diagnostic(code, message)) from None
 

@@ -137,7 +137,7 @@ def _search(
     *,
     is_quick: bool,
 ) -> Search:
-    return Search(kernel, cfg, forest, facts, work=Work.small() if is_quick else None)
+    return Search(kernel, cfg, forest, facts, work=Work.part(20) if is_quick else None)
 
 
 def _find(start: Search, launch: Launch) -> Questions:

@@ -210,7 +210,8 @@ class Writer:
             '.version 8.0\n.target sm_80\n.address_size 64\n.file 1 "k.cu"\n'
             f"{head}(.param .u32 n, .param .u64 data)\n{{\n"
             f".reg .b32 %r<{numbers['r']}>, %own, %cta, %time, %n;\n"
-            f".reg .b64 %d<{numbers['d']}>, %data;\n.reg .pred %p<{numbers['p']}>;\n.reg .f32 %f, %g;\n"
+            f".reg .b64 %d<{numbers['d']}>, %data;\n"
+            f".reg .pred %p<{numbers['p']}>;\n.reg .f32 %f, %g;\n"
             "ld.param.u32 %n, [n];\nld.param.u64 %data, [data];\nmov.u32 %own, %tid.x;\n"
             + "mov.u32 %cta, %ctaid.x;\n" * (len(self.own) > 1)
             + "mov.u32 %time, 0;\nmov.f32 %f, 0f3F800001;\nmov.f32 %g, 0f3F800001;\n"

@@ -68,6 +68,23 @@ def prepare_kernel(
         raise advised(error, kernel, cfg, forest, launch, placed) from None
 
 
+def refusals_behind(
+    kernel: Kernel, launch: Launch, machine: Machine, placed: PlacedFacts
+) -> tuple[Diagnostic, ...]:
+    """Why there is no bound though these facts, at places of the kernel's graph, give the paths.
+
+    Cost: that of a bound.
+    """
+    cfg, forest = build_flow(kernel, launch)
+    preparation = _Preparation(kernel, cfg, forest, launch, machine, unknown_at_worst=False)
+    try:
+        require_known_opcodes(kernel, unknown_at_worst=False)
+        analyse_prepared(preparation.prepared(launch, placed))
+    except PtxwcetError as error:
+        return error.diagnostics
+    return ()
+
+
 @dataclass(slots=True)
 class _Preparation:
     """A kernel in which facts have been placed, and its launch as it is stated.

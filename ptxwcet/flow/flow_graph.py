@@ -79,14 +79,25 @@ class Work:
         self.proving, self.most_visits = all_together.proving, most_visits
 
     def shared(self) -> Work:
-        """A record for another launch of the same kernel, on trial. It counts steps together with
-        this one, and keeps what was found out about loops.
+        """A record for another launch of the same kernel, on trial. It may take half of the steps
+        that this one has left, which counts them (:meth:`count`), and keeps what was found out
+        about loops.
         """
         work = Work()
-        work.limit(self, self.most_visits)
+        for name in _EFFORTS:
+            effort = getattr(self, name)
+            setattr(work, name, Effort((effort.most - effort.spent) // 2))
         work.regions, work.variants, work.searches = self.regions, self.variants, self.searches
         work.passages, work.states = self.passages, self.states
         return work
+
+    def count(self, other: Work) -> None:
+        """Counts the steps of a record that shares those of this one."""
+        for name in _EFFORTS:
+            getattr(self, name).spent += getattr(other, name).spent
+
+
+_EFFORTS = ("walking", "searching", "proving")
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,11 +25,15 @@ from ptxwcet.flow.paths.question_search import OpenLoop
 from ptxwcet.flow.paths.questions import OpenAgreement, OpenParameter, Questions, find_questions
 from ptxwcet.flow.values.condition_text import ConditionReader, place_of
 from ptxwcet.ir.kernel import Kernel
-from ptxwcet.pipeline import build_flow
+from ptxwcet.machine.loader import load_machine
+from ptxwcet.pipeline import build_flow, refusals_behind
 from ptxwcet.studies.opening import Opened, RefusedKernel, cuda_source, open_request, refuse
 from ptxwcet.studies.request import Request
 from ptxwcet.support.diagnostics import Diagnostic
 from ptxwcet.support.printable import printable_line
+
+_WHATEVER = frozenset(("PW401", "PW402", "PW403"))
+"""Refusals that no other answers to open questions would change: of what instructions cost."""
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -84,6 +88,12 @@ def _questions_of(kernel: Kernel, opened: Opened) -> _Page:
     cfg, forest = build_flow(whole, launch)
     placed = place_facts(whole, cfg, forest, opened.facts_of(kernel))
     questions = find_questions(whole, cfg, forest, launch, placed)
+    if questions.answered is not None and not questions.refusals:
+        machine = load_machine(opened.request.machine, opened.request.memory_latency_cycles)
+        answered, facts = questions.answered
+        behind = refusals_behind(whole, answered, machine, facts)
+        if not questions.count or all(one.code in _WHATEVER for one in behind):
+            questions = replace(questions, refusals=behind)
     names, source = opened.names_of(kernel), cuda_source(opened.request)
     return _Page(whole, cfg, forest, names, source, questions, with_grid(questions, launch))
 

@@ -123,8 +123,10 @@ ret;
 """
     )
     request = Request(str(path), block="32")
-    said = "give a bound on the iterations of the loop: --loop-bound 'L=ITERATIONS'"
-    assert help_of(request) == said
+    assert help_of(request) == (
+        'give --param n=VALUE and [arrays] p = "s32 LEAST..MOST" (the integers in it) in a facts '
+        "file, or a bound: --loop-bound 'L=ITERATIONS'"
+    )
     both = "a value of n ([parameters]) and the range of the integers in an array ([arrays]: p = "
     assert f"this may settle it: {both}" in facts_template(request).text
     facts = tmp_path / "facts.toml"

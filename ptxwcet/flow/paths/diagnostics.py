@@ -16,6 +16,7 @@ from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 CONTRADICTED = "PW217"
 # The code of walks that are given up.
 UNSETTLED = "PW206"
+_NO_FORM = "PW204"
 
 
 class OpenDecision(PtxwcetError):
@@ -34,7 +35,9 @@ class OpenDecision(PtxwcetError):
 
 
 class UnsettledPath(PtxwcetError):
-    """PW206: the walk was given up inside of ``loops``, the outermost first."""
+    """PW206, PW204: the walk was given up inside of ``loops``, the outermost first; of PW204 it is
+    the only one, which has no closed form.
+    """
 
     def __init__(self, diagnostic: Diagnostic, loops: tuple[LoopId, ...]) -> None:
         super().__init__(diagnostic)
@@ -60,6 +63,9 @@ def refused_path(graph: FlowGraph, refused: Refused, facts: PlacedFacts) -> Ptxw
     diagnostic = refusal(graph, refused, facts)
     if refused.code == CONTRADICTED:
         return ContradictedFacts(diagnostic)
+    around = graph.forest.loop_at(graph.block_of(refused.instruction))
+    if refused.code == _NO_FORM and around is not None:
+        return UnsettledPath(diagnostic, (around.id,))
     if refused.code != UNSETTLED:
         return PtxwcetError(diagnostic)
     loops: list[LoopId] = []

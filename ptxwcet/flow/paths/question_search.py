@@ -147,7 +147,10 @@ class Search:
         if only_parameters(decision.causes, names):
             self._note_parameters(names, branch)
         else:
-            grid = any(cause.kind is CauseKind.LAUNCH for cause in decision.causes)
+            grid = any(
+                cause.kind is CauseKind.LAUNCH and "ctaid" in cause.name
+                for cause in decision.causes
+            )
             in_file = launch_file_names(self.kernel, decision.causes, launch)
             loads = {one.instruction for one in decision.causes if one.kind is CauseKind.MEMORY}
             arrays = tuple(arrays_read(self.kernel, loads - {-1}).items())

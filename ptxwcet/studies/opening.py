@@ -239,7 +239,9 @@ def prepared_kernel(opened: Opened, kernel: Kernel, machine: Machine) -> Prepare
 def read_module(request: Request) -> Module:
     """The PTX of a request, parsed. Raises PtxwcetError."""
     if request.text is not None:
-        return parse_module(SourceFile(request.path, request.text))
+        is_made = Path(request.path).is_file()  # lines are those of the PTX, not of the file
+        name = f"PTX of {request.path}" if is_made else request.path
+        return parse_module(SourceFile(name, request.text))
     return parse_module(read_source(request.path))
 
 

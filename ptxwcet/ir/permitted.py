@@ -72,8 +72,36 @@ class _Group:
         return " or ".join(f".{word}" for word in self.choice)
 
 
-_REPEATABLE = frozenset({"cc", "approx", "shiftamt", "sync"})
+_REPEATABLE = frozenset({"cc", "approx", "shiftamt", "sync", "sat", "satfinite"})
 """Words that ptxas takes twice."""
+
+
+_IGNORED = frozenset(
+    [
+        "acc::f16",
+        "acc::f32",
+        "b4x16_p64",
+        "b6x16_p32",
+        "box_dim",
+        "element_stride",
+        "elemtype",
+        "fill_mode",
+        "finite",
+        "global_address",
+        "global_dim",
+        "global_stride",
+        "infinite",
+        "interleave_layout",
+        "normal",
+        "notanumber",
+        "number",
+        "rank",
+        "subnormal",
+        "swizzle_atomicity",
+        "swizzle_mode",
+    ]
+)
+"""Words that ptxas overlooks behind an opcode that has no use for them."""
 
 
 def _wrong_words(words: Sequence[str], groups: Sequence[_Group]) -> tuple[int, str] | None:
@@ -86,6 +114,7 @@ def _wrong_words(words: Sequence[str], groups: Sequence[_Group]) -> tuple[int, s
         if len(members) > wanted and (len(set(members)) > 1 or members[0] not in _REPEATABLE):
             return _WORDS, "modifiers ." + ", .".join(sorted(members)) + " together"
         left = [word for word in left if word not in group.choice]
+    left = [word for word in left if word not in _IGNORED]
     if left:
         return _WORDS, "modifier ." + ", .".join(sorted(set(left)))
     return None

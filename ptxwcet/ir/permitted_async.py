@@ -58,7 +58,7 @@ def _barriers() -> Rows:
         yield name, Form(f"[relaxed] [cta|cluster] {cluster}", "b64", "[] u32")
     for name in ("mbarrier.arrive", "mbarrier.arrive_drop"):
         order = "[release|relaxed] [cta|cluster]"
-        yield name, Form(f"{order} {cluster}", "b64", "=b64 [] ?u32")
+        yield name, Form(f"{order} {cluster}", "b64", "=b64 [] ?<u32")
         yield name, Form(f"{order} {cluster} expect_tx", "b64", "=b64 [] u32")
         yield name, Form(f"noComplete [release] [cta] {shared}", "b64", "=b64 [] u32")
     order = f"[acquire|relaxed] [cta|cluster] {shared}"

@@ -69,7 +69,7 @@ def _products() -> Rows:
         yield "mma", Form(f"{head} m16n8k16|m16n8k32 {_F8} {_F8}", kind, small, kind)
         words = f"{head} m16n8k32 kind::f8f6f4 {_NARROW} {_NARROW}"
         yield "mma", Form(words, kind, small, kind)
-    scales = "b32 2xu16 b32 2xu16"
+    scales = "<b32 2xu16 <b32 2xu16"
     scaled = f"{head} block_scale [scale_vec::1X|scale_vec::2X|scale_vec::4X] ue8m0|ue4m3"
     words = f"{scaled} m16n8k32 kind::mxf8f6f4 {_NARROW} {_NARROW}"
     yield "mma", Form(words, "f32", f"{small} {scales}", "f32")

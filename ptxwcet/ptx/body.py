@@ -138,10 +138,10 @@ class BodyReader:
         if form is None:
             return False
         instruction = self._made(form.lowered, names, form.literals, (start, end))
-        types = self.names.types
-        key = tuple([types.get(name, "") for name in instruction.names])
+        types, spaces = self.names.types, self.names.spaces
+        key = tuple([types.get(name) or spaces.get(name, "") for name in instruction.names])
         if key not in form.accepted:
-            if check_operands(form.lowered, instruction, types) is not None:
+            if check_operands(form.lowered, instruction, types, spaces) is not None:
                 return False
             form.accepted.add(key)
         self._finish(form.lowered, instruction, spelled)
@@ -218,7 +218,7 @@ class BodyReader:
             self._finish(lowered, made, texts)
 
     def _check(self, lowered: LoweredForm, made: Instruction, statement: Statement) -> None:
-        fault = check_operands(lowered, made, self.names.types)
+        fault = check_operands(lowered, made, self.names.types, self.names.spaces)
         if fault is None:
             return
         place = max(0, min(fault.place, len(statement.operands) - 1))

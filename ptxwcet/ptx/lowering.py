@@ -28,6 +28,7 @@ from ptxwcet.ir.permitted import Form, matching
 from ptxwcet.ir.permitted_operands import (
     OperandRefusal,
     depends_on_literals,
+    gives_pairs,
     operand_counts,
     refusal,
 )
@@ -85,7 +86,13 @@ def lower(statement: Statement, kinds: Sequence[str]) -> LoweredForm:
     literals_count = depends_on_literals(permitted)
     space = Space.NONE if opcode is None else opcode.space(modifiers)
     first_slot = 0 if statement.guard is None else 1
-    builder = OperandBuilder(kinds, opcode, first_slot, space not in (Space.NONE, Space.LOCAL))
+    builder = OperandBuilder(
+        kinds,
+        opcode,
+        first_slot,
+        space not in (Space.NONE, Space.LOCAL),
+        pairs=not permitted or gives_pairs(permitted),
+    )
     if statement.is_call:
         templates = builder.call(statement.operands)
     else:
@@ -189,16 +196,20 @@ def _permitted(name: str, modifiers: tuple[str, ...]) -> tuple[Form, ...]:
 
 
 def check_operands(
-    lowered: LoweredForm, instruction: Instruction, types: Mapping[str, str]
+    lowered: LoweredForm,
+    instruction: Instruction,
+    types: Mapping[str, str],
+    spaces: Mapping[str, str],
 ) -> OperandRefusal | None:
-    """Why the operands do not fit the instruction. ``types``: of each register by unique name.
+    """Why the operands do not fit the instruction. ``types``: of each register by unique name,
+    ``spaces``: of each variable.
 
     Cost: linear in the operands; callers ask once for each text of literals and types.
     """
     if not lowered.permitted:
         return None
     functions = {instruction.names[slot] for slot in lowered.functions}
-    return refusal(lowered.permitted, instruction, types, functions)
+    return refusal(lowered.permitted, instruction, types, spaces, functions)
 
 
 def _check_count(statement: Statement, opcode: Opcode | None) -> None:

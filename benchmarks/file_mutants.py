@@ -62,7 +62,7 @@ DIRECTIVES = [
     ".ptr",
     ".noreturn",
     ".v8",
-]
+]  # fmt: skip
 AMOUNTS = (
     "0",
     "1",

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from ptxwcet.ir.opcodes import is_type
+from ptxwcet.ir.opcodes import count_spaces, is_type
 
 _TYPE, _LEADING, _WORDS = range(3)
 
@@ -52,6 +52,12 @@ class Form:
         for group in groups:
             if group.leads and (not modifiers or modifiers[0] not in group.choice):
                 return _LEADING, str(group)
+        spaces = [group for group in groups if group.required and count_spaces(group.choice)]
+        written = [word for word in modifiers if count_spaces((word,))]
+        if len(spaces) == len(written) > 1:
+            for group, word in zip(spaces, written, strict=True):
+                if word not in group.choice:
+                    return _WORDS, f"{group} is expected where .{word} stands"
         return _wrong_words([word for word in modifiers if not is_type(word)], groups)
 
 
@@ -77,29 +83,12 @@ _REPEATABLE = frozenset({"cc", "approx", "shiftamt", "sync", "sat", "satfinite"}
 
 
 _IGNORED = frozenset(
-    [
-        "acc::f16",
-        "acc::f32",
-        "b4x16_p64",
-        "b6x16_p32",
-        "box_dim",
-        "element_stride",
-        "elemtype",
-        "fill_mode",
-        "finite",
-        "global_address",
-        "global_dim",
-        "global_stride",
-        "infinite",
-        "interleave_layout",
-        "normal",
-        "notanumber",
-        "number",
-        "rank",
-        "subnormal",
-        "swizzle_atomicity",
-        "swizzle_mode",
-    ]
+    (
+        *("acc::f16", "acc::f32", "b4x16_p64", "b6x16_p32", "box_dim", "element_stride"),
+        *("elemtype", "fill_mode", "finite", "global_address", "global_dim", "global_stride"),
+        *("infinite", "interleave_layout", "normal", "notanumber", "number", "rank"),
+        *("subnormal", "swizzle_atomicity", "swizzle_mode"),
+    )
 )
 """Words that ptxas overlooks behind an opcode that has no use for them."""
 

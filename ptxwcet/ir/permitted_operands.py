@@ -516,15 +516,7 @@ def _go_together(first: str, second: str) -> bool:
 
 _WHOLE_ADDRESSES = frozenset(
     (
-        "ld",
-        "ldu",
-        "st",
-        "atom",
-        "red",
-        "prefetch",
-        "prefetchu",
-        "discard",
-        "applypriority",
+        *("ld", "ldu", "st", "atom", "red", "prefetch", "prefetchu", "discard", "applypriority"),
         "multimem",
     )
 )

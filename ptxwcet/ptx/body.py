@@ -207,7 +207,7 @@ class BodyReader:
                 register = tokens(guard[0])[-1]
                 names.insert(0, self._guard(register))
                 texts.insert(0, str(register))
-            lowered = lower(statement, [kind for kind, _ in pairs])
+            lowered = lower(statement, [kind for kind, _ in pairs], self.context.shapes.target)
             made = self._made(lowered, names, lowered.literals, (start, end))
             self._check(lowered, made, statement)
         except LoweringError as error:

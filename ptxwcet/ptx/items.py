@@ -20,6 +20,7 @@ from ptxwcet.ir.kernel import (
     UnreadKernel,
     Variable,
 )
+from ptxwcet.ir.targets import Target
 from ptxwcet.ir.verifier import lowered
 from ptxwcet.ptx import scopes, statements
 from ptxwcet.ptx.body import BodyReader
@@ -82,6 +83,7 @@ class ModuleReader:
         header, position = read_header(self.source, self.problems)
         self.header = header
         if header is not None:
+            self.context.shapes.target = Target.read(header.target)
             position = statements.skip(self.text, position)
             while position < len(self.text):
                 position = statements.skip(self.text, self._item(position))

@@ -338,7 +338,7 @@ def _matrix_rows() -> Iterable[Opcode]:
     yield Opcode("ldmatrix", _C.MATRIX_MOVE)
     yield Opcode("stmatrix", _C.MATRIX_MOVE)
     yield Opcode("movmatrix", _C.MATRIX_MOVE)
-    yield Opcode("wgmma.mma_async", _C.MMA_ASYNC, operands=(4, 10), accumulates=True)
+    yield Opcode("wgmma.mma_async", _C.MMA_ASYNC, accumulates=True)
     yield Opcode("wgmma.fence", _C.FENCE)
     yield Opcode("wgmma.commit_group", _C.MMA_ASYNC)
     yield Opcode("wgmma.wait_group", _C.ASYNC_WAIT)

@@ -232,6 +232,12 @@ def _check_count(statement: Statement, opcode: Opcode | None) -> None:
         raise LoweringError("PW108", f"{opcode.name} takes {wanted} operand{plural}, {given} given")
 
 
+def written_operands(statement: Statement) -> int:
+    """How many leading operands of an instruction are written; all of a call count so."""
+    opcode, _ = find_opcode(statement.mnemonic.split("."))
+    return len(statement.operands) if statement.is_call else _destinations(statement, opcode)
+
+
 def _destinations(statement: Statement, opcode: Opcode | None) -> int:
     """How many leading operands are written. An address is never a destination register."""
     if opcode is None:

@@ -267,8 +267,8 @@ class ModuleReader:
         except LiteralError as error:
             self.problems.add("PW107", str(error), (start, end))
             return statements.matching_brace(text, end) if has_body else resume
-        self._declare_function(head, start, has_body)
         self._check_head(head, (start, end), has_body)
+        self._declare_function(head, start, has_body)
         names = FunctionNames(spaces=ChainMap({}, self.context.module.function.spaces))
         scope = Scope(self.context.module, names)
         self._declare_parameters(head, scope, start)
@@ -298,7 +298,8 @@ class ModuleReader:
         name, signature = head.name.name, Signature.of(head)
         earlier = self.signatures.setdefault(name, signature)
         reason = signature.conflict(earlier, has_body=has_body)
-        if reason:
+        is_second = has_body and self.heads.get(name, (False,))[0]
+        if reason and not is_second:
             place = place[0] + head.name.start, place[0] + head.name.end
             self.problems.add("PW118", f"'{name}' is declared twice: {reason}", place)
         assert self.header is not None

@@ -161,7 +161,8 @@ def _other_rows() -> Rows:
         yield "isspacep", Form(spaces, "", f"=pred {width}")
     yield "nanosleep", Form("", "u32", "u32")
     yield "setmaxnreg", Form("inc|dec sync aligned", "u32", "$u32")
-    yield "pmevent", Form("[mask]", "", "$u32")
+    yield "pmevent", Form("", "", "$u32#0:15")
+    yield "pmevent", Form("mask", "", "$u32")
     for name in ("brkpt", "griddepcontrol.wait", "griddepcontrol.launch_dependents"):
         yield name, Form("")
     yield "applypriority", Form("[global] L2::evict_normal", "", "[] $u32#128:128")

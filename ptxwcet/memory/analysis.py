@@ -25,7 +25,13 @@ from ptxwcet.memory.counting import (
     signature,
     words_of,
 )
-from ptxwcet.memory.instructions import Access, Purpose, accesses_of, leads_to_constants
+from ptxwcet.memory.instructions import (
+    Access,
+    Purpose,
+    accesses_of,
+    leads_to_constants,
+    widest_accesses,
+)
 from ptxwcet.memory.lanes import LaneAnalysis
 from ptxwcet.memory.pattern import Pattern, Value, rows
 
@@ -160,6 +166,12 @@ def transactions_at_worst(instruction: Instruction) -> Transactions:
         return NO_TRANSACTIONS
     there = np.ones(WARP_SIZE, dtype=np.bool_)
     return reduce(Transactions.plus, (_at_worst(access, there) for access in accesses))
+
+
+def transactions_of_any() -> Transactions:
+    """What any instruction takes of a whole warp at most, whatever it is."""
+    there = np.ones(WARP_SIZE, dtype=np.bool_)
+    return reduce(Transactions.with_most, (_at_worst(one, there) for one in widest_accesses()))
 
 
 _Counted = dict[tuple[object, ...], tuple[Transactions, bool]]

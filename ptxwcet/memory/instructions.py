@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
@@ -15,6 +16,10 @@ from ptxwcet.memory.counting import LINE, SECTOR
 
 WIDEST = 16
 """Bytes of a lane that one access moves at most where the instruction does not say."""
+_WIDEST_VECTOR = 64
+"""Bytes of a lane that any form moves at most: 8 words of 8 bytes."""
+_MOST_REGISTERS = 10
+"""Registers of a move of tiles: 8 elements, the address and the stride."""
 
 
 class Purpose(Enum):
@@ -52,6 +57,24 @@ class Access:
     def has_words(self) -> bool:
         """Whether it may be served address by address, as constants are."""
         return self.space in (Space.CONST, Space.PARAM) or self.reaches_constants
+
+
+def widest_accesses() -> Iterator[Access]:
+    """Accesses of which one takes no less, of each kind, than any that an instruction makes."""
+    for space in Space:
+        for purpose in Purpose:
+            is_tile = purpose is Purpose.MATRIX
+            size, times = (WIDEST, _MOST_REGISTERS) if is_tile else (_WIDEST_VECTOR, 1)
+            fetched = SECTOR if is_tile else max(_HINTS.values())
+            yield Access(
+                space,
+                purpose,
+                size,
+                None,
+                times=times,
+                fetched_bytes=fetched,
+                reaches_constants=True,
+            )
 
 
 _STORES = frozenset(one for one in OpClass if one.value.startswith("store_"))

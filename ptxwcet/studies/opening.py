@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from ptxwcet.bounds.names import SCHEDULED
 from ptxwcet.compose.analysed import PreparedKernel
 from ptxwcet.compose.carve_out import require_no_sizes
+from ptxwcet.compose.wishes import require_use
 from ptxwcet.flow.facts.arrays import resolve_arrays
 from ptxwcet.flow.facts.asm_comments import find_marks
 from ptxwcet.flow.facts.cuda_loops import CudaSource
@@ -213,8 +214,15 @@ def open_request(request: Request, module: Module | None = None) -> Opened:
     _LOGGER.info("%s: read, %d kernels", printable_line(request.path), len(known.kernels))
     facts = state_facts(request, known)
     request, launched = with_launch_file(request, known, facts)
+    require_uses(request, has_grid=request.grid is not None)
     kernels = select_kernels(known.kernels, request.kernels, request.path)
     return Opened(request, digest_of(request), known, facts, launched, tuple(kernels))
+
+
+def require_uses(request: Request, *, has_grid: bool) -> None:
+    """Raises PtxwcetError (PW327) for what a request says of the GPU without use."""
+    said = {"ptxas_info": request.ptxas_info, "ask_ptxas": request.asks_ptxas}
+    require_use(request.gpu, *(name for name, value in said.items() if value), has_grid=has_grid)
 
 
 def prepared_kernel(opened: Opened, kernel: Kernel, machine: Machine) -> PreparedKernel:

@@ -7,7 +7,7 @@ from functools import cached_property
 
 from ptxwcet.compose.analysed import KernelAnalysis
 from ptxwcet.compose.carve_out import require_grid
-from ptxwcet.compose.launch_bound import bound_launch, require_no_co_runner
+from ptxwcet.compose.launch_bound import bound_launch
 from ptxwcet.compose.register_use import RegisterUse, ask_ptxas, read_register_use
 from ptxwcet.compose.residency import LaunchedBlock, stated_registers, static_shared_bytes
 from ptxwcet.compose.wishes import GridWishes
@@ -30,10 +30,6 @@ class Wishes:
             return read_register_use(request.ptxas_info)
         return ask_ptxas(text_of(request)) if request.asks_ptxas else None
 
-    def require_no_co_runner(self) -> None:
-        """Says of a bound without a grid that others are left out. Raises PtxwcetError (PW323)."""
-        require_no_co_runner(self._request.gpu)
-
     def of(self, kernel: Kernel) -> GridWishes:
         """What is said for a kernel. Raises PtxwcetError (PW317, PW318)."""
         if self._use is None:
@@ -52,7 +48,6 @@ def with_launch_bound(
     grid = analysis.launch.grid
     require_grid(analysis.launch, analysis.kernel.span)
     if grid is None:
-        wishes.require_no_co_runner()
         return analysis
     said = wishes.of(analysis.kernel)
     block = launched_block(analysis.kernel, analysis.launch, module, launched, said)

@@ -16,7 +16,7 @@ from ptxwcet.ptx.templates import tokens
 from ptxwcet.support.source import SourceFile
 
 _HEADER = re.compile(
-    rf"\.version\b{SKIP}[\w.]*(?:{SKIP}\.target\b(?:{SKIP}\w+(?:{SKIP},{SKIP}\w+)*+)?)?"
+    rf"\.version\b{SKIP}[\w.]*(?:{SKIP}\.target\b(?:{SKIP}\w+(?:{SKIP},{SKIP}\w+)*+)?)*+"
     rf"(?:{SKIP}\.address_size\b(?:{SKIP}\w+)?)?",
     re.ASCII,
 )

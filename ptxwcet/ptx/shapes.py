@@ -21,6 +21,7 @@ from lark import Token, Tree, UnexpectedInput
 
 from ptxwcet.ir.forms import InstructionForm
 from ptxwcet.ir.operands import Immediate
+from ptxwcet.ir.targets import NEWEST, Target
 from ptxwcet.ptx.grammar import keywords, parse_rule
 from ptxwcet.ptx.literals import LITERAL, LiteralError, immediate
 from ptxwcet.ptx.lowering import LoweredForm, Statement, lower
@@ -58,6 +59,7 @@ class ShapeCache:
     parser's inner loop reads them directly.
     """
 
+    target: Target = NEWEST
     plain: dict[str, _Plain] = field(default_factory=dict)
     branches: dict[str, InstructionForm] = field(default_factory=dict)
     _raw: dict[tuple[str, str], ShapedForm | None] = field(default_factory=dict)
@@ -113,10 +115,13 @@ class ShapeCache:
         key = (shape, is_call, _OTHER_KINDS.sub(REGISTER, kinds))
         cached_operands = self._operands.get(key)
         if cached_operands is not None:
-            return lower(Statement(guard, parts.mnemonic, cached_operands, is_call), kinds)
+            return lower(
+                Statement(guard, parts.mnemonic, cached_operands, is_call), kinds, self.target
+            )
         tree = parse_rule(parts.operands, "call_operands" if is_call else "operands")
         operands = tuple(tree.children)
-        lowered = lower(Statement(guard, parts.mnemonic, operands, is_call), kinds)
+        statement = Statement(guard, parts.mnemonic, operands, is_call)
+        lowered = lower(statement, kinds, self.target)
         if lowered.shareable:
             self._operands[key] = operands
         return lowered

@@ -14,6 +14,7 @@ from ptxwcet.emulator.races import ClockRaces, EpochRaces, Races
 from ptxwcet.emulator.registers import Unsupported, dtype_of
 from ptxwcet.emulator.synchronisation import orders_some_warps
 from ptxwcet.ir.kernel import Kernel, Module, Parameter, Variable
+from ptxwcet.ptx.declarations import type_bytes
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 
 _NUMBER = re.compile(r"-?(?:0[fFdD][0-9a-fA-F]+|0[xX][0-9a-fA-F]+U?|[0-9][0-9.eE+-]*U?)")
@@ -41,6 +42,8 @@ class Layout:
         variables = (*module.variables, *kernel.variables)
         self._shared([v for v in variables if v.space == "shared"], launch.dynamic_shared)
         self._private(variables)
+        for one in variables:  # a[i] counts in scalars of the type, those of vectors too
+            self.symbols[f"element.{one.name}"] = type_bytes(f".{one.type}")
         self.arena.build()
         self.arena.races = self._races(kernel)
 

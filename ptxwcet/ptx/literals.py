@@ -2,8 +2,8 @@
 
 Integer constants are 64 bits wide: signed unless they carry ``U`` or do not fit a signed word, and
 an operation is unsigned when an operand is; ``~`` and ``%`` always are. Floats are IEEE double
-unless spelled ``0f...``, and do not mix with integers. The rules are those that ptxas folds by
-(``tests/oracle/ptxas_folding.py`` compares). The manual's table gives the results of ``&``, ``|``,
+unless spelled ``0f...``, and do not mix with integers. The rules are those by which ptxas folds
+(``tests/oracle/constant_folding.py`` compares). The manual gives results of ``&``, ``|``,
 ``^``, ``%`` and ``?:`` another sign: where a value depends on it, there is no value.
 """
 

@@ -21,3 +21,9 @@ ROUNDS = {
 def test_rounds(file: str, kernel: str) -> None:
     result = ptxwcet.bound(FAULTS / f"{file}.ptx", kernel=kernel, block=32)
     assert list(result.loops.values()) == [ROUNDS[file][kernel]]
+
+
+def test_passes_of_matrices_of_16_rows() -> None:
+    """Two passes for 16 consecutive rows, one for each row at a stride of 128 bytes."""
+    result = ptxwcet.bound(FAULTS / "ldm16.ptx", block=32)
+    assert result.cycles == 85  # that of the same rows as .m8n8

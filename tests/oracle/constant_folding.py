@@ -43,6 +43,8 @@ EDGES = (0, 1, 2, 3, 5, 7, 31, 32, 63, 64, 255, 4095, 1 << 31, (1 << 31) - 1, (1
 SPELLINGS = ("{}", "{}U", "{:#x}", "{:#x}U", "{:#b}", "0{:o}", "0X{:X}")
 BINARY = ("+", "-", "*", "/", "% ", "&", "|", "^", "<<", ">>", "<", "<=", ">", ">=", "==", "!=",
           "&&", "||")  # fmt: skip
+CORNERS = ("5", "-(5)", "-((5))", "-\n5", "(~0 > 5) ? 8 : 3", "(-1 < 1U) ? 3 : 8", "-1 / 9U",
+           "-7 / 2", "-1 %  1000", "~0 >> 60", "-1 >> 60", "!5")  # fmt: skip
 UNARY = ("-", "- ", "+", "~", "!", "-\n", "(.s64)", "(.u64) ")
 
 
@@ -275,7 +277,7 @@ def expressions(seed: int, count: int) -> Folded:
     """Random constants everywhere that a constant may stand. Needs ptxas."""
     assert PTXAS is not None
     draw, found = random.Random(seed), Folded()
-    texts = [integer(draw, draw.randint(0, 3)) for _ in range(count)]
+    texts = [*CORNERS, *(integer(draw, draw.randint(0, 3)) for _ in range(count))]
     initialisers([f".u64 x = {text}" for text in texts], found)
     initialisers(
         [f".{draw.choice('us')}{draw.choice((8, 16, 32))} x[4] = {{1, {t}}}" for t in texts[::4]],

@@ -574,7 +574,7 @@ def _literal(value: int | float, text: str, kind: str, wanted: _Specification) -
         return "a result cannot be written to a literal"
     if isinstance(value, float):
         double = text.lstrip("-")[:2].lower() != "0f"
-        fits = {"f32": True, "f64": True, "b32": not double, "b64": double}
+        fits = {"f32": True, "f64": double, "b32": not double, "b64": double}
         return "" if fits.get(kind, False) else f"a float literal is no .{kind} value"
     if kind[0] == "f" or kind in ("bf16", "bf16x2", "tf32", "s16x2", "u16x2"):
         return f"an integer literal is no .{kind} value"

@@ -211,6 +211,7 @@ def _matrices(instruction: Instruction, name: str) -> tuple[Access, ...]:
     if name in ("ldmatrix", "stmatrix"):
         words = operation_of(instruction.form).words
         lanes = next((_MATRICES[word] for word in words if word in _MATRICES), 32)
+        lanes = min(32, 2 * lanes) if "m16n16" in words else lanes  # 16 rows a matrix, others 8
         address = next(iter(_addresses(instruction)), None)
         return (Access(Space.SHARED, Purpose.MATRIX, WIDEST, address, lanes),)
     registers = max(1, len(instruction.writes) or len(instruction.reads))

@@ -80,7 +80,13 @@ class ModuleReader:
 
     def read(self) -> Module:
         """The module, as far as it can be read; errors go to ``problems``."""
-        header, position = read_header(self.source, self.problems)
+        unclosed = statements.unclosed_comment(self.text)
+        if unclosed >= 0:
+            place = (unclosed, unclosed + 2)
+            self.problems.add("PW101", "a comment without end", place, "end it with '*/'")
+            header, position = None, 0
+        else:
+            header, position = read_header(self.source, self.problems)
         self.header = header
         if header is not None:
             self.context.shapes.target = Target.read(header.target)

@@ -27,7 +27,7 @@ from ptxwcet.ir.operands import (
     WholeVector,
 )
 from ptxwcet.ptx import scopes
-from ptxwcet.ptx.literals import evaluate, immediate
+from ptxwcet.ptx.literals import evaluate, immediate, negated
 from ptxwcet.ptx.templates import (
     LoweringError,
     Node,
@@ -39,7 +39,7 @@ from ptxwcet.ptx.templates import (
     group,
     integer,
     is_tree,
-    literal_text,
+    literal_of,
     plain_name,
     tokens,
 )
@@ -363,10 +363,12 @@ class OperandBuilder:
         return self._constant(node)
 
     def _constant(self, node: Node) -> Template:
-        text = literal_text(node)
-        if text is not None:
+        literal, negative = literal_of(node)
+        if literal is not None:
             index = len(self.literals)
-            self.literals.append(immediate(*text))
+            self.literals.append(immediate(literal.type, literal))
+            if negative:
+                return lambda _, values: negated(values[index])
             return lambda _, values: values[index]
         self.shareable = False
         for token in tokens(node):

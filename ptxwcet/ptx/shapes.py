@@ -6,8 +6,9 @@ A statement's *raw shape* is its text with every name replaced by a mark::
     ld.global.f32 %f2, [%rd4+20];      ->  ld.global.f32 @, [@+20]
 
 and its *shape* has marks in place of the literals too, one mark a kind of literal, so that these
-two share a shape. The marks stand where the lexer would find a token of that kind, therefore two
-statements of one shape have the same syntax tree up to the texts of names and literals. Statements
+two share a shape. A mark stands for one token and nothing else (a sign stays in the shape),
+therefore two statements of one shape have the same syntax tree up to the texts of names and
+literals. A shape is kept only where its tree has the literals that the pattern has seen. Statements
 with constant expressions share nothing: their values are folded into the form.
 """
 
@@ -15,7 +16,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from lark import Token, Tree, UnexpectedInput
 
@@ -35,7 +36,7 @@ NAME_MARK = "\0"
 _OTHER_KINDS = re.compile(f"[^{SINK}{CONSTANT}]")
 """Kinds whose names are the grammar's NAME; ``_`` and WARP_SZ are terminals of their own."""
 
-_LITERAL_MARKS = {"INT": "\2", "FLOAT": "\3", "HEXFLOAT": "\4"}
+_LITERAL_MARKS = {"INT": "\2", "FLOAT": "\3", "HEXFLOAT": "\4", "HEXDOUBLE": "\5"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +98,7 @@ class ShapeCache:
             values = tuple([immediate(kind, text) for kind, text in literals])
             if lowered is not None:
                 return _shaped(lowered, values)
-            lowered = self._lower(parts, shape, kinds)
+            lowered = self._lower(parts, shape, kinds, values)
         except (UnexpectedInput, LoweringError, LiteralError):
             return None
         if lowered.shareable:
@@ -105,7 +106,9 @@ class ShapeCache:
             return _shaped(lowered, values)
         return _shaped(lowered, lowered.literals)
 
-    def _lower(self, parts: StatementText, shape: str, kinds: str) -> LoweredForm:
+    def _lower(
+        self, parts: StatementText, shape: str, kinds: str, values: tuple[Immediate, ...]
+    ) -> LoweredForm:
         is_call = self._mnemonics.get(parts.mnemonic)
         if is_call is None:
             is_call = parts.mnemonic.partition(".")[0] == "call"
@@ -122,8 +125,9 @@ class ShapeCache:
         operands = tuple(tree.children)
         statement = Statement(guard, parts.mnemonic, operands, is_call)
         lowered = lower(statement, kinds, self.target)
-        if lowered.shareable:
-            self._operands[key] = operands
+        if not lowered.shareable or lowered.literals != values:
+            return replace(lowered, shareable=False)
+        self._operands[key] = operands
         return lowered
 
 
@@ -148,11 +152,7 @@ class StatementText:
 def _mark(match: re.Match[str], literals: list[tuple[str, str]]) -> str:
     kind = match.lastgroup
     assert kind is not None
-    text = match.group()
-    if kind == "HEXFLOAT" and text[0] == "-":  # no grammar rule: keep the sign in the shape
-        literals.append((kind, text[1:].lstrip()))
-        return "-" + _LITERAL_MARKS[kind]
-    literals.append((kind, text))
+    literals.append((kind, match.group()))
     return _LITERAL_MARKS[kind]
 
 

@@ -212,6 +212,8 @@ def open_request(request: Request, module: Module | None = None) -> Opened:
     """
     known = read_module(request) if module is None else module
     _LOGGER.info("%s: read, %d kernels", printable_line(request.path), len(known.kernels))
+    for warning in known.warnings:
+        _LOGGER.warning("%s", warning.render())
     facts = state_facts(request, known)
     request, launched = with_launch_file(request, known, facts)
     require_uses(request, has_grid=request.grid is not None)

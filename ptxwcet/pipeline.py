@@ -135,7 +135,8 @@ class _Preparation:
             paths.warps, kernel, self.cfg, costs, machine.scoreboard, totals=totals
         )
         given = tuple(dict.fromkeys((*given, *costs.given)))
-        rests_on = fact_assumptions(paths, placed, launch, given, totals)
+        may_abort = bool(self.cfg.aborts)
+        rests_on = fact_assumptions(paths, placed, launch, given, totals, may_abort=may_abort)
         assumptions = (*costs.assumptions, *rests_on)
         return PreparedPiece(paths, workload, assumptions, costs.is_nominal, count)
 

@@ -257,7 +257,11 @@ def is_charged(instruction: Instruction, machine: Machine) -> bool:
 
 
 def _timing_class(instruction: Instruction, op_class: OpClass, machine: Machine) -> OpClass:
-    """The row to take: a commit costs what a wait does, a shared matrix move a shared access."""
+    """The row to take: a commit costs what a wait does, a shared matrix move a shared access, what
+    would abort the launch and is passed a return that is passed.
+    """
+    if instruction.control is ControlEffect.TRAP and instruction.guard is not None:
+        return OpClass.RETURN
     if op_class is OpClass.ASYNC_COPY and _name(instruction) != "cp.async":
         return OpClass.ASYNC_WAIT
     if (

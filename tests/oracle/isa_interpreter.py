@@ -114,6 +114,9 @@ _ARRAY = 1 << 36  # of 2^31 words of 8 bytes on both sides, and more
 OUTSIDE = "an integer out of the range of its array"
 """Finding of a run that is none of those for which such ranges are stated."""
 
+ABORTED = "the launch is aborted"
+"""Finding of a run that comes to a trap or a failed assertion: it goes no further."""
+
 Observer = Callable[["Machine", int, int, Mask], None]
 """Called with the machine, warp, first instruction and lanes before each block is executed."""
 
@@ -308,6 +311,13 @@ class Machine:
                 else:
                     yield from self._barrier(warp, i, mask)
             if last not in graph.closes:
+                trace.append((block, False))
+                block = last + 1
+                continue
+            if last in graph.aborts:
+                if any(steps[last].holds(lane) for lane in mask):
+                    self.findings.append((ABORTED, 0))
+                    raise StopRun
                 trace.append((block, False))
                 block = last + 1
                 continue

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from isa_interpreter import OUTSIDE, Execution, Input, WarpRun, counts, execute
+from isa_interpreter import ABORTED, OUTSIDE, Execution, Input, WarpRun, counts, execute
 from isa_memory import PROFILES
 
 from ptxwcet.bounds.methods import METHODS
@@ -113,7 +113,7 @@ def attack(
     best: tuple[int, Input] | None = None
     for given in inputs(launch, seed, executions, steps):
         run = execute(kernel, given)
-        if (OUTSIDE, 0) in run.findings:
+        if {(OUTSIDE, 0), (ABORTED, 0)} & set(run.findings):
             continue
         found.executions += 1
         found.visits += sum(len(warp.trace) for warp in run.warps)

@@ -14,6 +14,7 @@ from functools import cache
 
 from ptxwcet.ir.kernel import (
     CARRY,
+    Directive,
     Immediate,
     Instruction,
     Kernel,
@@ -31,19 +32,20 @@ from ptxwcet.ptx.parser import parse_module
 from ptxwcet.support.source import SourceFile
 
 ASSERTION = "__assertfail"
-"""The function that a failed assertion calls: no body, never returns, a finding of the run."""
+"""The function that a failed assertion calls. It never returns, though nvcc does not declare so."""
 
 
 def inline_calls(kernel: Kernel, module: Module) -> Kernel:
     """The kernel with functions in place of their calls, itself if it has no calls.
 
-    A call stays that cannot be replaced: of a function without a body, through a register, of a
-    function by itself, with arguments that do not fit; the rest is refused where it is reached.
-    Cost: linear in the instructions of all copies.
+    Calls by an alias are calls of the function. A call of a function without a body that never
+    returns aborts the launch, as ``trap`` does. A call stays that cannot be replaced: of another
+    function without a body, through a register, of a function by itself, with arguments that do not
+    fit; it is refused where it is reached. Cost: linear in the instructions of all copies.
     """
     if not any(one.control is ControlEffect.CALL for one in kernel.instructions):
         return kernel
-    inliner = _Inliner(kernel, {function.name: function for function in module.functions})
+    inliner = _Inliner(kernel, module)
     inliner.splice(kernel, _Site("", {}, None, (kernel.name,)))
     whole = replace(
         kernel,
@@ -81,8 +83,16 @@ class _Site:
 
 
 class _Inliner:
-    def __init__(self, kernel: Kernel, functions: Mapping[str, Kernel]) -> None:
-        self._functions = functions
+    def __init__(self, kernel: Kernel, module: Module) -> None:
+        self._functions = {function.name: function for function in module.functions}
+        self._never_return = {ASSERTION} - self._functions.keys()
+        for item in module.items:
+            if isinstance(item, Kernel) and not item.has_body and ".noreturn" in item.attributes:
+                self._never_return |= {item.name} - self._functions.keys()
+            elif isinstance(item, Directive) and item.keyword == ".alias":
+                alias, _, function = item.text.removeprefix(".alias").strip(" ;").partition(", ")
+                if function in self._functions:
+                    self._functions[alias] = self._functions[function]
         self._copies = 0
         self.instructions: list[Instruction] = []
         self.labels: dict[str, int] = {}
@@ -120,6 +130,8 @@ class _Inliner:
                 if callee in site.active:
                     cycle = site.active[site.active.index(callee) :]
                     self.recursions[len(self.instructions)] = (*cycle, callee)
+                elif callee in self._never_return:
+                    copy = copy._replace(form=replace(copy.form, control=ControlEffect.TRAP))
                 self.instructions.append(copy)
         elif instruction.control is ControlEffect.RETURN and site.after is not None:
             self._branch(copy, site.after, inverted=False)

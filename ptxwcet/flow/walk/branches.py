@@ -8,15 +8,15 @@ import numpy as np
 
 from ptxwcet.flow.graph.loops import Loop
 from ptxwcet.flow.shapes.shape import Agreement
-from ptxwcet.flow.values.value import Mask
+from ptxwcet.flow.values.value import Condition, Mask
 from ptxwcet.flow.walk.guards import outcomes
-from ptxwcet.flow.walk.narrowing import condition_of
+from ptxwcet.flow.walk.narrowing import condition_of, narrow
 from ptxwcet.flow.walk.open_branch import OpenBranch
 from ptxwcet.flow.walk.open_branches import choose, ending, fork, may_end, may_leave
 from ptxwcet.flow.walk.path import PathChoice, PathFork, PathNode, PathUnordered, Visit
 from ptxwcet.flow.walk.sides import walk_side
 from ptxwcet.flow.walk.state import WalkState
-from ptxwcet.flow.walk.stops import FallsApart, Refused, Undecided, no_meeting
+from ptxwcet.flow.walk.stops import FallsApart, Refused, Undecided, aborted, no_meeting
 from ptxwcet.ir.kernel import Guard
 
 
@@ -29,6 +29,8 @@ def walk_branch(
     if recorder is not None and block in recorder.blocks:
         return recorder.leave_or_stay(block, taken, fallthrough, walk.trail.nodes), mask
     sure, unsure, causes = outcomes(walk, guard, mask)
+    if unsure.any() and not walk.is_proving:
+        _use_assertion(walk, block, condition_of(walk, guard, mask), mask)
     sure, unsure = _possible(walk, block, sure, unsure, mask)
     going, staying = sure | unsure, mask & ~sure
     if not going.any():
@@ -125,23 +127,40 @@ def _agreement(walk: WalkState, block: int) -> tuple[Agreement, bool]:
 def _possible(
     walk: WalkState, block: int, sure: Mask, unsure: Mask, mask: Mask
 ) -> tuple[Mask, Mask]:
-    """The lanes that take a branch, and that may, less the outcomes that facts exclude.
+    """The lanes that take a branch, and that may, less the outcomes that facts exclude, and those
+    after which the launch is aborted.
 
     Lanes whose outcome is known to be an excluded one are not here in any run. If the mask is that
     of the run, or has no other lanes, no run comes here. Otherwise they go where they are known to
-    go: to send them elsewhere would add what no run does.
+    go: to send them elsewhere would add what no run does. Where the launch would be aborted
+    there is no graph to go on in.
     """
-    never = walk.facts.never
+    aborts = walk.cfg.aborts
+    never = aborts | walk.facts.never
     for taken in (True, False):
         if (block, taken) not in never:
             continue
         contrary = sure if taken else mask & ~(sure | unsure)
         are_here = walk.standing.are_here
         if contrary.any() and (are_here or np.array_equal(contrary, mask)):
-            walk.contradict(_excluded(walk, block, taken=taken))
+            is_abort = (block, taken) in aborts
+            index = walk.graph.last(block)
+            walk.contradict(aborted(index) if is_abort else _excluded(walk, block, taken=taken))
         sure = sure if taken else sure | unsure
         unsure = np.zeros_like(mask)
+        if (block, taken) in aborts:
+            sure = unsure if taken else mask
     return sure, unsure
+
+
+def _use_assertion(walk: WalkState, block: int, condition: Condition | None, mask: Mask) -> None:
+    """Makes use of what holds behind an assertion, if no lane waits that it need not hold for."""
+    for taken in (True, False):
+        if (block, taken) in walk.cfg.aborts and not bool((walk.state.alive & ~mask).any()):
+            way = (block, mask)
+            narrow(
+                walk, OpenBranch(block, way, way, frozenset(), condition=condition), taken=not taken
+            )
 
 
 def _excluded(walk: WalkState, block: int, *, taken: bool) -> Refused:

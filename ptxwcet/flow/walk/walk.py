@@ -34,8 +34,9 @@ from ptxwcet.flow.walk.loops import walk_loop
 from ptxwcet.flow.walk.path import Path, Visit, close_symbol
 from ptxwcet.flow.walk.state import WalkState
 from ptxwcet.flow.walk.steps import Step
-from ptxwcet.flow.walk.stops import Refused, SplitWarps, Undecided
+from ptxwcet.flow.walk.stops import Refused, SplitWarps, Undecided, aborted
 from ptxwcet.flow.walk.switches import walk_switch
+from ptxwcet.ir.op_classes import ControlEffect
 
 __all__ = ["FlowGraph", "Refused", "SplitWarps", "Undecided", "Walk"]
 
@@ -84,6 +85,10 @@ class Walk(WalkState):
             WalkState.observer(self, block, mask)
         for step in self.steps.of(block):
             state.active = mask
+            if step.instruction.control is ControlEffect.TRAP:
+                if (block, True) not in self.cfg.aborts:
+                    raise aborted(step.index)
+                continue
             if step.instruction.control in ENDINGS:
                 sure, unsure, _ = outcomes(self, step.guard, mask)
                 if self.standing.are_here and not unsure.any():

@@ -119,7 +119,7 @@ def attacked(one: RandomKernel, text: str | None = None) -> Attack:
         seed=one.seed,
         executions=EXECUTIONS,
         steps=one.steps,
-        times_all=is_apart,
+        times_all=is_apart or one.kind == "leavers",
     )
 
 

@@ -31,6 +31,7 @@ KINDS = (
     "exchanges",
     "parts",
     "aborts",
+    "leavers",
     APART,
 )
 """What a kernel has most of."""
@@ -100,6 +101,16 @@ _WEIGHTS: dict[str, dict[str, float]] = {
         "effect": 0.5,
         "leave": 0.4,
     },
+    "leavers": {
+        "compute": 3,
+        "compare": 1.5,
+        "branch": 0.7,
+        "loop": 1.5,
+        "barrier": 2,
+        "effect": 0.7,
+        "reduce": 0.7,
+        "leave": 2.5,
+    },
     "parts": {"compute": 5, "compare": 1.5, "branch": 1, "loop": 2, "effect": 0.5, "leave": 0.6},
 }
 _WRITERS: dict[str, type[Writer]] = {
@@ -115,7 +126,7 @@ _FUNCTIONS = """.extern .func __assertfail(.param .b32 a);
 .visible .func other(.reg .b32 %a);
 .alias other, checks;
 """
-_MANY_WARPS = ("barriers", "reductions")
+_MANY_WARPS = ("barriers", "reductions", "leavers")
 _BLOCKS = (
     (1, 1, 1),
     (5, 1, 1),
@@ -212,6 +223,9 @@ class Program:
             w.effect()
         elif kind == "leave":
             place = chooser.choice(("DONE", *3 * self.breaks))
+            if self.kind == "leavers":
+                self.leave()
+                return
             w.emit(f"@{chooser.choice(('', '!'))}{w.predicate()} bra {place};")
         elif kind == "barrier":
             w.emit("bar.sync 0;")
@@ -223,6 +237,23 @@ class Program:
             self.reduce(depth)
         else:
             w.compute()
+
+    def leave(self) -> None:
+        """Lanes end, in one of the ways to write it."""
+        w, chooser = self.writer, self.random
+        p = w.predicate()
+        if chooser.random() < 0.5:  # some lanes, whatever the data
+            p = w.new(1)
+            limit = chooser.choice(("1", "5", "31", "32", "33", w.some(32)))
+            w.emit(f"setp.{chooser.choice(('ge', 'ge', 'eq'))}.u32 {p}, %t, {limit};")
+        sense, on = chooser.choice(("", "!")), w.label()
+        form = chooser.choice(("bra DONE", "bra DONE", "bra DONE", "ret", "exit", "over"))
+        if form != "over":
+            w.emit(f"@{sense}{p} {form};")
+            return
+        w.emit(f"@{sense}{p} bra {on};")
+        w.emit(f"{chooser.choice(('ret', 'bra DONE'))};")
+        w.emit(f"{on}:")
 
     def loop(self, depth: int) -> None:
         """A loop; behind it, before the place where its breaks lead, may stand what only lanes

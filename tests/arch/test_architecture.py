@@ -96,7 +96,7 @@ MOST_LINES = {
     "flow.shapes": 1_110,
     "flow.values": 3_610,
     "flow.variants": 2_720,
-    "flow.walk": 3_880,
+    "flow.walk": 3_950,
     "hybrid": 1_770,
     "library": 710,
     "instrument": 1_290,
@@ -111,10 +111,10 @@ MOST_LINES = {
     "simulator": 4_615,
     "studies": 6_500,
     "support": 2_565,
-    "timing": 2_705,
+    "timing": 2_725,
     "trace": 1_180,
     "validate": 2_800,
-    "warp": 810,
+    "warp": 830,
 }
 TOP_LEVEL = {
     *(".ci", ".gitignore", "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE"),

@@ -5,7 +5,9 @@ A ``trap``, and a call that was not replaced by a body, ends the launch: nothing
 
 from __future__ import annotations
 
-from ptxwcet.ir.kernel import Kernel
+from collections.abc import Sequence
+
+from ptxwcet.ir.kernel import Instruction, Kernel
 
 ENDINGS = frozenset({"ret", "exit"})
 ABORTS = frozenset({"trap", "call"})
@@ -35,6 +37,28 @@ class Graph:
         self._guarded = [one.guard is not None for one in code]
         self.following = {start: self._successors(start) for start in leaders}
         self.meeting = {start: self._meeting(start) for start in leaders}
+        self._waits = {start for start in leaders if self._has_barrier(code, start)}
+
+    def _has_barrier(self, code: Sequence[Instruction], start: int) -> bool:
+        block = code[start : self.last[start] + 1]
+        return any(one.mnemonic.split(".")[0] in ("bar", "barrier") for one in block)
+
+    def only_ends(self, start: int) -> bool:
+        """Whether threads do nothing from a block on but end."""
+        return start == self.end or (start in self._leaves and not self._guarded[start])
+
+    def may_wait(self, start: int) -> bool:
+        """Whether some way from a block leads to a barrier."""
+        seen, stack = {start}, [start]
+        while stack:
+            one = stack.pop()
+            if one in self._waits:
+                return True
+            for following in () if one == self.end else self.following[one]:
+                if following not in seen:
+                    seen.add(following)
+                    stack.append(following)
+        return False
 
     def _successors(self, start: int) -> tuple[int, ...]:
         last = self.last[start]

@@ -6,13 +6,14 @@ from dataclasses import replace
 
 import numpy as np
 
+from ptxwcet.flow.graph.cfg import BlockId
 from ptxwcet.flow.graph.loops import Loop
 from ptxwcet.flow.shapes.shape import Agreement
 from ptxwcet.flow.values.value import Condition, Mask
 from ptxwcet.flow.walk.guards import outcomes
 from ptxwcet.flow.walk.narrowing import condition_of, narrow
 from ptxwcet.flow.walk.open_branch import OpenBranch
-from ptxwcet.flow.walk.open_branches import choose, ending, fork, may_end, may_leave
+from ptxwcet.flow.walk.open_branches import choose, end_early, ending, fork, may_end, may_leave
 from ptxwcet.flow.walk.path import PathChoice, PathFork, PathNode, PathUnordered, Visit
 from ptxwcet.flow.walk.sides import walk_side
 from ptxwcet.flow.walk.state import WalkState
@@ -53,6 +54,13 @@ def walk_branch(
         straight = taken == walk.graph.postdominators[block]
         if not walk.is_proving:
             walk.graph.work.parting.add(block)
+        way_out = walk.graph.way_out(taken, fallthrough)
+        if way_out is not None:
+            ends = way_out == taken
+            stay, leave = Visit(block, taken=jumps and not ends), Visit(block, taken=jumps and ends)
+            end_early(walk, stay, leave, way_out)
+            walk.state.alive &= ~(going if ends else staying)
+            return (fallthrough, staying) if ends else (taken, going)
         walk.trail.add(Visit(block, taken=jumps and not straight))
         return _diverge(walk, block, (taken, going), (fallthrough, staying))
     sides = OpenBranch(block, (taken, going), (fallthrough, staying), causes)
@@ -179,7 +187,10 @@ def _open_branch(walk: WalkState, sides: OpenBranch) -> tuple[int, Mask]:
     block, (taken, _), (fallthrough, _) = sides.block, sides.taken, sides.fallthrough
     postdominator = walk.graph.postdominators[block]
     meeting: int | None = postdominator
+    way_out = walk.graph.way_out(taken, fallthrough)
     ends = postdominator in (taken, fallthrough) and walk.graph.is_final(postdominator)
+    if way_out is not None:
+        ends, postdominator = True, BlockId(way_out)
     inside: Loop | None = None
     # what lanes execute behind a loop that they have left early is walked while it is open
     within = bool(walk.trail.loops) and block in walk.trail.loops[-1].loop.body
@@ -190,7 +201,7 @@ def _open_branch(walk: WalkState, sides: OpenBranch) -> tuple[int, Mask]:
     if within and (sides.causes or sides.is_part):
         loop = walk.trail.loops[-1].loop
         leaves = (taken in loop.body) != (fallthrough in loop.body)
-        if leaves and walk.may_meet(postdominator):
+        if leaves and way_out is None and walk.may_meet(postdominator):
             return may_leave(walk, sides, postdominator)
         if ends:
             walk.trail.loops[-1].undecided = (walk.graph.last(block), sides.causes)

@@ -48,8 +48,8 @@ def _call_refusal(walk: WalkState, step: Step) -> Refused:
 def _check_barrier(walk: WalkState, step: Step, mask: Mask) -> None:
     instruction = step.instruction
     lanes = guard_lanes(walk, step.index, step.guard, mask)
-    if walk.standing.waiting:
-        block, causes = walk.standing.waiting[-1]
+    if walk.standing.apart:
+        block, causes = walk.standing.apart[-1]
         index = walk.graph.last(block)
         if any(cause.kind in (CauseKind.PARAMETER, CauseKind.LAUNCH) for cause in causes):
             raise Undecided(index, causes)

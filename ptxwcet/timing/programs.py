@@ -143,7 +143,7 @@ class _Builder:
             self._shown = frozenset(self._waiting)
 
     def _before_barriers(self, body: tuple[Node, ...], nodes: Path) -> tuple[Node, ...]:
-        """The program, at whose barriers and end lanes may execute theirs that have left before.
+        """The program, at whose barriers lanes may execute their end that have left before.
 
         As often as they may have at all: which barrier comes next is not looked at.
         """
@@ -151,7 +151,7 @@ class _Builder:
         for visits, most in early_ends(nodes).items():
             side = conditional(self._not_as_it_is(visits))
             late += [Repeat(most, side, 0)] if side else []
-        return (*with_before_barriers(body, tuple(late)), *late) if late else body
+        return with_before_barriers(body, tuple(late)) if late else body
 
     def _is_shown(self, kind: str, site: int, inside: tuple[Node, ...]) -> bool:
         """Whether what the block chooses at a place is a choice of barriers, here or elsewhere."""

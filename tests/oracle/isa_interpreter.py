@@ -300,7 +300,6 @@ class Machine:
         for block, left, meets in self.ending[warp]:
             if not meets or self.runs[warp].trace[-1:] != [(block, False)]:
                 self._end(warp, block, left)
-                self.runs[warp].is_late = True
 
     def _region(
         self, warp: int, block: int, mask: Mask, stop: int

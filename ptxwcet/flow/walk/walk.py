@@ -31,7 +31,7 @@ from ptxwcet.flow.walk.branches import walk_branch
 from ptxwcet.flow.walk.control import check_control
 from ptxwcet.flow.walk.guards import evaluate, outcomes
 from ptxwcet.flow.walk.loops import walk_loop
-from ptxwcet.flow.walk.path import Path, Visit, close_symbol
+from ptxwcet.flow.walk.path import Path, PathLate, Visit, close_symbol, early_ends
 from ptxwcet.flow.walk.state import WalkState
 from ptxwcet.flow.walk.steps import Step
 from ptxwcet.flow.walk.stops import Refused, SplitWarps, Undecided, aborted
@@ -51,7 +51,10 @@ class Walk(WalkState):
         """
         block, mask = self.region(self.cfg.entry, self.state.alive.copy(), None, None)
         assert block == self.cfg.exit or not mask.any()
-        path = tuple(self.trail.nodes)
+        path: Path = tuple(self.trail.nodes)
+        early = early_ends(path)
+        if early:  # or late, if it is not where the others end
+            path += (PathLate(sum(early.values()), tuple(early)),)
         for symbol in self.parameters:
             if symbol.name != symbolic:
                 path = close_symbol(path, symbol)

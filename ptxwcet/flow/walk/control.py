@@ -41,7 +41,8 @@ def _call_refusal(walk: WalkState, step: Step) -> Refused:
         "PW220",
         step.index,
         f"{call} on the path: the time of a called function is not bounded",
-        "let the compiler inline it (__forceinline__), or remove the call",
+        "let the compiler inline it (__forceinline__), give the values that keep it from being "
+        "reached (--param, or [[branch]] in a facts file), or remove the call",
     )
 
 

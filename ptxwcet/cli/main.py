@@ -15,6 +15,7 @@ import io
 import os
 import sys
 from collections.abc import Sequence
+from difflib import get_close_matches
 
 import click
 
@@ -78,8 +79,18 @@ class _Commands(click.Group):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         first = next((arg for arg in args if not arg.startswith("-")), None)
         if first is not None and first not in _COMMANDS:
+            _require_file(first)
             args = [_DEFAULT_COMMAND, *args]
         return super().parse_args(ctx, args)
+
+
+def _require_file(word: str) -> None:
+    """click.UsageError for a word, as of a command, that is the name of no file."""
+    near = get_close_matches(word.lower(), _COMMANDS, 1)
+    is_word = word.replace("-", "").replace("_", "").isalpha()
+    if is_word and not os.path.exists(word):
+        hint = f"did you mean {near[0]}?" if near else "ptxwcet --help lists the commands"
+        raise click.UsageError(f"'{word}' is no command, and no file of that name is here: {hint}")
 
 
 @click.command(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
@@ -158,3 +169,7 @@ def _complain(text: str) -> None:
     with contextlib.suppress(OSError):
         sys.stderr.write(text)
         sys.stderr.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -11,6 +11,7 @@ import click
 
 from ptxwcet.cli.command import Command
 from ptxwcet.cli.made import command_line, page_time
+from ptxwcet.cli.options import refuse_idle
 from ptxwcet.cli.output import echo, finish
 from ptxwcet.cli.paths import InputFile
 from ptxwcet.cli.progress import ProgressLine
@@ -54,8 +55,10 @@ def pwcet(
     from ptxwcet.report.pwcet_text import render_pwcet_text
     from ptxwcet.studies.pwcet import findings, with_stated_bounds
 
-    if picture_format != "png" and html is None and plots is None:
-        raise click.UsageError("--picture-format says how to draw: give --plots or --html, too")
+    if plots is None:
+        refuse_idle("says how to draw: give --plots, too", "picture_format")
+    of, idle = {"pot": ("bm", "block_size"), "bm": ("pot", "threshold")}[options["extremes"]]
+    refuse_idle(f"is of --extremes {of}: say that, or leave it out", idle)
     settings = _settings(options)
     if files[0].endswith(".ptx"):
         require_extra("sim", "drawing runs of a kernel")

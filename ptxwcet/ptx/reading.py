@@ -61,7 +61,7 @@ def _source(name: str, data: bytes) -> SourceFile:
             "PTX is text; take it out of a binary with 'cuobjdump -ptx'",
         )
     try:
-        text = data.decode("utf-8-sig")
+        text = data.decode("utf-8")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise _refused(f"'{name}' is not UTF-8: bad byte on line {line}", _AS_TEXT) from None

@@ -38,6 +38,12 @@ def load_array(path: str | os.PathLike[str]) -> Array:
         raise ValueError(str(error)) from None
 
 
+def header_of(file: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    """Shape and type that the header of an array says. Raises ValueError for one of no numbers."""
+    shape, _, dtype = _header(file)
+    return shape, dtype
+
+
 def _header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
     """Shape, whether the first index is the fastest, and type. Raises ValueError."""
     file.seek(0)

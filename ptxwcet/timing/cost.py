@@ -18,7 +18,12 @@ from ptxwcet.claims import Assumption, AssumptionState
 from ptxwcet.ir.kernel import Immediate, Instruction
 from ptxwcet.ir.op_classes import ControlEffect, OpClass, Space
 from ptxwcet.machine.model import Machine, OpTiming, RefusedOp, TimingMeaning
-from ptxwcet.memory.analysis import NO_TRANSACTIONS, Transactions, transactions_at_worst
+from ptxwcet.memory.analysis import (
+    NO_TRANSACTIONS,
+    Transactions,
+    transactions_at_worst,
+    transactions_of_any,
+)
 from ptxwcet.memory.instructions import UNCOUNTED
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.warp.program import Barrier, TimedInstruction
@@ -114,8 +119,7 @@ def charge_unknown(
     )
 
 
-_ANY_ACCESS = Transactions(sectors=256, lines=128, passes=32, words=32, serial=32)
-"""The most that an access of 16 bytes a lane takes, in any space and with any hint."""
+_ANY_ACCESS = transactions_of_any()
 
 
 class InstructionCosts:

@@ -72,6 +72,11 @@ class LaunchCosts(InstructionCosts):
         """The aggregates whose bytes the launch says and on which the costs rest."""
         return () if self._found is None else self._found.given
 
+    @property
+    def ranged(self) -> tuple[str, ...]:
+        """The parameters on whose ranges the costs rest."""
+        return () if self._found is None else self._found.ranged
+
 
 def _assumed(key: str, text: str, source: str) -> Assumption:
     return Assumption(key, text, AssumptionState.ASSUMED, source)

@@ -30,6 +30,9 @@ _FIXED = frozenset(
 )
 """Special registers that stay as they are while a thread runs."""
 
+OUTSIDE = BlockId(-1)
+"""The end of ways that leave the blocks, wherever they lead."""
+
 Registers = dict[str, Term]
 """What registers hold that have been written since the start."""
 
@@ -79,6 +82,14 @@ def iteration_of(graph: FlowGraph, loop: Loop) -> Passage:
     Cost: linear in the body, times the registers that differ where ways meet.
     """
     return _Follower(graph, loop.body, loop.header, loop.header).passage()
+
+
+def departure_of(graph: FlowGraph, loop: Loop) -> Passage:
+    """The part of an iteration that leaves a loop, from its header to all that is outside of it.
+
+    Raises NotFollowed. Cost: as :func:`iteration_of`.
+    """
+    return _Follower(graph, loop.body, loop.header, OUTSIDE).passage()
 
 
 def way_from(graph: FlowGraph, start: BlockId, loop: Loop) -> Passage:
@@ -192,7 +203,7 @@ class _Follower:
         """The outermost loops among the blocks, by header; not the loop that is gone round."""
         found: dict[BlockId, Loop] = {}
         for loop in self.graph.forest.loops:  # outer ones first
-            is_whole = loop.header == self.end == self.start
+            is_whole = loop.header == self.start and self.end in (self.start, OUTSIDE)
             if not is_whole and loop.body <= set(self.blocks):
                 known = any(loop.body <= other.body for other in found.values())
                 if not known:
@@ -231,7 +242,9 @@ class _Follower:
         return arrives, self.sources, registers
 
     def _go(self, target: BlockId, condition: Term, registers: Registers) -> None:
-        """Follows an edge; what leaves the blocks is not looked at."""
+        """Follows an edge; what leaves the blocks is looked at if that is the end."""
+        if self.end == OUTSIDE and target not in self.blocks:
+            target = OUTSIDE
         if target == self.end or (target in self.blocks and target != self.start):
             self.waiting.setdefault(target, []).append((condition, registers))
 

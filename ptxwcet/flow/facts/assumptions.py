@@ -19,6 +19,8 @@ _MEMORY = (
     "aggregates and constants hold what the launch file says, constants that it leaves out what "
     "the PTX says"
 )
+_EXCLUDED = "PW253"  # a warning that stands where it is read: among what a bound rests on
+_VALUES = "facts exclude values that others allow, and the bound is for the rest"
 _ARRAYS = "the integers that the kernel loads through pointers lie in their ranges: {}"
 _NO_RACES = (
     "no thread writes what another thread reads between the same two barriers: warps that load "
@@ -45,8 +47,7 @@ def fact_assumptions(
     ``totals`` those that limit the paths; ``may_abort``: the paths leave out what ends in an
     abort of the launch.
     """
-    entries = [entry for warp in paths.warps for entry in loop_entries(warp.nodes)]
-    used = {entry.loop for entry in entries if entry.origin is BoundOrigin.USER} | paths.relied
+    used = _stated_loops(paths)
     assumptions = []
     if used:
         names = _names(facts.loop_sources.get(loop, "--loop-bound") for loop in sorted(used))
@@ -71,6 +72,9 @@ def fact_assumptions(
                 "--param or facts file",
             )
         )
+    if paths.excluded:
+        text = f"{_EXCLUDED}: {_VALUES}: {', '.join(paths.excluded)}"
+        assumptions.append(_assumed("excluded-values", text, "path analysis"))
     if launch.arrays:
         shown = [f"{launch.name_of(name)} {row}" for name, row in launch.arrays.items()]
         sources = _names(row.source for row in launch.arrays.values())
@@ -95,6 +99,16 @@ def fact_assumptions(
     if may_abort:
         assumptions.append(_assumed("no-assertion-fails", _NO_ABORTS, "path analysis"))
     return tuple(assumptions)
+
+
+def rests_on_user(paths: BlockPaths) -> bool:
+    """Whether what the user says of loops has a part in some paths."""
+    return bool(_stated_loops(paths))
+
+
+def _stated_loops(paths: BlockPaths) -> frozenset[int]:
+    entries = [entry for warp in paths.warps for entry in loop_entries(warp.nodes)]
+    return frozenset(one.loop for one in entries if one.origin is BoundOrigin.USER) | paths.relied
 
 
 def _names(sources: Iterable[str]) -> str:

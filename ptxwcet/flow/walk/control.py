@@ -70,7 +70,15 @@ def _check_barrier(walk: WalkState, step: Step, mask: Mask) -> None:
             "move the barrier out of the divergent code",
         )
     words = instruction.mnemonic.split(".")
-    if "arrive" in words or "cluster" in words:
+    if "cluster" in words:
+        raise Refused(
+            "PW223",
+            step.index,
+            f"{instruction.mnemonic} is of the barrier of the whole cluster: it waits for warps "
+            "of other blocks too, or lets them wait",
+            "a block is bounded by itself: only barriers of the block are supported",
+        )
+    if "arrive" in words:
         raise Refused(
             "PW223",
             step.index,

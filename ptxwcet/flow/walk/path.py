@@ -73,6 +73,17 @@ class AffineCount:
             count = count.extreme(symbol, largest=largest)
         return count.base
 
+    def is_more_than(self, number: int) -> bool:
+        """Whether it is more on the whole: in the middle of the counters of loops around, and at
+        the largest value of every other symbol.
+        """
+        highest = self
+        for symbol, _ in sorted(self.slopes, key=lambda term: -term[0].serial):
+            if not symbol.in_loops:
+                highest = highest.extreme(symbol, largest=True)
+        least, most = highest.over_symbols(largest=False), highest.over_symbols(largest=True)
+        return least is None or most is None or least + most > 2 * number
+
 
 @dataclass(frozen=True, slots=True)
 class Visit:
@@ -273,13 +284,15 @@ class WarpPath:
 class BlockPaths:
     """The paths of all warps of the blocks with an index from ``first`` to ``last``.
 
-    ``relied`` are loops whose stated bounds have left something out, here or in other blocks.
+    ``relied`` are loops whose stated bounds have left something out, here or in other blocks;
+    ``excluded`` says in words which values and blocks facts have left out of the launch.
     """
 
     first: Dim3
     last: Dim3
     warps: tuple[WarpPath, ...]
     relied: frozenset[int] = frozenset()
+    excluded: tuple[str, ...] = ()
 
 
 def close_symbol(nodes: Path, symbol: Symbol, *, growing: bool = False) -> Path:

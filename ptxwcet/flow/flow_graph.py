@@ -51,6 +51,7 @@ class Work:
     open_branches: set[int] = field(default_factory=set)
     parting: set[int] = field(default_factory=set)
     dominators: tuple[BlockId | None, ...] = ()
+    before_barriers: frozenset[int] | None = None
     regions: dict[int, Any] = field(default_factory=dict)
     results: dict[int, Any] = field(default_factory=dict)
     variants: dict[Any, Any] = field(default_factory=dict)
@@ -131,6 +132,23 @@ class FlowGraph:
         last = self.kernel.instructions[bounds.end - 1]
         ends = last.control in ENDINGS and last.guard is None
         return bounds.end == bounds.start + 1 and ends
+
+    def way_out(self, *sides: int) -> int | None:
+        """The one of two sides of a branch on which lanes only end, if those of the other one may
+        come to a barrier. Cost: constant, once linear in the graph.
+        """
+        if self.work.before_barriers is None:
+            found: set[int] = set()
+            pending = [self.block_of(index) for index in self.cfg.barriers]
+            while pending:
+                one = pending.pop()
+                if one not in found:
+                    found.add(one)
+                    pending += self.cfg.predecessors[one]
+            self.work.before_barriers = frozenset(found)
+        ends = [one for one in sides if self.is_final(BlockId(one))]
+        waits = self.work.before_barriers.intersection(sides)
+        return ends[0] if ends and waits else None
 
     def distance_to_exit(self, block: int) -> int:
         """Number of post-dominators of a block."""

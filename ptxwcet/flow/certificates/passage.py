@@ -275,12 +275,16 @@ class _Follower:
             self._step(registers, graph.kernel.instructions[index])
         taken, fallthrough = graph.cfg.taken[block], graph.cfg.fallthrough[block]
         successors = dict.fromkeys(graph.cfg.successors[block])
-        if len(successors) == 1:
-            self._go(next(iter(successors)), reached, registers)
-            return
         guard = (
             graph.kernel.instructions[bounds.end - 1].guard if bounds.end > bounds.start else None
         )
+        if len(successors) == 1:
+            for goes_on in (True, False):
+                if guard is not None and (block, not goes_on) in graph.cfg.aborts:
+                    holds = self._read(registers, guard.register)
+                    reached = _both(reached, holds if goes_on != guard.negated else ~holds)
+            self._go(next(iter(successors)), reached, registers)
+            return
         is_guarded = guard is not None and {taken, fallthrough} == set(successors)
         for target in successors:
             condition = self.sources.fresh(1)

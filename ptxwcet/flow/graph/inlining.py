@@ -19,6 +19,7 @@ from functools import cache
 from ptxwcet.flow.effort import Effort, TooMuchEffort
 from ptxwcet.ir.kernel import (
     CARRY,
+    Directive,
     Immediate,
     Instruction,
     Kernel,
@@ -37,7 +38,7 @@ from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.source import SourceFile
 
 ASSERTION = "__assertfail"
-"""The function that a failed assertion calls: no body, never returns, a finding of the run."""
+"""The function that a failed assertion calls. It never returns, though nvcc does not declare so."""
 
 MOST_COPIED = 1 << 17
 """Instructions that copies of functions add to a kernel at most: some 30 s of analysis.
@@ -48,14 +49,15 @@ Of registers, labels and variables eight count as one."""
 def inline_calls(kernel: Kernel, module: Module) -> Kernel:
     """The kernel with functions in place of their calls, itself if it has no calls.
 
-    A call stays that cannot be replaced: of a function without a body, through a register, of a
-    function by itself, with arguments that do not fit; the rest is refused where it is reached.
-    Raises PtxwcetError (PW252) if all copies together hold more than ``MOST_COPIED``. Cost: linear
-    in the instructions of all copies.
+    Calls by an alias are calls of the function. A call of a function without a body that never
+    returns aborts the launch, as ``trap`` does. A call stays that cannot be replaced: of another
+    function without a body, through a register, of a function by itself, with arguments that do not
+    fit; it is refused where it is reached. Raises PtxwcetError (PW252) if all copies together hold
+    more than ``MOST_COPIED``. Cost: linear in the instructions of all copies.
     """
     if not any(one.control is ControlEffect.CALL for one in kernel.instructions):
         return kernel
-    inliner = _Inliner(kernel, {function.name: function for function in module.functions})
+    inliner = _Inliner(kernel, module)
     inliner.run(kernel)
     whole = replace(
         kernel,
@@ -98,8 +100,16 @@ _Body = Iterator["_Body"]
 
 
 class _Inliner:
-    def __init__(self, kernel: Kernel, functions: Mapping[str, Kernel]) -> None:
-        self._functions = functions
+    def __init__(self, kernel: Kernel, module: Module) -> None:
+        self._functions = {function.name: function for function in module.functions}
+        self._never_return = {ASSERTION} - self._functions.keys()
+        for item in module.items:
+            if isinstance(item, Kernel) and not item.has_body and ".noreturn" in item.attributes:
+                self._never_return |= {item.name} - self._functions.keys()
+            elif isinstance(item, Directive) and item.keyword == ".alias":
+                alias, _, function = item.text.removeprefix(".alias").strip(" ;").partition(", ")
+                if function in self._functions:
+                    self._functions[alias] = self._functions[function]
         self._spaces: dict[str, dict[str, str]] = {}  # of the variables of functions
         self._copies = 0
         self._effort = Effort(MOST_COPIED)
@@ -156,12 +166,15 @@ class _Inliner:
         if instruction.control is ControlEffect.CALL:
             callee = copy.callee or ""
             function = self._functions.get(callee)
+            name = callee if function is None else function.name  # an alias is the function
             pairs = None if function is None else _paired(function, *_actuals(copy))
-            if callee in self._is_active:
-                cycle = self._active[self._active.index(callee) :]
-                self.recursions[len(self.instructions)] = (*cycle, callee)
+            if name in self._is_active:
+                cycle = self._active[self._active.index(name) :]
+                self.recursions[len(self.instructions)] = (*cycle, name)
                 self.instructions.append(copy)
             elif function is None or pairs is None:
+                if callee in self._never_return:
+                    copy = copy._replace(form=replace(copy.form, control=ControlEffect.TRAP))
                 self.instructions.append(copy)
             else:
                 yield self._call(copy, function, pairs)

@@ -260,7 +260,7 @@ def _path_of_group(
         try:
             nodes = Walk(graph, state, replace(facts, never=never)).run(symbolic)
         except Refused as refused:
-            if refused.code != CONTRADICTED:
+            if refused.code not in CONTRADICTED:
                 raise
             contradiction = refused
             continue

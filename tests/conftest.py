@@ -29,6 +29,7 @@ _SLOW = frozenset(
         *("facts_command", "input_sizes", "instrument_text", "isa_coverage", "names_for_people"),
         *("pwcet_claims", "pwcet_command", "pwcet_study", "selftest_command", "smt"),
         *("launch_formulas", "random_grids", "symbolic_command"),
+        *("all_doors", "every_option_counts", "python_arguments"),
         *("annotation", "attack_benchmark", "attack_command", "attacks", "check_command"),
         *("answer_keys", "campaign_cells", "campaign_kills", "check_cache", "check_formats"),
         *("sweep_bad_input", "sweep_command"),
@@ -61,6 +62,8 @@ def _busy_machine(monkeypatch: pytest.MonkeyPatch) -> None:
 # Of these tests only each so many-th case runs unless all are asked for: together they take a third
 # of the processor time of all tests, and neighbouring cases mostly find the same.
 _EVERY = {
+    "test_all_doors.py": {"test_all_doors_give_one_number": 4},
+    "test_every_option_counts.py": {"test_an_option_counts": 8},
     "test_containment.py": {"test_corpus": 2, "test_random_kernels": 3},
     "test_effort.py": {"test_steps": 3},
     "test_emulator_matrix_forms.py": {"test_combinations_of_modifiers": 2},

@@ -10,7 +10,7 @@ total. Servers behind the units only delay as well: what they take alone is part
 from __future__ import annotations
 
 from ptxwcet.bounds.analysis import BlockAnalysis, BlockSection
-from ptxwcet.bounds.outcome import BlockBound, Outcome, SectionBound, state_claim
+from ptxwcet.bounds.outcome import BlockBound, Outcome, SectionBound, state_claim, why_not_nominal
 from ptxwcet.claims import Citation, Guarantee, Refusal
 
 _CITATIONS = (Citation("docs/methods/lower-bound.md", "Theorem (lower bound)"),)
@@ -28,7 +28,7 @@ def bound_lower(analysis: BlockAnalysis) -> Outcome:
     if not analysis.is_single_path:
         return Refusal("a lower bound is given for warps with a single known path only")
     if not analysis.is_nominal:
-        return Refusal("some timings are upper bounds, not the machine's nominal ones")
+        return Refusal(why_not_nominal(analysis.machine))
     begin = 0
     best = max(warp.profile.isolated_cycles for warp in analysis.uncut)
     best = max(best, *(_total_demand(analysis, core) for core in analysis.cores))

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from ptxwcet.bounds.analysis import BlockAnalysis, BlockSection
 from ptxwcet.claims import Citation, Guarantee, Refusal, TimingClaim
 from ptxwcet.machine.ledger import EXECUTION, claim_on
+from ptxwcet.machine.model import Machine, TimingMeaning
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,16 @@ Outcome = BlockBound | Refusal
 
 NEEDED = ("work-conserving", *EXECUTION)
 """Keys of the machine's assumptions that every block bound needs."""
+
+
+def why_not_nominal(machine: Machine) -> str:
+    """Why runs may take less than what is charged."""
+    if machine.timing_meaning is not TimingMeaning.EXACT:
+        return f"the timings of machine {machine.name} are upper bounds, not nominal ones"
+    return (
+        "some instructions are charged the most that they may take: accesses whose transactions "
+        "are counted, rows marked upper, or unknown opcodes"
+    )
 
 
 def state_claim(

@@ -41,9 +41,9 @@ from ptxwcet.campaign.sweep_values import (
 )
 from ptxwcet.campaign.work import Limits
 from ptxwcet.studies.opening import file_digest
-from ptxwcet.studies.plan_reading import PlanProblems, nearest, open_plan
+from ptxwcet.studies.plan_reading import PlanProblems, open_plan
 from ptxwcet.studies.request import Request
-from ptxwcet.support.toml_places import locate_key
+from ptxwcet.support.toml_places import locate_key, nearest
 
 _LISTED = ("param.", "set.", "loop.")
 _MOST_COLUMNS = 1_000

@@ -27,9 +27,9 @@ from ptxwcet.campaign.sweep_values import (
 )
 from ptxwcet.machine.loader import DEFAULT_MACHINE
 from ptxwcet.studies.launch_tables import LAUNCH_KEYS, TABLES
-from ptxwcet.studies.plan_reading import PlanProblems, nearest
+from ptxwcet.studies.plan_reading import PlanProblems
 from ptxwcet.support.source import Span
-from ptxwcet.support.toml_places import locate_key, locate_table
+from ptxwcet.support.toml_places import locate_key, locate_table, nearest
 
 TABLE = "sweep"
 """What the tables of a plan are called."""

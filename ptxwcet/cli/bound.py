@@ -106,6 +106,10 @@ def bound(
             "--details": details,
         }
         _refuse_beside_symbolic(name for name, value in others.items() if value)
+    if budget is None:
+        options.refuse_idle("says whose bound --budget is for: give that, too", "budget_of")
+    if form == "json" or is_quiet():
+        options.refuse_idle("is of the text: leave --quiet and --format json out", "details")
     if policy is not None:
         require_extra("sim", "--policy")
     paths = expand_patterns(files)
@@ -255,6 +259,10 @@ def request_from(
         read = read_stream(sys.stdin.buffer, "<stdin>")
         file, text = read.name, read.text
     elif needs_tool(file):
+        if nvcc_options and not file.lower().endswith(".cu"):
+            raise click.UsageError(
+                "--nvcc-options is for CUDA source: a binary is compiled already"
+            )
         compilation = Compilation(arch, tuple(_split(nvcc_options or "")))
         text = ptx_text(file, compilation, kernels)
     if (arch or nvcc_options) and not needs_tool(file):

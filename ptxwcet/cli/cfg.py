@@ -26,6 +26,7 @@ from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError, render_all
 from ptxwcet.support.printable import printable_picture
 from ptxwcet.timing.block_costs import block_costs
 
+_SET = "divergent_set"
 _OF_THE_FILE = ("file", "kernels", "arch", "nvcc_options")
 
 
@@ -72,6 +73,10 @@ def cfg(
     """
     if output is not None:
         require_graph_suffix(output, "'-o'")
+    if not divergent:
+        options.refuse_idle("says which divergent edges to show: it excludes --no-divergent", _SET)
+    if form == "text":
+        options.refuse_idle("is of the graph: --format text has no times", "machine")
     shown = DivergentSet(divergent_set) if divergent else DivergentSet.NONE
     launched = any(value for key, value in given.items() if key not in _OF_THE_FILE)
     request = request_from(**given)

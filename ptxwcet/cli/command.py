@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,14 @@ class Command(click.Command):
         self.forks = forks  # a process with threads must not be forked
         self.params += _printing()
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parses words; click.UsageError for an option that is given twice, or with nothing."""
+        if not ctx.resilient_parsing:  # words that are completed are not whole yet
+            values, _, order = self.make_parser(ctx).parse_args(list(args))
+            _refuse_repeated(ctx, order)
+            _refuse_empty(ctx, order, values)
+        return super().parse_args(ctx, args)
+
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Prints the example below the options."""
         formatter.write_paragraph()
@@ -68,6 +77,7 @@ class Command(click.Command):
         try:
             with (
                 contextlib.nullcontext() if self.forks else StillAtWork(ctx.command_path),
+                _warnings(logging.NullHandler() if own["quiet"] or own["verbose"] else _Warnings()),
                 _logging() if own["verbose"] else contextlib.nullcontext(),
             ):
                 code = super().invoke(ctx)
@@ -79,10 +89,53 @@ class Command(click.Command):
         return code
 
 
+class _Warnings(logging.Handler):
+    """Says each warning once on standard error."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self._said: set[str] = set()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        message = record.getMessage()
+        if message not in self._said:
+            self._said.add(message)
+            echo(message, err=True)
+
+
+@contextlib.contextmanager
+def _warnings(handler: logging.Handler) -> Iterator[None]:
+    """Warnings go there meanwhile, and not where Python puts those that nobody handles."""
+    logger = logging.getLogger("ptxwcet")
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+
+
 class CommandGroup(click.Group):
     """A group of such commands."""
 
     command_class = Command
+
+
+def _refuse_repeated(ctx: click.Context, order: Sequence[click.Parameter]) -> None:
+    """Of options that take one value the last would count, in silence."""
+    for one, times in Counter(order).items():
+        if times == 1 or not isinstance(one, click.Option) or one.multiple:
+            continue
+        if one.secondary_opts or not one.is_flag:
+            raise click.UsageError(f"{one.opts[-1]} is given {times} times: give it once", ctx)
+
+
+def _refuse_empty(
+    ctx: click.Context, order: Iterable[click.Parameter], values: Mapping[str, Any]
+) -> None:
+    for one in order:
+        value = values.get(one.name or "")
+        if "" in (value if isinstance(value, (list, tuple)) else (value,)):
+            raise click.BadParameter("it is empty", ctx, one)
 
 
 def _printing() -> list[click.Parameter]:

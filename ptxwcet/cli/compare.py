@@ -39,6 +39,8 @@ def compare(old: str, new: str, kernels: tuple[str, ...], form: str, **given: An
     """
     if old == new == STANDARD_INPUT:
         raise click.UsageError("standard input can be read once: give a file for the other version")
+    if all(split_kernel(one)[1] for one in (old, new)):
+        options.refuse_idle("names kernels, and so do OLD and NEW: leave one out", "kernels")
     diagnostics: list[Diagnostic] = []
     before, now = (_results(one, kernels, given, diagnostics) for one in (old, new))
     report = compare_results((old, new), before, now, are_versions=True)

@@ -88,6 +88,8 @@ def dossier(
     """
     if selftest_file is not None and no_selftest:
         raise click.UsageError("--selftest and --no-selftest exclude each other")
+    if selftest_file is not None or no_selftest:
+        options.refuse_idle("is of the self-test that is run, and none is", "cases")
     targets = _targets(output, form)
     if "html" in targets:
         require_extra("report", "ptxwcet dossier without --format json")

@@ -91,6 +91,8 @@ def hybrid(
     given = {key: others.pop(key) for key in (*_OF_A_TRACE_MADE_HERE, *_OF_THE_GPU)}
     request = request_from(**others)
     _check_use(trace, request.launch_file, given)
+    if trace is None:
+        options.refuse_idle_seed(given["policy"], given["jitter"])
     save = given.pop("save_trace")
     grid = GridWishes(*(given.pop(key) for key in ("sms", "resident_blocks", "registers")))
     tracing = None if trace is not None else _trace_options(grid=grid, **given)

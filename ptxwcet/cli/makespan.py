@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-from click.core import ParameterSource
 
 from ptxwcet.cli import options
 from ptxwcet.cli.bound import request_from
@@ -29,6 +28,7 @@ from ptxwcet.studies.kernel_makespan import (
 from ptxwcet.studies.opening import RefusedKernel, refuse
 from ptxwcet.support.diagnostics import Diagnostic
 
+_FORMULAS = ("closed-form", "pessimistic")
 _OF_STRINGS = (
     "text",
     "warps",
@@ -144,20 +144,16 @@ def _check_usage(
 
 def _refuse_idle_options(*, with_string: bool) -> None:
     context = click.get_current_context()
-    given = {
-        parameter.name: parameter.opts[-1]
-        for parameter in context.command.params
-        if context.get_parameter_source(parameter.name or "") is ParameterSource.COMMANDLINE
-    }
     method = context.params["method"]
-    if "constraints" in given and method != "ilp":
-        raise click.UsageError(f"--constraints belongs to the method ilp, not to {method}")
-    if "most_warps" in given and not method.startswith("extrapolate"):
-        raise click.UsageError(f"--most-warps belongs to the methods extrapolate, not to {method}")
+    if method != "ilp":
+        options.refuse_idle(f"belongs to the method ilp, not to {method}", "constraints")
+    if not method.startswith("extrapolate"):
+        options.refuse_idle(f"belongs to the methods extrapolate, not to {method}", "most_warps")
+    if method in _FORMULAS:
+        options.refuse_idle(f"ends a search: the method {method} makes none", "seconds")
     if with_string:
-        for name, option in given.items():
-            if name not in _OF_STRINGS:
-                raise click.UsageError(f"{option} belongs to FILE, not to --string")
+        of_file = (one.name or "" for one in context.command.params if one.name not in _OF_STRINGS)
+        options.refuse_idle("belongs to FILE, not to --string", *of_file)
 
 
 def _letters(units: Sequence[str]) -> dict[str, str]:

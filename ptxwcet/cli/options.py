@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from ptxwcet.claims import Guarantee
 from ptxwcet.cli import completion
@@ -21,6 +22,7 @@ from ptxwcet.cli.paths import (
 )
 from ptxwcet.flow.launch import parse_dim3
 from ptxwcet.machine.loader import DEFAULT_MACHINE
+from ptxwcet.simulator.policies import Policy
 from ptxwcet.studies.budgets import Budget, NotABudget, parse_budget
 from ptxwcet.studies.request import MOST_INSTRUCTIONS
 
@@ -187,6 +189,21 @@ _LAUNCH = (
 )
 
 
+def refuse_idle(why: str, *names: str) -> None:
+    """Raises click.UsageError for an option that is given and counts for nothing here, with why."""
+    context = click.get_current_context()
+    for one in context.command.params:
+        source = context.get_parameter_source(one.name or "")
+        if one.name in names and source is ParameterSource.COMMANDLINE:
+            raise click.UsageError(f"{one.opts[-1]} {why}")
+
+
+def refuse_idle_seed(policy: str | None, jitter: int | None) -> None:
+    """Raises click.UsageError for a seed where nothing of a run is drawn at random."""
+    if policy != Policy.RANDOM.value and not jitter:
+        refuse_idle("is of --policy random and of --jitter: nothing else is random here", "seed")
+
+
 def launch_options(command: Decorated) -> Decorated:
     """Adds FILE, and what says which kernel and which launch."""
     return with_options(command, FILE, *_LAUNCH)
@@ -209,9 +226,9 @@ def version_options(command: Decorated) -> Decorated:
 
 
 def optional_file_options(command: Decorated) -> Decorated:
-    """The options of an analysis, for a command that can do without a file."""
+    """The options of an analysis of no time, for a command that can do without a file."""
     file = click.argument("file", type=PTX_FILE, required=False)
-    return with_options(command, file, *_LAUNCH, *_MACHINE)
+    return with_options(command, file, *_LAUNCH, MACHINE_FILE, UNKNOWN_OPCODES)
 
 
 def gpu_options(command: Decorated) -> Decorated:

@@ -194,9 +194,13 @@ class OutputFile(click.Path):
     def convert(self, value: Any, param: Any, ctx: Any) -> Any:
         """The path; click.BadParameter for one that cannot be a file, before anything is run."""
         path = Path(value)
-        if path.is_dir():
+        try:
+            is_folder, has_folder = path.is_dir(), path.parent.is_dir()
+        except OSError as error:  # a name that no file can have
+            self.fail(f"cannot write '{path}': {error.strerror}", param, ctx)
+        if is_folder:
             self.fail(f"cannot write '{path}': it is a folder", param, ctx)
-        if not path.parent.is_dir():
+        if not has_folder:
             self.fail(f"cannot write '{path}': there is no folder '{path.parent}'", param, ctx)
         return super().convert(value, param, ctx)
 
@@ -216,7 +220,7 @@ class OutputFileOrFolder(OutputFile):
 
     def convert(self, value: Any, param: Any, ctx: Any) -> Any:
         """The path; click.BadParameter for one that cannot be a file."""
-        return Path(value) if Path(value).is_dir() else super().convert(value, param, ctx)
+        return Path(value) if os.path.isdir(value) else super().convert(value, param, ctx)
 
     def writes(self, value: Path, params: dict[str, Any]) -> Iterator[Written]:
         """The file, or those in the folder."""
@@ -232,6 +236,17 @@ class OutputFolder(click.Path):
     def __init__(self, *suffixes: str) -> None:
         super().__init__(path_type=Path, file_okay=False)
         self.suffixes = suffixes
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        """The path; click.BadParameter for one that cannot be a folder."""
+        path = Path(value)
+        try:
+            there = next(one for one in (path, *path.absolute().parents) if one.exists())
+        except OSError as error:  # a name that no folder can have
+            self.fail(f"cannot write '{path}': {error.strerror}", param, ctx)
+        if not there.is_dir():
+            self.fail(f"cannot write '{path}': '{there}' is no folder", param, ctx)
+        return super().convert(value, param, ctx)
 
     def writes(self, value: Path, params: dict[str, Any]) -> Iterator[Written]:
         """The folder, and what may be written into it."""

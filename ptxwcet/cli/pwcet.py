@@ -11,12 +11,14 @@ import click
 
 from ptxwcet.cli.command import Command
 from ptxwcet.cli.made import command_line, page_time
+from ptxwcet.cli.options import refuse_idle
 from ptxwcet.cli.output import echo, finish
 from ptxwcet.cli.paths import InputFile
 from ptxwcet.cli.progress import ProgressLine
 from ptxwcet.cli.pwcet_options import DRAWING_NAMES, pwcet_options
 from ptxwcet.machine.loader import DEFAULT_MACHINE
 from ptxwcet.studies.request import Request
+from ptxwcet.support.csv_cells import spelled
 from ptxwcet.support.diagnostics import Severity
 from ptxwcet.support.extras import require_extra
 from ptxwcet.support.whole_files import write_text
@@ -54,8 +56,10 @@ def pwcet(
     from ptxwcet.report.pwcet_text import render_pwcet_text
     from ptxwcet.studies.pwcet import findings, with_stated_bounds
 
-    if picture_format != "png" and html is None and plots is None:
-        raise click.UsageError("--picture-format says how to draw: give --plots or --html, too")
+    if plots is None:
+        refuse_idle("says how to draw: give --plots, too", "picture_format")
+    of, idle = {"pot": ("bm", "block_size"), "bm": ("pot", "threshold")}[options["extremes"]]
+    refuse_idle(f"is of --extremes {of}: say that, or leave it out", idle)
     settings = _settings(options)
     if files[0].endswith(".ptx"):
         require_extra("sim", "drawing runs of a kernel")
@@ -200,5 +204,5 @@ def _draw(
 def _times_csv(answer: PwcetAnswer) -> str:
     rows = [f"condition,{answer.unit.value}"]
     for study in answer.studies:
-        rows += [f"{study.sample.label},{value:.0f}" for value in study.sample.times]
+        rows += [f"{spelled(study.sample.label)},{value:.0f}" for value in study.sample.times]
     return "\n".join(rows) + "\n"

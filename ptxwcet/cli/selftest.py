@@ -43,6 +43,10 @@ def selftest(seconds: float, cases: int | None, seed: int, form: str) -> int:
     The summary depends on the installed files, the seed and the number of cases alone. Exit code: 0
     nothing violated; 1 something was, with a witness, or no random case was run.
     """
+    if cases is not None:
+        options.refuse_idle(
+            "ends random cases, whose number --cases says: leave one out", "seconds"
+        )
     summary = run_selftest(seed, seconds=seconds, cases=cases)
     paths = run_path_selftest(seed)
     report = build_selftest_report(summary, paths)

@@ -82,6 +82,11 @@ def simulate(
         raise click.BadParameter(f"'{gantt}' should end in .png or .svg", param_hint="'--gantt'")
     if gantt is not None:
         require_extra("report", "--gantt")
+    options.refuse_idle_seed(policy, jitter)
+    if timeline is None and gantt is None:
+        options.refuse_idle("says how many to record: give --timeline or --gantt, too", "events")
+    if executed:
+        options.refuse_idle("takes open decisions: --executed leaves none", "path_seed")
     recorded = 0
     if timeline is not None or gantt is not None:
         recorded = events or (_TIMELINE_EVENTS if timeline is not None else _GANTT_EVENTS)

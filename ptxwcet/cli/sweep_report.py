@@ -76,8 +76,8 @@ def sweep_report(
 
     if html is not None or plots is not None:
         require_extra("report", "drawing pictures of a sweep")
-    elif picture_format != "png":
-        raise click.UsageError("--picture-format says how to draw: give --plots, too")
+    if plots is None:
+        options.refuse_idle("says how to draw: give --plots, too", "picture_format")
     table = read_results(results)
     try:
         table = chosen_rows(table, only)

@@ -83,6 +83,7 @@ def trace(
     if output.suffix not in _SUFFIXES:
         message = f"'{output}' should end in .csv or .npz"
         raise click.BadParameter(message, param_hint="'--output'")
+    options.refuse_idle_seed(others["policy"], others["jitter"])
     request = Request(
         file,
         source=source,

@@ -26,6 +26,8 @@ from ptxwcet.validate.block import BlockValidation, Effort, validate_block
 if TYPE_CHECKING:
     from ptxwcet.studies.grid_validation import GridValidation
 
+_GPU = ("sms", "resident_blocks", "co_runner", "registers", "ptxas_info", "ask_ptxas")
+_OF_THE_GRID = "counts in the bound of a launch, which --inputs runs: give that, too"
 _LOGGER = logging.getLogger(__name__)
 
 
@@ -88,6 +90,8 @@ def validate(
     shrunk witness). GUB is an estimate: exceeding it is printed, and no failure.
     """
     effort = Effort(seeds, Jitter(jitter).percent, seconds)
+    if not inputs:
+        options.refuse_idle(_OF_THE_GRID, *_GPU)
     request = request_from(**given)
     answer = bound_file(request)
     shown = _Shown(is_json=form == "json")

@@ -49,25 +49,27 @@ def assumptions_of_arrays(block: LaunchedBlock) -> tuple[Assumption, ...]:
         return ()
     sizes = ", ".join(f"{name} {size:,}" for name, size in block.arrays)
     names = ", ".join(name for name, _ in block.arrays)
-    stated = (
-        (
+    return (
+        _assumed(
             "array-sizes",
             "every address that the kernel makes of a pointer and numbers lies in so many bytes "
             f"from it on: {sizes}",
         ),
-        (
+        _assumed(
             "carve-out",
             f"{names} are set aside in the L2 cache during the launch, which nothing else is: it "
             "fetches each unit of them once at most, and writes it back once at most",
         ),
-        (
+        _assumed(
             "joined-misses",
             "what asks for something that is on its way to the L2 cache loses no more than its "
             "latency, beside the time in which cache and memory are busy",
         ),
     )
-    state, source = AssumptionState.ASSUMED, "--param bytes"
-    return tuple(Assumption(key, text, state, source) for key, text in stated)
+
+
+def _assumed(key: str, text: str) -> Assumption:
+    return Assumption(key, text, AssumptionState.ASSUMED, "--param bytes")
 
 
 def require_grid(launch: Launch, span: Span) -> None:

@@ -193,13 +193,6 @@ def launch_rules(
     return LaunchRules(machine, dispatch, residency, overhead, tuple(assumptions))
 
 
-def require_no_co_runner(wishes: GridWishes) -> None:
-    """Raises PtxwcetError (PW323) for a co-runner, which counts only where the grid is known."""
-    if wishes.co_runner is not None:
-        what = "what others take counts in the bound of a launch, and there is no grid"
-        raise PtxwcetError(Diagnostic("PW323", f"--co-runner: {what}", help="give --grid"))
-
-
 def bound_launch(
     pieces: Sequence[tuple[BlockAnalysis, int | None]],
     grid: Dim3,

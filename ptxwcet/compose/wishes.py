@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+
+_MOST = 1024
+
 
 @dataclass(frozen=True, slots=True)
 class GridWishes:
@@ -20,6 +24,30 @@ class GridWishes:
     registers_source: str = "--registers"
     co_runner: str | None = None
 
+    @property
+    def numbers(self) -> dict[str, int]:
+        """What is said in numbers, by its name."""
+        names = ("sms", "resident_blocks", "registers")
+        return {one: getattr(self, one) for one in names if getattr(self, one) is not None}
+
 
 ANY_GRID = GridWishes()
 """Nothing is said of the grid."""
+
+
+def require_use(wishes: GridWishes, *others: str, has_grid: bool) -> None:
+    """Raises PtxwcetError for what is said of the GPU and cannot be, or has no grid to be true of.
+
+    PW327; ``others`` is what else is said, for its message. Cost: constant.
+    """
+    for name, number in wishes.numbers.items():
+        if not 1 <= number <= _MOST:
+            message = f"{name} {number} is no whole number from 1 to {_MOST:,}"
+            raise PtxwcetError(Diagnostic("PW327", message, help=f"leave {name} out, or count"))
+    if has_grid:
+        return
+    said = (*wishes.numbers, *others, *([] if wishes.co_runner is None else ["co_runner"]))
+    if said:
+        what = f"{' and '.join(said)}: it counts in the bound of a launch, and there is no grid"
+        remedy = "give the grid too (--grid, a launch file), or leave that out"
+        raise PtxwcetError(Diagnostic("PW327", what, help=remedy))

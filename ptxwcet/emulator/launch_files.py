@@ -32,7 +32,7 @@ from ptxwcet.ir.kernel import Kernel, Module, Parameter
 from ptxwcet.support.demangling import names_meant
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.source import SourceFile, Span
-from ptxwcet.support.toml_places import MOST_PROBLEMS
+from ptxwcet.support.toml_places import MOST_PROBLEMS, nearest
 
 CudaNames = Callable[[Kernel], Sequence[str] | None]
 """The parameter names of a kernel's CUDA source, None when it is not at hand."""
@@ -50,6 +50,7 @@ _KEYS = (
 _MOST_SHARED = 1 << 20  # bytes: above any device
 _MOST_REGISTERS = 1024  # above any device
 _TOLERANCES = ("relative", "absolute")
+_INTEGERS = tuple(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))
 _FLOATS = {"float16": "<e", "float32": "<f", "float64": "<d"}
 
 
@@ -86,7 +87,8 @@ class _Reader:
     def read(self, data: Mapping[str, Any], cuda_names: CudaNames) -> LaunchFile | None:
         for key in data:
             if key not in _KEYS:
-                self.report("PW422", f"unknown key {key!r}", ("", key), f"known: {_list(_KEYS)}")
+                listed = f"{nearest(key, _KEYS)}known: {_list(_KEYS)}"
+                self.report("PW422", f"unknown key {key!r}", ("", key), listed)
         kernel = self._kernel(data.get("kernel"))
         if kernel is None:
             return None
@@ -322,7 +324,12 @@ def _typed_scalar(parameter: Parameter, table: Mapping[str, Any]) -> int | float
     if unknown:
         raise Malformed(f"unknown key {unknown[0]!r}", "a scalar takes value and dtype", "PW422")
     dtype, value = table.get("dtype"), table["value"]
+    if dtype not in (None, *_FLOATS, *_INTEGERS):
+        listed = _list((*_FLOATS, *_INTEGERS))
+        raise Malformed(f"dtype {dtype!r} is none of a scalar", f"one of {listed}")
     if dtype not in _FLOATS or parameter.type[0] == "f":
+        if dtype is not None and dtype.lstrip("uinfloat") != parameter.type[1:]:
+            raise Malformed(f"{dtype} does not fit .{parameter.type}", code="PW425")
         return _scalar(parameter, value)
     if type(value) not in (int, float):
         raise Malformed(f"value must be a number, not {value!r}")

@@ -11,6 +11,7 @@ from ptxwcet.campaign.engine import chosen_cluster
 from ptxwcet.campaign.sweep_plan import read_sweep_plan
 from ptxwcet.campaign.sweep_run import run_sweep
 from ptxwcet.campaign.tables import PARQUET
+from ptxwcet.library.arguments import checked
 from ptxwcet.support.extras import require_extra
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from ptxwcet.library.functions import File
 
 
+@checked
 def sweep(
     plan: File = "sweep.toml",
     *,
@@ -45,6 +47,10 @@ def sweep(
         >>> ranked[["machine", "threads", "cycles"]].head(1).values.tolist()
         [['titan-v', 512, 49660]]
     """
+    if workers is not None and scheduler is not None:
+        raise TypeError("sweep(): workers= is of this computer: leave it out with scheduler=")
+    if resume and output is None:
+        raise TypeError("sweep(): resume=True goes on in a folder: say output=, too")
     require_extra("sweep", "ptxwcet.sweep")
     import pandas
 

@@ -14,9 +14,11 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NoReturn, TypedDict, Unpack
+from typing import NoReturn
 
+from ptxwcet.bounds.names import SAFE_NAME
 from ptxwcet.compose.wishes import GridWishes
+from ptxwcet.library.arguments import REFUSE, WORST, checked
 from ptxwcet.library.results import Analysis, Bound, Cfg, Refused, Simulated
 from ptxwcet.library.sources import ptx_of
 from ptxwcet.machine.loader import DEFAULT_MACHINE
@@ -39,42 +41,58 @@ Parameter = int | float | str | range
 File = str | os.PathLike[str]
 
 
-class Launched(TypedDict, total=False):
-    """What may be said of a source and its launch, by name.
-
-    ``block`` and ``grid`` are numbers or tuples of up to three; ``params`` go by CUDA name, PTX
-    name or place. ``kernel`` is one of the source's, by its name in the PTX or in the source, and
-    ``signature`` one that Numba has compiled. ``arch`` (``sm_86``) is what CUDA source is compiled
-    for, or which PTX of a binary is meant. ``machine`` is a name or the path of a machine file;
-    ``facts`` and ``launch`` are paths of flow facts and of a launch file; ``loop_bounds`` says for
-    labels or lines how often the body of a loop is executed at most. With a ``grid`` the whole
-    launch is bounded, on ``sms`` of the machine's SMs (all) that hold ``resident_blocks`` blocks
-    each, or what ``registers`` a thread leave room for (any number that is possible).
-    """
-
-    block: Dimensions | None
-    grid: Dimensions | None
-    params: Mapping[str | int, Parameter] | None
-    kernel: str | None
-    machine: str
-    facts: File | None
-    loop_bounds: Mapping[str, int] | None
-    launch: File | None
-    sms: int | None
-    registers: int | None
-    resident_blocks: int | None
-    signature: object
-    arch: str | None
-
-
-def bound(source: object, **launched: Unpack[Launched]) -> Bound:
+@checked
+def bound(
+    source: object,
+    *,
+    block: Dimensions | None = None,
+    grid: Dimensions | None = None,
+    params: Mapping[str | int, Parameter] | None = None,
+    kernel: str | None = None,
+    signature: object = None,
+    arch: str | None = None,
+    launch: File | None = None,
+    facts: File | None = None,
+    loop_bounds: Mapping[str | int, int] | None = None,
+    cuda_source: File | None = None,
+    machine: File = DEFAULT_MACHINE,
+    memory_latency: int | None = None,
+    on_unknown: str = REFUSE,
+    sms: int | None = None,
+    registers: int | None = None,
+    resident_blocks: int | None = None,
+    ptxas_info: File | None = None,
+    co_runner: str | None = None,
+    policy: str | None = None,
+    method: str = SAFE_NAME,
+) -> Bound:
     """How long a block of a kernel takes at most, alone on an SM; and with a grid, the launch.
 
     ``source`` is a path, the text of PTX, or a compiled kernel of Numba, Triton or CuPy (see
-    ``ptx_of``), ``launched`` what ``Launched`` has. Raises PtxwcetError for a kernel without a
-    bound, with every reason in ``diagnostics``. Cost: independent of trip counts.
+    ``ptx_of``); ``signature`` one that Numba has compiled or is to compile, ``arch`` (``sm_86``)
+    what CUDA source is compiled for, or which PTX of a binary is meant. ``kernel`` is one of the
+    source's, by its name in the PTX or in the source.
+
+    ``params`` go by CUDA name, PTX name or place. ``launch`` and ``facts`` are paths of a launch
+    file and of flow facts; ``loop_bounds`` says for labels or lines of the CUDA source how often
+    the body of a loop is executed at most an entry. ``cuda_source`` is the file that names the
+    parameters, if it does not lie beside the PTX.
+
+    ``machine`` is a name or the path of a machine file; ``memory_latency``, in cycles, takes the
+    place of its own, and ``on_unknown="worst"`` charges opcodes without a row its slowest. With a
+    ``grid`` the whole launch is bounded, on ``sms`` of the machine's SMs (all) that hold
+    ``resident_blocks`` blocks each, or what ``registers`` a thread leave room for (any number that
+    is possible); ``ptxas_info`` is a file of ptxas that says the registers, ``co_runner`` what
+    others move through the memory meanwhile: ``"65536,20"``, bytes at once and GB a second.
+
+    ``policy`` is a known warp scheduler; with ``method="scheduled"`` the length of its run is the
+    bound. Each is what the option of that name is to ``ptxwcet bound``.
+
+    Raises PtxwcetError for a kernel without a bound, with every reason in ``diagnostics``, and
+    TypeError for a keyword that is not known or has a value of another type. Cost: independent of
+    trip counts.
     """
-    bounds = analyse(source, **launched)
+    bounds = analyse(**locals())
     _require_one(bounds.answer.path, [row.kernel.readable for row in bounds.answer.kernels])
     (only,) = bounds.values()
     if isinstance(only, Refused):
@@ -82,20 +100,61 @@ def bound(source: object, **launched: Unpack[Launched]) -> Bound:
     return only
 
 
-def analyse(source: object, **launched: Unpack[Launched]) -> Analysis:
+@checked
+def analyse(
+    source: object,
+    *,
+    block: Dimensions | None = None,
+    grid: Dimensions | None = None,
+    params: Mapping[str | int, Parameter] | None = None,
+    kernel: str | None = None,
+    signature: object = None,
+    arch: str | None = None,
+    launch: File | None = None,
+    facts: File | None = None,
+    loop_bounds: Mapping[str | int, int] | None = None,
+    cuda_source: File | None = None,
+    machine: File = DEFAULT_MACHINE,
+    memory_latency: int | None = None,
+    on_unknown: str = REFUSE,
+    sms: int | None = None,
+    registers: int | None = None,
+    resident_blocks: int | None = None,
+    ptxas_info: File | None = None,
+    co_runner: str | None = None,
+    policy: str | None = None,
+    method: str = SAFE_NAME,
+) -> Analysis:
     """The bound of each kernel of a source, or why there is none; arguments as of ``bound``.
 
     Raises PtxwcetError for input that concerns no single kernel.
     """
-    return Analysis(bound_file(_request(source, launched)))
+    return Analysis(bound_file(_request(**locals())))
 
 
-def accesses(source: object, **launched: Unpack[Launched]) -> MemoryReport:
+@checked
+def accesses(
+    source: object,
+    *,
+    block: Dimensions | None = None,
+    grid: Dimensions | None = None,
+    params: Mapping[str | int, Parameter] | None = None,
+    kernel: str | None = None,
+    signature: object = None,
+    arch: str | None = None,
+    launch: File | None = None,
+    facts: File | None = None,
+    loop_bounds: Mapping[str | int, int] | None = None,
+    cuda_source: File | None = None,
+    machine: File = DEFAULT_MACHINE,
+    memory_latency: int | None = None,
+    on_unknown: str = REFUSE,
+) -> MemoryReport:
     """What each access to memory takes of a warp, and why; nothing is run.
 
     The report of ``ptxwcet memory``: ``kernels`` has a row for each, ``accesses`` in it one for
-    each access, also of a kernel that is not bounded. Raises PtxwcetError for input that concerns
-    no single kernel. Cost: that of ``analyse``.
+    each access, also of a kernel that is not bounded. Arguments as of ``bound``. Raises
+    PtxwcetError for input that concerns no single kernel. Cost: that of ``analyse``.
 
     Examples:
         >>> import ptxwcet
@@ -104,18 +163,37 @@ def accesses(source: object, **launched: Unpack[Launched]) -> MemoryReport:
         >>> [(one.purpose, one.most.sectors, one.reason) for one in report.kernels[0].accesses]
         [('load', 4, 'consecutive'), ('store', 32, 'stride 4096 bytes between lanes')]
     """
-    request = _request(source, launched)
+    request = _request(**locals())
     return build_memory_report(study_accesses(request), request.source)
 
 
+@checked
 def simulate(
-    source: object, *, policy: str = "gto", seed: int = 0, **launched: Unpack[Launched]
+    source: object,
+    *,
+    policy: str = "gto",
+    seed: int = 0,
+    block: Dimensions | None = None,
+    grid: Dimensions | None = None,
+    params: Mapping[str | int, Parameter] | None = None,
+    kernel: str | None = None,
+    signature: object = None,
+    arch: str | None = None,
+    launch: File | None = None,
+    facts: File | None = None,
+    loop_bounds: Mapping[str | int, int] | None = None,
+    cuda_source: File | None = None,
+    machine: File = DEFAULT_MACHINE,
+    memory_latency: int | None = None,
+    on_unknown: str = REFUSE,
 ) -> Simulated:
     """One run of a block on the simulated machine under a warp scheduler: it bounds nothing.
 
-    Other arguments as of ``bound``. Raises PtxwcetError. Cost: that of the run.
+    ``seed`` is that of the policy ``random``; other arguments as of ``bound``. Raises PtxwcetError.
+    Cost: that of the run.
     """
-    answer = simulate_file(_request(source, launched), SimulationOptions(policy, seed))
+    given = {name: value for name, value in locals().items() if name not in ("policy", "seed")}
+    answer = simulate_file(_request(**given), SimulationOptions(policy, seed))
     names = (one if isinstance(one, RefusedKernel) else one.prepared for one in answer.kernels)
     _require_one(answer.path, [one.kernel.readable for one in names])
     (simulation,) = answer.kernels
@@ -124,6 +202,7 @@ def simulate(
     return Simulated(simulation)
 
 
+@checked
 def run(source: File, launch: File) -> RunAnswer:
     """What a kernel computes, executed without a GPU on the data of a launch file.
 
@@ -132,6 +211,7 @@ def run(source: File, launch: File) -> RunAnswer:
     return run_file(RunRequest(os.fspath(source), os.fspath(launch)))
 
 
+@checked
 def check(plan: File = PLAN, *, workers: int = 1, cache: File | None = None) -> CheckReport:
     """All kernels of a plan against their budgets, as ``ptxwcet check`` does it.
 
@@ -150,40 +230,79 @@ def check(plan: File = PLAN, *, workers: int = 1, cache: File | None = None) -> 
     return run_plan(read_plan(os.fspath(plan)), workers, cache=folder)
 
 
-def cfg(source: object, *, kernel: str | None = None, signature: object = None) -> Cfg:
+@checked
+def cfg(
+    source: object, *, kernel: str | None = None, signature: object = None, arch: str | None = None
+) -> Cfg:
     """The control-flow graph of a kernel, calls replaced. Raises PtxwcetError. Cost: linear."""
-    opened = open_request(_request(source, {"kernel": kernel, "signature": signature}))
+    opened = open_request(_request(**locals()))
     _require_one(opened.request.path, [one.name for one in opened.kernels])
     return Cfg.of(opened.whole(opened.kernels[0]))
 
 
-def _request(source: object, launched: Launched) -> Request:
-    """The request of ``source`` and what is said of its launch, as the command line makes it."""
-    carried = ptx_of(source, launched.get("signature"))
-    kernel = launched.get("kernel") or carried.kernel
-    facts, launch = launched.get("facts"), launched.get("launch")
+def _request(
+    source: object,
+    *,
+    block: Dimensions | None = None,
+    grid: Dimensions | None = None,
+    params: Mapping[str | int, Parameter] | None = None,
+    kernel: str | None = None,
+    signature: object = None,
+    arch: str | None = None,
+    launch: File | None = None,
+    facts: File | None = None,
+    loop_bounds: Mapping[str | int, int] | None = None,
+    cuda_source: File | None = None,
+    machine: File = DEFAULT_MACHINE,
+    memory_latency: int | None = None,
+    on_unknown: str = REFUSE,
+    sms: int | None = None,
+    registers: int | None = None,
+    resident_blocks: int | None = None,
+    ptxas_info: File | None = None,
+    co_runner: str | None = None,
+    policy: str | None = None,
+    method: str = SAFE_NAME,
+) -> Request:
+    """The request of ``source`` and what is said of its launch, as the command line makes it.
+
+    Raises PtxwcetError; TypeError for an ``arch`` or a ``signature`` that says nothing here.
+    """
+    if signature is not None and not hasattr(source, "inspect_asm"):
+        raise TypeError("signature= is of a dispatcher of Numba: this source has none")
+    carried = ptx_of(source, signature)
+    kernel = kernel or carried.kernel
     kernels = () if kernel is None else (kernel,)
     text = carried.text
     if text is None and needs_tool(carried.path):
-        text = ptx_text(carried.path, Compilation(launched.get("arch")), kernels)
+        text = ptx_text(carried.path, Compilation(arch), kernels)
+    elif arch is not None:
+        raise TypeError("arch= is for CUDA source and binaries: PTX is compiled already")
     return Request(
         carried.path,
         kernels,
-        _dimensions(launched.get("block")),
-        _dimensions(launched.get("grid")),
-        tuple(f"{key}={_shown(one)}" for key, one in (launched.get("params") or {}).items()),
-        loop_bounds=tuple(f"{k}={n}" for k, n in (launched.get("loop_bounds") or {}).items()),
-        machine=launched.get("machine", DEFAULT_MACHINE),
-        launch_file=None if launch is None else os.fspath(launch),
-        facts_file=None if facts is None else os.fspath(facts),
+        _dimensions(block),
+        _dimensions(grid),
+        tuple(f"{key}={_shown(one)}" for key, one in (params or {}).items()),
+        source=_path(cuda_source),
+        loop_bounds=tuple(f"{place}={most}" for place, most in (loop_bounds or {}).items()),
+        machine=os.fspath(machine),
+        memory_latency_cycles=memory_latency,
+        unknown_at_worst=on_unknown == WORST,
+        policy=policy,
+        method=method,
+        launch_file=_path(launch),
+        facts_file=_path(facts),
         text=text,
         gpu=GridWishes(
-            launched.get("sms"),
-            launched.get("resident_blocks"),
-            launched.get("registers"),
-            registers_source="registers=",
+            sms, resident_blocks, registers, registers_source="registers=", co_runner=co_runner
         ),
+        ptxas_info=_path(ptxas_info),
     )
+
+
+def _path(file: File | None) -> str | None:
+    return None if file is None else os.fspath(file)
 
 
 def _dimensions(size: Dimensions | None) -> str | None:

@@ -22,6 +22,7 @@ from ptxwcet.studies.simulated_run import KernelSimulation
 from ptxwcet.support.demangling import names_meant
 from ptxwcet.support.diagnostics import Diagnostic, render_all
 from ptxwcet.support.graph import labelled_graph
+from ptxwcet.support.rounding import microseconds_of
 
 if TYPE_CHECKING:
     import networkx
@@ -96,8 +97,8 @@ class Bound:
 
     @property
     def microseconds(self) -> float:
-        """The bound at the machine's clock."""
-        return self.cycles / self.analysis.machine.clock_mhz
+        """The bound at the machine's clock, rounded up to nanoseconds."""
+        return microseconds_of(self.cycles, self.analysis.machine.clock_mhz)
 
     @property
     def guarantee(self) -> str:
@@ -117,9 +118,9 @@ class Bound:
 
     @property
     def launch_microseconds(self) -> float | None:
-        """The bound of the whole launch at the machine's clock."""
+        """The bound of the whole launch at the machine's clock, rounded up to nanoseconds."""
         cycles = self.launch_cycles
-        return None if cycles is None else cycles / self.analysis.machine.clock_mhz
+        return None if cycles is None else microseconds_of(cycles, self.analysis.machine.clock_mhz)
 
     @property
     def launch_guarantee(self) -> str | None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 ALONE = "alone-on-its-sm"
+NO_OTHER_KERNELS = "no-other-kernels"
 """A condition on the use of a machine: true by definition only where an SM holds one block."""
 
 NO_BANK_CONFLICTS = "no-bank-conflicts"
@@ -14,12 +15,25 @@ NO_BANK_CONFLICTS = "no-bank-conflicts"
 BREADTH_FIRST = "breadth-first-dispatch"
 """Makes bounds of launches smaller where it holds; where it is doubtful, they do without it."""
 
+DEALT = "warps-dealt-in-turn"
+"""Needed where an SM has several schedulers."""
+
+COUNTED = "documented-transactions"
+"""Needed of machines that charge an access what it takes of memory."""
+
+NEVER_IDLE = "busy-servers"
+"""Needed of machines with servers behind their units."""
+
+STORES_HOLD = "stores-hold-slots"
+"""Needed by bounds of launches on machines with a memory path (A3 of docs/methods/grid.md)."""
+
 OF_LAUNCHES = (
     "greedy-dispatch",
     "resident-blocks",
+    STORES_HOLD,
     BREADTH_FIRST,
     "launch-overhead",
-    "no-other-kernels",
+    NO_OTHER_KERNELS,
 )
 """What bounds of launches rest on beside the execution of a block (docs/methods/grid.md)."""
 
@@ -40,12 +54,34 @@ ASSUMPTIONS: Mapping[str, str] = MappingProxyType(
         "units-independent": (
             "an instruction waits only for instructions of its own unit and scheduler"
         ),
+        "units-in-order": (
+            "a unit takes instructions in the order of their issue and is never idle while one "
+            "waits; no issue waits for a unit"
+        ),
         "perfect-instruction-supply": "instruction and constant fetch never delay an issue",
         "stack-reconvergence": (
             "the sides of a divergent branch run one after the other, in any order, up to its "
             "immediate post-dominator, where the lanes go on together"
         ),
         "ptx-is-executed": "the machine executes the PTX instructions as written, in their order",
+        "common-start": "all warps of a block start in the same cycle",
+        DEALT: (
+            "the warps of a block are dealt to the schedulers of an SM in turn, by their numbers"
+        ),
+        "prompt-barriers": (
+            "a barrier opens in the cycle in which the last warp of the block arrives, where one "
+            "that has exited counts as arrived in its last cycle; the others may issue from the "
+            "next cycle on"
+        ),
+        COUNTED: (
+            "an access takes no more sectors, lines, passes, words and turns than the vendor's "
+            "rules give, and no pointer that is loaded leads to constants or parameters"
+        ),
+        NEVER_IDLE: (
+            "the memory path of an SM and the memory of the GPU, with a cache that is a server, "
+            "are never idle while an access waits for them, and take no longer for it than the "
+            "machine file says"
+        ),
         ALONE: (
             "the block has its SM to itself from its start to its end: no other block runs there, "
             "and the SM was idle before"
@@ -58,6 +94,10 @@ ASSUMPTIONS: Mapping[str, str] = MappingProxyType(
             "an SM holds as many blocks of a launch as its registers, all of its shared memory, "
             "its warps and its block slots allow"
         ),
+        STORES_HOLD: (
+            "a block keeps its slot until all that it has sent, stores included, has passed the "
+            "memory path of its SM"
+        ),
         BREADTH_FIRST: (
             "no SM ever holds more blocks of a launch than its share, the blocks divided by the "
             "SMs, rounded up"
@@ -66,7 +106,7 @@ ASSUMPTIONS: Mapping[str, str] = MappingProxyType(
             "a launch takes no more cycles than the machine file says before its first block "
             "starts and after its last block ends"
         ),
-        "no-other-kernels": (
+        NO_OTHER_KERNELS: (
             "nothing else runs on the GPU from the start of a launch to its end, and nothing is "
             "preempted"
         ),

@@ -12,7 +12,7 @@ from ptxwcet.machine.assumptions import ALONE, ASSUMPTIONS
 from ptxwcet.machine.model import Evidence, TimingMeaning
 from ptxwcet.support.diagnostics import Diagnostic
 from ptxwcet.support.source import SourceFile, Span
-from ptxwcet.support.toml_places import MOST_PROBLEMS
+from ptxwcet.support.toml_places import MOST_PROBLEMS, nearest
 from ptxwcet.warp.program import Scoreboard
 
 SCHEMA = 1
@@ -138,7 +138,8 @@ class Checker:
                     self.report("PW306", f"{key} must be a table", ("", key))
             elif key not in _SCALARS:
                 listed = ", ".join((*_SCALARS, *_TABLES, *_OPTIONAL_TABLES))
-                self.report("PW305", f"unknown key {key}", ("", key), f"known keys: {listed}")
+                near = nearest(key, (*_SCALARS, *_TABLES, *_OPTIONAL_TABLES))
+                self.report("PW305", f"unknown key {key}", ("", key), f"{near}known keys: {listed}")
             elif not _has_type(value, _SCALARS[key]):
                 wanted = _SCALARS[key].__name__
                 self.report("PW306", f"{key} must be of type {wanted}", ("", key))
@@ -154,7 +155,8 @@ class Checker:
             self._integer(value, (1, 64), f"the count of unit {name}", ("units", name))
         for name, value in _entries(data, "limits"):
             if name not in LIMITS:
-                self.report("PW305", f"unknown limit {name}", ("limits", name))
+                listed = f"{nearest(name, LIMITS)}known: {', '.join(LIMITS)}"
+                self.report("PW305", f"unknown limit {name}", ("limits", name), listed)
             else:
                 self._integer(value, (1, 1 << 30), name, ("limits", name))
         for name, value in _entries(data, "satisfies"):
@@ -246,7 +248,10 @@ class Checker:
         place = ("ops", name)
         if name not in _OP_NAMES:
             self.report(
-                "PW307", f"unknown op class {name}", place, f"known: {', '.join(_OP_NAMES)}"
+                "PW307",
+                f"unknown op class {name}",
+                place,
+                f"{nearest(name, _OP_NAMES)}known: {', '.join(_OP_NAMES)}",
             )
             return
         if not isinstance(timing, dict):
@@ -259,7 +264,8 @@ class Checker:
             return
         for key in timing:
             if key not in _TIMING_KEYS + _OPTIONAL_KEYS:
-                self.report("PW305", f"op class {name}: unknown key {key}", place)
+                listed = f"{nearest(key, _TIMING_KEYS)}known: {', '.join(_TIMING_KEYS)}"
+                self.report("PW305", f"op class {name}: unknown key {key}", place, listed)
         for key in _TIMING_KEYS:
             if key not in timing:
                 self.report("PW306", f"op class {name}: {key} is missing", place)
@@ -294,7 +300,12 @@ class Checker:
         place = ("satisfies", name)
         if name not in ASSUMPTIONS:
             listed = ", ".join(ASSUMPTIONS)
-            self.report("PW312", f"unknown assumption {name}", place, f"known: {listed}")
+            self.report(
+                "PW312",
+                f"unknown assumption {name}",
+                place,
+                f"{nearest(name, ASSUMPTIONS)}known: {listed}",
+            )
             return
         if not isinstance(stated, dict) or sorted(stated) != sorted(_ASSUMPTION_KEYS):
             self.report("PW306", f"assumption {name} needs state and source, only", place)
@@ -304,12 +315,15 @@ class Checker:
             self.report(
                 "PW306", f"assumption {name}: state must be one of {', '.join(states)}", place
             )
+        if not _is_text(stated["source"]):
+            self.report("PW306", f"assumption {name}: source must be a text", place)
 
     def _figure(self, table: str, name: str, figure: object) -> None:
         place, what = (table, name), f"{table} figure {name}"
         if name not in FIGURES[table]:
             listed = ", ".join(FIGURES[table])
-            self.report("PW305", f"unknown {what}", place, f"known: {listed}")
+            near = nearest(name, FIGURES[table])
+            self.report("PW305", f"unknown {what}", place, f"{near}known: {listed}")
             return
         if not isinstance(figure, dict) or sorted(figure) != sorted(_FIGURE_KEYS):
             self.report("PW306", f"{what} needs {', '.join(_FIGURE_KEYS)}, only", place)

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from ptxwcet.claims import Assumption, AssumptionState, Citation, Guarantee, TimingClaim
-from ptxwcet.machine.assumptions import ALONE, NO_BANK_CONFLICTS
+from ptxwcet.machine.assumptions import (
+    ALONE,
+    COUNTED,
+    DEALT,
+    NEVER_IDLE,
+    NO_BANK_CONFLICTS,
+    STORES_HOLD,
+)
 from ptxwcet.machine.model import Machine
 
 EXECUTION = (
@@ -15,12 +22,27 @@ EXECUTION = (
     NO_BANK_CONFLICTS,
     "no-write-port-hazard",
     "units-independent",
+    "units-in-order",
     "perfect-instruction-supply",
     "stack-reconvergence",
     "ptx-is-executed",
+    "common-start",
+    DEALT,
+    "prompt-barriers",
+    COUNTED,
+    NEVER_IDLE,
     ALONE,
 )
 """Keys that everything needs that is computed from the timings of a machine file."""
+
+_WHERE: Mapping[str, Callable[[Machine], bool]] = {
+    NO_BANK_CONFLICTS: lambda machine: machine.memory is None,
+    DEALT: lambda machine: machine.schedulers_per_sm > 1,
+    COUNTED: lambda machine: machine.memory is not None,
+    NEVER_IDLE: lambda machine: machine.has_path or machine.cycles_per_1024_sectors > 0,
+    STORES_HOLD: lambda machine: machine.has_path,
+}
+"""On which machines a key is needed, if not on all."""
 
 
 def claim_on(
@@ -30,12 +52,10 @@ def claim_on(
 ) -> TimingClaim:
     """The claim with the ledger's entries for ``keys`` before its own assumptions.
 
-    Entries that are true by definition of the machine are left out, and so is that there are no
-    bank conflicts where they are charged. One that the machine file calls doubtful weakens the
-    claim to an estimate.
+    Entries that are true by definition of the machine are left out, and so are those that nothing
+    on it needs. One that the machine file calls doubtful weakens the claim to an estimate.
     """
-    is_charged = machine.memory is not None
-    ledger = [machine.assumption(k) for k in keys if k != NO_BANK_CONFLICTS or not is_charged]
+    ledger = [machine.assumption(k) for k in keys if k not in _WHERE or _WHERE[k](machine)]
     assumptions: list[Assumption] = [
         assumption
         for assumption in (*ledger, *stated.assumptions)

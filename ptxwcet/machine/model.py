@@ -199,6 +199,19 @@ class Machine:
             0 if self.memory is None else self.memory.server_cycles_per_1024_sectors.value
         )
 
+    @property
+    def has_path(self) -> bool:
+        """Whether accesses pass a memory path that the sub-cores of an SM share."""
+        rules = self.memory
+        return rules is not None and any(
+            figure.value
+            for figure in (
+                rules.path_request_cycles,
+                rules.path_line_cycles,
+                rules.path_pass_cycles,
+            )
+        )
+
     def unit(self, name: str) -> FunctionalUnit:
         """The unit of that name. Raises KeyError if the machine has none."""
         for unit in self.units:

@@ -25,7 +25,13 @@ from ptxwcet.memory.counting import (
     signature,
     words_of,
 )
-from ptxwcet.memory.instructions import Access, Purpose, accesses_of, leads_to_constants
+from ptxwcet.memory.instructions import (
+    Access,
+    Purpose,
+    accesses_of,
+    leads_to_constants,
+    widest_accesses,
+)
 from ptxwcet.memory.lanes import LaneAnalysis
 from ptxwcet.memory.pattern import Pattern, Value, rows
 
@@ -105,14 +111,15 @@ class KernelAccesses:
     """All accesses of a kernel for a launch, in the order of its instructions.
 
     ``pointers`` are the parameters assumed to be aligned as allocators' pointers are, ``aligned``
-    those whose alignment the launch says, ``given`` the aggregates whose bytes it says: what is
-    counted rests on them.
+    those whose alignment the launch says, ``given`` the aggregates whose bytes it says, ``ranged``
+    those of which it gives a range: what is counted rests on them.
     """
 
     accesses: tuple[AnalysedAccess, ...]
     pointers: tuple[str, ...]
     aligned: tuple[str, ...] = ()
     given: tuple[str, ...] = ()
+    ranged: tuple[str, ...] = ()
 
     def by_instruction(self) -> Mapping[int, Transactions]:
         """What one execution of each instruction takes, all of its accesses together."""
@@ -149,7 +156,7 @@ def analyse_accesses(graph: FlowGraph, launch: Launch) -> KernelAccesses:
             analysed = replace(analysed, most=replace(analysed.most, kept=analysed.most.sectors))
         accesses.append(analysed)
     names = [one.name for one in graph.kernel.parameters]
-    used = (lanes.pointers, lanes.aligned, lanes.given)
+    used = (lanes.pointers, lanes.aligned, lanes.given, lanes.ranged)
     return KernelAccesses(tuple(accesses), *(tuple(n for n in names if n in each) for each in used))
 
 
@@ -160,6 +167,12 @@ def transactions_at_worst(instruction: Instruction) -> Transactions:
         return NO_TRANSACTIONS
     there = np.ones(WARP_SIZE, dtype=np.bool_)
     return reduce(Transactions.plus, (_at_worst(access, there) for access in accesses))
+
+
+def transactions_of_any() -> Transactions:
+    """What any instruction takes of a whole warp at most, whatever it is."""
+    there = np.ones(WARP_SIZE, dtype=np.bool_)
+    return reduce(Transactions.with_most, (_at_worst(one, there) for one in widest_accesses()))
 
 
 _Counted = dict[tuple[object, ...], tuple[Transactions, bool]]

@@ -22,7 +22,6 @@ from ptxwcet.memory.pattern import KNOWN, PHASES, Lanes, Pattern, rows
 
 SECTOR, LINE = 32, 128
 _BANKS, _WORD = 32, 4
-_LAST = (1 << 64) - 1
 
 Mask = NDArray[np.bool_]
 
@@ -57,15 +56,15 @@ def blocks_of(pattern: Pattern, there: Mask, size: int, access: int) -> Count:
 def _blocks(pattern: Pattern, warps: Sequence[_Warp], size: int, access: int) -> Count:
     wide = max(1, access // size)
     distinct = _each_place(
-        warps, _rests(pattern, access, size), lambda places: _distinct(places, size, wide)
+        pattern, warps, access, size, lambda places: _distinct(places, size, wide)
     )
     if not pattern.cuts:
         return distinct
+    lanes = tuple(wide * _existing(warp) for warp in warps)
     if not pattern.pure:
-        lanes = tuple(wide * _existing(warp) for warp in warps)
         return distinct.split(pattern.cuts, lanes)
     if pattern.phase is None or pattern.phase % size:
-        each = tuple(count and count + 1 for count in distinct.each)
+        each = tuple(min(one + 1, most) for one, most in zip(distinct.each, lanes, strict=True))
         return Count(max(each), False, each)
     return distinct
 
@@ -82,7 +81,7 @@ def passes_of(pattern: Pattern, there: Mask, access: int, *, alone: bool = False
         parts = (places[begin : begin + group] for begin in range(0, WARP_SIZE, group))
         return sum(_passes(part, wide, alone=alone) for part in parts)
 
-    count = _each_place(warps, _rests(pattern, access, _WORD), passes)
+    count = _each_place(pattern, warps, access, _WORD, passes)
     return count.split(pattern.cuts, tuple(map(_existing, warps))) if pattern.cuts else count
 
 
@@ -90,7 +89,7 @@ def serial_of(pattern: Pattern, there: Mask, access: int) -> Count:
     """The most lanes of a warp on one word of four bytes, which atomic operations serve in turn."""
     if pattern.cuts:
         return all_lanes(there)
-    return _each_place(_warps(pattern, there), _rests(pattern, access, _WORD), _together)
+    return _each_place(pattern, _warps(pattern, there), access, _WORD, _together)
 
 
 def lines_of(pattern: Pattern, there: Mask, access: int) -> Count:
@@ -128,7 +127,7 @@ def signature(pattern: Pattern, size: int) -> tuple[object, ...]:
     first = pattern.offsets % size if isinstance(pattern.offsets, int) else 0
     align = pattern.align if pattern.align == KNOWN else min(pattern.align, 7)
     shape = b"" if isinstance(lanes, bytes) else lanes.tobytes()
-    return align, pattern.cuts, pattern.phase, pattern.pure, first, shape
+    return align, pattern.cuts, pattern.phase, pattern.pure, pattern.width, first, shape
 
 
 def _moved(lanes: Lanes, size: int) -> Lanes:
@@ -163,14 +162,22 @@ def _existing(warp: Places) -> int:
 
 
 def _each_place(
-    warps: Sequence[_Warp], rests: Sequence[int], count: Callable[[Places], int]
+    pattern: Pattern,
+    warps: Sequence[_Warp],
+    access: int,
+    size: int,
+    count: Callable[[Places], int],
 ) -> Count:
-    """The largest ``count`` of each warp, of those with each of ``rests`` added to its lanes."""
+    """The largest ``count`` of each warp, wherever its shared part may be modulo ``size`` bytes.
+
+    Addresses go round where the words of the pattern do.
+    """
+    rests, last = _rests(pattern, access, size), (1 << (pattern.width or KNOWN)) - 1
     known: dict[_Warp, list[int]] = {}
     for warp in warps:
         if warp not in known:
             known[warp] = [
-                count([None if lane is None else lane + rest & _LAST for lane in warp])
+                count([None if lane is None else lane + rest & last for lane in warp])
                 for rest in rests
             ]
     each = tuple(max(known[warp]) for warp in warps)

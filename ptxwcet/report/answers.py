@@ -20,6 +20,7 @@ from ptxwcet.studies.request import Request
 from ptxwcet.support.answer_store import KeptEntry, pack
 from ptxwcet.support.demangling import readable_names
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError, internal_error
+from ptxwcet.support.rounding import seconds_of
 
 _MOST_CYCLES = (1 << 63) - 1
 """Largest number that a column of a table holds."""
@@ -184,7 +185,7 @@ def summarise(request: Request, kept: KeptAnswer) -> Summary:
         "bounded",
         "block" if answer.grid is None else "launch",
         cycles,
-        None if clock is None else cycles / (clock * 1e6),
+        None if clock is None else seconds_of(cycles, clock),
         guarantee,
         block,
         None if launch is None else launch.cycles,

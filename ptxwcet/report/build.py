@@ -13,6 +13,7 @@ from ptxwcet.bounds.outcome import BlockBound, SectionBound
 from ptxwcet.claims import Refusal
 from ptxwcet.compose.analysed import AnalysedPiece, KernelAnalysis
 from ptxwcet.compose.launch_bound import LaunchBound
+from ptxwcet.flow.facts.places import loop_control
 from ptxwcet.flow.launch import BoundOrigin
 from ptxwcet.flow.walk.path import PathLoop, loop_entries
 from ptxwcet.ir.kernel import Kernel
@@ -37,11 +38,16 @@ from ptxwcet.report.verdicts import with_verdict
 from ptxwcet.studies.block_bound import FileAnswer
 from ptxwcet.studies.budgets import Checks
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.support.rounding import microseconds_of, percent_of
 from ptxwcet.timing.shares import initiations_by_instruction
 
 _COSTLIEST_LINES = 5
 
 Row = TypeVar("Row")
+
+_LEAST_OF_A_TYPE = 2**15 - 1
+"""Iterations from which on it is said that only a type limits them."""
+_LARGEST_STEP = 1024
 
 
 def build_report(
@@ -77,7 +83,7 @@ def bounded_row(
     order = sorted(worst.outcomes, key=lambda name: name != worst.reported)
     bounds = tuple(_bound_row(worst, name, titles[name]) for name in order)
     lower = next((bound.cycles for bound in bounds if bound.method == "lower"), None)
-    pessimism = round((claim.cycles / lower - 1) * 100, 2) if lower else None
+    pessimism = percent_of(claim.cycles - lower, lower) if lower else None
     row = BoundedKernel(
         kernel=analysis.kernel.name,
         readable=analysis.kernel.readable,
@@ -87,7 +93,7 @@ def bounded_row(
         parameter_names=name_rows(analysis.launch),
         warp_count=analysis.launch.warps,
         bound_cycles=claim.cycles,
-        microseconds=round(claim.cycles / analysis.machine.clock_mhz, 3),
+        microseconds=microseconds_of(claim.cycles, analysis.machine.clock_mhz),
         guarantee=claim.guarantee.value,
         assumptions=assumption_rows(claim),
         bounds=bounds,
@@ -120,7 +126,7 @@ def _launch_row(
     claim, bound, residency = launched.claim, launched.bound, launched.residency
     return LaunchRow(
         cycles=claim.cycles,
-        microseconds=round(claim.cycles / analysis.machine.clock_mhz, 3),
+        microseconds=microseconds_of(claim.cycles, analysis.machine.clock_mhz),
         guarantee=claim.guarantee.value,
         blocks=launched.blocks,
         sms=launched.sms,
@@ -201,10 +207,11 @@ def _loop_rows(analysis: KernelAnalysis) -> tuple[LoopRow, ...]:
         if entry_or_none is None:
             continue
         start = analysis.cfg.blocks[loop.header].start
+        control = loop_control(analysis.kernel, analysis.cfg, analysis.forest, loop)
         loop_rows.append(
             LoopRow(
                 analysis.cfg.name(loop.header),
-                place(analysis.kernel, start),
+                place(analysis.kernel, start) if control is None else control.place,
                 entry_or_none.iterations.base,
                 entry_or_none.obtained,
                 _reason(analysis, entry_or_none),
@@ -219,10 +226,23 @@ def _reason(row: KernelAnalysis, entry: PathLoop) -> str:
     reason = " ".join(entry.reason.split())
     if entry.origin is BoundOrigin.USER:
         reason = row.facts.loop_sources.get(entry.loop, reason)
+    if entry.proof is not None and _is_all_of_a_type(entry.iterations.base):
+        block = row.cfg.name(row.forest.loops[entry.loop].header)
+        reason += f"; no more than a type limits: if data say less, --loop-bound {block}=ITERATIONS"
     for total in row.facts.totals:
         if total.loop == entry.loop:
             reason += f"; {total.most:,} in a run of a warp ({total.source})"
     return reason
+
+
+def _is_all_of_a_type(count: int) -> bool:
+    """Whether a loop would run so often if its counter took all values of a type, in some steps."""
+    if count < _LEAST_OF_A_TYPE:
+        return False
+    steps = ((bits, round(2**bits / count)) for bits in (15, 16, 31, 32, 63, 64))
+    return any(
+        1 <= step <= _LARGEST_STEP and abs(count * step - 2**bits) <= step for bits, step in steps
+    )
 
 
 def _line_rows(row: KernelAnalysis) -> tuple[LineRow, ...]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from ptxwcet.report.model import AssumptionRow, BoundedKernel, LaunchRow
+from ptxwcet.support.rounding import text_above
 
 _MARGIN = " " * 11
 
@@ -62,10 +64,10 @@ def _shown(assumption: AssumptionRow, whose: str = "") -> str:
 
 
 def time_text(microseconds: float) -> str:
-    """A time in the unit that suits it."""
+    """A time in the unit that suits it, rounded up."""
     if microseconds < 1_000:
         return f"{microseconds:,} us"
-    return f"{microseconds / 1_000:,.3f} ms"
+    return f"{text_above(math.ceil(microseconds) / 1000, 3)} ms"
 
 
 def plural(count: int, noun: str, many: str = "") -> str:

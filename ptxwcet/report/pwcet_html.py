@@ -12,7 +12,9 @@ from ptxwcet.report.pwcet_text import (
     format_bound,
     format_error,
     format_p,
+    format_pwcet,
     format_time,
+    rare_paths_text,
     settings_lines,
 )
 from ptxwcet.support.printable import printable_picture
@@ -62,14 +64,14 @@ def _summary(report: PwcetReport) -> Iterator[str]:
     head += [f"pWCET, {p:g}" for p in report.settings.probabilities] + ["claim"]
     table = []
     for condition in report.conditions:
-        curve = [format_time(point.pwcet) for point in condition.curve]
+        curve = [format_pwcet(point.pwcet) for point in condition.curve]
         curve = curve or ["-"] * len(report.settings.probabilities)
         mark = format_time(condition.high_water_mark)
         table.append(
             [escape(condition.label), f"{condition.runs:,}", mark, *curve, _word(_claim(condition))]
         )
     if report.envelope:
-        values = [format_time(point.pwcet) for point in report.envelope]
+        values = [format_pwcet(point.pwcet) for point in report.envelope]
         claim = report.envelope_guarantee or "refused: forced, bounds nothing"
         table.append(["<b>envelope</b>", "", "", *values, _word(claim)])
     numbers = range(1, 3 + len(report.settings.probabilities))
@@ -105,6 +107,7 @@ def _condition(
         )
         + ".</p>"
     )
+    yield f"<p>Rare paths: {rare_paths_text(condition, report)}.</p>"
     if condition.drawn is not None:
         yield (
             f"<p>Drawn on {escape(condition.drawn.machine)}, {condition.drawn.sms} SMs, "
@@ -170,7 +173,7 @@ def _curve(condition: ConditionRow, report: PwcetReport) -> Iterator[str]:
             [
                 [
                     f"{point.exceedance:g}",
-                    format_time(point.pwcet),
+                    format_pwcet(point.pwcet),
                     point.pwcet_law,
                     format_time(point.estimate),
                     point.estimate_law,

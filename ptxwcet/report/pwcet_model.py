@@ -13,6 +13,7 @@ from ptxwcet.claims import Assumption, Guarantee
 from ptxwcet.pwcet.comparison import Comparison, Envelope
 from ptxwcet.pwcet.extraction import Candidate
 from ptxwcet.pwcet.outcomes import GateOutcome, TestOutcome
+from ptxwcet.pwcet.rare_paths import rare_paths
 from ptxwcet.pwcet.results import CurvePoint, Fit
 from ptxwcet.pwcet.settings import Extraction, Settings
 from ptxwcet.pwcet.study import Study
@@ -160,6 +161,8 @@ class BoundRow:
 class ConditionRow:
     """A condition. ``guarantee`` null: refused; the curve is then empty, unless it was forced.
 
+    A path that runs take with a probability below ``unseen_share`` may be in none of these runs, at
+    the confidence of the intervals, one below ``shapeless_share`` in too few to shape the tail.
     ``tested_law`` is the law whose fit the gate tested. ``diagnostics``: PW710 to PW715.
     """
 
@@ -169,6 +172,8 @@ class ConditionRow:
     mean: float
     high_water_mark: float
     resolution: float
+    unseen_share: float
+    shapeless_share: float
     tests: tuple[TestRow, ...]
     gates: tuple[GateRow, ...]
     extremal_index: IndexRow
@@ -278,6 +283,7 @@ def _condition(
     force: bool,
 ) -> ConditionRow:
     sample, claim = study.sample, study.claim
+    rare = rare_paths(len(sample.times), study.settings.confidence)
     refused = claim.guarantee is None
     shown = force or not refused
     return ConditionRow(
@@ -287,6 +293,8 @@ def _condition(
         mean=float(sample.times.mean()),
         high_water_mark=sample.high_water_mark,
         resolution=sample.resolution,
+        unseen_share=rare.unseen,
+        shapeless_share=rare.shapeless,
         tests=tuple(_test(row) for row in study.outcomes),
         gates=tuple(_gate(row) for row in study.gates),
         extremal_index=_index(study),

@@ -16,6 +16,7 @@ from ptxwcet.report.pwcet_model import (
     SettingsRow,
     TestRow,
 )
+from ptxwcet.support.rounding import text_above
 
 _LONGEST = 1e15
 
@@ -66,6 +67,9 @@ def _condition(condition: ConditionRow, report: PwcetReport) -> Iterator[str]:
         f"runs       {condition.runs:,}, mean {condition.mean:,.1f}, high-water mark "
         f"{format_time(condition.high_water_mark)} {unit}{grid}"
     )
+    yield from textwrap.wrap(
+        f"rare paths {rare_paths_text(condition, report)}", 100, subsequent_indent=" " * 11
+    )
     if condition.discarded:
         yield f"discarded  {condition.discarded:,} runs for counter overflows"
     if condition.drawn is not None:
@@ -93,6 +97,23 @@ def _condition(condition: ConditionRow, report: PwcetReport) -> Iterator[str]:
         yield f"  {note}"
     yield ""
     yield from _curve(condition, report)
+
+
+def rare_paths_text(condition: ConditionRow, report: PwcetReport) -> str:
+    """Which second path these runs need not have shown."""
+    unseen, shapeless = _share(condition.unseen_share), _share(condition.shapeless_share)
+    confidence = f"{100 * report.settings.confidence:g} %"
+    return (
+        f"one that fewer than {unseen} of runs take may be in none of these, and one that fewer "
+        f"than {shapeless} take in too few to shape the tail ({confidence}, "
+        "independent runs): how long they take is not in the curve"
+    )
+
+
+def _share(probability: float) -> str:
+    """A probability in per cent, two digits of it, rounded up."""
+    digits = max(0, 1 - math.floor(math.log10(100 * probability)))
+    return f"{text_above(probability, digits, 100)} %"
 
 
 def format_bound(row: BoundRow, unit: str) -> str:
@@ -174,7 +195,7 @@ def _curve(condition: ConditionRow, report: PwcetReport) -> Iterator[str]:
 def _point(point: PointRow, row: ConditionRow) -> list[str]:
     return [
         f"  {point.exceedance:g}",
-        format_time(point.pwcet),
+        format_pwcet(point.pwcet),
         point.pwcet_law,
         format_time(point.estimate),
         point.estimate_law,
@@ -191,7 +212,7 @@ def _envelope(report: PwcetReport) -> Iterator[str]:
     yield f"ENVELOPE   over the conditions   {claim}"
     rows = [["  probability", "pWCET", "of", "estimated curve"]]
     for row in report.envelope:
-        times = format_time(row.pwcet), format_time(row.estimate)
+        times = format_pwcet(row.pwcet), format_time(row.estimate)
         rows.append([f"  {row.exceedance:g}", times[0], row.condition, times[1]])
     yield from aligned(rows)
 
@@ -204,6 +225,15 @@ def format_error(value: float | None) -> str:
 def format_p(value: float) -> str:
     """A probability: four digits, or its power of ten."""
     return f"{value:.4f}" if value >= 1e-4 or value == 0 else f"{value:.1e}"
+
+
+def format_pwcet(value: float | None) -> str:
+    """A time that is exceeded with a probability at most: rounded up."""
+    if value is None or value <= 0 or value >= _LONGEST:
+        return format_time(value)
+    digits = 0 if value >= 1000 else 5 - math.floor(math.log10(value))
+    shown = text_above(value, digits)
+    return shown.rstrip("0").rstrip(".") if "." in shown else shown
 
 
 def format_time(value: float | None) -> str:

@@ -19,6 +19,8 @@ from ptxwcet.flow.walk.iterations import is_rotated
 from ptxwcet.ir.kernel import Kernel, Module
 from ptxwcet.pipeline import build_flow
 from ptxwcet.report.certificate_rows import block_named, proof_from
+from ptxwcet.report.model import Report
+from ptxwcet.report.reading import read_as
 
 
 class NoReport(Exception):
@@ -45,6 +47,7 @@ def recheck(report: Mapping[str, Any], module: Module) -> Iterator[Rechecked]:
     """
     kernels = {kernel.name: kernel for kernel in module.kernels}
     try:
+        read_as(Report, report)  # what is of another shape is not looked at
         for entry in report["kernels"]:
             loops = [(loop, one) for loop in entry.get("loops", ()) for one in _certificates(loop)]
             if not loops:

@@ -11,6 +11,7 @@ from ptxwcet.report.launch_text import plural, rests_on, time_text
 from ptxwcet.report.model import AssumptionRow, assumption_rows
 from ptxwcet.studies.launch_sequence import BoundedLaunch, SequenceBound
 from ptxwcet.studies.opening import Answer, file_digest
+from ptxwcet.support.rounding import microseconds_of
 
 _MOST_ROWS = 40
 
@@ -50,7 +51,7 @@ def build_sequence_report(bound: SequenceBound) -> SequenceReport:
         *machine_head(head),
         tuple(_row(one, claim.cycles) for one in bound.launches),
         claim.cycles,
-        round(claim.cycles / bound.machine.clock_mhz, 3),
+        microseconds_of(claim.cycles, bound.machine.clock_mhz),
         claim.guarantee.value,
         assumption_rows(claim),
     )

@@ -14,6 +14,7 @@ from ptxwcet.report.model import AssumptionRow, assumption_rows
 from ptxwcet.studies.formula import SymbolicAnswer
 from ptxwcet.studies.formula_search import LaunchFormula, OpenParameter, SymbolicBound
 from ptxwcet.support.diagnostics import Diagnostic
+from ptxwcet.support.rounding import microseconds_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +120,7 @@ def _bounded(clock_mhz: int, bound: SymbolicBound) -> SymbolicKernel:
         rows=_rows(bound.formula, parameter),
         largest_cycles=claim.cycles,
         largest_at=bound.largest_at,
-        microseconds=round(claim.cycles / clock_mhz, 3),
+        microseconds=microseconds_of(claim.cycles, clock_mhz),
         launch=_launch(bound.launched, parameter, clock_mhz)
         if isinstance(bound.launched, LaunchFormula)
         else None,
@@ -135,7 +136,7 @@ def _launch(launched: LaunchFormula, parameter: OpenParameter, clock_mhz: int) -
         _rows(launched.formula, parameter),
         claim.cycles,
         launched.largest_at,
-        round(claim.cycles / clock_mhz, 3),
+        microseconds_of(claim.cycles, clock_mhz),
     )
 
 

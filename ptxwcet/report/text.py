@@ -13,6 +13,7 @@ from ptxwcet.report.launch_text import launch_lines, rests_on
 from ptxwcet.report.model import WITHOUT_WAITING, BoundedKernel, LoopRow, Report
 from ptxwcet.report.places import number_ranges
 from ptxwcet.support.diagnostics import Diagnostic
+from ptxwcet.support.rounding import percent_of
 
 _MOST_ROWS = 8
 _MOST_BLOCKS = 16
@@ -204,7 +205,7 @@ def _budget(kernel: BoundedKernel) -> list[str]:
     )
     return [
         f"BUDGET     {limit.verdict}: {cycles:,} of {limit.cycles:,} cycles for {whose} "
-        f"({100 * cycles / limit.cycles:.1f} % of {limit.budget})   {limit.guarantee}"
+        f"({percent_of(cycles, limit.cycles, 1)} % of {limit.budget})   {limit.guarantee}"
         if limit.cycles
         else f"BUDGET     {limit.verdict}: {limit.budget} is less than a cycle"
     ]

@@ -88,7 +88,9 @@ def claim_schedule(
     if not all(c.program.is_single_path for c in workload.classes):
         return Refusal("the run is known only for warps with a single known path")
     if not is_nominal or machine.timing_meaning is not TimingMeaning.EXACT:
-        return Refusal("some timings are upper bounds: the real run may be a different schedule")
+        return Refusal(
+            "some instructions are charged the most: the real run may be a different schedule"
+        )
     try:
         simulator = Simulator(workload, SmConfiguration.of(machine))
         if simulator.has_servers_behind_units:
@@ -122,7 +124,6 @@ def _own(policy: Policy, bubble_cycles: int) -> tuple[Assumption, ...]:
             "input-independent-path",
             "path and masks of every warp are the same for all inputs that the given facts allow",
         ),
-        assumed("common-start", "all warps of the block start in the same cycle"),
     ]
     if bubble_cycles:
         cycles = f"{bubble_cycles} cycle" + ("s" if bubble_cycles > 1 else "")

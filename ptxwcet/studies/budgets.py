@@ -13,15 +13,24 @@ from enum import Enum
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from ptxwcet.claims import Guarantee, Refusal, TimingClaim
+from ptxwcet.claims import AssumptionState, Guarantee, Refusal, TimingClaim
 from ptxwcet.support.diagnostics import Diagnostic
 from ptxwcet.support.source import Span
 
 if TYPE_CHECKING:
     from ptxwcet.compose.analysed import KernelAnalysis
 
-_BUDGET = re.compile(r"(\d{1,18}(?:\.\d{1,9})?) ?(|cycles|us|ms)", re.ASCII)
-_MICROSECONDS = {"us": 1, "ms": 1000}
+_BUDGET = re.compile(
+    r"([0-9]{1,18}(?:\.[0-9]{1,9})?|[0-9]{1,3}(?:,[0-9]{3}){1,5}(?:\.[0-9]{1,9})?)"
+    r" ?(|cycles|ns|us|µs|ms|s)"
+)
+_MICROSECONDS = {
+    "ns": Fraction(1, 1000),
+    "us": Fraction(1),
+    "µs": Fraction(1),
+    "ms": Fraction(1000),
+    "s": Fraction(10**6),
+}
 BLOCK, KERNEL = "block", "kernel"
 
 
@@ -48,15 +57,17 @@ class Budget:
 
 
 def parse_budget(text: str) -> Budget:
-    """The budget of a text: cycles, or a time in us or ms. Raises NotABudget."""
+    """The budget of a text: cycles, or a time, as they are printed. Raises NotABudget."""
     match = _BUDGET.fullmatch(text.strip())
     if match is None:
         raise NotABudget(
-            f"{text!r} is no budget: a number of cycles, or of us or ms, for example 2000us"
+            f"{text!r} is no budget: a number of cycles, or of ns, us, ms or s, for example 2000us"
         )
-    amount, unit = Fraction(match[1]), match[2] or "cycles"
+    amount, unit = Fraction(match[1].replace(",", "")), match[2] or "cycles"
     if unit == "cycles" and "." in match[1]:
-        raise NotABudget(f"{text!r} is no budget: cycles are whole; a time has a unit, us or ms")
+        raise NotABudget(
+            f"{text!r} is no budget: cycles are whole; a time has a unit: ns, us, ms or s"
+        )
     if amount == 0:
         raise NotABudget(f"{text!r} is no budget: nothing takes no time at all")
     return Budget(text.strip() if match[2] else f"{match[1]} cycles", amount, unit)
@@ -153,12 +164,16 @@ def too_weak(
     """PW521 if a claim has a weaker guarantee than is required; ``whose`` bound it is."""
     if claim.guarantee.rank <= required.rank:
         return None
+    doubted = [a.key for a in claim.assumptions if a.state is AssumptionState.DOUBTFUL]
     return Diagnostic(
         "PW521",
         f"{whose}: the bound is only an {claim.guarantee.value}, {required.value} is required",
         span,
-        notes=tuple(f"{a.key} is {a.state.value}" for a in claim.assumptions),
-        help="take a machine whose assumptions hold, or require an estimate only",
+        notes=tuple(f"{key} is doubtful" for key in doubted)
+        or (f"what the method {claim.method} gives is an {claim.guarantee.value}",),
+        help="take a machine whose assumptions hold, or require an estimate only"
+        if doubted
+        else "take a method that proves its bounds, or require an estimate only",
     )
 
 

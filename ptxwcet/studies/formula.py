@@ -16,6 +16,7 @@ from dataclasses import replace
 from ptxwcet.claims import Refusal
 from ptxwcet.compose.carve_out import require_grid
 from ptxwcet.compose.launch_bound import LaunchRules, launch_rules
+from ptxwcet.compose.wishes import ANY_GRID
 from ptxwcet.flow.facts.parameters import find_parameter, parse_parameters
 from ptxwcet.flow.facts.stated import FactSource, ParameterFact
 from ptxwcet.flow.launch import Launch
@@ -33,6 +34,7 @@ from ptxwcet.studies.opening import (
     Opened,
     cuda_parameter_names,
     open_request,
+    require_uses,
 )
 from ptxwcet.studies.request import Request
 from ptxwcet.studies.whole_launch import Wishes, launched_block
@@ -57,7 +59,8 @@ def bound_symbolic(request: Request, symbolic: str) -> SymbolicAnswer:
     that concerns no single kernel. Cost: independent of the width of the range.
     """
     machine = load_machine(request.machine, request.memory_latency_cycles)
-    opened = open_request(request)
+    # the number of blocks may be what is open: then what is said of the GPU counts without a grid
+    opened = open_request(replace(request, gpu=ANY_GRID, ptxas_info=None, asks_ptxas=False))
     wishes = Wishes(request)
 
     def formula(kernel: Kernel) -> SymbolicBound:
@@ -76,8 +79,7 @@ def bound_symbolic(request: Request, symbolic: str) -> SymbolicAnswer:
             return analyse_symbolic_blocks(analysis, blocks, rules(launch))
         launch, parameter = _open_parameter(kernel, opened, symbolic)
         require_grid(launch, kernel.span)
-        if launch.grid is None:
-            wishes.require_no_co_runner()
+        require_uses(request, has_grid=launch.grid is not None)
         return analyse_symbolic(
             whole,
             launch,

@@ -220,8 +220,7 @@ class Inputs:
         """What is opened depends on what names files, not on sizes and numbers."""
         alike = replace(
             request,
-            block="1" if request.launch_file is None else None,
-            grid=None,
+            **dict.fromkeys(("block", "grid"), "1" if request.launch_file is None else None),
             # the file of an array is opened to compare it with a size that is stated
             parameters=tuple(one for one in request.parameters if ARRAY_SIZE in one),
             loop_bounds=(),

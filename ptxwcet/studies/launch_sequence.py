@@ -31,7 +31,7 @@ from ptxwcet.studies.request import Request
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.input_files import MOST_TOML_BYTES, read_text
 from ptxwcet.support.source import SourceFile
-from ptxwcet.support.toml_places import NotToml, locate_key, locate_table, parse_toml
+from ptxwcet.support.toml_places import NotToml, locate_key, locate_table, nearest, parse_toml
 
 IN_ORDER = Assumption(
     "launches-in-order",
@@ -159,7 +159,11 @@ class _Reader:
         if unknown:
             message = f"unknown key {unknown[0]}"
             span = locate_key(self._file, "", unknown[0]) or locate_table(self._file, unknown[0])
-            raise PtxwcetError(Diagnostic("PW550", message, span, help="known: launch"))
+            raise PtxwcetError(
+                Diagnostic(
+                    "PW550", message, span, help=f"{nearest(unknown[0], ['launch'])}known: launch"
+                )
+            )
         tables = data.get("launch")
         if not isinstance(tables, list) or not 1 <= len(tables) <= _MOST_LAUNCHES:
             message = f"{self._file.name} has no list of launches, or more than {_MOST_LAUNCHES:,}"
@@ -225,7 +229,8 @@ class _Reader:
     def _check(self, number: int, key: str, value: object) -> None:
         """Raises PtxwcetError (PW550) for a key that is not known, or has a wrong value."""
         if key not in _KNOWN:
-            self.fail(number, key, f"unknown key {key}; known: {', '.join(_KNOWN)}")
+            listed = f"{nearest(key, _KNOWN)}known: {', '.join(_KNOWN)}"
+            self.fail(number, key, f"unknown key {key}; {listed}")
         if key in _TEXTS and not is_text(value):
             self.fail(number, key, f"{key} is a text")
         problem = value_problem(key, value, _NUMBERS)

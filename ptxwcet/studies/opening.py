@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from ptxwcet.bounds.names import SCHEDULED
 from ptxwcet.compose.analysed import PreparedKernel
 from ptxwcet.compose.carve_out import require_no_sizes
+from ptxwcet.compose.wishes import require_use
 from ptxwcet.flow.facts.arrays import resolve_arrays
 from ptxwcet.flow.facts.asm_comments import find_marks
 from ptxwcet.flow.facts.cuda_loops import CudaSource
@@ -211,10 +212,19 @@ def open_request(request: Request, module: Module | None = None) -> Opened:
     """
     known = read_module(request) if module is None else module
     _LOGGER.info("%s: read, %d kernels", printable_line(request.path), len(known.kernels))
+    for warning in known.warnings:
+        _LOGGER.warning("%s", warning.render())
     facts = state_facts(request, known)
     request, launched = with_launch_file(request, known, facts)
+    require_uses(request, has_grid=request.grid is not None)
     kernels = select_kernels(known.kernels, request.kernels, request.path)
     return Opened(request, digest_of(request), known, facts, launched, tuple(kernels))
+
+
+def require_uses(request: Request, *, has_grid: bool) -> None:
+    """Raises PtxwcetError (PW327) for what a request says of the GPU without use."""
+    said = {"ptxas_info": request.ptxas_info, "ask_ptxas": request.asks_ptxas}
+    require_use(request.gpu, *(name for name, value in said.items() if value), has_grid=has_grid)
 
 
 def prepared_kernel(opened: Opened, kernel: Kernel, machine: Machine) -> PreparedKernel:
@@ -231,7 +241,9 @@ def prepared_kernel(opened: Opened, kernel: Kernel, machine: Machine) -> Prepare
 def read_module(request: Request) -> Module:
     """The PTX of a request, parsed. Raises PtxwcetError."""
     if request.text is not None:
-        return parse_module(SourceFile(request.path, request.text))
+        is_made = Path(request.path).is_file()  # lines are those of the PTX, not of the file
+        name = f"PTX of {request.path}" if is_made else request.path
+        return parse_module(SourceFile(name, request.text))
     return parse_module(read_source(request.path))
 
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from difflib import get_close_matches
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ptxwcet.machine.loader import load_machine, machine_names
@@ -18,7 +17,14 @@ from ptxwcet.support.demangling import readable_names
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.input_files import MOST_TOML_BYTES, read_text
 from ptxwcet.support.source import SourceFile, Span
-from ptxwcet.support.toml_places import MOST_PROBLEMS, NotToml, locate_key, locate_table, parse_toml
+from ptxwcet.support.toml_places import (
+    MOST_PROBLEMS,
+    NotToml,
+    locate_key,
+    locate_table,
+    nearest,
+    parse_toml,
+)
 
 MOST_TABLES = 10_000
 """Most tables of a plan."""
@@ -41,11 +47,6 @@ def open_plan(path: str) -> tuple[SourceFile, dict[str, Any]]:
 def texts(value: Any) -> list[str]:
     """The texts of a value that is one text, or a list of them."""
     return [value] if isinstance(value, str) else list(value)
-
-
-def nearest(name: str, known: Iterable[str]) -> str:
-    """``did you mean x? ``, if there is a name much like it."""
-    return "".join(f"did you mean {one}? " for one in get_close_matches(name, tuple(known), 1))
 
 
 class PlanProblems:

@@ -1,12 +1,14 @@
 """Answers that are kept in a folder, by their keys: one SQLite file, which many may read.
 
 What is written is there after a run is killed, at the next moment or days later. An entry is never
-changed: who writes a key again writes the same. Entries that cannot be read count as missing.
+changed: who writes a key again writes the same. Each carries digests of its content; one that
+cannot be read, or is not what was written, counts as missing.
 """
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import sqlite3
 import zlib
@@ -19,12 +21,15 @@ from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 
 STORE = "answers.sqlite"
 _WAIT_SECONDS = 60.0
-_LAYOUT = 1
+_LAYOUT = 2
+_MOST_BYTES = 1 << 28
+"""Bytes of an answer: more than any has, and less than a computer's memory."""
 _TABLES = """
 CREATE TABLE IF NOT EXISTS answers
-    (key TEXT PRIMARY KEY, summary TEXT NOT NULL, answer BLOB NOT NULL, seconds REAL NOT NULL)
-    WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS failures (key TEXT PRIMARY KEY, summary TEXT NOT NULL) WITHOUT ROWID;
+    (key TEXT PRIMARY KEY, summary TEXT NOT NULL, answer BLOB NOT NULL, seconds REAL NOT NULL,
+    summary_digest TEXT NOT NULL, answer_digest TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS failures
+    (key TEXT PRIMARY KEY, summary TEXT NOT NULL, summary_digest TEXT NOT NULL) WITHOUT ROWID;
 """
 
 
@@ -87,47 +92,48 @@ class AnswerStore:
 
     def has_answer(self, key: str) -> bool:
         """Whether there is an answer, whose row can be read."""
-        with self._told():
-            asked = self._base.execute("SELECT summary FROM answers WHERE key = ?", (key,))
-            kept = asked.fetchone()
-        return kept is not None and _row(kept[0]) is not None
+        found = self.summary(key)
+        return found is not None and found[1] is not None
 
     def answer(self, key: str) -> Any:
         """The whole answer as plain data, None if there is none that can be read."""
         with self._told():
-            asked = self._base.execute("SELECT answer FROM answers WHERE key = ?", (key,))
-            kept = asked.fetchone()
-        if kept is None:
+            asked = "SELECT answer, answer_digest FROM answers WHERE key = ?"
+            kept = self._base.execute(asked, (key,)).fetchone()
+        if kept is None or not isinstance(kept[0], bytes) or kept[1] != _digest(key, kept[0]):
             return None
+        unpacking = zlib.decompressobj()
         try:
-            return json.loads(zlib.decompress(kept[0]))
-        except (zlib.error, ValueError, TypeError):
+            text = unpacking.decompress(kept[0], _MOST_BYTES)
+            return json.loads(text) if unpacking.eof else None
+        except (zlib.error, ValueError, RecursionError):
             return None
 
     def summary(self, key: str) -> tuple[Any, float | None] | None:
         """The row of an answer with the seconds that it took, or of a failure (None); else None."""
         with self._told():
-            asked = "SELECT summary, seconds FROM answers WHERE key = ?"
+            asked = "SELECT summary, seconds, summary_digest FROM answers WHERE key = ?"
             kept = self._base.execute(asked, (key,)).fetchone()
             if kept is None:
-                asked = "SELECT summary, NULL FROM failures WHERE key = ?"
+                asked = "SELECT summary, NULL, summary_digest FROM failures WHERE key = ?"
                 kept = self._base.execute(asked, (key,)).fetchone()
-        row = None if kept is None else _row(kept[0])
+        row = None if kept is None else _row(key, *kept)
         return None if row is None else (row, kept[1])
 
     def add(self, entries: Iterable[KeptEntry | KeptFailure]) -> None:
         """Writes answers and failures, all of them or none."""
         with self._told(), self._base:
             for entry in entries:
-                summary = json.dumps(entry.summary)
+                key, summary = entry.key, json.dumps(entry.summary)
                 if isinstance(entry, KeptFailure):
-                    self._base.execute(
-                        "INSERT OR REPLACE INTO failures VALUES (?, ?)", (entry.key, summary)
-                    )
+                    row: tuple[object, ...] = (key, summary, _digest(key, summary, None))
+                    self._base.execute("INSERT OR REPLACE INTO failures VALUES (?, ?, ?)", row)
                     continue
+                seconds = float(entry.seconds)
+                digests = _digest(key, summary, seconds), _digest(key, entry.answer)
                 self._base.execute(
-                    "INSERT OR REPLACE INTO answers VALUES (?, ?, ?, ?)",
-                    (entry.key, summary, entry.answer, entry.seconds),
+                    "INSERT OR REPLACE INTO answers VALUES (?, ?, ?, ?, ?, ?)",
+                    (key, summary, entry.answer, seconds, *digests),
                 )
 
     @contextlib.contextmanager
@@ -141,9 +147,22 @@ class AnswerStore:
             raise PtxwcetError(Diagnostic("PW825", message, help=remedy)) from None
 
 
-def _row(text: object) -> Any:
-    """The row of an entry, None if it cannot be read."""
+def _digest(*content: str | bytes | float | None) -> str:
+    """A digest of what an entry has: that it is what was written, not who has written it."""
+    digest = hashlib.sha256()
+    for one in content:
+        data = one if isinstance(one, bytes) else repr(one).encode(errors="surrogateescape")
+        digest.update(len(data).to_bytes(8, "little") + data)
+    return digest.hexdigest()
+
+
+def _row(key: str, text: object, seconds: object, digest: object) -> Any:
+    """The row of an entry, None if it cannot be read or is not what was written."""
+    if not isinstance(text, str) or not isinstance(seconds, float | None):
+        return None
+    if digest != _digest(key, text, seconds):
+        return None
     try:
-        return json.loads(text) if isinstance(text, str) else None
+        return json.loads(text)
     except (ValueError, RecursionError):
         return None

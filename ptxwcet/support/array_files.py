@@ -31,11 +31,18 @@ def load_array(path: str | os.PathLike[str]) -> Array:
             raise ValueError("it is shorter than its header says")
         file.seek(begin)
         data = np.empty(size, np.uint8)
-        data[:] = np.frombuffer(file.read(size), np.uint8)
+        if file.readinto(data.data) != size:  # type: ignore[attr-defined]
+            raise ValueError("it became shorter while it was read")
     try:
         return data.view(dtype).reshape(shape, order="F" if is_by_column else "C")
     except (TypeError, OverflowError) as error:
         raise ValueError(str(error)) from None
+
+
+def header_of(file: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    """Shape and type that the header of an array says. Raises ValueError for one of no numbers."""
+    shape, _, dtype = _header(file)
+    return shape, dtype
 
 
 def _header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:

@@ -102,7 +102,7 @@ USAGE_CODES = frozenset(
         *("PW209", "PW210"),  # block or grid missing, malformed
         *("PW213", "PW214", "PW215"),  # parameters
         *("PW216", "PW427", "PW530", "PW531"),
-        *("PW301", "PW314", "PW325"),  # machine
+        *("PW301", "PW314", "PW325", "PW327"),  # machine
         *("PW540", "PW541", "PW542"),  # --symbolic
         *("PW570", "PW571", "PW572", "PW573", "PW574", "PW580", "PW591"),  # plans, results
         "PW592",  # a folder with other files

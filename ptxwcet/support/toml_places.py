@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections.abc import Iterable
+from difflib import get_close_matches
 from functools import lru_cache
 from typing import Any
 
@@ -115,3 +117,8 @@ def _headers(file: SourceFile, name: str) -> list[tuple[Span, int, int]]:
         if ".".join(parts) == name:
             found.append((Span(file, row.start(1), row.end(1)), row.end(), end))
     return found
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """``did you mean x? ``, if there is a name much like it."""
+    return "".join(f"did you mean {one}? " for one in get_close_matches(name, tuple(known), 1))

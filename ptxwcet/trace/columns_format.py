@@ -8,6 +8,7 @@ first event of a run its cycle. Each column has the narrowest type that holds it
 from __future__ import annotations
 
 import json
+import math
 import tokenize
 import zipfile
 import zlib
@@ -17,6 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ptxwcet.support.array_files import header_of
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.input_files import MOST_DATA_BYTES, open_input
 from ptxwcet.support.whole_files import whole_file
@@ -30,6 +32,9 @@ _UNREADABLE = (
     *(RuntimeError, SyntaxError, MemoryError, zipfile.BadZipFile, zlib.error, tokenize.TokenError),
 )
 """What NumPy and zipfile raise for a file that is no archive of arrays, or a damaged one."""
+
+_MOST_UNPACKED = 1 << 28
+"""Bytes of all columns: some 60 million events, which take 2 GB of memory as a trace."""
 
 
 def write_columns(trace: TimedTrace, path: Path) -> None:
@@ -104,9 +109,16 @@ def read_columns(path: Path) -> TimedTrace:
 
 
 def _require_bounded(entries: zipfile.ZipFile) -> None:
-    """Raises ValueError for an archive that unpacks to more than any trace that can be held."""
-    if sum(entry.file_size for entry in entries.infolist()) > MOST_DATA_BYTES:
-        raise ValueError(f"it unpacks to more than {MOST_DATA_BYTES >> 20:,} MiB")
+    """Raises ValueError for an archive that unpacks to more than a trace that can be held, or whose
+    arrays are said to be larger than their bytes: sizes are known before anything is unpacked.
+    """
+    if sum(entry.file_size for entry in entries.infolist()) > _MOST_UNPACKED:
+        raise ValueError(f"it unpacks to more than {_MOST_UNPACKED >> 20:,} MiB")
+    for entry in entries.infolist():
+        with entries.open(entry) as file:
+            shape, dtype = header_of(file)
+        if math.prod(shape) * dtype.itemsize > entry.file_size:
+            raise ValueError(f"{entry.filename} is shorter than its header says")
 
 
 def _assembled(

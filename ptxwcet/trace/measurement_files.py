@@ -9,7 +9,6 @@ docs/methods/pwcet.md.
 
 from __future__ import annotations
 
-import math
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -42,6 +41,10 @@ _TIME_COLUMNS = {
 }
 _UNITS = {"cycles": TimeUnit.CYCLES, "cycle": TimeUnit.CYCLES, "ns": TimeUnit.NANOSECONDS}
 _UNIT = "unit"
+
+
+_MOST_TIME = float(1 << 63)
+"""Cycles or nanoseconds that no run takes; squares of sums of them are still numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,10 +109,10 @@ def _read_array(path: str, options: ReadOptions) -> tuple[TimeUnit, list[Conditi
     if options.unit is None:
         _unknown_unit(path)
     times = values.astype(np.float64)
-    bad = np.flatnonzero(~(np.isfinite(times) & (times > 0)))
+    bad = np.flatnonzero(~(np.isfinite(times) & (times > 0) & (times < _MOST_TIME)))
     if len(bad):
         message = f"'{path}': element {bad[0]} is {values[bad[0]]}, which is no execution time"
-        refuse_file("PW704", message, "times are finite and above 0: leave failed runs out")
+        refuse_file("PW704", message, "times are above 0 and below 2^63: leave failed runs out")
     return options.unit, [Condition(Path(path).stem, times)]
 
 
@@ -156,7 +159,7 @@ def _read_times(
         if units is not None:
             unit = _row_unit(table, number, units, fields[units], unit)
         value = parse_number(fields[column])
-        if value is None or not 0 < value < math.inf:
+        if value is None or not 0 < value < _MOST_TIME:
             _bad_time(table, number, column, fields[column].strip(), value)
         key = stem if label is None else fields[label].strip().strip('"')
         times = by_label.get(key)
@@ -192,5 +195,5 @@ def _bad_time(
         what = f"'{shortened(text)}' is no number" if text else "a time is missing"
         help = "a time a line; label columns have other names; a first line may name the columns"
         table.refuse("PW702", number, what, help, column)
-    help = "times are finite and above 0: leave failed runs out"
+    help = "times are above 0 and below 2^63: leave failed runs out"
     table.refuse("PW704", number, f"{shortened(text)} is no execution time", help, column)

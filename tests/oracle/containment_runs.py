@@ -11,7 +11,7 @@ from unittest.mock import patch
 
 from containment_oracle import Oracle, Recorder
 from isa_interpreter import OUTSIDE, execute
-from path_attack import Checker, inputs, machine
+from path_attack import Checker, explorations, inputs, machine
 
 from ptxwcet.flow.flow_graph import Work
 from ptxwcet.flow.graph.inlining import inline_calls
@@ -54,12 +54,12 @@ def contained(kernel: Kernel, launch: Launch, *, seed: int, executions: int, ste
     """Analyses a kernel and holds so many executions to the walks and to the paths."""
     recorder = Recorder()
     try:
-        with recorder.installed():
+        with recorder.installed(), explorations() as explored:
             prepared = prepare_kernel(kernel, launch, machine())
     except PtxwcetError as error:
         return Result(error.diagnostics[0].code)
     blocks = {block.start: block.id for block in prepared.cfg.blocks[:-1]}
-    oracle, checker = Oracle(recorder.walks, blocks), Checker(prepared)
+    oracle, checker = Oracle(recorder.walks, blocks), Checker(prepared, explored)
     result = Result()
     for given in inputs(launch, seed, executions, steps):
         oracle.begin()

@@ -10,17 +10,23 @@ from __future__ import annotations
 
 import random
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import Any
+from unittest.mock import patch
 
-from isa_interpreter import OUTSIDE, Execution, Input, WarpRun, counts, execute
+from isa_interpreter import ABORTED, OUTSIDE, Execution, Input, WarpRun, counts, execute
 from isa_memory import PROFILES
 
 from ptxwcet.bounds.methods import METHODS
 from ptxwcet.bounds.outcome import BlockBound
 from ptxwcet.compose.analysed import AnalysedPiece, KernelAnalysis, PreparedKernel, PreparedPiece
 from ptxwcet.flow.launch import Launch
+from ptxwcet.flow.paths import extraction
+from ptxwcet.flow.paths.pieces import Piece
+from ptxwcet.flow.values.lane_state import Span
 from ptxwcet.flow.walk.path import (
     BlockPaths,
     Path,
@@ -76,6 +82,49 @@ class Attack:
     open_uses: int = 0
 
 
+Exploration = Sequence[tuple[Piece, tuple[WarpPath, ...]]]
+"""The paths of parts of the block indices and of the ranges of parameters, which cover all."""
+
+
+@contextmanager
+def explorations() -> Iterator[list[Exploration]]:
+    """What extractions meanwhile find, each part apart; none that has given up on parts."""
+    found: list[Exploration] = []
+    explore = extraction._explore
+
+    def recorded(*args: Any, **options: Any) -> Any:
+        parts = explore(*args, **options)
+        if parts is not None:
+            found.append(tuple(parts))
+        return parts
+
+    with patch.object(extraction, "_explore", recorded):
+        yield found
+
+
+def parts_for(explored: Exploration, run: Execution) -> list[tuple[WarpPath, ...]]:
+    """The paths of the parts that are for the block index and the parameters of a run.
+
+    In an axis on which no decision depends all parts have index 0, for all indices.
+    """
+    axes = [i for i in range(3) if any(piece.last[i] > 0 for piece, _ in explored)]
+    return [
+        paths
+        for piece, paths in explored
+        if all(piece.first[i] <= run.index[i] <= piece.last[i] for i in axes)
+        and all(_holds(span, run, name) for name, span in piece.spans)
+    ]
+
+
+def _holds(span: Span, run: Execution, name: str) -> bool:
+    """Whether a parameter of a run, read with or without sign, is one of some numbers."""
+    raw = run.parameters[name]
+    kernel = run.program.kernel
+    bits = next(8 * one.size_bytes for one in kernel.parameters if one.name == name)
+    numbers = range(span.first, span.first + span.step * span.count, span.step)
+    return raw in numbers or raw - (1 << bits) in numbers
+
+
 @lru_cache(maxsize=1)
 def machine() -> Machine:
     """The machine that is used unless told otherwise."""
@@ -98,7 +147,8 @@ def attack(
     """
     found = Attack()
     try:
-        analysis = analyse_kernel(kernel, launch, on)
+        with explorations() as explored:
+            analysis = analyse_kernel(kernel, launch, on)
     except PtxwcetError as error:
         found.code = error.diagnostics[0].code
         return found
@@ -109,11 +159,11 @@ def attack(
         found.violations.append(Violation("internal error", text))
         return found
     found.cycles = analysis.worst.bound.cycles
-    checker = Checker(analysis)
+    checker = Checker(analysis, explored)
     best: tuple[int, Input] | None = None
     for given in inputs(launch, seed, executions, steps):
         run = execute(kernel, given)
-        if (OUTSIDE, 0) in run.findings:
+        if {(OUTSIDE, 0), (ABORTED, 0)} & set(run.findings):
             continue
         found.executions += 1
         found.visits += sum(len(warp.trace) for warp in run.warps)
@@ -155,38 +205,46 @@ def inputs(launch: Launch, seed: int, count: int, steps: int) -> Iterator[Input]
             steps=steps,
             restless=launch.warps == 1 and chooser.random() < 0.25,
             backwards=chooser.random() < 0.5,
+            leaving=("early", "late", "wait")[i % 3],
         )
 
 
 class Checker:
     """The paths and the bound of an analysed kernel, to which executions are held."""
 
-    def __init__(self, analysis: KernelAnalysis | PreparedKernel) -> None:
+    def __init__(
+        self, analysis: KernelAnalysis | PreparedKernel, explored: Sequence[Exploration] = ()
+    ) -> None:
         self.analysis = analysis
+        self.explored = tuple(dict.fromkeys(explored))
         self.block_at = {block.start: block.id for block in analysis.cfg.blocks[:-1]}
         self._most: dict[int, Mapping[int, int]] = {}
 
     def check(self, run: Execution, given: Input) -> Violation | None:
-        """Whether all warps have executed what the paths of one piece allow.
+        """Whether all warps have executed what the paths for their block index allow.
 
-        Ranges of block indices that behave alike are one piece, which names one of them, so that
-        any piece may be that of the run.
+        Pieces of an analysis stand for all that behave alike and name one of them: any may be that
+        of the run. What extractions explored says for which indices each part is.
         """
         apart = [text for text, _ in run.findings if text == "lanes apart at a barrier"]
         if apart and run.is_whole:
             return Violation("barrier", "lanes of a warp part at a barrier", given)
         if "barriers of one block differ" in [text for text, _ in run.findings]:
             return None  # undefined: nothing is said of such a run
-        text = ""
-        for piece in self.analysis.pieces:
-            text = self._departure(run, piece)
-            if not text:
-                return None
-        return Violation("path", text, given)
+        pieces = [piece.paths.warps for piece in self.analysis.pieces]
+        for parts in (pieces, *(parts_for(explored, run) for explored in self.explored)):
+            text = f"no part is for block {run.index}"
+            for paths in parts:
+                text = self._departure(run, paths)
+                if not text:
+                    break
+            if text:
+                return Violation("path", text, given)
+        return None
 
-    def _departure(self, run: Execution, piece: AnalysedPiece | PreparedPiece) -> str:
+    def _departure(self, run: Execution, paths: tuple[WarpPath, ...]) -> str:
         for number, warp in enumerate(run.warps):
-            nodes = next(path.nodes for path in piece.paths.warps if number in path.warps)
+            nodes = next(path.nodes for path in paths if number in path.warps)
             text = self._too_often(number, warp, nodes) or self._leaves(number, warp, nodes)
             if text:
                 return text
@@ -206,7 +264,7 @@ class Checker:
         return ""
 
     def _leaves(self, number: int, warp: WarpRun, nodes: Path) -> str:
-        if len(warp.trace) > MOST_COMPARED:
+        if len(warp.trace) > MOST_COMPARED or warp.is_late:
             return ""
         executed = tuple(Visit(self.block_at[start], taken) for start, taken in warp.trace)
         left = find_departure(nodes, executed)

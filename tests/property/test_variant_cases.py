@@ -8,13 +8,13 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from parsing import parse_kernel
 
+from ptxwcet.flow.certificates.behind import Change, Result, Span
 from ptxwcet.flow.certificates.certificate import most_remainders
 from ptxwcet.flow.values.integers import IntegerType
 from ptxwcet.flow.values.intervals import Interval
 from ptxwcet.flow.variants.cases import Case, Compared, Joined, Open, Opposite, assumed, divided
 from ptxwcet.flow.variants.linear_forms import Form, maximum, minimum, plus, times, variable
 from ptxwcet.flow.variants.operands import Stepping
-from ptxwcet.flow.variants.results import Change, Result
 from ptxwcet.flow.variants.steps import step
 
 NAMES = ("a", "b", "c")
@@ -210,12 +210,12 @@ def test_euclid_needs_no_more_steps() -> None:
 
 
 def test_what_is_behind_a_loop() -> None:
-    zero, one = Interval(0, 0), Interval(1, 1)
-    adds = Result("%r1", 32, Change(Interval(0, 1), None), Change(zero, None))
-    assert adds.behind(Interval(5, 6), 10) == Interval(5, 16)
-    assert adds.behind(Interval(5, 2**31 - 5), 10) is None
-    sets = Result("%r1", 32, Change(Interval(-2, 0), Interval(3, 4)), Change(one, Interval(7, 7)))
-    assert sets.behind(zero, 4) == Interval(-7, 7)
+    zero, one = Span(0, 0), Span(1, 1)
+    adds = Result("%r1", "%r1", 32, Change(Span(0, 1), None), Change(zero, None))
+    assert adds.behind(Span(5, 6), 10) == Span(5, 16)
+    assert adds.behind(Span(5, 2**31 - 5), 10) is None
+    sets = Result("%r1", "%r1", 32, Change(Span(-2, 0), Span(3, 4)), Change(one, Span(7, 7)))
+    assert sets.behind(zero, 4) == Span(-7, 7)
 
 
 def test_times_is_repeated_addition() -> None:

@@ -333,6 +333,6 @@ def test_facts_files_that_are_refused(tmp_path: Path, lines: str, code: str) -> 
 
 def test_ranges_are_left_out_where_fewer_facts_bound_lower() -> None:
     launch = Launch((32, 1, 1), arrays={"a": RANGE, "b": RANGE})
-    found = [sorted(one.arrays) for one, _ in fewer_facts(launch, NO_PLACED_FACTS)]
+    found = [sorted(one.stated[0].arrays) for one in fewer_facts(launch, NO_PLACED_FACTS, ())]
     assert found == [["b"], ["a"], []]
     assert replace(launch, arrays={}).arrays == {}

@@ -111,7 +111,7 @@ def test_machine_file_with_a_missing_unit(tmp_path: Path) -> None:
 
 def test_two_kernels_give_a_row_each(tmp_path: Path) -> None:
     path = tmp_path / "two.ptx"
-    refused = KERNEL.replace(" k(", " refused(").replace("ret;", "nanosleep.u32 20;\nret;")
+    refused = KERNEL.replace(" k(", " refused(").replace("ret;", "brkpt;\nret;")
     path.write_text(HEADER + KERNEL + refused)
     returncode, output, error = run(str(path), "--block", "32")
     assert returncode == 1

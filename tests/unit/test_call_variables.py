@@ -33,7 +33,7 @@ ld.param.u32 %r1, [n]; mov.u32 %r2, %tid.x; mov.u32 %r3, 0; ld.param.u64 %d1, [p
 setp.lt.u32 %p1, %r2, 7;
 """
 LOOP = "L: add.u32 %r3, %r3, 1; setp.lt.u32 %p2, %r3, %r4; @%p2 bra L;"
-BARRIERS = "L: bar.sync 0; add.u32 %r3, %r3, 1; setp.lt.u32 %p2, %r3, %r4; @%p2 bra L;"
+BARRIERS = "L: bar.sync 0; add.u32 %r3, %r3, 1; setp.lt.u32 %p2, %r3, %r4; @%p2 bra L; membar.cta;"
 LAUNCH = Launch((64, 1, 1), (1, 1, 1), {"n": 5})
 
 

@@ -21,6 +21,7 @@ from ptxwcet.report.cached_answers import answer_keyed
 from ptxwcet.report.reading import NotAReport
 from ptxwcet.studies.inputs import Inputs
 from ptxwcet.studies.request import Request
+from ptxwcet.support import answer_store
 from ptxwcet.support.answer_store import STORE
 
 FORKS = pytest.mark.skipif(
@@ -144,18 +145,53 @@ def test_what_says_more_of_the_computer_is_not_kept(
 
 @pytest.mark.parametrize(
     "blob",
-    [b"", b"no zlib", zlib.compress(b"no JSON"), zlib.compress(b"[1]"), zlib.compress(b'{"a": 1}')],
+    [
+        b"",
+        b"no zlib",
+        zlib.compress(b"no JSON"),
+        zlib.compress(b"[1]"),
+        zlib.compress(b'{"a": 1}'),
+        zlib.compress(b"[" * 100_000),
+    ],
 )
-def test_entries_that_are_no_answers_count_as_missing(blob: bytes, plan: Path) -> None:
+@pytest.mark.parametrize("has_digest", [False, True])
+def test_entries_that_are_no_answers_count_as_missing(
+    blob: bytes, has_digest: bool, plan: Path
+) -> None:
     folder = plan.with_name("kept")
     checked(plan, "--cache", folder)
     before = kept(folder)
     with sqlite3.connect(folder / STORE) as base:
-        base.execute("UPDATE answers SET answer = ?", (blob,))
+        for key in before:
+            digest = answer_store._digest(key, blob) if has_digest else ""
+            row = (blob, digest, key)
+            base.execute("UPDATE answers SET answer = ?, answer_digest = ? WHERE key = ?", row)
     base.close()
     assert checked(plan, "--cache", folder) == checked(plan)
     assert kept(folder).keys() == before.keys()
     assert blob not in kept(folder).values()
+
+
+def test_answers_with_other_numbers_count_as_missing(plan: Path) -> None:
+    """What somebody has changed is analysed again: numbers, the key, the row of a sweep."""
+    folder = plan.with_name("kept")
+    right = checked(plan, "--cache", folder)
+    before = kept(folder)
+    one, other, *_ = before
+    for changed in (
+        {
+            key: zlib.compress(zlib.decompress(blob).replace(b'"cycles": ', b'"cycles": 1'))
+            for key, blob in before.items()
+        },
+        {one: before[other], other: before[one]},
+    ):
+        with sqlite3.connect(folder / STORE) as base:
+            for key, blob in changed.items():
+                base.execute("UPDATE answers SET answer = ? WHERE key = ?", (blob, key))
+        base.close()
+        assert kept(folder) != before
+        assert checked(plan, "--cache", folder) == right
+        assert kept(folder) == before
 
 
 def test_what_is_no_kept_answer() -> None:

@@ -4,6 +4,8 @@ import json
 import logging
 import shlex
 import shutil
+import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -218,3 +220,41 @@ def test_machines_policies_and_kernels_are_completed() -> None:
     assert completed("simulate", loops, "--policy", "g") == ["gto", "gty"]
     assert completed("bound", loops, "-k", "loop_un") == ["loop_unrolled", "loop_unsigned"]
     assert completed("bound", "no such file", "-k", "loop") == []
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("chek", "plan.toml"), "'chek' is no command, and no file of that name is here: did you"),
+        (("chek",), "did you mean check?"),
+        (("Anotate", *VECTOR_ADD), "did you mean annotate?"),
+        (("nonsense",), "ptxwcet --help lists the commands"),
+        ((*VECTOR_ADD, "--block", "128"), "--block is given 2 times: give it once"),
+        (("cfg", VECTOR_ADD[0], "--divergent", "--no-divergent"), "is given 2 times"),
+        ((*VECTOR_ADD, "--arch", ""), "it is empty"),
+        (("bound", ""), "it is empty"),
+        ((*VECTOR_ADD, "--param", ""), "it is empty"),
+        ((*VECTOR_ADD, "--sms", "1"), "sms: it counts in the bound of a launch"),
+        ((*VECTOR_ADD, "--registers", "9", "--resident-blocks", "1"), "resident_blocks and regist"),
+        ((*VECTOR_ADD, "--ask-ptxas"), "ask_ptxas: it counts"),
+    ],
+)
+def test_what_says_nothing_is_refused(words: tuple[str, ...], said: str) -> None:
+    shown = invoke(*words)
+    assert (shown.exit_code, shown.stdout) == (2, "")
+    assert said in shown.stderr
+
+
+def test_a_file_may_be_called_like_a_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(VECTOR_ADD[0], tmp_path / "chek")
+    assert invoke("chek", "--block", "256", "--param", "3=1000", "-q").stdout.endswith("bound\n")
+
+
+def test_the_module_of_the_command_line_is_a_door_too() -> None:
+    for module in ("ptxwcet", "ptxwcet.cli.main"):
+        command = [sys.executable, "-m", module, *VECTOR_ADD, "-q"]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        assert done.stdout == "vector_add 662 safe-bound\n"

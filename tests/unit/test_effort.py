@@ -24,7 +24,7 @@ WALK, SEARCH = MOST_WALK_STEPS + MORE, MOST_SEARCH_STEPS + MORE
         ("counters.byte_counter", "32", (), "PW203", 300, 1_000),
         ("counters.byte_limit", "32", (), "bound", 3_000, 1_000),
         ("counters.short_beside_data", "32", (), "PW203", 1_000, 20_000),
-        ("counters.short_until_data", "32", (), "PW203", 300, 3_000),
+        ("counters.short_until_data", "32", (), "PW203", 300, 5_000),
         ("hermitian.hermitian", "16x4", (), "PW203", 60_000, SEARCH),
         ("hermitian.hermitian", "16x4", ("n=1000",), "bound", 120_000, 50_000),
         ("hermitian.hermitian_rows", "64", (), "PW203", 20_000, SEARCH),

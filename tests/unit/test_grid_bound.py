@@ -231,7 +231,7 @@ PTX = """
         ("", "barrier.cluster.arrive;", "barrier.cluster.arrive"),
         ("", "mapa.shared::cluster.u32 %r1, %r2, %r3;", "mapa"),
         ("", "mov.b32 %r1, %envreg2;", "%envreg2"),
-        ("", "griddepcontrol.wait;", "griddepcontrol.wait"),
+        ("", "griddepcontrol.wait;", None),
     ],
 )
 def test_grids_that_are_refused_by_name(directives: str, body: str, named: str | None) -> None:

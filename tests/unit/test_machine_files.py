@@ -13,7 +13,14 @@ from refusals import refusals_of
 from ptxwcet.claims import AssumptionState
 from ptxwcet.cli.machine import machine as machine_command
 from ptxwcet.ir.op_classes import OpClass
-from ptxwcet.machine.assumptions import ALONE, ASSUMPTIONS, OF_LAUNCHES
+from ptxwcet.machine.assumptions import (
+    ALONE,
+    ASSUMPTIONS,
+    COUNTED,
+    NEVER_IDLE,
+    OF_LAUNCHES,
+    STORES_HOLD,
+)
 from ptxwcet.machine.loader import DEFAULT_MACHINE, load_machine, machine_names
 from ptxwcet.machine.model import Evidence, OpTiming, TimingMeaning
 from ptxwcet.support.diagnostics import Diagnostic
@@ -64,6 +71,17 @@ def test_every_number_has_a_source_and_every_assumption_a_state(name: str) -> No
     assert all(a.source for a in machine.satisfies)
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_evidence_is_of_the_kind_of_its_source(name: str) -> None:
+    """What a simulator is configured with cites a simulator, and nothing else calls itself so."""
+    machine = load_machine(name)
+    for row in machine.timings.values():
+        if isinstance(row, OpTiming) and row.evidence is Evidence.SIMULATOR_CONFIG:
+            assert re.search(r"GPGPU-Sim|orin-ecrts2025-memory", row.source), row
+        if isinstance(row, OpTiming) and row.evidence is Evidence.MEASURED:
+            assert "GPGPU-Sim configuration" not in row.source, row
+
+
 def test_the_page_of_assumptions_says_what_the_code_says() -> None:
     page = (ROOT / "docs" / "assumptions.md").read_text()
     cells = dict(re.findall(r"^\| ([\w-]+) \| (.*) \|$", page, re.MULTILINE))
@@ -82,6 +100,8 @@ def test_states_of_the_ledger() -> None:
     orin = stated("orin-ecrts2025")
     assert orin.pop("alone-on-its-sm") is AssumptionState.ASSUMED
     assert orin.pop("no-other-kernels") is AssumptionState.ASSUMED
+    for key in (COUNTED, NEVER_IDLE, STORES_HOLD):  # of what this machine does not have
+        assert orin.pop(key) is AssumptionState.ASSUMED
     assert set(orin.values()) == {AssumptionState.BY_DEFINITION}
     hazard = stated("orin-ecrts2025-hazard")
     doubtful = {key for key, state in hazard.items() if state is AssumptionState.DOUBTFUL}

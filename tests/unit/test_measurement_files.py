@@ -73,6 +73,7 @@ def test_arrays(tmp_path: Path) -> None:
         (np.asarray([1 + 2j]), "PW701"),
         (np.asarray([1.0, np.nan]), "PW704"),
         (np.asarray([1, -2]), "PW704"),
+        (np.asarray([1.0, 1e308]), "PW704"),
     ],
 )
 def test_arrays_that_are_no_times(tmp_path: Path, array: np.ndarray, code: str) -> None:
@@ -96,6 +97,7 @@ def test_arrays_that_are_no_times(tmp_path: Path, array: np.ndarray, code: str) 
         ("condition,cycles\n,3\n", "PW702", 2),
         ("cycles\n3\nnan\n", "PW704", 3),
         ("cycles\n3\ninf\n", "PW704", 3),
+        ("cycles\n3\n1e308\n", "PW704", 3),
         ("cycles\n3\n-4\n", "PW704", 3),
         ("cycles\n0\n", "PW704", 2),
         ("time,unit\n3,cycles\n4,ns\n", "PW703", 3),

@@ -223,13 +223,14 @@ def test_a_machine_without_a_memory_is_shared_by_nobody() -> None:
     assert "has no memory to share" in CliRunner().invoke(commands, arguments).output
 
 
-@pytest.mark.parametrize("more", [[], ["--symbolic", "n=1..9"], ["--co-runner", "x"]])
+@pytest.mark.parametrize("more", [[], ["--symbolic", "n=1..9"]])
 def test_without_a_grid_others_are_not_left_out_in_silence(more: list[str]) -> None:
     """Only the bound of a launch counts them."""
     arguments = [str(SAMPLES / "vector_add.ptx"), "--block", "256", "--machine", "titan-v"]
     arguments += [] if "--symbolic" in more else ["--param", "n=1000"]
-    result = CliRunner().invoke(commands, [*arguments, "--co-runner", "65536,2", *more])
-    assert "PW323" in result.output
+    ended = run_program(*arguments, "--co-runner", "65536,2", *more)
+    assert ended.code == 2
+    assert "error[PW327]: co_runner: " in ended.err
 
 
 def test_a_block_s_budget_is_not_judged_where_others_use_the_memory() -> None:

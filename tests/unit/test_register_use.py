@@ -115,9 +115,9 @@ def test_bounds_take_what_ptxas_says() -> None:
     (stated,) = (one for one in told.claim.assumptions if one.key == "registers-per-thread")
     assert stated.text == "a thread uses 12 registers"
     assert problem(lambda: launch(ptxas_info=str(DATA / "transpose_tiled.txt")))[0] == "PW317"
-    # without a grid nobody asks
+    # without a grid it would count for nothing
     request = Request(str(BLOCK_REDUCE), block="256", parameters=("n=1000",), ptxas_info="missing")
-    assert not bound_file(request).refused
+    assert problem(lambda: bound_file(request))[0] == "PW327"
 
 
 def test_ptxas_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:

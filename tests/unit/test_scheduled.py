@@ -52,7 +52,6 @@ def test_exact_for_every_deterministic_policy() -> None:
             "known-policy",
             "exact-latencies",
             "input-independent-path",
-            "common-start",
         }
         assert any("not safe under jitter" in a.text for a in found.claim.assumptions)
 

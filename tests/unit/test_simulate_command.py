@@ -130,7 +130,7 @@ def test_gantt_is_drawn_alike_each_time(tmp_path: Path, suffix: str) -> None:
         (("--policy", "lrr", "--jitter", "101"), 2, "PW531"),
         (("--policy", "lrr", "--jitter", "-1"), 2, "PW531"),
         (("--policy", "random", "--max-instructions", "100"), 1, "PW533"),
-        (("--policy", "lrr", "--block", "0"), 2, "PW2"),
+        (("--policy", "lrr", "--block", "0"), 2, "--block is given 2 times"),
         (("--policy", "lrr", "--gantt", "x.pdf"), 2, ".png or .svg"),
         (("--policy", "lrr", "--timeline", "no/such/folder.json"), 2, "no folder 'no/such'"),
         (("--policy", "lrr", "--gantt", "no/such/folder.svg"), 2, "no folder 'no/such'"),

@@ -277,7 +277,7 @@ def test_nothing_is_bounded(tmp_path: Path) -> None:
 
 def test_times_and_numbers() -> None:
     assert [seconds_text(one) for one in (1.5, 4.3254e-3, 655.2e-6, 3.2e-9, 0.0)] == [
-        *("1.500 s", "4.325 ms", "655.2 us", "3.200 ns", "0.000 ns")
+        *("1.500 s", "4.326 ms", "655.2 us", "3.200 ns", "0.000 ns")
     ]
     assert [times_text(one) for one in (1, 1.042, 2.414, 120.0)] == [
         *("least", "+4.2 %", "2.41 x", "120 x")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
+import re
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,7 +16,7 @@ from hypothesis import strategies as st
 from refusals import refusal_of, refusals_of
 
 import ptxwcet.trace.csv_reader as csv_reader
-from ptxwcet.support.diagnostics import Diagnostic
+from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.trace.columns_format import write_columns
 from ptxwcet.trace.events import END, Ipoint, TimedTrace, TraceOrigin
 from ptxwcet.trace.files import read_trace, write_trace
@@ -265,3 +268,26 @@ def test_columns_that_are_missing_or_no_archive(tmp_path: Path) -> None:
     for size in range(5, len(data), 97):
         path.write_bytes(data[:size])
         assert refused(path).code == "PW601"
+
+
+@pytest.mark.parametrize("name", ["steps", "warp"])
+def test_what_unpacks_to_more_than_memory_is_not_unpacked(name: str, tmp_path: Path) -> None:
+    """A megabyte that is gigabytes, and a header that says so of a few bytes."""
+    path = tmp_path / "t.npz"
+    zeros = np.zeros(1 << 28, np.uint8)
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+        header = io.BytesIO()
+        if name == "steps":
+            np.lib.format.write_array_header_1_0(
+                header, np.lib.format.header_data_from_array_1_0(zeros)
+            )
+            archive.writestr("steps.npy", header.getvalue() + zeros.tobytes())
+        else:
+            shape = {"descr": "<i8", "fortran_order": False, "shape": (1 << 40,)}
+            np.lib.format.write_array_header_1_0(header, shape)
+            archive.writestr("warp.npy", header.getvalue() + bytes(64))
+    with pytest.raises(PtxwcetError) as refused:
+        read_trace(path)
+    (diagnostic,) = refused.value.diagnostics
+    assert diagnostic.code == "PW601"
+    assert re.search("unpacks to more|shorter than its header", diagnostic.message)

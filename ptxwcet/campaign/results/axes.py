@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from itertools import combinations
 
 import numpy as np
 
 from ptxwcet.campaign.results.results_table import Codes, Integers, ResultsTable
 from ptxwcet.campaign.results.sweep_model import Value
+from ptxwcet.support.toml_places import nearest
 
 
 class NotAnAxis(Exception):
@@ -132,8 +132,9 @@ def chosen_rows(table: ResultsTable, wanted: Sequence[str]) -> ResultsTable:
 def _require_name(option: str, name: str, known: Sequence[str]) -> None:
     if name in known:
         return
-    nearest = "".join(f"did you mean {one}? " for one in get_close_matches(name, known, 1))
-    raise NotAnAxis(f"{option}: no column '{name}'; {nearest}there are {', '.join(known)}")
+    raise NotAnAxis(
+        f"{option}: no column '{name}'; {nearest(name, known)}there are {', '.join(known)}"
+    )
 
 
 def _require_axis(table: ResultsTable, option: str, name: str, most: int) -> None:

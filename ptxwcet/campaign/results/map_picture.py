@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ptxwcet.campaign.results.sweep_model import MapPanel, SweepMap, Value, scheduler_text
-from ptxwcet.campaign.results.sweep_text import digits, unit_of_time, value_text
+from ptxwcet.campaign.results.sweep_text import time_digits, unit_of_time, value_text
 from ptxwcet.support.printable import printable_line
 
 if TYPE_CHECKING:
@@ -36,9 +36,9 @@ def draw_map(drawn: SweepMap, panel: MapPanel) -> Figure:
     size = (min(11.0, max(5.2, 2.2 + 0.55 * columns)), min(10.0, max(3.4, 1.9 + 0.36 * rows)))
     figure = Figure(figsize=size, layout="constrained")
     axes = figure.subplots()
-    cells = np.array([[np.nan if one is None else one for one in line] for line in panel.seconds])
-    factor, unit = unit_of_time(float(np.nanmin(cells)))
-    cells = cells * factor
+    times = np.array([[np.nan if one is None else one for one in line] for line in panel.seconds])
+    factor, unit = unit_of_time(float(np.nanmin(times)))
+    cells = times * factor
     norm, is_logarithmic = _norm(cells)
     colours = colormaps["viridis_r"]
     edges = np.arange(max(columns, rows) + 1) - 0.5
@@ -52,7 +52,7 @@ def draw_map(drawn: SweepMap, panel: MapPanel) -> Figure:
         linewidth=0.8,
     )
     if columns <= _MOST_WITH_NUMBERS[0] and rows <= _MOST_WITH_NUMBERS[1]:
-        _write_numbers(axes, cells, lambda value: colours(norm(value)))
+        _write_numbers(axes, times, factor, lambda value: colours(norm(value)))
     _mark_least(axes, cells)
     legend = list(_hatch(axes, panel))
     _label(axes, drawn)
@@ -86,15 +86,15 @@ def _norm(cells: Any) -> tuple[Any, bool]:
     return Normalize(least, most), False
 
 
-def _write_numbers(axes: Axes, cells: Any, colour_of: Any) -> None:
-    for (row, column), value in np.ndenumerate(cells):
-        if np.isfinite(value):
-            red, green, blue, _ = colour_of(value)
+def _write_numbers(axes: Axes, times: Any, factor: int, colour_of: Any) -> None:
+    for (row, column), seconds in np.ndenumerate(times):
+        if np.isfinite(seconds):
+            red, green, blue, _ = colour_of(seconds * factor)
             is_bright = 0.299 * red + 0.587 * green + 0.114 * blue > 0.5
             axes.text(
                 column,
                 row,
-                digits(float(value), 3),
+                time_digits(float(seconds), 3, factor),
                 ha="center",
                 va="center",
                 fontsize=8,

@@ -14,6 +14,7 @@ from ptxwcet.campaign.results.sweep_model import (
     scheduler_text,
 )
 from ptxwcet.report.launch_text import plural
+from ptxwcet.support.rounding import text_above
 
 _LONGEST_MESSAGE = 160
 _NUMBERS = frozenset(("rank", "unit", "cycles", "time", "vs. least"))
@@ -42,17 +43,23 @@ def render_sweep_lines(report: SweepReport) -> str:
 
 
 def seconds_text(seconds: float) -> str:
-    """A time with four digits, in the unit that suits it."""
+    """A time with four digits, in the unit that suits it, rounded up."""
     factor, unit = unit_of_time(seconds)
-    return f"{digits(seconds * factor, 4)} {unit}"
+    return f"{time_digits(seconds, 4, factor)} {unit}"
 
 
-def unit_of_time(seconds: float) -> tuple[float, str]:
+def time_digits(seconds: float, count: int, factor: int) -> str:
+    """``factor`` times a bound in seconds with at least so many digits in all, rounded up."""
+    whole = len(str(int(seconds * factor)))
+    return text_above(seconds, max(count - whole, 0), factor)
+
+
+def unit_of_time(seconds: float) -> tuple[int, str]:
     """The unit that suits a time, and how many of it a second has."""
-    for factor, unit in ((1, "s"), (1e3, "ms"), (1e6, "us")):
+    for factor, unit in ((1, "s"), (1_000, "ms"), (1_000_000, "us")):
         if seconds * factor >= 1:
             return factor, unit
-    return 1e9, "ns"
+    return 1_000_000_000, "ns"
 
 
 def digits(value: float, count: int) -> str:

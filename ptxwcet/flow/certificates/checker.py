@@ -105,7 +105,7 @@ def check_iteration(
     if counterexample is not None:
         states.insert(0, counterexample)
         del states[_MOST_STATES:]
-    return _VERDICTS[answer]
+    return VERDICTS[answer]
 
 
 def check_entry(
@@ -118,7 +118,7 @@ def check_entry(
     except NotFollowed:
         return Verdict.NOT_SETTLED
     answer, _ = _answer(entry.bounds, state, doubts, effort)
-    return _VERDICTS[answer]
+    return VERDICTS[answer]
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,22 +144,22 @@ def _answer(
     easy takes one question, and what is not is easier in parts, or linear.
     """
     claims = all_of(doubts.claims)
-    answer, state = _asked(narrowed, contents, [*doubts.given, ~claims], TOGETHER, effort)
+    answer, state = asked(narrowed, contents, [*doubts.given, ~claims], TOGETHER, effort)
     if answer is not Answer.UNKNOWN:
         return answer, state
     for claim in dict.fromkeys(doubts.claims):
         truths = [*doubts.given, ~claim]
-        answer, state = _asked(narrowed, contents, truths, SOON, effort)
+        answer, state = asked(narrowed, contents, truths, SOON, effort)
         if answer is Answer.UNKNOWN and is_impossible(truths, effort):
             answer = Answer.IMPOSSIBLE
         if answer is Answer.UNKNOWN:
-            answer, state = _asked(narrowed, contents, truths, EFFORT, effort)
+            answer, state = asked(narrowed, contents, truths, EFFORT, effort)
         if answer is not Answer.IMPOSSIBLE:
             break
     return answer, state
 
 
-def _asked(
+def asked(
     narrowed: tuple[Bound, ...], contents: Contents, truths: list[Term], most: int, effort: Effort
 ) -> tuple[Answer, State | None]:
     """Whether all may be true together, and in which state. Raises TooMuchEffort."""
@@ -174,7 +174,7 @@ def _asked(
         question.close()
 
 
-_VERDICTS = {
+VERDICTS = {
     Answer.IMPOSSIBLE: Verdict.CONFIRMED,
     Answer.POSSIBLE: Verdict.WRONG,
     Answer.UNKNOWN: Verdict.NOT_SETTLED,

@@ -33,6 +33,9 @@ _FIXED = frozenset(
 )
 """Special registers that stay as they are while a thread runs."""
 
+OUTSIDE = BlockId(-1)
+"""The end of ways that leave the blocks, wherever they lead."""
+
 Registers = dict[str, Term]
 """What registers hold that have been written since the start."""
 
@@ -114,6 +117,14 @@ def _steady(graph: FlowGraph, loop: Loop) -> dict[str, int]:
         if rest.op is Op.SOURCE and rest == iteration.before(name):
             steps[name] = constant % (1 << rest.width)
     return steps
+
+
+def departure_of(graph: FlowGraph, loop: Loop) -> Passage:
+    """The part of an iteration that leaves a loop, from its header to all that is outside of it.
+
+    Raises NotFollowed. Cost: as :func:`iteration_of`.
+    """
+    return _Follower(graph, loop.body, loop.header, OUTSIDE).passage()
 
 
 def way_from(graph: FlowGraph, start: BlockId, loop: Loop) -> Passage:
@@ -233,7 +244,7 @@ class _Follower:
         """The outermost loops among the blocks, by header; not the loop that is gone round."""
         found: dict[BlockId, Loop] = {}
         for loop in self.graph.forest.loops:  # outer ones first
-            is_whole = loop.header == self.end == self.start
+            is_whole = loop.header == self.start and self.end in (self.start, OUTSIDE)
             if not is_whole and loop.body <= set(self.blocks):
                 known = any(loop.body <= other.body for other in found.values())
                 if not known:
@@ -272,9 +283,11 @@ class _Follower:
         return arrives, self.sources, registers
 
     def _go(self, target: BlockId, condition: Term, registers: Registers) -> None:
-        """Follows an edge; what leaves the blocks is not looked at, nor what goes back in a loop:
-        the iteration that is followed is the last one.
+        """Follows an edge; what leaves the blocks is looked at if that is the end, what goes back
+        in a loop is not: the iteration that is followed is the last one.
         """
+        if self.end == OUTSIDE and target not in self.blocks:
+            target = OUTSIDE
         inside = target in self.blocks and target != self.start and target not in self.done
         if target == self.end or inside:
             self.waiting.setdefault(target, []).append((condition, registers))
@@ -321,12 +334,16 @@ class _Follower:
             self._step(registers, graph.kernel.instructions[index])
         taken, fallthrough = graph.cfg.taken[block], graph.cfg.fallthrough[block]
         successors = dict.fromkeys(graph.cfg.successors[block])
-        if len(successors) == 1:
-            self._go(next(iter(successors)), reached, registers)
-            return
         guard = (
             graph.kernel.instructions[bounds.end - 1].guard if bounds.end > bounds.start else None
         )
+        if len(successors) == 1:
+            for goes_on in (True, False):
+                if guard is not None and (block, not goes_on) in graph.cfg.aborts:
+                    holds = self._read(registers, guard.register)
+                    reached = _both(reached, holds if goes_on != guard.negated else ~holds)
+            self._go(next(iter(successors)), reached, registers)
+            return
         is_guarded = guard is not None and {taken, fallthrough} == set(successors)
         for target in successors:
             condition = self.sources.fresh(1)

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 
+from ptxwcet.flow.certificates.behind import Result, check_result
 from ptxwcet.flow.certificates.certificate import Bound, Certificate
 from ptxwcet.flow.certificates.checker import EntryFacts, Verdict, check_entry, check_iteration
-from ptxwcet.flow.certificates.passage import NotFollowed, Passage, iteration_of, way_from
-from ptxwcet.flow.effort import Effort
+from ptxwcet.flow.certificates.passage import (
+    OUTSIDE,
+    NotFollowed,
+    Passage,
+    departure_of,
+    iteration_of,
+    way_from,
+)
+from ptxwcet.flow.effort import Effort, TooMuchEffort
 from ptxwcet.flow.flow_graph import FlowGraph
 from ptxwcet.flow.graph.cfg import BlockId
 from ptxwcet.flow.graph.loops import Loop
@@ -45,6 +54,22 @@ def verdict_of(graph: FlowGraph, loop: Loop, proof: Proof, effort: Effort) -> Ve
     return check_entry(proof.certificate, iteration, EntryFacts(proof.facts, way), effort)
 
 
+def is_left_so(graph: FlowGraph, loop: Loop, result: Result, effort: Effort) -> bool:
+    """Whether the checker confirms what a loop is said to leave in a register.
+
+    Cost: two questions to the solver, once a graph.
+    """
+    verdicts = graph.work.passages
+    key = (loop.id, result)
+    if key not in verdicts:
+        verdicts[key] = Verdict.NOT_SETTLED
+        iteration, departure = _passage(graph, loop, None), _passage(graph, loop, OUTSIDE)
+        if iteration is not None and departure is not None:
+            with suppress(TooMuchEffort):
+                verdicts[key] = check_result(result, iteration, departure, effort)
+    return verdicts[key] is Verdict.CONFIRMED
+
+
 def divisors_in(graph: FlowGraph, loop: Loop) -> tuple[int, ...]:
     """The constants that registers are divided by in a loop. Cost: linear in its body, once."""
     iteration = _passage(graph, loop, None)
@@ -57,14 +82,17 @@ def divisors_in(graph: FlowGraph, loop: Loop) -> tuple[int, ...]:
 
 
 def _passage(graph: FlowGraph, loop: Loop, start: BlockId | None) -> Passage | None:
-    """An iteration, or the way from a block; None if it is not followed."""
+    """An iteration, the ways out, or those from a block; None if it is not followed."""
     passages = graph.work.passages
     key = (loop.id, start)
     if key not in passages:
         try:
-            passages[key] = (
-                iteration_of(graph, loop) if start is None else way_from(graph, start, loop)
-            )
+            if start is None:
+                passages[key] = iteration_of(graph, loop)
+            elif start == OUTSIDE:
+                passages[key] = departure_of(graph, loop)
+            else:
+                passages[key] = way_from(graph, start, loop)
         except NotFollowed:
             passages[key] = None
     passage: Passage | None = passages[key]

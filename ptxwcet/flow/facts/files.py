@@ -34,6 +34,7 @@ from ptxwcet.support.toml_places import (
     NotToml,
     locate_key,
     locate_table,
+    nearest,
     parse_toml,
 )
 
@@ -174,7 +175,8 @@ class _Entry:
         for key in data:
             known = _KEYS.get(table, ())
             if known and key not in known:
-                self.report("PW242", f"unknown key {key!r}", key, f"known: {', '.join(known)}")
+                listed = f"{nearest(key, known)}known: {', '.join(known)}"
+                self.report("PW242", f"unknown key {key!r}", key, listed)
 
     def span(self, key: str) -> Span | None:
         """Where ``key`` is written, or the table if it is not."""

@@ -24,6 +24,7 @@ from ptxwcet.flow.paths.pieces import (
     Piece,
     all_values,
     block_index,
+    excluded_values,
     is_in_every_launch,
     merge_equal,
     parts_asked_for,
@@ -152,8 +153,8 @@ def _extracted(graph: FlowGraph, launch: Launch, facts: PlacedFacts) -> tuple[Bl
     if found is None:  # too many kinds of blocks: what index and parameters decide is left open
         whole = all_values(graph, launch).unsplittable()
         found = [(whole, _paths_of_piece(graph, launch, facts, whole))]
-    relied = frozenset(graph.work.relied)
-    return tuple(BlockPaths(one.first, one.last, paths, relied) for one, paths in found)
+    relied, excluded = frozenset(graph.work.relied), graph.work.excluded
+    return tuple(BlockPaths(one.first, one.last, paths, relied, excluded) for one, paths in found)
 
 
 def extract_symbolic(
@@ -178,7 +179,8 @@ def extract_symbolic(
     out = []
     for piece, paths in explored:
         span = dict(piece.spans)[parameter]
-        block = BlockPaths(piece.first, piece.last, paths, frozenset(graph.work.relied))
+        relied, excluded = frozenset(graph.work.relied), graph.work.excluded
+        block = BlockPaths(piece.first, piece.last, paths, relied, excluded)
         out.append(SymbolicPaths(span.first, span.step, span.count, block))
     return tuple(out)
 
@@ -210,7 +212,7 @@ def _explore(
     whole = all_values(graph, launch)
     open_pieces = [whole]
     done: _Found = []
-    contradiction: ContradictedFacts | None = None
+    contradicted: list[tuple[Piece, ContradictedFacts]] = []
     while open_pieces:
         piece = open_pieces.pop()
         if len(done) + len(open_pieces) >= most:
@@ -223,12 +225,17 @@ def _explore(
             if parts_asked_for(piece, split) > most:  # of a large modulus, more than memory holds
                 return None
             open_pieces += split_piece(piece, split)
-        except ContradictedFacts as contradicted:
+        except ContradictedFacts as contradiction:
             if is_in_every_launch(piece, whole, launch):
                 raise
-            contradiction = contradicted  # the facts say that there are no such blocks
-    if contradiction is not None and not done:
-        raise contradiction
+            contradicted.append((piece, contradiction))  # the facts say that there is no such block
+    if contradicted and not done:
+        raise contradicted[-1][1]
+    if contradicted:
+        left_out = [piece for piece, _ in contradicted]
+        why = contradicted[-1][1].diagnostics[0].message
+        names = excluded_values(left_out, whole, launch)
+        graph.work.excluded = (f"{', '.join(names)} ({why})",)
     return done
 
 
@@ -282,7 +289,7 @@ def _path_of_group(
             walk = Walk(graph, state, replace(facts, never=never))
             nodes = walk.run(symbolic)
         except Refused as refused:
-            if refused.code != CONTRADICTED:
+            if refused.code not in CONTRADICTED:
                 raise
             contradiction = refused
             continue

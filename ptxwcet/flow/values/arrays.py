@@ -13,7 +13,7 @@ pointers has a range only if both have one.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from ptxwcet.flow.launch import ArrayRange, Launch
@@ -25,7 +25,16 @@ from ptxwcet.flow.values.loads import MemoryState, Transfer, extended
 from ptxwcet.flow.values.operands import register_width
 from ptxwcet.flow.values.slicing import deciding
 from ptxwcet.flow.values.value import Cause, CauseKind, Value
-from ptxwcet.ir.kernel import Instruction, Kernel, Operand, Register, Space, SymbolRef, Vector
+from ptxwcet.ir.kernel import (
+    Immediate,
+    Instruction,
+    Kernel,
+    Operand,
+    Register,
+    Space,
+    SymbolRef,
+    Vector,
+)
 from ptxwcet.ir.operands import leaves
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.worklist import Worklist
@@ -33,7 +42,7 @@ from ptxwcet.support.worklist import Worklist
 _POINTER_BITS = 64
 _SCALING = frozenset(("mul", "mul24", "shl", "shr", "div", "rem"))
 """What these give of a pointer is a number; of a distance between pointers still a distance, and
-so of a pointer with a range."""
+so of a pointer with a range. By 1, and shifts by 0, give what they are given."""
 _NUMBERS = frozenset(("popc", "clz", "setp", "set"))
 """What these give is a number, even of a pointer."""
 _CHOOSING = frozenset(("selp", "slct", "min", "max"))
@@ -181,6 +190,15 @@ class _Pointers:
         wide = {one.name for one in scalars if one.size_bytes * 8 == _POINTER_BITS}
         self._pointers, self._stated = wide | stated, stated
         self._sizes = {one.name: one.size_bytes for one in scalars}
+        writers = Counter(name for one in kernel.instructions for name in one.writes)
+        self._literals = {
+            one.writes[0]: one.operands[1].value
+            for one in kernel.instructions
+            if one.opcode is not None
+            and one.opcode.name == "mov"
+            and isinstance(one.operands[1], Immediate)
+            and writers[one.writes[0]] == 1
+        }
 
     def origins(self, indices: Sequence[int] | None = None) -> Mapping[str, _Origins]:
         """By register: names of parameters, and ``_ANYWHERE``; nothing of one that is a number.
@@ -230,11 +248,11 @@ class _Pointers:
         name = instruction.opcode.name if instruction.opcode is not None else ""
         if name in _NUMBERS:
             return _NOWHERE
+        name, operands = self._less_identity(name, instruction)
         if name in _SCALING:
-            return self._scaled(instruction.operands[1:], origins)
+            return self._scaled(operands[1:], origins)
         if instruction.space is not Space.NONE:
             return self._loaded(access_of(instruction))
-        operands = instruction.operands
         if name in ("mad", "mad24"):
             return _of(operands[3:], origins) | self._scaled(operands[1:3], origins)
         own = _of(operands[1:], origins)
@@ -244,6 +262,27 @@ class _Pointers:
         if own and not (self._is_wide(instruction) and _keeps(name, operands, origins)):
             return _made(own)
         return own
+
+    def _less_identity(
+        self, name: str, instruction: Instruction
+    ) -> tuple[str, tuple[Operand, ...]]:
+        """The operation without a product or quotient by 1 or a shift by 0: a move, or a sum."""
+        operands = instruction.operands
+        neutral = {"mul": 1, "div": 1, "mad": 1, "shl": 0, "shr": 0}.get(name)
+        if neutral is None or "hi" in instruction.modifiers or len(operands) < 3:
+            return name, operands
+        result, left, right, *added = operands
+        if self._number(right) != neutral:
+            if name not in ("mul", "mad") or self._number(left) != neutral:
+                return name, operands
+            left = right
+        return ("add" if added else "mov"), (result, left, *added)
+
+    def _number(self, operand: Operand) -> float | None:
+        """The number that an operand is, or that its register is given once; None if unknown."""
+        if isinstance(operand, Register):
+            return self._literals.get(operand.name)
+        return operand.value if isinstance(operand, Immediate) else None
 
     def _scaled(self, operands: tuple[Operand, ...], found: Mapping[str, _Origins]) -> _Origins:
         """Where a product or quotient may lead: nowhere, unless a distance of pointers is scaled.

@@ -116,12 +116,15 @@ def _ways(region: Region, block: int, case: Case) -> list[tuple[int, Case]]:
     successors = graph.cfg.successors[block]
     guard = graph.kernel.instructions[graph.last(block)].guard
     taken, fallthrough = graph.cfg.taken[block], graph.cfg.fallthrough[block]
-    if guard is None or taken is None or fallthrough is None or len(successors) < 2:
+    aborts = {(block, truth) for truth in (True, False)} & graph.cfg.aborts
+    is_open = len(successors) > 1 or bool(aborts)
+    if guard is None or taken is None or fallthrough is None or not is_open:
         return [(target, case) for target in successors]
     predicate = predicate_of(case, Register(guard.register), f"{guard.register}@0")
     return [
         (target, after)
         for target, truth in ((taken, not guard.negated), (fallthrough, guard.negated))
+        if target in successors
         for after in assumed(case, predicate, truth)
     ]
 

@@ -198,7 +198,7 @@ def _relevant(
     wanted: list[str] = [*wanted_at_end]
     for block in blocks:
         guard = graph.kernel.instructions[graph.last(block)].guard
-        if guard is not None and graph.jumps(block):
+        if guard is not None and (graph.jumps(block) or (block, True) in graph.cfg.aborts):
             wanted.append(guard.register)
     relevant: set[str] = set()
     while wanted:

@@ -1,71 +1,21 @@
-"""What registers are behind a loop, whatever it does: by how much an iteration changes them.
+"""The search for what a loop leaves in registers: by how much an iteration changes them.
 
-``for (...) if (x[i] > 0) n++;`` counts at most once an iteration: behind the loop ``n`` is what it
-was plus at most the number of iterations. A register may also be set to a number of a known range.
+What is found is a certificate (:mod:`ptxwcet.flow.certificates.behind`), and counts only once it is
+confirmed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 
+from ptxwcet.flow.certificates.behind import Change, Result, Span
 from ptxwcet.flow.effort import Effort, TooMuchEffort
 from ptxwcet.flow.values.integers import IntegerType
-from ptxwcet.flow.values.intervals import Interval, around
+from ptxwcet.flow.values.intervals import Interval
 from ptxwcet.flow.variants.body import traverse
 from ptxwcet.flow.variants.cases import Case, Content
 from ptxwcet.flow.variants.linear_forms import Form, plus, variable
 from ptxwcet.flow.variants.regions import Region
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """What ways through a loop do to a register: add a number in ``step``, or set it to ``value``.
-
-    A field is None where no way does it.
-    """
-
-    step: Interval | None
-    value: Interval | None
-
-
-@dataclass(frozen=True, slots=True)
-class Result:
-    """What iterations that go on do to a register of ``bits`` bits, and the one that leaves.
-
-    The last one may leave another register with that number: ``source`` is the one that is passed
-    from iteration to iteration.
-    """
-
-    source: str
-    bits: int
-    going: Change
-    leaving: Change
-
-    @property
-    def is_relative(self) -> bool:
-        """Whether it is never set, only added to."""
-        return self.going.value is None and self.leaving.value is None
-
-    def behind(self, before: Interval, most: int) -> Interval | None:
-        """The register behind the loop, from before it, if it goes back at most ``most`` times.
-
-        None if it may wrap around.
-        """
-        inside = before if self.going.value is None else before.hull(self.going.value)
-        if self.going.step is not None:
-            inside = inside.plus(self.going.step.hull(Interval(0, 0)).times(most))
-        ends = [] if self.leaving.value is None else [self.leaving.value]
-        if self.leaving.step is not None:
-            ends.append(inside.plus(self.leaving.step))
-        after = _hull(ends)
-        kind = IntegerType(self.bits, signed=True).interval
-        return after if kind.covers(inside) and kind.covers(after) else None
-
-
-def _hull(intervals: Iterable[Interval]) -> Interval:
-    """The least interval around some. Raises ValueError if there are none."""
-    return around(end for one in intervals for end in (one.low, one.high))
 
 
 def results_of(body: Region, wanted: frozenset[str], effort: Effort) -> Mapping[str, Result]:
@@ -98,7 +48,7 @@ def _results_of(body: Region, wanted: frozenset[str], effort: Effort) -> Mapping
         if source in names and how.width(source) == how.width(name):
             back, out = _change(going, source, source), _change(leaving, name, source)
             if back is not None and out is not None and leaving:
-                results[name] = Result(source, how.width(name), back, out)
+                results[name] = Result(name, source, how.width(name), back, out)
     return results
 
 
@@ -117,7 +67,7 @@ def _source(cases: list[Case], name: str) -> str:
 def _is_integer(body: Region, name: str) -> bool:
     kind = body.types[name]
     wide = kind != "pred" and kind[0] != "f" and "x" not in kind
-    return wide and body.stepping(signed=True).width(name) in (16, 32, 64)
+    return wide and 1 < body.stepping(signed=True).width(name) <= 64
 
 
 def _change(cases: list[Case], name: str, source: str) -> Change | None:
@@ -134,4 +84,11 @@ def _change(cases: list[Case], name: str, source: str) -> Change | None:
             return None
         rest = plus(content, variable(start), -coefficient)
         (steps if coefficient else values).append(case.interval(rest))
-    return Change(_hull(steps) if steps else None, _hull(values) if values else None)
+    return Change(_hull(steps), _hull(values))
+
+
+def _hull(intervals: list[Interval]) -> Span | None:
+    """The least span around some; None if there are none."""
+    if not intervals:
+        return None
+    return Span(min(one.low for one in intervals), max(one.high for one in intervals))

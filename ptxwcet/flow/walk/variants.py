@@ -7,9 +7,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from ptxwcet.flow.certificates.behind import Result, Span
 from ptxwcet.flow.certificates.certificate import Bound
 from ptxwcet.flow.certificates.checker import Verdict
-from ptxwcet.flow.certificates.proof import Proof, divisors_in, verdict_of
+from ptxwcet.flow.certificates.proof import Proof, divisors_in, is_left_so, verdict_of
 from ptxwcet.flow.effort import TooMuchEffort
 from ptxwcet.flow.flow_graph import FlowGraph
 from ptxwcet.flow.graph.cfg import BlockId
@@ -24,7 +25,7 @@ from ptxwcet.flow.variants.entry import Entry, entry_along
 from ptxwcet.flow.variants.measures import Measure, gaps, measures, sums
 from ptxwcet.flow.variants.proposals import hopes, proposals
 from ptxwcet.flow.variants.regions import Region, body_of, indices, way_to, writes
-from ptxwcet.flow.variants.results import Result, results_of
+from ptxwcet.flow.variants.results import results_of
 from ptxwcet.flow.variants.search import MOST_BACK_EDGES, find_variants
 from ptxwcet.flow.walk.state import WalkState
 
@@ -97,8 +98,9 @@ def bound_results(
     """Bounds registers that are unknown behind a loop, by what its iterations may do to them.
 
     ``before`` are the registers when lanes ``mask`` entered it, ``most`` is how often they may have
-    gone back; what blocks ``outside`` of it may have written since stays as it is. Cost: linear in
-    the registers that the loop writes; one iteration on cases, once.
+    gone back; what blocks ``outside`` of it may have written since stays as it is. What the search
+    says of an iteration counts once the checker has confirmed it. Cost: linear in the registers
+    that the loop writes; one iteration on cases, and two questions to the solver a register, once.
     """
     later = {name for index in indices(walk.graph, outside) for name in writes(walk.graph, index)}
     for name, result in _results(walk, loop).items():
@@ -111,12 +113,14 @@ def bound_results(
         at_entry = entry_values.alone(result.source, IntegerType(result.bits, signed=True))
         start = walk.state.register(result.source)
         walk.state.registers = after
-        behind = None if at_entry is None else result.behind(at_entry, most)
-        if at_entry is None or behind is None or not isinstance(start, Known):
+        if at_entry is None or not isinstance(start, Known):
             continue
-        if behind.high - behind.low > MOST_BACK_EDGES:
+        behind = result.behind(Span(at_entry.low, at_entry.high), most)
+        if behind is None or behind.high - behind.low > MOST_BACK_EDGES:
             continue  # says no more than the type
-        value = ranges.bounded(behind, result.bits, now.causes)
+        if not is_left_so(walk.graph, loop, result, walk.graph.work.proving):
+            continue
+        value = ranges.bounded(Interval(*behind), result.bits, now.causes)
         if result.is_relative:  # each lane by what it had
             change = Interval(behind.low - at_entry.low, behind.high - at_entry.high)
             added = ranges.bounded(change, result.bits, now.causes)

@@ -1,0 +1,139 @@
+"""Arguments of the functions of ``import ptxwcet``: none is swallowed, none of another type taken.
+
+>>> import ptxwcet
+>>> ptxwcet.bound("samples/saxpy.ptx", block=256, machin="titan-v")
+Traceback (most recent call last):
+TypeError: bound() has no argument 'machin': did you mean machine?
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import Callable, Mapping
+from functools import wraps
+from numbers import Integral, Real
+from typing import Any, ParamSpec, TypeVar
+
+from ptxwcet.bounds.names import names_to_report
+from ptxwcet.support.toml_places import nearest
+
+REFUSE, WORST = "refuse", "worst"
+"""What becomes of an opcode without a row: ``on_unknown``."""
+
+_MOST_WORKERS = 1024
+_MOST_SEED = 2**62
+
+_Arguments = ParamSpec("_Arguments")
+_Result = TypeVar("_Result")
+
+
+def checked(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
+    """The function, which raises TypeError for arguments that it does not know or cannot take.
+
+    Cost: constant, and linear in tables.
+    """
+    signature = inspect.signature(function)
+    name = getattr(function, "__name__", "")
+
+    @wraps(function)
+    def call(*positional: _Arguments.args, **named: _Arguments.kwargs) -> _Result:
+        for key in named:
+            if key not in signature.parameters:
+                known = [one for one in signature.parameters if one != "source"]
+                hint = nearest(key, known).strip() or f"known: {', '.join(known)}"
+                raise TypeError(f"{name}() has no argument {key!r}: {hint}")
+        for key, value in signature.bind(*positional, **named).arguments.items():
+            default = signature.parameters[key].default
+            expected = _expected(name, key, value)
+            if expected and not (value is None and default is None):
+                raise TypeError(f"{name}(): {key}={value!r:.80} is none: {expected}")
+        return function(*positional, **named)
+
+    return call
+
+
+def _expected(function: str, key: str, value: Any) -> str | None:
+    """What an argument has to be; None if it is."""
+    if key == "source" and function != "run":
+        return None  # ptx_of says what carries no PTX
+    is_good, what = _KINDS.get(key, (_is_any, ""))
+    return None if is_good(value) else what
+
+
+def _is_any(value: object) -> bool:
+    return True
+
+
+def _is_whole(value: object, least: int | None = None, most: int = 0) -> bool:
+    is_whole = isinstance(value, Integral) and not isinstance(value, bool)
+    return is_whole and (least is None or least <= int(value) <= most)  # type: ignore[call-overload]
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and bool(value)
+
+
+def _is_file(value: object) -> bool:
+    return _is_text(value) or isinstance(value, os.PathLike)
+
+
+def _is_size(value: object) -> bool:
+    if isinstance(value, (tuple, list)):
+        return 1 <= len(value) <= 3 and all(map(_is_whole, value))
+    return _is_text(value) or _is_whole(value)
+
+
+def _is_name(value: object) -> bool:
+    return (_is_text(value) and "=" not in str(value)) or _is_whole(value)
+
+
+def _is_parameter(value: object) -> bool:
+    is_number = isinstance(value, Real) and not isinstance(value, bool)
+    return is_number or _is_text(value) or isinstance(value, range)
+
+
+def _is_table(values: object, is_value: Callable[[object], bool]) -> bool:
+    is_table = isinstance(values, Mapping)
+    return is_table and all(map(_is_name, values)) and all(map(is_value, values.values()))  # type: ignore[attr-defined,call-overload]
+
+
+def _one_of(*names: str) -> tuple[Callable[[object], bool], str]:
+    return names.__contains__, f"one of {', '.join(names)} is wanted"
+
+
+_SIZE = (_is_size, "a number, up to three numbers or a text as '32x8' are wanted")
+_FILE = (_is_file, "the path of a file is wanted")
+_TEXT = (_is_text, "a text is wanted")
+_WHOLE = (_is_whole, "a whole number is wanted")
+_TRUTH = (lambda value: isinstance(value, bool), "True or False is wanted")
+
+_KINDS: dict[str, tuple[Callable[[Any], bool], str]] = {
+    **dict.fromkeys(("block", "grid"), _SIZE),
+    "params": (
+        lambda value: _is_table(value, _is_parameter),
+        "a mapping of names or places to numbers, texts or ranges is wanted",
+    ),
+    "loop_bounds": (
+        lambda value: _is_table(value, _is_whole),
+        "a mapping of labels or lines to whole numbers is wanted",
+    ),
+    **dict.fromkeys(("kernel", "arch", "co_runner", "policy", "scheduler"), _TEXT),
+    **dict.fromkeys(("source", "launch", "facts", "cuda_source", "ptxas_info", "machine"), _FILE),
+    **dict.fromkeys(("plan", "cache", "output"), _FILE),
+    **dict.fromkeys(("memory_latency", "sms", "registers", "resident_blocks"), _WHOLE),
+    "on_unknown": _one_of(REFUSE, WORST),
+    "method": (
+        lambda value: value in names_to_report(),
+        "a method is wanted: safe, scheduled, or another package's",
+    ),
+    "seed": (
+        lambda value: _is_whole(value, 0, _MOST_SEED),
+        "a whole number from 0 to 2**62 is wanted",
+    ),
+    "workers": (
+        lambda value: _is_whole(value, 1, _MOST_WORKERS),
+        f"a whole number from 1 to {_MOST_WORKERS:,} is wanted",
+    ),
+    "resume": _TRUTH,
+}

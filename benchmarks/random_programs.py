@@ -14,7 +14,7 @@ from random_apart import KIND as APART
 from random_apart import STEPS, Apart, apart_launch
 from random_conditions import DecidedWriter, ExchangeWriter, PartsWriter
 from random_loops import Loops
-from random_statements import Writer
+from random_statements import LongWriter, Writer
 
 from ptxwcet.flow.launch import ArrayRange, Launch
 
@@ -30,6 +30,7 @@ KINDS = (
     "decided",
     "exchanges",
     "parts",
+    "long",
     APART,
 )
 """What a kernel has most of."""
@@ -89,11 +90,13 @@ _WEIGHTS: dict[str, dict[str, float]] = {
     "decided": {"compute": 1, "compare": 6, "branch": 4, "loop": 0.7, "effect": 1, "leave": 0.8},
     "exchanges": {"compute": 6, "compare": 2, "branch": 3, "loop": 0.8, "effect": 1, "leave": 0.8},
     "parts": {"compute": 5, "compare": 1.5, "branch": 1, "loop": 2, "effect": 0.5, "leave": 0.6},
+    "long": {"compute": 3, "compare": 1, "branch": 1, "loop": 3, "effect": 0.3, "leave": 0.6},
 }
 _WRITERS: dict[str, type[Writer]] = {
     "decided": DecidedWriter,
     "exchanges": ExchangeWriter,
     "parts": PartsWriter,
+    "long": LongWriter,
 }
 _MANY_WARPS = ("barriers", "reductions")
 _BLOCKS = (

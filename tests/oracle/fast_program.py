@@ -86,7 +86,9 @@ class FastProgram:
     """A kernel decoded for the machine. Raises NotFollowed.
 
     ``operations`` has a row of :data:`fast_machine.COLUMNS` each; ``lengths`` is how many
-    instructions of the kernel each block has, ``starts`` the first of each.
+    instructions of the kernel each block has, ``starts`` the first of each, ``barriers`` how many
+    barriers that all threads of the block wait at. ``exchanges``: warps see one another at some
+    barrier, or not all may come to it.
     """
 
     def __init__(self, kernel: Kernel) -> None:
@@ -100,7 +102,7 @@ class FastProgram:
         self.special: dict[str, int] = {}
         self.parameters: dict[tuple[str, int, int], int] = {}
         self.rows: list[list[int]] = []
-        self.has_barrier = False
+        self.exchanges = False
         self.carry = self._place(BIT)
         self.floats = _floats(kernel)
         self.lengths = [graph.last[start] - start + 1 for start in self.starts]
@@ -128,6 +130,9 @@ class FastProgram:
             row = (begin, len(self.rows), ends, guard, wanted, first, many, index)
             blocks.append((*row, next_one, meeting))
         self.operations = np.array(self.rows, np.int64).reshape(-1, len(COLUMNS))
+        self.barriers = [
+            sum(row[0] == Code.BARRIER for row in self.rows[begin:end]) for begin, end, *_ in blocks
+        ]
         self.blocks = np.array(blocks, np.int64).reshape(-1, 10)
         self.targets = np.array([*targets, 0], np.int64)
 
@@ -406,12 +411,15 @@ class FastProgram:
         self._emit(code, place, *row, kind=kind, result=result, extra=extra, also=also)
 
     def _barrier(self, words: tuple[str, ...], one: Instruction) -> None:
-        self.has_barrier = True
         if "arrive" in words:
             raise NotFollowed("bar.arrive")
         if "red" not in words:
+            (number,) = one.operands or (None,)
+            is_plain = isinstance(number, Immediate) and number.value == 0 and one.guard is None
+            self.exchanges |= not is_plain
             self._emit(Code.BARRIER, -1)
             return
+        self.exchanges = True
         given = self._read(one.operands[-1])
         extra = _OF_BARRIERS[words[words.index("red") + 1]]
         result = WORD if extra == 0 else BIT

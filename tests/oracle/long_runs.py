@@ -2,8 +2,9 @@
 
 A kernel whose paths allow some block more than once is run by :mod:`fast_machine` on data that a
 search chooses to come as near as it can to what is allowed. No block may be executed more often by
-a warp than the part for its block index allows, and a warp that runs alone takes at least a cycle
-for each instruction.
+a warp than the part for its block index allows, and a warp takes at least a cycle for each
+instruction. Several warps run apart, on data that never change; where they wait for one another,
+only runs that all end after as many barriers say something.
 """
 
 from __future__ import annotations
@@ -35,14 +36,13 @@ class LongRuns:
     """What long runs of a kernel say.
 
     ``left_out`` is why it was not run. ``executed`` and ``allowed`` are of the block that may be
-    executed most often by a warp, in the run that came nearest; ``ended``: that run came to its
-    end. ``is_tight``: were each loop allowed one iteration less, a run would be too long.
+    executed most often by a warp, in the run that came nearest. ``is_tight``: were each loop
+    allowed one iteration less, a run would be too long.
     """
 
     left_out: str = ""
     executed: int = 0
     allowed: int = 0
-    ended: bool = False
     blocks: int = 0
     runs: int = 0
     is_tight: bool = False
@@ -67,8 +67,8 @@ def long_runs(
     except NotFollowed as reason:
         found.left_out = str(reason)
         return found
-    if program.has_barrier and launch.warps > 1:
-        found.left_out = "barriers of several warps"
+    if program.exchanges and launch.warps > 1:
+        found.left_out = "exchanges of several warps"
         return found
     if launch.constants or launch.parameter_bytes:
         found.left_out = "data of a launch file"
@@ -157,32 +157,28 @@ class _Search:
             {start: int(n) for start, n in zip(program.starts, run.counts, strict=False) if n}
             for run in runs
         ]
-        run = Execution(*([], machine.index, machine.grid, machine.parameters, [], machine.program))
-        given_text = (given, trial.data)
-        text = self.checker.excluded(run, lambda paths: self._too_often(paths, visits))
-        if text:
-            found.violation = Violation("count", text, given_text)
-            return trial
         ended = all(run.ending == END for run in runs)
-        cycles = sum(
-            int(n) * length for n, length in zip(runs[0].counts, program.lengths, strict=False)
-        )
-        bound = self.checker.analysis.worst.bound.cycles
-        if ended and self.launch.warps == 1 and cycles > bound:
-            text = f"{cycles} instructions are executed in turn, the bound is {bound} cycles"
-            found.violation = Violation("time", text, given_text)
-            return trial
-        if not found.is_tight:
-            found.is_tight = bool(
-                self.checker.excluded(
-                    run, lambda paths: self._too_often(paths, visits, shorter=True)
-                )
-            )
         executed = max(row.get(self.start, 0) for row in visits)
-        if executed >= found.executed:
-            found.executed, found.ended = executed, ended
-        score = executed, max(run.blocks for run in runs)
-        return replace(trial, score=score, ended=ended)
+        longest = max(run.blocks for run in runs)
+        done = replace(trial, score=(executed, longest), ended=ended)
+        waits = {int(np.dot(run.counts[:-1], program.barriers)) for run in runs}
+        if len(runs) > 1 and any(program.barriers) and not (ended and len(waits) == 1):
+            return trial if ended else done  # of warps that may wait for ever nothing is said
+        run = Execution([], machine.index, machine.grid, machine.parameters, [], machine.program)
+        kind = "count"
+        text = self.checker.excluded(run, lambda paths: self._too_often(paths, visits))
+        cycles = max(int(np.dot(run.counts[:-1], program.lengths)) for run in runs)
+        bound = self.checker.analysis.worst.bound.cycles
+        if not text and ended and cycles > bound:
+            kind, text = "time", f"a warp executes {cycles} instructions in {bound} cycles"
+        if text:
+            found.violation = Violation(kind, text, (given, trial.data))
+            return done
+        found.executed = max(found.executed, executed)
+        found.is_tight = found.is_tight or bool(
+            self.checker.excluded(run, lambda paths: self._too_often(paths, visits, shorter=True))
+        )
+        return done
 
     def _too_often(
         self,

@@ -18,6 +18,7 @@ from isa_interpreter import Execution, Input, Machine, Mask, Program, counts
 from isa_memory import Memory
 from parsing import parse_kernel
 from random_programs import KINDS, random_kernel
+from test_isa_interpreter import straight_kernel
 
 from ptxwcet.flow.launch import Launch
 from ptxwcet.ir.kernel import Kernel
@@ -126,3 +127,12 @@ def test_agrees_with_the_plain_interpreter(kind: str) -> None:
         except NotFollowed as reason:
             endings[str(reason)] += 1
     assert endings[END] > 10, endings
+
+
+@pytest.mark.parametrize("first", range(0, 200, 50))
+def test_agrees_on_straight_code(first: int) -> None:
+    """Of 25 instructions after another, most with odd operands."""
+    for seed in range(first, first + 50):
+        kernel = parse_kernel(straight_kernel(seed))
+        parameters = {"n": 11, "nn": 2**40 + 3}
+        agreed(kernel, Launch((32, 1, 1), (1, 1, 1), parameters), seed)

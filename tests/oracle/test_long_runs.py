@@ -43,6 +43,7 @@ ret;
 STRAIGHT = HEAD + "ret;\n}\n"
 OF_FLOATS = UNTIL_DATA.replace("LOOP:", "cvt.rzi.u32.f32 %r4, %f1;\nand.b32 %r5, %r4, 1;\nLOOP:")
 WITH_BARRIER = UNTIL_DATA.replace("LOOP:", "bar.sync 0;\nLOOP:")
+WITH_VOTE = UNTIL_DATA.replace("LOOP:", "bar.red.popc.u32 %r4, 0, %p2;\nLOOP:")
 
 
 def run_long(text: str, threads: int = 1, seed: int = 3) -> LongRuns | None:
@@ -53,12 +54,13 @@ def run_long(text: str, threads: int = 1, seed: int = 3) -> LongRuns | None:
     return long_runs(kernel, launch, found.checker, seed=seed, most=60_000)
 
 
-@pytest.mark.parametrize("threads", [1, 33])
-def test_all_that_is_allowed_is_executed(threads: int) -> None:
-    found = run_long(UNTIL_DATA, threads)
+@pytest.mark.parametrize(
+    ("text", "threads"), [(UNTIL_DATA, 1), (UNTIL_DATA, 33), (WITH_BARRIER, 33)]
+)
+def test_all_that_is_allowed_is_executed(text: str, threads: int) -> None:
+    found = run_long(text, threads)
     assert found is not None
     assert (found.violation, found.executed, found.allowed) == (None, 5_000, 5_000)
-    assert found.ended
     assert found.is_tight
 
 
@@ -93,7 +95,7 @@ def test_a_bound_below_the_instructions_is_seen() -> None:
     ("text", "expected"),
     [
         (STRAIGHT, None),
-        (WITH_BARRIER, "barriers of several warps"),
+        (WITH_VOTE, "exchanges of several warps"),
         (OF_FLOATS, "floating point"),
     ],
 )

@@ -169,7 +169,7 @@ class FastProgram:
             case SpecialRegister(name):
                 raise NotFollowed(name)
             case _:
-                raise NotFollowed(type(operand).__name__)
+                raise NotFollowed(f"operand {type(operand).__name__}")
 
     def _written(self, operand: Operand) -> int:
         match operand:
